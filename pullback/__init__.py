@@ -1,0 +1,1 @@
+"""pullback: composable function transformations over NumPy-like arrays, compiled by XLA."""

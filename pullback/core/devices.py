@@ -1,0 +1,26 @@
+"""Device: the name of a place where arrays live. Which ones exist is the engine's to say (`pb.devices`)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Device(NamedTuple):
+    """One processor that XLA drives: a platform name, and its number among those of the platform.
+
+    Example:
+        >>> import pullback as pb
+        >>> pb.devices()[0]
+        cpu(0)
+    """
+
+    platform: str
+    id: int
+
+    def __repr__(self) -> str:
+        return f"{self.platform}({self.id})"
+
+    __str__ = __repr__
+
+
+DEFAULT_DEVICE = Device("cpu", 0)

@@ -1,0 +1,201 @@
+"""Element types: their names, which kind they are, and what two of them make together.
+
+Promotion between arrays follows JAX's published lattice, so that accelerators never widen by surprise. A Python scalar is
+*weak*: it takes the type of the array that it meets, and only its own kind (bool, integer, float, complex) can matter.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from pullback.core.errors import DtypeError
+
+DType = np.dtype[Any]
+
+_SHORT_NAMES = {
+    "bool": "bool",
+    **{f"int{bits}": f"i{bits}" for bits in (8, 16, 32, 64)},
+    **{f"uint{bits}": f"u{bits}" for bits in (8, 16, 32, 64)},
+    **{f"float{bits}": f"f{bits}" for bits in (16, 32, 64)},
+    "bfloat16": "bf16",
+    "complex64": "c64",
+    "complex128": "c128",
+}
+FLOAT8_NAMES = (
+    "float8_e3m4",
+    "float8_e4m3",
+    "float8_e4m3b11fnuz",
+    "float8_e4m3fn",
+    "float8_e4m3fnuz",
+    "float8_e5m2",
+    "float8_e5m2fnuz",
+    "float8_e8m0fnu",
+)
+_SHORT_NAMES |= {name: name.replace("float8", "f8") for name in FLOAT8_NAMES}
+
+DTYPES: dict[str, DType] = {
+    name: np.dtype(getattr(ml_dtypes, name) if name in FLOAT8_NAMES or name == "bfloat16" else name) for name in _SHORT_NAMES
+}
+SHORT_NAMES: dict[DType, str] = {DTYPES[name]: short for name, short in _SHORT_NAMES.items()}
+BY_SHORT_NAME: dict[str, DType] = {short: dtype for dtype, short in SHORT_NAMES.items()}
+
+BOOL, INT32, INT64 = DTYPES["bool"], DTYPES["int32"], DTYPES["int64"]
+FLOAT32, FLOAT64 = DTYPES["float32"], DTYPES["float64"]
+COMPLEX64, COMPLEX128 = DTYPES["complex64"], DTYPES["complex128"]
+
+_KINDS: dict[DType, str] = {
+    dtype: "f" if name in FLOAT8_NAMES or name == "bfloat16" else dtype.kind for name, dtype in DTYPES.items()
+}
+
+
+def kind(dtype: DType) -> str:
+    """The kind of a dtype, one letter: `b` bool, `i` signed, `u` unsigned, `f` floating (bfloat16 too), `c` complex."""
+    return _KINDS[dtype]
+
+
+def is_inexact(dtype: DType) -> bool:
+    """True for floating and complex dtypes: those that have derivatives."""
+    return _KINDS[dtype] in "fc"
+
+
+def canonical(dtype: Any) -> DType:
+    """The supported dtype that `dtype` (a NumPy dtype, scalar type, name, or Python `bool/int/float/complex`) names.
+
+    Python's own types mean the default dtypes (`default_bits`). Raises `DtypeError` for what no array can hold.
+    """
+    if dtype.__class__ is type and dtype in (bool, int, float, complex):
+        return default_dtype(_PYTHON_KINDS[dtype])
+    try:
+        found = DTYPES[dtype] if isinstance(dtype, str) and dtype in DTYPES else np.dtype(dtype)
+    except TypeError:
+        found = None
+    if found is not None and not found.isnative:
+        found = found.newbyteorder("=")
+    if found not in SHORT_NAMES:
+        raise DtypeError(f"{dtype!r} is not a dtype that an array can have; those are {', '.join(DTYPES)}.")
+    return found
+
+
+# ---- default dtypes -------------------------------------------------------------------------------------------------
+
+_PYTHON_KINDS: dict[type, str] = {bool: "b", int: "i", float: "f", complex: "c"}
+
+
+def _bits_from_environment() -> int:
+    bits = os.environ.get("PULLBACK_DEFAULT_BITS", "32")
+    if bits not in ("32", "64"):
+        raise ValueError(f"The environment variable PULLBACK_DEFAULT_BITS must be 32 or 64, not {bits!r}.")
+    return int(bits)
+
+
+_default_bits: ContextVar[int] = ContextVar("pullback_default_bits", default=_bits_from_environment())
+current_default_bits = _default_bits.get
+
+_DEFAULTS = {
+    32: {"b": BOOL, "i": INT32, "u": DTYPES["uint32"], "f": FLOAT32, "c": COMPLEX64},
+    64: {"b": BOOL, "i": INT64, "u": DTYPES["uint64"], "f": FLOAT64, "c": COMPLEX128},
+}
+
+
+def default_dtype(kind: str) -> DType:
+    """The dtype that new arrays of a kind get when nothing else decides: 32 bits wide (complex64), or 64 (complex128)."""
+    return _DEFAULTS[current_default_bits()][kind]
+
+
+@contextmanager
+def default_bits(bits: int) -> Iterator[None]:
+    """Make arrays from Python numbers 32 or 64 bits wide inside the `with` block (complex ones 64 or 128).
+
+    The environment variable `PULLBACK_DEFAULT_BITS` sets the same for a whole process. Arrays keep the dtype they have.
+
+    Raises:
+        ValueError: `bits` is neither 32 nor 64.
+
+    Example:
+        >>> import pullback as pb
+        >>> with pb.default_bits(64):
+        ...     pb.asarray(1.0).dtype
+        dtype('float64')
+    """
+    if bits not in (32, 64):
+        raise ValueError(f"default_bits takes 32 or 64, not {bits!r}.")
+    token = _default_bits.set(bits)
+    try:
+        yield
+    finally:
+        _default_bits.reset(token)
+
+
+# ---- promotion ------------------------------------------------------------------------------------------------------
+
+# Each node of the lattice and the nodes just above it; `i*`, `f*`, `c*` are the weak Python scalars. The join of two
+# dtypes is the least node above both. Source: "JAX type promotion semantics" (docs.jax.dev), the figure and its table.
+_ABOVE: dict[str, tuple[str, ...]] = {
+    "bool": ("i*",),
+    "i*": ("u8", "i8"),
+    "u8": ("i16", "u16"),
+    "i8": ("i16",),
+    "u16": ("i32", "u32"),
+    "i16": ("i32",),
+    "u32": ("i64", "u64"),
+    "i32": ("i64",),
+    "u64": ("f*",),
+    "i64": ("f*",),
+    "f*": ("c*", "f16", "bf16", *(name.replace("float8", "f8") for name in FLOAT8_NAMES)),
+    "f16": ("f32",),
+    "bf16": ("f32",),
+    "f32": ("f64", "c64"),
+    "f64": ("c128",),
+    "c*": ("c64",),
+    "c64": ("c128",),
+    "c128": (),
+    **{name.replace("float8", "f8"): () for name in FLOAT8_NAMES},
+}
+_WEAK_NODE = {"b": "bool", "i": "i*", "u": "i*", "f": "f*", "c": "c*"}
+
+
+@functools.cache
+def _upper_bounds(node: str) -> frozenset[str]:
+    return frozenset({node}).union(*(_upper_bounds(above) for above in _ABOVE[node]))
+
+
+@functools.cache
+def _join(a: str, b: str) -> str | None:
+    common = _upper_bounds(a) & _upper_bounds(b)
+    least = [node for node in common if common <= _upper_bounds(node)]
+    return least[0] if least else None
+
+
+def promote(a: tuple[DType, bool], b: tuple[DType, bool]) -> tuple[DType, bool]:
+    """The dtype that two operands meet in, each given as (dtype, is it weak?); the result's weakness too.
+
+    Raises `DtypeError` where the lattice has no join (float8 with another floating type): convert one by hand.
+    """
+    (left, left_weak), (right, right_weak) = a, b
+    if left is right:
+        return left, left_weak and right_weak
+    left_node = _WEAK_NODE[kind(left)] if left_weak else SHORT_NAMES[left]
+    right_node = _WEAK_NODE[kind(right)] if right_weak else SHORT_NAMES[right]
+    node = _join(left_node, right_node)
+    if node is None:
+        raise DtypeError(
+            f"{left.name} and {right.name} have no common dtype: float8 kinds are for storage and never promote by"
+            " themselves. Convert one operand with .astype()."
+        )
+    if node.endswith("*"):
+        return _widest_weak(node[0], left, right), True
+    return BY_SHORT_NAME[node], left_weak and right_weak
+
+
+def _widest_weak(kind_wanted: str, *dtypes: DType) -> DType:
+    """Two weak operands keep the width that they already have: 64 bits if one of them is wide, else 32."""
+    wide = any(dtype in _DEFAULTS[64].values() and kind(dtype) != "b" for dtype in dtypes)
+    return _DEFAULTS[64 if wide else 32][kind_wanted]

@@ -1,0 +1,78 @@
+"""Repeating an array along new axes, and summing over axes: each is the other's transpose."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pullback.core.errors import ShapeError
+from pullback.core.primitive import primitive
+from pullback.core.tracing import type_of
+from pullback.ops.families import Linear, Reduction, up
+
+
+@primitive
+class broadcast_in_dim(Linear):
+    """x in a larger `shape`: its axis i becomes axis `broadcast_dimensions[i]`; it is repeated along the others, and along
+    those where x has size 1."""
+
+    def result_type(x, *, shape, broadcast_dimensions):
+        fits = len(broadcast_dimensions) == x.ndim and all(a < b for a, b in zip(broadcast_dimensions, broadcast_dimensions[1:]))
+        if not fits or not all(
+            0 <= axis < len(shape) and size in (1, shape[axis]) for size, axis in zip(x.shape, broadcast_dimensions)
+        ):
+            raise ShapeError(
+                f"broadcast_in_dim cannot make {x} of shape {shape} with its axes at {broadcast_dimensions}:"
+                " each size must be 1 or the new axis's, and the axes must rise."
+            )
+        return x.with_shape(tuple(shape))
+
+    def evaluate(x, *, shape, broadcast_dimensions):
+        unit = [1] * len(shape)
+        for size, axis in zip(x.shape, broadcast_dimensions):
+            unit[axis] = size
+        out = np.empty(shape, x.dtype)
+        out[...] = x.reshape(unit)
+        return out
+
+    def lower(write, x, *, shape, broadcast_dimensions):
+        return write.broadcast(x, shape, broadcast_dimensions)
+
+    def transpose(cotangent, x, *, shape, broadcast_dimensions):
+        kept = {axis for size, axis in zip(x.shape, broadcast_dimensions) if size == shape[axis]}
+        total = reduce_sum(cotangent, axes=tuple(axis for axis in range(len(shape)) if axis not in kept))
+        if type_of(total).shape == x.shape:
+            return (total,)
+        kept_axes = tuple(i for i, axis in enumerate(broadcast_dimensions) if axis in kept)
+        return (broadcast_in_dim(total, shape=x.shape, broadcast_dimensions=kept_axes),)
+
+    def vectorize(size, args, axes, *, shape, broadcast_dimensions):
+        return broadcast_in_dim(*args, shape=(size, *shape), broadcast_dimensions=(0, *up(broadcast_dimensions))), 0
+
+    def samples(rng):
+        yield (rng.normal(size=(3,)),), {"shape": (2, 3), "broadcast_dimensions": (1,)}
+        yield (rng.normal(size=(2, 1)),), {"shape": (4, 2, 3), "broadcast_dimensions": (1, 2)}
+        yield (rng.normal(size=()),), {"shape": (0, 2), "broadcast_dimensions": ()}
+
+
+@primitive
+class reduce_sum(Reduction):
+    """Sum over `axes`, which vanish. Integers wrap around as their dtype does."""
+
+    kinds = "iufc"
+    linear = True
+
+    def evaluate(x, *, axes):
+        return np.add.reduce(x, axis=axes, dtype=x.dtype)
+
+    def lower(write, x, *, axes):
+        return write.reduce("stablehlo.add", x, 0, axes)
+
+    def transpose(cotangent, x, *, axes):
+        kept = tuple(axis for axis in range(x.ndim) if axis not in axes)
+        return (broadcast_in_dim(cotangent, shape=x.shape, broadcast_dimensions=kept),)
+
+    def samples(rng):
+        yield (rng.normal(size=(2, 3, 4)),), {"axes": (0, 2)}
+        yield (rng.normal(size=(3,)),), {"axes": (0,)}
+        yield (rng.normal(size=(2, 0)),), {"axes": (1,)}
+        yield (rng.normal(size=(2, 3)),), {"axes": ()}

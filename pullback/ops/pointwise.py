@@ -1,0 +1,81 @@
+"""The family of elementwise operations. Their operands have one shape and one dtype, or are 0-d; the result has that shape."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pullback.core.errors import DtypeError, ShapeError
+from pullback.core.primitive import Rules
+from pullback.core.tracing import type_of
+from pullback.core.types import ArrayType, Shape
+from pullback.ops.broadcast import broadcast_in_dim
+from pullback.ops.families import check_kinds
+
+
+class Elementwise(Rules):
+    """f(x, y, ...) on each element. Needs `evaluate`, `lower`, and `partials` where it has derivatives."""
+
+    elementwise = True
+    quiet = True
+
+    def result_type(primitive, *types, **params):
+        first = types[0]
+        if len(types) == 2 and types[1] is first and primitive.kinds == "biufc":
+            return first
+        check_kinds(primitive.name, primitive.kinds, *types)
+        return same_dtype(primitive.name, types).with_shape(operand_shape(primitive.name, types))
+
+    def vectorize(primitive, size, args, axes, **params):
+        shape = ()
+        for arg, axis in zip(args, axes):
+            inner = type_of(arg).shape
+            inner = inner if axis is None else inner[1:]
+            shape = inner or shape
+        return primitive(*[batched_operand(arg, axis, size, shape) for arg, axis in zip(args, axes)], **params), 0
+
+
+def batched_operand(arg: Any, axis: int | None, size: int, shape: Shape) -> Any:
+    """An elementwise operand, made ready to meet batched ones of inner shape `shape`: itself if 0-d and unbatched."""
+    inner = type_of(arg).shape
+    if axis is None:
+        if not inner:
+            return arg
+        return broadcast_in_dim(arg, shape=(size, *inner), broadcast_dimensions=tuple(range(1, len(inner) + 1)))
+    if len(inner) == len(shape) + 1:
+        return arg
+    return broadcast_in_dim(arg, shape=(size, *shape), broadcast_dimensions=(0,))
+
+
+class Predicate(Elementwise):
+    """An elementwise question: the result is bool, and has no derivative."""
+
+    def result_type(primitive, *types, **params):
+        check_kinds(primitive.name, primitive.kinds, *types)
+        same_dtype(primitive.name, types)
+        return ArrayType(operand_shape(primitive.name, types), "bool")
+
+
+def operand_shape(name: str, types: tuple[ArrayType, ...]) -> Shape:
+    """The one shape that elementwise operands have, those apart that are 0-d. Raises `ShapeError` if there are two."""
+    shape: Shape = ()
+    for type in types:
+        if type.shape != shape and type.shape:
+            if shape:
+                raise ShapeError(
+                    f"{name} takes operands of one shape, or 0-d ones, but got {', '.join(map(str, types))}."
+                    " Broadcast them first: pb.numpy's functions and the operators do so, pb.lax's do not."
+                )
+            shape = type.shape
+    return shape
+
+
+def same_dtype(name: str, types: tuple[ArrayType, ...]) -> ArrayType:
+    """The operands' common dtype, as a type weak only if all of them are. Raises `DtypeError` if there are two."""
+    first = types[0]
+    for type in types:
+        if type.dtype is not first.dtype:
+            raise DtypeError(
+                f"{name} takes operands of one dtype, but got {', '.join(map(str, types))}."
+                " Convert them first: pb.numpy's functions and the operators promote, pb.lax's do not."
+            )
+    return first if all(type.weak for type in types) else first.strong()

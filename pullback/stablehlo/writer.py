@@ -1,0 +1,254 @@
+"""StableHLO as text: types, constants, operations, regions, functions, modules. Knows nothing of pullback.
+
+Text rather than MLIR's Python bindings: the bindings change from release to release, the text format does not. Source of the
+operations and their attributes: the StableHLO specification (openxla.org/stablehlo/spec).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+_ELEMENTS = {
+    "bool": "i1",
+    **{f"int{bits}": f"i{bits}" for bits in (8, 16, 32, 64)},
+    **{f"uint{bits}": f"ui{bits}" for bits in (8, 16, 32, 64)},
+    **{f"float{bits}": f"f{bits}" for bits in (16, 32, 64)},
+    "bfloat16": "bf16",
+    "complex64": "complex<f32>",
+    "complex128": "complex<f64>",
+    "float8_e3m4": "f8E3M4",
+    "float8_e4m3": "f8E4M3",
+    "float8_e4m3b11fnuz": "f8E4M3B11FNUZ",
+    "float8_e4m3fn": "f8E4M3FN",
+    "float8_e4m3fnuz": "f8E4M3FNUZ",
+    "float8_e5m2": "f8E5M2",
+    "float8_e5m2fnuz": "f8E5M2FNUZ",
+    "float8_e8m0fnu": "f8E8M0FNU",
+}
+
+
+class TensorType:
+    """A tensor type, `tensor<2x3xf32>`: a shape and a NumPy dtype. Interned, so equal types are one object."""
+
+    __slots__ = ("dtype", "element", "shape", "text")
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    element: str
+    text: str
+
+    def __new__(cls, shape: tuple[int, ...], dtype: np.dtype[Any]) -> TensorType:
+        try:
+            return _tensor_types[shape, dtype]
+        except KeyError:
+            made = object.__new__(cls)
+            made.shape, made.dtype, made.element = shape, dtype, _ELEMENTS[dtype.name]
+            made.text = f"tensor<{''.join(f'{size}x' for size in shape)}{made.element}>"
+            return _tensor_types.setdefault((shape, dtype), made)
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+_tensor_types: dict[tuple[tuple[int, ...], np.dtype[Any]], TensorType] = {}
+
+
+class Value:
+    """A result of an operation or an argument: its name in the text, and its type."""
+
+    __slots__ = ("name", "type")
+
+    def __init__(self, name: str, type: TensorType) -> None:
+        self.name = name
+        self.type = type
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.type.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.type.dtype
+
+    def __repr__(self) -> str:
+        return f"{self.name}: {self.type}"
+
+
+def i64s(numbers: Iterable[int]) -> str:
+    """An `array<i64: ...>` attribute."""
+    listed = ", ".join(map(str, numbers))
+    return f"array<i64: {listed}>" if listed else "array<i64>"
+
+
+def listed(numbers: Iterable[int]) -> str:
+    """`[0, 1]`, as dimension-number attributes spell it."""
+    return f"[{', '.join(map(str, numbers))}]"
+
+
+class Writer:
+    """Writes the body of one function. Lowering rules get one as `write`, and add operations to it.
+
+    Attributes:
+        lines: the text so far.
+        result_types: the types that the operation being lowered must return; `result_type` is the first.
+    """
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.result_types: Sequence[TensorType] = ()
+        self._count = 0
+        self._constants: dict[tuple[bytes, TensorType], Value] = {}
+
+    @property
+    def result_type(self) -> TensorType:
+        return self.result_types[0]
+
+    def fresh(self, type: TensorType) -> Value:
+        """A value with a name not used before in this function."""
+        self._count = count = self._count + 1
+        return Value(f"%{count}", type)
+
+    # ---- operations ----
+
+    def elementwise(self, name: str, *operands: Value, result: TensorType | None = None) -> Value:
+        """An operation whose operands and result all have one type, as `stablehlo.add`."""
+        out = self.fresh(result or operands[0].type)
+        self.lines.append(f"{out.name} = {name} {', '.join([value.name for value in operands])} : {out.type.text}")
+        return out
+
+    def op(self, name: str, operands: Sequence[Value], result: TensorType | None = None, **attributes: Any) -> Value:
+        """Any operation with one result, in MLIR's generic form; attributes are given as their text."""
+        return self.many(name, operands, [result or self.result_type], **attributes)[0]
+
+    def many(
+        self, name: str, operands: Sequence[Value], results: Sequence[TensorType], regions: Sequence[str] = (), **attributes: Any
+    ) -> list[Value]:
+        """Any operation with any number of results and regions, in MLIR's generic form."""
+        outs = [self.fresh(type) for type in results]
+        bound = f"{', '.join([out.name for out in outs])} = " if outs else ""
+        given = f" <{{{', '.join([f'{key} = {text}' for key, text in attributes.items()])}}}>" if attributes else ""
+        inside = f" ({', '.join(regions)})" if regions else ""
+        types_in = ", ".join([value.type.text for value in operands])
+        types_out = ", ".join([type.text for type in results])
+        names = ", ".join([value.name for value in operands])
+        self.lines.append(f'{bound}"{name}"({names}){given}{inside} : ({types_in}) -> ({types_out})')
+        return outs
+
+    def constant(self, value: Any, type: TensorType | None = None) -> Value:
+        """A constant tensor: an array, or one number to fill `type` with. Written once per function."""
+        array = np.asarray(value) if type is None else np.asarray(value, type.dtype)
+        type = type or TensorType(array.shape, array.dtype)
+        key = (array.tobytes(), type)
+        if key not in self._constants:
+            out = self.fresh(type)
+            self.lines.append(f"{out.name} = stablehlo.constant dense<{dense(array)}> : {type.text}")
+            self._constants[key] = out
+        return self._constants[key]
+
+    def broadcast(self, value: Value, shape: Sequence[int], axes: Sequence[int] = ()) -> Value:
+        """`value` in a larger shape: its axis i becomes axis `axes[i]`, and it is repeated along the others."""
+        result = TensorType(tuple(shape), value.dtype)
+        return self.op("stablehlo.broadcast_in_dim", [value], result, broadcast_dimensions=i64s(axes))
+
+    def convert(self, value: Value, dtype: np.dtype[Any]) -> Value:
+        """`value` in another dtype."""
+        if value.dtype == dtype:
+            return value
+        return self.op("stablehlo.convert", [value], TensorType(value.shape, dtype))
+
+    def compare(self, direction: str, x: Value, y: Value) -> Value:
+        """x `EQ|NE|LT|LE|GT|GE` y; floats compare as IEEE 754 says."""
+        kind = "f" if x.dtype.kind == "V" else x.dtype.kind
+        how = "FLOAT" if kind in "fc" else "UNSIGNED" if kind in "bu" else "SIGNED"
+        result = TensorType(x.shape, np.dtype(bool))
+        out = self.fresh(result)
+        self.lines.append(
+            f"{out.name} = stablehlo.compare {direction}, {x.name}, {y.name}, {how} : ({x.type.text}, {y.type.text}) -> {result.text}"
+        )
+        return out
+
+    def select(self, which: Value, on_true: Value, on_false: Value) -> Value:
+        """on_true where `which`, else on_false; `which` has their shape, or is 0-d."""
+        return self.op("stablehlo.select", [which, on_true, on_false], on_true.type)
+
+    def reduce(self, name: str, value: Value, init: Any, axes: Sequence[int]) -> Value:
+        """Combine the elements along `axes`, which vanish, with a binary operation whose neutral element is `init`."""
+        axes = tuple(axes)
+        result = TensorType(tuple(s for axis, s in enumerate(value.shape) if axis not in axes), value.dtype)
+        start = self.constant(init, TensorType((), value.dtype))
+        out = self.fresh(result)
+        self.lines.append(
+            f"{out.name} = stablehlo.reduce({value.name} init: {start.name}) applies {name} across dimensions = {listed(axes)}"
+            f" : ({value.type.text}, {start.type.text}) -> {result.text}"
+        )
+        return out
+
+    @contextmanager
+    def region(self, types: Sequence[TensorType]) -> Iterator[Region]:
+        """Write a region: a block with its own arguments, ended by `region.returns`. Constants stay local to it."""
+        outer_lines, outer_constants = self.lines, self._constants
+        self.lines, self._constants = [], {}
+        region = Region([self.fresh(type) for type in types])
+        try:
+            yield region
+            arguments = ", ".join([f"{value.name}: {value.type.text}" for value in region.arguments])
+            head = f"^bb0({arguments}):\n" if region.arguments else ""
+            body = "\n".join([*self.lines, _return("stablehlo.return", region.results)])
+            region.text = f"{{\n{head}{body}\n}}"
+        finally:
+            self.lines, self._constants = outer_lines, outer_constants
+
+    def combiner(self, name: str, dtype: np.dtype[Any]) -> str:
+        """A region that combines two scalars with a binary operation, as scatter and all_reduce want it."""
+        scalar = TensorType((), dtype)
+        with self.region([scalar, scalar]) as region:
+            region.returns(self.elementwise(name, *region.arguments))
+        return region.text
+
+
+class Region:
+    """A block under construction: `arguments` to compute with, and what it `returns`."""
+
+    def __init__(self, arguments: list[Value]) -> None:
+        self.arguments = arguments
+        self.results: list[Value] = []
+        self.text = ""
+
+    def returns(self, *values: Value) -> None:
+        self.results = list(values)
+
+
+def _return(name: str, values: Sequence[Value]) -> str:
+    if not values:
+        return name
+    return f"{name} {', '.join([v.name for v in values])} : {', '.join([v.type.text for v in values])}"
+
+
+def dense(array: np.ndarray[Any, Any]) -> str:
+    """The text of a constant's elements: a number that fills it, or its bytes in hexadecimal."""
+    if array.size == 0:
+        return ""
+    if array.size == 1 and array.dtype.kind in "biu":
+        return str(array.item()).lower() if array.dtype.kind != "b" else ("true" if array.item() else "false")
+    if array.dtype.kind == "b":
+        return "[" + ", ".join(map(dense, array)) + "]" if array.ndim else ("true" if array.item() else "false")
+    return f'"0x{np.ascontiguousarray(array).tobytes().hex().upper()}"'
+
+
+def function(
+    name: str, arguments: Sequence[Value], body: Writer, results: Sequence[Value], public: bool, attributes: Sequence[str] = ()
+) -> str:
+    """A whole function; `attributes` are those of its arguments (`{tf.aliasing_output = 0 : i32}`), one text each."""
+    notes = attributes or [""] * len(arguments)
+    given = ", ".join([f"{v.name}: {v.type.text}{' ' + note if note else ''}" for v, note in zip(arguments, notes, strict=True)])
+    lines = "\n".join([*body.lines, _return("return", results)])
+    returned = ", ".join([value.type.text for value in results])
+    return f"func.func {'public' if public else 'private'} @{name}({given}) -> ({returned}) {{\n{lines}\n}}"
+
+
+def module(name: str, functions: Iterable[str], attributes: str = "") -> str:
+    """A module of functions, of which `@main` is called."""
+    return f"module @{name}{f' attributes {{{attributes}}}' if attributes else ''} {{\n{chr(10).join(functions)}\n}}\n"

@@ -1,0 +1,129 @@
+"""Vectorization: carry a batch through each operation, its axis always first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+from pullback.core.primitive import Primitive
+from pullback.core.tracing import Trace, Tracer, type_of
+from pullback.core.types import ArrayType, array_type
+from pullback.core.errors import AxisError
+from pullback.ops.broadcast import broadcast_in_dim
+
+
+class AxisSize(int):
+    """How many examples a batch has; and the batch axis's name, for the rules of operations that ask for it."""
+
+    name: Any = None
+
+    @classmethod
+    def named(cls, size: int, name: Any) -> AxisSize:
+        made = cls(size)
+        made.name = name
+        return made
+
+
+class Batched(Tracer):
+    """A batch of values: `value`'s first axis runs over the examples, and `type` is that of one of them."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, trace: Trace, value: Any) -> None:
+        self.trace = trace
+        self.value = value
+
+    @property
+    def type(self) -> ArrayType:  # type: ignore[override]
+        full = type_of(self.value)
+        return array_type(full.shape[1:], full.dtype, full.weak)
+
+
+class BatchTrace(Trace):
+    """Applies each primitive's `vectorize` rule."""
+
+    __slots__ = ("size",)
+    transformation = "vmap"
+
+    def __init__(self, size: AxisSize, function: Callable[..., Any] | None = None) -> None:
+        super().__init__(function)
+        self.size = size
+
+    def process(self, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        rule = primitive.vectorize
+        if rule is None:
+            if primitive.expand is not None:
+                return primitive.expand(*args, **params)
+            raise primitive.missing("vectorize", self.transformation)
+        axes = tuple([0 if arg.__class__ is Batched and arg.trace is self else None for arg in args])
+        values = [arg if axis is None else arg.value for arg, axis in zip(args, axes)]
+        out, axis = rule(self.size, values, axes, **params)
+        if primitive.multiple_results:
+            out_axes = [axis] * len(out) if axis is None or isinstance(axis, int) else axis
+            return tuple([self.wrap(primitive, o, a) for o, a in zip(out, out_axes, strict=True)])
+        return self.wrap(primitive, out, axis)
+
+    def wrap(self, primitive: Primitive, value: Any, axis: int | None) -> Any:
+        """A rule's result as a tracer; unbatched results need none."""
+        if axis is None:
+            return value
+        if axis != 0:
+            raise AxisError(
+                f"The vectorize rule of primitive {primitive.name!r} put the batch at axis {axis}; it must be at axis 0."
+            )
+        return Batched(self, value)
+
+
+def materialize(trace: BatchTrace, value: Any) -> Any:
+    """A result of a batched function with its batch axis in front: repeated, if it does not depend on the batch."""
+    if value.__class__ is Batched and value.trace is trace:
+        return value.value
+    inner = type_of(value)
+    axes = tuple(range(1, inner.ndim + 1))
+    return broadcast_in_dim(value, shape=(int(trace.size), *inner.shape), broadcast_dimensions=axes)
+
+
+def batch_flat(
+    function: Callable[..., Sequence[Any]],
+    args: Sequence[Any],
+    batched: Sequence[bool],
+    size: AxisSize,
+    described: Any = None,
+) -> tuple[BatchTrace, Sequence[Any]]:
+    """Run a flat function on arguments of which some carry a batch at axis 0; its results, still as tracers."""
+    trace = BatchTrace(size, described or function)
+    with named_axis(size.name, trace):
+        try:
+            outs = function(*[Batched(trace, x) if flag else x for x, flag in zip(args, batched, strict=True)])
+        finally:
+            trace.open = False
+    return trace, outs
+
+
+# ---- named axes -----------------------------------------------------------------------------------------------------
+
+_named_axes: ContextVar[dict[Any, BatchTrace]] = ContextVar("pullback_named_axes", default={})  # noqa: B039
+
+
+@contextmanager
+def named_axis(name: Any, trace: BatchTrace) -> Iterator[None]:
+    """Let collective operations refer to this trace's batch axis by `name` inside the block."""
+    if name is None:
+        yield
+        return
+    token = _named_axes.set({**_named_axes.get(), name: trace})
+    try:
+        yield
+    finally:
+        _named_axes.reset(token)
+
+
+def axis_owner(name: Any) -> BatchTrace:
+    """The vmap that owns a named axis. Raises `AxisError` when there is none of that name."""
+    axes = _named_axes.get()
+    if name not in axes:
+        known = f"those around this call are {', '.join(map(repr, axes))}" if axes else "no vmap around this call names one"
+        raise AxisError(f"There is no axis named {name!r} here: {known}. Name it with pb.vmap(..., axis_name={name!r}).")
+    return axes[name]

@@ -1,0 +1,153 @@
+"""Program transformations: the derivative, linearization, transpose and batched version of a Program, as Programs.
+
+Each is made once and remembered with the Program that it came from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from pullback.core.program import Program, Variable
+from pullback.core.types import ArrayType, array_type
+from pullback.core.zero import ZERO
+from pullback.transforms.batch import AxisSize, Batched, batch_flat
+from pullback.transforms.jvp import jvp_flat
+from pullback.transforms.linearize import linearize_flat
+from pullback.transforms.simplify import drop_dead_code
+from pullback.transforms.stage import Staged, replay, stage
+from pullback.transforms.transpose import Apply, Scale, transpose_flat
+
+
+def _stage_closed(function: Any, types: Sequence[ArrayType], name: str) -> Program:
+    program, captures = stage(function, types, name=name)
+    assert not captures, "a function of a closed Program cannot capture tracers"
+    return drop_dead_code(program)
+
+
+def jvp_program(program: Program, active: tuple[bool, ...]) -> tuple[Program, tuple[bool, ...]]:
+    """inputs + tangents of the active ones -> outputs + those of their tangents that are not zero (the flags)."""
+
+    def make() -> tuple[Program, tuple[bool, ...]]:
+        flags: list[bool] = []
+
+        def pushed(*args: Any) -> list[Any]:
+            primals, given = args[: len(active)], iter(args[len(active) :])
+            tangents = [next(given) if flag else ZERO for flag in active]
+            outs, out_tangents = jvp_flat(lambda *xs: replay(program, xs), primals, tangents)
+            flags.extend(t is not ZERO for t in out_tangents)
+            return [*outs, *[t for t in out_tangents if t is not ZERO]]
+
+        types = [*program.input_types, *[t.strong() for t, flag in zip(program.input_types, active) if flag]]
+        return _stage_closed(pushed, types, f"jvp_{program.name}"), tuple(flags)
+
+    made: tuple[Program, tuple[bool, ...]] = program.memo(("jvp", active), make)
+    return made
+
+
+class LinearizedProgram(NamedTuple):
+    """A Program split in two: `forward` computes the values and what else `tangent` needs to map tangents."""
+
+    forward: Program  # inputs -> outputs + residuals
+    tangent: Program  # residuals + tangents of the active inputs -> those tangents of outputs that are not zero
+    residuals: tuple[tuple[str, int], ...]  # where each residual is: ("output", i) of forward, or ("input", i)
+    nonzero: tuple[bool, ...]  # which outputs have a tangent
+
+
+def linearize_program(program: Program, active: tuple[bool, ...]) -> LinearizedProgram:
+    """The two halves of a Program's linearization. A residual that is an input of the Program is not stored again."""
+
+    def make() -> LinearizedProgram:
+        box: dict[str, Any] = {}
+
+        def forward(*args: Any) -> list[Any]:
+            linearized = linearize_flat(lambda *xs: replay(program, xs), args, active)
+            known = _known_values(linearized.tape.steps)
+            variables = {arg.variable: i for i, arg in enumerate(args)}
+            outs = list(linearized.values)
+            where: list[tuple[str, int]] = []
+            for value in known:
+                at = variables.get(value.variable)
+                if at is None:
+                    where.append(("output", len(outs)))
+                    outs.append(value)
+                else:
+                    where.append(("input", at))
+            box.update(linearized=linearized, known=known, where=where)
+            return outs
+
+        forward_program = _stage_closed(forward, program.input_types, f"forward_{program.name}")
+        linearized, known = box["linearized"], box["known"]
+        nonzero = tuple([t is not ZERO for t in linearized.tangents])
+
+        def tangent(*args: Any) -> list[Any]:
+            values = {value.variable: arg for value, arg in zip(known, args)}
+            linearized.tape.substitute(lambda value: values[value.variable] if isinstance(value, Staged) else value)
+            outs = linearized.tape.forward(linearized.inputs, args[len(known) :], linearized.tangents)
+            return [out for out, flag in zip(outs, nonzero) if flag]
+
+        types = [*[value.type for value in known], *[v.type.strong() for v in linearized.inputs]]
+        tangent_program = _stage_closed(tangent, types, f"tangent_{program.name}")
+        return LinearizedProgram(forward_program, tangent_program, tuple(box["where"]), nonzero)
+
+    made: LinearizedProgram = program.memo(("linearize", active), make)
+    return made
+
+
+def _known_values(steps: Sequence[Scale | Apply]) -> list[Staged]:
+    """The traced values that a tape's steps use as multipliers and operands, each once."""
+    found: dict[Variable, Staged] = {}
+    for step in steps:
+        operands = [m for _, m in step.terms] if isinstance(step, Scale) else step.args
+        for value in operands:
+            if isinstance(value, Staged):
+                found.setdefault(value.variable, value)
+    return list(found.values())
+
+
+def transpose_program(program: Program, unknown: tuple[bool, ...]) -> tuple[Program, tuple[bool, ...]]:
+    """known inputs + cotangents of the outputs -> those cotangents of the unknown inputs that are not zero (the flags)."""
+
+    def make() -> tuple[Program, tuple[bool, ...]]:
+        flags: list[bool] = []
+        solved_for = [type for type, flag in zip(program.input_types, unknown) if flag]
+        known_types = [type for type, flag in zip(program.input_types, unknown) if not flag]
+
+        def transposed(*args: Any) -> list[Any]:
+            known, cotangents = args[: len(known_types)], args[len(known_types) :]
+
+            def linear(*xs: Any) -> tuple[Any, ...]:
+                given, free = iter(known), iter(xs)
+                return replay(program, [next(free) if flag else next(given) for flag in unknown])
+
+            outs = transpose_flat(linear, solved_for, cotangents)
+            flags.extend(out is not ZERO for out in outs)
+            return [out for out in outs if out is not ZERO]
+
+        types = [*known_types, *[type.strong() for type in program.output_types]]
+        return _stage_closed(transposed, types, f"transpose_{program.name}"), tuple(flags)
+
+    made: tuple[Program, tuple[bool, ...]] = program.memo(("transpose", unknown), make)
+    return made
+
+
+def batch_program(program: Program, size: AxisSize, axes: tuple[int | None, ...]) -> tuple[Program, tuple[int | None, ...]]:
+    """The Program on batches: inputs whose axis is 0 carry one in front; which outputs do is the second result."""
+
+    def make() -> tuple[Program, tuple[int | None, ...]]:
+        out_axes: list[int | None] = []
+
+        def batched(*args: Any) -> list[Any]:
+            trace, outs = batch_flat(lambda *xs: replay(program, xs), args, [axis == 0 for axis in axes], size)
+            flags = [out.__class__ is Batched and out.trace is trace for out in outs]
+            out_axes.extend(0 if flag else None for flag in flags)
+            return [out.value if flag else out for out, flag in zip(outs, flags)]
+
+        types = [
+            type if axis is None else array_type((int(size), *type.shape), type.dtype, type.weak)
+            for type, axis in zip(program.input_types, axes)
+        ]
+        return _stage_closed(batched, types, f"vmap_{program.name}"), tuple(out_axes)
+
+    made: tuple[Program, tuple[int | None, ...]] = program.memo(("batch", int(size), size.name, axes), make)
+    return made

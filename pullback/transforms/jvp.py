@@ -1,0 +1,129 @@
+"""Forward mode: push tangents forward, along with the values. Tangent of f at x along v:  J_f(x) v."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pullback.core.dtypes import is_inexact
+from pullback.core.primitive import Primitive, argument_names
+from pullback.core.tracing import Trace, Tracer, type_of
+from pullback.core.types import ArrayType
+from pullback.core.zero import ZERO, instantiate
+from pullback.ops.scaling import combine
+
+
+class Dual(Tracer):
+    """A primal with its tangent."""
+
+    __slots__ = ("primal", "tangent")
+
+    def __init__(self, trace: Trace, primal: Any, tangent: Any) -> None:
+        self.trace = trace
+        self.primal = primal
+        self.tangent = tangent
+
+    @property
+    def type(self) -> ArrayType:  # type: ignore[override]
+        return type_of(self.primal)
+
+
+class JvpTrace(Trace):
+    """Pushes tangents through each operation by the first rule that the primitive has."""
+
+    __slots__ = ()
+    transformation = "jvp"
+
+    def split(self, value: Any) -> tuple[Any, Any]:
+        """A value's primal and tangent; what is not a tracer of this very trace has tangent ZERO."""
+        return (value.primal, value.tangent) if value.__class__ is Dual and value.trace is self else (value, ZERO)
+
+    def process(self, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        if primitive.expand is not None and not has_derivative(primitive):
+            return primitive.expand(*args, **params)
+        primals = tuple([arg.primal if arg.__class__ is Dual and arg.trace is self else arg for arg in args])
+        tangents = [arg.tangent if arg.__class__ is Dual and arg.trace is self else ZERO for arg in args]
+        out, tangent = self.push(primitive, primals, tangents, params)
+        if primitive.multiple_results:
+            return tuple([o if t is ZERO else Dual(self, o, t) for o, t in zip(out, tangent, strict=True)])
+        return out if tangent is ZERO else Dual(self, out, tangent)
+
+    def push(self, primitive: Primitive, primals: tuple[Any, ...], tangents: list[Any], params: dict[str, Any]) -> Any:
+        """The operation's value, and its tangent."""
+        if primitive.partials is not None:
+            out = primitive(*primals, **params)
+            multipliers = primitive.partials(out, *primals, **params)
+            terms = [(t, m() if callable(m) else m) for t, m in zip(tangents, multipliers, strict=True) if t is not ZERO]
+            return out, self.combine([(t, m) for t, m in terms if m is not ZERO], type_of(out))
+        if primitive.linear:
+            out = primitive(*primals, **params)
+            return out, self.push_linear(primitive, primals, tangents, params, out)
+        if primitive.jvp is not None:
+            if not primitive.symbolic_zeros:
+                tangents = [instantiate(t, type_of(x)) for t, x in zip(tangents, primals, strict=True)]
+            out, tangent = primitive.jvp(primals, tangents, **params)
+            return out, _only_inexact(out, tangent)
+        if primitive.linearize is not None:
+            active = tuple([t is not ZERO for t in tangents])
+            out, push = primitive.linearize(primals, active, **params)
+            return out, push(*[t for t in tangents if t is not ZERO])
+        out = primitive(*primals, **params)
+        if primitive.multiple_results:
+            if not any(is_inexact(type_of(o).dtype) for o in out):
+                return out, (ZERO,) * len(out)
+        elif not is_inexact(type_of(out).dtype):
+            return out, ZERO
+        raise primitive.missing("jvp", self.transformation)
+
+    def combine(self, terms: list[tuple[Any, Any]], type: ArrayType) -> Any:
+        """sum_i tangent_i * multiplier_i, of shape `type.shape`. A multiplier is an array, None for 1, or -1."""
+        return combine(terms, type)
+
+    def push_linear(
+        self, primitive: Primitive, primals: tuple[Any, ...], tangents: list[Any], params: dict[str, Any], out: Any
+    ) -> Any:
+        """The tangent of a linear operation: the operation itself, on the tangents."""
+        args = linear_operands(primitive, primals, tangents)
+        outs = out if primitive.multiple_results else (out,)
+        if args is None or not any(is_inexact(type_of(o).dtype) for o in outs):
+            return (ZERO,) * len(outs) if primitive.multiple_results else ZERO
+        return _only_inexact(out, primitive(*args, **params))
+
+
+def has_derivative(primitive: Primitive) -> bool:
+    """Whether a primitive has a rule by which tangents can be pushed through it."""
+    return bool(primitive.partials or primitive.linear or primitive.jvp or primitive.linearize)
+
+
+def linear_operands(primitive: Primitive, primals: tuple[Any, ...], tangents: list[Any]) -> list[Any] | None:
+    """What a linear operation takes to give its tangent: tangents where it is linear, primals elsewhere. None if all
+    the tangents are zero."""
+    linear = primitive.linear
+    if linear is True:
+        flags = [True] * len(primals)
+    else:
+        names = argument_names(primitive)
+        flags = [name in linear for name in names] + [names[-1] in linear] * (len(primals) - len(names))  # type: ignore[operator]
+    if all(t is ZERO for t, flag in zip(tangents, flags) if flag):
+        return None
+    return [instantiate(t, type_of(x)) if flag else x for x, t, flag in zip(primals, tangents, flags)]
+
+
+def _only_inexact(out: Any, tangent: Any) -> Any:
+    """Tangents of integer and bool results are zero, whatever the rule returned for them."""
+    if isinstance(out, (tuple, list)):
+        return tuple([t if is_inexact(type_of(o).dtype) else ZERO for o, t in zip(out, tangent, strict=True)])
+    return tangent if is_inexact(type_of(out).dtype) else ZERO
+
+
+def jvp_flat(
+    function: Callable[..., Sequence[Any]], primals: Sequence[Any], tangents: Sequence[Any], described: Any = None
+) -> tuple[list[Any], list[Any]]:
+    """Values and tangents of a flat function; a tangent may be ZERO, and those returned may be."""
+    trace = JvpTrace(described or function)
+    try:
+        outs = function(*[x if t is ZERO else Dual(trace, x, t) for x, t in zip(primals, tangents, strict=True)])
+    finally:
+        trace.open = False
+    pairs = [trace.split(out) for out in outs]
+    return [primal for primal, _ in pairs], [tangent for _, tangent in pairs]

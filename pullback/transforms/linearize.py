@@ -1,0 +1,77 @@
+"""Linearization: the value now, and on a tape the linear function that maps tangents of the inputs to those of the outputs.
+
+It is forward mode whose tangents are values on a tape, so the forward rules alone give reverse mode: linearize, then walk the
+tape backwards. Elementwise operations with `partials` go straight onto the tape, which is the fast path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from pullback.core.dtypes import is_inexact
+from pullback.core.primitive import Primitive
+from pullback.core.tracing import type_of
+from pullback.core.types import ArrayType
+from pullback.core.zero import ZERO
+from pullback.transforms.jvp import Dual, JvpTrace, linear_operands
+from pullback.transforms.transpose import Linear, Tape
+
+
+class LinearizeTrace(JvpTrace):
+    """Forward mode whose tangents are recorded instead of computed."""
+
+    __slots__ = ("tape",)
+    transformation = "grad"
+
+    def __init__(self, function: Callable[..., Any] | None = None) -> None:
+        super().__init__(function)
+        self.tape = Tape(function)
+
+    def combine(self, terms: list[tuple[Any, Any]], type: ArrayType) -> Any:
+        return self.tape.scale(terms, type) if terms else ZERO
+
+    def push_linear(
+        self, primitive: Primitive, primals: tuple[Any, ...], tangents: list[Any], params: dict[str, Any], out: Any
+    ) -> Any:
+        args = linear_operands(primitive, primals, tangents)
+        if primitive.multiple_results:
+            return super().push_linear(primitive, primals, tangents, params, out)
+        out_type = type_of(out)
+        if args is None or not is_inexact(out_type.dtype):
+            return ZERO
+        return self.tape.apply(primitive, tuple(args), params, (out_type,))
+
+
+class Linearized(NamedTuple):
+    """A function linearized at a point: its values there, and the tape from `inputs` to `tangents`."""
+
+    values: list[Any]
+    tape: Tape
+    inputs: list[Linear]
+    tangents: list[Any]  # for each value: what it is on the tape, or ZERO
+
+    def push(self, tangents: Sequence[Any]) -> list[Any]:
+        """Tangents of the active inputs to tangents of the values."""
+        return self.tape.forward(self.inputs, tangents, self.tangents)
+
+    def pull(self, cotangents: Sequence[Any]) -> list[Any]:
+        """Cotangents of the values to cotangents of the active inputs."""
+        return self.tape.backward(self.tangents, cotangents, self.inputs)
+
+
+def linearize_flat(
+    function: Callable[..., Sequence[Any]], primals: Sequence[Any], active: Sequence[bool] | None = None, described: Any = None
+) -> Linearized:
+    """Linearize a flat function at `primals`, in those inputs that are `active` (all of them by default)."""
+    trace = LinearizeTrace(described or function)
+    tape = trace.tape
+    flags = [True] * len(primals) if active is None else active
+    inputs = [Linear(tape, type_of(x)) for x, flag in zip(primals, flags, strict=True) if flag]
+    tangents = iter(inputs)
+    try:
+        outs = function(*[Dual(trace, x, next(tangents)) if flag else x for x, flag in zip(primals, flags, strict=True)])
+    finally:
+        trace.open = tape.open = False
+    pairs = [trace.split(out) for out in outs]
+    return Linearized([value for value, _ in pairs], tape, inputs, [tangent for _, tangent in pairs])

@@ -1,0 +1,140 @@
+"""Staging: run a Python function on tracers that record, and get a Program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+from pullback.core.array import Array, as_array
+from pullback.core.program import Atom, Equation, Literal, Program, Variable
+from pullback.core.primitive import Primitive
+from pullback.core.source import Source, user_source
+from pullback.core.tracing import Trace, Tracer, bind, escaped, staging
+from pullback.core.types import ArrayType
+
+
+class Staged(Tracer):
+    """A value of a Program under construction: it has a type, and a Variable, but no number."""
+
+    __slots__ = ("argument", "source", "variable")
+    trace: StagingTrace
+
+    def __init__(self, trace: StagingTrace, variable: Variable, source: Source | None = None, argument: str = "") -> None:
+        self.trace = trace
+        self.variable = variable
+        self.source = source
+        self.argument = argument  # the path of the argument that it is, when it is one
+
+    @property
+    def type(self) -> ArrayType:  # type: ignore[override]
+        return self.variable.type
+
+    def where(self) -> str:
+        return f"argument {self.argument}" if self.argument else str(self.source) if self.source is not None else ""
+
+
+class StagingTrace(Trace):
+    """Records equations. Arrays and older tracers that the function closes over become constants and captures."""
+
+    __slots__ = ("captures", "constants", "equations")
+    transformation = "jit"
+
+    def __init__(self, function: Callable[..., Any] | None = None) -> None:
+        super().__init__(function)
+        self.equations: list[Equation] = []
+        self.constants: dict[int, tuple[Variable, Array]] = {}
+        self.captures: dict[int, tuple[Variable, Tracer]] = {}
+
+    def atom(self, value: Any) -> Atom:
+        """The Variable or Literal that stands for a value in this Program."""
+        if isinstance(value, Tracer):
+            if isinstance(value, Staged) and value.trace is self:
+                return value.variable
+            if not value.trace.open:
+                raise escaped(value)
+            return self.captures.setdefault(id(value), (Variable(value.type), value))[0]
+        array = as_array(value)
+        if not array.type.shape:
+            return Literal(array)
+        return self.constants.setdefault(id(array), (Variable(array.type), array))[0]
+
+    def process(self, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        if primitive.result_type is None and primitive.expand is not None:
+            return primitive.expand(*args, **params)
+        atoms = tuple([arg.variable if arg.__class__ is Staged and arg.trace is self else self.atom(arg) for arg in args])
+        result_type = primitive.infer(tuple([atom.type for atom in atoms]), params)
+        origin = replayed()
+        source = user_source() if origin is None else origin.source
+        if primitive.multiple_results:
+            outputs = tuple([Variable(type) for type in result_type])
+            self.equations.append(Equation(primitive, atoms, outputs, params, source, origin))
+            return tuple([Staged(self, variable, source) for variable in outputs])
+        variable = Variable(result_type)
+        self.equations.append(Equation(primitive, atoms, (variable,), params, source, origin))
+        return Staged(self, variable, source)
+
+
+# While an equation of a Program is replayed under a transformation, what is staged came from it, not from our own loop.
+_replayed: ContextVar[Equation | None] = ContextVar("pullback_replayed_equation", default=None)
+replayed = _replayed.get
+
+
+@contextmanager
+def replaying(equation: Equation) -> Iterator[None]:
+    """Attribute what is staged in this block to `equation`."""
+    token = _replayed.set(equation)
+    try:
+        yield
+    finally:
+        _replayed.reset(token)
+
+
+def replay(program: Program, args: Sequence[Any]) -> tuple[Any, ...]:
+    """`run` a Program, attributing whatever is staged meanwhile to the equation that it comes from."""
+    values: dict[Variable, Any] = dict(program.constants)
+    values.update(zip(program.inputs, args, strict=True))
+    token = _replayed.set(None)
+    try:
+        for equation in program.equations:
+            _replayed.set(equation)
+            ins = tuple([values[atom] if isinstance(atom, Variable) else atom.value for atom in equation.inputs])
+            out = bind(equation.primitive, ins, equation.params)
+            if equation.primitive.multiple_results:
+                values.update(zip(equation.outputs, out, strict=True))
+            else:
+                values[equation.outputs[0]] = out
+    finally:
+        _replayed.reset(token)
+    return tuple([values[atom] if isinstance(atom, Variable) else atom.value for atom in program.outputs])
+
+
+def stage(
+    function: Callable[..., Sequence[Any]],
+    types: Sequence[ArrayType],
+    *,
+    name: str = "main",
+    described: Callable[..., Any] | None = None,
+    arguments: Sequence[str] = (),
+) -> tuple[Program, tuple[Tracer, ...]]:
+    """Record a flat function of values of the given types, which returns a sequence of values.
+
+    Tracers of older traces that it closes over become extra inputs of the Program, in front of the others; they are the
+    second result, to be passed for those inputs.
+
+    Arguments:
+        name: what the Program is called. described: the user's function, for error messages.
+        arguments: how error messages call each argument.
+    """
+    trace = StagingTrace(described or function)
+    inputs = [Variable(type) for type in types]
+    names = arguments or [""] * len(inputs)
+    tracers = [Staged(trace, variable, None, argument) for variable, argument in zip(inputs, names, strict=True)]
+    with staging(trace):
+        outputs = [trace.atom(value) for value in function(*tracers)]
+    captured = list(trace.captures.values())
+    program = Program(
+        [*(variable for variable, _ in captured), *inputs], trace.equations, outputs, trace.constants.values(), name
+    )
+    return program, tuple([tracer for _, tracer in captured])
