@@ -20,7 +20,5 @@ class Device(NamedTuple):
     def __repr__(self) -> str:
         return f"{self.platform}({self.id})"
 
-    __str__ = __repr__
-
 
 DEFAULT_DEVICE = Device("cpu", 0)

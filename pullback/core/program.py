@@ -2,78 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TextIO
 
 from pullback.core.array import Array
-from pullback.core.source import Source
+from pullback.core.equation import Atom, Equation, Literal, Variable
+from pullback.core.printing import ANSI, HTML, PLAIN, program_text
 from pullback.core.tracing import bind
 from pullback.core.types import ArrayType
-from pullback.core.primitive import Primitive
 
-
-class Variable:
-    """A name for a value: an input of a Program, or a result of one of its equations. Equal only to itself."""
-
-    __slots__ = ("type",)
-
-    def __init__(self, type: ArrayType) -> None:
-        self.type = type
-
-    def __repr__(self) -> str:
-        return f"Variable({self.type})"
-
-
-class Literal:
-    """A 0-d constant written into an equation."""
-
-    __slots__ = ("value",)
-
-    def __init__(self, value: Array) -> None:
-        self.value = value
-
-    @property
-    def type(self) -> ArrayType:
-        return self.value.type
-
-    def __repr__(self) -> str:
-        return f"Literal({self.value})"
-
-
-Atom = Variable | Literal
-
-
-class Equation:
-    """One operation of a Program: `outputs = primitive[params] inputs`, and where in the user's program it comes from."""
-
-    __slots__ = ("inputs", "origin", "outputs", "params", "primitive", "source")
-
-    def __init__(
-        self,
-        primitive: Primitive,
-        inputs: tuple[Atom, ...],
-        outputs: tuple[Variable, ...],
-        params: dict[str, Any],
-        source: Source | None = None,
-        origin: Equation | None = None,
-    ) -> None:
-        self.primitive = primitive
-        self.inputs = inputs
-        self.outputs = outputs
-        self.params = params
-        self.source = source  # the user's line
-        self.origin = origin  # the equation that this one was derived from, by a rule
-
-    def replace(self, inputs: tuple[Atom, ...] | None = None, outputs: tuple[Variable, ...] | None = None) -> Equation:
-        """The same operation on other atoms."""
-        return Equation(
-            self.primitive,
-            self.inputs if inputs is None else inputs,
-            self.outputs if outputs is None else outputs,
-            self.params,
-            self.source,
-            self.origin,
-        )
+__all__ = ["Atom", "Equation", "Literal", "Program", "Variable", "programs_in", "run"]
 
 
 class Program:
@@ -87,9 +26,10 @@ class Program:
         equations: the operations, in an order in which they can run.
         outputs: a Variable or Literal for each result.
         name: the function that it was made from.
+        batch_axes: how many leading axes of a variable are batch axes, as far as that is known; colours them when printed.
     """
 
-    __slots__ = ("__weakref__", "_memo", "constants", "equations", "inputs", "name", "outputs")
+    __slots__ = ("__weakref__", "_memo", "batch_axes", "constants", "equations", "inputs", "name", "outputs")
 
     def __init__(
         self,
@@ -98,12 +38,14 @@ class Program:
         outputs: Iterable[Atom],
         constants: Iterable[tuple[Variable, Array]] = (),
         name: str = "main",
+        batch_axes: Mapping[Variable, int] | None = None,
     ) -> None:
         self.inputs = tuple(inputs)
         self.equations = tuple(equations)
         self.outputs = tuple(outputs)
         self.constants = tuple(constants)
         self.name = name
+        self.batch_axes = batch_axes or {}
         self._memo: dict[Any, Any] = {}
 
     @property
@@ -154,6 +96,56 @@ class Program:
         outs = run(self, args)
         return outs[0] if len(outs) == 1 else outs
 
+    # ---- as text ----
+
+    def text(self, *, constants: str = "full", sources: bool = False) -> str:
+        """The Program as text that `Program.parse` reads back.
+
+        Arguments:
+            constants: `"full"` writes captured arrays exactly; `"short"` writes only the size of large ones.
+            sources: end each equation with the user's line that it comes from, as a comment.
+
+        Example:
+            >>> import pullback as pb
+            >>> x = Variable(pb.ArrayType((3,), "float32"))
+            >>> print(Program([x], [], [x]).text())
+            { lambda (a:f32[3]:cpu(0)) ;
+              let
+              in a }
+        """
+        return program_text(self, constants=constants, sources=sources)
+
+    def __str__(self) -> str:
+        return program_text(self, constants="short")
+
+    def __repr__(self) -> str:
+        types = f"({', '.join(map(str, self.input_types))}) -> ({', '.join(map(str, self.output_types))})"
+        return f"<Program {self.name}: {types}, {len(self.equations)} equations>"
+
+    def _repr_html_(self) -> str:
+        text = program_text(self, constants="short", style=HTML, batch_axes=self.batch_axes)
+        return f"<pre>{text}</pre>"
+
+    def show(self, color: bool | None = None, sources: bool = False, file: TextIO | None = None) -> None:
+        """Print the Program, batch axes in blue and the others in pink.
+
+        Arguments:
+            color: whether to colour it; by default, when `file` is a terminal.
+            sources: end each equation with the user's line that it comes from.
+            file: where to print it; by default, standard output.
+
+        Example:
+            >>> import pullback as pb
+            >>> x = Variable(pb.ArrayType((3,), "float32"))
+            >>> Program([x], [], [x]).show(color=False)
+            { lambda (a:f32[3]:cpu(0)) ;
+              let
+              in a }
+        """
+        out = sys.stdout if file is None else file
+        style = ANSI if (out.isatty() if color is None else color) else PLAIN
+        print(program_text(self, constants="short", sources=sources, style=style, batch_axes=self.batch_axes), file=out)
+
 
 def programs_in(params: dict[str, Any]) -> list[Program]:
     """The Programs among an equation's parameters."""
@@ -171,7 +163,7 @@ def run(program: Program, args: Sequence[Any]) -> tuple[Any, ...]:
     values: dict[Variable, Any] = dict(program.constants)
     values.update(zip(program.inputs, args, strict=True))
     for equation in program.equations:
-        ins = tuple([values[atom] if atom.__class__ is Variable else atom.value for atom in equation.inputs])  # type: ignore[index, union-attr]
+        ins = tuple([values[atom] if atom.__class__ is Variable else atom.value for atom in equation.inputs])  # type: ignore[union-attr]
         out = bind(equation.primitive, ins, equation.params)
         if equation.primitive.multiple_results:
             values.update(zip(equation.outputs, out, strict=True))
