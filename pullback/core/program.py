@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TextIO
 
 from pullback.core.array import Array
+from pullback.core.equality import Structure, find_structure
 from pullback.core.equation import Atom, Equation, Literal, Variable
 from pullback.core.printing import ANSI, HTML, PLAIN, program_text
 from pullback.core.tracing import bind
@@ -29,7 +30,7 @@ class Program:
         batch_axes: how many leading axes of a variable are batch axes, as far as that is known; colours them when printed.
     """
 
-    __slots__ = ("__weakref__", "_memo", "batch_axes", "constants", "equations", "inputs", "name", "outputs")
+    __slots__ = ("__weakref__", "_memo", "_structure", "batch_axes", "constants", "equations", "inputs", "name", "outputs")
 
     def __init__(
         self,
@@ -47,6 +48,7 @@ class Program:
         self.name = name
         self.batch_axes = batch_axes or {}
         self._memo: dict[Any, Any] = {}
+        self._structure: Structure | None = None
 
     @property
     def input_types(self) -> tuple[ArrayType, ...]:
@@ -95,6 +97,25 @@ class Program:
             raise TypeError(f"This Program takes {len(self.inputs)} arrays, but got {len(args)}.")
         outs = run(self, args)
         return outs[0] if len(outs) == 1 else outs
+
+    # ---- equality ----
+
+    @property
+    def structure(self) -> Structure:
+        """The token that Programs share that are equal: those that differ only in the names of variables and in sources."""
+        found = self._structure
+        if found is None:
+            found = self._structure = find_structure(self)
+        return found
+
+    def __eq__(self, other: object) -> bool:
+        """True if both are the same function by the same operations: equal up to renaming, constants equal by value."""
+        if self is other:
+            return True
+        return self.structure is other.structure if isinstance(other, Program) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.structure)
 
     # ---- as text ----
 

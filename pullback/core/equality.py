@@ -1,0 +1,123 @@
+"""When two Programs are equal: when they differ in nothing but the names of their variables, their own names and sources.
+
+Every Program finds, at most once, the `Structure` that it shares with all Programs equal to it; from then on comparing and
+hashing cost nothing. The Programs inside a Program enter its key as their Structures, so that finding one is linear in the
+number of equations even where Programs share Programs.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
+
+import numpy as np
+
+from pullback.core.array import Array
+from pullback.core.equation import Atom, Literal, Variable
+from pullback.core.printing import is_record, record_fields
+from pullback.core.types import ArrayType
+
+if TYPE_CHECKING:
+    from pullback.core.program import Program
+
+
+class Structure:
+    """What Programs that are equal have in common; each is equal only to itself."""
+
+    __slots__ = ("__weakref__",)
+
+
+# The values of constants of up to this many bytes enter the hash; larger ones are only looked at when all else is equal.
+HASHED_BYTES = 1024
+
+_structures: WeakValueDictionary[Any, Structure] = WeakValueDictionary()
+_lock = threading.Lock()
+
+
+def find_structure(program: Program) -> Structure:
+    """The Structure of a Program. One with a parameter that cannot be hashed is equal only to itself."""
+    key = _program_key(program)
+    made = Structure()
+    try:
+        with _lock:
+            return _structures.setdefault(key, made)
+    except TypeError:
+        return made
+
+
+class _Constant:
+    """A captured array in a key: equal to another of the same type and the same bytes."""
+
+    __slots__ = ("array", "hash")
+
+    def __init__(self, array: Array) -> None:
+        self.array = array
+        values = b"" if array.type.nbytes > HASHED_BYTES or _is_deleted(array) else array.host.tobytes()
+        self.hash = hash((array.type, values))
+
+    def __hash__(self) -> int:
+        return self.hash
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, _Constant):
+            return NotImplemented
+        if self.array is other.array:
+            return True
+        if self.array.type is not other.array.type or _is_deleted(self.array) or _is_deleted(other.array):
+            return False
+        return _same_bytes(self.array, other.array)
+
+
+def _is_deleted(array: Array) -> bool:
+    return array._host is None and array._buffer is None
+
+
+def _same_bytes(a: Array, b: Array) -> bool:
+    left, right = (np.ascontiguousarray(array.host).reshape(-1).view(np.uint8) for array in (a, b))
+    return np.array_equal(left, right)
+
+
+def _program_key(program: Program) -> tuple[Any, ...]:
+    kind = type(program)
+    numbers: dict[Variable, int] = {}
+
+    def declare(variables: Iterable[Variable]) -> tuple[ArrayType, ...]:
+        types = []
+        for variable in variables:
+            numbers[variable] = len(numbers)
+            types.append(variable.type)
+        return tuple(types)
+
+    def use(atom: Atom) -> Any:
+        if isinstance(atom, Literal):
+            return atom.type, np.asarray(atom.value.host).tobytes()
+        return numbers.get(atom, atom)
+
+    inputs = declare(program.inputs)
+    captured = declare([variable for variable, _ in program.constants])
+    constants = tuple([_Constant(array) for _, array in program.constants])
+    equations = []
+    for equation in program.equations:
+        params = tuple([(name, param_key(value, kind)) for name, value in sorted(equation.params.items())])
+        operands = tuple([use(atom) for atom in equation.inputs])
+        equations.append((equation.primitive, params, operands, declare(equation.outputs)))
+    return inputs, captured, constants, tuple(equations), tuple([use(atom) for atom in program.outputs])
+
+
+def param_key(value: Any, kind: type) -> Any:
+    """What of a parameter makes it equal to another: 1, 1.0 and True differ, and so do 0.0 and -0.0; NaN equals NaN."""
+    if isinstance(value, kind):
+        return value.structure  # type: ignore[attr-defined]
+    if isinstance(value, np.generic):
+        value = value.item()
+    if is_record(value):
+        return type(value), tuple([(name, param_key(item, kind)) for name, item in record_fields(value)])
+    if type(value) is tuple:
+        return tuple, tuple([param_key(item, kind) for item in value])
+    if type(value) is float:
+        return float, value.hex()
+    if type(value) is complex:
+        return complex, value.real.hex(), value.imag.hex()
+    return type(value), value
