@@ -7,6 +7,7 @@ number of equations even where Programs share Programs.
 
 from __future__ import annotations
 
+import enum
 import threading
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
@@ -116,8 +117,12 @@ def param_key(value: Any, kind: type) -> Any:
         return type(value), tuple([(name, param_key(item, kind)) for name, item in record_fields(value)])
     if type(value) is tuple:
         return tuple, tuple([param_key(item, kind) for item in value])
-    if type(value) is float:
+    if isinstance(value, (enum.Enum, bool)):
+        return type(value), value
+    if isinstance(value, int):  # a subclass means the same as the int that it is
+        return int, int(value)
+    if isinstance(value, float):
         return float, value.hex()
-    if type(value) is complex:
+    if isinstance(value, complex):
         return complex, value.real.hex(), value.imag.hex()
     return type(value), value

@@ -89,6 +89,31 @@ def variable_names() -> Iterator[str]:
                 yield name
 
 
+def name_variables(program: Program) -> dict[Variable, str]:
+    """The names of a Program's variables, in order; results that nothing uses have none, and are printed `_`."""
+    fresh = variable_names()
+    used = {atom for equation in program.equations for atom in equation.inputs} | set(program.outputs)
+    names: dict[Variable, str] = {}
+    for variable in (*program.inputs, *[variable for variable, _ in program.constants]):
+        if variable not in names:
+            names[variable] = next(fresh)
+    for equation in program.equations:
+        for variable in equation.outputs:
+            if variable in used and variable not in names:
+                names[variable] = next(fresh)
+    return names
+
+
+def equation_text(program: Program, equation: Equation) -> str:
+    """One equation of a Program as its text has it, on one line: a Program inside it is cut short.
+
+    Variables that nothing defines are shown as `?`.
+    """
+    printer = _Printer(program, False, False, PLAIN, {}, DEFAULT_DEVICE)
+    lines = printer.equation(equation, name_variables(program), "").split("\n")
+    return lines[0] if len(lines) == 1 else f"{lines[0]} ... {lines[-1].strip()}"
+
+
 def nested_programs(value: Any, kind: type) -> Iterator[Any]:
     """The Programs (instances of `kind`) in an equation's parameter: itself, or inside tuples and dataclasses."""
     if isinstance(value, kind):
@@ -161,32 +186,21 @@ class _Printer:
         self.labels: dict[int, str] = {}
 
     def program(self, program: Program, indent: str) -> str:
-        fresh = variable_names()
-        used = {atom for equation in program.equations for atom in equation.inputs} | set(program.outputs)
-        names: dict[Variable, str] = {}
-
-        def declare(variable: Variable, keep: bool = True) -> str:
-            if not keep:
-                return "_" + self.type(variable)
-            if variable not in names:
-                names[variable] = next(fresh)
-            return names[variable] + self.type(variable)
-
-        lines = [f"{{ lambda ({', '.join([declare(variable) for variable in program.inputs])}) ;"]
+        names = name_variables(program)
+        lines = [f"{{ lambda ({', '.join([self.declaration(variable, names) for variable in program.inputs])}) ;"]
         if program.constants:
             lines.append(f"{indent}  where")
-            lines += [f"{indent}    {declare(variable)} = {self.constant(array)}" for variable, array in program.constants]
+            for variable, array in program.constants:
+                lines.append(f"{indent}    {self.declaration(variable, names)} = {self.constant(array)}")
         lines.append(f"{indent}  let")
         inner = indent + "    "
-        for equation in program.equations:
-            # Operands first, since a nested Program's text must not move names; then the results, which are new names.
-            right = self.right_side(equation, names, inner)
-            outputs = [declare(variable, variable in used) for variable in equation.outputs]
-            comment = self.comment(equation) if self.sources else ""
-            lines.append(f"{inner}{', '.join(outputs) or '()'} = {right}{comment}")
+        lines += [inner + self.equation(equation, names, inner) for equation in program.equations]
         outs = [self.atom(atom, names, []) for atom in program.outputs]
         lines.append(f"{indent}  in {outs[0] if len(outs) == 1 else '(' + ', '.join(outs) + ')'} }}")
         return "\n".join(lines)
+
+    def declaration(self, variable: Variable, names: Mapping[Variable, str]) -> str:
+        return names.get(variable, "_") + self.type(variable)
 
     def type(self, variable: Variable) -> str:
         """A variable's type and place, `:f32[3,5]:cpu(0)`, its axes in their colours."""
@@ -209,15 +223,18 @@ class _Printer:
             return f'base64"{base64_text(array.host)}"'
         return self.style.escape(f"<{byte_size(array.type.nbytes)} not shown>")
 
-    def right_side(self, equation: Equation, names: Mapping[Variable, str], indent: str) -> str:
-        """What stands right of an equation's `=`."""
-        written = [self.style.escape(primitive_text(equation.primitive))]
+    def equation(self, equation: Equation, names: Mapping[Variable, str], indent: str) -> str:
+        outputs = ", ".join([self.declaration(variable, names) for variable in equation.outputs])
+        written = [outputs or "()", " = ", self.style.escape(primitive_text(equation.primitive))]
         if equation.params:
             params = [f"{name}={self.value(value, indent)}" for name, value in equation.params.items()]
             written.append(f"[{', '.join(params)}]")
         types = [atom.type for atom in equation.inputs if isinstance(atom, Variable)]
         operands = [self.atom(atom, names, types) for atom in equation.inputs]
-        return "".join(written) + "".join([f" {operand}" for operand in operands])
+        written += [f" {operand}" for operand in operands]
+        if self.sources and equation.source is not None:
+            written.append(self.style.escape(f"  # {equation.source.file}:{equation.source.line}"))
+        return "".join(written)
 
     def atom(self, atom: Atom, names: Mapping[Variable, str], operand_types: list[ArrayType]) -> str:
         if isinstance(atom, Literal):
@@ -244,11 +261,6 @@ class _Printer:
             return self.labels[id(program)]
         label = self.labels[id(program)] = f"@{len(self.labels)}"
         return f"{label} {self.program(program, indent)}"
-
-    def comment(self, equation: Equation) -> str:
-        if equation.source is None:
-            return ""
-        return self.style.escape(f"  # {equation.source.file}:{equation.source.line}")
 
 
 def literal_text(array: Array, operand_types: list[ArrayType]) -> str:

@@ -9,6 +9,8 @@ from typing import Any, TextIO
 from pullback.core.array import Array
 from pullback.core.equality import Structure, find_structure
 from pullback.core.equation import Atom, Equation, Literal, Variable
+from pullback.core.parsing import parse_program
+from pullback.core.primitive import Primitive
 from pullback.core.printing import ANSI, HTML, PLAIN, program_text
 from pullback.core.tracing import bind
 from pullback.core.types import ArrayType
@@ -63,7 +65,8 @@ class Program:
         try:
             return self._memo[key]
         except KeyError:
-            return self._memo.setdefault(key, make())
+            pass
+        return self._memo.setdefault(key, make())
 
     def subprograms(self) -> list[Program]:
         """The Programs that this one's equations hold, one level down."""
@@ -135,6 +138,23 @@ class Program:
               in a }
         """
         return program_text(self, constants=constants, sources=sources)
+
+    @classmethod
+    def parse(cls, text: str, primitives: Mapping[str, Primitive], classes: Mapping[str, type] | None = None) -> Program:
+        """The Program that a text says; see `pullback.core.parsing.parse_program`.
+
+        Arguments:
+            text: what `text` returned, or the same form written by hand.
+            primitives: the operations that it may use, by name.
+            classes: enums, NamedTuples and dataclasses in parameters, where the primitives' own modules do not name them.
+        Raises:
+            ProgramError: the text breaks the grammar, or a rule of the IR; the message shows the line and the place.
+
+        Example:
+            >>> Program.parse("{ lambda (a:f32[3]) ; let in a }", {})
+            <Program main: (f32[3]) -> (f32[3]), 0 equations>
+        """
+        return parse_program(text, primitives, cls, classes)
 
     def __str__(self) -> str:
         return program_text(self, constants="short")

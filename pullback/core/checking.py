@@ -1,0 +1,166 @@
+"""check_program: the grammar of Programs, executable. Whatever makes or changes a Program is held to it in every test."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from pullback.core.array import Array
+from pullback.core.equation import Equation, Literal, Variable
+from pullback.core.errors import ProgramError, PullbackError
+from pullback.core.printing import equation_text, is_record, nested_programs, record_fields
+from pullback.core.source import source_text
+from pullback.core.tracing import Tracer
+from pullback.core.types import ArrayType
+
+if TYPE_CHECKING:
+    from pullback.core.program import Program
+
+
+def check_program(program: Program) -> None:
+    """Raise `ProgramError` unless a Program, and every Program inside it, keeps the rules of the IR.
+
+    Each variable is defined once, and before it is used. Literals are 0-d; they and the constants are Arrays of the type that
+    their place has. Parameters can be hashed. No traced value is left anywhere. The results of each equation have the types
+    that its primitive's type rule gives; operands of an elementwise operation have one shape, or none; those of `call` fit
+    the Program that is called.
+
+    Takes time linear in the number of equations, and only once for each Program.
+
+    Arguments:
+        program: what to check.
+    Raises:
+        ProgramError: a rule is broken; the message shows the equation and the user's line that it came from.
+
+    Example:
+        >>> import pullback as pb
+        >>> from pullback.core.program import Program, Variable
+        >>> x, y = (Variable(pb.ArrayType((3,), "float32")) for _ in range(2))
+        >>> check_program(Program([x], [], [x]))
+        >>> check_program(Program([x], [], [y]))
+        Traceback (most recent call last):
+            ...
+        pullback.core.errors.ProgramError: In Program main: its output 0 is a variable of type f32[3] that nothing defines.
+    """
+    program.memo("checked", lambda: _Checker(program).check())
+
+
+class _Checker:
+    """Goes through one Program in order, keeping what has been defined."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.defined: set[Variable] = set()
+
+    def check(self) -> bool:
+        program = self.program
+        for place, variable in enumerate(program.inputs):
+            self.define(variable, f"its input {place}", None)
+        for place, (variable, array) in enumerate(program.constants):
+            self.define(variable, f"its constant {place}", None)
+            self.value(array, variable.type, f"its constant {place}", None)
+        for equation in program.equations:
+            self.equation(equation)
+        for place, atom in enumerate(program.outputs):
+            self.atom(atom, f"its output {place}", None)
+        return True
+
+    def fail(self, what: str, equation: Equation | None) -> NoReturn:
+        message = f"In Program {self.program.name}: {what}."
+        if equation is not None:
+            message += f"\n    {equation_text(self.program, equation)}"
+            if equation.source is not None:
+                message += f"\n    which comes from {source_text(equation.source)}"
+        raise ProgramError(message)
+
+    def define(self, variable: Any, what: str, equation: Equation | None) -> None:
+        if not isinstance(variable, Variable):
+            self.fail(f"{what} is not a Variable but {type(variable).__name__}", equation)
+        if not isinstance(variable.type, ArrayType):
+            self.fail(f"{what} has no ArrayType but {variable.type!r}", equation)
+        if variable in self.defined:
+            self.fail(f"{what} is a variable that is defined before", equation)
+        self.defined.add(variable)
+
+    def value(self, array: Any, declared: ArrayType, what: str, equation: Equation | None) -> None:
+        if isinstance(array, Tracer):
+            self.fail(f"{what} is a traced value, of {array.trace.describe()}", equation)
+        if not isinstance(array, Array):
+            self.fail(f"{what} is not an Array but {type(array).__name__}", equation)
+        if array.type is not declared:
+            self.fail(f"{what} is declared as {declared}, but the array is of type {array.type}", equation)
+
+    def atom(self, atom: Any, what: str, equation: Equation | None) -> None:
+        if isinstance(atom, Literal):
+            self.value(atom.value, atom.type, what, equation)
+            if atom.type.shape:
+                self.fail(f"{what} is a literal with axes, of type {atom.type}; arrays belong to the constants", equation)
+        elif isinstance(atom, Variable):
+            if atom not in self.defined:
+                self.fail(f"{what} is a variable of type {atom.type} that nothing defines", equation)
+        elif isinstance(atom, Tracer):
+            self.fail(f"{what} is a traced value, of {atom.trace.describe()}", equation)
+        else:
+            self.fail(f"{what} is neither a Variable nor a Literal but {type(atom).__name__}", equation)
+
+    def equation(self, equation: Equation) -> None:
+        primitive = equation.primitive
+        for place, atom in enumerate(equation.inputs):
+            self.atom(atom, f"operand {place} of {primitive.name}", equation)
+        for name, value in equation.params.items():
+            self.param(value, f"parameter {name!r} of {primitive.name}", equation)
+        self.types(equation)
+        for place, variable in enumerate(equation.outputs):
+            self.define(variable, f"result {place} of {primitive.name}", equation)
+
+    def param(self, value: Any, what: str, equation: Equation) -> None:
+        try:
+            hash(value)
+        except TypeError:
+            self.fail(f"{what} cannot be hashed: it is of type {type(value).__name__}", equation)
+        for item in _items(value):
+            if isinstance(item, Tracer):
+                self.fail(f"{what} holds a traced value, of {item.trace.describe()}", equation)
+        for inner in nested_programs(value, type(self.program)):
+            check_program(inner)
+
+    def types(self, equation: Equation) -> None:
+        """What the operands' types are to each other, and what the results' types are to them."""
+        primitive = equation.primitive
+        types = tuple([atom.type for atom in equation.inputs])
+        if primitive.elementwise:
+            shapes = {type.shape for type in types if type.shape}
+            if len(shapes) > 1:
+                self.fail(f"{primitive.name} is elementwise, but its operands have the shapes {sorted(shapes)}", equation)
+        if primitive.name == "call":
+            self.called(equation, types)
+        if primitive.result_type is None:
+            self.fail(f"{primitive.name} has no type rule; operations without one are expanded when they are staged", equation)
+        try:
+            inferred = primitive.infer(types, equation.params)
+        except (PullbackError, TypeError, ValueError) as error:
+            self.fail(f"{primitive.name} refuses its operands: {str(error).removesuffix('.')}", equation)
+        expected = inferred if primitive.multiple_results else (inferred,)
+        declared = tuple([variable.type for variable in equation.outputs])
+        if declared != expected:
+            self.fail(f"{primitive.name} returns {_list(expected)}, but its results are declared {_list(declared)}", equation)
+
+    def called(self, equation: Equation, types: tuple[ArrayType, ...]) -> None:
+        """Operands of a call must be what the Program takes; a weak one may stand for a strong one."""
+        takes = equation.params["program"].input_types
+        if tuple([type.strong() for type in types]) != tuple([type.strong() for type in takes]):
+            self.fail(f"the called Program takes {_list(takes)}, but its operands are {_list(types)}", equation)
+
+
+def _items(value: Any) -> list[Any]:
+    """A parameter and all that it holds in tuples and records."""
+    found = [value]
+    for item in found:  # which grows meanwhile
+        if isinstance(item, tuple):
+            found.extend(item)
+        elif is_record(item):
+            found.extend(field for _, field in record_fields(item))
+    return found
+
+
+def _list(types: tuple[ArrayType, ...]) -> str:
+    return f"({', '.join(map(str, types))})"
