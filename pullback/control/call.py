@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from pullback.core.axes import axis_owner
 from pullback.core.primitive import Rules, primitive
 from pullback.core.program import Program
-from pullback.core.tracing import Trace, bind, bind_at, type_of
+from pullback.core.tracing import bind, bind_at
 from pullback.core.types import is_unknown
-from pullback.core.zero import ZERO, instantiate
+from pullback.core.zero import ZERO
 from pullback.engine.compile import execute
-from pullback.transforms.batch import AxisSize, axis_owner
 from pullback.transforms.derive import batch_program, jvp_program, linearize_program, transpose_program
 
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from pullback.core.errors import MissingRule, ProgramError, UnknownRule
@@ -76,7 +76,7 @@ class Primitive:
         ... def double_evaluate(x):
         ...     return 2 * x
         >>> double(21.0)
-        42.0:~f32[]:cpu(0)
+        42.0:f32[]:cpu(0)
     """
 
     result_type: Rule | None
@@ -103,7 +103,7 @@ class Primitive:
     def __init__(self, name: str, **rules: Any) -> None:
         self.name = name
         self.__name__ = self.__qualname__ = name
-        self._inferred: dict[Any, Any] = {}
+        self.inferred: dict[Any, Any] = {}  # result types by operand types, and parameters if there are any
         for rule in RULES:
             setattr(self, rule, None)
         for fact, default in FACTS.items():
@@ -137,7 +137,7 @@ class Primitive:
         if field == "linear" and isinstance(value, str):
             value = (value,)
         setattr(self, field, value)
-        self._inferred.clear()
+        self.inferred.clear()
 
     def def_evaluate(self, rule: Rule) -> Rule:
         """Decorator: what the operation computes, `(*ndarrays, **params)` on NumPy arrays."""
@@ -210,7 +210,7 @@ class Primitive:
         """The result's type, or types, by the `result_type` rule; remembered."""
         key = (types, *params.items()) if params else types
         try:
-            return self._inferred[key]
+            return self.inferred[key]
         except (KeyError, TypeError):
             pass
         rule = self.result_type
@@ -221,10 +221,10 @@ class Primitive:
         result = rule(*types, **params)
         if self.multiple_results:
             result = tuple(result)
-        if len(self._inferred) > 4096:
-            self._inferred.clear()
+        if len(self.inferred) > 4096:
+            self.inferred.clear()
         try:
-            self._inferred[key] = result
+            self.inferred[key] = result
         except TypeError:  # an unhashable parameter: it cannot be remembered, and staging will refuse it by name
             pass
         return result
@@ -247,7 +247,7 @@ class Primitive:
             " One of the two is wrong; pb.testing.check_primitive compares them on every sample."
         )
 
-    def derive_evaluation(self, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+    def derive_evaluation(self, args: Sequence[Any], params: dict[str, Any]) -> Any:
         """The operation's value without an `evaluate` rule: by its expansion, or by compiling its lowering."""
         if self.expand is not None:
             return self.expand(*args, **params)
@@ -257,7 +257,7 @@ class Primitive:
 
 
 # Compiles a single operation and runs it; the engine fills it in when it is loaded.
-compile_one: Callable[[Primitive, tuple[Any, ...], dict[str, Any]], Any] | None = None
+compile_one: Callable[[Primitive, Sequence[Any], dict[str, Any]], Any] | None = None
 
 
 def primitive(rules: type) -> Primitive:
@@ -294,11 +294,15 @@ def _bound_to(made: Primitive, rule: Rule) -> Rule:
 
 
 def argument_names(made: Primitive) -> list[str]:
-    """The names of a primitive's positional arguments, as its rules call them."""
+    """The names of a primitive's positional arguments, as its rules call them; `*rest` stands last, for all that follow."""
     rule = made.result_type or made.evaluate or made.expand
     rule = getattr(rule, "__wrapped__", rule)
     if rule is None:
         return []
-    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    kinds = (
+        inspect.Parameter.POSITIONAL_ONLY,
+        inspect.Parameter.POSITIONAL_OR_KEYWORD,
+        inspect.Parameter.VAR_POSITIONAL,
+    )
     names = [name for name, parameter in inspect.signature(rule).parameters.items() if parameter.kind in kinds]
     return names[1:] if names[:1] == ["primitive"] else names

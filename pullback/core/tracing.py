@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import Context, ContextVar
 from typing import TYPE_CHECKING, Any
@@ -42,7 +42,7 @@ class Trace:
         self.open = True
         self.function = function
 
-    def process(self, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+    def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         raise NotImplementedError
 
     def describe(self) -> str:
@@ -96,12 +96,12 @@ _staging_floor: ContextVar[Trace | None] = ContextVar("pullback_staging_floor", 
 staging_floor = _staging_floor.get
 
 
-def bind(primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+def bind(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
     """Apply a primitive: the youngest trace involved handles it; with none, it is evaluated now."""
     youngest = staging_floor()
     birth = 0 if youngest is None else youngest.birth
     for arg in args:
-        if isinstance(arg, Tracer) and arg.trace.birth > birth:
+        if arg.__class__ is not Array and isinstance(arg, Tracer) and arg.trace.birth > birth:
             youngest = arg.trace
             birth = youngest.birth
     if youngest is None:
@@ -111,7 +111,7 @@ def bind(primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) ->
     return youngest.process(primitive, args, params)
 
 
-def bind_at(trace: Trace | None, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+def bind_at(trace: Trace | None, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
     """`bind` for an operation that also concerns `trace`, even if none of its arguments does (a named axis)."""
     youngest = staging_floor()
     candidates = [trace, youngest, *(arg.trace for arg in args if isinstance(arg, Tracer))]
@@ -154,7 +154,7 @@ def ensure_compile_time_eval() -> Iterator[None]:
         ...         n = int(pb.numpy.sum(pb.numpy.arange(4)))
         ...     return x * n
         >>> f(2.0)
-        12.0:~f32[]:cpu(0)
+        12.0:f32[]:cpu(0)
     """
     token = _staging_floor.set(None)
     try:
@@ -181,25 +181,42 @@ class _QuietNumPy(threading.local):
 _quiet_numpy = _QuietNumPy()
 
 
-def evaluate(primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+def evaluate(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
     """Apply a primitive to values now: on NumPy by its `evaluate` rule, else by what that rule can be derived from."""
     rule = primitive.evaluate
     if rule is None:
         return primitive.derive_evaluation(args, params)
-    arrays = [arg if arg.__class__ is Array else as_array(arg) for arg in args]
-    types = tuple([array.type for array in arrays])
+    types, hosts = [], []
+    for arg in args:
+        array = arg if arg.__class__ is Array else as_array(arg)
+        host = array._host
+        types.append(array.type)
+        hosts.append(array.host if host is None else host)
+    if not primitive.quiet or primitive.multiple_results:
+        return _evaluate_generally(primitive, args, hosts, tuple(types), params)
+    type = None if params else primitive.inferred.get(tuple(types))
+    if type is None:
+        type = primitive.infer(tuple(types), params)
+    out = _quiet_numpy.run(rule, *hosts, **params)
+    if out.dtype is type.dtype and out.shape == type.shape:
+        return Array(type, out)
+    return Array(type, _checked(primitive, out, type))
+
+
+def _evaluate_generally(
+    primitive: Primitive, args: Sequence[Any], hosts: list[Any], types: tuple[ArrayType, ...], params: dict[str, Any]
+) -> Any:
+    """`evaluate` for rules of any form: those that may lack a type rule, take Arrays, or return several results."""
+    rule: Callable[..., Any] = primitive.evaluate  # type: ignore[assignment]
     result_types = primitive.infer(types, params) if primitive.result_type is not None else None
     if primitive.on_arrays:
-        return rule(*arrays, **params)
-    hosts = [array.host if array._host is None else array._host for array in arrays]
+        return rule(*[as_array(arg) for arg in args], **params)
     out = _quiet_numpy.run(rule, *hosts, **params) if primitive.quiet else rule(*hosts, **params)
     if primitive.multiple_results:
         out_types = result_types or [_observed_type(types, value) for value in out]
         return tuple([Array(type, _checked(primitive, value, type)) for type, value in zip(out_types, out, strict=True)])
-    if result_types is None:
-        out = np.asarray(out)
-        result_types = _observed_type(types, out)
-    return Array(result_types, _checked(primitive, out, result_types))
+    type = result_types or _observed_type(types, out)
+    return Array(type, _checked(primitive, out, type))
 
 
 def _observed_type(types: tuple[ArrayType, ...], value: Any) -> ArrayType:
@@ -208,11 +225,6 @@ def _observed_type(types: tuple[ArrayType, ...], value: Any) -> ArrayType:
 
 def _checked(primitive: Primitive, value: Any, type: ArrayType) -> Any:
     """An evaluation rule's result, held against the type rule: the two must never disagree silently."""
-    try:
-        if value.dtype is type.dtype and value.shape == type.shape:
-            return value
-    except AttributeError:
-        pass
     value = np.asarray(value)
     if value.shape != type.shape or value.dtype != type.dtype:
         raise primitive.disagreement(host_type(value), type)

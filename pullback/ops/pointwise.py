@@ -6,7 +6,7 @@ from typing import Any
 
 from pullback.core.errors import DtypeError, ShapeError
 from pullback.core.primitive import Rules
-from pullback.core.tracing import type_of
+from pullback.core.tracing import bind, type_of
 from pullback.core.types import ArrayType, Shape
 from pullback.ops.broadcast import broadcast_in_dim
 from pullback.ops.families import check_kinds
@@ -26,12 +26,16 @@ class Elementwise(Rules):
         return same_dtype(primitive.name, types).with_shape(operand_shape(primitive.name, types))
 
     def vectorize(primitive, size, args, axes, **params):
-        shape = ()
-        for arg, axis in zip(args, axes):
-            inner = type_of(arg).shape
-            inner = inner if axis is None else inner[1:]
-            shape = inner or shape
-        return primitive(*[batched_operand(arg, axis, size, shape) for arg, axis in zip(args, axes)], **params), 0
+        ndims = [type_of(arg).ndim for arg in args]
+        rank = max([ndim if axis == 0 else ndim + 1 for ndim, axis in zip(ndims, axes)])
+        if all([ndim == rank if axis == 0 else not ndim for ndim, axis in zip(ndims, axes)]):
+            return bind(primitive, args, params), 0
+        shape = next(
+            type_of(arg).shape[1:] if axis == 0 else type_of(arg).shape
+            for arg, axis, ndim in zip(args, axes, ndims)
+            if (ndim if axis == 0 else ndim + 1) == rank
+        )
+        return bind(primitive, [batched_operand(arg, axis, size, shape) for arg, axis in zip(args, axes)], params), 0
 
 
 def batched_operand(arg: Any, axis: int | None, size: int, shape: Shape) -> Any:

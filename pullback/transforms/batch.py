@@ -2,28 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from pullback.core.axes import AxisOwner, AxisSize, named_axis
+from pullback.core.errors import AxisError
 from pullback.core.primitive import Primitive
 from pullback.core.tracing import Trace, Tracer, type_of
 from pullback.core.types import ArrayType, array_type
-from pullback.core.errors import AxisError
 from pullback.ops.broadcast import broadcast_in_dim
-
-
-class AxisSize(int):
-    """How many examples a batch has; and the batch axis's name, for the rules of operations that ask for it."""
-
-    name: Any = None
-
-    @classmethod
-    def named(cls, size: int, name: Any) -> AxisSize:
-        made = cls(size)
-        made.name = name
-        return made
 
 
 class Batched(Tracer):
@@ -41,17 +28,17 @@ class Batched(Tracer):
         return array_type(full.shape[1:], full.dtype, full.weak)
 
 
-class BatchTrace(Trace):
+class BatchTrace(AxisOwner):
     """Applies each primitive's `vectorize` rule."""
 
-    __slots__ = ("size",)
+    __slots__ = ()
     transformation = "vmap"
 
     def __init__(self, size: AxisSize, function: Callable[..., Any] | None = None) -> None:
         super().__init__(function)
         self.size = size
 
-    def process(self, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+    def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         rule = primitive.vectorize
         if rule is None:
             if primitive.expand is not None:
@@ -100,30 +87,3 @@ def batch_flat(
         finally:
             trace.open = False
     return trace, outs
-
-
-# ---- named axes -----------------------------------------------------------------------------------------------------
-
-_named_axes: ContextVar[dict[Any, BatchTrace]] = ContextVar("pullback_named_axes", default={})  # noqa: B039
-
-
-@contextmanager
-def named_axis(name: Any, trace: BatchTrace) -> Iterator[None]:
-    """Let collective operations refer to this trace's batch axis by `name` inside the block."""
-    if name is None:
-        yield
-        return
-    token = _named_axes.set({**_named_axes.get(), name: trace})
-    try:
-        yield
-    finally:
-        _named_axes.reset(token)
-
-
-def axis_owner(name: Any) -> BatchTrace:
-    """The vmap that owns a named axis. Raises `AxisError` when there is none of that name."""
-    axes = _named_axes.get()
-    if name not in axes:
-        known = f"those around this call are {', '.join(map(repr, axes))}" if axes else "no vmap around this call names one"
-        raise AxisError(f"There is no axis named {name!r} here: {known}. Name it with pb.vmap(..., axis_name={name!r}).")
-    return axes[name]

@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from pullback.core.axes import AxisSize
 from pullback.core.program import Program, Variable
 from pullback.core.types import ArrayType, array_type
 from pullback.core.zero import ZERO
-from pullback.transforms.batch import AxisSize, Batched, batch_flat
+from pullback.transforms.batch import Batched, batch_flat
 from pullback.transforms.jvp import jvp_flat
 from pullback.transforms.linearize import linearize_flat
 from pullback.transforms.simplify import drop_dead_code

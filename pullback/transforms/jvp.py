@@ -7,7 +7,7 @@ from typing import Any
 
 from pullback.core.dtypes import is_inexact
 from pullback.core.primitive import Primitive, argument_names
-from pullback.core.tracing import Trace, Tracer, type_of
+from pullback.core.tracing import Trace, Tracer, bind, type_of
 from pullback.core.types import ArrayType
 from pullback.core.zero import ZERO, instantiate
 from pullback.ops.scaling import combine
@@ -25,7 +25,8 @@ class Dual(Tracer):
 
     @property
     def type(self) -> ArrayType:  # type: ignore[override]
-        return type_of(self.primal)
+        found: ArrayType = self.primal.type  # a primal is an Array or a tracer
+        return found
 
 
 class JvpTrace(Trace):
@@ -38,23 +39,32 @@ class JvpTrace(Trace):
         """A value's primal and tangent; what is not a tracer of this very trace has tangent ZERO."""
         return (value.primal, value.tangent) if value.__class__ is Dual and value.trace is self else (value, ZERO)
 
-    def process(self, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+    def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        primals, tangents = [], []
+        for arg in args:
+            if arg.__class__ is Dual and arg.trace is self:
+                primals.append(arg.primal)
+                tangents.append(arg.tangent)
+            else:
+                primals.append(arg)
+                tangents.append(ZERO)
+        partials = primitive.partials
+        if partials is not None:  # elementwise: the short way
+            out = bind(primitive, primals, params)
+            terms = []
+            for tangent, multiplier in zip(tangents, partials(out, *primals, **params)):
+                if tangent is not ZERO and multiplier is not ZERO:
+                    terms.append((tangent, multiplier() if callable(multiplier) else multiplier))
+            return Dual(self, out, self.combine(terms, out.type)) if terms else out
         if primitive.expand is not None and not has_derivative(primitive):
             return primitive.expand(*args, **params)
-        primals = tuple([arg.primal if arg.__class__ is Dual and arg.trace is self else arg for arg in args])
-        tangents = [arg.tangent if arg.__class__ is Dual and arg.trace is self else ZERO for arg in args]
         out, tangent = self.push(primitive, primals, tangents, params)
         if primitive.multiple_results:
             return tuple([o if t is ZERO else Dual(self, o, t) for o, t in zip(out, tangent, strict=True)])
         return out if tangent is ZERO else Dual(self, out, tangent)
 
-    def push(self, primitive: Primitive, primals: tuple[Any, ...], tangents: list[Any], params: dict[str, Any]) -> Any:
+    def push(self, primitive: Primitive, primals: list[Any], tangents: list[Any], params: dict[str, Any]) -> Any:
         """The operation's value, and its tangent."""
-        if primitive.partials is not None:
-            out = primitive(*primals, **params)
-            multipliers = primitive.partials(out, *primals, **params)
-            terms = [(t, m() if callable(m) else m) for t, m in zip(tangents, multipliers, strict=True) if t is not ZERO]
-            return out, self.combine([(t, m) for t, m in terms if m is not ZERO], type_of(out))
         if primitive.linear:
             out = primitive(*primals, **params)
             return out, self.push_linear(primitive, primals, tangents, params, out)
@@ -80,7 +90,7 @@ class JvpTrace(Trace):
         return combine(terms, type)
 
     def push_linear(
-        self, primitive: Primitive, primals: tuple[Any, ...], tangents: list[Any], params: dict[str, Any], out: Any
+        self, primitive: Primitive, primals: list[Any], tangents: list[Any], params: dict[str, Any], out: Any
     ) -> Any:
         """The tangent of a linear operation: the operation itself, on the tangents."""
         args = linear_operands(primitive, primals, tangents)
@@ -95,7 +105,7 @@ def has_derivative(primitive: Primitive) -> bool:
     return bool(primitive.partials or primitive.linear or primitive.jvp or primitive.linearize)
 
 
-def linear_operands(primitive: Primitive, primals: tuple[Any, ...], tangents: list[Any]) -> list[Any] | None:
+def linear_operands(primitive: Primitive, primals: list[Any], tangents: list[Any]) -> list[Any] | None:
     """What a linear operation takes to give its tangent: tangents where it is linear, primals elsewhere. None if all
     the tangents are zero."""
     linear = primitive.linear

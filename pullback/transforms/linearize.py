@@ -29,10 +29,10 @@ class LinearizeTrace(JvpTrace):
         self.tape = Tape(function)
 
     def combine(self, terms: list[tuple[Any, Any]], type: ArrayType) -> Any:
-        return self.tape.scale(terms, type) if terms else ZERO
+        return self.tape.scale(terms, type)
 
     def push_linear(
-        self, primitive: Primitive, primals: tuple[Any, ...], tangents: list[Any], params: dict[str, Any], out: Any
+        self, primitive: Primitive, primals: list[Any], tangents: list[Any], params: dict[str, Any], out: Any
     ) -> Any:
         args = linear_operands(primitive, primals, tangents)
         if primitive.multiple_results:

@@ -5,6 +5,11 @@ from __future__ import annotations
 from pullback.core.program import Program, Variable
 
 
+def simplify(program: Program) -> Program:
+    """The Program that is compiled: without dead code."""
+    return drop_dead_code(program)
+
+
 def drop_dead_code(program: Program) -> Program:
     """The Program without the equations whose results nobody uses, those with an effect apart."""
     needed = {atom for atom in program.outputs if isinstance(atom, Variable)}

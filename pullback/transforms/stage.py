@@ -60,7 +60,7 @@ class StagingTrace(Trace):
             return Literal(array)
         return self.constants.setdefault(id(array), (Variable(array.type), array))[0]
 
-    def process(self, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+    def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         if primitive.result_type is None and primitive.expand is not None:
             return primitive.expand(*args, **params)
         atoms = tuple([arg.variable if arg.__class__ is Staged and arg.trace is self else self.atom(arg) for arg in args])

@@ -78,11 +78,11 @@ class Tape(Trace):
         self.steps.append(Apply(primitive, args, params, outs))
         return outs if primitive.multiple_results else outs[0]
 
-    def process(self, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+    def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         if primitive.expand is not None and primitive.transpose is None:
             return primitive.expand(*args, **params)
         result = primitive.infer(tuple([type_of(arg) for arg in args]), params)
-        return self.apply(primitive, args, params, result if primitive.multiple_results else (result,))
+        return self.apply(primitive, tuple(args), params, result if primitive.multiple_results else (result,))
 
     def is_on(self, value: Any) -> bool:
         """Whether a value is one of this tape's."""
@@ -103,8 +103,9 @@ class Tape(Trace):
         found: list[Any] = [None] * self.count
 
         def accumulate(value: Linear, cotangent: Any) -> None:
-            if type_of(cotangent).shape != value.type.shape:  # a 0-d operand of an elementwise operation was repeated
-                cotangent = reduce_sum(cotangent, axes=tuple(range(type_of(cotangent).ndim)))
+            if cotangent.type is not value.type and cotangent.type.shape != value.type.shape:
+                # a 0-d operand of an elementwise operation was repeated
+                cotangent = reduce_sum(cotangent, axes=tuple(range(cotangent.type.ndim)))
             before = found[value.index]
             found[value.index] = cotangent if before is None else add(before, cotangent)
 

@@ -1,0 +1,129 @@
+"""What the transformations of functions share: argument names, flattening, and the functions that they return."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pullback.core.errors import AxisError
+from pullback.core.source import describe, trim
+from pullback.core.trees import LEAF, TreeDef, array_leaves, flatten_with_paths, unflatten
+
+Function = Callable[..., Any]
+
+
+def wrapped(function: Function, transformation: str, call: Function) -> Function:
+    """`call` as the function that a transformation returns: named and documented after the user's, tracebacks trimmed."""
+
+    @functools.wraps(function, updated=())
+    def transformed(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return call(*args, **kwargs)
+        except BaseException as error:
+            trim(error)
+            raise
+
+    name = getattr(function, "__name__", type(function).__name__)
+    transformed.__name__ = f"{transformation}_{name}" if not name.startswith("<") else f"{transformation}_function"
+    return transformed
+
+
+def check_callable(function: Any, transformation: str) -> None:
+    """Raise TypeError unless a transformation was given a function."""
+    if not callable(function):
+        raise TypeError(f"{transformation} takes a function, but got {function!r} of type {type(function).__name__}.")
+
+
+@functools.lru_cache(maxsize=4096)
+def _parameters(function: Function) -> tuple[str, ...]:
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return ()
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return tuple(name for name, parameter in signature.parameters.items() if parameter.kind in positional)
+
+
+def parameter_names(function: Function) -> tuple[str, ...]:
+    """The names of a function's positional parameters; empty if they cannot be known."""
+    try:
+        return _parameters(function)
+    except TypeError:  # an unhashable callable
+        return ()
+
+
+def argument_name(function: Function, index: int) -> str:
+    """How error messages call positional argument `index`: by its parameter's name, or as `args[index]`."""
+    names = parameter_names(function)
+    return names[index] if index < len(names) else f"args[{index}]"
+
+
+def normalize_argnums(function: Function, argnums: int | Sequence[int], count: int, transformation: str) -> tuple[int, ...]:
+    """`argnums` as non-negative ints. Raises `AxisError` for one that names no argument of this call."""
+    numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+    for number in numbers:
+        if not isinstance(number, int) or isinstance(number, bool):
+            raise TypeError(f"{transformation}'s argnums must be an int or a sequence of ints, but got {argnums!r}.")
+        if not -count <= number < count:
+            raise AxisError(
+                f"{transformation} of {describe(function)} was asked for argument {number} (argnums={argnums!r}), but it was"
+                f" called with {count} positional argument{'s' if count != 1 else ''}."
+                " Pass differentiated arguments by position, and count them from 0."
+            )
+    normal = tuple([number % count for number in numbers])
+    if len(set(normal)) != len(normal):
+        raise AxisError(f"{transformation}'s argnums={argnums!r} names an argument twice.")
+    return normal
+
+
+class FlatArguments:
+    """Some of a call's arguments, taken apart into array leaves, and how to call the function with others in their place."""
+
+    __slots__ = ("args", "function", "kwargs", "leaves", "numbers", "structures")
+
+    def __init__(
+        self, function: Function, args: tuple[Any, ...], kwargs: dict[str, Any], numbers: Sequence[int]
+    ) -> None:
+        self.function = function
+        self.args = args
+        self.kwargs = kwargs
+        self.numbers = numbers
+        self.structures: list[TreeDef] = []
+        self.leaves: list[Any] = []
+        for number in numbers:
+            leaves, structure = array_leaves(args[number], argument_name(function, number))
+            self.leaves += leaves
+            self.structures.append(structure)
+
+    def call(self, leaves: Sequence[Any]) -> Any:
+        """The function's result with these leaves in place of the ones that were taken out."""
+        args = list(self.args)
+        for number, tree in zip(self.numbers, self.trees(leaves)):
+            args[number] = tree
+        return self.function(*args, **self.kwargs)
+
+    def trees(self, leaves: Sequence[Any]) -> list[Any]:
+        """One tree per chosen argument, of these leaves."""
+        trees, start = [], 0
+        for structure in self.structures:
+            stop = start + structure.num_leaves
+            trees.append(leaves[start] if structure is LEAF else unflatten(structure, leaves[start:stop]))
+            start = stop
+        return trees
+
+    def paths(self) -> list[str]:
+        """How error messages call each leaf."""
+        from_arguments = []
+        for number in self.numbers:
+            from_arguments += leaf_paths(self.args[number], argument_name(self.function, number))
+        return from_arguments
+
+
+def leaf_paths(tree: Any, root: str) -> list[str]:
+    """The path of each leaf of a tree, as Python spells it."""
+    return flatten_with_paths(tree, root)[0]
+
+
+

@@ -1,0 +1,62 @@
+"""Named axes: which vmap owns the batch axis that a collective operation refers to by name."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+from pullback.core.errors import AxisError
+from pullback.core.tracing import Trace
+
+
+class AxisSize(int):
+    """How many examples a batch has, an int; and the batch axis's name, for the rules of operations that ask for it."""
+
+    name: Hashable | None = None
+
+    @classmethod
+    def named(cls, size: int, name: Hashable | None) -> AxisSize:
+        made = cls(size)
+        made.name = name
+        return made
+
+
+class AxisOwner(Trace):
+    """A trace that carries a batch axis, as vmap's does."""
+
+    __slots__ = ("size",)
+    size: AxisSize
+
+
+_named_axes: ContextVar[dict[Hashable, AxisOwner]] = ContextVar("pullback_named_axes")
+_NONE: dict[Hashable, AxisOwner] = {}
+
+
+@contextmanager
+def named_axis(name: Hashable | None, owner: AxisOwner) -> Iterator[None]:
+    """Let collective operations refer to the owner's batch axis by `name` inside the block; None names nothing."""
+    if name is None:
+        yield
+        return
+    token = _named_axes.set({**_named_axes.get(_NONE), name: owner})
+    try:
+        yield
+    finally:
+        _named_axes.reset(token)
+
+
+def axis_owner(name: Hashable) -> Any:
+    """The trace that owns a named axis. Raises `AxisError` when there is none of that name."""
+    axes = _named_axes.get(_NONE)
+    if name not in axes:
+        known = f"those around this call are {', '.join(map(repr, axes))}" if axes else "no vmap around this call names one"
+        raise AxisError(f"There is no axis named {name!r} here: {known}. Name it with pb.vmap(..., axis_name={name!r}).")
+    return axes[name]
+
+
+def axis_sizes() -> tuple[tuple[Hashable, int], ...]:
+    """The named axes around this call and their sizes, as part of a cache key."""
+    axes = _named_axes.get(_NONE)
+    return tuple([(name, int(owner.size)) for name, owner in axes.items()]) if axes else ()

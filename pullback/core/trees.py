@@ -1,0 +1,187 @@
+"""Pytrees: nested containers of arrays, taken apart into leaves and put together again. The work is optree's.
+
+Containers are None, tuples, lists, dicts, OrderedDicts, defaultdicts, deques, namedtuples, dataclasses, and classes that users
+register. optree is loaded when the first container is met: arrays and numbers by themselves are leaves, and need none of it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from pullback.core.array import Array, as_array, find_converter
+from pullback.core.errors import LeafError, StructureError
+from pullback.core.tracing import Tracer
+
+NAMESPACE = "pullback"
+
+
+class _LeafStructure:
+    """The structure of a tree that is one leaf."""
+
+    num_leaves = 1
+
+    def __repr__(self) -> str:
+        return "*"
+
+
+LEAF = _LeafStructure()
+TreeDef = Any  # LEAF, or optree's PyTreeSpec
+
+_LEAF_TYPES = frozenset({Array, np.ndarray, bool, int, float, complex, str})
+_optree: Any = None
+_waiting: list[tuple[Any, ...]] = []  # classes registered before optree was loaded
+
+
+def optree() -> Any:
+    """optree, loaded now if it was not yet."""
+    global _optree
+    if _optree is None:
+        module = importlib.import_module("optree")
+        for arguments in _waiting:
+            module.register_pytree_node(*arguments, namespace=NAMESPACE)
+        _waiting.clear()
+        _optree = module
+    return _optree
+
+
+def is_leaf(value: Any) -> bool:
+    """Whether a value is plainly a leaf, so that optree need not be asked."""
+    return value.__class__ in _LEAF_TYPES or isinstance(value, (Tracer, Array, np.generic, np.ndarray))
+
+
+def flatten(tree: Any, is_leaf_too: Callable[[Any], bool] | None = None) -> tuple[list[Any], TreeDef]:
+    """A tree's leaves, from left to right (dict keys sorted), and its structure."""
+    if is_leaf(tree):
+        return [tree], LEAF
+    leaves, structure = optree().tree_flatten(tree, is_leaf_too, namespace=NAMESPACE)
+    if is_leaf_too is None and any([leaf.__class__ not in _LEAF_TYPES and _adopt(leaf) for leaf in leaves]):
+        return flatten(tree)
+    return leaves, LEAF if structure.is_leaf() else structure
+
+
+def _adopt(leaf: Any) -> bool:
+    """Register the class of a dataclass instance that was met as a leaf; True if that was done."""
+    if not dataclasses.is_dataclass(leaf) or isinstance(leaf, (type, Array, Tracer)):
+        return False
+    register_dataclass(type(leaf))
+    return True
+
+
+def unflatten(structure: TreeDef, leaves: Iterable[Any]) -> Any:
+    """The tree of a structure with these leaves."""
+    if structure is LEAF:
+        (leaf,) = leaves
+        return leaf
+    return structure.unflatten(leaves)
+
+
+def structure_of(tree: Any) -> TreeDef:
+    """A tree's structure alone."""
+    return flatten(tree)[1]
+
+
+def flatten_with_paths(tree: Any, root: str = "") -> tuple[list[str], list[Any], TreeDef]:
+    """As `flatten`, with each leaf's path spelled as Python spells it: `params['w'][0]`."""
+    leaves, structure = flatten(tree)
+    if structure is LEAF:
+        return [root], leaves, structure
+    return [accessor.codify(root) for accessor in structure.accessors()], leaves, structure
+
+
+def register_node(
+    cls: type, flatten: Callable[[Any], tuple[Iterable[Any], Any]], unflatten: Callable[[Any, Sequence[Any]], Any]
+) -> None:
+    """Make a class a container.
+
+    Arguments:
+        cls: the class.
+        flatten: an instance to `(children, metadata)`; metadata must be hashable and comparable.
+        unflatten: `(metadata, children)` to an instance.
+    """
+    if _optree is None:
+        _waiting.append((cls, flatten, unflatten))
+    else:
+        _optree.register_pytree_node(cls, flatten, unflatten, namespace=NAMESPACE)
+
+
+_dataclasses: set[type] = set()
+
+
+def register_dataclass(
+    cls: type, data_fields: Sequence[str] | None = None, meta_fields: Sequence[str] | None = None
+) -> type:
+    """Make a dataclass a container of its fields. Dataclasses that are met in a tree are registered by themselves.
+
+    Arguments:
+        data_fields: the fields that hold trees; by default all but `meta_fields`.
+        meta_fields: the fields that belong to the structure; by default those marked `field(metadata={"static": True})`.
+
+    Returns:
+        The class, so that this serves as a decorator.
+
+    Raises:
+        StructureError: fields are left over, or are named twice.
+    """
+    names = [field.name for field in dataclasses.fields(cls) if field.init]
+    static = {field.name for field in dataclasses.fields(cls) if field.metadata.get("static", False)}
+    meta = list(meta_fields) if meta_fields is not None else [n for n in names if n in static and n not in (data_fields or ())]
+    data = list(data_fields) if data_fields is not None else [n for n in names if n not in meta]
+    if sorted(data + meta) != sorted(names):
+        raise StructureError(f"{cls.__name__} has the fields {names}, but data_fields={data} and meta_fields={meta} were given.")
+    if cls in _dataclasses:
+        return cls
+    _dataclasses.add(cls)
+
+    def flatten(instance: Any) -> tuple[list[Any], Any]:
+        return [getattr(instance, name) for name in data], tuple([getattr(instance, name) for name in meta])
+
+    def unflatten(metadata: Any, children: Sequence[Any]) -> Any:
+        return cls(**dict(zip(data, children)), **dict(zip(meta, metadata)))
+
+    register_node(cls, flatten, unflatten)
+    return cls
+
+
+# ---- leaves that must be arrays ---------------------------------------------------------------------------------------
+
+
+def array_leaf(leaf: Any, path: Callable[[], str]) -> Any:
+    """A leaf as an Array or tracer. Raises `LeafError`, naming its path, for anything else."""
+    if leaf.__class__ is Array or isinstance(leaf, Tracer):
+        return leaf
+    if find_converter(type(leaf)) is None:
+        raise LeafError(
+            f"{path()} is {leaf!r} of type {type(leaf).__name__}, which is neither an array nor a number, nor a container"
+            " that pullback knows. Convert it (pb.asarray), register its class (pb.tree.register_node), or keep it out of"
+            " what is traced (static_argnums or static_argnames in jit, a closure elsewhere)."
+        )
+    return as_array(leaf)
+
+
+def array_leaves(tree: Any, what: str) -> tuple[list[Any], TreeDef]:
+    """`flatten`, with every leaf an Array or tracer; `what` is how errors call the tree, as `argument x`."""
+    leaves, structure = flatten(tree)
+
+    def path(index: int) -> str:
+        return flatten_with_paths(tree, what)[0][index]
+
+    return [array_leaf(leaf, lambda i=i: path(i)) for i, leaf in enumerate(leaves)], structure  # type: ignore[misc]
+
+
+def broadcast_prefix(prefix: Any, tree: Any, what: str, is_leaf_too: Callable[[Any], bool] | None = None) -> list[Any]:
+    """A value for each leaf of `tree`, from a tree that is a prefix of it. None is a leaf of the prefix.
+
+    Raises `StructureError`, naming the place, where the prefix does not fit.
+    """
+    if prefix is None or is_leaf(prefix):
+        return [prefix] * structure_of(tree).num_leaves
+    try:
+        found: list[Any] = optree().broadcast_prefix(prefix, tree, is_leaf_too, none_is_leaf=True, namespace=NAMESPACE)
+    except ValueError as error:
+        raise StructureError(f"{what} does not fit the tree that it is for: {error}") from None
+    return found
