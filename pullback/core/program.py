@@ -12,6 +12,7 @@ from pullback.core.equation import Atom, Equation, Literal, Variable
 from pullback.core.parsing import parse_program
 from pullback.core.primitive import Primitive
 from pullback.core.printing import ANSI, HTML, PLAIN, program_text
+from pullback.core.serialization import from_json, to_json
 from pullback.core.tracing import bind
 from pullback.core.types import ArrayType
 
@@ -155,6 +156,40 @@ class Program:
             <Program main: (f32[3]) -> (f32[3]), 0 equations>
         """
         return parse_program(text, primitives, cls, classes)
+
+    def to_json(self) -> str:
+        """The Program as JSON text, with the names and sources that it has; docs/program-format.md describes it.
+
+        Raises:
+            ProgramError: a parameter is not data, but a Python function or an object of an unknown class.
+
+        Example:
+            >>> import pullback as pb
+            >>> x = Variable(pb.ArrayType((3,), "float32"))
+            >>> program = Program([x], [], [x], name="same")
+            >>> Program.from_json(program.to_json(), {})
+            <Program same: (f32[3]) -> (f32[3]), 0 equations>
+        """
+        return to_json(self)
+
+    @classmethod
+    def from_json(cls, text: str, primitives: Mapping[str, Primitive], classes: Mapping[str, type] | None = None) -> Program:
+        """The Program that `to_json` wrote; see `pullback.core.serialization.from_json`.
+
+        Arguments:
+            text: the JSON text.
+            primitives: the operations that it may use, by name.
+            classes: enums, NamedTuples and dataclasses in parameters, where the primitives' own modules do not name them.
+        Raises:
+            ProgramError: the text is not such JSON, is of an unknown version, or uses something unknown.
+
+        Example:
+            >>> Program.from_json('{"format": "pullback.program", "version": 2}', {})  # doctest: +ELLIPSIS
+            Traceback (most recent call last):
+                ...
+            pullback.core.errors.ProgramError: This Program was written in version 2 of the format; this pullback reads ...
+        """
+        return from_json(text, primitives, cls, classes)
 
     def __str__(self) -> str:
         return program_text(self, constants="short")

@@ -1,0 +1,269 @@
+"""Programs as JSON, to be kept or sent. docs/program-format.md says what every field means.
+
+Unlike the text, JSON also keeps the names of Programs, and for each equation the user's line that it came from.
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pullback.core.array import Array
+from pullback.core.dtypes import BY_SHORT_NAME, SHORT_NAMES
+from pullback.core.equation import Atom, Equation, Literal, Variable
+from pullback.core.errors import ProgramError
+from pullback.core.literals import base64_text, number_text, read_base64, read_number
+from pullback.core.parsing import find_class
+from pullback.core.primitive import Primitive
+from pullback.core.printing import is_record, record_fields
+from pullback.core.source import RecordedSource, Source
+from pullback.core.types import ArrayType, array_type
+
+if TYPE_CHECKING:
+    from pullback.core.program import Program
+
+FORMAT = "pullback.program"
+VERSION = 1
+
+_FLOAT, _COMPLEX = np.dtype("float64"), np.dtype("complex128")
+
+
+def to_json(program: Program) -> str:
+    """A Program as JSON text; `from_json` makes an equal one of it.
+
+    Arguments:
+        program: what to write. Programs that it holds several times are written once.
+    Returns:
+        one JSON object, `{"format": "pullback.program", "version": 1, "programs": [...]}`; the last Program is `program`.
+    Raises:
+        ProgramError: an equation has a parameter that is not data: a function, or an object of a class that is none of the
+            known kinds.
+
+    Example:
+        >>> import pullback as pb
+        >>> from pullback.core.program import Program, Variable
+        >>> x = Variable(pb.ArrayType((3,), "float32"))
+        >>> program = Program([x], [], [x])
+        >>> from_json(to_json(program), {}, Program) == program
+        True
+    """
+    writer = _Writer(type(program))
+    writer.program(program)
+    return json.dumps({"format": FORMAT, "version": VERSION, "programs": writer.programs}, allow_nan=False)
+
+
+def from_json(
+    text: str, primitives: Mapping[str, Primitive], kind: type[Program], classes: Mapping[str, type] | None = None
+) -> Program:
+    """The Program that `to_json` wrote.
+
+    Arguments:
+        text: the JSON text.
+        primitives: the operations that it may use, by name.
+        kind: the class to make, `Program`.
+        classes: enums, NamedTuples and dataclasses that stand in parameters, by name. Those that are names in the module
+            that defines a primitive need not be given.
+    Returns:
+        a Program equal to the one that was written, with the same names of Programs and sources of equations.
+    Raises:
+        ProgramError: the text is not such JSON, is of a version that this one does not read, or uses something unknown.
+    """
+    try:
+        data = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ProgramError(f"This is not JSON: {error}.") from None
+    if not isinstance(data, dict) or data.get("format") != FORMAT:
+        raise ProgramError(f'This JSON is not a Program: it has no "format": "{FORMAT}".')
+    if data.get("version") != VERSION:
+        raise ProgramError(
+            f"This Program was written in version {data.get('version')!r} of the format; this pullback reads version {VERSION}."
+        )
+    reader = _Reader(primitives, kind, classes or {})
+    try:
+        for entry in data["programs"]:
+            reader.programs.append(reader.program(entry))
+        return reader.programs[-1]
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+        if isinstance(error, ProgramError):
+            raise
+        raise ProgramError(f"This JSON is not a Program as version {VERSION} writes it: {error!r}.") from error
+
+
+class _Writer:
+    """Makes JSON data of Programs; those inside others come before them in `programs`."""
+
+    def __init__(self, kind: type[Program]) -> None:
+        self.kind = kind
+        self.programs: list[dict[str, Any]] = []
+        self.places: dict[int, int] = {}
+
+    def program(self, program: Program) -> int:
+        """The place of a Program in the list, where it is put at its first use."""
+        if id(program) in self.places:
+            return self.places[id(program)]
+        numbers: dict[Variable, int] = {}
+
+        def declare(variable: Variable) -> list[Any]:
+            numbers[variable] = len(numbers)
+            return [numbers[variable], str(variable.type)]
+
+        def atom(atom: Atom) -> Any:
+            return numbers[atom] if isinstance(atom, Variable) else array_data(atom.value)
+
+        written: dict[str, Any] = {"name": program.name}
+        written["inputs"] = [declare(variable) for variable in program.inputs]
+        written["constants"] = [[*declare(variable), array_data(array)] for variable, array in program.constants]
+        written["equations"] = []
+        for equation in program.equations:
+            params = {name: self.value(value, equation, name) for name, value in equation.params.items()}
+            entry: dict[str, Any] = {"primitive": equation.primitive.name, "params": params}
+            entry["inputs"] = [atom(operand) for operand in equation.inputs]
+            entry["outputs"] = [declare(variable) for variable in equation.outputs]
+            if equation.source is not None:
+                entry["source"] = source_data(equation.source)
+            written["equations"].append(entry)
+        written["outputs"] = [atom(output) for output in program.outputs]
+        self.programs.append(written)
+        place = self.places[id(program)] = len(self.programs) - 1
+        return place
+
+    def value(self, value: Any, equation: Equation, name: str) -> Any:
+        """A parameter: JSON's own null, booleans, integers and strings as they are, all else as an object of one key."""
+        if isinstance(value, self.kind):
+            return {"program": self.program(value)}
+        if isinstance(value, enum.Enum):
+            return {"enum": [type(value).__name__, value.name]}
+        if isinstance(value, np.generic):
+            value = value.item()
+        if value is None or isinstance(value, (bool, str)):
+            return value
+        if isinstance(value, int):
+            return int(value)
+        if isinstance(value, (float, complex)):
+            kind = "float" if isinstance(value, float) else "complex"
+            return {kind: number_text(np.asarray(value)) or repr(value)}
+        if isinstance(value, bytes):
+            return {"bytes": value.hex()}
+        if isinstance(value, np.dtype) and value in SHORT_NAMES:
+            return {"dtype": SHORT_NAMES[value]}
+        if isinstance(value, ArrayType):
+            return {"type": str(value)}
+        if is_record(value):
+            fields = {field: self.value(item, equation, name) for field, item in record_fields(value)}
+            return {"record": [type(value).__name__, fields]}
+        if type(value) is tuple:
+            return {"tuple": [self.value(item, equation, name) for item in value]}
+        raise ProgramError(
+            f"Parameter {name!r} of {equation.primitive.name} is a {type(value).__name__}, which is not data, so this Program"
+            " cannot be written as JSON. Programs that hold Python functions (callbacks) can only be run."
+        )
+
+
+def array_data(array: Array) -> dict[str, str]:
+    """An array: its type and its bytes."""
+    return {"type": str(array.type), "base64": base64_text(array.host)}
+
+
+def source_data(source: Source) -> dict[str, Any]:
+    """A user's line as it is at the time of writing."""
+    return {"file": source.file, "line": source.line, "function": source.function, "text": source.text}
+
+
+class _Reader:
+    """Makes Programs of JSON data."""
+
+    def __init__(self, primitives: Mapping[str, Primitive], kind: type[Program], classes: Mapping[str, type]) -> None:
+        self.primitives = primitives
+        self.kind = kind
+        self.classes = classes
+        self.programs: list[Program] = []
+
+    def program(self, data: dict[str, Any]) -> Program:
+        variables: dict[int, Variable] = {}
+
+        def declare(number: int, type: str) -> Variable:
+            if number in variables:
+                raise ProgramError(f"Variable {number} of Program {data['name']} is defined twice.")
+            variable = variables[number] = Variable(read_type(type))
+            return variable
+
+        def atom(entry: Any) -> Atom:
+            if isinstance(entry, dict):
+                return Literal(read_array(entry))
+            if entry not in variables:
+                raise ProgramError(f"Variable {entry} of Program {data['name']} is used before it is defined.")
+            return variables[entry]
+
+        inputs = [declare(*entry) for entry in data["inputs"]]
+        constants = [(declare(number, type), read_array(array)) for number, type, array in data["constants"]]
+        equations = []
+        for entry in data["equations"]:
+            name = entry["primitive"]
+            if name not in self.primitives:
+                raise ProgramError(f"There is no primitive {name!r} among those given.")
+            primitive = self.primitives[name]
+            params = {key: self.value(value, primitive) for key, value in entry["params"].items()}
+            operands = tuple([atom(operand) for operand in entry["inputs"]])
+            outputs = tuple([declare(*output) for output in entry["outputs"]])
+            source = RecordedSource(**entry["source"]) if "source" in entry else None
+            equations.append(Equation(primitive, operands, outputs, params, source))
+        return self.kind(inputs, equations, [atom(output) for output in data["outputs"]], constants, data["name"])
+
+    def value(self, data: Any, primitive: Primitive) -> Any:
+        if not isinstance(data, dict):
+            return data
+        ((tag, content),) = data.items()
+        match tag:
+            case "program":
+                return self.programs[content]
+            case "tuple":
+                return tuple([self.value(item, primitive) for item in content])
+            case "float":
+                return read_number(content, _FLOAT).item()
+            case "complex":
+                return read_number(content, _COMPLEX).item()
+            case "bytes":
+                return bytes.fromhex(content)
+            case "dtype":
+                return BY_SHORT_NAME[content]
+            case "type":
+                return read_type(content)
+            case "enum":
+                return self.find_class(content[0], primitive)[content[1]]
+            case "record":
+                name, fields = content
+                return self.find_class(name, primitive)(**{key: self.value(item, primitive) for key, item in fields.items()})
+        raise ProgramError(f"A parameter of {primitive.name} is written as {tag!r}, which version {VERSION} does not know.")
+
+    def find_class(self, name: str, primitive: Primitive) -> Any:
+        found = find_class(name, primitive, self.classes)
+        if found is None:
+            raise ProgramError(
+                f"A parameter of {primitive.name} is of a class {name!r} that the module of {primitive.name} does not name;"
+                " give it as classes={...}."
+            )
+        return found
+
+
+def read_type(text: str) -> ArrayType:
+    """The type that `str(type)` wrote: `f32[3,5]`, `~f32[]`.
+
+    Example:
+        >>> read_type("~f32[]").weak
+        True
+    """
+    name, bracket, sizes = text.removeprefix("~").removesuffix("]").partition("[")
+    if name not in BY_SHORT_NAME or not bracket:
+        raise ProgramError(f"{text!r} is not a type, as f32[3,5] is.")
+    shape = tuple([int(size) for size in sizes.split(",")]) if sizes else ()
+    return array_type(shape, BY_SHORT_NAME[name], text.startswith("~"))
+
+
+def read_array(data: dict[str, str]) -> Array:
+    """The array that `array_data` wrote."""
+    type = read_type(data["type"])
+    return Array(type, read_base64(data["base64"], type))
