@@ -11,9 +11,7 @@ from collections.abc import Callable
 from types import CodeType, FrameType, TracebackType
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-import ml_dtypes
 import numpy as np
-import optree
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 # What runs as the user's program although it lies in the package: the tour and the tutorial data.
@@ -21,9 +19,10 @@ _USERS_OWN = (os.path.join(PACKAGE, "__main__.py"),)
 
 
 # Frames of these libraries stand between a user's line and ours when they call us back; no line in them is the user's.
-_BETWEEN = tuple(
-    [os.path.dirname(os.path.abspath(str(module.__file__))) + os.sep for module in (np, optree, ml_dtypes)]
-    + [os.path.abspath(str(module.__file__)) for module in (contextlib, functools)]
+_LIBRARIES = os.path.dirname(os.path.dirname(np.__file__))
+_BETWEEN = (
+    *[os.path.join(_LIBRARIES, name) + os.sep for name in ("numpy", "ml_dtypes", "optree")],
+    *[os.path.abspath(str(module.__file__)) for module in (contextlib, functools)],
 )
 
 
