@@ -153,7 +153,7 @@ class Jitted:
         box: dict[str, Any] = {}
 
         def flat(*leaves: Any) -> list[Any]:
-            outs, box["structure"] = array_leaves(self._merge(args, kwargs, unflatten(structure, leaves)), "the output")
+            outs, box["structure"] = array_leaves(self._merge(args, kwargs, unflatten(structure, leaves)), lambda: "the output")
             return outs
 
         name = getattr(self._fun, "__name__", "function")
@@ -330,7 +330,7 @@ class Compiled:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         dynamic = self._jitted._split(args, kwargs)[1]
-        leaves, structure = array_leaves(dynamic, "argument")
+        leaves, structure = array_leaves(dynamic, lambda: "argument")
         if structure is not self._in_structure and structure != self._in_structure:
             raise StructureError(
                 f"{describe(self._fun)} was compiled for arguments of structure {self._in_structure}, but got {structure}."

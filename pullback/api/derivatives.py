@@ -13,7 +13,7 @@ from pullback.core.axes import AxisSize
 from pullback.core.dtypes import is_inexact, kind
 from pullback.core.errors import GradientError, ShapeError, StructureError
 from pullback.core.source import api_boundary, describe
-from pullback.core.trees import TreeDef, array_leaf, array_leaves, flatten, unflatten
+from pullback.core.trees import LEAF, TreeDef, array_leaf, array_leaves, flatten, unflatten
 from pullback.core.tracing import Tracer, type_of
 from pullback.core.types import ArrayType, array_type
 from pullback.core.zero import ZERO, zeros
@@ -26,6 +26,10 @@ from pullback.transforms.transpose import transpose_flat
 
 float0 = np.dtype([("float0", np.void, 0)])
 """The dtype of the tangents of integers and bools: it holds nothing, since they have none."""
+
+
+def _the_output() -> str:
+    return "the output"
 
 
 class FlatResult:
@@ -47,7 +51,7 @@ class FlatResult:
     def __call__(self, *leaves: Any) -> list[Any]:
         out = self.call(leaves)
         if not self.has_aux:
-            found, self.structure = array_leaves(out, "the output")
+            found, self.structure = array_leaves(out, _the_output)
             self.count = len(found)
             return found
         if not isinstance(out, tuple) or len(out) != 2:
@@ -55,7 +59,7 @@ class FlatResult:
                 f"{self.transformation} with has_aux=True needs a function that returns a pair (output, auxiliary data),"
                 f" but {describe(self.function)} returned {_brief(out)}."
             )
-        found, self.structure = array_leaves(out[0], "the output")
+        found, self.structure = array_leaves(out[0], _the_output)
         self.count = len(found)
         self._aux_leaves, self._aux_structure = flatten(out[1])
         return found + [leaf for leaf in self._aux_leaves if isinstance(leaf, Tracer)]
@@ -125,6 +129,11 @@ def _tangent_leaves(flat: FlatArguments, tangents: Sequence[Any]) -> list[Any]:
     found: list[Any] = []
     start = 0
     for number, (structure, tangent) in enumerate(zip(flat.structures, tangents, strict=True)):
+        if structure is LEAF and tangent.__class__ is Array and tangent.type is type_of(flat.leaves[start]):
+            if is_inexact(tangent.type.dtype):
+                found.append(tangent)
+                start += 1
+                continue
         leaves, theirs = flatten(tangent, lambda leaf: leaf is None or _is_float0(leaf))
         if theirs != structure and structure is not theirs:
             raise StructureError(
@@ -289,7 +298,7 @@ def linear_transpose(fun: Function, *primals: Any) -> Function:
         def linear(*leaves: Any) -> list[Any]:
             given = iter(leaves)
             out = fun(*[unflatten(structure, [next(given) for _ in own]) for own, structure in trees])
-            found, box["structure"] = array_leaves(out, "the output")
+            found, box["structure"] = array_leaves(out, _the_output)
             box["given"] = _cotangent_leaves(cotangent, box["structure"], [type_of(leaf) for leaf in found])
             box["outs"] = found
             return found

@@ -36,22 +36,14 @@ def check_callable(function: Any, transformation: str) -> None:
         raise TypeError(f"{transformation} takes a function, but got {function!r} of type {type(function).__name__}.")
 
 
-@functools.lru_cache(maxsize=4096)
-def _parameters(function: Function) -> tuple[str, ...]:
+def parameter_names(function: Function) -> tuple[str, ...]:
+    """The names of a function's positional parameters; empty if they cannot be known."""
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
         return ()
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     return tuple(name for name, parameter in signature.parameters.items() if parameter.kind in positional)
-
-
-def parameter_names(function: Function) -> tuple[str, ...]:
-    """The names of a function's positional parameters; empty if they cannot be known."""
-    try:
-        return _parameters(function)
-    except TypeError:  # an unhashable callable
-        return ()
 
 
 def argument_name(function: Function, index: int) -> str:
@@ -93,7 +85,7 @@ class FlatArguments:
         self.structures: list[TreeDef] = []
         self.leaves: list[Any] = []
         for number in numbers:
-            leaves, structure = array_leaves(args[number], argument_name(function, number))
+            leaves, structure = array_leaves(args[number], lambda n=number: f"argument {self.name(n)}")  # type: ignore[misc]
             self.leaves += leaves
             self.structures.append(structure)
 
@@ -117,8 +109,12 @@ class FlatArguments:
         """How error messages call each leaf."""
         from_arguments = []
         for number in self.numbers:
-            from_arguments += leaf_paths(self.args[number], argument_name(self.function, number))
+            from_arguments += leaf_paths(self.args[number], self.name(number))
         return from_arguments
+
+    def name(self, number: int) -> str:
+        """How error messages call argument `number`."""
+        return argument_name(self.function, number)
 
 
 def leaf_paths(tree: Any, root: str) -> list[str]:

@@ -28,7 +28,7 @@ def _record(fun: Function, args: tuple[Any, ...], kwargs: dict[str, Any], what: 
 
     def flat(*inner: Any) -> list[Any]:
         inner_args, inner_kwargs = unflatten(structure, inner)
-        outs, box["structure"] = array_leaves(fun(*inner_args, **inner_kwargs), "the output")
+        outs, box["structure"] = array_leaves(fun(*inner_args, **inner_kwargs), lambda: "the output")
         return outs
 
     name = getattr(fun, "__name__", "function")

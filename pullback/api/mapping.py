@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
-from pullback.api.functions import Function, argument_name, check_callable, leaf_paths, parameter_names, wrapped
+from pullback.api.functions import FlatArguments, Function, argument_name, check_callable, parameter_names, wrapped
 from pullback.core.axes import AxisSize
 from pullback.core.errors import AxisError, StructureError
 from pullback.core.source import describe
-from pullback.core.trees import array_leaf, array_leaves, broadcast_prefix, flatten, unflatten
+from pullback.core.trees import TreeDef, array_leaves, broadcast_prefix, unflatten
 from pullback.core.tracing import type_of
 from pullback.ops.shape import transpose
 from pullback.transforms.batch import Batched, batch_flat, materialize
@@ -53,21 +53,23 @@ def vmap(
     _check_axes_spec(fun, in_axes)
 
     def batched(*args: Any, **kwargs: Any) -> Any:
-        leaves, structure, axes, paths = _arguments(fun, args, kwargs, in_axes)
-        size = AxisSize.named(_batch_size(fun, leaves, axes, paths, axis_size), axis_name)
-        values = [_move_to_front(leaf, axis) for leaf, axis in zip(leaves, axes)]
-        box: dict[str, Any] = {}
+        flat = _BatchedArguments(fun, args, kwargs, in_axes)
+        size = AxisSize.named(flat.size(axis_size), axis_name)
+        values = [_move_to_front(leaf, axis) for leaf, axis in zip(flat.leaves, flat.axes)]
+        structure: TreeDef = None
 
-        def flat(*inner: Any) -> list[Any]:
-            inner_args, inner_kwargs = unflatten(structure, inner)
-            outs, box["structure"] = array_leaves(fun(*inner_args, **inner_kwargs), "the output")
+        def of_leaves(*leaves: Any) -> list[Any]:
+            nonlocal structure
+            outs, structure = array_leaves(flat.call(leaves), lambda: "the output")
             return outs
 
-        trace, outs = batch_flat(flat, values, [axis is not None for axis in axes], size, fun)
-        tree = unflatten(box["structure"], outs)
-        out_specs = broadcast_prefix(out_axes, tree, f"vmap's out_axes={out_axes!r}")
-        placed = [_place(trace, out, axis, fun) for out, axis in zip(outs, out_specs, strict=True)]
-        return unflatten(box["structure"], placed)
+        trace, outs = batch_flat(of_leaves, values, [axis is not None for axis in flat.axes], size, fun)
+        if out_axes.__class__ is int or out_axes is None:
+            placed = [_place(trace, out, out_axes, fun) for out in outs]
+        else:
+            specs = broadcast_prefix(out_axes, unflatten(structure, outs), f"vmap's out_axes={out_axes!r}")
+            placed = [_place(trace, out, axis, fun) for out, axis in zip(outs, specs, strict=True)]
+        return unflatten(structure, placed)
 
     return wrapped(fun, "vmap", batched)
 
@@ -90,38 +92,70 @@ def _takes_keywords(fun: Function) -> bool:
     return code is None or bool(code.co_flags & 0x0C) or code.co_kwonlyargcount > 0
 
 
-def _arguments(
-    fun: Function, args: tuple[Any, ...], kwargs: dict[str, Any], in_axes: Any
-) -> tuple[list[Any], Any, list[int | None], list[str]]:
-    """All leaves of a call's arguments, their structure as a pair (args, kwargs), and each one's batch axis and path."""
-    if isinstance(in_axes, tuple) and len(in_axes) != len(args):
-        raise StructureError(
-            f"vmap of {describe(fun)} has in_axes={in_axes!r} for {len(in_axes)} positional arguments, but was called with"
-            f" {len(args)}."
-        )
-    axes: list[int | None] = []
-    paths: list[str] = []
-    leaves: list[Any] = []
-    named = [(argument_name(fun, i), i, arg) for i, arg in enumerate(args)] + [(name, None, kwargs[name]) for name in sorted(kwargs)]
-    for name, position, arg in named:
-        if isinstance(in_axes, Mapping):
-            spec = in_axes.get(name)
-        elif position is None:
-            spec = 0
-        else:
-            spec = in_axes[position] if isinstance(in_axes, tuple) else in_axes
-        own_paths = leaf_paths(arg, name)
-        own_leaves, _ = flatten(arg)
-        own_axes = broadcast_prefix(spec, arg, f"vmap's in_axes for argument {name}, {spec!r},")
-        for leaf, axis, path in zip(own_leaves, own_axes, own_paths, strict=True):
-            value = array_leaf(leaf, lambda path=path: f"argument {path}")  # type: ignore[misc]
-            leaves.append(value)
-            paths.append(path)
-            axes.append(None if axis is None else _normal_axis(axis, type_of(value).ndim, f"argument {path}", value))
-    return leaves, flatten((args, kwargs))[1], axes, paths
+class _BatchedArguments(FlatArguments):
+    """All the arguments of a call, taken apart, with the batch axis of each leaf."""
+
+    __slots__ = ("axes", "names")
+
+    def __init__(self, fun: Function, args: tuple[Any, ...], kwargs: dict[str, Any], in_axes: Any) -> None:
+        # Keyword arguments are taken apart as if they were passed by position, behind the others.
+        self.names = tuple(kwargs)
+        super().__init__(fun, (*args, *kwargs.values()), {}, range(len(args) + len(kwargs)))
+        if isinstance(in_axes, tuple) and len(in_axes) != len(args):
+            raise StructureError(
+                f"vmap of {describe(fun)} has in_axes={in_axes!r} for {len(in_axes)} positional arguments, but was called with"
+                f" {len(args)}."
+            )
+        self.axes: list[int | None] = []
+        for number, arg in enumerate(self.args):
+            if isinstance(in_axes, Mapping):
+                spec = in_axes.get(self.name(number))
+            elif number >= len(args):
+                spec = 0
+            else:
+                spec = in_axes[number] if isinstance(in_axes, tuple) else in_axes
+            start = len(self.axes)
+            count = self.structures[number].num_leaves
+            if spec.__class__ is int or spec is None:
+                own = [spec] * count
+            else:
+                own = broadcast_prefix(spec, arg, f"vmap's in_axes for argument {self.name(number)}, {spec!r},")
+            for index, axis in enumerate(own, start):
+                ndim = type_of(self.leaves[index]).ndim
+                if axis is not None and (axis.__class__ is not int or not 0 <= axis < ndim):
+                    axis = _normal_axis(axis, f"argument {self.paths()[index]}", self.leaves[index])
+                self.axes.append(axis)
+
+    def name(self, number: int) -> str:
+        positional = len(self.args) - len(self.names)
+        return argument_name(self.function, number) if number < positional else self.names[number - positional]
+
+    def call(self, leaves: Sequence[Any]) -> Any:
+        trees = self.trees(leaves)
+        positional = len(trees) - len(self.names)
+        return self.function(*trees[:positional], **dict(zip(self.names, trees[positional:])))
+
+    def size(self, axis_size: int | None) -> int:
+        """The number of examples. Raises `AxisError` if the arguments do not agree on it, or say nothing of it."""
+        sizes = [type_of(leaf).shape[axis] for leaf, axis in zip(self.leaves, self.axes) if axis is not None]
+        first = axis_size if axis_size is not None else sizes[0] if sizes else None
+        if first is None:
+            raise AxisError(
+                f"vmap of {describe(self.function)} has no batched argument, so the number of examples is unknown:"
+                " batch an argument by in_axes, or pass axis_size."
+            )
+        if all([size == first for size in sizes]):
+            return first
+        found = [f"axis_size is {axis_size}"] if axis_size is not None else []
+        for path, leaf, axis in zip(self.paths(), self.leaves, self.axes):
+            if axis is not None:
+                found.append(f"argument {path} has size {type_of(leaf).shape[axis]} along axis {axis}")
+        raise AxisError(f"vmap of {describe(self.function)} was given batches of different sizes: {'; '.join(found)}.")
 
 
-def _normal_axis(axis: Any, ndim: int, what: str, value: Any) -> int:
+def _normal_axis(axis: Any, what: str, value: Any) -> int:
+    """A batch axis as a non-negative int. Raises `AxisError` if `value` has no such axis."""
+    ndim = type_of(value).ndim
     if not isinstance(axis, int) or isinstance(axis, bool):
         raise AxisError(f"vmap's axis for {what} must be an int or None, but is {axis!r}.")
     if not -ndim <= axis < ndim:
@@ -130,27 +164,6 @@ def _normal_axis(axis: Any, ndim: int, what: str, value: Any) -> int:
             + (f"whose axes are 0 to {ndim - 1}." if ndim else "which has no axes; use None for what is not batched.")
         )
     return axis % ndim
-
-
-def _batch_size(
-    fun: Function, leaves: Sequence[Any], axes: Sequence[int | None], paths: Sequence[str], axis_size: int | None
-) -> int:
-    sizes = {path: type_of(leaf).shape[axis] for leaf, axis, path in zip(leaves, axes, paths) if axis is not None}
-    if axis_size is not None:
-        sizes["axis_size"] = axis_size
-    if not sizes:
-        raise AxisError(
-            f"vmap of {describe(fun)} has no batched argument, so the number of examples is unknown:"
-            " batch an argument by in_axes, or pass axis_size."
-        )
-    first = next(iter(sizes.values()))
-    if any(size != first for size in sizes.values()):
-        listed = "; ".join(
-            f"argument {path} has size {size} along axis {axis}" if path != "axis_size" else f"axis_size is {size}"
-            for (path, size), axis in zip(sizes.items(), [*(axis for axis in axes if axis is not None), None])
-        )
-        raise AxisError(f"vmap of {describe(fun)} was given batches of different sizes: {listed}.")
-    return first
 
 
 def _move_to_front(value: Any, axis: int | None) -> Any:
@@ -170,8 +183,7 @@ def _place(trace: Any, out: Any, axis: Any, fun: Function) -> Any:
             )
         return out
     value = materialize(trace, out)
-    ndim = type_of(value).ndim
-    axis = _normal_axis(axis, ndim, "an output", value)
     if axis == 0:
         return value
+    axis, ndim = _normal_axis(axis, "an output", value), type_of(value).ndim
     return transpose(value, permutation=(*range(1, axis + 1), 0, *range(axis + 1, ndim)))

@@ -18,6 +18,7 @@ is given the primitive itself, which is how a family of operations shares one ru
 from __future__ import annotations
 
 import difflib
+import functools
 import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -104,6 +105,8 @@ class Primitive:
         self.name = name
         self.__name__ = self.__qualname__ = name
         self.inferred: dict[Any, Any] = {}  # result types by operand types, and parameters if there are any
+        self._linear_flags: dict[int, tuple[bool, ...]] = {}
+        self.plain = False  # evaluated by NumPy alone, with one result: what the short way through `evaluate` takes
         for rule in RULES:
             setattr(self, rule, None)
         for fact, default in FACTS.items():
@@ -133,11 +136,13 @@ class Primitive:
                 + f" Known are {', '.join([*RULES, *FACTS])}."
             )
         if field in RULES and callable(value) and _wants_primitive(value):
-            value = _bound_to(self, value)
+            value = functools.partial(value, self)
         if field == "linear" and isinstance(value, str):
             value = (value,)
         setattr(self, field, value)
         self.inferred.clear()
+        self._linear_flags.clear()
+        self.plain = bool(self.quiet and self.evaluate and self.result_type and not self.multiple_results)
 
     def def_evaluate(self, rule: Rule) -> Rule:
         """Decorator: what the operation computes, `(*ndarrays, **params)` on NumPy arrays."""
@@ -229,6 +234,24 @@ class Primitive:
             pass
         return result
 
+    def linear_flags(self, count: int) -> tuple[bool, ...]:
+        """For a call with `count` operands: in which of them, jointly, the operation is linear."""
+        if count not in self._linear_flags:
+            names = self.argument_names()
+            chosen = names if self.linear is True else self.linear or ()
+            flags = [name in chosen for name in names[:count]] + [names[-1] in chosen if names else True] * (count - len(names))
+            self._linear_flags[count] = tuple(flags)
+        return self._linear_flags[count]
+
+    def argument_names(self) -> list[str]:
+        """The names of the operands, as the rules call them; a starred one stands last."""
+        rule = self.result_type or self.evaluate or self.expand
+        try:
+            parameters = inspect.signature(rule).parameters if rule is not None else {}
+        except (TypeError, ValueError):  # a NumPy ufunc says nothing of its operands
+            return []
+        return [name for name, parameter in parameters.items() if parameter.kind is not inspect.Parameter.KEYWORD_ONLY]
+
     def missing(self, rule: str, transformation: str) -> MissingRule:
         """The error for a rule that `transformation` needs and that nobody has written."""
         phrase, instead = RULES[rule]
@@ -282,27 +305,3 @@ class Rules(Any):
 def _wants_primitive(rule: Rule) -> bool:
     code = getattr(rule, "__code__", None)
     return code is not None and code.co_argcount > 0 and code.co_varnames[0] == "primitive"
-
-
-def _bound_to(made: Primitive, rule: Rule) -> Rule:
-    def bound(*args: Any, **params: Any) -> Any:
-        return rule(made, *args, **params)
-
-    bound.__wrapped__ = rule  # type: ignore[attr-defined]
-    bound.__name__ = getattr(rule, "__name__", "rule")
-    return bound
-
-
-def argument_names(made: Primitive) -> list[str]:
-    """The names of a primitive's positional arguments, as its rules call them; `*rest` stands last, for all that follow."""
-    rule = made.result_type or made.evaluate or made.expand
-    rule = getattr(rule, "__wrapped__", rule)
-    if rule is None:
-        return []
-    kinds = (
-        inspect.Parameter.POSITIONAL_ONLY,
-        inspect.Parameter.POSITIONAL_OR_KEYWORD,
-        inspect.Parameter.VAR_POSITIONAL,
-    )
-    names = [name for name, parameter in inspect.signature(rule).parameters.items() if parameter.kind in kinds]
-    return names[1:] if names[:1] == ["primitive"] else names

@@ -163,14 +163,12 @@ def array_leaf(leaf: Any, path: Callable[[], str]) -> Any:
     return as_array(leaf)
 
 
-def array_leaves(tree: Any, what: str) -> tuple[list[Any], TreeDef]:
-    """`flatten`, with every leaf an Array or tracer; `what` is how errors call the tree, as `argument x`."""
+def array_leaves(tree: Any, what: Callable[[], str]) -> tuple[list[Any], TreeDef]:
+    """`flatten`, with every leaf an Array or tracer; `what()` is how errors call the tree, as `argument x`."""
+    if tree.__class__ is Array or isinstance(tree, Tracer):
+        return [tree], LEAF
     leaves, structure = flatten(tree)
-
-    def path(index: int) -> str:
-        return flatten_with_paths(tree, what)[0][index]
-
-    return [array_leaf(leaf, lambda i=i: path(i)) for i, leaf in enumerate(leaves)], structure  # type: ignore[misc]
+    return [array_leaf(leaf, lambda i=i: flatten_with_paths(tree, what())[0][i]) for i, leaf in enumerate(leaves)], structure  # type: ignore[misc]
 
 
 def broadcast_prefix(prefix: Any, tree: Any, what: str, is_leaf_too: Callable[[Any], bool] | None = None) -> list[Any]:

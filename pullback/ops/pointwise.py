@@ -26,9 +26,14 @@ class Elementwise(Rules):
         return same_dtype(primitive.name, types).with_shape(operand_shape(primitive.name, types))
 
     def vectorize(primitive, size, args, axes, **params):
+        if len(args) == 1:
+            return bind(primitive, args, params), 0
         ndims = [type_of(arg).ndim for arg in args]
         rank = max([ndim if axis == 0 else ndim + 1 for ndim, axis in zip(ndims, axes)])
-        if all([ndim == rank if axis == 0 else not ndim for ndim, axis in zip(ndims, axes)]):
+        for ndim, axis in zip(ndims, axes):
+            if ndim != (rank if axis == 0 else 0):
+                break
+        else:  # full batches, and scalars that all examples share
             return bind(primitive, args, params), 0
         shape = next(
             type_of(arg).shape[1:] if axis == 0 else type_of(arg).shape

@@ -8,16 +8,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from pullback.core.tracing import type_of
+from pullback.core.tracing import bind
 from pullback.core.types import ArrayType
 from pullback.core.zero import ZERO
 from pullback.ops.arithmetic import add, mul, neg
 from pullback.ops.broadcast import broadcast_in_dim
 
+NO_PARAMETERS: dict[str, Any] = {}
+
 
 def scaled(value: Any, multiplier: Any) -> Any:
     """value * multiplier."""
-    return value if multiplier is None else neg(value) if multiplier.__class__ is int else mul(value, multiplier)
+    if multiplier is None:
+        return value
+    if multiplier.__class__ is int:
+        return neg(value)
+    return bind(mul, (value, multiplier), NO_PARAMETERS)
 
 
 def combine(terms: Sequence[tuple[Any, Any]], type: ArrayType) -> Any:
@@ -26,6 +32,6 @@ def combine(terms: Sequence[tuple[Any, Any]], type: ArrayType) -> Any:
     for value, multiplier in terms:
         step = scaled(value, multiplier)
         total = step if total is ZERO else add(total, step)
-    if total is not ZERO and type.shape and not type_of(total).shape:
+    if total is not ZERO and total.type is not type and type.shape and not total.type.shape:
         total = broadcast_in_dim(total, shape=type.shape, broadcast_dimensions=())
     return total

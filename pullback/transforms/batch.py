@@ -44,13 +44,20 @@ class BatchTrace(AxisOwner):
             if primitive.expand is not None:
                 return primitive.expand(*args, **params)
             raise primitive.missing("vectorize", self.transformation)
-        axes = tuple([0 if arg.__class__ is Batched and arg.trace is self else None for arg in args])
-        values = [arg if axis is None else arg.value for arg, axis in zip(args, axes)]
+        values: list[Any] = []
+        axes: list[int | None] = []
+        for arg in args:
+            if arg.__class__ is Batched and arg.trace is self:
+                values.append(arg.value)
+                axes.append(0)
+            else:
+                values.append(arg)
+                axes.append(None)
         out, axis = rule(self.size, values, axes, **params)
         if primitive.multiple_results:
             out_axes = [axis] * len(out) if axis is None or isinstance(axis, int) else axis
             return tuple([self.wrap(primitive, o, a) for o, a in zip(out, out_axes, strict=True)])
-        return self.wrap(primitive, out, axis)
+        return Batched(self, out) if axis == 0 else self.wrap(primitive, out, axis)
 
     def wrap(self, primitive: Primitive, value: Any, axis: int | None) -> Any:
         """A rule's result as a tracer; unbatched results need none."""

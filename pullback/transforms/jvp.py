@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pullback.core.dtypes import is_inexact
-from pullback.core.primitive import Primitive, argument_names
+from pullback.core.primitive import Primitive
 from pullback.core.tracing import Trace, Tracer, bind, type_of
 from pullback.core.types import ArrayType
 from pullback.core.zero import ZERO, instantiate
@@ -66,7 +66,7 @@ class JvpTrace(Trace):
     def push(self, primitive: Primitive, primals: list[Any], tangents: list[Any], params: dict[str, Any]) -> Any:
         """The operation's value, and its tangent."""
         if primitive.linear:
-            out = primitive(*primals, **params)
+            out = bind(primitive, primals, params)
             return out, self.push_linear(primitive, primals, tangents, params, out)
         if primitive.jvp is not None:
             if not primitive.symbolic_zeros:
@@ -94,10 +94,11 @@ class JvpTrace(Trace):
     ) -> Any:
         """The tangent of a linear operation: the operation itself, on the tangents."""
         args = linear_operands(primitive, primals, tangents)
-        outs = out if primitive.multiple_results else (out,)
-        if args is None or not any(is_inexact(type_of(o).dtype) for o in outs):
-            return (ZERO,) * len(outs) if primitive.multiple_results else ZERO
-        return _only_inexact(out, primitive(*args, **params))
+        if args is None:
+            return (ZERO,) * len(out) if primitive.multiple_results else ZERO
+        if not primitive.multiple_results:
+            return bind(primitive, args, params) if is_inexact(out.type.dtype) else ZERO
+        return _only_inexact(out, bind(primitive, args, params))
 
 
 def has_derivative(primitive: Primitive) -> bool:
@@ -109,11 +110,9 @@ def linear_operands(primitive: Primitive, primals: list[Any], tangents: list[Any
     """What a linear operation takes to give its tangent: tangents where it is linear, primals elsewhere. None if all
     the tangents are zero."""
     linear = primitive.linear
-    if linear is True:
-        flags = [True] * len(primals)
-    else:
-        names = argument_names(primitive)
-        flags = [name in linear for name in names] + [names[-1] in linear] * (len(primals) - len(names))  # type: ignore[operator]
+    if linear is True and len(tangents) == 1:
+        return None if tangents[0] is ZERO else tangents
+    flags = primitive.linear_flags(len(primals))
     if all(t is ZERO for t, flag in zip(tangents, flags) if flag):
         return None
     return [instantiate(t, type_of(x)) if flag else x for x, t, flag in zip(primals, tangents, flags)]
