@@ -75,9 +75,7 @@ class FlatArguments:
 
     __slots__ = ("args", "function", "kwargs", "leaves", "numbers", "structures")
 
-    def __init__(
-        self, function: Function, args: tuple[Any, ...], kwargs: dict[str, Any], numbers: Sequence[int]
-    ) -> None:
+    def __init__(self, function: Function, args: tuple[Any, ...], kwargs: dict[str, Any], numbers: Sequence[int]) -> None:
         self.function = function
         self.args = args
         self.kwargs = kwargs
@@ -120,6 +118,3 @@ class FlatArguments:
 def leaf_paths(tree: Any, root: str) -> list[str]:
     """The path of each leaf of a tree, as Python spells it."""
     return flatten_with_paths(tree, root)[0]
-
-
-

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from pullback.api.functions import Function, check_callable, leaf_paths, argument_name
+from pullback.api.functions import Function, argument_name, check_callable, leaf_paths
 from pullback.core.errors import EscapedTracerError
 from pullback.core.program import Program
 from pullback.core.source import api_boundary, describe
-from pullback.core.trees import TreeDef, array_leaf, array_leaves, flatten, unflatten
 from pullback.core.tracing import type_of
+from pullback.core.trees import TreeDef, array_leaf, array_leaves, flatten, unflatten
 from pullback.core.types import ArrayType
 from pullback.transforms.simplify import drop_dead_code
 from pullback.transforms.stage import stage
@@ -35,8 +35,8 @@ def _record(fun: Function, args: tuple[Any, ...], kwargs: dict[str, Any], what: 
     program, captures = stage(flat, types, name=name, described=fun, arguments=paths)
     if captures and what == "xpr":
         raise EscapedTracerError(
-            f"xpr of {describe(fun)} met a traced value of {captures[0].trace.describe()}, which encloses it. A Program is closed:"
-            " pass the value as an argument."
+            f"xpr of {describe(fun)} met a traced value of {captures[0].trace.describe()}, which encloses it."
+            " A Program is closed: pass the value as an argument."
         )
     return drop_dead_code(program), box["structure"]
 
@@ -78,5 +78,3 @@ def eval_shape(fun: Function, *args: Any, **kwargs: Any) -> Any:
     """
     program, structure = _record(fun, args, kwargs, "eval_shape")
     return unflatten(structure, program.output_types)
-
-

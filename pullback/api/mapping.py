@@ -9,8 +9,8 @@ from pullback.api.functions import FlatArguments, Function, argument_name, check
 from pullback.core.axes import AxisSize
 from pullback.core.errors import AxisError, StructureError
 from pullback.core.source import describe
-from pullback.core.trees import TreeDef, array_leaves, broadcast_prefix, unflatten
 from pullback.core.tracing import type_of
+from pullback.core.trees import TreeDef, array_leaves, broadcast_prefix, unflatten
 from pullback.ops.shape import transpose
 from pullback.transforms.batch import Batched, batch_flat, materialize
 
@@ -80,7 +80,7 @@ def _check_axes_spec(fun: Function, in_axes: Any) -> None:
         unknown = [name for name in in_axes if names and name not in names and not _takes_keywords(fun)]
         if unknown:
             raise AxisError(f"vmap's in_axes names {unknown[0]!r}, but {describe(fun)} has the parameters {', '.join(names)}.")
-    elif in_axes is not None and not isinstance(in_axes, (int, tuple)) or isinstance(in_axes, bool):
+    elif (in_axes is not None and not isinstance(in_axes, (int, tuple))) or isinstance(in_axes, bool):
         raise AxisError(
             "vmap's in_axes must be an int, None, a tuple with an entry for each argument, or a dict by argument name, but got"
             f" {in_axes!r}."
@@ -144,7 +144,7 @@ class _BatchedArguments(FlatArguments):
                 f"vmap of {describe(self.function)} has no batched argument, so the number of examples is unknown:"
                 " batch an argument by in_axes, or pass axis_size."
             )
-        if all([size == first for size in sizes]):
+        if all(size == first for size in sizes):
             return first
         found = [f"axis_size is {axis_size}"] if axis_size is not None else []
         for path, leaf, axis in zip(self.paths(), self.leaves, self.axes):

@@ -96,7 +96,7 @@ def _bits_from_environment() -> int:
     return int(bits)
 
 
-_default_bits: ContextVar[int] = ContextVar("pullback_default_bits", default=_bits_from_environment())
+_default_bits: ContextVar[int] = ContextVar("pullback_default_bits", default=_bits_from_environment())  # noqa: B039
 current_default_bits = _default_bits.get
 
 _DEFAULTS = {

@@ -17,6 +17,7 @@ is given the primitive itself, which is how a family of operations shares one ru
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import functools
 import inspect
@@ -228,10 +229,8 @@ class Primitive:
             result = tuple(result)
         if len(self.inferred) > 4096:
             self.inferred.clear()
-        try:
+        with contextlib.suppress(TypeError):  # an unhashable parameter cannot be remembered
             self.inferred[key] = result
-        except TypeError:  # an unhashable parameter: it cannot be remembered, and staging will refuse it by name
-            pass
         return result
 
     def linear_flags(self, count: int) -> tuple[bool, ...]:

@@ -59,7 +59,7 @@ def flatten(tree: Any, is_leaf_too: Callable[[Any], bool] | None = None) -> tupl
     if is_leaf(tree):
         return [tree], LEAF
     leaves, structure = optree().tree_flatten(tree, is_leaf_too, namespace=NAMESPACE)
-    if is_leaf_too is None and any([leaf.__class__ not in _LEAF_TYPES and _adopt(leaf) for leaf in leaves]):
+    if is_leaf_too is None and any(leaf.__class__ not in _LEAF_TYPES and _adopt(leaf) for leaf in leaves):
         return flatten(tree)
     return leaves, LEAF if structure.is_leaf() else structure
 
@@ -112,9 +112,7 @@ def register_node(
 _dataclasses: set[type] = set()
 
 
-def register_dataclass(
-    cls: type, data_fields: Sequence[str] | None = None, meta_fields: Sequence[str] | None = None
-) -> type:
+def register_dataclass(cls: type, data_fields: Sequence[str] | None = None, meta_fields: Sequence[str] | None = None) -> type:
     """Make a dataclass a container of its fields. Dataclasses that are met in a tree are registered by themselves.
 
     Arguments:
@@ -132,7 +130,9 @@ def register_dataclass(
     meta = list(meta_fields) if meta_fields is not None else [n for n in names if n in static and n not in (data_fields or ())]
     data = list(data_fields) if data_fields is not None else [n for n in names if n not in meta]
     if sorted(data + meta) != sorted(names):
-        raise StructureError(f"{cls.__name__} has the fields {names}, but data_fields={data} and meta_fields={meta} were given.")
+        raise StructureError(
+            f"{cls.__name__} has the fields {names}, but data_fields={data} and meta_fields={meta} were given."
+        )
     if cls in _dataclasses:
         return cls
     _dataclasses.add(cls)

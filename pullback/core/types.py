@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.core.dtypes import DType, SHORT_NAMES, canonical
+from pullback.core.dtypes import SHORT_NAMES, DType, canonical
 
 Shape = tuple[int, ...]
 

@@ -8,8 +8,8 @@ from contextvars import ContextVar
 from typing import Any
 
 from pullback.core.array import Array, as_array
-from pullback.core.program import Atom, Equation, Literal, Program, Variable
 from pullback.core.primitive import Primitive
+from pullback.core.program import Atom, Equation, Literal, Program, Variable
 from pullback.core.source import Source, user_source
 from pullback.core.tracing import Trace, Tracer, bind, escaped, staging
 from pullback.core.types import ArrayType

@@ -133,7 +133,7 @@ class Tape(Trace):
         for out in step.outs:
             found[out.index] = None
         if primitive.transpose is None:
-            if primitive.linear or primitive.jvp is None and primitive.partials is None:
+            if primitive.linear or (primitive.jvp is None and primitive.partials is None):
                 raise primitive.missing("transpose", "reverse-mode differentiation (grad, vjp, linear_transpose)")
             raise nonlinear(primitive)
         args = [arg.type if arg.__class__ is Linear and arg.trace is self else arg for arg in step.args]

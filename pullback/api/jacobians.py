@@ -1,0 +1,208 @@
+"""Whole Jacobians and Hessians, and products with them: derivative by derivative in one batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from pullback.api.derivatives import grad, jvp
+from pullback.api.functions import FlatArguments, Function, check_callable, normalize_argnums, wrapped
+from pullback.api.tangents import FlatResult, check_inputs, float0
+from pullback.core.array import Array
+from pullback.core.axes import AxisSize
+from pullback.core.dtypes import is_inexact, kind
+from pullback.core.errors import GradientError
+from pullback.core.source import api_boundary, describe
+from pullback.core.tracing import type_of
+from pullback.core.trees import unflatten
+from pullback.core.types import ArrayType, array_type
+from pullback.core.zero import ZERO, zeros
+from pullback.ops.shape import reshape, transpose
+from pullback.transforms.batch import batch_flat, materialize
+from pullback.transforms.linearize import linearize_flat
+
+
+def jacfwd(fun: Function, argnums: int | Sequence[int] = 0, has_aux: bool = False, holomorphic: bool = False) -> Function:
+    """A function that returns the Jacobian of `fun`, column by column by forward mode: best for few inputs, many outputs.
+
+    Arguments are those of `grad`, but the output may be any tree of arrays.
+
+    Returns:
+        A function of the same arguments. Its result is a tree like the output, in which each leaf is a tree like the
+        argument (a tuple of them for a sequence of `argnums`), in which each leaf has the output's shape followed by the
+        input's. With `has_aux`, `(jacobian, aux)`.
+
+    Example:
+        >>> import pullback as pb
+        >>> pb.jacfwd(lambda x: x * x)(pb.asarray([1.0, 2.0]))
+        [[2. 0.]
+         [0. 4.]]:f32[2,2]:cpu(0)
+    """
+    check_callable(fun, "jacfwd")
+
+    def jacobian(*args: Any, **kwargs: Any) -> Any:
+        flat, types = _jacobian_inputs("jacfwd", fun, args, kwargs, argnums, holomorphic)
+        result = FlatResult(flat.call, has_aux, "jacfwd", fun)
+        linearized = linearize_flat(result, flat.leaves, None, fun)
+        out_types = [type_of(value) for value in linearized.values[: result.count]]
+        _check_jacobian_outputs("jacfwd", fun, out_types, holomorphic)
+        columns = _along_basis(lambda *tangents: linearized.push(tangents)[: result.count], types, out_types)
+        # columns[i][o]: the derivatives of output o by input i, the input's elements first
+        blocks = [
+            [_block_last(column, in_type, out_type) for column, out_type in zip(by_output, out_types)]
+            for by_output, in_type in zip(columns, types)
+        ]
+        rows = [_per_argument(flat, [blocks[i][o] for i in range(len(types))], argnums) for o in range(len(out_types))]
+        jac = unflatten(result.structure, rows)
+        return (jac, result.aux(linearized.values)) if has_aux else jac
+
+    return wrapped(fun, "jacfwd", jacobian)
+
+
+def jacrev(
+    fun: Function,
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> Function:
+    """A function that returns the Jacobian of `fun`, row by row by reverse mode: best for many inputs, few outputs.
+
+    Arguments and result are those of `jacfwd`.
+
+    Example:
+        >>> import pullback as pb
+        >>> pb.jacrev(lambda x: x * x)(pb.asarray([1.0, 2.0]))
+        [[2. 0.]
+         [0. 4.]]:f32[2,2]:cpu(0)
+    """
+    check_callable(fun, "jacrev")
+
+    def jacobian(*args: Any, **kwargs: Any) -> Any:
+        numbers = normalize_argnums(fun, argnums, len(args), "jacrev")
+        flat = FlatArguments(fun, args, kwargs, numbers)
+        types = [type_of(leaf) for leaf in flat.leaves]
+        active = [is_inexact(type.dtype) for type in types]
+        check_inputs("jacrev", flat, types, active, holomorphic, allow_int)
+        result = FlatResult(flat.call, has_aux, "jacrev", fun)
+        linearized = linearize_flat(result, flat.leaves, active, fun)
+        out_types = [type_of(value) for value in linearized.values[: result.count]]
+        _check_jacobian_outputs("jacrev", fun, out_types, holomorphic)
+
+        def pull(*cotangents: Any) -> list[Any]:
+            rest = [ZERO] * (len(linearized.values) - len(cotangents))
+            return linearized.pull([*cotangents, *rest])
+
+        inputs = [type for type, flag in zip(types, active) if flag]
+        rows = _along_basis(pull, out_types, inputs)
+        # rows[o][i]: the derivatives of output o by input i, the output's elements first
+        jac_leaves = []
+        for by_input, out_type in zip(rows, out_types):
+            found = iter([_block_first(row, out_type, in_type) for row, in_type in zip(by_input, inputs)])
+            leaves = [
+                next(found) if flag else np.zeros((*out_type.shape, *type.shape), float0) for flag, type in zip(active, types)
+            ]
+            jac_leaves.append(_per_argument(flat, leaves, argnums))
+        jac = unflatten(result.structure, jac_leaves)
+        return (jac, result.aux(linearized.values)) if has_aux else jac
+
+    return wrapped(fun, "jacrev", jacobian)
+
+
+def hessian(fun: Function, argnums: int | Sequence[int] = 0, has_aux: bool = False, holomorphic: bool = False) -> Function:
+    """A function that returns the matrix of second derivatives of `fun`: forward mode over reverse mode.
+
+    Arguments are those of `jacfwd`. For a function of trees the result nests the structure twice.
+
+    Example:
+        >>> import pullback as pb
+        >>> pb.hessian(lambda x: x[0] * x[0] * x[1])(pb.asarray([1.0, 2.0]))
+        [[4. 2.]
+         [2. 0.]]:f32[2,2]:cpu(0)
+    """
+    return jacfwd(jacrev(fun, argnums, has_aux, holomorphic), argnums, has_aux, holomorphic)
+
+
+@api_boundary
+def hvp(fun: Function, primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False) -> Any:
+    """The Hessian of a scalar function times a vector, without forming the Hessian: the tangent of the gradient.
+
+    Arguments:
+        fun: a function with one 0-d real output.
+        primals: the arguments, a tuple or list. tangents: the vector, one tree for each argument.
+
+    Returns:
+        A tree like the first argument, or a tuple with one for each argument if there are several; with `has_aux`,
+        `(product, aux)`.
+
+    Example:
+        >>> import pullback as pb
+        >>> pb.hvp(lambda x: x**3, (2.0,), (1.0,))
+        12.0:f32[]:cpu(0)
+    """
+    argnums = tuple(range(len(primals))) if len(primals) > 1 else 0
+    found = jvp(grad(fun, argnums, has_aux), primals, tangents, has_aux)
+    return (found[1], found[2]) if has_aux else found[1]
+
+
+def _jacobian_inputs(
+    transformation: str, fun: Function, args: tuple[Any, ...], kwargs: dict[str, Any], argnums: Any, holomorphic: bool
+) -> tuple[FlatArguments, list[ArrayType]]:
+    numbers = normalize_argnums(fun, argnums, len(args), transformation)
+    flat = FlatArguments(fun, args, kwargs, numbers)
+    types = [type_of(leaf) for leaf in flat.leaves]
+    check_inputs(transformation, flat, types, [is_inexact(type.dtype) for type in types], holomorphic, allow_int=False)
+    for type, path in zip(types, flat.paths(), strict=True):
+        if kind(type.dtype) == "c" and not holomorphic:
+            raise GradientError(
+                f"{transformation} needs real arguments, but {path} is {type}. Use holomorphic=True for a holomorphic function."
+            )
+    return flat, types
+
+
+def _check_jacobian_outputs(transformation: str, fun: Function, types: Sequence[ArrayType], holomorphic: bool) -> None:
+    for type in types:
+        if kind(type.dtype) != "c" if holomorphic else not is_inexact(type.dtype):
+            wanted = "complex" if holomorphic else "floating-point"
+            raise GradientError(f"{transformation} needs {wanted} outputs, but {describe(fun)} returned {type}.")
+
+
+def _along_basis(
+    linear: Callable[..., Sequence[Any]], types: Sequence[ArrayType], out_types: Sequence[ArrayType]
+) -> list[list[Any]]:
+    """A flat linear function applied to every basis vector of its inputs, in one batch for each input.
+
+    The result [i][o] has the shape (size of input i, *shape of output o).
+    """
+    found = []
+    for i, type in enumerate(types):
+        size = AxisSize(type.size)
+        basis = Array(
+            array_type((type.size, *type.shape), type.dtype), np.eye(type.size, dtype=type.dtype).reshape(-1, *type.shape)
+        )
+
+        def along(vector: Any, i: int = i) -> list[Any]:
+            outs = linear(*[vector if j == i else ZERO for j in range(len(types))])
+            return [zeros(out_type) if out is ZERO else out for out, out_type in zip(outs, out_types, strict=True)]
+
+        trace, outs = batch_flat(along, [basis], [True], size)
+        found.append([materialize(trace, out) for out in outs])
+    return found
+
+
+def _block_first(rows: Any, first: ArrayType, second: ArrayType) -> Any:
+    """(size of first, *second) -> (*first, *second)."""
+    return reshape(rows, new_sizes=(*first.shape, *second.shape))
+
+
+def _block_last(columns: Any, first: ArrayType, second: ArrayType) -> Any:
+    """(size of first, *second) -> (*second, *first)."""
+    moved = transpose(columns, permutation=(*range(1, second.ndim + 1), 0))
+    return reshape(moved, new_sizes=(*second.shape, *first.shape))
+
+
+def _per_argument(flat: FlatArguments, leaves: Sequence[Any], argnums: int | Sequence[int]) -> Any:
+    trees = flat.trees(leaves)
+    return trees[0] if isinstance(argnums, int) else tuple(trees)

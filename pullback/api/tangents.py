@@ -1,0 +1,171 @@
+"""Tangents, cotangents and outputs of user functions: taken apart, held against the types they must have, put together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from pullback.api.functions import FlatArguments, Function, leaf_paths
+from pullback.core.array import Array
+from pullback.core.dtypes import is_inexact, kind
+from pullback.core.errors import GradientError, ShapeError, StructureError
+from pullback.core.source import describe
+from pullback.core.tracing import Tracer, type_of
+from pullback.core.trees import LEAF, TreeDef, array_leaf, array_leaves, flatten, unflatten
+from pullback.core.types import ArrayType
+from pullback.core.zero import ZERO, zeros
+from pullback.ops.convert import convert_element_type
+
+float0 = np.dtype([("float0", np.void, 0)])
+"""The dtype of the tangents of integers and bools: it holds nothing, since they have none."""
+
+
+def the_output() -> str:
+    """How error messages call what a function returned."""
+    return "the output"
+
+
+class FlatResult:
+    """A flat function that remembers the structure of what the user's function returned.
+
+    Auxiliary data are returned too, behind the outputs, so that they come out as values rather than as tracers.
+    """
+
+    def __init__(self, call: Callable[[Sequence[Any]], Any], has_aux: bool, transformation: str, function: Function) -> None:
+        self.call = call
+        self.has_aux = has_aux
+        self.transformation = transformation
+        self.function = function
+        self.structure: TreeDef = None
+        self.count = 0  # how many of the returned leaves are outputs
+        self._aux_leaves: list[Any] = []
+        self._aux_structure: TreeDef = None
+
+    def __call__(self, *leaves: Any) -> list[Any]:
+        out = self.call(leaves)
+        if not self.has_aux:
+            found, self.structure = array_leaves(out, the_output)
+            self.count = len(found)
+            return found
+        if not isinstance(out, tuple) or len(out) != 2:
+            raise StructureError(
+                f"{self.transformation} with has_aux=True needs a function that returns a pair (output, auxiliary data),"
+                f" but {describe(self.function)} returned {brief(out)}."
+            )
+        found, self.structure = array_leaves(out[0], the_output)
+        self.count = len(found)
+        self._aux_leaves, self._aux_structure = flatten(out[1])
+        return found + [leaf for leaf in self._aux_leaves if isinstance(leaf, Tracer)]
+
+    def output(self, values: Sequence[Any]) -> Any:
+        """The user's output, of these values of the leaves that were returned."""
+        return unflatten(self.structure, values[: self.count])
+
+    def aux(self, values: Sequence[Any]) -> Any:
+        """The auxiliary data, likewise."""
+        traced = iter(values[self.count :])
+        return unflatten(self._aux_structure, [next(traced) if isinstance(leaf, Tracer) else leaf for leaf in self._aux_leaves])
+
+
+def brief(value: Any) -> str:
+    """A value for an error message: not more than a line of it."""
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}... of type {type(value).__name__}"
+
+
+# ---- tangents and cotangents ------------------------------------------------------------------------------------------
+
+
+def tangent_leaves(flat: FlatArguments, tangents: Sequence[Any]) -> list[Any]:
+    """The tangents' leaves, each fit for its primal; ZERO for those of integers."""
+    found: list[Any] = []
+    start = 0
+    for number, (structure, tangent) in enumerate(zip(flat.structures, tangents, strict=True)):
+        same = structure is LEAF and tangent.__class__ is Array and tangent.type is type_of(flat.leaves[start])
+        if same and is_inexact(tangent.type.dtype):
+            found.append(tangent)
+            start += 1
+            continue
+        leaves, theirs = flatten(tangent, lambda leaf: leaf is None or is_float0(leaf))
+        if theirs != structure and structure is not theirs:
+            raise StructureError(
+                f"jvp's tangents[{number}] has structure {theirs}, but primals[{number}] has {structure}; they must be equal."
+            )
+        primals = flat.leaves[start : start + len(leaves)]
+        start += len(leaves)
+        for index, (leaf, primal) in enumerate(zip(leaves, primals, strict=True)):
+            found.append(fit_tangent(leaf, type_of(primal), lambda n=number, i=index: f"tangents[{n}] (leaf {i})"))  # type: ignore[misc]
+    return found
+
+
+def is_float0(leaf: Any) -> bool:
+    """Whether a leaf is the trivial tangent of an integer."""
+    return isinstance(leaf, np.ndarray) and leaf.dtype == float0
+
+
+def fit_tangent(tangent: Any, primal: ArrayType, path: Callable[[], str], what: str = "primal") -> Any:
+    """A tangent (or cotangent) as an array of its primal's shape and dtype; ZERO for an integer's."""
+    if not is_inexact(primal.dtype):
+        if tangent is None or is_float0(tangent):
+            return ZERO
+        raise GradientError(
+            f"{path()} is {brief(tangent)}, but its {what} is {primal}: integers and bools have no tangent."
+            " Pass None, or zeros of dtype pb.float0."
+        )
+    value = array_leaf(tangent, path)
+    type = type_of(value)
+    if type.shape != primal.shape:
+        raise ShapeError(f"{path()} has type {type}, but its {what} has type {primal}; the shapes must be equal.")
+    if type.dtype is not primal.dtype:
+        if not type.weak:
+            raise GradientError(
+                f"{path()} has type {type}, but its {what} has type {primal}; the dtypes must be equal. Convert with .astype()."
+            )
+        value = convert_element_type(value, new_dtype=primal.dtype)
+    return value
+
+
+def tangent_result(tangent: Any, primal: ArrayType) -> Any:
+    """A tangent as the user gets it: real zeros for ZERO, and what integers have."""
+    if not is_inexact(primal.dtype):
+        return np.zeros(primal.shape, float0)
+    return zeros(primal) if tangent is ZERO else tangent
+
+
+def cotangent_leaves(cotangent: Any, structure: TreeDef, types: Sequence[ArrayType]) -> list[Any]:
+    """A cotangent's leaves, each fit for the output that it belongs to."""
+    leaves, theirs = flatten(cotangent, lambda leaf: leaf is None or is_float0(leaf))
+    if theirs is not structure and theirs != structure:
+        raise StructureError(f"The cotangent has structure {theirs}, but the output has {structure}; they must be equal.")
+    paths = leaf_paths(cotangent, "cotangent") if len(leaves) > 1 else ["cotangent"]
+    return [
+        fit_tangent(leaf, type, lambda i=i: paths[i], "output")  # type: ignore[misc]
+        for i, (leaf, type) in enumerate(zip(leaves, types, strict=True))
+    ]
+
+
+def check_inputs(
+    transformation: str,
+    flat: FlatArguments,
+    types: Sequence[ArrayType],
+    active: Sequence[bool],
+    holomorphic: bool,
+    allow_int: bool,
+) -> None:
+    """Raise `GradientError`, naming the leaf, where an argument has no derivative of the kind that was asked for."""
+    if all(active) and not holomorphic:
+        return
+    for type, flag, path in zip(types, active, flat.paths(), strict=True):
+        if holomorphic and kind(type.dtype) != "c":
+            raise GradientError(
+                f"{transformation} with holomorphic=True needs complex arguments, but {path} is {type}."
+                " Convert it with .astype(complex), or leave holomorphic out for a real function."
+            )
+        if not flag and not allow_int:
+            raise GradientError(
+                f"{transformation} was asked for the derivative by {path}, which is {type}: integers and bools have none."
+                " Pass floating-point numbers (2.0 instead of 2), choose other argnums, or accept trivial gradients with"
+                " allow_int=True."
+            )
