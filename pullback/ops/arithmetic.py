@@ -1,4 +1,4 @@
-"""Sum, difference, product, quotient, powers, absolute value: the elementwise arithmetic."""
+"""Sum, difference, product, quotient, remainder, larger and smaller: the arithmetic of two numbers."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import numpy as np
 
 from pullback.core.primitive import primitive
 from pullback.core.types import is_unknown
+from pullback.ops import rounding
+from pullback.ops.compare import eq, gt, lt, select
+from pullback.ops.literals import literal
 from pullback.ops.pointwise import Elementwise
 
 
@@ -82,3 +85,92 @@ class neg(Elementwise):
 
     def samples(rng):
         yield (rng.normal(size=(2, 3)),), {}
+
+
+def _quotient(x, y):
+    if x.dtype.kind not in "iu":
+        return np.true_divide(x, y)
+    floor = np.floor_divide(x, y)
+    if x.dtype.kind == "i":
+        floor = floor + ((floor * y != x) & ((x < 0) != (y < 0)))
+    return np.where(y == 0, np.int64(-1).astype(x.dtype), floor)
+
+
+@primitive
+class div(Elementwise):
+    """x / y. Of integers, the quotient rounded toward zero; x / 0 is then -1 (the largest unsigned number), as XLA has it."""
+
+    kinds = "iufc"
+    linear = ("x",)
+    evaluate = _quotient
+    lower = "stablehlo.divide"
+
+    def partials(out, x, y):
+        return lambda: div(literal(1, y), y), lambda: neg(div(out, y))
+
+    def transpose(cotangent, x, y):
+        return div(cotangent, y), None
+
+    def samples(rng):
+        yield (rng.normal(size=(2, 3)), 1 + rng.random((2, 3))), {}
+        yield (rng.normal(size=(2, 3)), -1 - rng.random()), {}
+        yield (rng.normal(), 1 + rng.random((2, 3))), {}
+
+
+def _remainder(x, y):
+    if x.dtype.kind not in "iu":
+        return np.fmod(x, y)
+    return np.where(y == 0, x, np.fmod(x, y))
+
+
+@primitive
+class rem(Elementwise):
+    """What the division of x by y, rounded toward zero, leaves; it has the sign of x. Of integers, rem(x, 0) is x."""
+
+    kinds = "iuf"
+    evaluate = _remainder
+    lower = "stablehlo.remainder"
+
+    def partials(out, x, y):
+        return None, lambda: neg(rounding.round(div(sub(x, out), y), rounding_method="to_nearest_even"))
+
+    def samples(rng):
+        yield (5 * rng.normal(size=(2, 3)), 1 + rng.random((2, 3))), {}
+        yield (5 * rng.normal(size=(2, 3)), -1 - rng.random()), {}
+
+
+@primitive
+class max(Elementwise):
+    """The larger of x and y; NaN if one of them is. Where they are equal, each gets half of the derivative."""
+
+    kinds = "biuf"
+    evaluate = np.maximum
+    lower = "stablehlo.maximum"
+
+    def partials(out, x, y):
+        return lambda: _share(gt(x, y), eq(x, y), out), lambda: _share(gt(y, x), eq(x, y), out)
+
+    def samples(rng):
+        yield (rng.normal(size=(2, 3)), rng.normal(size=(2, 3))), {}
+        yield (rng.normal(size=(2, 3)), rng.normal()), {}
+
+
+@primitive
+class min(Elementwise):
+    """The smaller of x and y; NaN if one of them is. Where they are equal, each gets half of the derivative."""
+
+    kinds = "biuf"
+    evaluate = np.minimum
+    lower = "stablehlo.minimum"
+
+    def partials(out, x, y):
+        return lambda: _share(lt(x, y), eq(x, y), out), lambda: _share(lt(y, x), eq(x, y), out)
+
+    def samples(rng):
+        yield (rng.normal(size=(2, 3)), rng.normal(size=(2, 3))), {}
+        yield (rng.normal(), rng.normal(size=(2, 3))), {}
+
+
+def _share(wins, ties, like):
+    """1 where one operand wins, 1/2 where both are equal, else 0."""
+    return select(wins, literal(1, like), select(ties, literal(0.5, like), literal(0, like)))

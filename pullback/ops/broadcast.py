@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 
 from pullback.core.errors import ShapeError
@@ -16,7 +18,7 @@ class broadcast_in_dim(Linear):
     those where x has size 1."""
 
     def result_type(x, *, shape, broadcast_dimensions):
-        fits = len(broadcast_dimensions) == x.ndim and all(a < b for a, b in zip(broadcast_dimensions, broadcast_dimensions[1:]))
+        fits = len(broadcast_dimensions) == x.ndim and all(a < b for a, b in pairwise(broadcast_dimensions))
         if not fits or not all(
             0 <= axis < len(shape) and size in (1, shape[axis]) for size, axis in zip(x.shape, broadcast_dimensions)
         ):

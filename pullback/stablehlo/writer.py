@@ -114,7 +114,9 @@ class Writer:
     # ---- operations ----
 
     def elementwise(self, name: str, *operands: Value, result: TensorType | None = None) -> Value:
-        """An operation whose operands and result all have one type, as `stablehlo.add`."""
+        """An operation whose operands and result all have one type, as `stablehlo.add`; of the `chlo` dialect too."""
+        if name.startswith("chlo."):  # that dialect is written in the generic form
+            return self.op(name, operands, result or operands[0].type)
         out = self.fresh(result or operands[0].type)
         self.lines.append(f"{out.name} = {name} {', '.join([value.name for value in operands])} : {out.type.text}")
         return out
@@ -124,7 +126,12 @@ class Writer:
         return self.many(name, operands, [result or self.result_type], **attributes)[0]
 
     def many(
-        self, name: str, operands: Sequence[Value], results: Sequence[TensorType], regions: Sequence[str] = (), **attributes: Any
+        self,
+        name: str,
+        operands: Sequence[Value],
+        results: Sequence[TensorType],
+        regions: Sequence[str] = (),
+        **attributes: str,
     ) -> list[Value]:
         """Any operation with any number of results and regions, in MLIR's generic form."""
         outs = [self.fresh(type) for type in results]
@@ -166,7 +173,8 @@ class Writer:
         result = TensorType(x.shape, np.dtype(bool))
         out = self.fresh(result)
         self.lines.append(
-            f"{out.name} = stablehlo.compare {direction}, {x.name}, {y.name}, {how} : ({x.type.text}, {y.type.text}) -> {result.text}"
+            f"{out.name} = stablehlo.compare {direction}, {x.name}, {y.name}, {how}"
+            f" : ({x.type.text}, {y.type.text}) -> {result.text}"
         )
         return out
 
@@ -243,7 +251,7 @@ def function(
 ) -> str:
     """A whole function; `attributes` are those of its arguments (`{tf.aliasing_output = 0 : i32}`), one text each."""
     notes = attributes or [""] * len(arguments)
-    given = ", ".join([f"{v.name}: {v.type.text}{' ' + note if note else ''}" for v, note in zip(arguments, notes, strict=True)])
+    given = ", ".join([f"{v.name}: {v.type.text} {note}".rstrip() for v, note in zip(arguments, notes, strict=True)])
     lines = "\n".join([*body.lines, _return("return", results)])
     returned = ", ".join([value.type.text for value in results])
     return f"func.func {'public' if public else 'private'} @{name}({given}) -> ({returned}) {{\n{lines}\n}}"

@@ -1,0 +1,114 @@
+"""Operations on the bits of integers; on bools, logic."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pullback.core.primitive import primitive
+from pullback.ops.pointwise import Elementwise
+
+
+class Bitwise(Elementwise):
+    """An operation on bits: no derivative, since its results are integers or bools."""
+
+    kinds = "biu"
+
+    def samples(rng):
+        yield (rng.integers(-9, 9, (2, 3)) * 1.0, rng.integers(-9, 9, (2, 3)) * 1.0), {}
+        yield (rng.integers(-9, 9, (2, 3)) * 1.0, np.array(5.0)), {}
+
+
+@primitive
+class and_(Bitwise):
+    """The bits that x and y both have."""
+
+    evaluate = np.bitwise_and
+    lower = "stablehlo.and"
+
+
+@primitive
+class or_(Bitwise):
+    """The bits that x or y have."""
+
+    evaluate = np.bitwise_or
+    lower = "stablehlo.or"
+
+
+@primitive
+class xor(Bitwise):
+    """The bits that only one of x and y has."""
+
+    evaluate = np.bitwise_xor
+    lower = "stablehlo.xor"
+
+
+@primitive
+class not_(Bitwise):
+    """The bits that x does not have."""
+
+    evaluate = np.invert
+    lower = "stablehlo.not"
+
+    def samples(rng):
+        yield (rng.integers(-9, 9, (2, 3)) * 1.0,), {}
+
+
+@primitive
+class population_count(Bitwise):
+    """How many bits of x are set."""
+
+    kinds = "iu"
+    lower = "stablehlo.popcnt"
+
+    def evaluate(x):
+        return np.bitwise_count(_unsigned(x)).astype(x.dtype)
+
+    def samples(rng):
+        yield (rng.integers(-9, 9, (2, 3)) * 1.0,), {}
+
+
+class Shift(Elementwise):
+    """Moves bits; y is taken as unsigned, and a y as large as the width moves them all out."""
+
+    kinds = "iu"
+
+    def samples(rng):
+        yield (rng.integers(-99, 99, (2, 3)) * 1.0, rng.integers(0, 7, (2, 3)) * 1.0), {}
+        yield (rng.integers(-99, 99, (2, 3)) * 1.0, np.array(3.0)), {}
+        yield (rng.integers(-99, 99, (2, 2)) * 1.0, np.array([[64.0, 100.0], [-1.0, 0.0]])), {}
+
+
+@primitive
+class shift_left(Shift):
+    """x moved y bits up; zeros come in."""
+
+    evaluate = np.left_shift
+    lower = "stablehlo.shift_left"
+
+
+@primitive
+class shift_right_arithmetic(Shift):
+    """x moved y bits down; copies of its sign bit come in, of unsigned dtypes too, since the bits decide."""
+
+    lower = "stablehlo.shift_right_arithmetic"
+
+    def evaluate(x, y):
+        return np.right_shift(_signed(x), _signed(y)).view(x.dtype)
+
+
+@primitive
+class shift_right_logical(Shift):
+    """x moved y bits down; zeros come in."""
+
+    lower = "stablehlo.shift_right_logical"
+
+    def evaluate(x, y):
+        return np.right_shift(_unsigned(x), _unsigned(y)).view(x.dtype)
+
+
+def _unsigned(x):
+    return x.view(f"u{x.dtype.itemsize}")
+
+
+def _signed(x):
+    return x.view(f"i{x.dtype.itemsize}")

@@ -1,0 +1,269 @@
+"""Operations between the examples of a named vmap axis.
+
+Each is recorded, differentiated and batched as any operation is, until it reaches the vmap that owns its `axis_name`; that one
+has the examples along axis 0, and works on that axis. The functions below find the owner; inside a jit, the owner gets them
+when the compiled function is batched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+import numpy as np
+
+from pullback.core.axes import axis_owner
+from pullback.core.dtypes import INT32
+from pullback.core.errors import AxisError, ShapeError
+from pullback.core.primitive import Rules, primitive
+from pullback.core.tracing import bind_at, type_of
+from pullback.core.types import array_type
+from pullback.ops.arithmetic import div, mul
+from pullback.ops.broadcast import reduce_sum
+from pullback.ops.compare import eq, select
+from pullback.ops.convert import convert_element_type
+from pullback.ops.create import iota
+from pullback.ops.dynamic import dynamic_slice
+from pullback.ops.families import check_kinds
+from pullback.ops.index import take
+from pullback.ops.literals import literal
+from pullback.ops.reduce import reduce_max, reduce_min
+from pullback.ops.shape import in_front, squeeze, transpose
+
+
+def at_owner(operation: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
+    """Apply a collective where both its operands and the owner of its axis can see it."""
+    return bind_at(axis_owner(params["axis_name"]), operation, tuple(args), params)
+
+
+class Collective(Rules):
+    """An operation along a named axis. Evaluated, it goes to the owner of the axis, since no operand did."""
+
+    on_arrays = True
+
+    def evaluate(primitive, *args, **params):
+        owner = axis_owner(params["axis_name"])
+        return owner.process(primitive, args, params)
+
+    def lower(primitive, write, *args, axis_name, **params):
+        raise AxisError(
+            f"{primitive.name} over the axis {axis_name!r} was compiled where no vmap owns that axis."
+            f" Call the compiled function inside pb.vmap(..., axis_name={axis_name!r})."
+        )
+
+    def samples(rng):
+        return iter(())
+
+
+class Combination(Collective):
+    """Combines the examples into one result, the same for all of them."""
+
+    def result_type(primitive, x, *, axis_name):
+        check_kinds(primitive.name, primitive.kinds, x)
+        return x
+
+
+def elsewhere(operation: Any, args: Sequence[Any], axes: Sequence[int | None], params: dict[str, Any]) -> Any:
+    """Batching by a vmap that does not own the axis: the same operation, on whole batches."""
+    return at_owner(operation, args, params), 0 if 0 in axes else None
+
+
+@primitive
+class psum(Combination):
+    """The sum over the examples of a named axis."""
+
+    kinds = "iufc"
+    linear = True
+
+    def transpose(cotangent, x, *, axis_name):
+        return (at_owner(psum, (cotangent,), {"axis_name": axis_name}),)
+
+    def vectorize(size, args, axes, *, axis_name):
+        if size.name != axis_name:
+            return elsewhere(psum, args, axes, {"axis_name": axis_name})
+        (x,) = args
+        return reduce_sum(x, axes=(0,)) if axes[0] == 0 else mul(x, literal(int(size), x)), None
+
+
+class ExtremeOfExamples(Combination):
+    """An extreme over the examples; those that share it share the derivative equally."""
+
+    kinds = "biuf"
+
+    def jvp(primitive, primals, tangents, *, axis_name):
+        (x,), (t,) = primals, tangents
+        params = {"axis_name": axis_name}
+        out = at_owner(primitive, (x,), params)
+        chosen = eq(x, out)
+        count = at_owner(psum, (convert_element_type(chosen, new_dtype=type_of(x).dtype),), params)
+        return out, div(at_owner(psum, (select(chosen, t, literal(0, t)),), params), count)
+
+
+@primitive
+class pmax(ExtremeOfExamples):
+    """The maximum over the examples of a named axis."""
+
+    def vectorize(size, args, axes, *, axis_name):
+        if size.name != axis_name:
+            return elsewhere(pmax, args, axes, {"axis_name": axis_name})
+        (x,) = args
+        return reduce_max(x, axes=(0,)) if axes[0] == 0 else x, None
+
+
+@primitive
+class pmin(ExtremeOfExamples):
+    """The minimum over the examples of a named axis."""
+
+    def vectorize(size, args, axes, *, axis_name):
+        if size.name != axis_name:
+            return elsewhere(pmin, args, axes, {"axis_name": axis_name})
+        (x,) = args
+        return reduce_min(x, axes=(0,)) if axes[0] == 0 else x, None
+
+
+@primitive
+class axis_index(Collective):
+    """The number of this example along a named axis, an int32."""
+
+    def result_type(*, axis_name):
+        return array_type((), INT32)
+
+    def vectorize(size, args, axes, *, axis_name):
+        if size.name != axis_name:
+            return elsewhere(axis_index, args, axes, {"axis_name": axis_name})
+        return iota(dtype=INT32, shape=(int(size),), dimension=0), 0
+
+
+@primitive
+class all_gather(Collective):
+    """The values of all `axis_size` examples of a named axis, along a new axis `axis`."""
+
+    linear = True
+
+    def result_type(x, *, axis_name, axis_size, axis=0):
+        if not 0 <= axis <= x.ndim:
+            raise AxisError(f"all_gather of {x} cannot make a new axis at {axis}.")
+        return x.with_shape((*x.shape[:axis], axis_size, *x.shape[axis:]))
+
+    def transpose(cotangent, x, *, axis_name, axis_size, axis=0):
+        total = at_owner(psum, (cotangent,), {"axis_name": axis_name})
+        here = at_owner(axis_index, (), {"axis_name": axis_name})
+        shape = type_of(total).shape
+        zero = literal(0, here)
+        starts = [here if i == axis else zero for i in range(len(shape))]
+        mine = dynamic_slice(total, *starts, slice_sizes=tuple([1 if i == axis else s for i, s in enumerate(shape)]))
+        return (squeeze(mine, dimensions=(axis,)),)
+
+    def vectorize(size, args, axes, *, axis_name, axis_size, axis=0):
+        if size.name != axis_name:
+            shifted = axis + 1 if axes[0] == 0 else axis
+            return elsewhere(all_gather, args, axes, {"axis_name": axis_name, "axis_size": axis_size, "axis": shifted})
+        x = in_front(args[0], axes[0], size)
+        rest = list(range(1, type_of(x).ndim))
+        return transpose(x, permutation=(*rest[:axis], 0, *rest[axis:])), None
+
+
+@primitive
+class ppermute(Collective):
+    """The value of another example: `perm` has (source, destination) pairs; who is no destination gets zeros."""
+
+    linear = True
+
+    def result_type(x, *, axis_name, perm):
+        if len({source for source, _ in perm}) < len(perm) or len({to for _, to in perm}) < len(perm):
+            raise ShapeError(f"ppermute takes each example at most once as source and once as destination, not perm={perm}.")
+        return x
+
+    def transpose(cotangent, x, *, axis_name, perm):
+        back = tuple([(to, source) for source, to in perm])
+        return (at_owner(ppermute, (cotangent,), {"axis_name": axis_name, "perm": back}),)
+
+    def vectorize(size, args, axes, *, axis_name, perm):
+        if size.name != axis_name:
+            return elsewhere(ppermute, args, axes, {"axis_name": axis_name, "perm": perm})
+        x = in_front(args[0], axes[0], size)
+        sources = np.full(int(size), int(size), np.int32)  # out of range, so filled with zeros
+        for source, to in perm:
+            sources[to] = source
+        return take(x, sources, 0, mode="fill", fill_value=0), 0
+
+
+@primitive
+class all_to_all(Collective):
+    """Example i gets the i-th slice along `split_axis` of every example, along a new axis `concat_axis`."""
+
+    linear = True
+
+    def result_type(x, *, axis_name, axis_size, split_axis, concat_axis):
+        if not 0 <= split_axis < x.ndim or not 0 <= concat_axis < x.ndim or x.shape[split_axis] != axis_size:
+            raise ShapeError(
+                f"all_to_all of {x} over {axis_size} examples: split_axis={split_axis} must have that size, and"
+                f" concat_axis={concat_axis} be an axis of the result."
+            )
+        rest = x.without((split_axis,)).shape
+        return x.with_shape((*rest[:concat_axis], axis_size, *rest[concat_axis:]))
+
+    def transpose(cotangent, x, *, axis_name, axis_size, split_axis, concat_axis):
+        params = {"axis_name": axis_name, "axis_size": axis_size, "split_axis": concat_axis, "concat_axis": split_axis}
+        return (at_owner(all_to_all, (cotangent,), params),)
+
+    def vectorize(size, args, axes, *, axis_name, axis_size, split_axis, concat_axis):
+        if size.name != axis_name:
+            up = 1 if axes[0] == 0 else 0
+            params = {"axis_name": axis_name, "axis_size": axis_size}
+            params |= {"split_axis": split_axis + up, "concat_axis": concat_axis + up}
+            return elsewhere(all_to_all, args, axes, params)
+        x = in_front(args[0], axes[0], size)
+        rest = [axis for axis in range(1, type_of(x).ndim) if axis != split_axis + 1]
+        return transpose(x, permutation=(split_axis + 1, *rest[:concat_axis], 0, *rest[concat_axis:])), 0
+
+
+# ---- as functions ---------------------------------------------------------------------------------------------------
+
+
+def axis_size(axis_name: Hashable) -> int:
+    """How many examples a named axis has."""
+    return int(axis_owner(axis_name).size)
+
+
+def sum_over(x: Any, axis_name: Hashable) -> Any:
+    """`psum` over a named axis."""
+    return at_owner(psum, (x,), {"axis_name": axis_name})
+
+
+def max_over(x: Any, axis_name: Hashable) -> Any:
+    """`pmax` over a named axis."""
+    return at_owner(pmax, (x,), {"axis_name": axis_name})
+
+
+def min_over(x: Any, axis_name: Hashable) -> Any:
+    """`pmin` over a named axis."""
+    return at_owner(pmin, (x,), {"axis_name": axis_name})
+
+
+def mean_over(x: Any, axis_name: Hashable) -> Any:
+    """`pmean`: the mean over a named axis."""
+    total = sum_over(x, axis_name)
+    return div(total, literal(axis_size(axis_name), total))
+
+
+def index_along(axis_name: Hashable) -> Any:
+    """`axis_index` of a named axis."""
+    return at_owner(axis_index, (), {"axis_name": axis_name})
+
+
+def gather_over(x: Any, axis_name: Hashable, axis: int = 0) -> Any:
+    """`all_gather` over a named axis."""
+    return at_owner(all_gather, (x,), {"axis_name": axis_name, "axis_size": axis_size(axis_name), "axis": axis})
+
+
+def permute_over(x: Any, axis_name: Hashable, perm: Sequence[tuple[int, int]]) -> Any:
+    """`ppermute` over a named axis."""
+    pairs = tuple([(int(source), int(to)) for source, to in perm])
+    return at_owner(ppermute, (x,), {"axis_name": axis_name, "perm": pairs})
+
+
+def exchange_over(x: Any, axis_name: Hashable, split_axis: int, concat_axis: int) -> Any:
+    """`all_to_all` over a named axis."""
+    params = {"axis_name": axis_name, "axis_size": axis_size(axis_name), "split_axis": split_axis, "concat_axis": concat_axis}
+    return at_owner(all_to_all, (x,), params)

@@ -1,0 +1,161 @@
+"""Sums of products along axes of two arrays: matrix products and everything like them."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from pullback.core.dtypes import canonical, kind
+from pullback.core.errors import DtypeError, ShapeError
+from pullback.core.primitive import Rules, primitive
+from pullback.core.tracing import type_of
+from pullback.core.types import array_type, is_unknown
+from pullback.core.zero import ZERO
+from pullback.ops.arithmetic import add
+from pullback.ops.convert import convert_element_type
+from pullback.ops.families import up
+from pullback.ops.pointwise import same_dtype
+from pullback.ops.shape import inverse, transpose
+from pullback.stablehlo.writer import listed
+
+_PLAIN = (((1,), (0,)), ((), ()))
+
+
+@primitive
+class dot_general(Rules):
+    """The sum of x * y over pairs of contracting axes, along pairs of batch axes.
+
+    `dimension_numbers` is ((contracting axes of x, of y), (batch axes of x, of y)). The result has the batch axes, then the
+    remaining axes of x, then those of y. It is accumulated, and returned, in `preferred_element_type` if one is given.
+    """
+
+    quiet = True
+    symbolic_zeros = True
+
+    def result_type(x, y, *, dimension_numbers, preferred_element_type=None, precision=None):
+        (x_contracting, y_contracting), (x_batch, y_batch) = dimension_numbers
+        common = same_dtype("dot_general", (x, y))
+        for name, left, right in (("contracting", x_contracting, y_contracting), ("batch", x_batch, y_batch)):
+            known = all(0 <= axis < x.ndim for axis in left) and all(0 <= axis < y.ndim for axis in right)
+            if not known or len(left) != len(right) or [x.shape[i] for i in left] != [y.shape[i] for i in right]:
+                raise ShapeError(f"dot_general of {x} and {y}: the {name} axes {left} and {right} do not have the same sizes.")
+        x_used, y_used = (*x_contracting, *x_batch), (*y_contracting, *y_batch)
+        if len(set(x_used)) != len(x_used) or len(set(y_used)) != len(y_used):
+            raise ShapeError(f"dot_general of {x} and {y} uses an axis twice: dimension_numbers={dimension_numbers}.")
+        shape = (*[x.shape[i] for i in x_batch], *x.without(x_used).shape, *y.without(y_used).shape)
+        if preferred_element_type is None:
+            return common.with_shape(shape)
+        wanted = canonical(preferred_element_type)
+        if (kind(wanted) == "c") != (kind(x.dtype) == "c"):
+            raise DtypeError(f"dot_general of {x} and {y} cannot be accumulated in {wanted.name}.")
+        return array_type(shape, wanted)
+
+    def evaluate(x, y, *, dimension_numbers, preferred_element_type=None, precision=None):
+        dtype = x.dtype if preferred_element_type is None else preferred_element_type
+        working = np.dtype(np.float32) if dtype.kind == "V" or dtype.char == "e" else dtype
+        if x.dtype is not working:
+            x, y = x.astype(working), y.astype(working)
+        out = _contract(x, y, dimension_numbers)
+        return out if working is dtype else out.astype(dtype)
+
+    def lower(write, x, y, *, dimension_numbers, preferred_element_type=None, precision=None):
+        (x_contracting, y_contracting), (x_batch, y_batch) = dimension_numbers
+        numbers = (
+            f"#stablehlo.dot<lhs_batching_dimensions = {listed(x_batch)}, rhs_batching_dimensions = {listed(y_batch)}, "
+            f"lhs_contracting_dimensions = {listed(x_contracting)}, rhs_contracting_dimensions = {listed(y_contracting)}>"
+        )
+        given = {"dot_dimension_numbers": numbers}
+        if precision is not None:
+            given["precision_config"] = f"[#stablehlo<precision {precision}>, #stablehlo<precision {precision}>]"
+        if write.result_type.dtype.kind in "iu":  # XLA would accumulate narrow integers in themselves
+            x, y = write.convert(x, write.result_type.dtype), write.convert(y, write.result_type.dtype)
+        return write.op("stablehlo.dot_general", [x, y], **given)
+
+    def jvp(primals, tangents, **params):
+        (x, y), (tx, ty) = primals, tangents
+        out = dot_general(x, y, **params)
+        terms = []
+        if tx is not ZERO:
+            terms.append(dot_general(tx, y, **params))
+        if ty is not ZERO:
+            terms.append(dot_general(x, ty, **params))
+        return out, terms[0] if len(terms) == 1 else add(*terms)
+
+    def transpose(cotangent, x, y, *, dimension_numbers, preferred_element_type=None, precision=None):
+        (x_contracting, y_contracting), (x_batch, y_batch) = dimension_numbers
+        if is_unknown(x):
+            dims = (x_contracting, y_contracting, x_batch, y_batch)
+            return _solve(cotangent, x, y, dims, precision, first=True), None
+        dims = (y_contracting, x_contracting, y_batch, x_batch)
+        return None, _solve(cotangent, y, x, dims, precision, first=False)
+
+    def vectorize(size, args, axes, *, dimension_numbers, preferred_element_type=None, precision=None):
+        (x, y), (x_axis, y_axis) = args, axes
+        (x_contracting, y_contracting), (x_batch, y_batch) = dimension_numbers
+        rest = {"preferred_element_type": preferred_element_type, "precision": precision}
+        if x_axis is not None and y_axis is not None:
+            batch = ((0, *up(x_batch)), (0, *up(y_batch)))
+            return dot_general(x, y, dimension_numbers=((up(x_contracting), up(y_contracting)), batch), **rest), 0
+        if x_axis is not None:
+            numbers = ((up(x_contracting), y_contracting), (up(x_batch), y_batch))
+            at = len(x_batch)
+        else:
+            numbers = ((x_contracting, up(y_contracting)), (x_batch, up(y_batch)))
+            at = type_of(x).ndim - len(x_contracting)
+        out = dot_general(x, y, dimension_numbers=numbers, **rest)
+        return _to_front(out, at), 0
+
+    def samples(rng):
+        yield (rng.normal(size=(2, 3)), rng.normal(size=(3, 4))), {"dimension_numbers": _PLAIN}
+        yield (rng.normal(size=(3,)), rng.normal(size=(3,))), {"dimension_numbers": (((0,), (0,)), ((), ()))}
+        yield (rng.normal(size=(2,)), rng.normal(size=(3,))), {"dimension_numbers": (((), ()), ((), ()))}
+        batched = (((3, 1), (0, 2)), ((0,), (3,)))
+        yield (rng.normal(size=(2, 4, 3, 5)), rng.normal(size=(5, 2, 4, 2))), {"dimension_numbers": batched}
+        yield (rng.normal(size=(2, 0)), rng.normal(size=(0, 3))), {"dimension_numbers": _PLAIN}
+
+
+def _to_front(x, at):
+    if at == 0:
+        return x
+    return transpose(x, permutation=(at, *[axis for axis in range(type_of(x).ndim) if axis != at]))
+
+
+def _contract(x, y, dimension_numbers):
+    """dot_general on NumPy arrays, by one BLAS product."""
+    if dimension_numbers == _PLAIN and x.ndim == 2 and y.ndim == 2:
+        return np.matmul(x, y)
+    (x_contracting, y_contracting), (x_batch, y_batch) = dimension_numbers
+    x_free = [axis for axis in range(x.ndim) if axis not in x_contracting and axis not in x_batch]
+    y_free = [axis for axis in range(y.ndim) if axis not in y_contracting and axis not in y_batch]
+    batch = [x.shape[axis] for axis in x_batch]
+    rows, columns = [x.shape[axis] for axis in x_free], [y.shape[axis] for axis in y_free]
+    inner = math.prod([x.shape[axis] for axis in x_contracting])
+    left = x.transpose([*x_batch, *x_free, *x_contracting]).reshape([*batch, math.prod(rows), inner])
+    right = y.transpose([*y_batch, *y_contracting, *y_free]).reshape([*batch, inner, math.prod(columns)])
+    return np.matmul(left, right).reshape([*batch, *rows, *columns])
+
+
+def _solve(cotangent, unknown, known, dims, precision, first):
+    """The cotangent of one operand: the cotangent's axes that came from the other operand are contracted with it."""
+    contracting, known_contracting, batch, known_batch = dims
+    known_type = type_of(known)
+    free = [axis for axis in range(unknown.ndim) if axis not in contracting and axis not in batch]
+    known_free = tuple([axis for axis in range(known_type.ndim) if axis not in known_contracting and axis not in known_batch])
+    start = len(batch) + (len(free) if first else 0)
+    from_known = tuple(range(start, start + len(known_free)))
+    dtype = type_of(cotangent).dtype
+    if known_type.dtype is not dtype:
+        known = convert_element_type(known, new_dtype=dtype)
+    out = dot_general(
+        cotangent,
+        known,
+        dimension_numbers=((from_known, known_free), (tuple(range(len(batch))), tuple(known_batch))),
+        precision=precision,
+    )
+    # out's axes: the batch, what is free in the unknown, then the contracted ones in the order of the known operand's axes
+    by_known = [contracting[i] for i in sorted(range(len(contracting)), key=lambda i: known_contracting[i])]
+    order = (*batch, *free, *by_known)
+    if order != tuple(range(len(order))):
+        out = transpose(out, permutation=inverse(order))
+    return out if dtype is unknown.dtype else convert_element_type(out, new_dtype=unknown.dtype)

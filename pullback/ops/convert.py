@@ -1,0 +1,111 @@
+"""Changing the element type: by value, or by reading the same bits as another type."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pullback.core.dtypes import BOOL, DType, canonical, kind
+from pullback.core.errors import DtypeError, ShapeError
+from pullback.core.primitive import Rules, primitive
+from pullback.core.types import array_type
+from pullback.ops.families import Linear
+from pullback.stablehlo.writer import TensorType
+
+_FLOATS_OF_COMPLEX = {8: np.dtype(np.float32), 16: np.dtype(np.float64)}
+
+
+def convert_host(x, dtype: DType):
+    """x in another dtype as XLA converts: out-of-range floats to the nearest integer, NaN to 0, complex to its real part."""
+    source = kind(x.dtype)
+    wanted = kind(dtype)
+    if wanted == "b":
+        return x != x.dtype.type(0)
+    if source == "c" and wanted != "c":
+        x = x.real
+        source = "f"
+    if source == "f" and wanted in "iu":
+        return _to_integer(x, dtype)
+    if wanted == "c" and x.dtype.kind == "V":
+        x = x.astype(np.float32)
+    return x.astype(dtype)
+
+
+def _to_integer(x, dtype):
+    if x.dtype.itemsize < 4:
+        x = x.astype(np.float32)
+    limits = np.iinfo(dtype)
+    low, beyond = float(limits.min), float(limits.max + 1)
+    inside = (x > low - 1 if limits.bits < 32 else x >= low) & (x < beyond)
+    if inside.all():
+        return x.astype(dtype)
+    return np.where(
+        inside, np.where(inside, x, 0).astype(dtype), np.where(x > 0, limits.max, np.where(x < 0, limits.min, 0))
+    ).astype(dtype)
+
+
+@primitive
+class convert_element_type(Linear):
+    """x in `new_dtype`; of a complex number its real part, if `new_dtype` is real."""
+
+    def result_type(x, *, new_dtype, weak=False):
+        return array_type(x.shape, canonical(new_dtype), weak)
+
+    def evaluate(x, *, new_dtype, weak=False):
+        return convert_host(x, new_dtype)
+
+    def lower(write, x, *, new_dtype, weak=False):
+        if x.dtype.kind == "c" and new_dtype.kind != "c":
+            part = TensorType(x.shape, _FLOATS_OF_COMPLEX[x.dtype.itemsize])
+            if new_dtype is BOOL:
+                return write.compare("NE", x, write.constant(0, x.type))
+            x = write.op("stablehlo.real", [x], part)
+        if new_dtype is BOOL and x.dtype is not BOOL:
+            return write.compare("NE", x, write.constant(0, x.type))
+        return write.convert(x, new_dtype)
+
+    def transpose(cotangent, x, *, new_dtype, weak=False):
+        return (convert_element_type(cotangent, new_dtype=x.dtype),)
+
+    def vectorize(size, args, axes, *, new_dtype, weak=False):
+        return convert_element_type(*args, new_dtype=new_dtype, weak=weak), 0
+
+    def samples(rng):
+        for name in ("float32", "float64", "bfloat16", "float16", "complex64", "complex128", "int32", "uint8", "bool"):
+            yield (3 * rng.normal(size=(2, 3)),), {"new_dtype": canonical(name)}
+
+
+@primitive
+class bitcast_convert_type(Rules):
+    """The bits of x read as `new_dtype`. Where widths differ, a last axis of the parts appears, or is used up."""
+
+    quiet = True
+
+    def result_type(x, *, new_dtype):
+        new_dtype = canonical(new_dtype)
+        for dtype in (x.dtype, new_dtype):
+            if kind(dtype) in "bc":
+                raise DtypeError(f"bitcast_convert_type takes integers and floats, but got {x} and {new_dtype.name}.")
+        old, new = x.dtype.itemsize, new_dtype.itemsize
+        if new == old:
+            return array_type(x.shape, new_dtype)
+        if new < old:
+            return array_type((*x.shape, old // new), new_dtype)
+        if not x.shape or x.shape[-1] != new // old:
+            raise ShapeError(f"bitcast_convert_type to {new_dtype.name} needs a last axis of size {new // old}, but got {x}.")
+        return array_type(x.shape[:-1], new_dtype)
+
+    def evaluate(x, *, new_dtype):
+        old, new = x.dtype.itemsize, new_dtype.itemsize
+        shape = x.shape if new == old else (*x.shape, old // new) if new < old else x.shape[:-1]
+        return np.frombuffer(np.asarray(x).tobytes(), new_dtype).reshape(shape)
+
+    def lower(write, x, *, new_dtype):
+        return write.op("stablehlo.bitcast_convert", [x])
+
+    def vectorize(size, args, axes, *, new_dtype):
+        return bitcast_convert_type(*args, new_dtype=new_dtype), 0
+
+    def samples(rng):
+        yield (rng.normal(size=(2, 3)).astype(np.float32),), {"new_dtype": canonical("int32")}
+        yield (rng.normal(size=(2, 3)).astype(np.float64),), {"new_dtype": canonical("uint16")}
+        yield (rng.integers(0, 99, (3, 4)).astype(np.uint8),), {"new_dtype": canonical("int32")}

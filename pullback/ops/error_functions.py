@@ -1,0 +1,112 @@
+"""The error function and its kin, and the logarithm of the gamma function with its derivatives."""
+
+from __future__ import annotations
+
+import math
+
+from pullback.core.primitive import primitive
+from pullback.ops.arithmetic import mul, neg
+from pullback.ops.exponential import exp
+from pullback.ops.literals import literal
+from pullback.ops.pointwise import Elementwise
+from pullback.ops.powers import square
+from pullback.ops.scipy_door import polygamma_on_host, special
+
+
+def _bell(x, factor):
+    return mul(literal(factor, x), exp(neg(square(x))))
+
+
+@primitive
+class erf(Elementwise):
+    """The error function, 2/sqrt(pi) times the integral of exp(-t^2) from 0 to x."""
+
+    kinds = "f"
+    evaluate = special("erf")
+    lower = "chlo.erf"
+
+    def partials(out, x):
+        return (_bell(x, 2 / math.sqrt(math.pi)),)
+
+    def samples(rng):
+        yield (rng.normal(size=(2, 3)),), {}
+
+
+@primitive
+class erfc(Elementwise):
+    """1 - erf(x), exact to the last bits where x is large."""
+
+    kinds = "f"
+    evaluate = special("erfc")
+    lower = "chlo.erfc"
+
+    def partials(out, x):
+        return (_bell(x, -2 / math.sqrt(math.pi)),)
+
+    def samples(rng):
+        yield (rng.normal(size=(2, 3)),), {}
+
+
+@primitive
+class erf_inv(Elementwise):
+    """The y whose erf is x, for x between -1 and 1."""
+
+    kinds = "f"
+    evaluate = special("erfinv")
+    lower = "chlo.erf_inv"
+
+    def partials(out, x):
+        return (mul(literal(math.sqrt(math.pi) / 2, x), exp(square(out))),)
+
+    def samples(rng):
+        yield (1.6 * rng.random((2, 3)) - 0.8,), {}
+
+
+@primitive
+class lgamma(Elementwise):
+    """log |Gamma(x)|."""
+
+    kinds = "f"
+    evaluate = special("gammaln")
+    lower = "chlo.lgamma"
+
+    def partials(out, x):
+        return (digamma(x),)
+
+    def samples(rng):
+        yield (0.5 + 3 * rng.random((2, 3)),), {}
+
+
+@primitive
+class digamma(Elementwise):
+    """The derivative of log Gamma."""
+
+    kinds = "f"
+    evaluate = special("psi")
+    lower = "chlo.digamma"
+
+    def partials(out, x):
+        return (polygamma(x, n=1),)
+
+    def samples(rng):
+        yield (0.5 + 3 * rng.random((2, 3)),), {}
+
+
+@primitive
+class polygamma(Elementwise):
+    """The n-th derivative of digamma, n >= 1."""
+
+    kinds = "f"
+
+    def evaluate(x, *, n):
+        return polygamma_on_host(x, n)
+
+    def lower(write, x, *, n):
+        return write.op("chlo.polygamma", [write.constant(n, x.type), x])
+
+    def partials(out, x, *, n):
+        return (polygamma(x, n=n + 1),)
+
+    def samples(rng):
+        yield (1 + 2 * rng.random((2, 3)),), {"n": 1}
+        yield (1 + 2 * rng.random((2, 3)),), {"n": 2}

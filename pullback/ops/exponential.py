@@ -1,0 +1,109 @@
+"""Exponentials and logarithms."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from pullback.core.primitive import primitive
+from pullback.ops.arithmetic import add, div, mul, sub
+from pullback.ops.literals import literal
+from pullback.ops.pointwise import Elementwise
+
+
+@primitive
+class exp(Elementwise):
+    """e to the power of x."""
+
+    kinds = "fc"
+    evaluate = np.exp
+    lower = "stablehlo.exponential"
+
+    def partials(out, x):
+        return (out,)
+
+    def samples(rng):
+        yield (rng.normal(size=(2, 3)),), {}
+
+
+@primitive
+class exp2(Elementwise):
+    """2 to the power of x."""
+
+    kinds = "fc"
+    evaluate = np.exp2
+
+    def lower(write, x):
+        return write.elementwise("stablehlo.power", write.constant(2, x.type), x)
+
+    def partials(out, x):
+        return (mul(out, literal(math.log(2), out)),)
+
+    def samples(rng):
+        yield (rng.normal(size=(2, 3)),), {}
+
+
+@primitive
+class expm1(Elementwise):
+    """e to the power of x, minus 1, exact to the last bits where x is small."""
+
+    kinds = "fc"
+    evaluate = np.expm1
+    lower = "stablehlo.exponential_minus_one"
+
+    def partials(out, x):
+        return (add(out, literal(1, out)),)
+
+    def samples(rng):
+        yield (rng.normal(size=(2, 3)),), {}
+
+
+@primitive
+class log(Elementwise):
+    """The natural logarithm of x; NaN of a negative real number."""
+
+    kinds = "fc"
+    evaluate = np.log
+    lower = "stablehlo.log"
+
+    def partials(out, x):
+        return (div(literal(1, x), x),)
+
+    def samples(rng):
+        yield (0.5 + rng.random((2, 3)),), {}
+
+
+@primitive
+class log1p(Elementwise):
+    """The natural logarithm of 1 + x, exact to the last bits where x is small."""
+
+    kinds = "fc"
+    evaluate = np.log1p
+    lower = "stablehlo.log_plus_one"
+
+    def partials(out, x):
+        return (div(literal(1, x), add(x, literal(1, x))),)
+
+    def samples(rng):
+        yield (rng.random((2, 3)) - 0.5,), {}
+
+
+def _logistic(x):
+    one = x.dtype.type(1)
+    return one / (one + np.exp(-x))
+
+
+@primitive
+class logistic(Elementwise):
+    """1 / (1 + exp(-x)), the logistic sigmoid."""
+
+    kinds = "fc"
+    evaluate = _logistic
+    lower = "stablehlo.logistic"
+
+    def partials(out, x):
+        return (mul(out, sub(literal(1, out), out)),)
+
+    def samples(rng):
+        yield (rng.normal(size=(2, 3)),), {}

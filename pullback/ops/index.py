@@ -1,0 +1,397 @@
+"""Reading and writing at computed places: gather, and the scatters that are its transpose and its kin."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pullback.core.dtypes import INT32
+from pullback.core.errors import GradientError, ShapeError
+from pullback.core.primitive import Rules, primitive
+from pullback.core.tracing import type_of
+from pullback.core.types import is_unknown
+from pullback.core.zero import ZERO
+from pullback.ops.arithmetic import div, mul
+from pullback.ops.compare import eq, select
+from pullback.ops.convert import convert_element_type
+from pullback.ops.create import full, iota
+from pullback.ops.literals import literal
+from pullback.ops.pointwise import same_dtype
+from pullback.ops.shape import in_front, reshape
+from pullback.ops.shape import slice as slice_of
+from pullback.ops.windows import (
+    GatherDimensionNumbers,
+    ScatterDimensionNumbers,
+    batched_numbers,
+    check_indices,
+    clamped_indices,
+    default_fill,
+    index_limits,
+    wide_indices,
+    window_layout,
+    window_places,
+)
+from pullback.stablehlo.writer import TensorType, i64s, listed
+
+
+@primitive
+class gather(Rules):
+    """Windows of `operand`, each of `slice_sizes`, where the index vectors along the last axis of `indices` say.
+
+    A window that does not fit is moved inside (mode `clip`), or filled with `fill_value` (mode `fill`; NaN by default, for
+    integers an extreme one); `promise_in_bounds` says that there is none.
+    """
+
+    quiet = True
+    symbolic_zeros = True
+
+    def result_type(operand, indices, *, dimension_numbers, slice_sizes, mode="clip", fill_value=None):
+        check_indices("gather", operand, indices, dimension_numbers, slice_sizes, mode)
+        window = iter([slice_sizes[axis] for axis in dimension_numbers.kept(operand.ndim)])
+        batch = iter(indices.shape[:-1])
+        ndim = indices.ndim - 1 + len(dimension_numbers.offset_dims)
+        shape = [next(window) if axis in dimension_numbers.offset_dims else next(batch) for axis in range(ndim)]
+        return operand.with_shape(tuple(shape))
+
+    def evaluate(operand, indices, *, dimension_numbers, slice_sizes, mode="clip", fill_value=None):
+        shape = operand.shape
+        places, inside = window_places(indices, dimension_numbers, slice_sizes, shape, mode)
+        kept = dimension_numbers.kept(len(shape))
+        whole = [axis for axis in kept if slice_sizes[axis] == shape[axis]]  # these need no index arrays
+        chosen = [axis for axis in range(len(shape)) if axis not in whole]
+        batch = indices.ndim - 1
+        partial = [axis for axis in kept if axis not in whole]
+        if chosen:
+            lead = (*indices.shape[:-1], *[slice_sizes[axis] for axis in partial])
+            flat = [places[axis].squeeze(tuple(batch + kept.index(i) for i in whole)) for axis in chosen]
+            flat[0] = np.broadcast_to(flat[0], lead)
+            out = np.transpose(operand, chosen + whole)[tuple(flat)]
+        else:
+            out = np.broadcast_to(operand, (*indices.shape[:-1], *shape))
+        order = partial + whole
+        out = np.transpose(out, [*range(batch), *[batch + order.index(axis) for axis in kept]])
+        if inside is not None and not inside.all():
+            value = default_fill(operand.dtype) if fill_value is None else fill_value
+            mask = inside.reshape(inside.shape + (1,) * len(kept))
+            out = np.where(mask, out, np.asarray(value).astype(operand.dtype))
+        layout = window_layout(dimension_numbers, out.ndim)
+        return out.transpose(np.argsort(layout)) if layout != list(range(out.ndim)) else out
+
+    def lower(write, operand, indices, *, dimension_numbers, slice_sizes, mode="clip", fill_value=None):
+        numbers = dimension_numbers
+        result = write.result_type
+        indices = wide_indices(write, indices)
+        text = (
+            f"#stablehlo.gather<offset_dims = {listed(numbers.offset_dims)},"
+            f" collapsed_slice_dims = {listed(numbers.collapsed_slice_dims)},"
+            f" operand_batching_dims = {listed(numbers.operand_batching_dims)},"
+            f" start_indices_batching_dims = {listed(numbers.start_indices_batching_dims)},"
+            f" start_index_map = {listed(numbers.start_index_map)}, index_vector_dim = {len(indices.shape) - 1}>"
+        )
+        sizes = i64s(slice_sizes)
+        out = write.op("stablehlo.gather", [operand, indices], result, dimension_numbers=text, slice_sizes=sizes)
+        if mode != "fill":
+            return out
+        limits = index_limits(write, indices, numbers, slice_sizes, operand.shape)
+        above = write.compare("GE", indices, write.constant(0, indices.type))
+        inside = write.elementwise("stablehlo.and", above, write.compare("LE", indices, limits))
+        inside = write.reduce("stablehlo.and", inside, True, (len(indices.shape) - 1,))
+        batch = [axis for axis in range(len(result.shape)) if axis not in numbers.offset_dims]
+        value = default_fill(result.dtype) if fill_value is None else fill_value
+        return write.select(write.broadcast(inside, result.shape, batch), out, write.constant(value, result))
+
+    def jvp(primals, tangents, **params):
+        (operand, indices), (t, _) = primals, tangents
+        out = gather(operand, indices, **params)
+        return out, ZERO if t is ZERO else gather(t, indices, **{**params, "fill_value": 0})
+
+    def transpose(cotangent, operand, indices, *, dimension_numbers, slice_sizes, mode="clip", fill_value=None):
+        if not is_unknown(operand):
+            return None, None
+        start = full(operand.shape, 0, operand.dtype)
+        return scatter_add(start, indices, cotangent, dimension_numbers=dimension_numbers.as_scatter(), mode=mode), None
+
+    def vectorize(size, args, axes, *, dimension_numbers, slice_sizes, mode="clip", fill_value=None):
+        operand_batched, indices_batched = axes[0] == 0, axes[1] == 0
+        sizes = slice_sizes
+        if operand_batched:
+            sizes = (1 if indices_batched else int(size), *sizes)
+        numbers = batched_numbers(dimension_numbers, operand_batched, indices_batched)
+        return gather(*args, dimension_numbers=numbers, slice_sizes=sizes, mode=mode, fill_value=fill_value), 0
+
+    def samples(rng):
+        table = rng.normal(size=(4, 3))
+        rows = GatherDimensionNumbers((1,), (0,), (0,))
+        for mode in ("clip", "fill"):
+            indices = np.array([[0], [3], [1], [3], [9], [-1]])
+            yield (table, indices), {"dimension_numbers": rows, "slice_sizes": (1, 3), "mode": mode, "fill_value": None}
+        points = GatherDimensionNumbers((), (0, 1), (1, 0))
+        indices = np.array([[[2, 3], [0, 1]], [[1, 1], [0, 1]]])
+        yield (table, indices), {"dimension_numbers": points, "slice_sizes": (1, 1), "mode": "clip", "fill_value": None}
+        windows = GatherDimensionNumbers((0, 2), (), (0, 1))
+        indices = np.array([[0, 1], [2, 0], [9, 9]])
+        yield (table, indices), {"dimension_numbers": windows, "slice_sizes": (2, 2), "mode": "fill", "fill_value": 0}
+        along = GatherDimensionNumbers((), (1,), (1,), (0,), (0,))
+        indices = rng.integers(0, 3, (4, 2, 1))
+        yield (
+            (table, indices),
+            {"dimension_numbers": along, "slice_sizes": (1, 1), "mode": "promise_in_bounds", "fill_value": None},
+        )
+
+
+def take(operand: Any, indices: Any, axis: int, mode: str = "clip", fill_value: Any = None) -> Any:
+    """The slices of `operand` along `axis` at integer `indices` of any shape, whose axes take the place of that axis."""
+    shape, places = type_of(operand).shape, type_of(indices).shape
+    offset = (*range(axis), *range(axis + len(places), len(shape) - 1 + len(places)))
+    numbers = GatherDimensionNumbers(offset, (axis,), (axis,))
+    sizes = (*shape[:axis], 1, *shape[axis + 1 :])
+    vectors = reshape(indices, new_sizes=(*places, 1))
+    return gather(operand, vectors, dimension_numbers=numbers, slice_sizes=sizes, mode=mode, fill_value=fill_value)
+
+
+# ---- scatters -------------------------------------------------------------------------------------------------------
+
+
+def update_sizes(operand: Any, updates: Any, numbers: GatherDimensionNumbers) -> tuple[int, ...]:
+    """The size of a window along each axis of the operand."""
+    sizes = [1] * len(operand.shape)
+    for axis, at in zip(numbers.kept(len(operand.shape)), numbers.offset_dims):
+        sizes[axis] = updates.shape[at]
+    return tuple(sizes)
+
+
+class Scatter(Rules):
+    """Combines `updates` into `operand` at the windows that `indices` point to. Those that do not fit are dropped, except in
+    mode `clip`, which moves them inside. `unique_indices` promises that no two windows overlap."""
+
+    quiet = True
+
+    def result_type(primitive, operand, indices, updates, *, dimension_numbers, mode="clip", unique_indices=False):
+        numbers = dimension_numbers.as_gather()
+        common = same_dtype(primitive.name, (operand, updates))
+        if any(not 0 <= axis < updates.ndim for axis in numbers.offset_dims):
+            raise ShapeError(f"{primitive.name} of {updates} into {operand}: {dimension_numbers} does not fit them.")
+        if len(numbers.offset_dims) == len(numbers.kept(operand.ndim)):
+            sizes = update_sizes(operand, updates, numbers)
+        else:
+            sizes = ()
+        check_indices(primitive.name, operand, indices, numbers, sizes, mode)
+        batch = tuple([updates.shape[axis] for axis in window_layout(numbers, updates.ndim)[: indices.ndim - 1]])
+        if batch != indices.shape[:-1] or updates.ndim != len(batch) + len(numbers.offset_dims):
+            raise ShapeError(
+                f"{primitive.name} of {updates} into {operand}: {indices} points to a different number of windows."
+            )
+        return operand if common.weak else operand.strong()
+
+    def vectorize(primitive, size, args, axes, *, dimension_numbers, mode="clip", unique_indices=False):
+        operand, indices, updates = args
+        numbers = batched_numbers(dimension_numbers.as_gather(), True, axes[1] == 0).as_scatter()
+        operand, updates = in_front(operand, axes[0], size), in_front(updates, axes[2], size)
+        return primitive(operand, indices, updates, dimension_numbers=numbers, mode=mode, unique_indices=unique_indices), 0
+
+    def samples(rng):
+        rows = ScatterDimensionNumbers((1,), (0,), (0,))
+        for mode, indices in (("clip", [[2], [0], [9]]), ("fill", [[2], [-1], [0]])):
+            params = {"dimension_numbers": rows, "mode": mode, "unique_indices": True}
+            yield (rng.normal(size=(4, 3)), np.array(indices), rng.normal(size=(3, 3))), params
+        along = ScatterDimensionNumbers((), (1,), (1,), (0,), (0,))
+        indices = np.array([[[0], [2]], [[1], [0]], [[2], [1]], [[0], [1]]])
+        params = {"dimension_numbers": along, "mode": "promise_in_bounds", "unique_indices": True}
+        yield (rng.normal(size=(4, 3)), indices, rng.normal(size=(4, 2))), params
+
+
+def overlapping(rng):
+    """A sample in which windows overlap."""
+    windows = ScatterDimensionNumbers((0, 2), (), (1, 0))
+    params = {"dimension_numbers": windows, "mode": "fill", "unique_indices": False}
+    indices = np.array([[1, 0], [0, 2], [1, 1], [5, 0]])
+    return (rng.normal(size=(4, 3)), indices, rng.normal(size=(2, 4, 2))), params
+
+
+def _scatter_host(combine, operand, indices, updates, dimension_numbers, mode):
+    """A scatter on NumPy arrays; `combine` is a ufunc, or None to put the updates in place."""
+    numbers = dimension_numbers.as_gather()
+    sizes = update_sizes(operand, updates, numbers)
+    inside_mode = "clip" if mode == "clip" else "fill"
+    places, inside = window_places(indices, numbers, sizes, operand.shape, inside_mode)
+    values = updates.transpose(window_layout(numbers, updates.ndim))
+    flat = np.zeros((), np.int64)
+    for place, size in zip(places, operand.shape):
+        flat = flat * size + place
+    flat = np.broadcast_to(flat, values.shape)
+    if inside is not None and not inside.all():
+        flat, values = flat[inside], values[inside]
+    out = np.array(operand, order="C")
+    target, flat, values = out.reshape(-1), flat.reshape(-1), values.reshape(-1)
+    if combine is None:
+        target[flat] = values
+    else:
+        combine.at(target, flat, values)
+    return out
+
+
+def _scatter_lower(write, combine, operand, indices, updates, dimension_numbers, mode):
+    """A scatter in StableHLO; `combine` names a binary operation, or is None to put the updates in place."""
+    numbers = dimension_numbers.as_gather()
+    indices = wide_indices(write, indices)
+    if mode == "clip":
+        sizes = update_sizes(operand, updates, numbers)
+        indices = clamped_indices(write, indices, numbers, sizes, operand.shape)
+    if combine is None:
+        scalar = TensorType((), operand.dtype)
+        with write.region([scalar, scalar]) as region:
+            region.returns(region.arguments[1])
+        body = region.text
+    else:
+        body = write.combiner(combine, operand.dtype)
+    text = (
+        f"#stablehlo.scatter<update_window_dims = {listed(numbers.offset_dims)},"
+        f" inserted_window_dims = {listed(numbers.collapsed_slice_dims)},"
+        f" input_batching_dims = {listed(numbers.operand_batching_dims)},"
+        f" scatter_indices_batching_dims = {listed(numbers.start_indices_batching_dims)},"
+        f" scatter_dims_to_operand_dims = {listed(numbers.start_index_map)}, index_vector_dim = {len(indices.shape) - 1}>"
+    )
+    given = {"scatter_dimension_numbers": text}
+    return write.many("stablehlo.scatter", [operand, indices, updates], [operand.type], [body], **given)[0]
+
+
+def _gathered_back(array, indices, like, dimension_numbers, mode):
+    """What stands at the windows of a scatter, in the shape of its updates; 0 for windows that were dropped."""
+    numbers = dimension_numbers.as_gather()
+    sizes = update_sizes(type_of(array), type_of(like), numbers)
+    mode = "clip" if mode == "clip" else "fill"
+    return gather(array, indices, dimension_numbers=numbers, slice_sizes=sizes, mode=mode, fill_value=0)
+
+
+@primitive
+class scatter_add(Scatter):
+    """`operand` with `updates` added at the windows that `indices` point to; windows that overlap add up."""
+
+    linear = ("operand", "updates")
+    kinds = "iufc"
+
+    def evaluate(operand, indices, updates, *, dimension_numbers, mode="clip", unique_indices=False):
+        return _scatter_host(np.add, operand, indices, updates, dimension_numbers, mode)
+
+    def lower(write, operand, indices, updates, *, dimension_numbers, mode="clip", unique_indices=False):
+        return _scatter_lower(write, "stablehlo.add", operand, indices, updates, dimension_numbers, mode)
+
+    def transpose(cotangent, operand, indices, updates, *, dimension_numbers, mode="clip", unique_indices=False):
+        found = _gathered_back(cotangent, indices, updates, dimension_numbers, mode) if is_unknown(updates) else None
+        return cotangent if is_unknown(operand) else None, None, found
+
+    def samples(rng):
+        yield from Scatter.samples(rng)
+        yield overlapping(rng)
+
+
+@primitive
+class scatter(Scatter):
+    """`operand` with `updates` put in place at the windows that `indices` point to; where windows overlap, the last wins."""
+
+    linear = ("operand", "updates")
+
+    def evaluate(operand, indices, updates, *, dimension_numbers, mode="clip", unique_indices=False):
+        return _scatter_host(None, operand, indices, updates, dimension_numbers, mode)
+
+    def lower(write, operand, indices, updates, *, dimension_numbers, mode="clip", unique_indices=False):
+        return _scatter_lower(write, None, operand, indices, updates, dimension_numbers, mode)
+
+    def transpose(cotangent, operand, indices, updates, *, dimension_numbers, mode="clip", unique_indices=False):
+        params = {"dimension_numbers": dimension_numbers, "mode": mode, "unique_indices": unique_indices}
+        update_type = type_of(updates)
+        kept = found = None
+        if is_unknown(operand):
+            kept = scatter(cotangent, indices, full(update_type.shape, 0, type_of(cotangent).dtype), **params)
+        if is_unknown(updates):
+            found = _gathered_back(cotangent, indices, updates, dimension_numbers, mode)
+            if not unique_indices:  # of the updates of one element only the last counts: number them, and see whose is there
+                numbered = iota(dtype=INT32, shape=(update_type.size + 1,), dimension=0)
+                numbered = slice_of(numbered, start_indices=(1,), limit_indices=(update_type.size + 1,), strides=None)
+                numbered = reshape(numbered, new_sizes=update_type.shape)
+                winners = scatter(full(type_of(cotangent).shape, 0, INT32), indices, numbered, **params)
+                standing = _gathered_back(winners, indices, updates, dimension_numbers, mode)
+                found = select(eq(standing, numbered), found, literal(0, found))
+        return kept, None, found
+
+    def samples(rng):
+        yield from Scatter.samples(rng)
+        yield overlapping(rng)
+
+
+@primitive
+class scatter_mul(Scatter):
+    """`operand` multiplied by `updates` at the windows that `indices` point to. It has a derivative by its updates only
+    where `unique_indices` promises that no windows overlap."""
+
+    kinds = "iufc"
+    symbolic_zeros = True
+
+    def evaluate(operand, indices, updates, *, dimension_numbers, mode="clip", unique_indices=False):
+        return _scatter_host(np.multiply, operand, indices, updates, dimension_numbers, mode)
+
+    def lower(write, operand, indices, updates, *, dimension_numbers, mode="clip", unique_indices=False):
+        return _scatter_lower(write, "stablehlo.multiply", operand, indices, updates, dimension_numbers, mode)
+
+    def jvp(primals, tangents, **params):
+        (operand, indices, updates), (t, _, t_updates) = primals, tangents
+        out = scatter_mul(operand, indices, updates, **params)
+        if t is ZERO and t_updates is ZERO:
+            return out, ZERO
+        total = full(type_of(out).shape, 0, type_of(out).dtype)
+        if t is not ZERO:
+            ones = full(type_of(out).shape, 1, type_of(out).dtype)
+            total = mul(t, scatter_mul(ones, indices, updates, **params))
+        if t_updates is not ZERO:
+            if not params.get("unique_indices"):
+                raise GradientError(
+                    "scatter_mul (.at[...].multiply) has a derivative by its updates only if no two of them meet: promise that"
+                    " with unique_indices=True, or multiply by an array made with .at[...].set instead."
+                )
+            place = {"dimension_numbers": params["dimension_numbers"], "mode": params["mode"]}
+            before = _gathered_back(operand, indices, updates, **place)
+            total = scatter_add(total, indices, mul(before, t_updates), **params)
+        return out, total
+
+
+class ScatterExtreme(Scatter):
+    """Keeps an extreme; where several of operand and updates are it, they share the derivative equally."""
+
+    kinds = "biuf"
+
+    def jvp(primitive, primals, tangents, **params):
+        (operand, indices, updates), (t, _, t_updates) = primals, tangents
+        out = primitive(operand, indices, updates, **params)
+        place = {"dimension_numbers": params["dimension_numbers"], "mode": params["mode"]}
+        dtype = type_of(out).dtype
+        kept = convert_element_type(eq(operand, out), new_dtype=dtype)
+        chosen = convert_element_type(eq(updates, _gathered_back(out, indices, updates, **place)), new_dtype=dtype)
+        count = scatter_add(kept, indices, chosen, **params)
+        return out, div(scatter_add(mul(t, kept), indices, mul(t_updates, chosen), **params), count)
+
+    def samples(rng):
+        yield from Scatter.samples(rng)
+        yield overlapping(rng)
+
+
+@primitive
+class scatter_min(ScatterExtreme):
+    """The smaller of `operand` and `updates` at the windows that `indices` point to."""
+
+    def evaluate(operand, indices, updates, *, dimension_numbers, mode="clip", unique_indices=False):
+        return _scatter_host(np.minimum, operand, indices, updates, dimension_numbers, mode)
+
+    def lower(write, operand, indices, updates, *, dimension_numbers, mode="clip", unique_indices=False):
+        return _scatter_lower(write, "stablehlo.minimum", operand, indices, updates, dimension_numbers, mode)
+
+
+@primitive
+class scatter_max(ScatterExtreme):
+    """The larger of `operand` and `updates` at the windows that `indices` point to."""
+
+    def evaluate(operand, indices, updates, *, dimension_numbers, mode="clip", unique_indices=False):
+        return _scatter_host(np.maximum, operand, indices, updates, dimension_numbers, mode)
+
+    def lower(write, operand, indices, updates, *, dimension_numbers, mode="clip", unique_indices=False):
+        return _scatter_lower(write, "stablehlo.maximum", operand, indices, updates, dimension_numbers, mode)

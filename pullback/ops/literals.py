@@ -1,0 +1,24 @@
+"""Numbers written inside rules: 0-d arrays of the dtype of what they meet, weak so that they decide nothing."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from pullback.core.array import Array
+from pullback.core.dtypes import DType
+from pullback.core.tracing import type_of
+from pullback.core.types import array_type
+
+
+@lru_cache(maxsize=1024)
+def number(value: complex, dtype: DType) -> Array:
+    """A number as a weak 0-d array of a dtype."""
+    return Array(array_type((), dtype, True), np.asarray(value, dtype))
+
+
+def literal(value: complex, like: Any) -> Array:
+    """A number as a weak 0-d array of the dtype of `like`: a bare Python number would be of the default dtype."""
+    return number(value, type_of(like).dtype)

@@ -1,0 +1,168 @@
+"""Powers and roots."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pullback.core.dtypes import kind
+from pullback.core.errors import DtypeError
+from pullback.core.primitive import primitive
+from pullback.core.zero import ZERO
+from pullback.ops.arithmetic import div, mul, sub
+from pullback.ops.compare import eq, select
+from pullback.ops.exponential import log
+from pullback.ops.families import check_kinds
+from pullback.ops.literals import literal
+from pullback.ops.pointwise import Elementwise
+
+
+@primitive
+class square(Elementwise):
+    """x * x."""
+
+    kinds = "iufc"
+    evaluate = np.square
+
+    def lower(write, x):
+        return write.elementwise("stablehlo.multiply", x, x)
+
+    def partials(out, x):
+        return (mul(literal(2, x), x),)
+
+    def samples(rng):
+        yield (rng.normal(size=(2, 3)),), {}
+
+
+def _by_squaring(x, exponent, multiply):
+    """x to a positive whole exponent in at most 2 log2(exponent) multiplications."""
+    result = None
+    while True:
+        if exponent & 1:
+            result = x if result is None else multiply(result, x)
+        exponent >>= 1
+        if not exponent:
+            return result
+        x = multiply(x, x)
+
+
+@primitive
+class integer_pow(Elementwise):
+    """x to the power of a fixed whole number y."""
+
+    kinds = "iufc"
+
+    def result_type(x, *, y):
+        check_kinds("integer_pow", "iufc", x)
+        if y < 0 and kind(x.dtype) in "iu":
+            raise DtypeError(f"integer_pow cannot raise {x} to {y}: that is no integer. Make it floating point with .astype().")
+        return x
+
+    def evaluate(x, *, y):
+        if y == 0:
+            return np.ones(x.shape, x.dtype)
+        power = _by_squaring(x, abs(y), np.multiply)
+        return power if y > 0 else x.dtype.type(1) / power
+
+    def lower(write, x, *, y):
+        one = write.constant(1, x.type)
+        if y == 0:
+            return one
+        power = _by_squaring(x, abs(y), lambda a, b: write.elementwise("stablehlo.multiply", a, b))
+        return power if y > 0 else write.elementwise("stablehlo.divide", one, power)
+
+    def partials(out, x, *, y):
+        if y in (0, 1):
+            return (ZERO if y == 0 else None,)
+        return (mul(literal(y, x), x if y == 2 else integer_pow(x, y=y - 1)),)
+
+    def samples(rng):
+        for y in (0, 1, 2, 3, 7):
+            yield (rng.normal(size=(2, 3)),), {"y": y}
+
+
+@primitive
+class pow(Elementwise):
+    """x to the power of y; NaN where x is negative and y is not whole."""
+
+    kinds = "fc"
+    evaluate = np.power
+    lower = "stablehlo.power"
+
+    def partials(out, x, y):
+        zero, one = literal(0, out), literal(1, out)
+
+        def by_base():
+            flat = eq(y, zero)  # x**0 is 1 for every x, and its slope 0 even where x**-1 is infinite
+            return mul(y, pow(x, select(flat, one, sub(y, one))))
+
+        def by_exponent():
+            return mul(log(select(eq(x, zero), one, x)), out)  # 0**y is 0 for every y > 0: its slope is 0, not 0 * -inf
+
+        return by_base, by_exponent
+
+    def samples(rng):
+        yield (0.5 + rng.random((2, 3)), rng.normal(size=(2, 3))), {}
+        yield (0.5 + rng.random((2, 3)), rng.normal()), {}
+        yield (0.5 + rng.random(), rng.normal(size=(2, 3))), {}
+
+
+@primitive
+class sqrt(Elementwise):
+    """The square root of x; NaN of a negative real number."""
+
+    kinds = "fc"
+    evaluate = np.sqrt
+    lower = "stablehlo.sqrt"
+
+    def partials(out, x):
+        return (div(literal(0.5, out), out),)
+
+    def samples(rng):
+        yield (0.5 + rng.random((2, 3)),), {}
+
+
+def _reciprocal_root(x):
+    return np.reciprocal(np.sqrt(x))
+
+
+@primitive
+class rsqrt(Elementwise):
+    """1 / sqrt(x)."""
+
+    kinds = "fc"
+    evaluate = _reciprocal_root
+    lower = "stablehlo.rsqrt"
+
+    def partials(out, x):
+        return (mul(literal(-0.5, out), div(out, x)),)
+
+    def samples(rng):
+        yield (0.5 + rng.random((2, 3)),), {}
+
+
+@primitive
+class cbrt(Elementwise):
+    """The cube root of x, of negative numbers too."""
+
+    kinds = "f"
+    evaluate = np.cbrt
+    lower = "stablehlo.cbrt"
+
+    def partials(out, x):
+        return (div(literal(1, out), mul(literal(3, out), square(out))),)
+
+    def samples(rng):
+        yield (0.5 + rng.random((2, 3)),), {}
+        yield (-0.5 - rng.random((2, 3)),), {}
+
+
+@primitive
+class nextafter(Elementwise):
+    """The number of x's dtype that comes next after x on the way to y."""
+
+    kinds = "f"
+    evaluate = np.nextafter
+    lower = "chlo.next_after"
+
+    def samples(rng):
+        yield (rng.normal(size=(2, 3)), rng.normal(size=(2, 3))), {}

@@ -1,0 +1,232 @@
+"""Combining the elements along axes: products, extremes, logic, and where the extremes are."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from pullback.core.dtypes import canonical, kind
+from pullback.core.errors import ShapeError
+from pullback.core.primitive import primitive
+from pullback.core.tracing import type_of
+from pullback.core.types import array_type
+from pullback.ops.arithmetic import add, div, mul
+from pullback.ops.broadcast import broadcast_in_dim, reduce_sum
+from pullback.ops.compare import eq, select
+from pullback.ops.convert import convert_element_type
+from pullback.ops.families import Reduction, check_kinds
+from pullback.ops.literals import literal
+from pullback.ops.shape import concatenate, reshape, transpose
+from pullback.ops.shape import slice as slice_of
+from pullback.stablehlo.writer import TensorType
+
+
+@primitive
+class reduce_prod(Reduction):
+    """Product over `axes`, which vanish. Integers wrap around as their dtype does."""
+
+    kinds = "iufc"
+
+    def evaluate(x, *, axes):
+        return np.multiply.reduce(x, axis=axes, dtype=x.dtype)
+
+    def lower(write, x, *, axes):
+        return write.reduce("stablehlo.multiply", x, 1, axes)
+
+    def jvp(primals, tangents, *, axes):
+        (x,), (t,) = primals, tangents
+        return reduce_prod(x, axes=axes), _product_rule(_gathered(x, axes), _gathered(t, axes))
+
+    def samples(rng):
+        yield (rng.normal(size=(2, 3, 4)),), {"axes": (0, 2)}
+        yield (np.array([1.5, 0.0, -2.0, 0.5, 3.0]),), {"axes": (0,)}
+        yield (np.array([[1.5, 0.0, 0.0], [0.0, 2.0, 3.0]]),), {"axes": (1,)}
+        yield (rng.normal(size=(2, 0)),), {"axes": (1,)}
+        yield (rng.normal(size=(2, 3)),), {"axes": ()}
+
+
+def _gathered(x, axes):
+    """x with the axes `axes` in front and merged into one."""
+    shape = type_of(x).shape
+    kept = tuple([axis for axis in range(len(shape)) if axis not in axes])
+    front = transpose(x, permutation=(*axes, *kept))
+    return reshape(front, new_sizes=(math.prod([shape[axis] for axis in axes]), *[shape[axis] for axis in kept]))
+
+
+def _product_rule(x, t):
+    """The tangent of the product over axis 0, by halving: every factor but one, without ever dividing by the one."""
+    count, *rest = type_of(x).shape
+    if count == 0:
+        return broadcast_in_dim(literal(0, x), shape=tuple(rest), broadcast_dimensions=())
+    while count > 1:
+        half = count // 2
+        a, b, rest_x = (_rows(x, start, end) for start, end in ((0, half), (half, 2 * half), (2 * half, count)))
+        ta, tb, rest_t = (_rows(t, start, end) for start, end in ((0, half), (half, 2 * half), (2 * half, count)))
+        x, t = mul(a, b), add(mul(ta, b), mul(a, tb))
+        if count % 2:
+            x, t = concatenate(x, rest_x, dimension=0), concatenate(t, rest_t, dimension=0)
+        count -= half
+    return reshape(t, new_sizes=tuple(rest))
+
+
+def _rows(x, start, end):
+    shape = type_of(x).shape
+    return slice_of(x, start_indices=(start, *[0] * (len(shape) - 1)), limit_indices=(end, *shape[1:]), strides=None)
+
+
+def lowest(dtype):
+    """The smallest value of a dtype: -inf, the least integer, or False."""
+    if kind(dtype) == "f":
+        return np.asarray(-np.inf, dtype)
+    return np.asarray(False if kind(dtype) == "b" else np.iinfo(dtype).min, dtype)
+
+
+def highest(dtype):
+    """The largest value of a dtype: inf, the largest integer, or True."""
+    if kind(dtype) == "f":
+        return np.asarray(np.inf, dtype)
+    return np.asarray(True if kind(dtype) == "b" else np.iinfo(dtype).max, dtype)
+
+
+class Extreme(Reduction):
+    """The extreme element along `axes`; where several share it, they share the derivative equally."""
+
+    kinds = "biuf"
+
+    def jvp(primitive, primals, tangents, *, axes):
+        (x,), (t,) = primals, tangents
+        out = primitive(x, axes=axes)
+        shape = type_of(x).shape
+        kept = tuple([axis for axis in range(len(shape)) if axis not in axes])
+        chosen = eq(x, broadcast_in_dim(out, shape=shape, broadcast_dimensions=kept))
+        count = reduce_sum(convert_element_type(chosen, new_dtype=type_of(x).dtype), axes=axes)
+        return out, div(reduce_sum(select(chosen, t, literal(0, x)), axes=axes), count)
+
+    def samples(rng):
+        yield (rng.normal(size=(2, 3, 4)),), {"axes": (0, 2)}
+        yield (rng.normal(size=(3,)),), {"axes": (0,)}
+        yield (rng.normal(size=(2, 0)),), {"axes": (0,)}
+        yield (rng.normal(size=(2, 3)),), {"axes": ()}
+
+
+@primitive
+class reduce_max(Extreme):
+    """The largest element along `axes`, which vanish; NaN if there is one; of none, the smallest value of the dtype."""
+
+    def evaluate(x, *, axes):
+        return np.maximum.reduce(x, axis=axes, initial=lowest(x.dtype)[()])
+
+    def lower(write, x, *, axes):
+        return write.reduce("stablehlo.maximum", x, lowest(x.dtype), axes)
+
+
+@primitive
+class reduce_min(Extreme):
+    """The smallest element along `axes`, which vanish; NaN if there is one; of none, the largest value of the dtype."""
+
+    def evaluate(x, *, axes):
+        return np.minimum.reduce(x, axis=axes, initial=highest(x.dtype)[()])
+
+    def lower(write, x, *, axes):
+        return write.reduce("stablehlo.minimum", x, highest(x.dtype), axes)
+
+
+class Logic(Reduction):
+    """Combines bits along `axes`."""
+
+    kinds = "biu"
+
+    def samples(rng):
+        yield (rng.integers(-9, 9, (2, 3, 4)) * 1.0,), {"axes": (0, 2)}
+        yield (rng.integers(-9, 9, (2, 0)) * 1.0,), {"axes": (1,)}
+
+
+@primitive
+class reduce_and(Logic):
+    """The bits that all elements along `axes` have; of bools, whether all are true."""
+
+    def evaluate(x, *, axes):
+        return np.bitwise_and.reduce(x, axis=axes)
+
+    def lower(write, x, *, axes):
+        return write.reduce("stablehlo.and", x, np.invert(np.zeros((), x.dtype)), axes)
+
+
+@primitive
+class reduce_or(Logic):
+    """The bits that some element along `axes` has; of bools, whether any is true."""
+
+    def evaluate(x, *, axes):
+        return np.bitwise_or.reduce(x, axis=axes)
+
+    def lower(write, x, *, axes):
+        return write.reduce("stablehlo.or", x, 0, axes)
+
+
+@primitive
+class reduce_xor(Logic):
+    """The bits that an odd number of the elements along `axes` have."""
+
+    def evaluate(x, *, axes):
+        return np.bitwise_xor.reduce(x, axis=axes)
+
+    def lower(write, x, *, axes):
+        return write.reduce("stablehlo.xor", x, 0, axes)
+
+
+class Where(Reduction):
+    """The index along `axis`, which vanishes, of the first extreme element; the first NaN counts as extreme."""
+
+    kinds = "biuf"
+
+    def result_type(primitive, x, *, axis, index_dtype):
+        check_kinds(primitive.name, "biuf", x)
+        if not 0 <= axis < x.ndim or x.shape[axis] == 0:
+            raise ShapeError(f"{primitive.name} needs an axis of {x} that has elements, but got axis={axis}.")
+        return array_type(x.without((axis,)).shape, canonical(index_dtype))
+
+    def vectorize(primitive, size, args, axes, *, axis, index_dtype):
+        return primitive(*args, axis=axis + 1, index_dtype=index_dtype), 0
+
+    def samples(rng):
+        yield (rng.normal(size=(2, 3)),), {"axis": 1, "index_dtype": canonical("int32")}
+        yield (np.array([[1.0, 3.0, 3.0], [2.0, 2.0, 1.0]]),), {"axis": 0, "index_dtype": canonical("int64")}
+        yield (rng.normal(size=(0, 3)),), {"axis": 1, "index_dtype": canonical("uint8")}
+
+
+def _first_where(write, x, extreme, axis, index_dtype):
+    """The least index along `axis` at which x is extreme, or NaN."""
+    others = tuple([i for i in range(len(x.shape)) if i != axis])
+    found = write.compare("EQ", x, write.broadcast(extreme, x.shape, others))
+    if x.dtype.kind in "fV":
+        found = write.elementwise("stablehlo.or", found, write.compare("NE", x, x))
+    indices = TensorType(x.shape, np.dtype(np.int32))
+    counted = write.op("stablehlo.iota", [], indices, iota_dimension=f"{axis} : i64")
+    masked = write.select(found, counted, write.constant(np.iinfo(np.int32).max, indices))
+    first = write.reduce("stablehlo.minimum", masked, np.iinfo(np.int32).max, (axis,))
+    return write.convert(first, index_dtype)
+
+
+@primitive
+class argmax(Where):
+    """The index along `axis`, which vanishes, of the first largest element; of the first NaN if there is one."""
+
+    def evaluate(x, *, axis, index_dtype):
+        return np.argmax(x, axis=axis).astype(index_dtype)
+
+    def lower(write, x, *, axis, index_dtype):
+        extreme = write.reduce("stablehlo.maximum", x, lowest(x.dtype), (axis,))
+        return _first_where(write, x, extreme, axis, index_dtype)
+
+
+@primitive
+class argmin(Where):
+    """The index along `axis`, which vanishes, of the first smallest element; of the first NaN if there is one."""
+
+    def evaluate(x, *, axis, index_dtype):
+        return np.argmin(x, axis=axis).astype(index_dtype)
+
+    def lower(write, x, *, axis, index_dtype):
+        extreme = write.reduce("stablehlo.minimum", x, highest(x.dtype), (axis,))
+        return _first_where(write, x, extreme, axis, index_dtype)

@@ -1,0 +1,79 @@
+"""Rounding to whole numbers, and the question whether a number is finite."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pullback.core.primitive import primitive
+from pullback.core.zero import ZERO
+from pullback.ops.pointwise import Elementwise, Predicate
+
+
+@primitive
+class floor(Elementwise):
+    """The largest whole number that is not above x."""
+
+    kinds = "f"
+    evaluate = np.floor
+    lower = "stablehlo.floor"
+
+    def partials(out, x):
+        return (ZERO,)
+
+    def samples(rng):
+        yield (3 * rng.normal(size=(2, 3)),), {}
+
+
+@primitive
+class ceil(Elementwise):
+    """The smallest whole number that is not below x."""
+
+    kinds = "f"
+    evaluate = np.ceil
+    lower = "stablehlo.ceil"
+
+    def partials(out, x):
+        return (ZERO,)
+
+    def samples(rng):
+        yield (3 * rng.normal(size=(2, 3)),), {}
+
+
+def _away_from_zero(x):
+    whole = np.trunc(x)
+    return np.where(np.abs(x - whole) >= 0.5, whole + np.sign(x), whole)
+
+
+@primitive
+class round(Elementwise):
+    """The whole number nearest to x; halves go to the even one, or, by `rounding_method="away_from_zero"`, to the larger."""
+
+    kinds = "f"
+
+    def evaluate(x, *, rounding_method="to_nearest_even"):
+        return np.rint(x) if rounding_method == "to_nearest_even" else _away_from_zero(x)
+
+    def lower(write, x, *, rounding_method="to_nearest_even"):
+        short = "even" if rounding_method == "to_nearest_even" else "afz"
+        return write.elementwise(f"stablehlo.round_nearest_{short}", x)
+
+    def partials(out, x, *, rounding_method="to_nearest_even"):
+        return (ZERO,)
+
+    def samples(rng):
+        yield (3 * rng.normal(size=(2, 3)),), {"rounding_method": "to_nearest_even"}
+        yield (3 * rng.normal(size=(2, 3)),), {"rounding_method": "away_from_zero"}
+
+
+@primitive
+class is_finite(Predicate):
+    """Whether x is neither infinite nor NaN."""
+
+    kinds = "f"
+    evaluate = np.isfinite
+
+    def lower(write, x):
+        return write.op("stablehlo.is_finite", [x])
+
+    def samples(rng):
+        yield (np.array([1.5, np.inf, -np.inf, np.nan, 0.0]),), {}

@@ -1,0 +1,38 @@
+"""The one door to SciPy: its special functions evaluate ours on the host. Loaded at the first use, never by an import."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+_HALF = (np.dtype("float16"), np.dtype(ml_dtypes.bfloat16))
+
+
+@cache
+def _found(name: str) -> Callable[..., Any]:
+    function: Callable[..., Any] = getattr(importlib.import_module("scipy.special"), name)
+    return function
+
+
+def special(name: str) -> Callable[..., Any]:
+    """scipy.special's function `name` as an evaluation rule; 16-bit floats are computed in float32 and rounded."""
+
+    def evaluate(x: Any) -> Any:
+        if x.dtype in _HALF:
+            return _found(name)(x.astype(np.float32)).astype(x.dtype)
+        return _found(name)(x)
+
+    evaluate.__name__ = name
+    return evaluate
+
+
+def polygamma_on_host(x: Any, n: int) -> Any:
+    """The n-th derivative of digamma: (-1)^(n+1) n! zeta(n + 1, x). Source: DLMF 5.15 and 25.11."""
+    factorial = _found("factorial")(n)
+    wide = x.astype(np.float64)
+    return ((-1.0) ** (n + 1) * factorial * _found("zeta")(n + 1, wide)).astype(x.dtype)

@@ -1,0 +1,301 @@
+"""Moving elements about without changing them: reshape, transpose, join, cut, pad, reverse."""
+
+from __future__ import annotations
+
+import builtins
+import math
+
+import numpy as np
+
+from pullback.core.dtypes import BOOL
+from pullback.core.errors import AxisError, ShapeError
+from pullback.core.primitive import primitive
+from pullback.core.tracing import type_of
+from pullback.core.types import is_unknown
+from pullback.ops.arithmetic import sub
+from pullback.ops.broadcast import broadcast_in_dim, reduce_sum
+from pullback.ops.compare import select
+from pullback.ops.create import full
+from pullback.ops.families import Linear, check_axes, up
+from pullback.ops.literals import literal
+from pullback.ops.pointwise import same_dtype
+from pullback.stablehlo.writer import i64s
+
+
+def in_front(x, axis, size):
+    """x with a batch axis in front, repeated along it if it has none."""
+    if axis == 0:
+        return x
+    inner = type_of(x).shape
+    return broadcast_in_dim(x, shape=(int(size), *inner), broadcast_dimensions=tuple(range(1, len(inner) + 1)))
+
+
+@primitive
+class reshape(Linear):
+    """The elements of x, in their order, in the shape `new_sizes`."""
+
+    def result_type(x, *, new_sizes):
+        if math.prod(new_sizes) != x.size or any(size < 0 for size in new_sizes):
+            raise ShapeError(f"reshape cannot give {x}, which has {x.size} elements, the shape {tuple(new_sizes)}.")
+        return x.with_shape(tuple(new_sizes))
+
+    def evaluate(x, *, new_sizes):
+        return x.reshape(new_sizes)
+
+    def lower(write, x, *, new_sizes):
+        return write.op("stablehlo.reshape", [x])
+
+    def transpose(cotangent, x, *, new_sizes):
+        return (reshape(cotangent, new_sizes=x.shape),)
+
+    def vectorize(size, args, axes, *, new_sizes):
+        return reshape(*args, new_sizes=(int(size), *new_sizes)), 0
+
+    def samples(rng):
+        yield (rng.normal(size=(2, 3)),), {"new_sizes": (3, 2)}
+        yield (rng.normal(size=(1,)),), {"new_sizes": ()}
+        yield (rng.normal(size=(2, 0)),), {"new_sizes": (0, 3)}
+
+
+@primitive
+class transpose(Linear):
+    """x with its axes in another order: axis i of the result is axis `permutation[i]` of x."""
+
+    def result_type(x, *, permutation):
+        if sorted(permutation) != list(range(x.ndim)):
+            raise AxisError(f"transpose takes an order of all {x.ndim} axes of {x}, but got permutation={permutation}.")
+        return x.with_shape(tuple(x.shape[axis] for axis in permutation))
+
+    def evaluate(x, *, permutation):
+        return x.transpose(permutation)
+
+    def lower(write, x, *, permutation):
+        return write.op("stablehlo.transpose", [x], permutation=i64s(permutation))
+
+    def transpose(cotangent, x, *, permutation):
+        return (transpose(cotangent, permutation=inverse(permutation)),)
+
+    def vectorize(size, args, axes, *, permutation):
+        return transpose(*args, permutation=(0, *up(permutation))), 0
+
+    def samples(rng):
+        yield (rng.normal(size=(2, 3)),), {"permutation": (1, 0)}
+        yield (rng.normal(size=(2, 3, 0)),), {"permutation": (2, 0, 1)}
+
+
+def inverse(permutation):
+    """The order that undoes `permutation`."""
+    return tuple([permutation.index(axis) for axis in range(len(permutation))])
+
+
+@primitive
+class squeeze(Linear):
+    """x without the axes `dimensions`, each of size 1."""
+
+    def result_type(x, *, dimensions):
+        check_axes("squeeze", dimensions, x)
+        if any(x.shape[axis] != 1 for axis in dimensions):
+            raise ShapeError(f"squeeze takes away axes of size 1, but axes {tuple(dimensions)} of {x} are not all of size 1.")
+        return x.without(dimensions)
+
+    def evaluate(x, *, dimensions):
+        return x.squeeze(dimensions)
+
+    def lower(write, x, *, dimensions):
+        return write.op("stablehlo.reshape", [x])
+
+    def transpose(cotangent, x, *, dimensions):
+        return (reshape(cotangent, new_sizes=x.shape),)
+
+    def vectorize(size, args, axes, *, dimensions):
+        return squeeze(*args, dimensions=up(dimensions)), 0
+
+    def samples(rng):
+        yield (rng.normal(size=(2, 1, 3, 1)),), {"dimensions": (1, 3)}
+
+
+@primitive
+class concatenate(Linear):
+    """The operands one after the other along axis `dimension`."""
+
+    def result_type(*operands, dimension):
+        common = same_dtype("concatenate", operands)
+        first = operands[0]
+        if not 0 <= dimension < first.ndim or any(
+            type.without([dimension]).shape != first.without([dimension]).shape for type in operands
+        ):
+            raise ShapeError(
+                f"concatenate takes arrays that differ in axis {dimension} alone, but got {', '.join(map(str, operands))}."
+            )
+        total = sum(type.shape[dimension] for type in operands)
+        return common.with_shape((*first.shape[:dimension], total, *first.shape[dimension + 1 :]))
+
+    def evaluate(*operands, dimension):
+        return np.concatenate(operands, axis=dimension)
+
+    def lower(write, *operands, dimension):
+        return write.op("stablehlo.concatenate", operands, dimension=f"{dimension} : i64")
+
+    def transpose(cotangent, *operands, dimension):
+        found, at = [], 0
+        for operand in operands:
+            type = type_of(operand)
+            start, end = [0] * type.ndim, list(type.shape)
+            start[dimension], end[dimension] = at, at + type.shape[dimension]
+            at = end[dimension]
+            piece = slice(cotangent, start_indices=tuple(start), limit_indices=tuple(end)) if is_unknown(operand) else None
+            found.append(piece)
+        return tuple(found)
+
+    def vectorize(size, args, axes, *, dimension):
+        return concatenate(*[in_front(x, axis, size) for x, axis in zip(args, axes)], dimension=dimension + 1), 0
+
+    def samples(rng):
+        yield (rng.normal(size=(2, 3)), rng.normal(size=(2, 1)), rng.normal(size=(2, 0))), {"dimension": 1}
+        yield (rng.normal(size=(2,)),), {"dimension": 0}
+
+
+@primitive
+class slice(Linear):
+    """The elements of x from `start_indices` up to `limit_indices`, in steps of `strides` (1 by default)."""
+
+    def result_type(x, *, start_indices, limit_indices, strides=None):
+        steps = strides or (1,) * x.ndim
+        fits = len(start_indices) == len(limit_indices) == len(steps) == x.ndim
+        if not fits or not all(
+            0 <= start <= limit <= size and step > 0
+            for start, limit, step, size in zip(start_indices, limit_indices, steps, x.shape)
+        ):
+            raise ShapeError(
+                f"slice cannot take from {tuple(start_indices)} to {tuple(limit_indices)} in steps of {tuple(steps)} of {x}."
+            )
+        return x.with_shape(
+            tuple(-(-(limit - start) // step) for start, limit, step in zip(start_indices, limit_indices, steps))
+        )
+
+    def evaluate(x, *, start_indices, limit_indices, strides=None):
+        return x[tuple(map(builtins.slice, start_indices, limit_indices, strides or (1,) * x.ndim))]
+
+    def lower(write, x, *, start_indices, limit_indices, strides=None):
+        steps = strides or (1,) * len(x.shape)
+        given = {"start_indices": i64s(start_indices), "limit_indices": i64s(limit_indices), "strides": i64s(steps)}
+        return write.op("stablehlo.slice", [x], **given)
+
+    def transpose(cotangent, x, *, start_indices, limit_indices, strides=None):
+        sizes = type_of(cotangent).shape
+        config = [
+            (start, full_size - start - (1 + (size - 1) * step if size else 0), step - 1)
+            for start, full_size, size, step in zip(start_indices, x.shape, sizes, strides or (1,) * x.ndim)
+        ]
+        return (pad(cotangent, literal(0, cotangent), padding_config=tuple(config)),)
+
+    def vectorize(size, args, axes, *, start_indices, limit_indices, strides=None):
+        steps = None if strides is None else (1, *strides)
+        return slice(*args, start_indices=(0, *start_indices), limit_indices=(int(size), *limit_indices), strides=steps), 0
+
+    def samples(rng):
+        yield (rng.normal(size=(4, 5)),), {"start_indices": (1, 0), "limit_indices": (3, 5), "strides": None}
+        yield (rng.normal(size=(7, 5)),), {"start_indices": (1, 0), "limit_indices": (6, 4), "strides": (2, 3)}
+        yield (rng.normal(size=(4,)),), {"start_indices": (2,), "limit_indices": (2,), "strides": (1,)}
+
+
+@primitive
+class pad(Linear):
+    """x with `value` around and between its elements. `padding_config` has a triple for each axis: how many before the
+    first, after the last (negative: that many are cut off), and between two."""
+
+    def result_type(x, value, *, padding_config):
+        common = same_dtype("pad", (x, value))
+        if len(padding_config) != x.ndim or value.shape or any(between < 0 for _, _, between in padding_config):
+            raise ShapeError(
+                f"pad takes a 0-d value and (low, high, interior >= 0) for each axis of {x}, not {padding_config}."
+            )
+        shape = tuple(padded_size(size, *config) for size, config in zip(x.shape, padding_config))
+        if any(size < 0 for size in shape):
+            raise ShapeError(f"pad cannot cut more off {x} than it has: padding_config={padding_config}.")
+        return common.with_shape(shape)
+
+    def evaluate(x, value, *, padding_config):
+        spread_shape = [padded_size(size, 0, 0, between) for size, (_, _, between) in zip(x.shape, padding_config)]
+        grown = [
+            size + builtins.max(low, 0) + builtins.max(high, 0) for size, (low, high, _) in zip(spread_shape, padding_config)
+        ]
+        out = np.full(grown, value, x.dtype)
+        places = [
+            builtins.slice(builtins.max(low, 0), builtins.max(low, 0) + size, between + 1)
+            for size, (low, _, between) in zip(spread_shape, padding_config)
+        ]
+        out[tuple(places)] = x
+        cuts = [
+            builtins.slice(builtins.max(-low, 0), size - builtins.max(-high, 0))
+            for size, (low, high, _) in zip(grown, padding_config)
+        ]
+        return out[tuple(cuts)]
+
+    def lower(write, x, value, *, padding_config):
+        low, high, between = ([config[i] for config in padding_config] for i in range(3))
+        given = {"edge_padding_low": i64s(low), "edge_padding_high": i64s(high), "interior_padding": i64s(between)}
+        return write.op("stablehlo.pad", [x, value], **given)
+
+    def transpose(cotangent, x, value, *, padding_config):
+        inner = unpad(cotangent, type_of(x).shape, padding_config)
+        if not is_unknown(value):
+            return inner, None
+        axes = tuple(range(type_of(cotangent).ndim))
+        rest = sub(reduce_sum(cotangent, axes=axes), reduce_sum(inner, axes=axes))
+        return inner if is_unknown(x) else None, rest
+
+    def vectorize(size, args, axes, *, padding_config):
+        x, value = args
+        batched = ((0, 0, 0), *padding_config)
+        x = in_front(x, axes[0], size)
+        if axes[1] is None:
+            return pad(x, value, padding_config=batched), 0
+        around = pad(full(type_of(x).shape, False, BOOL), literal(True, full((), False, BOOL)), padding_config=batched)
+        shape = type_of(around).shape
+        values = broadcast_in_dim(value, shape=shape, broadcast_dimensions=(0,))
+        return select(around, values, pad(x, literal(0, x), padding_config=batched)), 0
+
+    def samples(rng):
+        yield (rng.normal(size=(2, 3)), rng.normal()), {"padding_config": ((1, 2, 0), (0, 1, 2))}
+        yield (rng.normal(size=(4, 3)), rng.normal()), {"padding_config": ((-1, 2, 1), (2, -1, 0))}
+        yield (rng.normal(size=(0,)), rng.normal()), {"padding_config": ((1, 2, 3),)}
+
+
+def padded_size(size, low, high, between):
+    """The size of an axis after padding."""
+    return low + high + size + builtins.max(size - 1, 0) * between
+
+
+def unpad(cotangent, shape, padding_config):
+    """The elements of a padded array that came from the array of `shape`; 0 for those that were cut off."""
+    cut = pad(cotangent, literal(0, cotangent), padding_config=tuple((-low, -high, 0) for low, high, _ in padding_config))
+    steps = tuple(between + 1 for _, _, between in padding_config)
+    if all(step == 1 for step in steps):
+        return cut
+    return slice(cut, start_indices=(0,) * len(shape), limit_indices=type_of(cut).shape, strides=steps)
+
+
+@primitive
+class rev(Linear):
+    """x with the order of its elements reversed along the axes `dimensions`."""
+
+    def result_type(x, *, dimensions):
+        check_axes("rev", dimensions, x)
+        return x
+
+    def evaluate(x, *, dimensions):
+        return np.flip(x, dimensions)
+
+    def lower(write, x, *, dimensions):
+        return write.op("stablehlo.reverse", [x], dimensions=i64s(dimensions))
+
+    def transpose(cotangent, x, *, dimensions):
+        return (rev(cotangent, dimensions=dimensions),)
+
+    def vectorize(size, args, axes, *, dimensions):
+        return rev(*args, dimensions=up(dimensions)), 0
+
+    def samples(rng):
+        yield (rng.normal(size=(2, 3, 2)),), {"dimensions": (0, 2)}
+        yield (rng.normal(size=(2, 3)),), {"dimensions": ()}

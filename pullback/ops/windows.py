@@ -1,0 +1,152 @@
+"""Windows: which elements of an array the dimension numbers of a gather or scatter point to.
+
+Dimension numbers are XLA's (openxla.org/stablehlo/spec, gather and scatter), with the index vector always the last axis of
+`indices`. A *window* is the block of `slice_sizes` that one index vector points to; its axes of the operand are kept, or
+dropped (`collapsed`), or run along with axes of `indices` (`batching`).
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pullback.core.dtypes import DType, kind
+from pullback.core.errors import DtypeError, ShapeError
+from pullback.core.types import ArrayType
+from pullback.ops.families import up
+
+MODES = ("clip", "fill", "promise_in_bounds")
+
+
+class GatherDimensionNumbers(NamedTuple):
+    """Which axes are which in a gather; and in a scatter, where they tell how it would be read back."""
+
+    offset_dims: tuple[int, ...]  # the axes of the result that lie within a window
+    collapsed_slice_dims: tuple[int, ...]  # the axes of the operand, 1 wide in a window, that are dropped
+    start_index_map: tuple[int, ...]  # the axis of the operand that each element of an index vector counts along
+    operand_batching_dims: tuple[int, ...] = ()  # the axes of the operand that run along with ...
+    start_indices_batching_dims: tuple[int, ...] = ()  # ... these axes of the indices
+
+    def kept(self, ndim: int) -> list[int]:
+        """The axes of the operand that the windows keep."""
+        return [
+            axis for axis in range(ndim) if axis not in self.collapsed_slice_dims and axis not in self.operand_batching_dims
+        ]
+
+    def as_scatter(self) -> ScatterDimensionNumbers:
+        """The scatter that writes where this gather reads."""
+        return ScatterDimensionNumbers(*self)
+
+
+class ScatterDimensionNumbers(NamedTuple):
+    """Which axes are which in a scatter."""
+
+    update_window_dims: tuple[int, ...]  # the axes of the updates that lie within a window
+    inserted_window_dims: tuple[int, ...]  # the axes of the operand, 1 wide in a window, that the updates lack
+    scatter_dims_to_operand_dims: tuple[int, ...]  # the axis of the operand that each element of an index vector counts along
+    operand_batching_dims: tuple[int, ...] = ()  # the axes of the operand that run along with ...
+    scatter_indices_batching_dims: tuple[int, ...] = ()  # ... these axes of the indices
+
+    def as_gather(self) -> GatherDimensionNumbers:
+        """The gather that reads where this scatter writes."""
+        return GatherDimensionNumbers(*self)
+
+
+def check_indices(
+    name: str, operand: ArrayType, indices: ArrayType, numbers: GatherDimensionNumbers, sizes: Any, mode: str
+) -> None:
+    """Raise an error unless dimension numbers, slice sizes and mode fit the operand and the indices."""
+    if kind(indices.dtype) not in "iu":
+        raise DtypeError(f"{name} takes integer indices, but got {indices}.")
+    if mode not in MODES:
+        raise ValueError(f"{name} takes mode={', '.join(map(repr, MODES))}, not {mode!r}.")
+    batching = zip(numbers.operand_batching_dims, numbers.start_indices_batching_dims, strict=True)
+    fits = (
+        indices.ndim > 0
+        and len(sizes) == operand.ndim
+        and all(0 <= size <= full_size for size, full_size in zip(sizes, operand.shape))
+        and indices.shape[-1] == len(numbers.start_index_map)
+        and all(sizes[axis] == 1 for axis in (*numbers.collapsed_slice_dims, *numbers.operand_batching_dims))
+        and len(numbers.offset_dims) == len(numbers.kept(operand.ndim))
+        and all(operand.shape[axis] == indices.shape[other] for axis, other in batching)
+    )
+    if not fits:
+        raise ShapeError(f"{name} of {operand} at {indices}: {numbers} and slice_sizes={tuple(sizes)} do not fit them.")
+
+
+def window_places(indices, numbers, sizes, shape, mode):
+    """For each axis of an operand of `shape`, the index of every element of every window; and which windows lie inside.
+
+    The index arrays broadcast to the axes of `indices` but its last, then the windows' axes. All windows lie inside, unless the
+    mode is `fill`, and then the second result says which; the others are moved inside.
+    """
+    starts = indices.astype(np.int64)
+    limits = np.array([shape[axis] - sizes[axis] for axis in numbers.start_index_map], np.int64)
+    inside = ((starts >= 0) & (starts <= limits)).all(-1) if mode == "fill" else None
+    starts = np.clip(starts, 0, limits)
+    kept = numbers.kept(len(shape))
+    ndim = starts.ndim - 1 + len(kept)
+
+    def along(values, axis):
+        return values.reshape([-1 if i == axis else 1 for i in range(ndim)])
+
+    places = []
+    for axis in range(len(shape)):
+        place = np.zeros((1,) * ndim, np.int64)
+        if axis in numbers.start_index_map:
+            start = starts[..., numbers.start_index_map.index(axis)]
+            place = start.reshape(start.shape + (1,) * len(kept))
+        if axis in numbers.operand_batching_dims:
+            at = numbers.start_indices_batching_dims[numbers.operand_batching_dims.index(axis)]
+            place = along(np.arange(shape[axis]), at)
+        if axis in kept:
+            place = place + along(np.arange(sizes[axis]), starts.ndim - 1 + kept.index(axis))
+        places.append(place)
+    return places, inside
+
+
+def window_layout(numbers, ndim):
+    """The axes of a gather's result of `ndim` axes: first those of the indices, then those of the windows."""
+    return [axis for axis in range(ndim) if axis not in numbers.offset_dims] + list(numbers.offset_dims)
+
+
+def default_fill(dtype: DType) -> Any:
+    """What `fill` puts where indices are out of range: NaN, the least signed or the largest unsigned integer, or True."""
+    letter = kind(dtype)
+    if letter in "fc":
+        return np.nan
+    return True if letter == "b" else np.iinfo(dtype).min if letter == "i" else np.iinfo(dtype).max
+
+
+def batched_numbers(numbers, operand_batched, indices_batched):
+    """The dimension numbers of many gathers at once, each batched operand with its batch axis in front."""
+    offset, collapsed, mapped = up(numbers.offset_dims), numbers.collapsed_slice_dims, numbers.start_index_map
+    operand_batching, indices_batching = numbers.operand_batching_dims, numbers.start_indices_batching_dims
+    if operand_batched:
+        collapsed, mapped, operand_batching = up(collapsed), up(mapped), up(operand_batching)
+    if indices_batched:
+        indices_batching = up(indices_batching)
+    if operand_batched and indices_batched:
+        operand_batching, indices_batching = (0, *operand_batching), (0, *indices_batching)
+    elif operand_batched:
+        offset = (0, *offset)
+    return GatherDimensionNumbers(offset, collapsed, mapped, operand_batching, indices_batching)
+
+
+def wide_indices(write, indices):
+    """Indices of at least 32 bits, so that every bound can be written in their dtype."""
+    return indices if indices.dtype.itemsize >= 4 else write.convert(indices, np.dtype(np.int32))
+
+
+def index_limits(write, indices, numbers, sizes, shape):
+    """The largest start of a window along each axis that the index vectors count."""
+    top = np.iinfo(indices.dtype).max
+    limits = np.array([min(shape[axis] - sizes[axis], top) for axis in numbers.start_index_map], indices.dtype)
+    return write.broadcast(write.constant(limits), indices.shape, (len(indices.shape) - 1,))
+
+
+def clamped_indices(write, indices, numbers, sizes, shape):
+    """Indices moved so that every window lies inside."""
+    zero = write.constant(0, indices.type)
+    return write.op("stablehlo.clamp", [zero, indices, index_limits(write, indices, numbers, sizes, shape)], indices.type)
