@@ -1,0 +1,100 @@
+"""The rooms: imports go only to rooms above, at the top of a file, and heavy packages have one door each."""
+
+from __future__ import annotations
+
+import ast
+import pathlib
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent / "pullback"
+FILES = sorted(ROOT.rglob("*.py"))
+
+# What each room may import from. A file directly in pullback/ is its own room, named after it.
+ABOVE: dict[str, set[str]] = {
+    "core": set(),
+    "stablehlo": set(),
+    "engine": {"core", "stablehlo"},
+    "ops": {"core", "stablehlo"},
+    "transforms": {"core", "ops"},
+    "control": {"core", "ops", "transforms", "engine", "stablehlo"},
+    "api": {"core", "ops", "transforms", "control", "engine"},
+    "numpy": {"core", "ops"},
+    "lax": {"core", "ops", "numpy", "control", "transforms"},
+    "nn": {"core", "ops", "numpy", "lax"},
+    "tree": {"core"},
+    "debug": {"core", "control"},
+    "data": set(),
+    "testing": {"core", "ops", "transforms", "control", "api", "numpy"},
+}
+ANYTHING = {"__init__", "__main__", "cli", "compat"}  # they stand below everything else
+
+# The one module through which each heavy package is loaded, when it is first needed.
+DOORS = {
+    "jaxlib": "engine/xla.py",
+    "optree": "core/trees.py",
+    "scipy": "ops/scipy_door.py",
+    "rich": "cli/terminal.py",
+}
+
+
+def room_of(file: pathlib.Path) -> str:
+    parts = file.relative_to(ROOT).parts
+    return parts[0] if len(parts) > 1 else file.stem
+
+
+def imported_modules(tree: ast.AST) -> list[tuple[str, int]]:
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found += [(alias.name, node.lineno) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"line {node.lineno}: relative imports hide which room they go to"
+            module = node.module or ""
+            found.append((module, node.lineno))
+            if module == "pullback":
+                found += [(f"pullback.{alias.name}", node.lineno) for alias in node.names]
+    return found
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(ROOT)))
+def test_imports_go_up(file: pathlib.Path) -> None:
+    room = room_of(file)
+    tree = ast.parse(file.read_text())
+    for module, line in imported_modules(tree):
+        package = module.split(".")[0]
+        assert package not in ("jax", "torch"), f"{file}:{line} imports {package}"
+        if package in DOORS:
+            assert str(file.relative_to(ROOT)) == DOORS[package], f"{file}:{line}: {package} has its door in {DOORS[package]}"
+        if module.startswith("pullback.") and room not in ANYTHING:
+            target = module.split(".")[1]
+            assert target == room or target in ABOVE[room], f"{file}:{line}: {room} may not import from {target}"
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(ROOT)))
+def test_no_import_inside_a_function(file: pathlib.Path) -> None:
+    for function in ast.walk(ast.parse(file.read_text())):
+        if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+            for node in ast.walk(function):
+                assert not isinstance(node, (ast.Import, ast.ImportFrom)), f"{file}:{node.lineno} imports inside a function"
+
+
+@pytest.mark.parametrize("package", DOORS)
+def test_each_door_exists(package: str) -> None:
+    text = (ROOT / DOORS[package]).read_text()
+    assert f'import_module("{package}' in text, f"{DOORS[package]} does not load {package}"
+
+
+def lines_of_code(text: str) -> int:
+    """Lines that are not blank, not a comment, and not in a docstring."""
+    documented: set[int] = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            documented.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+    lines = enumerate(text.splitlines(), 1)
+    return sum(bool(line.strip()) and not line.strip().startswith("#") and number not in documented for number, line in lines)
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(ROOT)))
+def test_a_file_is_one_idea(file: pathlib.Path) -> None:
+    assert lines_of_code(file.read_text()) <= 400, "past about 400 lines of code a file is two ideas"
