@@ -70,6 +70,10 @@ class DonatedBufferError(PullbackError, RuntimeError):
     """An array was used after its memory had been given to a compiled function."""
 
 
+class DeviceError(PullbackError, ValueError):
+    """A device or platform that does not exist, or arrays on different devices in one computation."""
+
+
 class ProgramError(PullbackError, ValueError):
     """A Program, or the text of one, breaks a rule of the IR."""
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
-
+from pullback.core.array import Array
 from pullback.core.program import Atom, Equation, Literal, Program, Variable
 from pullback.core.types import ArrayType
 from pullback.stablehlo.writer import TensorType, Value, Writer, function, module
@@ -26,19 +26,26 @@ def is_embedded(type: ArrayType) -> bool:
 
 
 class Module:
-    """A module being written: its functions, one for each Program that is called in it, and its host callbacks."""
+    """A module being written: its functions, one for each Program that is called in it, and what it needs from outside.
+
+    Attributes:
+        callbacks: the Python functions that it calls. failures: where their exceptions wait to be raised again.
+        settings: XLA options that an operation asked for.
+    """
 
     def __init__(self, platform: str) -> None:
         self.platform = platform
         self.functions: list[str] = []
-        self.callbacks: list[Any] = []
+        self.callbacks: list[Callable[..., Any]] = []
+        self.failures: list[BaseException] = []
+        self.settings: dict[str, Any] = {}
         self._names: dict[Program, str] = {}
         self._taken: set[str] = {"main"}
 
     def name_of(self, program: Program) -> str:
         """The name of the private function that a Program became; it is written at its first use."""
         if program not in self._names:
-            stem = "".join(letter if letter.isalnum() else "_" for letter in program.name) or "inner"
+            stem = identifier(program.name) or "inner"
             name, number = stem, 0
             while name in self._taken:
                 number += 1
@@ -49,26 +56,40 @@ class Module:
         return self._names[program]
 
     def write(self, program: Program, name: str, notes: Sequence[str] = ()) -> str:
-        """The text of a function for a Program. Its arguments are the Program's large constants, then its inputs."""
-        write = Lowering(self)
-        variables = [*passed_constants(program), *program.inputs] if name == "main" else list(program.inputs)
-        arguments = [Value(f"%arg{i}", tensor_type(variable.type)) for i, variable in enumerate(variables)]
-        results = write.program(program, dict(zip(variables, arguments)))
-        public = name == "main"
-        return function(name, arguments, write, results, public, notes)
+        """The text of a function for a Program. Its arguments are the large constants that it needs, then its inputs."""
+        constants = passed_constants(program)
+        types = [*[array.type for array in constants], *program.input_types]
+        arguments = [Value(f"%arg{i}", tensor_type(type)) for i, type in enumerate(types)]
+        write = Lowering(self, {id(array): value for array, value in zip(constants, arguments)})
+        results = write.program(program, dict(zip(program.inputs, arguments[len(constants) :])))
+        return function(name, arguments, write, results, name == "main", notes)
 
 
-def passed_constants(program: Program) -> list[Variable]:
-    """The variables of the constants that are passed as arguments, in order."""
-    return [variable for variable, array in program.constants if not is_embedded(array.type)]
+def identifier(name: str) -> str:
+    """A name as MLIR takes it."""
+    return "".join([letter if letter.isalnum() and letter.isascii() else "_" for letter in name])
+
+
+def passed_constants(program: Program) -> list[Array]:
+    """The captured arrays of a Program and of all Programs in it that are passed as arguments, each once, in order."""
+
+    def find() -> list[Array]:
+        found = {id(array): array for _, array in program.constants if not is_embedded(array.type)}
+        for inner in program.subprograms():
+            found.update((id(array), array) for array in passed_constants(inner))
+        return list(found.values())
+
+    listed: list[Array] = program.memo("passed constants", find)
+    return listed
 
 
 class Lowering(Writer):
     """The writer that lowering rules get: besides StableHLO operations, it can call and inline Programs."""
 
-    def __init__(self, module: Module) -> None:
+    def __init__(self, module: Module, passed: dict[int, Value]) -> None:
         super().__init__()
         self.module = module
+        self.passed = passed  # large constants, by the identity of their arrays
 
     @property
     def platform(self) -> str:
@@ -77,8 +98,8 @@ class Lowering(Writer):
     def program(self, program: Program, values: dict[Variable, Value]) -> list[Value]:
         """Write all of a Program's equations here, given a value for each input; returns its outputs."""
         for variable, array in program.constants:
-            if variable not in values:
-                values[variable] = self.constant(array.host)
+            passed = self.passed.get(id(array))
+            values[variable] = self.constant(array.host) if passed is None else passed
         for equation in program.equations:
             values.update(zip(equation.outputs, self.equation(equation, values), strict=True))
         return [self.read(atom, values) for atom in program.outputs]
@@ -90,7 +111,22 @@ class Lowering(Writer):
     def call(self, program: Program, *args: Value) -> list[Value]:
         """Call a Program as a function of its own, written once however often it is called."""
         name = self.module.name_of(program)
+        args = (*[self.passed[id(array)] for array in passed_constants(program)], *args)
         return self.many("func.call", args, [tensor_type(type) for type in program.output_types], callee=f"@{name}")
+
+    def callback(self, function: Callable[..., Any]) -> int:
+        """The number of a Python function that the module calls; what it raises comes out of the compiled call as itself."""
+        failures = self.module.failures
+
+        def guarded(*args: Any) -> Any:
+            try:
+                return function(*args)
+            except BaseException as error:
+                failures.append(error)
+                raise
+
+        self.module.callbacks.append(guarded)
+        return len(self.module.callbacks) - 1
 
     def read(self, atom: Atom, values: dict[Variable, Value]) -> Value:
         if isinstance(atom, Literal):
@@ -121,22 +157,30 @@ class Lowering(Writer):
         return value if value.shape == shape else self.broadcast(value, shape)
 
 
-def lower_program(program: Program, platform: str, donated: Sequence[bool] = (), name: str = "main") -> tuple[str, list[Any]]:
-    """A Program as the text of a StableHLO module, and the host callbacks that it makes.
+class Lowered(NamedTuple):
+    """A Program as a StableHLO module, and what it needs from outside.
+
+    Attributes:
+        text: the module. constants: the arrays to pass in front of the Program's inputs.
+        callbacks, failures, settings: see `Module`.
+    """
+
+    text: str
+    constants: list[Array]
+    callbacks: list[Callable[..., Any]]
+    failures: list[BaseException]
+    settings: dict[str, Any]
+
+
+def lower_program(program: Program, platform: str, donated: Sequence[bool] = ()) -> Lowered:
+    """A Program as the text of a StableHLO module.
 
     Its arguments are the constants that are passed rather than embedded, then the Program's inputs; those that are
     `donated` may be overwritten by the results.
     """
     made = Module(platform)
-    constants = len(passed_constants(program))
-    notes = [""] * constants + ["{jax.buffer_donor = true}" if flag else "" for flag in donated or [False] * len(program.inputs)]
-    main = made.write(program, "main", notes)
-    stem = "".join(letter if letter.isalnum() else "_" for letter in name)
-    return module(f"pullback_{stem}", [main, *made.functions]), made.callbacks
-
-
-def constant_arrays(program: Program) -> list[Any]:
-    """The arrays to pass for `passed_constants`."""
-    return [array for _, array in program.constants if not is_embedded(array.type)]
-
-
+    constants = passed_constants(program)
+    notes = ["{jax.buffer_donor = true}" if flag else "" for flag in donated or [False] * len(program.inputs)]
+    main = made.write(program, "main", [""] * len(constants) + notes)
+    text = module(f"pullback_{identifier(program.name)}", [main, *made.functions])
+    return Lowered(text, constants, made.callbacks, made.failures, made.settings)

@@ -6,9 +6,11 @@ supported is detected here. A platform other than the CPU is a registration (`re
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.metadata
 import os
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -18,11 +20,33 @@ import numpy as np
 from pullback.core import array as array_module
 from pullback.core.array import Array
 from pullback.core.devices import Device
-from pullback.core.errors import UnsupportedJaxlib
+from pullback.core.errors import DeviceError, UnsupportedJaxlib
 from pullback.core.types import ArrayType
 
 SUPPORTED_JAXLIB = ((0, 10, 2), (0, 12, 0))  # from the first, up to but not including the second
-ALIGNMENT = 64  # bytes: host memory so aligned goes to the CPU device without a copy
+
+# Everything of jaxlib that is called here: looked up once, before anything else, so that a jaxlib that lacks one is refused
+# by name instead of failing somewhere in the middle.
+_CALLED = {
+    "jaxlib.xla_client": ("make_cpu_client", "CompileOptions", "HloSharding.replicate"),
+    "jaxlib._jax": (
+        "GSPMDSharding",
+        "DeviceList",
+        "DeviceAssignment.create",
+        "CompileOptions.ParseFromString",
+        "LoadedExecutable.execute_sharded",
+        "LoadedExecutable.hlo_modules",
+        "Client.compile_and_load",
+        "Client.serialize_executable",
+        "Client.deserialize_executable",
+        "batched_device_put",
+        "array_result_handler",
+        "config.Config",
+        "jax_jit.set_enable_x64_state",
+        "jax_jit.set_disable_jit_state",
+        "jax_jit.set_post_hook_state",
+    ),
+}
 
 
 class Jaxlib:
@@ -36,26 +60,88 @@ class Jaxlib:
         except ImportError as error:
             raise UnsupportedJaxlib(f"Compiling needs jaxlib, which cannot be imported ({error}): pip install jaxlib.") from error
         self.version = importlib.metadata.version("jaxlib")
-        low, high = SUPPORTED_JAXLIB
-        if not low <= parse_version(self.version) < high:
-            raise UnsupportedJaxlib(
-                f"jaxlib {self.version} is installed, but pullback was tested with {spell(low)} up to (not including)"
-                f" {spell(high)}: pip install 'jaxlib>={spell(low)},<{spell(high)}'."
-            )
-        self._set_global_states()
+        self._check({"jaxlib.xla_client": self.client_module, "jaxlib._jax": self.jax})
+        if "jax" not in sys.modules:
+            self._set_global_states()
         # jaxlib 0.11.2 dropped the handler's last argument.
         self._handler_extra = (True,) if "_skip_checks" in (self.jax.array_result_handler.__doc__ or "") else ()
         self.replicated = self.client_module.HloSharding.replicate()
 
+    def _check(self, modules: dict[str, Any]) -> None:
+        low, high = SUPPORTED_JAXLIB
+        wanted = f"pip install 'jaxlib>={spell(low)},<{spell(high)}'"
+        if not low <= parse_version(self.version) < high:
+            raise UnsupportedJaxlib(
+                f"jaxlib {self.version} is installed, but pullback was tested with {spell(low)} up to (not including)"
+                f" {spell(high)}: {wanted}."
+            )
+        for module, names in _CALLED.items():
+            for name in names:
+                found = modules[module]
+                for part in name.split("."):
+                    found = getattr(found, part, None)
+                if found is None:
+                    raise UnsupportedJaxlib(f"jaxlib {self.version} has no {module}.{name}, which pullback calls: {wanted}.")
+
     def _set_global_states(self) -> None:
-        """Dispatch reads three process-wide states; where jax is imported too, it has set its own, which serve as well."""
+        """Dispatch reads three process-wide states; where jax is imported too, it sets its own, which serve as well."""
         config, jit = self.jax.config.Config, self.jax.jax_jit
         jit.set_enable_x64_state(config("enable_x64", True, include_in_jit_key=True))
         jit.set_disable_jit_state(config("disable_jit", False))
         jit.set_post_hook_state(config("post_hook", None))
 
-    def result_handler(self, aval: Any, sharding: Any) -> Any:
-        return self.jax.array_result_handler(aval, sharding, True, *self._handler_extra)
+    def result_handler(self, aval: Any, sharding: Any, committed: bool) -> Any:
+        return self.jax.array_result_handler(aval, sharding, committed, *self._handler_extra)
+
+    def compile_options(self, overrides: tuple[tuple[str, Any], ...], extra: tuple[tuple[str, Any], ...], device: Any) -> Any:
+        """XLA's options. Its debug options have no Python field by name; their bytes take those named in `extra`.
+
+        Source of the field numbers: CompileOptionsProto.executable_build_options = 3, its debug_options = 3, and there
+        xla_backend_extra_options = 500, a map<string, string>.
+        """
+        options = self.client_module.CompileOptions()
+        if extra:
+            entries = [_field(500, _field(1, key.encode()) + _field(2, str(value).encode())) for key, value in extra]
+            data = options.SerializeAsString() + _field(3, _field(3, b"".join(entries)))
+            options = self.jax.CompileOptions.ParseFromString(data)
+        if overrides:
+            options.env_option_overrides = list(overrides)
+        options.device_assignment = self.jax.DeviceAssignment.create(np.array([[device.id]], np.int32))
+        return options
+
+    @functools.cached_property
+    def _mlir(self) -> tuple[Any, Any]:
+        """MLIR's bindings and a context that knows StableHLO."""
+        ir = importlib.import_module("jaxlib.mlir.ir")
+        stablehlo = importlib.import_module("jaxlib.mlir.dialects.stablehlo")
+        registrations = importlib.import_module("jaxlib.mlir._mlir_libs._jax_mlir_ext")
+        context, registry = ir.Context(), ir.DialectRegistry()
+        registrations.register_dialects(registry)
+        context.append_dialect_registry(registry)
+        context.load_all_available_dialects()
+        stablehlo.register_dialect(context)
+        return ir, context
+
+    def parse(self, text: str) -> Any:
+        """A StableHLO module as an object of MLIR's: the only form that compiles with host callbacks."""
+        with _lock:
+            ir, context = self._mlir
+            with context, ir.Location.unknown():
+                return ir.Module.parse(text)
+
+
+def _varint(number: int) -> bytes:
+    out = bytearray()
+    while number > 127:
+        out.append(number & 127 | 128)
+        number >>= 7
+    out.append(number)
+    return bytes(out)
+
+
+def _field(number: int, data: bytes) -> bytes:
+    """A length-delimited field of a protocol buffer."""
+    return _varint(number << 3 | 2) + _varint(len(data)) + data
 
 
 def parse_version(text: str) -> tuple[int, ...]:
@@ -121,6 +207,10 @@ class BufferAccess:
     def device_of(self, raw: Any) -> Device:
         return _device_of_sharding[raw._sharding]
 
+    def is_committed(self, raw: Any) -> bool:
+        """Whether what is computed from a buffer must stay on its device."""
+        return bool(raw._committed)
+
 
 class Backend:
     """One platform's client and devices."""
@@ -129,14 +219,14 @@ class Backend:
         lib = jaxlib()
         self.platform = platform
         self.client = client
+        self.version = f"{lib.version} {client.platform} {client.platform_version}"
         self.raw_devices = client.local_devices()
         self.devices = [Device(platform, raw.id) for raw in self.raw_devices]
-        self.shardings = [
-            lib.jax.GSPMDSharding(lib.jax.DeviceList((raw,)), lib.replicated) for raw in self.raw_devices
-        ]
+        self.shardings = [lib.jax.GSPMDSharding(lib.jax.DeviceList((raw,)), lib.replicated) for raw in self.raw_devices]
         _device_of_sharding.update(zip(self.shardings, self.devices, strict=True))
+        self._batched_put = lib.jax.batched_device_put
         self._avals: dict[ArrayType, Aval] = {}
-        self._handlers: dict[tuple[ArrayType, int], Any] = {}
+        self._handlers: dict[tuple[ArrayType, int, bool], Any] = {}
 
     def aval(self, type: ArrayType) -> Aval:
         try:
@@ -144,23 +234,55 @@ class Backend:
         except KeyError:
             return self._avals.setdefault(type, Aval(type))
 
-    def handler(self, type: ArrayType, index: int) -> Any:
+    def handler(self, type: ArrayType, index: int, committed: bool) -> Any:
         """What makes an array object of an executable's result."""
-        key = (type, index)
+        key = (type, index, committed)
         if key not in self._handlers:
-            self._handlers[key] = jaxlib().result_handler(self.aval(type), self.shardings[index])
+            self._handlers[key] = jaxlib().result_handler(self.aval(type), self.shardings[index], committed)
         return self._handlers[key]
 
-    def put(self, host: np.ndarray[Any, Any] | np.generic, type: ArrayType, index: int = 0) -> Any:
-        """Host values in a buffer on a device. On the CPU aligned memory is shared, so nobody may write to it later."""
-        return jaxlib().jax.batched_device_put(
-            self.aval(type), self.shardings[index], [np.asarray(host)], [self.raw_devices[index]], True
+    def put(
+        self, host: np.ndarray[Any, Any] | np.generic, type: ArrayType, index: int = 0, copy: bool = False, committed: bool = False
+    ) -> Any:
+        """Host values in a buffer on a device. On the CPU aligned memory is shared unless `copy`: nobody may write to it while
+        the buffer is in use. What is computed from a `committed` one stays on its device."""
+        if not isinstance(host, np.ndarray):
+            host = np.asarray(host)
+        return self._batched_put(
+            self.aval(type),
+            self.shardings[index],
+            [host],
+            [self.raw_devices[index]],
+            committed,
+            copy,
+            enable_x64=True,  # 64-bit dtypes stay, whatever jax's switch says where it is imported too
         )
 
-    def compile(self, text: str, index: int = 0, options: Any = None) -> Any:
-        """A StableHLO module compiled for one device: XLA's loaded executable."""
-        return self.client.compile_and_load(text, [self.raw_devices[index]], options or jaxlib().client_module.CompileOptions())
+    def compile(
+        self, text: str, index: int = 0, callbacks: Sequence[Callable[..., Any]] = (), quick: bool = False, **extra: Any
+    ) -> Any:
+        """A StableHLO module compiled for one device: XLA's loaded executable.
 
+        Arguments:
+            callbacks: Python functions that the module calls. quick: at a low optimization level.
+            extra: XLA's debug options for this platform, by name.
+        """
+        lib, device = jaxlib(), self.raw_devices[index]
+        overrides = (("xla_backend_optimization_level", 0),) if quick else ()
+        options = lib.compile_options(overrides, tuple(extra.items()), device)
+        if callbacks:
+            return self.client.compile_and_load(lib.parse(text), lib.jax.DeviceList((device,)), options, list(callbacks))
+        return self.client.compile_and_load(text, [device], options)
+
+    def serialize(self, raw: Any) -> bytes:
+        """A loaded executable as bytes that `deserialize` takes in a process with the same jaxlib, on a like machine."""
+        return bytes(self.client.serialize_executable(raw))
+
+    def deserialize(self, blob: bytes, index: int = 0) -> Any:
+        return self.client.deserialize_executable(blob, [self.raw_devices[index]])
+
+
+# ---- platforms --------------------------------------------------------------------------------------------------------
 
 _device_of_sharding: dict[Any, Device] = {}
 _backends: dict[str, Backend] = {}
@@ -168,7 +290,10 @@ _backends: dict[str, Backend] = {}
 
 def _make_cpu_client() -> Any:
     # Synchronous: two to three times faster on small graphs, and what a call reads is not needed after it returns.
-    return jaxlib().client_module.make_cpu_client(asynchronous=False)
+    count = os.environ.get("PULLBACK_CPU_DEVICES", "1")
+    if not count.isdigit() or int(count) < 1:
+        raise ValueError(f"The environment variable PULLBACK_CPU_DEVICES must be a positive integer, not {count!r}.")
+    return jaxlib().client_module.make_cpu_client(asynchronous=False, num_devices=int(count))
 
 
 _platforms: dict[str, Callable[[], Any]] = {"cpu": _make_cpu_client}
@@ -179,27 +304,63 @@ def register_platform(name: str, make_client: Callable[[], Any]) -> None:
     _platforms[name] = make_client
 
 
+def platforms() -> list[str]:
+    """The platforms that are known, started or not."""
+    return list(_platforms)
+
+
 def backend(platform: str = "cpu") -> Backend:
-    """A platform's backend, started now if it was not yet."""
+    """A platform's backend, started now if it was not yet.
+
+    Raises:
+        DeviceError: there is no such platform.
+    """
     try:
         return _backends[platform]
     except KeyError:
         pass
     if platform not in _platforms:
-        raise ValueError(f"There is no platform {platform!r}; known are {', '.join(map(repr, _platforms))}.")
+        raise DeviceError(f"There is no platform {platform!r}; known are {', '.join(map(repr, _platforms))}.")
     with _lock:
         if platform not in _backends:
-            _backends[platform] = Backend(platform, _platforms[platform]())
+            _backends[platform] = made = Backend(platform, _platforms[platform]())
+            placement.several = len(_backends) > 1 or len(made.devices) > 1
     return _backends[platform]
 
+
+def make_plugin_client(name: str, library: str) -> Any:
+    """The PJRT client of a plugin, given the path of its shared library."""
+    lib = jaxlib()
+    if not lib.jax.pjrt_plugin_loaded(name):
+        lib.jax.load_pjrt_plugin(name, library, None)
+    if not lib.jax.pjrt_plugin_initialized(name):
+        lib.jax.initialize_pjrt_plugin(name)
+    return lib.client_module.make_c_api_client(name, {}, None)
+
+
+class _Placement:
+    """Whether there is any choice of where to compute: only then do calls look at where their arguments are."""
+
+    several = False
+
+
+placement = _Placement()
 
 array_module.buffer_access = BufferAccess()
 
 
-class Executable:
-    """A compiled Program. Calling it takes and returns Arrays; their types must be those it was compiled for."""
+# ---- executables ------------------------------------------------------------------------------------------------------
 
-    __slots__ = ("_execute", "backend", "constants", "donated", "handlers", "index", "input_types", "output_types", "raw", "text")
+
+class Executable:
+    """A compiled Program. Calling it takes and returns Arrays; their types must be those it was compiled for.
+
+    XLA checks nothing of what it is given: whoever calls must have compared the types with `input_types`.
+    """
+
+    __slots__ = (
+        "_execute", "backend", "constants", "donated", "failures", "handlers", "index", "input_types", "output_types", "raw", "text",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -211,6 +372,8 @@ class Executable:
         constants: Sequence[Array] = (),
         donated: Sequence[int] = (),
         index: int = 0,
+        committed: bool = False,
+        failures: list[BaseException] | None = None,
     ) -> None:
         self.backend = backend
         self.raw = raw
@@ -220,21 +383,72 @@ class Executable:
         self.index = index
         self.donated = tuple(donated)
         self.constants = [buffer_of(array, backend, index) for array in constants]
-        self.handlers = [backend.handler(type, index) for type in output_types]
+        self.handlers = [backend.handler(type, index, committed) for type in output_types]
+        self.failures = failures if failures is not None else []
         self._execute = raw.execute_sharded
 
     def __call__(self, arrays: Sequence[Array]) -> list[Array]:
-        """Run on Arrays whose types the caller has checked against `input_types`."""
-        buffers = [*self.constants] if self.constants else []
-        for array in arrays:
-            buffer = array._buffer
-            buffers.append(buffer if buffer is not None else buffer_of(array, self.backend, self.index))
-        outs = self._execute(buffers).consume_with_handlers(self.handlers)
+        """Run on Arrays."""
+        if self.donated:
+            return self._call_donating(arrays)
+        return self.run([b if (b := a._buffer) is not None else buffer_of(a, self.backend, self.index) for a in arrays])
+
+    def run(self, buffers: list[Any]) -> list[Array]:
+        """Run on device buffers."""
+        if self.constants:
+            buffers = [*self.constants, *buffers]
+        try:
+            outs = self._execute(buffers).consume_with_handlers(self.handlers)
+        except Exception:
+            if self.failures:
+                raise self.failures.pop() from None
+            raise
         return [Array(type, None, out) for type, out in zip(self.output_types, outs)]
+
+    def _call_donating(self, arrays: Sequence[Array]) -> list[Array]:
+        """Run, giving away the memory of donated Arrays, which nobody can use afterwards.
+
+        XLA will write to that memory, so an Array gives its own only if nothing else can see it: no host array, no other
+        Array, no constant. Otherwise it gives a copy.
+        """
+        given = set(self.donated)
+        buffers = []
+        for i, array in enumerate(arrays):
+            if i not in given:
+                buffers.append(buffer_of(array, self.backend, self.index))
+                continue
+            once = sum([other is array for other in arrays]) == 1
+            if array._host is None and once and sys.getrefcount(array._buffer) <= 2:  # the Array's reference, and this call's
+                buffers.append(array._buffer)
+            else:
+                buffers.append(self.backend.put(array.host, array.type, self.index, copy=True))
+        try:
+            outs = self.run(buffers)
+        finally:
+            for i in given:
+                arrays[i].delete()
+        return outs
+
+    def optimized_text(self) -> str:
+        """The program after XLA's optimizations, as HLO text."""
+        return "\n".join(module.to_string() for module in self.raw.hlo_modules())
+
+    def cost_analysis(self) -> dict[str, float]:
+        """XLA's estimate of the work."""
+        return dict(self.raw.cost_analysis())
+
+    def memory_analysis(self) -> dict[str, int]:
+        """XLA's account of memory: what it calls `..._in_bytes`, by name."""
+        stats = self.raw.get_compiled_memory_stats()
+        names = [name for name in dir(stats) if name.endswith("_in_bytes")]
+        return {name: int(getattr(stats, name)) for name in names}
 
 
 def buffer_of(array: Array, backend: Backend, index: int = 0) -> Any:
-    """The device buffer of an Array, made from its host values if need be, and kept with it."""
-    if array._buffer is None:
-        array._buffer = backend.put(array.host, array.type, index)
-    return array._buffer
+    """The buffer of an Array on a device, made from its host values if need be. An Array that has none yet keeps it."""
+    buffer = array._buffer
+    if buffer is None:
+        buffer = array._buffer = backend.put(array.host, array.type, index)
+    elif placement.several and array.device != backend.devices[index]:
+        buffer = backend.put(array.host, array.type, index, copy=True)
+    return buffer

@@ -1,0 +1,55 @@
+"""Where to compute: on the device that the arguments are committed to, else on the default device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from pullback.core import array as array_module
+from pullback.core.array import Array
+from pullback.core.devices import DEFAULT_DEVICE, Device
+from pullback.core.errors import DeviceError
+
+_default: ContextVar[Device] = ContextVar("pullback_default_device", default=DEFAULT_DEVICE)
+current_default_device = _default.get
+
+
+@contextmanager
+def using_default(device: Device) -> Iterator[None]:
+    """Compute on `device`, in this block, what is committed to no other."""
+    token = _default.set(device)
+    try:
+        yield
+    finally:
+        _default.reset(token)
+
+
+def committed_device(array: Array) -> Device | None:
+    """The device that an array was put on, or computed on from such arrays; None if it may go anywhere."""
+    buffer = array._buffer
+    if buffer is None or not array_module.buffer_access.is_committed(buffer):
+        return None
+    return array_module.buffer_access.device_of(buffer)
+
+
+def common_device(arrays: Sequence[Array], names: Sequence[str] = ()) -> tuple[Device, bool]:
+    """Where to compute with these arrays, and whether they are committed to it.
+
+    Raises:
+        DeviceError: they are committed to different devices.
+    """
+    found: Device | None = None
+    first = 0
+    for i, array in enumerate(arrays):
+        device = committed_device(array)
+        if device is None or device == found:
+            continue
+        if found is not None:
+            a, b = [names[n] if names else f"operand {n}" for n in (first, i)]
+            raise DeviceError(
+                f"Arrays on different devices cannot be computed with together: {a} ({arrays[first].type}) is on {found},"
+                f" {b} ({array.type}) on {device}. Move one of them with pb.device_put(x, device)."
+            )
+        found, first = device, i
+    return (found, True) if found is not None else (current_default_device(), False)
