@@ -279,7 +279,7 @@ class _Parser:
         primitive = self.primitive(named)
         params: dict[str, Any] = {}
         if self.accept("["):
-            params = dict(self.listed("]", lambda: self.param(primitive), "a parameter"))
+            params = self.params("]", primitive, "a parameter")
         inputs = self.operands(names)
         results = tuple([variable for _, variable in outputs])
         self.check_types(start, named, primitive, inputs, results, params)
@@ -367,10 +367,19 @@ class _Parser:
 
     # ---- parameters ----
 
-    def param(self, primitive: Primitive) -> tuple[str, Any]:
-        name = self.take_kind("name", "the name of a parameter")
-        self.expect("=", f"after {name.text}")
-        return name.text, self.value(primitive)
+    def params(self, end: str, primitive: Primitive, what: str) -> dict[str, Any]:
+        """Names with values, `axes=(0,), dtype=f32`, up to and with the symbol `end`."""
+        found: dict[str, Any] = {}
+
+        def one() -> None:
+            name = self.take_kind("name", "the name of a parameter")
+            if name.text in found:
+                self.fail(f"{name.text} is given twice", name)
+            self.expect("=", f"after {name.text}")
+            found[name.text] = self.value(primitive)
+
+        self.listed(end, one, what)
+        return found
 
     def value(self, primitive: Primitive) -> Any:
         """A parameter's value. The primitive's module is where the classes of records and enums are looked up."""
@@ -431,7 +440,7 @@ class _Parser:
                 token,
             )
         if self.accept("("):
-            fields = dict(self.listed(")", lambda: self.param(primitive), "a field"))
+            fields = self.params(")", primitive, "a field")
             try:
                 return found(**fields)
             except (TypeError, ValueError) as error:

@@ -265,6 +265,8 @@ class _Printer:
 
 def literal_text(array: Array, operand_types: list[ArrayType]) -> str:
     """A literal: a plain number where its type is the implied one, else with its type, `2.0:f64[]`."""
+    if not isinstance(array, Array) or array.type.shape:  # which check_program reports, in these words
+        return f"<{type(array).__name__} {array.type}>"
     text = number_text(array.host)
     if text is None:
         return f'base64"{base64_text(array.host)}":{array.type}'

@@ -1,0 +1,142 @@
+"""Programs to JSON and back."""
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from random_programs import CLASSES, PRIMITIVES, Precision, note, programs
+
+from pullback.core.array import Array
+from pullback.core.dtypes import DTYPES
+from pullback.core.errors import ProgramError
+from pullback.core.program import Equation, Program, Variable
+from pullback.core.serialization import read_type
+from pullback.core.types import array_type
+from pullback.ops.arithmetic import mul
+from pullback.transforms.stage import stage
+
+SCALAR = array_type((), DTYPES["float32"])
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(programs())
+def test_random_programs_come_back_equal(program):
+    text = program.to_json()
+    again = Program.from_json(text, PRIMITIVES, CLASSES)
+    assert again == program
+    assert again.text() == program.text()
+    assert again.to_json() == text
+
+
+def staged():
+    program, _ = stage(lambda x: [mul(x, 2.0)], [SCALAR], name="double")
+    return program
+
+
+def test_names_and_sources_are_kept():
+    program = staged()
+    again = Program.from_json(program.to_json(), PRIMITIVES)
+    assert again.name == "double"
+    before, after = program.equations[0].source, again.equations[0].source
+    assert (after.file, after.line, after.function) == (__file__, before.line, "staged.<locals>.<lambda>")
+    assert after.text == before.text == 'program, _ = stage(lambda x: [mul(x, 2.0)], [SCALAR], name="double")'
+    assert str(after) == str(before)
+
+
+def test_the_format_is_as_documented():
+    x, y = Variable(SCALAR), Variable(SCALAR)
+    k = Variable(array_type((1,), DTYPES["uint8"]))
+    params = {"axes": (0, None), "dtype": DTYPES["bfloat16"], "rate": float("inf"), "mode": Precision.LOW}
+    program = Program([x], [Equation(note, (x,), (y,), params)], [y], [(k, Array(k.type, np.array([7], np.uint8)))], "f")
+    assert json.loads(program.to_json()) == {
+        "format": "pullback.program",
+        "version": 1,
+        "programs": [
+            {
+                "name": "f",
+                "inputs": [[0, "f32[]"]],
+                "constants": [[1, "u8[1]", {"type": "u8[1]", "base64": "Bw=="}]],
+                "equations": [
+                    {
+                        "primitive": "note",
+                        "params": {
+                            "axes": {"tuple": [0, None]},
+                            "dtype": {"dtype": "bf16"},
+                            "rate": {"float": "inf"},
+                            "mode": {"enum": ["Precision", "LOW"]},
+                        },
+                        "inputs": [0],
+                        "outputs": [[2, "f32[]"]],
+                    }
+                ],
+                "outputs": [2],
+            }
+        ],
+    }
+
+
+def test_a_program_held_twice_is_written_once():
+    inner = staged()
+    x, y, z = (Variable(SCALAR) for _ in range(3))
+    call = PRIMITIVES["call"]
+    equations = [Equation(call, (x,), (y,), {"program": inner}), Equation(call, (y,), (z,), {"program": inner})]
+    program = Program([x], equations, [z])
+    assert len(json.loads(program.to_json())["programs"]) == 2
+    again = Program.from_json(program.to_json(), PRIMITIVES)
+    first, second = (equation.params["program"] for equation in again.equations)
+    assert first is second == inner
+
+
+def test_functions_are_not_data():
+    x, y = Variable(SCALAR), Variable(SCALAR)
+    program = Program([x], [Equation(note, (x,), (y,), {"f": np.sin})], [y])
+    with pytest.raises(ProgramError, match="Parameter 'f' of note is a ufunc, which is not data"):
+        program.to_json()
+
+
+def changed(**changes):
+    data = json.loads(staged().to_json())
+    data["programs"][0].update(changes)
+    return json.dumps(data)
+
+
+def equation(**changes):
+    entry = json.loads(staged().to_json())["programs"][0]["equations"][0]
+    return changed(equations=[{**entry, **changes}])
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("{", "This is not JSON: "),
+        ("[]", 'it has no "format": "pullback.program"'),
+        ('{"format": "other", "version": 1}', 'it has no "format": "pullback.program"'),
+        (
+            '{"format": "pullback.program", "version": 99}',
+            "was written in version 99 of the format; this pullback reads version 1",
+        ),
+        ('{"format": "pullback.program", "version": 1}', "not a Program as version 1 writes it: KeyError('programs')"),
+        ('{"format": "pullback.program", "version": 1, "programs": []}', "not a Program as version 1 writes it: IndexError"),
+        (changed(outputs=[9]), "Variable 9 of Program double is used before it is defined"),
+        (changed(inputs=[[0, "f32[]"], [0, "f32[]"]]), "Variable 0 of Program double is defined twice"),
+        (changed(inputs=[[0, "g32[]"]]), "'g32[]' is not a type, as f32[3,5] is"),
+        (changed(constants=[[7, "f32[]", {"type": "f32[]", "base64": "AA=="}]]), "these are 1 bytes, but f32[] takes 4"),
+        (equation(primitive="mull"), "There is no primitive 'mull' among those given"),
+        (equation(params={"p": {"set": []}}), "A parameter of mul is written as 'set', which version 1 does not know"),
+        (equation(params={"p": {"enum": ["Mode", "A"]}}), "is of a class 'Mode' that the module of mul does not name"),
+        (equation(params={"p": {"program": 4}}), "not a Program as version 1 writes it: IndexError"),
+    ],
+)
+def test_what_is_wrong_with_the_json_is_said(text, message):
+    with pytest.raises(ProgramError) as caught:
+        Program.from_json(text, PRIMITIVES)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("dtype", DTYPES.values(), ids=DTYPES)
+def test_types_are_read_as_they_are_printed(dtype):
+    for shape in ((), (3,), (2, 0, 5)):
+        for weak in (False, True):
+            type = array_type(shape, dtype, weak)
+            assert read_type(str(type)) is type

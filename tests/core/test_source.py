@@ -1,0 +1,225 @@
+"""The user's lines, functions named for messages, and tracebacks without our frames."""
+
+import functools
+import os
+import subprocess
+import sys
+import textwrap
+import timeit
+import traceback
+
+import numpy as np
+import pytest
+
+from pullback.core import source
+from pullback.core.source import RecordedSource, api_boundary, describe, innermost, is_ours, is_users, trim, user_source
+
+OURS = os.path.join(source.PACKAGE, "made_up.py")
+
+
+def ours(text, **names):
+    """A function `f` that seems to be defined in a file of the package."""
+    exec(compile(textwrap.dedent(text), OURS, "exec"), names)
+    return names["f"]
+
+
+# ---- the user's line ---------------------------------------------------------------------------------------------------
+
+
+def test_a_source_knows_its_file_line_function_and_text():
+    place = user_source()
+    assert place.file == __file__
+    assert place.line == test_a_source_knows_its_file_line_function_and_text.__code__.co_firstlineno + 1
+    assert place.function == "test_a_source_knows_its_file_line_function_and_text"
+    assert place.text == "place = user_source()"
+    assert str(place) == f"{__file__}:{place.line} ({place.function}): place = user_source()"
+
+
+def test_the_line_within_a_call_of_several_lines():
+    places = [
+        None,
+        user_source(),
+    ]
+    assert places[1].line == test_the_line_within_a_call_of_several_lines.__code__.co_firstlineno + 3
+
+
+def test_our_frames_are_skipped():
+    through = ours("def f(): return inner()", inner=ours("def f(): return user_source()", user_source=user_source))
+    place = through()
+    assert (place.file, place.function) == (__file__, "test_our_frames_are_skipped")
+    assert place.text == "place = through()"
+
+
+def test_frames_of_libraries_in_between_are_skipped():
+    """NumPy calls back through a Python function of its own."""
+
+    class Duck:
+        def __array_function__(self, *_):
+            raise AssertionError("unused")
+
+        sum = staticmethod(ours("def f(*args, **kwargs): return user_source()", user_source=user_source))
+
+    place = np.ma.sum(Duck()) if False else np._core.fromnumeric._wrapreduction(Duck(), np.add, "sum", None, None, None)
+    assert place.file == __file__
+    assert is_users(__file__) and not is_users(np._core.fromnumeric.__file__) and not is_ours(np._core.fromnumeric.__file__)
+
+
+def test_the_package_is_ours_but_for_its_tour():
+    assert is_ours(source.__file__)
+    assert not is_ours(__file__)
+    assert not is_ours(os.path.join(source.PACKAGE, "__main__.py"))
+    assert not is_ours("<stdin>")
+
+
+def test_code_without_a_file():
+    names = {"user_source": user_source}
+    exec("def g():\n\n    return user_source()", names)
+    place = names["g"]()
+    assert (place.file, place.line, place.function, place.text) == ("<string>", 3, "g", "")
+    assert str(place) == "<string>:3 (g)"
+
+
+def test_a_recorded_source_says_the_same():
+    place = user_source()
+    assert str(RecordedSource(place.file, place.line, place.function, place.text)) == str(place)
+
+
+def test_finding_the_line_takes_a_microsecond():
+    deep = ours("def f(): return inner()", inner=ours("def f(): return user_source()", user_source=user_source))
+    assert min(timeit.repeat(deep, number=2000, repeat=20)) / 2000 < 1.5e-6  # the margin is for slower machines
+
+
+# ---- functions named ---------------------------------------------------------------------------------------------------
+
+
+def plain(x):
+    return x
+
+
+class Callable:
+    def __call__(self, x):
+        return x
+
+    def method(self, x):
+        return x
+
+
+def decorated(x):
+    return x
+
+
+def decorator(function):
+    @functools.wraps(function)
+    def wrapper(x):
+        return function(x)
+
+    return wrapper
+
+
+def place(function):
+    return f"({__file__}:{function.__code__.co_firstlineno})"
+
+
+def test_functions_are_named_with_their_place():
+    assert describe(plain) == f"plain {place(plain)}"
+    assert describe(functools.partial(functools.partial(plain, 1), 2)) == f"plain {place(plain)}"
+    assert describe(decorator(functools.partial(decorator(decorated)))) == f"decorated {place(decorated)}"
+    assert describe(Callable()) == f"Callable {place(Callable.__call__)}"
+    assert describe(Callable().method) == f"Callable.method {place(Callable.method)}"
+    anonymous = lambda x: x  # noqa: E731
+    assert describe(anonymous) == f"test_functions_are_named_with_their_place.<locals>.<lambda> {place(anonymous)}"
+
+
+def test_functions_without_a_place():
+    assert describe(np.sin) == "sin"
+    assert describe(len) == "len"
+    names = {}
+    exec("def g(x): return x", names)
+    assert describe(names["g"]) == "g (<string>:1)"
+
+
+def test_a_function_that_wraps_itself_does_not_hang():
+    def loop(x):
+        return x
+
+    loop.__wrapped__ = loop
+    assert innermost(loop) is loop
+
+
+# ---- tracebacks --------------------------------------------------------------------------------------------------------
+
+
+def frames(error):
+    return [(frame.filename, frame.name) for frame in traceback.extract_tb(error.__traceback__)]
+
+
+def users_callback(x):
+    raise ValueError("the user's own")
+
+
+def test_a_traceback_keeps_the_users_frames_in_order():
+    boundary = api_boundary(ours("def f(callback): return callback(3)"))
+    with pytest.raises(ValueError) as caught:
+        boundary(users_callback)
+    name = "test_a_traceback_keeps_the_users_frames_in_order"
+    assert frames(caught.value) == [(__file__, name), (__file__, "users_callback")]
+
+
+def test_an_error_of_ours_ends_at_the_users_line():
+    boundary = api_boundary(ours("def f(): return inner()", inner=ours("def f(): raise ValueError('ours')")))
+    with pytest.raises(ValueError, match="ours") as caught:
+        boundary()
+    assert frames(caught.value) == [(__file__, "test_an_error_of_ours_ends_at_the_users_line")]
+
+
+def test_our_frames_come_back_on_request(monkeypatch):
+    monkeypatch.setenv("PULLBACK_FULL_TRACEBACKS", "1")
+    boundary = api_boundary(ours("def f(): raise ValueError('ours')"))
+    with pytest.raises(ValueError) as caught:
+        boundary()
+    assert [filename for filename, _ in frames(caught.value)] == [__file__, source.__file__, OURS]
+    monkeypatch.setenv("PULLBACK_FULL_TRACEBACKS", "0")
+    assert [filename for filename, _ in frames(trim(caught.value))] == [__file__]
+
+
+def test_an_occasion_that_is_ours_alone_is_not_shown():
+    lookup = "def f():\n    try: {}[1]\n    except KeyError: raise ValueError('ours')"
+    with pytest.raises(ValueError) as caught:
+        api_boundary(ours(lookup))()
+    assert caught.value.__suppress_context__
+    assert "KeyError" not in "".join(traceback.format_exception(caught.value))
+
+
+def test_a_cause_and_an_occasion_of_the_users_are_shown_without_our_frames():
+    chained = "def f(callback):\n    try: callback(1)\n    except ValueError as error: raise TypeError('ours') from error"
+    implicit = chained.removesuffix(" from error")
+    for text in (chained, implicit):
+        with pytest.raises(TypeError) as caught:
+            api_boundary(ours(text))(users_callback)
+        shown = "".join(traceback.format_exception(caught.value))
+        assert "the user's own" in shown
+        assert OURS not in shown and source.__file__ not in shown
+
+
+def test_errors_that_cause_each_other_in_a_circle():
+    first, second = ValueError("first"), ValueError("second")
+    first.__cause__, second.__cause__ = second, first
+    assert trim(first) is first
+
+
+def test_what_python_prints_for_an_error_of_ours():
+    """In a process of its own, as a user sees it."""
+    program = """
+        from pullback.core.program import Program
+
+        def users(text):
+            return api_boundary(Program.parse)(text, {})
+
+        from pullback.core.source import api_boundary
+        users("{ lambda")
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, cwd=os.getcwd())
+    assert done.returncode == 1
+    lines = done.stderr.splitlines()
+    assert [line.split(",")[1] for line in lines if line.startswith("  File")] == [" line 8", " line 5"]
+    assert "ProgramError: Line 1, column 9: expected '(' before the inputs, but found 'the end of the text'." in done.stderr
