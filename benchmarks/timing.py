@@ -1,0 +1,72 @@
+"""Side-by-side timing: the contestants take turns in one process, and what is believed is the ratio of each turn.
+
+Machines are shared and noisy, and drift; two things measured a moment apart drift together. A row is printed with the
+minimum and the median of each contestant, and of the ratios to the first one (ours): how many times longer the other took.
+"""
+
+from __future__ import annotations
+
+import gc
+import statistics
+import time
+from collections.abc import Callable, Mapping
+
+ROUNDS = 15
+SLICE = 0.02  # seconds that one contestant's turn takes, about
+
+
+def _repeats(function: Callable[[], object]) -> int:
+    function()
+    start = time.perf_counter()
+    function()
+    once = max(time.perf_counter() - start, 1e-7)
+    return max(1, int(SLICE / once))
+
+
+def race(name: str, contestants: Mapping[str, Callable[[], object]], floor: float | None = None, rounds: int = ROUNDS) -> float:
+    """Time the contestants in turns and print a row; returns the median ratio of the second to the first.
+
+    Arguments:
+        contestants: ours first, then the peers; each is called with nothing.
+        floor: the least ratio that the project promises, printed with whether it was met.
+    """
+    repeats = {label: _repeats(function) for label, function in contestants.items()}
+    times: dict[str, list[float]] = {label: [] for label in contestants}
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(rounds):
+            for label, function in contestants.items():
+                count = repeats[label]
+                start = time.perf_counter()
+                for _ in range(count):
+                    function()
+                times[label].append((time.perf_counter() - start) / count)
+    finally:
+        gc.enable()
+    return report(name, times, floor)
+
+
+def report(name: str, times: Mapping[str, list[float]], floor: float | None = None) -> float:
+    """Print a row for times taken in turns, in seconds; the first label is ours."""
+    ours, *peers = times
+    cells = [f"{label} {_seconds(min(found))}/{_seconds(statistics.median(found))}" for label, found in times.items()]
+    first = 0.0
+    for peer in peers:
+        ratios = [theirs / mine for theirs, mine in zip(times[peer], times[ours], strict=True)]
+        median = statistics.median(ratios)
+        verdict = ""
+        if peer == peers[0]:
+            first = median
+            if floor is not None:
+                verdict = f" (floor {floor:g}: {'met' if median >= floor else 'MISSED'})"
+        cells.append(f"vs {peer} x{min(ratios):.2f}/{median:.2f}{verdict}")
+    print(f"{name:34} {'  '.join(cells)}", flush=True)
+    return first
+
+
+def _seconds(value: float) -> str:
+    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
+        if value >= scale:
+            return f"{value / scale:.3g}{unit}"
+    return f"{value / 1e-9:.3g}ns"
