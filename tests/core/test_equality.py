@@ -117,7 +117,7 @@ def test_a_deleted_constant_does_not_disturb_others():
 
 def test_programs_are_no_other_thing():
     assert parse(BASE) != BASE
-    assert not parse(BASE) == 3
+    assert parse(BASE) != 3
 
 
 def test_structures_die_with_their_programs():
