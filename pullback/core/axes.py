@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -54,6 +54,13 @@ def axis_owner(name: Hashable) -> Any:
         known = f"those around this call are {', '.join(map(repr, axes))}" if axes else "no vmap around this call names one"
         raise AxisError(f"There is no axis named {name!r} here: {known}. Name it with pb.vmap(..., axis_name={name!r}).")
     return axes[name]
+
+
+def youngest_owner(names: Iterable[Hashable]) -> AxisOwner | None:
+    """Of the traces that own these axes here, the youngest: the one to handle an operation that names them all."""
+    axes = _named_axes.get(_NONE)
+    owners = [axes[name] for name in names if name in axes]
+    return max(owners, key=lambda owner: owner.birth, default=None)
 
 
 def axis_sizes() -> tuple[tuple[Hashable, int], ...]:
