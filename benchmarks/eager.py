@@ -7,6 +7,7 @@ Prints for each row the minimum and median time, and the ratio of each peer's to
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 from collections.abc import Callable
 from typing import Any
@@ -97,10 +98,10 @@ def main() -> None:
 
     print("a chain of 80 operations, eager")
     grad, their_grad = pb.grad(chain(pnp)), jax.grad(chain(jnp))
-    others = peers(lambda grad, numpy: lambda gradient=grad(chain(numpy)), x=on(numpy): gradient(x))
+    others = peers(lambda grad, numpy: functools.partial(grad(chain(numpy)), on(numpy)))
     race("grad", {"pullback": lambda: grad(ours), "jax": ready(lambda: their_grad(theirs)), **others}, floor=30)
     twice, their_twice = pb.grad(total_gradient(pb.grad, pnp)), jax.grad(total_gradient(jax.grad, jnp))
-    others = peers(lambda grad, numpy: lambda gradient=grad(total_gradient(grad, numpy)), x=on(numpy): gradient(x))
+    others = peers(lambda grad, numpy: functools.partial(grad(total_gradient(grad, numpy)), on(numpy)))
     race("grad of grad", {"pullback": lambda: twice(ours), "jax": ready(lambda: their_twice(theirs)), **others}, floor=40)
 
 

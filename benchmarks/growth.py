@@ -7,6 +7,7 @@ Prints microseconds per equation; a row that is linear stays level (or falls, wh
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable
 from typing import Any
@@ -59,7 +60,7 @@ def main() -> None:
         "jvp vjp vmap jvp, eager": lambda f: lambda: jvp_of(vjp_of(vmap_of(jvp_of(f))))(x),
         "jvp vjp vmap jvp, traced": lambda f: lambda: pb.xpr(jvp_of(vjp_of(vmap_of(jvp_of(f)))), x),
         "vjp of vjp of vjp of vjp, traced": lambda f: lambda: pb.xpr(vjp_of(vjp_of(vjp_of(vjp_of(f)))), x),
-        "print": lambda f: lambda program=pb.xpr(f, x): str(program),
+        "print": lambda f: functools.partial(str, pb.xpr(f, x)),
     }
     print(f"{'microseconds per equation':34}" + "".join(f"{size:>10}" for size in SIZES))
     for name, make in rows.items():

@@ -5,6 +5,7 @@ python benchmarks/tracing.py
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -28,7 +29,7 @@ WIDTHS = (64, 128, 128, 10)
 def parameters() -> list[dict[str, np.ndarray[Any, Any]]]:
     return [
         {"w": rng.normal(size=(a, b)).astype(np.float32) / 8, "b": np.zeros(b, np.float32)}
-        for a, b in zip(WIDTHS[:-1], WIDTHS[1:])
+        for a, b in itertools.pairwise(WIDTHS)
     ]
 
 

@@ -15,8 +15,8 @@ from pullback.core.dtypes import current_default_bits
 from pullback.core.errors import AxisError, ShapeError, StaticArgumentError, StructureError
 from pullback.core.program import Program
 from pullback.core.source import describe, trim
-from pullback.core.trees import TreeDef, array_leaf, array_leaves, flatten, unflatten
 from pullback.core.tracing import Tracer, staging_floor, type_of
+from pullback.core.trees import TreeDef, array_leaf, array_leaves, flatten, unflatten
 from pullback.core.types import ArrayType
 from pullback.engine.compile import CompileOptions, compile_program, lower_to_text
 from pullback.engine.xla import Executable
@@ -30,7 +30,12 @@ class Signature:
     __slots__ = ("captures", "donated", "executable", "options", "out_structure", "program")
 
     def __init__(
-        self, program: Program, captures: Sequence[Tracer], out_structure: TreeDef, donated: tuple[bool, ...], options: CompileOptions
+        self,
+        program: Program,
+        captures: Sequence[Tracer],
+        out_structure: TreeDef,
+        donated: tuple[bool, ...],
+        options: CompileOptions,
     ) -> None:
         self.program = program
         self.captures = captures
@@ -110,9 +115,7 @@ class Jitted:
         statics, dynamic = self._split(args, kwargs)
         leaves, structure = flatten(dynamic)
         leaves = [
-            leaf
-            if leaf.__class__ is Array
-            else array_leaf(leaf, lambda i=i: f"argument {self._paths(args, kwargs)[i]}")  # type: ignore[misc]
+            leaf if leaf.__class__ is Array else array_leaf(leaf, lambda i=i: f"argument {self._paths(args, kwargs)[i]}")  # type: ignore[misc]
             for i, leaf in enumerate(leaves)
         ]
         types = tuple([leaf.type for leaf in leaves])
@@ -149,7 +152,9 @@ class Jitted:
         inner_args = [arg if i in numbers else next(given) for i, arg in enumerate(args)]
         return self._fun(*inner_args, **{**{n: v for n, v in kwargs.items() if n in self._static_names}, **dynamic[1]})
 
-    def _trace(self, args: tuple[Any, ...], kwargs: dict[str, Any], structure: TreeDef, types: Sequence[ArrayType]) -> Signature:
+    def _trace(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], structure: TreeDef, types: Sequence[ArrayType]
+    ) -> Signature:
         box: dict[str, Any] = {}
 
         def flat(*leaves: Any) -> list[Any]:
@@ -232,7 +237,12 @@ def _with_placeholders(tree: Any) -> Any:
 def _placeholder(leaf: Any) -> Any:
     if isinstance(leaf, ArrayType):
         return Array(leaf, None)
-    if not isinstance(leaf, (Array, Tracer)) and hasattr(leaf, "shape") and hasattr(leaf, "dtype") and not hasattr(leaf, "__array__"):
+    if (
+        not isinstance(leaf, (Array, Tracer))
+        and hasattr(leaf, "shape")
+        and hasattr(leaf, "dtype")
+        and not hasattr(leaf, "__array__")
+    ):
         return Array(ArrayType(leaf.shape, leaf.dtype), None)
     return leaf
 
@@ -403,5 +413,3 @@ def jit(
     if fun is None:
         return lambda fun: Jitted(fun, static_argnums, static_argnames, donate_argnums, donate_argnames, options)
     return Jitted(fun, static_argnums, static_argnames, donate_argnums, donate_argnames, options)
-
-

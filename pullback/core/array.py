@@ -105,7 +105,7 @@ buffer_access: BufferAccess
 def text(value: HostArray, type: ArrayType, device: Device) -> str:
     """An array printed with its type and place, `[1. 2. 3.]:f32[3]:cpu(0)`."""
     shown = value.astype(np.float32) if value.dtype.kind == "V" else value
-    return f"{np.array_str(np.asarray(shown))}:{type}:{device}"
+    return f"{np.array_str(np.asarray(shown))}:{type.strong()}:{device}"
 
 
 # ---- making arrays from what users pass -------------------------------------------------------------------------------

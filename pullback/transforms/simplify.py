@@ -1,13 +1,37 @@
-"""Simplification: what a Program does not need is taken out before it is compiled, kept or printed."""
+"""Simplification: what a Program does not need is taken out before it is compiled, kept or printed.
+
+Dead code; operations that were done before on the same operands; chains of conversions, reshapes and transpositions that one
+operation can do, or none. Values never change by it, not in their last bit. XLA would do the same, and more; but every
+operation that does not reach it is time that it does not take.
+"""
 
 from __future__ import annotations
 
-from pullback.core.program import Program, Variable
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from pullback.core.dtypes import is_inexact
+from pullback.core.equality import param_key
+from pullback.core.program import Atom, Equation, Literal, Program, Variable, programs_in
 
 
 def simplify(program: Program) -> Program:
-    """The Program that is compiled: without dead code."""
-    return drop_dead_code(program)
+    """The Program that is compiled; the Programs in its equations are simplified too. Remembered."""
+
+    def make() -> Program:
+        made = drop_dead_code(_without_repetition(program))
+        made.memo("simplified", lambda: made)
+        return made
+
+    simplified: Program = program.memo("simplified", make)
+    return simplified
+
+
+def has_effect(equation: Equation) -> bool:
+    """Whether an equation does something besides computing values, itself or in a Program that it holds."""
+    return equation.primitive.effect is not None or any(inner.effects for inner in programs_in(equation.params))
 
 
 def drop_dead_code(program: Program) -> Program:
@@ -15,10 +39,166 @@ def drop_dead_code(program: Program) -> Program:
     needed = {atom for atom in program.outputs if isinstance(atom, Variable)}
     kept = []
     for equation in reversed(program.equations):
-        if equation.primitive.effect is not None or any(out in needed for out in equation.outputs):
+        if any([out in needed for out in equation.outputs]) or has_effect(equation):
             kept.append(equation)
-            needed.update(atom for atom in equation.inputs if isinstance(atom, Variable))
-    if len(kept) == len(program.equations):
-        return program
+            needed.update([atom for atom in equation.inputs if atom.__class__ is Variable])  # type: ignore[misc]
     constants = [(variable, array) for variable, array in program.constants if variable in needed]
-    return Program(program.inputs, reversed(kept), program.outputs, constants, program.name)
+    if len(kept) == len(program.equations) and len(constants) == len(program.constants):
+        return program
+    return Program(program.inputs, reversed(kept), program.outputs, constants, program.name, program.batch_axes)
+
+
+def _without_repetition(program: Program) -> Program:
+    """The Program with each operation done once, and with `_SHORTER` ways taken."""
+    same: dict[Atom, Atom] = {}  # a variable that is not needed, and what stands for it
+    seen: dict[Any, tuple[Variable, ...]] = {}
+    makers: dict[Variable, Equation] = {}
+    equations: list[Equation] = []
+    changed = False
+    for original in program.equations:
+        equation = original
+        if same and any([atom in same for atom in equation.inputs]):
+            equation = equation.replace(inputs=tuple([same.get(atom, atom) for atom in equation.inputs]))
+        params = equation.params
+        inner = programs_in(params) if params else None
+        if inner:
+            params = _with_simplified(params)
+            if params is not equation.params:
+                equation = _again(equation, equation.inputs, params)
+        shorter = _SHORTER.get(equation.primitive.name)
+        if shorter is not None:
+            found = shorter(equation, makers)
+            if isinstance(found, Equation):
+                equation = found
+            elif found is not None:
+                same[equation.outputs[0]] = found
+                changed = True
+                continue
+        key = None if inner and has_effect(equation) else _key(equation)
+        if key is not None:
+            before = seen.get(key)
+            if before is not None:
+                same.update(zip(equation.outputs, before))
+                changed = True
+                continue
+            seen[key] = equation.outputs
+        changed |= equation is not original
+        equations.append(equation)
+        if shorter is not None:
+            makers[equation.outputs[0]] = equation
+    if not changed:
+        return program
+    outputs = [same.get(atom, atom) for atom in program.outputs]
+    return Program(program.inputs, equations, outputs, program.constants, program.name, program.batch_axes)
+
+
+def _key(equation: Equation) -> Any:
+    """Equal for equations that compute the same; None for those that must each be done."""
+    if equation.primitive.effect is not None:
+        return None
+    atoms = tuple([atom if atom.__class__ is Variable else _literal_key(atom) for atom in equation.inputs])  # type: ignore[arg-type]
+    types = tuple([variable.type for variable in equation.outputs])  # expansions may differ in weakness alone
+    if not equation.params:
+        return equation.primitive, atoms, types
+    key = (equation.primitive, atoms, types, *[(name, _param_key(value)) for name, value in sorted(equation.params.items())])
+    try:
+        hash(key)
+    except TypeError:
+        return None
+    return key
+
+
+def _literal_key(literal: Literal) -> Any:
+    return literal.type, np.asarray(literal.value.host).tobytes()
+
+
+def _param_key(value: Any) -> Any:
+    if isinstance(value, Program):
+        return id(value)
+    return param_key(value, Program)
+
+
+def _with_simplified(params: dict[str, Any]) -> dict[str, Any]:
+    """Parameters with the Programs in them simplified; the same object if nothing could be."""
+    made = {}
+    for name, value in params.items():
+        if isinstance(value, Program):
+            value = simplify(value)
+        elif value.__class__ is tuple and any([isinstance(item, Program) for item in value]):
+            value = tuple([simplify(item) if isinstance(item, Program) else item for item in value])
+        made[name] = value
+    same = all([a is b or (a.__class__ is tuple and _same_items(a, b)) for a, b in zip(made.values(), params.values())])
+    return params if same else made
+
+
+def _same_items(a: tuple[Any, ...], b: tuple[Any, ...]) -> bool:
+    return all([x is y for x, y in zip(a, b)])
+
+
+def _again(equation: Equation, inputs: tuple[Atom, ...], params: dict[str, Any]) -> Equation:
+    return Equation(equation.primitive, inputs, equation.outputs, params, equation.source, equation.origin)
+
+
+# ---- shorter ways -----------------------------------------------------------------------------------------------------
+
+Makers = dict[Variable, Equation]
+
+
+def _maker(atom: Atom, name: str, makers: Makers) -> Equation | None:
+    """The equation that made an atom, if it is the operation of that name."""
+    found = makers.get(atom) if isinstance(atom, Variable) else None
+    return found if found is not None and found.primitive.name == name else None
+
+
+def _shorter_convert(equation: Equation, makers: Makers) -> Equation | Atom | None:
+    (operand,), (out,) = equation.inputs, equation.outputs
+    if operand.type is out.type:
+        return operand
+    inner = _maker(operand, "convert_element_type", makers)
+    if inner is not None and _is_exact(inner.inputs[0].type.dtype, operand.type.dtype):
+        source = inner.inputs[0]
+        return source if source.type is out.type else _again(equation, (source,), equation.params)
+    return None
+
+
+def _is_exact(source: np.dtype[Any], target: np.dtype[Any]) -> bool:
+    """Whether every value of one dtype is a value of the other, so that converting back or on loses nothing more."""
+    if source.kind == "V" or target.kind == "V" or is_inexact(source) != is_inexact(target):
+        return False
+    return bool(np.can_cast(source, target, "safe"))
+
+
+def _shorter_reshape(equation: Equation, makers: Makers) -> Equation | Atom | None:
+    (operand,), (out,) = equation.inputs, equation.outputs
+    if operand.type is out.type:
+        return operand
+    inner = _maker(operand, "reshape", makers)
+    if inner is not None:
+        source = inner.inputs[0]
+        return source if source.type is out.type else _again(equation, (source,), equation.params)
+    return None
+
+
+def _shorter_transpose(equation: Equation, makers: Makers) -> Equation | Atom | None:
+    (operand,) = equation.inputs
+    permutation = equation.params["permutation"]
+    inner = _maker(operand, "transpose", makers)
+    if inner is not None:
+        operand = inner.inputs[0]
+        permutation = tuple([inner.params["permutation"][axis] for axis in permutation])
+    if permutation == tuple(range(len(permutation))):
+        return operand
+    return None if inner is None else _again(equation, (operand,), {**equation.params, "permutation": permutation})
+
+
+def _shorter_neg(equation: Equation, makers: Makers) -> Equation | Atom | None:
+    inner = _maker(equation.inputs[0], "neg", makers)
+    return inner.inputs[0] if inner is not None and inner.inputs[0].type is equation.outputs[0].type else None
+
+
+_SHORTER: dict[str, Callable[[Equation, Makers], Equation | Atom | None]] = {
+    "convert_element_type": _shorter_convert,
+    "reshape": _shorter_reshape,
+    "transpose": _shorter_transpose,
+    "neg": _shorter_neg,
+}
