@@ -4,55 +4,36 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
+import weakref
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import numpy as np
+
+from pullback.api.ahead import Lowered, Signature
 from pullback.api.functions import Function, argument_name, check_callable, leaf_paths
 from pullback.control.call import bind_call
-from pullback.core.array import Array
+from pullback.core.array import Array, as_array, from_python
 from pullback.core.axes import axis_sizes
-from pullback.core.dtypes import current_default_bits
-from pullback.core.errors import AxisError, ShapeError, StaticArgumentError, StructureError
+from pullback.core.dtypes import SHORT_NAMES, current_default_bits
+from pullback.core.equality import param_key
+from pullback.core.errors import StaticArgumentError
 from pullback.core.program import Program
 from pullback.core.source import describe, trim
-from pullback.core.tracing import Tracer, staging_floor, type_of
-from pullback.core.trees import TreeDef, array_leaf, array_leaves, flatten, unflatten
-from pullback.core.types import ArrayType
-from pullback.engine.compile import CompileOptions, compile_program, lower_to_text
-from pullback.engine.xla import Executable
+from pullback.core.tracing import Tracer, staging_floor
+from pullback.core.trees import LEAF, TreeDef, array_leaf, array_leaves, flatten, unflatten
+from pullback.core.types import ArrayType, host_type
+from pullback.engine import cache
+from pullback.engine.compile import CompileOptions, forget_executables, placed
+from pullback.engine.xla import buffer_of, placement
 from pullback.transforms.simplify import simplify
 from pullback.transforms.stage import stage
 
+_PYTHON_SCALARS = frozenset({bool, int, float, complex})
+_NOTHING: tuple[Any, Any, Any] = (None, None, None)
 
-class Signature:
-    """A jitted function traced for one combination of structure, types and static arguments."""
-
-    __slots__ = ("captures", "donated", "executable", "options", "out_structure", "program")
-
-    def __init__(
-        self,
-        program: Program,
-        captures: Sequence[Tracer],
-        out_structure: TreeDef,
-        donated: tuple[bool, ...],
-        options: CompileOptions,
-    ) -> None:
-        self.program = program
-        self.captures = captures
-        self.out_structure = out_structure
-        self.donated = donated
-        self.options = options
-        self.executable: Executable | None = None
-
-    def compile(self) -> Executable:
-        """The executable; made at the first use."""
-        if self.executable is None:
-            self.executable = compile_program(self.program, self.options, self.donated)
-        return self.executable
-
-    def run(self, leaves: Sequence[Array]) -> Any:
-        """Execute on Arrays of the right types, and give the results the structure of the user's output."""
-        return unflatten(self.out_structure, (self.executable or self.compile())(leaves))
+_instances: weakref.WeakSet[Jitted] = weakref.WeakSet()
 
 
 class Jitted:
@@ -66,29 +47,31 @@ class Jitted:
         donate_argnums: int | Sequence[int] | None,
         donate_argnames: str | Iterable[str] | None,
         options: CompileOptions,
+        explain_misses: bool | None,
     ) -> None:
         check_callable(fun, "jit")
-        functools.update_wrapper(self, fun)
+        functools.update_wrapper(self, fun, updated=())
         self._fun = fun
         self._static_numbers, self._static_names = _both_ways(fun, static_argnums, static_argnames, "static")
         self._donate_numbers, self._donate_names = _both_ways(fun, donate_argnums, donate_argnames, "donate")
         self._options = options
+        self._explain_misses = explain_misses
         self._plain = not (self._static_numbers or self._static_names)
         self._signatures: dict[Any, Signature] = {}
-        self._by_types: dict[Any, Signature] = {}  # calls whose arguments are all Arrays, passed by position
+        # Shorter ways to a signature, for calls by position without containers: by the types of Arrays, the types of
+        # NumPy arrays and the classes of Python scalars. `_last` is the one taken last, which needs no hashing.
+        self._by_types: dict[Any, Signature] = {}
+        self._last: tuple[Any, Any, Any] = _NOTHING
+        _instances.add(self)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         try:
-            if not kwargs and self._plain and staging_floor() is None:
-                key: list[Any] = [current_default_bits()]
-                for arg in args:
-                    if arg.__class__ is not Array:
-                        break
-                    key.append(arg.type)
-                else:
-                    found = self._by_types.get(tuple(key))
-                    if found is not None:
-                        return found.run(args)
+            if not kwargs and self._plain and staging_floor() is None and not placement.several:
+                found = self._find_fast(args)
+                if found is not None:
+                    signature, buffers = found
+                    outs = signature.executable.run(buffers)
+                    return outs[0] if signature.out_structure is LEAF else unflatten(signature.out_structure, outs)
             return self._call(args, kwargs)
         except BaseException as error:
             trim(error)
@@ -100,60 +83,136 @@ class Jitted:
     def __repr__(self) -> str:
         return f"<jit of {describe(self._fun)}>"
 
+    def _find_fast(self, args: tuple[Any, ...]) -> tuple[Any, list[Any]] | None:
+        """The signature of a call like one seen before, and its buffers; None where the long way must be taken."""
+        if args and args[0].__class__ is Array:
+            try:
+                key: list[Any] = [arg.type for arg in args]
+                last_key, bits, signature = self._last
+                if key != last_key or bits != current_default_bits():
+                    bits = current_default_bits()
+                    signature = self._by_types.get((bits, *key))
+                    if signature is None:
+                        return None
+                    self._last = (key, bits, signature)
+                # A tracer has a type too, but no buffer, so it takes the long way.
+                return signature, [b if (b := arg._buffer) is not None else buffer_of(arg) for arg in args]
+            except AttributeError:
+                pass
+        return self._find_host(args)
+
+    def _find_host(self, args: tuple[Any, ...]) -> tuple[Any, list[Any]] | None:
+        """As `_find_fast`, where some arguments are NumPy arrays or Python scalars."""
+        key: list[Any] = [current_default_bits()]
+        for arg in args:
+            kind = arg.__class__
+            if kind is Array:
+                key.append(arg.type)
+            elif kind is np.ndarray:
+                key.append((arg.dtype, arg.shape))
+            elif kind in _PYTHON_SCALARS:
+                key.append(kind)
+            else:
+                return None
+        signature = self._by_types.get(tuple(key))
+        if signature is None:
+            return None
+        buffers = []
+        for arg, type in zip(args, signature.program.input_types):
+            kind = arg.__class__
+            if kind is Array:
+                buffers.append(arg._buffer if arg._buffer is not None else buffer_of(arg))
+            elif kind is np.ndarray:
+                buffers.append(buffer_of(Array(type, arg)))
+            else:
+                buffers.append(_scalar_buffer(arg, type))
+        return signature, buffers
+
+    def _remember_fast(self, args: tuple[Any, ...], signature: Signature) -> None:
+        """Let calls like this one take a shorter way from now on."""
+        key: list[Any] = [current_default_bits()]
+        for arg in args:
+            kind = arg.__class__
+            if kind is Array:
+                key.append(arg.type)
+            elif kind is np.ndarray and arg.dtype.isnative:
+                key.append((arg.dtype, arg.shape))
+            elif kind in _PYTHON_SCALARS:
+                key.append(kind)
+            else:
+                return
+        self._by_types[tuple(key)] = signature
+
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         leaves, signature = self._signature(args, kwargs)
-        traced = staging_floor() is not None or bool(signature.captures) or signature.program.axis_names
+        traced = staging_floor() is not None or bool(signature.captures) or bool(signature.program.axis_names)
         if traced or any([isinstance(leaf, Tracer) for leaf in leaves]):
+            # What is recorded may be used later: NumPy arrays, to which the caller can still write, are copied
+            leaves = [leaf if isinstance(leaf, Tracer) or leaf._buffer is not None else _own(leaf) for leaf in leaves]
             outs = bind_call(signature.program, [*signature.captures, *leaves])
             return unflatten(signature.out_structure, outs)
-        if self._plain and not kwargs and all([arg.__class__ is Array for arg in args]) and not axis_sizes():
-            self._by_types[(current_default_bits(), *[arg.type for arg in args])] = signature
-        return signature.run(leaves)
+        out = signature.run(leaves)
+        if self._plain and not kwargs and not signature.donated and not axis_sizes() and not placement.several:
+            self._remember_fast(args, signature)
+        return out
 
     def _signature(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], Signature]:
         """The leaves of a call's dynamic arguments, and its signature: traced now if it is new."""
         statics, dynamic = self._split(args, kwargs)
         leaves, structure = flatten(dynamic)
         leaves = [
-            leaf if leaf.__class__ is Array else array_leaf(leaf, lambda i=i: f"argument {self._paths(args, kwargs)[i]}")  # type: ignore[misc]
-            for i, leaf in enumerate(leaves)
+            leaf if leaf.__class__ is Array else self._leaf(leaf, i, args, kwargs) for i, leaf in enumerate(leaves)
         ]
         types = tuple([leaf.type for leaf in leaves])
-        key = (structure, types, statics, current_default_bits(), axis_sizes())
+        options = self._options
+        if placement.several and not any([isinstance(leaf, Tracer) for leaf in leaves]):
+            options = placed(options, leaves, lambda: self._paths(args, kwargs))
+        key = (structure, types, statics, current_default_bits(), axis_sizes(), options)
         try:
             found = self._signatures.get(key)
         except TypeError:
-            raise self._unhashable(statics) from None
+            raise self._unhashable(args, kwargs) from None
         if found is None:
-            found = self._trace(args, kwargs, structure, types)
+            if self._explain_misses or (self._explain_misses is None and os.environ.get("PULLBACK_EXPLAIN_MISSES", "0") not in ("", "0")):
+                print(self._explain(key, self._paths(args, kwargs)))
+            found = self._trace(args, kwargs, structure, types, options)
             if not found.captures:  # what closes over tracers of an enclosing transformation is good for this call only
                 found = self._signatures.setdefault(key, found)
         return leaves, found
 
+    def _leaf(self, leaf: Any, index: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A leaf as an Array or tracer. A NumPy array is borrowed, not copied: it is only looked at during this call."""
+        if leaf.__class__ is np.ndarray and leaf.dtype in SHORT_NAMES and leaf.dtype.isnative:
+            return Array(host_type(leaf), leaf)
+        return array_leaf(leaf, lambda: f"argument {self._paths(args, kwargs)[index]}")
+
+    def _static(self, args: tuple[Any, ...]) -> frozenset[int]:
+        return _numbers(self._static_numbers, len(args))
+
     def _split(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
-        """A call's static arguments, as a hashable key, and the dynamic ones, as one tree."""
+        """A call's static arguments, as part of a key, and the dynamic ones, as one tree."""
         if self._plain:
             return (), ((args, kwargs) if kwargs else args)
-        numbers = {number % len(args) if number < 0 else number for number in self._static_numbers}
+        numbers, names = self._static(args), self._static_names
         statics = (
-            tuple([(i, type(arg), arg) for i, arg in enumerate(args) if i in numbers]),
-            tuple([(name, type(kwargs[name]), kwargs[name]) for name in sorted(kwargs) if name in self._static_names]),
+            tuple([(i, param_key(arg, Program)) for i, arg in enumerate(args) if i in numbers]),
+            tuple([(name, param_key(kwargs[name], Program)) for name in sorted(kwargs) if name in names]),
         )
         dynamic = [arg for i, arg in enumerate(args) if i not in numbers]
-        return statics, (dynamic, {name: arg for name, arg in kwargs.items() if name not in self._static_names})
+        return statics, (dynamic, {name: arg for name, arg in kwargs.items() if name not in names})
 
     def _merge(self, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic: Any) -> Any:
         """The user's function called with a call's static arguments, and `dynamic` in place of the others."""
         if self._plain:
             inner_args, inner_kwargs = dynamic if kwargs else (dynamic, {})
             return self._fun(*inner_args, **inner_kwargs)
-        numbers = {number % len(args) if number < 0 else number for number in self._static_numbers}
+        numbers = self._static(args)
         given = iter(dynamic[0])
         inner_args = [arg if i in numbers else next(given) for i, arg in enumerate(args)]
         return self._fun(*inner_args, **{**{n: v for n, v in kwargs.items() if n in self._static_names}, **dynamic[1]})
 
     def _trace(
-        self, args: tuple[Any, ...], kwargs: dict[str, Any], structure: TreeDef, types: Sequence[ArrayType]
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], structure: TreeDef, types: Sequence[ArrayType], options: CompileOptions
     ) -> Signature:
         box: dict[str, Any] = {}
 
@@ -164,49 +223,56 @@ class Jitted:
         name = getattr(self._fun, "__name__", "function")
         paths = self._paths(args, kwargs)
         program, captures = stage(flat, types, name=name, described=self._fun, arguments=paths)
-        donated = self._donated(args, kwargs, len(types))
-        return Signature(simplify(program), captures, box["structure"], donated, self._options)
+        donated = self._donated(args, kwargs)
+        if captures:
+            donated = ()
+        return Signature(simplify(program), captures, box["structure"], donated, options)
+
+    def _each_dynamic(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[int | str, Any]]:
+        """The dynamic arguments by number or name, in the order in which they are flattened."""
+        numbers = self._static(args)
+        found: list[tuple[int | str, Any]] = [(i, arg) for i, arg in enumerate(args) if i not in numbers]
+        return found + [(name, kwargs[name]) for name in sorted(kwargs) if name not in self._static_names]
 
     def _paths(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str]:
-        """How error messages call each dynamic leaf, in the order in which they are flattened."""
-        numbers = {number % len(args) if number < 0 else number for number in self._static_numbers}
+        """How error messages call each dynamic leaf."""
         found: list[str] = []
-        for i, arg in enumerate(args):
-            if i not in numbers:
-                found += leaf_paths(arg, argument_name(self._fun, i))
-        for name in sorted(kwargs):
-            if name not in self._static_names:
-                found += leaf_paths(kwargs[name], name)
+        for which, arg in self._each_dynamic(args, kwargs):
+            found += leaf_paths(arg, argument_name(self._fun, which) if isinstance(which, int) else which)
         return found
 
-    def _donated(self, args: tuple[Any, ...], kwargs: dict[str, Any], count: int) -> tuple[bool, ...]:
+    def _donated(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[bool, ...]:
         """Which leaves are donated; empty if none are."""
         if not self._donate_numbers and not self._donate_names:
             return ()
-        numbers = {number % len(args) if number < 0 else number for number in self._static_numbers}
-        given = {number % len(args) if number < 0 else number for number in self._donate_numbers}
+        given = _numbers(self._donate_numbers, len(args))
         flags: list[bool] = []
-        for i, arg in enumerate(args):
-            if i not in numbers:
-                flags += [i in given] * flatten(arg)[1].num_leaves
-        for name in sorted(kwargs):
-            if name not in self._static_names:
-                flags += [name in self._donate_names] * flatten(kwargs[name])[1].num_leaves
-        assert len(flags) == count
+        for which, arg in self._each_dynamic(args, kwargs):
+            flags += [which in given or which in self._donate_names] * flatten(arg)[1].num_leaves
         return tuple(flags) if any(flags) else ()
 
-    def _unhashable(self, statics: Any) -> StaticArgumentError:
-        for where, _, value in [*statics[0], *statics[1]] if statics else []:
+    def _unhashable(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> StaticArgumentError:
+        statics = [(argument_name(self._fun, i), args[i]) for i in sorted(self._static(args))]
+        for name, value in statics + [(name, kwargs[name]) for name in sorted(kwargs) if name in self._static_names]:
             try:
                 hash(value)
             except TypeError:
-                name = argument_name(self._fun, where) if isinstance(where, int) else where
                 return StaticArgumentError(
                     f"Argument {name} of {describe(self._fun)} is static, so it must be hashable, but it is a"
                     f" {type(value).__name__}: {value!r}. Pass a tuple instead of a list, a frozen dataclass instead of a"
                     " mutable one; or do not make it static, if it holds arrays."
                 )
         return StaticArgumentError(f"An argument of {describe(self._fun)} has metadata that cannot be hashed.")
+
+    # ---- why a call was not found ----
+
+    def _explain(self, key: Any, paths: list[str]) -> str:
+        """What makes a call's signature differ from the nearest one that was seen."""
+        name = f"jit of {describe(self._fun)}"
+        if not self._signatures:
+            return f"{name}: traced, since it is called for the first time."
+        differences = min([_differences(seen, key, paths) for seen in self._signatures], key=len)
+        return f"{name}: traced again, since no earlier call is like this one. Next to the nearest:\n  " + "\n  ".join(differences)
 
     # ---- ahead of time ----
 
@@ -217,7 +283,8 @@ class Jitted:
         """
         try:
             args, kwargs = _with_placeholders((args, kwargs))
-            return Lowered(self._signature(args, kwargs)[1], self._fun, flatten(self._split(args, kwargs)[1])[1], self)
+            structure = flatten(self._split(args, kwargs)[1])[1]
+            return Lowered(self._signature(args, kwargs)[1], self._fun, structure, lambda a, k: self._split(a, k)[1])
         except BaseException as error:
             trim(error)
             raise
@@ -226,6 +293,70 @@ class Jitted:
         """Forget every signature and its executable."""
         self._signatures.clear()
         self._by_types.clear()
+        self._last = _NOTHING
+
+
+def clear_caches() -> None:
+    """Forget every trace and every executable in this process, of all jitted functions; the files of the disk cache stay.
+
+    Example:
+        >>> import pullback as pb
+        >>> pb.clear_caches()
+        >>> pb.cache_info().entries
+        0
+    """
+    for jitted in list(_instances):
+        jitted.clear_cache()
+    forget_executables()
+    _scalar_buffers.clear()
+
+
+cache_info = cache.cache_info
+
+
+def _own(array: Array) -> Array:
+    """An Array whose values nobody can write to: of a borrowed NumPy array, a copy."""
+    host = array._host
+    borrowed = isinstance(host, np.ndarray) and host.flags.writeable and array._buffer is None
+    return as_array(host) if borrowed else array
+
+
+def _numbers(numbers: Sequence[int], count: int) -> frozenset[int]:
+    """Argument numbers in a call with `count` positional arguments; negative ones count from the last."""
+    return frozenset([number + count if number < 0 else number for number in numbers])
+
+
+def _differences(seen: Any, new: Any, paths: list[str]) -> list[str]:
+    """How two signature keys differ, in words."""
+    if seen[0] != new[0]:
+        return [f"the arguments' structure was {seen[0]} and is now {new[0]}"] * (1 + len(seen[1]) + len(new[1]))
+    found = [f"argument {path}: was {a}, is now {b}" for path, a, b in zip(paths, seen[1], new[1]) if a is not b]
+    if seen[2] != new[2]:
+        before = {item for part in seen[2] for item in part}
+        found += [f"static argument {which}: has the new value {key[-1]!r}" for part in new[2] for which, key in part if (which, key) not in before]
+    if seen[3] != new[3]:
+        found.append(f"default_bits: was {seen[3]}, is now {new[3]}")
+    if seen[4] != new[4]:
+        found.append(f"named axes: were {dict(seen[4])}, are now {dict(new[4])}")
+    if seen[5] != new[5]:
+        found.append(f"device: was {seen[5].platform}({seen[5].index}), is now {new[5].platform}({new[5].index})")
+    return found
+
+
+_scalar_buffers: dict[Any, Any] = {}
+
+
+def _scalar_buffer(value: Any, type: ArrayType) -> Any:
+    """The buffer of a weak Python scalar; those of common values are made once."""
+    if value.__class__ is complex or not value:  # 0.0 and -0.0 are equal, but not the same
+        return buffer_of(from_python(value))
+    key = (type, value)
+    found = _scalar_buffers.get(key)
+    if found is None:
+        if len(_scalar_buffers) >= 1024:
+            _scalar_buffers.clear()
+        found = _scalar_buffers[key] = buffer_of(from_python(value))
+    return found
 
 
 def _with_placeholders(tree: Any) -> Any:
@@ -280,98 +411,9 @@ def _both_ways(
             )
     by_name = {positional.index(name) for name in called if name in positional}
     by_number = {positional[number] for number in chosen if -len(positional) <= number < len(positional)}
+    if not has_rest:
+        chosen = tuple([number % len(positional) for number in chosen])
     return tuple(sorted({*chosen, *by_name})), frozenset({*called, *by_number})
-
-
-class Lowered:
-    """A function lowered for one signature: its StableHLO, not compiled yet.
-
-    Attributes:
-        program: the Program that was lowered.
-    """
-
-    def __init__(self, signature: Signature, fun: Function, in_structure: TreeDef, jitted: Jitted) -> None:
-        self._signature = signature
-        self._fun = fun
-        self._in_structure = in_structure
-        self._jitted = jitted
-
-    @property
-    def program(self) -> Program:
-        return self._signature.program
-
-    @property
-    def in_types(self) -> tuple[ArrayType, ...]:
-        return self.program.input_types
-
-    @property
-    def out_types(self) -> Any:
-        return unflatten(self._signature.out_structure, self.program.output_types)
-
-    def as_text(self) -> str:
-        """The StableHLO module."""
-        return lower_to_text(self.program, self._signature.options, self._signature.donated)
-
-    def cost_analysis(self) -> dict[str, float]:
-        """XLA's estimate for the optimized program; compiles it."""
-        return self.compile().cost_analysis()
-
-    def compile(self) -> Compiled:
-        """Compile now."""
-        self._signature.compile()
-        return Compiled(self._signature, self._fun, self._in_structure, self._jitted)
-
-    def __repr__(self) -> str:
-        return f"<lowered {describe(self._fun)}>"
-
-
-class Compiled:
-    """A function compiled for one signature. Call it with arguments of exactly those types; it never traces again."""
-
-    def __init__(self, signature: Signature, fun: Function, in_structure: TreeDef, jitted: Jitted) -> None:
-        self._signature = signature
-        self._fun = fun
-        self._in_structure = in_structure
-        self._jitted = jitted
-
-    @property
-    def program(self) -> Program:
-        return self._signature.program
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        dynamic = self._jitted._split(args, kwargs)[1]
-        leaves, structure = array_leaves(dynamic, lambda: "argument")
-        if structure is not self._in_structure and structure != self._in_structure:
-            raise StructureError(
-                f"{describe(self._fun)} was compiled for arguments of structure {self._in_structure}, but got {structure}."
-            )
-        expected = self._signature.program.input_types
-        if tuple([type_of(leaf) for leaf in leaves]) != expected:
-            listed = ", ".join(map(str, expected))
-            raise ShapeError(
-                f"{describe(self._fun)} was compiled for arguments of types {listed}, but got"
-                f" {', '.join(str(type_of(leaf)) for leaf in leaves)}. Call the jitted function itself to have it compile again."
-            )
-        if staging_floor() is not None or any(isinstance(leaf, Tracer) for leaf in leaves):
-            raise AxisError(
-                f"{describe(self._fun)} was compiled ahead of time, so it cannot be transformed; transform the jitted function."
-            )
-        return self._signature.run(leaves)
-
-    def as_text(self) -> str:
-        """The optimized program, as XLA prints it (HLO)."""
-        return self._signature.compile().optimized_text()
-
-    def cost_analysis(self) -> dict[str, float]:
-        """XLA's estimate of the work: `flops`, `bytes accessed`, `transcendentals`, ..."""
-        return self._signature.compile().cost_analysis()
-
-    def memory_analysis(self) -> Any:
-        """Bytes of arguments, outputs, temporaries and code, as XLA reports them."""
-        return self._signature.compile().memory_analysis()
-
-    def __repr__(self) -> str:
-        return f"<compiled {describe(self._fun)}>"
 
 
 def jit(
@@ -383,22 +425,26 @@ def jit(
     donate_argnames: str | Iterable[str] | None = None,
     show_graph: bool = False,
     quick: bool = False,
+    explain_misses: bool | None = None,
 ) -> Any:
     """Compile a function with XLA: it is traced once for every signature, and runs as one program from then on.
 
-    A signature is the arguments' structure, their types (weakness included), the static arguments, and the default dtypes.
+    A signature is the arguments' structure, their types (weakness included), the static arguments, the default dtypes, the
+    named axes around the call, and the device.
 
     Arguments:
         fun: a function of arrays and pytrees, without side effects. Left out, `jit(...)` is a decorator.
         static_argnums, static_argnames: arguments that are part of the signature instead of traced: any hashable value,
             compared by equality and type. Each is completed from the other by `fun`'s signature.
         donate_argnums, donate_argnames: arguments whose memory the results may reuse; they cannot be used afterwards.
+            In other transformations nothing is donated.
         show_graph: print the StableHLO and the optimized program when a signature is compiled.
         quick: compile at a low optimization level: sooner done, slower to run.
+        explain_misses: print why a call had to be traced; by default, whether `PULLBACK_EXPLAIN_MISSES` is set.
 
     Returns:
-        A function of the same arguments, with `.lower(*args)` for ahead-of-time compilation and inspection. In other
-        transformations it is one operation, `call`.
+        A function of the same arguments, with `.lower(*args)` for ahead-of-time compilation and inspection, and
+        `.clear_cache()`. In other transformations it is one operation, `call`.
 
     Raises:
         StaticArgumentError: an argument that does not exist, or a static argument that cannot be hashed.
@@ -410,6 +456,7 @@ def jit(
         9.0:f32[]:cpu(0)
     """
     options = CompileOptions(show_graph=show_graph, quick=quick)
+    given = (static_argnums, static_argnames, donate_argnums, donate_argnames, options, explain_misses)
     if fun is None:
-        return lambda fun: Jitted(fun, static_argnums, static_argnames, donate_argnums, donate_argnames, options)
-    return Jitted(fun, static_argnums, static_argnames, donate_argnums, donate_argnames, options)
+        return lambda fun: Jitted(fun, *given)
+    return Jitted(fun, *given)

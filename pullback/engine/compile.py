@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from pullback.core import primitive as primitive_module
@@ -136,7 +136,7 @@ def execute(program: Program, arrays: Sequence[Array]) -> list[Array]:
     return compile_program(program, placed(DEFAULT_OPTIONS, arrays) if placement.several else DEFAULT_OPTIONS)(arrays)
 
 
-def placed(options: CompileOptions, arrays: Sequence[Array], names: Sequence[str] = ()) -> CompileOptions:
+def placed(options: CompileOptions, arrays: Sequence[Array], names: Callable[[], Sequence[str]] | None = None) -> CompileOptions:
     """The options for computing where the arrays are. Raises `DeviceError` if they are committed to different devices."""
     device, committed = common_device(arrays, names)
     return options._replace(platform=device.platform, index=device.id, committed=committed)

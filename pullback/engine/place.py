@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 
@@ -33,7 +33,7 @@ def committed_device(array: Array) -> Device | None:
     return array_module.buffer_access.device_of(buffer)
 
 
-def common_device(arrays: Sequence[Array], names: Sequence[str] = ()) -> tuple[Device, bool]:
+def common_device(arrays: Sequence[Array], names: Callable[[], Sequence[str]] | None = None) -> tuple[Device, bool]:
     """Where to compute with these arrays, and whether they are committed to it.
 
     Raises:
@@ -46,7 +46,8 @@ def common_device(arrays: Sequence[Array], names: Sequence[str] = ()) -> tuple[D
         if device is None or device == found:
             continue
         if found is not None:
-            a, b = [names[n] if names else f"operand {n}" for n in (first, i)]
+            called = names() if names is not None else [f"operand {n}" for n in range(len(arrays))]
+            a, b = called[first], called[i]
             raise DeviceError(
                 f"Arrays on different devices cannot be computed with together: {a} ({arrays[first].type}) is on {found},"
                 f" {b} ({array.type}) on {device}. Move one of them with pb.device_put(x, device)."

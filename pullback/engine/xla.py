@@ -19,7 +19,7 @@ import numpy as np
 
 from pullback.core import array as array_module
 from pullback.core.array import Array
-from pullback.core.devices import Device
+from pullback.core.devices import DEFAULT_DEVICE, Device
 from pullback.core.errors import DeviceError, UnsupportedJaxlib
 from pullback.core.types import ArrayType
 
@@ -444,11 +444,14 @@ class Executable:
         return {name: int(getattr(stats, name)) for name in names}
 
 
-def buffer_of(array: Array, backend: Backend, index: int = 0) -> Any:
+def buffer_of(array: Array, where: Backend | None = None, index: int = 0) -> Any:
     """The buffer of an Array on a device, made from its host values if need be. An Array that has none yet keeps it."""
+    there = backend() if where is None else where
     buffer = array._buffer
     if buffer is None:
-        buffer = array._buffer = backend.put(array.host, array.type, index)
-    elif placement.several and array.device != backend.devices[index]:
-        buffer = backend.put(array.host, array.type, index, copy=True)
+        buffer = there.put(array.host, array.type, index)
+        if there.devices[index] == DEFAULT_DEVICE:  # elsewhere it would decide where the array seems to be
+            array._buffer = buffer
+    elif placement.several and array.device != there.devices[index]:
+        buffer = there.put(array.host, array.type, index, copy=True)
     return buffer

@@ -1,0 +1,143 @@
+"""Ahead of time: a function lowered, or compiled, for one signature."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pullback.api.functions import Function
+from pullback.core.array import Array
+from pullback.core.errors import AxisError, ShapeError, StructureError
+from pullback.core.program import Program
+from pullback.core.source import describe
+from pullback.core.tracing import Tracer, staging_floor, type_of
+from pullback.core.trees import LEAF, TreeDef, array_leaves, unflatten
+from pullback.core.types import ArrayType
+from pullback.engine.compile import CompileOptions, compile_program, lower_to_text
+from pullback.engine.xla import Executable
+
+Split = Callable[[tuple[Any, ...], dict[str, Any]], Any]  # the dynamic arguments of a call, as one tree
+
+
+class Signature:
+    """A jitted function traced for one combination of structure, types and static arguments."""
+
+    __slots__ = ("captures", "donated", "executable", "options", "out_structure", "program")
+
+    def __init__(
+        self,
+        program: Program,
+        captures: Sequence[Tracer],
+        out_structure: TreeDef,
+        donated: tuple[bool, ...],
+        options: CompileOptions,
+    ) -> None:
+        self.program = program
+        self.captures = captures
+        self.out_structure = out_structure
+        self.donated = donated
+        self.options = options
+        self.executable: Executable | None = None
+
+    def compile(self) -> Executable:
+        """The executable; made at the first use."""
+        found = self.executable
+        if found is None:
+            found = self.executable = compile_program(self.program, self.options, self.donated)
+        return found
+
+    def run(self, leaves: Sequence[Array]) -> Any:
+        """Execute on Arrays of the right types, and give the results the structure of the user's output."""
+        outs = (self.executable or self.compile())(leaves)
+        return outs[0] if self.out_structure is LEAF else unflatten(self.out_structure, outs)
+
+
+class Lowered:
+    """A function lowered for one signature: its StableHLO, not compiled yet.
+
+    Attributes:
+        program: the Program that was lowered.
+    """
+
+    def __init__(self, signature: Signature, fun: Function, in_structure: TreeDef, split: Split) -> None:
+        self._signature = signature
+        self._fun = fun
+        self._in_structure = in_structure
+        self._split = split
+
+    @property
+    def program(self) -> Program:
+        return self._signature.program
+
+    @property
+    def in_types(self) -> tuple[ArrayType, ...]:
+        return self.program.input_types
+
+    @property
+    def out_types(self) -> Any:
+        return unflatten(self._signature.out_structure, self.program.output_types)
+
+    def as_text(self) -> str:
+        """The StableHLO module."""
+        return lower_to_text(self.program, self._signature.options, self._signature.donated)
+
+    def cost_analysis(self) -> dict[str, float]:
+        """XLA's estimate for the optimized program; compiles it."""
+        return self.compile().cost_analysis()
+
+    def compile(self) -> Compiled:
+        """Compile now."""
+        self._signature.compile()
+        return Compiled(self._signature, self._fun, self._in_structure, self._split)
+
+    def __repr__(self) -> str:
+        return f"<lowered {describe(self._fun)}>"
+
+
+class Compiled:
+    """A function compiled for one signature. Call it with arguments of exactly those types; it never traces again."""
+
+    def __init__(self, signature: Signature, fun: Function, in_structure: TreeDef, split: Split) -> None:
+        self._signature = signature
+        self._fun = fun
+        self._in_structure = in_structure
+        self._split = split
+
+    @property
+    def program(self) -> Program:
+        return self._signature.program
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        dynamic = self._split(args, kwargs)
+        leaves, structure = array_leaves(dynamic, lambda: "argument")
+        if structure is not self._in_structure and structure != self._in_structure:
+            raise StructureError(
+                f"{describe(self._fun)} was compiled for arguments of structure {self._in_structure}, but got {structure}."
+            )
+        expected = self._signature.program.input_types
+        if tuple([type_of(leaf) for leaf in leaves]) != expected:
+            listed = ", ".join(map(str, expected))
+            raise ShapeError(
+                f"{describe(self._fun)} was compiled for arguments of types {listed}, but got"
+                f" {', '.join(str(type_of(leaf)) for leaf in leaves)}. Call the jitted function itself to have it compile again."
+            )
+        if staging_floor() is not None or any(isinstance(leaf, Tracer) for leaf in leaves):
+            raise AxisError(
+                f"{describe(self._fun)} was compiled ahead of time, so it cannot be transformed; transform the jitted function."
+            )
+        return self._signature.run(leaves)
+
+    def as_text(self) -> str:
+        """The optimized program, as XLA prints it (HLO)."""
+        return self._signature.compile().optimized_text()
+
+    def cost_analysis(self) -> dict[str, float]:
+        """XLA's estimate of the work: `flops`, `bytes accessed`, `transcendentals`, ..."""
+        return self._signature.compile().cost_analysis()
+
+    def memory_analysis(self) -> dict[str, int]:
+        """Bytes of arguments, outputs, temporaries and code, as XLA reports them: `temp_size_in_bytes`, ..."""
+        return self._signature.compile().memory_analysis()
+
+    def __repr__(self) -> str:
+        return f"<compiled {describe(self._fun)}>"
