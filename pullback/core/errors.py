@@ -1,82 +1,439 @@
 """Every error that pullback raises of its own: the cause, an example that fails, and the cure.
 
-Each class also derives from the built-in error that NumPy or JAX users would catch.
+Each class also derives from the built-in error that one would expect for such a mistake, so that existing handlers go on
+working. All examples run as tests. Tracebacks show the user's frames only; the environment variable
+PULLBACK_FULL_TRACEBACKS=1 brings pullback's own back.
 """
 
 from __future__ import annotations
 
 
 class PullbackError(Exception):
-    """The base of every error class of this library: `except pb.errors.PullbackError` catches them all."""
+    """The base of every error class of this library: `except pb.errors.PullbackError` catches them all.
+
+    What is wrong with the values that a function is given, rather than with how pullback is used, raises Python's own errors.
+
+    Fails:
+        >>> import pullback as pb
+        >>> pb.grad(lambda x: 2.0 * x)(pb.numpy.ones(3))
+        Traceback (most recent call last):
+            ...
+        pullback.core.errors.GradientError: grad needs a function with a 0-d output, but <lambda> ... returned f32[3]...
+
+    Cure:
+        >>> try:
+        ...     pb.grad(lambda x: 2.0 * x)(pb.numpy.ones(3))
+        ... except pb.errors.PullbackError as error:
+        ...     print(type(error).__name__)
+        GradientError
+    """
 
 
 class MissingRule(PullbackError, NotImplementedError):
-    """A transformation met a primitive that has no rule for it."""
+    """A transformation met a primitive that has no rule for it.
+
+    A primitive's rules may come one by one. What needs a rule that is not there says which one, who asked, and which
+    other rule it could be derived from; a missing rule is never taken for zero.
+
+    Fails:
+        >>> import pullback as pb
+        >>> square = pb.Primitive("square")
+        >>> @square.def_evaluate
+        ... def evaluate(x):
+        ...     return x * x
+        >>> pb.grad(square)(3.0)
+        Traceback (most recent call last):
+            ...
+        pullback.core.errors.MissingRule: Forward-mode differentiation (jvp) rule for primitive 'square' not implemented; ...
+
+    Cure: define the rule, or one that it follows from.
+        >>> @square.def_partials
+        ... def partials(out, x):
+        ...     return (2.0 * x,)
+        >>> pb.grad(square)(3.0)
+        6.0:f32[]:cpu(0)
+    """
 
 
 class UnknownRule(PullbackError, TypeError):
-    """A primitive was given a rule under a name that no transformation reads: most often a misspelling."""
+    """A primitive was given a rule under a name that no transformation reads: most often a misspelling.
+
+    Such a rule would never be called, and the primitive would silently lack the one that was meant.
+
+    Fails:
+        >>> import pullback as pb
+        >>> pb.Primitive("twice", linear=True, tranpose=lambda cotangent, x: (2.0 * cotangent,))
+        Traceback (most recent call last):
+            ...
+        pullback.core.errors.UnknownRule: Primitive 'twice' was given an unknown rule 'tranpose'; did you mean 'transpose'?...
+
+    Cure: spell it as one of the names in the message. A function that rules share belongs outside of the class.
+        >>> pb.Primitive("twice", linear=True, transpose=lambda cotangent, x: (2.0 * cotangent,))
+        twice
+    """
 
 
 class ConcretizationError(PullbackError, TypeError):
-    """A traced value was asked for a number that it does not have yet."""
+    """A traced value was asked for a number that it does not have yet.
+
+    While `jit`, `vmap` or `xpr` runs a function to see what it does, its arguments are tracers: they have a shape and a
+    dtype, and stand for all values at once. Python cannot branch on them, index with them, or hand them to NumPy. The
+    three subclasses say which of these happened; each has its cure.
+
+    Fails:
+        >>> import pullback as pb
+        >>> pb.jit(lambda x: float(x) + 1.0)(2.0)
+        Traceback (most recent call last):
+            ...
+        pullback.core.errors.TracerArrayConversionError: ...
+
+    Cure: stay with operations of pullback.
+        >>> pb.jit(lambda x: x + 1.0)(2.0)
+        3.0:f32[]:cpu(0)
+    """
 
 
 class TracerBoolConversionError(ConcretizationError):
-    """A traced value was used where Python needs True or False: `if`, `while`, `and`, `or`, `not`, `assert`."""
+    """A traced value was used where Python needs True or False: `if`, `while`, `and`, `or`, `not`, `assert`.
+
+    Fails:
+        >>> import pullback as pb
+        >>> def relu(x):
+        ...     return x if x > 0.0 else 0.0
+        >>> pb.jit(relu)(-1.0)
+        Traceback (most recent call last):
+            ...
+        pullback.core.errors.TracerBoolConversionError: ...
+
+    Cure: choose with `pb.numpy.where`, which computes both; with `pb.lax.cond`, which runs one; or, where the choice is one
+    of configuration, make the argument static.
+        >>> pb.jit(lambda x: pb.numpy.where(x > 0.0, x, 0.0))(-1.0)
+        0.0:f32[]:cpu(0)
+        >>> pb.jit(relu, static_argnums=0)(-1.0)
+        0.0:f32[]:cpu(0)
+    """
 
 
 class TracerIntegerConversionError(ConcretizationError, IndexError):
-    """A traced value was used where Python needs an integer: `int(x)`, `range(x)`, a list index, a shape."""
+    """A traced value was used where Python needs an integer: `int(x)`, `range(x)`, a list's index, a shape.
+
+    Fails:
+        >>> import pullback as pb
+        >>> def total(n):
+        ...     return sum(i * 1.0 for i in range(n))
+        >>> pb.jit(total)(4)
+        Traceback (most recent call last):
+            ...
+        pullback.core.errors.TracerIntegerConversionError: ...
+
+    Cure: make the number static, if the program may depend on it; else use an array, or a loop of `pb.lax`.
+        >>> pb.jit(total, static_argnums=0)(4)
+        6.0:f32[]:cpu(0)
+        >>> table = pb.numpy.array([10.0, 20.0, 30.0])
+        >>> pb.jit(lambda i: table[i])(1)
+        20.0:f32[]:cpu(0)
+    """
 
 
 class TracerArrayConversionError(ConcretizationError):
-    """A traced value was handed to NumPy, or to `float()`, `complex()`, `.item()`, `.tolist()`."""
+    """A traced value was handed to NumPy, or to `float()`, `complex()`, `.item()`, `.tolist()`.
+
+    Fails:
+        >>> import numpy as np, pullback as pb
+        >>> pb.jit(lambda x: np.asarray(x) + 1.0)(2.0)
+        Traceback (most recent call last):
+            ...
+        pullback.core.errors.TracerArrayConversionError: ...
+
+    Cure: use the function of the same name in `pb.numpy`.
+        >>> pb.jit(lambda x: pb.numpy.asarray(x) + 1.0)(2.0)
+        3.0:f32[]:cpu(0)
+    """
 
 
 class EscapedTracerError(PullbackError, RuntimeError):
-    """A traced value was used after the transformation that made it had returned."""
+    """A traced value was used after the transformation that made it had returned.
+
+    It was stored where it outlived the call: in a global, an attribute, a list, a cache. The message says which function it
+    belongs to, and which line made it.
+
+    Fails:
+        >>> import pullback as pb
+        >>> kept = []
+        >>> @pb.jit
+        ... def double(x):
+        ...     kept.append(2.0 * x)
+        ...     return 2.0 * x
+        >>> double(3.0)
+        6.0:f32[]:cpu(0)
+        >>> kept[0] + 1.0
+        Traceback (most recent call last):
+            ...
+        pullback.core.errors.EscapedTracerError: A traced value of type ... has escaped: it belongs to jit of double ...
+
+    Cure: return what is needed outside.
+        >>> @pb.jit
+        ... def double(x):
+        ...     twice = 2.0 * x
+        ...     return twice, twice
+        >>> result, kept = double(3.0)
+        >>> kept + 1.0
+        7.0:f32[]:cpu(0)
+    """
 
 
 class ShapeError(PullbackError, TypeError, ValueError):
-    """Shapes that do not fit together, or that an operation cannot take."""
+    """Shapes that do not fit together, or that an operation cannot take.
+
+    The message has the operation, all the shapes, and the line.
+
+    Fails:
+        >>> import pullback as pb
+        >>> pb.numpy.ones(3) + pb.numpy.ones(4)
+        Traceback (most recent call last):
+            ...
+        pullback.core.errors.ShapeError: add cannot broadcast shapes (3,) and (4,): ...
+
+    Cure: shapes broadcast when, aligned at their last axes, two sizes are equal or one of them is 1.
+        >>> (pb.numpy.ones(3)[:, None] + pb.numpy.ones(4)).shape
+        (3, 4)
+    """
 
 
 class DtypeError(PullbackError, TypeError):
-    """A dtype that an operation cannot take, or dtypes that do not go together."""
+    """A dtype that an operation cannot take, or dtypes that do not go together.
+
+    Fails: an operation of `pb.lax` takes its operands as they are.
+        >>> import pullback as pb
+        >>> pb.lax.add(pb.numpy.ones(3, "float32"), pb.numpy.ones(3, "int32"))
+        Traceback (most recent call last):
+            ...
+        pullback.core.errors.DtypeError: add takes operands of one dtype, but got f32[3], i32[3]...
+
+    Cure: operators and `pb.numpy` promote; elsewhere convert by hand.
+        >>> (pb.numpy.ones(3, "float32") + pb.numpy.ones(3, "int32")).dtype
+        dtype('float32')
+        >>> pb.lax.add(pb.numpy.ones(3, "float32"), pb.numpy.ones(3, "int32").astype("float32")).dtype
+        dtype('float32')
+    """
 
 
 class AxisError(PullbackError, ValueError, IndexError):
-    """An axis that an array does not have, or axes that do not go together."""
+    """An axis that an array does not have, or axes that do not go together.
+
+    Fails: an axis out of range.
+        >>> import pullback as pb
+        >>> pb.numpy.sum(pb.numpy.ones((2, 3)), axis=2)
+        Traceback (most recent call last):
+            ...
+        pullback.core.errors.AxisError: ...
+
+    Cure: axes of an array with n axes are numbered from 0 to n - 1, or from -n to -1.
+        >>> pb.numpy.sum(pb.numpy.ones((2, 3)), axis=-1)
+        [3. 3.]:f32[2]:cpu(0)
+
+    Fails: batches whose sizes differ; the message names each argument by its path.
+        >>> pb.vmap(lambda x, y: x * y)(pb.numpy.ones(2), pb.numpy.ones(3))
+        Traceback (most recent call last):
+            ...
+        pullback.core.errors.AxisError: vmap of <lambda> ... was given batches of different sizes: argument x has size 2 ...
+
+    Cure: batch by axes of one size, and say by `in_axes` which arguments are not batched.
+        >>> pb.vmap(lambda x, y: x * y, in_axes=(0, None))(pb.numpy.ones(2), pb.numpy.ones(3)).shape
+        (2, 3)
+    """
 
 
 class GradientError(PullbackError, TypeError):
-    """A derivative was asked of, or with respect to, something that has none."""
+    """A derivative was asked of, or with respect to, something that has none.
+
+    Fails: the gradient of a function that does not return one number.
+        >>> import pullback as pb
+        >>> pb.grad(lambda x: x**2)(pb.numpy.ones(3))
+        Traceback (most recent call last):
+            ...
+        pullback.core.errors.GradientError: grad needs a function with a 0-d output, but <lambda> ... returned f32[3]...
+
+    Cure: reduce to a number, or ask for the Jacobian.
+        >>> pb.grad(lambda x: pb.numpy.sum(x**2))(pb.numpy.ones(3))
+        [2. 2. 2.]:f32[3]:cpu(0)
+        >>> pb.jacrev(lambda x: x**2)(pb.numpy.ones(3)).shape
+        (3, 3)
+
+    Fails: the gradient with respect to an integer.
+        >>> pb.grad(lambda x: x * x)(3)
+        Traceback (most recent call last):
+            ...
+        pullback.core.errors.GradientError: grad was asked for the derivative by x, which is ...
+
+    Cure: pass a floating-point number.
+        >>> pb.grad(lambda x: x * x)(3.0)
+        6.0:f32[]:cpu(0)
+
+    Fails: the gradient of a complex function.
+        >>> pb.grad(lambda z: z * z)(1j)
+        Traceback (most recent call last):
+            ...
+        pullback.core.errors.GradientError: ...
+
+    Cure: say that the function is holomorphic, if it is.
+        >>> pb.grad(lambda z: z * z, holomorphic=True)(1j)
+        0.+2.j:c64[]:cpu(0)
+    """
 
 
 class StructureError(PullbackError, TypeError, ValueError):
-    """Two pytrees that should have the same structure do not."""
+    """Two pytrees that should have the same structure do not.
+
+    Fails: a tangent whose structure is not that of its primal.
+        >>> import pullback as pb
+        >>> weights = {"a": 1.0, "b": 2.0}
+        >>> pb.jvp(lambda w: w["a"] * w["b"], (weights,), ({"a": 1.0},))
+        Traceback (most recent call last):
+            ...
+        pullback.core.errors.StructureError: ...
+
+    Cure: give every leaf its partner, zero where there is nothing.
+        >>> pb.jvp(lambda w: w["a"] * w["b"], (weights,), ({"a": 1.0, "b": 0.0},))[1]
+        2.0:f32[]:cpu(0)
+
+    Fails: `in_axes` for another tree than the arguments.
+        >>> pb.vmap(lambda w: w["a"] * w["b"], in_axes=({"a": 0},))({"a": pb.numpy.ones(2), "b": pb.numpy.ones(2)})
+        Traceback (most recent call last):
+            ...
+        pullback.core.errors.StructureError: vmap's in_axes for argument w, {'a': 0}, does not fit the tree ...
+
+    Cure: an axis for each leaf, or one for all.
+        >>> pb.vmap(lambda w: w["a"] * w["b"], in_axes=({"a": 0, "b": 0},))({"a": pb.numpy.ones(2), "b": pb.numpy.ones(2)})
+        [1. 1.]:f32[2]:cpu(0)
+    """
 
 
 class LeafError(PullbackError, TypeError):
-    """A pytree holds something that is neither an array nor a number, nor a container that pullback knows."""
+    """A pytree holds something that is neither an array nor a number, nor a container that pullback knows.
+
+    The message has the path to it.
+
+    Fails:
+        >>> import pullback as pb
+        >>> pb.jit(lambda batch: batch["x"] * 2.0)({"x": 1.0, "name": "first"})
+        Traceback (most recent call last):
+            ...
+        pullback.core.errors.LeafError: ...batch['name'] is 'first' of type str, which is neither an array nor a number...
+
+    Cure: keep it out of what is traced, or convert it to an array.
+        >>> pb.jit(lambda batch: batch["x"] * 2.0)({"x": 1.0})
+        2.0:f32[]:cpu(0)
+    """
 
 
 class StaticArgumentError(PullbackError, TypeError, ValueError):
-    """A static argument of `jit` cannot serve as a cache key, or does not exist."""
+    """A static argument of `jit` cannot serve as a cache key, or does not exist.
+
+    A compiled program is kept for every value of its static arguments, so they must be hashable.
+
+    Fails:
+        >>> import pullback as pb
+        >>> def scale(x, factors):
+        ...     return [factor * x for factor in factors]
+        >>> pb.jit(scale, static_argnames="factors")(1.0, factors=[2.0, 3.0])
+        Traceback (most recent call last):
+            ...
+        pullback.core.errors.StaticArgumentError: Argument factors of scale ... is static, so it must be hashable, but ...
+
+    Cure: a tuple instead of a list; or do not make it static.
+        >>> pb.jit(scale, static_argnames="factors")(1.0, factors=(2.0, 3.0))
+        [2.0:f32[]:cpu(0), 3.0:f32[]:cpu(0)]
+    """
 
 
 class DonatedBufferError(PullbackError, RuntimeError):
-    """An array was used after its memory had been given to a compiled function."""
+    """An array was used after its memory had been given to a compiled function.
+
+    `donate_argnums` lets a function put its results where its arguments were; those are gone afterwards.
+
+    Fails:
+        >>> import pullback as pb
+        >>> step = pb.jit(lambda x: x + 1.0, donate_argnums=0)
+        >>> state = pb.numpy.zeros(3)
+        >>> moved = step(state)
+        >>> state + 1.0
+        Traceback (most recent call last):
+            ...
+        pullback.core.errors.DonatedBufferError: This array (f32[3]) was donated to a compiled function...
+
+    Cure: go on with the result, under the same name.
+        >>> state = pb.numpy.zeros(3)
+        >>> for _ in range(2):
+        ...     state = step(state)
+        >>> state
+        [2. 2. 2.]:f32[3]:cpu(0)
+    """
 
 
 class DeviceError(PullbackError, ValueError):
-    """A device or platform that does not exist, or arrays on different devices in one computation."""
+    """A device or platform that does not exist, or arrays that are on different devices in one computation.
+
+    An array that was put on a device stays there, and what is computed from it too; nothing is moved between devices
+    unless somebody says so.
+
+    Fails:
+        >>> import pullback as pb
+        >>> pb.devices("abacus")
+        Traceback (most recent call last):
+            ...
+        pullback.core.errors.DeviceError: There is no platform 'abacus'; known are 'cpu'...
+
+    Cure: choose among the devices that exist, and move arrays with `device_put`.
+        >>> pb.device_put(pb.numpy.ones(2), pb.devices()[0])
+        [1. 1.]:f32[2]:cpu(0)
+    """
 
 
 class ProgramError(PullbackError, ValueError):
-    """A Program, or the text of one, breaks a rule of the IR."""
+    """A Program, or the text of one, breaks a rule of the IR.
+
+    Fails: the text is refused with its line, and the place in it.
+        >>> from pullback.core.program import Program
+        >>> Program.parse("{ lambda (a:f32[3]) ; let in b }", {})
+        Traceback (most recent call last):
+            ...
+        pullback.core.errors.ProgramError: Line 1, column 30: b is not defined...
+
+    Cure: docs/program-format.md has the grammar; `check_program` the rules.
+        >>> Program.parse("{ lambda (a:f32[3]) ; let in a }", {})
+        <Program main: (f32[3]) -> (f32[3]), 0 equations>
+
+    Fails: a function cannot be written down.
+        >>> import pullback as pb
+        >>> noted = pb.Primitive("noted", result_type=lambda x, note: x, evaluate=lambda x, note: x)
+        >>> pb.xpr(lambda x: noted(x, note=print), 1.0).to_json()
+        Traceback (most recent call last):
+            ...
+        pullback.core.errors.ProgramError: Parameter 'note' of noted is a builtin_function_or_method, which is not data, ...
+
+    Cure: parameters that are data: numbers, strings, dtypes, tuples, enums, records.
+        >>> program = pb.xpr(lambda x: noted(x, note="a remark"), 1.0)
+        >>> Program.from_json(program.to_json(), {"noted": noted}) == program
+        True
+    """
 
 
 class UnsupportedJaxlib(PullbackError, ImportError):
-    """The jaxlib that is installed is missing, or does not do what this version of pullback was tested against."""
+    """The jaxlib that is installed is missing, or is of a version that this one of pullback was not tested with.
+
+    Only compiled code needs jaxlib; it is loaded, and looked at, when something is compiled for the first time.
+
+    Fails: here the installed version only seems to be another one.
+        >>> from unittest import mock
+        >>> from pullback.engine.xla import Jaxlib
+        >>> with mock.patch("importlib.metadata.version", return_value="0.4.30"):
+        ...     Jaxlib()
+        Traceback (most recent call last):
+            ...
+        pullback.core.errors.UnsupportedJaxlib: jaxlib 0.4.30 is installed, but pullback was tested with 0.10.2 up to ...
+
+    Cure: install one of the versions that the message names.
+        >>> Jaxlib().version >= "0.10.2"
+        True
+    """
