@@ -79,7 +79,7 @@ def linearize_program(program: Program, active: tuple[bool, ...]) -> LinearizedP
 
         forward_program = _stage_closed(forward, program.input_types, f"forward_{program.name}")
         linearized, known = box["linearized"], box["known"]
-        nonzero = tuple([t is not ZERO for t in linearized.tangents])
+        nonzero = tuple([tangent is not None for tangent in linearized.tangents])
 
         def tangent(*args: Any) -> list[Any]:
             values = {value.variable: arg for value, arg in zip(known, args)}
@@ -87,7 +87,7 @@ def linearize_program(program: Program, active: tuple[bool, ...]) -> LinearizedP
             outs = linearized.tape.forward(linearized.inputs, args[len(known) :], linearized.tangents)
             return [out for out, flag in zip(outs, nonzero) if flag]
 
-        types = [*[value.type for value in known], *[v.type.strong() for v in linearized.inputs]]
+        types = [*[value.type for value in known], *[linearized.tape.types[index].strong() for index in linearized.inputs]]
         tangent_program = _stage_closed(tangent, types, f"tangent_{program.name}")
         return LinearizedProgram(forward_program, tangent_program, tuple(box["where"]), nonzero)
 
@@ -99,7 +99,7 @@ def _known_values(steps: Sequence[Scale | Apply]) -> list[Staged]:
     """The traced values that a tape's steps use as multipliers and operands, each once."""
     found: dict[Variable, Staged] = {}
     for step in steps:
-        operands = [m for _, m in step.terms] if isinstance(step, Scale) else step.args
+        operands = [m for _, m in step.terms] if isinstance(step, Scale) else step.operands
         for value in operands:
             if isinstance(value, Staged):
                 found.setdefault(value.variable, value)

@@ -44,12 +44,12 @@ class LinearizeTrace(JvpTrace):
 
 
 class Linearized(NamedTuple):
-    """A function linearized at a point: its values there, and the tape from `inputs` to `tangents`."""
+    """A function linearized at a point: its values there, and the tape from the active inputs' tangents to the values'."""
 
     values: list[Any]
     tape: Tape
-    inputs: list[Linear]
-    tangents: list[Any]  # for each value: what it is on the tape, or ZERO
+    inputs: list[int]  # the tape's index of each active input
+    tangents: list[int | None]  # and of each value's tangent; None if that is zero
 
     def push(self, tangents: Sequence[Any]) -> list[Any]:
         """Tangents of the active inputs to tangents of the values."""
@@ -61,17 +61,22 @@ class Linearized(NamedTuple):
 
 
 def linearize_flat(
-    function: Callable[..., Sequence[Any]], primals: Sequence[Any], active: Sequence[bool] | None = None, described: Any = None
+    function: Callable[..., Sequence[Any]],
+    primals: Sequence[Any],
+    active: Sequence[bool] | None = None,
+    described: Any = None,
 ) -> Linearized:
     """Linearize a flat function at `primals`, in those inputs that are `active` (all of them by default)."""
     trace = LinearizeTrace(described or function)
     tape = trace.tape
-    flags = [True] * len(primals) if active is None else active
-    inputs = [Linear(tape, type_of(x)) for x, flag in zip(primals, flags, strict=True) if flag]
-    tangents = iter(inputs)
+    duals = []
+    for index, primal in enumerate(primals):
+        carries = active is None or active[index]
+        duals.append(Dual(trace, primal, Linear(tape, primal.type)) if carries else primal)
+    inputs = list(range(len(tape.types)))
     try:
-        outs = function(*[Dual(trace, x, next(tangents)) if flag else x for x, flag in zip(primals, flags, strict=True)])
+        outs = function(*duals)
     finally:
         trace.open = tape.open = False
     pairs = [trace.split(out) for out in outs]
-    return Linearized([value for value, _ in pairs], tape, inputs, [tangent for _, tangent in pairs])
+    return Linearized([value for value, _ in pairs], tape, inputs, [tape.index_of(tangent) for _, tangent in pairs])

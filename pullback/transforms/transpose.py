@@ -21,7 +21,7 @@ from pullback.ops.scaling import combine, scaled
 
 
 class Linear(Tracer):
-    """A value on a tape: a linear function of the tape's inputs."""
+    """A value on a tape: a linear function of the tape's inputs, known by its index there."""
 
     __slots__ = ("index", "type")
     trace: Tape
@@ -29,8 +29,12 @@ class Linear(Tracer):
     def __init__(self, trace: Tape, type: ArrayType) -> None:
         self.trace = trace
         self.type = type
-        self.index = trace.count
-        trace.count += 1
+        self.index = len(trace.types)
+        trace.types.append(type)
+
+
+# A tape's steps name values by index, never by tracer: tracers point to their tape, and a cycle would keep every residual
+# alive until the garbage collector happens to run.
 
 
 class Scale:
@@ -38,129 +42,148 @@ class Scale:
 
     __slots__ = ("out", "terms")
 
-    def __init__(self, terms: list[tuple[Linear, Any]], out: Linear) -> None:
+    def __init__(self, terms: list[tuple[int, Any]], out: int) -> None:
         self.terms = terms
         self.out = out
 
 
+class Slot:
+    """Among the operands of a step: the place of a value of the tape."""
+
+    __slots__ = ("index",)
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+
+
 class Apply:
-    """A step of the tape: any other linear operation, with the known operands among its arguments."""
+    """A step of the tape: any other linear operation. Its operands are known values, and Slots."""
 
-    __slots__ = ("args", "outs", "params", "primitive")
+    __slots__ = ("operands", "outs", "params", "primitive")
 
-    def __init__(self, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any], outs: tuple[Linear, ...]) -> None:
+    def __init__(self, primitive: Primitive, operands: list[Any], params: dict[str, Any], outs: list[int]) -> None:
         self.primitive = primitive
-        self.args = args
+        self.operands = operands
         self.params = params
         self.outs = outs
 
 
 class Tape(Trace):
-    """The trace that records linear operations."""
+    """The trace that records linear operations.
 
-    __slots__ = ("count", "steps")
+    Attributes:
+        types: the type of each value on the tape, the inputs first.
+        steps: the operations, in order.
+    """
+
+    __slots__ = ("steps", "types")
     transformation = "transposition"
 
     def __init__(self, function: Callable[..., Any] | None = None) -> None:
         super().__init__(function)
-        self.count = 0
+        self.types: list[ArrayType] = []
         self.steps: list[Scale | Apply] = []
 
     def scale(self, terms: list[tuple[Linear, Any]], type: ArrayType) -> Linear:
         """Record sum_i value_i * multiplier_i."""
         out = Linear(self, type)
-        self.steps.append(Scale(terms, out))
+        self.steps.append(Scale([(value.index, multiplier) for value, multiplier in terms], out.index))
         return out
 
-    def apply(self, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any], types: Sequence[ArrayType]) -> Any:
+    def apply(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any], types: Sequence[ArrayType]) -> Any:
         """Record a linear operation whose results have `types`."""
+        operands = [Slot(arg.index) if arg.__class__ is Linear and arg.trace is self else arg for arg in args]
         outs = tuple([Linear(self, type) for type in types])
-        self.steps.append(Apply(primitive, args, params, outs))
+        self.steps.append(Apply(primitive, operands, params, [out.index for out in outs]))
         return outs if primitive.multiple_results else outs[0]
 
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         if primitive.expand is not None and primitive.transpose is None:
             return primitive.expand(*args, **params)
         result = primitive.infer(tuple([type_of(arg) for arg in args]), params)
-        return self.apply(primitive, tuple(args), params, result if primitive.multiple_results else (result,))
+        return self.apply(primitive, args, params, result if primitive.multiple_results else (result,))
 
-    def is_on(self, value: Any) -> bool:
-        """Whether a value is one of this tape's."""
-        return value.__class__ is Linear and value.trace is self
+    def index_of(self, value: Any) -> int | None:
+        """A value's index, if it is one of this tape's."""
+        return value.index if value.__class__ is Linear and value.trace is self else None
 
     def substitute(self, new: Callable[[Any], Any]) -> None:
         """Put other known values in place of the recorded ones: `new` gives the one for each."""
         for step in self.steps:
             if isinstance(step, Scale):
-                step.terms = [(value, new(multiplier)) for value, multiplier in step.terms]
+                step.terms = [(index, new(multiplier)) for index, multiplier in step.terms]
             else:
-                step.args = tuple([arg if self.is_on(arg) else new(arg) for arg in step.args])
+                step.operands = [operand if operand.__class__ is Slot else new(operand) for operand in step.operands]
 
     # ---- walking it ----
 
-    def backward(self, outs: Sequence[Any], cotangents: Sequence[Any], inputs: Sequence[Linear]) -> list[Any]:
+    def backward(self, outs: Sequence[int | None], cotangents: Sequence[Any], inputs: Sequence[int]) -> list[Any]:
         """The transpose: cotangents of `outs` (ZERO allowed) to cotangents of `inputs` (ZERO possible)."""
-        found: list[Any] = [None] * self.count
+        types = self.types
+        found: list[Any] = [None] * len(types)
 
-        def accumulate(value: Linear, cotangent: Any) -> None:
-            if cotangent.type is not value.type and cotangent.type.shape != value.type.shape:
+        def accumulate(index: int, cotangent: Any) -> None:
+            type = types[index]
+            if cotangent.type is not type and cotangent.type.shape != type.shape:
                 # a 0-d operand of an elementwise operation was repeated
                 cotangent = reduce_sum(cotangent, axes=tuple(range(cotangent.type.ndim)))
-            before = found[value.index]
-            found[value.index] = cotangent if before is None else add(before, cotangent)
+            before = found[index]
+            found[index] = cotangent if before is None else add(before, cotangent)
 
         for out, cotangent in zip(outs, cotangents, strict=True):
-            if self.is_on(out) and cotangent is not ZERO:
+            if out is not None and cotangent is not ZERO:
                 accumulate(out, cotangent)
         for step in reversed(self.steps):
             if step.__class__ is Scale:
-                cotangent = found[step.out.index]
+                cotangent = found[step.out]
                 if cotangent is None:
                     continue
-                found[step.out.index] = None
-                for value, multiplier in step.terms:
-                    accumulate(value, scaled(cotangent, multiplier))
+                found[step.out] = None
+                for index, multiplier in step.terms:
+                    accumulate(index, scaled(cotangent, multiplier))
             else:
                 self._backward_apply(step, found, accumulate)  # type: ignore[arg-type]
-        results = [found[value.index] for value in inputs]
-        return [ZERO if result is None else result for result in results]
+        return [ZERO if found[index] is None else found[index] for index in inputs]
 
-    def _backward_apply(self, step: Apply, found: list[Any], accumulate: Callable[[Linear, Any], None]) -> None:
+    def _backward_apply(self, step: Apply, found: list[Any], accumulate: Callable[[int, Any], None]) -> None:
         primitive = step.primitive
-        cotangents = [found[out.index] for out in step.outs]
+        cotangents = [found[out] for out in step.outs]
         if all(cotangent is None for cotangent in cotangents):
             return
         for out in step.outs:
-            found[out.index] = None
+            found[out] = None
         if primitive.transpose is None:
-            if primitive.linear or (primitive.jvp is None and primitive.partials is None):
-                raise primitive.missing("transpose", "reverse-mode differentiation (grad, vjp, linear_transpose)")
-            raise nonlinear(primitive)
-        args = [arg.type if arg.__class__ is Linear and arg.trace is self else arg for arg in step.args]
-        full = [zeros(out.type) if c is None else c for c, out in zip(cotangents, step.outs, strict=True)]
+            if primitive.partials is not None and not primitive.linear:
+                raise nonlinear(primitive)
+            raise primitive.missing("transpose", "reverse-mode differentiation (grad, vjp, linear_transpose)")
+        args = [self.types[operand.index] if operand.__class__ is Slot else operand for operand in step.operands]
+        full = [zeros(self.types[out]) if c is None else c for c, out in zip(cotangents, step.outs, strict=True)]
         results = primitive.transpose(full if primitive.multiple_results else full[0], *args, **step.params)
-        for arg, result in zip(step.args, results, strict=True):
-            if arg.__class__ is Linear and arg.trace is self and result is not None and result is not ZERO:
-                accumulate(arg, result)
+        for operand, result in zip(step.operands, results, strict=True):
+            if operand.__class__ is Slot and result is not None and result is not ZERO:
+                accumulate(operand.index, result)
 
-    def forward(self, inputs: Sequence[Linear], tangents: Sequence[Any], outs: Sequence[Any]) -> list[Any]:
+    def forward(self, inputs: Sequence[int], tangents: Sequence[Any], outs: Sequence[int | None]) -> list[Any]:
         """The linear function itself: tangents of `inputs` to tangents of `outs`; ZERO goes through as ZERO."""
-        values: list[Any] = [ZERO] * self.count
-        for value, tangent in zip(inputs, tangents, strict=True):
-            values[value.index] = tangent
+        values: list[Any] = [ZERO] * len(self.types)
+        for index, tangent in zip(inputs, tangents, strict=True):
+            values[index] = tangent
         for step in self.steps:
-            if step.__class__ is Scale:
-                terms = [(values[v.index], m) for v, m in step.terms if values[v.index] is not ZERO]
-                values[step.out.index] = combine(terms, step.out.type)
+            if isinstance(step, Scale):
+                terms = [(values[index], multiplier) for index, multiplier in step.terms if values[index] is not ZERO]
+                values[step.out] = combine(terms, self.types[step.out])
                 continue
-            args = [values[a.index] if self.is_on(a) else a for a in step.args]  # type: ignore[union-attr]
-            if all(arg is ZERO for arg, original in zip(args, step.args) if self.is_on(original)):  # type: ignore[union-attr]
+            given = [values[operand.index] for operand in step.operands if operand.__class__ is Slot]
+            if all(value is ZERO for value in given):
                 continue
-            args = [instantiate(a, o.type) if a is ZERO else a for a, o in zip(args, step.args)]  # type: ignore[union-attr]
-            result = step.primitive(*args, **step.params)  # type: ignore[union-attr]
-            for out, value in zip(step.outs, result if step.primitive.multiple_results else (result,)):  # type: ignore[union-attr]
-                values[out.index] = value
-        return [values[out.index] if self.is_on(out) else ZERO for out in outs]
+            args = [
+                instantiate(values[operand.index], self.types[operand.index]) if operand.__class__ is Slot else operand
+                for operand in step.operands
+            ]
+            result = step.primitive(*args, **step.params)
+            for out, value in zip(step.outs, result if step.primitive.multiple_results else (result,), strict=True):
+                values[out] = value
+        return [ZERO if out is None else values[out] for out in outs]
 
 
 def nonlinear(primitive: Primitive) -> GradientError:
@@ -181,4 +204,4 @@ def transpose_flat(
         outs = function(*inputs)
     finally:
         tape.open = False
-    return tape.backward(outs, cotangents, inputs)
+    return tape.backward([tape.index_of(out) for out in outs], cotangents, range(len(inputs)))
