@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from pullback.core.array import Array
+import numpy as np
+
+from pullback.core.array import Array, HostArray
 from pullback.core.program import Atom, Equation, Literal, Program, Variable
 from pullback.core.types import ArrayType
 from pullback.stablehlo.writer import TensorType, Value, Writer, function, module
@@ -23,6 +25,9 @@ def tensor_type(type: ArrayType) -> TensorType:
 def is_embedded(type: ArrayType) -> bool:
     """Whether a constant is written into the module rather than passed as an argument."""
     return type.nbytes <= EMBEDDED_BYTES
+
+
+_DONE = np.zeros((), np.uint8)  # what every host call also returns, so that the next one can wait for it
 
 
 class Module:
@@ -89,6 +94,7 @@ class Lowering(Writer):
     def __init__(self, module: Module, passed: dict[int, Value]) -> None:
         super().__init__()
         self.module = module
+        self._last_host_call: tuple[Any, Value | None] = (None, None)
         self.passed = passed  # large constants, by the identity of their arrays
 
     @property
@@ -114,19 +120,43 @@ class Lowering(Writer):
         args = (*[self.passed[id(array)] for array in passed_constants(program)], *args)
         return self.many("func.call", args, [tensor_type(type) for type in program.output_types], callee=f"@{name}")
 
-    def callback(self, function: Callable[..., Any]) -> int:
-        """The number of a Python function that the module calls; what it raises comes out of the compiled call as itself."""
-        failures = self.module.failures
+    def host_call(
+        self, function: Callable[..., Sequence[HostArray]], operands: Sequence[Value], results: Sequence[TensorType] = ()
+    ) -> list[Value]:
+        """Call a Python function on the operands' values while the module runs; for the CPU.
 
-        def guarded(*args: Any) -> Any:
+        Those calls of one block happen in the order in which they are written. What the function raises comes out of the
+        compiled call as itself.
+
+        Arguments:
+            function: takes NumPy arrays, valid during the call only, and returns one for each of `results`.
+        """
+        if self.platform != "cpu":
+            raise NotImplementedError(f"Python functions can be called back from programs on the CPU only, not on {self.platform!r}.")
+        failures = self.module.failures
+        lines, before = self._last_host_call
+        ordered = [before] if lines is self.lines and before is not None else []
+        count = len(operands)
+
+        def guarded(*values: Any) -> Any:
             try:
-                return function(*args)
+                return (*function(*values[:count]), _DONE)
             except BaseException as error:
                 failures.append(error)
                 raise
 
         self.module.callbacks.append(guarded)
-        return len(self.module.callbacks) - 1
+        outs = self.many(
+            "stablehlo.custom_call",
+            [*operands, *ordered],
+            [*results, TensorType((), _DONE.dtype)],
+            call_target_name='"xla_ffi_python_cpu_callback"',
+            has_side_effect="true",
+            backend_config=f"{{index = {len(self.module.callbacks) - 1} : ui64}}",
+            api_version="4 : i32",
+        )
+        self._last_host_call = self.lines, outs[-1]
+        return outs[:-1]
 
     def read(self, atom: Atom, values: dict[Variable, Value]) -> Value:
         if isinstance(atom, Literal):

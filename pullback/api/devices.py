@@ -1,0 +1,145 @@
+"""Devices: which there are, and moving arrays between them and the host."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from pullback.core.array import Array, as_array
+from pullback.core.devices import Device
+from pullback.core.errors import DeviceError, LeafError
+from pullback.core.source import api_boundary
+from pullback.core.tracing import Tracer
+from pullback.core.trees import array_leaves, flatten, unflatten
+from pullback.engine.place import current_default_device, using_default
+from pullback.engine.plugins import discover
+from pullback.engine.xla import Backend, backend, platforms
+
+
+def _platform(name: str | None) -> Backend:
+    wanted = current_default_device().platform if name is None else name
+    if wanted not in platforms():
+        discover()
+    return backend(wanted)
+
+
+@api_boundary
+def devices(platform: str | None = None) -> list[Device]:
+    """The devices of a platform; the environment variable `PULLBACK_CPU_DEVICES` sets how many a CPU is divided into.
+
+    Arguments:
+        platform: `"cpu"`, or one that a plugin or `register_platform` made known; by default, the default device's.
+
+    Raises:
+        DeviceError: there is no such platform.
+
+    Example:
+        >>> import pullback as pb
+        >>> pb.devices("cpu")[0]
+        cpu(0)
+    """
+    return list(_platform(platform).devices)
+
+
+def local_devices(platform: str | None = None) -> list[Device]:
+    """Those of `devices` that belong to this process.
+
+    Example:
+        >>> import pullback as pb
+        >>> pb.local_devices()[0]
+        cpu(0)
+    """
+    return devices(platform)
+
+
+def device_count(platform: str | None = None) -> int:
+    """How many devices a platform has.
+
+    Example:
+        >>> import pullback as pb
+        >>> pb.device_count() >= 1
+        True
+    """
+    return len(devices(platform))
+
+
+def find_device(device: Any) -> tuple[Backend, int]:
+    """The platform's backend and the position there of a Device. Raises `DeviceError` if it does not exist."""
+    if not isinstance(device, Device):
+        raise TypeError(f"A device is one of pb.devices(), but got {device!r}.")
+    there = _platform(device.platform)
+    if device not in there.devices:
+        raise DeviceError(f"There is no device {device}; platform {device.platform!r} has {', '.join(map(str, there.devices))}.")
+    return there, there.devices.index(device)
+
+
+@api_boundary
+def device_put(x: Any, device: Device | None = None) -> Any:
+    """The arrays of a tree on a device, where computations with them then happen.
+
+    Arguments:
+        x: a tree of arrays and numbers. Traced values in it stay as they are: a compiled function runs in one place.
+        device: one of `pb.devices()`; by default, the arrays are put on the default device, and may be moved from there.
+
+    Returns:
+        The tree, with an Array on `device` for each leaf. An array that is there already is returned itself.
+
+    Raises:
+        DeviceError: there is no such device.
+
+    Example:
+        >>> import pullback as pb
+        >>> pb.device_put({"w": 1.0}, pb.devices()[0])
+        {'w': 1.0:f32[]:cpu(0)}
+    """
+    there, index = find_device(current_default_device() if device is None else device)
+    leaves, structure = array_leaves(x, lambda: "x")
+    return unflatten(structure, [leaf if isinstance(leaf, Tracer) else _put(leaf, there, index, device is not None) for leaf in leaves])
+
+
+def _put(array: Array, there: Backend, index: int, committed: bool) -> Array:
+    if not committed and array._buffer is not None and array.device == there.devices[index]:
+        return array
+    if committed and array._buffer is not None and array.device == there.devices[index] and array._buffer._committed:
+        return array
+    return Array(array.type, None, there.put(array.host, array.type, index, copy=True, committed=committed))
+
+
+@api_boundary
+def device_get(x: Any) -> Any:
+    """The values of a tree's arrays as NumPy arrays, read-only, without a copy where memory allows.
+
+    Raises:
+        LeafError: a leaf is traced, so that it has no values yet.
+
+    Example:
+        >>> import pullback as pb
+        >>> pb.device_get({"w": pb.numpy.ones(2)})
+        {'w': array([1., 1.], dtype=float32)}
+    """
+    leaves, structure = flatten(x)
+    for leaf in leaves:
+        if isinstance(leaf, Tracer):
+            raise LeafError(f"device_get was given a traced value of type {leaf.type}, which has no values to get yet.")
+    return unflatten(structure, [leaf if isinstance(leaf, np.ndarray) else as_array(leaf).view() for leaf in leaves])
+
+
+@contextmanager
+def default_device(device: Device) -> Iterator[None]:
+    """Run compiled functions on `device` inside the `with` block, unless their arguments were put on another.
+
+    Raises:
+        DeviceError: there is no such device.
+
+    Example:
+        >>> import pullback as pb
+        >>> with pb.default_device(pb.devices()[0]):
+        ...     pb.jit(lambda x: x + 1.0)(2.0).device
+        cpu(0)
+    """
+    find_device(device)
+    with using_default(device):
+        yield

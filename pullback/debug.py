@@ -1,0 +1,118 @@
+"""pb.debug: look at values while they are computed, inside any transformation."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable
+from typing import Any
+
+from pullback.control.callback import callback as callback_primitive
+from pullback.core.errors import LeafError
+from pullback.core.source import api_boundary
+from pullback.core.trees import array_leaves, unflatten
+
+__all__ = ["callback", "print"]
+
+
+class _OnTrees:
+    """A user's function of trees, as a function of their leaves. Equal to another that does the same."""
+
+    __slots__ = ("function", "structure")
+
+    def __init__(self, function: Callable[..., Any], structure: Any) -> None:
+        self.function = function
+        self.structure = structure
+
+    def __call__(self, *leaves: Any) -> None:
+        args, kwargs = unflatten(self.structure, leaves)
+        self.function(*args, **kwargs)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _OnTrees) and (self.function, self.structure) == (other.function, other.structure)
+
+    def __hash__(self) -> int:
+        return hash((self.function, self.structure))
+
+    def __repr__(self) -> str:
+        return getattr(self.function, "__name__", repr(self.function))
+
+
+class _Printer:
+    """Prints values by a format string. Equal to another with the same one."""
+
+    __slots__ = ("format",)
+
+    def __init__(self, format: str) -> None:
+        self.format = format
+
+    def __call__(self, *args: Any, **kwargs: Any) -> None:
+        builtins.print(self.format.format(*args, **kwargs), flush=True)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Printer) and self.format == other.format
+
+    def __hash__(self) -> int:
+        return hash(self.format)
+
+    def __repr__(self) -> str:
+        return f"print {self.format!r}"
+
+
+@api_boundary
+def callback(function: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
+    """Call a Python function on the values that the arguments have when this line is computed, for its side effects.
+
+    Works eagerly and inside every transformation. In a compiled function it is called each time that function runs; under
+    `grad` once, with the primal values; under `vmap` once for every example, in order, if an argument depends on the
+    batch, else once. Several calls in one function happen in the order in which they are written.
+
+    Arguments:
+        function: called with NumPy arrays in place of the arrays in `args` and `kwargs`; what it returns is ignored, and
+            what it raises comes out of the call that was running. It may itself use pullback.
+        args, kwargs: trees of arrays.
+
+    Example:
+        >>> import pullback as pb
+        >>> seen = []
+        >>> @pb.jit
+        ... def f(x):
+        ...     pb.debug.callback(seen.append, x)
+        ...     return 2.0 * x
+        >>> f(3.0)
+        6.0:f32[]:cpu(0)
+        >>> seen
+        [array(3., dtype=float32)]
+    """
+    if not callable(function):
+        raise TypeError(f"debug.callback takes a function, but got {function!r}.")
+    leaves, structure = array_leaves((args, kwargs), lambda: "argument")
+    callback_primitive(*leaves, function=_OnTrees(function, structure))
+
+
+@api_boundary
+def print(format: str, *args: Any, **kwargs: Any) -> None:
+    """Print values when they are computed, by a format string as `str.format` takes it; inside any transformation.
+
+    Under `vmap` a line is printed for every example, in order, if a value depends on the batch, else one line.
+
+    Arguments:
+        format: the text, with `{}`, `{name}` and `{name:.3f}` where values go.
+        args, kwargs: the values: trees of arrays.
+
+    Raises:
+        LeafError: `format` is not a string, so that the values in it would be those seen while tracing.
+
+    Example:
+        >>> import pullback as pb
+        >>> @pb.jit
+        ... def f(x):
+        ...     pb.debug.print("x is {:.1f}", x)
+        ...     return 2.0 * x
+        >>> f(3.0)
+        x is 3.0
+        6.0:f32[]:cpu(0)
+    """
+    if not isinstance(format, str):
+        raise LeafError(f"debug.print takes a format string first, as in debug.print('x = {{}}', x), but got {format!r}.")
+    callback(_Printer(format), *args, **kwargs)
+
