@@ -33,7 +33,9 @@ from pullback.ops.shape import in_front, squeeze, transpose
 
 def at_owner(operation: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
     """Apply a collective where both its operands and the owner of its axis can see it."""
-    return bind_at(axis_owner(params["axis_name"]), operation, tuple(args), params)
+    owner = axis_owner(params["axis_name"])
+    operation.infer(tuple([type_of(arg) for arg in args]), params)  # refuses what does not fit, which the owner would not ask
+    return bind_at(owner, operation, tuple(args), params)
 
 
 class Collective(Rules):

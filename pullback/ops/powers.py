@@ -78,6 +78,7 @@ class integer_pow(Elementwise):
     def samples(rng):
         for y in (0, 1, 2, 3, 7):
             yield (rng.normal(size=(2, 3)),), {"y": y}
+        yield (0.5 + rng.random((2, 3)),), {"y": -2}
 
 
 @primitive

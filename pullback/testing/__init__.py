@@ -1,0 +1,11 @@
+"""Checks of rules and derivatives: for the library's own operations, and for yours.
+
+`check_primitive` tries a primitive's rules against each other on its samples; `check_gradients` and `check_transforms` try a
+function. Each raises `CheckFailure`, which says what disagrees with what.
+"""
+
+from pullback.testing.functions import check_gradients, check_transforms
+from pullback.testing.primitives import all_primitives, check_primitive
+from pullback.testing.values import CheckFailure
+
+__all__ = ["CheckFailure", "all_primitives", "check_gradients", "check_primitive", "check_transforms"]

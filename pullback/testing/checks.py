@@ -1,0 +1,206 @@
+"""Single checks of a flat function of arrays, which returns a sequence of arrays. Each raises `CheckFailure`."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from pullback.control.call import call
+from pullback.core.array import Array, as_array
+from pullback.core.axes import AxisSize
+from pullback.core.dtypes import is_inexact, kind
+from pullback.core.tracing import type_of
+from pullback.core.types import ArrayType
+from pullback.core.zero import ZERO, instantiate
+from pullback.testing.values import TOLERANCES, CheckFailure, Flat, assert_close, assert_same, batch_of, host, random_like, wide
+from pullback.transforms.batch import batch_flat, materialize
+from pullback.transforms.jvp import jvp_flat
+from pullback.transforms.linearize import linearize_flat
+from pullback.transforms.stage import stage
+
+
+def active_arguments(args: Sequence[Any]) -> list[bool]:
+    """Which arguments have derivatives."""
+    return [is_inexact(type_of(arg).dtype) for arg in args]
+
+
+def pushed(function: Flat, flags: Sequence[bool]) -> Flat:
+    """The function that maps the arguments, and tangents of the active ones, to tangents of the inexact results."""
+
+    def push(*args: Any) -> list[Any]:
+        given = iter(args[len(flags) :])
+        primals = args[: len(flags)]
+        tangents = [next(given) if flag else ZERO for flag in flags]
+        outs, out_tangents = jvp_flat(function, primals, tangents)
+        return [instantiate(t, type_of(o)) for o, t in zip(outs, out_tangents) if is_inexact(type_of(o).dtype)]
+
+    return push
+
+
+def pulled(function: Flat, flags: Sequence[bool]) -> Flat:
+    """The function that maps the arguments, and cotangents of the inexact results, to cotangents of the active ones."""
+
+    def pull(*args: Any) -> list[Any]:
+        primals = args[: len(flags)]
+        linearized = linearize_flat(function, primals, flags)
+        given = iter(args[len(flags) :])
+        cotangents = [next(given) if is_inexact(type_of(o).dtype) else ZERO for o in linearized.values]
+        actives = [x for x, flag in zip(primals, flags) if flag]
+        return [instantiate(c, type_of(x)) for x, c in zip(actives, linearized.pull(cotangents))]
+
+    return pull
+
+
+def check_staged(function: Flat, args: Sequence[Array], claim: str) -> None:
+    """Staged, the function has the types that it has eagerly; compiled, it has the same values."""
+    eager = function(*args)
+    program, captures = stage(function, [type_of(arg) for arg in args])
+    types = program.output_types
+    for i, (value, type) in enumerate(zip(eager, types, strict=True)):
+        real = type_of(value)
+        held = np.shape(host(value)), host(value).dtype
+        if real is not type:
+            raise CheckFailure(f"{claim}, result {i}: staged it is of type {type}, but its value of type {real}.")
+        if held != (type.shape, type.dtype):
+            raise CheckFailure(f"{claim}, result {i}: its type is {type}, but it holds {held[1].name}{list(held[0])}.")
+    compiled = call(*captures, *args, program=program)
+    assert_same(compiled, eager, f"{claim}: compiled against eager")
+
+
+def check_numerically(
+    function: Flat, args: Sequence[Array], rng: np.random.Generator, claim: str, tolerance: float = 1e-5
+) -> None:
+    """The tangent along a random direction is what finite differences give, of fourth order, in double precision.
+
+    Source: Fornberg, Generation of finite difference formulas on arbitrarily spaced grids, Math. Comp. 51 (1988), table 1.
+    """
+    flags = active_arguments(args)
+    tangents = [random_like(rng, arg) for arg, flag in zip(args, flags) if flag]
+    step = 2.0**-11
+
+    def moved(by: float) -> list[Any]:
+        given = iter(tangents)
+        return [as_array(host(x) + by * host(next(given))) if flag else x for x, flag in zip(args, flags)]
+
+    outs = function(*args)
+    inexact = [i for i, out in enumerate(outs) if is_inexact(type_of(out).dtype)]
+    total = [np.zeros(type_of(outs[i]).shape, complex) for i in inexact]
+    for by, weight in ((-2, 1 / 12), (-1, -2 / 3), (1, 2 / 3), (2, -1 / 12)):
+        values = function(*moved(by * step))
+        with np.errstate(all="ignore"):
+            total = [t + weight / step * wide(values[i]) for t, i in zip(total, inexact)]
+    found = pushed(function, flags)(*args, *tangents)
+    for i, numeric, tangent in zip(inexact, total, found, strict=True):
+        out = wide(outs[i])
+        expected = numeric if np.iscomplexobj(out) else numeric.real
+        with np.errstate(all="ignore"):
+            defined = np.isfinite(out)
+        claimed = wide(tangent)
+        if claimed.shape != out.shape:
+            raise CheckFailure(f"{claim}: a tangent has shape {claimed.shape}, but its result {out.shape}.")
+        assert_close(claimed[defined], expected[defined], f"{claim}: jvp against finite differences", tolerance)
+
+
+def check_adjoint(function: Flat, args: Sequence[Array], rng: np.random.Generator, claim: str) -> None:
+    """For random v and w: Re<w, J v> is Re<J^T w, v>, with J v from forward mode and J^T w from reverse mode."""
+    flags = active_arguments(args)
+    actives = [arg for arg, flag in zip(args, flags) if flag]
+    tangents = [random_like(rng, arg) for arg in actives]
+    forward = pushed(function, flags)(*args, *tangents)
+    cotangents = [random_like(rng, out) for out in forward]
+    back = pulled(function, flags)(*args, *cotangents)
+    for x, cotangent in zip(actives, back, strict=True):
+        if type_of(cotangent).shape != type_of(x).shape or type_of(cotangent).dtype != type_of(x).dtype:
+            raise CheckFailure(f"{claim}: the cotangent of {type_of(x)} is {type_of(cotangent)}.")
+    left = [wide(w) * wide(t) for w, t in zip(cotangents, forward)]
+    right = [wide(c) * wide(t) for c, t in zip(back, tangents)]
+    if any(not np.isfinite(part).all() for part in [*left, *right]):
+        if all(np.isfinite(part).all() for part in left) != all(np.isfinite(part).all() for part in right):
+            raise CheckFailure(f"{claim}: only one of jvp and vjp is finite:\n{left}\nagainst\n{right}")
+        return
+    size = 1.0 + sum(float(np.abs(part).sum()) for part in left)
+    forward_total, back_total = (sum(float(np.real(part).sum()) for part in parts) for parts in (left, right))
+    tolerance = 500 * max([TOLERANCES.get(type_of(x).dtype.name, 1e-3) for x in [*actives, *forward]], default=1e-12)
+    assert_close(
+        np.float64(back_total / size), np.float64(forward_total / size), f"{claim}: <J^T w, v> against <w, J v>", tolerance
+    )
+
+
+def check_batched(function: Flat, args: Sequence[Array], claim: str, most: int = 8) -> None:
+    """vmap gives what a loop over the examples gives, for each choice of batched arguments."""
+    size = 3
+    for flags in _choices(len(args), most):
+        full = [batch_of(arg, size) if flag else arg for arg, flag in zip(args, flags)]
+        outs = batched(function, flags, size)(*full)
+        rows = [
+            [host(out) for out in function(*[as_array(host(x)[i]) if f else x for x, f in zip(full, flags)])]
+            for i in range(size)
+        ]
+        looped = [np.stack(values) for values in zip(*rows)]
+        chosen = ", ".join("batched" if flag else "not" for flag in flags)
+        assert_same(outs, looped, f"{claim}: vmap (arguments {chosen}) against a loop")
+
+
+def batched(function: Flat, flags: Sequence[bool], size: int, name: Any = None) -> Flat:
+    """vmap of a flat function over the arguments that are flagged."""
+
+    def over_batch(*args: Any) -> list[Any]:
+        trace, outs = batch_flat(function, args, flags, AxisSize.named(size, name))
+        return [materialize(trace, out) for out in outs]
+
+    return over_batch
+
+
+def _choices(count: int, most: int) -> Iterator[tuple[bool, ...]]:
+    """The ways to batch some of `count` arguments: all of them, or, if those are too many, all together and each alone."""
+    if 2**count - 1 <= most:
+        yield from (flags for flags in itertools.product((True, False), repeat=count) if any(flags))
+        return
+    yield (True,) * count
+    yield from (tuple(i == j for j in range(count)) for i in range(count))
+
+
+def differentiable(function: Flat, args: Sequence[Array]) -> bool:
+    """Whether some argument and some result are of a dtype with derivatives."""
+    return any(active_arguments(args)) and any(is_inexact(type.dtype) for type in out_types(function, args))
+
+
+def in_double(function: Flat, args: Sequence[Array]) -> bool:
+    """Whether finite differences can be trusted: everything that has derivatives is in double precision."""
+    dtypes = [type.dtype for type in (*[type_of(arg) for arg in args], *out_types(function, args)) if is_inexact(type.dtype)]
+    return all(dtype in (np.float64, np.complex128) for dtype in dtypes)
+
+
+def out_types(function: Flat, args: Sequence[Array]) -> tuple[ArrayType, ...]:
+    """The types of a function's results."""
+    return stage(function, [type_of(arg) for arg in args])[0].output_types
+
+
+def check_nested(function: Flat, args: Sequence[Array], rng: np.random.Generator, claim: str, numerically: bool) -> None:
+    """Transformations of transformations: vmap of vjp, vjp of vmap, jvp of vjp, staged jvp and vjp."""
+    flags = active_arguments(args)
+    tangents = [random_like(rng, arg) for arg, flag in zip(args, flags) if flag]
+    push, pull = pushed(function, flags), pulled(function, flags)
+    cotangents = [random_like(rng, out) for out in push(*args, *tangents)]
+
+    def both(*xs: Any) -> list[Any]:
+        return [*push(*xs), *pull(*xs[: len(args)], *cotangents)]
+
+    check_staged(both, [*args, *tangents], f"{claim}: jvp and vjp")
+    check_batched(pull, [*args, *cotangents], f"{claim}: vjp", most=1)
+    over_batch = batched(function, [True] * len(args), 3)
+    check_adjoint(over_batch, [batch_of(arg) for arg in args], rng, f"{claim}: vmap")
+    if numerically:
+        check_numerically(pull, [*args, *cotangents], rng, f"{claim}: vjp", 1e-4)
+        check_adjoint(pull, [*args, *cotangents], rng, f"{claim}: vjp")
+
+
+def complex_or_double(value: Any) -> Array:
+    """An inexact value in double precision; others as they are."""
+    array = host(value)
+    if not is_inexact(array.dtype):
+        return as_array(array)
+    return as_array(array.astype(np.complex128 if kind(array.dtype) == "c" else np.float64))

@@ -1,0 +1,95 @@
+"""Checks of functions of pytrees."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from pullback.core.array import Array, as_array
+from pullback.core.trees import flatten, unflatten
+from pullback.testing import checks
+from pullback.testing.values import Flat, random_like
+
+
+def check_gradients(
+    f: Callable[..., Any],
+    args: Sequence[Any],
+    order: int = 2,
+    modes: Sequence[str] = ("fwd", "rev"),
+    rng: np.random.Generator | None = None,
+) -> None:
+    """Check the derivatives of `f` at `args`, up to an order, against finite differences and against each other.
+
+    Floating-point and complex arguments are converted to double precision first, which finite differences need.
+
+    Arguments:
+        f: a function of arrays or pytrees of them, smooth near `args`.
+        args: its positional arguments.
+        order: how many derivatives of derivatives to check.
+        modes: "fwd" checks jvp against finite differences of fourth order; "rev" checks that <w, J v> = <J^T w, v>.
+        rng: where the random directions come from.
+
+    Raises:
+        CheckFailure: two of them disagree; the message shows both.
+
+    Example:
+        >>> import pullback as pb
+        >>> pb.testing.check_gradients(lambda x: pb.lax.mul(x, x), (3.0,))
+    """
+    flat, leaves = _flat(f, args)
+    _check_gradients(
+        flat, [checks.complex_or_double(leaf) for leaf in leaves], order, modes, rng or np.random.default_rng(0), "f"
+    )
+
+
+def _check_gradients(
+    f: Flat, args: Sequence[Array], order: int, modes: Sequence[str], rng: np.random.Generator, claim: str
+) -> None:
+    flags = checks.active_arguments(args)
+    tangents = [random_like(rng, arg) for arg, flag in zip(args, flags) if flag]
+    push, pull = checks.pushed(f, flags), checks.pulled(f, flags)
+    if "fwd" in modes:
+        checks.check_numerically(f, args, rng, claim)
+        if order > 1:
+            _check_gradients(push, [*args, *tangents], order - 1, modes, rng, f"jvp of {claim}")
+    if "rev" in modes:
+        checks.check_adjoint(f, args, rng, claim)
+        if order > 1:
+            cotangents = [random_like(rng, out) for out in push(*args, *tangents)]
+            _check_gradients(pull, [*args, *cotangents], order - 1, modes, rng, f"vjp of {claim}")
+
+
+def check_transforms(f: Callable[..., Any], args: Sequence[Any], rng: np.random.Generator | None = None) -> None:
+    """Check that `f` means the same under every transformation: compiled, batched, differentiated, and in combinations.
+
+    Arguments:
+        f: a function of arrays or pytrees of them.
+        args: its positional arguments.
+        rng: where random directions come from.
+
+    Raises:
+        CheckFailure: two ways to compute the same disagree; the message shows both.
+
+    Example:
+        >>> import numpy as np, pullback as pb
+        >>> pb.testing.check_transforms(lambda x: pb.lax.sin(x), (np.arange(3.0),))
+    """
+    flat, leaves = _flat(f, args)
+    arrays = [as_array(leaf) for leaf in leaves]
+    rng = rng or np.random.default_rng(0)
+    checks.check_staged(flat, arrays, "f")
+    checks.check_batched(flat, arrays, "f")
+    if checks.differentiable(flat, arrays):
+        checks.check_adjoint(flat, arrays, rng, "f")
+        checks.check_nested(flat, arrays, rng, "f", numerically=False)
+
+
+def _flat(f: Callable[..., Any], args: Sequence[Any]) -> tuple[Flat, list[Any]]:
+    leaves, structure = flatten(tuple(args))
+
+    def flat(*values: Any) -> list[Any]:
+        return flatten(f(*unflatten(structure, values)))[0]
+
+    return flat, leaves

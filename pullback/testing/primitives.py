@@ -1,0 +1,124 @@
+"""Checks of primitives: every rule of an operation against its other rules, on its own samples."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+import pullback.ops
+from pullback.core.array import Array, as_array
+from pullback.core.errors import DtypeError
+from pullback.core.primitive import Primitive
+from pullback.core.tracing import type_of
+from pullback.testing import checks
+from pullback.testing.values import CheckFailure, Flat, host, in_dtype, is_generic, parse_dtypes
+from pullback.transforms.jvp import has_derivative
+
+
+def all_primitives() -> list[Primitive]:
+    """Every primitive that the modules of `pullback.ops` define, by name."""
+    found: dict[str, Primitive] = {}
+    for module in pkgutil.iter_modules(pullback.ops.__path__, "pullback.ops."):
+        members = vars(importlib.import_module(module.name)).values()
+        found.update({member.name: member for member in members if isinstance(member, Primitive)})
+    return [found[name] for name in sorted(found)]
+
+
+def check_primitive(p: Primitive, *, dtypes: Sequence[Any] | None = None, rng: np.random.Generator | None = None) -> None:
+    """Check all the rules of a primitive against each other, on every one of its samples.
+
+    The type rule against real shapes and dtypes; jvp against finite differences; vjp against jvp; vmap against a loop, with
+    each choice of batched arguments; compiled against eager, for each dtype; vmap of vjp, vjp of vmap, jvp of vjp, staged vjp;
+    and, for an elementwise operation, arrays with no elements.
+
+    Arguments:
+        p: the primitive. A float64 or complex128 array in its samples stands for any dtype that `p.kinds` allows; arrays of
+            other dtypes are used as they are.
+        dtypes: the dtypes to try it with, instead of the usual ones of those kinds.
+        rng: what `p.samples` gets, and where random directions come from.
+
+    Raises:
+        CheckFailure: two rules disagree, or there are no samples; the message names the check and the sample.
+
+    Example:
+        >>> import pullback as pb
+        >>> double = pb.Primitive("double", evaluate=lambda x: 2 * x, result_type=lambda x: x, kinds="f")
+        >>> double.define("partials", lambda out, x: (x,))  # wrong: it should be 2
+        >>> double.define("lower", lambda write, x: write.elementwise("stablehlo.add", x, x))
+        >>> double.define("vectorize", lambda size, args, axes: (double(*args), 0))
+        >>> double.define("samples", lambda rng: [((rng.normal(size=3),), {})])
+        >>> pb.testing.check_primitive(double)
+        Traceback (most recent call last):
+            ...
+        pullback.testing.values.CheckFailure: double, sample 0 (f64[3]): jvp against finite differences:
+        ...
+    """
+    rng = rng or np.random.default_rng(0)
+    if p.samples is None:
+        raise p.missing("samples", "check_primitive")
+    count = 0
+    for args, params in p.samples(rng):
+        _check_sample(p, args, params, parse_dtypes(dtypes, p.kinds), rng, f"{p.name}, sample {count}")
+        count += 1
+    if not count:
+        raise CheckFailure(f"{p.name}: its `samples` rule yields none.")
+
+
+def _check_sample(p: Primitive, args: Any, params: dict[str, Any], dtypes: Any, rng: np.random.Generator, claim: str) -> None:
+    def function(*xs: Any) -> Sequence[Any]:
+        out = p(*xs, **params)
+        return out if p.multiple_results else [out]
+
+    if not is_generic(args):
+        _check_values(p, function, [as_array(np.asarray(arg)) for arg in args], params, claim)
+        return
+    for dtype in dtypes:
+        typed = in_dtype(args, dtype)
+        if typed is None or not _takes(p, typed, params):
+            continue
+        _check_values(p, function, typed, params, claim)
+        if dtype in (np.float64, np.complex128) and has_derivative(p) and checks.differentiable(function, typed):
+            _check_derivatives(function, typed, params, rng, claim)
+
+
+def _takes(p: Primitive, args: Sequence[Array], params: dict[str, Any]) -> bool:
+    """Whether the type rule accepts a sample in some other dtype than its own."""
+    if p.result_type is None:
+        return True
+    try:
+        p.result_type(*[type_of(arg) for arg in args], **params)
+    except DtypeError:
+        return False
+    return True
+
+
+def describe(claim: str, args: Sequence[Array], params: dict[str, Any]) -> str:
+    """Which check, on what."""
+    given = "".join(f", {name}={value!r}" for name, value in params.items())
+    return f"{claim} ({', '.join(str(type_of(arg)) for arg in args)}{given})"
+
+
+def _check_values(p: Primitive, function: Flat, args: Sequence[Array], params: dict[str, Any], claim: str) -> None:
+    claim = describe(claim, args, params)
+    checks.check_staged(function, args, claim)
+    if args:
+        checks.check_batched(function, args, claim)
+    if p.elementwise:
+        empty = [as_array(np.zeros((0, 3), host(arg).dtype)) if type_of(arg).shape else arg for arg in args]
+        checks.check_staged(function, empty, f"{claim}, without elements")
+        checks.check_batched(function, empty, f"{claim}, without elements", most=1)
+
+
+def _check_derivatives(
+    function: Flat, args: Sequence[Array], params: dict[str, Any], rng: np.random.Generator, claim: str
+) -> None:
+    claim = describe(claim, args, params)
+    numerically = checks.in_double(function, args)
+    if numerically:
+        checks.check_numerically(function, args, rng, claim)
+    checks.check_adjoint(function, args, rng, claim)
+    checks.check_nested(function, args, rng, claim, numerically)
