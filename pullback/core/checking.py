@@ -113,15 +113,15 @@ class _Checker:
             self.define(variable, f"result {place} of {primitive.name}", equation)
 
     def param(self, value: Any, what: str, equation: Equation) -> None:
+        for inner in nested_programs(value, type(self.program)):
+            check_program(inner)
+        for item in _items(value):
+            if isinstance(item, Tracer):
+                self.fail(f"{what} holds a traced value, of {item.trace.describe()}", equation)
         try:
             hash(value)
         except TypeError:
             self.fail(f"{what} cannot be hashed: it is of type {type(value).__name__}", equation)
-        for item in _items(value):
-            if isinstance(item, Tracer):
-                self.fail(f"{what} holds a traced value, of {item.trace.describe()}", equation)
-        for inner in nested_programs(value, type(self.program)):
-            check_program(inner)
 
     def types(self, equation: Equation) -> None:
         """What the operands' types are to each other, and what the results' types are to them."""
@@ -131,14 +131,14 @@ class _Checker:
             shapes = {type.shape for type in types if type.shape}
             if len(shapes) > 1:
                 self.fail(f"{primitive.name} is elementwise, but its operands have the shapes {sorted(shapes)}", equation)
-        if primitive.name == "call":
+        if primitive.name == "call" and isinstance(equation.params.get("program"), type(self.program)):
             self.called(equation, types)
         if primitive.result_type is None:
             self.fail(f"{primitive.name} has no type rule; operations without one are expanded when they are staged", equation)
         try:
             inferred = primitive.infer(types, equation.params)
-        except (PullbackError, TypeError, ValueError) as error:
-            self.fail(f"{primitive.name} refuses its operands: {str(error).removesuffix('.')}", equation)
+        except Exception as error:  # whatever a type rule raises of what it does not take
+            self.fail(f"{primitive.name} refuses its operands: {reason(error)}", equation)
         expected = inferred if primitive.multiple_results else (inferred,)
         declared = tuple([variable.type for variable in equation.outputs])
         if declared != expected:
@@ -160,6 +160,12 @@ def _items(value: Any) -> list[Any]:
         elif is_record(item):
             found.extend(field for _, field in record_fields(item))
     return found
+
+
+def reason(error: Exception) -> str:
+    """An error's message, to be continued; its class too, where it is none of ours."""
+    text = str(error).removesuffix(".")
+    return text if isinstance(error, PullbackError) else f"{type(error).__name__}: {text}"
 
 
 def _list(types: tuple[ArrayType, ...]) -> str:

@@ -34,7 +34,7 @@ class Structure:
 HASHED_BYTES = 1024
 
 _structures: WeakValueDictionary[Any, Structure] = WeakValueDictionary()
-_lock = threading.Lock()
+_lock = threading.RLock()  # reentrant, since a collection of garbage may come in between and compare Programs
 
 
 def find_structure(program: Program) -> Structure:

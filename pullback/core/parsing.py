@@ -312,8 +312,9 @@ class _Parser:
             return
         try:
             inferred = primitive.infer(tuple([atom.type for atom in inputs]), params)
-        except (PullbackError, TypeError, ValueError) as error:
-            self.fail(f"{primitive.name} refuses these operands: {str(error).removesuffix('.')}", named)
+        except Exception as error:  # whatever a type rule raises of what it does not take
+            message = str(error) if isinstance(error, PullbackError) else f"{type(error).__name__}: {error}"
+            self.fail(f"{primitive.name} refuses these operands: {message.removesuffix('.')}", named)
         expected = inferred if primitive.multiple_results else (inferred,)
         if tuple([variable.type for variable in outputs]) != expected:
             declared = ", ".join(str(variable.type) for variable in outputs)
