@@ -2,7 +2,29 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
+from typing import Any
+
 import pytest
+
+from pullback.core.checking import check_program
+from pullback.core.program import Program
+
+
+@pytest.fixture(autouse=True, scope="session")
+def every_program_keeps_the_rules() -> Iterator[None]:
+    """Whatever Program the transformations make in a test is held to the grammar of the IR."""
+    make = Program.__init__
+
+    def checked(self: Program, *args: Any, **kwargs: Any) -> None:
+        make(self, *args, **kwargs)
+        if sys._getframe(1).f_globals["__name__"].startswith("pullback.transforms."):
+            check_program(self)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Program, "__init__", checked)
+        yield
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

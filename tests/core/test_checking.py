@@ -215,3 +215,9 @@ def test_a_wrong_program_is_wrong_every_time():
     program = Program([], [], [var()])
     breach(program)
     breach(program)
+
+
+def test_every_program_that_a_test_stages_is_checked():
+    """By tests/conftest.py; without it, this Program would be made."""
+    with pytest.raises(ProgramError, match="parameter 'p' of note cannot be hashed"):
+        stage(lambda x: [note(x, p=[1])], [THREE])
