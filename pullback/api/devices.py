@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.core.array import Array, as_array
+from pullback.core.array import Array, PlacedArray, as_array
 from pullback.core.devices import Device
 from pullback.core.errors import DeviceError, LeafError
 from pullback.core.source import api_boundary
@@ -16,7 +16,7 @@ from pullback.core.tracing import Tracer
 from pullback.core.trees import array_leaves, flatten, unflatten
 from pullback.engine.place import current_default_device, using_default
 from pullback.engine.plugins import discover
-from pullback.engine.xla import Backend, backend, platforms
+from pullback.engine.xla import Backend, backend, placement, platforms
 
 
 def _platform(name: str | None) -> Backend:
@@ -101,11 +101,10 @@ def device_put(x: Any, device: Device | None = None) -> Any:
 
 
 def _put(array: Array, there: Backend, index: int, committed: bool) -> Array:
-    if not committed and array._buffer is not None and array.device == there.devices[index]:
+    wanted = PlacedArray if committed and placement.several else Array
+    if array.__class__ is wanted and array._buffer is not None and array.device == there.devices[index]:
         return array
-    if committed and array._buffer is not None and array.device == there.devices[index] and array._buffer._committed:
-        return array
-    return Array(array.type, None, there.put(array.host, array.type, index, copy=True, committed=committed))
+    return wanted(array.type, None, there.put(array.host, array.type, index, copy=True))
 
 
 @api_boundary

@@ -7,8 +7,10 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from pullback.core.array import Array
 from pullback.core.errors import AxisError
 from pullback.core.source import describe, trim
+from pullback.core.tracing import Tracer
 from pullback.core.trees import LEAF, TreeDef, array_leaves, flatten_with_paths, unflatten
 
 Function = Callable[..., Any]
@@ -83,6 +85,11 @@ class FlatArguments:
         self.structures: list[TreeDef] = []
         self.leaves: list[Any] = []
         for number in numbers:
+            arg = args[number]
+            if arg.__class__ is Array or isinstance(arg, Tracer):
+                self.leaves.append(arg)
+                self.structures.append(LEAF)
+                continue
             leaves, structure = array_leaves(args[number], lambda n=number: f"argument {self.name(n)}")  # type: ignore[misc]
             self.leaves += leaves
             self.structures.append(structure)
@@ -96,6 +103,8 @@ class FlatArguments:
 
     def trees(self, leaves: Sequence[Any]) -> list[Any]:
         """One tree per chosen argument, of these leaves."""
+        if len(leaves) == len(self.structures) and all([structure is LEAF for structure in self.structures]):
+            return list(leaves)
         trees, start = [], 0
         for structure in self.structures:
             stop = start + structure.num_leaves

@@ -55,7 +55,7 @@ def vmap(
     def batched(*args: Any, **kwargs: Any) -> Any:
         flat = _BatchedArguments(fun, args, kwargs, in_axes)
         size = AxisSize.named(flat.size(axis_size), axis_name)
-        values = [_move_to_front(leaf, axis) for leaf, axis in zip(flat.leaves, flat.axes)]
+        values = [_move_to_front(leaf, axis) if axis else leaf for leaf, axis in zip(flat.leaves, flat.axes)]
         structure: TreeDef = None
 
         def of_leaves(*leaves: Any) -> list[Any]:
@@ -166,9 +166,7 @@ def _normal_axis(axis: Any, what: str, value: Any) -> int:
     return axis % ndim
 
 
-def _move_to_front(value: Any, axis: int | None) -> Any:
-    if not axis:
-        return value
+def _move_to_front(value: Any, axis: int) -> Any:
     others = [i for i in range(type_of(value).ndim) if i != axis]
     return transpose(value, permutation=(axis, *others))
 

@@ -35,11 +35,8 @@ _NONE: dict[Hashable, AxisOwner] = {}
 
 
 @contextmanager
-def named_axis(name: Hashable | None, owner: AxisOwner) -> Iterator[None]:
-    """Let collective operations refer to the owner's batch axis by `name` inside the block; None names nothing."""
-    if name is None:
-        yield
-        return
+def named_axis(name: Hashable, owner: AxisOwner) -> Iterator[None]:
+    """Let collective operations refer to the owner's batch axis by `name` inside the block."""
     token = _named_axes.set({**_named_axes.get(_NONE), name: owner})
     try:
         yield

@@ -214,7 +214,7 @@ class Primitive:
 
     def infer(self, types: tuple[ArrayType, ...], params: dict[str, Any]) -> Any:
         """The result's type, or types, by the `result_type` rule; remembered."""
-        key = (types, *params.items()) if params else types
+        key = (types, *params, *params.values()) if params else types
         try:
             return self.inferred[key]
         except (KeyError, TypeError):

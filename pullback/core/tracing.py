@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pullback.core.array import Array, as_array
+from pullback.core.array import Array, PlacedArray, as_array
 from pullback.core.errors import EscapedTracerError
 from pullback.core.source import describe
 from pullback.core.types import ArrayType, Shape, host_type
@@ -192,7 +192,7 @@ def evaluate(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) 
             x, y = args
             if x.__class__ is Array and y.__class__ is Array:
                 key = (x.type, y.type)
-                type = primitive.inferred.get((key, *params.items()) if params else key) or primitive.infer(key, params)
+                type = primitive.inferred.get((key, *params, *params.values()) if params else key) or primitive.infer(key, params)
                 x_host, y_host = x._host, y._host
                 out = _quiet_numpy.run(
                     primitive.evaluate, x.host if x_host is None else x_host, y.host if y_host is None else y_host, **params
@@ -204,7 +204,7 @@ def evaluate(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) 
             (x,) = args
             if x.__class__ is Array:
                 key = (x.type,)
-                type = primitive.inferred.get((key, *params.items()) if params else key) or primitive.infer(key, params)
+                type = primitive.inferred.get((key, *params, *params.values()) if params else key) or primitive.infer(key, params)
                 x_host = x._host
                 out = _quiet_numpy.run(primitive.evaluate, x.host if x_host is None else x_host, **params)
                 if out.dtype is type.dtype and out.shape == type.shape:
@@ -223,6 +223,8 @@ def _evaluate_generally(primitive: Primitive, arrays: list[Array], params: dict[
     result_types = primitive.infer(types, params) if primitive.result_type is not None else None
     if primitive.on_arrays:
         return rule(*arrays, **params)
+    if any([array.__class__ is PlacedArray for array in arrays]) and (primitive.lower or primitive.expand):
+        return primitive.derive_evaluation(arrays, params)
     hosts = [array.host for array in arrays]
     out = _quiet_numpy.run(rule, *hosts, **params) if primitive.quiet else rule(*hosts, **params)
     if primitive.multiple_results:

@@ -64,7 +64,7 @@ class reduce_sum(Reduction):
     linear = True
 
     def evaluate(x, *, axes):
-        return np.add.reduce(x, axis=axes, dtype=x.dtype)
+        return np.add.reduce(x, axes, x.dtype)
 
     def lower(write, x, *, axes):
         return write.reduce("stablehlo.add", x, 0, axes)

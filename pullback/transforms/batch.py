@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,6 +12,9 @@ from pullback.core.primitive import Primitive
 from pullback.core.tracing import Trace, Tracer, type_of
 from pullback.core.types import ArrayType, array_type
 from pullback.ops.broadcast import broadcast_in_dim
+
+
+NO_CONTEXT = contextlib.nullcontext()
 
 
 class Batched(Tracer):
@@ -88,7 +92,7 @@ def batch_flat(
 ) -> tuple[BatchTrace, Sequence[Any]]:
     """Run a flat function on arguments of which some carry a batch at axis 0; its results, still as tracers."""
     trace = BatchTrace(size, described or function)
-    with named_axis(size.name, trace):
+    with named_axis(size.name, trace) if size.name is not None else NO_CONTEXT:
         try:
             outs = function(*[Batched(trace, x) if flag else x for x, flag in zip(args, batched, strict=True)])
         finally:
