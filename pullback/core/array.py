@@ -6,6 +6,7 @@ both stay equal. The operators and methods are installed by `pullback.numpy.meth
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -92,6 +93,15 @@ class Array:
         self._buffer = None
 
 
+class PlacedArray(Array):
+    """An Array that was put on a device, or computed there from such Arrays: operations on it happen on that device.
+
+    There are none where there is only one device.
+    """
+
+    __slots__ = ()
+
+
 class BufferAccess(Protocol):
     """What the engine knows of device buffers; it fills in `buffer_access` when it is loaded."""
 
@@ -126,13 +136,30 @@ def from_python(value: bool | int | float | complex, dtype: DType | None = None)
 _SCALAR_KINDS: dict[type, str] = {int: "i", float: "f", complex: "c"}
 
 
+# From this size on, copying an array to the device costs more than the care to make it lie where it need not be copied.
+ALIGNED_BYTES = 1 << 20
+ALIGNMENT = 64  # bytes: host memory that starts at a multiple of it is shared with the CPU device
+
+
+def aligned_empty(shape: Shape, dtype: DType) -> HostArray:
+    """As `np.empty`, in memory that the CPU device can share."""
+    count = math.prod(shape) * dtype.itemsize
+    memory = np.empty(count + ALIGNMENT, np.uint8)
+    start = -memory.ctypes.data % ALIGNMENT
+    return memory[start : start + count].view(dtype).reshape(shape)
+
+
 def from_numpy(value: HostArray | np.generic, copy: bool = True) -> Array:
     """An Array of a NumPy array's values and dtype; copied, since whoever made it can still write to it."""
     dtype = value.dtype
     if not dtype.isnative:
         value, copy = np.asarray(value).astype(canonical(dtype)), False
     if copy and value.__class__ is not np.generic:
-        value = np.array(value, copy=True, order="C")
+        if value.nbytes >= ALIGNED_BYTES:
+            source, value = value, aligned_empty(value.shape, dtype)
+            value[...] = source
+        else:
+            value = np.array(value, copy=True, order="C")
     try:
         return Array(array_type(value.shape, value.dtype), value)
     except DtypeError:

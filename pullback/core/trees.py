@@ -152,7 +152,7 @@ def register_dataclass(cls: type, data_fields: Sequence[str] | None = None, meta
 
 def array_leaf(leaf: Any, path: Callable[[], str]) -> Any:
     """A leaf as an Array or tracer. Raises `LeafError`, naming its path, for anything else."""
-    if leaf.__class__ is Array or isinstance(leaf, Tracer):
+    if leaf.__class__ is Array or isinstance(leaf, (Array, Tracer)):
         return leaf
     if find_converter(type(leaf)) is None:
         raise LeafError(

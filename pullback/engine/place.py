@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from pullback.core import array as array_module
-from pullback.core.array import Array
+from pullback.core.array import Array, PlacedArray
 from pullback.core.devices import DEFAULT_DEVICE, Device
 from pullback.core.errors import DeviceError
 
@@ -27,10 +26,7 @@ def using_default(device: Device) -> Iterator[None]:
 
 def committed_device(array: Array) -> Device | None:
     """The device that an array was put on, or computed on from such arrays; None if it may go anywhere."""
-    buffer = array._buffer
-    if buffer is None or not array_module.buffer_access.is_committed(buffer):
-        return None
-    return array_module.buffer_access.device_of(buffer)
+    return array.device if array.__class__ is PlacedArray else None
 
 
 def common_device(arrays: Sequence[Array], names: Callable[[], Sequence[str]] | None = None) -> tuple[Device, bool]:

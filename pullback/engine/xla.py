@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from pullback.core import array as array_module
-from pullback.core.array import Array
+from pullback.core.array import Array, PlacedArray
 from pullback.core.devices import DEFAULT_DEVICE, Device
 from pullback.core.errors import DeviceError, UnsupportedJaxlib
 from pullback.core.types import ArrayType
@@ -90,8 +90,8 @@ class Jaxlib:
         jit.set_disable_jit_state(config("disable_jit", False))
         jit.set_post_hook_state(config("post_hook", None))
 
-    def result_handler(self, aval: Any, sharding: Any, committed: bool) -> Any:
-        return self.jax.array_result_handler(aval, sharding, committed, *self._handler_extra)
+    def result_handler(self, aval: Any, sharding: Any) -> Any:
+        return self.jax.array_result_handler(aval, sharding, True, *self._handler_extra)
 
     def compile_options(self, overrides: tuple[tuple[str, Any], ...], extra: tuple[tuple[str, Any], ...], device: Any) -> Any:
         """XLA's options. Its debug options have no Python field by name; their bytes take those named in `extra`.
@@ -199,17 +199,13 @@ class BufferAccess:
             return np.empty(type.shape, type.dtype)
         if raw.platform() != "cpu":
             return np.asarray(raw._single_device_array_to_np_array_did_copy()[0])
-        if type.dtype.kind != "V":
+        if type.dtype.isbuiltin == 1:  # one of NumPy's own
             return np.asarray(memoryview(raw))
         # bfloat16 and the float8 kinds have no buffer protocol: look at integers of the same width
         return np.asarray(_Window(raw, type.shape, f"<u{type.dtype.itemsize}")).view(type.dtype)
 
     def device_of(self, raw: Any) -> Device:
         return _device_of_sharding[raw._sharding]
-
-    def is_committed(self, raw: Any) -> bool:
-        """Whether what is computed from a buffer must stay on its device."""
-        return bool(raw._committed)
 
 
 class Backend:
@@ -226,7 +222,7 @@ class Backend:
         _device_of_sharding.update(zip(self.shardings, self.devices, strict=True))
         self._batched_put = lib.jax.batched_device_put
         self._avals: dict[ArrayType, Aval] = {}
-        self._handlers: dict[tuple[ArrayType, int, bool], Any] = {}
+        self._handlers: dict[tuple[ArrayType, int], Any] = {}
 
     def aval(self, type: ArrayType) -> Aval:
         try:
@@ -234,18 +230,16 @@ class Backend:
         except KeyError:
             return self._avals.setdefault(type, Aval(type))
 
-    def handler(self, type: ArrayType, index: int, committed: bool) -> Any:
+    def handler(self, type: ArrayType, index: int) -> Any:
         """What makes an array object of an executable's result."""
-        key = (type, index, committed)
+        key = (type, index)
         if key not in self._handlers:
-            self._handlers[key] = jaxlib().result_handler(self.aval(type), self.shardings[index], committed)
+            self._handlers[key] = jaxlib().result_handler(self.aval(type), self.shardings[index])
         return self._handlers[key]
 
-    def put(
-        self, host: np.ndarray[Any, Any] | np.generic, type: ArrayType, index: int = 0, copy: bool = False, committed: bool = False
-    ) -> Any:
+    def put(self, host: np.ndarray[Any, Any] | np.generic, type: ArrayType, index: int = 0, copy: bool = False) -> Any:
         """Host values in a buffer on a device. On the CPU aligned memory is shared unless `copy`: nobody may write to it while
-        the buffer is in use. What is computed from a `committed` one stays on its device."""
+        the buffer is in use."""
         if not isinstance(host, np.ndarray):
             host = np.asarray(host)
         return self._batched_put(
@@ -253,7 +247,7 @@ class Backend:
             self.shardings[index],
             [host],
             [self.raw_devices[index]],
-            committed,
+            True,
             copy,
             enable_x64=True,  # 64-bit dtypes stay, whatever jax's switch says where it is imported too
         )
@@ -359,7 +353,8 @@ class Executable:
     """
 
     __slots__ = (
-        "_execute", "backend", "constants", "donated", "failures", "handlers", "index", "input_types", "output_types", "raw", "text",
+        "_execute", "backend", "constants", "donated", "failures", "handlers", "index", "input_types", "output_types", "raw", "result_class",
+        "text",
     )  # fmt: skip
 
     def __init__(
@@ -383,7 +378,8 @@ class Executable:
         self.index = index
         self.donated = tuple(donated)
         self.constants = [buffer_of(array, backend, index) for array in constants]
-        self.handlers = [backend.handler(type, index, committed) for type in output_types]
+        self.handlers = [backend.handler(type, index) for type in output_types]
+        self.result_class = PlacedArray if committed else Array
         self.failures = failures if failures is not None else []
         self._execute = raw.execute_sharded
 
@@ -391,6 +387,8 @@ class Executable:
         """Run on Arrays."""
         if self.donated:
             return self._call_donating(arrays)
+        if placement.several:
+            return self.run([buffer_of(array, self.backend, self.index) for array in arrays])
         return self.run([b if (b := a._buffer) is not None else buffer_of(a, self.backend, self.index) for a in arrays])
 
     def run(self, buffers: list[Any]) -> list[Array]:
@@ -403,7 +401,8 @@ class Executable:
             if self.failures:
                 raise self.failures.pop() from None
             raise
-        return [Array(type, None, out) for type, out in zip(self.output_types, outs)]
+        made = self.result_class
+        return [made(type, None, out) for type, out in zip(self.output_types, outs)]
 
     def _call_donating(self, arrays: Sequence[Array]) -> list[Array]:
         """Run, giving away the memory of donated Arrays, which nobody can use afterwards.
