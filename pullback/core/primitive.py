@@ -25,7 +25,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pullback.core.errors import MissingRule, ProgramError, UnknownRule
-from pullback.core.source import user_source
+from pullback.core.source import Source, user_source
 from pullback.core.tracing import bind
 from pullback.core.types import ArrayType
 
@@ -251,10 +251,10 @@ class Primitive:
             return []
         return [name for name, parameter in parameters.items() if parameter.kind is not inspect.Parameter.KEYWORD_ONLY]
 
-    def missing(self, rule: str, transformation: str) -> MissingRule:
-        """The error for a rule that `transformation` needs and that nobody has written."""
+    def missing(self, rule: str, transformation: str, source: Source | None = None) -> MissingRule:
+        """The error for a rule that `transformation` needs and that nobody has written; `source` is where it was applied."""
         phrase, instead = RULES[rule]
-        source = user_source()
+        source = source or user_source()
         return MissingRule(
             f"{phrase} for primitive {self.name!r} not implemented; {transformation} needs it."
             + (f" At {source}." if source else "")

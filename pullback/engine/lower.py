@@ -173,7 +173,7 @@ class Lowering(Writer):
         else:
             operands = [self.read(atom, values) for atom in equation.inputs]
         if rule is None:
-            raise primitive.missing("lower", "jit (compilation)")
+            raise primitive.missing("lower", "jit (compilation)", equation.source)
         if isinstance(rule, str):
             return [self.elementwise(rule, *operands, result=results[0])]
         out = rule(self, *operands, **equation.params)
