@@ -1,0 +1,1 @@
+from pullback.ops.stop_gradient import stop_gradient

@@ -1,0 +1,228 @@
+"""Arithmetic of two numbers, and rounding: thin layers over one or a few primitives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pullback.core.dtypes import BOOL, DType, is_inexact, kind
+from pullback.core.errors import DtypeError
+from pullback.core.primitive import Primitive
+from pullback.numpy.factories import Function, apply_binary, binary, named, unary
+from pullback.numpy.promotion import at_user_line, literal_of, operand, promote, to_inexact
+from pullback.ops import arithmetic, bitwise, compare, rounding
+from pullback.ops import complex as complexes
+from pullback.ops.convert import convert_element_type
+
+# ---- arithmetic -------------------------------------------------------------------------------------------------------
+
+add = binary("add", arithmetic.add, np.add, "x + y; of bools, x or y.")
+subtract = binary("subtract", arithmetic.sub, np.subtract, "x - y.")
+multiply = binary("multiply", arithmetic.mul, np.multiply, "x * y; of bools, x and y.")
+true_divide = binary("true_divide", arithmetic.div, np.true_divide, "x / y.", inexact=True)
+divide = true_divide
+maximum = binary("maximum", arithmetic.max, np.maximum, "The larger of x and y; NaN if one of them is.")
+minimum = binary("minimum", arithmetic.min, np.minimum, "The smaller of x and y; NaN if one of them is.")
+negative = unary("negative", arithmetic.neg, np.negative, "-x.", inexact=False)
+sign = unary("sign", complexes.sign, None, "-1, 0 or 1 by the sign of x; of a complex number, x / |x|.", inexact=False)
+
+
+def positive(x: Any, /) -> Any:
+    """+x: x itself, as an array."""
+    return operand(x, "positive")
+
+
+def absolute(x: Any, /) -> Any:
+    """|x|; of a complex number, its magnitude, which is real.
+
+    Arguments:
+        x: an array or a number, of any shape.
+
+    Returns:
+        An array of the shape of x, and of its dtype (float32 for complex64, float64 for complex128).
+
+    Example:
+        >>> import pullback as pb
+        >>> pb.numpy.absolute(pb.asarray([-1.5, 2.0]))
+        [1.5 2. ]:f32[2]:cpu(0)
+    """
+    x = operand(x, "absolute")
+    return x if kind(x.type.dtype) in "bu" else complexes.abs(x)
+
+
+abs = absolute
+
+
+def fabs(x: Any, /) -> Any:
+    """|x| of a real number; integers become the default floating dtype."""
+    return complexes.abs(to_inexact(x, "fabs"))
+
+
+def _differ_in_sign(x: Any, y: Any) -> Any:
+    zero = literal_of(0, x.type.dtype)
+    return compare.ne(compare.lt(x, zero), compare.lt(y, zero))
+
+
+def floor_divide(x: Any, y: Any, /) -> Any:
+    """The largest whole number that is not above x / y.
+
+    Of integers, division by 0 gives what XLA gives: -1 and the correction for signs.
+
+    Arguments:
+        x, y: real arrays or numbers whose shapes broadcast.
+
+    Returns:
+        An array of the broadcast shape, in the common dtype.
+
+    Example:
+        >>> import pullback as pb
+        >>> pb.numpy.floor_divide(pb.asarray([7, -7]), 2)
+        [ 3 -4]:i32[2]:cpu(0)
+    """
+    x, y = promote("floor_divide", x, y)
+    dtype = _real_numbers("floor_divide", x)
+    if kind(dtype) == "u":
+        return arithmetic.div(x, y)
+    one, zero = literal_of(1, dtype), literal_of(0, dtype)
+    rest = arithmetic.rem(x, y)
+    below = bitwise.and_(compare.ne(rest, zero), _differ_in_sign(rest, y))
+    if kind(dtype) == "i":
+        quotient = arithmetic.div(x, y)
+        return compare.select(below, arithmetic.sub(quotient, one), quotient)
+    whole = arithmetic.div(arithmetic.sub(x, rest), y)  # exact up to rounding, since x - rest is a multiple of y
+    whole = compare.select(below, arithmetic.sub(whole, one), rounding.round(whole))
+    floored = rounding.round(whole)
+    return compare.select(compare.eq(y, zero), arithmetic.div(x, y), floored)
+
+
+def remainder(x: Any, y: Any, /) -> Any:
+    """x - y * floor(x / y): what floor division leaves. It has the sign of y, as Python's `%` has.
+
+    Arguments:
+        x, y: real arrays or numbers whose shapes broadcast.
+
+    Returns:
+        An array of the broadcast shape, in the common dtype.
+
+    Example:
+        >>> import pullback as pb
+        >>> pb.numpy.remainder(pb.asarray([7, -7]), 3)
+        [1 2]:i32[2]:cpu(0)
+    """
+    x, y = promote("remainder", x, y)
+    dtype = _real_numbers("remainder", x)
+    rest = arithmetic.rem(x, y)
+    if kind(dtype) == "u":
+        return rest
+    below = bitwise.and_(compare.ne(rest, literal_of(0, dtype)), _differ_in_sign(rest, y))
+    return compare.select(below, arithmetic.add(rest, y), rest)
+
+
+mod = remainder
+
+
+def _real_numbers(name: str, x: Any) -> DType:
+    dtype = x.type.dtype
+    if kind(dtype) in "bc":
+        raise DtypeError(f"{name} takes integers or real numbers, but got {dtype.name}.{at_user_line()}")
+    return dtype
+
+
+def fmod(x: Any, y: Any, /) -> Any:
+    """What the division of x by y, rounded toward zero, leaves; it has the sign of x, as C's fmod has."""
+    return apply_binary("fmod", arithmetic.rem, x, y, False)
+
+
+def divmod(x: Any, y: Any, /) -> tuple[Any, Any]:
+    """The pair (floor_divide(x, y), remainder(x, y))."""
+    x, y = promote("divmod", x, y)
+    return floor_divide(x, y), remainder(x, y)
+
+
+def modf(x: Any, /) -> tuple[Any, Any]:
+    """The fractional and the whole part of x, both with its sign."""
+    x = to_inexact(x, "modf")
+    whole = trunc(x)
+    return arithmetic.sub(x, whole), whole
+
+
+def reciprocal(x: Any, /) -> Any:
+    """1 / x; integers become the default floating dtype."""
+    x = to_inexact(x, "reciprocal")
+    return arithmetic.div(literal_of(1, x.type.dtype), x)
+
+
+def fmax(x: Any, y: Any, /) -> Any:
+    """The larger of x and y; where one of them is NaN, the other."""
+    x, y = promote("fmax", x, y)
+    return compare.select(compare.ne(x, x), y, compare.select(compare.ne(y, y), x, arithmetic.max(x, y)))
+
+
+def fmin(x: Any, y: Any, /) -> Any:
+    """The smaller of x and y; where one of them is NaN, the other."""
+    x, y = promote("fmin", x, y)
+    return compare.select(compare.ne(x, x), y, compare.select(compare.ne(y, y), x, arithmetic.min(x, y)))
+
+
+# ---- rounding ---------------------------------------------------------------------------------------------------------
+
+def _rounds(name: str, primitive: Primitive, doc: str) -> Function:
+    def function(x: Any, /) -> Any:
+        x = operand(x, name)
+        return primitive(x) if is_inexact(x.type.dtype) else x
+
+    return named(function, name, f"{doc} Integers and bools stay as they are.")
+
+
+floor = _rounds("floor", rounding.floor, "The largest whole number that is not above x.")
+ceil = _rounds("ceil", rounding.ceil, "The smallest whole number that is not below x.")
+rint = _rounds("rint", rounding.round, "The whole number nearest to x; halves go to the even one.")
+
+
+def trunc(x: Any, /) -> Any:
+    """x without its fractional part: the nearest whole number toward zero. Integers and bools stay as they are."""
+    x = operand(x, "trunc")
+    if not is_inexact(x.type.dtype):
+        return x
+    negative_ones = compare.lt(x, literal_of(0, x.type.dtype))
+    return compare.select(negative_ones, rounding.ceil(x), rounding.floor(x))
+
+
+fix = trunc
+
+
+def round(x: Any, decimals: int = 0) -> Any:
+    """x rounded to a number of decimals; halves go to the even digit.
+
+    Arguments:
+        x: an array or a number.
+        decimals: how many digits after the point; negative ones count to its left.
+
+    Returns:
+        An array of the shape and dtype of x.
+
+    Example:
+        >>> import pullback as pb
+        >>> pb.numpy.round(pb.asarray([1.25, -2.5]), 1)
+        [ 1.2 -2.5]:f32[2]:cpu(0)
+    """
+    x = operand(x, "round")
+    dtype = x.type.dtype
+    if kind(dtype) == "c":
+        return complexes.complex(round(complexes.real(x), decimals), round(complexes.imag(x), decimals))
+    if not is_inexact(dtype):
+        if decimals >= 0 or dtype is BOOL:
+            return x
+        unit = 10**-decimals
+        rounded = rounding.round(true_divide(x, float(unit)))
+        return convert_element_type(multiply(rounded, float(unit)), new_dtype=dtype)
+    if decimals == 0:
+        return rounding.round(x)
+    factor = literal_of(10.0 ** (decimals if decimals > 0 else -decimals), dtype)
+    if decimals > 0:
+        return arithmetic.div(rounding.round(arithmetic.mul(x, factor)), factor)
+    return arithmetic.mul(rounding.round(arithmetic.div(x, factor)), factor)
+
+
+around = round

@@ -1,0 +1,40 @@
+"""Axes as users give them, made into non-negative ints."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+from pullback.core.errors import AxisError
+from pullback.core.tracing import Tracer
+from pullback.core.types import ArrayType
+from pullback.numpy.promotion import at_user_line
+
+
+def normal_axis(axis: Any, ndim: int, name: str) -> int:
+    """One axis, counted from the front. Raises `AxisError` for one that an array of `ndim` axes does not have."""
+    if isinstance(axis, Tracer):
+        raise AxisError(
+            f"{name} was given a traced axis of type {axis.type}: axes must be Python ints. Make the argument static"
+            f" (static_argnums in pb.jit).{at_user_line()}"
+        )
+    try:
+        number = operator.index(axis)
+    except TypeError:
+        raise AxisError(f"{name} takes an int as axis, but got {axis!r}.{at_user_line()}") from None
+    if not -ndim <= number < ndim:
+        has = f"axes 0 to {ndim - 1}" if ndim else "no axes"
+        raise AxisError(f"{name} was given axis {number}, but the array has {has}.{at_user_line()}")
+    return number % ndim
+
+
+def normal_axes(axis: Any, type: ArrayType, name: str) -> tuple[int, ...]:
+    """`axis` as users give it (None for all axes, an int, or a sequence of ints), in rising order without repetition."""
+    if axis is None:
+        return tuple(range(type.ndim))
+    if not isinstance(axis, (tuple, list)):
+        return (normal_axis(axis, type.ndim, name),)
+    axes = [normal_axis(one, type.ndim, name) for one in axis]
+    if len(set(axes)) != len(axes):
+        raise AxisError(f"{name} was given an axis twice: {axis}.{at_user_line()}")
+    return tuple(sorted(axes))

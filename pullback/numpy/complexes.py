@@ -1,0 +1,41 @@
+"""Complex numbers: parts, conjugates, angles."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from pullback.core.dtypes import is_inexact, kind
+from pullback.numpy.promotion import literal_of, operand, to_inexact
+from pullback.ops import arithmetic, bitwise, trigonometric
+from pullback.ops import complex as complexes
+
+
+def real(x: Any, /) -> Any:
+    """The real part of x; x itself if it is real."""
+    x = operand(x, "real")
+    return complexes.real(x) if kind(x.type.dtype) == "c" else x
+
+
+def imag(x: Any, /) -> Any:
+    """The imaginary part of x; zeros if it is real."""
+    x = operand(x, "imag")
+    if kind(x.type.dtype) == "c":
+        return complexes.imag(x)
+    return arithmetic.mul(x, literal_of(0, x.type.dtype)) if is_inexact(x.type.dtype) else bitwise.xor(x, x)
+
+
+def conjugate(x: Any, /) -> Any:
+    """The complex conjugate of x; x itself if it is real."""
+    x = operand(x, "conj")
+    return complexes.conj(x) if kind(x.type.dtype) == "c" else x
+
+
+conj = conjugate
+
+
+def angle(z: Any, deg: bool = False) -> Any:
+    """The angle in (-pi, pi] of a complex number; in degrees if `deg`."""
+    z = to_inexact(z, "angle")
+    found = trigonometric.atan2(imag(z), real(z))
+    return arithmetic.mul(found, literal_of(180 / math.pi, found.type.dtype)) if deg else found

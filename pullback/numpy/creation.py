@@ -1,0 +1,508 @@
+"""New arrays: from values, filled, counted, or of a pattern."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pullback.core.array import Array, find_converter, from_numpy, from_python
+from pullback.core.dtypes import DType, canonical, default_dtype, is_inexact, kind
+from pullback.core.errors import ShapeError, TracerIntegerConversionError
+from pullback.core.tracing import Tracer, type_of
+from pullback.core.types import Shape, array_type
+from pullback.numpy.arithmetic import add, multiply, subtract, true_divide
+from pullback.numpy.promotion import (
+    PYTHON_SCALARS,
+    at_user_line,
+    broadcast,
+    broadcast_shapes,
+    common_dtype,
+    in_dtype,
+    literal_of,
+    operand,
+    to_common_dtype,
+)
+from pullback.ops import arithmetic, compare, powers, rounding
+from pullback.ops import shape as shapes
+from pullback.ops.broadcast import broadcast_in_dim
+from pullback.ops.convert import convert_element_type
+from pullback.ops.create import iota
+
+
+def array(object: Any, dtype: Any = None, *, copy: bool = True, ndmin: int = 0, device: Any = None) -> Any:
+    """An array of a number, an array, or a nested sequence of these.
+
+    Arguments:
+        object: the values. Traced values may be among them.
+        dtype: the result's dtype; by default that of the values, where Python numbers get the default dtypes.
+        copy: whether a NumPy array is copied. Without a copy, whoever holds it must not write to it any more.
+        ndmin: the least number of axes; axes of size 1 are put in front.
+
+    Raises:
+        LeafError: something in `object` is neither an array nor a number.
+        ShapeError: the sequences are ragged.
+
+    Example:
+        >>> import pullback as pb
+        >>> pb.array([1.0, 2.0, 3.0])
+        [1. 2. 3.]:f32[3]:cpu(0)
+    """
+    wanted = None if dtype is None else canonical(dtype)
+    made = _array(object, wanted, copy)
+    if made.type.weak:
+        made = convert_element_type(made, new_dtype=made.type.dtype) if isinstance(made, Tracer) else _strong(made)
+    if ndmin > made.type.ndim:
+        made = shapes.reshape(made, new_sizes=(1,) * (ndmin - made.type.ndim) + made.type.shape)
+    return made
+
+
+def _strong(made: Array) -> Array:
+    return Array(made.type.strong(), made.host)
+
+
+def _array(value: Any, dtype: DType | None, copy: bool) -> Any:
+    if isinstance(value, (Array, Tracer)):
+        return value if dtype is None or value.type.dtype is dtype else convert_element_type(value, new_dtype=dtype)
+    if value.__class__ in PYTHON_SCALARS:
+        if dtype is None:
+            return from_python(value)
+        if (value.__class__ is complex and kind(dtype) != "c") or (value.__class__ is float and not is_inexact(dtype)):
+            return convert_element_type(from_python(value), new_dtype=dtype)
+        return from_python(value, dtype)
+    if isinstance(value, (list, tuple)):
+        return _from_sequence(value, dtype)
+    if find_converter(type(value)) is not None or hasattr(value, "__pullback_array__"):
+        made = from_numpy(value, copy) if isinstance(value, np.ndarray) else operand(value, "array")
+        return made if dtype is None or made.type.dtype is dtype else convert_element_type(made, new_dtype=dtype)
+    if hasattr(value, "__dlpack__") and not hasattr(value, "__array__"):
+        return _array(np.from_dlpack(value), dtype, copy)
+    if hasattr(value, "__array__"):
+        return _array(np.asarray(value), dtype, copy)
+    if isinstance(value, range):
+        return _array(np.asarray(value, default_dtype("i")), dtype, False)
+    return operand(value, "array", "its argument")  # raises, saying what it got
+
+
+_PLAIN = frozenset({bool, int, float, complex})
+
+
+def _kinds_within(value: Any, found: set[type]) -> bool:
+    """Whether nested sequences hold Python numbers alone; their types are added to `found`."""
+    for item in value:
+        if item.__class__ in _PLAIN:
+            found.add(item.__class__)
+        elif item.__class__ not in (list, tuple) or not _kinds_within(item, found):
+            return False
+    return True
+
+
+def _from_sequence(value: Sequence[Any], dtype: DType | None) -> Any:
+    kinds: set[type] = set()
+    if _kinds_within(value, kinds):
+        rank = next((kind for kind in (complex, float, int, bool) if kind in kinds), float)
+        if dtype is None:
+            dtype = canonical(rank)
+        try:
+            host = np.array(value, canonical(rank) if rank is not int and not is_inexact(dtype) and rank is not bool else dtype)
+        except OverflowError:
+            raise OverflowError(f"array: an integer in the list does not fit into {dtype.name}.{at_user_line()}") from None
+        except ValueError:
+            raise ShapeError(f"array: the nested lists are ragged, so that they form no array.{at_user_line()}") from None
+        made = Array(array_type(host.shape, host.dtype), host)
+        return made if host.dtype == dtype else convert_element_type(made, new_dtype=dtype)
+    parts = [_array(item, None, True) for item in value]
+    found, _ = common_dtype(parts, "array")
+    wanted = dtype or found
+    if len({part.type.shape for part in parts}) > 1:
+        shown = ", ".join(str(part.type.shape) for part in parts)
+        raise ShapeError(f"array: the elements of the list have different shapes: {shown}.{at_user_line()}")
+    rows = [in_dtype(shapes.reshape(part, new_sizes=(1, *part.type.shape)), wanted) for part in parts]
+    return shapes.concatenate(*rows, dimension=0)
+
+
+def asarray(a: Any, dtype: Any = None, *, copy: bool | None = None, device: Any = None) -> Any:
+    """An array of the values of `a`; Arrays and traced values of the right dtype are returned as they are.
+
+    Arguments and errors are those of `array`. A NumPy array is copied, since it can still be written to.
+
+    Example:
+        >>> import pullback as pb
+        >>> pb.asarray([[1, 2], [3, 4]]).shape
+        (2, 2)
+    """
+    if isinstance(a, (Array, Tracer)) and (dtype is None or a.type.dtype == dtype) and not a.type.weak:
+        return a
+    if a.__class__ in PYTHON_SCALARS and dtype is None:
+        return from_python(a)
+    return array(a, dtype, copy=copy is not False)
+
+
+def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Any:
+    """An array that shares its memory with another library's, through the DLPack protocol; the other must not write to it."""
+    return from_numpy(np.from_dlpack(x), copy is True)
+
+
+def checked_shape(shape: Any, name: str) -> Shape:
+    """A shape as a tuple of ints. Raises `ShapeError` for negative sizes, and an error with the cure for traced ones."""
+    sizes = (shape,) if isinstance(shape, (int, np.integer)) or getattr(shape, "ndim", None) == 0 else shape
+    if isinstance(sizes, Tracer):
+        raise _traced_size(sizes, name)
+    out = []
+    for size in sizes:
+        if isinstance(size, Tracer):
+            raise _traced_size(size, name)
+        try:
+            out.append(operator.index(size))
+        except TypeError:
+            raise ShapeError(f"{name} takes a shape of whole numbers, but got {shape!r}.{at_user_line()}") from None
+    if any(size < 0 for size in out):
+        raise ShapeError(f"{name}: a shape has no negative sizes, but got {tuple(out)}.{at_user_line()}")
+    return tuple(out)
+
+
+def _traced_size(size: Tracer, name: str) -> TracerIntegerConversionError:
+    made = size.where()
+    return TracerIntegerConversionError(
+        f"{name} was given a traced size of type {size.type}{f' ({made})' if made else ''} in {size.trace.describe()}: shapes must"
+        " be known when a function is traced. Make that argument static (static_argnums or static_argnames in pb.jit)."
+        + at_user_line()
+    )
+
+
+def full(shape: Any, fill_value: Any, dtype: Any = None, *, device: Any = None) -> Any:
+    """An array filled with one value.
+
+    Arguments:
+        shape: an int or a sequence of ints. fill_value: a number, or an array that broadcasts to the shape.
+        dtype: by default that of `fill_value`.
+
+    Example:
+        >>> import pullback as pb
+        >>> pb.numpy.full((2,), 7)
+        [7 7]:i32[2]:cpu(0)
+    """
+    sizes = checked_shape(shape, "full")
+    value = array(fill_value, dtype)
+    if value.type.shape and broadcast_shapes("full", value.type.shape, sizes) != sizes:
+        raise ShapeError(f"full: a value of type {value.type} does not broadcast to the shape {sizes}.{at_user_line()}")
+    return broadcast(value, sizes)
+
+
+def zeros(shape: Any, dtype: Any = None, *, device: Any = None) -> Any:
+    """An array of zeros; `dtype` is by default the default floating dtype.
+
+    Example:
+        >>> import pullback as pb
+        >>> pb.numpy.zeros(3)
+        [0. 0. 0.]:f32[3]:cpu(0)
+    """
+    return _filled(checked_shape(shape, "zeros"), 0, dtype)
+
+
+def ones(shape: Any, dtype: Any = None, *, device: Any = None) -> Any:
+    """An array of ones; `dtype` is by default the default floating dtype.
+
+    Example:
+        >>> import pullback as pb
+        >>> pb.numpy.ones((2, 2), pb.int32).dtype
+        dtype('int32')
+    """
+    return _filled(checked_shape(shape, "ones"), 1, dtype)
+
+
+def empty(shape: Any, dtype: Any = None, *, device: Any = None) -> Any:
+    """An array of a shape; its values are zeros, since an array is never without values."""
+    return _filled(checked_shape(shape, "empty"), 0, dtype)
+
+
+def _filled(shape: Shape, value: int, dtype: Any) -> Any:
+    wanted = default_dtype("f") if dtype is None else canonical(dtype)
+    one = Array(array_type((), wanted), np.asarray(value, wanted))
+    return broadcast_in_dim(one, shape=shape, broadcast_dimensions=()) if shape else one
+
+
+def full_like(a: Any, fill_value: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Any:
+    """An array filled with one value, of the shape and dtype of `a` unless `shape` or `dtype` say otherwise."""
+    type = type_of(a)
+    return full(type.shape if shape is None else shape, fill_value, type.dtype if dtype is None else dtype)
+
+
+def zeros_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Any:
+    """An array of zeros, of the shape and dtype of `a` unless `shape` or `dtype` say otherwise."""
+    type = type_of(a)
+    return zeros(type.shape if shape is None else shape, type.dtype if dtype is None else dtype)
+
+
+def ones_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Any:
+    """An array of ones, of the shape and dtype of `a` unless `shape` or `dtype` say otherwise."""
+    type = type_of(a)
+    return ones(type.shape if shape is None else shape, type.dtype if dtype is None else dtype)
+
+
+empty_like = zeros_like
+
+
+# ---- counted --------------------------------------------------------------------------------------------------------
+
+
+def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None, *, device: Any = None) -> Any:
+    """Numbers from `start` (0 if it is the only one given) to before `stop`, `step` apart.
+
+    The number of elements must be known, so start, stop and step cannot be traced values.
+
+    Example:
+        >>> import pullback as pb
+        >>> pb.numpy.arange(3)
+        [0 1 2]:i32[3]:cpu(0)
+    """
+    for value in (start, stop, step):
+        if isinstance(value, Tracer):
+            raise _traced_size(value, "arange")
+    if stop is None:
+        start, stop = 0, start
+    step = 1 if step is None else step
+    bounds = [value if value.__class__ in PYTHON_SCALARS else operand(value, "arange") for value in (start, stop, step)]
+    wanted = canonical(dtype) if dtype is not None else common_dtype(bounds, "arange")[0]
+    numbers = [value if value.__class__ in PYTHON_SCALARS else value.view().item() for value in bounds]
+    if is_inexact(wanted) or not all(isinstance(number, int) for number in numbers):
+        host = np.arange(*numbers, dtype=np.complex128 if kind(wanted) == "c" else np.float64)
+        made = host.astype(wanted)
+    else:
+        if numbers[0] == 0 and numbers[2] == 1 and kind(wanted) != "b":
+            return iota(dtype=wanted, shape=(max(0, numbers[1]),), dimension=0)
+        made = np.arange(*numbers).astype(wanted)
+    return Array(array_type(made.shape, wanted), made)
+
+
+def linspace(
+    start: Any, stop: Any, num: int = 50, endpoint: bool = True, retstep: bool = False, dtype: Any = None, axis: int = 0,
+    *, device: Any = None,
+) -> Any:  # fmt: skip
+    """`num` numbers evenly spaced from `start` to `stop`.
+
+    Arguments:
+        start, stop: numbers, or arrays that broadcast; the new axis goes to `axis` of the result.
+        endpoint: whether `stop` is the last number. retstep: whether to return the spacing as well.
+
+    Example:
+        >>> import pullback as pb
+        >>> pb.numpy.linspace(0.0, 1.0, 5)
+        [0.   0.25 0.5  0.75 1.  ]:f32[5]:cpu(0)
+    """
+    (count,) = checked_shape(num, "linspace")
+    start, stop = true_divide(start, 1), true_divide(stop, 1)
+    dtype_found = common_dtype([start, stop], "linspace")[0]
+    wanted = dtype_found if dtype is None else canonical(dtype)
+    start, stop = in_dtype(start, dtype_found), in_dtype(stop, dtype_found)
+    shape = broadcast_shapes("linspace", start.type.shape, stop.type.shape)
+    parts = count - 1 if endpoint else count
+    step = true_divide(subtract(stop, start), float(parts) if parts > 0 else float("nan"))
+    counted = iota(dtype=_real_dtype(dtype_found), shape=(count, *shape), dimension=0) if count else zeros((0, *shape), dtype_found)
+    weights = true_divide(counted, float(max(parts, 1)))
+    low, high = broadcast(start, (count, *shape)) if shape else start, broadcast(stop, (count, *shape)) if shape else stop
+    values = add(multiply(low, subtract(1.0, weights)), multiply(high, weights))
+    if endpoint and count > 1:
+        last = compare.eq(counted, literal_of(count - 1, counted.type.dtype))
+        values = compare.select(last, in_dtype(high, values.type.dtype), values)
+    if wanted is not values.type.dtype:
+        values = convert_element_type(rounding.floor(values) if kind(wanted) in "iu" else values, new_dtype=wanted)
+    if values.type.weak:
+        values = convert_element_type(values, new_dtype=wanted)
+    axis = axis % values.type.ndim
+    if axis:
+        order = [*range(1, axis + 1), 0, *range(axis + 1, values.type.ndim)]
+        values = shapes.transpose(values, permutation=tuple(order))
+    return (values, step) if retstep else values
+
+
+def _real_dtype(dtype: DType) -> DType:
+    return dtype if kind(dtype) != "c" else np.empty(0, dtype).real.dtype
+
+
+def logspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, base: Any = 10.0, dtype: Any = None) -> Any:
+    """`num` numbers evenly spaced in their logarithm, from base**start to base**stop."""
+    exponents = linspace(start, stop, num, endpoint)
+    values = powers.pow(*to_common_dtype("logspace", base, exponents))
+    return values if dtype is None else convert_element_type(values, new_dtype=canonical(dtype))
+
+
+def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = None, *, device: Any = None) -> Any:
+    """Ones on the diagonal number `k`, zeros elsewhere; of shape (N, M), or (N, N).
+
+    Example:
+        >>> import pullback as pb
+        >>> pb.numpy.eye(2)
+        [[1. 0.]
+         [0. 1.]]:f32[2,2]:cpu(0)
+    """
+    rows, columns = checked_shape((N, N if M is None else M), "eye")
+    wanted = default_dtype("f") if dtype is None else canonical(dtype)
+    return convert_element_type(_diagonal_mask(rows, columns, k), new_dtype=wanted)
+
+
+def identity(n: int, dtype: Any = None) -> Any:
+    """The identity matrix of shape (n, n)."""
+    return eye(n, dtype=dtype)
+
+
+def _offsets(rows: int, columns: int) -> Any:
+    """column - row, for each place of a matrix."""
+    index = default_dtype("i")
+    return arithmetic.sub(
+        iota(dtype=index, shape=(rows, columns), dimension=1), iota(dtype=index, shape=(rows, columns), dimension=0)
+    )
+
+
+def _diagonal_mask(rows: int, columns: int, k: int) -> Any:
+    return compare.eq(_offsets(rows, columns), literal_of(operator.index(k), default_dtype("i")))
+
+
+def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Any:
+    """Ones on and below the diagonal number `k`, zeros above; of shape (N, M), or (N, N)."""
+    rows, columns = checked_shape((N, N if M is None else M), "tri")
+    wanted = default_dtype("f") if dtype is None else canonical(dtype)
+    return convert_element_type(_lower_mask(rows, columns, k), new_dtype=wanted)
+
+
+def _lower_mask(rows: int, columns: int, k: int) -> Any:
+    return compare.le(_offsets(rows, columns), literal_of(operator.index(k), default_dtype("i")))
+
+
+def _triangle(name: str, m: Any, mask_offset: int, keep_below: bool) -> Any:
+    m = operand(m, name)
+    if m.type.ndim < 2:
+        raise ShapeError(f"{name} takes a matrix, or a stack of them, but got {m.type}.{at_user_line()}")
+    mask = broadcast(_lower_mask(*m.type.shape[-2:], mask_offset), m.type.shape)
+    zero = literal_of(0 if kind(m.type.dtype) != "b" else False, m.type.dtype)
+    return compare.select(mask, m, zero) if keep_below else compare.select(mask, zero, m)
+
+
+def tril(m: Any, k: int = 0) -> Any:
+    """The lower triangle of a matrix: zeros above the diagonal number `k`. Works on the last two axes.
+
+    Example:
+        >>> import pullback as pb
+        >>> pb.numpy.tril(pb.asarray([[1, 2], [3, 4]]))
+        [[1 0]
+         [3 4]]:i32[2,2]:cpu(0)
+    """
+    return _triangle("tril", m, k, True)
+
+
+def triu(m: Any, k: int = 0) -> Any:
+    """The upper triangle of a matrix: zeros below the diagonal number `k`. Works on the last two axes."""
+    return _triangle("triu", m, k - 1, False)
+
+
+def diag(v: Any, k: int = 0) -> Any:
+    """Of a vector, the matrix with it on the diagonal number `k`; of a matrix, that diagonal.
+
+    Example:
+        >>> import pullback as pb
+        >>> pb.numpy.diag(pb.asarray([1.0, 2.0]))
+        [[1. 0.]
+         [0. 2.]]:f32[2,2]:cpu(0)
+    """
+    v = operand(v, "diag")
+    if v.type.ndim == 2:
+        return diagonal(v, k)
+    if v.type.ndim != 1:
+        raise ShapeError(f"diag takes a vector or a matrix, but got {v.type}.{at_user_line()}")
+    size = v.type.shape[0] + abs(k)
+    zero = literal_of(0 if kind(v.type.dtype) != "b" else False, v.type.dtype)
+    padded = shapes.pad(v, zero, padding_config=((max(k, 0), max(-k, 0), 0),))
+    spread = broadcast_in_dim(padded, shape=(size, size), broadcast_dimensions=(1,))
+    return compare.select(_diagonal_mask(size, size, k), spread, zero)
+
+
+def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
+    """The diagonal number `offset` of the matrices that lie in two axes; it becomes the last axis.
+
+    Example:
+        >>> import pullback as pb
+        >>> pb.numpy.diagonal(pb.asarray([[1, 2], [3, 4]]))
+        [1 4]:i32[2]:cpu(0)
+    """
+    a = operand(a, "diagonal")
+    ndim = a.type.ndim
+    if ndim < 2:
+        raise ShapeError(f"diagonal takes an array of two axes or more, but got {a.type}.{at_user_line()}")
+    axis1, axis2 = axis1 % ndim, axis2 % ndim
+    others = [axis for axis in range(ndim) if axis not in (axis1, axis2)]
+    a = shapes.transpose(a, permutation=(*others, axis1, axis2)) if [*others, axis1, axis2] != list(range(ndim)) else a
+    *lead, rows, columns = a.type.shape
+    length = max(0, min(rows, columns - offset) if offset >= 0 else min(rows + offset, columns))
+    if length == 0:
+        return zeros((*lead, 0), a.type.dtype)
+    # In row-major order the diagonal's elements are columns + 1 apart.
+    flat = shapes.reshape(a, new_sizes=(*lead, rows * columns))
+    start = offset if offset >= 0 else -offset * columns
+    stop = start + (length - 1) * (columns + 1) + 1
+    whole = [(0, size, 1) for size in lead]
+    begins, ends, strides = zip(*whole, (start, stop, columns + 1))
+    return shapes.slice(flat, start_indices=begins, limit_indices=ends, strides=strides)
+
+
+def diagflat(v: Any, k: int = 0) -> Any:
+    """The matrix with the elements of v, in row-major order, on the diagonal number `k`."""
+    v = operand(v, "diagflat")
+    return diag(shapes.reshape(v, new_sizes=(v.type.size,)), k)
+
+
+def meshgrid(*xi: Any, indexing: str = "xy", sparse: bool = False, copy: bool = True) -> list[Any]:
+    """The coordinates of a grid: for each vector, an array in which it varies along its own axis.
+
+    Arguments:
+        indexing: "xy" has the first vector along the second axis, "ij" along the first.
+        sparse: keep the other axes of size 1, to broadcast later.
+    """
+    if indexing not in ("xy", "ij"):
+        raise ValueError(f"meshgrid takes indexing='xy' or 'ij', not {indexing!r}.")
+    vectors = [operand(x, "meshgrid") for x in xi]
+    sizes = [vector.type.size for vector in vectors]
+    order = list(range(len(vectors)))
+    if indexing == "xy" and len(vectors) > 1:
+        order[:2] = [1, 0]
+    shape = [0] * len(vectors)
+    for axis, size in zip(order, sizes):
+        shape[axis] = size
+    out = []
+    for vector, axis, size in zip(vectors, order, sizes):
+        unit = tuple(size if i == axis else 1 for i in range(len(vectors)))
+        flat = shapes.reshape(vector, new_sizes=unit)
+        out.append(flat if sparse else broadcast(flat, tuple(shape)))
+    return out
+
+
+def indices(dimensions: Sequence[int], dtype: Any = None, sparse: bool = False) -> Any:
+    """For each axis of a grid, the index along it at each place: an array of shape (number of axes, *dimensions)."""
+    shape = checked_shape(dimensions, "indices")
+    wanted = default_dtype("i") if dtype is None else canonical(dtype)
+    if sparse:
+        unit = [tuple(size if i == axis else 1 for i in range(len(shape))) for axis, size in enumerate(shape)]
+        return tuple(iota(dtype=wanted, shape=sizes, dimension=axis) for axis, sizes in enumerate(unit))
+    if not shape:
+        return zeros((0,), wanted)
+    grids = [iota(dtype=wanted, shape=shape, dimension=axis) for axis in range(len(shape))]
+    return shapes.concatenate(*[shapes.reshape(grid, new_sizes=(1, *shape)) for grid in grids], dimension=0)
+
+
+def copy(a: Any) -> Any:
+    """The array itself: arrays are immutable, so a copy could not be told from it."""
+    return array(a)
+
+
+def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Any:
+    """x in another dtype. Floats become integers by dropping their fraction; complex numbers become real by theirs.
+
+    Example:
+        >>> import pullback as pb
+        >>> pb.numpy.astype(pb.asarray([1.7, -1.7]), pb.int32)
+        [ 1 -1]:i32[2]:cpu(0)
+    """
+    x = operand(x, "astype")
+    wanted = canonical(dtype)
+    return x if x.type.dtype is wanted and not x.type.weak else convert_element_type(x, new_dtype=wanted)

@@ -1,0 +1,204 @@
+"""Powers, exponentials, logarithms, trigonometric and hyperbolic functions."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from pullback.core.dtypes import BOOL, default_dtype, is_inexact, kind
+from pullback.numpy.factories import binary, unary
+from pullback.numpy.logic import isinf
+from pullback.numpy.promotion import (
+    PYTHON_SCALARS,
+    literal_of,
+    operand,
+    promote,
+    to_common_dtype,
+    to_common_shape,
+    to_inexact,
+)
+from pullback.ops import arithmetic, bitwise, compare, exponential, hyperbolic, powers, trigonometric
+from pullback.ops import complex as complexes
+from pullback.ops.convert import convert_element_type
+
+# ---- powers and roots -------------------------------------------------------------------------------------------------
+
+sqrt = unary("sqrt", powers.sqrt, np.sqrt, "The square root of x; NaN of a negative real number.")
+cbrt = unary("cbrt", powers.cbrt, np.cbrt, "The cube root of x, of negative numbers too.")
+
+
+def square(x: Any, /) -> Any:
+    """x * x, in the dtype of x."""
+    x = operand(x, "square")
+    return bitwise.and_(x, x) if x.type.dtype is BOOL else powers.square(x)
+
+
+def power(x: Any, y: Any, /) -> Any:
+    """x to the power of y.
+
+    A whole Python number y is applied by repeated squaring, which is exact in its derivatives for every x. Integers to an
+    integer array are taken modulo the range of their dtype; a negative power of an integer is 0, unless its base is 1 or -1.
+
+    Arguments:
+        x, y: arrays or numbers whose shapes broadcast.
+
+    Returns:
+        An array of the broadcast shape, in the common dtype.
+
+    Raises:
+        DtypeError: an integer array to a negative Python number.
+
+    Example:
+        >>> import pullback as pb
+        >>> pb.numpy.power(pb.asarray([1.0, 2.0, 3.0]), 2)
+        [1. 4. 9.]:f32[3]:cpu(0)
+    """
+    if not isinstance(x, PYTHON_SCALARS) and y.__class__ in (int, float):
+        x = operand(x, "power", "argument 0")
+        dtype = x.type.dtype
+        if dtype is BOOL:
+            x = convert_element_type(x, new_dtype=default_dtype("i"))
+            dtype = x.type.dtype
+        if (y.__class__ is int and kind(dtype) in "iufc" and -128 <= y <= 128) or (
+            is_inexact(dtype) and -8 <= y <= 8 and y == math.floor(y)
+        ):
+            return powers.square(x) if y == 2 else powers.integer_pow(x, y=int(y))
+    x, y = promote("power", x, y)
+    dtype = x.type.dtype
+    if is_inexact(dtype):
+        return powers.pow(x, y)
+    if dtype is BOOL:
+        return bitwise.or_(x, bitwise.not_(y))
+    return _integer_power(x, y)
+
+
+pow = power
+
+
+def _integer_power(x: Any, y: Any) -> Any:
+    """x ** y for integers of one dtype: the product of x^(2^i) over the bits i that are set in y."""
+    dtype = x.type.dtype
+    zero, one = literal_of(0, dtype), literal_of(1, dtype)
+    result: Any = one
+    factor, rest = x, y
+    for _ in range(8 * dtype.itemsize):
+        bit = compare.ne(bitwise.and_(rest, one), zero)
+        result = arithmetic.mul(result, compare.select(bit, factor, one))
+        factor = arithmetic.mul(factor, factor)
+        rest = bitwise.shift_right_logical(rest, one)
+    if kind(dtype) == "u":
+        return result
+    unit = compare.eq(arithmetic.mul(x, x), one)
+    return compare.select(bitwise.and_(compare.lt(y, zero), bitwise.not_(unit)), zero, result)
+
+
+def float_power(x: Any, y: Any, /) -> Any:
+    """x to the power of y, in floating point: integers become the default floating dtype."""
+    x, y = to_common_shape("float_power", *to_common_dtype("float_power", x, y, inexact=True))
+    return powers.pow(x, y)
+
+
+def hypot(x: Any, y: Any, /) -> Any:
+    """sqrt(x^2 + y^2), without overflow on the way: the larger of the two is factored out."""
+    x, y = to_common_shape("hypot", *to_common_dtype("hypot", x, y, inexact=True))
+    x, y = complexes.abs(x), complexes.abs(y)
+    dtype = x.type.dtype
+    zero, one = literal_of(0, dtype), literal_of(1, dtype)
+    large, small = arithmetic.max(x, y), arithmetic.min(x, y)
+    ratio = arithmetic.div(small, compare.select(compare.eq(large, zero), one, large))
+    length = arithmetic.mul(large, powers.sqrt(arithmetic.add(one, powers.square(ratio))))
+    either = bitwise.or_(isinf(x), isinf(y))
+    return compare.select(either, literal_of(math.inf, dtype), length)
+
+
+# ---- exponentials and logarithms --------------------------------------------------------------------------------------
+
+exp = unary("exp", exponential.exp, np.exp, "e to the power of x.")
+exp2 = unary("exp2", exponential.exp2, np.exp2, "2 to the power of x.")
+expm1 = unary("expm1", exponential.expm1, np.expm1, "e to the power of x, minus 1, exact to the last bits where x is small.")
+log = unary("log", exponential.log, np.log, "The natural logarithm of x; NaN of a negative real number.")
+log1p = unary("log1p", exponential.log1p, np.log1p, "The natural logarithm of 1 + x, exact to the last bits where x is small.")
+
+
+def log2(x: Any, /) -> Any:
+    """The logarithm of x to base 2."""
+    x = exponential.log(to_inexact(x, "log2"))
+    return arithmetic.div(x, literal_of(math.log(2), x.type.dtype))
+
+
+def log10(x: Any, /) -> Any:
+    """The logarithm of x to base 10."""
+    x = exponential.log(to_inexact(x, "log10"))
+    return arithmetic.div(x, literal_of(math.log(10), x.type.dtype))
+
+
+def _log_of_sum(name: str, x: Any, y: Any, base: float) -> Any:
+    """log_b(b^x + b^y) = m + log1p(b^(-|x - y|)) / log b, where m is the larger one."""
+    x, y = to_common_shape(name, *to_common_dtype(name, x, y, inexact=True))
+    dtype = x.type.dtype
+    unit = literal_of(math.log(base), dtype)
+    large = arithmetic.max(x, y)
+    difference = arithmetic.sub(x, y)
+    scaled = arithmetic.neg(complexes.abs(difference))
+    scaled = scaled if base == math.e else arithmetic.mul(scaled, unit)
+    rest = exponential.log1p(exponential.exp(scaled))
+    total = arithmetic.add(large, rest if base == math.e else arithmetic.div(rest, unit))
+    return compare.select(compare.ne(difference, difference), arithmetic.add(x, y), total)  # inf - inf, or NaN
+
+
+def logaddexp(x: Any, y: Any, /) -> Any:
+    """log(exp(x) + exp(y)), without overflow."""
+    return _log_of_sum("logaddexp", x, y, math.e)
+
+
+def logaddexp2(x: Any, y: Any, /) -> Any:
+    """log2(2**x + 2**y), without overflow."""
+    return _log_of_sum("logaddexp2", x, y, 2.0)
+
+
+# ---- trigonometric and hyperbolic functions ---------------------------------------------------------------------------
+
+sin = unary("sin", trigonometric.sin, np.sin, "Sine of x, in radians.")
+cos = unary("cos", trigonometric.cos, np.cos, "Cosine of x, in radians.")
+tan = unary("tan", trigonometric.tan, np.tan, "Tangent of x, in radians.")
+arcsin = asin = unary("arcsin", trigonometric.asin, np.arcsin, "The angle in [-pi/2, pi/2] whose sine is x; NaN if |x| > 1.")
+arccos = acos = unary("arccos", trigonometric.acos, np.arccos, "The angle in [0, pi] whose cosine is x; NaN if |x| > 1.")
+arctan = atan = unary("arctan", trigonometric.atan, np.arctan, "The angle in [-pi/2, pi/2] whose tangent is x.")
+arctan2 = atan2 = binary(
+    "arctan2", trigonometric.atan2, np.arctan2, "The angle in [-pi, pi] of the point (y, x): arctan(x / y) with its quadrant,"
+    " where x is the ordinate and y the abscissa.", inexact=True,
+)  # fmt: skip
+sinh = unary("sinh", hyperbolic.sinh, np.sinh, "Hyperbolic sine of x.")
+cosh = unary("cosh", hyperbolic.cosh, np.cosh, "Hyperbolic cosine of x.")
+tanh = unary("tanh", hyperbolic.tanh, np.tanh, "Hyperbolic tangent of x.")
+arcsinh = asinh = unary("arcsinh", hyperbolic.asinh, np.arcsinh, "The number whose hyperbolic sine is x.")
+arccosh = acosh = unary("arccosh", hyperbolic.acosh, np.arccosh, "The number >= 0 whose hyperbolic cosine is x; NaN if x < 1.")
+arctanh = atanh = unary("arctanh", hyperbolic.atanh, np.arctanh, "The number whose hyperbolic tangent is x; NaN if |x| > 1.")
+
+
+def deg2rad(x: Any, /) -> Any:
+    """Degrees to radians."""
+    x = to_inexact(x, "deg2rad")
+    return arithmetic.mul(x, literal_of(math.pi / 180, x.type.dtype))
+
+
+def rad2deg(x: Any, /) -> Any:
+    """Radians to degrees."""
+    x = to_inexact(x, "rad2deg")
+    return arithmetic.mul(x, literal_of(180 / math.pi, x.type.dtype))
+
+
+radians, degrees = deg2rad, rad2deg
+
+
+def sinc(x: Any, /) -> Any:
+    """sin(pi x) / (pi x), and 1 at 0; its derivatives at 0 are those of its Taylor series, up to the second."""
+    x = to_inexact(x, "sinc")
+    dtype = x.type.dtype
+    scaled = arithmetic.mul(x, literal_of(math.pi, dtype))
+    at_zero = compare.eq(scaled, literal_of(0, dtype))
+    safe = compare.select(at_zero, literal_of(1, dtype), scaled)
+    near = arithmetic.sub(literal_of(1, dtype), arithmetic.div(powers.square(scaled), literal_of(6, dtype)))
+    return compare.select(at_zero, near, arithmetic.div(trigonometric.sin(safe), safe))

@@ -1,0 +1,173 @@
+"""How the elementwise functions and the operators are made: a fast path for plain Arrays, and the general path behind it.
+
+The fast path is for Arrays whose values lie in NumPy memory, outside any staging: one NumPy call and one `Array`. It is
+taken only for dtypes where NumPy's result is what the primitive's type rule says. Everything else, tracers too, is promoted
+and handed to `bind`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from pullback.core.array import Array
+from pullback.core.dtypes import BOOL, DType, is_inexact
+from pullback.core.primitive import Primitive
+from pullback.core.tracing import Tracer, _quiet_numpy, bind, staging_floor
+from pullback.core.types import array_type
+from pullback.numpy.promotion import (
+    NATIVE_FLOATS,
+    NATIVE_INEXACT,
+    NATIVE_NUMBERS,
+    PYTHON_SCALARS,
+    literal_of,
+    operand,
+    to_common_dtype,
+    to_common_shape,
+    to_inexact,
+)
+
+Function = Callable[..., Any]
+NO_PARAMS: dict[str, Any] = {}
+_fast_scalars = frozenset({float, int})
+_nothing: frozenset[DType] = frozenset()
+
+
+def named(function: Function, name: str, doc: str, module: str = "pullback.numpy") -> Function:
+    """Give a function made by a factory its own name and documentation."""
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = doc
+    function.__module__ = module
+    return function
+
+
+def unary(name: str, primitive: Primitive, ufunc: np.ufunc | None, doc: str, *, inexact: bool = True) -> Function:
+    """An elementwise function of one array.
+
+    Arguments:
+        ufunc: what NumPy calls it, for the fast path; None for no such path.
+        inexact: whether integers and bools are converted to the default floating dtype first.
+    """
+    fast = _nothing if ufunc is None else NATIVE_INEXACT if not {"f", "c"} - set(primitive.kinds) else NATIVE_FLOATS
+    prepare = to_inexact if inexact else operand
+
+    def function(x: Any, /) -> Any:
+        if x.__class__ is Array:
+            type = x.type
+            host = x._host
+            if type.dtype in fast and host is not None and staging_floor() is None:
+                return Array(type, _quiet_numpy.run(ufunc, host))
+        elif isinstance(x, Tracer) and x.type.dtype in NATIVE_INEXACT:
+            return bind(primitive, (x,), NO_PARAMS)
+        return bind(primitive, (prepare(x, name),), NO_PARAMS)
+
+    kind = "Integers and bools become the default floating dtype." if inexact else "The dtype is kept."
+    return named(function, name, _documentation(name, doc, ("x",), kind))
+
+
+def apply_binary(name: str, primitive: Primitive, x: Any, y: Any, inexact: bool) -> Any:
+    """The general path of an operation on two operands: promote, broadcast, bind."""
+    if isinstance(x, (Array, Tracer)):
+        x_type = x.type
+        if isinstance(y, (Array, Tracer)):
+            y_type = y.type
+            if x_type.dtype is y_type.dtype and not (inexact and not is_inexact(x_type.dtype)):
+                if not (x_type is y_type or x_type.shape == y_type.shape or not x_type.shape or not y_type.shape):
+                    x, y = to_common_shape(name, x, y)
+                return bind(primitive, (x, y), NO_PARAMS)
+        elif y.__class__ in _fast_scalars and x_type.dtype in NATIVE_FLOATS:
+            return bind(primitive, (x, literal_of(y, x_type.dtype)), NO_PARAMS)
+    elif x.__class__ in _fast_scalars and isinstance(y, (Array, Tracer)) and y.type.dtype in NATIVE_FLOATS:
+        return bind(primitive, (literal_of(x, y.type.dtype), y), NO_PARAMS)
+    return bind(primitive, to_common_shape(name, *to_common_dtype(name, x, y, inexact=inexact)), NO_PARAMS)
+
+
+def binary(
+    name: str,
+    primitive: Primitive,
+    ufunc: np.ufunc | None,
+    doc: str,
+    *,
+    inexact: bool = False,
+    compares: bool = False,
+    general: Function | None = None,
+    operator: bool = False,
+) -> Function:
+    """An elementwise function of two arrays.
+
+    Arguments:
+        ufunc: what NumPy calls it, for the fast path; None for no such path.
+        inexact: whether integers and bools are converted to the default floating dtype first (division).
+        compares: whether the result is bool.
+        general: what to call instead of promoting and binding the primitive.
+        operator: made for a method: it returns NotImplemented for an operand that is neither array nor number.
+    """
+    fast = _nothing if ufunc is None else NATIVE_FLOATS if inexact or "c" not in primitive.kinds else NATIVE_NUMBERS
+    floats = _nothing if ufunc is None else NATIVE_FLOATS
+
+    def function(x: Any, y: Any, /) -> Any:
+        if x.__class__ is Array:
+            x_host = x._host
+            x_type = x.type
+            if y.__class__ is Array:
+                y_type = y.type
+                if x_type.dtype is y_type.dtype and x_type.dtype in fast:
+                    y_host = y._host
+                    if x_host is not None and y_host is not None and staging_floor() is None:
+                        if x_type is y_type:
+                            out = _quiet_numpy.run(ufunc, x_host, y_host)
+                            return Array(array_type(x_type.shape, BOOL) if compares else x_type, out)
+                        if x_type.shape == y_type.shape or not x_type.shape or not y_type.shape:
+                            out = _quiet_numpy.run(ufunc, x_host, y_host)
+                            return Array(array_type(out.shape, out.dtype, x_type.weak and y_type.weak and not compares), out)
+            elif y.__class__ in _fast_scalars and x_type.dtype in floats and x_host is not None and staging_floor() is None:
+                try:
+                    out = _quiet_numpy.run(ufunc, x_host, y)
+                except OverflowError:  # an integer beyond all floating-point numbers
+                    return apply(x, y)
+                return Array(array_type(x_type.shape, BOOL) if compares else x_type, out)
+        elif y.__class__ is Array and x.__class__ in _fast_scalars and y.type.dtype in floats:
+            y_host = y._host
+            if y_host is not None and staging_floor() is None:
+                try:
+                    out = _quiet_numpy.run(ufunc, x, y_host)
+                except OverflowError:
+                    return apply(x, y)
+                return Array(array_type(y.type.shape, BOOL) if compares else y.type, out)
+        if operator and not is_operand(x, y):
+            return NotImplemented
+        return apply(x, y)
+
+    if general is None:
+
+        def apply(x: Any, y: Any) -> Any:
+            return apply_binary(name, primitive, x, y, inexact)
+
+    else:
+        apply = general
+
+    result = "The result is bool." if compares else "Integers and bools become floating." if inexact else ""
+    return named(function, name, _documentation(name, doc, ("x", "y"), result))
+
+
+def is_operand(*values: Any) -> bool:
+    """Whether values are such that an operator takes them: arrays, tracers and numbers, not lists or strings."""
+    for value in values:
+        if not isinstance(value, (Array, Tracer, np.ndarray, np.generic, *PYTHON_SCALARS)) and not hasattr(
+            value, "__pullback_array__"
+        ):
+            return False
+    return True
+
+
+def _documentation(name: str, doc: str, arguments: tuple[str, ...], result: str) -> str:
+    if len(arguments) == 1:
+        text = "    Arguments:\n        x: an array or a number, of any shape.\n\n    Returns:\n        An array of the shape of x."
+    else:
+        text = (
+            "    Arguments:\n        x, y: arrays or numbers whose shapes broadcast; they are promoted to a common dtype.\n\n"
+            "    Returns:\n        An array of the broadcast shape."
+        )
+    return f"{doc}\n\n{text}{' ' + result if result else ''}\n"

@@ -1,0 +1,356 @@
+"""Reading parts of an array: `x[index]`, `take`, `take_along_axis`.
+
+An index is read once, into an `Index`: which slice of every axis is static, and which axes integer arrays choose from.
+Static parts become `slice`, `rev` and `reshape`; arrays of integers a `gather`; 0-d traced integers a `dynamic_slice`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pullback.core.array import Array
+from pullback.core.dtypes import default_dtype, kind
+from pullback.core.errors import ShapeError, TracerIntegerConversionError
+from pullback.core.tracing import Tracer, staging_floor
+from pullback.core.types import Shape, array_type
+from pullback.numpy.axes import normal_axis
+from pullback.numpy.creation import array
+from pullback.numpy.promotion import at_user_line, broadcast, broadcast_shapes, in_dtype, literal_of, operand
+from pullback.ops import arithmetic, compare
+from pullback.ops import shape as shapes
+from pullback.ops.dynamic import dynamic_slice
+from pullback.ops.index import gather
+from pullback.ops.windows import GatherDimensionNumbers
+
+_BASIC = frozenset({int, slice, type(None), type(Ellipsis)})
+
+
+class Span(NamedTuple):
+    """A slice of an axis with its bounds worked out: `length` elements from `start`, `step` apart."""
+
+    start: int
+    step: int
+    length: int
+
+    def places(self) -> np.ndarray[Any, Any]:
+        return self.start + self.step * np.arange(self.length)
+
+
+class Index:
+    """An index, read against the shape of the array that it is for.
+
+    Attributes:
+        axes: for each axis of the array, with new axes of size 1 put in: a `Span`, an int, or an array of integers.
+        shape: the array's shape with the new axes.
+        chosen: the axes that arrays of integers (and, with these, ints) choose from; empty for a basic index.
+        where: at which axis of the result the common shape of the index arrays stands.
+    """
+
+    def __init__(self, index: Any, shape: Shape) -> None:
+        entries = _expand(index if isinstance(index, tuple) else (index,), shape)
+        self.axes: list[Any] = []
+        sizes: list[int] = []
+        rest = iter(shape)
+        for entry in entries:
+            if entry is None:
+                self.axes.append(Span(0, 1, 1))
+                sizes.append(1)
+                continue
+            size = next(rest)
+            sizes.append(size)
+            self.axes.append(_read_entry(entry, size, len(self.axes), shape))
+        self.shape = tuple(sizes)
+        arrays = [i for i, one in enumerate(self.axes) if not isinstance(one, (Span, int))]
+        self.chosen = [i for i, one in enumerate(self.axes) if not isinstance(one, Span)] if arrays else []
+        adjacent = self.chosen == list(range(self.chosen[0], self.chosen[-1] + 1)) if self.chosen else True
+        self.where = sum(isinstance(one, Span) for one in self.axes[: self.chosen[0]]) if self.chosen and adjacent else 0
+
+    def spans(self) -> list[Span]:
+        return [one for one in self.axes if isinstance(one, Span)]
+
+    def common(self) -> tuple[list[Any], Shape]:
+        """The index arrays for the chosen axes, negative places made positive, and the shape that they broadcast to."""
+        arrays = []
+        for axis in self.chosen:
+            entry = self.axes[axis]
+            entry = array(entry, default_dtype("i")) if isinstance(entry, int) else entry
+            size = self.shape[axis]
+            arrays.append(from_end(entry, size))
+        shape = broadcast_shapes("indexing", *[one.type.shape for one in arrays])
+        return arrays, shape
+
+
+def from_end(index: Any, size: int) -> Any:
+    """Places along an axis of a size, with negative ones counted from its end."""
+    dtype = index.type.dtype
+    if kind(dtype) == "u":
+        return index
+    if isinstance(index, Array) and staging_floor() is None:
+        host = index.host
+        return Array(index.type, np.where(host < 0, host + dtype.type(size), host)) if np.any(host < 0) else index
+    if size > np.iinfo(dtype).max:
+        index = in_dtype(index, default_dtype("i"))
+        dtype = index.type.dtype
+    negative = compare.lt(index, literal_of(0, dtype))
+    return compare.select(negative, arithmetic.add(index, literal_of(size, dtype)), index)
+
+
+def _is_mask(entry: Any) -> bool:
+    if isinstance(entry, bool):
+        return True
+    return getattr(entry, "dtype", None) == bool
+
+
+def _expand(index: tuple[Any, ...], shape: Shape) -> list[Any]:
+    """An index with an entry for every axis: masks made into integers, `...` into full slices."""
+    entries: list[Any] = []
+    for entry in index:
+        if isinstance(entry, (list, tuple)):
+            entry = np.asarray(entry) if not _has_tracer(entry) else array(entry)
+            if entry.size == 0:
+                entry = entry.astype(np.int32)
+        if not _is_mask(entry):
+            entries.append(entry)
+            continue
+        if isinstance(entry, Tracer):
+            made = entry.where()
+            raise TracerIntegerConversionError(
+                f"An array was indexed with a traced mask of type {entry.type}{f' ({made})' if made else ''} in"
+                f" {entry.trace.describe()}: how many elements it chooses is not known. Keep the shape with"
+                f" pb.numpy.where(mask, x, 0), or sum with sum(x, where=mask).{at_user_line()}"
+            )
+        mask = np.asarray(entry)
+        if mask.ndim == 0:
+            raise IndexError(f"A single True or False is not an index; add an axis with None or [None, ...].{at_user_line()}")
+        at = sum(one is not None and one is not Ellipsis for one in entries)
+        if not any(one is Ellipsis for one in entries) and mask.shape != shape[at : at + mask.ndim]:
+            raise IndexError(f"A mask of shape {mask.shape} does not fit an array of shape {shape}.{at_user_line()}")
+        entries.extend(found.astype(default_dtype("i")) for found in np.nonzero(mask))
+    used = sum(entry is not None and entry is not Ellipsis for entry in entries)
+    dots = [i for i, entry in enumerate(entries) if entry is Ellipsis]
+    if len(dots) > 1:
+        raise IndexError(f"An index may have one '...' only.{at_user_line()}")
+    if used > len(shape):
+        raise IndexError(f"Too many indices: {used} for an array of shape {shape}, which has {len(shape)} axes.{at_user_line()}")
+    full = [slice(None)] * (len(shape) - used)
+    at = dots[0] if dots else len(entries)
+    return entries[:at] + full + entries[at + 1 :]
+
+
+def _has_tracer(entry: Any) -> bool:
+    return any(isinstance(one, (Tracer, Array)) or (isinstance(one, (list, tuple)) and _has_tracer(one)) for one in entry)
+
+
+def _read_entry(entry: Any, size: int, axis: int, shape: Shape) -> Any:
+    """One entry of an index: a `Span`, a non-negative int, or an array of integers."""
+    if isinstance(entry, slice):
+        return _span(entry, size)
+    if isinstance(entry, (int, np.integer)):
+        number = int(entry)
+        if not -size <= number < size:
+            raise IndexError(f"Index {number} is out of bounds for axis {axis} of size {size} of an array of shape {shape}.{at_user_line()}")
+        return number % size
+    if isinstance(entry, (Array, Tracer, np.ndarray)):
+        value = operand(entry, "indexing")
+        if kind(value.type.dtype) not in "iu":
+            raise IndexError(
+                f"An array is indexed with integers, bools, slices, None and ..., but one entry is {value.type}."
+                f" Convert it with .astype(int).{at_user_line()}"
+            )
+        return value
+    raise IndexError(f"An array is indexed with integers, bools, slices, None and ..., not {entry!r}.{at_user_line()}")
+
+
+def _span(entry: slice, size: int) -> Span:
+    try:
+        start, stop, step = entry.indices(size)
+    except (TypeError, TracerIntegerConversionError) as error:
+        if any(isinstance(part, Tracer) for part in (entry.start, entry.stop, entry.step)):
+            raise TracerIntegerConversionError(
+                "A slice has traced bounds, so its length is not known. If the length is static, use"
+                f" pb.lax.dynamic_slice_in_dim(x, start, length).{at_user_line()}"
+            ) from None
+        raise IndexError(f"A slice takes integers as bounds: {error}.{at_user_line()}") from None
+    return Span(start, step, len(range(start, stop, step)))
+
+
+# ---- reading --------------------------------------------------------------------------------------------------------
+
+
+def get_item(x: Any, index: Any) -> Any:
+    """x[index], as NumPy has it. Static integers out of bounds raise IndexError; traced ones are moved inside."""
+    if x.__class__ is Array and x._host is not None and staging_floor() is None and _is_basic(index):
+        try:
+            out = x._host[index]
+        except IndexError:
+            pass  # the general path says what is wrong, and where
+        else:
+            if not out.flags.c_contiguous:
+                out = out.copy()
+            return Array(array_type(out.shape, x.type.dtype, x.type.weak), out)
+    return read(x, Index(index, x.type.shape))
+
+
+def _is_basic(index: Any) -> bool:
+    if index.__class__ is tuple:
+        for entry in index:
+            if entry.__class__ not in _BASIC:
+                return False
+        return not any(
+            part is not None and part.__class__ is not int
+            for entry in index
+            if entry.__class__ is slice
+            for part in (entry.start, entry.stop, entry.step)
+        )
+    if index.__class__ is slice:
+        return all(part is None or part.__class__ is int for part in (index.start, index.stop, index.step))
+    return index.__class__ in _BASIC
+
+
+def read(x: Any, index: Index, mode: str = "clip", fill_value: Any = None) -> Any:
+    """The part of x that an index names."""
+    shape = index.shape
+    if x.type.shape != shape:
+        x = shapes.reshape(x, new_sizes=shape)
+    spans = [
+        one if isinstance(one, Span) else Span(one, 1, 1) if isinstance(one, int) and not index.chosen else Span(0, 1, size)
+        for one, size in zip(index.axes, shape)
+    ]
+    x = _sliced(x, spans)
+    if not index.chosen:
+        dropped = tuple([i for i, one in enumerate(index.axes) if isinstance(one, int)])
+        return shapes.squeeze(x, dimensions=dropped) if dropped else x
+    arrays, common = index.common()
+    if not common and mode == "clip":
+        return _read_one(x, index, arrays)
+    vectors = index_vectors(arrays, common)
+    kept = [i for i in range(len(shape)) if i not in index.chosen]
+    offset = [i for i in range(len(kept) + len(common)) if not index.where <= i < index.where + len(common)]
+    numbers = GatherDimensionNumbers(tuple(offset), tuple(index.chosen), tuple(index.chosen))
+    sizes = tuple([1 if i in index.chosen else size for i, size in enumerate(x.type.shape)])
+    if 0 in [x.type.shape[i] for i in index.chosen]:
+        raise_empty = vectors.type.size > 0
+        if raise_empty:
+            raise IndexError(f"An axis of size 0 has no elements to choose from: {x.type}.{at_user_line()}")
+        out_shape = [x.type.shape[i] for i in kept]
+        out_shape[index.where : index.where] = common
+        return shapes.reshape(x, new_sizes=tuple(out_shape))
+    params: dict[str, Any] = {"dimension_numbers": numbers, "slice_sizes": sizes, "mode": mode}
+    if fill_value is not None:
+        params["fill_value"] = fill_value
+    return gather(x, vectors, **params)
+
+
+def _sliced(x: Any, spans: Sequence[Span]) -> Any:
+    """x cut to a span of each axis."""
+    shape = x.type.shape
+    if all(span == (0, 1, size) for span, size in zip(spans, shape)):
+        return x
+    starts, stops, strides = [], [], []
+    for span in spans:
+        step = abs(span.step)
+        low = span.start if span.step > 0 else span.start + span.step * (span.length - 1)
+        low = low if span.length else 0
+        starts.append(low)
+        stops.append(low + (span.length - 1) * step + 1 if span.length else 0)
+        strides.append(step)
+    if not (all(a == 0 for a in starts) and tuple(stops) == shape and all(s == 1 for s in strides)):
+        plain = all(s == 1 for s in strides)
+        x = shapes.slice(
+            x, start_indices=tuple(starts), limit_indices=tuple(stops), strides=None if plain else tuple(strides)
+        )
+    backward = tuple([i for i, span in enumerate(spans) if span.step < 0 and span.length > 1])
+    return shapes.rev(x, dimensions=backward) if backward else x
+
+
+def _read_one(x: Any, index: Index, arrays: Sequence[Any]) -> Any:
+    """One place along each chosen axis: a window of x, without these axes."""
+    widest = max((one.type.dtype for one in arrays), key=lambda dtype: dtype.itemsize)
+    dtype = widest if all(one.type.dtype is widest for one in arrays) else default_dtype("i")
+    places = dict(zip(index.chosen, [in_dtype(one, dtype) for one in arrays]))
+    starts = [places.get(i, literal_of(0, dtype)) for i in range(x.type.ndim)]
+    sizes = tuple([1 if i in places else size for i, size in enumerate(x.type.shape)])
+    if 0 in [x.type.shape[i] for i in places]:
+        raise IndexError(f"An axis of size 0 has no elements to choose from: {x.type}.{at_user_line()}")
+    return shapes.squeeze(dynamic_slice(x, *starts, slice_sizes=sizes), dimensions=tuple(index.chosen))
+
+
+def index_vectors(arrays: Sequence[Any], common: Shape) -> Any:
+    """Index arrays, broadcast to a common shape and stacked along a new last axis."""
+    dtype = arrays[0].type.dtype
+    if any(one.type.dtype is not dtype for one in arrays):
+        dtype = default_dtype("i")
+    columns = [shapes.reshape(broadcast(in_dtype(one, dtype), common), new_sizes=(*common, 1)) for one in arrays]
+    return columns[0] if len(columns) == 1 else shapes.concatenate(*columns, dimension=len(common))
+
+
+# ---- functions ------------------------------------------------------------------------------------------------------
+
+
+def take(a: Any, indices: Any, axis: int | None = None, out: None = None, mode: str | None = None, *, fill_value: Any = None) -> Any:
+    """The elements of a at `indices` along an axis; of the flattened array, without one.
+
+    Arguments:
+        indices: integers; negative ones count from the end.
+        mode: what to do with those out of bounds: "fill" (the default: NaN, or `fill_value`), "clip" to the nearest, or "wrap".
+
+    Example:
+        >>> import pullback as pb
+        >>> pb.numpy.take(pb.asarray([10, 20, 30]), pb.asarray([2, 0]))
+        [30 10]:i32[2]:cpu(0)
+    """
+    a = operand(a, "take")
+    places = array(indices)
+    if axis is None:
+        a, axis = shapes.reshape(a, new_sizes=(a.type.size,)), 0
+    along = normal_axis(axis, a.type.ndim, "take")
+    if mode not in (None, "fill", "clip", "wrap"):
+        raise ValueError(f"take takes mode='fill', 'clip' or 'wrap', not {mode!r}.")
+    if mode == "wrap":
+        places = places % a.type.shape[along]
+    index = Index((slice(None),) * along + (places,), a.type.shape)
+    return read(a, index, "fill" if mode in (None, "fill") else "clip", fill_value)
+
+
+def take_along_axis(arr: Any, indices: Any, axis: int | None = -1, mode: str | None = None) -> Any:
+    """The elements of an array at `indices` along one axis; along the others, array and indices run together.
+
+    Arguments:
+        indices: integers, of as many axes as the array; sizes other than along `axis` broadcast.
+
+    Example:
+        >>> import pullback as pb
+        >>> x = pb.asarray([[3, 1], [2, 5]])
+        >>> pb.numpy.take_along_axis(x, pb.asarray([[1], [0]]), axis=1)
+        [[1]
+         [2]]:i32[2,1]:cpu(0)
+    """
+    a, places = operand(arr, "take_along_axis"), operand(indices, "take_along_axis")
+    if axis is None:
+        a, axis = shapes.reshape(a, new_sizes=(a.type.size,)), 0
+    along = normal_axis(axis, a.type.ndim, "take_along_axis")
+    if places.type.ndim != a.type.ndim:
+        raise ShapeError(f"take_along_axis takes indices of as many axes as {a.type} has, but got {places.type}.{at_user_line()}")
+    entries: list[Any] = []
+    for i, (size, own) in enumerate(zip(a.type.shape, places.type.shape)):
+        if i == along:
+            entries.append(places)
+            continue
+        length = max(size, own) if 0 not in (size, own) else 0
+        unit = tuple([length if j == i else 1 for j in range(a.type.ndim)])
+        counted = np.arange(length) if size != 1 else np.zeros(length, int)
+        entries.append(np.reshape(counted, unit).astype(places.type.dtype))
+    return read(a, Index(tuple(entries), a.type.shape), "clip" if mode == "clip" else "fill")
+
+
+def compress(condition: Any, a: Any, axis: int | None = None) -> Any:
+    """The elements of a (along `axis`, or of the flattened array) where a known condition is true."""
+    if isinstance(condition, Tracer):
+        return get_item(a, condition)  # raises, with the cure
+    chosen = np.nonzero(np.asarray(condition))[0]
+    return take(a, chosen.astype(default_dtype("i")), axis, mode="clip")
+
+

@@ -1,0 +1,234 @@
+"""Comparisons, questions about numbers, bits, and the choices that conditions make."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from pullback.core.dtypes import BOOL, is_inexact, kind
+from pullback.core.primitive import Primitive
+from pullback.numpy.arithmetic import absolute, add, maximum, minimum, multiply
+from pullback.numpy.factories import Function, apply_binary, binary, named, unary
+from pullback.numpy.promotion import (
+    at_user_line,
+    literal_of,
+    operand,
+    promote,
+    to_common_dtype,
+    to_common_shape,
+)
+from pullback.ops import arithmetic, bitwise, compare, powers, rounding
+from pullback.ops import complex as complexes
+
+# ---- comparisons ------------------------------------------------------------------------------------------------------
+
+equal = binary("equal", compare.eq, np.equal, "Whether x equals y.", compares=True)
+not_equal = binary("not_equal", compare.ne, np.not_equal, "Whether x differs from y; NaN differs from everything.", compares=True)
+less = binary("less", compare.lt, np.less, "Whether x is less than y.", compares=True)
+less_equal = binary("less_equal", compare.le, np.less_equal, "Whether x is at most y.", compares=True)
+greater = binary("greater", compare.gt, np.greater, "Whether x is greater than y.", compares=True)
+greater_equal = binary("greater_equal", compare.ge, np.greater_equal, "Whether x is at least y.", compares=True)
+
+
+# ---- bits and logic ---------------------------------------------------------------------------------------------------
+
+bitwise_and = binary("bitwise_and", bitwise.and_, None, "The bits that x and y both have; of bools, x and y.")
+bitwise_or = binary("bitwise_or", bitwise.or_, None, "The bits that x or y has; of bools, x or y.")
+bitwise_xor = binary("bitwise_xor", bitwise.xor, None, "The bits that only one of x and y has.")
+bitwise_not = bitwise_invert = invert = unary("invert", bitwise.not_, None, "The bits that x does not have.", inexact=False)
+bitwise_count = unary("bitwise_count", bitwise.population_count, None, "How many bits of x are set.", inexact=False)
+left_shift = bitwise_left_shift = binary("left_shift", bitwise.shift_left, None, "x moved y bits up; zeros come in.")
+
+
+def right_shift(x: Any, y: Any, /) -> Any:
+    """x moved y bits down: copies of the sign bit come in where the dtype is signed, zeros where it is not."""
+    x, y = promote("right_shift", x, y)
+    shift = bitwise.shift_right_arithmetic if kind(x.type.dtype) == "i" else bitwise.shift_right_logical
+    return shift(x, y)
+
+
+bitwise_right_shift = right_shift
+
+
+def _logical(name: str, primitive: Primitive, doc: str) -> Function:
+    def function(x: Any, y: Any, /) -> Any:
+        return primitive(*to_common_shape(name, as_predicate(x, name), as_predicate(y, name)))
+
+    return named(function, name, f"{doc}, elementwise; numbers count as true unless they are 0. The result is bool.")
+
+
+logical_and = _logical("logical_and", bitwise.and_, "Whether x and y both hold")
+logical_or = _logical("logical_or", bitwise.or_, "Whether x or y holds")
+logical_xor = _logical("logical_xor", bitwise.xor, "Whether exactly one of x and y holds")
+
+
+def logical_not(x: Any, /) -> Any:
+    """Whether x does not hold, elementwise; numbers count as true unless they are 0."""
+    return bitwise.not_(as_predicate(x, "logical_not"))
+
+
+# ---- questions about numbers ------------------------------------------------------------------------------------------
+
+def isfinite(x: Any, /) -> Any:
+    """Whether x is neither infinite nor NaN, elementwise; of a complex number, whether both parts are."""
+    x = operand(x, "isfinite")
+    dtype = x.type.dtype
+    if kind(dtype) == "f":
+        return rounding.is_finite(x)
+    if kind(dtype) == "c":
+        return bitwise.and_(rounding.is_finite(complexes.real(x)), rounding.is_finite(complexes.imag(x)))
+    return compare.eq(x, x)
+
+
+def isnan(x: Any, /) -> Any:
+    """Whether x is not a number, elementwise."""
+    x = operand(x, "isnan")
+    return compare.ne(x, x)
+
+
+def isinf(x: Any, /) -> Any:
+    """Whether x is infinite, elementwise; of a complex number, whether one of its parts is."""
+    x = operand(x, "isinf")
+    dtype = x.type.dtype
+    if kind(dtype) == "f":
+        return compare.eq(complexes.abs(x), literal_of(math.inf, dtype))
+    if kind(dtype) == "c":
+        return bitwise.or_(isinf(complexes.real(x)), isinf(complexes.imag(x)))
+    return compare.ne(x, x)
+
+
+def isposinf(x: Any, /) -> Any:
+    """Whether x is plus infinity, elementwise."""
+    x = operand(x, "isposinf")
+    return compare.eq(x, literal_of(math.inf, x.type.dtype)) if kind(x.type.dtype) == "f" else compare.ne(x, x)
+
+
+def isneginf(x: Any, /) -> Any:
+    """Whether x is minus infinity, elementwise."""
+    x = operand(x, "isneginf")
+    return compare.eq(x, literal_of(-math.inf, x.type.dtype)) if kind(x.type.dtype) == "f" else compare.ne(x, x)
+
+
+def signbit(x: Any, /) -> Any:
+    """Whether the sign bit of x is set, elementwise: true for -0.0 as well."""
+    x = operand(x, "signbit")
+    dtype = x.type.dtype
+    zero = literal_of(0, dtype)
+    if kind(dtype) != "f":
+        return compare.lt(x, zero)
+    # atan2(x, 1) keeps the sign of zeros in 1 / x as well: -0.0 gives minus infinity
+    inverse = arithmetic.div(literal_of(1, dtype), x)
+    return compare.select(compare.eq(x, zero), compare.lt(inverse, zero), compare.lt(x, zero))
+
+
+def copysign(x: Any, y: Any, /) -> Any:
+    """|x| with the sign of y."""
+    x, y = to_common_shape("copysign", *to_common_dtype("copysign", x, y, inexact=True))
+    size = complexes.abs(x)
+    return compare.select(signbit(y), arithmetic.neg(size), size)
+
+
+def heaviside(x: Any, y: Any, /) -> Any:
+    """0 where x is negative, y where it is 0, and 1 where it is positive."""
+    x, y = to_common_shape("heaviside", *to_common_dtype("heaviside", x, y, inexact=True))
+    dtype = x.type.dtype
+    zero, one = literal_of(0, dtype), literal_of(1, dtype)
+    step = compare.select(compare.lt(x, zero), zero, compare.select(compare.gt(x, zero), one, y))
+    return compare.select(compare.ne(x, x), x, step)
+
+
+def nextafter(x: Any, y: Any, /) -> Any:
+    """The number of the common dtype that comes next after x on the way to y."""
+    return apply_binary("nextafter", powers.nextafter, x, y, True)
+
+
+# ---- choices ----------------------------------------------------------------------------------------------------------
+
+def as_predicate(value: Any, name: str) -> Any:
+    """A condition as a bool array: numbers are true unless they are 0."""
+    value = operand(value, name, "the condition")
+    dtype = value.type.dtype
+    return value if dtype is BOOL else compare.ne(value, literal_of(0, dtype))
+
+
+def where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
+    """x where the condition holds, else y, elementwise.
+
+    The derivative with respect to the operand that was not chosen is 0; but if computing that operand gave NaN or an infinite
+    derivative, 0 times that is NaN: replace the operand's input by a safe one inside, too.
+
+    Arguments:
+        condition: bools (numbers count as true unless 0). x, y: arrays or numbers. All three broadcast.
+
+    Returns:
+        An array of the broadcast shape, in the common dtype of x and y.
+
+    Example:
+        >>> import pullback as pb
+        >>> x = pb.asarray([-1.0, 2.0])
+        >>> pb.numpy.where(x > 0, x, 0.0)
+        [0. 2.]:f32[2]:cpu(0)
+    """
+    if x is None or y is None:
+        raise TypeError(
+            "where takes three arguments, where(condition, x, y). With the condition alone it would return indices, whose"
+            f" number depends on the values.{at_user_line()}"
+        )
+    which = as_predicate(condition, "where")
+    x, y = to_common_dtype("where", x, y)
+    if x.type.shape or y.type.shape or which.type.shape:
+        which, x, y = to_common_shape("where", which, x, y)
+    return compare.select(which, x, y)
+
+
+def clip(x: Any, /, min: Any = None, max: Any = None) -> Any:
+    """x, but no less than `min` and no more than `max` (which wins where it is below `min`).
+
+    Arguments:
+        x: an array or a number. min, max: bounds that broadcast with it; None for no bound.
+
+    Returns:
+        An array of the broadcast shape, in the common dtype.
+
+    Example:
+        >>> import pullback as pb
+        >>> pb.numpy.clip(pb.asarray([-1.0, 0.5, 2.0]), 0, 1)
+        [0.  0.5 1. ]:f32[3]:cpu(0)
+    """
+    x = operand(x, "clip")
+    if min is not None:
+        x = maximum(x, min)
+    if max is not None:
+        x = minimum(x, max)
+    return x
+
+
+def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
+    """x with NaN replaced by `nan`, and infinities by `posinf` and `neginf` (by default the largest finite numbers)."""
+    x = operand(x, "nan_to_num")
+    dtype = x.type.dtype
+    if kind(dtype) == "c":
+        parts = [nan_to_num(part, copy, nan, posinf, neginf) for part in (complexes.real(x), complexes.imag(x))]
+        return complexes.complex(*parts)
+    if not is_inexact(dtype):
+        return x
+    limits = _float_limits(dtype)
+    x = where(isnan(x), nan, x)
+    x = where(isposinf(x), float(limits.max) if posinf is None else posinf, x)
+    return where(isneginf(x), float(limits.min) if neginf is None else neginf, x)
+
+
+def _float_limits(dtype: Any) -> Any:
+    return np.finfo(dtype) if dtype.kind == "f" else ml_dtypes.finfo(dtype)
+
+
+def isclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False) -> Any:
+    """Whether |a - b| <= atol + rtol * |b|, elementwise; infinities are close to themselves only."""
+    a, b = to_common_shape("isclose", *to_common_dtype("isclose", a, b, inexact=True))
+    near = less_equal(absolute(arithmetic.sub(a, b)), add(atol, multiply(rtol, absolute(b))))
+    both = bitwise.and_(isfinite(a), isfinite(b))
+    out = compare.select(both, near, compare.eq(a, b))
+    return bitwise.or_(out, bitwise.and_(isnan(a), isnan(b))) if equal_nan else out

@@ -1,0 +1,180 @@
+"""What the operands of an operation become before it is applied: arrays of one dtype, and of one shape or 0-d.
+
+Primitives never promote or broadcast. This file puts those steps there, as equations of their own, and only where they
+are needed: operands whose types are identical go through untouched. A Python scalar that meets an array becomes a weak
+0-d array of the array's dtype, so that nothing is converted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pullback.core.array import Array, find_converter, from_python
+from pullback.core.dtypes import DTYPES, DType, default_dtype, is_inexact
+from pullback.core.dtypes import promote as join
+from pullback.core.errors import DtypeError, LeafError, ShapeError
+from pullback.core.source import user_source
+from pullback.core.tracing import Tracer
+from pullback.core.types import Shape
+from pullback.ops.broadcast import broadcast_in_dim
+from pullback.ops.convert import convert_element_type
+
+PYTHON_SCALARS = (bool, int, float, complex)
+# Dtypes whose arithmetic NumPy does natively, with the same results as the type rules promise.
+NATIVE_INEXACT = frozenset(DTYPES[name] for name in ("float32", "float64", "complex64", "complex128"))
+NATIVE_FLOATS = frozenset(DTYPES[name] for name in ("float32", "float64"))
+NATIVE_NUMBERS = NATIVE_INEXACT | {DTYPES[name] for name in ("int32", "int64", "uint8", "uint32")}
+
+
+def at_user_line() -> str:
+    """The end of an error message: where in the user's program it happened; empty if there is no such place."""
+    source = user_source()
+    return f" At {source}." if source is not None else ""
+
+
+def operand(value: Any, name: str, position: str = "an operand") -> Any:
+    """A value as an Array or tracer. Raises `LeafError`, naming the operation and the argument, for anything else."""
+    if value.__class__ is Array or isinstance(value, (Tracer, Array)):
+        return value
+    converter = find_converter(type(value))
+    if converter is None and hasattr(value, "__pullback_array__"):
+        return operand(value.__pullback_array__(), name, position)
+    if converter is None:
+        hint = " Make an array of it first, with pb.asarray." if isinstance(value, (list, tuple)) else ""
+        raise LeafError(
+            f"{name} takes arrays and numbers, but {position} is {_short(value)} of type {type(value).__name__}.{hint}{at_user_line()}"
+        )
+    return converter(value)
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+# ---- Python scalars -------------------------------------------------------------------------------------------------
+
+_literals: dict[tuple[Any, type, DType], Array] = {}
+
+
+def literal_of(value: Any, dtype: DType) -> Array:
+    """A Python scalar as a weak 0-d array of a dtype; common ones are made once."""
+    key = (value, value.__class__, dtype)
+    try:
+        found = _literals[key]
+    except KeyError:
+        found = from_python(value, dtype)
+        if value == value and not (value == 0 and value.__class__ in (float, complex)):
+            if len(_literals) > 4096:
+                _literals.clear()
+            _literals[key] = found
+    return found
+
+
+def weak_pair(value: Any) -> tuple[DType, bool]:
+    """The dtype and the weakness with which a value takes part in promotion."""
+    kind_of = value.__class__
+    if kind_of in PYTHON_SCALARS:
+        return default_dtype({bool: "b", int: "i", float: "f", complex: "c"}[kind_of]), kind_of is not bool
+    type = value.type
+    return type.dtype, type.weak
+
+
+def common_dtype(values: Sequence[Any], name: str) -> tuple[DType, bool]:
+    """The dtype in which values (Arrays, tracers, Python scalars) meet, and whether the result is weak."""
+    found = weak_pair(values[0])
+    try:
+        for value in values[1:]:
+            found = join(found, weak_pair(value))
+    except DtypeError as error:
+        raise DtypeError(f"{name}: {error}{at_user_line()}") from None
+    return found
+
+
+# ---- promotion ------------------------------------------------------------------------------------------------------
+
+
+def promote(name: str, *args: Any) -> tuple[Any, ...]:
+    """The operands of operation `name` in their common dtype, each of the common shape or 0-d.
+
+    Raises:
+        LeafError: an operand is neither an array nor a number.
+        DtypeError: the dtypes have no common one (float8).
+        ShapeError: the shapes do not broadcast.
+    """
+    return to_common_shape(name, *to_common_dtype(name, *args))
+
+
+def to_common_dtype(name: str, *args: Any, inexact: bool = False) -> tuple[Any, ...]:
+    """The operands in their common dtype; with `inexact`, integers and bools become the default floating dtype."""
+    values = [
+        arg if arg.__class__ in PYTHON_SCALARS or isinstance(arg, Tracer) else operand(arg, name, f"argument {i}")
+        for i, arg in enumerate(args)
+    ]
+    dtype, weak = common_dtype(values, name)
+    if inexact and not is_inexact(dtype):
+        dtype = float_for(dtype)
+    return tuple([in_dtype(value, dtype, weak) for value in values])
+
+
+def float_for(dtype: DType) -> DType:
+    """The floating dtype that an integer or bool one turns into: the default one."""
+    return dtype if is_inexact(dtype) else default_dtype("f")
+
+
+def in_dtype(value: Any, dtype: DType, weak: bool = False) -> Any:
+    """A value (Array, tracer or Python scalar) in a dtype. A value that has it already is returned as it is."""
+    if value.__class__ in PYTHON_SCALARS:
+        return literal_of(value, dtype)
+    type = value.type
+    if type.dtype is dtype:
+        return value
+    return convert_element_type(value, new_dtype=dtype, weak=weak and type.weak)
+
+
+def to_common_shape(name: str, *values: Any) -> tuple[Any, ...]:
+    """Values broadcast to their common shape; 0-d ones stay 0-d."""
+    shapes = [value.type.shape for value in values]
+    first = next((shape for shape in shapes if shape), ())
+    if all([shape == first or not shape for shape in shapes]):
+        return values
+    shape = broadcast_shapes(name, *shapes)
+    return tuple([value if not value.type.shape else broadcast(value, shape) for value in values])
+
+
+def broadcast_shapes(name: str, *shapes: Shape) -> Shape:
+    """The shape that arrays of these shapes broadcast to. Raises `ShapeError` when there is none."""
+    ndim = max(len(shape) for shape in shapes)
+    padded = [(1,) * (ndim - len(shape)) + shape for shape in shapes]
+    out = []
+    for sizes in zip(*padded):
+        wanted = {size for size in sizes if size != 1}
+        if len(wanted) > 1:
+            raise ShapeError(
+                f"{name} cannot broadcast shapes {' and '.join(map(str, shapes))}: aligned at their last axes, two sizes must"
+                f" be equal, or one of them 1.{at_user_line()}"
+            )
+        out.append(wanted.pop() if wanted else 1)
+    return tuple(out)
+
+
+def broadcast(value: Any, shape: Shape) -> Any:
+    """A value in a larger shape, its axes aligned with the last ones."""
+    own = value.type.shape
+    if own == shape:
+        return value
+    return broadcast_in_dim(value, shape=shape, broadcast_dimensions=tuple(range(len(shape) - len(own), len(shape))))
+
+
+def to_inexact(value: Any, name: str) -> Any:
+    """An operand of a function of real numbers: integers and bools become the default floating dtype."""
+    if value.__class__ in PYTHON_SCALARS:
+        if value.__class__ in (float, complex):
+            return from_python(value)
+        return literal_of(value, default_dtype("f"))
+    value = operand(value, name)
+    dtype = value.type.dtype
+    if is_inexact(dtype):
+        return value
+    return convert_element_type(value, new_dtype=float_for(dtype), weak=value.type.weak)

@@ -1,0 +1,312 @@
+"""Reductions: sums, products, extremes, means and the like, over all axes or some."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from pullback.core.dtypes import DType, canonical, default_dtype, is_inexact, kind
+from pullback.core.errors import ShapeError
+from pullback.core.primitive import Primitive
+from pullback.core.types import ArrayType
+from pullback.numpy.arithmetic import add, divide, maximum, minimum, multiply, subtract
+from pullback.numpy.axes import normal_axes, normal_axis
+from pullback.numpy.complexes import conj, real
+from pullback.numpy.elementary import sqrt
+from pullback.numpy.factories import Function, named
+from pullback.numpy.logic import as_predicate, isnan, where
+from pullback.numpy.promotion import at_user_line, broadcast, broadcast_shapes, in_dtype, literal_of, operand
+from pullback.ops import broadcast as sums
+from pullback.ops import powers, reduce
+from pullback.ops import shape as shapes
+from pullback.ops.convert import convert_element_type
+
+_ARGUMENTS = """
+    Arguments:
+        a: an array.
+        axis: the axis or axes to reduce; all of them by default.
+        {extra}keepdims: keep the reduced axes, of size 1.
+        initial: a value to start from. where: bools; elements where they are false are left out.
+
+    Returns:
+        An array without the reduced axes{result}.
+
+    Raises:
+        AxisError: an axis that the array does not have, or one given twice.
+"""
+
+
+def summed_dtype(dtype: DType) -> DType:
+    """The dtype in which sums and products of a dtype are taken: integers at least as wide as the default ones."""
+    letter = kind(dtype)
+    if letter == "b":
+        return default_dtype("i")
+    if letter in "iu" and dtype.itemsize < default_dtype(letter).itemsize:
+        return default_dtype(letter)
+    return dtype
+
+
+def kept_shape(type: ArrayType, axes: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape with `axes` of size 1."""
+    return tuple([1 if axis in axes else size for axis, size in enumerate(type.shape)])
+
+
+def _reduced(primitive: Primitive, a: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
+    out = primitive(a, axes=axes) if axes or primitive not in (sums.reduce_sum,) else a
+    return shapes.reshape(out, new_sizes=kept_shape(a.type, axes)) if keepdims and axes else out
+
+
+def _masked(name: str, a: Any, where_: Any, neutral: Any) -> Any:
+    """`a` with the neutral element of a reduction where the mask is false."""
+    if where_ is None:
+        return a
+    shape = broadcast_shapes(name, a.type.shape, operand(where_, name, "where").type.shape)
+    return where(where_, broadcast(a, shape), neutral)
+
+
+def _sum_like(name: str, primitive: Primitive, neutral: int, combine: Function, doc: str) -> Function:
+    def function(
+        a: Any, axis: Any = None, dtype: Any = None, *, keepdims: bool = False, initial: Any = None, where: Any = None
+    ) -> Any:
+        a = operand(a, name)
+        found = a.type.dtype
+        a = in_dtype(a, summed_dtype(found) if dtype is None else canonical(dtype), a.type.weak)
+        a = _masked(name, a, where, literal_of(neutral, a.type.dtype))
+        out = _reduced(primitive, a, normal_axes(axis, a.type, name), keepdims)
+        return out if initial is None else combine(out, initial)
+
+    extra = "dtype: the dtype to sum in; by default the array's own, or the default integers for narrow ones and bools.\n        "
+    return named(function, name, doc + "\n" + _ARGUMENTS.format(extra=extra, result=""))
+
+
+sum = _sum_like("sum", sums.reduce_sum, 0, add, "The sum of elements; 0 where there are none.")
+prod = _sum_like("prod", reduce.reduce_prod, 1, multiply, "The product of elements; 1 where there are none.")
+
+
+def _extreme(name: str, primitive: Primitive, combine: Function, doc: str) -> Function:
+    def function(a: Any, axis: Any = None, *, keepdims: bool = False, initial: Any = None, where: Any = None) -> Any:
+        a = operand(a, name)
+        axes = normal_axes(axis, a.type, name)
+        if where is not None and initial is None:
+            raise ValueError(f"{name} with `where` needs an `initial` value, for the case that nothing is chosen.{at_user_line()}")
+        if initial is None and 0 in [a.type.shape[i] for i in axes] and a.type.without(axes).size:
+            raise ShapeError(f"{name} of no elements has no value: {a.type} along {axis}. Pass `initial`.{at_user_line()}")
+        if where is not None:
+            a = _masked(name, a, where, convert_element_type(operand(initial, name), new_dtype=a.type.dtype))
+        out = _reduced(primitive, a, axes, keepdims)
+        return out if initial is None else combine(out, initial)
+
+    return named(function, name, doc + "\n" + _ARGUMENTS.format(extra="", result=""))
+
+
+max = _extreme("max", reduce.reduce_max, maximum, "The largest element; NaN if one of them is.")
+min = _extreme("min", reduce.reduce_min, minimum, "The smallest element; NaN if one of them is.")
+amax, amin = max, min
+
+
+def _logical(name: str, primitive: Primitive, neutral: bool, doc: str) -> Function:
+    def function(a: Any, axis: Any = None, *, keepdims: bool = False, where: Any = None) -> Any:
+        a = as_predicate(a, name)
+        a = _masked(name, a, where, neutral)
+        return _reduced(primitive, a, normal_axes(axis, a.type, name), keepdims)
+
+    text = _ARGUMENTS.format(extra="", result="; bool").replace("initial: a value to start from. ", "")
+    return named(function, name, doc + "\n" + text)
+
+
+any = _logical("any", reduce.reduce_or, False, "Whether an element is true; false where there are none.")
+all = _logical("all", reduce.reduce_and, True, "Whether all elements are true; true where there are none.")
+
+
+def _index(name: str, primitive: Primitive, doc: str) -> Function:
+    def function(a: Any, axis: int | None = None, *, keepdims: bool = False) -> Any:
+        a = operand(a, name)
+        original = a.type
+        if axis is None:
+            a = shapes.reshape(a, new_sizes=(a.type.size,))
+        along = 0 if axis is None else normal_axis(axis, a.type.ndim, name)
+        if a.type.shape[along] == 0:
+            raise ShapeError(f"{name} of no elements has no value: {original} along {axis}.{at_user_line()}")
+        out = primitive(a, axis=along, index_dtype=default_dtype("i"))
+        if keepdims:
+            axes = tuple(range(original.ndim)) if axis is None else (along,)
+            out = shapes.reshape(out, new_sizes=kept_shape(original, axes))
+        return out
+
+    text = (
+        "    Arguments:\n        a: an array. axis: the axis to look along; by default the array is flattened first.\n"
+        "        keepdims: keep that axis, of size 1.\n\n    Returns:\n        Indices, of the default integer dtype.\n"
+    )
+    return named(function, name, f"{doc}\n\n{text}")
+
+
+argmax = _index("argmax", reduce.argmax, "The index of the first largest element; of the first NaN, if there is one.")
+argmin = _index("argmin", reduce.argmin, "The index of the first smallest element; of the first NaN, if there is one.")
+
+
+def _count(a: Any, axes: tuple[int, ...], where_: Any, dtype: DType, keepdims: bool) -> Any:
+    """How many elements each result of a reduction is made of: a Python int, or an array where a mask decides."""
+    if where_ is None:
+        return math.prod([a.type.shape[axis] for axis in axes])
+    mask = broadcast(as_predicate(where_, "mean"), a.type.shape) if operand(where_, "mean").type.shape != a.type.shape else where_
+    return sum(convert_element_type(as_predicate(mask, "mean"), new_dtype=dtype), axes, keepdims=keepdims)
+
+
+def mean(a: Any, axis: Any = None, dtype: Any = None, *, keepdims: bool = False, where: Any = None) -> Any:
+    """The arithmetic mean; NaN where there are no elements.
+
+    Arguments:
+        a: an array; integers are averaged in the default floating dtype.
+        axis: the axis or axes to average over; all by default.
+        dtype: the dtype to compute in. keepdims: keep the reduced axes, of size 1. where: which elements count.
+
+    Returns:
+        An array without the reduced axes.
+
+    Example:
+        >>> import pullback as pb
+        >>> pb.numpy.mean(pb.asarray([1.0, 2.0, 4.0]))
+        2.3333333:f32[]:cpu(0)
+    """
+    a = operand(a, "mean")
+    wanted = canonical(dtype) if dtype is not None else a.type.dtype if is_inexact(a.type.dtype) else default_dtype("f")
+    a = in_dtype(a, wanted, a.type.weak)
+    axes = normal_axes(axis, a.type, "mean")
+    total = sum(a, axes, keepdims=keepdims, where=where)
+    count = _count(a, axes, where, _real(wanted), keepdims)
+    return divide(total, float(count) if isinstance(count, int) else count)
+
+
+def _real(dtype: DType) -> DType:
+    return dtype if kind(dtype) != "c" else np.empty(0, dtype).real.dtype
+
+
+def var(a: Any, axis: Any = None, dtype: Any = None, *, ddof: float = 0, correction: float | None = None, keepdims: bool = False,
+        where: Any = None) -> Any:  # fmt: skip
+    """The variance: the mean of |a - mean|^2.
+
+    Arguments:
+        a: an array. axis: the axis or axes to reduce; all by default.
+        ddof, correction: the sum is divided by n minus this (two names of one thing); 1 gives the unbiased estimate.
+        dtype, keepdims, where: as for `mean`.
+
+    Example:
+        >>> import pullback as pb
+        >>> pb.numpy.var(pb.asarray([1.0, 3.0]))
+        1.0:f32[]:cpu(0)
+    """
+    a = operand(a, "var")
+    wanted = canonical(dtype) if dtype is not None else a.type.dtype if is_inexact(a.type.dtype) else default_dtype("f")
+    a = in_dtype(a, wanted, a.type.weak)
+    axes = normal_axes(axis, a.type, "var")
+    centered = subtract(a, mean(a, axes, keepdims=True, where=where))
+    squares = real(multiply(centered, conj(centered))) if kind(wanted) == "c" else powers.square(centered)
+    total = sum(squares, axes, keepdims=keepdims, where=where)
+    count = _count(a, axes, where, _real(wanted), keepdims)
+    less = ddof if correction is None else correction
+    return divide(total, float(count - less) if isinstance(count, int) else subtract(count, less))
+
+
+def std(a: Any, axis: Any = None, dtype: Any = None, *, ddof: float = 0, correction: float | None = None, keepdims: bool = False,
+        where: Any = None) -> Any:  # fmt: skip
+    """The standard deviation: the square root of `var`, with the same arguments."""
+    return sqrt(var(a, axis, dtype, ddof=ddof, correction=correction, keepdims=keepdims, where=where))
+
+
+def ptp(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
+    """Peak to peak: the largest element minus the smallest."""
+    return subtract(max(a, axis, keepdims=keepdims), min(a, axis, keepdims=keepdims))
+
+
+def count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
+    """How many elements differ from 0."""
+    return sum(as_predicate(a, "count_nonzero"), axis, keepdims=keepdims)
+
+
+def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: bool = False) -> Any:
+    """The weighted mean: sum(a * weights) / sum(weights).
+
+    Arguments:
+        weights: of the shape of `a`; or a vector as long as `a` is along `axis`. None for equal weights.
+        returned: whether to return the sum of the weights as well.
+    """
+    a = operand(a, "average")
+    if weights is None:
+        out = mean(a, axis, keepdims=keepdims)
+        total: Any = divide(a.type.size, float(out.type.size or 1))
+    else:
+        weights = operand(weights, "average")
+        if weights.type.shape != a.type.shape:
+            if axis is None or isinstance(axis, (tuple, list)) or weights.type.ndim != 1:
+                raise ShapeError(f"average: weights of type {weights.type} do not fit {a.type} along {axis}.{at_user_line()}")
+            along = normal_axis(axis, a.type.ndim, "average")
+            unit = tuple(weights.type.size if i == along else 1 for i in range(a.type.ndim))
+            weights = broadcast(shapes.reshape(weights, new_sizes=unit), a.type.shape)
+        total = sum(weights, axis, keepdims=keepdims)
+        out = divide(sum(multiply(a, weights), axis, keepdims=keepdims), total)
+    return (out, broadcast(operand(total, "average"), out.type.shape)) if returned else out
+
+
+# ---- leaving NaN out ------------------------------------------------------------------------------------------------
+
+
+def _without_nan(name: str, neutral: float, reduce_: Function, doc: str) -> Function:
+    def function(a: Any, axis: Any = None, **options: Any) -> Any:
+        a = operand(a, name)
+        if is_inexact(a.type.dtype):
+            a = where(isnan(a), neutral, a)
+        return reduce_(a, axis, **options)
+
+    return named(function, name, f"{doc} NaN is left out. Arguments are those of `{reduce_.__name__}`.")
+
+
+nansum = _without_nan("nansum", 0.0, sum, "The sum of elements.")
+nanprod = _without_nan("nanprod", 1.0, prod, "The product of elements.")
+
+
+def _nan_extreme(name: str, outside: float, reduce_: Function, doc: str) -> Function:
+    def function(a: Any, axis: Any = None, **options: Any) -> Any:
+        a = operand(a, name)
+        if not is_inexact(a.type.dtype):
+            return reduce_(a, axis, **options)
+        missing = isnan(a)
+        out = reduce_(where(missing, outside, a), axis, **options)
+        nothing = all(missing, axis, keepdims=options.get("keepdims", False))
+        return where(nothing, math.nan, out)
+
+    return named(function, name, f"{doc} NaN is left out, unless there is nothing else. Arguments are those of `{reduce_.__name__}`.")
+
+
+nanmax = _nan_extreme("nanmax", -math.inf, max, "The largest element.")
+nanmin = _nan_extreme("nanmin", math.inf, min, "The smallest element.")
+
+
+def nanmean(a: Any, axis: Any = None, dtype: Any = None, *, keepdims: bool = False) -> Any:
+    """The mean of the elements that are not NaN."""
+    a = operand(a, "nanmean")
+    return mean(a, axis, dtype, keepdims=keepdims, where=(a == a) if is_inexact(a.type.dtype) else None)
+
+
+def nanvar(a: Any, axis: Any = None, dtype: Any = None, *, ddof: float = 0, keepdims: bool = False) -> Any:
+    """The variance of the elements that are not NaN."""
+    a = operand(a, "nanvar")
+    return var(a, axis, dtype, ddof=ddof, keepdims=keepdims, where=(a == a) if is_inexact(a.type.dtype) else None)
+
+
+def nanstd(a: Any, axis: Any = None, dtype: Any = None, *, ddof: float = 0, keepdims: bool = False) -> Any:
+    """The standard deviation of the elements that are not NaN."""
+    return sqrt(nanvar(a, axis, dtype, ddof=ddof, keepdims=keepdims))
+
+
+def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
+    """Whether two arrays have one shape and equal elements; a 0-d bool."""
+    a1, a2 = operand(a1, "array_equal"), operand(a2, "array_equal")
+    if a1.type.shape != a2.type.shape:
+        return operand(False, "array_equal")
+    same = a1 == a2
+    if equal_nan:
+        same = same | (isnan(a1) & isnan(a2))
+    return all(same)
+

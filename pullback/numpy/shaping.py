@@ -1,0 +1,564 @@
+"""Moving elements about: new shapes, new orders, joining and cutting."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+from pullback.core.array import Array
+from pullback.core.errors import AxisError, ShapeError, TracerIntegerConversionError
+from pullback.core.tracing import Tracer
+from pullback.core.types import Shape
+from pullback.numpy.axes import normal_axes, normal_axis
+from pullback.numpy.creation import array, checked_shape
+from pullback.numpy.promotion import (
+    PYTHON_SCALARS,
+    at_user_line,
+    broadcast,
+    in_dtype,
+    operand,
+    to_common_dtype,
+)
+from pullback.numpy.promotion import broadcast_shapes as common_shape
+from pullback.ops import shape as shapes
+
+
+def reshape(a: Any, shape: Any = None, order: str = "C", *, copy: bool | None = None) -> Any:
+    """The elements of a, in row-major order, in another shape.
+
+    Arguments:
+        a: an array. shape: an int or a sequence of ints; one of them may be -1, and is found from the others.
+        order: "C" for row-major order, "F" for column-major.
+
+    Raises:
+        ShapeError: the shape has another number of elements.
+
+    Example:
+        >>> import pullback as pb
+        >>> pb.numpy.reshape(pb.numpy.arange(6), (2, -1)).shape
+        (2, 3)
+    """
+    a = operand(a, "reshape")
+    sizes = (shape,) if isinstance(shape, int) or getattr(shape, "ndim", None) == 0 else tuple(shape)
+    for size in sizes:
+        if isinstance(size, Tracer):
+            raise TracerIntegerConversionError(
+                f"reshape was given a traced size of type {size.type}: shapes must be known when a function is traced."
+                f" Make that argument static (static_argnums in pb.jit).{at_user_line()}"
+            )
+    wanted = [operator.index(size) for size in sizes]
+    if wanted.count(-1) == 1:
+        known = math.prod(size for size in wanted if size != -1)
+        if known == 0 or a.type.size % known:
+            raise ShapeError(f"reshape cannot give {a.type}, which has {a.type.size} elements, the shape {tuple(wanted)}.{at_user_line()}")
+        wanted[wanted.index(-1)] = a.type.size // known
+    if math.prod(wanted) != a.type.size or any(size < 0 for size in wanted):
+        raise ShapeError(f"reshape cannot give {a.type}, which has {a.type.size} elements, the shape {tuple(wanted)}.{at_user_line()}")
+    if order == "F":
+        return transpose(shapes.reshape(transpose(a), new_sizes=tuple(reversed(wanted))))
+    return a if tuple(wanted) == a.type.shape else shapes.reshape(a, new_sizes=tuple(wanted))
+
+
+def ravel(a: Any, order: str = "C") -> Any:
+    """The elements of a as a vector, in row-major order ("F": column-major)."""
+    return reshape(a, -1 if operand(a, "ravel").type.size else 0, order)
+
+
+def transpose(a: Any, axes: Sequence[int] | None = None) -> Any:
+    """The axes of a in another order; reversed, if none is given.
+
+    Example:
+        >>> import pullback as pb
+        >>> pb.numpy.transpose(pb.numpy.zeros((2, 3))).shape
+        (3, 2)
+    """
+    a = operand(a, "transpose")
+    ndim = a.type.ndim
+    order = tuple(reversed(range(ndim))) if axes is None else tuple([normal_axis(axis, ndim, "transpose") for axis in axes])
+    if sorted(order) != list(range(ndim)):
+        raise AxisError(f"transpose takes each axis of {a.type} once, but got {axes}.{at_user_line()}")
+    return a if order == tuple(range(ndim)) else shapes.transpose(a, permutation=order)
+
+
+permute_dims = transpose
+
+
+def matrix_transpose(x: Any, /) -> Any:
+    """The last two axes exchanged."""
+    x = operand(x, "matrix_transpose")
+    if x.type.ndim < 2:
+        raise ShapeError(f"matrix_transpose takes a matrix, or a stack of them, but got {x.type}.{at_user_line()}")
+    return swapaxes(x, -1, -2)
+
+
+def moveaxis(a: Any, source: Any, destination: Any) -> Any:
+    """Axes moved to other places; the rest keep their order.
+
+    Example:
+        >>> import pullback as pb
+        >>> pb.numpy.moveaxis(pb.numpy.zeros((2, 3, 4)), 0, -1).shape
+        (3, 4, 2)
+    """
+    a = operand(a, "moveaxis")
+    ndim = a.type.ndim
+    given, wanted = [(x,) if isinstance(x, int) else tuple(x) for x in (source, destination)]
+    origin = [normal_axis(axis, ndim, "moveaxis") for axis in given]
+    target = [normal_axis(axis, ndim, "moveaxis") for axis in wanted]
+    if len(origin) != len(target) or len(set(origin)) != len(origin) or len(set(target)) != len(target):
+        raise AxisError(f"moveaxis takes as many different destinations as sources, but got {source} and {destination}.{at_user_line()}")
+    order = [axis for axis in range(ndim) if axis not in origin]
+    for place, axis in sorted(zip(target, origin)):
+        order.insert(place, axis)
+    return transpose(a, order)
+
+
+def swapaxes(a: Any, axis1: int, axis2: int) -> Any:
+    """Two axes exchanged."""
+    a = operand(a, "swapaxes")
+    order = list(range(a.type.ndim))
+    first, second = (normal_axis(axis, a.type.ndim, "swapaxes") for axis in (axis1, axis2))
+    order[first], order[second] = second, first
+    return transpose(a, order)
+
+
+def rollaxis(a: Any, axis: int, start: int = 0) -> Any:
+    """An axis moved to before another one."""
+    a = operand(a, "rollaxis")
+    axis = normal_axis(axis, a.type.ndim, "rollaxis")
+    start = start + a.type.ndim if start < 0 else start
+    return moveaxis(a, axis, start - 1 if axis < start else start)
+
+
+def expand_dims(a: Any, axis: Any) -> Any:
+    """New axes of size 1 at the places `axis` of the result.
+
+    Example:
+        >>> import pullback as pb
+        >>> pb.numpy.expand_dims(pb.numpy.zeros(3), 0).shape
+        (1, 3)
+    """
+    a = operand(a, "expand_dims")
+    places = (axis,) if isinstance(axis, int) else tuple(axis)
+    ndim = a.type.ndim + len(places)
+    new = {normal_axis(place, ndim, "expand_dims") for place in places}
+    if len(new) != len(places):
+        raise AxisError(f"expand_dims was given an axis twice: {axis}.{at_user_line()}")
+    rest = iter(a.type.shape)
+    return shapes.reshape(a, new_sizes=tuple([1 if i in new else next(rest) for i in range(ndim)]))
+
+
+def squeeze(a: Any, axis: Any = None) -> Any:
+    """Without the axes of size 1; or without those of `axis`, which must be of size 1."""
+    a = operand(a, "squeeze")
+    if axis is None:
+        axes = tuple([i for i, size in enumerate(a.type.shape) if size == 1])
+    else:
+        axes = normal_axes(axis, a.type, "squeeze")
+        if any(a.type.shape[i] != 1 for i in axes):
+            raise ShapeError(f"squeeze removes axes of size 1, but {a.type} has others at {axis}.{at_user_line()}")
+    return shapes.squeeze(a, dimensions=axes) if axes else a
+
+
+def broadcast_to(array: Any, shape: Any) -> Any:
+    """The array repeated along new axes in front, and along axes of size 1, to a shape.
+
+    Raises:
+        ShapeError: the array does not broadcast to it.
+    """
+    array = operand(array, "broadcast_to")
+    sizes = checked_shape(shape, "broadcast_to")
+    if array.type.shape == sizes:
+        return array
+    if len(sizes) < array.type.ndim or common_shape("broadcast_to", array.type.shape, sizes) != sizes:
+        raise ShapeError(f"broadcast_to cannot make {array.type} of shape {sizes}.{at_user_line()}")
+    return broadcast(array, sizes)
+
+
+def broadcast_arrays(*args: Any) -> list[Any]:
+    """The arrays broadcast to their common shape."""
+    values = [operand(arg, "broadcast_arrays") for arg in args]
+    shape = common_shape("broadcast_arrays", *[value.type.shape for value in values]) if values else ()
+    return [broadcast(value, shape) for value in values]
+
+
+def broadcast_shapes(*args: Any) -> Shape:
+    """The shape that arrays of these shapes broadcast to."""
+    return common_shape("broadcast_shapes", *[checked_shape(shape, "broadcast_shapes") for shape in args]) if args else ()
+
+
+# ---- joining ----------------------------------------------------------------------------------------------------------
+
+
+def _parts(name: str, arrays: Any) -> list[Any]:
+    """The operands of a joining function: an array's first axis, or a sequence's elements, in their common dtype."""
+    if isinstance(arrays, (Array, Tracer)) or hasattr(arrays, "ndim"):
+        arrays = operand(arrays, name)
+        return list(unstack(arrays))
+    values = [value if value.__class__ in PYTHON_SCALARS else array(value) for value in arrays]
+    if not values:
+        raise ShapeError(f"{name} takes at least one array.{at_user_line()}")
+    return list(to_common_dtype(name, *values))
+
+
+def concatenate(arrays: Any, axis: int | None = 0, dtype: Any = None) -> Any:
+    """Arrays joined along an axis that they have; None flattens them first.
+
+    Raises:
+        ShapeError: their other axes differ.
+
+    Example:
+        >>> import pullback as pb
+        >>> pb.numpy.concatenate([pb.asarray([1, 2]), pb.asarray([3])])
+        [1 2 3]:i32[3]:cpu(0)
+    """
+    return _joined("concatenate", _parts("concatenate", arrays), axis, dtype)
+
+
+concat = concatenate
+
+
+def _joined(name: str, parts: list[Any], axis: int | None, dtype: Any = None) -> Any:
+    if axis is None:
+        parts, axis = [ravel(part) for part in parts], 0
+    if not parts[0].type.shape:
+        raise ShapeError(f"{name} joins along an axis, but got 0-d arrays; use stack.{at_user_line()}")
+    along = normal_axis(axis, parts[0].type.ndim, name)
+    kinds = {(*part.type.shape[:along], *part.type.shape[along + 1 :]) for part in parts}
+    if len(kinds) > 1 or len({part.type.ndim for part in parts}) > 1:
+        raise ShapeError(
+            f"{name} along axis {axis} needs arrays that agree in all other axes, but got"
+            f" {', '.join(str(part.type) for part in parts)}.{at_user_line()}"
+        )
+    out = parts[0] if len(parts) == 1 else shapes.concatenate(*parts, dimension=along)
+    return out if dtype is None else out.astype(dtype)
+
+
+def stack(arrays: Any, axis: int = 0, dtype: Any = None) -> Any:
+    """Arrays of one shape, along a new axis.
+
+    Example:
+        >>> import pullback as pb
+        >>> pb.numpy.stack([1.0, 2.0])
+        [1. 2.]:f32[2]:cpu(0)
+    """
+    parts = _parts("stack", arrays)
+    if len({part.type.shape for part in parts}) > 1:
+        raise ShapeError(f"stack takes arrays of one shape, but got {', '.join(str(part.type) for part in parts)}.{at_user_line()}")
+    return _joined("stack", [expand_dims(part, axis) for part in parts], axis, dtype)
+
+
+def vstack(tup: Any, dtype: Any = None) -> Any:
+    """Arrays on top of each other: joined along the first axis; vectors are rows."""
+    return _joined("vstack", [atleast_2d(part) for part in _parts("vstack", tup)], 0, dtype)
+
+
+def hstack(tup: Any, dtype: Any = None) -> Any:
+    """Arrays side by side: joined along the second axis; vectors along their only one."""
+    parts = [atleast_1d(part) for part in _parts("hstack", tup)]
+    return _joined("hstack", parts, 0 if parts[0].type.ndim == 1 else 1, dtype)
+
+
+def dstack(tup: Any, dtype: Any = None) -> Any:
+    """Arrays behind each other: joined along the third axis."""
+    return _joined("dstack", [atleast_3d(part) for part in _parts("dstack", tup)], 2, dtype)
+
+
+def column_stack(tup: Any) -> Any:
+    """Vectors as the columns of a matrix; matrices side by side."""
+    parts = [expand_dims(atleast_1d(part), 1) if part.type.ndim < 2 else part for part in _parts("column_stack", tup)]
+    return _joined("column_stack", parts, 1)
+
+
+def append(arr: Any, values: Any, axis: int | None = None) -> Any:
+    """`values` joined to the end of an array; both are flattened unless an axis is given."""
+    return concatenate([array(arr), array(values)], axis)
+
+
+def atleast_1d(*arys: Any) -> Any:
+    """The arrays, each with one axis or more."""
+    out = [a if a.type.ndim >= 1 else shapes.reshape(a, new_sizes=(1,)) for a in map(array, arys)]
+    return out[0] if len(out) == 1 else out
+
+
+def atleast_2d(*arys: Any) -> Any:
+    """The arrays, each with two axes or more; new ones stand in front."""
+    values = list(map(array, arys))
+    out = [a if a.type.ndim >= 2 else shapes.reshape(a, new_sizes=(1, a.type.size)) for a in values]
+    return out[0] if len(out) == 1 else out
+
+
+def atleast_3d(*arys: Any) -> Any:
+    """The arrays, each with three axes or more; a vector becomes (1, n, 1), a matrix (n, m, 1)."""
+    out = []
+    for a in map(array, arys):
+        shape = a.type.shape
+        wanted = {0: (1, 1, 1), 1: (1, *shape, 1), 2: (*shape, 1)}.get(a.type.ndim, shape)
+        out.append(a if wanted == shape else shapes.reshape(a, new_sizes=wanted))
+    return out[0] if len(out) == 1 else out
+
+
+# ---- cutting ----------------------------------------------------------------------------------------------------------
+
+
+def cut(a: Any, axis: int, start: int, stop: int) -> Any:
+    """The elements from start to stop along one axis."""
+    starts = tuple([start if i == axis else 0 for i in range(a.type.ndim)])
+    stops = tuple([stop if i == axis else size for i, size in enumerate(a.type.shape)])
+    return shapes.slice(a, start_indices=starts, limit_indices=stops, strides=None)
+
+
+def unstack(x: Any, /, *, axis: int = 0) -> tuple[Any, ...]:
+    """The arrays that lie along an axis, which they do not have any more."""
+    x = operand(x, "unstack")
+    along = normal_axis(axis, x.type.ndim, "unstack")
+    return tuple([shapes.squeeze(cut(x, along, i, i + 1), dimensions=(along,)) for i in range(x.type.shape[along])])
+
+
+def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
+    """An array cut along an axis: into equal parts, if given an int; or at the given indices.
+
+    Raises:
+        ShapeError: the axis cannot be cut into so many equal parts.
+
+    Example:
+        >>> import pullback as pb
+        >>> [part.shape for part in pb.numpy.split(pb.numpy.zeros(6), 3)]
+        [(2,), (2,), (2,)]
+    """
+    ary = operand(ary, "split")
+    size = ary.type.shape[normal_axis(axis, ary.type.ndim, "split")]
+    if isinstance(indices_or_sections, int) and size % indices_or_sections:
+        raise ShapeError(f"split cannot cut {ary.type} into {indices_or_sections} equal parts along axis {axis}.{at_user_line()}")
+    return array_split(ary, indices_or_sections, axis)
+
+
+def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
+    """As `split`, but parts may differ in size by one."""
+    ary = operand(ary, "array_split")
+    along = normal_axis(axis, ary.type.ndim, "array_split")
+    size = ary.type.shape[along]
+    if isinstance(indices_or_sections, int):
+        count = indices_or_sections
+        if count < 1:
+            raise ShapeError(f"array_split cannot cut an array into {count} parts.{at_user_line()}")
+        bounds = [0]
+        for i in range(count):
+            bounds.append(bounds[-1] + size // count + (i < size % count))
+    else:
+        given = [operator.index(i) for i in indices_or_sections]
+        bounds = [0, *[min(max(i + size if i < 0 else i, 0), size) for i in given], size]
+    return [cut(ary, along, start, max(start, stop)) for start, stop in zip(bounds, bounds[1:])]
+
+
+def hsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
+    """`split` along the second axis; of a vector, along its only one."""
+    return split(ary, indices_or_sections, 0 if operand(ary, "hsplit").type.ndim == 1 else 1)
+
+
+def vsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
+    """`split` along the first axis."""
+    return split(ary, indices_or_sections, 0)
+
+
+def dsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
+    """`split` along the third axis."""
+    return split(ary, indices_or_sections, 2)
+
+
+# ---- repeating and turning --------------------------------------------------------------------------------------------
+
+
+def tile(A: Any, reps: Any) -> Any:
+    """The array laid side by side, `reps` times along each axis."""
+    A = operand(A, "tile")
+    times = checked_shape(reps, "tile")
+    ndim = max(A.type.ndim, len(times))
+    shape = (1,) * (ndim - A.type.ndim) + A.type.shape
+    times = (1,) * (ndim - len(times)) + times
+    spread = shapes.reshape(A, new_sizes=tuple([n for size in shape for n in (1, size)]))
+    wide = broadcast(spread, tuple([n for time, size in zip(times, shape) for n in (time, size)]))
+    return shapes.reshape(wide, new_sizes=tuple([time * size for time, size in zip(times, shape)]))
+
+
+def repeat(a: Any, repeats: Any, axis: int | None = None, *, total_repeat_length: int | None = None) -> Any:
+    """Each element (or each slice along `axis`) repeated. The counts must be known: an int, or a sequence of ints.
+
+    Example:
+        >>> import pullback as pb
+        >>> pb.numpy.repeat(pb.asarray([1, 2]), 2)
+        [1 1 2 2]:i32[4]:cpu(0)
+    """
+    a = operand(a, "repeat")
+    if axis is None:
+        a, axis = ravel(a), 0
+    along = normal_axis(axis, a.type.ndim, "repeat")
+    counts = checked_shape(repeats if not isinstance(repeats, Array) else repeats.view().tolist(), "repeat")
+    size = a.type.shape[along]
+    if len(counts) == 1:
+        shape = a.type.shape
+        lifted = shapes.reshape(a, new_sizes=(*shape[: along + 1], 1, *shape[along + 1 :]))
+        wide = broadcast(lifted, (*shape[: along + 1], counts[0], *shape[along + 1 :]))
+        return shapes.reshape(wide, new_sizes=(*shape[:along], size * counts[0], *shape[along + 1 :]))
+    if len(counts) != size:
+        raise ShapeError(f"repeat was given {len(counts)} counts for the {size} elements of {a.type} along {axis}.{at_user_line()}")
+    parts = [repeat(cut(a, along, i, i + 1), count, along) for i, count in enumerate(counts) if count]
+    return _joined("repeat", parts, along) if parts else cut(a, along, 0, 0)
+
+
+def flip(m: Any, axis: Any = None) -> Any:
+    """The elements in reverse order along axes; along all of them by default."""
+    m = operand(m, "flip")
+    axes = normal_axes(axis, m.type, "flip")
+    return shapes.rev(m, dimensions=axes) if axes else m
+
+
+def fliplr(m: Any) -> Any:
+    """`flip` along the second axis."""
+    return flip(m, 1)
+
+
+def flipud(m: Any) -> Any:
+    """`flip` along the first axis."""
+    return flip(m, 0)
+
+
+def roll(a: Any, shift: Any, axis: Any = None) -> Any:
+    """The elements moved along axes; those that fall off the end come in at the start. Without axes, the array is flat.
+
+    Example:
+        >>> import pullback as pb
+        >>> pb.numpy.roll(pb.asarray([1, 2, 3]), 1)
+        [3 1 2]:i32[3]:cpu(0)
+    """
+    a = operand(a, "roll")
+    if axis is None:
+        return reshape(roll(ravel(a), shift, 0), a.type.shape)
+    axes = (axis,) if isinstance(axis, int) else tuple(axis)
+    shifts = (shift,) * len(axes) if isinstance(shift, int) or getattr(shift, "ndim", None) == 0 else tuple(shift)
+    if len(shifts) == 1:
+        shifts = shifts * len(axes)
+    for amount, one in zip(shifts, axes, strict=True):
+        along = normal_axis(one, a.type.ndim, "roll")
+        size = a.type.shape[along]
+        if isinstance(amount, Tracer):
+            index = (array(range(size)) - amount) % size
+            a = a[(slice(None),) * along + (index,)]
+            continue
+        offset = operator.index(amount) % size if size else 0
+        if offset:
+            a = shapes.concatenate(cut(a, along, size - offset, size), cut(a, along, 0, size - offset), dimension=along)
+    return a
+
+
+def rot90(m: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Any:
+    """The array turned by k quarter turns, from the first of two axes toward the second."""
+    m = operand(m, "rot90")
+    first, second = (normal_axis(axis, m.type.ndim, "rot90") for axis in axes)
+    if first == second:
+        raise AxisError(f"rot90 takes two different axes, but got {axes}.{at_user_line()}")
+    k %= 4
+    if k == 0:
+        return m
+    if k == 2:
+        return flip(m, (first, second))
+    return flip(swapaxes(m, first, second), first) if k == 1 else swapaxes(flip(m, first), first, second)
+
+
+# ---- padding ----------------------------------------------------------------------------------------------------------
+
+
+def pad(array: Any, pad_width: Any, mode: str = "constant", *, constant_values: Any = 0) -> Any:
+    """An array made larger at its edges.
+
+    Arguments:
+        pad_width: how many elements to add: an int, a pair (before, after), or such a pair for each axis.
+        mode: "constant" (with `constant_values`), "edge" (the outermost elements), "reflect" and "symmetric" (the mirror
+            image, without and with the outermost elements), or "wrap" (the other end).
+        constant_values: a number; or, like `pad_width`, a pair, or a pair for each axis.
+
+    Example:
+        >>> import pullback as pb
+        >>> pb.numpy.pad(pb.asarray([1, 2]), 1)
+        [0 1 2 0]:i32[4]:cpu(0)
+    """
+    a = operand(array, "pad")
+    ndim = a.type.ndim
+    widths = _pairs(pad_width, ndim, "pad_width")
+    for before, after in widths:
+        if before < 0 or after < 0:
+            raise ShapeError(f"pad takes widths of 0 or more, but got {pad_width}.{at_user_line()}")
+    if mode == "constant":
+        values = _pairs(constant_values, ndim, "constant_values")
+        flat = [value for pair in values for value in pair]
+        if all(value is flat[0] for value in flat) and flat:
+            fill = in_dtype(_scalar(flat[0]), a.type.dtype)
+            return shapes.pad(a, fill, padding_config=tuple([(before, after, 0) for before, after in widths]))
+        for axis, ((before, after), (low, high)) in enumerate(zip(widths, values)):
+            for config, value in (((before, 0, 0), low), ((0, after, 0), high)):
+                fill = in_dtype(_scalar(value), a.type.dtype)
+                a = shapes.pad(a, fill, padding_config=tuple([config if i == axis else (0, 0, 0) for i in range(ndim)]))
+        return a
+    if mode not in ("edge", "reflect", "symmetric", "wrap"):
+        raise ValueError(f"pad takes mode='constant', 'edge', 'reflect', 'symmetric' or 'wrap', not {mode!r}.")
+    for axis, (before, after) in enumerate(widths):
+        if before or after:
+            a = _pad_axis(a, axis, before, after, mode)
+    return a
+
+
+def _scalar(value: Any) -> Any:
+    return value if value.__class__ in PYTHON_SCALARS else operand(value, "pad")
+
+
+def _pairs(given: Any, ndim: int, what: str) -> list[tuple[Any, Any]]:
+    """A number, a pair, or a pair for each axis, as a pair for each axis."""
+    if not isinstance(given, (tuple, list)):
+        given = given.tolist() if getattr(given, "ndim", 0) else given
+    if not isinstance(given, (tuple, list)):
+        return [(given, given)] * ndim
+    if not any(isinstance(one, (tuple, list)) for one in given):
+        pair = (given[0], given[-1])
+        if len(given) > 2:
+            raise ShapeError(f"pad takes {what} as a number, a pair, or a pair for each axis, but got {given!r}.{at_user_line()}")
+        return [pair] * ndim
+    pairs = [(one[0], one[-1]) for one in given]
+    if len(pairs) == 1:
+        return pairs * ndim
+    if len(pairs) != ndim:
+        raise ShapeError(f"pad was given {len(pairs)} pairs of {what} for an array of {ndim} axes.{at_user_line()}")
+    return pairs
+
+
+def _pad_axis(a: Any, axis: int, before: int, after: int, mode: str) -> Any:
+    size = a.type.shape[axis]
+    if size == 0:
+        raise ShapeError(f"pad with mode {mode!r} needs elements to repeat, but {a.type} has none along axis {axis}.{at_user_line()}")
+    places = [_source_place(i, size, mode) for i in range(-before, size + after)]
+    runs: list[list[int]] = []  # maximal runs of places that rise or fall by one: each is one slice
+    for place in places:
+        run = runs[-1] if runs else []
+        if run and (place - run[-1]) in (1, -1) and (len(run) == 1 or place - run[-1] == run[-1] - run[-2]):
+            run.append(place)
+        else:
+            runs.append([place])
+    parts = []
+    for run in runs:
+        piece = cut(a, axis, min(run), max(run) + 1)
+        parts.append(shapes.rev(piece, dimensions=(axis,)) if len(run) > 1 and run[1] < run[0] else piece)
+    return _joined("pad", parts, axis)
+
+
+def _source_place(i: int, size: int, mode: str) -> int:
+    """Which element of an axis stands at place i of the padded one, counted from the first original element."""
+    if mode == "edge" or size == 1:
+        return min(max(i, 0), size - 1)
+    if mode == "wrap":
+        return i % size
+    period = 2 * size - 2 if mode == "reflect" else 2 * size
+    i %= period
+    mirrored = period - i if mode == "reflect" else period - 1 - i
+    return i if i < size else mirrored
+
+

@@ -1,0 +1,31 @@
+"""stop_gradient: the identity, with a derivative of zero."""
+
+from __future__ import annotations
+
+from pullback.core.primitive import Rules, primitive
+from pullback.core.zero import ZERO
+
+
+@primitive
+class stop_gradient(Rules):
+    """x, treated as a constant by differentiation."""
+
+    symbolic_zeros = True
+
+    def result_type(x):
+        return x
+
+    def evaluate(x):
+        return x
+
+    def lower(write, x):
+        return x
+
+    def jvp(primals, tangents):
+        return stop_gradient(*primals), ZERO
+
+    def vectorize(size, args, axes):
+        return stop_gradient(*args), axes[0]
+
+    def samples(rng):
+        yield (rng.normal(size=(2, 3)),), {}

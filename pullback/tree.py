@@ -1,0 +1,195 @@
+"""Pytrees: nested containers (tuples, lists, dicts, namedtuples, dataclasses, None, registered classes) of leaves.
+
+A leaf is anything that is not a container. Dicts are walked in the order of their sorted keys.
+"""
+
+from __future__ import annotations
+
+import builtins
+import functools
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from pullback.core import trees
+from pullback.core.errors import StructureError
+from pullback.core.trees import register_dataclass, register_node
+
+__all__ = [
+    "all", "flatten", "flatten_with_path", "leaves", "leaves_with_path", "map", "map_with_path", "reduce", "register_dataclass",
+    "register_node", "structure", "transpose", "unflatten",
+]  # fmt: skip
+
+IsLeaf = Callable[[Any], bool] | None
+
+
+def flatten(tree: Any, is_leaf: IsLeaf = None) -> tuple[list[Any], Any]:
+    """A tree's leaves, from left to right, and its structure, which `unflatten` takes.
+
+    Arguments:
+        tree: any tree.
+        is_leaf: says of a container that it is to be kept whole, as a leaf.
+
+    Example:
+        >>> import pullback as pb
+        >>> leaves, structure = pb.tree.flatten({"b": 2, "a": (1, None)})
+        >>> leaves
+        [1, 2]
+        >>> pb.tree.unflatten(structure, ["x", "y"])
+        {'a': ('x', None), 'b': 'y'}
+    """
+    return trees.flatten(tree, is_leaf)
+
+
+def leaves(tree: Any, is_leaf: IsLeaf = None) -> list[Any]:
+    """A tree's leaves, from left to right.
+
+    Example:
+        >>> import pullback as pb
+        >>> pb.tree.leaves([1, (2, {"a": 3})])
+        [1, 2, 3]
+    """
+    return trees.flatten(tree, is_leaf)[0]
+
+
+def structure(tree: Any, is_leaf: IsLeaf = None) -> Any:
+    """A tree's structure: it without its leaves. Structures compare and hash.
+
+    Example:
+        >>> import pullback as pb
+        >>> pb.tree.structure((1, 2)) == pb.tree.structure(("a", "b"))
+        True
+    """
+    return trees.flatten(tree, is_leaf)[1]
+
+
+def unflatten(structure: Any, leaves: Iterable[Any]) -> Any:
+    """The tree of a structure with these leaves.
+
+    Raises:
+        StructureError: there are more leaves, or fewer, than the structure has places.
+
+    Example:
+        >>> import pullback as pb
+        >>> pb.tree.unflatten(pb.tree.structure([0, (0, 0)]), "abc")
+        ['a', ('b', 'c')]
+    """
+    found = list(leaves)
+    if len(found) != structure.num_leaves:
+        raise StructureError(f"tree.unflatten: the structure {structure} has {structure.num_leaves} leaves, but got {len(found)}.")
+    return trees.unflatten(structure, found)
+
+
+def map(function: Callable[..., Any], tree: Any, *rest: Any, is_leaf: IsLeaf = None) -> Any:
+    """The tree of `function(leaf, ...)`: of every leaf of `tree`, with what stands at its place in the other trees.
+
+    Arguments:
+        rest: trees of which `tree` is a prefix.
+
+    Raises:
+        StructureError: another tree does not have what `tree` has.
+
+    Example:
+        >>> import pullback as pb
+        >>> pb.tree.map(lambda x, y: x + y, {"a": 1, "b": (2, 3)}, {"a": 10, "b": (20, 30)})
+        {'a': 11, 'b': (22, 33)}
+    """
+    found, shape = trees.flatten(tree, is_leaf)
+    columns = [found, *[_up_to(shape, other, tree, i + 1) for i, other in enumerate(rest)]]
+    return trees.unflatten(shape, [function(*row) for row in zip(*columns, strict=True)])
+
+
+def _up_to(shape: Any, other: Any, tree: Any, position: int) -> list[Any]:
+    """What stands in `other` at the places of the leaves of a structure."""
+    if shape is trees.LEAF:
+        return [other]
+    try:
+        found: list[Any] = shape.flatten_up_to(other)
+    except ValueError as error:
+        raise StructureError(
+            f"tree.map: tree number {position} does not have the structure of the first one, {structure(tree)}: {error}"
+        ) from None
+    return found
+
+
+def all(tree: Any, is_leaf: IsLeaf = None) -> bool:
+    """Whether every leaf is true.
+
+    Example:
+        >>> import pullback as pb
+        >>> pb.tree.all({"a": True, "b": [1, 0]})
+        False
+    """
+    return builtins.all(leaves(tree, is_leaf))
+
+
+_MISSING = object()
+
+
+def reduce(function: Callable[[Any, Any], Any], tree: Any, initializer: Any = _MISSING, is_leaf: IsLeaf = None) -> Any:
+    """All leaves combined by a function of two, from left to right, starting from `initializer` if one is given.
+
+    Example:
+        >>> import pullback as pb
+        >>> pb.tree.reduce(lambda x, y: x + y, {"a": 1, "b": (2, 3)})
+        6
+    """
+    found = leaves(tree, is_leaf)
+    return functools.reduce(function, found) if initializer is _MISSING else functools.reduce(function, found, initializer)
+
+
+def transpose(outer: Any, inner: Any, tree: Any) -> Any:
+    """A tree of trees turned inside out.
+
+    Arguments:
+        outer: the structure of `tree` down to the inner trees. inner: the structure of each of these.
+
+    Returns:
+        A tree of structure `inner` whose leaves are trees of structure `outer`.
+
+    Example:
+        >>> import pullback as pb
+        >>> pair, triple = pb.tree.structure((0, 0)), pb.tree.structure([0, 0, 0])
+        >>> pb.tree.transpose(pair, triple, ([1, 2, 3], [4, 5, 6]))
+        [(1, 4), (2, 5), (3, 6)]
+    """
+    found = trees.flatten(tree)[0]
+    if len(found) != outer.num_leaves * inner.num_leaves:
+        raise StructureError(
+            f"tree.transpose: a tree of {outer.num_leaves} by {inner.num_leaves} leaves was expected, but got {len(found)} leaves."
+        )
+    rows = [found[i * inner.num_leaves : (i + 1) * inner.num_leaves] for i in range(outer.num_leaves)]
+    return trees.unflatten(inner, [trees.unflatten(outer, column) for column in zip(*rows)])
+
+
+Path = tuple[Any, ...]
+
+
+def flatten_with_path(tree: Any, is_leaf: IsLeaf = None) -> tuple[list[tuple[Path, Any]], Any]:
+    """As `flatten`, with the path to each leaf: a tuple of keys, indices and field names.
+
+    Example:
+        >>> import pullback as pb
+        >>> pb.tree.flatten_with_path({"a": [10, 20]})[0]
+        [(('a', 0), 10), (('a', 1), 20)]
+    """
+    found, shape = trees.flatten(tree, is_leaf)
+    paths: Sequence[Any] = [()] if shape is trees.LEAF else shape.paths()
+    return list(zip([tuple(path) for path in paths], found, strict=True)), shape
+
+
+def leaves_with_path(tree: Any, is_leaf: IsLeaf = None) -> list[tuple[Path, Any]]:
+    """A tree's leaves, each with its path."""
+    return flatten_with_path(tree, is_leaf)[0]
+
+
+def map_with_path(function: Callable[..., Any], tree: Any, *rest: Any, is_leaf: IsLeaf = None) -> Any:
+    """As `map`, of a function that is given each leaf's path first.
+
+    Example:
+        >>> import pullback as pb
+        >>> pb.tree.map_with_path(lambda path, x: f"{path[-1]}={x}", {"a": 1, "b": 2})
+        {'a': 'a=1', 'b': 'b=2'}
+    """
+    found, shape = flatten_with_path(tree, is_leaf)
+    columns = [_up_to(shape, other, tree, i + 1) for i, other in enumerate(rest)]
+    return trees.unflatten(shape, [function(path, leaf, *row) for (path, leaf), *row in zip(found, *columns, strict=True)])
