@@ -51,6 +51,13 @@ class Signature:
         outs = (self.executable or self.compile())(leaves)
         return outs[0] if self.out_structure is LEAF else unflatten(self.out_structure, outs)
 
+    def runner(self) -> Callable[[list[Any]], Any]:
+        """What runs it on device buffers: shorter than `run` where there is one result and nothing else to mind."""
+        run, structure = self.compile().run, self.out_structure
+        if structure is LEAF:
+            return self.compile().single_runner()
+        return lambda buffers: unflatten(structure, run(buffers))
+
 
 class Lowered:
     """A function lowered for one signature: its StableHLO, not compiled yet.

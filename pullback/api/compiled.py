@@ -6,7 +6,7 @@ import functools
 import inspect
 import os
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,16 +22,17 @@ from pullback.core.errors import StaticArgumentError
 from pullback.core.program import Program
 from pullback.core.source import describe, trim
 from pullback.core.tracing import Tracer, staging_floor
-from pullback.core.trees import LEAF, TreeDef, array_leaf, array_leaves, flatten, unflatten
+from pullback.core.trees import CallReader, TreeDef, array_leaf, array_leaves, call_reader, flatten, is_leaf, unflatten
 from pullback.core.types import ArrayType, host_type
 from pullback.engine import cache
 from pullback.engine.compile import CompileOptions, forget_executables, placed
-from pullback.engine.xla import buffer_of, placement
+from pullback.engine.xla import backend, buffer_of, placement
 from pullback.transforms.simplify import simplify
 from pullback.transforms.stage import stage
 
 _PYTHON_SCALARS = frozenset({bool, int, float, complex})
-_NOTHING: tuple[Any, Any, Any] = (None, None, None)
+MANY = 16  # arguments from which on looking at each buffer costs more than trying
+MAX_WAYS = 8  # as many signatures of one function are found the short way
 
 _instances: weakref.WeakSet[Jitted] = weakref.WeakSet()
 
@@ -58,20 +59,34 @@ class Jitted:
         self._explain_misses = explain_misses
         self._plain = not (self._static_numbers or self._static_names)
         self._signatures: dict[Any, Signature] = {}
-        # Shorter ways to a signature, for calls by position without containers: by the types of Arrays, the types of
-        # NumPy arrays and the classes of Python scalars. `_last` is the one taken last, which needs no hashing.
-        self._by_types: dict[Any, Signature] = {}
-        self._last: tuple[Any, Any, Any] = _NOTHING
+        # Shorter ways to run calls like some that were seen: how to find the leaves (None: they are the positional
+        # arguments), what they must be (a list of types of Arrays, or a tuple of `_Expected`), default bits, what runs it.
+        self._ways: list[tuple[CallReader | None, Any, int, Callable[[list[Any]], Any]]] = []
         _instances.add(self)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         try:
-            if not kwargs and self._plain and staging_floor() is None and not placement.several:
-                found = self._find_fast(args)
-                if found is not None:
-                    signature, buffers = found
-                    outs = signature.executable.run(buffers)
-                    return outs[0] if signature.out_structure is LEAF else unflatten(signature.out_structure, outs)
+            if staging_floor() is None and not placement.several:
+                for read, types, bits, run in self._ways:
+                    if read is not None:
+                        leaves: Any = read(args, kwargs)
+                    else:
+                        leaves = None if kwargs else args
+                    if leaves is None or bits != current_default_bits():
+                        continue
+                    if types.__class__ is tuple:
+                        buffers = _host_buffers(leaves, types)
+                        if buffers is not None:
+                            return run(buffers)
+                        continue
+                    try:
+                        if [leaf.type for leaf in leaves] == types:
+                            # A tracer has a type too, but no buffer, so it takes the long way.
+                            if len(types) > MANY:
+                                return _run_many(run, leaves)
+                            return run([b if (b := leaf._buffer) is not None else buffer_of(leaf) for leaf in leaves])
+                    except AttributeError:
+                        continue
             return self._call(args, kwargs)
         except BaseException as error:
             trim(error)
@@ -83,65 +98,22 @@ class Jitted:
     def __repr__(self) -> str:
         return f"<jit of {describe(self._fun)}>"
 
-    def _find_fast(self, args: tuple[Any, ...]) -> tuple[Any, list[Any]] | None:
-        """The signature of a call like one seen before, and its buffers; None where the long way must be taken."""
-        if args and args[0].__class__ is Array:
-            try:
-                key: list[Any] = [arg.type for arg in args]
-                last_key, bits, signature = self._last
-                if key != last_key or bits != current_default_bits():
-                    bits = current_default_bits()
-                    signature = self._by_types.get((bits, *key))
-                    if signature is None:
-                        return None
-                    self._last = (key, bits, signature)
-                # A tracer has a type too, but no buffer, so it takes the long way.
-                return signature, [b if (b := arg._buffer) is not None else buffer_of(arg) for arg in args]
-            except AttributeError:
-                pass
-        return self._find_host(args)
-
-    def _find_host(self, args: tuple[Any, ...]) -> tuple[Any, list[Any]] | None:
-        """As `_find_fast`, where some arguments are NumPy arrays or Python scalars."""
-        key: list[Any] = [current_default_bits()]
-        for arg in args:
-            kind = arg.__class__
-            if kind is Array:
-                key.append(arg.type)
-            elif kind is np.ndarray:
-                key.append((arg.dtype, arg.shape))
-            elif kind in _PYTHON_SCALARS:
-                key.append(kind)
-            else:
-                return None
-        signature = self._by_types.get(tuple(key))
-        if signature is None:
-            return None
-        buffers = []
-        for arg, type in zip(args, signature.program.input_types):
-            kind = arg.__class__
-            if kind is Array:
-                buffers.append(arg._buffer if arg._buffer is not None else buffer_of(arg))
-            elif kind is np.ndarray:
-                buffers.append(buffer_of(Array(type, arg)))
-            else:
-                buffers.append(_scalar_buffer(arg, type))
-        return signature, buffers
-
-    def _remember_fast(self, args: tuple[Any, ...], signature: Signature) -> None:
-        """Let calls like this one take a shorter way from now on."""
-        key: list[Any] = [current_default_bits()]
-        for arg in args:
-            kind = arg.__class__
-            if kind is Array:
-                key.append(arg.type)
-            elif kind is np.ndarray and arg.dtype.isnative:
-                key.append((arg.dtype, arg.shape))
-            elif kind in _PYTHON_SCALARS:
-                key.append(kind)
-            else:
+    def _remember_way(self, args: tuple[Any, ...], kwargs: dict[str, Any], signature: Signature) -> None:
+        """Let calls like this one take a shorter way from now on, if one is known."""
+        flat = not kwargs and all([is_leaf(arg) for arg in args])
+        read = None if flat else call_reader(args, kwargs)
+        leaves = args if flat else None if read is None else read(args, kwargs)
+        if leaves is None:
+            return
+        types: Any
+        if all([leaf.__class__ is Array for leaf in leaves]):
+            types = [leaf.type for leaf in leaves]
+        else:
+            expected = [_expected(leaf, type) for leaf, type in zip(leaves, signature.program.input_types, strict=True)]
+            if None in expected:
                 return
-        self._by_types[tuple(key)] = signature
+            types = tuple(expected)
+        self._ways = [(read, types, current_default_bits(), signature.runner()), *self._ways[: MAX_WAYS - 1]]
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         leaves, signature = self._signature(args, kwargs)
@@ -152,8 +124,8 @@ class Jitted:
             outs = bind_call(signature.program, [*signature.captures, *leaves])
             return unflatten(signature.out_structure, outs)
         out = signature.run(leaves)
-        if self._plain and not kwargs and not signature.donated and not axis_sizes() and not placement.several:
-            self._remember_fast(args, signature)
+        if self._plain and not signature.donated and not axis_sizes() and not placement.several:
+            self._remember_way(args, kwargs, signature)
         return out
 
     def _signature(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], Signature]:
@@ -252,7 +224,7 @@ class Jitted:
         return tuple(flags) if any(flags) else ()
 
     def _unhashable(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> StaticArgumentError:
-        statics = [(argument_name(self._fun, i), args[i]) for i in sorted(self._static(args))]
+        statics = [(argument_name(self._fun, i), args[i]) for i in sorted(self._static(args)) if i < len(args)]
         for name, value in statics + [(name, kwargs[name]) for name in sorted(kwargs) if name in self._static_names]:
             try:
                 hash(value)
@@ -292,8 +264,7 @@ class Jitted:
     def clear_cache(self) -> None:
         """Forget every signature and its executable."""
         self._signatures.clear()
-        self._by_types.clear()
-        self._last = _NOTHING
+        self._ways = []
 
 
 def clear_caches() -> None:
@@ -341,6 +312,55 @@ def _differences(seen: Any, new: Any, paths: list[str]) -> list[str]:
     if seen[5] != new[5]:
         found.append(f"device: was {seen[5].platform}({seen[5].index}), is now {new[5].platform}({new[5].index})")
     return found
+
+
+def _run_many(run: Callable[[list[Any]], Any], leaves: Sequence[Any]) -> Any:
+    """Run on many Arrays, which mostly have their buffers."""
+    buffers = [leaf._buffer for leaf in leaves]
+    try:
+        return run(buffers)
+    except TypeError:  # jaxlib's, before anything has run, if one is None
+        if all([buffer is not None for buffer in buffers]):
+            raise
+    return run([buffer_of(leaf) for leaf in leaves])
+
+
+# What a leaf of a call must be to take a short way: its class; for a NumPy array its dtype and shape; and its ArrayType.
+_Expected = tuple[type, Any, Any, ArrayType]
+
+
+def _expected(leaf: Any, type: ArrayType) -> _Expected | None:
+    kind = leaf.__class__
+    if kind is Array or kind in _PYTHON_SCALARS:
+        return kind, None, None, type
+    if kind is np.ndarray and leaf.dtype.isnative:
+        return kind, leaf.dtype, leaf.shape, type
+    return None
+
+
+def _host_buffers(leaves: Sequence[Any], expected: tuple[_Expected, ...]) -> list[Any] | None:
+    """The buffers of leaves of which some are NumPy arrays or Python scalars; None if they are not as expected.
+
+    A NumPy array is shared with the device for the length of the call, which ends before the caller can write to it.
+    """
+    if len(leaves) != len(expected):
+        return None
+    there = backend()
+    buffers = []
+    for leaf, (kind, dtype, shape, type) in zip(leaves, expected):
+        if leaf.__class__ is not kind:
+            return None
+        if kind is np.ndarray:
+            if leaf.dtype != dtype or leaf.shape != shape:
+                return None
+            buffers.append(there.put(leaf, type))
+        elif kind is Array:
+            if leaf.type is not type:
+                return None
+            buffers.append(buffer if (buffer := leaf._buffer) is not None else buffer_of(leaf))
+        else:
+            buffers.append(_scalar_buffer(leaf, type))
+    return buffers
 
 
 _scalar_buffers: dict[Any, Any] = {}

@@ -72,6 +72,7 @@ def compile_program(
             options.index,
             options.committed,
             lowered.failures,
+            bool(lowered.callbacks),
         )
         if options.show_graph:
             print(f"StableHLO:\n{lowered.text}\nOptimized by XLA:\n{made.optimized_text()}")

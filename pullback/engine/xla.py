@@ -354,7 +354,7 @@ class Executable:
 
     __slots__ = (
         "_execute", "backend", "constants", "donated", "failures", "handlers", "index", "input_types", "output_types", "raw", "result_class",
-        "text",
+        "text", "watched",
     )  # fmt: skip
 
     def __init__(
@@ -369,6 +369,7 @@ class Executable:
         index: int = 0,
         committed: bool = False,
         failures: list[BaseException] | None = None,
+        calls_host: bool = False,
     ) -> None:
         self.backend = backend
         self.raw = raw
@@ -381,6 +382,7 @@ class Executable:
         self.handlers = [backend.handler(type, index) for type in output_types]
         self.result_class = PlacedArray if committed else Array
         self.failures = failures if failures is not None else []
+        self.watched = calls_host
         self._execute = raw.execute_sharded
 
     def __call__(self, arrays: Sequence[Array]) -> list[Array]:
@@ -403,6 +405,17 @@ class Executable:
             raise
         made = self.result_class
         return [made(type, None, out) for type, out in zip(self.output_types, outs)]
+
+    def single_runner(self) -> Callable[[list[Any]], Array]:
+        """`run` for an executable with one result."""
+        if self.constants or self.watched:
+            return lambda buffers: self.run(buffers)[0]
+        execute, handlers, made, (type,) = self._execute, self.handlers, self.result_class, self.output_types
+
+        def run(buffers: list[Any]) -> Array:
+            return made(type, None, execute(buffers).consume_with_handlers(handlers)[0])
+
+        return run
 
     def _call_donating(self, arrays: Sequence[Array]) -> list[Array]:
         """Run, giving away the memory of donated Arrays, which nobody can use afterwards.
