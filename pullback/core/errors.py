@@ -192,7 +192,7 @@ class ShapeError(PullbackError, TypeError, ValueError):
         >>> pb.numpy.ones(3) + pb.numpy.ones(4)
         Traceback (most recent call last):
             ...
-        pullback.core.errors.ShapeError: add cannot broadcast shapes (3,) and (4,): ...
+        pullback.core.errors.ShapeError: ...add... cannot broadcast shapes (3,) and (4,): ...
 
     Cure: shapes broadcast when, aligned at their last axes, two sizes are equal or one of them is 1.
         >>> (pb.numpy.ones(3)[:, None] + pb.numpy.ones(4)).shape
@@ -203,18 +203,27 @@ class ShapeError(PullbackError, TypeError, ValueError):
 class DtypeError(PullbackError, TypeError):
     """A dtype that an operation cannot take, or dtypes that do not go together.
 
-    Fails: an operation of `pb.lax` takes its operands as they are.
+    Fails: float8 dtypes are for storage, and never promote by themselves.
         >>> import pullback as pb
-        >>> pb.lax.add(pb.numpy.ones(3, "float32"), pb.numpy.ones(3, "int32"))
+        >>> x, y = pb.numpy.ones(3, "float8_e5m2"), pb.numpy.ones(3, "float8_e4m3fn")
+        >>> x + y
         Traceback (most recent call last):
             ...
-        pullback.core.errors.DtypeError: add takes operands of one dtype, but got f32[3], i32[3]...
+        pullback.core.errors.DtypeError: ...float8_e5m2 and float8_e4m3fn have no common dtype...
 
-    Cure: operators and `pb.numpy` promote; elsewhere convert by hand.
-        >>> (pb.numpy.ones(3, "float32") + pb.numpy.ones(3, "int32")).dtype
-        dtype('float32')
-        >>> pb.lax.add(pb.numpy.ones(3, "float32"), pb.numpy.ones(3, "int32").astype("float32")).dtype
-        dtype('float32')
+    Cure: convert by hand.
+        >>> x.astype("float32") + y.astype("float32")
+        [2. 2. 2.]:f32[3]:cpu(0)
+
+    Fails: an operation that is not one of this dtype.
+        >>> pb.numpy.bitwise_and(1.5, 2)
+        Traceback (most recent call last):
+            ...
+        pullback.core.errors.DtypeError: ...
+
+    Cure: likewise.
+        >>> pb.numpy.bitwise_and(pb.numpy.asarray(3.5).astype("int32"), 2)
+        2:i32[]:cpu(0)
     """
 
 
@@ -278,7 +287,7 @@ class GradientError(PullbackError, TypeError):
 
     Cure: say that the function is holomorphic, if it is.
         >>> pb.grad(lambda z: z * z, holomorphic=True)(1j)
-        0.+2.j:c64[]:cpu(0)
+        2j:c64[]:cpu(0)
     """
 
 

@@ -1,0 +1,139 @@
+"""Every error class says its cause, shows an example that fails with it, and a cure; all of them run."""
+
+import doctest
+import inspect
+
+import numpy as np
+import pytest
+
+import pullback as pb
+from pullback.core import errors
+
+CLASSES = [one for _, one in inspect.getmembers(errors, inspect.isclass) if issubclass(one, errors.PullbackError)]
+FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+
+
+def sections(docstring, word):
+    """The examples under each `Fails:` or `Cure:` of a docstring."""
+    found = []
+    for part in inspect.cleandoc(docstring).split("\n\n"):
+        if part.startswith(word):
+            found.append(doctest.DocTestParser().get_examples(part))
+    return found
+
+
+def kinds(raised):
+    return {raised.partition(":")[0].rpartition(".")[2]}
+
+
+@pytest.mark.parametrize("error", CLASSES, ids=[one.__name__ for one in CLASSES])
+def test_each_class_has_a_failing_example_and_a_cure(error):
+    fails, cures = sections(error.__doc__, "Fails:"), sections(error.__doc__, "Cure:")
+    assert fails and len(cures) == len(fails), "as many cures as failures"
+    named = {one.__name__ for one in CLASSES if issubclass(one, error)}
+    for examples in fails:
+        raised = [example.exc_msg for example in examples if example.exc_msg is not None]
+        assert len(raised) == 1 and kinds(raised[0]) <= named, "one error of this class"
+        assert examples[-1].exc_msg is not None, "the error comes last"
+    for examples in cures:
+        assert examples and all(example.exc_msg is None for example in examples), "a cure does not fail"
+        assert any(example.want for example in examples), "a cure shows its result"
+
+
+@pytest.mark.parametrize("error", CLASSES, ids=[one.__name__ for one in CLASSES])
+def test_the_examples_run_as_they_are_printed(error):
+    test = doctest.DocTestFinder(recurse=False).find(error, error.__name__, module=errors, globs={})
+    assert len(test) == 1 and test[0].examples
+    report = []
+    result = doctest.DocTestRunner(optionflags=FLAGS).run(test[0], out=report.append)
+    assert result.failed == 0, "".join(report)
+    assert result.attempted == len(test[0].examples)
+
+
+@pytest.mark.parametrize("error", CLASSES, ids=[one.__name__ for one in CLASSES])
+def test_the_examples_can_fail(error):
+    """With another message in place of each expected one, doctest objects: the messages are really compared."""
+    test = doctest.DocTestFinder(recurse=False).find(error, error.__name__, module=errors, globs={})[0]
+    for example in test.examples:
+        if example.exc_msg is not None:
+            example.exc_msg = example.exc_msg.replace(": ", ": something else entirely ", 1).replace("...", "") or "x"
+    result = doctest.DocTestRunner(optionflags=FLAGS, verbose=False).run(test, out=lambda text: None)
+    assert result.failed >= len([example for example in test.examples if example.exc_msg is not None])
+
+
+def test_every_class_is_also_a_builtin_error_that_users_would_catch():
+    for error in CLASSES:
+        if error is not errors.PullbackError:
+            builtin = [base for base in error.__mro__ if base.__module__ == "builtins" and base is not Exception]
+            assert len(builtin) > 2, error  # besides BaseException and object
+
+
+def test_the_page_on_errors_has_every_class():
+    with open("docs/errors.md", encoding="utf-8") as file:
+        text = file.read()
+    for error in CLASSES:
+        if error not in (errors.PullbackError, errors.ConcretizationError):
+            assert f"| `{error.__name__}` |" in text, error.__name__
+
+
+# ---- what messages must contain --------------------------------------------------------------------------------------
+
+
+def branch(x):
+    return 1 if x else 2
+
+
+def escaping():
+    kept = []
+
+    def keeper(x):
+        kept.append(x * 3.0)
+        return x
+
+    pb.jit(keeper)(1.0)
+    return kept[0] + 1.0
+
+
+CAUSES = [
+    ("if on a tracer", lambda: pb.jit(branch)(1.0), errors.TracerBoolConversionError, ["branch", "return 1 if x else 2"]),
+    ("int", lambda: pb.jit(lambda x: int(x))(1), errors.TracerIntegerConversionError, ["int()"]),
+    ("list index", lambda: pb.jit(lambda i: [1, 2][i])(1), errors.TracerIntegerConversionError, ["static_arg"]),
+    ("float", lambda: pb.jit(lambda x: float(x))(1.0), errors.TracerArrayConversionError, ["float()"]),
+    ("item", lambda: pb.jit(lambda x: x.item())(1.0), errors.TracerArrayConversionError, ["item"]),
+    ("NumPy", lambda: pb.jit(lambda x: np.asarray(x))(1.0), errors.TracerArrayConversionError, ["pb.numpy"]),
+    ("escape", escaping, errors.EscapedTracerError, ["jit of escaping.<locals>.keeper", "kept.append(x * 3.0)", "returned"]),
+    (
+        "shapes",
+        lambda: pb.numpy.ones((2, 3)) * pb.numpy.ones((2, 4)),
+        errors.ShapeError,
+        ["mul", "(2, 3)", "(2, 4)", "pb.numpy.ones((2, 3)) * pb.numpy.ones((2, 4))"],
+    ),
+    ("float8", lambda: pb.numpy.ones(3, "float8_e5m2") + pb.numpy.ones(3, "float8_e4m3fn"), errors.DtypeError, ["float8_e5m2"]),
+    (
+        "axis out of range",
+        lambda: pb.vmap(lambda w: w["a"], in_axes=1)({"a": pb.numpy.ones(3)}),
+        errors.AxisError,
+        ["w['a']", "axis 1", "f32[3]"],
+    ),
+    (
+        "batch sizes by path",
+        lambda: pb.vmap(lambda w: w["a"] * w["b"])({"a": pb.numpy.ones(3), "b": pb.numpy.ones(4)}),
+        errors.AxisError,
+        ["w['a'] has size 3", "w['b'] has size 4"],
+    ),
+    ("in_axes length", lambda: pb.vmap(lambda x, y: x, in_axes=(0,))(1.0, 2.0), errors.StructureError, ["in_axes=(0,)"]),
+    ("grad by integer", lambda: pb.grad(lambda x, n: x * n, argnums=1)(1.0, 2), errors.GradientError, ["by n", "i32[]"]),
+    ("grad of a tuple", lambda: pb.grad(lambda x: (x, x))(1.0), errors.GradientError, ["2 arrays", "has_aux"]),
+    ("grad of complex", lambda: pb.grad(lambda z: z)(1j), errors.GradientError, ["holomorphic=True", "c64[]"]),
+    ("no leaf", lambda: pb.grad(lambda w: w["a"])({"a": object()}), errors.LeafError, ["w['a']", "object"]),
+    ("no such static argument", lambda: pb.jit(lambda x: x, static_argnames="y"), errors.StaticArgumentError, ["'y'"]),
+]
+
+
+@pytest.mark.parametrize("make, error, fragments", [case[1:] for case in CAUSES], ids=[case[0] for case in CAUSES])
+def test_messages_name_what_is_wrong_and_where(make, error, fragments):
+    with pytest.raises(error) as caught:
+        make()
+    said = str(caught.value)
+    for fragment in fragments:
+        assert fragment in said, said
