@@ -23,8 +23,8 @@ from pullback.core.devices import Device
 from pullback.core.dtypes import default_bits
 from pullback.core.primitive import Primitive, primitive
 from pullback.core.program import Program
-from pullback.core.tracing import ensure_compile_time_eval
-from pullback.core.types import ArrayType
+from pullback.core.tracing import Tracer, ensure_compile_time_eval
+from pullback.core.types import ArrayType, is_unknown
 from pullback.lax import stop_gradient
 from pullback.numpy import (
     abs,
@@ -287,7 +287,8 @@ __version__ = "0.1.0"
 ShapeDtypeStruct = ArrayType
 
 __all__ = [
-    "Array", "ArrayType", "Device", "Primitive", "Program", "ShapeDtypeStruct", "abs", "absolute", "acos", "acosh", "add",
+    "Array", "ArrayType", "Device", "Primitive", "Program", "ShapeDtypeStruct", "Tracer", "abs", "absolute", "acos", "acosh",
+    "add",
     "all", "amax", "amin", "angle", "any", "append", "arange", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2",
     "arctanh", "argmax", "argmin", "around", "array", "array_equal", "array_split", "asarray", "asin", "asinh", "astype",
     "atan", "atan2", "atanh", "atleast_1d", "atleast_2d", "atleast_3d", "average", "bfloat16", "bitwise_and", "bitwise_count",
@@ -301,7 +302,7 @@ __all__ = [
     "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu", "float_power", "floating",
     "floor", "floor_divide", "fmax", "fmin", "fmod", "from_dlpack", "full", "full_like", "grad", "greater", "greater_equal",
     "heaviside", "hessian", "hsplit", "hstack", "hvp", "hypot", "identity", "iinfo", "imag", "indices", "inexact", "inf",
-    "inner", "int16", "int32", "int64", "int8", "integer", "invert", "isclose", "iscomplexobj", "isdtype", "isfinite",
+    "inner", "int16", "int32", "int64", "int8", "integer", "invert", "is_unknown", "isclose", "iscomplexobj", "isdtype", "isfinite",
     "isinf", "isnan", "isneginf", "isposinf", "isrealobj", "isscalar", "issubdtype", "jacfwd", "jacrev", "jit", "jvp", "kron",
     "lax", "left_shift", "less", "less_equal", "linear_transpose", "linearize", "linspace", "log", "log10", "log1p", "log2",
     "logaddexp", "logaddexp2", "logical_and", "logical_not", "logical_or", "logical_xor", "logspace", "matmul",
