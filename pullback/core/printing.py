@@ -60,7 +60,7 @@ def program_text(
             those with more than 64 elements, and such text does not parse.
         sources: end each equation with the user's line that it comes from, as a comment.
         style: `PLAIN`, `ANSI` or `HTML`: the colours of batch axes and of other axes.
-        batch_axes: how many leading axes of a variable are batch axes; none, for those not in it.
+        batch_axes: how many leading axes of a variable are batch axes, in place of what the Programs know of it themselves.
         device: what is printed as the place of each value.
     Returns:
         the text, without a newline at its end.
@@ -140,19 +140,19 @@ def record_fields(value: Any) -> list[tuple[str, Any]]:
     return [(field.name, getattr(value, field.name)) for field in dataclasses.fields(value) if field.init]
 
 
-def share_counts(program: Program) -> dict[int, int]:
-    """How often each Program (by id) is held by an equation of `program` or of a Program inside it."""
+def share_counts(program: Program) -> tuple[list[Program], dict[int, int]]:
+    """`program` and every Program inside it, once each; and how often each of these (by id) is held by an equation."""
     kind = type(program)
     counts: dict[int, int] = {}
-    waiting = [program]
-    while waiting:
-        for equation in waiting.pop().equations:
+    found = [program]
+    for outer in found:  # which grows meanwhile
+        for equation in outer.equations:
             for value in equation.params.values():
                 for inner in nested_programs(value, kind):
                     counts[id(inner)] = counts.get(id(inner), 0) + 1
                     if counts[id(inner)] == 1:
-                        waiting.append(inner)
-    return counts
+                        found.append(inner)
+    return found, counts
 
 
 def primitive_text(primitive: Primitive) -> str:
@@ -180,13 +180,15 @@ class _Printer:
         self.full = full
         self.sources = sources
         self.style = style
-        self.batch_axes = batch_axes
         self.place = f":{device}"
-        self.counts = share_counts(root)
+        found, self.counts = share_counts(root)
+        self.batch_axes = {variable: count for program in found for variable, count in program.batch_axes.items()}
+        self.batch_axes.update(batch_axes)
         self.labels: dict[int, str] = {}
 
     def program(self, program: Program, indent: str) -> str:
         names = name_variables(program)
+        self.batch_axes = {**program.batch_axes, **self.batch_axes}
         lines = [f"{{ lambda ({', '.join([self.declaration(variable, names) for variable in program.inputs])}) ;"]
         if program.constants:
             lines.append(f"{indent}  where")

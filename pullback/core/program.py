@@ -199,7 +199,7 @@ class Program:
         return f"<Program {self.name}: {types}, {len(self.equations)} equations>"
 
     def _repr_html_(self) -> str:
-        text = program_text(self, constants="short", style=HTML, batch_axes=self.batch_axes)
+        text = program_text(self, constants="short", style=HTML)
         return f"<pre>{text}</pre>"
 
     def show(self, color: bool | None = None, sources: bool = False, file: TextIO | None = None) -> None:
@@ -220,7 +220,7 @@ class Program:
         """
         out = sys.stdout if file is None else file
         style = ANSI if (out.isatty() if color is None else color) else PLAIN
-        print(program_text(self, constants="short", sources=sources, style=style, batch_axes=self.batch_axes), file=out)
+        print(program_text(self, constants="short", sources=sources, style=style), file=out)
 
 
 def programs_in(params: dict[str, Any]) -> list[Program]:

@@ -169,11 +169,20 @@ def coloured():
 
 def test_a_terminal_sees_batch_axes_blue_and_the_others_pink():
     program = coloured()
-    text = program_text(program, style=ANSI, batch_axes=program.batch_axes)
+    text = program_text(program, style=ANSI)
     assert "a:f32[\x1b[34m3\x1b[0m,\x1b[95m5\x1b[0m]:cpu(0)" in text
     for code in ("\x1b[34m", "\x1b[95m", "\x1b[0m"):
         text = text.replace(code, "")
     assert text == str(program)
+
+
+def test_batch_axes_of_inner_programs_and_those_given_count():
+    inner = coloured()
+    x, y = Variable(SCALAR), Variable(MATRIX)
+    outer = Program([x], [Equation(note, (x,), (), {"p": inner})], [x])
+    assert "a:f32[\x1b[34m3\x1b[0m,\x1b[95m5\x1b[0m]" in program_text(outer, style=ANSI)
+    given = program_text(Program([y], [], [y]), style=ANSI, batch_axes={y: 2})
+    assert "a:f32[\x1b[34m3\x1b[0m,\x1b[34m5\x1b[0m]" in given
 
 
 def test_a_notebook_sees_the_same_colours_and_everything_else_escaped():
