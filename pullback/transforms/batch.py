@@ -6,13 +6,15 @@ import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from pullback.core.array import Array
 from pullback.core.axes import AxisOwner, AxisSize, named_axis
 from pullback.core.errors import AxisError
 from pullback.core.primitive import Primitive
 from pullback.core.tracing import Trace, Tracer, type_of
 from pullback.core.types import ArrayType, array_type
 from pullback.ops.broadcast import broadcast_in_dim
-
+from pullback.transforms.jvp import Dual
+from pullback.transforms.stage import Staged
 
 NO_CONTEXT = contextlib.nullcontext()
 
@@ -61,7 +63,11 @@ class BatchTrace(AxisOwner):
         if primitive.multiple_results:
             out_axes = [axis] * len(out) if axis is None or isinstance(axis, int) else axis
             return tuple([self.wrap(primitive, o, a) for o, a in zip(out, out_axes, strict=True)])
-        return Batched(self, out) if axis == 0 else self.wrap(primitive, out, axis)
+        if axis != 0:
+            return self.wrap(primitive, out, axis)
+        if out.__class__ is not Array:
+            note_batch(out)
+        return Batched(self, out)
 
     def wrap(self, primitive: Primitive, value: Any, axis: int | None) -> Any:
         """A rule's result as a tracer; unbatched results need none."""
@@ -71,7 +77,23 @@ class BatchTrace(AxisOwner):
             raise AxisError(
                 f"The vectorize rule of primitive {primitive.name!r} put the batch at axis {axis}; it must be at axis 0."
             )
+        note_batch(value)
         return Batched(self, value)
+
+
+def note_batch(value: Any) -> None:
+    """If a value is of a Program under construction, tell that one more of its leading axes is a batch axis."""
+    count = 1
+    while not isinstance(value, Staged):
+        if value.__class__ is Batched:
+            count += 1
+            value = value.value
+        elif value.__class__ is Dual:
+            value = value.primal
+        else:
+            return
+    known = value.trace.batch_axes
+    known[value.variable] = max(count, known.get(value.variable, 0))
 
 
 def materialize(trace: BatchTrace, value: Any) -> Any:
@@ -92,6 +114,9 @@ def batch_flat(
 ) -> tuple[BatchTrace, Sequence[Any]]:
     """Run a flat function on arguments of which some carry a batch at axis 0; its results, still as tracers."""
     trace = BatchTrace(size, described or function)
+    for x, flag in zip(args, batched, strict=True):
+        if flag and x.__class__ is not Array:
+            note_batch(x)
     with named_axis(size.name, trace) if size.name is not None else NO_CONTEXT:
         try:
             outs = function(*[Batched(trace, x) if flag else x for x, flag in zip(args, batched, strict=True)])

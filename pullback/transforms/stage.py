@@ -39,7 +39,7 @@ class Staged(Tracer):
 class StagingTrace(Trace):
     """Records equations. Arrays and older tracers that the function closes over become constants and captures."""
 
-    __slots__ = ("captures", "constants", "equations")
+    __slots__ = ("batch_axes", "captures", "constants", "equations")
     transformation = "jit"
 
     def __init__(self, function: Callable[..., Any] | None = None) -> None:
@@ -47,6 +47,7 @@ class StagingTrace(Trace):
         self.equations: list[Equation] = []
         self.constants: dict[int, tuple[Variable, Array]] = {}
         self.captures: dict[int, tuple[Variable, Tracer]] = {}
+        self.batch_axes: dict[Variable, int] = {}  # how many leading axes are vmap's, as far as it has said so
 
     def atom(self, value: Any) -> Atom:
         """The Variable or Literal that stands for a value in this Program."""
@@ -139,7 +140,19 @@ def stage(
     with staging(trace):
         outputs = [trace.atom(value) for value in function(*tracers)]
     captured = list(trace.captures.values())
-    program = Program(
-        [*(variable for variable, _ in captured), *inputs], trace.equations, outputs, trace.constants.values(), name
-    )
+    if trace.batch_axes:
+        _share_batch_axes(trace.equations, trace.batch_axes)
+    inputs = [*(variable for variable, _ in captured), *inputs]
+    program = Program(inputs, trace.equations, outputs, trace.constants.values(), name, trace.batch_axes)
     return program, tuple([tracer for _, tracer in captured])
+
+
+def _share_batch_axes(equations: Sequence[Equation], batch_axes: dict[Variable, int]) -> None:
+    """Complete `batch_axes` where it is plain: the operands and the result of an elementwise operation agree."""
+    for equation in [*equations, *reversed(equations)]:
+        if equation.primitive.elementwise:
+            shape = equation.outputs[0].type.shape
+            same = [a for a in (*equation.outputs, *equation.inputs) if isinstance(a, Variable) and a.type.shape == shape]
+            count = max([batch_axes.get(atom, 0) for atom in same])
+            if count:
+                batch_axes.update((atom, count) for atom in same)
