@@ -188,7 +188,6 @@ class _Printer:
 
     def program(self, program: Program, indent: str) -> str:
         names = name_variables(program)
-        self.batch_axes = {**program.batch_axes, **self.batch_axes}
         lines = [f"{{ lambda ({', '.join([self.declaration(variable, names) for variable in program.inputs])}) ;"]
         if program.constants:
             lines.append(f"{indent}  where")
