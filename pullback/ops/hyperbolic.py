@@ -6,6 +6,7 @@ import numpy as np
 
 from pullback.core.primitive import primitive
 from pullback.ops.arithmetic import add, div, mul, sub
+from pullback.ops.exponential import lower_log1p
 from pullback.ops.literals import literal
 from pullback.ops.pointwise import Elementwise
 from pullback.ops.powers import rsqrt, square
@@ -86,13 +87,24 @@ class acosh(Elementwise):
         yield (1.5 + rng.random((2, 3)),), {}
 
 
+def _lower_atanh(write, x):
+    """sign(x) log1p(2 |x| / (1 - |x|)) / 2 in float64, on the better log1p."""
+    if x.dtype != np.float64:
+        return write.op("chlo.atanh", [x])
+    size = write.elementwise("stablehlo.abs", x)
+    rest = write.elementwise("stablehlo.subtract", write.constant(1, x.type), size)
+    ratio = write.elementwise("stablehlo.divide", write.elementwise("stablehlo.add", size, size), rest)
+    half = write.elementwise("stablehlo.multiply", lower_log1p(write, ratio), write.constant(0.5, x.type))
+    return write.elementwise("stablehlo.multiply", write.elementwise("stablehlo.sign", x), half)
+
+
 @primitive
 class atanh(Elementwise):
     """The number whose hyperbolic tangent is x."""
 
     kinds = "fc"
     evaluate = np.arctanh
-    lower = "chlo.atanh"
+    lower = _lower_atanh
 
     def partials(out, x):
         return (div(literal(1, x), mul(sub(literal(1, x), x), add(literal(1, x), x))),)

@@ -19,9 +19,7 @@ class Elementwise(Rules):
     quiet = True
 
     def result_type(primitive, *types, **params):
-        first = types[0]
-        if len(types) == 2 and types[1] is first and primitive.kinds == "biufc":
-            return first
+        check_count(primitive, types)
         check_kinds(primitive.name, primitive.kinds, *types)
         return same_dtype(primitive.name, types).with_shape(operand_shape(primitive.name, types))
 
@@ -59,9 +57,18 @@ class Predicate(Elementwise):
     """An elementwise question: the result is bool, and has no derivative."""
 
     def result_type(primitive, *types, **params):
+        check_count(primitive, types)
         check_kinds(primitive.name, primitive.kinds, *types)
         same_dtype(primitive.name, types)
         return ArrayType(operand_shape(primitive.name, types), "bool")
+
+
+def check_count(primitive: Any, types: tuple[ArrayType, ...]) -> None:
+    """Raise `TypeError` unless there are as many operands as `evaluate` takes: to a ufunc, one more is where to write."""
+    rule = primitive.evaluate
+    count = getattr(rule, "nin", None) or getattr(getattr(rule, "__code__", None), "co_argcount", len(types))
+    if count != len(types):
+        raise TypeError(f"{primitive.name} takes {count} operand{'s' if count > 1 else ''}, but got {len(types)}.")
 
 
 def operand_shape(name: str, types: tuple[ArrayType, ...]) -> Shape:

@@ -1,0 +1,106 @@
+"""Infinities, NaN, signed zeros, and the edges of domains: the same on NumPy and compiled."""
+
+import numpy as np
+import pytest
+
+from pullback.ops import arithmetic as a
+from pullback.ops import compare as c
+from pullback.ops import complex as z
+from pullback.ops import error_functions as e
+from pullback.ops import exponential as x
+from pullback.ops import hyperbolic as h
+from pullback.ops import powers as p
+from pullback.ops import rounding as r
+from pullback.ops import trigonometric as t
+
+inf, nan = np.inf, np.nan
+
+CASES = [
+    (x.exp, [-inf, inf, nan, 1000.0, -1000.0, -0.0], [0.0, inf, nan, inf, 0.0, 1.0]),
+    (x.expm1, [-inf, inf, -0.0, 0.0], [-1.0, inf, -0.0, 0.0]),
+    (x.log, [0.0, -0.0, -1.0, inf, 1.0], [-inf, -inf, nan, inf, 0.0]),
+    (x.log1p, [-1.0, -2.0, inf, -0.0], [-inf, nan, inf, -0.0]),
+    (x.logistic, [-inf, inf, nan, 0.0], [0.0, 1.0, nan, 0.5]),
+    (p.sqrt, [-1.0, 0.0, -0.0, inf], [nan, 0.0, -0.0, inf]),
+    (p.rsqrt, [0.0, -1.0, inf], [inf, nan, 0.0]),
+    (p.cbrt, [-8.0, -0.0, -inf], [-2.0, -0.0, -inf]),
+    (t.asin, [1.0, -1.0, 1.5, nan], [np.pi / 2, -np.pi / 2, nan, nan]),
+    (t.acos, [1.0, -1.0, -1.5], [0.0, np.pi, nan]),
+    (t.atan, [inf, -inf, -0.0], [np.pi / 2, -np.pi / 2, -0.0]),
+    (t.sin, [inf, -0.0, nan], [nan, -0.0, nan]),
+    (h.tanh, [inf, -inf, -0.0], [1.0, -1.0, -0.0]),
+    (h.atanh, [1.0, -1.0, 2.0, -0.0], [inf, -inf, nan, -0.0]),
+    (h.acosh, [1.0, 0.5, inf], [0.0, nan, inf]),
+    (h.asinh, [inf, -inf, -0.0], [inf, -inf, -0.0]),
+    (e.erf, [inf, -inf, nan], [1.0, -1.0, nan]),
+    (e.erfc, [inf, -inf, nan], [0.0, 2.0, nan]),
+    (e.erf_inv, [1.0, -1.0, 1.5], [inf, -inf, nan]),
+    (e.lgamma, [0.0, -1.0, inf], [inf, inf, inf]),
+    (r.floor, [-0.5, -0.0, inf, nan], [-1.0, -0.0, inf, nan]),
+    (r.ceil, [-0.5, 0.5, -inf], [-0.0, 1.0, -inf]),
+    (r.round, [0.5, 1.5, 2.5, -0.5, 0.49999999999999994], [0.0, 2.0, 2.0, -0.0, 0.0]),
+    (
+        lambda v: r.round(v, rounding_method="away_from_zero"),
+        [0.5, 1.5, 2.5, -0.5, -2.5, 0.49999999999999994, inf],
+        [1.0, 2.0, 3.0, -1.0, -3.0, 0.0, inf],
+    ),
+    (z.sign, [-inf, 0.0, 3.0, nan], [-1.0, 0.0, 1.0, nan]),
+    (z.abs, [-0.0, -inf, nan], [0.0, inf, nan]),
+    (p.square, [-inf, 1e200], [inf, inf]),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: getattr(case[0], "name", "away_from_zero"))
+def test_one_operand(case, both):
+    function, points, expected = case
+    for values in both(function, np.array(points)):
+        np.testing.assert_allclose(values, expected, rtol=1e-13)
+        finite = ~np.isnan(expected)
+        np.testing.assert_array_equal(np.signbit(values)[finite], np.signbit(expected)[finite])
+
+
+PAIRS = [
+    (a.max, [(nan, 1.0), (1.0, nan), (2.0, 3.0), (-inf, inf)], [nan, nan, 3.0, inf]),
+    (a.min, [(nan, 1.0), (1.0, nan), (2.0, 3.0), (-inf, inf)], [nan, nan, 2.0, -inf]),
+    (a.div, [(1.0, 0.0), (-1.0, 0.0), (0.0, 0.0), (1.0, -0.0), (1.0, inf)], [inf, -inf, nan, -inf, 0.0]),
+    (a.rem, [(5.5, 2.0), (-5.5, 2.0), (5.5, -2.0), (1.0, 0.0), (1.0, inf), (inf, 1.0)], [1.5, -1.5, 1.5, nan, 1.0, nan]),
+    (p.pow, [(0.0, 0.0), (0.0, -1.0), (-8.0, 1 / 3), (-2.0, 3.0), (nan, 0.0), (2.0, inf)], [1.0, inf, nan, -8.0, 1.0, inf]),
+    (t.atan2, [(0.0, -1.0), (-0.0, -1.0), (0.0, 0.0), (inf, inf)], [np.pi, -np.pi, 0.0, np.pi / 4]),
+    (p.nextafter, [(1.0, 2.0), (1.0, 0.0), (0.0, 1.0), (1.0, 1.0)], [1 + 2**-52, 1 - 2**-53, 5e-324, 1.0]),
+]
+
+
+@pytest.mark.parametrize("case", PAIRS, ids=lambda case: case[0].name)
+def test_two_operands(case, both):
+    function, points, expected = case
+    left, right = np.array(points).T.copy()
+    for values in both(function, left, right):
+        np.testing.assert_allclose(values, expected, rtol=1e-13)
+
+
+def test_comparisons_with_nan(both):
+    left, right = np.array([nan, 1.0, 1.0]), np.array([nan, nan, 1.0])
+    expected = {"eq": [0, 0, 1], "ne": [1, 1, 0], "lt": [0, 0, 0], "le": [0, 0, 1], "gt": [0, 0, 0], "ge": [0, 0, 1]}
+    for name, answer in expected.items():
+        for values in both(getattr(c, name), left, right):
+            assert values.dtype == bool and values.tolist() == [bool(v) for v in answer], name
+
+
+def test_clamp(both):
+    points = np.array([-2.0, 0.5, 9.0, nan])
+    for values in both(c.clamp, np.array(0.0), points, np.array(1.0)):
+        np.testing.assert_array_equal(values, [0.0, 0.5, 1.0, nan])
+    for values in both(c.clamp, np.array([1.0, 5.0]), np.array([0.0, 0.0]), np.array([2.0, 3.0])):
+        np.testing.assert_array_equal(values, [1.0, 3.0])  # hi wins
+
+
+def test_select_takes_no_part_of_the_other_branch(both):
+    for values in both(c.select, np.array([True, False]), np.array([1.0, nan]), np.array([inf, 2.0])):
+        np.testing.assert_array_equal(values, [1.0, 2.0])
+
+
+@pytest.mark.parametrize("y", [-3, -1, 0, 1, 2, 5, 16])
+def test_integer_pow(y, both):
+    points = np.array([-2.0, -0.5, 1.5, 3.0])
+    for values in both(p.integer_pow, points, y=y):
+        np.testing.assert_allclose(values, points**y, rtol=1e-14)
