@@ -1,0 +1,127 @@
+"""`python -m pullback`: a tour; with arguments, the Programs of the user's own functions."""
+
+from __future__ import annotations
+
+import os
+import sys
+from argparse import ArgumentParser, RawDescriptionHelpFormatter
+from collections.abc import Sequence
+from typing import NoReturn
+
+from pullback.cli import tour, versions, xpr
+from pullback.cli.load import UserError, print_traceback
+from pullback.cli.usage import UsageError, one_line
+
+WELL, USERS_ERROR, WRONG_USAGE = 0, 1, 2
+
+XPR_HELP = """\
+Print the typed Program that a function of yours is for arguments of given types, as it is or transformed.
+The function is traced, not run: it needs no data.
+"""
+XPR_EXAMPLES = f"""\
+types:
+  f32[64,10]  i32[]  bool[3]       an array: dtype and sizes
+  ~f32[]                           a Python number, which widens nothing
+  (f32[2], f32[3])  [f32[2]]       a tuple, a list
+  {{w: f32[3], b: f32[]}}            a dict
+Quote each type, since brackets mean something to the shell.
+
+transformations: {", ".join(xpr.TRANSFORMATIONS)}
+They are applied from left to right, and the types are those of the arguments of the result: after vmap, with
+their batch axes; after jvp, the arguments' and then their tangents'.
+
+examples:
+  python -m pullback xpr model.py:loss 'f32[10]' 'f32[]' --apply grad
+  python -m pullback xpr model.py:loss 'f32[64,10]' 'f32[64]' --apply grad,vmap --sources
+  python -m pullback xpr model.py:loss '{{w: f32[3], b: f32[]}}' 'f32[3]' --apply grad --show optimized
+"""
+
+
+class Parser(ArgumentParser):
+    """An argument parser whose errors are one line."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{message}; {self.prog} --help shows what there is")
+
+
+def make_parser() -> ArgumentParser:
+    """The command line's parser; its result has `run`, a function of itself."""
+    parser = Parser(
+        prog="python -m pullback",
+        description="Without arguments: a tour of pullback that takes five minutes to read.",
+        formatter_class=RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.set_defaults(run=lambda options: tour.show())
+    parser.add_argument("--version", action="store_true", help="the same as the command version")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", parser_class=Parser)
+
+    commands.add_parser("tour", help="the tour, as without arguments").set_defaults(run=lambda options: tour.show())
+    version = commands.add_parser("version", help="the versions of pullback and of what it stands on, and the devices")
+    version.set_defaults(run=lambda options: versions.show())
+
+    look = commands.add_parser(
+        "xpr",
+        help="the Program of a function of yours, as it is or transformed",
+        description=XPR_HELP,
+        epilog=XPR_EXAMPLES,
+        formatter_class=RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    look.set_defaults(run=xpr.show)
+    look.add_argument("function", metavar="FILE.py:FUNCTION", help="your function")
+    look.add_argument("types", metavar="TYPE", nargs="*", help="the type of each argument")
+    look.add_argument("--apply", default="", metavar="NAMES", help="transformations, separated by commas, the first one first")
+    look.add_argument(
+        "--show",
+        choices=xpr.SHOWN,
+        default="program",
+        help="the Program (this is the default), the StableHLO made of it, or what XLA's optimizer made of that",
+    )
+    look.add_argument("--sources", action="store_true", help="end each equation with your line that it comes from")
+    look.add_argument("--color", choices=("auto", "always", "never"), default="auto", help="colour the sizes of axes")
+    look.add_argument(
+        "--argnums", default="0", metavar="N", help="which arguments derivatives are taken by, as in 1 or 0,1 (default: 0)"
+    )
+    look.add_argument(
+        "--in-axes", default="0", metavar="AXES", help="which axes vmap maps, as in 1 or '(0, None)' (default: 0)"
+    )
+    look.add_argument(
+        "--static", action="append", default=[], metavar="NAME=VALUE", help="give a parameter a Python value; may be repeated"
+    )
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line.
+
+    Arguments:
+        arguments: the words after `python -m pullback`; by default, those that the process was started with.
+
+    Returns:
+        The exit code: 0; 1 if the user's own code raised an exception; 2 if the command line was wrong.
+
+    Example:
+        >>> main(["xpr", "nowhere.py"])
+        2
+    """
+    try:
+        options = make_parser().parse_args(arguments)
+        if options.version:
+            versions.show()
+        else:
+            options.run(options)
+        sys.stdout.flush()
+    except UsageError as error:
+        print(f"pullback: {one_line(str(error))}", file=sys.stderr)
+        return WRONG_USAGE
+    except UserError as error:
+        print_traceback(error.__cause__ or error, error.file)
+        return USERS_ERROR
+    except BrokenPipeError:  # the reader, such as `head`, has seen enough; Python must not complain at its end either
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return WELL
+
+
+if __name__ == "__main__":
+    sys.exit(main())

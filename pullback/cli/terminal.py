@@ -1,0 +1,95 @@
+"""Where the command line writes: its width, its colours, and a progress bar. The only module here that knows rich."""
+
+from __future__ import annotations
+
+import importlib
+import io
+import os
+import shutil
+import sys
+import textwrap
+from collections.abc import Iterable, Iterator
+from typing import Any, TypeVar
+
+from pullback.core.program import Program
+
+T = TypeVar("T")
+
+WIDEST = 88  # longer lines of prose are hard to read
+NARROWEST = 24
+_BOLD, _DIM, _END = "\x1b[1m", "\x1b[2m", "\x1b[0m"
+
+
+def is_terminal() -> bool:
+    """Whether standard output is a terminal that can move its cursor and show colours."""
+    return sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+
+
+def use_color(choice: str = "auto") -> bool:
+    """Whether to write colours: as `choice` says, `always` or `never`; with `auto`, on a terminal, unless NO_COLOR is set."""
+    return choice == "always" or (choice == "auto" and is_terminal() and not os.environ.get("NO_COLOR"))
+
+
+def width() -> int:
+    """How many columns text may fill."""
+    return max(NARROWEST, min(WIDEST, shutil.get_terminal_size((80, 24)).columns))
+
+
+def heading(text: str) -> None:
+    """Print the title of a step, with room above."""
+    line = f"{text}\n{'-' * min(len(text), width())}"
+    print(f"\n{_BOLD}{line}{_END}\n" if use_color() else f"\n{line}\n")
+
+
+def say(text: str) -> None:
+    """Print a paragraph, filled to the width; line breaks and indentation in `text` mean nothing."""
+    print(textwrap.fill(" ".join(text.split()), width()) + "\n")
+
+
+def quote(text: str, cut: bool = False) -> None:
+    """Print code or numbers indented, as they are where they fit.
+
+    Arguments:
+        text: the lines.
+        cut: whether lines that do not fit are cut, which an ellipsis shows, rather than continued on the next line.
+    """
+    room = width() - 4
+    for line in textwrap.dedent(text).strip("\n").split("\n"):
+        indent = " " * (len(line) - len(line.lstrip()))
+        if len(line) <= room:
+            parts = [line]
+        elif cut:
+            parts = [line[: room - 3] + "..."]
+        else:
+            parts = textwrap.wrap(line, room, subsequent_indent=indent + "    ", drop_whitespace=True)
+        print("\n".join([f"    {part}".rstrip() for part in parts]))
+    print()
+
+
+def quote_program(program: Program) -> None:
+    """Print a Program, indented, its axes in colours where there are colours."""
+    text = io.StringIO()
+    program.show(color=use_color(), file=text)
+    print(textwrap.indent(text.getvalue(), "    "))
+
+
+def remark(text: str) -> None:
+    """Print a line that is beside the point, dim where that can be done."""
+    print(f"{_DIM}{text}{_END}" if use_color() else text)
+
+
+def progress(items: Iterable[T], total: int, what: str) -> Iterator[T]:
+    """The items, while a bar shows how many are done; on a terminal only.
+
+    Arguments:
+        items: what to go through.
+        total: how many there are.
+        what: what is being done, in a word or two.
+    """
+    if not is_terminal():
+        yield from items
+        return
+    rich: Any = importlib.import_module("rich.progress")
+    columns = (rich.TextColumn(what), rich.BarColumn(None), rich.MofNCompleteColumn(), rich.TimeElapsedColumn())
+    with rich.Progress(*columns, console=importlib.import_module("rich.console").Console(width=width())) as bar:
+        yield from bar.track(items, total=total)
