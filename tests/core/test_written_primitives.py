@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+import pullback as pb
+import pullback.numpy as pnp
 from pullback.control.call import call
 from pullback.core.array import as_array
 from pullback.core.checking import check_program
@@ -58,3 +60,40 @@ def test_staged_samples_are_right_and_come_back(primitive):
         assert Program.from_json(program.to_json(), PRIMITIVES) == program
         count += 1
     assert count
+
+
+LARGE = np.arange(200, dtype=np.float32)
+FUNCTIONS = {
+    "slice": lambda x: x[1:],
+    "gather": lambda x: x[pnp.array([0, 2])],
+    "scatter": lambda x: x.at[0].set(1.0),
+    "matmul": lambda x: x @ x.T,
+    "softmax": lambda x: pnp.exp(x - pnp.max(x, axis=-1, keepdims=True)),
+    "constants": lambda x: x + pnp.sum(pnp.asarray(LARGE)),
+    "complex": lambda x: (x + 1j * x).real,
+    "bfloat16": lambda x: x.astype("bfloat16") * 2,
+    "jit": lambda x: pb.jit(lambda y: pnp.sin(y) * x)(x),
+}
+TRANSFORMATIONS = {
+    "plain": lambda f, total: f,
+    "grad": lambda f, total: pb.grad(total),
+    "vmap": lambda f, total: pb.vmap(total),
+    "vmap of grad": lambda f, total: pb.vmap(pb.grad(lambda x: total(x[None]))),
+    "jit of grad": lambda f, total: pb.jit(pb.grad(total)),
+    "hessian": lambda f, total: pb.jacfwd(pb.grad(total)),
+}
+
+
+@pytest.mark.parametrize("transformed", TRANSFORMATIONS)
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_under_transformations_come_back_and_compute_the_same(name, transformed):
+    function = FUNCTIONS[name]
+    if name == "matmul" and transformed == "vmap":
+        function = lambda x: x * (x @ x)  # noqa: E731
+    x = pnp.asarray(np.random.default_rng(0).normal(size=(4, 5)).astype(np.float32))
+    program = pb.xpr(TRANSFORMATIONS[transformed](function, lambda x: pnp.sum(function(x).astype("float32"))), x)
+    check_program(program)
+    again = Program.parse(program.text(), PRIMITIVES)
+    assert again == program
+    assert Program.from_json(program.to_json(), PRIMITIVES) == program
+    assert np.asarray(again(x)).tobytes() == np.asarray(program(x)).tobytes()
