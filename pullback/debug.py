@@ -115,4 +115,3 @@ def print(format: str, *args: Any, **kwargs: Any) -> None:
     if not isinstance(format, str):
         raise LeafError(f"debug.print takes a format string first, as in debug.print('x = {{}}', x), but got {format!r}.")
     callback(_Printer(format), *args, **kwargs)
-

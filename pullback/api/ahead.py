@@ -126,7 +126,7 @@ class Compiled:
             listed = ", ".join(map(str, expected))
             raise ShapeError(
                 f"{describe(self._fun)} was compiled for arguments of types {listed}, but got"
-                f" {', '.join(str(type_of(leaf)) for leaf in leaves)}. Call the jitted function itself to have it compile again."
+                f" {', '.join(str(type_of(leaf)) for leaf in leaves)}. The jitted function itself compiles again."
             )
         if staging_floor() is not None or any(isinstance(leaf, Tracer) for leaf in leaves):
             raise AxisError(

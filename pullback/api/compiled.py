@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import inspect
 import os
 import weakref
 from collections.abc import Callable, Iterable, Sequence
@@ -19,6 +18,7 @@ from pullback.core.axes import axis_sizes
 from pullback.core.dtypes import SHORT_NAMES, current_default_bits
 from pullback.core.equality import param_key
 from pullback.core.errors import StaticArgumentError
+from pullback.core.lazy import lazy_module
 from pullback.core.program import Program
 from pullback.core.source import describe, trim
 from pullback.core.tracing import Tracer, staging_floor
@@ -29,6 +29,8 @@ from pullback.engine.compile import CompileOptions, forget_executables, placed
 from pullback.engine.xla import backend, buffer_of, placement
 from pullback.transforms.simplify import simplify
 from pullback.transforms.stage import stage
+
+inspect = lazy_module("inspect")
 
 _PYTHON_SCALARS = frozenset({bool, int, float, complex})
 MANY = 16  # arguments from which on looking at each buffer costs more than trying
@@ -132,9 +134,7 @@ class Jitted:
         """The leaves of a call's dynamic arguments, and its signature: traced now if it is new."""
         statics, dynamic = self._split(args, kwargs)
         leaves, structure = flatten(dynamic)
-        leaves = [
-            leaf if leaf.__class__ is Array else self._leaf(leaf, i, args, kwargs) for i, leaf in enumerate(leaves)
-        ]
+        leaves = [leaf if leaf.__class__ is Array else self._leaf(leaf, i, args, kwargs) for i, leaf in enumerate(leaves)]
         types = tuple([leaf.type for leaf in leaves])
         options = self._options
         if placement.several and not any([isinstance(leaf, Tracer) for leaf in leaves]):
@@ -145,7 +145,9 @@ class Jitted:
         except TypeError:
             raise self._unhashable(args, kwargs) from None
         if found is None:
-            if self._explain_misses or (self._explain_misses is None and os.environ.get("PULLBACK_EXPLAIN_MISSES", "0") not in ("", "0")):
+            if self._explain_misses or (
+                self._explain_misses is None and os.environ.get("PULLBACK_EXPLAIN_MISSES", "0") not in ("", "0")
+            ):
                 print(self._explain(key, self._paths(args, kwargs)))
             found = self._trace(args, kwargs, structure, types, options)
             if not found.captures:  # what closes over tracers of an enclosing transformation is good for this call only
@@ -184,7 +186,12 @@ class Jitted:
         return self._fun(*inner_args, **{**{n: v for n, v in kwargs.items() if n in self._static_names}, **dynamic[1]})
 
     def _trace(
-        self, args: tuple[Any, ...], kwargs: dict[str, Any], structure: TreeDef, types: Sequence[ArrayType], options: CompileOptions
+        self,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        structure: TreeDef,
+        types: Sequence[ArrayType],
+        options: CompileOptions,
     ) -> Signature:
         box: dict[str, Any] = {}
 
@@ -244,7 +251,9 @@ class Jitted:
         if not self._signatures:
             return f"{name}: traced, since it is called for the first time."
         differences = min([_differences(seen, key, paths) for seen in self._signatures], key=len)
-        return f"{name}: traced again, since no earlier call is like this one. Next to the nearest:\n  " + "\n  ".join(differences)
+        return f"{name}: traced again, since no earlier call is like this one. Next to the nearest:\n  " + "\n  ".join(
+            differences
+        )
 
     # ---- ahead of time ----
 
@@ -292,6 +301,10 @@ def _own(array: Array) -> Array:
     return as_array(host) if borrowed else array
 
 
+def _explains_misses() -> bool:
+    return os.environ.get("PULLBACK_EXPLAIN_MISSES", "0") not in ("", "0")
+
+
 def _numbers(numbers: Sequence[int], count: int) -> frozenset[int]:
     """Argument numbers in a call with `count` positional arguments; negative ones count from the last."""
     return frozenset([number + count if number < 0 else number for number in numbers])
@@ -304,13 +317,18 @@ def _differences(seen: Any, new: Any, paths: list[str]) -> list[str]:
     found = [f"argument {path}: was {a}, is now {b}" for path, a, b in zip(paths, seen[1], new[1]) if a is not b]
     if seen[2] != new[2]:
         before = {item for part in seen[2] for item in part}
-        found += [f"static argument {which}: has the new value {key[-1]!r}" for part in new[2] for which, key in part if (which, key) not in before]
+        found += [
+            f"static argument {which}: has the new value {key[-1]!r}"
+            for part in new[2]
+            for which, key in part
+            if (which, key) not in before
+        ]
     if seen[3] != new[3]:
         found.append(f"default_bits: was {seen[3]}, is now {new[3]}")
     if seen[4] != new[4]:
         found.append(f"named axes: were {dict(seen[4])}, are now {dict(new[4])}")
     if seen[5] != new[5]:
-        found.append(f"device: was {seen[5].platform}({seen[5].index}), is now {new[5].platform}({new[5].index})")
+        found.append(f"device: was {seen[5].platform}({seen[5].number}), is now {new[5].platform}({new[5].number})")
     return found
 
 
@@ -347,6 +365,7 @@ def _host_buffers(leaves: Sequence[Any], expected: tuple[_Expected, ...]) -> lis
         return None
     there = backend()
     buffers = []
+    leaf: Any
     for leaf, (kind, dtype, shape, type) in zip(leaves, expected):
         if leaf.__class__ is not kind:
             return None

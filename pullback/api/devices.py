@@ -72,7 +72,9 @@ def find_device(device: Any) -> tuple[Backend, int]:
         raise TypeError(f"A device is one of pb.devices(), but got {device!r}.")
     there = _platform(device.platform)
     if device not in there.devices:
-        raise DeviceError(f"There is no device {device}; platform {device.platform!r} has {', '.join(map(str, there.devices))}.")
+        raise DeviceError(
+            f"There is no device {device}; platform {device.platform!r} has {', '.join(map(str, there.devices))}."
+        )
     return there, there.devices.index(device)
 
 
@@ -97,7 +99,9 @@ def device_put(x: Any, device: Device | None = None) -> Any:
     """
     there, index = find_device(current_default_device() if device is None else device)
     leaves, structure = array_leaves(x, lambda: "x")
-    return unflatten(structure, [leaf if isinstance(leaf, Tracer) else _put(leaf, there, index, device is not None) for leaf in leaves])
+    return unflatten(
+        structure, [leaf if isinstance(leaf, Tracer) else _put(leaf, there, index, device is not None) for leaf in leaves]
+    )
 
 
 def _put(array: Array, there: Backend, index: int, committed: bool) -> Array:

@@ -81,7 +81,7 @@ def canonical(dtype: Any) -> DType:
         found = found.newbyteorder("=")
     if found not in SHORT_NAMES:
         raise DtypeError(f"{dtype!r} is not a dtype that an array can have; those are {', '.join(DTYPES)}.")
-    return found
+    return DTYPES[found.name]  # the one object of its kind: dtypes are compared by identity
 
 
 # ---- default dtypes -------------------------------------------------------------------------------------------------

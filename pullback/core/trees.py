@@ -6,7 +6,6 @@ register. optree is loaded when the first container is met: arrays and numbers b
 
 from __future__ import annotations
 
-import dataclasses
 import importlib
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -15,7 +14,10 @@ import numpy as np
 
 from pullback.core.array import Array, as_array, find_converter
 from pullback.core.errors import LeafError, StructureError
+from pullback.core.lazy import lazy_module
 from pullback.core.tracing import Tracer
+
+dataclasses = lazy_module("dataclasses")
 
 NAMESPACE = "pullback"
 

@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import hashlib
 import os
-import platform
-import tempfile
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from pullback.core.lazy import lazy_module
+
+hashlib = lazy_module("hashlib")
+platform = lazy_module("platform")
+tempfile = lazy_module("tempfile")
 
 MAX_IN_MEMORY = 1024  # executables
 DEFAULT_MAX_BYTES = 1 << 30  # on disk
@@ -39,8 +42,6 @@ class CacheInfo(NamedTuple):
     compile_seconds: float
     entries: int
     directory: str | None
-
-
 
 
 _memory: OrderedDict[Hashable, Any] = OrderedDict()
@@ -174,7 +175,7 @@ def processor() -> str:
     except OSError:
         return f"{platform.machine()} {platform.processor()}"
     wanted = ("model name", "flags", "Features", "CPU implementer", "CPU part")
-    found = {}
+    found: dict[str, str] = {}
     for line in head.splitlines():
         name, _, value = line.partition(":")
         if name.strip() in wanted:

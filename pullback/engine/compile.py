@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 from pullback.core import primitive as primitive_module
 from pullback.core.array import Array, as_array
-from pullback.core.equation import Equation, Variable
 from pullback.core.equality import param_key
+from pullback.core.equation import Equation, Variable
 from pullback.core.primitive import Primitive
 from pullback.core.program import Program
 from pullback.engine import cache
@@ -26,13 +26,13 @@ class CompileOptions(NamedTuple):
     """How to compile a Program.
 
     Attributes:
-        platform: the platform to compile for. index: the number of the device there.
+        platform: the platform to compile for. number: that of the device there.
         committed: whether results must stay on that device; else they may go where other arguments are.
         quick: at a low optimization level. show_graph: print the StableHLO and the optimized program when they are made.
     """
 
     platform: str = "cpu"
-    index: int = 0
+    number: int = 0
     committed: bool = False
     quick: bool = False
     show_graph: bool = False
@@ -49,9 +49,7 @@ def lower_to_text(program: Program, options: CompileOptions = DEFAULT_OPTIONS, d
     return lower_program(program, options.platform, donated).text
 
 
-def compile_program(
-    program: Program, options: CompileOptions = DEFAULT_OPTIONS, donated: tuple[bool, ...] = ()
-) -> Executable:
+def compile_program(program: Program, options: CompileOptions = DEFAULT_OPTIONS, donated: tuple[bool, ...] = ()) -> Executable:
     """Compile a Program; remembered with it. Threads that ask for the same one at once get the same one."""
     key = ("executable", options, donated)
     found: Executable | None = program._memo.get(key)
@@ -69,7 +67,7 @@ def compile_program(
             program.output_types,
             lowered.constants,
             [i for i, flag in enumerate(donated) if flag],
-            options.index,
+            options.number,
             options.committed,
             lowered.failures,
             bool(lowered.callbacks),
@@ -77,7 +75,8 @@ def compile_program(
         if options.show_graph:
             print(f"StableHLO:\n{lowered.text}\nOptimized by XLA:\n{made.optimized_text()}")
         _holders[id(program)] = program
-        return program._memo.setdefault(key, made)
+        kept: Executable = program._memo.setdefault(key, made)
+        return kept
 
     made: Executable = cache.once((id(program), key), lambda: program._memo.get(key), make)
     return made
@@ -85,7 +84,7 @@ def compile_program(
 
 def _load(there: Backend, lowered: Lowered, options: CompileOptions) -> Any:
     """XLA's executable for a module: from memory, from disk, or compiled now."""
-    arguments = {"index": options.index, "quick": options.quick, **lowered.settings}
+    arguments = {"index": options.number, "quick": options.quick, **lowered.settings}
     if lowered.callbacks:  # it holds Python functions, so it is nobody else's
         return _compile(there, lowered, arguments)
     body = lowered.text.partition("\n")[2]  # without the first line, which holds the function's name
@@ -98,7 +97,7 @@ def _load(there: Backend, lowered: Lowered, options: CompileOptions) -> Any:
         blob = cache.read(key)
         if blob is not None:
             try:
-                made = there.deserialize(blob, options.index)
+                made = there.deserialize(blob, options.number)
             except Exception:  # whatever jaxlib finds wrong with it: it is made again
                 blob = None
             else:
@@ -137,10 +136,12 @@ def execute(program: Program, arrays: Sequence[Array]) -> list[Array]:
     return compile_program(program, placed(DEFAULT_OPTIONS, arrays) if placement.several else DEFAULT_OPTIONS)(arrays)
 
 
-def placed(options: CompileOptions, arrays: Sequence[Array], names: Callable[[], Sequence[str]] | None = None) -> CompileOptions:
+def placed(
+    options: CompileOptions, arrays: Sequence[Array], names: Callable[[], Sequence[str]] | None = None
+) -> CompileOptions:
     """The options for computing where the arrays are. Raises `DeviceError` if they are committed to different devices."""
     device, committed = common_device(arrays, names)
-    return options._replace(platform=device.platform, index=device.id, committed=committed)
+    return options._replace(platform=device.platform, number=device.id, committed=committed)
 
 
 # ---- single operations ------------------------------------------------------------------------------------------------
@@ -148,11 +149,11 @@ def placed(options: CompileOptions, arrays: Sequence[Array], names: Callable[[],
 _single: dict[Any, Program] = {}
 
 
-def compile_one(primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+def compile_one(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
     """Evaluate one operation by compiling its lowering; compiled once for each combination of types and parameters."""
     arrays = [as_array(arg) for arg in args]
     types = tuple([array.type for array in arrays])
-    key = (primitive, types, *[(name, param_key(value, Program)) for name, value in sorted(params.items())])
+    key: Any = (primitive, types, *[(name, param_key(value, Program)) for name, value in sorted(params.items())])
     try:
         program = _single.get(key)
     except TypeError:

@@ -132,7 +132,9 @@ class Lowering(Writer):
             function: takes NumPy arrays, valid during the call only, and returns one for each of `results`.
         """
         if self.platform != "cpu":
-            raise NotImplementedError(f"Python functions can be called back from programs on the CPU only, not on {self.platform!r}.")
+            raise NotImplementedError(
+                f"Python functions can be called back from programs on the CPU only, not on {self.platform!r}."
+            )
         failures = self.module.failures
         lines, before = self._last_host_call
         ordered = [before] if lines is self.lines and before is not None else []

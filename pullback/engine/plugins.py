@@ -8,24 +8,28 @@ this runs in our tests but the registration itself, with a made-up client: there
 from __future__ import annotations
 
 import functools
-import importlib.metadata
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from pullback.core.lazy import lazy_module
 from pullback.engine.xla import make_plugin_client, platforms, register_platform
 
+metadata = lazy_module("importlib.metadata")
+
 GROUP = "jax_plugins"
-_PLATFORM_NAMES = {"cuda": "cuda", "rocm": "rocm", "metal": "metal", "tpu": "tpu"}
+_PLATFORMS = ("cuda", "rocm", "metal", "tpu")
 
 
 def find_libraries() -> dict[str, str]:
     """The shared library of each platform for which a plugin is installed."""
     found: dict[str, str] = {}
-    for entry in importlib.metadata.entry_points(group=GROUP):
+    for entry in metadata.entry_points(group=GROUP):
         for file in (entry.dist.files or []) if entry.dist is not None else []:
             if file.suffix in (".so", ".dylib", ".dll") and ("pjrt" in file.name or "plugin" in file.name):
-                platform = next((name for key, name in _PLATFORM_NAMES.items() if key in entry.name or key in file.name), entry.name)
+                platform = next(
+                    (name for key, name in _PLATFORM_NAMES.items() if key in entry.name or key in file.name), entry.name
+                )
                 path = Path(str(file.locate()))
                 if path.exists():
                     found.setdefault(platform, str(path))

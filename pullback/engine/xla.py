@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import importlib
-import importlib.metadata
 import os
 import sys
 import threading
@@ -21,7 +20,10 @@ from pullback.core import array as array_module
 from pullback.core.array import Array, PlacedArray
 from pullback.core.devices import DEFAULT_DEVICE, Device
 from pullback.core.errors import DeviceError, UnsupportedJaxlib
+from pullback.core.lazy import lazy_module
 from pullback.core.types import ArrayType
+
+metadata = lazy_module("importlib.metadata")
 
 SUPPORTED_JAXLIB = ((0, 10, 2), (0, 12, 0))  # from the first, up to but not including the second
 
@@ -58,8 +60,10 @@ class Jaxlib:
             self.client_module = importlib.import_module("jaxlib.xla_client")
             self.jax = importlib.import_module("jaxlib._jax")
         except ImportError as error:
-            raise UnsupportedJaxlib(f"Compiling needs jaxlib, which cannot be imported ({error}): pip install jaxlib.") from error
-        self.version = importlib.metadata.version("jaxlib")
+            raise UnsupportedJaxlib(
+                f"Compiling needs jaxlib, which cannot be imported ({error}): pip install jaxlib."
+            ) from error
+        self.version = metadata.version("jaxlib")
         self._check({"jaxlib.xla_client": self.client_module, "jaxlib._jax": self.jax})
         if "jax" not in sys.modules:
             self._set_global_states()
@@ -187,7 +191,12 @@ class _Window:
 
     def __init__(self, raw: Any, shape: tuple[int, ...], typestr: str) -> None:
         self.raw = raw
-        self.__array_interface__ = {"version": 3, "shape": shape, "typestr": typestr, "data": (raw.unsafe_buffer_pointer(), True)}
+        self.__array_interface__ = {
+            "version": 3,
+            "shape": shape,
+            "typestr": typestr,
+            "data": (raw.unsafe_buffer_pointer(), True),
+        }
 
 
 class BufferAccess:
@@ -353,9 +362,20 @@ class Executable:
     """
 
     __slots__ = (
-        "_execute", "backend", "constants", "donated", "failures", "handlers", "index", "input_types", "output_types", "raw", "result_class",
-        "text", "watched",
-    )  # fmt: skip
+        "_execute",
+        "backend",
+        "constants",
+        "donated",
+        "failures",
+        "handlers",
+        "index",
+        "input_types",
+        "output_types",
+        "raw",
+        "result_class",
+        "text",
+        "watched",
+    )
 
     def __init__(
         self,
