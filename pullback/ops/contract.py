@@ -93,7 +93,7 @@ class dot_general(Rules):
     def vectorize(size, args, axes, *, dimension_numbers, preferred_element_type=None, precision=None):
         (x, y), (x_axis, y_axis) = args, axes
         (x_contracting, y_contracting), (x_batch, y_batch) = dimension_numbers
-        rest = {"preferred_element_type": preferred_element_type, "precision": precision}
+        rest = _given(preferred_element_type=preferred_element_type, precision=precision)
         if x_axis is not None and y_axis is not None:
             batch = ((0, *up(x_batch)), (0, *up(y_batch)))
             return dot_general(x, y, dimension_numbers=((up(x_contracting), up(y_contracting)), batch), **rest), 0
@@ -113,6 +113,11 @@ class dot_general(Rules):
         batched = (((3, 1), (0, 2)), ((0,), (3,)))
         yield (rng.normal(size=(2, 4, 3, 5)), rng.normal(size=(5, 2, 4, 2))), {"dimension_numbers": batched}
         yield (rng.normal(size=(2, 0)), rng.normal(size=(0, 3))), {"dimension_numbers": _PLAIN}
+
+
+def _given(**params):
+    """The parameters that are not None: leaving one out and passing None are one operation, and should be written as one."""
+    return {name: value for name, value in params.items() if value is not None}
 
 
 def _to_front(x, at):
@@ -151,7 +156,7 @@ def _solve(cotangent, unknown, known, dims, precision, first):
         cotangent,
         known,
         dimension_numbers=((from_known, known_free), (tuple(range(len(batch))), tuple(known_batch))),
-        precision=precision,
+        **_given(precision=precision),
     )
     # out's axes: the batch, what is free in the unknown, then the contracted ones in the order of the known operand's axes
     by_known = [contracting[i] for i in sorted(range(len(contracting)), key=lambda i: known_contracting[i])]
