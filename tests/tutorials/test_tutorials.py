@@ -1,0 +1,43 @@
+"""Every tutorial runs from top to bottom, prints what it shows, and asserts the facts that it tells."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from tutorial_runner import FOLDER, matches, outputs, steps
+
+TUTORIALS = sorted(FOLDER.glob("[0-9]-*.md"))
+
+
+@pytest.mark.parametrize("path", TUTORIALS, ids=lambda path: path.stem)
+def test_tutorial(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for step, printed in outputs(path):
+        where = f"{path.name}:{step.line}"
+        if step.expected is None:
+            assert printed == "", f"{where} prints, but the page shows no output"
+        else:
+            assert matches(step.expected, printed), f"{where} printed\n{printed}\nbut the page shows\n{step.expected}"
+    for figure in re.findall(r"\]\(images/(.+?)\)", path.read_text()):
+        assert (FOLDER / "images" / figure).stat().st_size > 1000
+        assert (tmp_path / figure).stat().st_size > 1000, f"{path.name} shows {figure}, but does not draw it"
+
+
+def test_index_lists_every_tutorial_in_order() -> None:
+    index = (FOLDER / "README.md").read_text()
+    assert re.findall(r"\((\d-[\w-]+\.md)\)", index) == [path.name for path in TUTORIALS]
+
+
+def test_an_ellipsis_stands_for_part_of_a_line_or_for_whole_lines() -> None:
+    assert matches("a ... c\n", "a b c\n")
+    assert not matches("a ... c", "a b\nc")
+    assert matches("a\n...\nc", "a\nb\nb\nc")
+    assert not matches("a.c", "abc")
+
+
+def test_output_belongs_to_the_code_before_it() -> None:
+    page = "```python\nx = 1\n```\n\n```python\nprint(x)\n```\nthat is\n\n```text\n1\n```\n"
+    silent, loud = steps(page)
+    assert (silent.expected, loud.expected, loud.line) == (None, "1\n", 6)
