@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from pullback.core.array import Array
 from pullback.core.errors import AxisError
+from pullback.core.lazy import lazy_module
 from pullback.core.source import describe, trim
 from pullback.core.tracing import Tracer
 from pullback.core.trees import LEAF, TreeDef, array_leaves, flatten_with_paths, unflatten
+
+inspect = lazy_module("inspect")
 
 Function = Callable[..., Any]
 

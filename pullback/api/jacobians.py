@@ -157,7 +157,7 @@ def _jacobian_inputs(
     for type, path in zip(types, flat.paths(), strict=True):
         if kind(type.dtype) == "c" and not holomorphic:
             raise GradientError(
-                f"{transformation} needs real arguments, but {path} is {type}. Use holomorphic=True for a holomorphic function."
+                f"{transformation} needs real arguments, but argument {path} is {type}. Use holomorphic=True for a holomorphic function."
             )
     return flat, types
 
@@ -180,7 +180,8 @@ def _along_basis(
     for i, type in enumerate(types):
         size = AxisSize(type.size)
         basis = Array(
-            array_type((type.size, *type.shape), type.dtype), np.eye(type.size, dtype=type.dtype).reshape(-1, *type.shape)
+            array_type((type.size, *type.shape), type.dtype),
+            np.eye(type.size, dtype=type.dtype).reshape(type.size, *type.shape),
         )
 
         def along(vector: Any, i: int = i) -> list[Any]:

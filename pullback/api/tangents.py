@@ -88,16 +88,29 @@ def tangent_leaves(flat: FlatArguments, tangents: Sequence[Any]) -> list[Any]:
             found.append(tangent)
             start += 1
             continue
-        leaves, theirs = flatten(tangent, lambda leaf: leaf is None or is_float0(leaf))
-        if theirs != structure and structure is not theirs:
-            raise StructureError(
-                f"jvp's tangents[{number}] has structure {theirs}, but primals[{number}] has {structure}; they must be equal."
-            )
+        leaves = leaves_like(tangent, structure, f"jvp's tangents[{number}]", f"primals[{number}]")
         primals = flat.leaves[start : start + len(leaves)]
         start += len(leaves)
         for index, (leaf, primal) in enumerate(zip(leaves, primals, strict=True)):
             found.append(fit_tangent(leaf, type_of(primal), lambda n=number, i=index: f"tangents[{n}] (leaf {i})"))  # type: ignore[misc]
     return found
+
+
+def leaves_like(tree: Any, structure: TreeDef, what: str, other: str) -> list[Any]:
+    """The leaves of a tree that must have a given structure; None may stand for a leaf. Raises `StructureError`."""
+    if structure is LEAF:
+        if flatten(tree)[1] is LEAF or tree is None or is_float0(tree):
+            return [tree]
+    else:
+        try:
+            leaves: list[Any] = structure.flatten_up_to(tree)
+        except ValueError:
+            leaves = []
+        if leaves and all(leaf is None or is_float0(leaf) or flatten(leaf)[1] is LEAF for leaf in leaves):
+            return leaves
+        if not structure.num_leaves and flatten(tree)[1] == structure:
+            return []
+    raise StructureError(f"{what} has structure {flatten(tree)[1]}, but {other} has {structure}; they must be equal.")
 
 
 def is_float0(leaf: Any) -> bool:
@@ -136,9 +149,7 @@ def tangent_result(tangent: Any, primal: ArrayType) -> Any:
 
 def cotangent_leaves(cotangent: Any, structure: TreeDef, types: Sequence[ArrayType]) -> list[Any]:
     """A cotangent's leaves, each fit for the output that it belongs to."""
-    leaves, theirs = flatten(cotangent, lambda leaf: leaf is None or is_float0(leaf))
-    if theirs is not structure and theirs != structure:
-        raise StructureError(f"The cotangent has structure {theirs}, but the output has {structure}; they must be equal.")
+    leaves = leaves_like(cotangent, structure, "The cotangent", "the output")
     paths = leaf_paths(cotangent, "cotangent") if len(leaves) > 1 else ["cotangent"]
     return [
         fit_tangent(leaf, type, lambda i=i: paths[i], "output")  # type: ignore[misc]
@@ -160,12 +171,12 @@ def check_inputs(
     for type, flag, path in zip(types, active, flat.paths(), strict=True):
         if holomorphic and kind(type.dtype) != "c":
             raise GradientError(
-                f"{transformation} with holomorphic=True needs complex arguments, but {path} is {type}."
+                f"{transformation} with holomorphic=True needs complex arguments, but argument {path} is {type}."
                 " Convert it with .astype(complex), or leave holomorphic out for a real function."
             )
         if not flag and not allow_int:
             raise GradientError(
-                f"{transformation} was asked for the derivative by {path}, which is {type}: integers and bools have none."
+                f"{transformation} was asked for the derivative by argument {path}, which is {type}: integers and bools have none."
                 " Pass floating-point numbers (2.0 instead of 2), choose other argnums, or accept trivial gradients with"
                 " allow_int=True."
             )

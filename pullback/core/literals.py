@@ -5,7 +5,6 @@ Printer and parser share this file, so that what one leaves out, the other puts 
 
 from __future__ import annotations
 
-import base64
 import binascii
 import re
 from collections.abc import Sequence
@@ -14,7 +13,10 @@ from typing import Any
 import numpy as np
 
 from pullback.core.dtypes import BOOL, COMPLEX64, COMPLEX128, DTYPES, FLOAT32, FLOAT64, INT32, DType, kind
+from pullback.core.lazy import lazy_module
 from pullback.core.types import ArrayType, array_type
+
+base64 = lazy_module("base64")
 
 HostArray = np.ndarray[Any, Any]
 

@@ -5,8 +5,6 @@ Types are checked as they are read: each equation's results must be what its pri
 
 from __future__ import annotations
 
-import ast
-import difflib
 import enum
 import re
 import sys
@@ -19,10 +17,14 @@ from pullback.core.array import Array
 from pullback.core.dtypes import BY_SHORT_NAME
 from pullback.core.equation import Atom, Equation, Literal, Variable
 from pullback.core.errors import ProgramError, PullbackError
+from pullback.core.lazy import lazy_module
 from pullback.core.literals import NUMBER, implied_literal_type, read_base64, read_number, written_kind
 from pullback.core.primitive import Primitive
 from pullback.core.printing import RESERVED
 from pullback.core.types import ArrayType, array_type
+
+ast = lazy_module("ast")
+difflib = lazy_module("difflib")
 
 if TYPE_CHECKING:
     from pullback.core.program import Program

@@ -18,16 +18,18 @@ is given the primitive itself, which is how a family of operations shares one ru
 from __future__ import annotations
 
 import contextlib
-import difflib
 import functools
-import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from pullback.core.errors import MissingRule, ProgramError, UnknownRule
+from pullback.core.lazy import lazy_module
 from pullback.core.source import Source, user_source
 from pullback.core.tracing import bind
 from pullback.core.types import ArrayType
+
+inspect = lazy_module("inspect")
+difflib = lazy_module("difflib")
 
 Rule = Callable[..., Any]
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
 import enum
-import html
 import itertools
 import re
 import string
@@ -17,9 +15,13 @@ from pullback.core.array import Array
 from pullback.core.devices import DEFAULT_DEVICE, Device
 from pullback.core.dtypes import SHORT_NAMES, kind
 from pullback.core.equation import Atom, Equation, Literal, Variable
+from pullback.core.lazy import lazy_module
 from pullback.core.literals import base64_text, implied_literal_type, nested_text, number_text, written_kind
 from pullback.core.primitive import Primitive
 from pullback.core.types import ArrayType
+
+html = lazy_module("html")
+dataclasses = lazy_module("dataclasses")
 
 if TYPE_CHECKING:
     from pullback.core.program import Program
@@ -41,7 +43,7 @@ class Style(NamedTuple):
 
 PLAIN = Style(("", ""), ("", ""), str)
 ANSI = Style(("\x1b[34m", "\x1b[0m"), ("\x1b[95m", "\x1b[0m"), str)
-HTML = Style(('<span style="color:#1f6feb">', "</span>"), ('<span style="color:#d6409f">', "</span>"), html.escape)
+HTML = Style(('<span style="color:#1f6feb">', "</span>"), ('<span style="color:#d6409f">', "</span>"), lambda text: html.escape(text))
 
 
 def program_text(

@@ -6,7 +6,6 @@ Unlike the text, JSON also keeps the names of Programs, and for each equation th
 from __future__ import annotations
 
 import enum
-import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -16,12 +15,15 @@ from pullback.core.array import Array
 from pullback.core.dtypes import BY_SHORT_NAME, SHORT_NAMES
 from pullback.core.equation import Atom, Equation, Literal, Variable
 from pullback.core.errors import ProgramError
+from pullback.core.lazy import lazy_module
 from pullback.core.literals import base64_text, number_text, read_base64, read_number
 from pullback.core.parsing import find_class
 from pullback.core.primitive import Primitive
 from pullback.core.printing import is_record, record_fields
 from pullback.core.source import RecordedSource, Source
 from pullback.core.types import ArrayType, array_type
+
+json = lazy_module("json")
 
 if TYPE_CHECKING:
     from pullback.core.program import Program

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import linecache
 import os
 import sys
 from collections.abc import Callable
@@ -12,6 +11,10 @@ from types import CodeType, FrameType, TracebackType
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
+
+from pullback.core.lazy import lazy_module
+
+linecache = lazy_module("linecache")
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 # What runs as the user's program although it lies in the package: the tour and the tutorial data.

@@ -192,7 +192,8 @@ def evaluate(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) 
             x, y = args
             if x.__class__ is Array and y.__class__ is Array:
                 key = (x.type, y.type)
-                type = primitive.inferred.get((key, *params, *params.values()) if params else key) or primitive.infer(key, params)
+                known = (key, *params, *params.values()) if params else key
+                type = primitive.inferred.get(known) or primitive.infer(key, params)
                 x_host, y_host = x._host, y._host
                 out = _quiet_numpy.run(
                     primitive.evaluate, x.host if x_host is None else x_host, y.host if y_host is None else y_host, **params
@@ -204,7 +205,8 @@ def evaluate(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) 
             (x,) = args
             if x.__class__ is Array:
                 key = (x.type,)
-                type = primitive.inferred.get((key, *params, *params.values()) if params else key) or primitive.infer(key, params)
+                known = (key, *params, *params.values()) if params else key
+                type = primitive.inferred.get(known) or primitive.infer(key, params)
                 x_host = x._host
                 out = _quiet_numpy.run(primitive.evaluate, x.host if x_host is None else x_host, **params)
                 if out.dtype is type.dtype and out.shape == type.shape:

@@ -1,0 +1,318 @@
+"""jvp, vjp, linearize, grad, Jacobians over trees, with every option, and every refusal."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import pullback as pb
+import pullback.numpy as pnp
+
+
+class Pair(NamedTuple):
+    first: Any
+    second: Any
+
+
+@dataclasses.dataclass
+class Model:
+    weight: Any
+    bias: Any
+    name: str = dataclasses.field(default="m", metadata={"static": True})
+
+
+x3 = np.array([0.5, -1.0, 2.0])
+
+TREES: dict[str, Any] = {
+    "array": x3,
+    "tuple": (x3, 2.0 * x3),
+    "list": [x3, [x3 + 1.0]],
+    "dict": {"b": x3, "a": x3**2},
+    "ordered": collections.OrderedDict(b=x3, a=x3**2),
+    "named": Pair(x3, -x3),
+    "dataclass": Model(x3, x3 + 2.0),
+    "none": (x3, None, {"k": x3}),
+    "deep": {"layers": [Pair({"w": x3}, (x3, None))], "scale": np.float64(3.0)},
+}
+
+
+def sum_of_sines(tree: Any) -> Any:
+    return sum((pnp.sum(pnp.sin(leaf)) for leaf in pb.tree.leaves(tree)), 0.0)
+
+
+@pytest.mark.parametrize("tree", TREES.values(), ids=TREES)
+class TestTrees:
+    def test_grad_has_the_structure_of_its_argument(self, tree: Any) -> None:
+        gradient = pb.grad(sum_of_sines)(tree)
+        assert pb.tree.structure(gradient) == pb.tree.structure(tree)
+        for got, leaf in zip(pb.tree.leaves(gradient), pb.tree.leaves(tree), strict=True):
+            np.testing.assert_allclose(np.asarray(got), np.cos(leaf))
+
+    def test_jvp_against_vjp(self, tree: Any) -> None:
+        direction = pb.tree.map(lambda leaf: np.asarray(leaf) * 0.3 + 1.0, tree)
+        value, tangent = pb.jvp(sum_of_sines, (tree,), (direction,))
+        again, pull = pb.vjp(sum_of_sines, tree)
+        (gradient,) = pull(pnp.ones((), np.float64))
+        dots = [np.sum(np.asarray(g) * d) for g, d in zip(pb.tree.leaves(gradient), pb.tree.leaves(direction), strict=True)]
+        np.testing.assert_allclose(float(tangent), sum(dots))
+        assert float(value) == float(again)
+
+    def test_linearize_is_jvp(self, tree: Any) -> None:
+        direction = pb.tree.map(np.ones_like, tree)
+        value, push = pb.linearize(sum_of_sines, tree)
+        expected, tangent = pb.jvp(sum_of_sines, (tree,), (direction,))
+        assert float(value) == float(expected)
+        np.testing.assert_allclose(float(push(direction)), float(tangent))
+
+    def test_jit_returns_the_structure(self, tree: Any) -> None:
+        out = pb.jit(lambda t: pb.tree.map(lambda leaf: leaf * 2.0, t))(tree)
+        assert pb.tree.structure(out) == pb.tree.structure(tree)
+
+    def test_output_trees(self, tree: Any) -> None:
+        def many(x: Any) -> Any:
+            return pb.tree.map(lambda leaf: pnp.sum(x) * leaf, tree)
+
+        out, pull = pb.vjp(many, x3)
+        assert pb.tree.structure(out) == pb.tree.structure(tree)
+        (gradient,) = pull(pb.tree.map(np.ones_like, tree))
+        expected = sum(np.sum(leaf) for leaf in pb.tree.leaves(tree))
+        np.testing.assert_allclose(np.asarray(gradient), expected * np.ones(3))
+
+
+def test_dataclass_metadata_is_kept() -> None:
+    gradient = pb.grad(lambda m: pnp.sum(m.weight * m.bias))(Model(x3, x3, "mine"))
+    assert gradient.name == "mine"
+
+
+class TestGradOptions:
+    def test_argnums(self) -> None:
+        def f(x: Any, y: Any, z: Any) -> Any:
+            return x * y**2 * z**3
+
+        args = (2.0, 3.0, 5.0)
+        partial = (9 * 125.0, 2 * 6 * 125.0, 2 * 9 * 75.0)
+        for number in (0, 1, 2, -1):
+            assert float(pb.grad(f, argnums=number)(*args)) == partial[number]
+        both = pb.grad(f, argnums=(2, 0))(*args)
+        assert isinstance(both, tuple) and [float(g) for g in both] == [partial[2], partial[0]]
+        (one,) = pb.grad(f, argnums=[1])(*args)
+        assert float(one) == partial[1]
+
+    def test_keyword_arguments_are_passed_on(self) -> None:
+        assert float(pb.grad(lambda x, *, power: x**power)(3.0, power=2)) == 6.0
+
+    def test_has_aux(self) -> None:
+        def f(x: Any) -> Any:
+            return pnp.sum(x**2), {"double": 2 * x, "note": "text", "none": None}
+
+        gradient, aux = pb.grad(f, has_aux=True)(x3)
+        np.testing.assert_allclose(np.asarray(gradient), 2 * x3)
+        np.testing.assert_allclose(np.asarray(aux["double"]), 2 * x3)
+        assert aux["note"] == "text" and aux["none"] is None
+        (value, aux), gradient = pb.value_and_grad(f, has_aux=True)(x3)
+        assert isinstance(aux["double"], pb.Array)
+        np.testing.assert_allclose(float(value), np.sum(x3**2))
+
+    def test_aux_is_differentiable_one_level_out(self) -> None:
+        def inner(x: Any) -> Any:
+            gradient, aux = pb.grad(lambda y: (y**3, y**2), has_aux=True)(x)
+            return gradient + aux
+
+        assert float(pb.grad(inner)(2.0)) == 6 * 2.0 + 2 * 2.0
+
+    def test_has_aux_of_jvp_vjp_linearize(self) -> None:
+        def f(x: Any) -> Any:
+            return x**2, x + 1
+
+        assert [float(v) for v in pb.jvp(f, (3.0,), (1.0,), has_aux=True)] == [9.0, 6.0, 4.0]
+        value, pull, aux = pb.vjp(f, 3.0, has_aux=True)
+        assert (float(value), float(pull(1.0)[0]), float(aux)) == (9.0, 6.0, 4.0)
+        value, push, aux = pb.linearize(f, 3.0, has_aux=True)
+        assert (float(value), float(push(1.0)), float(aux)) == (9.0, 6.0, 4.0)
+
+    def test_has_aux_needs_a_pair(self) -> None:
+        with pytest.raises(pb.errors.StructureError, match="returns a pair"):
+            pb.grad(lambda x: x, has_aux=True)(1.0)
+
+    def test_holomorphic(self) -> None:
+        z = np.complex128(0.3 + 0.7j)
+        np.testing.assert_allclose(complex(pb.grad(pnp.sin, holomorphic=True)(z)), np.cos(z))
+        np.testing.assert_allclose(complex(pb.jacfwd(lambda z: z**3, holomorphic=True)(z)), 3 * z**2)
+        with pytest.raises(pb.errors.GradientError, match="holomorphic"):
+            pb.grad(pnp.sin)(z)
+        with pytest.raises(pb.errors.GradientError, match="needs complex arguments"):
+            pb.grad(pnp.sin, holomorphic=True)(1.0)
+
+    def test_real_function_of_complex(self) -> None:
+        z = np.complex128(0.3 + 0.7j)
+        gradient = complex(pb.grad(lambda z: pnp.real(z) ** 2 + pnp.imag(z) ** 2)(z))
+        np.testing.assert_allclose(gradient, 2 * np.conj(z))  # the convention of the field: df/dx - i df/dy
+
+    def test_integers(self) -> None:
+        with pytest.raises(pb.errors.GradientError, match=r"argument n.*i32\[\]"):
+            pb.grad(lambda x, n: x * n, argnums=1)(2.0, 3)
+        with pytest.raises(pb.errors.GradientError, match=r"params\['count'\]"):
+            pb.grad(lambda params: params["w"] * params["count"])({"w": 1.0, "count": 3})
+        gradient = pb.grad(lambda params: params["w"] * params["count"], allow_int=True)({"w": 1.0, "count": 3})
+        assert float(gradient["w"]) == 3.0 and gradient["count"].dtype == pb.float0 and gradient["count"].shape == ()
+
+    @pytest.mark.parametrize(
+        ("function", "message"),
+        [
+            (lambda x: x * np.ones(3), r"0-d output, but .* returned f64\[3\]"),
+            (lambda x: (x, x), "a tree of 2 arrays"),
+            (lambda x: {}, "a tree of 0 arrays"),
+            (lambda x: x > 0, "floating-point output"),
+            (lambda x: pnp.asarray(1), "floating-point output"),
+        ],
+    )
+    def test_outputs_that_have_no_gradient(self, function: Any, message: str) -> None:
+        with pytest.raises(pb.errors.GradientError, match=message):
+            pb.grad(function)(np.float64(2.0))
+
+    def test_argnums_out_of_range(self) -> None:
+        with pytest.raises(pb.errors.AxisError, match="argument 2"):
+            pb.grad(lambda x: x, argnums=2)(1.0)
+        with pytest.raises(pb.errors.AxisError, match="twice"):
+            pb.grad(lambda x, y: x, argnums=(0, -2))(1.0, 2.0)
+        with pytest.raises(TypeError, match="int or a sequence"):
+            pb.grad(lambda x: x, argnums=("x",))(1.0)  # type: ignore[arg-type]
+
+    def test_not_a_function(self) -> None:
+        with pytest.raises(TypeError, match="takes a function"):
+            pb.grad(3.0)  # type: ignore[arg-type]
+
+    def test_leaf_that_is_no_array(self) -> None:
+        with pytest.raises(pb.errors.LeafError, match=r"params\['name'\]"):
+            pb.grad(lambda params: params["w"])({"w": 1.0, "name": "layer"})
+        with pytest.raises(pb.errors.LeafError, match="the output"):
+            pb.grad(lambda x: "text")(1.0)
+
+    def test_unused_argument_has_zero_gradient(self) -> None:
+        gradient = pb.grad(lambda x, y: x * 2, argnums=(0, 1))(1.0, x3)
+        np.testing.assert_array_equal(np.asarray(gradient[1]), np.zeros(3))
+
+    def test_name_and_signature_survive(self) -> None:
+        def loss(weights: Any, data: Any) -> Any:
+            """How wrong it is."""
+            return weights * data
+
+        gradient = pb.grad(loss)
+        assert gradient.__name__ == "grad_loss" and gradient.__doc__ == "How wrong it is."
+
+
+class TestTangents:
+    def test_structure_must_match(self) -> None:
+        with pytest.raises(pb.errors.StructureError, match=r"tangents\[0\]"):
+            pb.jvp(lambda t: t[0], ((1.0, 2.0),), ([1.0, 2.0],))
+        with pytest.raises(pb.errors.StructureError, match="2 primals but 1 tangents"):
+            pb.jvp(lambda x, y: x, (1.0, 2.0), (1.0,))
+
+    def test_shape_and_dtype_must_match(self) -> None:
+        with pytest.raises(pb.errors.ShapeError, match=r"f64\[2\].*f64\[3\]"):
+            pb.jvp(pnp.sin, (x3,), (np.ones(2),))
+        with pytest.raises(pb.errors.PullbackError, match=r"f32\[3\].*f64\[3\]"):
+            pb.jvp(pnp.sin, (x3,), (np.ones(3, np.float32),))
+
+    def test_not_in_a_tuple(self) -> None:
+        with pytest.raises(TypeError, match="tuple or list"):
+            pb.jvp(pnp.sin, 1.0, 1.0)  # type: ignore[arg-type]
+
+    def test_integer_primals(self) -> None:
+        value, tangent = pb.jvp(lambda x, n: (x * n, n + 1), (2.0, 3), (1.0, None))
+        assert float(tangent[0]) == 3.0 and tangent[1].dtype == pb.float0
+        with pytest.raises(pb.errors.GradientError, match="no tangent"):
+            pb.jvp(lambda n: n, (3,), (1,))
+        _, pull = pb.vjp(lambda x, n: x * n, 2.0, 3)
+        assert pull(1.0)[1].dtype == pb.float0
+
+    def test_cotangent_must_fit(self) -> None:
+        _, pull = pb.vjp(lambda x: {"a": x, "b": x[0]}, x3)
+        with pytest.raises(pb.errors.StructureError):
+            pull(1.0)
+        with pytest.raises(pb.errors.ShapeError, match=r"\['b'\]"):
+            pull({"a": x3, "b": x3})
+
+    def test_pull_may_be_called_often(self) -> None:
+        _, pull = pb.vjp(lambda x: pnp.sin(x) * 2.0, 0.5)
+        assert float(pull(1.0)[0]) == float(pull(1.0)[0])
+
+
+class TestLinearTranspose:
+    def test_matrix(self) -> None:
+        matrix = np.arange(6.0).reshape(2, 3)
+        transposed = pb.linear_transpose(lambda v: matrix @ v, np.zeros(3))
+        np.testing.assert_allclose(np.asarray(transposed(np.array([1.0, 2.0]))[0]), matrix.T @ [1.0, 2.0])
+
+    def test_of_its_own_transpose(self) -> None:
+        matrix = np.arange(6.0).reshape(2, 3)
+
+        def forward(v: Any) -> Any:
+            return pb.linear_transpose(lambda w: matrix.T @ w, np.zeros(2))(v)[0]
+
+        twice = pb.linear_transpose(forward, np.zeros(3))
+        np.testing.assert_allclose(np.asarray(twice(np.array([1.0, 2.0]))[0]), matrix.T @ [1.0, 2.0])
+
+    def test_not_linear(self) -> None:
+        with pytest.raises(pb.errors.PullbackError, match="sin"):
+            pb.linear_transpose(pnp.sin, x3)(x3)
+
+
+class TestJacobians:
+    def f(self, x: Any) -> Any:
+        return pnp.stack([x[0] * x[1], pnp.sin(x[2]), x[0] ** 2, x[1]])
+
+    def test_both_modes(self) -> None:
+        expected = np.array([[x3[1], x3[0], 0], [0, 0, np.cos(x3[2])], [2 * x3[0], 0, 0], [0, 1, 0]])
+        for jacobian in (pb.jacfwd, pb.jacrev):
+            np.testing.assert_allclose(np.asarray(jacobian(self.f)(x3)), expected)
+            np.testing.assert_allclose(np.asarray(pb.jit(jacobian(self.f))(x3)), expected)
+
+    def test_shapes_of_matrices(self) -> None:
+        m = np.arange(6.0).reshape(2, 3)
+        for jacobian in (pb.jacfwd, pb.jacrev):
+            found = np.asarray(jacobian(lambda m: m.T * 2.0)(m))
+            assert found.shape == (3, 2, 2, 3)
+            np.testing.assert_allclose(found, 2 * np.einsum("il,jk->ijkl", np.eye(3), np.eye(2)))
+
+    def test_trees(self) -> None:
+        def f(params: Any, y: Any) -> Any:
+            return {"out": params["w"] * y, "sum": pnp.sum(params["b"])}
+
+        params = {"w": x3, "b": np.array([1.0, 2.0])}
+        for jacobian in (pb.jacfwd, pb.jacrev):
+            found = jacobian(f)(params, 2.0)
+            np.testing.assert_allclose(np.asarray(found["out"]["w"]), 2 * np.eye(3))
+            np.testing.assert_allclose(np.asarray(found["out"]["b"]), np.zeros((3, 2)))
+            np.testing.assert_allclose(np.asarray(found["sum"]["b"]), np.ones(2))
+            both = jacobian(f, argnums=(0, 1))(params, 2.0)
+            np.testing.assert_allclose(np.asarray(both["out"][1]), x3)
+
+    def test_has_aux(self) -> None:
+        for jacobian in (pb.jacfwd, pb.jacrev):
+            found, aux = jacobian(lambda x: (x**2, x), has_aux=True)(x3)
+            np.testing.assert_allclose(np.asarray(found), np.diag(2 * x3))
+            np.testing.assert_allclose(np.asarray(aux), x3)
+
+    def test_hessian(self) -> None:
+        def f(x: Any) -> Any:
+            return pnp.sum(x**3) + x[0] * x[1] * x[2]
+
+        expected = np.diag(6 * x3) + np.array([[0, x3[2], x3[1]], [x3[2], 0, x3[0]], [x3[1], x3[0], 0]])
+        np.testing.assert_allclose(np.asarray(pb.hessian(f)(x3)), expected)
+        np.testing.assert_allclose(np.asarray(pb.jit(pb.hessian(pb.jit(f)))(x3)), expected)
+        np.testing.assert_allclose(np.asarray(pb.hvp(f, (x3,), (np.ones(3),))), expected @ np.ones(3))
+
+    def test_zero_size(self) -> None:
+        for jacobian in (pb.jacfwd, pb.jacrev):
+            assert jacobian(lambda x: x * 2.0)(np.zeros(0)).shape == (0, 0)
+
+    def test_refusals(self) -> None:
+        with pytest.raises(pb.errors.GradientError, match="real arguments"):
+            pb.jacfwd(lambda z: z)(np.complex128(1j))
+        with pytest.raises(pb.errors.GradientError, match="outputs"):
+            pb.jacrev(lambda x: x > 0)(x3)

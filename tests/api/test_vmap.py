@@ -1,0 +1,182 @@
+"""vmap: every way to say which axes are batched, against a loop, and every refusal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pullback as pb
+import pullback.numpy as pnp
+
+batch = np.arange(24.0).reshape(4, 3, 2)
+matrix = np.arange(6.0).reshape(3, 2) / 10
+
+
+def work(x: Any, y: Any) -> Any:
+    return pnp.sin(x) @ pnp.cos(y).T + pnp.sum(x)
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2, -1, -2, -3])
+def test_each_axis(axis: int) -> None:
+    moved = np.moveaxis(batch, 0, axis)
+    expected = np.stack([np.asarray(work(x, matrix)) for x in batch])
+    np.testing.assert_allclose(np.asarray(pb.vmap(work, in_axes=(axis, None))(moved, matrix)), expected)
+    np.testing.assert_allclose(np.asarray(pb.vmap(work, in_axes=[axis, None])(moved, matrix)), expected)
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2, -1, -2, -3])
+def test_each_out_axis(axis: int) -> None:
+    found = np.asarray(pb.vmap(lambda x: x * 2.0, out_axes=axis)(batch))
+    np.testing.assert_allclose(found, np.moveaxis(batch * 2.0, 0, axis))
+
+
+def test_trees_of_axes() -> None:
+    def f(params: Any, x: Any) -> Any:
+        return params["w"] * x + params["b"], {"w": params["w"]}
+
+    params = {"w": np.arange(4.0), "b": np.float64(10.0)}
+    out, rest = pb.vmap(f, in_axes=({"w": 0, "b": None}, 0))(params, np.arange(4.0))
+    np.testing.assert_allclose(np.asarray(out), np.arange(4.0) ** 2 + 10)
+    np.testing.assert_allclose(np.asarray(rest["w"]), np.arange(4.0))
+    out, rest = pb.vmap(f, in_axes=({"w": 0, "b": None}, 0), out_axes=(0, {"w": 0}))(params, np.arange(4.0))
+    np.testing.assert_allclose(np.asarray(out), np.arange(4.0) ** 2 + 10)
+
+
+def test_axes_by_argument_name() -> None:
+    f = pb.vmap(lambda x, scale, *, shift=0.0: x * scale + shift, in_axes={"x": 0})
+    np.testing.assert_allclose(np.asarray(f(np.arange(3.0), 2.0)), np.arange(3.0) * 2)
+    np.testing.assert_allclose(np.asarray(f(np.arange(3.0), scale=2.0, shift=1.0)), np.arange(3.0) * 2 + 1)
+    g = pb.vmap(lambda x, scale: x * scale, in_axes={"scale": -1})
+    np.testing.assert_allclose(np.asarray(g(2.0, np.ones((3, 4)))), 2 * np.ones((4, 3)))
+
+
+def test_keywords_are_batched_along_axis_0() -> None:
+    found = pb.vmap(lambda x, *, y: x * y)(np.arange(3.0), y=np.arange(3.0))
+    np.testing.assert_allclose(np.asarray(found), np.arange(3.0) ** 2)
+
+
+def test_unbatched_outputs() -> None:
+    out, same = pb.vmap(lambda x, y: (x * 2.0, y + 1.0), in_axes=(0, None), out_axes=(0, None))(np.arange(3.0), np.float64(1.0))
+    assert same.shape == () and float(same) == 2.0
+    repeated = pb.vmap(lambda x: 5.0)(np.arange(3.0))
+    np.testing.assert_allclose(np.asarray(repeated), [5.0, 5.0, 5.0])
+    with pytest.raises(pb.errors.AxisError, match="None in out_axes"):
+        pb.vmap(lambda x: x, out_axes=None)(np.arange(3.0))
+
+
+def test_axis_size() -> None:
+    found = pb.vmap(lambda: pnp.ones(2), axis_size=3)()
+    assert found.shape == (3, 2)
+    with pytest.raises(pb.errors.AxisError, match="axis_size"):
+        pb.vmap(lambda x: x, in_axes=None)(np.arange(3.0))
+    with pytest.raises(pb.errors.AxisError, match="axis_size is 4"):
+        pb.vmap(lambda x: x, axis_size=4)(np.arange(3.0))
+
+
+def test_sizes_that_differ_are_named_by_path() -> None:
+    with pytest.raises(pb.errors.AxisError, match=r"params\['w'\] has size 4.*argument x has size 3"):
+        pb.vmap(lambda params, x: params["w"] * x)({"w": np.arange(4.0)}, np.arange(3.0))
+
+
+def test_axis_out_of_range_is_named_by_path() -> None:
+    with pytest.raises(pb.errors.AxisError, match=r"argument x along axis 3.*f64\[4,3,2\]"):
+        pb.vmap(lambda x: x, in_axes=3)(batch)
+    with pytest.raises(pb.errors.AxisError, match="no axes"):
+        pb.vmap(lambda x: x)(1.0)
+
+
+@pytest.mark.parametrize(
+    ("in_axes", "args", "error"),
+    [
+        ((0,), (1, 2), pb.errors.StructureError),
+        (({"a": 0},), ({"b": np.ones(2)},), pb.errors.StructureError),
+        ("0", (np.ones(2),), pb.errors.AxisError),
+        ((0.5,), (np.ones(2),), pb.errors.AxisError),
+        ({"z": 0}, (np.ones(2),), pb.errors.AxisError),
+    ],
+)
+def test_axes_that_do_not_fit(in_axes: Any, args: Any, error: type[Exception]) -> None:
+    with pytest.raises(error):
+        pb.vmap(lambda *xs: xs[0] if xs else 0.0, in_axes=in_axes)(*args) if not isinstance(in_axes, dict) else pb.vmap(
+            lambda x: x, in_axes=in_axes
+        )(*args)
+
+
+def test_zero_examples() -> None:
+    found = pb.vmap(lambda x: pnp.sin(x) @ matrix)(np.zeros((0, 3)))
+    assert found.shape == (0, 2) and found.dtype == np.float64
+
+
+def test_nested() -> None:
+    xs, ys = np.arange(3.0), np.arange(4.0)
+    outer = pb.vmap(pb.vmap(lambda x, y: x * y, in_axes=(None, 0)), in_axes=(0, None))
+    np.testing.assert_allclose(np.asarray(outer(xs, ys)), np.outer(xs, ys))
+    np.testing.assert_allclose(np.asarray(pb.jit(outer)(xs, ys)), np.outer(xs, ys))
+
+
+class TestNamedAxes:
+    def test_sums(self) -> None:
+        x = np.arange(4.0)
+        found = pb.vmap(lambda v: v / pb.lax.psum(v, "i"), axis_name="i")(x)
+        np.testing.assert_allclose(np.asarray(found), x / x.sum())
+        found = pb.vmap(lambda v: v - pb.lax.pmean(v, "i"), axis_name="i")(x)
+        np.testing.assert_allclose(np.asarray(found), x - x.mean())
+        found = pb.vmap(lambda v: pb.lax.pmax(v, "i"), axis_name="i")(x)
+        np.testing.assert_allclose(np.asarray(found), np.full(4, 3.0))
+
+    def test_of_a_constant(self) -> None:
+        found = pb.vmap(lambda v: v + pb.lax.psum(1, "i"), axis_name="i")(np.arange(4.0))
+        np.testing.assert_allclose(np.asarray(found), np.arange(4.0) + 4)
+
+    def test_index(self) -> None:
+        found = pb.vmap(lambda v: v * pb.lax.axis_index("i"), axis_name="i")(np.ones(4))
+        np.testing.assert_allclose(np.asarray(found), np.arange(4.0))
+
+    def test_gather_and_permute(self) -> None:
+        x = np.arange(3.0)
+        found = pb.vmap(lambda v: pb.lax.all_gather(v, "i"), axis_name="i")(x)
+        np.testing.assert_allclose(np.asarray(found), np.tile(x, (3, 1)))
+        found = pb.vmap(lambda v: pb.lax.ppermute(v, "i", [(0, 1), (1, 2), (2, 0)]), axis_name="i")(x)
+        np.testing.assert_allclose(np.asarray(found), np.roll(x, 1))
+
+    def test_two_axes(self) -> None:
+        x = np.arange(6.0).reshape(2, 3)
+        f = pb.vmap(
+            pb.vmap(lambda v: pb.lax.psum(v, "rows") + 10 * pb.lax.psum(v, "columns"), axis_name="columns"), axis_name="rows"
+        )
+        expected = x.sum(0, keepdims=True) + 10 * x.sum(1, keepdims=True)
+        np.testing.assert_allclose(np.asarray(f(x)), np.broadcast_to(expected, (2, 3)))
+
+    @pytest.mark.parametrize(
+        "stack", ["jit of vmap", "vmap of jit", "grad of vmap", "vmap of grad", "jit of grad of vmap of jit"]
+    )
+    def test_under_other_transformations(self, stack: str) -> None:
+        x = np.array([0.2, 0.5, 1.1])
+
+        def normalized(v: Any) -> Any:
+            return pnp.exp(v) / pb.lax.psum(pnp.exp(v), "i")
+
+        def reference(x: Any) -> Any:
+            return np.exp(x) / np.exp(x).sum()
+
+        mapped = pb.vmap(pb.jit(normalized) if "of jit" in stack else normalized, axis_name="i")
+        if stack == "vmap of grad":
+            # each example differentiates its own output by its own input: the sum's other terms are not its own
+            found = pb.vmap(pb.grad(lambda v: v * pb.lax.psum(v, "i")), axis_name="i")(x)
+            np.testing.assert_allclose(np.asarray(found), x.sum() + np.sum(x) * np.ones(3))
+            return
+        if "grad" in stack:
+            weights = np.array([1.0, -2.0, 0.5])
+            f = pb.grad(lambda x: pnp.sum(mapped(x) * weights))
+            f = pb.jit(f) if "jit of grad" in stack else f
+            p = reference(x)
+            np.testing.assert_allclose(np.asarray(f(x)), p * (weights - np.sum(p * weights)))
+            return
+        f = pb.jit(mapped) if "jit of vmap" in stack else mapped
+        np.testing.assert_allclose(np.asarray(f(x)), reference(x))
+
+    def test_unknown_name(self) -> None:
+        with pytest.raises(pb.errors.AxisError, match="no axis named 'j'"):
+            pb.vmap(lambda v: pb.lax.psum(v, "j"), axis_name="i")(np.ones(3))
