@@ -1,0 +1,286 @@
+"""The other primitives as functions, with the signatures that they are known by."""
+
+from __future__ import annotations
+
+import builtins
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pullback.core.dtypes import canonical, default_dtype
+from pullback.core.errors import ShapeError
+from pullback.core.trees import array_leaves, unflatten
+from pullback.lax.elementwise import lifted
+from pullback.numpy import creation, indexing, shaping
+from pullback.numpy.axes import normal_axis
+from pullback.numpy.promotion import in_dtype, literal_of, operand
+from pullback.ops import broadcast as broadcasts
+from pullback.ops import contract, convert, create, dynamic, index, reduce
+from pullback.ops import shape as shapes
+from pullback.ops.stop_gradient import stop_gradient as _stop_gradient
+
+
+def stop_gradient(x: Any) -> Any:
+    """x, as a constant to differentiation: its derivative is zero. Takes trees.
+
+    Example:
+        >>> import pullback as pb
+        >>> pb.grad(lambda x: x * pb.lax.stop_gradient(x))(3.0)
+        3.0:f32[]:cpu(0)
+    """
+    leaves, structure = array_leaves(x, "stop_gradient's argument")
+    return unflatten(structure, [_stop_gradient(leaf) for leaf in leaves])
+
+
+def reshape(operand_: Any, new_sizes: Sequence[int], dimensions: Sequence[int] | None = None) -> Any:
+    """The elements, in row-major order (of the axes taken in the order `dimensions`), in another shape."""
+    x = operand(operand_, "reshape")
+    if dimensions is not None:
+        x = transpose(x, dimensions)
+    return shapes.reshape(x, new_sizes=tuple(map(operator.index, new_sizes)))
+
+
+def transpose(x: Any, permutation: Sequence[int]) -> Any:
+    """The axes in another order."""
+    return shapes.transpose(operand(x, "transpose"), permutation=tuple(permutation))
+
+
+def squeeze(array: Any, dimensions: Sequence[int]) -> Any:
+    """Without these axes of size 1."""
+    x = operand(array, "squeeze")
+    return shapes.squeeze(x, dimensions=tuple(normal_axis(axis, x.type.ndim, "squeeze") for axis in dimensions))
+
+
+def expand_dims(array: Any, dimensions: Sequence[int]) -> Any:
+    """With new axes of size 1."""
+    return shaping.expand_dims(array, tuple(dimensions))
+
+
+def concatenate(operands: Sequence[Any], dimension: int) -> Any:
+    """Arrays of one dtype joined along an axis."""
+    return shapes.concatenate(*[operand(x, "concatenate") for x in operands], dimension=dimension)
+
+
+def broadcast(operand_: Any, sizes: Sequence[int]) -> Any:
+    """Repeated along new axes in front."""
+    x = operand(operand_, "broadcast")
+    shape = (*map(operator.index, sizes), *x.type.shape)
+    return broadcast_in_dim(x, shape, tuple(range(len(shape) - x.type.ndim, len(shape))))
+
+
+def broadcast_in_dim(operand_: Any, shape: Sequence[int], broadcast_dimensions: Sequence[int]) -> Any:
+    """In a larger shape: axis i becomes axis `broadcast_dimensions[i]`."""
+    x = operand(operand_, "broadcast_in_dim")
+    return broadcasts.broadcast_in_dim(
+        x, shape=tuple(map(operator.index, shape)), broadcast_dimensions=tuple(broadcast_dimensions)
+    )
+
+
+def convert_element_type(operand_: Any, new_dtype: Any) -> Any:
+    """In another dtype."""
+    x = operand(operand_, "convert_element_type")
+    wanted = canonical(new_dtype)
+    return x if x.type.dtype is wanted and not x.type.weak else convert.convert_element_type(x, new_dtype=wanted)
+
+
+def bitcast_convert_type(operand_: Any, new_dtype: Any) -> Any:
+    """The bits read as another dtype."""
+    return convert.bitcast_convert_type(operand(operand_, "bitcast_convert_type"), new_dtype=canonical(new_dtype))
+
+
+def iota(dtype: Any, size: int) -> Any:
+    """0, 1, 2, ..., size - 1."""
+    return create.iota(dtype=canonical(dtype), shape=(operator.index(size),), dimension=0)
+
+
+def broadcasted_iota(dtype: Any, shape: Sequence[int], dimension: int) -> Any:
+    """An array that counts along one axis."""
+    return create.iota(dtype=canonical(dtype), shape=tuple(map(operator.index, shape)), dimension=dimension)
+
+
+def full(shape: Sequence[int], fill_value: Any, dtype: Any = None) -> Any:
+    """An array filled with one value."""
+    return creation.full(tuple(shape), fill_value, dtype)
+
+
+def full_like(x: Any, fill_value: Any, dtype: Any = None, shape: Any = None) -> Any:
+    """An array of the shape and dtype of x, filled with one value."""
+    return creation.full_like(x, fill_value, dtype, shape)
+
+
+def pad(operand_: Any, padding_value: Any, padding_config: Sequence[tuple[int, int, int]]) -> Any:
+    """With (low, high, interior) elements added along each axis; negative ones take elements away."""
+    x, value = lifted("pad", (operand_, padding_value))
+    return shapes.pad(x, value, padding_config=tuple([tuple(one) for one in padding_config]))
+
+
+def rev(operand_: Any, dimensions: Sequence[int]) -> Any:
+    """In reverse order along axes."""
+    return shapes.rev(operand(operand_, "rev"), dimensions=tuple(dimensions))
+
+
+def slice(
+    operand_: Any, start_indices: Sequence[int], limit_indices: Sequence[int], strides: Sequence[int] | None = None
+) -> Any:
+    """The elements from start to limit along each axis, every stride-th."""
+    return shapes.slice(
+        operand(operand_, "slice"),
+        start_indices=tuple(start_indices),
+        limit_indices=tuple(limit_indices),
+        strides=None if strides is None else tuple(strides),
+    )
+
+
+def slice_in_dim(operand_: Any, start_index: int | None, limit_index: int | None, stride: int = 1, axis: int = 0) -> Any:
+    """`slice` along one axis; None for its start or end, and negative indices count from the end."""
+    x = operand(operand_, "slice_in_dim")
+    along = normal_axis(axis, x.type.ndim, "slice_in_dim")
+    start, stop, step = builtins.slice(start_index, limit_index, stride).indices(x.type.shape[along])
+    starts = [start if i == along else 0 for i in range(x.type.ndim)]
+    stops = [max(start, stop) if i == along else size for i, size in enumerate(x.type.shape)]
+    steps = [step if i == along else 1 for i in range(x.type.ndim)]
+    return slice(x, starts, stops, steps if step != 1 else None)
+
+
+def index_in_dim(operand_: Any, index: int, axis: int = 0, keepdims: bool = True) -> Any:
+    """One index along an axis, which is kept (of size 1) or not."""
+    x = operand(operand_, "index_in_dim")
+    along = normal_axis(axis, x.type.ndim, "index_in_dim")
+    size = x.type.shape[along]
+    if not -size <= index < size:
+        raise IndexError(f"index_in_dim: index {index} is out of bounds for axis {axis} of {x.type}.")
+    out = shaping.cut(x, along, index % size, index % size + 1)
+    return out if keepdims else shapes.squeeze(out, dimensions=(along,))
+
+
+def _starts(x: Any, start_indices: Any, name: str) -> list[Any]:
+    given = shaping.unstack(start_indices) if getattr(start_indices, "ndim", 0) == 1 else list(start_indices)
+    if len(given) != x.type.ndim:
+        raise ShapeError(f"{name} takes a start for each axis of {x.type}, but got {len(given)}.")
+    dtype = default_dtype("i")
+    out = []
+    for start, size in zip(given, x.type.shape):
+        if isinstance(start, int):
+            out.append(literal_of(start + size if start < 0 else start, dtype))
+        else:
+            out.append(in_dtype(indexing.from_end(operand(start, name), size), dtype))
+    return out
+
+
+def dynamic_slice(operand_: Any, start_indices: Any, slice_sizes: Sequence[int]) -> Any:
+    """A block of fixed sizes at traced start indices; it is moved inside where it would not fit.
+
+    Example:
+        >>> import pullback as pb
+        >>> pb.lax.dynamic_slice(pb.numpy.arange(5), (1,), (3,))
+        [1 2 3]:i32[3]:cpu(0)
+    """
+    x = operand(operand_, "dynamic_slice")
+    return dynamic.dynamic_slice(x, *_starts(x, start_indices, "dynamic_slice"), slice_sizes=tuple(slice_sizes))
+
+
+def dynamic_slice_in_dim(operand_: Any, start_index: Any, slice_size: int, axis: int = 0) -> Any:
+    """`dynamic_slice` along one axis."""
+    x = operand(operand_, "dynamic_slice_in_dim")
+    along = normal_axis(axis, x.type.ndim, "dynamic_slice_in_dim")
+    starts = [start_index if i == along else 0 for i in range(x.type.ndim)]
+    return dynamic_slice(x, starts, [slice_size if i == along else size for i, size in enumerate(x.type.shape)])
+
+
+def dynamic_index_in_dim(operand_: Any, index: Any, axis: int = 0, keepdims: bool = True) -> Any:
+    """One traced index along an axis."""
+    x = operand(operand_, "dynamic_index_in_dim")
+    along = normal_axis(axis, x.type.ndim, "dynamic_index_in_dim")
+    out = dynamic_slice_in_dim(x, index, 1, along)
+    return out if keepdims else shapes.squeeze(out, dimensions=(along,))
+
+
+def dynamic_update_slice(operand_: Any, update: Any, start_indices: Any) -> Any:
+    """The array with a block replaced, at traced start indices."""
+    x = operand(operand_, "dynamic_update_slice")
+    starts = _starts(x, start_indices, "dynamic_update_slice")
+    return dynamic.dynamic_update_slice(x, operand(update, "dynamic_update_slice"), *starts)
+
+
+def dynamic_update_slice_in_dim(operand_: Any, update: Any, start_index: Any, axis: int) -> Any:
+    """`dynamic_update_slice` along one axis."""
+    x = operand(operand_, "dynamic_update_slice_in_dim")
+    along = normal_axis(axis, x.type.ndim, "dynamic_update_slice_in_dim")
+    return dynamic_update_slice(x, update, [start_index if i == along else 0 for i in range(x.type.ndim)])
+
+
+def dynamic_update_index_in_dim(operand_: Any, update: Any, index: Any, axis: int) -> Any:
+    """The array with one index along an axis replaced."""
+    x, new = operand(operand_, "dynamic_update_index_in_dim"), operand(update, "dynamic_update_index_in_dim")
+    along = normal_axis(axis, x.type.ndim, "dynamic_update_index_in_dim")
+    if new.type.ndim < x.type.ndim:
+        new = shaping.expand_dims(new, along)
+    return dynamic_update_slice_in_dim(x, new, index, along)
+
+
+def dot_general(
+    lhs: Any, rhs: Any, dimension_numbers: Any, precision: Any = None, preferred_element_type: Any = None
+) -> Any:
+    """Sums of products over pairs of axes: `dimension_numbers` is ((contracting of lhs, of rhs), (batch of lhs, of rhs))."""
+    (left, right), (left_batch, right_batch) = dimension_numbers
+    numbers = ((tuple(left), tuple(right)), (tuple(left_batch), tuple(right_batch)))
+    params = {} if preferred_element_type is None else {"preferred_element_type": canonical(preferred_element_type)}
+    return contract.dot_general(*lifted("dot_general", (lhs, rhs)), dimension_numbers=numbers, **params)
+
+
+def dot(lhs: Any, rhs: Any, precision: Any = None, preferred_element_type: Any = None) -> Any:
+    """The product of vectors and matrices."""
+    x, y = lifted("dot", (lhs, rhs))
+    if not 1 <= x.type.ndim <= 2 or not 1 <= y.type.ndim <= 2:
+        raise ShapeError(f"dot takes vectors and matrices, but got {x.type} and {y.type}.")
+    return dot_general(x, y, (((x.type.ndim - 1,), (0,)), ((), ())), precision, preferred_element_type)
+
+
+def batch_matmul(lhs: Any, rhs: Any, precision: Any = None) -> Any:
+    """Matrix products along equal leading axes."""
+    x, y = lifted("batch_matmul", (lhs, rhs))
+    batch = tuple(range(x.type.ndim - 2))
+    return dot_general(x, y, (((x.type.ndim - 1,), (x.type.ndim - 2,)), (batch, batch)))
+
+
+def gather(
+    operand_: Any, start_indices: Any, dimension_numbers: Any, slice_sizes: Sequence[int], *, mode: str = "clip", fill_value: Any = None
+) -> Any:  # fmt: skip
+    """Windows at the index vectors along the last axis of `start_indices`."""
+    params: dict[str, Any] = {} if fill_value is None else {"fill_value": fill_value}
+    return index.gather(
+        operand(operand_, "gather"),
+        operand(start_indices, "gather"),
+        dimension_numbers=dimension_numbers,
+        slice_sizes=tuple(slice_sizes),
+        mode=mode,
+        **params,
+    )
+
+
+def argmax(operand_: Any, axis: int, index_dtype: Any) -> Any:
+    """The index along an axis of the first largest element."""
+    return reduce.argmax(operand(operand_, "argmax"), axis=axis, index_dtype=canonical(index_dtype))
+
+
+def argmin(operand_: Any, axis: int, index_dtype: Any) -> Any:
+    """The index along an axis of the first smallest element."""
+    return reduce.argmin(operand(operand_, "argmin"), axis=axis, index_dtype=canonical(index_dtype))
+
+
+def _reduction(name: str, primitive: Any) -> Callable[[Any, Sequence[int]], Any]:
+    def function(operand_: Any, axes: Sequence[int]) -> Any:
+        return primitive(operand(operand_, name), axes=tuple(axes))
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = primitive.__doc__
+    return function
+
+
+reduce_sum = _reduction("reduce_sum", broadcasts.reduce_sum)
+reduce_prod = _reduction("reduce_prod", reduce.reduce_prod)
+reduce_max = _reduction("reduce_max", reduce.reduce_max)
+reduce_min = _reduction("reduce_min", reduce.reduce_min)
+reduce_and = _reduction("reduce_and", reduce.reduce_and)
+reduce_or = _reduction("reduce_or", reduce.reduce_or)
+reduce_xor = _reduction("reduce_xor", reduce.reduce_xor)

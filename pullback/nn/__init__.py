@@ -1,0 +1,193 @@
+"""Activation functions, and what goes with them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from pullback.core.dtypes import canonical, default_dtype, kind
+from pullback.core.tracing import type_of
+from pullback.numpy.axes import normal_axes, normal_axis
+from pullback.numpy.elementary import exp, expm1, log, logaddexp, tanh
+from pullback.numpy.logic import isfinite, where
+from pullback.numpy.promotion import literal_of, operand, to_inexact
+from pullback.numpy.reductions import max as maximum_of
+from pullback.numpy.reductions import sum as total
+from pullback.ops import arithmetic, compare, error_functions, exponential
+from pullback.ops import broadcast as broadcasts
+from pullback.ops import shape as shapes
+from pullback.ops.convert import convert_element_type
+from pullback.ops.create import iota
+from pullback.ops.stop_gradient import stop_gradient
+
+__all__ = [
+    "elu", "gelu", "leaky_relu", "log_sigmoid", "log_softmax", "logsumexp", "one_hot", "relu", "relu6", "sigmoid", "silu",
+    "softmax", "softplus", "swish", "tanh",
+]  # fmt: skip
+
+
+def relu(x: Any) -> Any:
+    """max(x, 0), with derivative 0 at 0.
+
+    Example:
+        >>> import pullback as pb
+        >>> pb.nn.relu(pb.asarray([-1.0, 2.0]))
+        [0. 2.]:f32[2]:cpu(0)
+    """
+    x = operand(x, "relu")
+    zero = literal_of(0, x.type.dtype)
+    positive = compare.gt(x, zero)
+    nan = compare.ne(x, x)
+    return compare.select(positive | nan if kind(x.type.dtype) == "f" else positive, x, zero)
+
+
+def relu6(x: Any) -> Any:
+    """min(max(x, 0), 6), with derivative 0 at 0 and at 6."""
+    x = operand(x, "relu6")
+    low, high = literal_of(0, x.type.dtype), literal_of(6, x.type.dtype)
+    inside = compare.select(compare.ge(x, high), high, x)
+    return compare.select(compare.le(x, low), low, inside)
+
+
+def sigmoid(x: Any) -> Any:
+    """1 / (1 + exp(-x)).
+
+    Example:
+        >>> import pullback as pb
+        >>> pb.nn.sigmoid(0.0)
+        0.5:f32[]:cpu(0)
+    """
+    return exponential.logistic(to_inexact(x, "sigmoid"))
+
+
+def log_sigmoid(x: Any) -> Any:
+    """log(sigmoid(x)), without overflow."""
+    return -softplus(-to_inexact(x, "log_sigmoid"))
+
+
+def silu(x: Any) -> Any:
+    """x * sigmoid(x)."""
+    x = to_inexact(x, "silu")
+    return arithmetic.mul(x, exponential.logistic(x))
+
+
+swish = silu
+
+
+def softplus(x: Any) -> Any:
+    """log(1 + exp(x)), without overflow."""
+    return logaddexp(to_inexact(x, "softplus"), 0.0)
+
+
+def gelu(x: Any, approximate: bool = True) -> Any:
+    """x times the normal distribution function at x; approximated by a tanh unless `approximate` is false.
+
+    Source: Hendrycks and Gimpel, "Gaussian Error Linear Units", arXiv:1606.08415.
+    """
+    x = to_inexact(x, "gelu")
+    if not approximate:
+        return x * (error_functions.erfc(-x * math.sqrt(0.5)) * 0.5)
+    return x * (0.5 * (1.0 + tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))))
+
+
+def elu(x: Any, alpha: Any = 1.0) -> Any:
+    """x where it is positive, else alpha * (exp(x) - 1)."""
+    x = to_inexact(x, "elu")
+    positive = compare.gt(x, literal_of(0, x.type.dtype))
+    safe = compare.select(positive, literal_of(0, x.type.dtype), x)
+    return where(positive, x, alpha * expm1(safe))
+
+
+def leaky_relu(x: Any, negative_slope: Any = 0.01) -> Any:
+    """x where it is 0 or more, else negative_slope * x."""
+    x = to_inexact(x, "leaky_relu")
+    return where(compare.ge(x, literal_of(0, x.type.dtype)), x, x * negative_slope)
+
+
+def logsumexp(
+    a: Any, axis: Any = None, b: Any = None, keepdims: bool = False, return_sign: bool = False, where: Any = None
+) -> Any:
+    """log(sum(b * exp(a))), without overflow: the largest element is taken out first.
+
+    Arguments:
+        a: an array. axis: the axis or axes to sum over; all by default. b: factors that broadcast with a.
+        keepdims: keep these axes, of size 1. where: bools; elements where they are false are left out.
+        return_sign: return log|sum| and the sign of the sum.
+
+    Example:
+        >>> import pullback as pb
+        >>> pb.nn.logsumexp(pb.asarray([1000.0, 1000.0]))
+        1000.6931:f32[]:cpu(0)
+    """
+    a = to_inexact(a, "logsumexp")
+    axes = normal_axes(axis, a.type, "logsumexp")
+    if where is not None:
+        a = _where(where, a, -math.inf)
+    if 0 in [a.type.shape[i] for i in axes]:
+        peak: Any = literal_of(-math.inf, a.type.dtype)
+        shift: Any = literal_of(0, a.type.dtype)
+    else:
+        peak = maximum_of(a, axes, keepdims=True)
+        shift = stop_gradient(_where(isfinite(peak), peak, 0.0))
+    terms = exp(a - shift)
+    if b is not None:
+        terms = terms * b
+    summed = total(terms, axes, keepdims=keepdims)
+    if shift.type.shape and not keepdims:
+        shift = shapes.squeeze(shift, dimensions=axes)
+    if not return_sign:
+        return log(summed) + shift
+    sign = summed.real * 0 + (summed > 0) * 1.0 - (summed < 0) * 1.0
+    return log(abs(summed)) + shift, sign
+
+
+_where = where
+
+
+def softmax(x: Any, axis: Any = -1, where: Any = None) -> Any:
+    """exp(x) / sum(exp(x)) along an axis, or axes, without overflow.
+
+    Example:
+        >>> import pullback as pb
+        >>> pb.nn.softmax(pb.asarray([0.0, 0.0]))
+        [0.5 0.5]:f32[2]:cpu(0)
+    """
+    x = to_inexact(x, "softmax")
+    axes = normal_axes(axis, x.type, "softmax")
+    if where is not None:
+        x = _where(where, x, -math.inf)
+    peak = stop_gradient(maximum_of(x, axes, keepdims=True, initial=-math.inf))
+    terms = exp(x - _where(isfinite(peak), peak, 0.0))
+    return terms / total(terms, axes, keepdims=True)
+
+
+def log_softmax(x: Any, axis: Any = -1, where: Any = None) -> Any:
+    """log(softmax(x)), without overflow."""
+    x = to_inexact(x, "log_softmax")
+    return x - logsumexp(x, axis, keepdims=True, where=where)
+
+
+def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: int = -1) -> Any:
+    """Indices as vectors of zeros with a one at the index; of zeros alone, where it is out of bounds.
+
+    Arguments:
+        x: integers. num_classes: the length of the vectors. axis: where they lie in the result.
+
+    Example:
+        >>> import pullback as pb
+        >>> pb.nn.one_hot(pb.asarray([0, 2]), 3)
+        [[1. 0. 0.]
+         [0. 0. 1.]]:f32[2,3]:cpu(0)
+    """
+    x = operand(x, "one_hot")
+    ndim = type_of(x).ndim + 1
+    along = normal_axis(axis, ndim, "one_hot")
+    shape = (*x.type.shape[:along], num_classes, *x.type.shape[along:])
+    spread = broadcasts.broadcast_in_dim(
+        x, shape=shape, broadcast_dimensions=tuple(i for i in range(ndim) if i != along)
+    )
+    index = x.type.dtype if kind(x.type.dtype) in "iuf" else default_dtype("i")
+    same = compare.eq(spread, iota(dtype=index, shape=shape, dimension=along))
+    return convert_element_type(same, new_dtype=default_dtype("f") if dtype is None else canonical(dtype))
+
+
