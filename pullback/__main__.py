@@ -15,8 +15,8 @@ from pullback.cli.usage import UsageError, one_line
 WELL, USERS_ERROR, WRONG_USAGE = 0, 1, 2
 
 XPR_HELP = """\
-Print the typed Program that a function of yours is for arguments of given types, as it is or transformed.
-The function is traced, not run: it needs no data.
+Print the typed Program that a function of yours is for arguments of given
+types, as it is or transformed. The function is traced, so it needs no data.
 """
 XPR_EXAMPLES = f"""\
 types:
@@ -27,13 +27,14 @@ types:
 Quote each type, since brackets mean something to the shell.
 
 transformations: {", ".join(xpr.TRANSFORMATIONS)}
-They are applied from left to right, and the types are those of the arguments of the result: after vmap, with
-their batch axes; after jvp, the arguments' and then their tangents'.
+They are applied from left to right, and the types are those of the arguments
+of the result: after vmap, with their batch axes; after jvp, the arguments' and
+then their tangents'.
 
 examples:
-  python -m pullback xpr model.py:loss 'f32[10]' 'f32[]' --apply grad
-  python -m pullback xpr model.py:loss 'f32[64,10]' 'f32[64]' --apply grad,vmap --sources
-  python -m pullback xpr model.py:loss '{{w: f32[3], b: f32[]}}' 'f32[3]' --apply grad --show optimized
+  python -m pullback xpr model.py:loss 'f32[10]' 'f32[]' --apply grad --sources
+  python -m pullback xpr model.py:loss 'f32[64,10]' 'f32[64]' --apply grad,vmap
+  python -m pullback xpr model.py:loss '{{w: f32[3], b: f32[]}}' 'f32[3]' --show optimized
 """
 
 

@@ -93,3 +93,4 @@ def progress(items: Iterable[T], total: int, what: str) -> Iterator[T]:
     columns = (rich.TextColumn(what), rich.BarColumn(None), rich.MofNCompleteColumn(), rich.TimeElapsedColumn())
     with rich.Progress(*columns, console=importlib.import_module("rich.console").Console(width=width())) as bar:
         yield from bar.track(items, total=total)
+    print()

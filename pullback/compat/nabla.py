@@ -66,6 +66,9 @@ full_like = pnp.full_like
 broadcast_to = pnp.broadcast_to
 reshape = pnp.reshape
 triu = pnp.triu
+tree_map = pb.tree.map
+tree_flatten = pb.tree.flatten
+tree_unflatten = pb.tree.unflatten
 
 
 # ---- transformations --------------------------------------------------------------------------------------------------
@@ -477,15 +480,22 @@ _SPELLINGS = {
     "shallow_copy": "the array itself (arrays are immutable)",
     "array_slice": "x[start:stop]",
     "Tensor": "pb.Array",
-    "tree_map": "pb.tree.map",
-    "tree_flatten": "pb.tree.flatten",
-    "tree_unflatten": "pb.tree.unflatten",
 }
+
+
+def _is_here(spelling: str) -> bool:
+    """Whether a spelling names something that pullback has; what is not a name under `pb` counts as such."""
+    found: Any = pb
+    for part in spelling.split()[0].split(".")[1:] if spelling.startswith("pb.") else ():
+        if not hasattr(found, part):
+            return False
+        found = getattr(found, part)
+    return True
 
 
 def __getattr__(name: str) -> NoReturn:
     hint = ""
-    if name in _SPELLINGS:
+    if name in _SPELLINGS and _is_here(_SPELLINGS[name]):
         hint = f" pullback's spelling is {_SPELLINGS[name]}."
     elif not name.startswith("_") and hasattr(pnp, name):
         hint = f" pullback's spelling is pb.numpy.{name}."

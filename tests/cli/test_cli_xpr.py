@@ -156,7 +156,8 @@ def test_sources(folder: pathlib.Path) -> None:
 
 
 def test_color(folder: pathlib.Path) -> None:
-    assert "\x1b[" in output(folder, "model.py:loss", "f32[3]", "f32[3]", "--color", "always")
+    colored = output(folder, "model.py:loss", "f32[4,3]", "f32[4,3]", "--apply", "grad,vmap", "--color", "always")
+    assert "a:f32[\x1b[34m4\x1b[0m,\x1b[95m3\x1b[0m]" in colored  # the batch axis blue, the other pink
     assert "\x1b[" not in output(folder, "model.py:loss", "f32[3]", "f32[3]", "--color", "never")
     assert "\x1b[" not in output(folder, "model.py:loss", "f32[3]", "f32[3]")
 

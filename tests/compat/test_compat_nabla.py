@@ -193,7 +193,8 @@ def test_transformations_and_decorators() -> None:
     ("name", "words"),
     [
         ("std", "pb.numpy.std"),
-        ("tree_map", "pb.tree.map"),
+        ("shallow_copy", "arrays are immutable"),
+        ("gather", "x[indices]"),
         ("pushfwd", "pb.jvp"),
         ("unsqueze", "Did you mean unsqueeze?"),
         ("no_such_name_at_all", "is not in pullback.compat.nabla."),
@@ -202,3 +203,11 @@ def test_transformations_and_decorators() -> None:
 def test_unknown_names_say_what_pullback_calls_them(name: str, words: str) -> None:
     with pytest.raises(AttributeError, match=re.escape(words)):
         getattr(nb, name)
+
+
+def test_trees() -> None:
+    tree = {"w": nb.ones((2,)), "b": (nb.zeros(()),)}
+    doubled = nb.tree_map(lambda leaf: 2 * leaf, tree)
+    assert str(doubled["w"]) == "[2. 2.]:f32[2]:cpu(0)"
+    leaves, structure = nb.tree_flatten(tree)
+    assert len(leaves) == 2 and set(nb.tree_unflatten(structure, leaves)) == {"w", "b"}
