@@ -1,4 +1,7 @@
-"""Every tutorial runs from top to bottom, prints what it shows, and asserts the facts that it tells."""
+"""Every tutorial runs from top to bottom, prints what it shows, and asserts the facts that it tells.
+
+Where an output has changed for the better, `python tests/tutorials/tutorial_runner.py --update` writes it anew.
+"""
 
 from __future__ import annotations
 
