@@ -8,7 +8,7 @@ from __future__ import annotations
 import binascii
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,7 +16,11 @@ from pullback.core.dtypes import BOOL, COMPLEX64, COMPLEX128, DTYPES, FLOAT32, F
 from pullback.core.lazy import lazy_module
 from pullback.core.types import ArrayType, array_type
 
-base64 = lazy_module("base64")
+if TYPE_CHECKING:
+    import base64
+else:
+    base64 = lazy_module("base64")
+
 
 HostArray = np.ndarray[Any, Any]
 

@@ -23,11 +23,14 @@ from pullback.core.primitive import Primitive
 from pullback.core.printing import RESERVED
 from pullback.core.types import ArrayType, array_type
 
-ast = lazy_module("ast")
-difflib = lazy_module("difflib")
-
 if TYPE_CHECKING:
+    import ast
+    import difflib
+
     from pullback.core.program import Program
+else:
+    ast = lazy_module("ast")
+    difflib = lazy_module("difflib")
 
 T = TypeVar("T")
 

@@ -20,11 +20,14 @@ from pullback.core.literals import base64_text, implied_literal_type, nested_tex
 from pullback.core.primitive import Primitive
 from pullback.core.types import ArrayType
 
-html = lazy_module("html")
-dataclasses = lazy_module("dataclasses")
-
 if TYPE_CHECKING:
+    import dataclasses
+    import html
+
     from pullback.core.program import Program
+else:
+    html = lazy_module("html")
+    dataclasses = lazy_module("dataclasses")
 
 # Constants of up to this many elements are written as numbers. Larger ones are written in base64, or, in the text that is
 # only to be looked at, not at all.
@@ -41,9 +44,13 @@ class Style(NamedTuple):
     escape: Callable[[str], str]
 
 
+def _escaped(text: str) -> str:
+    return html.escape(text)
+
+
 PLAIN = Style(("", ""), ("", ""), str)
 ANSI = Style(("\x1b[34m", "\x1b[0m"), ("\x1b[95m", "\x1b[0m"), str)
-HTML = Style(('<span style="color:#1f6feb">', "</span>"), ('<span style="color:#d6409f">', "</span>"), lambda text: html.escape(text))
+HTML = Style(('<span style="color:#1f6feb">', "</span>"), ('<span style="color:#d6409f">', "</span>"), _escaped)
 
 
 def program_text(
@@ -130,9 +137,8 @@ def nested_programs(value: Any, kind: type) -> Iterator[Any]:
 
 def is_record(value: Any) -> bool:
     """Whether a parameter is one of named fields: a NamedTuple, or a dataclass."""
-    return not isinstance(value, type) and (
-        (isinstance(value, tuple) and hasattr(value, "_fields")) or dataclasses.is_dataclass(value)
-    )
+    own = type(value)
+    return hasattr(own, "__dataclass_fields__") or (isinstance(value, tuple) and hasattr(own, "_fields"))
 
 
 def record_fields(value: Any) -> list[tuple[str, Any]]:

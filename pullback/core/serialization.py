@@ -23,10 +23,12 @@ from pullback.core.printing import is_record, record_fields
 from pullback.core.source import RecordedSource, Source
 from pullback.core.types import ArrayType, array_type
 
-json = lazy_module("json")
-
 if TYPE_CHECKING:
+    import json
+
     from pullback.core.program import Program
+else:
+    json = lazy_module("json")
 
 FORMAT = "pullback.program"
 VERSION = 1

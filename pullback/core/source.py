@@ -8,13 +8,17 @@ import os
 import sys
 from collections.abc import Callable
 from types import CodeType, FrameType, TracebackType
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
 from pullback.core.lazy import lazy_module
 
-linecache = lazy_module("linecache")
+if TYPE_CHECKING:
+    import linecache
+else:
+    linecache = lazy_module("linecache")
+
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 # What runs as the user's program although it lies in the package: the tour and the tutorial data.
