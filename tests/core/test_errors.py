@@ -2,6 +2,7 @@
 
 import doctest
 import inspect
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -69,8 +70,7 @@ def test_every_class_is_also_a_builtin_error_that_users_would_catch():
 
 
 def test_the_page_on_errors_has_every_class():
-    with open("docs/errors.md", encoding="utf-8") as file:
-        text = file.read()
+    text = (Path(__file__).parents[2] / "docs" / "errors.md").read_text(encoding="utf-8")
     for error in CLASSES:
         if error not in (errors.PullbackError, errors.ConcretizationError):
             assert f"| `{error.__name__}` |" in text, error.__name__
