@@ -66,7 +66,7 @@ class Predicate(Elementwise):
 def check_count(primitive: Any, types: tuple[ArrayType, ...]) -> None:
     """Raise `TypeError` unless there are as many operands as `evaluate` takes: to a ufunc, one more is where to write."""
     rule = primitive.evaluate
-    count = getattr(rule, "nin", None) or getattr(getattr(rule, "__code__", None), "co_argcount", len(types))
+    count: int = getattr(rule, "nin", 0) or getattr(getattr(rule, "__code__", None), "co_argcount", len(types))
     if count != len(types):
         raise TypeError(f"{primitive.name} takes {count} operand{'s' if count > 1 else ''}, but got {len(types)}.")
 
