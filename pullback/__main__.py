@@ -12,7 +12,7 @@ from pullback.cli import tour, versions, xpr
 from pullback.cli.load import UserError, print_traceback
 from pullback.cli.usage import UsageError, one_line
 
-WELL, USERS_ERROR, WRONG_USAGE = 0, 1, 2
+WELL, USERS_ERROR, WRONG_USAGE, INTERRUPTED = 0, 1, 2, 130
 
 XPR_HELP = """\
 Print the typed Program that a function of yours is for arguments of given
@@ -100,7 +100,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: the words after `python -m pullback`; by default, those that the process was started with.
 
     Returns:
-        The exit code: 0; 1 if the user's own code raised an exception; 2 if the command line was wrong.
+        The exit code: 0; 1 if the user's own code raised an exception; 2 if the command line was wrong; 130 after Ctrl-C.
 
     Example:
         >>> main(["xpr", "nowhere.py"])
@@ -119,6 +119,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except UserError as error:
         print_traceback(error.__cause__ or error, error.file)
         return USERS_ERROR
+    except KeyboardInterrupt:
+        return INTERRUPTED
     except BrokenPipeError:  # the reader, such as `head`, has seen enough; Python must not complain at its end either
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return WELL
