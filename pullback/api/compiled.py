@@ -356,7 +356,7 @@ def _expected(leaf: Any, type: ArrayType) -> _Expected | None:
     return None
 
 
-def _host_buffers(leaves: Sequence[Any], expected: tuple[_Expected, ...]) -> list[Any] | None:
+def _host_buffers(leaves: list[Any] | tuple[Any, ...], expected: tuple[_Expected, ...]) -> list[Any] | None:
     """The buffers of leaves of which some are NumPy arrays or Python scalars; None if they are not as expected.
 
     A NumPy array is shared with the device for the length of the call, which ends before the caller can write to it.
@@ -365,8 +365,8 @@ def _host_buffers(leaves: Sequence[Any], expected: tuple[_Expected, ...]) -> lis
         return None
     there = backend()
     buffers = []
-    leaf: Any
-    for leaf, (kind, dtype, shape, type) in zip(leaves, expected):
+    for i, (kind, dtype, shape, type) in enumerate(expected):
+        leaf = leaves[i]
         if leaf.__class__ is not kind:
             return None
         if kind is np.ndarray:

@@ -190,7 +190,7 @@ def digest(*parts: str) -> str:
         data = part.encode()
         hashed.update(len(data).to_bytes(8, "little"))
         hashed.update(data)
-    return hashed.hexdigest()
+    return str(hashed.hexdigest())
 
 
 def read(key: str) -> bytes | None:

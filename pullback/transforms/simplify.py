@@ -41,7 +41,7 @@ def drop_dead_code(program: Program) -> Program:
     for equation in reversed(program.equations):
         if any([out in needed for out in equation.outputs]) or has_effect(equation):
             kept.append(equation)
-            needed.update([atom for atom in equation.inputs if atom.__class__ is Variable])  # type: ignore[misc]
+            needed.update([atom for atom in equation.inputs if isinstance(atom, Variable)])
     constants = [(variable, array) for variable, array in program.constants if variable in needed]
     if len(kept) == len(program.equations) and len(constants) == len(program.constants):
         return program

@@ -1,0 +1,162 @@
+"""debug.print and debug.callback: in every transformation, in order, as often as promised."""
+
+import numpy as np
+import pytest
+
+import pullback as pb
+
+pnp = pb.numpy
+
+
+def talkative(seen):
+    def function(x):
+        pb.debug.callback(lambda v: seen.append(("first", float(v))), x)
+        y = pnp.sin(x)
+        pb.debug.callback(lambda v: seen.append(("second", round(float(v), 4))), y)
+        return y * 2.0
+
+    return function
+
+
+ONCE = [("first", 1.0), ("second", 0.8415)]
+ROUTES = {
+    "eager": lambda f: f(1.0),
+    "jit": lambda f: pb.jit(f)(1.0),
+    "nested jit": lambda f: pb.jit(lambda x: pb.jit(f)(x))(1.0),
+    "grad": lambda f: pb.grad(f)(1.0),
+    "grad of jit": lambda f: pb.grad(pb.jit(f))(1.0),
+    "jit of grad": lambda f: pb.jit(pb.grad(f))(1.0),
+    "jvp": lambda f: pb.jvp(f, (1.0,), (1.0,)),
+    "jvp of jit": lambda f: pb.jvp(pb.jit(f), (1.0,), (1.0,)),
+    "second derivative": lambda f: pb.grad(pb.grad(f))(1.0),
+    "vmap of an unbatched value": lambda f: pb.vmap(lambda x: f(1.0) * x)(np.ones(3)),
+}
+
+
+@pytest.mark.parametrize("route", ROUTES)
+def test_once_and_in_order(route):
+    seen = []
+    ROUTES[route](talkative(seen))
+    assert seen == ONCE
+
+
+BATCHED = {
+    "vmap": lambda f: pb.vmap(f),
+    "vmap of jit": lambda f: pb.vmap(pb.jit(f)),
+    "jit of vmap": lambda f: pb.jit(pb.vmap(f)),
+    "vmap of grad of jit": lambda f: pb.vmap(pb.grad(pb.jit(f))),
+}
+
+
+@pytest.mark.parametrize("route", BATCHED)
+def test_once_for_every_example(route):
+    seen = []
+    BATCHED[route](talkative(seen))(np.array([0.0, 1.0], np.float32))
+    assert seen == [("first", 0.0), ("first", 1.0), ("second", 0.0), ("second", 0.8415)]
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, pb.jit])
+def test_two_batch_axes(wrap):
+    seen = []
+
+    def function(x, y):
+        pb.debug.callback(lambda *v: seen.append(tuple(map(int, v))), x, y)
+        return x + y
+
+    wrap(pb.vmap(pb.vmap(function, in_axes=(None, 0)), in_axes=(0, None)))(np.arange(2), np.arange(3))
+    assert seen == [(i, j) for i in range(2) for j in range(3)]
+
+
+def test_every_call_runs_it_again():
+    seen = []
+    compiled = pb.jit(talkative(seen))
+    for _ in range(3):
+        compiled(1.0)
+    assert seen == ONCE * 3
+
+
+def test_print(capsys):
+    @pb.jit
+    def function(x):
+        pb.debug.print("x = {:.2f}, tree {t[a]}", x, t={"a": x * 2.0})
+        return x
+
+    function(1.5)
+    pb.vmap(function)(np.array([1.0, 2.0]))
+    assert capsys.readouterr().out == "x = 1.50, tree 3.0\nx = 1.00, tree 2.0\nx = 2.00, tree 4.0\n"
+
+
+def test_print_wants_a_format():
+    with pytest.raises(pb.errors.LeafError):
+        pb.debug.print(3.0)
+
+
+class Mine(Exception):
+    pass
+
+
+@pytest.mark.parametrize("route", ["eager", "jit", "grad of jit", "nested jit"])
+def test_exceptions_come_out_as_themselves(route):
+    def function(x):
+        pb.debug.callback(raising, x)
+        return pnp.sin(x)
+
+    def raising(x):
+        raise Mine("here")
+
+    for _ in range(2):
+        with pytest.raises(Mine, match="here"):
+            ROUTES[route](function)
+
+
+def test_a_failed_call_leaves_the_function_sound():
+    fails = [False, True, False]
+
+    def perhaps(x):
+        if fails.pop():
+            raise Mine
+
+    @pb.jit
+    def function(x):
+        pb.debug.callback(perhaps, x)
+        return x + 1.0
+
+    assert float(function(1.0)) == 2.0
+    with pytest.raises(Mine):
+        function(1.0)
+    assert float(function(1.0)) == 2.0
+
+
+def test_callbacks_may_use_pullback():
+    seen = []
+    inner = pb.jit(lambda x: x * 3.0)
+
+    @pb.jit
+    def function(x):
+        pb.debug.callback(lambda v: seen.append(float(inner(v) + pb.grad(pnp.sin)(0.0))), x)
+        return x
+
+    function(2.0)
+    assert seen == [7.0]
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint32", "float64", "complex64", "bfloat16", "float16"])
+@pytest.mark.parametrize("shape", [(), (2, 3), (0,)])
+def test_every_dtype_arrives(dtype, shape):
+    seen = []
+    x = np.ones(shape, pb.core.dtypes.DTYPES[dtype])
+    pb.jit(lambda x: pb.debug.callback(seen.append, x))(x)
+    assert seen[0].dtype == x.dtype and seen[0].shape == shape and seen[0].tobytes() == x.tobytes()
+
+
+def test_what_is_kept_stays():
+    seen = []
+    compiled = pb.jit(lambda x: pb.debug.callback(seen.append, x * 2.0))
+    for value in (1.0, 2.0, 3.0):
+        compiled(np.full(100, value, np.float32))
+    assert [x[0] for x in seen] == [2.0, 4.0, 6.0]
+
+
+def test_they_are_not_written_to_disk(own_cache):
+    pb.jit(lambda x: pb.debug.callback(print, x) or pnp.sin(x) * pnp.cos(x))(np.ones((10, 10)))
+    assert not own_cache.exists() or not list(own_cache.iterdir())

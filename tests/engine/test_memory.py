@@ -1,0 +1,144 @@
+"""Who shares memory with whom: never a result with what the user can write to, never a donated buffer with a live view."""
+
+import numpy as np
+import pytest
+
+import pullback as pb
+from pullback.core.array import ALIGNED_BYTES, ALIGNMENT, Array, aligned_empty
+
+pnp = pb.numpy
+double = pb.jit(lambda x: x + x)
+
+
+def aligned(count, dtype=np.float32):
+    made = aligned_empty((count,), np.dtype(dtype))
+    made[:] = 1
+    return made
+
+
+ROUTES = {
+    "asarray": lambda x: pb.asarray(x),
+    "array": lambda x: pb.array(x),
+    "device_put": lambda x: pb.device_put(x),
+    "identity": pb.jit(lambda x: x),
+    "nested identity": pb.jit(lambda x: pb.jit(lambda y: y)(x)),
+    "closure": lambda x: (lambda f: f(0.0))(pb.jit(lambda y: pnp.add(x, y))),
+    "grad residual": lambda x: pb.vjp(lambda y: y * x, pnp.ones(len(x)))[1](pnp.ones(len(x)))[0],
+    "vjp of jit": lambda x: pb.vjp(pb.jit(lambda y, z: y * z), pnp.ones(len(x)), x)[1],
+}
+
+
+@pytest.mark.parametrize("count", [16, ALIGNED_BYTES])
+@pytest.mark.parametrize("route", ROUTES)
+def test_later_writes_change_nothing(route, count):
+    x = aligned(count)
+    for _ in range(3):  # the shorter ways come with the second call
+        x[:] = 1
+        made = ROUTES[route](x)
+        x[:] = 7
+        if callable(made):
+            made = made(pnp.ones(count))[0]
+        assert np.asarray(made)[0] == 1 and np.asarray(made)[-1] == 1
+
+
+def test_a_compiled_function_sees_what_is_written_between_calls():
+    x = aligned(16)
+    for value in (1, 2, 3):
+        x[:] = value
+        assert float(double(x)[0]) == 2 * value
+
+
+def test_results_are_fetched_without_a_copy():
+    out = double(np.ones(1000, np.float32))
+    assert out.host.ctypes.data == out._buffer.unsafe_buffer_pointer()
+    assert not out.view().flags.writeable
+
+
+def test_large_copies_are_aligned():
+    assert pb.asarray(np.ones(ALIGNED_BYTES, np.uint8)).host.ctypes.data % ALIGNMENT == 0
+
+
+def test_results_are_not_arguments():
+    x = pb.asarray(aligned(64))
+    out = pb.jit(lambda x: (x, x))(x)
+    assert len({x._buffer.unsafe_buffer_pointer(), *[o._buffer.unsafe_buffer_pointer() for o in out]}) == 3
+
+
+# ---- donation ---------------------------------------------------------------------------------------------------------
+
+give = pb.jit(lambda x: x * 2.0, donate_argnums=0)
+
+
+def fresh():
+    return double(np.ones(1000, np.float32))
+
+
+def test_donated_memory_is_reused():
+    x = fresh()
+    where = x._buffer.unsafe_buffer_pointer()
+    assert give(x)._buffer.unsafe_buffer_pointer() == where
+
+
+USES = {"host": lambda x: x.host, "numpy": np.asarray, "jit": double, "eager": lambda x: x + 1.0, "again": give}
+
+
+@pytest.mark.parametrize("use", USES)
+def test_donated_arrays_are_gone(use):
+    x = fresh()
+    give(x)
+    with pytest.raises(pb.errors.DonatedBufferError):
+        USES[use](x)
+
+
+def test_views_of_donated_arrays_stay():
+    x = fresh()
+    seen = x.view()
+    out = give(x)
+    assert seen[0] == 2 and float(out[0]) == 4
+
+
+def test_host_arrays_that_are_donated_stay():
+    host = aligned(1000)
+    give(host)
+    array = pb.asarray(host)
+    same = array.host
+    give(array)
+    assert host[0] == 1 and same[0] == 1
+
+
+def test_an_array_that_shares_its_buffer_is_copied():
+    x = fresh()
+    other = Array(x.type, None, x._buffer)
+    give(x)
+    assert float(other[0]) == 2
+
+
+def test_a_donated_array_that_is_passed_twice():
+    x = fresh()
+    out = pb.jit(lambda a, b: a * 2.0 + b, donate_argnums=0)(x, x)
+    assert float(out[0]) == 6
+
+
+def test_a_donated_array_that_is_also_closed_over():
+    x = fresh()
+    function = pb.jit(lambda a: a + x, donate_argnums=0)
+    lowered = function.lower(x).compile()
+    lowered(x)
+    assert float(function(fresh())[0]) == 4
+
+
+def test_donating_a_tree_by_name():
+    params = {"w": fresh(), "b": fresh()}
+    new = pb.jit(lambda params, x: {k: v - x for k, v in params.items()}, donate_argnames="params")(params, 1.0)
+    assert float(new["w"][0]) == 1
+    for leaf in params.values():
+        with pytest.raises(pb.errors.DonatedBufferError):
+            np.asarray(leaf)
+
+
+def test_nothing_is_donated_under_other_transformations():
+    x = fresh()
+    pb.grad(lambda x: pnp.sum(give(x)))(x)
+    pb.vmap(give)(x)
+    pb.jit(lambda x: give(x))(x)
+    assert float(x[0]) == 2
