@@ -121,9 +121,13 @@ def test_a_primitive_of_your_own() -> None:
         def vectorize(size, args, axes):
             return cube(*args), 0
 
+        def samples(rng):
+            yield (rng.normal(size=(2, 3)),), {}
+
     assert cube(2.0) == 8.0
     assert pb.grad(cube)(2.0) == 12.0
     assert pb.jit(pb.vmap(pb.grad(cube)))(X).tolist() == (3 * X**2).tolist()
+    pb.testing.check_primitive(cube)  # every rule against the others, under every transformation
 
 
 def test_errors_say_what_to_do() -> None:
