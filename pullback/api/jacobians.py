@@ -157,7 +157,8 @@ def _jacobian_inputs(
     for type, path in zip(types, flat.paths(), strict=True):
         if kind(type.dtype) == "c" and not holomorphic:
             raise GradientError(
-                f"{transformation} needs real arguments, but argument {path} is {type}. Use holomorphic=True for a holomorphic function."
+                f"{transformation} needs real arguments, but argument {path} is {type}."
+                " Use holomorphic=True for a holomorphic function."
             )
     return flat, types
 

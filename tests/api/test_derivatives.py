@@ -223,7 +223,7 @@ class TestTangents:
             pb.jvp(pnp.sin, 1.0, 1.0)  # type: ignore[arg-type]
 
     def test_integer_primals(self) -> None:
-        value, tangent = pb.jvp(lambda x, n: (x * n, n + 1), (2.0, 3), (1.0, None))
+        _, tangent = pb.jvp(lambda x, n: (x * n, n + 1), (2.0, 3), (1.0, None))
         assert float(tangent[0]) == 3.0 and tangent[1].dtype == pb.float0
         with pytest.raises(pb.errors.GradientError, match="no tangent"):
             pb.jvp(lambda n: n, (3,), (1,))

@@ -58,7 +58,7 @@ def test_keywords_are_batched_along_axis_0() -> None:
 
 
 def test_unbatched_outputs() -> None:
-    out, same = pb.vmap(lambda x, y: (x * 2.0, y + 1.0), in_axes=(0, None), out_axes=(0, None))(np.arange(3.0), np.float64(1.0))
+    _, same = pb.vmap(lambda x, y: (x * 2.0, y + 1.0), in_axes=(0, None), out_axes=(0, None))(np.arange(3.0), np.float64(1.0))
     assert same.shape == () and float(same) == 2.0
     repeated = pb.vmap(lambda x: 5.0)(np.arange(3.0))
     np.testing.assert_allclose(np.asarray(repeated), [5.0, 5.0, 5.0])
