@@ -28,6 +28,7 @@ from pullback.ops.windows import (
     clamped_indices,
     default_fill,
     index_limits,
+    plain_axis,
     wide_indices,
     window_layout,
     window_places,
@@ -56,6 +57,9 @@ class gather(Rules):
 
     def evaluate(operand, indices, *, dimension_numbers, slice_sizes, mode="clip", fill_value=None):
         shape = operand.shape
+        axis = plain_axis(dimension_numbers, slice_sizes, shape, indices.ndim - 1)
+        if axis is not None:
+            return _take_host(operand, indices[..., 0], axis, mode, fill_value)
         places, inside = window_places(indices, dimension_numbers, slice_sizes, shape, mode)
         kept = dimension_numbers.kept(len(shape))
         whole = [axis for axis in kept if slice_sizes[axis] == shape[axis]]  # these need no index arrays
@@ -138,6 +142,18 @@ class gather(Rules):
             (table, indices),
             {"dimension_numbers": along, "slice_sizes": (1, 1), "mode": "promise_in_bounds", "fill_value": None},
         )
+
+
+def _take_host(operand, indices, axis, mode, fill_value):
+    """The commonest gather: whole slices along one axis."""
+    out = np.take(operand, indices, axis, mode="clip")
+    if mode == "fill":
+        inside = (indices >= 0) & (indices < operand.shape[axis])
+        if not inside.all():
+            value = default_fill(operand.dtype) if fill_value is None else fill_value
+            mask = inside.reshape(inside.shape + (1,) * (operand.ndim - 1 - axis))
+            out = np.where(mask, out, np.asarray(value).astype(operand.dtype))
+    return out
 
 
 def take(operand: Any, indices: Any, axis: int, mode: str = "clip", fill_value: Any = None) -> Any:

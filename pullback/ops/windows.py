@@ -106,6 +106,16 @@ def window_places(indices, numbers, sizes, shape, mode):
     return places, inside
 
 
+def plain_axis(numbers, sizes, shape, batch):
+    """The axis along which a gather takes whole slices, put where that axis was; None if it does anything else."""
+    if numbers.operand_batching_dims or len(numbers.start_index_map) != 1:
+        return None
+    (axis,) = numbers.start_index_map
+    if numbers.collapsed_slice_dims != (axis,) or any(sizes[i] != shape[i] for i in range(len(shape)) if i != axis):
+        return None
+    return axis if numbers.offset_dims == (*range(axis), *range(axis + batch, len(shape) - 1 + batch)) else None
+
+
 def window_layout(numbers, ndim):
     """The axes of a gather's result of `ndim` axes: first those of the indices, then those of the windows."""
     return [axis for axis in range(ndim) if axis not in numbers.offset_dims] + list(numbers.offset_dims)
