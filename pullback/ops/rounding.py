@@ -77,3 +77,34 @@ class is_finite(Predicate):
 
     def samples(rng):
         yield (np.array([1.5, np.inf, -np.inf, np.nan, 0.0]),), {}
+
+
+def _in_fewer_bits(x, *, exponent_bits, mantissa_bits):
+    fraction, exponent = np.frexp(x.astype(np.float64))
+    digits = mantissa_bits + 1
+    rounded = np.ldexp(np.rint(np.ldexp(fraction, digits)), exponent - digits)
+    bias = 2 ** (exponent_bits - 1) - 1
+    size = np.abs(rounded)
+    rounded = np.where(size >= np.ldexp(1.0, bias) * 2, np.copysign(np.inf, rounded), rounded)
+    rounded = np.where(size < np.ldexp(1.0, 1 - bias), np.copysign(0.0, rounded), rounded)
+    return np.where(np.isfinite(x), rounded, x).astype(x.dtype)
+
+
+@primitive
+class reduce_precision(Elementwise):
+    """x rounded to a float with `exponent_bits` and `mantissa_bits`, half to even, what is subnormal there to 0. Its derivative
+    is rounded likewise, as if rounding were linear."""
+
+    kinds = "f"
+    linear = True
+    evaluate = _in_fewer_bits
+
+    def lower(write, x, *, exponent_bits, mantissa_bits):
+        given = {"exponent_bits": f"{exponent_bits} : i32", "mantissa_bits": f"{mantissa_bits} : i32"}
+        return write.op("stablehlo.reduce_precision", [x], **given)
+
+    def transpose(cotangent, x, *, exponent_bits, mantissa_bits):
+        return (reduce_precision(cotangent, exponent_bits=exponent_bits, mantissa_bits=mantissa_bits),)
+
+    def samples(rng):
+        yield (rng.normal(size=(2, 3)),), {"exponent_bits": 11, "mantissa_bits": 52}

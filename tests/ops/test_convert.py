@@ -8,6 +8,7 @@ from pullback.core.array import as_array
 from pullback.core.dtypes import DTYPES, FLOAT8_NAMES
 from pullback.core.errors import DtypeError, ShapeError
 from pullback.ops.convert import bitcast_convert_type, convert_element_type
+from pullback.ops.rounding import reduce_precision
 
 FLOATS = ["float16", "bfloat16", "float32", "float64"]
 
@@ -90,3 +91,17 @@ def test_what_has_no_bits():
         bitcast_convert_type(as_array(np.array([True])), new_dtype=DTYPES["uint8"])
     with pytest.raises(ShapeError, match="last axis of size 4"):
         bitcast_convert_type(as_array(np.zeros(3, np.uint8)), new_dtype=DTYPES["uint32"])
+
+
+@pytest.mark.parametrize(("stored", "bits"), [("float16", (5, 10)), ("bfloat16", (8, 7)), ("float32", (8, 23))])
+def test_fewer_bits(stored, bits, both):
+    rng = np.random.default_rng(0)
+    points = np.concatenate(
+        [rng.normal(size=200), [0.0, -0.0, np.inf, -np.inf, np.nan, 65519.0, 1 + 2.0**-11, 1 + 3 * 2.0**-11]]
+    )
+    expected = points.astype(np.float32).astype(DTYPES[stored]).astype(np.float32)
+    for values in both(reduce_precision, points.astype(np.float32), exponent_bits=bits[0], mantissa_bits=bits[1]):
+        np.testing.assert_array_equal(values, expected)
+        np.testing.assert_array_equal(np.signbit(values), np.signbit(expected))
+    for values in both(reduce_precision, np.array([1e39, 1e-39, -1e-39, -1e39]), exponent_bits=8, mantissa_bits=23):
+        assert values.tolist() == [np.inf, 0.0, 0.0, -np.inf] and np.signbit(values).tolist() == [False, False, True, True]

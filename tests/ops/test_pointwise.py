@@ -1,5 +1,8 @@
 """What elementwise operations have in common: dtypes, shapes, weakness; and complex numbers and their parts."""
 
+import subprocess
+import sys
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -115,3 +118,11 @@ def test_gradients_of_a_long_expression():
 def test_shifts_are_not_for_bools():
     with pytest.raises(DtypeError, match="shift_left takes signed integer or unsigned integer operands"):
         b.shift_left(as_array(True), as_array(True))
+
+
+def test_scipy_is_loaded_by_the_first_function_that_needs_it():
+    code = (
+        "import sys, pullback.testing; pullback.testing.all_primitives(); assert 'scipy' not in sys.modules;"
+        "from pullback.ops.error_functions import erf; erf(0.5); assert 'scipy' in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
