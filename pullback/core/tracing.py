@@ -45,6 +45,10 @@ class Trace:
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         raise NotImplementedError
 
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """What `x.trace()` comes to where x is a tracer, whose `trace` is the transformation that it belongs to."""
+        raise TypeError("A traced value has no method trace() (the sum of the diagonal): write pb.numpy.trace(x).")
+
     def describe(self) -> str:
         """This transformation in words, as `jit of loss (model.py:12)`."""
         return self.transformation + (f" of {describe(self.function)}" if self.function is not None else "")

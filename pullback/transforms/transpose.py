@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pullback.core.errors import GradientError
+from pullback.core.errors import GradientError, LeafError
 from pullback.core.primitive import Primitive
 from pullback.core.tracing import Trace, Tracer, type_of
 from pullback.core.types import ArrayType
@@ -158,7 +158,12 @@ class Tape(Trace):
             raise primitive.missing("transpose", "reverse-mode differentiation (grad, vjp, linear_transpose)")
         args = [self.types[operand.index] if operand.__class__ is Slot else operand for operand in step.operands]
         full = [zeros(self.types[out]) if c is None else c for c, out in zip(cotangents, step.outs, strict=True)]
-        results = primitive.transpose(full if primitive.multiple_results else full[0], *args, **step.params)
+        try:
+            results = primitive.transpose(full if primitive.multiple_results else full[0], *args, **step.params)
+        except LeafError as error:  # the rule took the type of an unknown operand for a value
+            if primitive.linear is True:
+                raise
+            raise nonlinear(primitive) from error
         for operand, result in zip(step.operands, results, strict=True):
             if operand.__class__ is Slot and result is not None and result is not ZERO:
                 accumulate(operand.index, result)
