@@ -1,0 +1,155 @@
+"""Devices: several of them, made of the CPU in a process of its own; plugins, by a made-up client."""
+
+import os
+import subprocess
+import sys
+import types
+
+import numpy as np
+import pytest
+
+import pullback as pb
+from pullback.engine import plugins, xla
+
+THREE = """
+import numpy as np, pullback as pb
+pnp = pb.numpy
+d = pb.devices()
+assert list(map(str, d)) == ["cpu(0)", "cpu(1)", "cpu(2)"] and pb.device_count() == 3 and pb.local_devices() == d
+x = pb.asarray(np.arange(4.0, dtype=np.float32))
+x0, x1, x2 = [pb.device_put(x, device) for device in d]
+assert [a.device for a in (x0, x1, x2)] == d and pb.device_put(x1, d[1]) is x1
+f = pb.jit(lambda x, y: pnp.sin(x) + y)
+for _ in range(3):
+    for out in (f(x1, x1), f(x1, x), f(x, x1), f(x1, 2.0), f(np.ones(4, np.float32), x1),
+                x1 + x1, pnp.sin(x1), x1 * 2.0, x1[1:],
+                pb.grad(lambda x: pnp.sum(f(x, x)))(x1), pb.vmap(f)(x1, x1), f(f(x1, x), x), pb.jit(f)(x1, x1)):
+        assert out.device == d[1], out.device
+    assert f(x, x).device == d[0]
+    np.testing.assert_allclose(np.asarray(f(x1, x)), np.sin(np.arange(4)) + np.arange(4), rtol=1e-6)
+for a, b in ((x1, x2), (x0, x2)):
+    for g in (f, lambda x, y: x + y):
+        try:
+            g(a, b)
+        except pb.errors.DeviceError as error:
+            if g is f:
+                assert "x (f32[4])" in str(error) and "y (f32[4])" in str(error)
+        else:
+            raise AssertionError("no error")
+with pb.default_device(d[2]):
+    assert f(x, x).device == d[2] and f(x1, x).device == d[1] and pb.device_put(x).device == d[2]
+assert f(x, x).device == d[0]
+assert f(f(x, x), x1).device == d[1]
+g = pb.jit(lambda x: x * 2.0, donate_argnums=0)
+h = f(x1, x1)
+g(h)
+try:
+    np.asarray(h)
+except pb.errors.DonatedBufferError:
+    pass
+else:
+    raise AssertionError("not donated")
+assert float(pb.device_put({"a": x1}, d[2])["a"][1]) == 1.0
+print("done")
+"""
+
+
+def run(script, **environment):
+    env = {**os.environ, **environment}
+    return subprocess.run([sys.executable, "-W", "error", "-c", script], env=env, capture_output=True, text=True)
+
+
+def test_three_devices():
+    found = run(THREE, PULLBACK_CPU_DEVICES="3")
+    assert found.stdout == "done\n", found.stderr
+
+
+def test_wrong_number_of_devices():
+    found = run("import pullback as pb; pb.devices()", PULLBACK_CPU_DEVICES="none")
+    assert "PULLBACK_CPU_DEVICES must be a positive integer" in found.stderr
+
+
+def test_devices_that_do_not_exist():
+    with pytest.raises(pb.errors.DeviceError, match="no platform 'abacus'"):
+        pb.devices("abacus")
+    with pytest.raises(pb.errors.DeviceError, match=r"no device cpu\(99\)"):
+        pb.device_put(1.0, pb.Device("cpu", 99))
+    with pytest.raises(TypeError):
+        pb.device_put(1.0, "cpu")
+    with pytest.raises(pb.errors.DeviceError), pb.default_device(pb.Device("cpu", 99)):
+        pass
+
+
+def test_put_and_get_trees():
+    tree = {"a": [1.0, np.ones(2)], "b": None}
+    put = pb.device_put(tree, pb.devices()[0])
+    assert isinstance(put["a"][1], pb.Array) and put["b"] is None
+    got = pb.device_get(put)
+    assert isinstance(got["a"][1], np.ndarray) and got["a"][1].dtype == np.float64
+
+
+def test_put_copies():
+    x = np.ones(2)
+    put = pb.device_put(x)
+    x[:] = 5
+    assert float(put[0]) == 1
+
+
+def test_put_of_a_tracer_is_the_tracer():
+    assert float(pb.grad(lambda x: pb.device_put(x) ** 2)(3.0)) == 6.0
+
+
+def test_get_of_a_tracer_is_refused():
+    with pytest.raises(pb.errors.LeafError):
+        pb.jit(pb.device_get)(1.0)
+
+
+def test_registered_platform(monkeypatch):
+    monkeypatch.setattr(xla, "_platforms", dict(xla._platforms))
+    monkeypatch.setattr(xla, "_backends", dict(xla._backends))
+    monkeypatch.setattr(xla.placement, "several", xla.placement.several)
+    made = []
+
+    def make_client():
+        made.append(1)
+        return xla.jaxlib().client_module.make_cpu_client(asynchronous=False, num_devices=2)
+
+    pb.register_platform("other", make_client)
+    assert not made
+    devices = pb.devices("other")
+    assert list(map(str, devices)) == ["other(0)", "other(1)"] and len(made) == 1
+    assert pb.device_put(np.ones(2), devices[1]).device == devices[1]
+
+
+class Plugin:
+    """An installed distribution with a PJRT library among its files."""
+
+    name = "xla_cuda12"
+
+    def __init__(self, tmp_path):
+        self.dist = self
+        library = tmp_path / "xla_cuda_plugin.so"
+        library.write_bytes(b"")
+        self.files = [
+            File("jax_plugins/xla_cuda12/__init__.py", tmp_path),
+            File("jax_plugins/xla_cuda12/xla_cuda_plugin.so", tmp_path),
+        ]
+
+
+class File:
+    def __init__(self, path, where):
+        self.name = path.rpartition("/")[2]
+        self.suffix = "." + path.rpartition(".")[2]
+        self.where = where
+
+    def locate(self):
+        return self.where / self.name
+
+
+def test_plugins_are_found_without_importing_them(monkeypatch, tmp_path):
+    monkeypatch.setattr(plugins, "metadata", types.SimpleNamespace(entry_points=lambda group: [Plugin(tmp_path)]))
+    assert plugins.find_libraries() == {"cuda": str(tmp_path / "xla_cuda_plugin.so")}
+    monkeypatch.setattr(xla, "_platforms", dict(xla._platforms))
+    plugins.discover.cache_clear()
+    assert plugins.discover() == ("cuda",) and "cuda" in xla.platforms()
+    plugins.discover.cache_clear()

@@ -1,0 +1,79 @@
+"""The one place that knows jaxlib: versions, missing parts, and sharing a process with jax."""
+
+import importlib.util
+import subprocess
+import sys
+import types
+
+import pytest
+
+import pullback as pb
+from pullback.engine import xla
+
+
+def test_versions():
+    assert xla.parse_version("0.10.2") == (0, 10, 2)
+    assert xla.parse_version("0.11.2.dev20260101") == (0, 11, 2)
+    assert xla.parse_version("1.0rc1") >= (1, 0)
+
+
+@pytest.mark.parametrize("version", ["0.10.1", "0.12.0", "1.0.0"])
+def test_other_versions_are_refused(version, monkeypatch):
+    monkeypatch.setattr(xla, "metadata", types.SimpleNamespace(version=lambda name: version))
+    with pytest.raises(pb.errors.UnsupportedJaxlib, match=version):
+        xla.Jaxlib()
+
+
+def test_a_missing_part_is_named(monkeypatch):
+    real = importlib.import_module("jaxlib._jax")
+    lacking = types.SimpleNamespace(**{name: getattr(real, name) for name in dir(real) if name != "batched_device_put"})
+    find = xla.importlib.import_module
+    monkeypatch.setattr(xla.importlib, "import_module", lambda name: lacking if name == "jaxlib._jax" else find(name))
+    with pytest.raises(pb.errors.UnsupportedJaxlib, match=r"jaxlib\._jax\.batched_device_put"):
+        xla.Jaxlib()
+
+
+def test_no_jaxlib(monkeypatch):
+    def fail(name):
+        raise ImportError("none here")
+
+    monkeypatch.setattr(xla.importlib, "import_module", fail)
+    with pytest.raises(pb.errors.UnsupportedJaxlib, match="pip install jaxlib"):
+        xla.Jaxlib()
+
+
+def run(script):
+    return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+
+
+def test_importing_pullback_loads_no_jaxlib():
+    found = run("import sys, pullback as pb; pb.numpy.sin(1.0); print([m for m in sys.modules if m.startswith('jax')])")
+    assert found.stdout == "[]\n", found.stderr
+
+
+USE = """
+f = pb.jit(lambda x: pb.numpy.sum(pb.numpy.sin(x)))
+for dtype in (np.float32, np.float64, np.int64):
+    x = np.arange(3).astype(dtype)
+    for _ in range(3):
+        out = f(x)
+        assert abs(float(out) - np.sin(np.arange(3)).sum()) < 1e-5, out
+    assert pb.jit(lambda x: x + x)(x).dtype == dtype
+assert pb.jit(lambda x, y: [x, y])(pb.numpy.ones(3), None)[0].shape == (3,)
+"""
+JAX = """
+g = jax.jit(lambda x: jax.numpy.sum(jax.numpy.sin(x)))
+assert abs(float(g(np.arange(3.0))) - np.sin(np.arange(3)).sum()) < 1e-5
+assert g(np.arange(3.0)).dtype == np.float32  # jax's own switch is as jax set it
+"""
+ORDERS = {
+    "jax first": "import numpy as np, jax, jax.numpy\n" + JAX + "import pullback as pb\n" + USE + JAX,
+    "pullback first": "import numpy as np, pullback as pb\n" + USE + "import jax, jax.numpy\n" + JAX + USE,
+}
+
+
+@pytest.mark.skipif(importlib.util.find_spec("jax") is None, reason="jax is not installed")
+@pytest.mark.parametrize("order", ORDERS)
+def test_with_jax_in_the_same_process(order):
+    found = run(ORDERS[order] + "print('done')")
+    assert found.stdout == "done\n", found.stderr
