@@ -67,6 +67,24 @@ class population_count(Bitwise):
         yield (rng.integers(-9, 9, (2, 3)) * 1.0,), {}
 
 
+@primitive
+class clz(Bitwise):
+    """How many bits of x above the highest that is set are not; of 0, all of them."""
+
+    kinds = "iu"
+    lower = "stablehlo.count_leading_zeros"
+
+    def evaluate(x):
+        width = 8 * x.dtype.itemsize
+        below = _unsigned(x)
+        for distance in (1, 2, 4, 8, 16, 32):  # every bit below the highest becomes set
+            below = below | below >> min(distance, width - 1)
+        return (width - np.bitwise_count(below)).astype(x.dtype)
+
+    def samples(rng):
+        yield (rng.integers(-9, 99, (2, 3)) * 1.0,), {}
+
+
 class Shift(Elementwise):
     """Moves bits; y is taken as unsigned, and a y as large as the width moves them all out."""
 

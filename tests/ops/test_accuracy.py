@@ -10,6 +10,7 @@ from pullback.ops import exponential as x
 from pullback.ops import hyperbolic as h
 from pullback.ops import powers as p
 from pullback.ops import trigonometric as t
+from pullback.testing import check_gradients
 
 TINY = (1e-10, -1e-10, 1e-4, -1e-4, 1e-3)
 
@@ -76,11 +77,39 @@ def test_accuracy(name, dtype, both):
     assert checked > 5
 
 
+COMPLEX = [
+    "exp",
+    "expm1",
+    "log",
+    "log1p",
+    "sin",
+    "cos",
+    "tan",
+    "asin",
+    "acos",
+    "atan",
+    "sinh",
+    "cosh",
+    "tanh",
+    "asinh",
+    "acosh",
+    "atanh",
+    "sqrt",
+    "rsqrt",
+    "logistic",
+]
+
+
+@pytest.mark.parametrize("name", COMPLEX)
+def test_complex_derivatives(name):
+    """On both sides of every branch cut."""
+    rng = np.random.default_rng(3)
+    points = np.concatenate([rng.uniform(-3, 3, 20) + 1j * rng.uniform(-3, 3, 20), [-2 + 0.1j, -2 - 0.1j, 2 + 0.1j, 0.1 + 2j]])
+    check_gradients(CASES[name][0], (points,), order=1)
+
+
 @pytest.mark.parametrize("dtype", ["complex128", "complex64"])
-@pytest.mark.parametrize(
-    "name",
-    ["exp", "log", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "sqrt"],
-)
+@pytest.mark.parametrize("name", COMPLEX)
 def test_complex_accuracy(name, dtype, both):
     function, exact, *_ = CASES[name]
     rng = np.random.default_rng(1)

@@ -78,6 +78,12 @@ def test_population_count_and_not(both):
     x = np.array([0, 1, -1, 127, -128], np.int8)
     for values in both(b.population_count, x):
         assert values.tolist() == [0, 1, 8, 7, 1]
+    for values in both(b.clz, x):
+        assert values.tolist() == [8, 7, 0, 1, 0]
+    for dtype in (np.uint16, np.int32, np.uint64):
+        powers = np.array([2**i for i in range(8 * np.dtype(dtype).itemsize - 1)], dtype)
+        for values in both(b.clz, powers):
+            assert values.tolist() == list(range(len(powers), 0, -1))
     for values in both(b.not_, x):
         assert values.tolist() == [-1, -2, 0, -128, 127]
 
