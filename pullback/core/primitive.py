@@ -271,6 +271,10 @@ class Primitive:
             " One of the two is wrong; pb.testing.check_primitive compares them on every sample."
         )
 
+    def malformed(self, rule: str, must: str, returned: Any) -> ProgramError:
+        """The error for a rule that returned something of the wrong form."""
+        return ProgramError(f"The {rule} rule of primitive {self.name!r} must return {must}, but it returned {returned!r}.")
+
     def derive_evaluation(self, args: Sequence[Any], params: dict[str, Any]) -> Any:
         """The operation's value without an `evaluate` rule: by its expansion, or by compiling its lowering."""
         if self.expand is not None:

@@ -52,7 +52,10 @@ class JvpTrace(Trace):
         if partials is not None:  # elementwise: the short way
             out = bind(primitive, primals, params)
             terms = []
-            for tangent, multiplier in zip(tangents, partials(out, *primals, **params)):
+            multipliers = partials(out, *primals, **params)
+            if len(multipliers) != len(tangents):
+                raise primitive.malformed("partials", "a derivative for each operand", multipliers)
+            for tangent, multiplier in zip(tangents, multipliers):
                 if tangent is not ZERO and multiplier is not ZERO:
                     terms.append((tangent, multiplier() if callable(multiplier) else multiplier))
             return Dual(self, out, self.combine(terms, out.type)) if terms else out
@@ -71,7 +74,7 @@ class JvpTrace(Trace):
         if primitive.jvp is not None:
             if not primitive.symbolic_zeros:
                 tangents = [instantiate(t, type_of(x)) for t, x in zip(tangents, primals, strict=True)]
-            out, tangent = primitive.jvp(primals, tangents, **params)
+            out, tangent = _well_formed(primitive, primitive.jvp(primals, tangents, **params))
             return out, _only_inexact(out, tangent)
         if primitive.linearize is not None:
             active = tuple([t is not ZERO for t in tangents])
@@ -116,6 +119,19 @@ def linear_operands(primitive: Primitive, primals: list[Any], tangents: list[Any
     if all(t is ZERO for t, flag in zip(tangents, flags) if flag):
         return None
     return [instantiate(t, type_of(x)) if flag else x for x, t, flag in zip(primals, tangents, flags)]
+
+
+def _well_formed(primitive: Primitive, returned: Any) -> Any:
+    """What a jvp rule returned, if it is a result and a tangent of the same shape, or a tuple of each."""
+    if not isinstance(returned, (tuple, list)) or len(returned) != 2:
+        raise primitive.malformed("jvp", "a pair, the result and its tangent", returned)
+    outs, tangents = returned if primitive.multiple_results else ([returned[0]], [returned[1]])
+    if len(outs) != len(tangents):
+        raise primitive.malformed("jvp", "a tangent for each result", returned)
+    for out, tangent in zip(outs, tangents):
+        if tangent is not ZERO and type_of(tangent).shape != type_of(out).shape:
+            raise primitive.malformed("jvp", f"a tangent of the result's shape, {type_of(out).shape}", tangent)
+    return returned
 
 
 def _only_inexact(out: Any, tangent: Any) -> Any:

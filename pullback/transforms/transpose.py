@@ -164,8 +164,13 @@ class Tape(Trace):
             if primitive.linear is True:
                 raise
             raise nonlinear(primitive) from error
+        if not isinstance(results, (tuple, list)) or len(results) != len(args):
+            raise primitive.malformed("transpose", "a cotangent or None for each operand", results)
         for operand, result in zip(step.operands, results, strict=True):
             if operand.__class__ is Slot and result is not None and result is not ZERO:
+                shape = self.types[operand.index].shape
+                if type_of(result).shape != shape and (shape or not primitive.elementwise):
+                    raise primitive.malformed("transpose", f"a cotangent of its operand's shape, {shape}", result)
                 accumulate(operand.index, result)
 
     def forward(self, inputs: Sequence[int], tangents: Sequence[Any], outs: Sequence[int | None]) -> list[Any]:

@@ -1,0 +1,73 @@
+"""A user's rule that returns something of the wrong form is an error that says so, never a wrong number."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pullback as pb
+
+
+def same_type(x: Any, *rest: Any) -> Any:
+    return x
+
+
+def twice(**rules: Any) -> pb.Primitive:
+    return pb.Primitive("twice", evaluate=lambda x: 2 * x, result_type=same_type, **rules)
+
+
+X = np.ones(3, "float32")
+
+
+@pytest.mark.parametrize(
+    ("returned", "message"),
+    [
+        (lambda primals, tangents: primals[0], "must return a pair"),
+        (lambda primals, tangents: (primals[0], pb.numpy.ones(())), r"of the result's shape, \(3,\)"),
+        (lambda primals, tangents: (primals[0], tangents[0], 0), "must return a pair"),
+    ],
+    ids=["no pair", "shape", "too many"],
+)
+def test_jvp(returned: Any, message: str) -> None:
+    wrong = twice(jvp=returned)
+    for transformed in (lambda: pb.jvp(wrong, (X,), (X,)), lambda: pb.grad(lambda x: pb.numpy.sum(wrong(x)))(X)):
+        with pytest.raises(pb.errors.ProgramError, match=rf"jvp rule of primitive 'twice'.*{message}"):
+            transformed()
+
+
+@pytest.mark.parametrize(
+    ("returned", "message"),
+    [
+        (lambda cotangent, x: cotangent, "a cotangent or None for each operand"),
+        (lambda cotangent, x: (cotangent, cotangent), "a cotangent or None for each operand"),
+        (lambda cotangent, x: (pb.numpy.sum(cotangent),), r"of its operand's shape, \(3,\)"),
+    ],
+    ids=["no tuple", "too many", "shape"],
+)
+def test_transpose(returned: Any, message: str) -> None:
+    wrong = twice(linear=True, transpose=returned)
+    with pytest.raises(pb.errors.ProgramError, match=rf"transpose rule of primitive 'twice'.*{message}"):
+        pb.grad(lambda x: pb.numpy.sum(wrong(x)))(X)
+
+
+def test_partials() -> None:
+    wrong = pb.Primitive(
+        "product", evaluate=np.multiply, result_type=same_type, elementwise=True, partials=lambda out, x, y: (y,)
+    )
+    with pytest.raises(pb.errors.ProgramError, match="'product' must return a derivative for each operand"):
+        pb.grad(lambda y: wrong(2.0, y))(3.0)
+
+
+def test_a_product_of_unknowns_has_no_transpose() -> None:
+    with pytest.raises(pb.errors.GradientError, match="not linear"):
+        pb.linear_transpose(lambda x: x * x, 1.0)(1.0)
+
+
+def test_a_missing_lowering_names_the_line_that_applied_the_operation() -> None:
+    def apply(x: Any) -> Any:
+        return twice()(x)
+
+    with pytest.raises(pb.errors.MissingRule, match=r"test_malformed_rules\.py:\d+ \(.*apply\)"):
+        pb.jit(apply)(X)
