@@ -1,7 +1,7 @@
 """pullback: composable function transformations over NumPy-like arrays, compiled by XLA.
 
-`import pullback as pb`: the transformations (`pb.grad`, `pb.jvp`, `pb.vmap`, `pb.jit`, ...), and NumPy's functions on its arrays
-(`pb.sin`, `pb.sum`, ..., all of `pb.numpy`). Every transformation is a function from a function to a function.
+`import pullback as pb`: the transformations (`pb.grad`, `pb.jvp`, `pb.vmap`, `pb.jit`, ...), and NumPy's functions on its
+arrays (`pb.sin`, `pb.sum`, ..., all of `pb.numpy`). Every transformation is a function from a function to a function.
 """
 
 from __future__ import annotations
@@ -283,6 +283,7 @@ from pullback.numpy import (
     zeros,
     zeros_like,
 )
+from pullback.ops.pointwise import Elementwise
 
 __version__ = "0.1.0"
 ShapeDtypeStruct = ArrayType
@@ -291,6 +292,7 @@ __all__ = [
     "Array",
     "ArrayType",
     "Device",
+    "Elementwise",
     "Primitive",
     "Program",
     "ShapeDtypeStruct",

@@ -101,13 +101,8 @@ def test_perturbations_are_not_confused() -> None:
 
 def test_a_primitive_of_your_own() -> None:
     @pb.primitive
-    class cube:
+    class cube(pb.Elementwise):
         """x cubed."""
-
-        elementwise = True
-
-        def result_type(x):
-            return x
 
         def evaluate(x):
             return x * x * x
@@ -117,9 +112,6 @@ def test_a_primitive_of_your_own() -> None:
 
         def partials(out, x):
             return (3 * x * x,)
-
-        def vectorize(size, args, axes):
-            return cube(*args), 0
 
         def samples(rng):
             yield (rng.normal(size=(2, 3)),), {}
