@@ -101,7 +101,7 @@ def mlp() -> None:
         np.testing.assert_allclose(np.asarray(w), np.asarray(v), rtol=1e-3, atol=1e-5)
         np.testing.assert_allclose(np.asarray(b), np.asarray(c), rtol=1e-3, atol=1e-5)
     our_batch, their_batch = pb.device_put((x, y)), jax.device_put((x, y))
-    line("MLP step", *interleaved(lambda: f(ours, *our_batch), lambda: g(theirs, *their_batch), 200))
+    line("MLP step", *interleaved(lambda: f(ours, *our_batch), lambda: jax.block_until_ready(g(theirs, *their_batch)), 200))
 
 
 def lowering() -> None:
@@ -170,7 +170,7 @@ def second() -> None:
             for name, start in SECOND.items():
                 script = (
                     f"import time; t = time.perf_counter(); import numpy as np; {start}\n"
-                    f"import ast, sys\n"
+                    f"import ast, itertools, sys\n"
                     f"source = open({os.path.join(here, 'compiled.py')!r}).read()\n"
                     "wanted = ('sizes', 'batch', 'mlp_step')\n"
                     "tree = ast.parse(source)\n"

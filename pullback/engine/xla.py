@@ -20,10 +20,7 @@ from pullback.core import array as array_module
 from pullback.core.array import Array, PlacedArray
 from pullback.core.devices import DEFAULT_DEVICE, Device
 from pullback.core.errors import DeviceError, UnsupportedJaxlib
-from pullback.core.lazy import lazy_module
 from pullback.core.types import ArrayType
-
-metadata = lazy_module("importlib.metadata")
 
 SUPPORTED_JAXLIB = ((0, 10, 2), (0, 12, 0))  # from the first, up to but not including the second
 
@@ -63,7 +60,7 @@ class Jaxlib:
             raise UnsupportedJaxlib(
                 f"Compiling needs jaxlib, which cannot be imported ({error}): pip install jaxlib."
             ) from error
-        self.version = metadata.version("jaxlib")
+        self.version = importlib.import_module("jaxlib.version").__version__  # importlib.metadata would take 28 ms
         self._check({"jaxlib.xla_client": self.client_module, "jaxlib._jax": self.jax})
         if "jax" not in sys.modules:
             self._set_global_states()
