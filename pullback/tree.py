@@ -75,7 +75,9 @@ def unflatten(structure: Any, leaves: Iterable[Any]) -> Any:
     """
     found = list(leaves)
     if len(found) != structure.num_leaves:
-        raise StructureError(f"tree.unflatten: the structure {structure} has {structure.num_leaves} leaves, but got {len(found)}.")
+        raise StructureError(
+            f"tree.unflatten: the structure {structure} has {structure.num_leaves} leaves, but got {len(found)}."
+        )
     return trees.unflatten(structure, found)
 
 
@@ -155,7 +157,7 @@ def transpose(outer: Any, inner: Any, tree: Any) -> Any:
     found = trees.flatten(tree)[0]
     if len(found) != outer.num_leaves * inner.num_leaves:
         raise StructureError(
-            f"tree.transpose: a tree of {outer.num_leaves} by {inner.num_leaves} leaves was expected, but got {len(found)} leaves."
+            f"tree.transpose expected a tree of {outer.num_leaves} by {inner.num_leaves} leaves, but got {len(found)} leaves."
         )
     rows = [found[i * inner.num_leaves : (i + 1) * inner.num_leaves] for i in range(outer.num_leaves)]
     return trees.unflatten(inner, [trees.unflatten(outer, column) for column in zip(*rows)])

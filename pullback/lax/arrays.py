@@ -28,7 +28,7 @@ def stop_gradient(x: Any) -> Any:
         >>> pb.grad(lambda x: x * pb.lax.stop_gradient(x))(3.0)
         3.0:f32[]:cpu(0)
     """
-    leaves, structure = array_leaves(x, "stop_gradient's argument")
+    leaves, structure = array_leaves(x, lambda: "stop_gradient's argument")
     return unflatten(structure, [_stop_gradient(leaf) for leaf in leaves])
 
 
@@ -218,9 +218,7 @@ def dynamic_update_index_in_dim(operand_: Any, update: Any, index: Any, axis: in
     return dynamic_update_slice_in_dim(x, new, index, along)
 
 
-def dot_general(
-    lhs: Any, rhs: Any, dimension_numbers: Any, precision: Any = None, preferred_element_type: Any = None
-) -> Any:
+def dot_general(lhs: Any, rhs: Any, dimension_numbers: Any, precision: Any = None, preferred_element_type: Any = None) -> Any:
     """Sums of products over pairs of axes: `dimension_numbers` is ((contracting of lhs, of rhs), (batch of lhs, of rhs))."""
     (left, right), (left_batch, right_batch) = dimension_numbers
     numbers = ((tuple(left), tuple(right)), (tuple(left_batch), tuple(right_batch)))
@@ -244,8 +242,14 @@ def batch_matmul(lhs: Any, rhs: Any, precision: Any = None) -> Any:
 
 
 def gather(
-    operand_: Any, start_indices: Any, dimension_numbers: Any, slice_sizes: Sequence[int], *, mode: str = "clip", fill_value: Any = None
-) -> Any:  # fmt: skip
+    operand_: Any,
+    start_indices: Any,
+    dimension_numbers: Any,
+    slice_sizes: Sequence[int],
+    *,
+    mode: str = "clip",
+    fill_value: Any = None,
+) -> Any:
     """Windows at the index vectors along the last axis of `start_indices`."""
     params: dict[str, Any] = {} if fill_value is None else {"fill_value": fill_value}
     return index.gather(

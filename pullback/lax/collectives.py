@@ -13,7 +13,7 @@ from pullback.ops import arithmetic, collective
 
 
 def _over(name: str, axis_name: Any, x: Any, apply: Callable[[Any, Hashable], Any]) -> Any:
-    leaves, structure = array_leaves(x, f"{name}'s argument")
+    leaves, structure = array_leaves(x, lambda: f"{name}'s argument")
     names = axis_name if isinstance(axis_name, (tuple, list)) else (axis_name,)
     for one in names:
         leaves = [apply(leaf, one) for leaf in leaves]
@@ -87,6 +87,4 @@ def pshuffle(x: Any, axis_name: Hashable, perm: Sequence[int]) -> Any:
 
 def all_to_all(x: Any, axis_name: Hashable, split_axis: int, concat_axis: int) -> Any:
     """A named axis exchanged with `split_axis` of the values, which then runs along `concat_axis`."""
-    return _over(
-        "all_to_all", axis_name, x, lambda leaf, name: collective.exchange_over(leaf, name, split_axis, concat_axis)
-    )
+    return _over("all_to_all", axis_name, x, lambda leaf, name: collective.exchange_over(leaf, name, split_axis, concat_axis))

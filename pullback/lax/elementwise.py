@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from pullback.core.array import from_python
-from pullback.core.primitive import Primitive
 from pullback.numpy.factories import Function, named
 from pullback.numpy.promotion import PYTHON_SCALARS, literal_of, operand
 from pullback.ops import arithmetic, bitwise, compare, error_functions, exponential, hyperbolic, powers, rounding, trigonometric
@@ -23,7 +22,7 @@ def lifted(name: str, args: tuple[Any, ...]) -> tuple[Any, ...]:
     ])  # fmt: skip
 
 
-def elementwise(name: str, primitive: Primitive) -> Function:
+def elementwise(name: str, primitive: Any) -> Function:
     """A primitive as a function that also takes Python numbers."""
 
     def function(*args: Any) -> Any:
@@ -134,5 +133,3 @@ def clamp(min: Any, x: Any, max: Any) -> Any:
     x = operand(x, "clamp")
     low, value, high = lifted("clamp", (x, min, max))[1], x, lifted("clamp", (x, min, max))[2]
     return compare.clamp(low, value, high)
-
-

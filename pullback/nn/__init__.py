@@ -183,11 +183,7 @@ def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: int = -1) -> A
     ndim = type_of(x).ndim + 1
     along = normal_axis(axis, ndim, "one_hot")
     shape = (*x.type.shape[:along], num_classes, *x.type.shape[along:])
-    spread = broadcasts.broadcast_in_dim(
-        x, shape=shape, broadcast_dimensions=tuple(i for i in range(ndim) if i != along)
-    )
+    spread = broadcasts.broadcast_in_dim(x, shape=shape, broadcast_dimensions=tuple(i for i in range(ndim) if i != along))
     index = x.type.dtype if kind(x.type.dtype) in "iuf" else default_dtype("i")
     same = compare.eq(spread, iota(dtype=index, shape=shape, dimension=along))
     return convert_element_type(same, new_dtype=default_dtype("f") if dtype is None else canonical(dtype))
-
-

@@ -555,7 +555,35 @@ newaxis = None
 bool = bool_
 
 _LATER = frozenset(
-    ["sort", "argsort", "partition", "argpartition", "searchsorted", "unique", "median", "quantile", "percentile", "nanmedian", "cumsum", "cumprod", "diff", "ediff1d", "gradient", "trapezoid", "histogram", "bincount", "convolve", "correlate", "interp", "polyfit", "polyval", "nonzero", "argwhere", "flatnonzero", "lexsort"]
+    [
+        "sort",
+        "argsort",
+        "partition",
+        "argpartition",
+        "searchsorted",
+        "unique",
+        "median",
+        "quantile",
+        "percentile",
+        "nanmedian",
+        "cumsum",
+        "cumprod",
+        "diff",
+        "ediff1d",
+        "gradient",
+        "trapezoid",
+        "histogram",
+        "bincount",
+        "convolve",
+        "correlate",
+        "interp",
+        "polyfit",
+        "polyval",
+        "nonzero",
+        "argwhere",
+        "flatnonzero",
+        "lexsort",
+    ]
 )
 
 

@@ -8,7 +8,6 @@ import numpy as np
 
 from pullback.core.dtypes import BOOL, DType, is_inexact, kind
 from pullback.core.errors import DtypeError
-from pullback.core.primitive import Primitive
 from pullback.numpy.factories import Function, apply_binary, binary, named, unary
 from pullback.numpy.promotion import at_user_line, literal_of, operand, promote, to_inexact
 from pullback.ops import arithmetic, bitwise, compare, rounding
@@ -123,7 +122,7 @@ mod = remainder
 
 
 def _real_numbers(name: str, x: Any) -> DType:
-    dtype = x.type.dtype
+    dtype: DType = x.type.dtype
     if kind(dtype) in "bc":
         raise DtypeError(f"{name} takes integers or real numbers, but got {dtype.name}.{at_user_line()}")
     return dtype
@@ -167,7 +166,8 @@ def fmin(x: Any, y: Any, /) -> Any:
 
 # ---- rounding ---------------------------------------------------------------------------------------------------------
 
-def _rounds(name: str, primitive: Primitive, doc: str) -> Function:
+
+def _rounds(name: str, primitive: Any, doc: str) -> Function:
     def function(x: Any, /) -> Any:
         x = operand(x, name)
         return primitive(x) if is_inexact(x.type.dtype) else x

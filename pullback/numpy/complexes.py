@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from pullback.core.dtypes import is_inexact, kind
+from pullback.core.dtypes import kind
+from pullback.numpy.creation import zeros_like
 from pullback.numpy.promotion import literal_of, operand, to_inexact
-from pullback.ops import arithmetic, bitwise, trigonometric
+from pullback.ops import arithmetic, trigonometric
 from pullback.ops import complex as complexes
 
 
@@ -22,7 +23,7 @@ def imag(x: Any, /) -> Any:
     x = operand(x, "imag")
     if kind(x.type.dtype) == "c":
         return complexes.imag(x)
-    return arithmetic.mul(x, literal_of(0, x.type.dtype)) if is_inexact(x.type.dtype) else bitwise.xor(x, x)
+    return zeros_like(x)
 
 
 def conjugate(x: Any, /) -> Any:

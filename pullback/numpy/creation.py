@@ -166,8 +166,8 @@ def checked_shape(shape: Any, name: str) -> Shape:
 def _traced_size(size: Tracer, name: str) -> TracerIntegerConversionError:
     made = size.where()
     return TracerIntegerConversionError(
-        f"{name} was given a traced size of type {size.type}{f' ({made})' if made else ''} in {size.trace.describe()}: shapes must"
-        " be known when a function is traced. Make that argument static (static_argnums or static_argnames in pb.jit)."
+        f"{name} was given a traced size of type {size.type}{f' ({made})' if made else ''} in {size.trace.describe()}: shapes"
+        " must be known when a function is traced. Make that argument static (static_argnums or static_argnames in pb.jit)."
         + at_user_line()
     )
 
@@ -264,12 +264,13 @@ def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None, *,
     if stop is None:
         start, stop = 0, start
     step = 1 if step is None else step
-    bounds = [value if value.__class__ in PYTHON_SCALARS else operand(value, "arange") for value in (start, stop, step)]
+    bounds: list[Any] = [
+        value if value.__class__ in PYTHON_SCALARS else operand(value, "arange") for value in (start, stop, step)
+    ]
     wanted = canonical(dtype) if dtype is not None else common_dtype(bounds, "arange")[0]
-    numbers = [value if value.__class__ in PYTHON_SCALARS else value.view().item() for value in bounds]
+    numbers: list[Any] = [value if value.__class__ in PYTHON_SCALARS else value.view().item() for value in bounds]
     if is_inexact(wanted) or not all(isinstance(number, int) for number in numbers):
-        host = np.arange(*numbers, dtype=np.complex128 if kind(wanted) == "c" else np.float64)
-        made = host.astype(wanted)
+        made = np.arange(*numbers, dtype=np.float64).astype(wanted)
     else:
         if numbers[0] == 0 and numbers[2] == 1 and kind(wanted) != "b":
             return iota(dtype=wanted, shape=(max(0, numbers[1]),), dimension=0)
@@ -300,7 +301,7 @@ def linspace(
     shape = broadcast_shapes("linspace", start.type.shape, stop.type.shape)
     parts = count - 1 if endpoint else count
     step = true_divide(subtract(stop, start), float(parts) if parts > 0 else float("nan"))
-    counted = iota(dtype=_real_dtype(dtype_found), shape=(count, *shape), dimension=0) if count else zeros((0, *shape), dtype_found)
+    counted = iota(dtype=_real_dtype(dtype_found), shape=(count, *shape), dimension=0)
     weights = true_divide(counted, float(max(parts, 1)))
     low, high = broadcast(start, (count, *shape)) if shape else start, broadcast(stop, (count, *shape)) if shape else stop
     values = add(multiply(low, subtract(1.0, weights)), multiply(high, weights))
@@ -375,7 +376,7 @@ def _triangle(name: str, m: Any, mask_offset: int, keep_below: bool) -> Any:
     m = operand(m, name)
     if m.type.ndim < 2:
         raise ShapeError(f"{name} takes a matrix, or a stack of them, but got {m.type}.{at_user_line()}")
-    mask = broadcast(_lower_mask(*m.type.shape[-2:], mask_offset), m.type.shape)
+    mask = broadcast(_lower_mask(m.type.shape[-2], m.type.shape[-1], mask_offset), m.type.shape)
     zero = literal_of(0 if kind(m.type.dtype) != "b" else False, m.type.dtype)
     return compare.select(mask, m, zero) if keep_below else compare.select(mask, zero, m)
 

@@ -20,7 +20,8 @@ float16, float32, float64 = np.float16, np.float32, np.float64
 complex64, complex128 = np.complex64, np.complex128
 bfloat16 = ml_dtypes.bfloat16
 float8_e3m4, float8_e4m3, float8_e5m2 = ml_dtypes.float8_e3m4, ml_dtypes.float8_e4m3, ml_dtypes.float8_e5m2
-float8_e4m3fn, float8_e4m3fnuz, float8_e4m3b11fnuz = ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e4m3fnuz, ml_dtypes.float8_e4m3b11fnuz
+float8_e4m3fn, float8_e4m3fnuz = ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e4m3fnuz
+float8_e4m3b11fnuz = ml_dtypes.float8_e4m3b11fnuz
 float8_e5m2fnuz, float8_e8m0fnu = ml_dtypes.float8_e5m2fnuz, ml_dtypes.float8_e8m0fnu
 generic, number, integer, signedinteger = np.generic, np.number, np.integer, np.signedinteger
 unsignedinteger, inexact, floating, complexfloating = np.unsignedinteger, np.inexact, np.floating, np.complexfloating
@@ -110,7 +111,7 @@ _kind = kind
 def finfo(dtype: Any) -> Any:
     """The limits of a floating dtype: eps, max, min, tiny, bits, ...; bfloat16 and float8 included."""
     found = _of(dtype)
-    return np.finfo(found) if found.kind in "fc" else ml_dtypes.finfo(found)
+    return np.finfo(found) if found.kind in "fc" else ml_dtypes.finfo(found)  # type: ignore[no-untyped-call]
 
 
 def iinfo(dtype: Any) -> Any:

@@ -14,7 +14,6 @@ import numpy as np
 
 from pullback.core.array import Array
 from pullback.core.dtypes import BOOL, DType, is_inexact
-from pullback.core.primitive import Primitive
 from pullback.core.tracing import Tracer, _quiet_numpy, bind, staging_floor
 from pullback.core.types import array_type
 from pullback.numpy.promotion import (
@@ -43,7 +42,7 @@ def named(function: Function, name: str, doc: str, module: str = "pullback.numpy
     return function
 
 
-def unary(name: str, primitive: Primitive, ufunc: np.ufunc | None, doc: str, *, inexact: bool = True) -> Function:
+def unary(name: str, primitive: Any, ufunc: Any, doc: str, *, inexact: bool = True) -> Function:
     """An elementwise function of one array.
 
     Arguments:
@@ -67,7 +66,7 @@ def unary(name: str, primitive: Primitive, ufunc: np.ufunc | None, doc: str, *, 
     return named(function, name, _documentation(name, doc, ("x",), kind))
 
 
-def apply_binary(name: str, primitive: Primitive, x: Any, y: Any, inexact: bool) -> Any:
+def apply_binary(name: str, primitive: Any, x: Any, y: Any, inexact: bool) -> Any:
     """The general path of an operation on two operands: promote, broadcast, bind."""
     if isinstance(x, (Array, Tracer)):
         x_type = x.type
@@ -86,8 +85,8 @@ def apply_binary(name: str, primitive: Primitive, x: Any, y: Any, inexact: bool)
 
 def binary(
     name: str,
-    primitive: Primitive,
-    ufunc: np.ufunc | None,
+    primitive: Any,
+    ufunc: Any,
     doc: str,
     *,
     inexact: bool = False,
@@ -164,7 +163,10 @@ def is_operand(*values: Any) -> bool:
 
 def _documentation(name: str, doc: str, arguments: tuple[str, ...], result: str) -> str:
     if len(arguments) == 1:
-        text = "    Arguments:\n        x: an array or a number, of any shape.\n\n    Returns:\n        An array of the shape of x."
+        text = (
+            "    Arguments:\n        x: an array or a number, of any shape.\n\n"
+            "    Returns:\n        An array of the shape of x."
+        )
     else:
         text = (
             "    Arguments:\n        x, y: arrays or numbers whose shapes broadcast; they are promoted to a common dtype.\n\n"

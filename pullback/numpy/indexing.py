@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pullback.core.array import Array
-from pullback.core.dtypes import default_dtype, kind
+from pullback.core.dtypes import BOOL, default_dtype, kind
 from pullback.core.errors import ShapeError, TracerIntegerConversionError
 from pullback.core.tracing import Tracer, staging_floor
 from pullback.core.types import Shape, array_type
@@ -89,7 +89,7 @@ def from_end(index: Any, size: int) -> Any:
     if kind(dtype) == "u":
         return index
     if isinstance(index, Array) and staging_floor() is None:
-        host = index.host
+        host = np.asarray(index.host)
         return Array(index.type, np.where(host < 0, host + dtype.type(size), host)) if np.any(host < 0) else index
     if size > np.iinfo(dtype).max:
         index = in_dtype(index, default_dtype("i"))
@@ -101,7 +101,7 @@ def from_end(index: Any, size: int) -> Any:
 def _is_mask(entry: Any) -> bool:
     if isinstance(entry, bool):
         return True
-    return getattr(entry, "dtype", None) == bool
+    return getattr(entry, "dtype", None) == BOOL
 
 
 def _expand(index: tuple[Any, ...], shape: Shape) -> list[Any]:
@@ -134,7 +134,7 @@ def _expand(index: tuple[Any, ...], shape: Shape) -> list[Any]:
     if len(dots) > 1:
         raise IndexError(f"An index may have one '...' only.{at_user_line()}")
     if used > len(shape):
-        raise IndexError(f"Too many indices: {used} for an array of shape {shape}, which has {len(shape)} axes.{at_user_line()}")
+        raise IndexError(f"Too many indices: {used} for an array of shape {shape} of {len(shape)} axes.{at_user_line()}")
     full = [slice(None)] * (len(shape) - used)
     at = dots[0] if dots else len(entries)
     return entries[:at] + full + entries[at + 1 :]
@@ -151,7 +151,9 @@ def _read_entry(entry: Any, size: int, axis: int, shape: Shape) -> Any:
     if isinstance(entry, (int, np.integer)):
         number = int(entry)
         if not -size <= number < size:
-            raise IndexError(f"Index {number} is out of bounds for axis {axis} of size {size} of an array of shape {shape}.{at_user_line()}")
+            raise IndexError(
+                f"Index {number} is out of bounds for axis {axis} of size {size} of an array of shape {shape}.{at_user_line()}"
+            )
         return number % size
     if isinstance(entry, (Array, Tracer, np.ndarray)):
         value = operand(entry, "indexing")
@@ -184,7 +186,7 @@ def get_item(x: Any, index: Any) -> Any:
     """x[index], as NumPy has it. Static integers out of bounds raise IndexError; traced ones are moved inside."""
     if x.__class__ is Array and x._host is not None and staging_floor() is None and _is_basic(index):
         try:
-            out = x._host[index]
+            out = x._host[index]  # type: ignore[index]
         except IndexError:
             pass  # the general path says what is wrong, and where
         else:
@@ -259,9 +261,7 @@ def _sliced(x: Any, spans: Sequence[Span]) -> Any:
         strides.append(step)
     if not (all(a == 0 for a in starts) and tuple(stops) == shape and all(s == 1 for s in strides)):
         plain = all(s == 1 for s in strides)
-        x = shapes.slice(
-            x, start_indices=tuple(starts), limit_indices=tuple(stops), strides=None if plain else tuple(strides)
-        )
+        x = shapes.slice(x, start_indices=tuple(starts), limit_indices=tuple(stops), strides=None if plain else tuple(strides))
     backward = tuple([i for i, span in enumerate(spans) if span.step < 0 and span.length > 1])
     return shapes.rev(x, dimensions=backward) if backward else x
 
@@ -290,7 +290,9 @@ def index_vectors(arrays: Sequence[Any], common: Shape) -> Any:
 # ---- functions ------------------------------------------------------------------------------------------------------
 
 
-def take(a: Any, indices: Any, axis: int | None = None, out: None = None, mode: str | None = None, *, fill_value: Any = None) -> Any:
+def take(
+    a: Any, indices: Any, axis: int | None = None, out: None = None, mode: str | None = None, *, fill_value: Any = None
+) -> Any:
     """The elements of a at `indices` along an axis; of the flattened array, without one.
 
     Arguments:
@@ -333,7 +335,7 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None = -1, mode: str | N
         a, axis = shapes.reshape(a, new_sizes=(a.type.size,)), 0
     along = normal_axis(axis, a.type.ndim, "take_along_axis")
     if places.type.ndim != a.type.ndim:
-        raise ShapeError(f"take_along_axis takes indices of as many axes as {a.type} has, but got {places.type}.{at_user_line()}")
+        raise ShapeError(f"take_along_axis takes indices with as many axes as {a.type}, but got {places.type}.{at_user_line()}")
     entries: list[Any] = []
     for i, (size, own) in enumerate(zip(a.type.shape, places.type.shape)):
         if i == along:
@@ -352,5 +354,3 @@ def compress(condition: Any, a: Any, axis: int | None = None) -> Any:
         return get_item(a, condition)  # raises, with the cure
     chosen = np.nonzero(np.asarray(condition))[0]
     return take(a, chosen.astype(default_dtype("i")), axis, mode="clip")
-
-

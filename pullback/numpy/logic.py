@@ -9,7 +9,6 @@ import ml_dtypes
 import numpy as np
 
 from pullback.core.dtypes import BOOL, is_inexact, kind
-from pullback.core.primitive import Primitive
 from pullback.numpy.arithmetic import absolute, add, maximum, minimum, multiply
 from pullback.numpy.factories import Function, apply_binary, binary, named, unary
 from pullback.numpy.promotion import (
@@ -26,7 +25,7 @@ from pullback.ops import complex as complexes
 # ---- comparisons ------------------------------------------------------------------------------------------------------
 
 equal = binary("equal", compare.eq, np.equal, "Whether x equals y.", compares=True)
-not_equal = binary("not_equal", compare.ne, np.not_equal, "Whether x differs from y; NaN differs from everything.", compares=True)
+not_equal = binary("not_equal", compare.ne, np.not_equal, "Whether x differs from y; NaN does from everything.", compares=True)
 less = binary("less", compare.lt, np.less, "Whether x is less than y.", compares=True)
 less_equal = binary("less_equal", compare.le, np.less_equal, "Whether x is at most y.", compares=True)
 greater = binary("greater", compare.gt, np.greater, "Whether x is greater than y.", compares=True)
@@ -53,7 +52,7 @@ def right_shift(x: Any, y: Any, /) -> Any:
 bitwise_right_shift = right_shift
 
 
-def _logical(name: str, primitive: Primitive, doc: str) -> Function:
+def _logical(name: str, primitive: Any, doc: str) -> Function:
     def function(x: Any, y: Any, /) -> Any:
         return primitive(*to_common_shape(name, as_predicate(x, name), as_predicate(y, name)))
 
@@ -71,6 +70,7 @@ def logical_not(x: Any, /) -> Any:
 
 
 # ---- questions about numbers ------------------------------------------------------------------------------------------
+
 
 def isfinite(x: Any, /) -> Any:
     """Whether x is neither infinite nor NaN, elementwise; of a complex number, whether both parts are."""
@@ -147,6 +147,7 @@ def nextafter(x: Any, y: Any, /) -> Any:
 
 # ---- choices ----------------------------------------------------------------------------------------------------------
 
+
 def as_predicate(value: Any, name: str) -> Any:
     """A condition as a bool array: numbers are true unless they are 0."""
     value = operand(value, name, "the condition")
@@ -222,7 +223,7 @@ def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, ne
 
 
 def _float_limits(dtype: Any) -> Any:
-    return np.finfo(dtype) if dtype.kind == "f" else ml_dtypes.finfo(dtype)
+    return np.finfo(dtype) if dtype.kind == "f" else ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]
 
 
 def isclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False) -> Any:

@@ -92,7 +92,10 @@ def _operators() -> dict[str, Function]:
             method = _operator(f"__{symbol}__", function)
             found[f"__r{symbol}__"] = _reflected_operator(f"__r{symbol}__", function)
         else:
-            method = binary(f"__{symbol}__", *hot, function.__doc__ or "", inexact=symbol == "truediv", operator=True)
+            primitive, ufunc = hot
+            method = binary(
+                f"__{symbol}__", primitive, ufunc, function.__doc__ or "", inexact=symbol == "truediv", operator=True
+            )
             found[f"__r{symbol}__"] = _swapped(f"__r{symbol}__", method)
         found[f"__{symbol}__"] = method
     for symbol, primitive, ufunc in _COMPARISONS:
@@ -141,7 +144,8 @@ def _unhashable(x: Any) -> int:
 
 def _set_item(x: Any, index: Any, value: Any) -> None:
     raise TypeError(
-        f"Arrays are immutable: x[{_index_text(index)}] = y cannot be done in place. Write x = x.at[{_index_text(index)}].set(y),"
+        f"Arrays are immutable: x[{_index_text(index)}] = y cannot be done in place. Write"
+        f" x = x.at[{_index_text(index)}].set(y),"
         f" which gives a new array and, under jit, costs no copy.{at_user_line()}"
     )
 
@@ -207,7 +211,9 @@ def _array_text(x: Array) -> str:
     return arrays.text(np.asarray(x.host), x.type, x.device)
 
 
-def _array_dlpack(x: Array, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: bool | None = None) -> Any:
+def _array_dlpack(
+    x: Array, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: bool | None = None
+) -> Any:
     """The values for another library, without a copy where that is possible."""
     host = np.asarray(x.host)
     if not host.flags.writeable:
@@ -227,7 +233,7 @@ def _array_dlpack_device(x: Array) -> tuple[int, int]:
 
 
 def _array_buffer(x: Array, flags: int) -> memoryview:
-    return memoryview(x.view())
+    return memoryview(x.view())  # type: ignore[arg-type]
 
 
 def _namespace(x: Any, api_version: str | None = None) -> Any:
@@ -404,6 +410,19 @@ def _to_device(x: Any, device: Any, /, *, stream: Any = None) -> Any:
     raise ValueError(f"to_device cannot move an array to {device!r} yet; use pb.device_put.")
 
 
+def _without_out(name: str, function: Function) -> Function:
+    """A method that NumPy's functions call with `out=None`, as np.sum(x) calls x.sum(axis=None, dtype=None, out=None)."""
+
+    def method(x: Any, *args: Any, out: None = None, **options: Any) -> Any:
+        if out is not None:
+            raise TypeError(f"{name} cannot write into `out`: arrays are immutable. Use the result.{at_user_line()}")
+        return function(x, *args, **options)
+
+    method.__name__ = method.__qualname__ = name
+    method.__doc__ = function.__doc__
+    return method
+
+
 _METHODS: dict[str, Function] = {
     "reshape": _reshape,
     "transpose": _transpose,
@@ -414,11 +433,11 @@ _METHODS: dict[str, Function] = {
     "to_device": _to_device,
     **{name: getattr(shaping, name) for name in ("ravel", "swapaxes", "squeeze", "repeat")},
     **{
-        name: getattr(reductions, name)
+        name: _without_out(name, getattr(reductions, name))
         for name in ("sum", "mean", "max", "min", "prod", "any", "all", "argmax", "argmin", "std", "var", "ptp")
     },
-    "clip": logic.clip,
-    "round": arithmetic.round,
+    "clip": _without_out("clip", logic.clip),
+    "round": _without_out("round", arithmetic.round),
     "conj": complexes.conj,
     "conjugate": complexes.conj,
     "dot": products.dot,
@@ -492,5 +511,3 @@ def install(namespace: Any) -> None:
                 setattr(cls, name, function)
         for name, function in _PROPERTIES.items():
             setattr(cls, name, property(function))
-
-

@@ -61,7 +61,9 @@ def matmul(a: Any, b: Any, /, *, precision: Any = None, preferred_element_type: 
         raise _mismatch("matmul", a, b, "a 0-d operand is no matrix; multiply with *")
     k_axis = y.ndim - 2 if y.ndim > 1 else 0
     if x.shape[-1] != y.shape[k_axis]:
-        raise _mismatch("matmul", a, b, f"the last axis of the first has size {x.shape[-1]}, but that of the second {y.shape[k_axis]}")
+        raise _mismatch(
+            "matmul", a, b, f"the last axis of the first has size {x.shape[-1]}, but that of the second {y.shape[k_axis]}"
+        )
     if x.ndim <= 2 and y.ndim <= 2:
         return contract("matmul", a, b, (((x.ndim - 1,), (k_axis,)), ((), ())), preferred_element_type)
     if y.ndim <= 2:  # (..., n, k) by one matrix: no batch axes are needed
@@ -78,7 +80,7 @@ def matmul(a: Any, b: Any, /, *, precision: Any = None, preferred_element_type: 
 
 
 def dot(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = None) -> Any:
-    """The sum of products over the last axis of a and the last but one of b (the only one of a vector); of a number, the product.
+    """The sum of products over the last axis of a and the last but one of b (a vector's only one); of numbers, the product.
 
     Example:
         >>> import pullback as pb
@@ -116,8 +118,10 @@ def outer(a: Any, b: Any) -> Any:
     a, b = to_common_dtype("outer", a, b)
     column = shapes.reshape(a, new_sizes=(a.type.size, 1))
     row = shapes.reshape(b, new_sizes=(1, b.type.size))
-    return bitwise.and_(*[broadcast(x, (a.type.size, b.type.size)) for x in (column, row)]) if a.type.dtype is BOOL else multiply(
-        column, row
+    return (
+        bitwise.and_(*[broadcast(x, (a.type.size, b.type.size)) for x in (column, row)])
+        if a.type.dtype is BOOL
+        else multiply(column, row)
     )
 
 
@@ -212,7 +216,9 @@ def _piece(x: Any, axis: int, index: int) -> Any:
 # ---- einsum ---------------------------------------------------------------------------------------------------------
 
 
-def einsum(subscripts: str, /, *operands: Any, optimize: Any = "greedy", precision: Any = None, preferred_element_type: Any = None) -> Any:
+def einsum(
+    subscripts: str, /, *operands: Any, optimize: Any = "greedy", precision: Any = None, preferred_element_type: Any = None
+) -> Any:
     """Sums of products of arrays, their axes named by letters: `einsum("ij,jk->ik", a, b)` is the matrix product.
 
     A letter that the result does not name is summed over; a letter that an operand has twice takes its diagonal; `...`
@@ -265,7 +271,9 @@ def _parse(subscripts: str, values: Sequence[Any]) -> tuple[list[str], str]:
     if len(names) != len(values):
         raise ShapeError(f"einsum {subscripts!r} names {len(names)} operands, but got {len(values)}.{at_user_line()}")
     free = iter(chr(code) for code in range(0x3B1, 0x3B1 + 64))
-    longest = max([value.type.ndim - len(name.replace("...", "")) for name, value in zip(names, values) if "..." in name], default=0)
+    longest = max(
+        [value.type.ndim - len(name.replace("...", "")) for name, value in zip(names, values) if "..." in name], default=0
+    )
     dots = "".join(next(free) for _ in range(longest))
     out = []
     for name, value in zip(names, values):
@@ -292,7 +300,9 @@ def _with_diagonals(value: Any, letters: str, subscripts: str) -> Term:
             first = letters.index(letter)
             second = letters.index(letter, first + 1)
             if value.type.shape[first] != value.type.shape[second]:
-                raise ShapeError(f"einsum {subscripts!r}: {letter!r} names axes of different sizes in {value.type}.{at_user_line()}")
+                raise ShapeError(
+                    f"einsum {subscripts!r}: {letter!r} names axes of different sizes in {value.type}.{at_user_line()}"
+                )
             value = diagonal(value, 0, first, second)
             letters = "".join(c for i, c in enumerate(letters) if i not in (first, second)) + letter
     return value, letters
@@ -308,15 +318,16 @@ def _sum_out(term: Term, needed: set[str], sizes: dict[str, int]) -> Term:
 
 
 def _cheapest(terms: Sequence[Term], result: str, sizes: dict[str, int]) -> tuple[int, int]:
-    """The pair of terms whose product is smallest, measured against the operands that it replaces."""
+    """The pair of terms whose product is smallest, measured against the operands that it replaces; then the cheapest one."""
 
-    def growth(i: int, j: int) -> int:
+    def cost(i: int, j: int) -> tuple[int, int]:
         others = set(result).union(*[set(letters) for k, (_, letters) in enumerate(terms) if k not in (i, j)])
-        kept = (set(terms[i][1]) | set(terms[j][1])) & others
-        return math.prod(sizes[x] for x in kept) - sum(math.prod(sizes[x] for x in terms[k][1]) for k in (i, j))
+        letters = set(terms[i][1]) | set(terms[j][1])
+        growth = math.prod(sizes[x] for x in letters & others) - sum(math.prod(sizes[x] for x in terms[k][1]) for k in (i, j))
+        return growth, math.prod(sizes[x] for x in letters)
 
     pairs = [(i, j) for i in range(len(terms)) for j in range(i + 1, len(terms))]
-    return min(pairs, key=lambda pair: growth(*pair))
+    return min(pairs, key=lambda pair: cost(*pair))
 
 
 def _pairwise(left: Term, right: Term, needed: set[str], sizes: dict[str, int], preferred: Any) -> Term:
@@ -342,11 +353,7 @@ def _pairwise(left: Term, right: Term, needed: set[str], sizes: dict[str, int], 
 def _without_units(term: Term, other: str, sizes: dict[str, int]) -> Term:
     """Drop axes of size 1 that broadcast against larger ones of the other operand."""
     value, letters = term
-    units = tuple(
-        i for i, letter in enumerate(letters) if value.type.shape[i] == 1 and sizes[letter] != 1 and letter in other
-    )
+    units = tuple(i for i, letter in enumerate(letters) if value.type.shape[i] == 1 and sizes[letter] != 1 and letter in other)
     if not units:
         return term
     return shapes.squeeze(value, dimensions=units), "".join(c for i, c in enumerate(letters) if i not in units)
-
-

@@ -43,7 +43,8 @@ def operand(value: Any, name: str, position: str = "an operand") -> Any:
     if converter is None:
         hint = " Make an array of it first, with pb.asarray." if isinstance(value, (list, tuple)) else ""
         raise LeafError(
-            f"{name} takes arrays and numbers, but {position} is {_short(value)} of type {type(value).__name__}.{hint}{at_user_line()}"
+            f"{name} takes arrays and numbers, but {position} is {_short(value)} of type"
+            f" {type(value).__name__}.{hint}{at_user_line()}"
         )
     return converter(value)
 
@@ -130,7 +131,7 @@ def in_dtype(value: Any, dtype: DType, weak: bool = False) -> Any:
     type = value.type
     if type.dtype is dtype:
         return value
-    return convert_element_type(value, new_dtype=dtype, weak=weak and type.weak)
+    return convert_element_type(value, new_dtype=dtype, weak=weak)
 
 
 def to_common_shape(name: str, *values: Any) -> tuple[Any, ...]:

@@ -9,7 +9,6 @@ import numpy as np
 
 from pullback.core.dtypes import DType, canonical, default_dtype, is_inexact, kind
 from pullback.core.errors import ShapeError
-from pullback.core.primitive import Primitive
 from pullback.core.types import ArrayType
 from pullback.numpy.arithmetic import add, divide, maximum, minimum, multiply, subtract
 from pullback.numpy.axes import normal_axes, normal_axis
@@ -53,7 +52,7 @@ def kept_shape(type: ArrayType, axes: tuple[int, ...]) -> tuple[int, ...]:
     return tuple([1 if axis in axes else size for axis, size in enumerate(type.shape)])
 
 
-def _reduced(primitive: Primitive, a: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
+def _reduced(primitive: Any, a: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
     out = primitive(a, axes=axes) if axes or primitive not in (sums.reduce_sum,) else a
     return shapes.reshape(out, new_sizes=kept_shape(a.type, axes)) if keepdims and axes else out
 
@@ -66,7 +65,7 @@ def _masked(name: str, a: Any, where_: Any, neutral: Any) -> Any:
     return where(where_, broadcast(a, shape), neutral)
 
 
-def _sum_like(name: str, primitive: Primitive, neutral: int, combine: Function, doc: str) -> Function:
+def _sum_like(name: str, primitive: Any, neutral: int, combine: Function, doc: str) -> Function:
     def function(
         a: Any, axis: Any = None, dtype: Any = None, *, keepdims: bool = False, initial: Any = None, where: Any = None
     ) -> Any:
@@ -77,7 +76,9 @@ def _sum_like(name: str, primitive: Primitive, neutral: int, combine: Function, 
         out = _reduced(primitive, a, normal_axes(axis, a.type, name), keepdims)
         return out if initial is None else combine(out, initial)
 
-    extra = "dtype: the dtype to sum in; by default the array's own, or the default integers for narrow ones and bools.\n        "
+    extra = (
+        "dtype: the dtype to sum in; by default the array's own, or the default integers for narrow ones and bools.\n        "
+    )
     return named(function, name, doc + "\n" + _ARGUMENTS.format(extra=extra, result=""))
 
 
@@ -85,12 +86,14 @@ sum = _sum_like("sum", sums.reduce_sum, 0, add, "The sum of elements; 0 where th
 prod = _sum_like("prod", reduce.reduce_prod, 1, multiply, "The product of elements; 1 where there are none.")
 
 
-def _extreme(name: str, primitive: Primitive, combine: Function, doc: str) -> Function:
+def _extreme(name: str, primitive: Any, combine: Function, doc: str) -> Function:
     def function(a: Any, axis: Any = None, *, keepdims: bool = False, initial: Any = None, where: Any = None) -> Any:
         a = operand(a, name)
         axes = normal_axes(axis, a.type, name)
         if where is not None and initial is None:
-            raise ValueError(f"{name} with `where` needs an `initial` value, for the case that nothing is chosen.{at_user_line()}")
+            raise ValueError(
+                f"{name} with `where` needs an `initial` value, for the case that nothing is chosen.{at_user_line()}"
+            )
         if initial is None and 0 in [a.type.shape[i] for i in axes] and a.type.without(axes).size:
             raise ShapeError(f"{name} of no elements has no value: {a.type} along {axis}. Pass `initial`.{at_user_line()}")
         if where is not None:
@@ -106,7 +109,7 @@ min = _extreme("min", reduce.reduce_min, minimum, "The smallest element; NaN if 
 amax, amin = max, min
 
 
-def _logical(name: str, primitive: Primitive, neutral: bool, doc: str) -> Function:
+def _logical(name: str, primitive: Any, neutral: bool, doc: str) -> Function:
     def function(a: Any, axis: Any = None, *, keepdims: bool = False, where: Any = None) -> Any:
         a = as_predicate(a, name)
         a = _masked(name, a, where, neutral)
@@ -120,7 +123,7 @@ any = _logical("any", reduce.reduce_or, False, "Whether an element is true; fals
 all = _logical("all", reduce.reduce_and, True, "Whether all elements are true; true where there are none.")
 
 
-def _index(name: str, primitive: Primitive, doc: str) -> Function:
+def _index(name: str, primitive: Any, doc: str) -> Function:
     def function(a: Any, axis: int | None = None, *, keepdims: bool = False) -> Any:
         a = operand(a, name)
         original = a.type
@@ -150,7 +153,9 @@ def _count(a: Any, axes: tuple[int, ...], where_: Any, dtype: DType, keepdims: b
     """How many elements each result of a reduction is made of: a Python int, or an array where a mask decides."""
     if where_ is None:
         return math.prod([a.type.shape[axis] for axis in axes])
-    mask = broadcast(as_predicate(where_, "mean"), a.type.shape) if operand(where_, "mean").type.shape != a.type.shape else where_
+    mask = (
+        broadcast(as_predicate(where_, "mean"), a.type.shape) if operand(where_, "mean").type.shape != a.type.shape else where_
+    )
     return sum(convert_element_type(as_predicate(mask, "mean"), new_dtype=dtype), axes, keepdims=keepdims)
 
 
@@ -183,8 +188,16 @@ def _real(dtype: DType) -> DType:
     return dtype if kind(dtype) != "c" else np.empty(0, dtype).real.dtype
 
 
-def var(a: Any, axis: Any = None, dtype: Any = None, *, ddof: float = 0, correction: float | None = None, keepdims: bool = False,
-        where: Any = None) -> Any:  # fmt: skip
+def var(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    *,
+    ddof: float = 0,
+    correction: float | None = None,
+    keepdims: bool = False,
+    where: Any = None,
+) -> Any:
     """The variance: the mean of |a - mean|^2.
 
     Arguments:
@@ -209,8 +222,16 @@ def var(a: Any, axis: Any = None, dtype: Any = None, *, ddof: float = 0, correct
     return divide(total, float(count - less) if isinstance(count, int) else subtract(count, less))
 
 
-def std(a: Any, axis: Any = None, dtype: Any = None, *, ddof: float = 0, correction: float | None = None, keepdims: bool = False,
-        where: Any = None) -> Any:  # fmt: skip
+def std(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    *,
+    ddof: float = 0,
+    correction: float | None = None,
+    keepdims: bool = False,
+    where: Any = None,
+) -> Any:
     """The standard deviation: the square root of `var`, with the same arguments."""
     return sqrt(var(a, axis, dtype, ddof=ddof, correction=correction, keepdims=keepdims, where=where))
 
@@ -276,7 +297,9 @@ def _nan_extreme(name: str, outside: float, reduce_: Function, doc: str) -> Func
         nothing = all(missing, axis, keepdims=options.get("keepdims", False))
         return where(nothing, math.nan, out)
 
-    return named(function, name, f"{doc} NaN is left out, unless there is nothing else. Arguments are those of `{reduce_.__name__}`.")
+    return named(
+        function, name, f"{doc} NaN is left out, unless there is nothing else. Arguments are those of `{reduce_.__name__}`."
+    )
 
 
 nanmax = _nan_extreme("nanmax", -math.inf, max, "The largest element.")
@@ -309,4 +332,3 @@ def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
     if equal_nan:
         same = same | (isnan(a1) & isnan(a2))
     return all(same)
-

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import operator
 from collections.abc import Sequence
@@ -52,10 +53,14 @@ def reshape(a: Any, shape: Any = None, order: str = "C", *, copy: bool | None = 
     if wanted.count(-1) == 1:
         known = math.prod(size for size in wanted if size != -1)
         if known == 0 or a.type.size % known:
-            raise ShapeError(f"reshape cannot give {a.type}, which has {a.type.size} elements, the shape {tuple(wanted)}.{at_user_line()}")
+            raise ShapeError(
+                f"reshape cannot give {a.type}, which has {a.type.size} elements, the shape {tuple(wanted)}.{at_user_line()}"
+            )
         wanted[wanted.index(-1)] = a.type.size // known
     if math.prod(wanted) != a.type.size or any(size < 0 for size in wanted):
-        raise ShapeError(f"reshape cannot give {a.type}, which has {a.type.size} elements, the shape {tuple(wanted)}.{at_user_line()}")
+        raise ShapeError(
+            f"reshape cannot give {a.type}, which has {a.type.size} elements, the shape {tuple(wanted)}.{at_user_line()}"
+        )
     if order == "F":
         return transpose(shapes.reshape(transpose(a), new_sizes=tuple(reversed(wanted))))
     return a if tuple(wanted) == a.type.shape else shapes.reshape(a, new_sizes=tuple(wanted))
@@ -107,7 +112,9 @@ def moveaxis(a: Any, source: Any, destination: Any) -> Any:
     origin = [normal_axis(axis, ndim, "moveaxis") for axis in given]
     target = [normal_axis(axis, ndim, "moveaxis") for axis in wanted]
     if len(origin) != len(target) or len(set(origin)) != len(origin) or len(set(target)) != len(target):
-        raise AxisError(f"moveaxis takes as many different destinations as sources, but got {source} and {destination}.{at_user_line()}")
+        raise AxisError(
+            f"moveaxis takes as many different destinations as sources, but got {source} and {destination}.{at_user_line()}"
+        )
     order = [axis for axis in range(ndim) if axis not in origin]
     for place, axis in sorted(zip(target, origin)):
         order.insert(place, axis)
@@ -245,7 +252,9 @@ def stack(arrays: Any, axis: int = 0, dtype: Any = None) -> Any:
     """
     parts = _parts("stack", arrays)
     if len({part.type.shape for part in parts}) > 1:
-        raise ShapeError(f"stack takes arrays of one shape, but got {', '.join(str(part.type) for part in parts)}.{at_user_line()}")
+        raise ShapeError(
+            f"stack takes arrays of one shape, but got {', '.join(str(part.type) for part in parts)}.{at_user_line()}"
+        )
     return _joined("stack", [expand_dims(part, axis) for part in parts], axis, dtype)
 
 
@@ -330,7 +339,9 @@ def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
     ary = operand(ary, "split")
     size = ary.type.shape[normal_axis(axis, ary.type.ndim, "split")]
     if isinstance(indices_or_sections, int) and size % indices_or_sections:
-        raise ShapeError(f"split cannot cut {ary.type} into {indices_or_sections} equal parts along axis {axis}.{at_user_line()}")
+        raise ShapeError(
+            f"split cannot cut {ary.type} into {indices_or_sections} equal parts along axis {axis}.{at_user_line()}"
+        )
     return array_split(ary, indices_or_sections, axis)
 
 
@@ -349,7 +360,7 @@ def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
     else:
         given = [operator.index(i) for i in indices_or_sections]
         bounds = [0, *[min(max(i + size if i < 0 else i, 0), size) for i in given], size]
-    return [cut(ary, along, start, max(start, stop)) for start, stop in zip(bounds, bounds[1:])]
+    return [cut(ary, along, start, max(start, stop)) for start, stop in itertools.pairwise(bounds)]
 
 
 def hsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
@@ -402,7 +413,9 @@ def repeat(a: Any, repeats: Any, axis: int | None = None, *, total_repeat_length
         wide = broadcast(lifted, (*shape[: along + 1], counts[0], *shape[along + 1 :]))
         return shapes.reshape(wide, new_sizes=(*shape[:along], size * counts[0], *shape[along + 1 :]))
     if len(counts) != size:
-        raise ShapeError(f"repeat was given {len(counts)} counts for the {size} elements of {a.type} along {axis}.{at_user_line()}")
+        raise ShapeError(
+            f"repeat was given {len(counts)} counts for the {size} elements of {a.type} along {axis}.{at_user_line()}"
+        )
     parts = [repeat(cut(a, along, i, i + 1), count, along) for i, count in enumerate(counts) if count]
     return _joined("repeat", parts, along) if parts else cut(a, along, 0, 0)
 
@@ -521,7 +534,9 @@ def _pairs(given: Any, ndim: int, what: str) -> list[tuple[Any, Any]]:
     if not any(isinstance(one, (tuple, list)) for one in given):
         pair = (given[0], given[-1])
         if len(given) > 2:
-            raise ShapeError(f"pad takes {what} as a number, a pair, or a pair for each axis, but got {given!r}.{at_user_line()}")
+            raise ShapeError(
+                f"pad takes {what} as a number, a pair, or a pair for each axis, but got {given!r}.{at_user_line()}"
+            )
         return [pair] * ndim
     pairs = [(one[0], one[-1]) for one in given]
     if len(pairs) == 1:
@@ -534,7 +549,9 @@ def _pairs(given: Any, ndim: int, what: str) -> list[tuple[Any, Any]]:
 def _pad_axis(a: Any, axis: int, before: int, after: int, mode: str) -> Any:
     size = a.type.shape[axis]
     if size == 0:
-        raise ShapeError(f"pad with mode {mode!r} needs elements to repeat, but {a.type} has none along axis {axis}.{at_user_line()}")
+        raise ShapeError(
+            f"pad with mode {mode!r} needs elements to repeat, but {a.type} has none along axis {axis}.{at_user_line()}"
+        )
     places = [_source_place(i, size, mode) for i in range(-before, size + after)]
     runs: list[list[int]] = []  # maximal runs of places that rise or fall by one: each is one slice
     for place in places:
@@ -560,5 +577,3 @@ def _source_place(i: int, size: int, mode: str) -> int:
     i %= period
     mirrored = period - i if mode == "reflect" else period - 1 - i
     return i if i < size else mirrored
-
-

@@ -9,7 +9,6 @@ import numpy as np
 
 from pullback.core.dtypes import BOOL, default_dtype
 from pullback.core.errors import ShapeError
-from pullback.core.primitive import Primitive
 from pullback.core.tracing import Tracer
 from pullback.core.types import Shape
 from pullback.numpy.arithmetic import add, divide, maximum, minimum, multiply
@@ -115,14 +114,14 @@ class Place:
         """With an elementwise function applied to the elements."""
         return self.set(function(self.get()), mode=mode)
 
-    def _update(self, primitive: Primitive, combine: Any, values: Any, mode: str | None, unique: bool) -> Any:
+    def _update(self, primitive: Any, combine: Any, values: Any, mode: str | None, unique: bool) -> Any:
         x = self._array
         if mode not in (None, "drop", "fill", "clip", "promise_in_bounds"):
             raise ValueError(f".at[] takes mode='drop', 'clip' or 'promise_in_bounds', not {mode!r}.")
         values = _fit_dtype(values, x)
         mask = _sole_mask(self._index)
         if mask is not None:
-            return _masked(x, mask, combine, values)
+            return _masked(x, mask, primitive, combine, values)
         index = Index(self._index, x.type.shape)
         if x.type.shape != index.shape:
             reshaped = shapes.reshape(x, new_sizes=index.shape)
@@ -151,7 +150,7 @@ def _sole_mask(index: Any) -> Any:
     return operand(index, "indexing") if getattr(index, "dtype", None) == BOOL else None
 
 
-def _masked(x: Any, mask: Any, combine: Any, values: Any) -> Any:
+def _masked(x: Any, mask: Any, primitive: Any, combine: Any, values: Any) -> Any:
     """An update where a mask is true is a choice between new and old. The mask may be traced."""
     shape = x.type.shape
     if mask.type.shape != shape[: mask.type.ndim]:
@@ -161,7 +160,7 @@ def _masked(x: Any, mask: Any, combine: Any, values: Any) -> Any:
         count = int(np.count_nonzero(mask.host))
         if values.type.shape == (count, *rest):  # one row for each true element
             index = Index(mask, shape)
-            return _updated(x, index, scatter, combine, values, None, True)
+            return _updated(x, index, primitive, combine, values, None, True)
     if broadcast_shapes(".at[mask]", values.type.shape, rest) != rest:
         raise ShapeError(f".at[mask] takes values that broadcast to {rest}, but got {values.type}.{at_user_line()}")
     mask = shapes.reshape(mask, new_sizes=(*mask.type.shape, *(1,) * len(rest))) if rest else mask
@@ -176,7 +175,7 @@ def _result_shape(index: Index) -> Shape:
     return tuple(out)
 
 
-def _updated(x: Any, index: Index, primitive: Primitive, combine: Any, values: Any, mode: str | None, unique: bool) -> Any:
+def _updated(x: Any, index: Index, primitive: Any, combine: Any, values: Any, mode: str | None, unique: bool) -> Any:
     shape = _result_shape(index)
     own = values.type.shape
     while len(own) > len(shape) and own[0] == 1:
@@ -207,7 +206,7 @@ def _write_block(x: Any, index: Index, values: Any) -> Any:
     return dynamic_update_slice(x, block, *[literal_of(span.start, dtype) for span in spans])
 
 
-def _scattered(x: Any, index: Index, primitive: Primitive, values: Any, mode: str | None, unique: bool) -> Any:
+def _scattered(x: Any, index: Index, primitive: Any, values: Any, mode: str | None, unique: bool) -> Any:
     """An update by `scatter`: the axes that the index leaves whole are windows, the rest is spelled out in index vectors."""
     arrays, common = index.common() if index.chosen else ([], ())
     given = dict(zip(index.chosen, arrays))
@@ -240,5 +239,3 @@ def _scattered(x: Any, index: Index, primitive: Primitive, values: Any, mode: st
     numbers = ScatterDimensionNumbers(window_dims, tuple(pointed), tuple(pointed))
     how = mode if mode in ("clip", "promise_in_bounds") else "fill"
     return primitive(x, vectors, values, dimension_numbers=numbers, mode=how, unique_indices=unique)
-
-

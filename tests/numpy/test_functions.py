@@ -1,0 +1,366 @@
+"""Every function against NumPy's: values, dtypes and shapes; compiled against eager; batched against a loop."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy_tables import (
+    BINARY,
+    BOOLS,
+    CALLS,
+    CUBE,
+    EINSUMS,
+    INTEGER_BINARY,
+    INTS,
+    ODD,
+    POSITIVE,
+    ROW,
+    SEQUENCES,
+    SMALL,
+    SQUARE,
+    UNARY_POSITIVE,
+    UNARY_REAL,
+    UNARY_UNIT,
+    UNIT,
+    A,
+    B,
+)
+
+import pullback as pb
+import pullback.numpy as pnp
+
+UNARY = (
+    [(name, A) for name in UNARY_REAL] + [(name, POSITIVE) for name in UNARY_POSITIVE] + [(name, UNIT) for name in UNARY_UNIT]
+)
+NO_GRADIENT = {"take", "take_along_axis"}
+
+
+def same(got, expected, rtol=2e-5, atol=1e-6):
+    got, expected = np.asarray(got), np.asarray(expected)
+    assert got.shape == expected.shape
+    with np.errstate(all="ignore"):
+        np.testing.assert_allclose(got.astype(np.float64), expected.astype(np.float64), rtol=rtol, atol=atol)
+
+
+def numpy_function(name):
+    return getattr(np, name)
+
+
+@pytest.mark.parametrize("name,x", UNARY, ids=[name for name, _ in UNARY])
+def test_unary_as_numpy(name, x):
+    got = getattr(pnp, name)(pb.asarray(x))
+    expected = numpy_function(name)(x)
+    same(got, expected)
+    assert got.dtype == expected.dtype
+    same(pb.jit(getattr(pnp, name))(x), expected)
+    assert getattr(pnp, name)(pb.asarray(x[0, 0])).shape == ()
+    assert getattr(pnp, name)(pb.asarray(x[:0])).shape == (0, 4)
+
+
+@pytest.mark.parametrize("name,x", UNARY, ids=[name for name, _ in UNARY])
+def test_unary_of_odd_numbers(name, x):
+    with np.errstate(all="ignore"):
+        expected = numpy_function(name)(ODD)
+    same(getattr(pnp, name)(pb.asarray(ODD)), expected)
+
+
+@pytest.mark.parametrize("name", ["sin", "exp", "sqrt", "tanh", "log1p", "arctan", "mean", "var"])
+@pytest.mark.parametrize("dtype", ["int32", "int8", "bool", "uint8"])
+def test_integers_become_floating(name, dtype):
+    x = SMALL.astype(dtype)
+    got = getattr(pnp, name)(pb.asarray(x))
+    assert got.dtype == np.float32
+    same(got, getattr(np, name)(x.astype(np.float32)))
+
+
+@pytest.mark.parametrize("name", BINARY)
+def test_binary_as_numpy(name):
+    for x, y in ((A, B), (A, ROW), (ROW, A), (A, A[:, :1]), (A[:0], ROW), (A[0, 0], B)):
+        got = getattr(pnp, name)(pb.asarray(x), pb.asarray(y))
+        expected = getattr(np, name)(x, y)
+        same(got, expected, rtol=1e-4)
+        assert got.dtype == expected.dtype
+    same(pb.jit(getattr(pnp, name))(A, ROW), getattr(np, name)(A, ROW), rtol=1e-4)
+
+
+@pytest.mark.parametrize("name", [name for name in BINARY if name != "floor_divide"])
+def test_binary_of_odd_numbers(name):
+    x, y = np.meshgrid(ODD, ODD)
+    with np.errstate(all="ignore"):
+        expected = getattr(np, name)(x, y)
+    same(getattr(pnp, name)(pb.asarray(x), pb.asarray(y)), expected)
+
+
+@pytest.mark.parametrize("name", INTEGER_BINARY)
+@pytest.mark.parametrize("dtype", ["int32", "int8", "int64", "uint8"])
+def test_integer_binary_as_numpy(name, dtype):
+    x, y = INTS.astype(dtype), (np.abs(INTS) % 5 + 1).astype(dtype) * (1 if dtype[0] == "u" else -1)
+    y = y.astype(dtype)
+    got = getattr(pnp, name)(pb.asarray(x), pb.asarray(y))
+    expected = getattr(np, name)(x, y)
+    assert got.dtype == dtype
+    np.testing.assert_array_equal(np.asarray(got), expected)
+
+
+CASES = [(name, i) for name, calls in CALLS.items() for i in range(len(calls))]
+
+
+def as_arrays(args):
+    return tuple(pb.asarray(x) if isinstance(x, (np.ndarray, np.generic)) else x for x in args)
+
+
+@pytest.mark.parametrize("name,case", CASES)
+def test_calls_as_numpy(name, case):
+    args, kwargs = CALLS[name][case]
+    expected = getattr(np, name)(*args, **kwargs)
+    function = getattr(pnp, name)
+    got = function(*as_arrays(args), **kwargs)
+    same(got, expected, rtol=1e-4)
+    assert got.dtype == np.float32 or expected.dtype != np.float32
+    first, *rest = as_arrays(args)
+    compiled = pb.jit(lambda x: function(x, *rest, **kwargs))
+    same(compiled(first), expected, rtol=1e-4)
+    rows = pb.vmap(lambda x: function(x, *rest, **kwargs))(pnp.stack([first, 2 * first]))
+    same(rows[1], getattr(np, name)(2 * np.asarray(first), *args[1:], **kwargs), rtol=1e-3)
+
+
+@pytest.mark.parametrize("name,case", CASES)
+def test_derivatives_by_differences(name, case):
+    args, kwargs = CALLS[name][case]
+    first, *rest = as_arrays(args)
+    if first.dtype != np.float32 or name in ("angle", "round"):
+        pytest.skip("no derivative, or one of zero")
+    with pb.default_bits(64):
+        first = first.astype(np.float64)
+        rest = [x.astype(np.float64) if isinstance(x, pb.Array) and x.dtype == np.float32 else x for x in rest]
+        direction = np.cos(np.arange(first.size)).reshape(first.shape)
+
+        def f(x):
+            return pnp.sum(pnp.sin(getattr(pnp, name)(x, *rest, **kwargs)))
+
+        step = 1e-6
+        expected = (float(f(first + step * direction)) - float(f(first - step * direction))) / (2 * step)
+        got = float(pnp.sum(pb.grad(f)(first) * direction))
+        assert got == pytest.approx(expected, rel=1e-4, abs=1e-6)
+
+
+@pytest.mark.parametrize("name", SEQUENCES)
+def test_joining_as_numpy(name):
+    for parts in ([A, B], [ROW, ROW], [A, INTS]):
+        if name in ("concatenate", "stack", "dstack") or parts[0].ndim:
+            got = getattr(pnp, name)([pb.asarray(x) for x in parts])
+            same(got, getattr(np, name)(parts))
+            same(pb.jit(getattr(pnp, name))(parts), getattr(np, name)(parts))
+    assert getattr(pnp, name)([pb.asarray(A), pb.asarray(INTS)]).dtype == np.float32
+    same(pnp.stack([1.0, pb.asarray(2.0)], axis=-1), np.stack([1.0, 2.0], axis=-1))
+
+
+@pytest.mark.parametrize("subscripts,operands", EINSUMS, ids=[text for text, _ in EINSUMS])
+def test_einsum_as_numpy(subscripts, operands):
+    expected = np.einsum(subscripts, *operands)
+    same(pnp.einsum(subscripts, *map(pb.asarray, operands)), expected, rtol=1e-4, atol=1e-5)
+    same(pb.jit(lambda *xs: pnp.einsum(subscripts, *xs))(*operands), expected, rtol=1e-4, atol=1e-5)
+    gradient = pb.grad(lambda x: pnp.sum(pnp.einsum(subscripts, x, *operands[1:])))(pb.asarray(operands[0]))
+    assert gradient.shape == operands[0].shape
+
+
+def test_einsum_contracts_the_small_pair_first():
+    vector = np.ones(50, np.float32)
+    matrix = np.ones((50, 50), np.float32)
+    program = pb.xpr(lambda a, b, v: pnp.einsum("ij,jk,k->i", a, b, v), matrix, matrix, vector)
+    products = [e for e in program.equations if e.primitive.name == "dot_general"]
+    assert [e.outputs[0].type.size for e in products] == [50, 50]
+
+
+@pytest.mark.parametrize("cut", ["split", "array_split"])
+def test_splitting_as_numpy(cut):
+    for x, where, axis in ((A, 2, 1), (A, [1, 3], 1), (A, [1], 0), (CUBE, 3, 1), (A, [0, 2, 9], 1), (A, [-1], 1)):
+        got = getattr(pnp, cut)(pb.asarray(x), where, axis)
+        expected = getattr(np, cut)(x, where, axis)
+        assert len(got) == len(expected)
+        for one, other in zip(got, expected):
+            same(one, other)
+    assert [part.shape for part in pnp.array_split(pb.asarray(ROW), 3)] == [(2,), (1,), (1,)]
+
+
+@pytest.mark.parametrize(
+    "name,args",
+    [
+        ("zeros", ((2, 3),)),
+        ("ones", (3,)),
+        ("full", ((2,), 1.5)),
+        ("arange", (5,)),
+        ("arange", (2, 9, 3)),
+        ("arange", (1.0, 2.0, 0.25)),
+        ("arange", (5, 0, -2)),
+        ("arange", (0,)),
+        ("linspace", (0, 1, 5)),
+        ("linspace", (0, 1, 5, False)),
+        ("linspace", (0, 1, 1)),
+        ("linspace", (2, 3, 0)),
+        ("eye", (3,)),
+        ("eye", (2, 4, 1)),
+        ("eye", (3, 3, -1)),
+        ("identity", (2,)),
+        ("tri", (3,)),
+        ("tri", (2, 4, 1)),
+        ("array", ([[1, 2], [3, 4]],)),
+        ("array", ([1, 2.5],)),
+        ("array", ([],)),
+        ("array", ([True, False],)),
+        ("array", ((1, (2)),)),
+        ("indices", ((2, 3),)),
+        ("logspace", (0.0, 2.0, 3)),
+        ("array", ([[], []],)),
+        ("zeros", ((0, 2),)),
+        ("full", ((), 3)),
+    ],
+)
+def test_creation_as_numpy(name, args):
+    got = getattr(pnp, name)(*args)
+    expected = getattr(np, name)(*args)
+    same(got, expected)
+    assert got.dtype == {"f": "float32", "i": "int32", "b": "bool"}[expected.dtype.kind]
+    assert not got.weak_type
+    same(pb.jit(lambda: getattr(pnp, name)(*args))(), expected)
+
+
+def test_creation_takes_dtypes_and_defaults():
+    assert pnp.zeros(2, pb.bfloat16).dtype == pb.bfloat16
+    assert pnp.arange(3, dtype=pb.float64).dtype == np.float64
+    assert pnp.ones_like(pb.asarray(INTS)).dtype == np.int32
+    assert pnp.full_like(A, 2, dtype=int).dtype == np.int32
+    assert pnp.array(np.float64(1)).dtype == np.float64
+    assert pnp.array([1, 2], dtype="float16").dtype == np.float16
+    assert pnp.asarray(3).weak_type and not pnp.array(3).weak_type
+    with pb.default_bits(64):
+        assert pnp.zeros(2).dtype == np.float64
+        assert pnp.arange(2).dtype == np.int64
+        assert pnp.array([1.5]).dtype == np.float64
+
+
+def test_an_array_copies_what_the_caller_can_still_change():
+    mine = np.ones(3)
+    ours = pb.asarray(mine)
+    mine[0] = 7
+    assert ours.tolist() == [1, 1, 1]
+
+
+def test_meshgrid_as_numpy():
+    for indexing in ("xy", "ij"):
+        for sparse in (False, True):
+            got = pnp.meshgrid(ROW, A[:, 0], indexing=indexing, sparse=sparse)
+            for one, other in zip(got, np.meshgrid(ROW, A[:, 0], indexing=indexing, sparse=sparse)):
+                same(one, other)
+
+
+@pytest.mark.parametrize("name", ["any", "all", "count_nonzero", "argmax", "argmin"])
+def test_questions_of_arrays(name):
+    for x in (A, INTS, BOOLS):
+        for axis in (None, 0, -1):
+            got = getattr(pnp, name)(pb.asarray(x), axis)
+            np.testing.assert_array_equal(np.asarray(got), getattr(np, name)(x, axis))
+            np.testing.assert_array_equal(
+                np.asarray(pb.jit(lambda x: getattr(pnp, name)(x, axis))(x)), getattr(np, name)(x, axis)
+            )
+
+
+@pytest.mark.parametrize("dtype,expected", [("int8", "int32"), ("uint8", "uint32"), ("bool", "int32"), ("int64", "int64")])
+def test_sums_are_wide_enough(dtype, expected):
+    x = np.full((300,), 1, dtype)
+    assert pnp.sum(x).dtype == expected
+    assert int(pnp.sum(x)) == 300
+    assert pnp.prod(x).dtype == expected
+
+
+def test_integer_powers():
+    x = np.arange(-3, 4, dtype=np.int32)
+    np.testing.assert_array_equal(np.asarray(pb.asarray(x) ** 5), x**5)
+    np.testing.assert_array_equal(np.asarray(pnp.power(x, np.int32(7))), x**7)
+    np.testing.assert_array_equal(np.asarray(pnp.power(x, np.abs(x))), x ** np.abs(x))
+    np.testing.assert_array_equal(np.asarray(2 ** pb.asarray(np.abs(x))), 2 ** np.abs(x))
+    np.testing.assert_array_equal(np.asarray(pnp.power(np.array([1, -1, 2], np.int32), np.int32(-3))), [1, -1, 0])
+    with pytest.raises(pb.errors.DtypeError, match="integer"):
+        pb.asarray(x) ** -1
+
+
+def test_matmul_of_bools_and_of_integers():
+    np.testing.assert_array_equal(np.asarray(pnp.matmul(BOOLS, BOOLS.T)), BOOLS @ BOOLS.T)
+    np.testing.assert_array_equal(np.asarray(pnp.matmul(INTS, INTS.T)), INTS @ INTS.T)
+
+
+@pytest.mark.parametrize("name", ["where", "isclose", "allclose_like"])
+def test_choices(name):
+    if name == "where":
+        same(pnp.where(BOOLS, A, B), np.where(BOOLS, A, B))
+        same(pnp.where(BOOLS, A, 0), np.where(BOOLS, A, 0))
+        same(pnp.where(True, A, ROW), np.where(True, A, ROW))
+        same(pnp.where(BOOLS[:, :1], 1.0, 2.0), np.where(BOOLS[:, :1], 1.0, 2.0))
+        assert pnp.where(BOOLS, A, 1).dtype == np.float32
+        with pytest.raises(TypeError, match="three arguments"):
+            pnp.where(BOOLS)
+    elif name == "isclose":
+        np.testing.assert_array_equal(np.asarray(pnp.isclose(ODD, ODD + 1e-7)), np.isclose(ODD, ODD + 1e-7))
+        assert bool(pnp.all(pnp.isclose(ODD, ODD, equal_nan=True)))
+    else:
+        assert bool(pnp.array_equal(A, A)) and not bool(pnp.array_equal(A, B)) and not bool(pnp.array_equal(A, ROW))
+
+
+def test_complex_numbers():
+    z = (A + 1j * B).astype(np.complex64)
+    for name in ("real", "imag", "conjugate", "absolute", "angle", "exp", "square"):
+        got = getattr(pnp, name)(pb.asarray(z))
+        expected = getattr(np, name)(z)
+        np.testing.assert_allclose(np.asarray(got), expected, rtol=1e-5)
+        assert got.dtype == expected.dtype
+    np.testing.assert_allclose(np.asarray(pnp.var(z)), np.var(z), rtol=1e-5)
+    np.testing.assert_allclose(np.asarray(pnp.vdot(z, z)), np.vdot(z, z), rtol=1e-5)
+
+
+def test_dtype_questions():
+    assert pnp.result_type(pb.int32, pb.float32) == np.float32
+    assert pnp.result_type(pb.asarray(INTS), 1.0) == np.float32
+    assert pnp.result_type(np.float64, 1) == np.float64
+    assert pnp.promote_types("uint8", "int8") == np.int16
+    assert pnp.issubdtype(pb.bfloat16, pb.floating) and not pnp.issubdtype(pb.int8, pb.floating)
+    assert pnp.isdtype(pb.bfloat16, "real floating") and pnp.isdtype("int8", ("bool", "integral"))
+    assert not pnp.isdtype("int8", "unsigned integer")
+    assert pnp.finfo(pb.bfloat16).bits == 16 and pnp.iinfo(pb.int8).max == 127
+    assert pnp.can_cast("int8", "int32") and not pnp.can_cast("float64", "float32")
+    assert pnp.__array_namespace_info__().default_dtypes()["real floating"] == np.float32
+
+
+def test_what_comes_later_says_so():
+    with pytest.raises(AttributeError, match="cumsum yet"):
+        pnp.cumsum  # noqa: B018
+    with pytest.raises(AttributeError, match="nonsense"):
+        pnp.nonsense  # noqa: B018
+
+
+def test_every_public_name_is_documented_and_reexported():
+    for name in pnp.__all__:
+        value = getattr(pnp, name)
+        if callable(value) and not isinstance(value, type):
+            assert value.__doc__ and len(value.__doc__) > 10, name
+    assert pb.sin is pnp.sin and pb.asarray is pnp.asarray and pb.sum is pnp.sum
+
+
+@pytest.mark.parametrize("m,n", [(2, 3), (3, 2), (2, 2)])
+def test_cross_products_in_the_plane(m, n):
+    x, y = np.zeros((3, 3), np.float32), np.zeros((3, 3), np.float32)
+    x[:, :m], y[:, :n] = A[:, :m], B[:, :n]
+    expected = np.cross(x, y)
+    same(pnp.cross(x[:, :m], y[:, :n]), expected if 3 in (m, n) else expected[:, 2])
+
+
+def test_square_matrix_helpers():
+    same(pnp.trace(SQUARE), np.trace(SQUARE))
+    same(pnp.diagflat(A[:2, :2]), np.diagflat(A[:2, :2]))
+    quotient, rest = pnp.divmod(INTS, 4)
+    np.testing.assert_array_equal(np.asarray(quotient), INTS // 4)
+    np.testing.assert_array_equal(np.asarray(rest), INTS % 4)
+    fraction, whole = pnp.modf(A)
+    same(fraction, np.modf(A)[0])
+    same(whole, np.modf(A)[1])
+    same(pnp.unstack(A)[1], A[1])
+    same(pnp.floor_divide(A, B), np.floor_divide(A, B))

@@ -1,0 +1,196 @@
+"""Indexing and updates against NumPy, eager and compiled, with static and traced indices."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import pullback as pb
+import pullback.numpy as pnp
+
+X = np.arange(60, dtype=np.float32).reshape(3, 4, 5)
+ROWS, J = np.array([2, 0, -1]), np.array([[1], [2]])
+INDICES = [
+    0,
+    -1,
+    slice(None),
+    slice(1, None),
+    slice(None, None, -1),
+    slice(5, 0, -2),
+    slice(2, 2),
+    None,
+    ...,
+    (1, 2),
+    (1, 2, -3),
+    (..., 1),
+    (slice(None), 2),
+    (None, 1, ..., None),
+    (slice(None, None, 2), slice(3, 0, -1)),
+    ROWS,
+    (ROWS, 1),
+    (1, ROWS),
+    (slice(None), ROWS),
+    (ROWS, slice(1, 3)),
+    (J, ROWS),
+    (slice(None), J, ROWS),
+    (ROWS, slice(None), np.array([1, 2, 3])),
+    (..., ROWS),
+    (ROWS, None, 2),
+    (0, slice(None), ROWS),
+    (slice(0, 2), ROWS, slice(None, None, 2)),
+    (None, ROWS, J),
+    X[:, :, 0] > 20,
+    X > 30,
+    (X[:, 0, 0] > 10),
+    (slice(None), X[0, :, 0] > 4),
+    (np.array(1), slice(None)),
+    (ROWS[:0],),
+    [2, 0],
+    ([0, 1], slice(None), [1, 2]),
+    (slice(None), slice(None), slice(None)),
+    (),
+    (np.int64(1),),
+]
+
+
+def ids(index):
+    return str(index).replace("\n", "")[:40]
+
+
+@pytest.mark.parametrize("index", INDICES, ids=ids)
+def test_reading_as_numpy(index):
+    expected = X[index]
+    got = pb.asarray(X)[index]
+    assert got.shape == expected.shape and got.dtype == np.float32
+    np.testing.assert_array_equal(np.asarray(got), expected)
+    np.testing.assert_array_equal(np.asarray(pb.jit(lambda x: x[index])(X)), expected)
+    rows = pb.vmap(lambda x: x[index])(np.stack([X, X + 1]))
+    np.testing.assert_array_equal(np.asarray(rows[1]), (X + 1)[index])
+
+
+@pytest.mark.parametrize("index", INDICES, ids=ids)
+def test_gradient_of_reading(index):
+    weights = np.cos(np.arange(X[index].size, dtype=np.float32)).reshape(X[index].shape)
+    expected = np.zeros_like(X)
+    np.add.at(expected, index if not isinstance(index, list) else (index,), weights)
+    np.testing.assert_allclose(np.asarray(pb.grad(lambda x: pb.sum(x[index] * weights))(pb.asarray(X))), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("index", INDICES, ids=ids)
+@pytest.mark.parametrize("method", ["set", "add", "multiply", "min", "max"])
+def test_updates_as_numpy(index, method):
+    values = -1.5 * np.arange(1, X[index].size + 1, dtype=np.float32).reshape(X[index].shape)
+    function = {"add": np.add, "multiply": np.multiply, "min": np.minimum, "max": np.maximum}.get(method)
+    place = (index,) if isinstance(index, list) else index
+    for new in (values, 7.0):
+        expected = X.copy()
+        if function is None:
+            expected[place] = new
+        else:
+            function.at(expected, place, np.float32(new) if new is not values else new)
+        got = getattr(pb.asarray(X).at[index], method)(new)
+        np.testing.assert_allclose(np.asarray(got), expected)
+        compiled = pb.jit(lambda x, v: getattr(x.at[index], method)(v))(X, new)
+        np.testing.assert_allclose(np.asarray(compiled), expected)
+
+
+def test_updates_keep_the_original_and_its_dtype():
+    x = pb.zeros(4, pb.int32)
+    y = x.at[1].set(2)
+    assert x.tolist() == [0, 0, 0, 0] and y.tolist() == [0, 2, 0, 0] and y.dtype == np.int32
+    z = pb.asarray(np.float32([1, 2, 3]))
+    assert z.at[0].divide(2.0).tolist() == [0.5, 2, 3]
+    assert z.at[1].power(3).tolist() == [1, 8, 3]
+    assert z.at[1:].apply(lambda v: -v).tolist() == [1, -2, -3]
+    assert z.at[0].subtract(1).tolist() == [0, 2, 3]
+    assert z.at[np.array([0, 5])].get(mode="fill", fill_value=-1.0).tolist() == [1, -1]
+    assert z.at[np.array([0, 5])].add(1.0).tolist() == [2, 2, 3]
+    assert z.at[np.array([0, 5])].add(1.0, mode="clip").tolist() == [2, 2, 4]
+    assert z.at[np.array([0, 0])].add(1.0).tolist() == [3, 2, 3]
+
+
+def test_a_traced_mask_serves_an_update():
+    x = np.float32([1, -2, 3])
+    got = pb.jit(lambda x: x.at[x < 0].set(0.0))(x)
+    assert got.tolist() == [1, 0, 3]
+    assert pb.vmap(lambda x: x.at[x < 0].multiply(2.0))(np.stack([x, -x])).tolist() == [[1, -4, 3], [-2, 2, -6]]
+    assert pb.grad(lambda x: pb.sum(x.at[x < 0].set(0.0) ** 2))(pb.asarray(x)).tolist() == [2, 0, 6]
+
+
+@pytest.mark.parametrize("i", [0, 2, -1, -3])
+def test_traced_integers(i):
+    assert pb.jit(lambda x, i: x[i])(X, i).tolist() == X[i].tolist()
+    assert pb.jit(lambda x, i: x[:, i, 1])(X, i).tolist() == X[:, i, 1].tolist()
+    assert pb.jit(lambda x, i: x.at[i].set(0.0))(X, i)[i].tolist() == np.zeros((4, 5)).tolist()
+    assert pb.vmap(lambda i: pb.asarray(X)[i, 0])(np.array([i, 0])).tolist() == X[[i, 0], 0].tolist()
+    assert pb.jit(pb.grad(lambda x, i: x[i, i, i]))(X, np.int32(i)).tolist()[i][i][i] == 1.0
+
+
+def test_out_of_bounds():
+    x = pb.asarray(X)
+    for index in (3, -4, (0, 4), (..., 5)):
+        with pytest.raises(IndexError, match="out of bounds"):
+            x[index]
+        with pytest.raises(IndexError, match="out of bounds"):
+            pb.jit(lambda x: x[index])(x)
+    row = pb.asarray(np.float32([1, 2, 3]))
+    assert float(pb.jit(lambda x, i: x[i])(row, 9)) == 3.0
+    assert row[np.array([0, 9])].tolist() == [1, 3]
+    assert pb.jit(lambda x, i: x.at[i].set(0.0))(row, 9).tolist() == [1, 2, 3]
+    assert np.isnan(np.asarray(pnp.take(row, np.array([9])))).all()
+    assert pnp.take(row, np.array([4]), mode="wrap").tolist() == [2]
+    assert pnp.take(row, np.array([4]), mode="clip").tolist() == [3]
+
+
+def test_what_is_no_index():
+    x = pb.asarray(X)
+    for index, message in (
+        (1.5, "not 1.5"),
+        ("a", "not 'a'"),
+        (np.array([1.5]), "astype"),
+        ((0, 0, 0, 0), "Too many"),
+        ((..., ...), "one"),
+    ):
+        with pytest.raises(IndexError, match=message):
+            x[index]
+    with pytest.raises(IndexError, match="does not fit"):
+        x[np.array([True, False])]
+    with pytest.raises(pb.errors.ShapeError, match="broadcast"):
+        x.at[0].set(np.ones(3))
+
+
+def test_a_traced_mask_cannot_choose():
+    with pytest.raises(pb.errors.ConcretizationError, match=r"pb.numpy.where\(mask, x, 0\)"):
+        pb.jit(lambda x: x[x > 0])(X)
+    with pytest.raises(pb.errors.ConcretizationError, match="dynamic_slice_in_dim"):
+        pb.jit(lambda x, n: x[:n])(X, 2)
+
+
+entries = st.one_of(
+    st.integers(-3, 2),
+    st.slices(3),
+    st.none(),
+    st.just(...),
+    st.lists(st.integers(-3, 2), min_size=1, max_size=3).map(np.array),
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(entries, max_size=4).map(tuple))
+def test_any_index_as_numpy(index):
+    x = np.arange(27, dtype=np.float32).reshape(3, 3, 3)
+    try:
+        expected = x[index]
+    except (IndexError, ValueError):
+        with pytest.raises((IndexError, ValueError, pb.errors.ShapeError)):
+            pb.asarray(x)[index]
+        return
+    np.testing.assert_array_equal(np.asarray(pb.asarray(x)[index]), expected)
+    program = pb.xpr(lambda x: x[index], x)
+    np.testing.assert_array_equal(np.asarray(program(x)[0] if isinstance(program(x), (tuple, list)) else program(x)), expected)
+    values = np.arange(expected.size, dtype=np.float32).reshape(expected.shape)
+    summed = x.copy()
+    np.add.at(summed, index, values)
+    np.testing.assert_allclose(np.asarray(pb.asarray(x).at[index].add(values)), summed)

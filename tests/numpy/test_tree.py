@@ -1,0 +1,131 @@
+"""Every kind of tree, and every property that all trees have."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import pullback as pb
+from pullback import tree
+
+
+class Point(NamedTuple):
+    x: Any
+    y: Any
+
+
+@dataclasses.dataclass
+class Layer:
+    weight: Any
+    bias: Any
+    name: str = dataclasses.field(default="layer", metadata={"static": True})
+
+
+class Pair:
+    def __init__(self, left, right):
+        self.left, self.right = left, right
+
+    def __eq__(self, other):
+        return isinstance(other, Pair) and (self.left, self.right) == (other.left, other.right)
+
+    __hash__ = None
+
+
+tree.register_node(Pair, lambda pair: ((pair.left, pair.right), None), lambda _, children: Pair(*children))
+
+TREES = [
+    1,
+    "leaf",
+    None,
+    (),
+    [],
+    {},
+    (1,),
+    [1, 2],
+    {"b": 1, "a": 2},
+    (1, [2, {"c": 3, "d": (4, None)}]),
+    Point(1, (2, 3)),
+    collections.OrderedDict([("z", 1), ("a", 2)]),
+    collections.deque([1, 2]),
+    collections.defaultdict(list, {"k": 1}),
+    Layer(1, [2, 3]),
+    [Layer(1, Point(2, 3), "other")],
+    Pair(1, {"a": Pair(2, 3)}),
+    (None, None, 1),
+]
+
+
+@pytest.mark.parametrize("value", TREES, ids=lambda value: type(value).__name__)
+def test_properties(value):
+    leaves, structure = tree.flatten(value)
+    assert tree.unflatten(structure, leaves) == value
+    assert tree.leaves(value) == leaves and tree.structure(value) == structure
+    assert hash(tree.structure(value)) == hash(structure)
+    assert structure.num_leaves == len(leaves)
+    doubled = tree.map(lambda x: x * 2, value)
+    assert tree.leaves(doubled) == [x * 2 for x in leaves] and tree.structure(doubled) == structure
+    assert (
+        tree.leaves(tree.map(lambda x, y: (x, y), value, doubled), is_leaf=lambda x: isinstance(x, tuple) and len(x) == 2)
+        or not leaves
+    )
+    with_paths, other = tree.flatten_with_path(value)
+    assert [leaf for _, leaf in with_paths] == leaves and other == structure
+    assert len({path for path, _ in with_paths}) == len(leaves)
+    assert tree.leaves(tree.map_with_path(lambda path, x: x, value)) == leaves
+    assert tree.leaves_with_path(value) == with_paths
+    assert tree.all(value) == all(leaves)
+    assert tree.reduce(lambda total, _: total + 1, value, 0) == len(leaves)
+    with pytest.raises(pb.errors.StructureError, match="leaves"):
+        tree.unflatten(structure, [*leaves, 1])
+
+
+def test_leaves_chosen_by_the_caller():
+    assert tree.leaves([1, (2, 3)], is_leaf=lambda x: isinstance(x, tuple)) == [1, (2, 3)]
+    assert tree.map(lambda x: x, {"a": None}, is_leaf=lambda x: x is None) == {"a": None}
+
+
+def test_structures_that_differ():
+    with pytest.raises(pb.errors.StructureError, match="tree number 1"):
+        tree.map(lambda x, y: x, [1, 2], [1, 2, 3])
+    with pytest.raises(pb.errors.StructureError, match="2 by 3 leaves"):
+        tree.transpose(tree.structure((0, 0)), tree.structure([0, 0, 0]), [1])
+    assert tree.structure([1, 2]) != tree.structure((1, 2))
+
+
+def test_transpose():
+    outer, inner = tree.structure({"a": 0, "b": 0}), tree.structure((0, [0]))
+    assert tree.transpose(outer, inner, {"a": (1, [2]), "b": (3, [4])}) == ({"a": 1, "b": 3}, [{"a": 2, "b": 4}])
+
+
+def test_transformations_go_through_trees():
+    params = Layer(np.float32(2.0), [np.float32(1.0)])
+    gradient = pb.grad(lambda p, x: p.weight**2 * x + p.bias[0])(params, 3.0)
+    assert (
+        isinstance(gradient, Layer)
+        and float(gradient.weight) == 12.0
+        and float(gradient.bias[0]) == 1.0
+        and gradient.name == "layer"
+    )
+    assert float(pb.jit(lambda pair: pair.left - pair.right)(Pair(3.0, 1.0))) == 2.0
+
+
+def test_register_dataclass_by_fields():
+    @dataclasses.dataclass
+    class Model:
+        size: int
+        data: Any
+
+    tree.register_dataclass(Model, data_fields=["data"], meta_fields=["size"])
+    assert tree.leaves(Model(3, [1, 2])) == [1, 2]
+    with pytest.raises(pb.errors.StructureError, match="fields"):
+
+        @dataclasses.dataclass
+        class Other:
+            a: Any
+            b: Any
+
+        tree.register_dataclass(Other, data_fields=["a"], meta_fields=[])
