@@ -231,6 +231,8 @@ class Primitive:
             result = tuple(result)
         if len(self.inferred) > 4096:
             self.inferred.clear()
+        if not all([isinstance(one, ArrayType) for one in (result if self.multiple_results else (result,))]):
+            raise self.malformed("result_type", "an ArrayType" + " for each result" * self.multiple_results, result)
         with contextlib.suppress(TypeError):  # an unhashable parameter cannot be remembered
             self.inferred[key] = result
         return result

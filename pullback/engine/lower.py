@@ -179,7 +179,10 @@ class Lowering(Writer):
         if isinstance(rule, str):
             return [self.elementwise(rule, *operands, result=results[0])]
         out = rule(self, *operands, **equation.params)
-        return out if primitive.multiple_results else (out,)
+        outs = tuple(out) if primitive.multiple_results else (out,)
+        if [value.type if isinstance(value, Value) else None for value in outs] != results:
+            raise primitive.malformed("lower", f"StableHLO values of types {results}", out)
+        return outs
 
     def spread(self, atom: Atom, values: dict[Variable, Value], shape: tuple[int, ...]) -> Value:
         """An elementwise operand in the shape of the result: 0-d ones are repeated."""

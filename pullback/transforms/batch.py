@@ -59,12 +59,18 @@ class BatchTrace(AxisOwner):
             else:
                 values.append(arg)
                 axes.append(None)
-        out, axis = rule(self.size, values, axes, **params)
+        returned = rule(self.size, values, axes, **params)
+        try:
+            out, axis = returned
+        except (TypeError, ValueError):
+            raise primitive.malformed("vectorize", "a pair, the result and its batch axis", returned) from None
         if primitive.multiple_results:
             out_axes = [axis] * len(out) if axis is None or isinstance(axis, int) else axis
             return tuple([self.wrap(primitive, o, a) for o, a in zip(out, out_axes, strict=True)])
         if axis != 0:
             return self.wrap(primitive, out, axis)
+        if not primitive.elementwise and type_of(out).shape[:1] != (self.size,):
+            raise primitive.malformed("vectorize", f"a batch of {self.size} in front", out)
         if out.__class__ is not Array:
             note_batch(out)
         return Batched(self, out)

@@ -71,3 +71,24 @@ def test_a_missing_lowering_names_the_line_that_applied_the_operation() -> None:
 
     with pytest.raises(pb.errors.MissingRule, match=r"test_malformed_rules\.py:\d+ \(.*apply\)"):
         pb.jit(apply)(X)
+
+
+def test_vectorize() -> None:
+    sized = twice(vectorize=lambda size, args, axes: (pb.numpy.ones(7), 0))
+    with pytest.raises(pb.errors.ProgramError, match="vectorize rule of primitive 'twice' must return a batch of 3 in front"):
+        pb.vmap(sized)(X)
+    unpaired = twice(vectorize=lambda size, args, axes: args[0])
+    with pytest.raises(pb.errors.ProgramError, match="vectorize rule of primitive 'twice' must return a pair"):
+        pb.vmap(unpaired)(X)
+
+
+def test_result_type() -> None:
+    wrong = pb.Primitive("twice", evaluate=lambda x: 2 * x, result_type=lambda x: x.shape)
+    with pytest.raises(pb.errors.ProgramError, match="result_type rule of primitive 'twice' must return an ArrayType"):
+        pb.xpr(wrong, X)
+
+
+@pytest.mark.parametrize("lower", [lambda write, x: None, lambda write, x: write.constant(np.ones(5, "float32"))])
+def test_lower(lower: Any) -> None:
+    with pytest.raises(pb.errors.ProgramError, match=r"lower rule of primitive 'twice' must return .*tensor<3xf32>"):
+        pb.jit(twice(lower=lower))(X)
