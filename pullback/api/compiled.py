@@ -343,16 +343,17 @@ def _run_many(run: Callable[[list[Any]], Any], leaves: Sequence[Any]) -> Any:
     return run([buffer_of(leaf) for leaf in leaves])
 
 
-# What a leaf of a call must be to take a short way: its class; for a NumPy array its dtype and shape; and its ArrayType.
-_Expected = tuple[type, Any, Any, ArrayType]
+# What a leaf of a call must be to take a short way: its class; for a NumPy array its dtype and shape; its ArrayType; and,
+# for a NumPy array, what puts it on the device.
+_Expected = tuple[type, Any, Any, ArrayType, Any]
 
 
 def _expected(leaf: Any, type: ArrayType) -> _Expected | None:
     kind = leaf.__class__
     if kind is Array or kind in _PYTHON_SCALARS:
-        return kind, None, None, type
+        return kind, None, None, type, None
     if kind is np.ndarray and leaf.dtype.isnative:
-        return kind, leaf.dtype, leaf.shape, type
+        return kind, leaf.dtype, leaf.shape, type, backend().putter(type)
     return None
 
 
@@ -363,16 +364,16 @@ def _host_buffers(leaves: list[Any] | tuple[Any, ...], expected: tuple[_Expected
     """
     if len(leaves) != len(expected):
         return None
-    there = backend()
     buffers = []
-    for i, (kind, dtype, shape, type) in enumerate(expected):
+    for i, (kind, dtype, shape, type, put) in enumerate(expected):
         leaf = leaves[i]
-        if leaf.__class__ is not kind:
+        found = leaf.__class__
+        if found is not kind:
             return None
         if kind is np.ndarray:
             if leaf.dtype != dtype or leaf.shape != shape:
                 return None
-            buffers.append(there.put(leaf, type))
+            buffers.append(put(leaf))
         elif kind is Array:
             if leaf.type is not type:
                 return None

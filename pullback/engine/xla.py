@@ -258,6 +258,13 @@ class Backend:
             enable_x64=True,  # 64-bit dtypes stay, whatever jax's switch says where it is imported too
         )
 
+    def putter(self, type: ArrayType) -> Callable[[np.ndarray[Any, Any]], Any]:
+        """`put` for NumPy arrays of one type, on the first device, with all that can be known beforehand known."""
+        put, aval, sharding, devices = self._batched_put, self.aval(type), self.shardings[0], [self.raw_devices[0]]
+        if type.dtype.itemsize > 4:
+            return lambda host: put(aval, sharding, [host], devices, True, enable_x64=True)
+        return lambda host: put(aval, sharding, [host], devices)
+
     def compile(
         self, text: str, index: int = 0, callbacks: Sequence[Callable[..., Any]] = (), quick: bool = False, **extra: Any
     ) -> Any:
@@ -429,8 +436,14 @@ class Executable:
             return lambda buffers: self.run(buffers)[0]
         execute, handlers, made, (type,) = self._execute, self.handlers, self.result_class, self.output_types
 
+        new = object.__new__
+
         def run(buffers: list[Any]) -> Array:
-            return made(type, None, execute(buffers).consume_with_handlers(handlers)[0])
+            array = new(made)  # without `__init__`, which takes as long again
+            array.type = type
+            array._host = None
+            array._buffer = execute(buffers).consume_with_handlers(handlers)[0]
+            return array
 
         return run
 
