@@ -31,7 +31,7 @@ def flatten(tree: Any, is_leaf: IsLeaf = None) -> tuple[list[Any], Any]:
 
     Example:
         >>> import pullback as pb
-        >>> leaves, structure = pb.tree.flatten({"b": 2, "a": (1, None)})
+        >>> leaves, structure = pb.tree.flatten({"a": (1, None), "b": 2})
         >>> leaves
         [1, 2]
         >>> pb.tree.unflatten(structure, ["x", "y"])

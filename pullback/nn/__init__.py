@@ -117,7 +117,7 @@ def logsumexp(
     Example:
         >>> import pullback as pb
         >>> pb.nn.logsumexp(pb.asarray([1000.0, 1000.0]))
-        1000.6931:f32[]:cpu(0)
+        1000.6932:f32[]:cpu(0)
     """
     a = to_inexact(a, "logsumexp")
     axes = normal_axes(axis, a.type, "logsumexp")

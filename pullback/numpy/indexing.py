@@ -50,7 +50,7 @@ class Index:
     """
 
     def __init__(self, index: Any, shape: Shape) -> None:
-        entries = _expand(index if isinstance(index, tuple) else (index,), shape)
+        entries, dots = _expand(index if isinstance(index, tuple) else (index,), shape)
         self.axes: list[Any] = []
         sizes: list[int] = []
         rest = iter(shape)
@@ -66,6 +66,8 @@ class Index:
         arrays = [i for i, one in enumerate(self.axes) if not isinstance(one, (Span, int))]
         self.chosen = [i for i, one in enumerate(self.axes) if not isinstance(one, Span)] if arrays else []
         adjacent = self.chosen == list(range(self.chosen[0], self.chosen[-1] + 1)) if self.chosen else True
+        if self.chosen and self.chosen[0] < dots <= self.chosen[-1]:  # `...` separates, even where it stands for no axis
+            adjacent = False
         self.where = sum(isinstance(one, Span) for one in self.axes[: self.chosen[0]]) if self.chosen and adjacent else 0
 
     def spans(self) -> list[Span]:
@@ -104,8 +106,8 @@ def _is_mask(entry: Any) -> bool:
     return getattr(entry, "dtype", None) == BOOL
 
 
-def _expand(index: tuple[Any, ...], shape: Shape) -> list[Any]:
-    """An index with an entry for every axis: masks made into integers, `...` into full slices."""
+def _expand(index: tuple[Any, ...], shape: Shape) -> tuple[list[Any], int]:
+    """An index with an entry for every axis: masks made into integers, `...` into full slices; and where `...` stood."""
     entries: list[Any] = []
     for entry in index:
         if isinstance(entry, (list, tuple)):
@@ -137,7 +139,7 @@ def _expand(index: tuple[Any, ...], shape: Shape) -> list[Any]:
         raise IndexError(f"Too many indices: {used} for an array of shape {shape} of {len(shape)} axes.{at_user_line()}")
     full = [slice(None)] * (len(shape) - used)
     at = dots[0] if dots else len(entries)
-    return entries[:at] + full + entries[at + 1 :]
+    return entries[:at] + full + entries[at + 1 :], at
 
 
 def _has_tracer(entry: Any) -> bool:

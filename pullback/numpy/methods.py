@@ -29,7 +29,6 @@ from pullback.numpy.factories import binary, is_operand
 from pullback.numpy.promotion import at_user_line
 from pullback.ops import arithmetic as primitives
 from pullback.ops import compare
-from pullback.transforms.jvp import Dual
 
 Function = Callable[..., Any]
 
@@ -269,7 +268,7 @@ def _story(x: Tracer) -> str:
 def _concrete(x: Tracer) -> Any:
     """The value under tracers that hold one: eager derivatives let Python look at it. None where there is none yet."""
     value: Any = x
-    while isinstance(value, Dual):
+    while hasattr(value, "primal"):  # a tracer that carries a tangent beside its value
         if not value.trace.open:
             raise escaped(value)
         value = value.primal
@@ -326,7 +325,7 @@ def _tracer_text(x: Tracer) -> str:
 
 def _concrete_or_none(x: Tracer) -> Any:
     value: Any = x
-    while isinstance(value, Dual):
+    while hasattr(value, "primal"):
         value = value.primal
     return None if isinstance(value, Tracer) else value
 
