@@ -103,7 +103,7 @@ def test_linear_in_the_length_of_the_program():
         lower_to_text(simplify(program))
 
     short, long = chain(500), chain(5000)
-    assert seconds(both, long) < 30 * seconds(both, short)
+    assert seconds(both, long) < 50 * seconds(both, short)  # quadratic would be 100
 
 
 def test_deep_programs_need_no_deep_stack():
