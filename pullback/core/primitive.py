@@ -45,6 +45,7 @@ RULES: dict[str, tuple[str, str]] = {
     "transpose": ("Reverse-mode differentiation (transpose) rule", "`partials` (elementwise), or `expand`"),
     "vectorize": ("Batching (vectorize) rule", "a family such as `Elementwise`, or `expand`"),
     "jet": ("Taylor-mode (jet) rule", ""),
+    "prune": ("Pruning rule", ""),
     "samples": ("Samples", ""),
 }
 # Facts about an operation that are not rules, and what they are when nothing is said.
@@ -93,6 +94,7 @@ class Primitive:
     transpose: Rule | None
     vectorize: Rule | None
     jet: Rule | None
+    prune: Rule | None
     samples: Rule | None
     linear: bool | tuple[str, ...]
     multiple_results: bool
@@ -229,10 +231,10 @@ class Primitive:
         result = rule(*types, **params)
         if self.multiple_results:
             result = tuple(result)
-        if len(self.inferred) > 4096:
-            self.inferred.clear()
         if not all([isinstance(one, ArrayType) for one in (result if self.multiple_results else (result,))]):
             raise self.malformed("result_type", "an ArrayType" + " for each result" * self.multiple_results, result)
+        if len(self.inferred) > 4096:
+            self.inferred.clear()
         with contextlib.suppress(TypeError):  # an unhashable parameter cannot be remembered
             self.inferred[key] = result
         return result

@@ -69,6 +69,15 @@ class Program:
             pass
         return self._memo.setdefault(key, make())
 
+    def rearranged(self, inputs: Sequence[int], outputs: Sequence[int] | None = None) -> Program:
+        """The same equations with the inputs in another order, and some of the outputs."""
+        chosen = self.outputs if outputs is None else [self.outputs[i] for i in outputs]
+        return Program([self.inputs[i] for i in inputs], self.equations, chosen, self.constants, self.name, self.batch_axes)
+
+    def with_outputs(self, outputs: Iterable[Atom]) -> Program:
+        """The same equations, returning other values of this Program."""
+        return Program(self.inputs, self.equations, outputs, self.constants, self.name, self.batch_axes)
+
     def subprograms(self) -> list[Program]:
         """The Programs that this one's equations hold, one level down."""
         return [value for equation in self.equations for value in programs_in(equation.params)]

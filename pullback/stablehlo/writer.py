@@ -6,7 +6,7 @@ operations and their attributes: the StableHLO specification (openxla.org/stable
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -208,6 +208,38 @@ class Writer:
             region.text = f"{{\n{head}{body}\n}}"
         finally:
             self.lines, self._constants = outer_lines, outer_constants
+
+    def zeros(self, type: TensorType) -> Value:
+        """A tensor of zeros."""
+        return self.constant(0, type)
+
+    def at(self, stack: Value, index: Value) -> Value:
+        """stack[index], for a 0-d `index` within bounds."""
+        shape = stack.shape
+        starts = [index, *[self.constant(0, index.type)] * (len(shape) - 1)]
+        one = (1, *shape[1:])
+        piece = self.op("stablehlo.dynamic_slice", [stack, *starts], TensorType(one, stack.dtype), slice_sizes=i64s(one))
+        return self.op("stablehlo.reshape", [piece], TensorType(shape[1:], stack.dtype))
+
+    def put(self, stack: Value, value: Value, index: Value) -> Value:
+        """`stack` with `value` at position `index`."""
+        piece = self.op("stablehlo.reshape", [value], TensorType((1, *value.shape), value.dtype))
+        starts = [index, *[self.constant(0, index.type)] * len(value.shape)]
+        return self.op("stablehlo.dynamic_update_slice", [stack, piece, *starts], stack.type)
+
+    def while_loop(
+        self,
+        start: Sequence[Value],
+        condition: Callable[[Sequence[Value]], Value],
+        step: Callable[[Sequence[Value]], Sequence[Value]],
+    ) -> list[Value]:
+        """Repeat `step` on values while `condition` of them, a 0-d bool, holds. Both may use values from around the loop."""
+        types = [value.type for value in start]
+        with self.region(types) as test:
+            test.returns(condition(test.arguments))
+        with self.region(types) as body:
+            body.returns(*step(body.arguments))
+        return self.many("stablehlo.while", start, types, regions=[test.text, body.text])
 
     def combiner(self, name: str, dtype: np.dtype[Any]) -> str:
         """A region that combines two scalars with a binary operation, as scatter and all_reduce want it."""

@@ -102,13 +102,18 @@ def note_batch(value: Any) -> None:
     known[value.variable] = max(count, known.get(value.variable, 0))
 
 
+def repeated(value: Any, size: int) -> Any:
+    """A batch of `size` examples that are all `value`."""
+    inner = type_of(value)
+    axes = tuple(range(1, inner.ndim + 1))
+    return broadcast_in_dim(value, shape=(int(size), *inner.shape), broadcast_dimensions=axes)
+
+
 def materialize(trace: BatchTrace, value: Any) -> Any:
     """A result of a batched function with its batch axis in front: repeated, if it does not depend on the batch."""
     if value.__class__ is Batched and value.trace is trace:
         return value.value
-    inner = type_of(value)
-    axes = tuple(range(1, inner.ndim + 1))
-    return broadcast_in_dim(value, shape=(int(trace.size), *inner.shape), broadcast_dimensions=axes)
+    return repeated(value, trace.size)
 
 
 def batch_flat(

@@ -5,29 +5,35 @@ Each is made once and remembered with the Program that it came from.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from pullback.core.axes import AxisSize
-from pullback.core.program import Program, Variable
+from pullback.core.program import Atom, Program, Variable
 from pullback.core.types import ArrayType, array_type
-from pullback.core.zero import ZERO
-from pullback.transforms.batch import Batched, batch_flat
+from pullback.core.zero import ZERO, instantiate
+from pullback.transforms.batch import Batched, batch_flat, materialize
 from pullback.transforms.jvp import jvp_flat
 from pullback.transforms.linearize import linearize_flat
-from pullback.transforms.simplify import drop_dead_code
+from pullback.transforms.simplify import drop_dead_code, has_effect
 from pullback.transforms.stage import Staged, replay, stage
 from pullback.transforms.transpose import Apply, Scale, transpose_flat
 
 
-def _stage_closed(function: Any, types: Sequence[ArrayType], name: str) -> Program:
+def stage_closed(function: Any, types: Sequence[ArrayType], name: str) -> Program:
+    """The Program of a flat function that closes over nothing traced, without dead code."""
     program, captures = stage(function, types, name=name)
     assert not captures, "a function of a closed Program cannot capture tracers"
     return drop_dead_code(program)
 
 
-def jvp_program(program: Program, active: tuple[bool, ...]) -> tuple[Program, tuple[bool, ...]]:
-    """inputs + tangents of the active ones -> outputs + those of their tangents that are not zero (the flags)."""
+def jvp_program(
+    program: Program, active: tuple[bool, ...], instantiated: tuple[bool, ...] = ()
+) -> tuple[Program, tuple[bool, ...]]:
+    """inputs + tangents of the active ones -> outputs + those of their tangents that are not zero (the flags).
+
+    Outputs flagged in `instantiated` get a tangent even where it is zero, as a loop's carry needs.
+    """
 
     def make() -> tuple[Program, tuple[bool, ...]]:
         flags: list[bool] = []
@@ -36,14 +42,22 @@ def jvp_program(program: Program, active: tuple[bool, ...]) -> tuple[Program, tu
             primals, given = args[: len(active)], iter(args[len(active) :])
             tangents = [next(given) if flag else ZERO for flag in active]
             outs, out_tangents = jvp_flat(lambda *xs: replay(program, xs), primals, tangents)
+            out_tangents = _instantiated(out_tangents, program.output_types, instantiated)
             flags.extend(t is not ZERO for t in out_tangents)
             return [*outs, *[t for t in out_tangents if t is not ZERO]]
 
         types = [*program.input_types, *[t.strong() for t, flag in zip(program.input_types, active) if flag]]
-        return _stage_closed(pushed, types, f"jvp_{program.name}"), tuple(flags)
+        return stage_closed(pushed, types, f"jvp_{program.name}"), tuple(flags)
 
-    made: tuple[Program, tuple[bool, ...]] = program.memo(("jvp", active), make)
+    made: tuple[Program, tuple[bool, ...]] = program.memo(("jvp", active, instantiated), make)
     return made
+
+
+def _instantiated(tangents: Sequence[Any], types: Sequence[ArrayType], flags: tuple[bool, ...]) -> list[Any]:
+    """Tangents with real zeros where they are ZERO but wanted."""
+    if not flags:
+        return list(tangents)
+    return [instantiate(t, type) if flag else t for t, type, flag in zip(tangents, types, flags, strict=True)]
 
 
 class LinearizedProgram(NamedTuple):
@@ -55,7 +69,7 @@ class LinearizedProgram(NamedTuple):
     nonzero: tuple[bool, ...]  # which outputs have a tangent
 
 
-def linearize_program(program: Program, active: tuple[bool, ...]) -> LinearizedProgram:
+def linearize_program(program: Program, active: tuple[bool, ...], instantiated: tuple[bool, ...] = ()) -> LinearizedProgram:
     """The two halves of a Program's linearization. A residual that is an input of the Program is not stored again."""
 
     def make() -> LinearizedProgram:
@@ -77,21 +91,23 @@ def linearize_program(program: Program, active: tuple[bool, ...]) -> LinearizedP
             box.update(linearized=linearized, known=known, where=where)
             return outs
 
-        forward_program = _stage_closed(forward, program.input_types, f"forward_{program.name}")
+        forward_program = stage_closed(forward, program.input_types, f"forward_{program.name}")
         linearized, known = box["linearized"], box["known"]
-        nonzero = tuple([tangent is not None for tangent in linearized.tangents])
+        wanted = instantiated or (False,) * len(program.outputs)
+        nonzero = tuple([tangent is not None or flag for tangent, flag in zip(linearized.tangents, wanted, strict=True)])
 
         def tangent(*args: Any) -> list[Any]:
             values = {value.variable: arg for value, arg in zip(known, args)}
             linearized.tape.substitute(lambda value: values[value.variable] if isinstance(value, Staged) else value)
             outs = linearized.tape.forward(linearized.inputs, args[len(known) :], linearized.tangents)
+            outs = [instantiate(out, type) for out, type in zip(outs, program.output_types, strict=True)]
             return [out for out, flag in zip(outs, nonzero) if flag]
 
         types = [*[value.type for value in known], *[linearized.tape.types[index].strong() for index in linearized.inputs]]
-        tangent_program = _stage_closed(tangent, types, f"tangent_{program.name}")
+        tangent_program = stage_closed(tangent, types, f"tangent_{program.name}")
         return LinearizedProgram(forward_program, tangent_program, tuple(box["where"]), nonzero)
 
-    made: LinearizedProgram = program.memo(("linearize", active), make)
+    made: LinearizedProgram = program.memo(("linearize", active, instantiated), make)
     return made
 
 
@@ -106,8 +122,13 @@ def _known_values(steps: Sequence[Scale | Apply]) -> list[Staged]:
     return list(found.values())
 
 
-def transpose_program(program: Program, unknown: tuple[bool, ...]) -> tuple[Program, tuple[bool, ...]]:
-    """known inputs + cotangents of the outputs -> those cotangents of the unknown inputs that are not zero (the flags)."""
+def transpose_program(
+    program: Program, unknown: tuple[bool, ...], instantiated: bool = False
+) -> tuple[Program, tuple[bool, ...]]:
+    """known inputs + cotangents of the outputs -> those cotangents of the unknown inputs that are not zero (the flags).
+
+    With `instantiated`, all of them.
+    """
 
     def make() -> tuple[Program, tuple[bool, ...]]:
         flags: list[bool] = []
@@ -122,33 +143,85 @@ def transpose_program(program: Program, unknown: tuple[bool, ...]) -> tuple[Prog
                 return replay(program, [next(free) if flag else next(given) for flag in unknown])
 
             outs = transpose_flat(linear, solved_for, cotangents)
+            outs = _instantiated(outs, solved_for, (instantiated,) * len(outs))
             flags.extend(out is not ZERO for out in outs)
             return [out for out in outs if out is not ZERO]
 
         types = [*known_types, *[type.strong() for type in program.output_types]]
-        return _stage_closed(transposed, types, f"transpose_{program.name}"), tuple(flags)
+        return stage_closed(transposed, types, f"transpose_{program.name}"), tuple(flags)
 
-    made: tuple[Program, tuple[bool, ...]] = program.memo(("transpose", unknown), make)
+    made: tuple[Program, tuple[bool, ...]] = program.memo(("transpose", unknown, instantiated), make)
     return made
 
 
-def batch_program(program: Program, size: AxisSize, axes: tuple[int | None, ...]) -> tuple[Program, tuple[int | None, ...]]:
-    """The Program on batches: inputs whose axis is 0 carry one in front; which outputs do is the second result."""
+def batch_program(
+    program: Program, size: AxisSize, axes: tuple[int | None, ...], batched: tuple[bool, ...] = ()
+) -> tuple[Program, tuple[int | None, ...]]:
+    """The Program on batches: inputs whose axis is 0 carry one in front; which outputs do is the second result.
+
+    Outputs flagged in `batched` get a batch axis even where all examples agree.
+    """
 
     def make() -> tuple[Program, tuple[int | None, ...]]:
         out_axes: list[int | None] = []
 
-        def batched(*args: Any) -> list[Any]:
+        def mapped(*args: Any) -> list[Any]:
             trace, outs = batch_flat(lambda *xs: replay(program, xs), args, [axis == 0 for axis in axes], size)
-            flags = [out.__class__ is Batched and out.trace is trace for out in outs]
+            forced = batched or (False,) * len(outs)
+            flags = [flag or (out.__class__ is Batched and out.trace is trace) for out, flag in zip(outs, forced)]
             out_axes.extend(0 if flag else None for flag in flags)
-            return [out.value if flag else out for out, flag in zip(outs, flags)]
+            return [materialize(trace, out) if flag else out for out, flag in zip(outs, flags)]
 
         types = [
             type if axis is None else array_type((int(size), *type.shape), type.dtype, type.weak)
             for type, axis in zip(program.input_types, axes)
         ]
-        return _stage_closed(batched, types, f"vmap_{program.name}"), tuple(out_axes)
+        return stage_closed(mapped, types, f"vmap_{program.name}"), tuple(out_axes)
 
-    made: tuple[Program, tuple[int | None, ...]] = program.memo(("batch", int(size), size.name, axes), make)
+    made: tuple[Program, tuple[int | None, ...]] = program.memo(("batch", int(size), size.name, axes, batched), make)
     return made
+
+
+def fixed_point(flags: Sequence[bool], step: Callable[[tuple[bool, ...]], Sequence[bool]]) -> tuple[bool, ...]:
+    """The least flags above `flags` that `step` adds nothing to: which parts of a loop's carry a property spreads to."""
+    current = tuple(flags)
+    while True:
+        grown = tuple([a or bool(b) for a, b in zip(current, step(current), strict=True)])
+        if grown == current:
+            return current
+        current = grown
+
+
+def split_invariants(program: Program, count: int) -> tuple[Program, Program]:
+    """What a Program computes from its first `count` inputs alone, taken out of it.
+
+    Returns `before`, from those inputs to the values that the rest needs, and `loop`, which takes the first `count` inputs,
+    those values, and then the other inputs. Outputs that are such values are passed through.
+    """
+    known: set[Atom] = set(program.inputs[:count]) | {variable for variable, _ in program.constants}
+    early, late = [], []
+    for equation in program.equations:
+        variables = [atom for atom in equation.inputs if isinstance(atom, Variable)]
+        if variables and all(atom in known for atom in variables) and not has_effect(equation):
+            early.append(equation)
+            known.update(equation.outputs)
+        else:
+            late.append(equation)
+    made = {variable for equation in early for variable in equation.outputs}
+    wanted = dict.fromkeys(
+        atom for atom in [*(a for e in late for a in e.inputs), *program.outputs] if isinstance(atom, Variable) and atom in made
+    )
+    before = Program(program.inputs[:count], early, wanted, program.constants, f"before_{program.name}")
+    # The same variables serve on both sides: a Variable is only a name within its Program.
+    inputs = (*program.inputs[:count], *wanted, *program.inputs[count:])
+    loop = Program(inputs, late, program.outputs, program.constants, program.name)
+    return drop_dead_code(before), drop_dead_code(loop)
+
+
+def dependent_outputs(program: Program, inputs: Sequence[bool]) -> tuple[bool, ...]:
+    """Which outputs depend on any of the flagged inputs."""
+    reached: set[Atom] = {variable for variable, flag in zip(program.inputs, inputs, strict=True) if flag}
+    for equation in program.equations:
+        if any(atom in reached for atom in equation.inputs):
+            reached.update(equation.outputs)
+    return tuple([atom in reached for atom in program.outputs])

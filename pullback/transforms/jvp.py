@@ -77,9 +77,7 @@ class JvpTrace(Trace):
             out, tangent = _well_formed(primitive, primitive.jvp(primals, tangents, **params))
             return out, _only_inexact(out, tangent)
         if primitive.linearize is not None:
-            active = tuple([t is not ZERO for t in tangents])
-            out, push = primitive.linearize(primals, active, **params)
-            return out, push(*[t for t in tangents if t is not ZERO])
+            return self.push_linearized(primitive, primals, tangents, params)
         out = primitive(*primals, **params)
         if primitive.multiple_results:
             if not any(is_inexact(type_of(o).dtype) for o in out):
@@ -87,6 +85,12 @@ class JvpTrace(Trace):
         elif not is_inexact(type_of(out).dtype):
             return out, ZERO
         raise primitive.missing("jvp", self.transformation)
+
+    def push_linearized(self, primitive: Primitive, primals: list[Any], tangents: list[Any], params: dict[str, Any]) -> Any:
+        """The operation's value and tangent by its own linearization."""
+        active = tuple([t is not ZERO for t in tangents])
+        out, push = primitive.linearize(primals, active, **params)  # type: ignore[misc]
+        return out, push(*[t for t in tangents if t is not ZERO])
 
     def combine(self, terms: list[tuple[Any, Any]], type: ArrayType) -> Any:
         """sum_i tangent_i * multiplier_i, of shape `type.shape`. A multiplier is an array, None for 1, or -1."""

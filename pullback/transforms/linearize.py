@@ -28,6 +28,11 @@ class LinearizeTrace(JvpTrace):
         super().__init__(function)
         self.tape = Tape(function)
 
+    def push(self, primitive: Primitive, primals: list[Any], tangents: list[Any], params: dict[str, Any]) -> Any:
+        if primitive.linearize is None or primitive.linear:
+            return super().push(primitive, primals, tangents, params)
+        return self.push_linearized(primitive, primals, tangents, params)
+
     def combine(self, terms: list[tuple[Any, Any]], type: ArrayType) -> Any:
         return self.tape.scale(terms, type)
 

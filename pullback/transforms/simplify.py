@@ -34,16 +34,35 @@ def has_effect(equation: Equation) -> bool:
     return equation.primitive.effect is not None or any(inner.effects for inner in programs_in(equation.params))
 
 
+def pruned(equation: Equation, wanted: list[bool]) -> Equation:
+    """An equation that holds Programs, without what only serves results that nobody uses."""
+    found = equation.primitive.prune(tuple(wanted), **equation.params)  # type: ignore[misc]
+    if found is None:
+        return equation
+    params, inputs, outputs = found
+    return Equation(
+        equation.primitive,
+        tuple([equation.inputs[i] for i in inputs]),
+        tuple([equation.outputs[i] for i in outputs]),
+        params,
+        equation.source,
+        equation.origin,
+    )
+
+
 def drop_dead_code(program: Program) -> Program:
     """The Program without the equations whose results nobody uses, those with an effect apart."""
     needed = {atom for atom in program.outputs if isinstance(atom, Variable)}
     kept = []
     for equation in reversed(program.equations):
-        if any([out in needed for out in equation.outputs]) or has_effect(equation):
+        wanted = [out in needed for out in equation.outputs]
+        if any(wanted) or has_effect(equation):
+            if equation.primitive.prune is not None and not all(wanted):
+                equation = pruned(equation, wanted)
             kept.append(equation)
             needed.update([atom for atom in equation.inputs if isinstance(atom, Variable)])
     constants = [(variable, array) for variable, array in program.constants if variable in needed]
-    if len(kept) == len(program.equations) and len(constants) == len(program.constants):
+    if kept[::-1] == list(program.equations) and len(constants) == len(program.constants):
         return program
     return Program(program.inputs, reversed(kept), program.outputs, constants, program.name, program.batch_axes)
 
