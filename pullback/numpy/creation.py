@@ -53,7 +53,7 @@ def array(object: Any, dtype: Any = None, *, copy: bool = True, ndmin: int = 0, 
     wanted = None if dtype is None else canonical(dtype)
     made = _array(object, wanted, copy)
     if made.type.weak:
-        made = convert_element_type(made, new_dtype=made.type.dtype) if isinstance(made, Tracer) else _strong(made)
+        made = _strong(made) if made.__class__ is Array else convert_element_type(made, new_dtype=made.type.dtype)
     if ndmin > made.type.ndim:
         made = shapes.reshape(made, new_sizes=(1,) * (ndmin - made.type.ndim) + made.type.shape)
     return made

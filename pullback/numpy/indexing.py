@@ -90,7 +90,7 @@ def from_end(index: Any, size: int) -> Any:
     dtype = index.type.dtype
     if kind(dtype) == "u":
         return index
-    if isinstance(index, Array) and staging_floor() is None:
+    if index.__class__ is Array and staging_floor() is None:
         host = np.asarray(index.host)
         return Array(index.type, np.where(host < 0, host + dtype.type(size), host)) if np.any(host < 0) else index
     if size > np.iinfo(dtype).max:

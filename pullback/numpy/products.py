@@ -6,13 +6,18 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
+from pullback.core.array import Array
 from pullback.core.dtypes import BOOL, canonical
 from pullback.core.errors import ShapeError
+from pullback.core.tracing import _quiet_numpy, staging_floor
+from pullback.core.types import array_type
 from pullback.numpy.arithmetic import multiply, subtract
 from pullback.numpy.axes import normal_axis
 from pullback.numpy.complexes import conj
 from pullback.numpy.creation import diagonal
-from pullback.numpy.promotion import at_user_line, broadcast, broadcast_shapes, in_dtype, to_common_dtype
+from pullback.numpy.promotion import NATIVE_FLOATS, at_user_line, broadcast, broadcast_shapes, in_dtype, to_common_dtype
 from pullback.numpy.reductions import sum as total
 from pullback.ops import bitwise
 from pullback.ops import shape as shapes
@@ -55,6 +60,12 @@ def matmul(a: Any, b: Any, /, *, precision: Any = None, preferred_element_type: 
         >>> pb.numpy.matmul(pb.asarray([[1.0, 2.0], [3.0, 4.0]]), pb.asarray([1.0, 1.0]))
         [3. 7.]:f32[2]:cpu(0)
     """
+    if a.__class__ is Array and b.__class__ is Array and preferred_element_type is None and staging_floor() is None:
+        x, y = a.type, b.type
+        plain = x.dtype is y.dtype and x.dtype in NATIVE_FLOATS and a._host is not None and b._host is not None
+        if plain and 1 <= x.ndim <= 2 and 1 <= y.ndim <= 2 and x.shape[-1] == y.shape[0]:
+            out = _quiet_numpy.run(np.matmul, a._host, b._host)  # type: ignore[arg-type]
+            return Array(array_type(out.shape, x.dtype, x.weak and y.weak), out)
     a, b = to_common_dtype("matmul", a, b)
     x, y = a.type, b.type
     if not x.shape or not y.shape:
