@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import ml_dtypes
@@ -233,3 +234,15 @@ def isclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool 
     both = bitwise.and_(isfinite(a), isfinite(b))
     out = compare.select(both, near, compare.eq(a, b))
     return bitwise.or_(out, bitwise.and_(isnan(a), isnan(b))) if equal_nan else out
+
+
+def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> Any:
+    """For each place, the choice whose condition is the first to hold there; else `default`."""
+    if len(condlist) != len(choicelist):
+        raise ValueError(
+            f"select takes a choice for each condition, not {len(choicelist)} for {len(condlist)}.{at_user_line()}"
+        )
+    out = default
+    for condition, choice in zip(reversed(condlist), reversed(choicelist)):
+        out = where(condition, choice, out)
+    return operand(out, "select")

@@ -15,8 +15,8 @@ from pullback.numpy.axes import normal_axes, normal_axis
 from pullback.numpy.complexes import conj, real
 from pullback.numpy.elementary import sqrt
 from pullback.numpy.factories import Function, named
-from pullback.numpy.logic import as_predicate, isnan, where
-from pullback.numpy.promotion import at_user_line, broadcast, broadcast_shapes, in_dtype, literal_of, operand
+from pullback.numpy.logic import as_predicate, isclose, isnan, logical_not, where
+from pullback.numpy.promotion import at_user_line, broadcast, broadcast_shapes, in_dtype, literal_of, operand, to_common_dtype
 from pullback.ops import broadcast as sums
 from pullback.ops import powers, reduce
 from pullback.ops import shape as shapes
@@ -332,3 +332,16 @@ def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
     if equal_nan:
         same = same | (isnan(a1) & isnan(a2))
     return all(same)
+
+
+def allclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False) -> Any:
+    """Whether all elements are close, as `isclose` has it; a 0-d bool."""
+    return all(isclose(a, b, rtol, atol, equal_nan))
+
+
+def isin(element: Any, test_elements: Any, *, invert: bool = False) -> Any:
+    """Whether each element is one of `test_elements`."""
+    a, b = to_common_dtype("isin", element, test_elements)
+    spread = shapes.reshape(a, new_sizes=(*a.type.shape, 1))
+    found = any(spread == shapes.reshape(b, new_sizes=(b.type.size,)), -1)
+    return logical_not(found) if invert else found

@@ -8,6 +8,8 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from pullback.core.array import Array
 from pullback.core.errors import AxisError, ShapeError, TracerIntegerConversionError
 from pullback.core.tracing import Tracer
@@ -147,7 +149,7 @@ def expand_dims(a: Any, axis: Any) -> Any:
         (1, 3)
     """
     a = operand(a, "expand_dims")
-    places = (axis,) if isinstance(axis, int) else tuple(axis)
+    places = tuple(axis) if isinstance(axis, (tuple, list)) else (axis,)
     ndim = a.type.ndim + len(places)
     new = {normal_axis(place, ndim, "expand_dims") for place in places}
     if len(new) != len(places):
@@ -338,7 +340,7 @@ def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
     """
     ary = operand(ary, "split")
     size = ary.type.shape[normal_axis(axis, ary.type.ndim, "split")]
-    if isinstance(indices_or_sections, int) and size % indices_or_sections:
+    if isinstance(indices_or_sections, (int, np.integer)) and size % indices_or_sections:
         raise ShapeError(
             f"split cannot cut {ary.type} into {indices_or_sections} equal parts along axis {axis}.{at_user_line()}"
         )
@@ -350,7 +352,7 @@ def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
     ary = operand(ary, "array_split")
     along = normal_axis(axis, ary.type.ndim, "array_split")
     size = ary.type.shape[along]
-    if isinstance(indices_or_sections, int):
+    if isinstance(indices_or_sections, (int, np.integer)):
         count = indices_or_sections
         if count < 1:
             raise ShapeError(f"array_split cannot cut an array into {count} parts.{at_user_line()}")

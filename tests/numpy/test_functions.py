@@ -303,6 +303,9 @@ def test_choices(name):
         np.testing.assert_array_equal(np.asarray(pnp.isclose(ODD, ODD + 1e-7)), np.isclose(ODD, ODD + 1e-7))
         assert bool(pnp.all(pnp.isclose(ODD, ODD, equal_nan=True)))
     else:
+        assert bool(pnp.allclose(A, A + 1e-9)) and not bool(pnp.allclose(A, B))
+        np.testing.assert_array_equal(np.asarray(pnp.isin(INTS, np.array([1, 2]))), np.isin(INTS, [1, 2]))
+        same(pnp.select([A > 1, A > 0], [A, B], -1.0), np.select([A > 1, A > 0], [A, B], -1.0))
         assert bool(pnp.array_equal(A, A)) and not bool(pnp.array_equal(A, B)) and not bool(pnp.array_equal(A, ROW))
 
 
