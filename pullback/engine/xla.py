@@ -211,7 +211,7 @@ class BufferAccess:
         return np.asarray(_Window(raw, type.shape, f"<u{type.dtype.itemsize}")).view(type.dtype)
 
     def device_of(self, raw: Any) -> Device:
-        return _device_of_sharding[raw._sharding]
+        return _device_of_sharding[id(raw._sharding)]
 
 
 class Backend:
@@ -225,7 +225,7 @@ class Backend:
         self.raw_devices = client.local_devices()
         self.devices = [Device(platform, raw.id) for raw in self.raw_devices]
         self.shardings = [lib.jax.GSPMDSharding(lib.jax.DeviceList((raw,)), lib.replicated) for raw in self.raw_devices]
-        _device_of_sharding.update(zip(self.shardings, self.devices, strict=True))
+        _device_of_sharding.update(zip(map(id, self.shardings), self.devices, strict=True))
         self._batched_put = lib.jax.batched_device_put
         self._avals: dict[ArrayType, Aval] = {}
         self._handlers: dict[tuple[ArrayType, int], Any] = {}
@@ -291,8 +291,10 @@ class Backend:
 
 # ---- platforms --------------------------------------------------------------------------------------------------------
 
-_device_of_sharding: dict[Any, Device] = {}
+# By the identity of the sharding, which the backend keeps: its hash is another one once jax has been imported too.
+_device_of_sharding: dict[int, Device] = {}
 _backends: dict[str, Backend] = {}
+_kept: list[Backend] = []  # all that were ever started: arrays may still be on them
 
 
 def _make_cpu_client() -> Any:
@@ -331,6 +333,7 @@ def backend(platform: str = "cpu") -> Backend:
     with _lock:
         if platform not in _backends:
             _backends[platform] = made = Backend(platform, _platforms[platform]())
+            _kept.append(made)
             placement.several = len(_backends) > 1 or len(made.devices) > 1
     return _backends[platform]
 

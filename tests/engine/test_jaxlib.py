@@ -57,6 +57,7 @@ for dtype in (np.float32, np.float64, np.int64):
     x = np.arange(3).astype(dtype)
     for _ in range(3):
         out = f(x)
+        assert str(out.device) == "cpu(0)" and str(pb.device_put(x).device) == "cpu(0)"
         assert abs(float(out) - np.sin(np.arange(3)).sum()) < 1e-5, out
     assert pb.jit(lambda x: x + x)(x).dtype == dtype
 assert pb.jit(lambda x, y: [x, y])(pb.numpy.ones(3), None)[0].shape == (3,)
