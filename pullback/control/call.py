@@ -15,7 +15,15 @@ from pullback.core.tracing import bind, bind_at
 from pullback.core.types import is_unknown
 from pullback.core.zero import ZERO
 from pullback.engine.compile import execute
-from pullback.transforms.derive import batch_program, jvp_program, linearize_program, transpose_program
+from pullback.transforms.derive import (
+    batch_program,
+    jet_operands,
+    jet_program,
+    jet_results,
+    jvp_program,
+    linearize_program,
+    transpose_program,
+)
 
 
 @primitive
@@ -41,6 +49,11 @@ class call(Rules):
         outs = bind_call(pushed, [*primals, *[t for t in tangents if t is not ZERO]])
         values, found = outs[: len(program.outputs)], iter(outs[len(program.outputs) :])
         return values, tuple([next(found) if flag else ZERO for flag in nonzero])
+
+    def jet(primals, series, *, program):
+        active = tuple([tuple([term is not ZERO for term in terms]) for terms in series])
+        pushed, nonzero = jet_program(program, active)
+        return jet_results(bind_call(pushed, jet_operands(primals, series, active)), nonzero)
 
     def linearize(primals, active, *, program):
         linearized = linearize_program(program, active)
@@ -69,7 +82,8 @@ class call(Rules):
 
 def bind_call(program: Program, args: Any) -> Any:
     """Call a Program: as `call(*args, program=program)`, also where only a named axis of an enclosing vmap concerns it."""
+    primitive: Any = call
     owners = [axis_owner(name) for name in program.axis_names]
     if not owners:
-        return bind(call, tuple(args), {"program": program})
-    return bind_at(max(owners, key=lambda trace: trace.birth), call, tuple(args), {"program": program})
+        return bind(primitive, tuple(args), {"program": program})
+    return bind_at(max(owners, key=lambda trace: trace.birth), primitive, tuple(args), {"program": program})

@@ -10,9 +10,11 @@ from typing import Any, NamedTuple
 
 from pullback.core.axes import AxisSize
 from pullback.core.program import Atom, Program, Variable
+from pullback.core.tracing import type_of
 from pullback.core.types import ArrayType, array_type
 from pullback.core.zero import ZERO, instantiate
 from pullback.transforms.batch import Batched, batch_flat, materialize
+from pullback.transforms.jet import jet_flat
 from pullback.transforms.jvp import jvp_flat
 from pullback.transforms.linearize import linearize_flat
 from pullback.transforms.simplify import drop_dead_code, has_effect
@@ -58,6 +60,49 @@ def _instantiated(tangents: Sequence[Any], types: Sequence[ArrayType], flags: tu
     if not flags:
         return list(tangents)
     return [instantiate(t, type) if flag else t for t, type, flag in zip(tangents, types, flags, strict=True)]
+
+
+Orders = tuple[bool, ...]  # for one value: which of its derivatives, from the first on, are not zero
+
+
+def jet_program(program: Program, active: tuple[Orders, ...]) -> tuple[Program, tuple[Orders, ...]]:
+    """inputs + their active derivatives -> outputs + those of their derivatives that are not zero (the flags).
+
+    The derivatives come after all the values, those of the first value first, each value's by rising order.
+    """
+
+    def make() -> tuple[Program, tuple[Orders, ...]]:
+        flags: list[Orders] = []
+
+        def pushed(*args: Any) -> list[Any]:
+            given = iter(args[len(active) :])
+            series = [[next(given) if flag else ZERO for flag in orders] for orders in active]
+            outs, found = jet_flat(lambda *xs: replay(program, xs), args[: len(active)], series, len(active[0]))
+            flags.extend(tuple([term is not ZERO for term in terms]) for terms in found)
+            return [*outs, *[term for terms in found for term in terms if term is not ZERO]]
+
+        types = [type.strong() for type, orders in zip(program.input_types, active, strict=True) for flag in orders if flag]
+        return stage_closed(pushed, [*program.input_types, *types], f"jet_{program.name}"), tuple(flags)
+
+    made: tuple[Program, tuple[Orders, ...]] = program.memo(("jet", active), make)
+    return made
+
+
+def jet_operands(primals: Sequence[Any], series: Sequence[Sequence[Any]], active: Sequence[Orders]) -> list[Any]:
+    """What a Program made by `jet_program` takes: the values, then the active derivatives, real zeros where they are ZERO."""
+    terms = [
+        instantiate(term, type_of(x))
+        for x, terms, orders in zip(primals, series, active, strict=True)
+        for term, flag in zip(terms, orders, strict=True)
+        if flag
+    ]
+    return [*primals, *terms]
+
+
+def jet_results(outs: Sequence[Any], nonzero: Sequence[Orders]) -> tuple[tuple[Any, ...], tuple[list[Any], ...]]:
+    """What a Program made by `jet_program` returned, as values and their series."""
+    given = iter(outs[len(nonzero) :])
+    return tuple(outs[: len(nonzero)]), tuple([[next(given) if flag else ZERO for flag in orders] for orders in nonzero])
 
 
 class LinearizedProgram(NamedTuple):
@@ -198,7 +243,7 @@ def split_invariants(program: Program, count: int) -> tuple[Program, Program]:
     Returns `before`, from those inputs to the values that the rest needs, and `loop`, which takes the first `count` inputs,
     those values, and then the other inputs. Outputs that are such values are passed through.
     """
-    known: set[Atom] = set(program.inputs[:count]) | {variable for variable, _ in program.constants}
+    known: set[Atom] = {*program.inputs[:count], *(variable for variable, _ in program.constants)}
     early, late = [], []
     for equation in program.equations:
         variables = [atom for atom in equation.inputs if isinstance(atom, Variable)]
