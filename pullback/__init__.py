@@ -20,6 +20,7 @@ from pullback.api.inspection import eval_shape, xpr
 from pullback.api.jacobians import hessian, hvp, jacfwd, jacrev
 from pullback.api.mapping import vmap
 from pullback.api.tangents import float0
+from pullback.api.taylor import jet, nth_derivative
 from pullback.core import errors
 from pullback.core.array import Array
 from pullback.core.devices import Device
@@ -75,22 +76,22 @@ __all__ = [
     "greater", "greater_equal", "heaviside", "hessian", "hsplit", "hstack", "hvp", "hypot", "identity", "iinfo", "imag",
     "indices", "inexact", "inf", "inner", "int8", "int16", "int32", "int64", "integer", "invert", "is_unknown", "isclose",
     "iscomplexobj", "isdtype", "isfinite", "isin", "isinf", "isnan", "isneginf", "isposinf", "isrealobj", "isscalar",
-    "issubdtype", "jacfwd", "jacrev", "jit", "jvp", "kron", "lax", "left_shift", "less", "less_equal", "linear_transpose",
-    "linearize", "linspace", "local_devices", "log", "log1p", "log2", "log10", "logaddexp", "logaddexp2", "logical_and",
-    "logical_not", "logical_or", "logical_xor", "logspace", "matmul", "matrix_transpose", "max", "maximum", "mean",
-    "meshgrid", "min", "minimum", "mod", "modf", "moveaxis", "multiply", "nan", "nan_to_num", "nanmax", "nanmean", "nanmin",
-    "nanprod", "nanstd", "nansum", "nanvar", "negative", "newaxis", "nextafter", "not_equal", "numpy", "ones", "ones_like",
-    "outer", "pad", "permute_dims", "pi", "positive", "pow", "power", "primitive", "prod", "promote_types", "ptp", "rad2deg",
-    "radians", "ravel", "real", "reciprocal", "register_platform", "remainder", "repeat", "reshape", "result_type",
-    "right_shift", "rint", "roll", "rollaxis", "rot90", "round", "sign", "signbit", "sin", "sinc", "sinh", "split", "sqrt",
-    "square", "squeeze", "stack", "std", "stop_gradient", "subtract", "sum", "swapaxes", "take", "take_along_axis", "tan",
-    "tanh", "tensordot", "tile", "trace", "transpose", "tree", "tri", "tril", "triu", "true_divide", "trunc", "uint8",
-    "uint16", "uint32", "uint64", "unstack", "value_and_grad", "var", "vdot", "vecdot", "vjp", "vmap", "vsplit", "vstack",
-    "where", "xpr", "zeros", "zeros_like",
+    "issubdtype", "jacfwd", "jacrev", "jet", "jit", "jvp", "kron", "lax", "left_shift", "less", "less_equal",
+    "linear_transpose", "linearize", "linspace", "local_devices", "log", "log1p", "log2", "log10", "logaddexp", "logaddexp2",
+    "logical_and", "logical_not", "logical_or", "logical_xor", "logspace", "matmul", "matrix_transpose", "max", "maximum",
+    "mean", "meshgrid", "min", "minimum", "mod", "modf", "moveaxis", "multiply", "nan", "nan_to_num", "nanmax", "nanmean",
+    "nanmin", "nanprod", "nanstd", "nansum", "nanvar", "negative", "newaxis", "nextafter", "not_equal", "nth_derivative",
+    "numpy", "ones", "ones_like", "outer", "pad", "permute_dims", "pi", "positive", "pow", "power", "primitive", "prod",
+    "promote_types", "ptp", "rad2deg", "radians", "ravel", "real", "reciprocal", "register_platform", "remainder", "repeat",
+    "reshape", "result_type", "right_shift", "rint", "roll", "rollaxis", "rot90", "round", "sign", "signbit", "sin", "sinc",
+    "sinh", "split", "sqrt", "square", "squeeze", "stack", "std", "stop_gradient", "subtract", "sum", "swapaxes", "take",
+    "take_along_axis", "tan", "tanh", "tensordot", "tile", "trace", "transpose", "tree", "tri", "tril", "triu", "true_divide",
+    "trunc", "uint8", "uint16", "uint32", "uint64", "unstack", "value_and_grad", "var", "vdot", "vecdot", "vjp", "vmap",
+    "vsplit", "vstack", "where", "xpr", "zeros", "zeros_like",
 ]  # fmt: skip
 
 # Rooms that are loaded when they are first used.
-_LAZY = frozenset({"compat", "debug", "explore", "fft", "linalg", "nn", "parallel", "random", "special", "testing"})
+_LAZY = frozenset({"compat", "debug", "explore", "fft", "linalg", "nn", "parallel", "random", "sparse", "special", "testing"})
 
 
 def __getattr__(name: str) -> Any:

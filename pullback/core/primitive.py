@@ -44,13 +44,14 @@ RULES: dict[str, tuple[str, str]] = {
     "linearize": ("Linearization rule", "`jvp`"),
     "transpose": ("Reverse-mode differentiation (transpose) rule", "`partials` (elementwise), or `expand`"),
     "vectorize": ("Batching (vectorize) rule", "a family such as `Elementwise`, or `expand`"),
-    "jet": ("Taylor-mode (jet) rule", ""),
+    "jet": ("Taylor-mode (jet) rule", "any rule for first derivatives (`partials`, `linear`, `jvp`), or `expand`,"),
     "prune": ("Pruning rule", ""),
     "samples": ("Samples", ""),
 }
 # Facts about an operation that are not rules, and what they are when nothing is said.
 FACTS: dict[str, Any] = {
     "linear": False,  # True, or the names of the arguments in which it is jointly linear
+    "bilinear": False,  # of two operands, and linear in each of them by itself
     "multiple_results": False,  # returns a tuple
     "quiet": False,  # `evaluate` is NumPy alone: run it without NumPy's floating-point warnings
     "on_arrays": False,  # `evaluate` takes and returns Arrays, wherever their values are
@@ -97,6 +98,7 @@ class Primitive:
     prune: Rule | None
     samples: Rule | None
     linear: bool | tuple[str, ...]
+    bilinear: bool
     multiple_results: bool
     quiet: bool
     on_arrays: bool
@@ -201,7 +203,11 @@ class Primitive:
         return rule
 
     def def_jet(self, rule: Rule) -> Rule:
-        """Decorator: Taylor mode, `(primals, series, **params) -> (out, series)`."""
+        """Decorator: Taylor mode, `(primals, series, **params) -> (out, out_series)`.
+
+        A series is the list of the derivatives of orders 1 to n of an operand, or of a result. Needed only where there is a
+        shorter way than the one derived from the first derivative.
+        """
         self.define("jet", rule)
         return rule
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from pullback.core.primitive import primitive
 from pullback.core.types import is_unknown
+from pullback.core.zero import ZERO
 from pullback.ops import rounding
 from pullback.ops.compare import eq, gt, lt, select
 from pullback.ops.literals import literal
@@ -55,6 +58,7 @@ class sub(Elementwise):
 class mul(Elementwise):
     """x * y. Of bools, their conjunction."""
 
+    bilinear = True
     evaluate = np.multiply
     lower = "stablehlo.multiply"
 
@@ -102,6 +106,7 @@ class div(Elementwise):
 
     kinds = "iufc"
     linear = ("x",)
+    symbolic_zeros = True
     evaluate = _quotient
     lower = "stablehlo.divide"
 
@@ -110,6 +115,10 @@ class div(Elementwise):
 
     def transpose(cotangent, x, y):
         return div(cotangent, y), None
+
+    def jet(primals, series):
+        out = quotient([primals[0], *series[0]], [primals[1], *series[1]])
+        return out[0], out[1:]
 
     def samples(rng):
         yield (rng.normal(size=(2, 3)), 1 + rng.random((2, 3))), {}
@@ -174,3 +183,34 @@ class min(Elementwise):
 def _share(wins, ties, like):
     """1 where one operand wins, 1/2 where both are equal, else 0."""
     return select(wins, literal(1, like), select(ties, literal(0.5, like), literal(0, like)))
+
+
+# ---- the arithmetic of series: lists of a value and its derivatives, [x, x', x'', ...], each an array or ZERO -------------
+
+
+def leibniz(k, x, y, product=mul, among=None):
+    """The k-th derivative of a product, sum_j C(k, j) x^(j) y^(k-j), over all j or those in `among`; ZERO if it is zero."""
+    total = ZERO
+    for j in range(k + 1) if among is None else among:
+        if x[j] is not ZERO and y[k - j] is not ZERO:
+            term = product(x[j], y[k - j])
+            count = math.comb(k, j)
+            term = term if count == 1 else mul(term, literal(count, term))
+            total = term if total is ZERO else add(total, term)
+    return total
+
+
+def product(x, y):
+    """The product of two series of the same length."""
+    return [leibniz(k, x, y) for k in range(len(x))]
+
+
+def quotient(x, y):
+    """The quotient of two series: x = q y solved for q^(k). Source: Griewank and Walther, table 13.1, in derivatives."""
+    out = [div(x[0], y[0])]
+    for k in range(1, len(x)):
+        out.append(ZERO)  # in the place of what is solved for
+        rest = leibniz(k, out, y, among=range(k))
+        known = x[k] if rest is ZERO else neg(rest) if x[k] is ZERO else sub(x[k], rest)
+        out[k] = ZERO if known is ZERO else div(known, y[0])
+    return out

@@ -31,6 +31,7 @@ class dot_general(Rules):
     """
 
     quiet = True
+    bilinear = True
     symbolic_zeros = True
 
     def result_type(x, y, *, dimension_numbers, preferred_element_type=None, precision=None):

@@ -8,7 +8,7 @@ from pullback.core.dtypes import kind
 from pullback.core.errors import DtypeError
 from pullback.core.primitive import primitive
 from pullback.core.zero import ZERO
-from pullback.ops.arithmetic import div, mul, sub
+from pullback.ops.arithmetic import div, leibniz, mul, neg, product, quotient, sub
 from pullback.ops.compare import eq, select
 from pullback.ops.exponential import log
 from pullback.ops.families import check_kinds
@@ -50,6 +50,7 @@ class integer_pow(Elementwise):
     """x to the power of a fixed whole number y."""
 
     kinds = "iufc"
+    symbolic_zeros = True
 
     def result_type(x, *, y):
         check_kinds("integer_pow", "iufc", x)
@@ -74,6 +75,15 @@ class integer_pow(Elementwise):
         if y in (0, 1):
             return (ZERO if y == 0 else None,)
         return (mul(literal(y, x), x if y == 2 else integer_pow(x, y=y - 1)),)
+
+    def jet(primals, series, *, y):
+        (x,), (terms,) = primals, series
+        if y == 0:
+            return integer_pow(x, y=0), ZERO
+        power = _by_squaring([x, *terms], abs(y), product)
+        if y < 0:
+            power = quotient([integer_pow(x, y=0), *[ZERO] * len(terms)], power)
+        return power[0], power[1:]
 
     def samples(rng):
         for y in (0, 1, 2, 3, 7):
@@ -112,14 +122,29 @@ class sqrt(Elementwise):
     """The square root of x; NaN of a negative real number."""
 
     kinds = "fc"
+    symbolic_zeros = True
     evaluate = np.sqrt
     lower = "stablehlo.sqrt"
 
     def partials(out, x):
         return (div(literal(0.5, out), out),)
 
+    def jet(primals, series):
+        root = _root([primals[0], *series[0]])
+        return root[0], root[1:]
+
     def samples(rng):
         yield (0.5 + rng.random((2, 3)),), {}
+
+
+def _root(x):
+    """The square root of a series: x = r r solved for r^(k). Source: Griewank and Walther, table 13.1, in derivatives."""
+    out = [sqrt(x[0])]
+    for k in range(1, len(x)):
+        rest = leibniz(k, out, out, among=range(1, k))
+        known = x[k] if rest is ZERO else neg(rest) if x[k] is ZERO else sub(x[k], rest)
+        out.append(ZERO if known is ZERO else div(mul(known, literal(0.5, known)), out[0]))
+    return out
 
 
 def _reciprocal_root(x):
@@ -131,11 +156,17 @@ class rsqrt(Elementwise):
     """1 / sqrt(x)."""
 
     kinds = "fc"
+    symbolic_zeros = True
     evaluate = _reciprocal_root
     lower = "stablehlo.rsqrt"
 
     def partials(out, x):
         return (mul(literal(-0.5, out), div(out, x)),)
+
+    def jet(primals, series):
+        (x,), (terms,) = primals, series
+        one = integer_pow(x, y=0)
+        return rsqrt(x), quotient([one, *[ZERO] * len(terms)], _root([x, *terms]))[1:]
 
     def samples(rng):
         yield (0.5 + rng.random((2, 3)),), {}

@@ -15,8 +15,12 @@ from pullback.core.dtypes import is_inexact, kind
 from pullback.core.tracing import type_of
 from pullback.core.types import ArrayType
 from pullback.core.zero import ZERO, instantiate
+from pullback.ops.arithmetic import add, mul
+from pullback.ops.convert import convert_element_type
+from pullback.ops.literals import literal
 from pullback.testing.values import TOLERANCES, CheckFailure, Flat, assert_close, assert_same, batch_of, host, random_like, wide
 from pullback.transforms.batch import batch_flat, materialize
+from pullback.transforms.jet import jet_flat
 from pullback.transforms.jvp import jvp_flat
 from pullback.transforms.linearize import linearize_flat
 from pullback.transforms.stage import stage
@@ -196,6 +200,43 @@ def check_nested(function: Flat, args: Sequence[Array], rng: np.random.Generator
     if numerically:
         check_numerically(pull, [*args, *cotangents], rng, f"{claim}: vjp", 1e-4)
         check_adjoint(pull, [*args, *cotangents], rng, f"{claim}: vjp")
+
+
+def check_jet(function: Flat, args: Sequence[Array], rng: np.random.Generator, claim: str, order: int = 3) -> None:
+    """The derivatives along a curve that Taylor mode gives are those of jvp within jvp, up to an order.
+
+    Raises `CheckFailure`; both are computed in the arguments' own precision.
+    """
+    flags = active_arguments(args)
+    series = [[random_like(rng, arg) for _ in range(order)] if flag else [ZERO] * order for arg, flag in zip(args, flags)]
+    outs, found = jet_flat(function, args, series, order)
+    inexact = [i for i, out in enumerate(outs) if is_inexact(type_of(out).dtype)]
+
+    def along(t: Any, k: int) -> list[Any]:
+        """The derivatives of order k at t of the function on the curve x + sum_j t^j x^(j) / j!."""
+        if k:
+            return jvp_flat(lambda t: along(t, k - 1), [t], [one])[1]
+        points: list[Any] = []
+        for x, terms, flag in zip(args, series, flags):
+            total: Any = None
+            if flag:
+                at = convert_element_type(t, new_dtype=type_of(x).dtype)
+                total = terms[-1]
+                for j in range(order, 0, -1):  # Horner's rule
+                    total = mul(mul(total, at), literal(1 / j, x))
+                    total = add(terms[j - 2] if j > 1 else x, total)
+            points.append(total if flag else x)
+        values = function(*points)
+        return [values[i] for i in inexact]
+
+    one, start = (as_array(np.ones((), np.float64)), as_array(np.zeros((), np.float64)))
+    for k in range(1, order + 1):
+        for i, nested in zip(inexact, along(start, k), strict=True):
+            term = wide(instantiate(found[i][k - 1], type_of(outs[i])))
+            expected = wide(instantiate(nested, type_of(outs[i])))
+            with np.errstate(all="ignore"):
+                defined = np.isfinite(expected)
+            assert_close(term[defined], expected[defined], f"{claim}: derivative {k} by jet against jvp of jvp", 1e-9)
 
 
 def complex_or_double(value: Any) -> Array:
