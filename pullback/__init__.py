@@ -10,18 +10,15 @@ from __future__ import annotations
 # ruff: noqa: I001  (the lists of names are packed)
 
 import importlib
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
-from pullback import lax, numpy, tree
-from pullback.api.compiled import cache_info, clear_caches, jit
+from pullback import numpy
 from pullback.api.derivatives import grad, jvp, linear_transpose, linearize, value_and_grad, vjp
-from pullback.api.devices import default_device, device_count, device_get, device_put, devices, local_devices
-from pullback.api.inspection import eval_shape, xpr
-from pullback.api.jacobians import hessian, hvp, jacfwd, jacrev
 from pullback.api.mapping import vmap
 from pullback.api.tangents import float0
-from pullback.api.taylor import jet, nth_derivative
 from pullback.core import errors
+from pullback.core import primitive as _primitives
 from pullback.core.array import Array
 from pullback.core.devices import Device
 from pullback.core.dtypes import default_bits
@@ -29,8 +26,6 @@ from pullback.core.primitive import Primitive, primitive
 from pullback.core.program import Program
 from pullback.core.tracing import Tracer, ensure_compile_time_eval
 from pullback.core.types import ArrayType, is_unknown
-from pullback.engine.xla import register_platform
-from pullback.lax import stop_gradient
 from pullback.numpy import (
     allclose, isin, abs, absolute, acos, acosh, add, all, amax, amin, angle, any, append, arange, arccos, arccosh, arcsin,
     arcsinh, arctan, arctan2, arctanh, argmax, argmin, around, array, array_equal, array_split, asarray, asin, asinh, astype,
@@ -90,15 +85,48 @@ __all__ = [
     "vsplit", "vstack", "where", "xpr", "zeros", "zeros_like",
 ]  # fmt: skip
 
-# Rooms that are loaded when they are first used.
-_LAZY = frozenset({"compat", "debug", "explore", "fft", "linalg", "nn", "parallel", "random", "sparse", "special", "testing"})
+if TYPE_CHECKING:  # what is loaded when it is first used: eager work needs none of it
+    from pullback import lax, tree
+    from pullback.api.compiled import cache_info, clear_caches, jit
+    from pullback.api.devices import default_device, device_count, device_get, device_put, devices, local_devices
+    from pullback.api.inspection import eval_shape, xpr
+    from pullback.api.jacobians import hessian, hvp, jacfwd, jacrev
+    from pullback.api.taylor import jet, nth_derivative
+    from pullback.engine.xla import register_platform
+    from pullback.lax import stop_gradient
+
+_HOMES = {
+    "api.compiled": ("cache_info", "clear_caches", "jit"),
+    "api.devices": ("default_device", "device_count", "device_get", "device_put", "devices", "local_devices"),
+    "api.inspection": ("eval_shape", "xpr"),
+    "api.jacobians": ("hessian", "hvp", "jacfwd", "jacrev"),
+    "api.taylor": ("jet", "nth_derivative"),
+    "engine.xla": ("register_platform",),
+    "lax": ("stop_gradient",),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+_ROOMS = frozenset(
+    {"compat", "debug", "explore", "fft", "lax", "linalg", "nn", "parallel", "random", "sparse", "special", "testing", "tree"}
+)
 
 
 def __getattr__(name: str) -> Any:
-    if name in _LAZY:
+    if name in _ROOMS:
         return importlib.import_module(f"pullback.{name}")
-    raise AttributeError(f"module 'pullback' has no attribute {name!r}")
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'pullback' has no attribute {name!r}")
+    found = getattr(importlib.import_module(f"pullback.{_HOME_OF[name]}"), name)
+    globals()[name] = found
+    return found
+
+
+def _compile_one(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+    """Evaluate an operation that has no NumPy rule by compiling it: loads the engine, which then takes this one's place."""
+    return importlib.import_module("pullback.engine.compile").compile_one(primitive, args, params)
+
+
+_primitives.compile_one = _compile_one
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LAZY})
+    return sorted({*__all__, *_ROOMS, "__version__"})

@@ -26,13 +26,14 @@ from pullback.core.trees import CallReader, TreeDef, array_leaf, array_leaves, c
 from pullback.core.types import ArrayType, host_type
 from pullback.engine import cache
 from pullback.engine.compile import CompileOptions, forget_executables, placed
-from pullback.engine.xla import backend, buffer_of, placement
+from pullback.engine.xla import Loan, backend, buffer_of, placement
 from pullback.transforms.simplify import simplify
 from pullback.transforms.stage import stage
 
 inspect = lazy_module("inspect")
 
 _PYTHON_SCALARS = frozenset({bool, int, float, complex})
+LENT_BYTES = 1 << 16  # NumPy arguments up to this size are copied into memory that the device shares
 MANY = 16  # arguments from which on looking at each buffer costs more than trying
 MAX_WAYS = 8  # as many signatures of one function are found the short way
 
@@ -77,9 +78,14 @@ class Jitted:
                     if leaves is None or bits != current_default_bits():
                         continue
                     if types.__class__ is tuple:
-                        buffers = _host_buffers(leaves, types)
-                        if buffers is not None:
-                            return run(buffers)
+                        loans: list[tuple[list[Loan], Loan]] = []
+                        try:
+                            buffers = _host_buffers(leaves, types, loans)
+                            if buffers is not None:
+                                return run(buffers)
+                        finally:
+                            for free, loan in loans:
+                                free.append(loan)
                         continue
                     try:
                         if [leaf.type for leaf in leaves] == types:
@@ -353,14 +359,19 @@ def _expected(leaf: Any, type: ArrayType) -> _Expected | None:
     if kind is Array or kind in _PYTHON_SCALARS:
         return kind, None, None, type, None
     if kind is np.ndarray and leaf.dtype.isnative:
-        return kind, leaf.dtype, leaf.shape, type, backend().putter(type)
+        there = backend()
+        loan = there.lend(type) if type.nbytes <= LENT_BYTES else None
+        return kind, leaf.dtype, leaf.shape, type, there.putter(type) if loan is None else [loan]
     return None
 
 
-def _host_buffers(leaves: list[Any] | tuple[Any, ...], expected: tuple[_Expected, ...]) -> list[Any] | None:
+def _host_buffers(
+    leaves: list[Any] | tuple[Any, ...], expected: tuple[_Expected, ...], loans: list[tuple[list[Loan], Loan]]
+) -> list[Any] | None:
     """The buffers of leaves of which some are NumPy arrays or Python scalars; None if they are not as expected.
 
-    A NumPy array is shared with the device for the length of the call, which ends before the caller can write to it.
+    A small NumPy array is copied into memory that is lent for the length of the call: what is taken is added to `loans`, to
+    be given back. A larger one is shared with the device; the call ends before the caller can write to it.
     """
     if len(leaves) != len(expected):
         return None
@@ -373,7 +384,13 @@ def _host_buffers(leaves: list[Any] | tuple[Any, ...], expected: tuple[_Expected
         if kind is np.ndarray:
             if leaf.dtype != dtype or leaf.shape != shape:
                 return None
-            buffers.append(put(leaf))
+            if put.__class__ is list:
+                loan = put.pop() if put else backend().lend(type)
+                loans.append((put, loan))
+                np.copyto(loan.host, leaf)
+                buffers.append(loan.raw)
+            else:
+                buffers.append(put(leaf))
         elif kind is Array:
             if leaf.type is not type:
                 return None

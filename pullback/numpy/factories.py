@@ -135,7 +135,7 @@ def binary(
                 except OverflowError:
                     return apply(x, y)
                 return Array(array_type(y.type.shape, BOOL) if compares else y.type, out)
-        if operator and not is_operand(x, y):
+        if operator and not is_operand(y):
             return NotImplemented
         return apply(x, y)
 
@@ -151,14 +151,13 @@ def binary(
     return named(function, name, _documentation(name, doc, ("x", "y"), result))
 
 
-def is_operand(*values: Any) -> bool:
-    """Whether values are such that an operator takes them: arrays, tracers and numbers, not lists or strings."""
-    for value in values:
-        if not isinstance(value, (Array, Tracer, np.ndarray, np.generic, *PYTHON_SCALARS)) and not hasattr(
-            value, "__pullback_array__"
-        ):
-            return False
-    return True
+_OPERANDS = (Array, Tracer, np.ndarray, np.generic, *PYTHON_SCALARS)
+_plain_operands = frozenset({Array, float, int, np.ndarray})
+
+
+def is_operand(value: Any) -> bool:
+    """Whether an operator takes a value: an array, a tracer or a number, not a list or a string."""
+    return value.__class__ in _plain_operands or isinstance(value, _OPERANDS) or hasattr(value, "__pullback_array__")
 
 
 def _documentation(name: str, doc: str, arguments: tuple[str, ...], result: str) -> str:

@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from pullback.core.array import Array
 from pullback.core.dtypes import DType, canonical, default_dtype, is_inexact, kind
 from pullback.core.errors import ShapeError
+from pullback.core.tracing import Tracer, bind
 from pullback.core.types import ArrayType
 from pullback.numpy.arithmetic import add, divide, maximum, minimum, multiply, subtract
 from pullback.numpy.axes import normal_axes, normal_axis
@@ -16,7 +18,16 @@ from pullback.numpy.complexes import conj, real
 from pullback.numpy.elementary import sqrt
 from pullback.numpy.factories import Function, named
 from pullback.numpy.logic import as_predicate, isclose, isnan, logical_not, where
-from pullback.numpy.promotion import at_user_line, broadcast, broadcast_shapes, in_dtype, literal_of, operand, to_common_dtype
+from pullback.numpy.promotion import (
+    NATIVE_FLOATS,
+    at_user_line,
+    broadcast,
+    broadcast_shapes,
+    in_dtype,
+    literal_of,
+    operand,
+    to_common_dtype,
+)
 from pullback.ops import broadcast as sums
 from pullback.ops import powers, reduce
 from pullback.ops import shape as shapes
@@ -69,10 +80,14 @@ def _sum_like(name: str, primitive: Any, neutral: int, combine: Function, doc: s
     def function(
         a: Any, axis: Any = None, dtype: Any = None, *, keepdims: bool = False, initial: Any = None, where: Any = None
     ) -> Any:
+        whole = axis is dtype is initial is where is None and not keepdims and isinstance(a, (Array, Tracer))
+        if whole and a.type.dtype in NATIVE_FLOATS and a.type.shape:  # the short way
+            return bind(primitive, (a,), {"axes": tuple(range(a.type.ndim))})
         a = operand(a, name)
         found = a.type.dtype
         a = in_dtype(a, summed_dtype(found) if dtype is None else canonical(dtype), a.type.weak)
-        a = _masked(name, a, where, literal_of(neutral, a.type.dtype))
+        if where is not None:
+            a = _masked(name, a, where, literal_of(neutral, a.type.dtype))
         out = _reduced(primitive, a, normal_axes(axis, a.type, name), keepdims)
         return out if initial is None else combine(out, initial)
 
