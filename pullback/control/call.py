@@ -9,19 +9,20 @@ from __future__ import annotations
 from typing import Any
 
 from pullback.core.axes import axis_owner
-from pullback.core.primitive import Rules, primitive
-from pullback.core.program import Program
+from pullback.core.primitive import Primitive, Rules, primitive
+from pullback.core.program import Program, programs_in
 from pullback.core.tracing import bind, bind_at
 from pullback.core.types import is_unknown
 from pullback.core.zero import ZERO
 from pullback.engine.compile import execute
 from pullback.transforms.derive import (
+    active_terms,
     batch_program,
-    jet_operands,
     jet_program,
-    jet_results,
     jvp_program,
     linearize_program,
+    nonzero_orders,
+    series_of,
     transpose_program,
 )
 
@@ -51,9 +52,11 @@ class call(Rules):
         return values, tuple([next(found) if flag else ZERO for flag in nonzero])
 
     def jet(primals, series, *, program):
-        active = tuple([tuple([term is not ZERO for term in terms]) for terms in series])
+        active = nonzero_orders(series)
         pushed, nonzero = jet_program(program, active)
-        return jet_results(bind_call(pushed, jet_operands(primals, series, active)), nonzero)
+        outs = bind_call(pushed, [*primals, *active_terms(primals, series, active)])
+        count = len(program.outputs)
+        return outs[:count], series_of(outs[count:], nonzero)
 
     def linearize(primals, active, *, program):
         linearized = linearize_program(program, active)
@@ -82,8 +85,12 @@ class call(Rules):
 
 def bind_call(program: Program, args: Any) -> Any:
     """Call a Program: as `call(*args, program=program)`, also where only a named axis of an enclosing vmap concerns it."""
-    primitive: Any = call
-    owners = [axis_owner(name) for name in program.axis_names]
-    if not owners:
-        return bind(primitive, tuple(args), {"program": program})
-    return bind_at(max(owners, key=lambda trace: trace.birth), primitive, tuple(args), {"program": program})
+    return bind_holder(call, *args, program=program)
+
+
+def bind_holder(holder: Primitive, *args: Any, **params: Any) -> Any:
+    """Apply a primitive that holds Programs, also where only a named axis of an enclosing vmap concerns one of them."""
+    names = [name for program in programs_in(params) for name in program.axis_names]
+    if not names:
+        return bind(holder, args, params)
+    return bind_at(max([axis_owner(name) for name in names], key=lambda trace: trace.birth), holder, args, params)

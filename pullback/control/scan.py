@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from pullback.control.call import bind_holder
 from pullback.core.array import Array
 from pullback.core.equation import Literal
 from pullback.core.primitive import Rules, primitive
@@ -33,11 +34,15 @@ from pullback.ops.arithmetic import add
 from pullback.ops.shape import transpose
 from pullback.transforms.batch import repeated
 from pullback.transforms.derive import (
+    active_terms,
     batch_program,
     dependent_outputs,
     fixed_point,
+    jet_program,
     jvp_program,
     linearize_program,
+    nonzero_orders,
+    series_of,
     split_invariants,
     stage_closed,
 )
@@ -103,26 +108,30 @@ class scan(Rules):
         no_ys = (False,) * (len(body.outputs) - num_carry)
         pushed, nonzero = jvp_program(body, active, (*k_active, *no_ys))
         values = [instantiate(t, type_of(x)) for x, t, flag in zip(primals, tangents, active) if flag]
-        # the body takes inputs, then tangents; the loop wants constants, then carry, then xs, each with their tangents
-        order = range(len(active) + sum(active))
-        own, theirs = order[: len(active)], order[len(active) :]
-        own_c, own_k, own_x = split(own, num_consts, num_carry)
-        their_c, their_k, their_x = split(theirs, sum(c_active), sum(k_active))
-        inputs = (*own_c, *their_c, *own_k, *their_k, *own_x, *their_x)
-        carried = sum(k_active)
-        outs = range(len(body.outputs) + sum(nonzero))
-        k_out, y_out, tk_out, ty_out = split(outs, num_carry, len(no_ys), carried)
-        operands = [*primals, *values]
-        found = scan(
-            *[operands[i] for i in inputs],
-            body=pushed.rearranged(inputs, (*k_out, *tk_out, *y_out, *ty_out)),
-            num_consts=num_consts + len(their_c),
-            num_carry=num_carry + carried,
-            **params,
-        )
-        k, tk, y, ty = split(found, num_carry, carried, len(no_ys))
-        given = iter((*tk, *ty))
-        return (*k, *y), tuple([next(given) if flag else ZERO for flag in nonzero])
+        outs, found = _scan_along(primals, values, active, pushed, nonzero, num_consts, num_carry, params)
+        given = iter(found)
+        return outs, tuple([next(given) if flag else ZERO for flag in nonzero])
+
+    def jet(primals, series, *, body, num_consts, num_carry, **params):
+        active = nonzero_orders(series)
+        order = len(active[0])
+        c_active, k_active, x_active = split(active, num_consts, num_carry)
+
+        def grouped(flags):
+            return tuple([tuple(flags[i : i + order]) for i in range(0, len(flags), order)])
+
+        def step(flags):
+            nonzero = jet_program(body, (*c_active, *grouped(flags), *x_active))[1]
+            return [flag for orders in nonzero[:num_carry] for flag in orders]
+
+        k_active = grouped(fixed_point([flag for orders in k_active for flag in orders], step))
+        active = (*c_active, *k_active, *x_active)
+        no_ys = ((False,) * order,) * (len(body.outputs) - num_carry)
+        pushed, nonzero = jet_program(body, active, (*k_active, *no_ys))
+        counts = [sum(orders) for orders in active], [sum(orders) for orders in nonzero]
+        terms = active_terms(primals, series, active)
+        outs, found = _scan_along(primals, terms, counts[0], pushed, counts[1], num_consts, num_carry, params)
+        return outs, series_of(found, nonzero)
 
     def linearize(primals, active, *, body, num_consts, num_carry, length, reverse, unroll):
         params = {"length": length, "reverse": reverse, "unroll": unroll}
@@ -155,7 +164,8 @@ class scan(Rules):
                 sources.append(("new", len(new_outputs)))
                 new_outputs.append(atom)
         forward = loop.with_outputs((*loop.outputs[: num_carry + own_ys], *new_outputs))
-        outs = scan(
+        outs = bind_holder(
+            scan,
             *consts,
             *invariants,
             *carry,
@@ -181,7 +191,8 @@ class scan(Rules):
             stacked = [i for i, (kind, _) in enumerate(residuals) if kind != "constant"]
             places = range(len(residuals), len(linearized.tangent.inputs))
             c_at, k_at, x_at = split(places, len(tc), len(tk))
-            found = scan(
+            found = bind_holder(
+                scan,
                 *[residuals[i][1] for i in constant],
                 *tc,
                 *tk,
@@ -229,7 +240,8 @@ class scan(Rules):
         stacks = [*ct_ys, *known_x]
         types = [type_of(value).strong() for value in (*known_c, *start)]
         types += [_step_type(type_of(value)).strong() for value in stacks]
-        found = scan(
+        found = bind_holder(
+            scan,
             *known_c,
             *start,
             *stacks,
@@ -277,10 +289,32 @@ class scan(Rules):
         mapped, out_axes = batch_program(body, size, axes_for(batched), (*batched, *no_ys))
         carry = [repeated(value, size) if flag and axis is None else value for value, flag, axis in zip(carry, batched, k_axes)]
         xs = [swapped(x) if axis == 0 else x for x, axis in zip(xs, x_axes)]
-        outs = scan(*consts, *carry, *xs, body=mapped, num_consts=num_consts, num_carry=num_carry, **params)
+        outs = bind_holder(scan, *consts, *carry, *xs, body=mapped, num_consts=num_consts, num_carry=num_carry, **params)
         k, ys = split(outs, num_carry)
         ys = [swapped(y) if axis == 0 else y for y, axis in zip(ys, out_axes[num_carry:])]
         return (*k, *ys), out_axes
+
+
+def _scan_along(primals, extras, counts, body, out_counts, num_consts, num_carry, params):
+    """Scan a body that takes, behind its inputs, other values that go with each of them (`counts` says how many), and returns
+    likewise (`out_counts`): tangents, or derivatives. Gives the outputs, and the values that go with them."""
+    # the body takes inputs, then the others; the loop wants constants, then carry, then xs, each with its own
+    own_c, own_k, own_x = split(range(len(primals)), num_consts, num_carry)
+    c_count, k_count = sum(counts[:num_consts]), sum(counts[num_consts : num_consts + num_carry])
+    their_c, their_k, their_x = split(range(len(primals), len(primals) + len(extras)), c_count, k_count)
+    inputs = (*own_c, *their_c, *own_k, *their_k, *own_x, *their_x)
+    num_ys = len(out_counts) - num_carry
+    k_out, y_out, tk_out, ty_out = split(range(len(body.outputs)), num_carry, num_ys, k_count)
+    operands = [*primals, *extras]
+    found = scan(
+        *[operands[i] for i in inputs],
+        body=body.rearranged(inputs, (*k_out, *tk_out, *y_out, *ty_out)),
+        num_consts=num_consts + c_count,
+        num_carry=num_carry + k_count,
+        **params,
+    )
+    k, tk, y, ty = split(found, num_carry, k_count, num_ys)
+    return (*k, *y), (*tk, *ty)
 
 
 def _transpose_beside_known(cotangents, operands, k_free, body, num_consts, num_carry, reverse, params):
@@ -292,7 +326,8 @@ def _transpose_beside_known(cotangents, operands, k_free, body, num_consts, num_
     # one scan carries the known part, and stacks what it is at the start of each step
     histories = [body.inputs[num_consts + i] for i in kept]
     first = drop_dead_code(body.with_outputs([*[body.outputs[i] for i in kept], *histories])).rearranged(inputs)
-    known_scan = scan(
+    known_scan = bind_holder(
+        scan,
         *[operands[i] for i in inputs],
         body=first,
         num_consts=sum(known[0]),

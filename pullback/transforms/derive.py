@@ -5,7 +5,7 @@ Each is made once and remembered with the Program that it came from.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from pullback.core.axes import AxisSize
@@ -65,10 +65,13 @@ def _instantiated(tangents: Sequence[Any], types: Sequence[ArrayType], flags: tu
 Orders = tuple[bool, ...]  # for one value: which of its derivatives, from the first on, are not zero
 
 
-def jet_program(program: Program, active: tuple[Orders, ...]) -> tuple[Program, tuple[Orders, ...]]:
+def jet_program(
+    program: Program, active: tuple[Orders, ...], instantiated: tuple[Orders, ...] = ()
+) -> tuple[Program, tuple[Orders, ...]]:
     """inputs + their active derivatives -> outputs + those of their derivatives that are not zero (the flags).
 
-    The derivatives come after all the values, those of the first value first, each value's by rising order.
+    The derivatives come after all the values, those of the first value first, each value's by rising order. Derivatives of
+    outputs flagged in `instantiated` are returned even where they are zero, as a loop's carry needs.
     """
 
     def make() -> tuple[Program, tuple[Orders, ...]]:
@@ -78,31 +81,40 @@ def jet_program(program: Program, active: tuple[Orders, ...]) -> tuple[Program, 
             given = iter(args[len(active) :])
             series = [[next(given) if flag else ZERO for flag in orders] for orders in active]
             outs, found = jet_flat(lambda *xs: replay(program, xs), args[: len(active)], series, len(active[0]))
+            if instantiated:
+                found = [
+                    _instantiated(terms, [type] * len(terms), orders)
+                    for terms, type, orders in zip(found, program.output_types, instantiated, strict=True)
+                ]
             flags.extend(tuple([term is not ZERO for term in terms]) for terms in found)
             return [*outs, *[term for terms in found for term in terms if term is not ZERO]]
 
         types = [type.strong() for type, orders in zip(program.input_types, active, strict=True) for flag in orders if flag]
         return stage_closed(pushed, [*program.input_types, *types], f"jet_{program.name}"), tuple(flags)
 
-    made: tuple[Program, tuple[Orders, ...]] = program.memo(("jet", active), make)
+    made: tuple[Program, tuple[Orders, ...]] = program.memo(("jet", active, instantiated), make)
     return made
 
 
-def jet_operands(primals: Sequence[Any], series: Sequence[Sequence[Any]], active: Sequence[Orders]) -> list[Any]:
-    """What a Program made by `jet_program` takes: the values, then the active derivatives, real zeros where they are ZERO."""
-    terms = [
+def nonzero_orders(series: Sequence[Sequence[Any]]) -> tuple[Orders, ...]:
+    """Which derivatives are not ZERO."""
+    return tuple([tuple([term is not ZERO for term in terms]) for terms in series])
+
+
+def active_terms(primals: Sequence[Any], series: Sequence[Sequence[Any]], active: Sequence[Orders]) -> list[Any]:
+    """The derivatives that a Program made by `jet_program` takes behind the values; real zeros where they are ZERO."""
+    return [
         instantiate(term, type_of(x))
         for x, terms, orders in zip(primals, series, active, strict=True)
         for term, flag in zip(terms, orders, strict=True)
         if flag
     ]
-    return [*primals, *terms]
 
 
-def jet_results(outs: Sequence[Any], nonzero: Sequence[Orders]) -> tuple[tuple[Any, ...], tuple[list[Any], ...]]:
-    """What a Program made by `jet_program` returned, as values and their series."""
-    given = iter(outs[len(nonzero) :])
-    return tuple(outs[: len(nonzero)]), tuple([[next(given) if flag else ZERO for flag in orders] for orders in nonzero])
+def series_of(terms: Iterable[Any], nonzero: Sequence[Orders]) -> tuple[list[Any], ...]:
+    """The series of each result, of the derivatives that a Program made by `jet_program` returned behind the values."""
+    given = iter(terms)
+    return tuple([[next(given) if flag else ZERO for flag in orders] for orders in nonzero])
 
 
 class LinearizedProgram(NamedTuple):
@@ -223,7 +235,9 @@ def batch_program(
         ]
         return stage_closed(mapped, types, f"vmap_{program.name}"), tuple(out_axes)
 
-    made: tuple[Program, tuple[int | None, ...]] = program.memo(("batch", int(size), size.name, axes, batched), make)
+    made: tuple[Program, tuple[int | None, ...]] = program.memo(
+        ("batch", int(size), size.name, size.strategy, axes, batched), make
+    )
     return made
 
 
