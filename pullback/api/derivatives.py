@@ -47,19 +47,19 @@ def jvp(fun: Function, primals: Sequence[Any], tangents: Sequence[Any], has_aux:
         (9.0:f32[]:cpu(0), 6.0:f32[]:cpu(0))
     """
     check_callable(fun, "jvp")
-    for name, given in (("primals", primals), ("tangents", tangents)):
-        if not isinstance(given, (tuple, list)):
-            raise TypeError(
-                f"jvp takes its {name} as a tuple or list with an entry for each argument, but got {brief(given)}."
-                f" Write ({name},) for a single argument."
-            )
+    if not isinstance(primals, (tuple, list)) or not isinstance(tangents, (tuple, list)):
+        name, given = ("tangents", tangents) if isinstance(primals, (tuple, list)) else ("primals", primals)
+        raise TypeError(
+            f"jvp takes its {name} as a tuple or list with an entry for each argument, but got {brief(given)}."
+            f" Write ({name},) for a single argument."
+        )
     if len(primals) != len(tangents):
         raise StructureError(f"jvp got {len(primals)} primals but {len(tangents)} tangents; it needs one tangent for each.")
     flat = FlatArguments(fun, tuple(primals), {}, range(len(primals)))
-    given = tangent_leaves(flat, tangents)
+    directions = tangent_leaves(flat, tangents)
     result = FlatResult(flat.call, has_aux, "jvp", fun)
-    outs, out_tangents = jvp_flat(result, flat.leaves, given, fun)
-    shown = [tangent_result(t, type_of(out)) for t, out in zip(out_tangents, outs, strict=True)]
+    outs, out_tangents = jvp_flat(result, flat.leaves, directions, fun)
+    shown = [tangent_result(t, out.type) for t, out in zip(out_tangents, outs)]
     pair = result.output(outs), result.output(shown)
     return (*pair, result.aux(outs)) if has_aux else pair
 

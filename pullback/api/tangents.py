@@ -33,6 +33,8 @@ class FlatResult:
     Auxiliary data are returned too, behind the outputs, so that they come out as values rather than as tracers.
     """
 
+    __slots__ = ("_aux_leaves", "_aux_structure", "call", "count", "function", "has_aux", "structure", "transformation")
+
     def __init__(self, call: Callable[[Sequence[Any]], Any], has_aux: bool, transformation: str, function: Function) -> None:
         self.call = call
         self.has_aux = has_aux
@@ -46,6 +48,9 @@ class FlatResult:
     def __call__(self, *leaves: Any) -> list[Any]:
         out = self.call(leaves)
         if not self.has_aux:
+            if out.__class__ is Array or isinstance(out, Tracer):
+                self.structure, self.count = LEAF, 1
+                return [out]
             found, self.structure = array_leaves(out, the_output)
             self.count = len(found)
             return found
@@ -61,7 +66,7 @@ class FlatResult:
 
     def output(self, values: Sequence[Any]) -> Any:
         """The user's output, of these values of the leaves that were returned."""
-        return unflatten(self.structure, values[: self.count])
+        return values[0] if self.structure is LEAF else unflatten(self.structure, values[: self.count])
 
     def aux(self, values: Sequence[Any]) -> Any:
         """The auxiliary data, likewise."""

@@ -13,12 +13,15 @@ from pullback.core.tracing import type_of
 from pullback.core.types import array_type
 
 
-@lru_cache(maxsize=1024)
 def number(value: complex, dtype: DType) -> Array:
     """A number as a weak 0-d array of a dtype."""
     return Array(array_type((), dtype, True), np.asarray(value, dtype))
 
 
+_remembered = lru_cache(maxsize=1024)(number)
+
+
 def literal(value: complex, like: Any) -> Array:
     """A number as a weak 0-d array of the dtype of `like`: a bare Python number would be of the default dtype."""
-    return number(value, type_of(like).dtype)
+    make = _remembered if value else number  # 0.0 and -0.0 are equal, so a cache would take one for the other
+    return make(value, type_of(like).dtype)

@@ -28,7 +28,13 @@ def scaled(value: Any, multiplier: Any) -> Any:
 
 def combine(terms: Sequence[tuple[Any, Any]], type: ArrayType) -> Any:
     """The sum over `terms` of value * multiplier, in the shape of `type`; ZERO if there are none."""
-    total: Any = ZERO
+    if len(terms) == 1:
+        ((value, multiplier),) = terms
+        total: Any = scaled(value, multiplier)
+        if total.type is type or not type.shape or total.type.shape:
+            return total
+        return broadcast_in_dim(total, shape=type.shape, broadcast_dimensions=())
+    total = ZERO
     for value, multiplier in terms:
         step = scaled(value, multiplier)
         total = step if total is ZERO else add(total, step)

@@ -89,7 +89,10 @@ class JvpTrace(Trace):
     def push_linearized(self, primitive: Primitive, primals: list[Any], tangents: list[Any], params: dict[str, Any]) -> Any:
         """The operation's value and tangent by its own linearization."""
         active = tuple([t is not ZERO for t in tangents])
-        out, push = primitive.linearize(primals, active, **params)  # type: ignore[misc]
+        linearized = primitive.linearize(primals, active, **params)  # type: ignore[misc]
+        if linearized is NotImplemented:
+            return NotImplemented
+        out, push = linearized
         return out, push(*[t for t in tangents if t is not ZERO])
 
     def combine(self, terms: list[tuple[Any, Any]], type: ArrayType) -> Any:
@@ -151,8 +154,12 @@ def jvp_flat(
     """Values and tangents of a flat function; a tangent may be ZERO, and those returned may be."""
     trace = JvpTrace(described or function)
     try:
-        outs = function(*[x if t is ZERO else Dual(trace, x, t) for x, t in zip(primals, tangents, strict=True)])
+        outs = function(*[x if t is ZERO else Dual(trace, x, t) for x, t in zip(primals, tangents)])
     finally:
         trace.open = False
-    pairs = [trace.split(out) for out in outs]
-    return [primal for primal, _ in pairs], [tangent for _, tangent in pairs]
+    values, out_tangents = [], []
+    for out in outs:
+        value, tangent = trace.split(out)
+        values.append(value)
+        out_tangents.append(tangent)
+    return values, out_tangents
