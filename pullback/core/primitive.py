@@ -58,6 +58,7 @@ FACTS: dict[str, Any] = {
     "effect": None,  # what it does besides returning a value, so that it is never dropped or moved
     "kinds": "biufc",  # the kinds of dtype that its operands may have (Elementwise)
     "symbolic_zeros": False,  # `jvp` is given ZERO where a tangent is known to be zero
+    "symbolic_cotangents": False,  # `transpose` is given ZERO where a cotangent is known to be zero
     "elementwise": False,  # takes operands of one shape, or 0-d ones
     "platforms": None,  # lowering rules for one platform only, {"cuda": rule}
 }
@@ -105,6 +106,7 @@ class Primitive:
     effect: str | None
     kinds: str
     symbolic_zeros: bool
+    symbolic_cotangents: bool
     elementwise: bool
     platforms: dict[str, Rule | str] | None
 
@@ -187,7 +189,8 @@ class Primitive:
         return rule
 
     def def_linearize(self, rule: Rule) -> Rule:
-        """Decorator: `(primals, active, **params) -> (outs, push)`, where `push(*tangents)` is linear."""
+        """Decorator: `(primals, active, **params) -> (outs, push)`, where `push(*tangents)` is linear; or NotImplemented,
+        where the `jvp` rule is to be used."""
         self.define("linearize", rule)
         return rule
 

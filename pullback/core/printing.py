@@ -301,4 +301,4 @@ def value_text(value: Any) -> str:
     if callable(value):
         name = getattr(value, "__qualname__", None) or type(value).__qualname__
         return f"<function {re.sub('[<>]', '', name)}>"
-    return f"<{re.sub('[<>]', '', type(value).__qualname__)}>"
+    return f"<{re.sub('[<>]', '', getattr(value, 'printed', type(value).__qualname__))}>"

@@ -29,9 +29,11 @@ class LinearizeTrace(JvpTrace):
         self.tape = Tape(function)
 
     def push(self, primitive: Primitive, primals: list[Any], tangents: list[Any], params: dict[str, Any]) -> Any:
-        if primitive.linearize is None or primitive.linear:
-            return super().push(primitive, primals, tangents, params)
-        return self.push_linearized(primitive, primals, tangents, params)
+        if primitive.linearize is not None and not primitive.linear:
+            pushed = self.push_linearized(primitive, primals, tangents, params)
+            if pushed is not NotImplemented:
+                return pushed
+        return super().push(primitive, primals, tangents, params)
 
     def combine(self, terms: list[tuple[Any, Any]], type: ArrayType) -> Any:
         return self.tape.scale(terms, type)

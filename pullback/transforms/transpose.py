@@ -157,7 +157,10 @@ class Tape(Trace):
                 raise nonlinear(primitive)
             raise primitive.missing("transpose", "reverse-mode differentiation (grad, vjp, linear_transpose)")
         args = [self.types[operand.index] if operand.__class__ is Slot else operand for operand in step.operands]
-        full = [zeros(self.types[out]) if c is None else c for c, out in zip(cotangents, step.outs, strict=True)]
+        if primitive.symbolic_cotangents:
+            full = [ZERO if c is None else c for c in cotangents]
+        else:
+            full = [zeros(self.types[out]) if c is None else c for c, out in zip(cotangents, step.outs, strict=True)]
         try:
             results = primitive.transpose(full if primitive.multiple_results else full[0], *args, **step.params)
         except LeafError as error:  # the rule took the type of an unknown operand for a value
