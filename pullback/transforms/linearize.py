@@ -72,9 +72,10 @@ def linearize_flat(
     primals: Sequence[Any],
     active: Sequence[bool] | None = None,
     described: Any = None,
+    trace: LinearizeTrace | None = None,
 ) -> Linearized:
     """Linearize a flat function at `primals`, in those inputs that are `active` (all of them by default)."""
-    trace = LinearizeTrace(described or function)
+    trace = trace or LinearizeTrace(described or function)
     tape = trace.tape
     duals = []
     for index, primal in enumerate(primals):

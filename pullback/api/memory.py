@@ -1,0 +1,316 @@
+"""The memory of reverse mode: what is kept from the forward pass for the backward pass, and how to keep less."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from pullback.api.functions import Function, argument_name, check_callable, leaf_paths, normalize_argnums, wrapped
+from pullback.control.checkpoint import Budget
+from pullback.control.checkpoint import checkpoint as checkpoint_primitive
+from pullback.control.checkpoint import name as name_primitive
+from pullback.core.array import Array
+from pullback.core.dtypes import is_inexact
+from pullback.core.equation import Equation, Variable
+from pullback.core.primitive import Primitive
+from pullback.core.source import api_boundary
+from pullback.core.tracing import type_of
+from pullback.core.trees import array_leaf, array_leaves, flatten, unflatten
+from pullback.core.types import ArrayType
+from pullback.transforms.linearize import LinearizeTrace, linearize_flat
+from pullback.transforms.stage import Staged, stage
+from pullback.transforms.transpose import Scale
+
+Policy = Callable[..., bool]
+
+# ---- policies -----------------------------------------------------------------------------------------------------------
+
+
+class checkpoint_policies:
+    """What a checkpointed function may keep for its backward pass: policies for `checkpoint(f, policy=...)`.
+
+    A policy is a function `(primitive, *types, **params) -> bool` of an operation, the types of its operands, and its
+    parameters; True means that its results may be kept. Operations inside `jit` are seen one by one; a loop is one operation
+    (a `checkpoint` inside the loop's body decides there).
+    """
+
+    @staticmethod
+    def everything_saveable(primitive: Primitive, *types: ArrayType, **params: Any) -> bool:
+        """Keep what reverse mode would keep without `checkpoint`."""
+        return True
+
+    @staticmethod
+    def nothing_saveable(primitive: Primitive, *types: ArrayType, **params: Any) -> bool:
+        """Keep the arguments only."""
+        return False
+
+    @staticmethod
+    def dots_saveable(primitive: Primitive, *types: ArrayType, **params: Any) -> bool:
+        """Keep the results of matrix products, which are dear; compute the rest again."""
+        return primitive.name == "dot_general"
+
+    @staticmethod
+    def dots_with_no_batch_dims_saveable(primitive: Primitive, *types: ArrayType, **params: Any) -> bool:
+        """Keep the results of matrix products without batch axes: those with weights, and not those among activations."""
+        return primitive.name == "dot_general" and not params["dimension_numbers"][1][0]
+
+    @staticmethod
+    def save_only_these_names(*names: str) -> Policy:
+        """Keep values that `checkpoint_name` gave one of these names."""
+        return _Names(frozenset(names))
+
+
+class _Names:
+    """The policy of `save_only_these_names`. Equal to another with the same names."""
+
+    __slots__ = ("names",)
+
+    def __init__(self, names: frozenset[str]) -> None:
+        self.names = names
+
+    def __call__(self, primitive: Primitive, *types: ArrayType, **params: Any) -> bool:
+        return primitive is name_primitive and params["name"] in self.names
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Names) and self.names == other.names
+
+    def __hash__(self) -> int:
+        return hash(self.names)
+
+    def __repr__(self) -> str:
+        return f"save_only_these_names({', '.join(sorted(map(repr, self.names)))})"
+
+
+_UNITS = {"": 1}
+for _power, _letter in enumerate("kmgt", 1):
+    _UNITS |= {_letter: 1000**_power, f"{_letter}i": 1024**_power}
+
+
+def parse_bytes(budget: int | str) -> int:
+    """A number of bytes, from an int or a text such as `"200MB"` (10^6) or `"1.5GiB"` (2^30)."""
+    if isinstance(budget, int) and not isinstance(budget, bool) and budget >= 0:
+        return budget
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]i?|)b?\s*", budget, re.IGNORECASE) if isinstance(budget, str) else None
+    if found is None:
+        raise ValueError(f"A budget is a number of bytes, or a text such as '200MB', '1.5GiB' or '64 kB', but got {budget!r}.")
+    return int(float(found[1]) * _UNITS[found[2].lower()])
+
+
+# ---- checkpoint -----------------------------------------------------------------------------------------------------------
+
+
+def checkpoint(
+    fun: Function,
+    *,
+    policy: Policy | None = None,
+    budget: int | str | None = None,
+    static_argnums: int | Sequence[int] = (),
+    prevent_cse: bool = True,
+) -> Function:
+    """A function that computes its intermediate values again in reverse mode, instead of keeping them: less memory, more work.
+
+    Values and derivatives are those of `fun`. The arguments are always kept. Also called `remat`.
+
+    Arguments:
+        fun: a function of arrays and pytrees.
+        policy: which intermediate values may be kept nevertheless, a function `(primitive, *types, **params) -> bool`; see
+            `checkpoint_policies`. By default none.
+        budget: how many bytes of intermediate values may be kept, in place of a policy: an int, or a text as "200MB" (10^6
+            bytes) or "1.5GiB" (2^30). Values are chosen greedily, those first that save the most operations for each byte,
+            counted with the operations before them that serve nothing else. Under `vmap` a batch counts as a whole.
+        static_argnums: positional arguments that are not traced.
+        prevent_cse: whether the second computation is kept apart from the first. Inside `scan` it need not be.
+
+    Returns:
+        A function of the same arguments.
+
+    Raises:
+        ValueError: both a policy and a budget are given, or the budget is no number of bytes. TypeError: the policy cannot be
+            called.
+
+    Example:
+        >>> import pullback as pb
+        >>> f = lambda x: pb.sin(pb.sin(pb.sin(x)))
+        >>> len(pb.saved_residuals(f, 1.0)), len(pb.saved_residuals(pb.checkpoint(f), 1.0))
+        (3, 1)
+        >>> pb.grad(pb.checkpoint(f))(0.0)
+        1.0:f32[]:cpu(0)
+    """
+    check_callable(fun, "checkpoint")
+    if policy is not None and budget is not None:
+        raise ValueError("checkpoint takes a policy or a budget, not both.")
+    if policy is not None and not callable(policy):
+        raise TypeError(f"checkpoint's policy is a function (primitive, *types, **params) -> bool, but got {policy!r}.")
+    chosen = checkpoint_policies.nothing_saveable if policy is None else policy
+    if budget is not None:
+        chosen = Budget(parse_bytes(budget))  # type: ignore[assignment]
+
+    def checkpointed(*args: Any, **kwargs: Any) -> Any:
+        static = normalize_argnums(fun, static_argnums, len(args), "checkpoint")
+        dynamic = tuple([None if i in static else arg for i, arg in enumerate(args)])
+        leaves, structure = array_leaves((dynamic, kwargs), lambda: "argument")
+        paths = [path for i, arg in enumerate(dynamic) for path in leaf_paths(arg, argument_name(fun, i))]
+        paths += [path for name in sorted(kwargs) for path in leaf_paths(kwargs[name], name)]
+        box: dict[str, Any] = {}
+
+        def flat(*inner: Any) -> list[Any]:
+            inner_args, inner_kwargs = unflatten(structure, inner)
+            given = [args[i] if i in static else arg for i, arg in enumerate(inner_args)]
+            outs, box["structure"] = array_leaves(fun(*given, **inner_kwargs), lambda: "the output")
+            return outs
+
+        name = getattr(fun, "__name__", "function")
+        types = [type_of(leaf) for leaf in leaves]
+        program, captures = stage(flat, types, name=name, described=fun, arguments=paths)
+        outs = checkpoint_primitive(*captures, *leaves, program=program, policy=chosen, prevent_cse=bool(prevent_cse))
+        return unflatten(box["structure"], outs)
+
+    return wrapped(fun, "checkpoint", checkpointed)
+
+
+remat = checkpoint
+
+
+@api_boundary
+def checkpoint_name(x: Any, name: str) -> Any:
+    """x, under a name by which `checkpoint_policies.save_only_these_names` can ask to keep it. Takes trees.
+
+    Example:
+        >>> import pullback as pb
+        >>> policy = pb.checkpoint_policies.save_only_these_names("hidden")
+        >>> f = pb.checkpoint(lambda x: pb.sin(pb.checkpoint_name(pb.sin(x), "hidden")), policy=policy)
+        >>> len(pb.saved_residuals(f, 1.0))
+        2
+    """
+    if not isinstance(name, str):
+        raise TypeError(f"checkpoint_name takes a name, a string, but got {name!r}.")
+    leaves, structure = array_leaves(x, lambda: "checkpoint_name's argument")
+    return unflatten(structure, [name_primitive(leaf, name=name) for leaf in leaves])
+
+
+# ---- what is kept -----------------------------------------------------------------------------------------------------------
+
+
+class Residual(NamedTuple):
+    """A value that reverse mode keeps from the forward pass.
+
+    Attributes:
+        type: its ArrayType. bytes: how much memory it takes.
+        made_by: the operation that it is the result of; "argument" or "constant" where there is none.
+        source: the user's line with that operation, or the path of the argument.
+        wanted_by: the operations whose derivatives need it.
+    """
+
+    type: ArrayType
+    bytes: int
+    made_by: str
+    source: str
+    wanted_by: tuple[str, ...]
+
+
+class Residuals(list[Residual]):
+    """The residuals of a function: a list of records, which prints as a table."""
+
+    @property
+    def bytes(self) -> int:
+        """The memory that they take together."""
+        return sum(residual.bytes for residual in self)
+
+    def __repr__(self) -> str:
+        rows = [("type", "bytes", "made by", "wanted by", "at")]
+        rows += [(str(r.type), f"{r.bytes:,}", r.made_by, ", ".join(r.wanted_by), r.source) for r in self]
+        widths = [max(len(row[i]) for row in rows) for i in range(4)]
+        lines = [
+            f"{row[0]:<{widths[0]}}  {row[1]:>{widths[1]}}  {row[2]:<{widths[2]}}  {row[3]:<{widths[3]}}  {row[4]}".rstrip()
+            for row in rows
+        ]
+        return "\n".join([*lines, f"{len(self)} residuals, {self.bytes:,} bytes"])
+
+    __str__ = __repr__
+
+
+class _Watching(LinearizeTrace):
+    """Linearization that notes which operation each step of the tape came from."""
+
+    __slots__ = ("wanting",)
+
+    def __init__(self, function: Function) -> None:
+        super().__init__(function)
+        self.wanting: list[str] = []  # for each step
+
+    def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        out = super().process(primitive, args, params)
+        self.wanting += [primitive.name] * (len(self.tape.steps) - len(self.wanting))
+        return out
+
+
+@api_boundary
+def saved_residuals(fun: Function, *args: Any, **kwargs: Any) -> Residuals:
+    """What reverse mode of `fun` keeps in memory between its forward and its backward pass.
+
+    Nothing is computed. 0-d constants are left out.
+
+    Arguments:
+        fun: a function of arrays and pytrees.
+        args, kwargs: what to call it with; an `ArrayType` serves for an array. The derivative is taken by all
+            floating-point arrays among `args`.
+
+    Returns:
+        A list of `Residual` records (type, bytes, made_by, source, wanted_by), in the order in which they are made; it prints
+        as a table.
+
+    Example:
+        >>> import pullback as pb
+        >>> saved = pb.saved_residuals(lambda x, w: pb.tanh(x @ w), pb.ones((8, 4)), pb.ones((4, 2)))
+        >>> [(str(residual.type), residual.made_by, residual.wanted_by) for residual in saved]
+        [('f32[8,4]', 'argument', ('dot_general',)), ('f32[4,2]', 'argument', ('dot_general',)), ('f32[8,2]', 'mul', ('tanh',))]
+        >>> saved.bytes
+        224
+    """
+    check_callable(fun, "saved_residuals")
+    leaves, structure = flatten((args, kwargs))
+    paths = [path for i, arg in enumerate(args) for path in leaf_paths(arg, argument_name(fun, i))]
+    active_count = len(paths)
+    paths += [path for name in sorted(kwargs) for path in leaf_paths(kwargs[name], name)]
+    types = [
+        leaf if isinstance(leaf, ArrayType) else type_of(array_leaf(leaf, lambda path=path: f"argument {path}"))  # type: ignore[misc]
+        for leaf, path in zip(leaves, paths, strict=True)
+    ]
+    box: dict[str, Any] = {}
+
+    def forward(*inner: Any) -> list[Any]:
+        def flat(*values: Any) -> list[Any]:
+            inner_args, inner_kwargs = unflatten(structure, values)
+            return array_leaves(fun(*inner_args, **inner_kwargs), lambda: "the output")[0]
+
+        trace = _Watching(fun)
+        active = [i < active_count and is_inexact(type.dtype) for i, type in enumerate(types)]
+        linearized = linearize_flat(flat, inner, active, trace=trace)
+        found: dict[int, tuple[Any, list[str]]] = {}
+        for step, wanting in zip(linearized.tape.steps, trace.wanting, strict=True):
+            for value in [m for _, m in step.terms] if isinstance(step, Scale) else step.operands:
+                if isinstance(value, (Staged, Array)) and (isinstance(value, Staged) or value.shape):
+                    key = id(value.variable) if isinstance(value, Staged) else id(value)
+                    found.setdefault(key, (value, []))[1].append(wanting)
+        box["found"] = list(found.values())
+        return [value for value, _ in box["found"] if isinstance(value, Staged)]
+
+    program, _ = stage(forward, types, name="forward", described=fun, arguments=paths)
+    makers = {out: equation for equation in program.equations for out in equation.outputs}
+    order = {variable: i for i, variable in enumerate([*program.inputs, *makers])}
+    named = dict(zip(program.inputs, paths))
+    kept = sorted(box["found"], key=lambda pair: order.get(getattr(pair[0], "variable", None), -1))  # type: ignore[arg-type]
+    return Residuals([_residual(value, wanting, makers, named) for value, wanting in kept])
+
+
+def _residual(value: Any, wanting: Sequence[str], makers: dict[Variable, Equation], named: dict[Variable, str]) -> Residual:
+    type = type_of(value)
+    equation = makers.get(value.variable) if isinstance(value, Staged) else None
+    if equation is not None:
+        made_by, source = equation.primitive.name, str(equation.source or "")
+    elif isinstance(value, Staged):
+        made_by, source = "argument", f"argument {named[value.variable]}" if value.variable in named else "a traced value"
+    else:
+        made_by, source = "constant", ""
+    return Residual(type, type.nbytes, made_by, source, tuple(dict.fromkeys(wanting)))

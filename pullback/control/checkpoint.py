@@ -1,0 +1,359 @@
+"""checkpoint: a Program whose backward pass computes again what it needs, instead of keeping it.
+
+Linearization splits the Program into a forward one, which also returns residuals, and a linear one, which takes them. Here the
+forward one returns only those intermediate values that a policy says to keep, and the linear one begins by computing the
+residuals again, from the inputs and the kept values. The second computation is inside the operation that transposition turns
+around, so compiled code frees the memory in between; an optimization barrier keeps XLA from merging it with the first.
+
+An operation with an effect is never repeated: its results are kept, whatever the policy.
+Source of the idea: Griewank and Walther, Algorithm 799: Revolve, ACM Trans. Math. Software 26 (2000).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pullback.control.call import bind_holder, call
+from pullback.core.equation import Atom, Equation, Variable
+from pullback.core.primitive import Rules, primitive
+from pullback.core.program import Program, programs_in, run
+from pullback.core.types import is_unknown
+from pullback.core.zero import ZERO
+from pullback.stablehlo.writer import TensorType, i64s
+from pullback.transforms.derive import (
+    active_terms,
+    batch_program,
+    jet_program,
+    jvp_program,
+    linearize_program,
+    nonzero_orders,
+    series_of,
+    stage_closed,
+    transpose_program,
+)
+from pullback.transforms.simplify import drop_dead_code, has_effect
+from pullback.transforms.stage import replay
+
+
+@primitive
+class name(Rules):
+    """x, under a name by which a policy can ask to keep it."""
+
+    linear = True
+
+    def result_type(x, *, name):
+        return x
+
+    def evaluate(x, *, name):
+        return x
+
+    def lower(write, x, *, name):
+        return x
+
+    def transpose(cotangent, x, *, name):
+        return (cotangent,)
+
+    def vectorize(size, args, axes, *, name):
+        return _name(*args, name=name), axes[0]
+
+    def samples(rng):
+        yield (rng.normal(size=(2, 3)),), {"name": "hidden"}
+
+
+_name = name  # within its rules `name` is the parameter
+
+
+@primitive
+class checkpoint(Rules):
+    """Apply `program` to the operands, keeping for the backward pass what `policy` allows.
+
+    `again` marks an operation of the backward pass, in which something is computed for a second time; with `prevent_cse` its
+    operands go through an optimization barrier.
+    """
+
+    multiple_results = True
+    on_arrays = True
+    symbolic_zeros = True
+
+    def result_type(*types, program, policy, prevent_cse, again=False):
+        return program.output_types
+
+    def evaluate(*arrays, program, policy, prevent_cse, again=False):
+        return run(program, arrays)
+
+    def lower(write, *values, program, policy, prevent_cse, again=False):
+        if not (again and prevent_cse and values):
+            return write.inline(program, *values)
+        if write.platform == "cpu":
+            return _in_a_branch(write, program, values)
+        return write.inline(program, *write.many("stablehlo.optimization_barrier", values, [value.type for value in values]))
+
+    def jvp(primals, tangents, *, program, **params):
+        active = tuple([t is not ZERO for t in tangents])
+        pushed, nonzero = jvp_program(program, active)
+        outs = _bind(pushed, [*primals, *[t for t in tangents if t is not ZERO]], params)
+        values, found = outs[: len(program.outputs)], iter(outs[len(program.outputs) :])
+        return values, tuple([next(found) if flag else ZERO for flag in nonzero])
+
+    def jet(primals, series, *, program, **params):
+        active = nonzero_orders(series)
+        pushed, nonzero = jet_program(program, active)
+        outs = _bind(pushed, [*primals, *active_terms(primals, series, active)], params)
+        count = len(program.outputs)
+        return outs[:count], series_of(outs[count:], nonzero)
+
+    def linearize(primals, active, *, program, policy, prevent_cse, again=False):
+        split = split_program(program, active, policy)
+        params = {"policy": policy, "prevent_cse": prevent_cse}
+        outs = _bind(split.forward, primals, {**params, "again": again})
+        count = len(program.outputs)
+        known = [*[primals[i] for i in split.inputs], *outs[count:]]
+
+        def push(*tangents):
+            found = iter(_bind(split.tangent, [*known, *tangents], {**params, "again": True}))
+            return tuple([next(found) if flag else ZERO for flag in split.nonzero])
+
+        return tuple(outs[:count]), push
+
+    def transpose(cotangents, *operands, program, **params):
+        unknown = tuple([is_unknown(operand) for operand in operands])
+        transposed, nonzero = transpose_program(program, unknown)
+        outs = _bind(transposed, [*[x for x in operands if not is_unknown(x)], *cotangents], params)
+        found = iter(outs)
+        solved = iter([next(found) if flag else None for flag in nonzero])
+        return tuple([next(solved) if flag else None for flag in unknown])
+
+    def vectorize(size, args, axes, *, program, **params):
+        batched, out_axes = batch_program(program, size, tuple(axes))
+        return _bind(batched, args, params), out_axes
+
+    def prune(wanted, *, program, **params):
+        outputs = [i for i, flag in enumerate(wanted) if flag]
+        smaller = drop_dead_code(program.rearranged(range(len(program.inputs)), outputs))
+        used = {atom for equation in smaller.equations for atom in equation.inputs} | set(smaller.outputs)
+        inputs = [i for i, variable in enumerate(smaller.inputs) if variable in used]
+        return {"program": smaller.rearranged(inputs), **params}, inputs, outputs
+
+
+def _bind(program: Program, args: Sequence[Any], params: dict[str, Any]) -> Any:
+    return bind_holder(checkpoint, *args, program=program, **params)  # type: ignore[arg-type]  # a Primitive by now
+
+
+def _in_a_branch(write, program, values):
+    """Compute a Program in a branch that is always taken, which XLA cannot know: n (n + 1) is even, whatever n is.
+
+    XLA for the CPU takes optimization barriers out before it looks for common subexpressions, so that they keep nothing apart
+    there; the memory of a branch is its own.
+    """
+    types = write.result_types
+    source = next((value for value in values if value.type.shape.count(0) == 0 and value.dtype.kind in "biuf"), None)
+    if source is None:
+        return write.inline(program, *values)
+    first = tuple([1] * len(source.shape))
+    starts, ones = i64s([0] * len(first)), i64s(first)
+    if first:
+        given = {"start_indices": starts, "limit_indices": ones, "strides": ones}
+        source = write.op("stablehlo.slice", [source], TensorType(first, source.dtype), **given)
+        source = write.op("stablehlo.reshape", [source], TensorType((), source.dtype))
+    n = write.convert(source, np.dtype(np.int32))
+    one = write.constant(1, n.type)
+    product = write.elementwise("stablehlo.multiply", n, write.elementwise("stablehlo.add", n, one))
+    even = write.compare("EQ", write.elementwise("stablehlo.and", product, one), write.constant(0, n.type))
+    with write.region([]) as taken:
+        taken.returns(*write.inline(program, *values))
+    with write.region([]) as never:
+        never.returns(*[write.zeros(type) for type in types])
+    return write.many("stablehlo.if", [even], types, regions=[taken.text, never.text])
+
+
+# ---- what is kept, and what is computed again --------------------------------------------------------------------------
+
+
+class Split(NamedTuple):
+    """A checkpointed Program split in two."""
+
+    forward: Program  # inputs -> outputs + kept values
+    tangent: Program  # some inputs + kept values + tangents of the active inputs -> tangents of the outputs
+    inputs: tuple[int, ...]  # which inputs those are
+    nonzero: tuple[bool, ...]  # which outputs have a tangent
+
+
+def split_program(program: Program, active: tuple[bool, ...], policy: Any) -> Split:
+    """The two halves of a Program's linearization, with as few values between them as `policy` allows."""
+
+    def make() -> Split:
+        linearized = linearize_program(inline_calls(program), active)
+        whole = linearized.forward
+        wanted = [(whole.outputs if place == "output" else whole.inputs)[i] for place, i in linearized.residuals]
+        if isinstance(policy, Budget):
+            kept = policy.choose(whole, wanted)
+        else:
+            kept = {out for equation in whole.equations if policy_keeps(policy, equation) for out in equation.outputs}
+        saved, equations = to_recompute(whole, wanted, kept)
+        inputs = used_inputs(whole, equations, wanted)
+        known = [*[whole.inputs[i] for i in inputs], *saved]
+        again = drop_dead_code(Program(known, equations, wanted, whole.constants, f"again_{program.name}"))
+
+        def tangent(*args: Any) -> Sequence[Any]:
+            return replay(linearized.tangent, [*replay(again, args[: len(known)]), *args[len(known) :]])
+
+        types = [*[atom.type for atom in known], *linearized.tangent.input_types[len(wanted) :]]
+        outputs = (*whole.outputs[: len(program.outputs)], *saved)
+        return Split(
+            drop_dead_code(whole.with_outputs(outputs)),
+            stage_closed(tangent, types, f"tangent_{program.name}"),
+            tuple(inputs),
+            linearized.nonzero,
+        )
+
+    split: Split = program.memo(("checkpoint", active, policy), make)
+    return split
+
+
+def policy_keeps(policy: Any, equation: Equation) -> bool:
+    """Whether a policy says to keep the results of an equation."""
+    return bool(policy(equation.primitive, *[atom.type for atom in equation.inputs], **equation.params))
+
+
+def to_recompute(program: Program, wanted: Sequence[Atom], kept: set[Variable]) -> tuple[list[Variable], list[Equation]]:
+    """How to find `wanted` again: the variables to keep, of those that may be, and the equations to run."""
+    needed = {atom for atom in wanted if isinstance(atom, Variable)}
+    saved: list[Variable] = []
+    equations: list[Equation] = []
+    for equation in reversed(program.equations):
+        outs = [out for out in equation.outputs if out in needed]
+        if not outs:
+            continue
+        if all(out in kept for out in outs) or has_effect(equation):
+            saved += outs
+        else:
+            equations.append(equation)
+            needed.update(atom for atom in equation.inputs if isinstance(atom, Variable))
+    made_again = {out for equation in equations for out in equation.outputs}
+    return [variable for variable in reversed(saved) if variable not in made_again], equations[::-1]
+
+
+def used_inputs(program: Program, equations: Sequence[Equation], wanted: Sequence[Atom]) -> list[int]:
+    """The indices of the inputs that some of a Program's equations and outputs use."""
+    used = {atom for equation in equations for atom in equation.inputs} | set(wanted)
+    return [i for i, variable in enumerate(program.inputs) if variable in used]
+
+
+class Budget:
+    """A policy that keeps at most `bytes` bytes: those values that save the most computation for each byte.
+
+    It is greedy. The cost of a value is that of its equation, and of those before it that serve nothing else; the value with
+    the greatest cost per byte that still fits is kept, costs are found again, and so on until nothing fits.
+    """
+
+    __slots__ = ("bytes",)
+
+    def __init__(self, bytes: int) -> None:
+        self.bytes = bytes
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Budget) and self.bytes == other.bytes
+
+    def __hash__(self) -> int:
+        return hash((Budget, self.bytes))
+
+    def __repr__(self) -> str:
+        return f"budget {self.bytes}"
+
+    def choose(self, program: Program, wanted: Sequence[Atom]) -> set[Variable]:
+        """The variables to keep for finding `wanted` again."""
+        costs = {equation: cost(equation) for equation in program.equations}
+        kept: set[Variable] = set()
+        while True:
+            saved, equations = to_recompute(program, wanted, kept)
+            left = self.bytes - sum([variable.type.nbytes for variable in saved])
+            best, best_density = None, 0.0
+            for gain, outs in _gains(equations, wanted, costs):
+                size = sum([out.type.nbytes for out in outs])
+                if size <= left and gain > best_density * max(size, 1):
+                    best, best_density = outs, gain / max(size, 1)
+            if best is None:
+                return kept
+            kept.update(best)
+
+
+def _gains(
+    equations: Sequence[Equation], wanted: Sequence[Atom], costs: dict[Equation, float]
+) -> list[tuple[float, list[Variable]]]:
+    """For each equation: the computation that keeping its results would save, and the results that are needed."""
+    uses: dict[Atom, int] = {}
+    for atom in [*dict.fromkeys(wanted), *[atom for equation in equations for atom in dict.fromkeys(equation.inputs)]]:
+        uses[atom] = uses.get(atom, 0) + 1
+    makers = {out: equation for equation in equations for out in equation.outputs}
+    gains: dict[Equation, float] = {}
+    found = []
+    for equation in equations:
+        gain = costs[equation]
+        for atom in dict.fromkeys(equation.inputs):
+            before = makers.get(atom) if isinstance(atom, Variable) else None
+            if before is not None and uses[atom] == 1 and len(before.outputs) == 1:
+                gain += gains[before]
+        gains[equation] = gain
+        found.append((gain, [out for out in equation.outputs if out in uses]))
+    return found
+
+
+# Operations an element, roughly; those of what is not listed are 1.
+_WEIGHTS = {
+    operation: weight
+    for weight, listed in {4: "div sqrt", 8: "exp log", 12: "sin cos tanh logistic", 16: "tan erf", 20: "pow"}.items()
+    for operation in listed.split()
+}
+
+
+def cost(equation: Equation) -> float:
+    """About how many operations an equation takes: elements, times a weight; for a product, twice its multiplications."""
+    size = float(max([out.type.size for out in equation.outputs], default=0))
+    inner = programs_in(equation.params)
+    if inner:
+        return float(equation.params.get("length", 1)) * sum([cost(one) for program in inner for one in program.equations])
+    if equation.primitive.name == "dot_general":
+        operands = math.prod([float(atom.type.size) for atom in equation.inputs])
+        batch = _batch_size(equation)
+        return 2.0 * math.sqrt(max(operands * size / max(batch, 1.0), 1.0))
+    read = max([float(atom.type.size) for atom in equation.inputs], default=0.0)
+    return max(size, read) * _WEIGHTS.get(equation.primitive.name, 1)
+
+
+def _batch_size(equation: Equation) -> float:
+    """The product of a dot_general's batch sizes: sqrt(|x| |y| |out| / batch) is then the number of multiplications."""
+    shape = equation.outputs[0].type.shape
+    numbers = equation.params.get("dimension_numbers")
+    count = len(numbers[1][0]) if numbers else 0
+    return float(math.prod(shape[:count]))
+
+
+def inline_calls(program: Program) -> Program:
+    """The Program with the operations of its calls in their place, so that a policy sees them."""
+    if not any(equation.primitive is call for equation in program.equations):
+        return program
+    equations: list[Equation] = []
+    constants = dict(program.constants)
+    instead: dict[Atom, Atom] = {}
+
+    def place(inner: Program) -> None:
+        for equation in inner.equations:
+            inputs = tuple([instead.get(atom, atom) for atom in equation.inputs])
+            if equation.primitive is not call:
+                outputs = tuple([Variable(out.type) for out in equation.outputs])
+                instead.update(zip(equation.outputs, outputs))
+                equations.append(equation.replace(inputs=inputs, outputs=outputs))
+                continue
+            called: Program = equation.params["program"]
+            constants.update(called.constants)
+            instead.update(zip(called.inputs, inputs))
+            place(called)
+            instead.update(zip(equation.outputs, [instead.get(atom, atom) for atom in called.outputs]))
+
+    place(program)
+    outputs = [instead.get(atom, atom) for atom in program.outputs]
+    return Program(program.inputs, equations, outputs, constants.items(), program.name)
