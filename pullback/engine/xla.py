@@ -22,6 +22,10 @@ from pullback.core.devices import DEFAULT_DEVICE, Device
 from pullback.core.errors import DeviceError, UnsupportedJaxlib
 from pullback.core.types import ArrayType
 
+# Up to this many bytes host memory is copied to the CPU device before `put` returns. More is copied in the background (seen from
+# 100 kB on) unless it is waited for: the caller could write to it meanwhile, and a call that takes it would end too late.
+COPIED_AT_ONCE = 1 << 15
+
 SUPPORTED_JAXLIB = ((0, 10, 2), (0, 12, 0))  # from the first, up to but not including the second
 
 # Everything of jaxlib that is called here: looked up once, before anything else, so that a jaxlib that lacks one is refused
@@ -207,7 +211,8 @@ class BufferAccess:
             return np.asarray(raw._single_device_array_to_np_array_did_copy()[0])
         if type.dtype.isbuiltin == 1:  # one of NumPy's own
             return np.asarray(memoryview(raw))
-        # bfloat16 and the float8 kinds have no buffer protocol: look at integers of the same width
+        # bfloat16 and the float8 kinds have no buffer protocol, which would wait: look at integers of the same width
+        raw.block_until_ready()
         return np.asarray(_Window(raw, type.shape, f"<u{type.dtype.itemsize}")).view(type.dtype)
 
     def device_of(self, raw: Any) -> Device:
@@ -259,7 +264,7 @@ class Backend:
         the buffer is in use."""
         if not isinstance(host, np.ndarray):
             host = np.asarray(host)
-        return self._batched_put(
+        raw = self._batched_put(
             self.aval(type),
             self.shardings[index],
             [host],
@@ -268,9 +273,12 @@ class Backend:
             copy,
             enable_x64=True,  # 64-bit dtypes stay, whatever jax's switch says where it is imported too
         )
+        return raw if type.nbytes <= COPIED_AT_ONCE else raw.block_until_ready()
 
     def putter(self, type: ArrayType) -> Callable[[np.ndarray[Any, Any]], Any]:
         """`put` for NumPy arrays of one type, on the first device, with all that can be known beforehand known."""
+        if type.nbytes > COPIED_AT_ONCE:
+            return lambda host: self.put(host, type)
         put, aval, sharding, devices = self._batched_put, self.aval(type), self.shardings[0], [self.raw_devices[0]]
         if type.dtype.itemsize > 4:
             return lambda host: put(aval, sharding, [host], devices, True, enable_x64=True)

@@ -142,3 +142,19 @@ def test_nothing_is_donated_under_other_transformations():
     pb.vmap(give)(x)
     pb.jit(lambda x: give(x))(x)
     assert float(x[0]) == 2
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float64"])
+def test_a_call_has_ended_when_it_returns(dtype: str) -> None:
+    """Also for large NumPy arguments, which XLA would copy in the background: the caller may write to them at once."""
+    function = pb.jit(lambda x: (x, x[::-1]))
+    for i in range(40):
+        x = np.empty(300 * 300 + 1, pb.core.dtypes.DTYPES[dtype])[1:]  # never aligned
+        x[:] = i % 7
+        same, reversed_ = function(x)
+        assert same._buffer.is_ready() and reversed_._buffer.is_ready()
+        x[:] = 99
+        assert np.all(np.asarray(same).astype(np.float32) == i % 7)
+        y = pb.device_put(x)
+        x[:] = 1
+        assert np.all(np.asarray(y).astype(np.float32) == 99)
