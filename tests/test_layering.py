@@ -20,7 +20,7 @@ ABOVE: dict[str, set[str]] = {
     "control": {"core", "ops", "transforms", "engine", "stablehlo"},
     "api": {"core", "ops", "transforms", "control", "engine"},
     "numpy": {"core", "ops"},
-    "lax": {"core", "ops", "numpy", "control", "transforms"},
+    "lax": {"core", "ops", "numpy", "control", "transforms", "api"},
     "nn": {"core", "ops", "numpy", "lax"},
     "tree": {"core"},
     "debug": {"core", "control"},

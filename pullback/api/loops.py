@@ -1,4 +1,4 @@
-"""Loops of known length over pytrees: scan, fori_loop, map."""
+"""Loops over pytrees: scan, while_loop, fori_loop."""
 
 from __future__ import annotations
 
@@ -8,16 +8,25 @@ from typing import Any
 import numpy as np
 
 from pullback.api.functions import Function, check_callable, leaf_paths
+from pullback.control.call import bind_holder
+from pullback.control.callback import callback
 from pullback.control.scan import scan as scan_primitive
+from pullback.control.while_loop import levels_for
+from pullback.control.while_loop import while_loop as while_primitive
 from pullback.core.array import Array
+from pullback.core.dtypes import BOOL
 from pullback.core.errors import AxisError, DtypeError, ShapeError, StructureError
-from pullback.core.program import Program
+from pullback.core.program import Program, Variable
 from pullback.core.source import api_boundary, describe
 from pullback.core.tracing import Tracer, type_of
 from pullback.core.trees import TreeDef, array_leaves, flatten, unflatten
 from pullback.core.types import ArrayType, array_type
+from pullback.ops.arithmetic import add
+from pullback.ops.compare import lt
 from pullback.ops.convert import convert_element_type
-from pullback.transforms.stage import stage
+from pullback.ops.literals import literal
+from pullback.transforms.derive import stage_closed
+from pullback.transforms.stage import replay, stage
 
 
 class Traced:
@@ -45,6 +54,21 @@ class Traced:
         self.program, self.captures = stage(flat, types, name=name, described=fun, arguments=paths)
 
 
+def shared_captures(traced: Sequence[Traced]) -> tuple[list[Tracer], list[Program]]:
+    """What several functions capture, each tracer once, and their Programs, all of which take it in front."""
+    captures = {id(tracer): tracer for one in traced for tracer in one.captures}
+    programs = []
+    for one in traced:
+        own = {id(tracer): variable for tracer, variable in zip(one.captures, one.program.inputs)}
+        inputs = [own.get(name) or Variable(tracer.type) for name, tracer in captures.items()]
+        program = one.program
+        others = program.inputs[len(one.captures) :]
+        programs.append(
+            Program([*inputs, *others], program.equations, program.outputs, program.constants, program.name, program.batch_axes)
+        )
+    return list(captures.values()), programs
+
+
 def check_carry(
     what: str,
     fun: Function,
@@ -53,6 +77,7 @@ def check_carry(
     out: TreeDef,
     out_types: Sequence[ArrayType],
     tree: Any,
+    root: str = "carry",
 ) -> None:
     """Raise an error that names the leaf, unless what a loop's body returns as carry is of the type that it takes."""
     if structure is not out and structure != out:
@@ -60,7 +85,7 @@ def check_carry(
             f"{what}'s body {describe(fun)} takes a carry of structure {structure}, but returns one of structure {out};"
             " they must be equal."
         )
-    for path, before, after in zip(leaf_paths(tree, "carry"), types, out_types, strict=True):
+    for path, before, after in zip(leaf_paths(tree, root), types, out_types, strict=True):
         if before.shape != after.shape or before.dtype is not after.dtype:
             error: type[Exception] = ShapeError if before.shape != after.shape else DtypeError
             raise error(
@@ -134,11 +159,12 @@ def scan(
             break
         types = better
     check_carry("scan", f, carry_structure, types, out_structure[0], out_types, init)
-    outs = scan_primitive(
+    outs = bind_holder(
+        scan_primitive,
         *traced.captures,
         *[fit(leaf, type) for leaf, type in zip(carry, types)],
         *stacks,
-        body=traced.program,
+        body=_exactly(traced.program, [*types, *traced.program.output_types[carried:]]),
         num_consts=len(traced.captures),
         num_carry=len(carry),
         length=steps,
@@ -180,6 +206,130 @@ def _pair_structure(what: str, f: Function, traced: Traced) -> tuple[tuple[TreeD
 
 
 @api_boundary
+def while_loop(
+    cond_fun: Callable[[Any], Any],
+    body_fun: Callable[[Any], Any],
+    init_val: Any,
+    *,
+    max_steps: int | None = None,
+    checkpoint: int | None = None,
+    checked: bool = False,
+) -> Any:
+    """Apply `value = body_fun(value)` while `cond_fun(value)` holds.
+
+    Forward mode, `vmap` and `jit` need to know nothing of the number of steps. Under `vmap` each example stops when its own
+    condition fails, and the loop when the last one has stopped. Reverse mode needs `max_steps`, a bound: its cost is that of
+    the steps that were really run, and its memory does not grow with them. Let b be the least number with `b**checkpoint >=
+    max_steps`: the backward pass keeps `checkpoint * b` values of the loop's carry and the intermediate results of b steps, and
+    computes each step `checkpoint` times. The default is the least `checkpoint` for which b is at most 32.
+
+    Arguments:
+        cond_fun: the condition, `value -> 0-d bool`.
+        body_fun: one step, `value -> value`; the value keeps its structure, shapes and dtypes.
+        init_val: the value at the start, any tree.
+        max_steps: the number of steps after which the loop stops in any case, with the value that it has then. It is part of
+            what the loop means, in every mode and under every transformation; reaching it is an error only if `checked`.
+        checkpoint: how many levels of checkpoints reverse mode uses, 1 or more: 1 stores what every one of `max_steps` steps
+            needs and computes none of them again.
+        checked: raise RuntimeError if the condition still holds after `max_steps` steps; compiled code then calls back into
+            Python once at the end of the loop.
+
+    Returns:
+        The value for which `cond_fun` is false for the first time, or the one after `max_steps` steps.
+
+    Raises:
+        StructureError, ShapeError, DtypeError: the value changes its type, and the leaf is named; or the condition is not a 0-d
+            bool. GradientError: reverse mode, without `max_steps`. ValueError: `max_steps` or `checkpoint` out of range.
+
+    Example:
+        >>> import pullback as pb
+        >>> def sqrt(a):  # Newton's iteration
+        ...     going = lambda x: abs(x * x - a) > 1e-5
+        ...     return pb.lax.while_loop(going, lambda x: (x + a / x) / 2.0, a, max_steps=50)
+        >>> round(float(sqrt(2.0)), 4), round(float(pb.grad(sqrt)(2.0)), 4)
+        (1.4142, 0.3536)
+    """
+    check_callable(cond_fun, "while_loop")
+    check_callable(body_fun, "while_loop")
+    levels = _levels(max_steps, checkpoint, checked)
+    carry, structure = array_leaves(init_val, lambda: "init_val")
+    paths = leaf_paths(init_val, "value")[: len(carry)]
+    types = [type_of(leaf) for leaf in carry]
+    while True:
+        body = Traced(body_fun, (structure,), types, paths)
+        out_types = body.program.output_types
+        better = strengthened(types, out_types) if len(out_types) == len(types) else types
+        if better == types:
+            break
+        types = better
+    check_carry("while_loop", body_fun, structure, types, body.structure, out_types, init_val, "value")
+    condition = Traced(cond_fun, (structure,), types, paths)
+    _check_condition(cond_fun, condition)
+    captures, (test, step) = shared_captures((condition, body))
+    step = _exactly(step, types)
+    params = {"condition": test, "body": step, "num_consts": len(captures), "max_steps": max_steps, "levels": levels}
+    outs = bind_holder(while_primitive, *captures, *[fit(leaf, type) for leaf, type in zip(carry, types)], **params)
+    if checked:
+        (going,) = replay(test, (*captures, *outs))
+        callback(going, function=_Refusal(f"while_loop of {describe(body_fun)}", max_steps or 0))
+    return unflatten(structure, outs)
+
+
+class _Refusal:
+    """What a checked loop calls at its end; equal to another of the same loop, so that programs that hold it are."""
+
+    def __init__(self, what: str, max_steps: int) -> None:
+        self.message = f"{what} was not finished after max_steps={max_steps} steps: its condition still holds."
+
+    def __call__(self, going: Any) -> None:
+        if going:
+            raise RuntimeError(self.message)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Refusal) and other.message == self.message
+
+    def __hash__(self) -> int:
+        return hash(self.message)
+
+
+def _levels(max_steps: int | None, checkpoint: int | None, checked: bool) -> int:
+    """How many levels of checkpoints a loop has. Raises ValueError for numbers that make no sense."""
+    if max_steps is None:
+        if checkpoint is not None or checked:
+            given = "checked" if checked else "checkpoint"
+            raise ValueError(f"while_loop's {given} has a meaning only together with max_steps.")
+        return 1
+    if not isinstance(max_steps, (int, np.integer)) or isinstance(max_steps, bool) or not 0 <= max_steps < 2**31:
+        raise ValueError(f"while_loop's max_steps must be a Python int from 0 to 2**31 - 1, not {max_steps!r}.")
+    if checkpoint is None:
+        return levels_for(max_steps)
+    if not isinstance(checkpoint, int) or isinstance(checkpoint, bool) or checkpoint < 1:
+        raise ValueError(f"while_loop's checkpoint must be the number of levels, 1 or more, not {checkpoint!r}.")
+    return checkpoint
+
+
+def _check_condition(cond_fun: Function, condition: Traced) -> None:
+    types = condition.program.output_types
+    must = f"while_loop's condition {describe(cond_fun)} must return a 0-d bool, but it returned"
+    if len(types) != 1:
+        raise StructureError(f"{must} {len(types)} values.")
+    (type,) = types
+    if type.shape:
+        raise ShapeError(f"{must} {type}: use .any() or .all().")
+    if type.dtype is not BOOL:
+        raise DtypeError(f"{must} {type}: compare it with something.")
+
+
+def _exactly(program: Program, types: Sequence[ArrayType]) -> Program:
+    """A body that returns exactly the types that it takes, where they may differ in weakness."""
+    if list(program.output_types) == list(types):
+        return program
+    return stage_closed(
+        lambda *args: [fit(out, type) for out, type in zip(replay(program, args), types)], program.input_types, program.name
+    )
+
+
+@api_boundary
 def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_val: Any, *, unroll: int | bool = 1) -> Any:
     """Apply `value = body_fun(i, value)` for i from `lower` up to (not including) `upper`.
 
@@ -202,7 +352,10 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_
         10:i32[]:cpu(0)
     """
     check_callable(body_fun, "fori_loop")
-    first, last = int(lower), int(upper)
+    bounds = [_bound(lower, "lower"), _bound(upper, "upper")]
+    if any(isinstance(bound, Tracer) for bound in bounds):
+        return _counted_while(bounds, body_fun, init_val)
+    first, last = bounds
     steps = max(last - first, 0)
 
     def step(value: Any, i: Any) -> tuple[Any, None]:
@@ -212,3 +365,28 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_
     dtype = type_of(0).dtype
     indices = Array(array_type((steps,), dtype), np.arange(first, max(last, first), dtype=dtype))
     return scan(step, init_val, indices, unroll=unroll)[0]
+
+
+def _bound(value: Any, name: str) -> Any:
+    """A loop's bound: a Python int where it is known, else a tracer."""
+    (value,), _ = array_leaves([value], lambda: name)
+    type = type_of(value)
+    if type.shape or type.dtype.kind not in "iu":
+        raise DtypeError(f"fori_loop's {name} must be an integer, but got {type}.")
+    return value if isinstance(value, Tracer) else int(value)
+
+
+def _counted_while(bounds: Sequence[Any], body_fun: Function, init_val: Any) -> Any:
+    traced = next(bound for bound in bounds if isinstance(bound, Tracer))
+    dtype = traced.type.dtype
+    first, last = [
+        convert_element_type(bound, new_dtype=dtype) if isinstance(bound, Tracer) else np.asarray(bound, dtype)
+        for bound in bounds
+    ]
+
+    def step(state: Any) -> Any:
+        i, value = state
+        return add(i, literal(1, i)), body_fun(i, value)
+
+    step.__name__ = getattr(body_fun, "__name__", "body")
+    return while_loop(lambda state: lt(state[0], last), step, (first, init_val))[1]

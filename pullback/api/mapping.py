@@ -21,6 +21,7 @@ def vmap(
     out_axes: Any = 0,
     axis_name: Hashable | None = None,
     axis_size: int | None = None,
+    strategy: str = "select",
 ) -> Function:
     """A function that applies `fun` to every example of a batch at once.
 
@@ -33,6 +34,8 @@ def vmap(
             a tree of them that is a prefix of the output's.
         axis_name: a name by which `psum`, `pmean`, `axis_index`, ... refer to the batch axis inside `fun`.
         axis_size: the number of examples, needed only where no argument is batched.
+        strategy: what becomes of a `cond` or `switch` whose predicate differs between the examples: "select" computes all
+            branches for all examples, and chooses; "map" keeps the branches apart, taking the examples one by one.
 
     Returns:
         A function of the same arguments with batch axes added. Keyword arguments are batched along axis 0, unless `in_axes`
@@ -41,6 +44,7 @@ def vmap(
     Raises:
         AxisError, when the returned function is called: an axis that an argument does not have, or sizes that differ.
         StructureError: `in_axes` or `out_axes` do not fit the arguments or the output.
+        ValueError: `strategy` is neither "select" nor "map".
 
     Example:
         >>> import pullback as pb
@@ -48,13 +52,15 @@ def vmap(
         [10. 20.]:f32[2]:cpu(0)
     """
     check_callable(fun, "vmap")
+    if strategy not in ("select", "map"):
+        raise ValueError(f'vmap\'s strategy must be "select" or "map", not {strategy!r}.')
     if isinstance(in_axes, list):
         in_axes = tuple(in_axes)
     _check_axes_spec(fun, in_axes)
 
     def batched(*args: Any, **kwargs: Any) -> Any:
         flat = _BatchedArguments(fun, args, kwargs, in_axes)
-        size = AxisSize.named(flat.size(axis_size), axis_name)
+        size = AxisSize.named(flat.size(axis_size), axis_name, strategy)
         values = [_move_to_front(leaf, axis) if axis else leaf for leaf, axis in zip(flat.leaves, flat.axes)]
         structure: TreeDef = None
 

@@ -12,14 +12,20 @@ from pullback.core.tracing import Trace
 
 
 class AxisSize(int):
-    """How many examples a batch has, an int; and the batch axis's name, for the rules of operations that ask for it."""
+    """How many examples a batch has, an int; and the batch axis's name, for the rules of operations that ask for it.
+
+    `strategy` is what a cond does whose predicate differs between the examples: "select" among the results of all branches,
+    or "map" the cond over the examples.
+    """
 
     name: Hashable | None = None
+    strategy: str = "select"
 
     @classmethod
-    def named(cls, size: int, name: Hashable | None) -> AxisSize:
+    def named(cls, size: int, name: Hashable | None, strategy: str = "select") -> AxisSize:
         made = cls(size)
         made.name = name
+        made.strategy = strategy
         return made
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from pullback.core.array import Array, as_array
 from pullback.core.axes import youngest_owner
 from pullback.core.primitive import Primitive
-from pullback.core.program import Atom, Equation, Literal, Program, Variable
+from pullback.core.program import Atom, Equation, Literal, Program, Variable, programs_in
 from pullback.core.source import Source, user_source
 from pullback.core.tracing import Trace, Tracer, bind, escaped, staging
 from pullback.core.types import ArrayType
@@ -65,8 +65,9 @@ class StagingTrace(Trace):
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         if primitive.result_type is None and primitive.expand is not None:
             return primitive.expand(*args, **params)
-        if "axis_name" in params or "program" in params:  # a vmap begun since may own a named axis that this refers to
-            owner = youngest_owner([params["axis_name"]] if "axis_name" in params else params["program"].axis_names)
+        if "axis_name" in params or primitive.on_arrays:  # a vmap begun since may own a named axis that this refers to
+            held = programs_in(params)
+            owner = youngest_owner([name for program in held for name in program.axis_names] or [params.get("axis_name")])
             if owner is not None and owner.birth > self.birth:
                 return owner.process(primitive, tuple(args), params)
         atoms = tuple([arg.variable if arg.__class__ is Staged and arg.trace is self else self.atom(arg) for arg in args])

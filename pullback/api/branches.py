@@ -1,0 +1,189 @@
+"""Branches over pytrees: cond and switch run one of several functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from pullback.api.functions import check_callable, leaf_paths
+from pullback.api.loops import Traced, fit, shared_captures
+from pullback.control.call import bind_holder
+from pullback.control.cond import cond as cond_primitive
+from pullback.core.dtypes import BOOL, promote
+from pullback.core.errors import DtypeError, ShapeError, StructureError
+from pullback.core.program import Program
+from pullback.core.source import api_boundary, describe
+from pullback.core.tracing import type_of
+from pullback.core.trees import array_leaves, unflatten
+from pullback.core.types import ArrayType, array_type
+from pullback.ops.compare import clamp, ne
+from pullback.ops.convert import convert_element_type
+from pullback.ops.literals import literal
+from pullback.transforms.derive import stage_closed
+from pullback.transforms.stage import replay
+
+INT32 = np.dtype(np.int32)
+_NO_OPERAND: Any = object()
+
+
+@api_boundary
+def cond(
+    pred: Any,
+    true_fun: Callable[..., Any],
+    false_fun: Callable[..., Any],
+    *operands: Any,
+    operand: Any = _NO_OPERAND,
+) -> Any:
+    """`true_fun(*operands)` if `pred` holds, else `false_fun(*operands)`: only the chosen one is run.
+
+    Both are traced, so that one compiled program serves for either. Under `vmap`, a predicate that differs between the
+    examples becomes a select among the results of both branches, named `cond_as_select` in Programs, unless
+    `vmap(..., strategy="map")` keeps them apart.
+
+    Arguments:
+        pred: a 0-d bool; a number counts as true unless it is 0.
+        true_fun, false_fun: functions of the operands, whose results agree in structure, shapes and dtypes. They may close over
+            anything.
+        operands: what they take, any trees. operand: the only one, by name.
+
+    Returns:
+        What the chosen function returns. A leaf that is weak (made from a Python number) in one branch takes the dtype that it
+        has in the other.
+
+    Raises:
+        StructureError, ShapeError, DtypeError: the results of the two do not agree, and the leaf is named; or `pred` is not
+            0-d.
+
+    Example:
+        >>> import pullback as pb
+        >>> safe_sqrt = lambda x: pb.lax.cond(x > 0.0, lambda x: x**0.5, lambda x: 0.0, x)
+        >>> safe_sqrt(4.0), pb.grad(safe_sqrt)(-1.0)
+        (2.0:f32[]:cpu(0), 0.0:f32[]:cpu(0))
+    """
+    check_callable(true_fun, "cond")
+    check_callable(false_fun, "cond")
+    if operand is not _NO_OPERAND:
+        if operands:
+            raise TypeError("cond takes its operands either by position or as operand=, not both.")
+        operands = (operand,)
+    return _choose("cond", _predicate(pred), (false_fun, true_fun), operands)
+
+
+@api_boundary
+def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -> Any:
+    """`branches[index](*operands)`: only the chosen function is run.
+
+    Arguments:
+        index: a 0-d integer. One that is out of range counts as the nearest in range: negative ones as 0.
+        branches: functions of the operands, whose results agree in structure, shapes and dtypes.
+        operands: what they take, any trees.
+
+    Returns:
+        What the chosen function returns.
+
+    Raises:
+        StructureError, ShapeError, DtypeError: the results of two branches do not agree, and the leaf is named; or `index` is
+            not a 0-d integer. ValueError: there are no branches.
+
+    Example:
+        >>> import pullback as pb
+        >>> operations = [lambda x: x + 1.0, lambda x: x * x, lambda x: -x]
+        >>> [float(pb.lax.switch(i, operations, 3.0)) for i in range(4)]
+        [4.0, 9.0, -3.0, -3.0]
+    """
+    branches = tuple(branches)
+    if not branches:
+        raise ValueError("switch needs at least one branch.")
+    for branch in branches:
+        check_callable(branch, "switch")
+    (index,), _ = array_leaves([index], lambda: "index")
+    type = type_of(index)
+    if type.shape:
+        raise ShapeError(f"switch takes a 0-d index, but got {type}. To choose for every element, vmap the switch.")
+    if type.dtype.kind not in "iu":
+        raise DtypeError(f"switch takes an integer as its index, but got {type}. Convert it, or use cond for a bool.")
+    if len(branches) == 1:
+        return branches[0](*operands)
+    if type.dtype is not INT32:
+        last = min(len(branches) - 1, int(np.iinfo(type.dtype).max))
+        index = clamp(literal(0, index), index, literal(last, index))
+    return _choose("switch", convert_element_type(index, new_dtype=INT32), branches, operands)
+
+
+def _predicate(pred: Any) -> Any:
+    """A predicate as an index: 1 if it holds."""
+    leaves, _ = array_leaves(pred, lambda: "pred")
+    if len(leaves) != 1:
+        raise StructureError(f"cond takes one 0-d bool as its predicate, but got a tree of {len(leaves)} leaves: {pred!r}.")
+    (pred,) = leaves
+    type = type_of(pred)
+    if type.shape:
+        raise ShapeError(
+            f"cond takes a 0-d predicate, but got {type}. Reduce it (.any(), .all()); to choose for every element, use"
+            " pb.numpy.where, or vmap the cond."
+        )
+    if type.dtype is not BOOL:
+        pred = ne(pred, literal(0, pred))
+    return convert_element_type(pred, new_dtype=INT32)
+
+
+def _choose(what: str, index: Any, branches: Sequence[Callable[..., Any]], operands: Sequence[Any]) -> Any:
+    leaves, structures, paths = [], [], []
+    for number, tree in enumerate(operands):
+        own, structure = array_leaves(tree, lambda n=number: f"operand {n}")  # type: ignore[misc]
+        leaves += own
+        structures.append(structure)
+        paths += leaf_paths(tree, f"operands[{number}]")[: len(own)]
+    types = [type_of(leaf) for leaf in leaves]
+    traced = [Traced(branch, structures, types, paths) for branch in branches]
+    out_types = _joined(what, branches, traced)
+    captures, programs = shared_captures(traced)
+    programs = [_returning(program, out_types) for program in programs]
+    outs = bind_holder(cond_primitive, index, *captures, *leaves, branches=tuple(programs))
+    return unflatten(traced[0].structure, outs)
+
+
+def _joined(what: str, functions: Sequence[Callable[..., Any]], traced: Sequence[Traced]) -> list[ArrayType]:
+    """The types of the results, the same for all branches. Raises an error that names the leaf where there are none."""
+    first = traced[0]
+    for function, other in zip(functions[1:], traced[1:]):
+        if first.structure != other.structure:
+            raise StructureError(
+                f"The branches of a {what} must return the same structure, but {describe(functions[0])} returns"
+                f" {first.structure}, and {describe(function)} returns {other.structure}."
+            )
+    paths = leaf_paths(unflatten(first.structure, range(len(first.program.outputs))), "output")
+    found = []
+    for place, path in enumerate(paths):
+        row = [one.program.output_types[place] for one in traced]
+        joined, weak = row[0].dtype, row[0].weak
+        for function, type in zip(functions, row):
+            said = f"{path} as {row[0]}, and {describe(function)} as {type}"
+            if type.shape != row[0].shape:
+                raise ShapeError(
+                    f"The branches of a {what} must return the same shapes, but {describe(functions[0])} returns {said}."
+                    " Broadcast or reshape one of them."
+                )
+            if type.dtype is not joined or type.weak is not weak:
+                before, before_weak = joined, weak
+                joined, weak = promote((joined, weak), (type.dtype, type.weak))
+                if (joined is not before and not before_weak) or (joined is not type.dtype and not type.weak):
+                    raise DtypeError(
+                        f"The branches of a {what} must return the same dtypes, but {describe(functions[0])} returns {said}."
+                        " Convert one of them with .astype()."
+                    )
+        found.append(array_type(row[0].shape, joined, weak))
+    return found
+
+
+def _returning(program: Program, types: Sequence[ArrayType]) -> Program:
+    """The Program with its results converted to these types, where they differ in dtype or weakness."""
+    if tuple(types) == program.output_types:
+        return program
+
+    def converted(*args: Any) -> list[Any]:
+        return [fit(out, type) for out, type in zip(replay(program, args), types)]
+
+    return stage_closed(converted, program.input_types, program.name)

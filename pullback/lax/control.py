@@ -1,0 +1,7 @@
+"""Loops and branches, under the names that they have in `lax`."""
+
+from pullback.api.branches import cond, switch
+from pullback.api.loops import fori_loop, scan, while_loop
+from pullback.api.scans import associative_scan, map  # noqa: A004
+
+__all__ = ["associative_scan", "cond", "fori_loop", "map", "scan", "switch", "while_loop"]
