@@ -22,8 +22,8 @@ from pullback.core.devices import DEFAULT_DEVICE, Device
 from pullback.core.errors import DeviceError, UnsupportedJaxlib
 from pullback.core.types import ArrayType
 
-# Up to this many bytes host memory is copied to the CPU device before `put` returns. More is copied in the background (seen from
-# 100 kB on) unless it is waited for: the caller could write to it meanwhile, and a call that takes it would end too late.
+# Up to this many bytes host memory is copied to the CPU device before `put` returns. More is copied in the background (from
+# 100 kB on, as seen) unless it is waited for: the caller could write to it meanwhile, and a call that takes it would end too late.
 COPIED_AT_ONCE = 1 << 15
 
 SUPPORTED_JAXLIB = ((0, 10, 2), (0, 12, 0))  # from the first, up to but not including the second
