@@ -1,0 +1,590 @@
+"""Functions with rules of their own: custom_jvp, custom_vjp, custom_vmap, custom_gradient, and closure_convert."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pullback.api.functions import Function, check_callable
+from pullback.api.user_rules import RuleFunctions, UserRules
+from pullback.control.custom_function import Unstaged, bind_custom
+from pullback.control.custom_rules import ClosedRules, CustomRules, closed_over
+from pullback.core.array import Array
+from pullback.core.dtypes import is_inexact
+from pullback.core.errors import ConcretizationError, MissingRule, StaticArgumentError, StructureError
+from pullback.core.lazy import lazy_module
+from pullback.core.program import Program, Variable, run
+from pullback.core.source import api_boundary, describe, trim
+from pullback.core.tracing import Tracer, staging_floor, type_of
+from pullback.core.trees import LEAF, TreeDef, array_leaves, flatten, register_node, unflatten
+from pullback.core.types import ArrayType
+from pullback.transforms.batch import Batched
+from pullback.transforms.jvp import Dual
+from pullback.transforms.stage import stage
+
+inspect = lazy_module("inspect")
+
+
+class CustomFunction:
+    """A function with rules of its own: what `custom_jvp`, `custom_vjp` and `custom_vmap` make. It may have all three.
+
+    Forward mode uses the jvp rule, reverse mode the vjp rule, vmap the batching rule. Reverse mode of a function without a
+    vjp rule transposes what its jvp rule does with tangents; vmap of one without a batching rule batches the function and
+    its derivative rules. No transformation drops a rule.
+
+    Example:
+        >>> import pullback as pb
+        >>> @pb.custom_vjp
+        ... def f(x):
+        ...     return pb.sin(x)
+        >>> f.defvjp(lambda x: (f(x), x), lambda x, ct: (ct * 10.0,))  # reverse mode
+        >>> _ = f.defjvp(lambda primals, tangents: (f(*primals), tangents[0] * 20.0))  # forward mode
+        >>> pb.grad(f)(1.0), pb.jvp(f, (1.0,), (1.0,))[1]
+        (10.0:f32[]:cpu(0), 20.0:f32[]:cpu(0))
+    """
+
+    _kind = "custom"
+
+    def __init__(self, fun: Function, nondiff_argnums: int | Sequence[int], nondiff_argnames: str | Sequence[str]) -> None:
+        check_callable(fun, self._kind)
+        functools.update_wrapper(self, fun, updated=())
+        self.fun = fun
+        self.rules = RuleFunctions()
+        self._defined = False
+        self._fixed = (nondiff_argnums,) if isinstance(nondiff_argnums, int) else tuple(nondiff_argnums)
+        names = (nondiff_argnames,) if isinstance(nondiff_argnames, str) else tuple(nondiff_argnames)
+        self._signatures: list[Any] = []
+        self._splits: dict[int, tuple[int, ...]] = {}
+        if self._fixed or names:
+            self._choose(names)
+
+    def _choose(self, names: Sequence[str]) -> None:
+        """Complete `_fixed` by the arguments that are chosen by name, and see that they exist."""
+        known = _positional_parameters(self.fun)
+        for number in self._fixed:
+            if not isinstance(number, int) or isinstance(number, bool):
+                raise StaticArgumentError(f"{self._kind}'s nondiff_argnums must be ints, but got {self._fixed!r}.")
+            if known is not None and not -len(known) <= number < len(known) and not _takes_any(self.fun):
+                raise StaticArgumentError(
+                    f"{self._kind}'s nondiff_argnums names argument {number}, but {describe(self.fun)} has the parameters"
+                    f" {', '.join(known)}."
+                )
+        for name in names:
+            if known is None or name not in known:
+                raise StaticArgumentError(
+                    f"{self._kind}'s nondiff_argnames names {name!r}, but {describe(self.fun)} has the parameters"
+                    f" {', '.join(known or ())}."
+                )
+            self._fixed = (*self._fixed, known.index(name))
+
+    # ---- giving it rules ----
+
+    def defjvp(self, jvp: Function, symbolic_zeros: bool = False) -> Function:
+        """Give the function a rule for forward mode (jvp, jacfwd), which reverse mode uses too if there is no other.
+
+        Arguments:
+            jvp: `jvp(*nondiff, primals, tangents)` to a pair, the output and its tangent. `primals` and `tangents` are tuples
+                with an entry for each argument that is not one of nondiff_argnums; those come first, one by one. The tangent
+                must be linear in `tangents`. The tangent of an integer is of dtype `float0`, and may be returned as None.
+            symbolic_zeros: whether `jvp` gets, and may return, a `SymbolicZero` for tangents known to be zero, instead of
+                real zeros.
+
+        Returns:
+            `jvp`, so that this serves as a decorator.
+
+        Example:
+            >>> import pullback as pb
+            >>> @pb.custom_jvp
+            ... def log1pexp(x):
+            ...     return pb.log(1.0 + pb.exp(x))
+            >>> @log1pexp.defjvp
+            ... def log1pexp_jvp(primals, tangents):
+            ...     (x,), (t,) = primals, tangents
+            ...     return log1pexp(x), t * (1.0 - 1.0 / (1.0 + pb.exp(x)))
+            >>> pb.grad(log1pexp)(100.0)
+            1.0:f32[]:cpu(0)
+        """
+        check_callable(jvp, "defjvp")
+        self._define(jvp=jvp, jvp_symbolic=symbolic_zeros, jvps=None)
+        return jvp
+
+    def defjvps(self, *jvps: Function | None) -> None:
+        """Give the function a rule for forward mode, argument by argument.
+
+        Arguments:
+            jvps: for each argument, `rule(tangent, output, *arguments)`: what that argument's tangent contributes to the
+                output's tangent; None for nothing.
+
+        Example:
+            >>> import pullback as pb
+            >>> f = pb.custom_jvp(lambda x, y: x * y)
+            >>> f.defjvps(lambda t, out, x, y: t * y, None)
+            >>> pb.grad(f, (0, 1))(3.0, 4.0)
+            (4.0:f32[]:cpu(0), 0.0:f32[]:cpu(0))
+        """
+        if self._fixed:
+            raise TypeError("defjvps does not go together with nondiff_argnums: write one rule for all arguments, with defjvp.")
+        for jvp in jvps:
+            if jvp is not None:
+                check_callable(jvp, "defjvps")
+        self._define(jvp=None, jvp_symbolic=False, jvps=tuple(jvps))
+
+    def defvjp(self, fwd: Function, bwd: Function, symbolic_zeros: bool = False, optimize_remat: bool = False) -> None:
+        """Give the function a rule for reverse mode (grad, vjp, jacrev).
+
+        Arguments:
+            fwd: takes what the function takes, and returns a pair: the output, and a tree of arrays to keep (the residuals).
+            bwd: `bwd(*nondiff, residuals, cotangent)` to a tuple with a cotangent for each argument that is not one of
+                nondiff_argnums; None for zero, or for an integer.
+            symbolic_zeros: whether `fwd` gets a `CustomVJPPrimal(value, perturbed)` in place of each array, and `bwd` a
+                `SymbolicZero` for cotangents known to be zero.
+            optimize_remat: accepted for compatibility; what `fwd` computes and nobody uses is never computed by compiled code.
+
+        Example:
+            >>> import pullback as pb
+            >>> @pb.custom_vjp
+            ... def clip_gradient(x):
+            ...     return x
+            >>> clip_gradient.defvjp(lambda x: (x, None), lambda _, ct: (pb.clip(ct, -1.0, 1.0),))
+            >>> pb.grad(lambda x: clip_gradient(x) * 5.0)(2.0)
+            1.0:f32[]:cpu(0)
+        """
+        check_callable(fwd, "defvjp")
+        check_callable(bwd, "defvjp")
+        self._define(fwd=fwd, bwd=bwd, vjp_symbolic=symbolic_zeros)
+
+    def def_vmap(self, rule: Function) -> Function:
+        """Give the function a rule for vmap.
+
+        Arguments:
+            rule: `rule(axis_size, in_batched, *args)` to a pair: the output, and a tree of bools like it, or one for all of
+                it, that says which arrays carry the batch. `in_batched` has the same for each argument, and the arguments
+                that do carry it along their first axis, as the output must.
+
+        Returns:
+            `rule`, so that this serves as a decorator.
+
+        Example:
+            >>> import pullback as pb
+            >>> @pb.custom_vmap
+            ... def total(x):
+            ...     return pb.sum(x)
+            >>> @total.def_vmap
+            ... def total_vmap(axis_size, in_batched, x):
+            ...     return pb.sum(x, axis=1) + 100.0, True
+            >>> pb.vmap(total)(pb.ones((2, 3)))
+            [103. 103.]:f32[2]:cpu(0)
+        """
+        check_callable(rule, "def_vmap")
+        self._define(vmap=rule)
+        return rule
+
+    def _define(self, **rules: Any) -> None:
+        self.rules = self.rules._replace(**rules)
+        derivative = self.rules.jvp or self.rules.jvps is not None or self.rules.fwd
+        self._defined = bool(derivative or (self._kind == "custom_vmap" and self.rules.vmap))
+
+    # ---- calling it ----
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        try:
+            if kwargs:
+                args = self._positional(args, kwargs)
+            if not self._defined:
+                raise self._undefined()
+            if staging_floor() is None and all([arg.__class__ is Array for arg in args]):
+                return self._finished(self.fun(*args))
+            return self._call(args)
+        except BaseException as error:
+            trim(error)
+            raise
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else functools.partial(self, instance)
+
+    def __repr__(self) -> str:
+        return f"<{self._kind} of {describe(self.fun)}>"
+
+    def _undefined(self) -> MissingRule:
+        how = {
+            "custom_jvp": "@{0}.defjvp or {0}.defjvps",
+            "custom_vjp": "{0}.defvjp(fwd, bwd)",
+            "custom_vmap": "@{0}.def_vmap",
+        }[self._kind].format(getattr(self, "__name__", "f"))
+        return MissingRule(f"The {self._kind} function {describe(self.fun)} has no rule yet: give it one, with {how}.")
+
+    def _positional(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+        """A call's arguments by position, as rules take them, defaults included."""
+        signature = self._signature()
+        if signature is None:
+            if not kwargs:
+                return args
+            raise TypeError(
+                f"{describe(self.fun)} does not tell its parameters, so it can be called by position only: rules take arguments"
+                " by position."
+            )
+        bound = signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        left = [name for name in kwargs if name not in signature.parameters or _by_name_only(signature.parameters[name])]
+        if left:
+            raise TypeError(
+                f"{describe(self.fun)} takes {', '.join(left)} by name only, but rules take arguments by position. Make it a"
+                f" positional parameter, or fix it before {self._kind} is applied."
+            )
+        found: tuple[Any, ...] = bound.args
+        return found
+
+    def _signature(self) -> Any:
+        """The function's signature; None if it does not tell."""
+        if not self._signatures:
+            try:
+                self._signatures.append(inspect.signature(self.fun))
+            except (TypeError, ValueError):
+                self._signatures.append(None)
+        return self._signatures[0]
+
+    def _numbers(self, count: int) -> tuple[int, ...]:
+        """Which of `count` arguments are not fixed."""
+        found = self._splits.get(count)
+        if found is None:
+            fixed = {number % count for number in self._fixed if -count <= number < count}
+            found = self._splits[count] = tuple([i for i in range(count) if i not in fixed])
+        return found
+
+    def _call(self, args: tuple[Any, ...]) -> Any:
+        numbers = self._numbers(len(args))
+        leaves: list[Any] = []
+        structures: list[TreeDef] = []
+        for number in numbers:
+            found, structure = array_leaves(args[number], lambda n=number: f"argument {n} of {describe(self.fun)}")  # type: ignore[misc]
+            leaves += found
+            structures.append(structure)
+        if staging_floor() is None and not any([_is_watched(leaf, self.rules.vmap is not None) for leaf in leaves]):
+            start, given = 0, list(args)
+            for number, structure in zip(numbers, structures):
+                stop = start + structure.num_leaves
+                given[number] = leaves[start] if structure is LEAF else unflatten(structure, leaves[start:stop])
+                start = stop
+            return self._finished(self.fun(*given))
+        complete = self._positional(args, {})
+        if len(complete) != len(args):
+            return self._call(complete)
+        return self._traced(args, numbers, leaves, structures)
+
+    def _traced(self, args: tuple[Any, ...], numbers: Sequence[int], leaves: list[Any], structures: list[TreeDef]) -> Any:
+        """The function as one operation, which keeps its rules."""
+        types = [type_of(leaf) for leaf in leaves]
+        name = getattr(self.fun, "__name__", "function")
+        own = UserRules(self.fun, self._kind, self.rules, args, numbers, structures, types)
+        rules: CustomRules = own
+        captured: list[Tracer] = []
+        program: Program | Unstaged
+        try:
+            program, found = stage(own.call, types, name=name, described=self.fun)
+        except ConcretizationError:
+            if staging_floor() is not None:
+                raise
+            program = Unstaged(lambda: stage(own.call, types, name=name, described=self.fun)[0])
+        else:
+            own.out_types = program.output_types
+            captured = list(found)
+            if captured:
+                rules = ClosedRules(own, captured, types, program.output_types)
+                program = _with_operands(program, len(found), captured)
+        outs = bind_custom(program, rules, [*captured, *leaves])
+        if isinstance(program, Unstaged):
+            _refuse_younger(own, leaves, outs)
+        return unflatten(own.out_structure, outs)
+
+    def _finished(self, out: Any) -> Any:
+        """What the function returned when nothing was traced: arrays, which do not depend on anything differentiated."""
+        if out.__class__ is Array:
+            return out
+        leaves, structure = array_leaves(out, lambda: f"the output of {describe(self.fun)}")
+        for leaf in leaves:
+            if leaf.__class__ is not Array and self._has_derivative_rule() and _is_differentiated(leaf):
+                raise closed_over(describe(self.fun), self._kind, leaf.type)
+        return unflatten(structure, leaves)
+
+    def _has_derivative_rule(self) -> bool:
+        return bool(self.rules.jvp or self.rules.jvps is not None or self.rules.fwd)
+
+
+def _is_watched(value: Any, batching: bool) -> bool:
+    """Whether a transformation under way wants the rules for an operation on this value: any but vmap on its own, unless
+    there is a rule for `batching`."""
+    while isinstance(value, Tracer):
+        if batching or not isinstance(value, Batched):
+            return True
+        value = value.value
+    return False
+
+
+def _is_differentiated(value: Any) -> bool:
+    while isinstance(value, Tracer):
+        if isinstance(value, Dual):
+            return True
+        value = value.value if isinstance(value, Batched) else None
+    return False
+
+
+def _refuse_younger(rules: CustomRules, leaves: Sequence[Any], outs: Sequence[Any]) -> None:
+    """Raise for a function that could not be traced if its results belong to transformations that no argument belongs to,
+    and that would not see them."""
+    youngest = max([leaf.trace.birth for leaf in leaves if isinstance(leaf, Tracer)], default=0)
+    for out in outs:
+        value = out
+        while isinstance(value, Tracer):
+            if value.trace.birth > youngest:
+                raise closed_over(rules.described, rules.kind, value.type, "transformed")
+            value = value.primal if isinstance(value, Dual) else value.value if isinstance(value, Batched) else None
+
+
+def _with_operands(program: Program, count: int, captured: Sequence[Tracer]) -> Program:
+    """A Program whose first `count` inputs are captured values, with inputs for the captures of its rules behind those."""
+    more = [Variable(tracer.type) for tracer in captured[count:]]
+    if not more:
+        return program
+    inputs = [*program.inputs[:count], *more, *program.inputs[count:]]
+    return Program(inputs, program.equations, program.outputs, program.constants, program.name, program.batch_axes)
+
+
+def _positional_parameters(fun: Function) -> list[str] | None:
+    try:
+        parameters = inspect.signature(fun).parameters.values()
+    except (TypeError, ValueError):
+        return None
+    kinds = inspect.Parameter
+    return [p.name for p in parameters if p.kind in (kinds.POSITIONAL_ONLY, kinds.POSITIONAL_OR_KEYWORD)]
+
+
+def _takes_any(fun: Function) -> bool:
+    return any(p.kind is inspect.Parameter.VAR_POSITIONAL for p in inspect.signature(fun).parameters.values())
+
+
+def _by_name_only(parameter: Any) -> bool:
+    return parameter.kind in (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.VAR_KEYWORD)
+
+
+class custom_jvp(CustomFunction):
+    """A function with a rule of its own for forward mode; reverse mode follows from that.
+
+    Arguments:
+        fun: a function of arrays and pytrees. Arguments passed by name, and defaults, are resolved by its signature.
+        nondiff_argnums, nondiff_argnames: arguments that are not differentiated by: of any type, and handed to the rules
+            as they are.
+
+    Returns:
+        the function, to which rules are given with `defjvp` or `defjvps`; and also, if it is to have them, with `defvjp`
+        for reverse mode and `def_vmap` for vmap.
+
+    Raises:
+        MissingRule: it is called before it has a rule.
+        StructureError, ShapeError, DtypeError: what a rule returned is not like the function's output.
+        GradientError: it is differentiated with respect to what it closes over, or to one of nondiff_argnums.
+
+    Example:
+        >>> import pullback as pb
+        >>> @pb.custom_jvp
+        ... def relu(x):
+        ...     return pb.maximum(x, 0.0)
+        >>> relu.defjvps(lambda t, out, x: pb.where(x > 0.0, t, 0.0))
+        >>> pb.vmap(pb.grad(relu))(pb.asarray([-1.0, 0.0, 1.0]))
+        [0. 0. 1.]:f32[3]:cpu(0)
+    """
+
+    _kind = "custom_jvp"
+
+    def __init__(
+        self, fun: Function, nondiff_argnums: int | Sequence[int] = (), nondiff_argnames: str | Sequence[str] = ()
+    ) -> None:
+        super().__init__(fun, nondiff_argnums, nondiff_argnames)
+
+
+class custom_vjp(CustomFunction):
+    """A function with a rule of its own for reverse mode. Forward mode needs another one, which `defjvp` gives it.
+
+    Arguments, results and errors are those of `custom_jvp`.
+
+    Example:
+        >>> import pullback as pb
+        >>> @pb.custom_vjp
+        ... def f(x, y):
+        ...     return pb.sin(x) * y
+        >>> def fwd(x, y):
+        ...     return f(x, y), (pb.cos(x), pb.sin(x), y)
+        >>> def bwd(residuals, ct):
+        ...     cos_x, sin_x, y = residuals
+        ...     return ct * cos_x * y, ct * sin_x
+        >>> f.defvjp(fwd, bwd)
+        >>> pb.grad(f, (0, 1))(0.0, 3.0)
+        (3.0:f32[]:cpu(0), 0.0:f32[]:cpu(0))
+    """
+
+    _kind = "custom_vjp"
+
+    def __init__(
+        self, fun: Function, nondiff_argnums: int | Sequence[int] = (), nondiff_argnames: str | Sequence[str] = ()
+    ) -> None:
+        super().__init__(fun, nondiff_argnums, nondiff_argnames)
+
+
+class custom_vmap(CustomFunction):
+    """A function with a rule of its own for vmap. Its derivatives, in both modes, are batched by that rule's derivatives.
+
+    Arguments:
+        fun: a function of arrays and pytrees.
+
+    Returns:
+        the function, to which the rule is given with `def_vmap`.
+
+    Example:
+        >>> import pullback as pb
+        >>> @pb.custom_vmap
+        ... def matvec(a, x):
+        ...     return a @ x
+        >>> @matvec.def_vmap
+        ... def matvec_vmap(axis_size, in_batched, a, x):
+        ...     a_batched, x_batched = in_batched
+        ...     if x_batched and not a_batched:
+        ...         return x @ a.T, True  # one product of matrices
+        ...     return pb.vmap(pb.dot, (0 if a_batched else None, 0 if x_batched else None))(a, x), True
+        >>> pb.vmap(matvec, (None, 0))(pb.eye(2), pb.ones((3, 2))).shape
+        (3, 2)
+    """
+
+    _kind = "custom_vmap"
+
+    def __init__(self, fun: Function) -> None:
+        super().__init__(fun, (), ())
+
+
+# ---- custom_gradient --------------------------------------------------------------------------------------------------
+
+
+class _Backward:
+    """Residuals of a custom gradient: the backward function as a Program, and the traced values that it closes over."""
+
+    def __init__(self, static: tuple[Program, TreeDef], captured: Sequence[Any]) -> None:
+        self.static = static
+        self.captured = captured
+
+
+register_node(_Backward, lambda kept: (kept.captured, kept.static), lambda static, captured: _Backward(static, captured))
+
+
+def custom_gradient(fun: Function) -> Function:
+    """A function that says its own gradient: `fun` returns its output, and a function from the output's cotangent to a
+    cotangent for each argument (a tuple; with one argument, it may be the cotangent itself).
+
+    Returns:
+        a function of the same arguments that returns the output alone. It has reverse mode only, as `custom_vjp`.
+
+    Example:
+        >>> import pullback as pb
+        >>> @pb.custom_gradient
+        ... def log1pexp(x):
+        ...     e = pb.exp(x)
+        ...     return pb.log(1.0 + e), lambda ct: ct * (1.0 - 1.0 / (1.0 + e))
+        >>> pb.grad(log1pexp)(100.0)
+        1.0:f32[]:cpu(0)
+    """
+    check_callable(fun, "custom_gradient")
+
+    @functools.wraps(fun, updated=())
+    def value(*args: Any, **kwargs: Any) -> Any:
+        return _value_and_backward(fun, args, kwargs)[0]
+
+    def fwd(*args: Any) -> tuple[Any, _Backward]:
+        out, backward = _value_and_backward(fun, args, {})
+        leaves, structure = array_leaves(out, lambda: f"the output of {describe(fun)}")
+        box: dict[str, Any] = {}
+
+        def flat(*cotangents: Any) -> list[Any]:
+            found, box["structure"] = flatten(backward(unflatten(structure, cotangents)))
+            return found
+
+        types = [type_of(leaf).strong() for leaf in leaves]
+        program, captured = stage(flat, types, name=getattr(backward, "__name__", "backward"), described=backward)
+        return out, _Backward((program, box["structure"]), list(captured))
+
+    def bwd(kept: _Backward, cotangent: Any) -> tuple[Any, ...]:
+        program, structure = kept.static
+        found = unflatten(structure, run(program, [*kept.captured, *flatten(cotangent)[0]]))
+        return tuple(found) if isinstance(found, (tuple, list)) else (found,)
+
+    made = custom_vjp(value)
+    made.defvjp(fwd, bwd)
+    return made
+
+
+def _value_and_backward(fun: Function, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Any, Callable[..., Any]]:
+    returned = fun(*args, **kwargs)
+    if not isinstance(returned, tuple) or len(returned) != 2 or not callable(returned[1]):
+        raise StructureError(
+            f"custom_gradient needs a function that returns a pair, its output and a function of the output's cotangent, but"
+            f" {describe(fun)} returned {returned!r}."
+        )
+    return returned
+
+
+# ---- closure_convert --------------------------------------------------------------------------------------------------
+
+
+@api_boundary
+def closure_convert(fun: Function, *example_args: Any) -> tuple[Function, list[Any]]:
+    """A function without the values that it closes over, and those values, so that they can be passed as arguments.
+
+    Rules say how a function depends on its arguments. A function that takes another one as an argument (in a position of
+    nondiff_argnums) gets derivatives by what that one closes over with this.
+
+    Arguments:
+        fun: a function of arrays and pytrees.
+        example_args: arguments as those that it will be called with, or `ArrayType`s in place of arrays.
+
+    Returns:
+        `(converted, values)`: `converted(*args, *values)` is `fun(*args)`. The values are the traced floating-point and
+        complex ones that `fun` closes over; there are none where nothing is being differentiated or traced. `converted` takes
+        arguments of the types of the examples only.
+
+    Raises:
+        StructureError, when `converted` is called: the arguments are not like the examples.
+
+    Example:
+        >>> import pullback as pb
+        >>> def f(x):
+        ...     converted, values = pb.closure_convert(lambda y: x * y, 0.0)
+        ...     return converted(3.0, *values)
+        >>> pb.grad(f)(2.0)
+        3.0:f32[]:cpu(0)
+    """
+    check_callable(fun, "closure_convert")
+    examples, structure = flatten(tuple(example_args))
+    types = [leaf if isinstance(leaf, ArrayType) else type_of(leaf) for leaf in examples]
+    box: dict[str, Any] = {}
+
+    def flat(*leaves: Any) -> list[Any]:
+        found, box["structure"] = array_leaves(fun(*unflatten(structure, leaves)), lambda: f"the output of {describe(fun)}")
+        return found
+
+    program, captured = stage(flat, types, name=getattr(fun, "__name__", "function"), described=fun)
+    hoisted = [is_inexact(tracer.dtype) for tracer in captured]
+    values = [tracer for tracer, flag in zip(captured, hoisted) if flag]
+    others = [tracer for tracer, flag in zip(captured, hoisted) if not flag]
+
+    def converted(*args_and_values: Any) -> Any:
+        split = len(args_and_values) - len(values)
+        args, given = args_and_values[: max(split, 0)], iter(args_and_values[max(split, 0) :])
+        leaves, found = array_leaves(tuple(args), lambda: "the arguments")
+        own = [type_of(leaf) for leaf in leaves]
+        if found != structure or [type.strong() for type in own] != [type.strong() for type in types]:
+            raise StructureError(
+                f"{describe(fun)} was converted for the arguments\n    {unflatten(structure, types)!r}\nand {len(values)}"
+                f" values that it closes over, but is called with\n    {unflatten(found, own)!r}\nand"
+                f" {len(args_and_values) - len(args)} values."
+            )
+        rest = iter(others)
+        return unflatten(box["structure"], run(program, [*[next(given if flag else rest) for flag in hoisted], *leaves]))
+
+    return functools.wraps(fun, updated=())(converted), list(values)

@@ -1,0 +1,414 @@
+"""Users' rules as the flat rules that `custom_function` holds: trees put together for them, and what they return held
+against what it must be."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pullback.api.functions import Function
+from pullback.api.tangents import brief, float0, is_float0
+from pullback.control.custom_rules import CustomRules
+from pullback.core.dtypes import kind
+from pullback.core.equality import param_key
+from pullback.core.errors import DtypeError, LeafError, ShapeError, StructureError
+from pullback.core.program import Program
+from pullback.core.source import describe
+from pullback.core.tracing import type_of
+from pullback.core.trees import LEAF, TreeDef, array_leaf, broadcast_prefix, flatten, flatten_with_paths, optree, unflatten
+from pullback.core.types import ArrayType
+from pullback.core.zero import ZERO, zeros
+from pullback.ops.arithmetic import add
+from pullback.ops.convert import convert_element_type
+
+
+class SymbolicZero:
+    """A tangent or cotangent that is known to be zero, as rules with `symbolic_zeros=True` get it, and may return it.
+
+    Attributes:
+        shape, dtype: those of the tangent; the dtype is `float0` for an integer's.
+
+    Example:
+        >>> import pullback as pb
+        >>> pb.SymbolicZero((3,), "float32")
+        SymbolicZero(f32[3])
+        >>> pb.SymbolicZero((3,), "float32").instantiate()
+        [0. 0. 0.]:f32[3]:cpu(0)
+    """
+
+    __slots__ = ("type",)
+
+    def __init__(self, shape: Sequence[int], dtype: Any) -> None:
+        self.type = ArrayType(shape, dtype)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.type.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.type.dtype if kind(self.type.dtype) in "fc" else float0
+
+    @property
+    def ndim(self) -> int:
+        return self.type.ndim
+
+    @property
+    def size(self) -> int:
+        return self.type.size
+
+    def instantiate(self) -> Any:
+        """Real zeros."""
+        return _real_zeros(self.type)
+
+    def __repr__(self) -> str:
+        return f"SymbolicZero({self.type})"
+
+
+class CustomVJPPrimal:
+    """What the first half of a vjp rule with `symbolic_zeros=True` gets in place of each array.
+
+    Attributes:
+        value: the array. perturbed: whether the function is being differentiated with respect to it.
+    """
+
+    __slots__ = ("perturbed", "value")
+
+    def __init__(self, value: Any, perturbed: bool) -> None:
+        self.value = value
+        self.perturbed = perturbed
+
+    def __repr__(self) -> str:
+        return f"CustomVJPPrimal({self.value!r}, perturbed={self.perturbed})"
+
+
+def _real_zeros(type: ArrayType) -> Any:
+    return zeros(type.strong()) if kind(type.dtype) in "fc" else np.zeros(type.shape, float0)
+
+
+class RuleFunctions(NamedTuple):
+    """The Python functions that are a function's rules, as far as it has them."""
+
+    jvp: Function | None = None
+    jvp_symbolic: bool = False
+    jvps: tuple[Function | None, ...] | None = None
+    fwd: Function | None = None
+    bwd: Function | None = None
+    vjp_symbolic: bool = False
+    vmap: Function | None = None
+
+
+class UserRules(CustomRules):
+    """Rules for calls of one kind: with certain arguments fixed, and the others of certain structures and types."""
+
+    __slots__ = ("count", "fixed", "functions", "numbers", "out_structure", "out_types", "structures", "types")
+
+    def __init__(
+        self,
+        function: Function,
+        kind: str,
+        functions: RuleFunctions,
+        args: Sequence[Any],
+        numbers: Sequence[int],
+        structures: Sequence[TreeDef],
+        types: Sequence[ArrayType],
+    ) -> None:
+        self.functions = functions
+        self.count = len(args)
+        self.numbers = tuple(numbers)
+        self.fixed = {i: arg for i, arg in enumerate(args) if i not in self.numbers}
+        self.structures = tuple(structures)
+        self.types = tuple(types)
+        self.out_structure: TreeDef = None
+        self.out_types: tuple[ArrayType, ...] | None = None  # None: not known until a rule has run
+        key = (
+            function,
+            functions,
+            self.numbers,
+            tuple([param_key(arg, Program) for arg in self.fixed.values()]),
+            self.structures,
+            self.types,
+        )
+        super().__init__(
+            key,
+            function=function,
+            kind=kind,
+            has_jvp=functions.jvp is not None or functions.jvps is not None,
+            has_vjp=functions.fwd is not None,
+            has_vmap=functions.vmap is not None,
+        )
+
+    # ---- arguments ----
+
+    def trees(self, leaves: Sequence[Any]) -> list[Any]:
+        """A tree for each argument that is not fixed."""
+        found, start = [], 0
+        for structure in self.structures:
+            stop = start + structure.num_leaves
+            found.append(leaves[start] if structure is LEAF else unflatten(structure, leaves[start:stop]))
+            start = stop
+        return found
+
+    def arguments(self, trees: Sequence[Any]) -> list[Any]:
+        """All the arguments, in their order."""
+        given = iter(trees)
+        return [self.fixed[i] if i in self.fixed else next(given) for i in range(self.count)]
+
+    def call(self, *leaves: Any) -> list[Any]:
+        """The function itself, on leaves."""
+        function: Function = self.function  # type: ignore[assignment]
+        found, self.out_structure = flatten(function(*self.arguments(self.trees(leaves))))
+        return [self._leaf(leaf, i, found, f"The output of {self.described}") for i, leaf in enumerate(found)]
+
+    def _leaf(self, leaf: Any, index: int, leaves: Sequence[Any], what: str, structure: TreeDef = None) -> Any:
+        def path() -> str:
+            tree = unflatten(structure or self.out_structure, range(len(leaves)))
+            return f"{what}{_path(tree, index)}"
+
+        return array_leaf(leaf, path)
+
+    # ---- forward mode ----
+
+    def jvp(self, operands: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+        if self.functions.jvps is not None:
+            return self._jvps(operands, tangents)
+        rule, what = self.functions.jvp, f"The jvp rule of {self.described}"
+        given = [_given(t, type, self.functions.jvp_symbolic) for t, type in zip(tangents, self.types)]
+        returned = rule(*self.fixed.values(), tuple(self.trees(operands)), tuple(self.trees(given)))  # type: ignore[misc]
+        value, tangent = _pair(returned, what, "the output and its tangent")
+        outs = self._outputs(value, what)
+        return outs, self._tangents(tangent, what, [type_of(out) for out in outs])
+
+    def _jvps(self, operands: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+        """A rule for each argument: of its tangent, the output, and the arguments; the tangent is the sum."""
+        rules: Sequence[Function | None] = self.functions.jvps or ()
+        trees = self.trees(operands)
+        if len(rules) != len(trees):
+            raise StructureError(
+                f"{self.described} was given {len(rules)} rules with defjvps, but is called with {len(trees)} arguments."
+            )
+        outs = self.call(*operands)
+        out_types = self.out_types = tuple([type_of(out) for out in outs])
+        out = unflatten(self.out_structure, outs)
+        total: list[Any] = [ZERO] * len(outs)
+        start = 0
+        for number, (rule, structure) in enumerate(zip(rules, self.structures)):
+            stop = start + structure.num_leaves
+            own = tangents[start:stop]
+            if rule is not None and any([t is not ZERO for t in own]):
+                full = [_given(t, type, False) for t, type in zip(own, self.types[start:stop])]
+                what = f"Rule {number} of defjvps of {self.described}"
+                found = self._tangents(rule(unflatten(structure, full), out, *trees), what, out_types)
+                total = [_sum(a, b) for a, b in zip(total, found)]
+            start = stop
+        return outs, total
+
+    # ---- reverse mode ----
+
+    def forward(self, operands: Sequence[Any], active: Sequence[bool]) -> tuple[list[Any], list[Any], Any]:
+        what = f"The forward rule (fwd) of {self.described}"
+        if self.functions.vjp_symbolic:
+            operands = [CustomVJPPrimal(x, flag) for x, flag in zip(operands, active)]
+        returned = self.functions.fwd(*self.arguments(self.trees(operands)))  # type: ignore[misc]
+        value, kept = _pair(returned, what, "the output and the residuals")
+        outs = self._outputs(value, what)
+        leaves, structure = flatten(kept)
+        residuals = [self._leaf(x, i, leaves, f"{what}: its residual ", structure) for i, x in enumerate(leaves)]
+        return outs, residuals, structure
+
+    def backward(self, kept: Any, residuals: Sequence[Any], cotangents: Sequence[Any]) -> list[Any]:
+        what = f"The backward rule (bwd) of {self.described}"
+        out_types: Sequence[ArrayType] = self.out_types or ()
+        given = [_given(ct, type, self.functions.vjp_symbolic) for ct, type in zip(cotangents, out_types)]
+        cotangent = unflatten(self.out_structure, given)
+        returned = self.functions.bwd(*self.fixed.values(), unflatten(kept, residuals), cotangent)  # type: ignore[misc]
+        wanted = self.trees(self.types)
+        if not isinstance(returned, (tuple, list)) or len(returned) != len(wanted):
+            raise StructureError(
+                f"{what} must return a tuple with a cotangent for each argument, {len(wanted)} of them"
+                f" {tuple(wanted)}, but returned {_shown(returned)}."
+            )
+        found: list[Any] = []
+        for number, (tree, structure) in enumerate(zip(returned, self.structures)):
+            types = self.types[len(found) : len(found) + structure.num_leaves]
+            found += _like(
+                tree, structure, types, f"{what}: the cotangent of argument {number}", "the argument", Role.COTANGENT
+            )
+        return found
+
+    # ---- batching ----
+
+    def vmap(self, size: int, batched: Sequence[bool], operands: Sequence[Any]) -> tuple[list[Any], list[bool]]:
+        what = f"The batching rule of {self.described}"
+        rule: Function = self.functions.vmap  # type: ignore[assignment]
+        returned = rule(int(size), tuple(self.trees(list(batched))), *self.trees(operands))
+        value, spec = _pair(returned, what, "the output and which parts of it are batched")
+        leaves, structure = flatten(value)
+        if self.out_types is not None and structure != self.out_structure:
+            raise _structures(what, value, self.out_structure, self.out_types, "the function")
+        flags = broadcast_prefix(spec, value, f"{what}: which parts are batched, {spec!r},")
+        if not all(isinstance(flag, (bool, np.bool_)) for flag in flags):
+            raise StructureError(f"{what} must say with bools which parts of the output are batched, but said {spec!r}.")
+        types = [type_of(leaf) for leaf in leaves]
+        if self.out_types is not None:
+            types = [t.with_shape((int(size), *t.shape)) if flag else t for t, flag in zip(self.out_types, flags)]
+        else:
+            self.out_structure = structure
+        other = f"a batch of {int(size)} outputs of the function"
+        return _like(value, structure, types, what, other, Role.VALUE), [bool(flag) for flag in flags]
+
+    # ---- what rules return ----
+
+    def _outputs(self, value: Any, what: str) -> list[Any]:
+        """The output that a derivative rule returned: like the function's own."""
+        if self.out_types is None:  # the function could not be traced
+            leaves, self.out_structure = flatten(value)
+            outs = [self._leaf(leaf, i, leaves, what) for i, leaf in enumerate(leaves)]
+            self.out_types = tuple([type_of(out) for out in outs])
+            return outs
+        return _like(value, self.out_structure, self.out_types, f"{what}: the output", "the function's output", Role.VALUE)
+
+    def _tangents(self, tangent: Any, what: str, types: Sequence[ArrayType]) -> list[Any]:
+        strong = [type.strong() for type in types]
+        return _like(tangent, self.out_structure, strong, f"{what}: the tangent of the output", "the output", Role.TANGENT)
+
+
+def _given(tangent: Any, type: ArrayType, symbolic: bool) -> Any:
+    """A tangent or cotangent as a user's rule gets it."""
+    if tangent is not ZERO:
+        return tangent
+    return SymbolicZero(type.shape, type.dtype) if symbolic else _real_zeros(type)
+
+
+def _sum(a: Any, b: Any) -> Any:
+    return b if a is ZERO else a if b is ZERO else add(a, b)
+
+
+def _pair(returned: Any, what: str, parts: str) -> Any:
+    if not isinstance(returned, (tuple, list)) or len(returned) != 2:
+        raise StructureError(f"{what} must return a pair, {parts}, but returned {_shown(returned)}.")
+    return returned
+
+
+class Role(enum.Enum):
+    """What a tree that a rule returned is: that decides what may stand in it in place of arrays."""
+
+    VALUE = enum.auto()  # arrays only
+    TANGENT = enum.auto()  # SymbolicZero; None for integers
+    COTANGENT = enum.auto()  # SymbolicZero; None for any part of the tree
+
+
+def _like(tree: Any, structure: TreeDef, types: Sequence[ArrayType], what: str, other: str, role: Role) -> list[Any]:
+    """The leaves of what a rule returned, each of the type that it must have; ZERO for those known to be zero.
+
+    Arguments:
+        what: how errors call it. other: what it must be like.
+    """
+    leaves, found = flatten(tree)
+    if found != structure:
+        try:
+            leaves = _walk(tree, unflatten(structure, range(len(types))), role is Role.COTANGENT)
+        except StructureError:
+            raise _structures(what, tree, structure, types, other) from None
+    fitted = []
+    for index, (leaf, type) in enumerate(zip(leaves, types, strict=True)):
+        fit = _fit(leaf, type, role)
+        if isinstance(fit, _Misfit):
+            path = _path(unflatten(structure, range(len(types))), index)
+            raise fit.error(
+                f"{what}{f', at {path},' if path else ''} is {_describe_leaf(leaf)}, but {other} has {type}:\n"
+                f"    {_shown(tree)}\nshould be like\n    {unflatten(structure, types)!r}"
+            )
+        fitted.append(fit)
+    return fitted
+
+
+class _Misfit(NamedTuple):
+    error: type[Exception]
+
+
+def _fit(leaf: Any, type: ArrayType, role: Role) -> Any:
+    """A leaf of what a rule returned: as an array, or ZERO; a `_Misfit` where it is not of the type that it must have."""
+    inexact = kind(type.dtype) in "fc"
+    if role is not Role.VALUE:
+        if leaf is None:
+            return ZERO if role is Role.COTANGENT or not inexact else _Misfit(StructureError)
+        if not inexact and is_float0(leaf):
+            return ZERO if leaf.shape == type.shape else _Misfit(ShapeError)
+        if isinstance(leaf, SymbolicZero):
+            if leaf.type is type.strong():
+                return ZERO
+            return _Misfit(DtypeError if leaf.shape == type.shape else ShapeError)
+    try:
+        value = array_leaf(leaf, lambda: "")
+    except LeafError:
+        return _Misfit(StructureError)
+    own = type_of(value)
+    if own.shape != type.shape:
+        return _Misfit(ShapeError)
+    if own.dtype is not type.dtype:
+        if not own.weak or (kind(own.dtype) in "fc" and not inexact):
+            return _Misfit(DtypeError)
+        value = convert_element_type(value, new_dtype=type.dtype)
+    return value if inexact or role is Role.VALUE else ZERO
+
+
+def _walk(tree: Any, model: Any, nothing: bool) -> list[Any]:
+    """The leaves of a tree at the places of those of `model`; None is one, and, if `nothing`, stands for a whole subtree."""
+    inner, structure = flatten(model)
+    if structure is LEAF:
+        if tree is not None and not isinstance(tree, SymbolicZero) and flatten(tree)[1] is not LEAF:
+            raise StructureError
+        return [tree]
+    if tree is None and nothing:
+        return [None] * len(inner)
+    if not inner and flatten(tree)[1] == structure:
+        return []
+    if type(tree) is not type(model) or flatten(tree)[1] is LEAF:
+        raise StructureError
+    children, metadata = optree().tree_flatten_one_level(tree, namespace="pullback")[:2]
+    models, expected = optree().tree_flatten_one_level(model, namespace="pullback")[:2]
+    if metadata != expected or len(children) != len(models):
+        raise StructureError
+    return [leaf for child, own in zip(children, models) for leaf in _walk(child, own, nothing)]
+
+
+# ---- messages ---------------------------------------------------------------------------------------------------------
+
+
+def _structures(what: str, tree: Any, structure: TreeDef, types: Sequence[ArrayType], other: str) -> StructureError:
+    return StructureError(
+        f"{what} has another structure than {other}:\n    {_shown(tree)}\nshould be like\n    {unflatten(structure, types)!r}"
+    )
+
+
+def _path(tree: Any, index: int) -> str:
+    return flatten_with_paths(tree, "")[0][index]
+
+
+class _Shown:
+    """A leaf in a tree that is printed."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+def _shown(tree: Any) -> str:
+    """A tree with the types of its arrays in their places."""
+    leaves, structure = flatten(tree)
+    return repr(unflatten(structure, [_Shown(_describe_leaf(leaf)) for leaf in leaves]))
+
+
+def _describe_leaf(leaf: Any) -> str:
+    if isinstance(leaf, SymbolicZero) or is_float0(leaf):
+        return repr(leaf) if isinstance(leaf, SymbolicZero) else f"float0[{','.join(map(str, leaf.shape))}]"
+    try:
+        return str(type_of(leaf))
+    except LeafError:
+        return brief(leaf) if not callable(leaf) else describe(leaf)
