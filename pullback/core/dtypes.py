@@ -84,6 +84,14 @@ def canonical(dtype: Any) -> DType:
     return DTYPES[found.name]  # the one object of its kind: dtypes are compared by identity
 
 
+def carrier(dtype: DType) -> DType:
+    """The dtype in which values of a dtype cross between NumPy and a CPU device's buffers.
+
+    bfloat16 and the float8 kinds have no buffer protocol, so they cross as unsigned integers of their width.
+    """
+    return dtype if dtype.isbuiltin == 1 else np.dtype(f"u{dtype.itemsize}")
+
+
 # ---- default dtypes -------------------------------------------------------------------------------------------------
 
 _PYTHON_KINDS: dict[type, str] = {bool: "b", int: "i", float: "f", complex: "c"}

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pullback.core.array import Array, HostArray
+from pullback.core.dtypes import DType, carrier
 from pullback.core.program import Atom, Equation, Literal, Program, Variable
 from pullback.core.types import ArrayType
 from pullback.stablehlo.writer import TensorType, Value, Writer, function, module
@@ -64,10 +65,19 @@ class Module:
         """The text of a function for a Program. Its arguments are the large constants that it needs, then its inputs."""
         constants = passed_constants(program)
         types = [*[array.type for array in constants], *program.input_types]
-        arguments = [Value(f"%arg{i}", tensor_type(type)) for i, type in enumerate(types)]
-        write = Lowering(self, {id(array): value for array, value in zip(constants, arguments)})
-        results = write.program(program, dict(zip(program.inputs, arguments[len(constants) :])))
+        # What the caller passes to `main`, and gets from it, is of a dtype that has a buffer protocol.
+        cross = carrier if name == "main" and self.platform == "cpu" else _same
+        arguments = [Value(f"%arg{i}", TensorType(type.shape, cross(type.dtype))) for i, type in enumerate(types)]
+        write = Lowering(self, {})
+        values = [write.bitcast(value, type.dtype) for value, type in zip(arguments, types)]
+        write.passed.update((id(array), value) for array, value in zip(constants, values))
+        results = write.program(program, dict(zip(program.inputs, values[len(constants) :])))
+        results = [write.bitcast(value, cross(value.dtype)) for value in results]
         return function(name, arguments, write, results, name == "main", notes)
+
+
+def _same(dtype: DType) -> DType:
+    return dtype
 
 
 def identifier(name: str) -> str:
@@ -115,29 +125,37 @@ class Lowering(Writer):
         return self.program(program, dict(zip(program.inputs, args, strict=True)))
 
     def call(self, program: Program, *args: Value) -> list[Value]:
-        """Call a Program as a function of its own, written once however often it is called."""
+        """Call a Program as a function of its own, written once however often it is called.
+
+        One with an effect is written in place, so that the order of effects is seen here.
+        """
+        if program.effects:
+            return self.inline(program, *args)
         name = self.module.name_of(program)
         args = (*[self.passed[id(array)] for array in passed_constants(program)], *args)
         return self.many("func.call", args, [tensor_type(type) for type in program.output_types], callee=f"@{name}")
 
     def host_call(
-        self, function: Callable[..., Sequence[HostArray]], operands: Sequence[Value], results: Sequence[TensorType] = ()
+        self,
+        function: Callable[..., Sequence[HostArray]],
+        operands: Sequence[Value],
+        results: Sequence[TensorType] = (),
+        pure: bool = False,
     ) -> list[Value]:
         """Call a Python function on the operands' values while the module runs; for the CPU.
 
-        Those calls of one block happen in the order in which they are written. What the function raises comes out of the
-        compiled call as itself.
+        Such calls happen in the order in which they are written, those in loops and branches too. What the function raises
+        comes out of the compiled call as itself.
 
         Arguments:
             function: takes NumPy arrays, valid during the call only, and returns one for each of `results`.
+            pure: whether it has no effect, so that its call has no place in that order, and may be dropped.
         """
         if self.platform != "cpu":
             raise NotImplementedError(
                 f"Python functions can be called back from programs on the CPU only, not on {self.platform!r}."
             )
         failures = self.module.failures
-        lines, before = self._last_host_call
-        ordered = [before] if lines is self.lines and before is not None else []
         count = len(operands)
 
         def guarded(*values: Any) -> Any:
@@ -150,15 +168,73 @@ class Lowering(Writer):
         self.module.callbacks.append(guarded)
         outs = self.many(
             "stablehlo.custom_call",
-            [*operands, *ordered],
+            operands if pure else [*operands, *self.after()],
             [*results, TensorType((), _DONE.dtype)],
             call_target_name='"xla_ffi_python_cpu_callback"',
-            has_side_effect="true",
+            has_side_effect=str(not pure).lower(),
             backend_config=f"{{index = {len(self.module.callbacks) - 1} : ui64}}",
             api_version="4 : i32",
         )
-        self._last_host_call = self.lines, outs[-1]
+        if not pure:
+            self._last_host_call = self.lines, outs[-1]
         return outs[:-1]
+
+    def after(self) -> list[Value]:
+        """What the next host call of this block must wait for: a value that the one before it returns, if there is one."""
+        lines, before = self._last_host_call
+        return [before] if lines is self.lines and before is not None else []
+
+    def _ordered(self, write: Callable[[Sequence[Value]], list[Value]]) -> list[Value]:
+        """Write an operation with regions by `write`, which is given what goes through it besides: at first nothing, and, if
+        there turn out to be host calls in the regions, the value for which they wait; it is the last result then."""
+        callbacks, lines, before = self.module.callbacks, self.lines, self._last_host_call
+        calls, start = len(callbacks), len(lines)
+        outs = write(())
+        if len(callbacks) == calls:
+            return outs
+        del callbacks[calls:], lines[start:]
+        self._last_host_call = before
+        *outs, done = write(self.after() or [self.constant(_DONE)])
+        self._last_host_call = lines, done
+        return outs
+
+    def while_loop(
+        self,
+        start: Sequence[Value],
+        condition: Callable[[Sequence[Value]], Value],
+        step: Callable[[Sequence[Value]], Sequence[Value]],
+    ) -> list[Value]:
+        """`while_loop` of the plain writer, with host calls inside it in their place among those around it."""
+        count = len(start)
+
+        def inside(values: Sequence[Value]) -> Sequence[Value]:
+            if len(values) > count:
+                self._last_host_call = self.lines, values[-1]
+            return values[:count]
+
+        def write(extra: Sequence[Value]) -> list[Value]:
+            return super(Lowering, self).while_loop(
+                [*start, *extra], lambda v: condition(inside(v)), lambda v: [*step(inside(v)), *self.after()[: len(extra)]]
+            )
+
+        return self._ordered(write)
+
+    def case(
+        self, index: Value, branches: Sequence[Callable[[], Sequence[Value]]], results: Sequence[TensorType]
+    ) -> list[Value]:
+        """The results of the branch of that number, each of which writes itself; host calls in them keep their place."""
+
+        def write(extra: Sequence[Value]) -> list[Value]:
+            regions = []
+            for branch in branches:
+                with self.region(()) as region:
+                    if extra:
+                        self._last_host_call = self.lines, extra[0]
+                    region.returns(*branch(), *self.after()[: len(extra)])
+                regions.append(region.text)
+            return self.many("stablehlo.case", [index], [*results, *[value.type for value in extra]], regions)
+
+        return self._ordered(write)
 
     def read(self, atom: Atom, values: dict[Variable, Value]) -> Value:
         if isinstance(atom, Literal):

@@ -27,9 +27,7 @@ def find_libraries() -> dict[str, str]:
     for entry in metadata.entry_points(group=GROUP):
         for file in (entry.dist.files or []) if entry.dist is not None else []:
             if file.suffix in (".so", ".dylib", ".dll") and ("pjrt" in file.name or "plugin" in file.name):
-                platform = next(
-                    (name for name in _PLATFORMS if name in entry.name or name in file.name), entry.name
-                )
+                platform = next((name for name in _PLATFORMS if name in entry.name or name in file.name), entry.name)
                 path = Path(str(file.locate()))
                 if path.exists():
                     found.setdefault(platform, str(path))

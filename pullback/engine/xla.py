@@ -19,11 +19,12 @@ import numpy as np
 from pullback.core import array as array_module
 from pullback.core.array import Array, PlacedArray, aligned_empty
 from pullback.core.devices import DEFAULT_DEVICE, Device
+from pullback.core.dtypes import DType, carrier
 from pullback.core.errors import DeviceError, UnsupportedJaxlib
 from pullback.core.types import ArrayType
 
 # Up to this many bytes host memory is copied to the CPU device before `put` returns. More is copied in the background (from
-# 100 kB on, as seen) unless it is waited for: the caller could write to it meanwhile, and a call that takes it would end too late.
+# 100 kB on, as seen) unless it is waited for: the caller could write to it meanwhile, and a call that takes it end too late.
 COPIED_AT_ONCE = 1 << 15
 
 SUPPORTED_JAXLIB = ((0, 10, 2), (0, 12, 0))  # from the first, up to but not including the second
@@ -181,23 +182,10 @@ class Aval:
 
     __slots__ = ("dtype", "shape", "weak_type")
 
-    def __init__(self, type: ArrayType) -> None:
+    def __init__(self, type: ArrayType, dtype: DType) -> None:
         self.shape = type.shape
-        self.dtype = type.dtype
+        self.dtype = dtype
         self.weak_type = False
-
-
-class _Window:
-    """A device buffer's memory, described so that NumPy can look at it; keeps the buffer alive."""
-
-    def __init__(self, raw: Any, shape: tuple[int, ...], typestr: str) -> None:
-        self.raw = raw
-        self.__array_interface__ = {
-            "version": 3,
-            "shape": shape,
-            "typestr": typestr,
-            "data": (raw.unsafe_buffer_pointer(), True),
-        }
 
 
 class BufferAccess:
@@ -209,11 +197,8 @@ class BufferAccess:
             return np.empty(type.shape, type.dtype)
         if raw.platform() != "cpu":
             return np.asarray(raw._single_device_array_to_np_array_did_copy()[0])
-        if type.dtype.isbuiltin == 1:  # one of NumPy's own
-            return np.asarray(memoryview(raw))
-        # bfloat16 and the float8 kinds have no buffer protocol, which would wait: look at integers of the same width
-        raw.block_until_ready()
-        return np.asarray(_Window(raw, type.shape, f"<u{type.dtype.itemsize}")).view(type.dtype)
+        seen = np.asarray(memoryview(raw))
+        return seen if seen.dtype is type.dtype else seen.view(type.dtype)
 
     def device_of(self, raw: Any) -> Device:
         return _device_of_sharding[id(raw._sharding)]
@@ -250,7 +235,11 @@ class Backend:
         try:
             return self._avals[type]
         except KeyError:
-            return self._avals.setdefault(type, Aval(type))
+            return self._avals.setdefault(type, Aval(type, self.carrier(type.dtype)))
+
+    def carrier(self, dtype: DType) -> DType:
+        """The dtype of this platform's buffers for values of a dtype."""
+        return carrier(dtype) if self.platform == "cpu" else dtype
 
     def handler(self, type: ArrayType, index: int) -> Any:
         """What makes an array object of an executable's result."""
@@ -264,6 +253,9 @@ class Backend:
         the buffer is in use."""
         if not isinstance(host, np.ndarray):
             host = np.asarray(host)
+        carried = self.carrier(type.dtype)
+        if carried is not type.dtype:
+            host = host.view(carried)
         raw = self._batched_put(
             self.aval(type),
             self.shardings[index],
@@ -277,7 +269,7 @@ class Backend:
 
     def putter(self, type: ArrayType) -> Callable[[np.ndarray[Any, Any]], Any]:
         """`put` for NumPy arrays of one type, on the first device, with all that can be known beforehand known."""
-        if type.nbytes > COPIED_AT_ONCE:
+        if type.nbytes > COPIED_AT_ONCE or self.carrier(type.dtype) is not type.dtype:
             return lambda host: self.put(host, type)
         put, aval, sharding, devices = self._batched_put, self.aval(type), self.shardings[0], [self.raw_devices[0]]
         if type.dtype.itemsize > 4:
@@ -288,7 +280,7 @@ class Backend:
         """A buffer on the first device that shares host memory to write to; None where the device has its own memory."""
         host = aligned_empty(type.shape, type.dtype)
         raw = self.put(host, type)
-        if self.platform != "cpu" or not host.size or raw.unsafe_buffer_pointer() != host.ctypes.data:
+        if self.platform != "cpu" or not host.size or np.asarray(memoryview(raw)).ctypes.data != host.ctypes.data:
             return None
         return Loan(host, raw)
 

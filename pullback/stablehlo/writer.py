@@ -166,6 +166,12 @@ class Writer:
             return value
         return self.op("stablehlo.convert", [value], TensorType(value.shape, dtype))
 
+    def bitcast(self, value: Value, dtype: np.dtype[Any]) -> Value:
+        """`value`'s bits as another dtype of the same width."""
+        if value.dtype == dtype:
+            return value
+        return self.op("stablehlo.bitcast_convert", [value], TensorType(value.shape, dtype))
+
     def compare(self, direction: str, x: Value, y: Value) -> Value:
         """x `EQ|NE|LT|LE|GT|GE` y; floats compare as IEEE 754 says."""
         kind = "f" if x.dtype.kind == "V" else x.dtype.kind

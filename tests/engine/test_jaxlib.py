@@ -78,3 +78,22 @@ ORDERS = {
 def test_with_jax_in_the_same_process(order):
     found = run(ORDERS[order] + "print('done')")
     assert found.stdout == "done\n", found.stderr
+
+
+def test_jax_is_never_imported_by_us():
+    """Some of jaxlib's methods import jax behind our back where it is installed."""
+    script = """
+import sys, numpy as np, pullback as pb, pullback.numpy as pnp
+f = pb.jit(lambda x, y: (x * 2, y))
+for dtype in ("float32", "bfloat16", "float8_e4m3fn", "complex128", "bool"):
+    x = np.ones((3, 2)).astype(pb.core.dtypes.DTYPES[dtype])
+    for _ in range(3):
+        for out in f(np.ones(4, np.float32), x) + f(pb.asarray(x).astype("float32"), np.full(100_000, 1.0)):
+            np.asarray(out), str(out), out.device, out.tolist() if out.size < 10 else None
+    pb.device_put(x), pb.device_get(pb.device_put(x))
+pb.jit(lambda x: x + 1, donate_argnums=0)(pb.device_put(np.ones(3)))
+pb.jit(pb.grad(lambda x: pnp.sum(pnp.sin(x))))(np.ones(3, np.float32))
+assert "jax" not in sys.modules
+"""
+    done = subprocess.run([sys.executable, "-W", "error", "-c", script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
