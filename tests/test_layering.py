@@ -26,6 +26,7 @@ ABOVE: dict[str, set[str]] = {
     "debug": {"core", "control"},
     "data": set(),
     "testing": {"core", "ops", "transforms", "control", "api", "numpy"},
+    "sparse": {"core", "ops", "transforms", "control", "api"},
 }
 ANYTHING = {"__init__", "__main__", "cli", "compat"}  # they stand below everything else
 

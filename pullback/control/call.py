@@ -6,11 +6,14 @@ one that they came from, so that nesting transformations stays linear in the siz
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from pullback.core.axes import axis_owner
-from pullback.core.primitive import Primitive, Rules, primitive
-from pullback.core.program import Program, programs_in
+from pullback.core.primitive import Rules, primitive
+from pullback.core.program import Program, Variable, programs_in
 from pullback.core.tracing import bind, bind_at
 from pullback.core.types import is_unknown
 from pullback.core.zero import ZERO
@@ -25,6 +28,8 @@ from pullback.transforms.derive import (
     series_of,
     transpose_program,
 )
+from pullback.transforms.sparsity import linear_sparsity, pairs
+from pullback.transforms.stage import replaying, stage
 
 
 @primitive
@@ -78,6 +83,11 @@ class call(Rules):
         solved = iter([next(found) if flag else None for flag in nonzero])
         return tuple([next(solved) if flag else None for flag in unknown])
 
+    def sparsity(which, operands, *, program):
+        known = [operand if isinstance(operand, np.ndarray) else None for operand in operands]
+        found = linear_sparsity(program, known, which)
+        return None if found.overestimated else [pairs(dependence) for dependence in found.outputs]
+
     def vectorize(size, args, axes, *, program):
         batched, out_axes = batch_program(program, size, tuple(axes))
         return bind_call(batched, args), out_axes
@@ -88,9 +98,31 @@ def bind_call(program: Program, args: Any) -> Any:
     return bind_holder(call, *args, program=program)
 
 
-def bind_holder(holder: Primitive, *args: Any, **params: Any) -> Any:
+def bind_holder(holder: Any, *args: Any, **params: Any) -> Any:
     """Apply a primitive that holds Programs, also where only a named axis of an enclosing vmap concerns one of them."""
     names = [name for program in programs_in(params) for name in program.axis_names]
     if not names:
         return bind(holder, args, params)
     return bind_at(max([axis_owner(name) for name in names], key=lambda trace: trace.birth), holder, args, params)
+
+
+def inlined(program: Program) -> Program:
+    """The Program with the equations of those that it calls in the place of the calls."""
+
+    def without_calls(program: Program, args: Sequence[Any]) -> list[Any]:
+        values: dict[Any, Any] = dict(program.constants)
+        values.update(zip(program.inputs, args, strict=True))
+        for equation in program.equations:
+            ins = [values[atom] if isinstance(atom, Variable) else atom.value for atom in equation.inputs]
+            if equation.primitive is call:
+                out = without_calls(equation.params["program"], ins)
+            else:
+                with replaying(equation):
+                    out = bind(equation.primitive, ins, equation.params)
+            outs = out if equation.primitive.multiple_results else (out,)
+            values.update(zip(equation.outputs, outs, strict=True))
+        return [values[atom] if isinstance(atom, Variable) else atom.value for atom in program.outputs]
+
+    if not any(equation.primitive is call for equation in program.equations):
+        return program
+    return stage(lambda *args: without_calls(program, args), program.input_types, name=program.name)[0]

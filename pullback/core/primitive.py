@@ -46,6 +46,7 @@ RULES: dict[str, tuple[str, str]] = {
     "vectorize": ("Batching (vectorize) rule", "a family such as `Elementwise`, or `expand`"),
     "jet": ("Taylor-mode (jet) rule", "any rule for first derivatives (`partials`, `linear`, `jvp`), or `expand`,"),
     "prune": ("Pruning rule", ""),
+    "sparsity": ("Sparsity rule", ""),
     "samples": ("Samples", ""),
 }
 # Facts about an operation that are not rules, and what they are when nothing is said.
@@ -97,6 +98,7 @@ class Primitive:
     vectorize: Rule | None
     jet: Rule | None
     prune: Rule | None
+    sparsity: Rule | None
     samples: Rule | None
     linear: bool | tuple[str, ...]
     bilinear: bool
@@ -212,6 +214,13 @@ class Primitive:
         shorter way than the one derived from the first derivative.
         """
         self.define("jet", rule)
+        return rule
+
+    def def_sparsity(self, rule: Rule) -> Rule:
+        """Decorator: `(which, operands, **params) -> (results, elements)`: two arrays of flat indices, pairs of an element of
+        the result and an element of operand number `which`, in which the operation is linear, that it may depend on. Operands
+        are NumPy arrays where they are known, else types. None if that cannot be told; then all depend on all."""
+        self.define("sparsity", rule)
         return rule
 
     def def_samples(self, rule: Rule) -> Rule:

@@ -12,7 +12,7 @@ from pullback.core.zero import ZERO
 from pullback.ops import rounding
 from pullback.ops.compare import eq, gt, lt, select
 from pullback.ops.literals import literal
-from pullback.ops.pointwise import Elementwise
+from pullback.ops.pointwise import Elementwise, where_nonzero
 
 
 @primitive
@@ -69,6 +69,9 @@ class mul(Elementwise):
         if is_unknown(x):
             return mul(cotangent, y), None
         return None, mul(x, cotangent)
+
+    def sparsity(which, operands):
+        return where_nonzero(which, operands, operands[1 - which])
 
     def samples(rng):
         yield (rng.normal(size=(2, 3)), rng.normal(size=(2, 3))), {}

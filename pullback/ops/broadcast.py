@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import pairwise
 
 import numpy as np
@@ -9,11 +10,11 @@ import numpy as np
 from pullback.core.errors import ShapeError
 from pullback.core.primitive import primitive
 from pullback.core.tracing import type_of
-from pullback.ops.families import Linear, Reduction, up
+from pullback.ops.families import Moving, Reduction, numbered, up
 
 
 @primitive
-class broadcast_in_dim(Linear):
+class broadcast_in_dim(Moving):
     """x in a larger `shape`: its axis i becomes axis `broadcast_dimensions[i]`; it is repeated along the others, and along
     those where x has size 1."""
 
@@ -72,6 +73,12 @@ class reduce_sum(Reduction):
     def transpose(cotangent, x, *, axes):
         kept = tuple(axis for axis in range(x.ndim) if axis not in axes)
         return (broadcast_in_dim(cotangent, shape=x.shape, broadcast_dimensions=kept),)
+
+    def sparsity(which, operands, *, axes):
+        (x,) = operands
+        kept = [1 if axis in axes else size for axis, size in enumerate(x.shape)]
+        totals = np.arange(math.prod(kept)).reshape(kept)
+        return np.broadcast_to(totals, x.shape).reshape(-1), numbered(x).reshape(-1)
 
     def samples(rng):
         yield (rng.normal(size=(2, 3, 4)),), {"axes": (0, 2)}

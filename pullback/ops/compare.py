@@ -10,7 +10,7 @@ from pullback.core.primitive import primitive
 from pullback.core.types import is_unknown
 from pullback.ops.families import check_kinds
 from pullback.ops.literals import literal
-from pullback.ops.pointwise import Elementwise, Predicate, operand_shape, same_dtype
+from pullback.ops.pointwise import Elementwise, Predicate, operand_shape, same_dtype, where_nonzero
 
 
 @primitive
@@ -118,6 +118,10 @@ class select(Elementwise):
             select(which, cotangent, zero) if is_unknown(on_true) else None,
             select(which, zero, cotangent) if is_unknown(on_false) else None,
         )
+
+    def sparsity(which, operands):
+        chosen = operands[0]
+        return where_nonzero(which, operands, (chosen == (which == 1)) if isinstance(chosen, np.ndarray) else None)
 
     def samples(rng):
         which = np.array([[True, False, True], [False, False, True]])

@@ -14,7 +14,7 @@ from pullback.core.types import array_type, is_unknown
 from pullback.core.zero import ZERO
 from pullback.ops.arithmetic import add
 from pullback.ops.convert import convert_element_type
-from pullback.ops.families import up
+from pullback.ops.families import numbered, up
 from pullback.ops.pointwise import same_dtype
 from pullback.ops.shape import inverse, transpose
 from pullback.stablehlo.writer import listed
@@ -106,6 +106,25 @@ class dot_general(Rules):
             at = type_of(x).ndim - len(x_contracting)
         out = dot_general(x, y, dimension_numbers=numbers, **rest)
         return _to_front(out, at), 0
+
+    def sparsity(which, operands, *, dimension_numbers, preferred_element_type=None, precision=None):
+        # both as [batch, free, contracting]: this operand's elements numbered, and where the other is nonzero, if that is known
+        sides = []
+        for i, x in enumerate(operands):
+            contracting, batch = dimension_numbers[0][i], dimension_numbers[1][i]
+            free = [axis for axis in range(len(x.shape)) if axis not in contracting and axis not in batch]
+            values = numbered(x) if i == which else (x != 0) if isinstance(x, np.ndarray) else np.ones(x.shape, bool)
+            sizes = [math.prod([x.shape[axis] for axis in axes]) for axes in (batch, free, contracting)]
+            sides.append(values.transpose([*batch, *free, *contracting]).reshape(sizes))
+        left, right = sides  # [b, i, k] and [b, j, k]
+        own, other = sides[which], sides[1 - which]
+        b, j, k = np.nonzero(other)
+        size = own.shape[1]
+        elements = own[b, :, k]  # [nonzero of the other, free axis of this one]
+        places = np.arange(size)[None, :], j[:, None]
+        rows, columns = places if which == 0 else places[::-1]
+        results = (b[:, None] * left.shape[1] + rows) * right.shape[1] + columns
+        return np.broadcast_to(results, elements.shape).reshape(-1), elements.reshape(-1)
 
     def samples(rng):
         yield (rng.normal(size=(2, 3)), rng.normal(size=(3, 4))), {"dimension_numbers": _PLAIN}

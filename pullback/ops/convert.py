@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from pullback.core.dtypes import BOOL, DType, canonical, kind
@@ -68,6 +70,10 @@ class convert_element_type(Linear):
 
     def vectorize(size, args, axes, *, new_dtype, weak=False):
         return convert_element_type(*args, new_dtype=new_dtype, weak=weak), 0
+
+    def sparsity(which, operands, *, new_dtype, weak=False):
+        elements = np.arange(math.prod(operands[0].shape))
+        return elements, elements
 
     def samples(rng):
         for name in ("float32", "float64", "bfloat16", "float16", "complex64", "complex128", "int32", "uint8", "bool"):

@@ -14,6 +14,7 @@ from pullback.core.types import ArrayType, is_unknown
 from pullback.ops.broadcast import broadcast_in_dim
 from pullback.ops.convert import convert_element_type
 from pullback.ops.create import full
+from pullback.ops.families import numbered
 from pullback.ops.index import gather, scatter
 from pullback.ops.literals import literal
 from pullback.ops.pointwise import same_dtype
@@ -101,6 +102,13 @@ class dynamic_slice(Rules):
             sizes = (1, *sizes)
         return gather(x, vectors, dimension_numbers=numbers, slice_sizes=sizes, mode="clip", fill_value=None), 0
 
+    def sparsity(which, operands, *, slice_sizes):
+        x, *starts = operands
+        if not all([isinstance(start, np.ndarray) for start in starts]):
+            return None
+        block = numbered(x)[_block(x, starts, slice_sizes)].reshape(-1)
+        return np.arange(len(block)), block
+
     def samples(rng):
         yield (rng.normal(size=(4, 5)), np.int32(1), np.int32(2)), {"slice_sizes": (2, 3)}
         yield (rng.normal(size=(4, 5)), np.int32(-3), np.int32(9)), {"slice_sizes": (4, 2)}
@@ -144,6 +152,18 @@ class dynamic_update_slice(Rules):
         window = tuple(range(1, len(starts) + 1))
         numbers = ScatterDimensionNumbers(window, (), window, (0,), (0,))
         return scatter(x, vectors, update, dimension_numbers=numbers, mode="clip", unique_indices=True), 0
+
+    def sparsity(which, operands):
+        x, update, *starts = operands
+        if not all([isinstance(start, np.ndarray) for start in starts]):
+            if which:
+                return None
+            elements = np.arange(numbered(x).size)
+            return elements, elements  # and what is overwritten, wherever that is
+        places = np.full(x.shape, -1) if which else numbered(x)
+        places[_block(x, starts, update.shape)] = numbered(update) if which else -1
+        results = np.flatnonzero(places >= 0)
+        return results, places.reshape(-1)[results]
 
     def samples(rng):
         yield (rng.normal(size=(4, 5)), rng.normal(size=(2, 3)), np.int32(1), np.int32(2)), {}

@@ -5,6 +5,10 @@ House law of batching: a batched value carries its batch axis first, always; so 
 
 from __future__ import annotations
 
+import math
+
+import numpy as np
+
 from pullback.core.dtypes import kind
 from pullback.core.errors import DtypeError, ShapeError
 from pullback.core.primitive import Rules
@@ -31,6 +35,26 @@ class Linear(Rules):
 
     linear = True
     quiet = True
+
+
+class Moving(Linear):
+    """Linear, and each element of the result is an element of an operand, or zero."""
+
+    def sparsity(primitive, which, operands, **params):
+        return moved(primitive, which, operands, params)
+
+
+def moved(primitive, which, operands, params):
+    """Where the elements of operand `which` go, found by moving their numbers: a pair (result, element) for each that stays."""
+    numbers = [numbered(x) if i == which else np.full(x.shape, -1) for i, x in enumerate(operands)]
+    out = primitive.evaluate(*numbers, **params).reshape(-1)
+    results = np.flatnonzero(out >= 0)
+    return results, out[results]
+
+
+def numbered(x):
+    """The numbers 0, 1, 2, ... in the shape of x."""
+    return np.arange(math.prod(x.shape)).reshape(x.shape)
 
 
 class Reduction(Rules):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from pullback.ops.arithmetic import div, mul
 from pullback.ops.compare import eq, select
 from pullback.ops.convert import convert_element_type
 from pullback.ops.create import full, iota
+from pullback.ops.families import numbered
 from pullback.ops.literals import literal
 from pullback.ops.pointwise import same_dtype
 from pullback.ops.shape import in_front, reshape
@@ -124,6 +126,14 @@ class gather(Rules):
         numbers = batched_numbers(dimension_numbers, operand_batched, indices_batched)
         return gather(*args, dimension_numbers=numbers, slice_sizes=sizes, mode=mode, fill_value=fill_value), 0
 
+    def sparsity(which, operands, **params):
+        operand, indices = operands
+        if not isinstance(indices, np.ndarray):
+            return None
+        places = gather.evaluate(numbered(operand), indices, **{**params, "fill_value": -1}).reshape(-1)
+        results = np.flatnonzero(places >= 0)
+        return results, places[results]
+
     def samples(rng):
         table = rng.normal(size=(4, 3))
         rows = GatherDimensionNumbers((1,), (0,), (0,))
@@ -205,6 +215,20 @@ class Scatter(Rules):
         numbers = batched_numbers(dimension_numbers.as_gather(), True, axes[1] == 0).as_scatter()
         operand, updates = in_front(operand, axes[0], size), in_front(updates, axes[2], size)
         return primitive(operand, indices, updates, dimension_numbers=numbers, mode=mode, unique_indices=unique_indices), 0
+
+    def sparsity(primitive, which, operands, *, dimension_numbers, mode="clip", unique_indices=False):
+        operand, indices, updates = operands
+        if which == 0:
+            elements = np.arange(math.prod(operand.shape))
+            return elements, elements
+        if not isinstance(indices, np.ndarray):
+            return None
+        numbers = dimension_numbers.as_gather()
+        sizes = update_sizes(operand, updates, numbers)
+        place = {"dimension_numbers": numbers, "slice_sizes": sizes, "mode": "clip" if mode == "clip" else "fill"}
+        targets = gather.evaluate(numbered(operand), indices, fill_value=-1, **place).reshape(-1)
+        elements = np.flatnonzero(targets >= 0)
+        return targets[elements], elements
 
     def samples(rng):
         rows = ScatterDimensionNumbers((1,), (0,), (0,))

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
+
+import numpy as np
 
 from pullback.core.errors import DtypeError, ShapeError
 from pullback.core.primitive import Rules
@@ -39,6 +42,28 @@ class Elementwise(Rules):
             if (ndim if axis == 0 else ndim + 1) == rank
         )
         return bind(primitive, [batched_operand(arg, axis, size, shape) for arg, axis in zip(args, axes)], params), 0
+
+    def sparsity(primitive, which, operands, **params):
+        return each_alone(which, operands)
+
+
+def each_alone(which: int, operands: Any) -> tuple[Any, Any]:
+    """The sparsity of an elementwise operation: each element of the result on its own, or all on an operand that is 0-d."""
+    sizes = [math.prod(operand.shape) for operand in operands]
+    rank = max([len(operand.shape) for operand in operands])
+    size = next(size for size, operand in zip(sizes, operands) if len(operand.shape) == rank)
+    elements = np.arange(size)
+    return elements, elements if len(operands[which].shape) == rank else np.zeros(size, np.int64)
+
+
+def where_nonzero(which: int, operands: Any, factor: Any) -> tuple[Any, Any]:
+    """As `each_alone`, without the elements of the result where `factor`, if it is known, is zero."""
+    results, elements = each_alone(which, operands)
+    if isinstance(factor, np.ndarray):
+        kept = np.flatnonzero(factor) if factor.shape else np.arange(len(results) if factor else 0)
+        if len(kept) < len(results):
+            return results[kept], elements[kept]
+    return results, elements
 
 
 def batched_operand(arg: Any, axis: int | None, size: int, shape: Shape) -> Any:

@@ -36,3 +36,8 @@ def polygamma_on_host(x: Any, n: int) -> Any:
     factorial = _found("factorial")(n)
     wide = x.astype(np.float64)
     return ((-1.0) ** (n + 1) * factorial * _found("zeta")(n + 1, wide)).astype(x.dtype)
+
+
+def coo_array(data: Any, rows: Any, columns: Any, shape: tuple[int, int]) -> Any:
+    """SciPy's sparse matrix with these entries."""
+    return importlib.import_module("scipy.sparse").coo_array((data, (rows, columns)), shape)

@@ -16,7 +16,7 @@ from pullback.ops.arithmetic import sub
 from pullback.ops.broadcast import broadcast_in_dim, reduce_sum
 from pullback.ops.compare import select
 from pullback.ops.create import full
-from pullback.ops.families import Linear, check_axes, up
+from pullback.ops.families import Moving, check_axes, up
 from pullback.ops.literals import literal
 from pullback.ops.pointwise import same_dtype
 from pullback.stablehlo.writer import i64s
@@ -31,7 +31,7 @@ def in_front(x, axis, size):
 
 
 @primitive
-class reshape(Linear):
+class reshape(Moving):
     """The elements of x, in their order, in the shape `new_sizes`."""
 
     def result_type(x, *, new_sizes):
@@ -58,7 +58,7 @@ class reshape(Linear):
 
 
 @primitive
-class transpose(Linear):
+class transpose(Moving):
     """x with its axes in another order: axis i of the result is axis `permutation[i]` of x."""
 
     def result_type(x, *, permutation):
@@ -89,7 +89,7 @@ def inverse(permutation):
 
 
 @primitive
-class squeeze(Linear):
+class squeeze(Moving):
     """x without the axes `dimensions`, each of size 1."""
 
     def result_type(x, *, dimensions):
@@ -115,7 +115,7 @@ class squeeze(Linear):
 
 
 @primitive
-class concatenate(Linear):
+class concatenate(Moving):
     """The operands one after the other along axis `dimension`."""
 
     def result_type(*operands, dimension):
@@ -156,7 +156,7 @@ class concatenate(Linear):
 
 
 @primitive
-class slice(Linear):
+class slice(Moving):
     """The elements of x from `start_indices` up to `limit_indices`, in steps of `strides` (1 by default)."""
 
     def result_type(x, *, start_indices, limit_indices, strides=None):
@@ -200,7 +200,7 @@ class slice(Linear):
 
 
 @primitive
-class pad(Linear):
+class pad(Moving):
     """x with `value` around and between its elements. `padding_config` has a triple for each axis: how many before the
     first, after the last (negative: that many are cut off), and between two."""
 
@@ -277,7 +277,7 @@ def unpad(cotangent, shape, padding_config):
 
 
 @primitive
-class rev(Linear):
+class rev(Moving):
     """x with the order of its elements reversed along the axes `dimensions`."""
 
     def result_type(x, *, dimensions):

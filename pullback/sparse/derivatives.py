@@ -1,0 +1,313 @@
+"""Sparse Jacobians and Hessians: find the pattern, color it, differentiate along few directions, take the entries apart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pullback.api.derivatives import grad
+from pullback.api.functions import FlatArguments, Function, check_callable, normalize_argnums, wrapped
+from pullback.api.tangents import FlatResult
+from pullback.control.call import inlined
+from pullback.core.array import Array, as_array
+from pullback.core.axes import AxisSize
+from pullback.core.dtypes import kind
+from pullback.core.equation import Equation
+from pullback.core.errors import GradientError, ShapeError
+from pullback.core.source import describe
+from pullback.core.tracing import type_of
+from pullback.core.trees import LEAF
+from pullback.core.types import ArrayType, array_type
+from pullback.core.zero import ZERO, zeros
+from pullback.ops.index import take
+from pullback.ops.shape import reshape
+from pullback.sparse.coloring import Indices, color_columns, color_star, star_sources
+from pullback.sparse.matrix import Pattern, SparseMatrix, of_pattern
+from pullback.transforms.batch import batch_flat, materialize
+from pullback.transforms.linearize import linearize_flat
+from pullback.transforms.sparsity import jacobian_sparsity, pairs
+from pullback.transforms.stage import stage
+
+
+class Plan(NamedTuple):
+    """How to find the entries of a matrix: along which directions to differentiate, and where the entries then stand."""
+
+    pattern: Pattern
+    forward: bool  # directions in the space of the argument, or of the result
+    colors: Indices  # of each element of that space: its directions are sums of basis vectors
+    places: tuple[Indices, Indices]  # of each entry in the derivatives: direction, and index in the other space
+
+    @property
+    def directions(self) -> int:
+        """How many there are."""
+        return int(self.colors.max(initial=-1)) + 1
+
+
+def jacobian(fun: Function, pattern: Any = None, argnums: int = 0, mode: str | None = None) -> Function:
+    """A function that returns the Jacobian of `fun` as a sparse matrix, at the cost of a few directional derivatives.
+
+    Columns without a common nonzero row are found together, by forward mode; or rows, by reverse mode, if that takes fewer
+    directions. A tridiagonal Jacobian takes 3 of them, of whatever size it is.
+
+    Arguments:
+        fun: a function of arrays and pytrees that returns one floating-point array.
+        pattern: which entries may differ from zero, rows for the output's elements and columns for the argument's, counted as
+            in flat arrays: a boolean array, a SciPy sparse matrix, two index arrays (rows, columns), or a `Pattern`. By default
+            it is found from the operations of `fun`, once for each choice of argument types. One that is given is believed: an
+            entry missing in it makes other entries wrong.
+        argnums: the positional argument to differentiate by, one floating-point array of any shape.
+        mode: `"forward"` or `"reverse"`, to use that mode even if the other takes fewer directions.
+
+    Returns:
+        A function of the same arguments, whose result is a `SparseMatrix` of shape (output size, argument size). It can be
+        compiled, and the matrix's values differentiated.
+
+    Raises:
+        GradientError, when that is called: an argument or output without a Jacobian of this kind. ShapeError: the pattern given
+            is of another shape.
+
+    Example:
+        >>> import pullback as pb
+        >>> def f(x):
+        ...     return x[1:] ** 2 - x[:-1]
+        >>> pb.sparse.jacobian(f)(pb.asarray([1.0, 2.0, 3.0]))
+        <SparseMatrix 2 x 3, 4 entries of f32>
+        >>> pb.sparse.jacobian(f)(pb.asarray([1.0, 2.0, 3.0])).todense()
+        [[-1.  4.  0.]
+         [ 0. -1.  6.]]:f32[2,3]:cpu(0)
+
+    Source: Curtis, Powell and Reid, On the estimation of sparse Jacobian matrices, IMA J. Appl. Math. 13 (1974); Gebremedhin,
+    Manne and Pothen, What color is your Jacobian?, SIAM Review 47 (2005).
+    """
+    if mode not in (None, "forward", "reverse"):
+        raise ValueError(f"sparse.jacobian takes mode='forward', 'reverse' or None, but got {mode!r}.")
+    name = "sparse.jacobian"
+    plans: dict[Any, Plan] = {}
+
+    def jac(*args: Any, **kwargs: Any) -> SparseMatrix:
+        call = _Call(name, fun, fun, argnums, args, kwargs)
+        if call.key not in plans:
+            plans[call.key] = _jacobian_plan(call.pattern(pattern), mode)
+        return call.matrix(plans[call.key])
+
+    check_callable(fun, name)
+    _check_argnums(name, argnums)
+    return wrapped(fun, "sparse_jacobian", jac)
+
+
+def hessian(fun: Function, pattern: Any = None, argnums: int = 0) -> Function:
+    """A function that returns the Hessian of `fun` as a sparse matrix, at the cost of a few gradients.
+
+    A Hessian is symmetric, so each entry need be found only once; an arrowhead, with a full row and column, takes 2 directions.
+
+    Arguments:
+        fun: a function of arrays and pytrees that returns one 0-d floating-point number.
+        pattern: which entries may differ from zero; as for `jacobian`. Their mirror images are added.
+        argnums: the positional argument to differentiate by, one floating-point array of any shape.
+
+    Returns:
+        A function of the same arguments, whose result is a `SparseMatrix` of shape (argument size, argument size).
+
+    Raises:
+        As `jacobian`.
+
+    Example:
+        >>> import pullback as pb
+        >>> def f(x):
+        ...     return pb.sum(x[1:] * x[:-1] ** 2)
+        >>> pb.sparse.hessian(f)(pb.asarray([1.0, 2.0, 3.0])).todense()
+        [[4. 2. 0.]
+         [2. 6. 4.]
+         [0. 4. 0.]]:f32[3,3]:cpu(0)
+
+    Source: Gebremedhin, Manne and Pothen, What color is your Jacobian?, SIAM Review 47 (2005): star coloring.
+    """
+    name = "sparse.hessian"
+    plans: dict[Any, Plan] = {}
+    check_callable(fun, name)
+    _check_argnums(name, argnums)
+    gradient = grad(fun, argnums)
+
+    def hess(*args: Any, **kwargs: Any) -> SparseMatrix:
+        call = _Call(name, fun, gradient, argnums, args, kwargs)
+        if call.key not in plans:
+            plans[call.key] = _hessian_plan(call.pattern(pattern))
+        return call.matrix(plans[call.key])
+
+    return wrapped(fun, "sparse_hessian", hess)
+
+
+def jacobian_pattern(fun: Function, *args: Any, argnums: int = 0, **kwargs: Any) -> Pattern:
+    """The entries of the Jacobian of `fun` that may differ from zero, found from its operations.
+
+    Arguments:
+        args, kwargs: arguments of `fun`; only their types matter.
+        argnums: the positional argument that the Jacobian is by.
+
+    Example:
+        >>> import pullback as pb
+        >>> pb.sparse.jacobian_pattern(lambda x: x[1:] - x[:-1], pb.zeros(3)).todense()
+        array([[ True,  True, False],
+               [False,  True,  True]])
+    """
+    check_callable(fun, "sparse.jacobian_pattern")
+    _check_argnums("sparse.jacobian_pattern", argnums)
+    return _Call("sparse.jacobian_pattern", fun, fun, argnums, args, kwargs).pattern(None)
+
+
+def hessian_pattern(fun: Function, *args: Any, argnums: int = 0, **kwargs: Any) -> Pattern:
+    """The entries of the Hessian of `fun` that may differ from zero, found from its operations.
+
+    Arguments are those of `jacobian_pattern`.
+
+    Example:
+        >>> import pullback as pb
+        >>> pb.sparse.hessian_pattern(lambda x: x[0] * x[1] + x[2], pb.zeros(3)).todense()
+        array([[False,  True, False],
+               [ True, False, False],
+               [False, False, False]])
+    """
+    check_callable(fun, "sparse.hessian_pattern")
+    _check_argnums("sparse.hessian_pattern", argnums)
+    call = _Call("sparse.hessian_pattern", fun, grad(fun, argnums), argnums, args, kwargs)
+    return _symmetric(call.pattern(None))
+
+
+def _check_argnums(name: str, argnums: Any) -> None:
+    if not isinstance(argnums, int) or isinstance(argnums, bool):
+        raise TypeError(f"{name} differentiates by one argument, so argnums must be an int, but got {argnums!r}.")
+
+
+class _Call:
+    """One call of a function whose derivative by an array is wanted: of `derived`, which is `fun` or its gradient."""
+
+    def __init__(
+        self, name: str, fun: Function, derived: Function, argnums: int, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
+        self.name, self.fun = name, fun
+        (number,) = normalize_argnums(fun, argnums, len(args), name)
+        keywords = tuple(kwargs)
+
+        def positional(*values: Any) -> Any:
+            return derived(*values[: len(args)], **dict(zip(keywords, values[len(args) :])))
+
+        everything = (*args, *kwargs.values())
+        self.whole = FlatArguments(positional, everything, {}, range(len(everything)))
+        self.flat = FlatArguments(positional, everything, {}, (number,))
+        self.types = [type_of(leaf) for leaf in self.whole.leaves]
+        self.key = (tuple(self.types), tuple(self.whole.structures), keywords)
+        if self.whole.structures[number] is not LEAF:
+            raise GradientError(
+                f"{name} differentiates by one array, but argument {FlatArguments(fun, args, {}, ()).name(number)} is a tree of"
+                " them. Concatenate them, or choose another argument."
+            )
+        self.active = sum(1 if s is LEAF else s.num_leaves for s in self.whole.structures[:number])
+        self.type = self.types[self.active]
+        if kind(self.type.dtype) != "f":
+            raise GradientError(
+                f"{name} needs a real floating-point argument, but argument"
+                f" {FlatArguments(fun, args, {}, ()).name(number)} is {self.type}. Convert it with .astype(float)."
+            )
+
+    def checked(self, values: Sequence[Any]) -> Sequence[Any]:
+        """What the function returned, if it is one real array."""
+        if len(values) != 1 or kind(type_of(values[0]).dtype) != "f":
+            found = ", ".join(str(type_of(value)) for value in values)
+            raise GradientError(
+                f"{self.name} needs a function that returns one real floating-point array, but {describe(self.fun)} returned"
+                f" {found or 'no array'}."
+            )
+        return values
+
+    def pattern(self, given: Any) -> Pattern:
+        """The pattern of the matrix: the one given, or else found from the function's operations."""
+        result = FlatResult(self.whole.call, False, self.name, self.fun)
+        program, captures = stage(lambda *leaves: self.checked(result(*leaves)), self.types, described=self.fun)
+        shape = (program.output_types[0].size, self.type.size)
+        if given is not None:
+            return _given_pattern(self.name, given, shape)
+        found = jacobian_sparsity(inlined(program), len(captures) + self.active)
+        return Pattern(*pairs(found.outputs[0]), shape, sorted({_place(equation) for equation in found.overestimated}))
+
+    def matrix(self, plan: Plan) -> SparseMatrix:
+        """The matrix, by derivatives along the plan's directions."""
+        result = FlatResult(self.flat.call, False, self.name, self.fun)
+        linearized = linearize_flat(result, self.flat.leaves, None, self.fun)
+        (value,) = self.checked(linearized.values)
+        type = type_of(value)
+        if not plan.pattern.count:
+            return of_pattern(zeros(array_type((0,), type.dtype)), plan.pattern)
+        if plan.forward:
+            found = _along(linearized.push, plan, self.type, type)
+        else:
+            found = _along(linearized.pull, plan, type, self.type)
+        size = plan.pattern.shape[0 if plan.forward else 1]
+        places = plan.places[0] * size + plan.places[1]
+        flat = reshape(found, new_sizes=(plan.directions * size,))
+        return of_pattern(take(flat, as_array(places), 0, "promise_in_bounds"), plan.pattern)
+
+
+def _along(linear: Callable[[Sequence[Any]], list[Any]], plan: Plan, type: ArrayType, out_type: ArrayType) -> Any:
+    """A linear function of values of one type applied to every direction of a plan, in one batch."""
+    count = plan.directions
+    directions = (plan.colors == np.arange(count)[:, None]).astype(type.dtype).reshape(count, *type.shape)
+
+    def once(vector: Any) -> list[Any]:
+        (out,) = linear([vector])
+        return [zeros(out_type.strong()) if out is ZERO else out]
+
+    batch = Array(array_type(directions.shape, type.dtype), directions)
+    trace, outs = batch_flat(once, [batch], [True], AxisSize(count))
+    return materialize(trace, outs[0])
+
+
+def _jacobian_plan(pattern: Pattern, mode: str | None) -> Plan:
+    """Columns by forward mode, or rows by reverse mode, whichever takes fewer colors."""
+    rows, columns, (height, width) = pattern.rows, pattern.columns, pattern.shape
+    by_columns = color_columns(rows, columns, (height, width)) if mode != "reverse" else None
+    by_rows = color_columns(columns, rows, (width, height)) if mode != "forward" else None
+    if by_rows is None or (by_columns is not None and by_columns.max(initial=-1) <= by_rows.max(initial=-1)):
+        assert by_columns is not None
+        return Plan(pattern, True, by_columns, (by_columns[columns], rows))
+    return Plan(pattern, False, by_rows, (by_rows[rows], columns))
+
+
+def _hessian_plan(pattern: Pattern) -> Plan:
+    pattern = _symmetric(pattern)
+    colors = color_star(pattern.rows, pattern.columns, pattern.shape[0])
+    return Plan(pattern, True, colors, star_sources(pattern.rows, pattern.columns, colors))
+
+
+def _symmetric(pattern: Pattern) -> Pattern:
+    rows, columns = pattern.rows, pattern.columns
+    both = np.concatenate([rows, columns]), np.concatenate([columns, rows])
+    return Pattern(*both, pattern.shape, pattern.overestimated)
+
+
+def _given_pattern(name: str, given: Any, shape: tuple[int, int]) -> Pattern:
+    """A pattern in any of the forms that users have it in."""
+    if isinstance(given, Pattern):
+        made = given
+    elif hasattr(given, "tocoo"):
+        entries = given.tocoo()
+        made = Pattern(entries.row, entries.col, entries.shape)
+    elif isinstance(given, tuple) and len(given) == 2:
+        made = Pattern(*given, shape)
+    else:
+        dense = np.asarray(given)
+        if dense.ndim != 2:
+            raise ShapeError(
+                f"{name} takes its pattern as a matrix of bools, a SciPy sparse matrix, or a pair of index arrays (rows,"
+                f" columns), but got an array of shape {dense.shape}."
+            )
+        rows, columns = np.nonzero(dense)
+        made = Pattern(rows, columns, (dense.shape[0], dense.shape[1]))
+    if made.shape != shape:
+        raise ShapeError(f"{name} was given a pattern of shape {made.shape}, but the matrix has shape {shape}.")
+    return made
+
+
+def _place(equation: Equation) -> str:
+    return f"{equation.primitive.name}" + (f" ({equation.source})" if equation.source is not None else "")

@@ -1,0 +1,154 @@
+"""A sparse matrix as the list of its entries: what the sparse derivatives return."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pullback.core.array import Array, as_array
+from pullback.core.errors import ShapeError
+from pullback.core.tracing import Tracer, type_of
+from pullback.core.trees import register_node
+from pullback.ops.create import full
+from pullback.ops.index import scatter_add
+from pullback.ops.scipy_door import coo_array
+from pullback.ops.shape import reshape
+from pullback.ops.windows import ScatterDimensionNumbers
+
+Indices = np.ndarray[Any, np.dtype[np.int64]]
+
+
+class Pattern:
+    """Where the entries of a sparse matrix are that may differ from zero. Immutable; equal ones compare and hash equal.
+
+    Attributes:
+        rows, columns: the indices of each entry, as integer NumPy arrays; in the order row by row, each entry once.
+        shape: how many rows and columns the matrix has.
+        overestimated: the operations, with their source lines, for which it is not known what depends on what, so that all of
+            their results were taken to depend on all of their operands: there the pattern may have more entries than needed.
+    """
+
+    __slots__ = ("_hash", "columns", "overestimated", "rows", "shape")
+
+    def __init__(self, rows: Any, columns: Any, shape: tuple[int, int], overestimated: Sequence[str] = ()) -> None:
+        rows, columns = np.asarray(rows, np.int64).reshape(-1), np.asarray(columns, np.int64).reshape(-1)
+        height, width = shape
+        if rows.shape != columns.shape:
+            raise ShapeError(f"A pattern takes as many rows as columns, but got {rows.size} and {columns.size} indices.")
+        if rows.size and not (rows.min() >= 0 and rows.max() < height and columns.min() >= 0 and columns.max() < width):
+            raise ShapeError(f"A pattern of shape ({height}, {width}) was given indices outside of it.")
+        self.rows, self.columns = np.divmod(np.unique(rows * width + columns), max(width, 1))
+        self.shape = (int(height), int(width))
+        self.overestimated = tuple(overestimated)
+        self._hash: int | None = None
+
+    @property
+    def count(self) -> int:
+        """The number of entries."""
+        return len(self.rows)
+
+    def todense(self) -> np.ndarray[Any, np.dtype[np.bool_]]:
+        """The pattern as a NumPy array of bools."""
+        out = np.zeros(self.shape, bool)
+        out[self.rows, self.columns] = True
+        return out
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Pattern):
+            return NotImplemented
+        same = self.shape == other.shape and self.count == other.count
+        return same and bool((self.rows == other.rows).all() and (self.columns == other.columns).all())
+
+    def __hash__(self) -> int:
+        if self._hash is None:
+            self._hash = hash((self.shape, self.rows.tobytes(), self.columns.tobytes()))
+        return self._hash
+
+    def __repr__(self) -> str:
+        more = f", overestimated at {', '.join(self.overestimated)}" if self.overestimated else ""
+        return f"<Pattern {self.shape[0]} x {self.shape[1]}, {self.count} entries{more}>"
+
+
+class SparseMatrix:
+    """A matrix of which the entries that may differ from zero are listed (coordinate form). A pytree: its one leaf is `data`.
+
+    Arguments:
+        data: the values of the entries, an array with one axis.
+        indices: their rows and columns, two integer arrays as long as `data`; each pair at most once, in order row by row.
+        shape: how many rows and columns it has.
+
+    Example:
+        >>> import pullback as pb
+        >>> matrix = pb.sparse.SparseMatrix(pb.asarray([1.0, 2.0]), ([0, 1], [2, 0]), (2, 3))
+        >>> matrix
+        <SparseMatrix 2 x 3, 2 entries of f32>
+        >>> matrix.todense()
+        [[0. 0. 1.]
+         [2. 0. 0.]]:f32[2,3]:cpu(0)
+    """
+
+    __slots__ = ("data", "pattern")
+
+    def __init__(self, data: Any, indices: tuple[Any, Any], shape: tuple[int, int]) -> None:
+        self.data = data if isinstance(data, (Array, Tracer)) else as_array(data)
+        rows, columns = (np.asarray(part, np.int64) for part in indices)
+        self.pattern = Pattern(rows, columns, shape)
+        if self.data.type.shape != (self.pattern.count,) or not np.array_equal(rows, self.pattern.rows):
+            raise ShapeError(
+                f"SparseMatrix takes a value for each entry, entries in order row by row and each once, but got data of type"
+                f" {self.data.type} for {rows.size} rows and {columns.size} columns."
+            )
+        if not np.array_equal(columns, self.pattern.columns):
+            raise ShapeError("SparseMatrix takes the entries of a row in the order of their columns, each once.")
+
+    @property
+    def indices(self) -> tuple[Indices, Indices]:
+        """The rows and columns of the entries, as NumPy arrays."""
+        return self.pattern.rows, self.pattern.columns
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.pattern.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return type_of(self.data).dtype
+
+    @property
+    def nnz(self) -> int:
+        """The number of entries, zeros among them counted."""
+        return self.pattern.count
+
+    def todense(self) -> Any:
+        """The matrix as an array, zeros and all; also where it is traced."""
+        height, width = self.shape
+        start = full((height * width,), 0, self.dtype)
+        places = (self.pattern.rows * width + self.pattern.columns).reshape(-1, 1)
+        numbers = ScatterDimensionNumbers((), (0,), (0,))
+        params = {"dimension_numbers": numbers, "mode": "promise_in_bounds", "unique_indices": True}
+        return reshape(scatter_add(start, as_array(places), self.data, **params), new_sizes=(height, width))
+
+    def to_scipy(self) -> Any:
+        """The matrix as SciPy's `coo_array`, which other libraries' solvers take.
+
+        Raises:
+            TracerArrayConversionError: the values are traced, so they are not known yet.
+        """
+        return coo_array(np.asarray(self.data), *self.indices, self.shape)
+
+    def __repr__(self) -> str:
+        return (
+            f"<SparseMatrix {self.shape[0]} x {self.shape[1]}, {self.nnz} entries of {str(type_of(self.data)).split('[')[0]}>"
+        )
+
+
+def of_pattern(data: Any, pattern: Pattern) -> SparseMatrix:
+    """The matrix with these values at the entries of a pattern."""
+    made = SparseMatrix.__new__(SparseMatrix)
+    made.data, made.pattern = data, pattern
+    return made
+
+
+register_node(SparseMatrix, lambda matrix: ((matrix.data,), matrix.pattern), lambda pattern, data: of_pattern(data[0], pattern))
