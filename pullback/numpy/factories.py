@@ -141,8 +141,10 @@ def binary(
 
     if general is None:
 
+        called = name.strip("_")  # an operator's error speaks of add, not of __add__
+
         def apply(x: Any, y: Any) -> Any:
-            return apply_binary(name, primitive, x, y, inexact)
+            return apply_binary(called, primitive, x, y, inexact)
 
     else:
         apply = general
