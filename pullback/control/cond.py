@@ -31,7 +31,17 @@ from pullback.ops.convert import convert_element_type
 from pullback.ops.literals import literal
 from pullback.ops.reduce import reduce_or
 from pullback.transforms.batch import repeated
-from pullback.transforms.derive import batch_program, jvp_program, linearize_program, stage_closed, transpose_program
+from pullback.transforms.derive import (
+    active_terms,
+    batch_program,
+    jet_program,
+    jvp_program,
+    linearize_program,
+    nonzero_orders,
+    series_of,
+    stage_closed,
+    transpose_program,
+)
 from pullback.transforms.simplify import drop_dead_code
 from pullback.transforms.stage import replay, replayed
 
@@ -62,12 +72,7 @@ class cond(Rules):
         if len(branches) > 1:
             bounds = [write.constant(np.asarray(n, np.int32)) for n in (0, len(branches) - 1)]
             index = write.elementwise("stablehlo.minimum", write.elementwise("stablehlo.maximum", index, bounds[0]), bounds[1])
-        results, regions = write.result_types, []
-        for branch in branches:
-            with write.region(()) as region:
-                region.returns(*write.inline(branch, *values))
-            regions.append(region.text)
-        return write.many("stablehlo.case", [index], results, regions)
+        return write.case(index, [lambda b=branch: write.inline(b, *values) for branch in branches], write.result_types)
 
     def jvp(primals, tangents, *, branches, early_exit=False):
         index, *values = primals
@@ -79,6 +84,17 @@ class cond(Rules):
         count = len(nonzero)
         found = iter(outs[count:])
         return outs[:count], tuple([next(found) if flag else ZERO for flag in nonzero])
+
+    def jet(primals, series, *, branches, early_exit=False):
+        (index, *values), series = primals, series[1:]
+        active = nonzero_orders(series)
+        rows = [jet_program(branch, active)[1] for branch in branches]
+        nonzero = tuple([union(orders) for orders in zip(*rows)])
+        pushed = tuple([jet_program(branch, active, nonzero)[0] for branch in branches])
+        given = active_terms(values, series, active)
+        outs = bind_holder(cond, index, *values, *given, branches=pushed, early_exit=early_exit)
+        count = len(nonzero)
+        return outs[:count], series_of(outs[count:], nonzero)
 
     def linearize(primals, active, *, branches, early_exit=False):
         index, *values = primals

@@ -37,6 +37,7 @@ from pullback.transforms.derive import (
     active_terms,
     batch_program,
     dependent_outputs,
+    fixed_orders,
     fixed_point,
     jet_program,
     jvp_program,
@@ -114,19 +115,10 @@ class scan(Rules):
 
     def jet(primals, series, *, body, num_consts, num_carry, **params):
         active = nonzero_orders(series)
-        order = len(active[0])
         c_active, k_active, x_active = split(active, num_consts, num_carry)
-
-        def grouped(flags):
-            return tuple([tuple(flags[i : i + order]) for i in range(0, len(flags), order)])
-
-        def step(flags):
-            nonzero = jet_program(body, (*c_active, *grouped(flags), *x_active))[1]
-            return [flag for orders in nonzero[:num_carry] for flag in orders]
-
-        k_active = grouped(fixed_point([flag for orders in k_active for flag in orders], step))
+        k_active = fixed_orders(k_active, lambda orders: jet_program(body, (*c_active, *orders, *x_active))[1][:num_carry])
         active = (*c_active, *k_active, *x_active)
-        no_ys = ((False,) * order,) * (len(body.outputs) - num_carry)
+        no_ys = ((False,) * len(active[0]),) * (len(body.outputs) - num_carry)
         pushed, nonzero = jet_program(body, active, (*k_active, *no_ys))
         counts = [sum(orders) for orders in active], [sum(orders) for orders in nonzero]
         terms = active_terms(primals, series, active)

@@ -42,7 +42,18 @@ from pullback.ops.convert import convert_element_type
 from pullback.ops.literals import literal
 from pullback.ops.reduce import reduce_or
 from pullback.transforms.batch import repeated
-from pullback.transforms.derive import batch_program, fixed_point, jvp_program, linearize_program, stage_closed
+from pullback.transforms.derive import (
+    active_terms,
+    batch_program,
+    fixed_orders,
+    fixed_point,
+    jet_program,
+    jvp_program,
+    linearize_program,
+    nonzero_orders,
+    series_of,
+    stage_closed,
+)
 from pullback.transforms.simplify import drop_dead_code
 from pullback.transforms.stage import replay, replayed
 
@@ -105,23 +116,19 @@ class while_loop(Rules):
         active = (*c_active, *k_active)
         pushed, _ = jvp_program(body, active, k_active)
         values = [instantiate(t, type_of(x)) for x, t, flag in zip(primals, tangents, active) if flag]
-        count, carried = len(active), sum(k_active)
-        tc, tk = split(range(count, count + len(values)), sum(c_active))
-        own_c, own_k = split(range(count), num_consts)
-        inputs = (*own_c, *tc, *own_k, *tk)
-        operands = [*primals, *values]
-        pushed = pushed.rearranged(inputs)
-        found = bind_holder(
-            while_loop,
-            *[operands[i] for i in inputs],
-            condition=_beside(condition, pushed, (*own_c, *own_k), inputs),
-            body=pushed,
-            num_consts=num_consts + len(tc),
-            max_steps=max_steps,
-            levels=levels,
-        )
-        given = iter(found[len(found) - carried :])
-        return found[: len(found) - carried], tuple([next(given) if flag else ZERO for flag in k_active])
+        outs, found = _loop_along(primals, values, active, condition, pushed, num_consts, max_steps, levels)
+        given = iter(found)
+        return outs, tuple([next(given) if flag else ZERO for flag in k_active])
+
+    def jet(primals, series, *, condition, body, num_consts, max_steps=None, levels=1):
+        c_active, k_active = split(nonzero_orders(series), num_consts)
+        k_active = fixed_orders(k_active, lambda orders: jet_program(body, (*c_active, *orders))[1])
+        active = (*c_active, *k_active)
+        pushed, _ = jet_program(body, active, k_active)
+        terms = active_terms(primals, series, active)
+        counts = [sum(orders) for orders in active]
+        outs, found = _loop_along(primals, terms, counts, condition, pushed, num_consts, max_steps, levels)
+        return outs, series_of(found, k_active)
 
     def linearize(primals, active, *, condition, body, num_consts, max_steps=None, levels=1):
         c_active, k_active = split(tuple(active), num_consts)
@@ -193,6 +200,28 @@ class while_loop(Rules):
         inputs = [i for i, flag in enumerate(used) if flag]
         made = {"condition": condition.rearranged(inputs), "body": smaller.rearranged(inputs), **params}
         return {**made, "num_consts": sum(used[:num_consts])}, inputs, [i for i, flag in enumerate(kept) if flag]
+
+
+def _loop_along(primals, extras, counts, condition, body, num_consts, max_steps, levels):
+    """The loop with a body that takes, behind its inputs, other values that go with each of them (`counts` says how many), and
+    returns those of the carry likewise: tangents, or derivatives. Gives the carry, and the values that go with it."""
+    count = len(counts)
+    own_c, own_k = split(range(count), num_consts)
+    their_c, their_k = split(range(count, count + len(extras)), sum(counts[:num_consts]))
+    inputs = (*own_c, *their_c, *own_k, *their_k)
+    operands = [*primals, *extras]
+    body = body.rearranged(inputs)
+    found = bind_holder(
+        while_loop,
+        *[operands[i] for i in inputs],
+        condition=_beside(condition, body, range(count), inputs),
+        body=body,
+        num_consts=num_consts + len(their_c),
+        max_steps=max_steps,
+        levels=levels,
+    )
+    carried = count - num_consts
+    return found[:carried], found[carried:]
 
 
 def _beside(condition: Program, other: Program, own: Sequence[int], order: Sequence[int]) -> Program:

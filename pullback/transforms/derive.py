@@ -251,6 +251,20 @@ def fixed_point(flags: Sequence[bool], step: Callable[[tuple[bool, ...]], Sequen
         current = grown
 
 
+def fixed_orders(active: Sequence[Orders], step: Callable[[tuple[Orders, ...]], Sequence[Orders]]) -> tuple[Orders, ...]:
+    """`fixed_point` for the derivatives of a loop's carry: which orders of which values come to be nonzero."""
+    sizes = [len(orders) for orders in active]
+
+    def grouped(flags: Sequence[bool]) -> tuple[Orders, ...]:
+        given = iter(flags)
+        return tuple([tuple([next(given) for _ in range(size)]) for size in sizes])
+
+    def flat(rows: Sequence[Orders]) -> list[bool]:
+        return [flag for orders in rows for flag in orders]
+
+    return grouped(fixed_point(flat(active), lambda flags: flat(step(grouped(flags)))))
+
+
 def split_invariants(program: Program, count: int) -> tuple[Program, Program]:
     """What a Program computes from its first `count` inputs alone, taken out of it.
 
