@@ -399,6 +399,47 @@ def test_through_a_loop() -> None:
     check_jet(lambda x: [pb.grad(lambda x: f(x, args[1])[0])(x)], args[:1], np.random.default_rng(0), "grad of a loop")
 
 
+def test_through_a_branch() -> None:
+    def f(x, y):
+        return [lax.cond(x > 0.5, lambda x, y: x * pb.sin(y), lambda x, y: y * y, x, y)]
+
+    y = as_array(np.array([0.2, 0.5]))
+    for point in (0.2, 0.7):
+        x = as_array(np.float64(point))
+        check_jet(f, [x, y], np.random.default_rng(0), "a branch")
+        check_jet(lambda x, y: [pb.jit(f)(x, y)[0]], [x, y], np.random.default_rng(0), "a branch, compiled")
+        check_jet(lambda x: f(x, y), [x], np.random.default_rng(0), "a branch, by one operand")
+
+
+def test_through_a_loop_of_unknown_length() -> None:
+    def f(x, y):
+        def step(carry):
+            i, a, b = carry
+            return i + 1, pb.sin(a) * x + b[0], b * a
+
+        return list(lax.while_loop(lambda carry: carry[0] < 4, step, (0, x, y)))
+
+    x, y = as_array(np.float64(0.7)), as_array(np.array([0.2, 0.5]))
+    check_jet(f, [x, y], np.random.default_rng(0), "a loop")
+    check_jet(lambda x: f(x, y), [x], np.random.default_rng(0), "a loop, by one operand", order=4)
+    check_jet(lambda y: f(x, y), [y], np.random.default_rng(0), "a loop, by what it starts from", order=4)
+
+
+def test_through_functions_with_rules_of_their_own() -> None:
+    @pb.custom_jvp
+    def f(x):
+        return pb.sin(x)
+
+    @f.defjvp
+    def f_jvp(primals, tangents):
+        return f(*primals), pb.cos(primals[0]) * tangents[0]
+
+    y = as_array(np.array([0.2, 0.5]))
+    check_jet(lambda x: [f(x) * x], [y], np.random.default_rng(0), "custom_jvp", order=4)
+    check_jet(lambda x: [pb.jit(f)(x) * x], [y], np.random.default_rng(0), "custom_jvp, compiled")
+    check_jet(lambda x: [pb.checkpoint(lambda x: pb.sin(x) * x)(x)], [y], np.random.default_rng(0), "checkpoint")
+
+
 def test_zero_stays_zero() -> None:
     x = as_array(np.float64(0.3))
     outs, series = jet_flat(lambda x: [lax.mul(x, x), lax.floor(x)], [x], [[as_array(np.float64(1.0)), ZERO, ZERO]], 3)
