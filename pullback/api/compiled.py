@@ -385,7 +385,7 @@ def _host_buffers(
             if leaf.dtype != dtype or leaf.shape != shape:
                 return None
             if put.__class__ is list:
-                loan = put.pop() if put else backend().lend(type)
+                loan: Any = put.pop() if put else backend().lend(type)
                 loans.append((put, loan))
                 np.copyto(loan.host, leaf)
                 buffers.append(loan.raw)

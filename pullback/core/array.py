@@ -109,7 +109,7 @@ class BufferAccess(Protocol):
     def device_of(self, buffer: Any) -> Device: ...
 
 
-buffer_access: BufferAccess
+buffer_access: BufferAccess = None  # type: ignore[assignment]  # filled in before any buffer is made
 
 
 def text(value: HostArray, type: ArrayType, device: Device) -> str:

@@ -6,8 +6,8 @@ import contextlib
 import functools
 import os
 import sys
-from collections.abc import Callable
-from types import CodeType, FrameType, TracebackType
+from collections.abc import Callable, Iterable
+from types import CodeType, FrameType, FunctionType, TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -203,4 +203,14 @@ def api_boundary(function: F) -> F:
             trim(error)
             raise
 
+    boundary.is_boundary = True  # type: ignore[attr-defined]
     return boundary  # type: ignore[return-value]
+
+
+def make_boundaries(functions: dict[str, Any], names: Iterable[str]) -> None:
+    """Make an `api_boundary` of each function of those names, in place, unless it trims its errors by itself."""
+    made: dict[Any, Any] = {}
+    for name in names:
+        found = functions.get(name)
+        if isinstance(found, FunctionType) and not getattr(found, "is_boundary", False):
+            functions[name] = made.setdefault(found, api_boundary(found))

@@ -201,7 +201,8 @@ def evaluate(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) 
                 known = (key, *params, *params.values()) if params else key
                 type = primitive.inferred.get(known) or primitive.infer(key, params)
                 x_host, y_host = x._host, y._host
-                out = _quiet_numpy.run(rule, x.host if x_host is None else x_host, y.host if y_host is None else y_host, **params)
+                x_host, y_host = x.host if x_host is None else x_host, y.host if y_host is None else y_host
+                out = _quiet_numpy.run(rule, x_host, y_host, **params)
                 if out.dtype is type.dtype and out.shape == type.shape:
                     return Array(type, out)
                 return Array(type, _checked(primitive, out, type))

@@ -5,6 +5,7 @@ A Python number beside an array takes its dtype.
 
 # fmt: off
 # ruff: noqa: I001  (the lists of names are packed)
+from pullback.core.source import make_boundaries
 from pullback.lax.arrays import (
     argmax, argmin, batch_matmul, bitcast_convert_type, broadcast, broadcast_in_dim, broadcasted_iota, concatenate,
     convert_element_type, dot, dot_general, dynamic_index_in_dim, dynamic_slice, dynamic_slice_in_dim,
@@ -40,3 +41,5 @@ __all__ = [
     "shift_right_logical", "sign", "sin", "sinh", "slice", "slice_in_dim", "sqrt", "square", "squeeze", "stop_gradient", "sub",
     "switch", "tan", "tanh", "transpose", "while_loop",
 ]  # fmt: skip
+
+make_boundaries(globals(), __all__)

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from pullback.core.dtypes import canonical, default_dtype, kind
+from pullback.core.source import make_boundaries
 from pullback.core.tracing import type_of
 from pullback.numpy.axes import normal_axes, normal_axis
 from pullback.numpy.elementary import exp, expm1, log, logaddexp, tanh
@@ -187,3 +188,6 @@ def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: int = -1) -> A
     index = x.type.dtype if kind(x.type.dtype) in "iuf" else default_dtype("i")
     same = compare.eq(spread, iota(dtype=index, shape=shape, dimension=along))
     return convert_element_type(same, new_dtype=default_dtype("f") if dtype is None else canonical(dtype))
+
+
+make_boundaries(globals(), __all__)

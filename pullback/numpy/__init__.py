@@ -13,6 +13,7 @@ import math
 import sys
 from typing import NoReturn
 
+from pullback.core.source import make_boundaries
 from pullback.numpy import methods
 from pullback.numpy.arithmetic import (
     abs, absolute, add, around, ceil, divide, divmod, fabs, fix, floor, floor_divide, fmax, fmin, fmod, maximum, minimum, mod,
@@ -130,4 +131,5 @@ def __getattr__(name: str) -> NoReturn:
     raise AttributeError(f"pullback.numpy has no attribute {name!r}.")
 
 
+make_boundaries(globals(), __all__)
 methods.install(sys.modules[__name__])

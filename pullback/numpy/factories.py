@@ -14,6 +14,7 @@ import numpy as np
 
 from pullback.core.array import Array
 from pullback.core.dtypes import BOOL, DType, is_inexact
+from pullback.core.source import trim
 from pullback.core.tracing import Tracer, _quiet_numpy, bind, staging_floor
 from pullback.core.types import array_type
 from pullback.numpy.promotion import (
@@ -60,8 +61,13 @@ def unary(name: str, primitive: Any, ufunc: Any, doc: str, *, inexact: bool = Tr
                 return Array(type, _quiet_numpy.run(ufunc, host))
         elif isinstance(x, Tracer) and x.type.dtype in NATIVE_INEXACT:
             return bind(primitive, (x,), NO_PARAMS)
-        return bind(primitive, (prepare(x, name),), NO_PARAMS)
+        try:
+            return bind(primitive, (prepare(x, name),), NO_PARAMS)
+        except BaseException as error:
+            trim(error)
+            raise
 
+    function.is_boundary = True  # type: ignore[attr-defined]
     kind = "Integers and bools become the default floating dtype." if inexact else "The dtype is kept."
     return named(function, name, _documentation(name, doc, ("x",), kind))
 
@@ -137,10 +143,13 @@ def binary(
                 return Array(array_type(y.type.shape, BOOL) if compares else y.type, out)
         if operator and not is_operand(y):
             return NotImplemented
-        return apply(x, y)
+        try:
+            return apply(x, y)
+        except BaseException as error:
+            trim(error)
+            raise
 
     if general is None:
-
         called = name.strip("_")  # an operator's error speaks of add, not of __add__
 
         def apply(x: Any, y: Any) -> Any:
@@ -149,6 +158,7 @@ def binary(
     else:
         apply = general
 
+    function.is_boundary = True  # type: ignore[attr-defined]
     result = "The result is bool." if compares else "Integers and bools become floating." if inexact else ""
     return named(function, name, _documentation(name, doc, ("x", "y"), result))
 

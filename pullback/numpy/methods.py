@@ -22,6 +22,7 @@ from pullback.core.errors import (
     TracerBoolConversionError,
     TracerIntegerConversionError,
 )
+from pullback.core.source import make_boundaries
 from pullback.core.tracing import Tracer, escaped
 from pullback.core.types import ArrayType
 from pullback.numpy import arithmetic, complexes, creation, elementary, indexing, logic, products, reductions, shaping, updates
@@ -506,6 +507,8 @@ def install(namespace: Any) -> None:
     _namespace_module[:] = [namespace]
     for cls, own in ((Array, _ARRAY_ONLY), (Tracer, _TRACER_ONLY)):
         for table in (_operators(), _METHODS, _BOTH, own):
+            table = dict(table)
+            make_boundaries(table, table)
             for name, function in table.items():
                 setattr(cls, name, function)
         for name, function in _PROPERTIES.items():

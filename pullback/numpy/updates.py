@@ -9,6 +9,7 @@ import numpy as np
 
 from pullback.core.dtypes import BOOL, default_dtype
 from pullback.core.errors import ShapeError
+from pullback.core.source import api_boundary
 from pullback.core.tracing import Tracer
 from pullback.core.types import Shape
 from pullback.numpy.arithmetic import add, divide, maximum, minimum, multiply
@@ -69,47 +70,57 @@ class Place:
         self._array = array
         self._index = index
 
+    @api_boundary
     def get(self, *, mode: str | None = None, fill_value: Any = None) -> Any:
         """The elements. `mode="fill"` gives NaN or `fill_value` out of bounds instead of the nearest element."""
         how = "fill" if mode == "fill" or fill_value is not None else "clip"
         return read(self._array, Index(self._index, self._array.type.shape), how, fill_value)
 
+    @api_boundary
     def set(self, values: Any, *, mode: str | None = None, unique_indices: bool = False) -> Any:
         """With the elements replaced by `values`, which broadcast."""
         return self._update(scatter, lambda old, new: new, values, mode, unique_indices)
 
+    @api_boundary
     def add(self, values: Any, *, mode: str | None = None, unique_indices: bool = False) -> Any:
         """With `values` added to the elements."""
         return self._update(scatter_add, add, values, mode, unique_indices)
 
+    @api_boundary
     def subtract(self, values: Any, *, mode: str | None = None, unique_indices: bool = False) -> Any:
         """With `values` subtracted from the elements."""
         return self.add(-operand(values, "subtract"), mode=mode, unique_indices=unique_indices)
 
+    @api_boundary
     def multiply(self, values: Any, *, mode: str | None = None, unique_indices: bool = False) -> Any:
         """With the elements multiplied by `values`."""
         return self._update(scatter_mul, multiply, values, mode, unique_indices)
 
     mul = multiply
 
+    @api_boundary
     def divide(self, values: Any, *, mode: str | None = None, unique_indices: bool = False) -> Any:
         """With the elements divided by `values`."""
         divisors = Place(ones_like(self._array), self._index).multiply(values, mode=mode, unique_indices=unique_indices)
         return _like(divide(self._array, divisors), self._array)
 
+    @api_boundary
     def power(self, values: Any, *, mode: str | None = None, unique_indices: bool = False) -> Any:
         """With the elements raised to `values`."""
         exponents = Place(ones_like(self._array), self._index).multiply(values, mode=mode, unique_indices=unique_indices)
         return _like(power(self._array, exponents), self._array)
 
+    @api_boundary
     def min(self, values: Any, *, mode: str | None = None, unique_indices: bool = False) -> Any:
         """With the smaller one of each element and its value."""
         return self._update(scatter_min, minimum, values, mode, unique_indices)
 
+    @api_boundary
     def max(self, values: Any, *, mode: str | None = None, unique_indices: bool = False) -> Any:
         """With the larger one of each element and its value."""
         return self._update(scatter_max, maximum, values, mode, unique_indices)
 
+    @api_boundary
     def apply(self, function: Callable[[Any], Any], *, mode: str | None = None) -> Any:
         """With an elementwise function applied to the elements."""
         return self.set(function(self.get()), mode=mode)
