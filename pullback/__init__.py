@@ -71,23 +71,25 @@ __all__ = [
     "float16", "float32", "float64", "float_power", "floating", "floor", "floor_divide", "fmax", "fmin", "fmod", "from_dlpack",
     "full", "full_like", "grad", "greater", "greater_equal", "heaviside", "hessian", "hsplit", "hstack", "hvp", "hypot",
     "identity", "iinfo", "imag", "indices", "inexact", "inf", "inner", "int8", "int16", "int32", "int64", "integer", "invert",
-    "is_unknown", "isclose", "iscomplexobj", "isdtype", "isfinite", "isin", "isinf", "isnan", "isneginf", "isposinf",
-    "isrealobj", "isscalar", "issubdtype", "jacfwd", "jacrev", "jet", "jit", "jvp", "kron", "lax", "left_shift", "less",
-    "less_equal", "linear_transpose", "linearize", "linspace", "local_devices", "log", "log1p", "log2", "log10", "logaddexp",
-    "logaddexp2", "logical_and", "logical_not", "logical_or", "logical_xor", "logspace", "matmul", "matrix_transpose", "max",
-    "maximum", "mean", "meshgrid", "min", "minimum", "mod", "modf", "moveaxis", "multiply", "nan", "nan_to_num", "nanmax",
-    "nanmean", "nanmin", "nanprod", "nanstd", "nansum", "nanvar", "negative", "newaxis", "nextafter", "not_equal",
-    "nth_derivative", "numpy", "ones", "ones_like", "outer", "pad", "permute_dims", "pi", "positive", "pow", "power",
-    "primitive", "prod", "promote_types", "ptp", "rad2deg", "radians", "ravel", "real", "reciprocal", "register_platform",
-    "remainder", "remat", "repeat", "reshape", "result_type", "right_shift", "rint", "roll", "rollaxis", "rot90", "round",
-    "saved_residuals", "sign", "signbit", "sin", "sinc", "sinh", "split", "sqrt", "square", "squeeze", "stack", "std",
-    "stop_gradient", "subtract", "sum", "swapaxes", "take", "take_along_axis", "tan", "tanh", "tensordot", "tile", "trace",
-    "transpose", "tree", "tri", "tril", "triu", "true_divide", "trunc", "uint8", "uint16", "uint32", "uint64", "unstack",
-    "value_and_grad", "var", "vdot", "vecdot", "vjp", "vmap", "vsplit", "vstack", "where", "xpr", "zeros", "zeros_like",
+    "io_callback", "is_unknown", "isclose", "iscomplexobj", "isdtype", "isfinite", "isin", "isinf", "isnan", "isneginf",
+    "isposinf", "isrealobj", "isscalar", "issubdtype", "jacfwd", "jacrev", "jet", "jit", "jvp", "kron", "lax", "left_shift",
+    "less", "less_equal", "linear_transpose", "linearize", "linspace", "local_devices", "log", "log1p", "log2", "log10",
+    "logaddexp", "logaddexp2", "logical_and", "logical_not", "logical_or", "logical_xor", "logspace", "matmul",
+    "matrix_transpose", "max", "maximum", "mean", "meshgrid", "min", "minimum", "mod", "modf", "moveaxis", "multiply", "nan",
+    "nan_to_num", "nanmax", "nanmean", "nanmin", "nanprod", "nanstd", "nansum", "nanvar", "negative", "newaxis", "nextafter",
+    "not_equal", "nth_derivative", "numpy", "ones", "ones_like", "outer", "pad", "permute_dims", "pi", "positive", "pow",
+    "power", "primitive", "prod", "promote_types", "ptp", "pure_callback", "rad2deg", "radians", "ravel", "real", "reciprocal",
+    "register_platform", "remainder", "remat", "repeat", "reshape", "result_type", "right_shift", "rint", "roll", "rollaxis",
+    "rot90", "round", "saved_residuals", "sign", "signbit", "sin", "sinc", "sinh", "split", "sqrt", "square", "squeeze",
+    "stack", "std", "stop_gradient", "subtract", "sum", "swapaxes", "take", "take_along_axis", "tan", "tanh", "tensordot",
+    "tile", "trace", "transpose", "tree", "tri", "tril", "triu", "true_divide", "trunc", "uint8", "uint16", "uint32", "uint64",
+    "unstack", "value_and_grad", "var", "vdot", "vecdot", "vjp", "vmap", "vsplit", "vstack", "where", "xpr", "zeros",
+    "zeros_like",
 ]  # fmt: skip
 
 if TYPE_CHECKING:  # what is loaded when it is first used: eager work needs none of it
     from pullback import lax, tree
+    from pullback.api.callbacks import io_callback, pure_callback
     from pullback.api.compiled import cache_info, clear_caches, jit
     from pullback.api.custom import closure_convert, custom_gradient, custom_jvp, custom_vjp, custom_vmap
     from pullback.api.devices import default_device, device_count, device_get, device_put, devices, local_devices
@@ -100,6 +102,7 @@ if TYPE_CHECKING:  # what is loaded when it is first used: eager work needs none
     from pullback.lax import stop_gradient
 
 _HOMES = {
+    "api.callbacks": ("io_callback", "pure_callback"),
     "api.compiled": ("cache_info", "clear_caches", "jit"),
     "api.custom": ("closure_convert", "custom_gradient", "custom_jvp", "custom_vjp", "custom_vmap"),
     "api.devices": ("default_device", "device_count", "device_get", "device_put", "devices", "local_devices"),

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import ast
 import builtins
+import sys
 from collections.abc import Callable
-from typing import Any
+from types import FrameType
+from typing import Any, TextIO
 
 from pullback.control.callback import callback as callback_primitive
+from pullback.core.array import Array
 from pullback.core.errors import LeafError
+from pullback.core.lazy import lazy_module
 from pullback.core.source import api_boundary
-from pullback.core.trees import array_leaves, unflatten
+from pullback.core.tracing import Tracer
+from pullback.core.trees import array_leaves, flatten, unflatten
 
-__all__ = ["callback", "print"]
+pdb = lazy_module("pdb")
+
+__all__ = ["breakpoint", "callback", "print"]
 
 
 class _OnTrees:
@@ -115,3 +123,72 @@ def print(format: str, *args: Any, **kwargs: Any) -> None:
     if not isinstance(format, str):
         raise LeafError(f"debug.print takes a format string first, as in debug.print('x = {{}}', x), but got {format!r}.")
     callback(_Printer(format), *args, **kwargs)
+
+
+class _Debugger:
+    """Opens Python's debugger where a function called `breakpoint`, on the values that its variables have."""
+
+    __slots__ = ("file", "globals", "line", "others", "stdin", "stdout", "structure")
+
+    def __init__(
+        self, frame: FrameType, structure: Any, others: dict[str, Any], stdin: TextIO | None, stdout: TextIO | None
+    ) -> None:
+        self.file = frame.f_code.co_filename
+        self.line = frame.f_lineno
+        self.globals = frame.f_globals
+        self.structure = structure
+        self.others = others
+        self.stdin = stdin
+        self.stdout = stdout
+
+    def __call__(self, *leaves: Any) -> None:
+        debugger = pdb.Pdb(stdin=self.stdin, stdout=self.stdout, nosigint=True)
+        # A frame of the user's file and line, whose local variables are the values: what the debugger shows.
+        here = ast.increment_lineno(ast.parse("__stop__()"), self.line - 1)
+        stop = {"__stop__": lambda: debugger.set_trace(sys._getframe(1))}
+        exec(compile(here, self.file, "exec"), {**self.globals, **stop}, {**self.others, **unflatten(self.structure, leaves)})
+
+    def __repr__(self) -> str:
+        return f"breakpoint at {self.file}:{self.line}"
+
+
+def breakpoint(*, stdin: TextIO | None = None, stdout: TextIO | None = None) -> None:
+    """Stop here when this line is computed, in Python's debugger, inside any transformation.
+
+    The variables of the function that calls this are there with the values that they have in that call: look at them with
+    `p x`, see the source with `l`, go on with `c`. Under `vmap` it stops for every example. Nothing that is done there changes
+    the computation.
+
+    Arguments:
+        stdin, stdout: where the debugger reads its commands and writes; by default, the terminal.
+
+    Example:
+        >>> import io, pullback as pb
+        >>> @pb.jit
+        ... def f(x):
+        ...     y = 2.0 * x
+        ...     pb.debug.breakpoint(stdin=io.StringIO("p y + 1.0\\nc\\n"), stdout=shown)
+        ...     return y
+        >>> shown = io.StringIO()
+        >>> f(3.0)
+        6.0:f32[]:cpu(0)
+        >>> "7.0" in shown.getvalue()
+        True
+    """
+    frame = sys._getframe(1)
+    values: dict[str, Any] = {}
+    others: dict[str, Any] = {}
+    for name, value in frame.f_locals.items():
+        leaves, _ = flatten(value)
+        traced = any(isinstance(leaf, (Array, Tracer)) for leaf in leaves)
+        (values if traced and _is_arrays(value) else others)[name] = value
+    leaves, structure = array_leaves(values, lambda: "variable")
+    callback_primitive(*leaves, function=_Debugger(frame, structure, others, stdin, stdout))
+
+
+def _is_arrays(tree: Any) -> bool:
+    try:
+        array_leaves(tree, lambda: "variable")
+    except LeafError:
+        return False
+    return True

@@ -1,7 +1,10 @@
-"""callback: run a Python function on the host, for what it does rather than for what it returns.
+"""Python functions that run on the host in the middle of a computation: for what they do, or for what they return.
 
-It has an effect, so it is never dropped, merged with another like it, or repeated. It runs once where it stands, and so it
-does under differentiation, on the primal values; under vmap once for every example, in order, if an operand is batched.
+`callback` returns nothing and `io_callback` returns arrays; both have an effect, so they are never dropped, merged with
+another like them, or repeated. They run once where they stand, in the order in which they are written, inside loops too; under
+vmap once for every example, in order, if an operand is batched. Differentiation runs a `callback` on the primal values.
+
+`pure_callback` promises to be a function of its operands: it may be dropped, merged, and run again.
 """
 
 from __future__ import annotations
@@ -11,8 +14,18 @@ from typing import Any
 
 import numpy as np
 
-from pullback.core.array import HostArray
+from pullback.core.array import Array, HostArray
+from pullback.core.dtypes import is_inexact
+from pullback.core.errors import DtypeError, GradientError, MissingRule, ShapeError
 from pullback.core.primitive import Rules, primitive
+from pullback.core.source import user_source
+from pullback.core.tracing import type_of
+from pullback.core.types import ArrayType
+from pullback.core.zero import ZERO
+from pullback.ops.shape import reshape
+from pullback.transforms.batch import repeated
+
+Levels = Sequence[tuple[int, tuple[bool, ...]]]
 
 
 @primitive
@@ -55,7 +68,7 @@ def do_nothing(*arrays: HostArray) -> None:
     """Nothing."""
 
 
-def call_each(function: Callable[..., Any], levels: Sequence[tuple[int, tuple[bool, ...]]], hosts: Sequence[HostArray]) -> None:
+def call_each(function: Callable[..., Any], levels: Levels, hosts: Sequence[HostArray]) -> None:
     """Call a function for every index of the batch axes that `hosts` carry in front."""
     if not levels:
         function(*hosts)
@@ -63,3 +76,109 @@ def call_each(function: Callable[..., Any], levels: Sequence[tuple[int, tuple[bo
     (size, batched), *inner = levels
     for i in range(size):
         call_each(function, inner, [host[i] if flag else host for host, flag in zip(hosts, batched)])
+
+
+# ---- functions that return arrays ---------------------------------------------------------------------------------------
+
+
+class _Returning(Rules):
+    """Rules of the operations that call `function` on copies of the operands' values, and return what it returns.
+
+    `function` returns a sequence of arrays; `types` are theirs, and `function.names` are what errors call them. `levels` are
+    batch axes in front, as of `callback`: the results are stacked. `method` is what else to do under vmap.
+    """
+
+    multiple_results = True
+    on_arrays = True
+    symbolic_zeros = True
+
+    def result_type(*operands, function, types, method, levels=()):
+        sizes = tuple([size for size, _ in levels])
+        return tuple([type.with_shape((*sizes, *type.shape)) for type in types])
+
+    def evaluate(*arrays, function, types, method, levels=()):
+        outs = stack_each(function, types, levels, [np.array(array.host) for array in arrays])
+        sizes = tuple([size for size, _ in levels])
+        return tuple([Array(type.with_shape((*sizes, *type.shape)), out) for type, out in zip(types, outs)])
+
+    def lower(primitive, write, *values, function, types, method, levels=()):
+        def on_host(*hosts):
+            return stack_each(function, types, levels, [np.array(host) for host in hosts])
+
+        return write.host_call(on_host, values, write.result_types, pure=primitive.effect is None)
+
+    def jvp(primitive, primals, tangents, *, function, types, **params):
+        if any(is_inexact(type.dtype) for type in types) and any(tangent is not ZERO for tangent in tangents):
+            raise GradientError(
+                f"{primitive.name} of {function!r} has no derivative: pullback cannot see what a Python function computes"
+                f"{_here()}. Wrap the call in a function with a derivative of its own (pb.custom_jvp, pb.custom_vjp), or put"
+                " pb.stop_gradient around its arguments where the derivative is zero."
+            )
+        outs = primitive(*primals, function=function, types=types, **params)
+        return outs, (ZERO,) * len(outs)
+
+    def vectorize(primitive, size, args, axes, *, function, types, method, levels=()):
+        params = {"function": function, "method": method}
+        if method == "sequential":
+            here = (int(size), tuple([axis == 0 for axis in axes]))
+            outs = primitive(*args, types=types, levels=(here, *levels), **params)
+            return outs, (0,) * len(outs)
+        if method is None:
+            raise MissingRule(
+                f"vmap of {primitive.name}({function!r}){_here()} needs to be told how: vmap_method='sequential' calls the"
+                " function for each example, 'expand_dims' and 'broadcast_all' call it once with the whole batch in front."
+            )
+        if method == "expand_dims":
+            args = [x if axis == 0 else reshape(x, new_sizes=(1, *type_of(x).shape)) for x, axis in zip(args, axes)]
+        else:
+            args = [x if axis == 0 else repeated(x, size) for x, axis in zip(args, axes)]
+        types = tuple([type.with_shape((int(size), *type.shape)) for type in types])
+        return primitive(*args, types=types, **params), (0,) * len(types)
+
+
+@primitive
+class pure_callback(_Returning):
+    """What `function`, a Python function without side effects, returns for the operands' values."""
+
+
+@primitive
+class io_callback(_Returning):
+    """What `function`, a Python function, returns for the operands' values; it is called exactly once."""
+
+    effect = "io"
+
+
+def _here() -> str:
+    source = user_source()
+    return f" (at {source})" if source is not None else ""
+
+
+def stack_each(
+    function: Callable[..., Sequence[Any]], types: Sequence[ArrayType], levels: Levels, hosts: Sequence[HostArray]
+) -> list[HostArray]:
+    """What a function returns for every index of the batch axes that `hosts` carry in front, stacked."""
+    if not levels:
+        return [conform(out, type, name) for out, type, name in zip(function(*hosts), types, function.names, strict=True)]  # type: ignore[attr-defined]
+    (size, batched), *inner = levels
+    sizes = (size, *[size for size, _ in inner])
+    stacks = [np.empty((*sizes, *type.shape), type.dtype) for type in types]
+    for i in range(size):
+        outs = stack_each(function, types, inner, [host[i] if flag else host for host, flag in zip(hosts, batched)])
+        for stack, out in zip(stacks, outs):
+            stack[i] = out
+    return stacks
+
+
+def conform(value: Any, type: ArrayType, name: str) -> HostArray:
+    """A copy of what a Python function returned, if it is of the type that was announced for it."""
+    array = np.array(value)
+    if array.shape != type.shape:
+        raise ShapeError(
+            f"{name} has shape {array.shape}, but result_shape_dtypes says {type}. A callback must return what was announced."
+        )
+    number = isinstance(value, (bool, int, float, complex))  # a Python number has no dtype of its own
+    if array.dtype != type.dtype and not (number and np.can_cast(array.dtype, type.dtype, "same_kind")):
+        raise DtypeError(
+            f"{name} has dtype {array.dtype}, but result_shape_dtypes says {type}. Convert it in the callback (.astype)."
+        )
+    return array.astype(type.dtype, copy=False)
