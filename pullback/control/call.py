@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from pullback.core.axes import axis_owner
 from pullback.core.primitive import Rules, primitive
 from pullback.core.program import Program, Variable, programs_in
@@ -28,7 +26,7 @@ from pullback.transforms.derive import (
     series_of,
     transpose_program,
 )
-from pullback.transforms.sparsity import linear_sparsity, pairs
+from pullback.transforms.sparsity import sparsity_of_any
 from pullback.transforms.stage import replaying, stage
 
 
@@ -84,9 +82,7 @@ class call(Rules):
         return tuple([next(solved) if flag else None for flag in unknown])
 
     def sparsity(which, operands, *, program):
-        known = [operand if isinstance(operand, np.ndarray) else None for operand in operands]
-        found = linear_sparsity(program, known, which)
-        return None if found.overestimated else [pairs(dependence) for dependence in found.outputs]
+        return sparsity_of_any([program], which, operands)
 
     def vectorize(size, args, axes, *, program):
         batched, out_axes = batch_program(program, size, tuple(axes))

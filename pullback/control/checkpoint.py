@@ -23,6 +23,7 @@ from pullback.core.primitive import Rules, primitive
 from pullback.core.program import Program, programs_in, run
 from pullback.core.types import is_unknown
 from pullback.core.zero import ZERO
+from pullback.ops.pointwise import each_alone
 from pullback.stablehlo.writer import TensorType, i64s
 from pullback.transforms.derive import (
     active_terms,
@@ -36,6 +37,7 @@ from pullback.transforms.derive import (
     transpose_program,
 )
 from pullback.transforms.simplify import drop_dead_code, has_effect
+from pullback.transforms.sparsity import sparsity_of_any
 from pullback.transforms.stage import replay
 
 
@@ -56,6 +58,9 @@ class name(Rules):
 
     def transpose(cotangent, x, *, name):
         return (cotangent,)
+
+    def sparsity(which, operands, *, name):
+        return each_alone(which, operands)
 
     def vectorize(size, args, axes, *, name):
         return _name(*args, name=name), axes[0]
@@ -126,6 +131,9 @@ class checkpoint(Rules):
         found = iter(outs)
         solved = iter([next(found) if flag else None for flag in nonzero])
         return tuple([next(solved) if flag else None for flag in unknown])
+
+    def sparsity(which, operands, *, program, **params):
+        return sparsity_of_any([program], which, operands)
 
     def vectorize(size, args, axes, *, program, **params):
         batched, out_axes = batch_program(program, size, tuple(axes))

@@ -43,6 +43,7 @@ from pullback.transforms.derive import (
     transpose_program,
 )
 from pullback.transforms.simplify import drop_dead_code
+from pullback.transforms.sparsity import sparsity_of_any
 from pullback.transforms.stage import replay, replayed
 
 INT32 = np.dtype(np.int32)
@@ -136,6 +137,9 @@ class cond(Rules):
         found = iter(bind_holder(cond, index, *known, *cotangents, branches=tuple(made), early_exit=early_exit))
         solved = iter([next(found) if flag else None for flag in nonzero])
         return (None, *[next(solved) if flag else None for flag in unknown])
+
+    def sparsity(which, operands, *, branches, early_exit=False):
+        return sparsity_of_any(branches, which - 1, operands[1:])
 
     def vectorize(size, args, axes, *, branches, early_exit=False):
         index, *values = args

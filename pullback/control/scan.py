@@ -48,6 +48,7 @@ from pullback.transforms.derive import (
     stage_closed,
 )
 from pullback.transforms.simplify import drop_dead_code
+from pullback.transforms.sparsity import sparsity_of_steps
 from pullback.transforms.stage import replay
 from pullback.transforms.transpose import transpose_flat
 
@@ -246,6 +247,10 @@ class scan(Rules):
         solved = iter(found)
         solved = [next(solved) if flag else None for flag in free]
         return tuple([value if flag else None for value, flag in zip(solved, given)])
+
+    def sparsity(which, operands, *, body, num_consts, num_carry, length, reverse, unroll):
+        steps = range(length)
+        return sparsity_of_steps(body, which, operands, num_consts, num_carry, steps[::-1] if reverse else steps)
 
     def prune(wanted, *, body, num_consts, num_carry, **params):
         ys = wanted[num_carry:]

@@ -23,6 +23,7 @@ from pullback.transforms.batch import batch_flat, materialize
 from pullback.transforms.jet import jet_flat
 from pullback.transforms.jvp import jvp_flat
 from pullback.transforms.linearize import linearize_flat
+from pullback.transforms.sparsity import jacobian_sparsity, pairs
 from pullback.transforms.stage import stage
 
 
@@ -237,6 +238,28 @@ def check_jet(function: Flat, args: Sequence[Array], rng: np.random.Generator, c
             with np.errstate(all="ignore"):
                 defined = np.isfinite(expected)
             assert_close(term[defined], expected[defined], f"{claim}: derivative {k} by jet against jvp of jvp", 1e-9)
+
+
+def check_sparsity(function: Flat, args: Sequence[Array], claim: str) -> None:
+    """No derivative is nonzero where the sparsity pattern has no entry, other arguments being known or not."""
+    flags = active_arguments(args)
+    program, captures = stage(function, [type_of(arg) for arg in args])
+    for which, flag in enumerate(flags):
+        if not flag or not type_of(args[which]).size:
+            continue
+        alone, others = stage(lambda x, i=which: function(*args[:i], x, *args[i + 1 :]), [type_of(args[which])])
+        shape, dtype = type_of(args[which]).shape, type_of(args[which]).dtype
+        size = type_of(args[which]).size
+        rows = batched(pushed(function, [i == which for i in range(len(args))]), [False] * len(args) + [True], size)
+        columns = rows(*args, as_array(np.eye(size, dtype=dtype).reshape(size, *shape)))
+        for found in (jacobian_sparsity(program, len(captures) + which), jacobian_sparsity(alone, len(others))):
+            kept = [own for own, type in zip(found.outputs, program.output_types, strict=True) if is_inexact(type.dtype)]
+            for own, column in zip(kept, columns, strict=True):
+                nonzero = host(column).reshape(size, -1).T != 0
+                allowed = np.zeros(nonzero.shape, bool)
+                allowed[pairs(own)] = True
+                if (nonzero & ~allowed).any():
+                    raise CheckFailure(f"{claim}: the derivative by argument {which} is nonzero outside its sparsity pattern.")
 
 
 def complex_or_double(value: Any) -> Array:

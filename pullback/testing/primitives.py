@@ -33,8 +33,8 @@ def check_primitive(p: Primitive, *, dtypes: Sequence[Any] | None = None, rng: n
 
     The type rule against real shapes and dtypes; jvp against finite differences; vjp against jvp; vmap against a loop, with
     each choice of batched arguments; compiled against eager, for each dtype; vmap of vjp, vjp of vmap, jvp of vjp, staged vjp;
-    jet against jvp of jvp; and, for an elementwise operation, arrays with no elements. What needs a derivative is left out if
-    the primitive has no rule for one.
+    jet against jvp of jvp; its sparsity; and, for an elementwise operation, arrays with no elements. What needs a derivative is
+    left out if the primitive has no rule for one.
 
     Arguments:
         p: the primitive. A float64 or complex128 array in its samples stands for any dtype that `p.kinds` allows; arrays of
@@ -124,4 +124,5 @@ def _check_derivatives(
     checks.check_adjoint(function, args, rng, claim)
     if numerically:
         checks.check_jet(function, args, rng, claim)
+        checks.check_sparsity(function, args, claim)
     checks.check_nested(function, args, rng, claim, numerically)

@@ -11,6 +11,7 @@ Source: Griewank and Walther, Evaluating Derivatives, 2nd ed. (2008), section 7.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -173,6 +174,63 @@ class Known:
         self.values.update((variable, np.asarray(value.host)) for variable, value in zip(equation.outputs, outs, strict=True))
 
 
+# ---- rules of the operations that hold Programs -------------------------------------------------------------------------
+
+
 def pairs(found: Dependence | None) -> tuple[Indices, Indices]:
     """The rows and columns of a pattern's entries, row by row."""
     return (np.zeros(0, np.int64), np.zeros(0, np.int64)) if found is None else (found.rows, found.columns)
+
+
+def sparsity_of_any(programs: Sequence[Program], which: int, operands: Sequence[Any]) -> list[tuple[Indices, Indices]] | None:
+    """The sparsity of an operation that applies one of several Programs to its operands."""
+    found = [linear_sparsity(program, _known_operands(operands), which) for program in programs]
+    if any(one.overestimated for one in found):
+        return None
+    rows = [[pairs(dependence) for dependence in one.outputs] for one in found]
+    return [_joined(column) for column in zip(*rows, strict=True)]
+
+
+def sparsity_of_steps(
+    body: Program, which: int, operands: Sequence[Any], num_consts: int, num_carry: int, order: Sequence[int]
+) -> list[tuple[Indices, Indices]] | None:
+    """The sparsity of a scan: how the final carry and the stacked results depend on operand `which`, step by step."""
+    carried = range(num_consts, num_consts + num_carry)
+    # what an operand passes on within a step; of `xs` nothing is known, since each step has another part of them
+    known = [*_known_operands(operands[:num_consts]), *[None] * (len(operands) - num_consts)]
+    within = {i: linear_sparsity(body, known, i) for i in {which, *carried}}
+    if any(one.overestimated for one in within.values()):
+        return None
+    whole = Dependence.identity(math.prod(operands[which].shape))
+    depends: list[Dependence | None] = [whole if i == which else None for i in carried]
+    stacks: list[list[tuple[Indices, Indices]]] = [[] for _ in body.outputs[num_carry:]]
+    for t in order:
+        sources = dict(zip(carried, depends))
+        if which < num_consts:
+            sources[which] = whole
+        elif which not in carried:
+            size = body.inputs[which].type.size
+            sources[which] = Dependence(np.arange(size + 1), np.arange(size) + t * size, whole.width)
+        outs: list[Dependence | None] = []
+        for number, atom in enumerate(body.outputs):
+            total = None
+            for i, source in sources.items():
+                inner = within[i].outputs[number]
+                if source is not None and inner is not None:
+                    passed = source.through(inner.rows, inner.columns, atom.type.size)
+                    total = passed if total is None else total.union(passed)
+            outs.append(total)
+        depends = outs[:num_carry]
+        for stack, out, atom in zip(stacks, outs[num_carry:], body.outputs[num_carry:]):
+            rows, columns = pairs(out)
+            stack.append((rows + t * atom.type.size, columns))
+    return [*map(pairs, depends), *map(_joined, stacks)]
+
+
+def _known_operands(operands: Sequence[Any]) -> list[Any]:
+    return [operand if isinstance(operand, np.ndarray) else None for operand in operands]
+
+
+def _joined(parts: Sequence[tuple[Indices, Indices]]) -> tuple[Indices, Indices]:
+    none = np.zeros(0, np.int64)
+    return np.concatenate([none, *[rows for rows, _ in parts]]), np.concatenate([none, *[columns for _, columns in parts]])
