@@ -276,7 +276,7 @@ class CustomFunction:
         """The function as one operation, which keeps its rules."""
         types = [type_of(leaf) for leaf in leaves]
         name = getattr(self.fun, "__name__", "function")
-        own = UserRules(self.fun, self._kind, self.rules, args, numbers, structures, types)
+        own = UserRules(self, self._kind, self.rules, args, numbers, structures, types)
         rules: CustomRules = own
         captured: list[Tracer] = []
         program: Program | Unstaged

@@ -102,7 +102,10 @@ class RuleFunctions(NamedTuple):
 
 
 class UserRules(CustomRules):
-    """Rules for calls of one kind: with certain arguments fixed, and the others of certain structures and types."""
+    """Rules for calls of one kind: with certain arguments fixed, and the others of certain structures and types.
+
+    `function` is the object with the rules; `function.fun` is what the user wrote.
+    """
 
     __slots__ = ("count", "fixed", "functions", "numbers", "out_structure", "out_types", "structures", "types")
 
@@ -159,8 +162,8 @@ class UserRules(CustomRules):
 
     def call(self, *leaves: Any) -> list[Any]:
         """The function itself, on leaves."""
-        function: Function = self.function  # type: ignore[assignment]
-        found, self.out_structure = flatten(function(*self.arguments(self.trees(leaves))))
+        plain = self.function.fun  # type: ignore[union-attr]
+        found, self.out_structure = flatten(plain(*self.arguments(self.trees(leaves))))
         return [self._leaf(leaf, i, found, f"The output of {self.described}") for i, leaf in enumerate(found)]
 
     def _leaf(self, leaf: Any, index: int, leaves: Sequence[Any], what: str, structure: TreeDef = None) -> Any:
@@ -190,9 +193,9 @@ class UserRules(CustomRules):
             raise StructureError(
                 f"{self.described} was given {len(rules)} rules with defjvps, but is called with {len(trees)} arguments."
             )
-        outs = self.call(*operands)
-        out_types = self.out_types = tuple([type_of(out) for out in outs])
-        out = unflatten(self.out_structure, outs)
+        out = self.function(*trees)  # type: ignore[misc]  # with its rules, for the next derivative
+        outs, self.out_structure = flatten(out)
+        out_types = [type_of(value) for value in outs]
         total: list[Any] = [ZERO] * len(outs)
         start = 0
         for number, (rule, structure) in enumerate(zip(rules, self.structures)):
@@ -272,8 +275,7 @@ class UserRules(CustomRules):
         return _like(value, self.out_structure, self.out_types, f"{what}: the output", "the function's output", Role.VALUE)
 
     def _tangents(self, tangent: Any, what: str, types: Sequence[ArrayType]) -> list[Any]:
-        strong = [type.strong() for type in types]
-        return _like(tangent, self.out_structure, strong, f"{what}: the tangent of the output", "the output", Role.TANGENT)
+        return _like(tangent, self.out_structure, types, f"{what}: the tangent of the output", "the output", Role.TANGENT)
 
 
 def _given(tangent: Any, type: ArrayType, symbolic: bool) -> Any:
@@ -350,7 +352,9 @@ def _fit(leaf: Any, type: ArrayType, role: Role) -> Any:
     if own.shape != type.shape:
         return _Misfit(ShapeError)
     if own.dtype is not type.dtype:
-        if not own.weak or (kind(own.dtype) in "fc" and not inexact):
+        # a Python number takes the dtype that is wanted, and what is wanted of a Python number need not have its dtype
+        follows = own.weak or (type.weak and role is not Role.VALUE and kind(own.dtype) == kind(type.dtype))
+        if not follows or (kind(own.dtype) in "fc" and not inexact):
             return _Misfit(DtypeError)
         value = convert_element_type(value, new_dtype=type.dtype)
     return value if inexact or role is Role.VALUE else ZERO

@@ -203,7 +203,8 @@ def nonlinear(primitive: Primitive) -> GradientError:
     """The error for transposing an operation that is not linear."""
     return GradientError(
         f"linear_transpose met {primitive.name!r} applied to an unknown value; it is not linear in that operand, so the"
-        " function has no transpose. Use vjp, which linearizes the function first."
+        " function has no transpose. Use vjp, which linearizes the function first. If it is a jvp rule that does this, the"
+        " rule is wrong: it must be linear in the tangents."
     )
 
 
