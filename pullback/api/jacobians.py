@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -20,7 +21,9 @@ from pullback.core.trees import unflatten
 from pullback.core.types import ArrayType, array_type
 from pullback.core.zero import ZERO, zeros
 from pullback.ops.shape import reshape, transpose
+from pullback.ops.shape import slice as slice_of
 from pullback.transforms.batch import batch_flat, materialize
+from pullback.transforms.jvp import jvp_flat
 from pullback.transforms.linearize import linearize_flat
 
 
@@ -45,18 +48,23 @@ def jacfwd(fun: Function, argnums: int | Sequence[int] = 0, has_aux: bool = Fals
     def jacobian(*args: Any, **kwargs: Any) -> Any:
         flat, types = _jacobian_inputs("jacfwd", fun, args, kwargs, argnums, holomorphic)
         result = FlatResult(flat.call, has_aux, "jacfwd", fun)
-        linearized = linearize_flat(result, flat.leaves, None, fun)
-        out_types = [type_of(value) for value in linearized.values[: result.count]]
-        _check_jacobian_outputs("jacfwd", fun, out_types, holomorphic)
-        columns = _along_basis(lambda *tangents: linearized.push(tangents)[: result.count], types, out_types)
-        # columns[i][o]: the derivatives of output o by input i, the input's elements first
-        blocks = [
-            [_block_last(column, in_type, out_type) for column, out_type in zip(by_output, out_types)]
-            for by_output, in_type in zip(columns, types)
-        ]
-        rows = [_per_argument(flat, [blocks[i][o] for i in range(len(types))], argnums) for o in range(len(out_types))]
+        values: list[Any] = []
+
+        def push(*directions: Any) -> list[Any]:
+            values[:], tangents = jvp_flat(result, flat.leaves, directions, fun)
+            out_types = [type_of(value) for value in values[: result.count]]
+            _check_jacobian_outputs("jacfwd", fun, out_types, holomorphic)
+            return [zeros(type) if t is ZERO else t for t, type in zip(tangents, out_types)]
+
+        # one batch over the elements of all inputs; the values do not depend on it, and are computed once
+        columns = _along_basis(push, types)
+        rows = []
+        for column, value in zip(columns, values):
+            starts = [0, *itertools.accumulate(type.size for type in types)]
+            blocks = [_block_last(_rows(column, start, type.size), type, type_of(value)) for start, type in zip(starts, types)]
+            rows.append(_per_argument(flat, blocks, argnums))
         jac = unflatten(result.structure, rows)
-        return (jac, result.aux(linearized.values)) if has_aux else jac
+        return (jac, result.aux(values)) if has_aux else jac
 
     return wrapped(fun, "jacfwd", jacobian)
 
@@ -90,19 +98,20 @@ def jacrev(
         linearized = linearize_flat(result, flat.leaves, active, fun)
         out_types = [type_of(value) for value in linearized.values[: result.count]]
         _check_jacobian_outputs("jacrev", fun, out_types, holomorphic)
+        inputs = [type for type, flag in zip(types, active) if flag]
 
         def pull(*cotangents: Any) -> list[Any]:
-            rest = [ZERO] * (len(linearized.values) - len(cotangents))
-            return linearized.pull([*cotangents, *rest])
+            rest = [ZERO] * (len(linearized.values) - len(cotangents))  # auxiliary data have no cotangent
+            found = linearized.pull([*cotangents, *rest])
+            return [zeros(type) if ct is ZERO else ct for ct, type in zip(found, inputs)]
 
-        inputs = [type for type, flag in zip(types, active) if flag]
-        rows = _along_basis(pull, out_types, inputs)
-        # rows[o][i]: the derivatives of output o by input i, the output's elements first
+        rows = _along_basis(pull, out_types)
+        starts = [0, *itertools.accumulate(type.size for type in out_types)]
         jac_leaves = []
-        for by_input, out_type in zip(rows, out_types):
-            found = iter([_block_first(row, out_type, in_type) for row, in_type in zip(by_input, inputs)])
+        for start, out_type in zip(starts, out_types):
+            blocks = iter([_block_first(_rows(row, start, out_type.size), out_type, type) for row, type in zip(rows, inputs)])
             leaves = [
-                next(found) if flag else np.zeros((*out_type.shape, *type.shape), float0) for flag, type in zip(active, types)
+                next(blocks) if flag else np.zeros((*out_type.shape, *type.shape), float0) for flag, type in zip(active, types)
             ]
             jac_leaves.append(_per_argument(flat, leaves, argnums))
         jac = unflatten(result.structure, jac_leaves)
@@ -170,28 +179,29 @@ def _check_jacobian_outputs(transformation: str, fun: Function, types: Sequence[
             raise GradientError(f"{transformation} needs {wanted} outputs, but {describe(fun)} returned {type}.")
 
 
-def _along_basis(
-    linear: Callable[..., Sequence[Any]], types: Sequence[ArrayType], out_types: Sequence[ArrayType]
-) -> list[list[Any]]:
-    """A flat linear function applied to every basis vector of its inputs, in one batch for each input.
+def _along_basis(linear: Callable[..., Sequence[Any]], types: Sequence[ArrayType]) -> list[Any]:
+    """A flat linear function applied to every basis vector of its inputs taken together, in one batch.
 
-    The result [i][o] has the shape (size of input i, *shape of output o).
+    Each result has as many rows as the inputs have elements, in their order.
     """
-    found = []
-    for i, type in enumerate(types):
-        size = AxisSize(type.size)
-        basis = Array(
-            array_type((type.size, *type.shape), type.dtype),
-            np.eye(type.size, dtype=type.dtype).reshape(type.size, *type.shape),
-        )
+    total = sum(type.size for type in types)
+    bases, start = [], 0
+    for type in types:
+        rows = np.zeros((total, type.size), type.dtype)
+        rows[start : start + type.size] = np.eye(type.size, dtype=type.dtype)
+        start += type.size
+        shape = (total, *type.shape)
+        bases.append(Array(array_type(shape, type.dtype), rows.reshape(shape)))
+    trace, outs = batch_flat(linear, bases, [True] * len(bases), AxisSize(total))
+    return [materialize(trace, out) for out in outs]
 
-        def along(vector: Any, i: int = i) -> list[Any]:
-            outs = linear(*[vector if j == i else ZERO for j in range(len(types))])
-            return [zeros(out_type) if out is ZERO else out for out, out_type in zip(outs, out_types, strict=True)]
 
-        trace, outs = batch_flat(along, [basis], [True], size)
-        found.append([materialize(trace, out) for out in outs])
-    return found
+def _rows(matrix: Any, start: int, count: int) -> Any:
+    """`count` rows of a matrix, from `start` on."""
+    shape = type_of(matrix).shape
+    if (start, count) == (0, shape[0]):
+        return matrix
+    return slice_of(matrix, start_indices=(start, *[0] * (len(shape) - 1)), limit_indices=(start + count, *shape[1:]))
 
 
 def _block_first(rows: Any, first: ArrayType, second: ArrayType) -> Any:

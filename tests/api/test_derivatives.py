@@ -307,6 +307,25 @@ class TestJacobians:
         np.testing.assert_allclose(np.asarray(pb.jit(pb.hessian(pb.jit(f)))(x3)), expected)
         np.testing.assert_allclose(np.asarray(pb.hvp(f, (x3,), (np.ones(3),))), expected @ np.ones(3))
 
+    def test_forward_mode_needs_no_bound_on_a_loop(self) -> None:
+        def power(x: Any) -> Any:
+            return pb.lax.while_loop(lambda c: c[1] < 5, lambda c: (c[0] * x, c[1] + 1), (pnp.ones_like(x), 0))[0]
+
+        np.testing.assert_allclose(np.asarray(pb.jacfwd(power)(x3)), np.diag(5 * x3**4))
+
+    def test_the_function_runs_once_for_all_its_inputs(self) -> None:
+        calls = []
+
+        def f(p: Any) -> Any:
+            calls.append(1)
+            return p["a"] * pnp.sum(p["b"])
+
+        for jacobian in (pb.jacfwd, pb.jacrev):
+            calls.clear()
+            found = jacobian(f)({"a": x3, "b": np.ones(2)})
+            assert len(calls) == 1
+            np.testing.assert_allclose(np.asarray(found["b"]), np.stack([x3, x3], axis=1))
+
     def test_zero_size(self) -> None:
         for jacobian in (pb.jacfwd, pb.jacrev):
             assert jacobian(lambda x: x * 2.0)(np.zeros(0)).shape == (0, 0)
