@@ -11,6 +11,8 @@ from pullback.core.array import Array, as_array
 from pullback.core.errors import ShapeError
 from pullback.core.tracing import Tracer, type_of
 from pullback.core.trees import register_node
+from pullback.core.types import array_type
+from pullback.core.zero import zeros
 from pullback.ops.create import full
 from pullback.ops.index import scatter_add
 from pullback.ops.scipy_door import coo_array
@@ -124,6 +126,8 @@ class SparseMatrix:
     def todense(self) -> Any:
         """The matrix as an array, zeros and all; also where it is traced."""
         height, width = self.shape
+        if not self.nnz:
+            return zeros(array_type(self.shape, self.dtype))
         start = full((height * width,), 0, self.dtype)
         places = (self.pattern.rows * width + self.pattern.columns).reshape(-1, 1)
         numbers = ScatterDimensionNumbers((), (0,), (0,))

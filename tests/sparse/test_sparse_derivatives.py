@@ -95,7 +95,7 @@ JACOBIANS = {
 def test_jacobian(name: str) -> None:
     function, shape, exact = JACOBIANS[name]
     x = np.random.default_rng(1).normal(size=shape)
-    dense = np.asarray(pb.jacfwd(function)(x)).reshape(function(x).size, x.size)
+    dense = np.asarray(pb.jacfwd(function)(x)).reshape(function(pb.asarray(x)).size, x.size)
     pattern = pb.sparse.jacobian_pattern(function, x)
     assert pattern.shape == dense.shape
     assert not ((dense != 0) & ~pattern.todense()).any()
