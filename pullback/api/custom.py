@@ -46,6 +46,10 @@ class CustomFunction:
 
     _kind = "custom"
 
+    def __new__(cls, fun: Function | None = None, *args: Any, **kwargs: Any) -> Any:
+        """Without a function, a decorator: `@pb.custom_jvp(nondiff_argnums=0)`."""
+        return super().__new__(cls) if fun is not None else functools.partial(cls, *args, **kwargs)
+
     def __init__(self, fun: Function, nondiff_argnums: int | Sequence[int], nondiff_argnames: str | Sequence[str]) -> None:
         check_callable(fun, self._kind)
         functools.update_wrapper(self, fun, updated=())
@@ -332,11 +336,11 @@ def _is_differentiated(value: Any) -> bool:
 def _refuse_younger(rules: CustomRules, leaves: Sequence[Any], outs: Sequence[Any]) -> None:
     """Raise for a function that could not be traced if its results belong to transformations that no argument belongs to,
     and that would not see them."""
-    youngest = max([leaf.trace.birth for leaf in leaves if isinstance(leaf, Tracer)], default=0)
+    youngest = max([leaf.owner.birth for leaf in leaves if isinstance(leaf, Tracer)], default=0)
     for out in outs:
         value = out
         while isinstance(value, Tracer):
-            if value.trace.birth > youngest:
+            if value.owner.birth > youngest:
                 raise closed_over(rules.described, rules.kind, value.type, "transformed")
             value = value.primal if isinstance(value, Dual) else value.value if isinstance(value, Batched) else None
 
@@ -371,7 +375,8 @@ class custom_jvp(CustomFunction):
     """A function with a rule of its own for forward mode; reverse mode follows from that.
 
     Arguments:
-        fun: a function of arrays and pytrees. Arguments passed by name, and defaults, are resolved by its signature.
+        fun: a function of arrays and pytrees. Arguments passed by name, and defaults, are resolved by its signature. Left
+            out, this is a decorator: `@pb.custom_jvp(nondiff_argnums=0)`.
         nondiff_argnums, nondiff_argnames: arguments that are not differentiated by: of any type, and handed to the rules
             as they are.
 

@@ -622,7 +622,7 @@ def test_fixed_arguments_by_name_from_the_end_and_in_methods():
 
     by_name.defjvp(lambda n, p, t: (p[0] ** n, 100.0 * t[0]))
 
-    @functools.partial(pb.custom_jvp, nondiff_argnums=-1)
+    @pb.custom_jvp(nondiff_argnums=-1)
     def from_the_end(x, n):
         return x**n
 
