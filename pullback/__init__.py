@@ -63,28 +63,28 @@ __all__ = [
     "broadcast_to", "cache_info", "can_cast", "cbrt", "ceil", "checkpoint", "checkpoint_name", "checkpoint_policies",
     "clear_caches", "clip", "closure_convert", "column_stack", "complex64", "complex128", "complexfloating", "compress",
     "concat", "concatenate", "conj", "conjugate", "copysign", "cos", "cosh", "count_nonzero", "cross", "custom_gradient",
-    "custom_jvp", "custom_vjp", "custom_vmap", "default_bits", "default_device", "deg2rad", "degrees", "device_count",
-    "device_get", "device_put", "devices", "diag", "diagflat", "diagonal", "divide", "divmod", "dot", "dsplit", "dstack",
-    "dtype", "e", "einsum", "empty", "empty_like", "ensure_compile_time_eval", "equal", "errors", "euler_gamma", "eval_shape",
-    "exp", "exp2", "expand_dims", "expm1", "eye", "fabs", "finfo", "fix", "flip", "fliplr", "flipud", "float0", "float8_e3m4",
-    "float8_e4m3", "float8_e4m3b11fnuz", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu",
-    "float16", "float32", "float64", "float_power", "floating", "floor", "floor_divide", "fmax", "fmin", "fmod", "from_dlpack",
-    "full", "full_like", "grad", "greater", "greater_equal", "heaviside", "hessian", "hsplit", "hstack", "hvp", "hypot",
-    "identity", "iinfo", "imag", "indices", "inexact", "inf", "inner", "int8", "int16", "int32", "int64", "integer", "invert",
-    "io_callback", "is_unknown", "isclose", "iscomplexobj", "isdtype", "isfinite", "isin", "isinf", "isnan", "isneginf",
-    "isposinf", "isrealobj", "isscalar", "issubdtype", "jacfwd", "jacrev", "jet", "jit", "jvp", "kron", "lax", "left_shift",
-    "less", "less_equal", "linear_transpose", "linearize", "linspace", "local_devices", "log", "log1p", "log2", "log10",
-    "logaddexp", "logaddexp2", "logical_and", "logical_not", "logical_or", "logical_xor", "logspace", "matmul",
-    "matrix_transpose", "max", "maximum", "mean", "meshgrid", "min", "minimum", "mod", "modf", "moveaxis", "multiply", "nan",
-    "nan_to_num", "nanmax", "nanmean", "nanmin", "nanprod", "nanstd", "nansum", "nanvar", "negative", "newaxis", "nextafter",
-    "not_equal", "nth_derivative", "numpy", "ones", "ones_like", "outer", "pad", "permute_dims", "pi", "positive", "pow",
-    "power", "primitive", "prod", "promote_types", "ptp", "pure_callback", "rad2deg", "radians", "ravel", "real", "reciprocal",
-    "register_platform", "remainder", "remat", "repeat", "reshape", "result_type", "right_shift", "rint", "roll", "rollaxis",
-    "rot90", "round", "saved_residuals", "sign", "signbit", "sin", "sinc", "sinh", "split", "sqrt", "square", "squeeze",
-    "stack", "std", "stop_gradient", "subtract", "sum", "swapaxes", "take", "take_along_axis", "tan", "tanh", "tensordot",
-    "tile", "trace", "transpose", "tree", "tri", "tril", "triu", "true_divide", "trunc", "uint8", "uint16", "uint32", "uint64",
-    "unstack", "value_and_grad", "var", "vdot", "vecdot", "vjp", "vmap", "vsplit", "vstack", "where", "xpr", "zeros",
-    "zeros_like",
+    "custom_jvp", "custom_linear_solve", "custom_root", "custom_vjp", "custom_vmap", "default_bits", "default_device",
+    "deg2rad", "degrees", "device_count", "device_get", "device_put", "devices", "diag", "diagflat", "diagonal", "divide",
+    "divmod", "dot", "dsplit", "dstack", "dtype", "e", "einsum", "empty", "empty_like", "ensure_compile_time_eval", "equal",
+    "errors", "euler_gamma", "eval_shape", "exp", "exp2", "expand_dims", "expm1", "eye", "fabs", "finfo", "fix", "flip",
+    "fliplr", "flipud", "float0", "float8_e3m4", "float8_e4m3", "float8_e4m3b11fnuz", "float8_e4m3fn", "float8_e4m3fnuz",
+    "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu", "float16", "float32", "float64", "float_power", "floating", "floor",
+    "floor_divide", "fmax", "fmin", "fmod", "from_dlpack", "full", "full_like", "grad", "greater", "greater_equal", "heaviside",
+    "hessian", "hsplit", "hstack", "hvp", "hypot", "identity", "iinfo", "imag", "indices", "inexact", "inf", "inner", "int8",
+    "int16", "int32", "int64", "integer", "invert", "io_callback", "is_unknown", "isclose", "iscomplexobj", "isdtype",
+    "isfinite", "isin", "isinf", "isnan", "isneginf", "isposinf", "isrealobj", "isscalar", "issubdtype", "jacfwd", "jacrev",
+    "jet", "jit", "jvp", "kron", "lax", "left_shift", "less", "less_equal", "linear_transpose", "linearize", "linspace",
+    "local_devices", "log", "log1p", "log2", "log10", "logaddexp", "logaddexp2", "logical_and", "logical_not", "logical_or",
+    "logical_xor", "logspace", "matmul", "matrix_transpose", "max", "maximum", "mean", "meshgrid", "min", "minimum", "mod",
+    "modf", "moveaxis", "multiply", "nan", "nan_to_num", "nanmax", "nanmean", "nanmin", "nanprod", "nanstd", "nansum", "nanvar",
+    "negative", "newaxis", "nextafter", "not_equal", "nth_derivative", "numpy", "ones", "ones_like", "outer", "pad",
+    "permute_dims", "pi", "positive", "pow", "power", "primitive", "prod", "promote_types", "ptp", "pure_callback", "rad2deg",
+    "radians", "ravel", "real", "reciprocal", "register_platform", "remainder", "remat", "repeat", "reshape", "result_type",
+    "right_shift", "rint", "roll", "rollaxis", "rot90", "round", "saved_residuals", "sign", "signbit", "sin", "sinc", "sinh",
+    "split", "sqrt", "square", "squeeze", "stack", "std", "stop_gradient", "subtract", "sum", "swapaxes", "take",
+    "take_along_axis", "tan", "tanh", "tensordot", "tile", "trace", "transpose", "tree", "tri", "tril", "triu", "true_divide",
+    "trunc", "uint8", "uint16", "uint32", "uint64", "unstack", "value_and_grad", "var", "vdot", "vecdot", "vjp", "vmap",
+    "vsplit", "vstack", "where", "xpr", "zeros", "zeros_like",
 ]  # fmt: skip
 
 if TYPE_CHECKING:  # what is loaded when it is first used: eager work needs none of it
@@ -96,6 +96,7 @@ if TYPE_CHECKING:  # what is loaded when it is first used: eager work needs none
     from pullback.api.inspection import eval_shape, xpr
     from pullback.api.jacobians import hessian, hvp, jacfwd, jacrev
     from pullback.api.memory import checkpoint, checkpoint_name, checkpoint_policies, remat, saved_residuals
+    from pullback.api.solvers import custom_linear_solve, custom_root
     from pullback.api.taylor import jet, nth_derivative
     from pullback.api.user_rules import CustomVJPPrimal, SymbolicZero
     from pullback.engine.xla import register_platform
@@ -109,6 +110,7 @@ _HOMES = {
     "api.inspection": ("eval_shape", "xpr"),
     "api.jacobians": ("hessian", "hvp", "jacfwd", "jacrev"),
     "api.memory": ("checkpoint", "checkpoint_name", "checkpoint_policies", "remat", "saved_residuals"),
+    "api.solvers": ("custom_linear_solve", "custom_root"),
     "api.taylor": ("jet", "nth_derivative"),
     "api.user_rules": ("CustomVJPPrimal", "SymbolicZero"),
     "engine.xla": ("register_platform",),

@@ -16,7 +16,9 @@ from pullback.lax.arrays import (
 from pullback.lax.collectives import (
     all_gather, all_to_all, axis_index, axis_size, pmax, pmean, pmin, ppermute, pshuffle, psum,
 )
-from pullback.lax.control import associative_scan, cond, fori_loop, map, scan, switch, while_loop
+from pullback.lax.control import (
+    associative_scan, cond, custom_linear_solve, custom_root, fori_loop, map, scan, switch, while_loop,
+)
 from pullback.lax.elementwise import (
     abs, acos, acosh, add, asin, asinh, atan, atan2, atanh, bitwise_and, bitwise_not, bitwise_or, bitwise_xor, cbrt, ceil,
     clamp, complex, conj, cos, cosh, digamma, div, eq, erf, erf_inv, erfc, exp, exp2, expm1, floor, ge, gt, imag, integer_pow,
@@ -31,15 +33,15 @@ __all__ = [
     "argmin", "asin", "asinh", "associative_scan", "atan", "atan2", "atanh", "axis_index", "axis_size", "batch_matmul",
     "bitcast_convert_type", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "broadcast", "broadcast_in_dim",
     "broadcasted_iota", "cbrt", "ceil", "clamp", "complex", "concatenate", "cond", "conj", "convert_element_type", "cos",
-    "cosh", "digamma", "div", "dot", "dot_general", "dynamic_index_in_dim", "dynamic_slice", "dynamic_slice_in_dim",
-    "dynamic_update_index_in_dim", "dynamic_update_slice", "dynamic_update_slice_in_dim", "eq", "erf", "erf_inv", "erfc", "exp",
-    "exp2", "expand_dims", "expm1", "floor", "fori_loop", "full", "full_like", "gather", "ge", "gt", "imag", "index_in_dim",
-    "integer_pow", "iota", "is_finite", "le", "lgamma", "log", "log1p", "logistic", "lt", "map", "max", "min", "mul", "ne",
-    "neg", "nextafter", "pad", "pmax", "pmean", "pmin", "population_count", "pow", "ppermute", "pshuffle", "psum", "real",
-    "reciprocal", "reduce_and", "reduce_max", "reduce_min", "reduce_or", "reduce_prod", "reduce_sum", "reduce_xor", "rem",
-    "reshape", "rev", "round", "rsqrt", "scan", "select", "select_n", "shift_left", "shift_right_arithmetic",
-    "shift_right_logical", "sign", "sin", "sinh", "slice", "slice_in_dim", "sqrt", "square", "squeeze", "stop_gradient", "sub",
-    "switch", "tan", "tanh", "transpose", "while_loop",
+    "cosh", "custom_linear_solve", "custom_root", "digamma", "div", "dot", "dot_general", "dynamic_index_in_dim",
+    "dynamic_slice", "dynamic_slice_in_dim", "dynamic_update_index_in_dim", "dynamic_update_slice",
+    "dynamic_update_slice_in_dim", "eq", "erf", "erf_inv", "erfc", "exp", "exp2", "expand_dims", "expm1", "floor", "fori_loop",
+    "full", "full_like", "gather", "ge", "gt", "imag", "index_in_dim", "integer_pow", "iota", "is_finite", "le", "lgamma",
+    "log", "log1p", "logistic", "lt", "map", "max", "min", "mul", "ne", "neg", "nextafter", "pad", "pmax", "pmean", "pmin",
+    "population_count", "pow", "ppermute", "pshuffle", "psum", "real", "reciprocal", "reduce_and", "reduce_max", "reduce_min",
+    "reduce_or", "reduce_prod", "reduce_sum", "reduce_xor", "rem", "reshape", "rev", "round", "rsqrt", "scan", "select",
+    "select_n", "shift_left", "shift_right_arithmetic", "shift_right_logical", "sign", "sin", "sinh", "slice", "slice_in_dim",
+    "sqrt", "square", "squeeze", "stop_gradient", "sub", "switch", "tan", "tanh", "transpose", "while_loop",
 ]  # fmt: skip
 
 make_boundaries(globals(), __all__)

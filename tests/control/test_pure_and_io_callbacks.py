@@ -363,5 +363,5 @@ def test_breakpoint(way: str) -> None:
 
     assert float(WAYS[way](f)(3.0)) == 6.0
     text = shown.getvalue()
-    for expected in ("3.", "7.", "'static'", "f32[]", "test_callbacks.py", "pb.debug.breakpoint("):
+    for expected in ("3.", "7.", "'static'", "f32[]", "test_pure_and_io_callbacks.py", "pb.debug.breakpoint("):
         assert expected in text

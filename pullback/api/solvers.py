@@ -1,0 +1,230 @@
+"""Solvers that are differentiated by what they solve, not by how: custom_root, custom_linear_solve."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pullback.api.functions import check_callable, leaf_paths
+from pullback.api.loops import Traced, fit
+from pullback.control.call import bind_holder
+from pullback.control.linear_solve import Sizes, same_types
+from pullback.control.linear_solve import linear_solve as linear_solve_primitive
+from pullback.control.linear_solve import root as root_primitive
+from pullback.core.errors import DtypeError, StructureError
+from pullback.core.source import api_boundary, describe
+from pullback.core.tracing import type_of
+from pullback.core.trees import TreeDef, array_leaves, flatten, unflatten
+from pullback.core.types import ArrayType
+from pullback.core.zero import instantiate
+from pullback.transforms.derive import transpose_program
+from pullback.transforms.linearize import linearize_flat
+from pullback.transforms.stage import replay
+
+Solver = Callable[[Callable[[Any], Any], Any], Any]
+
+
+def _flat_caller(program: Any, captures: Sequence[Any], structure: TreeDef, out: TreeDef) -> Callable[[Any], Any]:
+    """A recorded function as a function of trees again, for the solver to call."""
+
+    def function(x: Any) -> Any:
+        leaves, found = array_leaves(x, lambda: "the argument")
+        if found is not structure and found != structure:
+            raise StructureError(f"The function given to the solver takes a tree of structure {structure}, but got {found}.")
+        types = program.input_types[len(captures) :]
+        fitted = [fit(leaf, type) if type_of(leaf).shape == type.shape else leaf for leaf, type in zip(leaves, types)]
+        return unflatten(out, replay(program, (*captures, *fitted)))
+
+    return function
+
+
+def _check(
+    what: str, structure: TreeDef, types: Sequence[ArrayType], wanted: TreeDef, wanted_types: Sequence[ArrayType]
+) -> None:
+    """Raise unless the result of a user's function is a tree of the structure and types of another."""
+    if structure is not wanted and structure != wanted:
+        raise StructureError(f"{what} must be of structure {wanted}, but is of structure {structure}.")
+    if not same_types(types, wanted_types):
+        raise DtypeError(
+            f"{what} must be of types {', '.join(map(str, wanted_types))}, but is of types {', '.join(map(str, types))}."
+        )
+
+
+def _split_aux(what: str, has_aux: bool, traced: Traced) -> tuple[TreeDef, list[ArrayType], TreeDef]:
+    """The structure and types of what a solver found, and the structure of its auxiliary data."""
+    types = list(traced.program.output_types)
+    if not has_aux:
+        return traced.structure, types, None
+    pair = unflatten(traced.structure, range(len(types)))
+    if not isinstance(pair, tuple) or len(pair) != 2:
+        raise StructureError(f"{what} with has_aux=True must return a pair (solution, auxiliary data).")
+    leaves, structure = flatten(pair[0])
+    return structure, types[: len(leaves)], flatten(pair[1])[1]
+
+
+@api_boundary
+def custom_root(
+    f: Callable[[Any], Any], initial_guess: Any, solve: Solver, tangent_solve: Solver, has_aux: bool = False
+) -> Any:
+    """A root of `f`, found by `solve`, and differentiated by the implicit function theorem: `solve` itself is not.
+
+    With f(x, theta) = 0, where `f` closes over theta, dx solves  (df/dx) dx = -(df/dtheta) dtheta.
+
+    Arguments:
+        f: a function of a tree x, whose result has x's structure. It may close over traced values; those are what the root is
+            differentiated by.
+        initial_guess: a tree like x; the root does not depend on it.
+        solve: `(f, initial_guess)` to the root; any solver, of any operations.
+        tangent_solve: `(g, y)` to the x with g(x) = y, for a linear function g; itself differentiable, and for reverse mode
+            linear in y: `lambda g, y: y / g(1.0)` for a number; `custom_linear_solve` for vectors.
+        has_aux: whether `solve` returns a pair, whose second member is passed on without a derivative.
+
+    Returns:
+        The root, and the auxiliary data if there are any.
+
+    Raises:
+        StructureError, DtypeError: the results are not of x's structure and types.
+
+    Example: the fixed point x = cos(a x), which is a root of cos(a x) - x.
+        >>> import pullback as pb
+        >>> def solve(f, x):
+        ...     return pb.lax.fori_loop(0, 50, lambda _, x: x + f(x), x)
+        >>> def fixed_point(a):
+        ...     return pb.custom_root(lambda x: pb.cos(a * x) - x, 0.5, solve, lambda g, y: y / g(1.0))
+        >>> round(float(fixed_point(1.0)), 4), round(float(pb.grad(fixed_point)(1.0)), 4)
+        (0.7391, -0.2975)
+
+    Source: Krantz and Parks, The Implicit Function Theorem, 2003.
+    """
+    for given in (f, solve, tangent_solve):
+        check_callable(given, "custom_root")
+    guess, structure = array_leaves(initial_guess, lambda: "initial_guess")
+    types = [type_of(leaf).strong() for leaf in guess]
+    guess = [fit(leaf, type) for leaf, type in zip(guess, types)]
+    paths = leaf_paths(initial_guess, "x")[: len(guess)]
+    function = Traced(f, (structure,), types, paths)
+    _check(f"The result of {describe(f)}", function.structure, function.program.output_types, structure, types)
+    called = _flat_caller(function.program, function.captures, structure, structure)
+    solving = Traced(lambda x: solve(called, x), (structure,), types, paths)
+    found, found_types, aux = _split_aux("custom_root's solve", has_aux, solving)
+    _check("What custom_root's solve returns", found, found_types, structure, types)
+
+    consts = [type_of(value) for value in function.captures]
+    count = len(consts)
+
+    def linearized_solve(operands: Any) -> Any:
+        own, x, right = operands[:count], operands[count : count + len(types)], operands[count + len(types) :]
+        linear = linearize_flat(lambda *leaves: replay(function.program, (*own, *leaves)), x)
+
+        def g(tree: Any) -> Any:
+            leaves, _ = array_leaves(tree, lambda: "the argument")
+            fitted = [fit(leaf, type) for leaf, type in zip(leaves, types, strict=True)]
+            zeros = [type_of(value) for value in linear.values]
+            return unflatten(structure, _instantiated(linear.push(fitted), zeros))
+
+        out, out_structure = array_leaves(tangent_solve(g, unflatten(structure, right)), lambda: "tangent_solve's result")
+        _check("What custom_root's tangent_solve returns", out_structure, [type_of(leaf) for leaf in out], structure, types)
+        return [fit(leaf, type) for leaf, type in zip(out, types)]
+
+    operand_types = [*consts, *types, *[type.strong() for type in function.program.output_types]]
+    listing = flatten(list(range(len(operand_types))))[1]
+    tangent = Traced(linearized_solve, (listing,), operand_types, [""] * len(operand_types))
+    outs = bind_holder(
+        root_primitive,
+        *function.captures,
+        *solving.captures,
+        *tangent.captures,
+        *guess,
+        function=function.program,
+        solve=solving.program,
+        tangent=tangent.program,
+        sizes=Sizes(count, len(solving.captures), len(tangent.captures)),
+    )
+    return _results(outs, structure, len(guess), aux, has_aux)
+
+
+def _instantiated(tangents: Sequence[Any], types: Sequence[ArrayType]) -> list[Any]:
+    return [instantiate(t, type) for t, type in zip(tangents, types, strict=True)]
+
+
+def _results(outs: Sequence[Any], structure: TreeDef, count: int, aux: TreeDef, has_aux: bool) -> Any:
+    solution = unflatten(structure, outs[:count])
+    return (solution, unflatten(aux, outs[count:])) if has_aux else solution
+
+
+@api_boundary
+def custom_linear_solve(
+    matvec: Callable[[Any], Any],
+    b: Any,
+    solve: Solver,
+    transpose_solve: Solver | None = None,
+    symmetric: bool = False,
+    has_aux: bool = False,
+) -> Any:
+    """The solution x of the linear system matvec(x) = b, found by `solve`, and differentiated by the equation itself.
+
+    The tangent solves  A dx = db - (dA) x,  and the cotangent of b solves  A^T b_bar = x_bar.
+
+    Arguments:
+        matvec: a linear function of a tree x like `b`. It may close over traced values; the solution is differentiated by them.
+        b: the right-hand side, a tree.
+        solve: `(matvec, b)` to x; any solver, of any operations.
+        transpose_solve: `(vecmat, b)` to the solution of the transposed system, `vecmat` being the transpose of `matvec`; for
+            reverse mode.
+        symmetric: whether `matvec` is its own transpose; then `solve` also solves the transposed system.
+        has_aux: whether `solve` returns a pair, whose second member is passed on without a derivative.
+
+    Returns:
+        x, and the auxiliary data if there are any.
+
+    Raises:
+        StructureError, DtypeError: the results are not of b's structure and types. GradientError: `matvec` is not linear; or
+            reverse mode, without a `transpose_solve`.
+
+    Example:
+        >>> import pullback as pb
+        >>> def solve_diagonal(d, b):
+        ...     solver = lambda matvec, b: b / matvec(pb.ones_like(b))
+        ...     return pb.custom_linear_solve(lambda x: d * x, b, solver, symmetric=True)
+        >>> d, b = pb.asarray([2.0, 4.0]), pb.asarray([1.0, 1.0])
+        >>> solve_diagonal(d, b)
+        [0.5  0.25]:f32[2]:cpu(0)
+        >>> pb.grad(lambda d: pb.sum(solve_diagonal(d, b)))(d)
+        [-0.25   -0.0625]:f32[2]:cpu(0)
+    """
+    for given in (matvec, solve, *[transpose_solve][: transpose_solve is not None]):
+        check_callable(given, "custom_linear_solve")
+    right, structure = array_leaves(b, lambda: "b")
+    types = [type_of(leaf).strong() for leaf in right]
+    right = [fit(leaf, type) for leaf, type in zip(right, types)]
+    paths = leaf_paths(b, "x")[: len(right)]
+    operator = Traced(matvec, (structure,), types, paths)
+    _check(f"The result of {describe(matvec)}", operator.structure, operator.program.output_types, structure, types)
+    unknown = (*[False] * len(operator.captures), *[True] * len(types))
+    transposed = operator.program if symmetric else transpose_program(operator.program, unknown, True)[0]
+    count = len(operator.captures)
+
+    def prepared(what: str, solver: Solver, program: Any) -> tuple[Traced, TreeDef]:
+        called = _flat_caller(program, operator.captures, structure, structure)
+        traced = Traced(lambda tree: solver(called, tree), (structure,), types, paths)
+        found, found_types, aux = _split_aux(what, has_aux, traced)
+        _check(f"What {what} returns", found, found_types, structure, types)
+        return traced, aux
+
+    forward, aux = prepared("custom_linear_solve's solve", solve, operator.program)
+    backward = forward if symmetric else None
+    if transpose_solve is not None and not symmetric:
+        backward, _ = prepared("custom_linear_solve's transpose_solve", transpose_solve, transposed)
+    outs = bind_holder(
+        linear_solve_primitive,
+        *operator.captures,
+        *forward.captures,
+        *(backward.captures if backward is not None else ()),
+        *right,
+        operator=operator.program,
+        transposed=transposed,
+        solve=forward.program,
+        transpose_solve=None if backward is None else backward.program,
+        sizes=Sizes(count, len(forward.captures), 0 if backward is None else len(backward.captures)),
+    )
+    return _results(outs, structure, len(right), aux, has_aux)
