@@ -70,7 +70,7 @@ class Jet(Tracer):
     __slots__ = ("_slope", "primal", "series")
 
     def __init__(self, trace: Trace, primal: Any, series: Series) -> None:
-        self.trace = trace
+        self.owner = trace
         self.primal = primal
         self.series = series
         self._slope: Any = None
@@ -89,7 +89,7 @@ class Jet(Tracer):
                 self._slope = first
             else:
                 rest = Series(series.order - 1, lambda k: series[k + 1])
-                self._slope = Jet(self.trace, instantiate(first, self.type), rest)
+                self._slope = Jet(self.owner, instantiate(first, self.type), rest)
         return self._slope
 
 
@@ -106,7 +106,7 @@ class JetTrace(Trace):
 
     def split(self, value: Any) -> tuple[Any, Series | None]:
         """A value's primal and its series; None if it does not depend on t."""
-        return (value.primal, value.series) if value.__class__ is Jet and value.trace is self else (value, None)
+        return (value.primal, value.series) if value.__class__ is Jet and value.owner is self else (value, None)
 
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         if primitive.jet is None and primitive.expand is not None and not has_derivative(primitive):
@@ -115,14 +115,14 @@ class JetTrace(Trace):
             return self.once(primitive, args, params)
         self.met = {}
         try:
-            out = self.once(primitive, args, params)
+            out = self.once(primitive, args, params) if primitive.jet is None else self.apply(primitive, args, params)
             return tuple([self.settled(o) for o in out]) if primitive.multiple_results else self.settled(out)
         finally:
             self.met = None
 
     def settled(self, value: Any) -> Any:
         """A result with all of its derivatives computed; without any, if they are zero."""
-        if value.__class__ is not Jet or value.trace is not self:
+        if value.__class__ is not Jet or value.owner is not self:
             return value
         known = value.series.upto(value.series.order)
         if all([term is ZERO for term in known]):
@@ -140,10 +140,10 @@ class JetTrace(Trace):
             key = (*key[:-1], tuple([id(value) for value in values]))
         if key not in self.met:
             # the operands are kept, so that no other value can get their id
-            self.met[key] = (self.apply(primitive, args, params, key), args)
+            self.met[key] = (self.apply(primitive, args, params), args)
         return self.met[key][0]
 
-    def apply(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any], key: Any) -> Any:
+    def apply(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         """The operation by the first way that fits."""
         primals, series = zip(*[self.split(arg) for arg in args])
         order = min([one.order for one in series if one is not None])
@@ -210,7 +210,7 @@ class JetTrace(Trace):
 
         def term(k: int) -> Any:
             if not slopes:
-                given = [arg.slope if arg.__class__ is Jet and arg.trace is self else ZERO for arg in args]
+                given = [arg.slope if arg.__class__ is Jet and arg.owner is self else ZERO for arg in args]
                 slopes.extend(jvp_flat(function, args, given)[1])
             parts = [self.split(slope) for slope in slopes]
             return [primal if k == 1 else ZERO if series is None else series[k - 1] for primal, series in parts]
