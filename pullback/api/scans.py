@@ -87,7 +87,7 @@ def associative_scan(fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = 
         fn: an associative function of two trees like `elems`, applied to slices of them along `axis`: elementwise there. It is
             not checked that it is associative.
         elems: a tree of arrays of the same size along `axis`, any size.
-        reverse: start from the end: the last result is the last element.
+        reverse: start from the end: `fn(fn(x[n-1], x[n-2]), ...)`; the last result is the last element.
         axis: the axis to go along.
 
     Returns:
@@ -115,8 +115,6 @@ def associative_scan(fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = 
         raise AxisError(f"associative_scan of {describe(fn)} was given leaves of different sizes along axis {axis}: {sizes}.")
 
     def combine(left: Sequence[Any], right: Sequence[Any]) -> list[Any]:
-        if reverse:
-            left, right = right, left
         outs, out_structure = array_leaves(fn(unflatten(structure, left), unflatten(structure, right)), lambda: "the output")
         _check_result(fn, structure, out_structure, left, outs)
         return [fit(out, type_of(x)) for out, x in zip(outs, left)]
