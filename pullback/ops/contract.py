@@ -19,6 +19,8 @@ from pullback.ops.pointwise import same_dtype
 from pullback.ops.shape import inverse, transpose
 from pullback.stablehlo.writer import listed
 
+MOST_PAIRS = 100_000_000  # of elements of a product and of an operand, that its sparsity rule lists
+
 _PLAIN = (((1,), (0,)), ((), ()))
 
 
@@ -117,6 +119,8 @@ class dot_general(Rules):
             sizes = [math.prod([x.shape[axis] for axis in axes]) for axes in (batch, free, contracting)]
             sides.append(values.transpose([*batch, *free, *contracting]).reshape(sizes))
         left, right = sides  # [b, i, k] and [b, j, k]
+        if np.count_nonzero(sides[1 - which]) * sides[which].shape[1] > MOST_PAIRS:
+            return None
         own, other = sides[which], sides[1 - which]
         b, j, k = np.nonzero(other)
         size = own.shape[1]

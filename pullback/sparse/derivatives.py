@@ -17,7 +17,7 @@ from pullback.core.dtypes import kind
 from pullback.core.equation import Equation
 from pullback.core.errors import GradientError, ShapeError
 from pullback.core.source import describe
-from pullback.core.tracing import type_of
+from pullback.core.tracing import Tracer, type_of
 from pullback.core.trees import LEAF
 from pullback.core.types import ArrayType, array_type
 from pullback.core.zero import ZERO, zeros
@@ -26,6 +26,7 @@ from pullback.ops.shape import reshape
 from pullback.sparse.coloring import Indices, color_columns, color_star, star_sources
 from pullback.sparse.matrix import Pattern, SparseMatrix, of_pattern
 from pullback.transforms.batch import batch_flat, materialize
+from pullback.transforms.jvp import jvp_flat
 from pullback.transforms.linearize import linearize_flat
 from pullback.transforms.sparsity import jacobian_sparsity, pairs
 from pullback.transforms.stage import stage
@@ -55,8 +56,8 @@ def jacobian(fun: Function, pattern: Any = None, argnums: int = 0, mode: str | N
         fun: a function of arrays and pytrees that returns one floating-point array.
         pattern: which entries may differ from zero, rows for the output's elements and columns for the argument's, counted as
             in flat arrays: a boolean array, a SciPy sparse matrix, two index arrays (rows, columns), or a `Pattern`. By default
-            it is found from the operations of `fun`, once for each choice of argument types. One that is given is believed: an
-            entry missing in it makes other entries wrong.
+            it is found from the operations of `fun`, once for each choice of argument types. An entry that is missing in one
+            that is given makes other entries wrong: the first call that is not traced tries it along a random direction.
         argnums: the positional argument to differentiate by, one floating-point array of any shape.
         mode: `"forward"` or `"reverse"`, to use that mode even if the other takes fewer directions.
 
@@ -65,8 +66,9 @@ def jacobian(fun: Function, pattern: Any = None, argnums: int = 0, mode: str | N
         compiled, and the matrix's values differentiated.
 
     Raises:
-        GradientError, when that is called: an argument or output without a Jacobian of this kind. ShapeError: the pattern given
-            is of another shape.
+        GradientError, when that is called: an argument or output without a Jacobian of this kind, or the pattern given was
+            found to lack entries. ShapeError: it is of another shape. MissingRule: all results of a large operation would have
+            to be taken to depend on all of its operands, for lack of a sparsity rule.
 
     Example:
         >>> import pullback as pb
@@ -84,17 +86,9 @@ def jacobian(fun: Function, pattern: Any = None, argnums: int = 0, mode: str | N
     if mode not in (None, "forward", "reverse"):
         raise ValueError(f"sparse.jacobian takes mode='forward', 'reverse' or None, but got {mode!r}.")
     name = "sparse.jacobian"
-    plans: dict[Any, Plan] = {}
-
-    def jac(*args: Any, **kwargs: Any) -> SparseMatrix:
-        call = _Call(name, fun, fun, argnums, args, kwargs)
-        if call.key not in plans:
-            plans[call.key] = _jacobian_plan(call.pattern(pattern), mode)
-        return call.matrix(plans[call.key])
-
     check_callable(fun, name)
     _check_argnums(name, argnums)
-    return wrapped(fun, "sparse_jacobian", jac)
+    return wrapped(fun, "sparse_jacobian", _matrix_of(name, fun, fun, pattern, argnums, lambda p: _jacobian_plan(p, mode)))
 
 
 def hessian(fun: Function, pattern: Any = None, argnums: int = 0) -> Function:
@@ -125,18 +119,27 @@ def hessian(fun: Function, pattern: Any = None, argnums: int = 0) -> Function:
     Source: Gebremedhin, Manne and Pothen, What color is your Jacobian?, SIAM Review 47 (2005): star coloring.
     """
     name = "sparse.hessian"
-    plans: dict[Any, Plan] = {}
     check_callable(fun, name)
     _check_argnums(name, argnums)
-    gradient = grad(fun, argnums)
+    return wrapped(fun, "sparse_hessian", _matrix_of(name, fun, grad(fun, argnums), pattern, argnums, _hessian_plan))
 
-    def hess(*args: Any, **kwargs: Any) -> SparseMatrix:
-        call = _Call(name, fun, gradient, argnums, args, kwargs)
+
+def _matrix_of(
+    name: str, fun: Function, derived: Function, pattern: Any, argnums: int, make_plan: Callable[[Pattern], Plan]
+) -> Function:
+    """The function that returns the Jacobian of `derived`, which is `fun` or its gradient."""
+    plans: dict[Any, Plan] = {}
+    tried = set()
+
+    def matrix(*args: Any, **kwargs: Any) -> SparseMatrix:
+        call = _Call(name, fun, derived, argnums, args, kwargs)
         if call.key not in plans:
-            plans[call.key] = _hessian_plan(call.pattern(pattern))
+            plans[call.key] = make_plan(call.pattern(pattern))
+        if pattern is not None and call.key not in tried and call.try_out(plans[call.key]):
+            tried.add(call.key)
         return call.matrix(plans[call.key])
 
-    return wrapped(fun, "sparse_hessian", hess)
+    return matrix
 
 
 def jacobian_pattern(fun: Function, *args: Any, argnums: int = 0, **kwargs: Any) -> Pattern:
@@ -247,6 +250,32 @@ class _Call:
         places = plan.places[0] * size + plan.places[1]
         flat = reshape(found, new_sizes=(plan.directions * size,))
         return of_pattern(take(flat, as_array(places), 0, "promise_in_bounds"), plan.pattern)
+
+    def try_out(self, plan: Plan) -> bool:
+        """Raise `GradientError` if a derivative along a random direction is not what the matrix by this plan says. False if
+        that cannot be known yet, as values are traced."""
+        (x,) = self.flat.leaves
+        matrix = self.matrix(plan)
+        if isinstance(x, Tracer) or isinstance(matrix.data, Tracer):
+            return False
+        direction = np.random.default_rng(0).normal(size=self.type.shape).astype(self.type.dtype)
+        result = FlatResult(self.flat.call, False, self.name, self.fun)
+        _, (tangent,) = jvp_flat(result, [x], [as_array(direction)])
+        expected = np.zeros(plan.pattern.shape[0]) if tangent is ZERO else np.asarray(tangent.host, np.float64).reshape(-1)
+        terms = np.asarray(matrix.data.host, np.float64) * direction.reshape(-1)[plan.pattern.columns]
+        found, size = np.zeros_like(expected), np.ones_like(expected)
+        np.add.at(found, plan.pattern.rows, terms)
+        np.add.at(size, plan.pattern.rows, np.abs(terms))
+        tolerance = float(np.finfo(self.type.dtype).eps) ** 0.5
+        wrong = np.flatnonzero(np.abs(found - expected) > tolerance * (size + np.abs(expected)))
+        if len(wrong):
+            i = wrong[0]
+            raise GradientError(
+                f"{self.name} was given a pattern that lacks entries: along a random direction the derivative of element {i} is"
+                f" {expected[i]:.6g}, but {found[i]:.6g} by the matrix of that pattern. Add what is missing, or leave the"
+                " pattern out, and it will be found."
+            )
+        return True
 
 
 def _along(linear: Callable[[Sequence[Any]], list[Any]], plan: Plan, type: ArrayType, out_type: ArrayType) -> Any:

@@ -20,11 +20,14 @@ import numpy as np
 from pullback.core.array import Array
 from pullback.core.dtypes import is_inexact
 from pullback.core.equation import Equation, Literal
+from pullback.core.errors import MissingRule
 from pullback.core.program import Atom, Program, programs_in
 from pullback.core.tracing import bind, ensure_compile_time_eval
 from pullback.core.types import ArrayType
 from pullback.transforms.derive import linearize_program
 from pullback.transforms.simplify import has_effect
+
+MOST_ENTRIES = 100_000_000  # of a pattern that is not known to be sparse
 
 Indices = np.ndarray[Any, np.dtype[np.int64]]
 
@@ -115,6 +118,7 @@ def linear_sparsity(program: Program, known: Sequence[Any], unknown: int) -> Fou
             relations = _relations(equation, which, operands)
             if any(relation is None for relation in relations):
                 overestimated.append(equation)
+                _refuse_if_large(equation, depends[atom])
             for out, relation in zip(equation.outputs, relations, strict=True):
                 if not is_inexact(out.type.dtype):
                     continue
@@ -122,6 +126,18 @@ def linear_sparsity(program: Program, known: Sequence[Any], unknown: int) -> Fou
                 depends[out] = depends[out].union(passed) if out in depends else passed
     outputs = [depends.get(atom) for atom in program.outputs]
     return Found([None if found is None or not len(found.columns) else found for found in outputs], overestimated)
+
+
+def _refuse_if_large(equation: Equation, source: Dependence) -> None:
+    """Raise where a pattern in which all depends on all would be out of proportion."""
+    columns, size = len(np.unique(source.columns)), max(out.type.size for out in equation.outputs)
+    if columns * size > MOST_ENTRIES:
+        raise MissingRule(
+            f"The sparsity rule of primitive {equation.primitive.name!r} is missing, or cannot tell what depends on what"
+            + (f", at {equation.source}" if equation.source is not None else "")
+            + f": {size} elements would have to be taken to depend on {columns} each. Give the derivative's pattern, or define"
+            f" the rule with @{equation.primitive.name}.def_sparsity."
+        )
 
 
 def _relations(equation: Equation, which: int, operands: Sequence[Any]) -> Sequence[Any]:

@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 
 import pullback as pb
 from pullback import lax
-from pullback.core.errors import GradientError, LeafError, ShapeError
+from pullback.core.errors import GradientError, LeafError, MissingRule, ShapeError
 from pullback.core.primitive import Primitive
 from pullback.ops.trigonometric import cos
 from pullback.sparse import Pattern, SparseMatrix
@@ -213,6 +213,21 @@ def test_patterns_in_every_form() -> None:
         pb.sparse.jacobian(tridiagonal, pattern=([9], [0]))(x)
 
 
+def test_a_pattern_that_lacks_entries_is_found_out() -> None:
+    x = np.random.default_rng(1).normal(size=6)
+    with pytest.raises(GradientError, match=r"sparse\.jacobian was given a pattern that lacks entries"):
+        pb.sparse.jacobian(tridiagonal, pattern=np.eye(6))(x)
+    with pytest.raises(GradientError, match=r"sparse\.hessian was given a pattern that lacks entries"):
+        pb.sparse.hessian(HESSIANS["chain"][0], pattern=np.eye(6))(x)
+    with pytest.raises(GradientError, match="lacks entries"):
+        pb.sparse.jacobian(tridiagonal, pattern=np.zeros((6, 6)))(x.astype(np.float32))
+    jac = pb.sparse.jacobian(tridiagonal, pattern=np.eye(6))
+    pb.jit(jac)(x)  # traced, it cannot be tried
+    for _ in range(2):
+        with pytest.raises(GradientError, match="lacks entries"):
+            jac(x)
+
+
 def test_other_arguments() -> None:
     def f(params, x, *, scale):
         return params["w"] * tridiagonal(x) * scale
@@ -322,6 +337,12 @@ def test_an_operation_without_a_rule_is_dense_and_reported() -> None:
     assert where.startswith("own (") and "test_sparse_derivatives.py" in where and "own (" in repr(pattern)
     own.define("sparsity", lambda which, operands: (np.arange(3), np.arange(3)[::-1]))
     assert pb.sparse.jacobian_pattern(lambda x: own(x), np.ones(3)).todense().tolist() == np.eye(3, dtype=bool)[::-1].tolist()
+
+
+def test_an_operation_without_a_rule_is_refused_where_it_is_large() -> None:
+    own = Primitive("own", evaluate=lambda x: x[::-1], result_type=lambda x: x, linear=True)
+    with pytest.raises(MissingRule, match=r"'own' is missing.*test_sparse_derivatives.*20000 elements .* 20000 each"):
+        pb.sparse.jacobian(lambda x: own(x))(np.ones(20000))
 
 
 def test_a_wrong_rule_is_found() -> None:
