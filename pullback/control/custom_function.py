@@ -35,7 +35,8 @@ from pullback.core.program import Program, run
 from pullback.core.tracing import Tracer, staging_floor, type_of
 from pullback.core.types import ArrayType, array_type, is_unknown
 from pullback.core.zero import ZERO, instantiate
-from pullback.transforms.batch import batch_flat, materialize, repeated
+from pullback.transforms.batch import Batched, batch_flat, repeated
+from pullback.transforms.derive import batch_program
 from pullback.transforms.simplify import drop_dead_code
 from pullback.transforms.stage import replay, stage
 from pullback.transforms.transpose import Linear, transpose_flat
@@ -125,9 +126,13 @@ class custom_function(Rules):
         if by_rule and (not (rules.has_jvp or rules.has_vjp) or _at_once(args)):
             outs, carried = rules.vmap(size, flags, args)
             return tuple(outs), tuple([0 if flag else None for flag in carried])
-        if _at_once(args):
+        if _at_once(args) or not (rules.has_jvp or rules.has_vjp):
             trace, outs = batch_flat(lambda *xs: replay(program, xs), args, flags, size, rules.function)
-            return tuple([materialize(trace, out) for out in outs]), 0
+            carried = [out.__class__ is Batched and out.owner is trace for out in outs]
+            return (
+                tuple([out.value if flag else out for out, flag in zip(outs, carried)]),
+                tuple([0 if flag else None for flag in carried]),
+            )
         extra: tuple[Any, ...] = ()
         if by_rule:
 
@@ -138,9 +143,14 @@ class custom_function(Rules):
             types = batched_types(program.input_types, size, axes)
             on_batch, extra = stage(batched, types, name=f"vmap_{program.name}")
             on_batch = drop_dead_code(on_batch)
+            carried = [True] * len(program.outputs)
         else:
-            on_batch = batched_program(program, size, tuple(axes))
-        return bind_custom(on_batch, BatchedRules(rules, size, axes, len(extra)), [*extra, *args]), 0
+            on_batch, out_axes = batch_program(program, size, tuple(axes))
+            carried = [axis == 0 for axis in out_axes]
+            if not all(carried) and not BatchedRules(rules, size, axes, carried).agree(on_batch.input_types):
+                on_batch, carried = batched_program(program, size, tuple(axes)), [True] * len(carried)
+        outs = bind_custom(on_batch, BatchedRules(rules, size, axes, carried, len(extra)), [*extra, *args])
+        return outs, tuple([0 if flag else None for flag in carried])
 
 
 def bind_custom(program: Program | Unstaged, rules: CustomRules, args: Sequence[Any]) -> tuple[Any, ...]:
@@ -263,7 +273,7 @@ class custom_pullback(Rules):
         full = [x if axis == 0 else repeated(x, size) for x, axis in zip(args[count:], axes[count:])]
         everywhere = [0] * len(pullback.types)
         batched = Pullback(
-            BatchedRules(pullback.rules, size, everywhere),
+            BatchedRules(pullback.rules, size, everywhere, [True] * len(pullback.out_types)),
             (pullback.kept, tuple([axis == 0 for axis in axes[:count]])),
             count,
             pullback.points,

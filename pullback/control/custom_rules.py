@@ -242,31 +242,32 @@ class ClosedRules(CustomRules):
 # ---- batched rules ----------------------------------------------------------------------------------------------------
 
 
-def _fully(trace: BatchTrace, values: Sequence[Any]) -> list[Any]:
-    return [value if value is ZERO else materialize(trace, value) for value in values]
-
-
 class BatchedRules(CustomRules):
-    """The derivative rules of a function on a batch: each applied to all examples at once. Every result carries the batch.
+    """The derivative rules of a function on a batch: each applied to all examples at once.
 
     Attributes:
-        axes: for each operand of the function, 0 if it carries the batch, else None.
+        axes: for each operand of the function, 0 if it carries the batch, else None. outs: which results carry it.
         extra: how many operands stand in front of those, captured by the function that computes the batch.
     """
 
-    __slots__ = ("axes", "extra", "inner", "size")
+    __slots__ = ("axes", "extra", "inner", "outs", "size")
 
-    def __init__(self, inner: CustomRules, size: AxisSize, axes: Sequence[int | None], extra: int = 0) -> None:
+    def __init__(
+        self, inner: CustomRules, size: AxisSize, axes: Sequence[int | None], outs: Sequence[bool], extra: int = 0
+    ) -> None:
         self.inner = inner
         self.size = size
         self.axes = tuple(axes)
+        self.outs = tuple(outs)
         self.extra = extra
-        key = (inner, int(size), size.name, size.strategy, self.axes, extra)
+        key = (inner, int(size), size.name, size.strategy, self.axes, self.outs, extra)
         super().__init__(key, inner, captured=inner.captured + extra, has_jvp=inner.has_jvp, has_vjp=inner.has_vjp)
 
     def jvp(self, operands: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-        operands, tangents = operands[self.extra :], tangents[self.extra :]
-        flags = [axis == 0 for axis in self.axes]
+        trace, outs, found = self._push(operands[self.extra :], tangents[self.extra :])
+        return self._placed(trace, outs), self._placed(trace, found)
+
+    def _push(self, operands: Sequence[Any], tangents: Sequence[Any]) -> tuple[BatchTrace, list[Any], list[Any]]:
         live = [t is not ZERO for t in tangents]
         count = len(operands)
 
@@ -275,26 +276,27 @@ class BatchedRules(CustomRules):
             outs, found = self.inner.jvp(args[:count], [next(given) if flag else ZERO for flag in live])
             return [*outs, *found]
 
-        trace, outs = batch_flat(
-            push, [*operands, *chosen(tangents, live)], [*flags, *chosen(flags, live)], self.size, self.function
-        )
-        found = _fully(trace, outs)
-        return found[: len(found) // 2], found[len(found) // 2 :]
+        flags = [axis == 0 for axis in self.axes]
+        given = [*operands, *chosen(tangents, live)]
+        trace, found = batch_flat(push, given, [*flags, *chosen(flags, live)], self.size, self.function)
+        return trace, list(found[: len(found) // 2]), list(found[len(found) // 2 :])
 
     def forward(self, operands: Sequence[Any], active: Sequence[bool]) -> tuple[list[Any], list[Any], Any]:
+        trace, outs, residuals, kept = self._go_forward(operands[self.extra :], active[self.extra :])
+        carried = _carried(trace, residuals)
+        return self._placed(trace, outs), [x.value if f else x for x, f in zip(residuals, carried)], (kept, tuple(carried))
+
+    def _go_forward(self, operands: Sequence[Any], active: Sequence[bool]) -> tuple[BatchTrace, list[Any], list[Any], Any]:
         box: list[Any] = []
 
         def forward(*args: Any) -> list[Any]:
-            outs, residuals, kept = self.inner.forward(args, active[self.extra :])
+            outs, residuals, kept = self.inner.forward(args, active)
             box.extend((len(outs), kept))
             return [*outs, *residuals]
 
-        flags = [axis == 0 for axis in self.axes]
-        trace, found = batch_flat(forward, operands[self.extra :], flags, self.size, self.function)
+        trace, found = batch_flat(forward, operands, [axis == 0 for axis in self.axes], self.size, self.function)
         count, kept = box
-        carried = tuple([value.__class__ is Batched and value.trace is trace for value in found[count:]])
-        residuals = [value.value if flag else value for value, flag in zip(found[count:], carried)]
-        return _fully(trace, found[:count]), residuals, (kept, carried)
+        return trace, list(found[:count]), list(found[count:]), kept
 
     def backward(self, kept: Any, residuals: Sequence[Any], cotangents: Sequence[Any]) -> list[Any]:
         inner_kept, carried = kept
@@ -305,12 +307,42 @@ class BatchedRules(CustomRules):
             given = iter(args[count:])
             return self.inner.backward(inner_kept, args[:count], [next(given) if flag else ZERO for flag in live])
 
-        given = chosen(cotangents, live)
-        trace, found = batch_flat(backward, [*residuals, *given], [*carried, *[True] * len(given)], self.size, self.function)
-        full = _fully(trace, found)
+        given = [*residuals, *chosen(cotangents, live)]
+        trace, found = batch_flat(backward, given, [*carried, *chosen(self.outs, live)], self.size, self.function)
         # The cotangent of what all examples share is the sum of theirs
+        full = [ct if ct is ZERO else materialize(trace, ct) for ct in found]
         summed = [ct if axis == 0 or ct is ZERO else reduce_sum(ct, axes=(0,)) for ct, axis in zip(full, self.axes)]
         return [ZERO] * self.extra + summed
+
+    def _placed(self, trace: BatchTrace, values: Sequence[Any]) -> list[Any]:
+        """Results of a rule: with the batch in front where they are to carry it."""
+        return [value if value is ZERO or not flag else materialize(trace, value) for value, flag in zip(values, self.outs)]
+
+    def agree(self, types: Sequence[ArrayType]) -> bool:
+        """Whether results that are not to carry the batch do not carry it by the rules either, nor their tangents. Operands
+        are of `types`."""
+        seen: list[list[bool]] = []
+
+        def look(*operands: Any) -> list[Any]:
+            active = inexact_flags(types)
+            if self.has_vjp:
+                trace, outs, _, _ = self._go_forward(operands, active)
+                seen.append(_carried(trace, outs))
+            if self.has_jvp:
+                tangents = [x if flag else ZERO for x, flag in zip(operands, active)]  # of the right type
+                trace, outs, found = self._push(operands, tangents)
+                seen.extend((_carried(trace, outs), _carried(trace, found)))
+            return []
+
+        try:
+            stage(look, types)
+        except Exception:  # what is wrong with a rule is said when it is used
+            return False
+        return not any([carried and not flag for flags in seen for carried, flag in zip(flags, self.outs)])
+
+
+def _carried(trace: BatchTrace, values: Sequence[Any]) -> list[bool]:
+    return [value.__class__ is Batched and value.owner is trace for value in values]
 
 
 def chosen(values: Sequence[Any], flags: Sequence[bool]) -> list[Any]:
@@ -446,7 +478,7 @@ def batched_program(program: Program, size: AxisSize, axes: tuple[int | None, ..
     def make() -> Program:
         def batched(*args: Any) -> list[Any]:
             trace, outs = batch_flat(lambda *xs: replay(program, xs), args, [axis == 0 for axis in axes], size)
-            return _fully(trace, outs)
+            return [materialize(trace, out) for out in outs]
 
         return stage_closed(batched, batched_types(program.input_types, size, axes), f"vmap_{program.name}")
 

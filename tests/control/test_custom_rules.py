@@ -945,8 +945,34 @@ def test_collectives_in_functions_with_rules():
         np.testing.assert_array_equal(np.asarray(transform(pb.vmap(f, axis_name="i"))(np.arange(3.0))), [3.0] * 3)
         found = transform(pb.vmap(pb.grad(f), axis_name="i"))(np.arange(3.0))
         np.testing.assert_array_equal(np.asarray(found), [100.0] * 3)
+        # the sum does not carry the batch: there is one cotangent for it, which three copies add up to
         found = transform(pb.grad(summed(pb.vmap(f, axis_name="i"))))(np.arange(3.0))
+        np.testing.assert_array_equal(np.asarray(found), [300.0] * 3)
+        found = transform(pb.grad(pb.vmap(f, axis_name="i", out_axes=None)))(np.arange(3.0))
         np.testing.assert_array_equal(np.asarray(found), [100.0] * 3)
+
+
+def test_results_that_do_not_carry_the_batch():
+    def made(rule):
+        f = pb.custom_jvp(lambda x, y: (x * y, y))
+        f.defjvp(rule)
+        return f
+
+    def plain(primals, tangents):
+        (x, y), (dx, dy) = primals, tangents
+        return (x * y, y), (100.0 * (dx * y + x * dy), dy)
+
+    def mixing(primals, tangents):  # by this rule the second tangent differs between the examples
+        (x, y), (dx, dy) = primals, tangents
+        return (x * y, y), (100.0 * (dx * y + x * dy), dy + 7.0 * dx)
+
+    for transform in (lambda g: g, pb.jit):
+        batched = transform(pb.vmap(made(plain), (0, None), (0, None)))
+        assert [out.shape for out in batched(XS, 2.0)] == [(3,), ()]
+        assert [t.shape for t in pb.jvp(batched, (XS, np.float64(2.0)), (ONES, np.float64(1.0)))[1]] == [(3,), ()]
+        batched = transform(pb.vmap(made(mixing), (0, None)))
+        found = pb.jvp(batched, (XS, np.float64(2.0)), (XS, np.float64(1.0)))[1]
+        np.testing.assert_allclose(np.asarray(found[1]), 1.0 + 7.0 * XS)
 
 
 def test_a_linear_function_with_rules_is_transposed():
