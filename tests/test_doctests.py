@@ -24,8 +24,8 @@ def test_examples(name: str) -> None:
 def test_public_functions_have_examples() -> None:
     """Whatever a user calls first shows how: an example in the docstring of every public transformation."""
     names = (
-        "grad value_and_grad jvp vjp linearize linear_transpose jacfwd jacrev hessian hvp jet nth_derivative vmap jit xpr eval_shape "
-        "default_bits devices device_put stop_gradient ensure_compile_time_eval"
+        "grad value_and_grad jvp vjp linearize linear_transpose jacfwd jacrev hessian hvp jet nth_derivative "
+        "vmap jit xpr eval_shape default_bits devices device_put stop_gradient ensure_compile_time_eval"
     ).split()
     without = [name for name in names if ">>>" not in (getattr(pullback, name).__doc__ or "")]
     assert not without
