@@ -444,6 +444,9 @@ class custom_vmap(CustomFunction):
     Returns:
         the function, to which the rule is given with `def_vmap`.
 
+    Raises:
+        AxisError: a value that the function closes over is batched, which its rule says nothing about.
+
     Example:
         >>> import pullback as pb
         >>> @pb.custom_vmap

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from pullback.core.axes import AxisSize
 from pullback.core.dtypes import is_inexact
-from pullback.core.errors import GradientError
+from pullback.core.errors import AxisError, EscapedTracerError, GradientError, PullbackError
 from pullback.core.program import Program, run
 from pullback.core.source import describe
 from pullback.core.tracing import Tracer, type_of
@@ -113,16 +113,15 @@ class CustomRules(Keyed):
         raise NotImplementedError
 
     def refuse_captured(self, concerned: Sequence[bool], operands: Sequence[Any], what: str) -> None:
-        """Raise `GradientError` where one of the captured operands is concerned by a transformation that the rules do not
-        speak of."""
+        """Raise an error where one of the captured operands is concerned by a transformation that the rules do not speak of."""
         for flag, operand in zip(concerned[: self.captured], operands):
             if flag:
                 raise closed_over(self.described, self.kind, type_of(operand), what)
 
 
-def closed_over(described: str, kind: str, type: ArrayType, what: str = "differentiated") -> GradientError:
+def closed_over(described: str, kind: str, type: ArrayType, what: str = "differentiated") -> PullbackError:
     """The error for transforming a function with rules by a value that is none of its arguments."""
-    return GradientError(
+    return (AxisError if what == "batched" else GradientError)(
         f"The {kind} function {described} is {what} with respect to a value of type {type} that it closes over, or that is"
         " passed in a position of nondiff_argnums. Its rules only say how it depends on its other arguments. Pass the value"
         " as one of those (pb.closure_convert finds the values that a function closes over), or, if it is meant to be a"
@@ -236,7 +235,10 @@ class ClosedRules(CustomRules):
 
     def vmap(self, size: int, batched: Sequence[bool], operands: Sequence[Any]) -> tuple[list[Any], list[bool]]:
         self.refuse_captured(batched, operands, "batched")
-        return self._inner.vmap(size, batched[self.captured :], operands[self.captured :])
+        try:
+            return self._inner.vmap(size, batched[self.captured :], operands[self.captured :])
+        except EscapedTracerError:  # the rule closes over what it was traced with, which is gone
+            raise closed_over(self.described, self.kind, type_of(operands[0]), "batched") from None
 
 
 # ---- batched rules ----------------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ import pytest
 import pullback as pb
 import pullback.numpy as pnp
 from pullback.core.errors import (
+    AxisError,
     DtypeError,
     GradientError,
     LeafError,
@@ -407,8 +408,20 @@ def test_a_batching_rule_that_closes_over_the_batch():
         f.def_vmap(lambda size, batched, x: (x, True))
         return f
 
-    with pytest.raises(GradientError, match=r"batched with respect to a value .* closes over"):
+    with pytest.raises(AxisError, match=r"batched with respect to a value .* closes over"):
         pb.vmap(lambda w, x: outer(w)(x))(np.ones(2), np.ones(2))
+
+    def scaling(w):
+        f = pb.custom_vmap(lambda x: x * w)
+        f.def_vmap(lambda size, batched, x: (50.0 * x * w, True))
+        return f
+
+    for transform in (lambda g: g, pb.jit):
+        found = transform(pb.vmap(lambda x, w: scaling(w)(x), (0, None)))(XS, 2.0)
+        np.testing.assert_allclose(np.asarray(found), 100.0 * XS)
+    np.testing.assert_allclose(float(pb.grad(lambda w: pnp.sum(pb.vmap(scaling(w))(XS)))(2.0)), 50.0 * XS.sum(), rtol=1e-6)
+    with pytest.raises(AxisError, match="closes over"):  # the rule has been left behind where it was traced
+        pb.vmap(pb.jit(lambda x, w: scaling(w)(x)), (0, None))(XS, 2.0)
 
 
 @pytest.mark.parametrize(
