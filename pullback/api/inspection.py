@@ -35,7 +35,7 @@ def _record(fun: Function, args: tuple[Any, ...], kwargs: dict[str, Any], what: 
     program, captures = stage(flat, types, name=name, described=fun, arguments=paths)
     if captures and what == "xpr":
         raise EscapedTracerError(
-            f"xpr of {describe(fun)} met a traced value of {captures[0].trace.describe()}, which encloses it."
+            f"xpr of {describe(fun)} met a traced value of {captures[0].owner.describe()}, which encloses it."
             " A Program is closed: pass the value as an argument."
         )
     return drop_dead_code(program), box["structure"]

@@ -180,7 +180,7 @@ def _move_to_front(value: Any, axis: int) -> Any:
 def _place(trace: Any, out: Any, axis: Any, fun: Function) -> Any:
     """An output with its batch axis where `out_axes` wants it."""
     if axis is None:
-        if out.__class__ is Batched and out.trace is trace:
+        if out.__class__ is Batched and out.owner is trace:
             raise AxisError(
                 f"vmap of {describe(fun)} has None in out_axes for an output of type {out.type} that differs between the"
                 " examples. Give the axis where its batch should go."

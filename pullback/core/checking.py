@@ -83,7 +83,7 @@ class _Checker:
 
     def value(self, array: Any, declared: ArrayType, what: str, equation: Equation | None) -> None:
         if isinstance(array, Tracer):
-            self.fail(f"{what} is a traced value, of {array.trace.describe()}", equation)
+            self.fail(f"{what} is a traced value, of {array.owner.describe()}", equation)
         if not isinstance(array, Array):
             self.fail(f"{what} is not an Array but {type(array).__name__}", equation)
         if array.type is not declared:
@@ -98,7 +98,7 @@ class _Checker:
             if atom not in self.defined:
                 self.fail(f"{what} is a variable of type {atom.type} that nothing defines", equation)
         elif isinstance(atom, Tracer):
-            self.fail(f"{what} is a traced value, of {atom.trace.describe()}", equation)
+            self.fail(f"{what} is a traced value, of {atom.owner.describe()}", equation)
         else:
             self.fail(f"{what} is neither a Variable nor a Literal but {type(atom).__name__}", equation)
 
@@ -117,7 +117,7 @@ class _Checker:
             check_program(inner)
         for item in _items(value):
             if isinstance(item, Tracer):
-                self.fail(f"{what} holds a traced value, of {item.trace.describe()}", equation)
+                self.fail(f"{what} holds a traced value, of {item.owner.describe()}", equation)
         try:
             hash(value)
         except TypeError:

@@ -45,10 +45,6 @@ class Trace:
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         raise NotImplementedError
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """What `x.trace()` comes to where x is a tracer, whose `trace` is the transformation that it belongs to."""
-        raise TypeError("A traced value has no method trace() (the sum of the diagonal): write pb.numpy.trace(x).")
-
     def describe(self) -> str:
         """This transformation in words, as `jit of loss (model.py:12)`."""
         return self.transformation + (f" of {describe(self.function)}" if self.function is not None else "")
@@ -57,9 +53,9 @@ class Trace:
 class Tracer:
     """A value that a trace stands in for. Each kind adds what it carries, and says its `type`."""
 
-    __slots__ = ("__weakref__", "trace")
+    __slots__ = ("__weakref__", "owner")
     __array_priority__ = 100.0
-    trace: Trace
+    owner: Trace
     type: ArrayType
 
     @property
@@ -105,20 +101,20 @@ def bind(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> A
     youngest = staging_floor()
     birth = 0 if youngest is None else youngest.birth
     for arg in args:
-        if arg.__class__ is not Array and isinstance(arg, Tracer) and arg.trace.birth > birth:
-            youngest = arg.trace
+        if arg.__class__ is not Array and isinstance(arg, Tracer) and arg.owner.birth > birth:
+            youngest = arg.owner
             birth = youngest.birth
     if youngest is None:
         return evaluate(primitive, args, params)
     if not youngest.open:
-        raise escaped(next(arg for arg in args if isinstance(arg, Tracer) and arg.trace is youngest))
+        raise escaped(next(arg for arg in args if isinstance(arg, Tracer) and arg.owner is youngest))
     return youngest.process(primitive, args, params)
 
 
 def bind_at(trace: Trace | None, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
     """`bind` for an operation that also concerns `trace`, even if none of its arguments does (a named axis)."""
     youngest = staging_floor()
-    candidates = [trace, youngest, *(arg.trace for arg in args if isinstance(arg, Tracer))]
+    candidates = [trace, youngest, *(arg.owner for arg in args if isinstance(arg, Tracer))]
     youngest = max((one for one in candidates if one is not None), key=lambda one: one.birth, default=None)
     if youngest is None or youngest is not trace:
         return bind(primitive, args, params)
@@ -129,7 +125,7 @@ def escaped(tracer: Tracer) -> EscapedTracerError:
     """The error for a tracer that is used after its trace has closed."""
     made = tracer.where()
     return EscapedTracerError(
-        f"A traced value of type {tracer.type} has escaped: it belongs to {tracer.trace.describe()}, which has already"
+        f"A traced value of type {tracer.type} has escaped: it belongs to {tracer.owner.describe()}, which has already"
         f" returned.{f' It was made at {made}.' if made else ''} Return it as an output of that function instead of storing"
         " it in a global, an attribute or a list; to look at it while tracing, use pb.debug.print."
     )

@@ -121,7 +121,7 @@ def _expand(index: tuple[Any, ...], shape: Shape) -> tuple[list[Any], int]:
             made = entry.where()
             raise TracerIntegerConversionError(
                 f"An array was indexed with a traced mask of type {entry.type}{f' ({made})' if made else ''} in"
-                f" {entry.trace.describe()}: how many elements it chooses is not known. Keep the shape with"
+                f" {entry.owner.describe()}: how many elements it chooses is not known. Keep the shape with"
                 f" pb.numpy.where(mask, x, 0), or sum with sum(x, where=mask).{at_user_line()}"
             )
         mask = np.asarray(entry)

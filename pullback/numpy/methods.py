@@ -263,14 +263,14 @@ def _story(x: Tracer) -> str:
     """What a traced value is, where it was made, and by what it is traced."""
     made = x.where()
     origin = f" ({made})" if made.startswith("argument") else f" (made at {made})" if made else ""
-    return f"a traced value of type {x.type}{origin} in {x.trace.describe()}"
+    return f"a traced value of type {x.type}{origin} in {x.owner.describe()}"
 
 
 def _concrete(x: Tracer) -> Any:
     """The value under tracers that hold one: eager derivatives let Python look at it. None where there is none yet."""
     value: Any = x
     while hasattr(value, "primal"):  # a tracer that carries a tangent beside its value
-        if not value.trace.open:
+        if not value.owner.open:
             raise escaped(value)
         value = value.primal
     return None if isinstance(value, Tracer) else value
@@ -280,7 +280,7 @@ def _tracer_bool(x: Tracer) -> bool:
     value = _concrete(x)
     if value is not None:
         return bool(value)
-    if not x.trace.open:
+    if not x.owner.open:
         raise escaped(x)
     raise TracerBoolConversionError(
         f"Python needed True or False (if, while, and, or, not, assert) of {_story(x)}: it has no value yet. Choose with"
@@ -294,7 +294,7 @@ def _tracer_number(name: str, convert: Callable[[Any], Any], error: type[Excepti
         value = _concrete(x)
         if value is not None:
             return convert(value)
-        if not x.trace.open:
+        if not x.owner.open:
             raise escaped(x)
         raise error(f"Python needed a number, by {name}, of {_story(x)}: it has no value yet. {cure}{at_user_line()}")
 
@@ -309,7 +309,7 @@ _FLOAT_CURE = "Keep it an array: pb.numpy's functions take it as it is; to chang
 
 
 def _tracer_array(x: Tracer, dtype: Any = None, copy: bool | None = None) -> Any:
-    if not x.trace.open:
+    if not x.owner.open:
         raise escaped(x)
     raise TracerArrayConversionError(
         f"NumPy was given {_story(x)}: it has no value that NumPy could compute with. Use pb.numpy's function of the same name"
@@ -321,7 +321,7 @@ def _tracer_array(x: Tracer, dtype: Any = None, copy: bool | None = None) -> Any
 def _tracer_text(x: Tracer) -> str:
     value = _concrete_or_none(x)
     shown = f" = {value}" if value is not None else ""
-    return f"Traced<{x.type.strong()}>with {x.trace.describe()}{shown}"
+    return f"Traced<{x.type.strong()}>with {x.owner.describe()}{shown}"
 
 
 def _concrete_or_none(x: Tracer) -> Any:
@@ -455,6 +455,7 @@ _PROPERTIES: dict[str, Function] = {
     "at": updates.Updater,
 }
 _BOTH: dict[str, Function] = {
+    "trace": products.trace,
     "__len__": _length,
     "__iter__": _iterate,
     "__contains__": _contains,
@@ -484,7 +485,6 @@ _ARRAY_ONLY: dict[str, Function] = {
     "tolist": _to_list,
     "tobytes": _to_bytes,
     "devices": _devices,
-    "trace": products.trace,  # of a Tracer, `trace` is what it belongs to
 }
 _TRACER_ONLY: dict[str, Function] = {
     "__bool__": _tracer_bool,

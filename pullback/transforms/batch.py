@@ -25,7 +25,7 @@ class Batched(Tracer):
     __slots__ = ("value",)
 
     def __init__(self, trace: Trace, value: Any) -> None:
-        self.trace = trace
+        self.owner = trace
         self.value = value
 
     @property
@@ -53,7 +53,7 @@ class BatchTrace(AxisOwner):
         values: list[Any] = []
         axes: list[int | None] = []
         for arg in args:
-            if arg.__class__ is Batched and arg.trace is self:
+            if arg.__class__ is Batched and arg.owner is self:
                 values.append(arg.value)
                 axes.append(0)
             else:
@@ -98,7 +98,7 @@ def note_batch(value: Any) -> None:
             value = value.primal
         else:
             return
-    known = value.trace.batch_axes
+    known = value.owner.batch_axes
     known[value.variable] = max(count, known.get(value.variable, 0))
 
 
@@ -111,7 +111,7 @@ def repeated(value: Any, size: int) -> Any:
 
 def materialize(trace: BatchTrace, value: Any) -> Any:
     """A result of a batched function with its batch axis in front: repeated, if it does not depend on the batch."""
-    if value.__class__ is Batched and value.trace is trace:
+    if value.__class__ is Batched and value.owner is trace:
         return value.value
     return repeated(value, trace.size)
 

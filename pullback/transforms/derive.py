@@ -225,7 +225,7 @@ def batch_program(
         def mapped(*args: Any) -> list[Any]:
             trace, outs = batch_flat(lambda *xs: replay(program, xs), args, [axis == 0 for axis in axes], size)
             forced = batched or (False,) * len(outs)
-            flags = [flag or (out.__class__ is Batched and out.trace is trace) for out, flag in zip(outs, forced)]
+            flags = [flag or (out.__class__ is Batched and out.owner is trace) for out, flag in zip(outs, forced)]
             out_axes.extend(0 if flag else None for flag in flags)
             return [materialize(trace, out) if flag else out for out, flag in zip(outs, flags)]
 

@@ -19,7 +19,7 @@ class Dual(Tracer):
     __slots__ = ("primal", "tangent")
 
     def __init__(self, trace: Trace, primal: Any, tangent: Any) -> None:
-        self.trace = trace
+        self.owner = trace
         self.primal = primal
         self.tangent = tangent
 
@@ -37,12 +37,12 @@ class JvpTrace(Trace):
 
     def split(self, value: Any) -> tuple[Any, Any]:
         """A value's primal and tangent; what is not a tracer of this very trace has tangent ZERO."""
-        return (value.primal, value.tangent) if value.__class__ is Dual and value.trace is self else (value, ZERO)
+        return (value.primal, value.tangent) if value.__class__ is Dual and value.owner is self else (value, ZERO)
 
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         primals, tangents = [], []
         for arg in args:
-            if arg.__class__ is Dual and arg.trace is self:
+            if arg.__class__ is Dual and arg.owner is self:
                 primals.append(arg.primal)
                 tangents.append(arg.tangent)
             else:

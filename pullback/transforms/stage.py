@@ -20,10 +20,10 @@ class Staged(Tracer):
     """A value of a Program under construction: it has a type, and a Variable, but no number."""
 
     __slots__ = ("argument", "source", "variable")
-    trace: StagingTrace
+    owner: StagingTrace
 
     def __init__(self, trace: StagingTrace, variable: Variable, source: Source | None = None, argument: str = "") -> None:
-        self.trace = trace
+        self.owner = trace
         self.variable = variable
         self.source = source
         self.argument = argument  # the path of the argument that it is, when it is one
@@ -52,9 +52,9 @@ class StagingTrace(Trace):
     def atom(self, value: Any) -> Atom:
         """The Variable or Literal that stands for a value in this Program."""
         if isinstance(value, Tracer):
-            if isinstance(value, Staged) and value.trace is self:
+            if isinstance(value, Staged) and value.owner is self:
                 return value.variable
-            if not value.trace.open:
+            if not value.owner.open:
                 raise escaped(value)
             return self.captures.setdefault(id(value), (Variable(value.type), value))[0]
         array = as_array(value)
@@ -70,7 +70,7 @@ class StagingTrace(Trace):
             owner = youngest_owner([name for program in held for name in program.axis_names] or [params.get("axis_name")])
             if owner is not None and owner.birth > self.birth:
                 return owner.process(primitive, tuple(args), params)
-        atoms = tuple([arg.variable if arg.__class__ is Staged and arg.trace is self else self.atom(arg) for arg in args])
+        atoms = tuple([arg.variable if arg.__class__ is Staged and arg.owner is self else self.atom(arg) for arg in args])
         result_type = primitive.infer(tuple([atom.type for atom in atoms]), params)
         origin = replayed()
         source = user_source() if origin is None else origin.source

@@ -24,10 +24,10 @@ class Linear(Tracer):
     """A value on a tape: a linear function of the tape's inputs, known by its index there."""
 
     __slots__ = ("index", "type")
-    trace: Tape
+    owner: Tape
 
     def __init__(self, trace: Tape, type: ArrayType) -> None:
-        self.trace = trace
+        self.owner = trace
         self.type = type
         self.index = len(trace.types)
         trace.types.append(type)
@@ -92,7 +92,7 @@ class Tape(Trace):
 
     def apply(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any], types: Sequence[ArrayType]) -> Any:
         """Record a linear operation whose results have `types`."""
-        operands = [Slot(arg.index) if arg.__class__ is Linear and arg.trace is self else arg for arg in args]
+        operands = [Slot(arg.index) if arg.__class__ is Linear and arg.owner is self else arg for arg in args]
         outs = tuple([Linear(self, type) for type in types])
         self.steps.append(Apply(primitive, operands, params, [out.index for out in outs]))
         return outs if primitive.multiple_results else outs[0]
@@ -105,7 +105,7 @@ class Tape(Trace):
 
     def index_of(self, value: Any) -> int | None:
         """A value's index, if it is one of this tape's."""
-        return value.index if value.__class__ is Linear and value.trace is self else None
+        return value.index if value.__class__ is Linear and value.owner is self else None
 
     def substitute(self, new: Callable[[Any], Any]) -> None:
         """Put other known values in place of the recorded ones: `new` gives the one for each."""
