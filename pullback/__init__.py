@@ -77,7 +77,7 @@ __all__ = [
     "local_devices", "log", "log1p", "log2", "log10", "logaddexp", "logaddexp2", "logical_and", "logical_not", "logical_or",
     "logical_xor", "logspace", "matmul", "matrix_transpose", "max", "maximum", "mean", "meshgrid", "min", "minimum", "mod",
     "modf", "moveaxis", "multiply", "nan", "nan_to_num", "nanmax", "nanmean", "nanmin", "nanprod", "nanstd", "nansum", "nanvar",
-    "negative", "newaxis", "nextafter", "not_equal", "nth_derivative", "numpy", "ones", "ones_like", "outer", "pad",
+    "negative", "newaxis", "nextafter", "not_equal", "nth_derivative", "numpy", "odeint", "ones", "ones_like", "outer", "pad",
     "permute_dims", "pi", "positive", "pow", "power", "primitive", "prod", "promote_types", "ptp", "pure_callback", "rad2deg",
     "radians", "ravel", "real", "reciprocal", "register_platform", "remainder", "remat", "repeat", "reshape", "result_type",
     "right_shift", "rint", "roll", "rollaxis", "rot90", "round", "saved_residuals", "sign", "signbit", "sin", "sinc", "sinh",
@@ -101,6 +101,7 @@ if TYPE_CHECKING:  # what is loaded when it is first used: eager work needs none
     from pullback.api.user_rules import CustomVJPPrimal, SymbolicZero
     from pullback.engine.xla import register_platform
     from pullback.lax import stop_gradient
+    from pullback.ode import odeint
 
 _HOMES = {
     "api.callbacks": ("io_callback", "pure_callback"),
@@ -115,6 +116,7 @@ _HOMES = {
     "api.user_rules": ("CustomVJPPrimal", "SymbolicZero"),
     "engine.xla": ("register_platform",),
     "lax": ("stop_gradient",),
+    "ode": ("odeint",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 _ROOMS = frozenset(

@@ -22,6 +22,7 @@ ABOVE: dict[str, set[str]] = {
     "numpy": {"core", "ops"},
     "lax": {"core", "ops", "numpy", "control", "transforms", "api"},
     "nn": {"core", "ops", "numpy", "lax"},
+    "ode": {"core", "ops", "numpy", "api"},
     "tree": {"core"},
     "debug": {"core", "control"},
     "data": set(),
