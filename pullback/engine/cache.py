@@ -22,7 +22,7 @@ hashlib = lazy_module("hashlib")
 platform = lazy_module("platform")
 tempfile = lazy_module("tempfile")
 
-MAX_IN_MEMORY = 1024  # executables
+MAX_IN_MEMORY = 256  # executables, of about 0.3 MB each; those of live functions stay besides
 DEFAULT_MAX_BYTES = 1 << 30  # on disk
 MAGIC = b"pullback executable 1\n"
 _DIGEST_BYTES = 32
