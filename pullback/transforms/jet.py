@@ -20,6 +20,7 @@ convention holds everywhere, inside and outside.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -31,6 +32,9 @@ from pullback.core.zero import ZERO, instantiate
 from pullback.ops.arithmetic import leibniz
 from pullback.ops.scaling import combine
 from pullback.transforms.jvp import has_derivative, jvp_flat, linear_operands
+
+# A derivative of more operations than this is computed in their order, rather than from its end: Python's stack is not endless.
+LONG = 50
 
 
 class Unready(Exception):
@@ -96,13 +100,14 @@ class Jet(Tracer):
 class JetTrace(Trace):
     """Pushes derivatives through each operation."""
 
-    __slots__ = ("met",)
+    __slots__ = ("made", "met")
     transformation = "jet"
 
     def __init__(self, function: Callable[..., Any] | None = None) -> None:
         super().__init__(function)
         # While the derivatives of one operation are derived: the operations met meanwhile, with their results.
         self.met: dict[Any, tuple[Any, Any]] | None = None
+        self.made: list[Series] = []  # and the series made meanwhile, each after those that it depends on
 
     def split(self, value: Any) -> tuple[Any, Series | None]:
         """A value's primal and its series; None if it does not depend on t."""
@@ -119,6 +124,7 @@ class JetTrace(Trace):
             return tuple([self.settled(o) for o in out]) if primitive.multiple_results else self.settled(out)
         finally:
             self.met = None
+            self.made = []
 
     def settled(self, value: Any) -> Any:
         """A result with all of its derivatives computed; without any, if they are zero."""
@@ -164,10 +170,14 @@ class JetTrace(Trace):
         else:
             raise primitive.missing("jet", self.transformation)
         made = [
-            Jet(self, o, Series(order, lambda k, i=i: terms(k)[i])) if flag else o  # type: ignore[misc]
+            self.jet(o, Series(order, lambda k, i=i: terms(k)[i])) if flag else o  # type: ignore[misc]
             for i, (o, flag) in enumerate(zip(outs, inexact))
         ]
         return tuple(made) if primitive.multiple_results else made[0]
+
+    def jet(self, primal: Any, series: Series) -> Jet:
+        self.made.append(series)
+        return Jet(self, primal, series)
 
     # ---- the ways: each gives the function from k to the derivatives of order k of the results ----
 
@@ -203,6 +213,7 @@ class JetTrace(Trace):
     def derived_term(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any], count: int) -> Any:
         """y^(k) is the derivative of order k - 1 of y' = Df(x) x'."""
         slopes: list[Any] = []
+        own: list[Series] = []
 
         def function(*xs: Any) -> Any:
             out = bind(primitive, xs, params)
@@ -211,24 +222,17 @@ class JetTrace(Trace):
         def term(k: int) -> Any:
             if not slopes:
                 given = [arg.slope if arg.__class__ is Jet and arg.owner is self else ZERO for arg in args]
+                start = len(self.made)
                 slopes.extend(jvp_flat(function, args, given)[1])
+                own.extend(self.made[start:])
+            if k > 1 and len(own) > LONG:
+                for series in own:
+                    with contextlib.suppress(Unready):
+                        series.upto(min(k - 1, series.order))
             parts = [self.split(slope) for slope in slopes]
-            return [primal if k == 1 else ZERO if series is None else series[k - 1] for primal, series in parts]
+            return [primal if k == 1 else ZERO if rest is None else rest[k - 1] for primal, rest in parts]
 
-        return _remembered(self.meeting(term))
-
-    def meeting(self, term: Callable[[int], Any]) -> Callable[[int], Any]:
-        """`term`, run among the operations that are being met now."""
-        met = self.met
-
-        def run(k: int) -> Any:
-            outer, self.met = self.met, met
-            try:
-                return term(k)
-            finally:
-                self.met = outer
-
-        return run
+        return _remembered(term)
 
     def by_rule(self, primitive: Primitive, primals: Any, series: Any, params: dict[str, Any], order: int) -> Any:
         """By the primitive's own rule: once for all orders, or, where a later derivative of an operand still depends on an
@@ -249,7 +253,7 @@ class JetTrace(Trace):
             out = bind(primitive, primals, params)
             outs = out if primitive.multiple_results else (out,)
             upto = _remembered(lambda k: call(k)[1])
-            made = [Jet(self, o, Series(order, lambda k, i=i: upto(k)[i][k - 1])) for i, o in enumerate(outs)]  # type: ignore[misc]
+            made = [self.jet(o, Series(order, lambda k, i=i: upto(k)[i][k - 1])) for i, o in enumerate(outs)]  # type: ignore[misc]
         kept = [jet if is_inexact(jet.type.dtype) else jet.primal for jet in made]
         return tuple(kept) if primitive.multiple_results else kept[0]
 

@@ -440,6 +440,25 @@ def test_through_functions_with_rules_of_their_own() -> None:
     check_jet(lambda x: [pb.checkpoint(lambda x: pb.sin(x) * x)(x)], [y], np.random.default_rng(0), "checkpoint")
 
 
+def test_a_long_rule_does_not_exhaust_the_stack() -> None:
+    def slope(x):
+        for _ in range(400):
+            x = x + 0.001 * pb.sin(x)
+        return x
+
+    @pb.custom_jvp
+    def f(x):
+        return x
+
+    @f.defjvp
+    def f_jvp(primals, tangents):
+        return f(*primals), slope(*primals) * tangents[0]
+
+    _, series = pb.jet(f, (np.float64(0.3),), ([1.0, 0, 0, 0],))
+    value, rest = pb.jet(slope, (np.float64(0.3),), ([1.0, 0, 0],))
+    assert_allclose([float(term) for term in series], [float(value), *map(float, rest)], rtol=1e-13)
+
+
 def test_zero_stays_zero() -> None:
     x = as_array(np.float64(0.3))
     outs, series = jet_flat(lambda x: [lax.mul(x, x), lax.floor(x)], [x], [[as_array(np.float64(1.0)), ZERO, ZERO]], 3)
