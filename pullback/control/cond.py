@@ -113,11 +113,14 @@ class cond(Rules):
         forward = tuple([_with_places(part.forward, count, row, places) for part, row in zip(split, rows)])
         outs = bind_holder(cond, index, *values, branches=forward, early_exit=early_exit)
         known = [*values, *outs[count:]]
-        tangent = []
+        reads = []
         for part, row in zip(split, rows):
             own_places = iter(row)
-            reads = [i if kind == "input" else len(values) + next(own_places) for kind, i in part.residuals]
-            tangent.append(_taking(part.tangent, reads, [type_of(value) for value in known]))
+            reads.append([i if kind == "input" else len(values) + next(own_places) for kind, i in part.residuals])
+        used = sorted({i for row in reads for i in row})
+        known = [known[i] for i in used]
+        types = [type_of(value) for value in known]
+        tangent = [_taking(part.tangent, [used.index(i) for i in row], types) for part, row in zip(split, reads)]
 
         def push(*tangents):
             found = iter(bind_holder(cond, index, *known, *tangents, branches=tuple(tangent), early_exit=early_exit))

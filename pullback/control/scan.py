@@ -97,10 +97,20 @@ class scan(Rules):
             ys = [write.put(stack, y, at) for stack, y in zip(ys, outs[num_carry:])]
             return [write.elementwise("stablehlo.add", index, write.constant(one)), *outs[:num_carry], *ys]
 
+        def steps(values):
+            for _ in range(unroll):
+                values = step(values)
+            return values
+
+        write.note_loop(body)
         last, one, zero = (np.asarray(n, np.int32) for n in (length - 1, 1, 0))
-        bound = write.constant(np.asarray(length, np.int32))
-        found = write.while_loop([write.constant(zero), *carry, *ys], lambda v: write.compare("LT", v[0], bound), step)
-        return found[1:]
+        values = [write.constant(zero), *carry, *ys]
+        if unroll < length:
+            bound = write.constant(np.asarray(length - length % unroll, np.int32))
+            values = write.while_loop(values, lambda v: write.compare("LT", v[0], bound), steps)
+        for _ in range(length % unroll if unroll < length else length):
+            values = step(values)
+        return values[1:]
 
     def jvp(primals, tangents, *, body, num_consts, num_carry, **params):
         active = tuple([tangent is not ZERO for tangent in tangents])

@@ -93,6 +93,7 @@ class while_loop(Rules):
         consts, carry = split(values, num_consts)
         zero, one, bound = (np.asarray(n, np.int32) for n in (0, 1, max_steps or 0))
         counted = max_steps is not None
+        write.note_loop(condition, body)
 
         def test(values):
             (holds,) = write.inline(condition, *consts, *values[counted:])

@@ -11,6 +11,7 @@ from pullback.core.array import Array, HostArray
 from pullback.core.dtypes import DType, carrier
 from pullback.core.program import Atom, Equation, Literal, Program, Variable
 from pullback.core.types import ArrayType
+from pullback.engine.loops import Cost, cost, loop_settings
 from pullback.stablehlo.writer import TensorType, Value, Writer, function, module
 
 # Arrays up to this many bytes that a function closes over are written into its module, where XLA can fold them; larger
@@ -36,7 +37,7 @@ class Module:
 
     Attributes:
         callbacks: the Python functions that it calls. failures: where their exceptions wait to be raised again.
-        settings: XLA options that an operation asked for.
+        settings: XLA options that an operation asked for. loops: what one step of each loop in it costs.
     """
 
     def __init__(self, platform: str) -> None:
@@ -45,6 +46,7 @@ class Module:
         self.callbacks: list[Callable[..., Any]] = []
         self.failures: list[BaseException] = []
         self.settings: dict[str, Any] = {}
+        self.loops: list[Cost] = []
         self._names: dict[Program, str] = {}
         self._taken: set[str] = {"main"}
 
@@ -123,6 +125,11 @@ class Lowering(Writer):
     def inline(self, program: Program, *args: Value) -> list[Value]:
         """`program` for lowering rules: a Program's operations, on the values of its inputs."""
         return self.program(program, dict(zip(program.inputs, args, strict=True)))
+
+    def note_loop(self, *programs: Program) -> None:
+        """Take into account that a loop of this module runs these Programs in each step: by it XLA's way is chosen."""
+        costs = [cost(program) for program in programs]
+        self.module.loops.append(Cost(sum([one.flops for one in costs]), sum([one.bytes for one in costs])))
 
     def call(self, program: Program, *args: Value) -> list[Value]:
         """Call a Program as a function of its own, written once however often it is called.
@@ -294,4 +301,6 @@ def lower_program(program: Program, platform: str, donated: Sequence[bool] = ())
     notes = ["{jax.buffer_donor = true}" if flag else "" for flag in donated or [False] * len(program.inputs)]
     main = made.write(program, "main", [""] * len(constants) + notes)
     text = module(f"pullback_{identifier(program.name)}", [main, *made.functions])
+    if platform == "cpu":
+        made.settings |= loop_settings(made.loops)
     return Lowered(text, constants, made.callbacks, made.failures, made.settings)

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from control_tables import BATCHED, CASES, TRANSFORMATIONS, Case, batch_of, looped, pulled
 
 import pullback as pb
 import pullback.numpy as pnp
-from control_tables import BATCHED, CASES, TRANSFORMATIONS, Case, batch_of, looped, pulled
 from pullback.core.checking import check_program
 
 

@@ -1,0 +1,126 @@
+"""fori_loop, map, associative_scan, and the choice of how XLA runs a loop."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pullback as pb
+import pullback.numpy as pnp
+from pullback import lax
+from pullback.core.errors import AxisError, DtypeError, ShapeError, StructureError
+from pullback.engine.loops import SMALL_FLOPS, Cost, cost, loop_settings
+from pullback.engine.lower import lower_program
+
+
+def test_fori_loop_with_traced_bounds() -> None:
+    power = pb.jit(lambda n, x: lax.fori_loop(0, n, lambda i, v: v * x, 1.0))
+    assert [float(power(n, 2.0)) for n in (-1, 0, 1, 5)] == [1.0, 1.0, 2.0, 32.0]
+    assert float(pb.jvp(lambda x: power(3, x), (2.0,), (1.0,))[1]) == 12.0
+    np.testing.assert_allclose(pb.vmap(power)(np.array([1, 3], "int32"), np.array([5.0, 2.0])), [5.0, 8.0])
+    with pytest.raises(pb.errors.GradientError, match="Python ints"):
+        pb.grad(lambda x: power(3, x))(2.0)
+
+
+def test_fori_loop_counts_from_its_lower_bound() -> None:
+    for run in (lambda f: f, pb.jit):
+        assert int(run(lambda: lax.fori_loop(-1, 3, lambda i, s: s * 10 + i, 0))()) == -988
+        listed = run(lambda: lax.fori_loop(3, 6, lambda i, s: s.at[i - 3].set(i), pnp.zeros(3, "int32")))()
+        assert [int(x) for x in listed] == [3, 4, 5]
+    with pytest.raises(DtypeError, match="upper"):
+        lax.fori_loop(0, 2.5, lambda i, s: s, 0)
+
+
+@pytest.mark.parametrize("batch_size", [None, 1, 2, 3, 7, 10])
+def test_map_is_what_vmap_computes(batch_size: int | None) -> None:
+    xs = {"a": np.arange(7.0), "b": np.ones((7, 2))}
+
+    def f(x: Any) -> Any:
+        return x["a"] * x["b"], pnp.sin(x["a"])
+
+    for a, b in zip(lax.map(f, xs, batch_size=batch_size), pb.vmap(f)(xs)):
+        np.testing.assert_allclose(a, b, rtol=1e-14)
+
+
+def test_map_over_nothing() -> None:
+    for batch_size in (None, 4):
+        assert lax.map(lambda x: x * 2.0, np.zeros((0, 3)), batch_size=batch_size).shape == (0, 3)
+    with pytest.raises(AxisError):
+        lax.map(lambda x: x, (), batch_size=2)
+    with pytest.raises(ValueError, match="batch_size"):
+        lax.map(lambda x: x, np.ones(3), batch_size=0)
+
+
+@pytest.mark.parametrize("size", [*range(10), 33])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_associative_scan_of_any_size(size: int, reverse: bool) -> None:
+    """Products of matrices do not commute, so the order counts."""
+    matrices = np.random.default_rng(size).normal(size=(2, size, 2, 2))
+    found = lax.associative_scan(lambda a, b: a @ b, matrices[0], reverse=reverse)
+    order = range(size)[::-1] if reverse else range(size)
+    product, expected = np.eye(2), np.empty((size, 2, 2))
+    for i in order:
+        expected[i] = product = product @ matrices[0, i]
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+def test_associative_scan_along_an_axis() -> None:
+    x = np.arange(12.0).reshape(3, 4)
+    np.testing.assert_allclose(lax.associative_scan(lambda a, b: a + b, x, axis=-1), np.cumsum(x, 1))
+
+
+def test_associative_scan_has_logarithmic_size() -> None:
+    sizes = [len(pb.xpr(lambda x: lax.associative_scan(lambda a, b: a * b, x), np.ones(n)).equations) for n in (2**8, 2**16)]
+    assert sizes[1] < 2.2 * sizes[0] < 300
+
+
+@pytest.mark.parametrize(
+    ("fn", "elems", "options", "error"),
+    [
+        (lambda a, b: (a, b), np.ones(3), {}, StructureError),
+        (lambda a, b: pnp.sum(a), np.ones(3), {}, ShapeError),
+        (lambda a, b: a, (np.ones(3), np.ones(4)), {}, AxisError),
+        (lambda a, b: a, np.ones(3), {"axis": 1}, AxisError),
+    ],
+)
+def test_associative_scan_errors(fn: Any, elems: Any, options: dict[str, Any], error: type[Exception]) -> None:
+    with pytest.raises(error):
+        lax.associative_scan(fn, elems, **options)
+
+
+# ---- XLA's way of running a loop ----------------------------------------------------------------------------------------
+
+
+def settings_of(f: Any, *args: Any) -> dict[str, Any]:
+    return lower_program(pb.xpr(f, *args), "cpu").settings
+
+
+def test_cheap_steps_make_one_function_and_dear_ones_do_not() -> None:
+    def loop(w: Any, h: Any) -> Any:
+        return lax.fori_loop(0, 10, lambda i, h: pnp.tanh(w @ h), h)
+
+    assert settings_of(loop, np.ones((8, 8)), np.ones(8))
+    assert not settings_of(loop, np.ones((256, 256)), np.ones((256, 32)))
+    assert not settings_of(lambda w, h: (loop(w, h), loop(w[:4, :4], h[:4])), np.ones((256, 256)), np.ones((256, 32)))
+    assert not settings_of(lambda x: pnp.sin(x), 1.0)
+
+
+def test_costs_are_counted() -> None:
+    program = pb.xpr(lambda a, b: pnp.sin(a @ b), np.ones((4, 8), "float32"), np.ones((8, 16), "float32"))
+    assert cost(program) == Cost(2 * 4 * 8 * 16 + 64, 4 * (32 + 128 + 64) + 4 * (64 + 64))
+    inner = pb.xpr(lambda x: lax.fori_loop(0, 100, lambda i, x: pnp.sin(x), x), np.ones(10))
+    assert cost(inner).flops >= 100 * 10
+    assert loop_settings([Cost(SMALL_FLOPS, 10)]) and not loop_settings([Cost(SMALL_FLOPS + 1, 10)])
+
+
+def test_a_loop_that_calls_python_runs_either_way() -> None:
+    seen: list[float] = []
+
+    def step(i: Any, x: Any) -> Any:
+        pb.debug.callback(lambda value: seen.append(float(value)), x)
+        return x * 2.0
+
+    assert float(pb.jit(lambda x: lax.fori_loop(0, 4, step, x))(1.0)) == 16.0
+    assert seen == [1.0, 2.0, 4.0, 8.0]
