@@ -7,6 +7,7 @@ half. Where there is no vjp rule, the jvp rule is traced on the tape, as the rul
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -31,14 +32,15 @@ from pullback.core.array import Array
 from pullback.core.dtypes import is_inexact
 from pullback.core.errors import GradientError, ShapeError
 from pullback.core.primitive import Rules, primitive
-from pullback.core.program import Program, run
+from pullback.core.program import Atom, Literal, Program, run
 from pullback.core.tracing import Tracer, staging_floor, type_of
 from pullback.core.types import ArrayType, array_type, is_unknown
 from pullback.core.zero import ZERO, instantiate
 from pullback.transforms.batch import Batched, batch_flat, repeated
 from pullback.transforms.derive import batch_program
+from pullback.transforms.jvp import Dual
 from pullback.transforms.simplify import drop_dead_code
-from pullback.transforms.stage import replay, stage
+from pullback.transforms.stage import Staged, replay, stage
 from pullback.transforms.transpose import Linear, transpose_flat
 
 
@@ -171,7 +173,7 @@ def _on_the_tape(rules: CustomRules, tangents: Sequence[Any], found: Sequence[An
     kept = []
     for tangent in found:
         if tangent.__class__ is not Linear:
-            if isinstance(tangent, Array) and np.any(tangent.host):
+            if tangent is not ZERO and not _may_be_zero(tangent):
                 raise GradientError(
                     f"The jvp rule of {rules.described} returned a tangent that does not depend on the tangents of the"
                     " arguments. A tangent is a linear function of them, zero where they are: multiply by them."
@@ -179,6 +181,38 @@ def _on_the_tape(rules: CustomRules, tangents: Sequence[Any], found: Sequence[An
             tangent = ZERO
         kept.append(tangent)
     return kept
+
+
+# Operations whose result is zero where all of their operands are.
+_KEEP_ZEROS = frozenset(
+    {"add", "broadcast_in_dim", "concatenate", "convert_element_type", "neg", "reshape", "slice", "squeeze", "sub", "transpose"}
+)
+
+
+def _may_be_zero(value: Any) -> bool:
+    """Whether a value is zero, or might be for all that is known; a result of plain operations on data is taken not to be."""
+    if isinstance(value, Array):
+        return not np.any(value.host)
+    if isinstance(value, Batched):
+        return _may_be_zero(value.value)
+    if isinstance(value, Dual):
+        return _may_be_zero(value.primal)
+    if not isinstance(value, Staged):
+        return True
+    makers = {out: equation for equation in value.owner.equations for out in equation.outputs}
+    constants = dict(value.owner.constants.values())
+
+    @functools.cache
+    def zero(atom: Atom) -> bool:
+        if isinstance(atom, Literal) or atom in constants:
+            return not np.any((atom.value if isinstance(atom, Literal) else constants[atom]).host)
+        maker = makers.get(atom)
+        if maker is None:
+            return False
+        operands = [zero(operand) for operand in maker.inputs] if maker.primitive.name in _KEEP_ZEROS | {"mul"} else [False]
+        return maker.primitive.multiple_results or (any(operands) if maker.primitive.name == "mul" else all(operands))
+
+    return zero(value.variable)
 
 
 def no_forward_mode(rules: CustomRules) -> GradientError:

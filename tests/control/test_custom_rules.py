@@ -564,9 +564,12 @@ def test_none_stands_for_zero_in_any_part_of_an_argument():
 
 def test_a_jvp_rule_must_be_linear_in_the_tangents():
     f = pb.custom_jvp(lambda x: x)
-    f.defjvp(lambda p, t: (p[0], pnp.ones_like(p[0])))
-    with pytest.raises(GradientError, match="does not depend on the tangents"):
-        pb.grad(f)(1.0)
+    grads = (pb.grad(f), pb.jit(pb.grad(f)), pb.grad(pb.jit(f)), lambda x: pb.vmap(pb.grad(f))(pnp.stack([x, x])))
+    for wrong in (pnp.ones_like, pnp.cos, lambda x: x, lambda x: x * 2.0, lambda x: 1.0):
+        f.defjvp(lambda p, t, wrong=wrong: (p[0], wrong(p[0])))
+        for gradient in grads:
+            with pytest.raises(GradientError, match="does not depend on the tangents"):
+                gradient(1.0)
     f.defjvp(lambda p, t: (p[0], t[0] * t[0]))
     with pytest.raises(GradientError, match="must be linear in the tangents"):
         pb.grad(f)(1.0)
@@ -574,10 +577,14 @@ def test_a_jvp_rule_must_be_linear_in_the_tangents():
 
 def test_a_jvp_rule_may_return_plain_zeros():
     f = pb.custom_jvp(lambda x, y: (x, y))
-    f.defjvp(lambda p, t: (p, (t[0], pnp.zeros_like(p[1]))))
-    for transform in (lambda g: g, pb.jit):
-        gradient = pb.grad(transform(lambda x, y: sum(f(x, y))), (0, 1))(1.0, 2.0)
-        assert [float(g) for g in gradient] == [1.0, 0.0]
+
+    def total(x, y):
+        return sum(f(x, y))
+
+    for zeros in (pnp.zeros_like, lambda y: 0.0 * y, lambda y: -pnp.zeros(()), lambda y: 0.0, pb.jit(pnp.zeros_like)):
+        f.defjvp(lambda p, t, zeros=zeros: (p, (t[0], zeros(p[1]))))
+        for gradient in (pb.grad(total, (0, 1)), pb.grad(pb.jit(total), (0, 1)), pb.jit(pb.grad(total, (0, 1)))):
+            assert [float(g) for g in gradient(1.0, 2.0)] == [1.0, 0.0]
 
 
 # ---- arguments --------------------------------------------------------------------------------------------------------
