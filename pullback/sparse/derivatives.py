@@ -56,8 +56,9 @@ def jacobian(fun: Function, pattern: Any = None, argnums: int = 0, mode: str | N
         fun: a function of arrays and pytrees that returns one floating-point array.
         pattern: which entries may differ from zero, rows for the output's elements and columns for the argument's, counted as
             in flat arrays: a boolean array, a SciPy sparse matrix, two index arrays (rows, columns), or a `Pattern`. By default
-            it is found from the operations of `fun`, once for each choice of argument types. An entry that is missing in one
-            that is given makes other entries wrong: the first call that is not traced tries it along a random direction.
+            it is found from the operations of `fun`, once for each choice of argument types; the zeros of arrays that `fun`
+            closes over count, as they are at that time, so pass as arguments what will change. An entry that is missing in a
+            pattern that is given makes others wrong: the first call that is not traced tries it along a random direction.
         argnums: the positional argument to differentiate by, one floating-point array of any shape.
         mode: `"forward"` or `"reverse"`, to use that mode even if the other takes fewer directions.
 
