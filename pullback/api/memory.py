@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from pullback.api.functions import Function, argument_name, check_callable, leaf_paths, normalize_argnums, wrapped
-from pullback.control.checkpoint import Budget
+from pullback.control.checkpoint import Budget, Dots, Either, Everything, Names, Nothing
 from pullback.control.checkpoint import checkpoint as checkpoint_primitive
 from pullback.control.checkpoint import name as name_primitive
 from pullback.core.array import Array
@@ -35,51 +35,32 @@ class checkpoint_policies:
     (a `checkpoint` inside the loop's body decides there).
     """
 
-    @staticmethod
-    def everything_saveable(primitive: Primitive, *types: ArrayType, **params: Any) -> bool:
-        """Keep what reverse mode would keep without `checkpoint`."""
-        return True
+    everything_saveable = Everything()
+    """Keep what reverse mode would keep without `checkpoint`."""
 
-    @staticmethod
-    def nothing_saveable(primitive: Primitive, *types: ArrayType, **params: Any) -> bool:
-        """Keep the arguments only."""
-        return False
+    nothing_saveable = Nothing()
+    """Keep the arguments only."""
 
-    @staticmethod
-    def dots_saveable(primitive: Primitive, *types: ArrayType, **params: Any) -> bool:
-        """Keep the results of matrix products, which are dear; compute the rest again."""
-        return primitive.name == "dot_general"
+    dots_saveable = checkpoint_dots = Dots(batched=True)
+    """Keep the results of matrix products, which are dear; compute the rest again."""
 
-    @staticmethod
-    def dots_with_no_batch_dims_saveable(primitive: Primitive, *types: ArrayType, **params: Any) -> bool:
-        """Keep the results of matrix products without batch axes: those with weights, and not those among activations."""
-        return primitive.name == "dot_general" and not params["dimension_numbers"][1][0]
+    dots_with_no_batch_dims_saveable = checkpoint_dots_with_no_batch_dims = Dots(batched=False)
+    """Keep the results of matrix products without batch axes: those with weights, and not those among activations."""
 
     @staticmethod
     def save_only_these_names(*names: str) -> Policy:
         """Keep values that `checkpoint_name` gave one of these names."""
-        return _Names(frozenset(names))
+        return Names(tuple(sorted(names)))
 
+    @staticmethod
+    def save_any_names_but_these(*names: str) -> Policy:
+        """Keep values that `checkpoint_name` gave a name, but for these names."""
+        return Names(tuple(sorted(names)), others=True)
 
-class _Names:
-    """The policy of `save_only_these_names`. Equal to another with the same names."""
-
-    __slots__ = ("names",)
-
-    def __init__(self, names: frozenset[str]) -> None:
-        self.names = names
-
-    def __call__(self, primitive: Primitive, *types: ArrayType, **params: Any) -> bool:
-        return primitive is name_primitive and params["name"] in self.names
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Names) and self.names == other.names
-
-    def __hash__(self) -> int:
-        return hash(self.names)
-
-    def __repr__(self) -> str:
-        return f"save_only_these_names({', '.join(sorted(map(repr, self.names)))})"
+    @staticmethod
+    def save_from_both_policies(first: Policy, second: Policy) -> Policy:
+        """Keep what one policy or the other keeps."""
+        return Either(first, second)
 
 
 _UNITS = {"": 1}
@@ -142,9 +123,9 @@ def checkpoint(
         raise ValueError("checkpoint takes a policy or a budget, not both.")
     if policy is not None and not callable(policy):
         raise TypeError(f"checkpoint's policy is a function (primitive, *types, **params) -> bool, but got {policy!r}.")
-    chosen = checkpoint_policies.nothing_saveable if policy is None else policy
+    chosen: Any = checkpoint_policies.nothing_saveable if policy is None else policy
     if budget is not None:
-        chosen = Budget(parse_bytes(budget))  # type: ignore[assignment]
+        chosen = Budget(parse_bytes(budget))
 
     def checkpointed(*args: Any, **kwargs: Any) -> Any:
         static = normalize_argnums(fun, static_argnums, len(args), "checkpoint")

@@ -13,15 +13,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from pullback.control.call import bind_holder, call
 from pullback.core.equation import Atom, Equation, Variable
-from pullback.core.primitive import Rules, primitive
+from pullback.core.primitive import Primitive, Rules, primitive
 from pullback.core.program import Program, programs_in, run
-from pullback.core.types import is_unknown
+from pullback.core.types import ArrayType, is_unknown
 from pullback.core.zero import ZERO
 from pullback.ops.pointwise import each_alone
 from pullback.stablehlo.writer import TensorType, i64s
@@ -148,7 +149,7 @@ class checkpoint(Rules):
 
 
 def _bind(program: Program, args: Sequence[Any], params: dict[str, Any]) -> Any:
-    return bind_holder(checkpoint, *args, program=program, **params)  # type: ignore[arg-type]  # a Primitive by now
+    return bind_holder(checkpoint, *args, program=program, **params)
 
 
 def _in_a_branch(write, program, values):
@@ -251,26 +252,66 @@ def used_inputs(program: Program, equations: Sequence[Equation], wanted: Sequenc
     return [i for i, variable in enumerate(program.inputs) if variable in used]
 
 
+# Policies are records, so that Programs with them can be compared and written down; a user's function serves as well.
+
+
+@dataclass(frozen=True)
+class Everything:
+    """Keep what reverse mode would keep without a checkpoint."""
+
+    def __call__(self, primitive: Primitive, *types: ArrayType, **params: Any) -> bool:
+        return True
+
+
+@dataclass(frozen=True)
+class Nothing:
+    """Keep the operands only."""
+
+    def __call__(self, primitive: Primitive, *types: ArrayType, **params: Any) -> bool:
+        return False
+
+
+@dataclass(frozen=True)
+class Dots:
+    """Keep the results of matrix products; where not `batched`, only of those without batch axes."""
+
+    batched: bool
+
+    def __call__(self, primitive: Primitive, *types: ArrayType, **params: Any) -> bool:
+        return primitive.name == "dot_general" and (self.batched or not params["dimension_numbers"][1][0])
+
+
+@dataclass(frozen=True)
+class Names:
+    """Keep values that were given one of the names; with `others`, those that were given another one."""
+
+    names: tuple[str, ...]
+    others: bool = False
+
+    def __call__(self, primitive: Primitive, *types: ArrayType, **params: Any) -> bool:
+        return primitive is name and (params["name"] in self.names) is not self.others
+
+
+@dataclass(frozen=True)
+class Either:
+    """Keep what one policy or the other keeps."""
+
+    first: Any
+    second: Any
+
+    def __call__(self, primitive: Primitive, *types: ArrayType, **params: Any) -> bool:
+        return bool(self.first(primitive, *types, **params) or self.second(primitive, *types, **params))
+
+
+@dataclass(frozen=True)
 class Budget:
-    """A policy that keeps at most `bytes` bytes: those values that save the most computation for each byte.
+    """Keep at most `bytes` bytes: those values that save the most computation for each byte.
 
     It is greedy. The cost of a value is that of its equation, and of those before it that serve nothing else; the value with
     the greatest cost per byte that still fits is kept, costs are found again, and so on until nothing fits.
     """
 
-    __slots__ = ("bytes",)
-
-    def __init__(self, bytes: int) -> None:
-        self.bytes = bytes
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Budget) and self.bytes == other.bytes
-
-    def __hash__(self) -> int:
-        return hash((Budget, self.bytes))
-
-    def __repr__(self) -> str:
-        return f"budget {self.bytes}"
+    bytes: int
 
     def choose(self, program: Program, wanted: Sequence[Atom]) -> set[Variable]:
         """The variables to keep for finding `wanted` again."""

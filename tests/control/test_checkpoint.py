@@ -154,6 +154,36 @@ def test_the_policy_is_told_primitives_types_and_parameters() -> None:
     assert ("name", ["f64[5,4]"], ["name"]) in seen
 
 
+def test_policies_by_names_and_together() -> None:
+    def f(x: Any) -> Any:
+        for key in ("a", "b", "c"):
+            x = pb.checkpoint_name(pb.sin(x), key)
+        return x
+
+    def kept(policy: Any) -> int:
+        saved = pb.saved_residuals(pb.checkpoint(f, policy=policy), X)
+        return sum(residual.made_by != "argument" for residual in saved)
+
+    assert kept(policies.save_only_these_names("a")) == kept(policies.save_only_these_names("a", "c")) == 1
+    assert kept(policies.save_any_names_but_these("a", "c")) == 1
+    assert kept(policies.save_from_both_policies(policies.save_only_these_names("a"), lambda p, *_, **__: p.name == "cos")) == 3
+    assert kept(policies.save_only_these_names("d")) == 0
+
+
+@pytest.mark.parametrize("policy", [key for key in POLICIES if key != "predicate"])
+def test_programs_can_be_written_down(policy: str) -> None:
+    f = pb.checkpoint(three_layers, **POLICIES[policy])
+    program = pb.xpr(pb.grad(lambda x, w: pb.sum(f(x, w))), X, W)
+    primitives = {e.primitive.name: e.primitive for p in everything_in(program) for e in p.equations}
+    for again in (Program.parse(program.text(), primitives), Program.from_json(program.to_json(), primitives)):
+        assert again == program
+        np.testing.assert_array_equal(again(X, W), program(X, W))
+
+
+def everything_in(program: Program) -> list[Program]:
+    return [program, *[inner for held in program.subprograms() for inner in everything_in(held)]]
+
+
 def test_batched_products_are_not_kept_where_only_unbatched_are() -> None:
     f = pb.checkpoint(lambda x, w: pb.sin(x @ w), policy=policies.dots_with_no_batch_dims_saveable)
     batch = np.ones((3, 4, 4))
