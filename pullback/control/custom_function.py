@@ -316,16 +316,3 @@ class custom_pullback(Rules):
             tuple(batched_types(pullback.out_types, size, [0] * len(pullback.out_types))),
         )
         return custom_pullback(*args[:count], *full, pullback=batched), 0
-
-
-class _Nothing(dict[Any, Any]):
-    """A memory that keeps nothing: each trace of a function has a Program and rules of its own, which should not live on."""
-
-    def __getitem__(self, key: Any) -> Any:
-        raise KeyError
-
-    def __setitem__(self, key: Any, value: Any) -> None:
-        pass
-
-
-custom_function.inferred = custom_pullback.inferred = _Nothing()

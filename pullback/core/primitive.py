@@ -235,10 +235,15 @@ class Primitive:
         return (self.platforms or {}).get(platform, self.lower)
 
     def infer(self, types: tuple[ArrayType, ...], params: dict[str, Any]) -> Any:
-        """The result's type, or types, by the `result_type` rule; remembered."""
+        """The result's type, or types, by the `result_type` rule.
+
+        Remembered where NumPy evaluates the operation; the others hold Programs, which should not live on for that.
+        """
         key = (types, *params, *params.values()) if params else types
+        remembers = self.evaluate is not None and not self.on_arrays
         try:
-            return self.inferred[key]
+            if remembers:
+                return self.inferred[key]
         except (KeyError, TypeError):
             pass
         rule = self.result_type
@@ -251,6 +256,8 @@ class Primitive:
             result = tuple(result)
         if not all([isinstance(one, ArrayType) for one in (result if self.multiple_results else (result,))]):
             raise self.malformed("result_type", "an ArrayType" + " for each result" * self.multiple_results, result)
+        if not remembers:
+            return result
         if len(self.inferred) > 4096:
             self.inferred.clear()
         with contextlib.suppress(TypeError):  # an unhashable parameter cannot be remembered
