@@ -12,6 +12,7 @@ Source of the idea: Griewank and Walther, Algorithm 799: Revolve, ACM Trans. Mat
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -315,39 +316,55 @@ class Budget:
 
     def choose(self, program: Program, wanted: Sequence[Atom]) -> set[Variable]:
         """The variables to keep for finding `wanted` again."""
+        everything = {out for equation in program.equations for out in equation.outputs}
+        if _bytes(to_recompute(program, wanted, everything)[0]) <= self.bytes:
+            return everything
         costs = {equation: cost(equation) for equation in program.equations}
         kept: set[Variable] = set()
         while True:
             saved, equations = to_recompute(program, wanted, kept)
-            left = self.bytes - sum([variable.type.nbytes for variable in saved])
-            best, best_density = None, 0.0
-            for gain, outs in _gains(equations, wanted, costs):
-                size = sum([out.type.nbytes for out in outs])
-                if size <= left and gain > best_density * max(size, 1):
-                    best, best_density = outs, gain / max(size, 1)
-            if best is None:
+            left = self.bytes - _bytes(saved)
+            candidates = [one for one in _candidates(equations, wanted, costs) if one.bytes <= left]
+            if not candidates:
                 return kept
-            kept.update(best)
+            candidates.sort(key=lambda one: -one.density)
+            counted: set[Equation] = set()
+            for one in candidates:  # in one go those that are nearly as good as the best, and share nothing with each other
+                if one.density >= 0.5 * candidates[0].density and one.bytes <= left and counted.isdisjoint(one.equations):
+                    counted.update(one.equations)
+                    left -= one.bytes
+                    kept.update(one.results)
 
 
-def _gains(
-    equations: Sequence[Equation], wanted: Sequence[Atom], costs: dict[Equation, float]
-) -> list[tuple[float, list[Variable]]]:
-    """For each equation: the computation that keeping its results would save, and the results that are needed."""
-    uses: dict[Atom, int] = {}
-    for atom in [*dict.fromkeys(wanted), *[atom for equation in equations for atom in dict.fromkeys(equation.inputs)]]:
-        uses[atom] = uses.get(atom, 0) + 1
+def _bytes(variables: Sequence[Variable]) -> int:
+    return sum([variable.type.nbytes for variable in variables])
+
+
+class Candidate(NamedTuple):
+    """Results of an equation that may be kept: how large they are, and what need not be computed again then."""
+
+    results: list[Variable]
+    bytes: int
+    density: float  # operations saved for each byte
+    equations: list[Equation]
+
+
+def _candidates(equations: Sequence[Equation], wanted: Sequence[Atom], costs: dict[Equation, float]) -> list[Candidate]:
+    """What may be kept of the results of equations that would have to be run to find `wanted`."""
+    uses = Counter([*dict.fromkeys(wanted), *[atom for equation in equations for atom in dict.fromkeys(equation.inputs)]])
     makers = {out: equation for equation in equations for out in equation.outputs}
-    gains: dict[Equation, float] = {}
+    served: dict[Equation, list[Equation]] = {}  # an equation, with those before it that serve nothing else
     found = []
     for equation in equations:
-        gain = costs[equation]
+        served[equation] = [equation]
         for atom in dict.fromkeys(equation.inputs):
             before = makers.get(atom) if isinstance(atom, Variable) else None
             if before is not None and uses[atom] == 1 and len(before.outputs) == 1:
-                gain += gains[before]
-        gains[equation] = gain
-        found.append((gain, [out for out in equation.outputs if out in uses]))
+                served[equation] += served[before]
+        results = [out for out in equation.outputs if out in uses]
+        size = _bytes(results)
+        density = sum([costs[one] for one in served[equation]]) / max(size, 1)
+        found.append(Candidate(results, size, density, served[equation]))
     return found
 
 
