@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pullback.api.functions import check_callable, leaf_paths
-from pullback.api.loops import Traced, fit
+from pullback.api.loops import Traced, fit, strengthened
 from pullback.control.call import bind_holder
 from pullback.control.linear_solve import Sizes, same_types
 from pullback.control.linear_solve import linear_solve as linear_solve_primitive
@@ -48,6 +48,21 @@ def _check(
         raise DtypeError(
             f"{what} must be of types {', '.join(map(str, wanted_types))}, but is of types {', '.join(map(str, types))}."
         )
+
+
+def _settled(
+    function: Callable[[Any], Any], structure: TreeDef, leaves: Sequence[Any], paths: Sequence[str]
+) -> tuple[Traced, list[ArrayType]]:
+    """A function recorded, and the types of its argument: Python numbers in it take the types that the result has."""
+    types = [type_of(leaf) for leaf in leaves]
+    while True:
+        traced = Traced(function, (structure,), types, paths)
+        out_types = traced.program.output_types
+        better = strengthened(types, out_types) if len(out_types) == len(types) else types
+        better = better if better != types else [type.strong() for type in types]
+        if better == types:
+            return traced, types
+        types = better
 
 
 def _split_aux(what: str, has_aux: bool, traced: Traced) -> tuple[TreeDef, list[ArrayType], TreeDef]:
@@ -99,10 +114,9 @@ def custom_root(
     for given in (f, solve, tangent_solve):
         check_callable(given, "custom_root")
     guess, structure = array_leaves(initial_guess, lambda: "initial_guess")
-    types = [type_of(leaf).strong() for leaf in guess]
-    guess = [fit(leaf, type) for leaf, type in zip(guess, types)]
     paths = leaf_paths(initial_guess, "x")[: len(guess)]
-    function = Traced(f, (structure,), types, paths)
+    function, types = _settled(f, structure, guess, paths)
+    guess = [fit(leaf, type) for leaf, type in zip(guess, types)]
     _check(f"The result of {describe(f)}", function.structure, function.program.output_types, structure, types)
     called = _flat_caller(function.program, function.captures, structure, structure)
     solving = Traced(lambda x: solve(called, x), (structure,), types, paths)
@@ -195,10 +209,9 @@ def custom_linear_solve(
     for given in (matvec, solve, *[transpose_solve][: transpose_solve is not None]):
         check_callable(given, "custom_linear_solve")
     right, structure = array_leaves(b, lambda: "b")
-    types = [type_of(leaf).strong() for leaf in right]
-    right = [fit(leaf, type) for leaf, type in zip(right, types)]
     paths = leaf_paths(b, "x")[: len(right)]
-    operator = Traced(matvec, (structure,), types, paths)
+    operator, types = _settled(matvec, structure, right, paths)
+    right = [fit(leaf, type) for leaf, type in zip(right, types)]
     _check(f"The result of {describe(matvec)}", operator.structure, operator.program.output_types, structure, types)
     unknown = (*[False] * len(operator.captures), *[True] * len(types))
     transposed = operator.program if symmetric else transpose_program(operator.program, unknown, True)[0]

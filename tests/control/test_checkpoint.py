@@ -14,6 +14,7 @@ from pullback.api.memory import parse_bytes
 from pullback.control.checkpoint import checkpoint as checkpoint_primitive
 from pullback.control.checkpoint import cost, inline_calls, name
 from pullback.core.program import Program
+from pullback.engine.compile import CompileOptions, lower_to_text
 from pullback.testing import check_gradients, check_primitive, check_transforms
 
 policies = pb.checkpoint_policies
@@ -325,6 +326,16 @@ def test_compiled_code_takes_less_memory() -> None:
     assert found["checkpoint"][0] < found["budget"][0] < 0.9 * found["plain"][0]
     assert found["plain"][1] < found["budget"][1] < found["checkpoint"][1] < 1.5 * found["plain"][1]
     np.testing.assert_allclose(found["checkpoint"][2], found["plain"][2], rtol=1e-4, atol=1e-6)
+
+
+def test_the_barrier_elsewhere_is_xlas_own() -> None:
+    f = pb.checkpoint(lambda x: pb.sin(pb.sin(x)))
+    program = pb.xpr(pb.grad(lambda x: pb.sum(f(x))), X)
+    there, here = (lower_to_text(program, CompileOptions(platform=platform)) for platform in ("cuda", "cpu"))
+    assert there.count("stablehlo.optimization_barrier") == 1 and "stablehlo.if" not in there
+    assert "stablehlo.optimization_barrier" not in here and here.count("stablehlo.if") == 1
+    apart = pb.xpr(pb.grad(lambda x: pb.sum(pb.checkpoint(pb.sin, prevent_cse=False)(x))), X)
+    assert "stablehlo.if" not in lower_to_text(apart)
 
 
 @pytest.mark.parametrize("shape", [(), (0, 3), (2, 0), (3,)])

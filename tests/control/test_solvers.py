@@ -162,7 +162,22 @@ def by_division(g: Callable[[Any], Any], y: Any) -> Any:
 
 
 def cube_root(a: Any) -> Any:
-    return pb.custom_root(lambda x: x**3 - a, 1.0 + 0.0 * pb.stop_gradient(a), newton, by_division)
+    return pb.custom_root(lambda x: x**3 - a, 1.0, newton, by_division)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "guess"),
+    [
+        *[(dtype, guess) for dtype in ("float32", "float64") for guess in (1, 1.0)],
+        ("float32", np.float32(1)),
+        ("float64", np.ones(())),
+    ],
+)
+def test_python_numbers_take_the_dtype_of_the_equation(dtype: str, guess: Any) -> None:
+    a = np.asarray(3.0, dtype)
+    root = pb.custom_root(lambda x: x * a - 6.0, guess, lambda f, x: x - f(x) / 3.0, by_division)
+    assert root.dtype == dtype and abs(float(root) - 2.0) < 1e-6
+    assert pb.custom_linear_solve(lambda x: x * a, 6, lambda f, b: b / f(1.0), symmetric=True).dtype == dtype
 
 
 @pytest.mark.parametrize("wrap", [lambda f: f, pb.jit])
