@@ -36,7 +36,8 @@ class Module:
     """A module being written: its functions, one for each Program that is called in it, and what it needs from outside.
 
     Attributes:
-        callbacks: the Python functions that it calls. failures: where their exceptions wait to be raised again.
+        callbacks: the Python functions that it calls. effects: how many of those calls have an effect.
+        failures: where their exceptions wait to be raised again.
         settings: XLA options that an operation asked for. loops: what one step of each loop in it costs.
     """
 
@@ -44,6 +45,7 @@ class Module:
         self.platform = platform
         self.functions: list[str] = []
         self.callbacks: list[Callable[..., Any]] = []
+        self.effects = 0
         self.failures: list[BaseException] = []
         self.settings: dict[str, Any] = {}
         self.loops: list[Cost] = []
@@ -183,6 +185,7 @@ class Lowering(Writer):
             api_version="4 : i32",
         )
         if not pure:
+            self.module.effects += 1
             self._last_host_call = self.lines, outs[-1]
         return outs[:-1]
 
@@ -194,12 +197,12 @@ class Lowering(Writer):
     def _ordered(self, write: Callable[[Sequence[Value]], list[Value]]) -> list[Value]:
         """Write an operation with regions by `write`, which is given what goes through it besides: at first nothing, and, if
         there turn out to be host calls in the regions, the value for which they wait; it is the last result then."""
-        callbacks, lines, before = self.module.callbacks, self.lines, self._last_host_call
-        calls, start = len(callbacks), len(lines)
+        lines, before = self.lines, self._last_host_call
+        calls, start = self.module.effects, len(lines)
         outs = write(())
-        if len(callbacks) == calls:
+        if self.module.effects == calls:
             return outs
-        del callbacks[calls:], lines[start:]
+        del lines[start:]  # but not the callbacks: functions that were written meanwhile refer to theirs by number
         self._last_host_call = before
         *outs, done = write(self.after() or [self.constant(_DONE)])
         self._last_host_call = lines, done

@@ -188,6 +188,22 @@ def test_order(way: str) -> None:
         assert seen == the_story(10)
 
 
+@pytest.mark.parametrize("way", WAYS)
+def test_pure_calls_in_functions_of_their_own_beside_io_in_loops(way: str) -> None:
+    seen: list[float] = []
+    more = pb.jit(lambda x: pb.pure_callback(lambda v: v + 1, NUMBER, x))
+    twice = pb.jit(lambda x: pb.pure_callback(lambda v: v * 2, NUMBER, x))
+
+    def step(c: Any, _: Any) -> Any:
+        c = more(c)
+        pb.io_callback(lambda v: seen.append(float(v)), None, c)
+        return while_loop(lambda y: y < 3, lambda y: twice(more(y)), twice(c)), None
+
+    f = WAYS[way](lambda x: twice(scan(step, more(x), None, 3)[0]))
+    assert float(f(np.float32(1.0))) == 60.0
+    assert seen == [3.0, 7.0, 15.0]
+
+
 def test_order_under_vmap() -> None:
     seen: list[int] = []
     f = pb.vmap(lambda x: pb.io_callback(lambda v: seen.append(int(v)), None, x, ordered=True))
