@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from pullback.api.functions import Function, argument_name, check_callable, leaf_paths, normalize_argnums, wrapped
-from pullback.control.checkpoint import Budget, Dots, Either, Everything, Names, Nothing
+from pullback.control.checkpoint import Budget, Dots, Either, Everything, Names, Nothing, inline_calls
 from pullback.control.checkpoint import checkpoint as checkpoint_primitive
 from pullback.control.checkpoint import name as name_primitive
 from pullback.core.array import Array
@@ -19,7 +19,7 @@ from pullback.core.tracing import type_of
 from pullback.core.trees import array_leaf, array_leaves, flatten, unflatten
 from pullback.core.types import ArrayType
 from pullback.transforms.linearize import LinearizeTrace, linearize_flat
-from pullback.transforms.stage import Staged, stage
+from pullback.transforms.stage import Staged, replay, stage
 from pullback.transforms.transpose import Scale
 
 Policy = Callable[..., bool]
@@ -260,14 +260,17 @@ def saved_residuals(fun: Function, *args: Any, **kwargs: Any) -> Residuals:
     ]
     box: dict[str, Any] = {}
 
-    def forward(*inner: Any) -> list[Any]:
-        def flat(*values: Any) -> list[Any]:
-            inner_args, inner_kwargs = unflatten(structure, values)
-            return array_leaves(fun(*inner_args, **inner_kwargs), lambda: "the output")[0]
+    def flat(*values: Any) -> list[Any]:
+        inner_args, inner_kwargs = unflatten(structure, values)
+        return array_leaves(fun(*inner_args, **inner_kwargs), lambda: "the output")[0]
 
+    recorded, captures = stage(flat, types, name="recorded", described=fun, arguments=paths)
+    whole = inline_calls(recorded)  # what is inside jit is seen line by line
+
+    def forward(*inner: Any) -> list[Any]:
         trace = _Watching(fun)
         active = [i < active_count and is_inexact(type.dtype) for i, type in enumerate(types)]
-        linearized = linearize_flat(flat, inner, active, trace=trace)
+        linearized = linearize_flat(lambda *xs: replay(whole, (*captures, *xs)), inner, active, trace=trace)
         found: dict[int, tuple[Any, list[str]]] = {}
         for step, wanting in zip(linearized.tape.steps, trace.wanting, strict=True):
             for value in [m for _, m in step.terms] if isinstance(step, Scale) else step.operands:
@@ -280,7 +283,7 @@ def saved_residuals(fun: Function, *args: Any, **kwargs: Any) -> Residuals:
     program, _ = stage(forward, types, name="forward", described=fun, arguments=paths)
     makers = {out: equation for equation in program.equations for out in equation.outputs}
     order = {variable: i for i, variable in enumerate([*program.inputs, *makers])}
-    named = dict(zip(program.inputs, paths))
+    named = dict(zip(program.inputs[len(program.inputs) - len(paths) :], paths))  # captured values stand before the arguments
     kept = sorted(box["found"], key=lambda pair: order.get(getattr(pair[0], "variable", None), -1))  # type: ignore[arg-type]
     return Residuals([_residual(value, wanting, makers, named) for value, wanting in kept])
 

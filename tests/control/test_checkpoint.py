@@ -368,6 +368,17 @@ def test_saved_residuals() -> None:
     assert f"{len(saved)} residuals" in text
 
 
+def test_saved_residuals_see_into_jit() -> None:
+    f = lambda x, w: pb.sin(pb.tanh(x @ w))  # noqa: E731
+    plain, jitted = pb.saved_residuals(f, X, W), pb.saved_residuals(pb.jit(pb.jit(f)), X, W)
+    assert [(r.type, r.made_by, r.wanted_by) for r in plain] == [(r.type, r.made_by, r.wanted_by) for r in jitted]
+    assert "pb.sin(pb.tanh(x @ w))" in str(jitted)
+    slope = pb.grad(lambda s: (pb.saved_residuals(lambda x: pb.sin(x * s), 1.0).bytes, s)[1])(
+        2.0
+    )  # what it closes over is traced
+    assert float(slope) == 1.0
+
+
 def test_mistakes() -> None:
     with pytest.raises(ValueError, match="a policy or a budget"):
         pb.checkpoint(pb.sin, policy=policies.dots_saveable, budget=3)
