@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from pullback.control.call import bind_holder
+from pullback.control.guard import chosen, guarded
 from pullback.control.scan import scan
 from pullback.core.errors import MissingRule
 from pullback.core.primitive import Rules, primitive
@@ -26,7 +27,7 @@ from pullback.core.tracing import type_of
 from pullback.core.types import ArrayType, array_type, is_unknown
 from pullback.core.zero import ZERO, zeros
 from pullback.ops.broadcast import broadcast_in_dim
-from pullback.ops.compare import ge, select
+from pullback.ops.compare import eq, ge, lt
 from pullback.ops.convert import convert_element_type
 from pullback.ops.literals import literal
 from pullback.ops.reduce import reduce_or
@@ -160,7 +161,12 @@ class cond(Rules):
             return one_by_one(cond, size, args, axes, {"branches": branches, "early_exit": early_exit})
         refuse_effects("cond", branches)
         everything = (True,) * len(branches[0].outputs)
-        results = [replay(batch_program(branch, size, tuple(value_axes), everything)[0], values) for branch in branches]
+        results = []
+        for number, branch in enumerate(branches):
+            which = _chooses(index, number, len(branches))
+            pairs = [guarded(which, value, axis == 0, size) for value, axis in zip(values, value_axes)]
+            own_axes = tuple([0 if flag else None for _, flag in pairs])
+            results.append(replay(batch_program(branch, size, own_axes, everything)[0], [value for value, _ in pairs]))
         return tuple([cond_as_select(index, *outs) for outs in zip(*results)]), (0,) * len(everything)
 
     def prune(wanted, *, branches, early_exit=False):
@@ -202,12 +208,8 @@ class cond_as_select(Rules):
 
     def expand(index, *results):
         out, *others = results
-        shape, depth = type_of(out).shape, type_of(index).ndim
         for number, result in enumerate(others, 1):
-            which = ge(index, literal(number, index))
-            if len(shape) > depth:
-                which = broadcast_in_dim(which, shape=shape, broadcast_dimensions=tuple(range(depth)))
-            out = select(which, result, out)
+            out = chosen(ge(index, literal(number, index)), result, out)
         return out
 
     def vectorize(size, args, axes):
@@ -218,6 +220,13 @@ class cond_as_select(Rules):
         index = rng.integers(-1, 4, (3,)).astype(np.int32)
         yield (index, *[rng.normal(size=(3, 2)) for _ in range(3)]), {}
         yield (index[0], *[rng.normal(size=(2,)) for _ in range(2)]), {}
+
+
+def _chooses(index: Any, number: int, count: int) -> Any:
+    """Where an index chooses branch `number` of `count`."""
+    if number == 0:
+        return lt(index, literal(1, index))
+    return (ge if number == count - 1 else eq)(index, literal(number, index))
 
 
 def union(rows: Sequence[Sequence[bool]]) -> tuple[bool, ...]:

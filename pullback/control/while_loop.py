@@ -26,7 +26,9 @@ import numpy as np
 from pullback.control.call import bind_call, bind_holder
 from pullback.control.checkpoint import Budget, checkpoint
 from pullback.control.cond import cond, one_by_one, refuse_effects
+from pullback.control.guard import chosen, guarded
 from pullback.control.scan import STEPWISE_OPERATIONS, scan, split
+from pullback.core.axes import AxisSize
 from pullback.core.errors import GradientError
 from pullback.core.primitive import Rules, primitive
 from pullback.core.program import Program, run
@@ -36,8 +38,7 @@ from pullback.core.zero import ZERO, instantiate, zeros
 from pullback.engine.compile import compile_one
 from pullback.ops.arithmetic import add
 from pullback.ops.bitwise import and_
-from pullback.ops.broadcast import broadcast_in_dim
-from pullback.ops.compare import lt, select
+from pullback.ops.compare import lt
 from pullback.ops.convert import convert_element_type
 from pullback.ops.literals import literal
 from pullback.ops.reduce import reduce_or
@@ -181,7 +182,7 @@ class while_loop(Rules):
             return found, out_axes
         refuse_effects("while_loop", (condition, body))
         (going,) = replay(test, (*consts, *carry))
-        stop, advance = _with_exits(test, mapped, num_consts, size, flags)
+        stop, advance = _with_exits(test, (body, axes_for(flags)), num_consts, size, flags)
         found = bind_holder(while_loop, *consts, going, *carry, condition=stop, body=advance, num_consts=num_consts, **params)
         return found[1:], out_axes
 
@@ -236,13 +237,14 @@ def _beside(condition: Program, other: Program, own: Sequence[int], order: Seque
 
 
 def _with_exits(
-    condition: Program, body: Program, num_consts: int, size: int, flags: Sequence[bool]
+    condition: Program, step: tuple[Program, tuple[int | None, ...]], num_consts: int, size: AxisSize, flags: Sequence[bool]
 ) -> tuple[Program, Program]:
-    """A batched condition and body as those of a loop that also carries which examples are still going.
+    """A batched condition, and a step with its batch axes, as those of a loop that also carries which examples are still going.
 
     Each step of it tests the condition once; an example that has stopped keeps its carry, and so it stays stopped.
     """
-    consts, carry = split(body.input_types, num_consts)
+    body, axes = step
+    consts, carry = split(condition.input_types, num_consts)
     types = [*consts, array_type((int(size),), np.dtype(bool)), *carry]
 
     def stop(*args: Any) -> list[Any]:
@@ -250,19 +252,13 @@ def _with_exits(
 
     def advance(*args: Any) -> list[Any]:
         consts, (going,), carry = split(args, num_consts, 1)
-        outs = replay(body, (*consts, *carry))
-        new = [_where(going, a, b) if flag else a for a, b, flag in zip(outs, carry, flags)]
+        pairs = [guarded(going, value, axis == 0, size) for value, axis in zip((*consts, *carry), axes)]
+        batched, _ = batch_program(body, size, tuple([0 if flag else None for _, flag in pairs]), tuple(flags))
+        outs = replay(batched, [value for value, _ in pairs])
+        new = [chosen(going, a, b) if flag else b for a, b, flag in zip(outs, carry, flags)]
         return [*replay(condition, (*consts, *new)), *new]
 
     return stage_closed(stop, types, condition.name), stage_closed(advance, types, body.name)
-
-
-def _where(going: Any, new: Any, old: Any) -> Any:
-    shape = type_of(new).shape
-    if new is old:
-        return new
-    which = broadcast_in_dim(going, shape=shape, broadcast_dimensions=(0,)) if len(shape) > 1 else going
-    return select(which, new, old)
 
 
 def unbounded(body: Program) -> GradientError:

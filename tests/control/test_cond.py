@@ -130,3 +130,14 @@ def test_errors(call: Any, error: type[Exception], words: list[str]) -> None:
     with pytest.raises(error) as caught:
         call()
     assert all(word in str(caught.value) for word in words), str(caught.value)
+
+
+def test_branches_that_were_not_chosen_leave_no_nan_in_gradients() -> None:
+    def f(x: Any, a: Any) -> Any:
+        return lax.cond(x > 0.0, lambda x: pnp.sqrt(x * a), lambda x: x * a, x)
+
+    xs = np.array([4.0, -1.0, 0.0])
+    for run in (lambda g: g, pb.jit):
+        found = run(pb.grad(lambda xs, a: pnp.sum(pb.vmap(f, (0, None))(xs, a)), (0, 1)))(xs, np.float64(1.0))
+        np.testing.assert_allclose(found[0], [0.25, 1.0, 1.0])
+        assert float(found[1]) == 0.0

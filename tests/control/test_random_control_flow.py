@@ -71,7 +71,7 @@ def with_operations(block: Block, x: Any, a: Any) -> Any:
         return new + 0.1 * pnp.sum(seen, axis=0)
     if kind == "fori":
         body, count = parts
-        return lax.fori_loop(0, count, lambda i, x: run(body)(x, a) + 0.1 * i, x)
+        return lax.fori_loop(0, count, lambda i, x: run(body)(x, a) + i * a, x)
     if kind == "while":
         body, bound, checkpoint = parts
         return lax.while_loop(unfinished, lambda x: run(body)(x, a) * 1.2 + 0.2, x, max_steps=bound, checkpoint=checkpoint)
@@ -100,7 +100,7 @@ def unrolled(block: Block, x: Any, a: Any) -> Any:
     if kind == "fori":
         body, count = parts
         for i in range(count):
-            x = unrolled(body, x, a) + 0.1 * i
+            x = unrolled(body, x, a) + i * a
         return x
     if kind == "while":
         body, bound, _ = parts

@@ -197,3 +197,17 @@ def test_errors(condition: Any, body: Any, init: Any, error: type[Exception], wo
 def test_options_that_make_no_sense(options: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"max_steps|checkpoint"):
         counting(3, **options)
+
+
+def test_steps_after_the_exit_leave_no_nan_in_gradients() -> None:
+    """The loop of each example ends below zero, where the square root and its derivative are not numbers."""
+
+    def f(x: Any, a: Any) -> Any:
+        return lax.while_loop(lambda y: y > 0.0, lambda y: y - pnp.sqrt(y * a) - 0.3, x, max_steps=5)
+
+    xs = np.array([4.0, 1.0, 0.5])
+    expected = [[float(g) for g in pb.grad(f, (0, 1))(x, 1.0)] for x in xs]
+    for run in (lambda g: g, pb.jit):
+        found = run(pb.grad(lambda xs, a: pnp.sum(pb.vmap(f, (0, None))(xs, a)), (0, 1)))(xs, np.float64(1.0))
+        np.testing.assert_allclose(found[0], [row[0] for row in expected], rtol=1e-6)
+        assert float(found[1]) == pytest.approx(sum(row[1] for row in expected), rel=1e-6)
