@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from pullback.core.axes import axis_owner
+from pullback.core.errors import ProgramError
 from pullback.core.primitive import Rules, primitive
 from pullback.core.program import Program, Variable, programs_in
 from pullback.core.tracing import bind, bind_at
-from pullback.core.types import is_unknown
+from pullback.core.types import ArrayType, is_unknown
 from pullback.core.zero import ZERO
 from pullback.engine.compile import execute
 from pullback.transforms.derive import (
@@ -92,6 +93,13 @@ class call(Rules):
 def bind_call(program: Program, args: Any) -> Any:
     """Call a Program: as `call(*args, program=program)`, also where only a named axis of an enclosing vmap concerns it."""
     return bind_holder(call, *args, program=program)
+
+
+def check_operands(name: str, types: Sequence[ArrayType], takes: Sequence[ArrayType]) -> None:
+    """Raise unless operands are what a Program takes; a weak one may stand for a strong one, and the other way around."""
+    if len(types) != len(takes) or any([a is not b and a.strong() is not b.strong() for a, b in zip(types, takes)]):
+        given, wanted = (", ".join(map(str, row)) for row in (types, takes))
+        raise ProgramError(f"{name} holds a Program that takes ({wanted}), but its operands are ({given}).")
 
 
 def bind_holder(holder: Any, *args: Any, **params: Any) -> Any:

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.control.call import bind_holder
+from pullback.control.call import bind_holder, check_operands
 from pullback.control.guard import chosen, guarded
 from pullback.control.scan import scan
 from pullback.core.errors import MissingRule
@@ -63,6 +63,8 @@ class cond(Rules):
     symbolic_zeros = True
 
     def result_type(index, *types, branches, early_exit=False):
+        for branch in branches:
+            check_operands("cond", types, branch.input_types)
         rows = [branch.output_types for branch in branches]
         return tuple([row[0] if len(set(row)) == 1 else row[0].strong() for row in zip(*rows)])
 

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.control.call import bind_holder
+from pullback.control.call import bind_holder, check_operands
 from pullback.core.array import Array
 from pullback.core.equation import Literal
 from pullback.core.primitive import Rules, primitive
@@ -74,6 +74,8 @@ class scan(Rules):
     symbolic_zeros = True
 
     def result_type(*types, body, num_consts, num_carry, length, reverse, unroll):
+        consts, carry, xs = split(body.input_types, num_consts, num_carry)
+        check_operands("scan", types, (*consts, *carry, *[stacked_type(type, length) for type in xs]))
         outs = body.output_types
         return (*outs[:num_carry], *[stacked_type(type, length) for type in outs[num_carry:]])
 
@@ -313,7 +315,8 @@ def _scan_along(primals, extras, counts, body, out_counts, num_consts, num_carry
     num_ys = len(out_counts) - num_carry
     k_out, y_out, tk_out, ty_out = split(range(len(body.outputs)), num_carry, num_ys, k_count)
     operands = [*primals, *extras]
-    found = scan(
+    found = bind_holder(
+        scan,
         *[operands[i] for i in inputs],
         body=body.rearranged(inputs, (*k_out, *tk_out, *y_out, *ty_out)),
         num_consts=num_consts + c_count,

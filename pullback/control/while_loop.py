@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.control.call import bind_call, bind_holder
+from pullback.control.call import bind_call, bind_holder, check_operands
 from pullback.control.checkpoint import Budget, checkpoint
 from pullback.control.cond import cond, one_by_one, refuse_effects
 from pullback.control.guard import chosen, guarded
@@ -73,6 +73,8 @@ class while_loop(Rules):
     symbolic_zeros = True
 
     def result_type(*types, condition, body, num_consts, max_steps=None, levels=1):
+        for program in (condition, body):
+            check_operands("while_loop", types, program.input_types)
         return body.output_types
 
     def evaluate(*arrays, condition, body, num_consts, max_steps=None, levels=1):

@@ -124,3 +124,35 @@ def test_a_loop_that_calls_python_runs_either_way() -> None:
 
     assert float(pb.jit(lambda x: lax.fori_loop(0, 4, step, x))(1.0)) == 16.0
     assert seen == [1.0, 2.0, 4.0, 8.0]
+
+
+# ---- the IR -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: lax.scan(lambda c, _: (c * x, None), x, None, length=2)[0],
+        lambda x: lax.while_loop(lambda c: c < 9.0, lambda c: c * x, x),
+        lambda x: lax.cond(x > 0.0, lambda x: x, lambda x: -x, x),
+    ],
+    ids=["scan", "while_loop", "cond"],
+)
+def test_operands_must_be_what_the_programs_inside_take(f: Any) -> None:
+    equation = pb.xpr(f, np.float64(2.0)).equations[-1]
+    types = [atom.type for atom in equation.inputs]
+    equation.primitive.infer(tuple(types), equation.params)
+    for wrong in ((*types[:-1], types[-1].with_shape((3,))), types[:-1]):
+        with pytest.raises(pb.errors.ProgramError, match="holds a Program that takes"):
+            equation.primitive.infer(tuple(wrong), equation.params)
+
+
+def test_a_named_axis_inside_a_loop_that_is_differentiated() -> None:
+    def f(x: Any) -> Any:
+        def loop(y: Any) -> Any:
+            return lax.scan(lambda c, _: (c * y + lax.axis_index("i"), None), 1.0, None, length=2)[0]
+
+        return pb.jvp(loop, (3.0,), (1.0,))[1] + pb.grad(loop)(3.0) + 0.0 * x
+
+    for run in (pb.vmap(f, axis_name="i"), pb.jit(pb.vmap(f, axis_name="i"))):
+        np.testing.assert_allclose(run(np.zeros(3)), [12.0, 14.0, 16.0])
