@@ -22,7 +22,9 @@ def test_the_program_runs(capsys: pytest.CaptureFixture[str]) -> None:
     w, x, y = np.ones(3, np.float32), np.ones((8, 3), np.float32), np.zeros(8, np.float32)
     value, gradient = step(w, x, y)
     np.testing.assert_allclose(float(value), np.tanh(3.0) ** 2, rtol=1e-6)
-    np.testing.assert_allclose(np.asarray(per_example(w, x, y)).mean(0), np.asarray(gradient), rtol=1e-5)
+    np.testing.assert_allclose(
+        np.asarray(per_example(w, x, y)).mean(0), np.asarray(gradient), rtol=1e-4
+    )  # 1 - tanh(3)^2 cancels
 
 
 @pytest.mark.parametrize("link", re.findall(r"\]\((?!http)(.*?)\)", TEXT))
