@@ -330,7 +330,9 @@ def _exactly(program: Program, types: Sequence[ArrayType]) -> Program:
 
 
 @api_boundary
-def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_val: Any, *, unroll: int | bool = 1) -> Any:
+def fori_loop(
+    lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_val: Any, *, unroll: int | bool | None = None
+) -> Any:
     """Apply `value = body_fun(i, value)` for i from `lower` up to (not including) `upper`.
 
     Arguments:
@@ -338,13 +340,14 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_
             length is not known, and it is a `while_loop`.
         body_fun: one step, `(i, value) -> value`; the value keeps its structure, shapes and dtypes.
         init_val: the value at the start, any tree.
-        unroll: how many steps are compiled in a row; True for all of them.
+        unroll: how many steps are compiled in a row, 1 by default; True for all of them. Only where the bounds are known.
 
     Returns:
         The value after the last step.
 
     Raises:
-        StructureError, ShapeError, DtypeError: the value changes its type; the leaf is named.
+        StructureError, ShapeError, DtypeError: the value changes its type; the leaf is named. ValueError: `unroll` for bounds
+            that are traced.
 
     Example:
         >>> import pullback as pb
@@ -354,6 +357,10 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_
     check_callable(body_fun, "fori_loop")
     bounds = [_bound(lower, "lower"), _bound(upper, "upper")]
     if any(isinstance(bound, Tracer) for bound in bounds):
+        if unroll is not None:
+            raise ValueError(
+                f"fori_loop of {describe(body_fun)} has bounds that are traced, so unroll={unroll!r} has no meaning."
+            )
         return _counted_while(bounds, body_fun, init_val)
     first, last = bounds
     steps = max(last - first, 0)
@@ -362,13 +369,15 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_
         return body_fun(i, value), None
 
     step.__name__ = getattr(body_fun, "__name__", "body")
-    dtype = type_of(0).dtype
+    dtype = type_of(0).dtype if first >= -(2**31) and last < 2**31 else np.dtype(np.int64)
     indices = Array(array_type((steps,), dtype), np.arange(first, max(last, first), dtype=dtype))
-    return scan(step, init_val, indices, unroll=unroll)[0]
+    return scan(step, init_val, indices, unroll=1 if unroll is None else unroll)[0]
 
 
 def _bound(value: Any, name: str) -> Any:
     """A loop's bound: a Python int where it is known, else a tracer."""
+    if value.__class__ is int:
+        return value
     (value,), _ = array_leaves([value], lambda: name)
     type = type_of(value)
     if type.shape or type.dtype.kind not in "iu":

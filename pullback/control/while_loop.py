@@ -12,7 +12,13 @@ each segment of which is skipped once the condition has failed, and remembers th
 computed again, level by level, on the way back (recursive checkpointing: A. Griewank, "Achieving logarithmic growth of temporal
 and spatial complexity in reverse automatic differentiation", Optimization Methods and Software 1 (1992), 35-54). It stores
 b * levels carries, and what the derivatives of b steps need, whatever the number of steps; it computes each step `levels`
-times, and the b - 1 steps at most that a segment has left after the exit cost a test each.
+times, and the b - 1 steps at most that a segment has left after the exit cost a test each. Measured on tanh(W x) with 200
+numbers in f32, max_steps=10000, the gradient (memory is XLA's own account of temporaries):
+
+    levels                     1        2        3        4        a scan of 10000 steps
+    memory                     8.0 MB   165 kB   60 kB    40 kB    8.0 MB
+    time of 10000 steps, ms    42       58       75-150   120      73
+    time of 100 steps, ms      7.2               0.8
 """
 
 from __future__ import annotations

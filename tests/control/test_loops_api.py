@@ -29,6 +29,10 @@ def test_fori_loop_counts_from_its_lower_bound() -> None:
         assert int(run(lambda: lax.fori_loop(-1, 3, lambda i, s: s * 10 + i, 0))()) == -988
         listed = run(lambda: lax.fori_loop(3, 6, lambda i, s: s.at[i - 3].set(i), pnp.zeros(3, "int32")))()
         assert [int(x) for x in listed] == [3, 4, 5]
+    big = 2**40
+    assert int(lax.fori_loop(big, big + 2, lambda i, s: s + i, np.int64(0))) == 2 * big + 1
+    with pytest.raises(ValueError, match="unroll=2"):
+        pb.jit(lambda n: lax.fori_loop(0, n, lambda i, s: s, 0, unroll=2))(3)
     with pytest.raises(DtypeError, match="upper"):
         lax.fori_loop(0, 2.5, lambda i, s: s, 0)
 
