@@ -14,7 +14,7 @@ from pullback.control.scan import scan as scan_primitive
 from pullback.control.while_loop import levels_for
 from pullback.control.while_loop import while_loop as while_primitive
 from pullback.core.array import Array
-from pullback.core.dtypes import BOOL
+from pullback.core.dtypes import BOOL, promote
 from pullback.core.errors import AxisError, DtypeError, ShapeError, StructureError
 from pullback.core.program import Program, Variable
 from pullback.core.source import api_boundary, describe
@@ -95,10 +95,15 @@ def check_carry(
 
 
 def strengthened(types: Sequence[ArrayType], out_types: Sequence[ArrayType]) -> list[ArrayType]:
-    """Carry types in which weak leaves, made from Python numbers, take the type that the body gives them."""
+    """Carry types in which weak leaves, made from Python numbers, take the type that the body gives them.
+
+    Only where promotion would: a 0 becomes a float64, but a 1.0 never an int32.
+    """
     found = []
     for before, after in zip(types, out_types):
         widens = before.weak and before.shape == after.shape and before is not after
+        if widens and before.dtype is not after.dtype:
+            widens = promote((before.dtype, True), (after.dtype, after.weak))[0] is after.dtype
         found.append(after if widens else before)
     return found
 

@@ -160,3 +160,19 @@ def test_a_named_axis_inside_a_loop_that_is_differentiated() -> None:
 
     for run in (pb.vmap(f, axis_name="i"), pb.jit(pb.vmap(f, axis_name="i"))):
         np.testing.assert_allclose(run(np.zeros(3)), [12.0, 14.0, 16.0])
+
+
+@pytest.mark.parametrize("loop", ["scan", "while_loop", "fori_loop"])
+def test_a_weak_carry_is_never_narrowed(loop: str) -> None:
+    """1.5 made an int32, because that is what the body returns, would be a silent 1."""
+
+    def body(c: Any) -> Any:
+        return (c + 1).astype("int32")
+
+    with pytest.raises(pb.errors.DtypeError, match="i32"):
+        if loop == "scan":
+            lax.scan(lambda c, _: (body(c), None), 1.5, None, length=2)
+        elif loop == "while_loop":
+            lax.while_loop(lambda c: c < 3, body, 1.5)
+        else:
+            lax.fori_loop(0, 3, lambda i, c: body(c), 1.5)
