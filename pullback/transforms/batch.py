@@ -22,16 +22,19 @@ NO_CONTEXT = contextlib.nullcontext()
 class Batched(Tracer):
     """A batch of values: `value`'s first axis runs over the examples, and `type` is that of one of them."""
 
-    __slots__ = ("value",)
+    __slots__ = ("_type", "value")
 
     def __init__(self, trace: Trace, value: Any) -> None:
         self.owner = trace
         self.value = value
+        self._type: ArrayType | None = None  # found when it is asked for, most often more than once or never
 
     @property
     def type(self) -> ArrayType:  # type: ignore[override]
-        full = type_of(self.value)
-        return array_type(full.shape[1:], full.dtype, full.weak)
+        if self._type is None:
+            full = type_of(self.value)
+            self._type = array_type(full.shape[1:], full.dtype, full.weak)
+        return self._type
 
 
 class BatchTrace(AxisOwner):

@@ -16,17 +16,13 @@ from pullback.ops.scaling import combine
 class Dual(Tracer):
     """A primal with its tangent."""
 
-    __slots__ = ("primal", "tangent")
+    __slots__ = ("primal", "tangent", "type")
 
     def __init__(self, trace: Trace, primal: Any, tangent: Any) -> None:
         self.owner = trace
         self.primal = primal
         self.tangent = tangent
-
-    @property
-    def type(self) -> ArrayType:  # type: ignore[override]
-        found: ArrayType = self.primal.type  # a primal is an Array or a tracer
-        return found
+        self.type = primal.type  # a primal is an Array or a tracer
 
 
 class JvpTrace(Trace):
