@@ -1,4 +1,4 @@
-"""Standard-library modules that are slow to load and seldom needed: loaded when something in them is first asked for."""
+"""Modules that are slow to load and seldom needed, loaded when something in them is first asked for."""
 
 from __future__ import annotations
 

@@ -9,12 +9,14 @@ from typing import Any, TextIO
 from pullback.core.array import Array
 from pullback.core.equality import Structure, find_structure
 from pullback.core.equation import Atom, Equation, Literal, Variable
-from pullback.core.parsing import parse_program
+from pullback.core.lazy import lazy_module
 from pullback.core.primitive import Primitive
 from pullback.core.printing import ANSI, HTML, PLAIN, program_text
-from pullback.core.serialization import from_json, to_json
 from pullback.core.tracing import bind
 from pullback.core.types import ArrayType
+
+parsing = lazy_module("pullback.core.parsing")
+serialization = lazy_module("pullback.core.serialization")
 
 __all__ = ["Atom", "Equation", "Literal", "Program", "Variable", "programs_in", "run"]
 
@@ -164,7 +166,8 @@ class Program:
             >>> Program.parse("{ lambda (a:f32[3]) ; let in a }", {})
             <Program main: (f32[3]) -> (f32[3]), 0 equations>
         """
-        return parse_program(text, primitives, cls, classes)
+        found: Program = parsing.parse_program(text, primitives, cls, classes)
+        return found
 
     def to_json(self) -> str:
         """The Program as JSON text, with the names and sources that it has; docs/program-format.md describes it.
@@ -179,7 +182,8 @@ class Program:
             >>> Program.from_json(program.to_json(), {})
             <Program same: (f32[3]) -> (f32[3]), 0 equations>
         """
-        return to_json(self)
+        text: str = serialization.to_json(self)
+        return text
 
     @classmethod
     def from_json(cls, text: str, primitives: Mapping[str, Primitive], classes: Mapping[str, type] | None = None) -> Program:
@@ -198,7 +202,8 @@ class Program:
                 ...
             pullback.core.errors.ProgramError: This Program was written in version 2 of the format; this pullback reads ...
         """
-        return from_json(text, primitives, cls, classes)
+        found: Program = serialization.from_json(text, primitives, cls, classes)
+        return found
 
     def __str__(self) -> str:
         return program_text(self, constants="short")
