@@ -5,7 +5,6 @@ from __future__ import annotations
 import enum
 import itertools
 import re
-import string
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -28,6 +27,8 @@ if TYPE_CHECKING:
 else:
     html = lazy_module("html")
     dataclasses = lazy_module("dataclasses")
+
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 # Constants of up to this many elements are written as numbers. Larger ones are written in base64, or, in the text that is
 # only to be looked at, not at all.
@@ -92,7 +93,7 @@ def program_text(
 def variable_names() -> Iterator[str]:
     """a, b, ..., z, aa, ab, ...: without the words of the grammar."""
     for length in itertools.count(1):
-        for letters in itertools.product(string.ascii_lowercase, repeat=length):
+        for letters in itertools.product(LETTERS, repeat=length):
             name = "".join(letters)
             if name not in RESERVED:
                 yield name
