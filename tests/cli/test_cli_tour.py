@@ -10,7 +10,6 @@ import struct
 import subprocess
 import sys
 import termios
-import time
 
 import pytest
 
@@ -19,10 +18,8 @@ TOUR = [sys.executable, "-W", "error", "-m", "pullback"]
 
 @pytest.fixture(scope="module")
 def tour() -> str:
-    began = time.perf_counter()
     done = subprocess.run(TOUR, capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stderr) == (0, "")
-    assert time.perf_counter() - began < 60
     return done.stdout
 
 

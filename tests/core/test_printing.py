@@ -1,10 +1,10 @@
 """The printed form of Programs: layout, names, literals, constants, colours, sources."""
 
 import io
-import time
 
 import numpy as np
 import pytest
+from counting import calls_made
 from random_programs import PRIMITIVES, Numbers, Precision, Settings, note
 
 from pullback.core.array import Array
@@ -237,13 +237,5 @@ def test_printing_takes_time_in_proportion_to_the_equations():
             at = equations[-1].outputs[0]
         return Program([x], equations, [at])
 
-    def seconds(length):
-        program = chain(length)
-        best = float("inf")
-        for _ in range(5):
-            start = time.perf_counter()
-            program.text()
-            best = min(best, time.perf_counter() - start)
-        return best
-
-    assert seconds(8000) < 40 * seconds(800)  # quadratic would be 100
+    short, long = chain(800), chain(8000)
+    assert calls_made(long.text) < 12 * calls_made(short.text)  # quadratic would be 100

@@ -1,9 +1,8 @@
 """Simplification before lowering: what goes, what stays, and that it costs no more than it should."""
 
-import time
-
 import numpy as np
 import pytest
+from counting import calls_made
 
 import pullback as pb
 from pullback.engine.compile import lower_to_text
@@ -88,22 +87,13 @@ def chain(length):
     return pb.xpr(function, X)
 
 
-def seconds(function, *args):
-    best = float("inf")
-    for _ in range(3):
-        start = time.perf_counter()
-        function(*args)
-        best = min(best, time.perf_counter() - start)
-    return best
-
-
 def test_linear_in_the_length_of_the_program():
     def both(program):
         program._memo.clear()
         lower_to_text(simplify(program))
 
     short, long = chain(500), chain(5000)
-    assert seconds(both, long) < 50 * seconds(both, short)  # quadratic would be 100
+    assert calls_made(both, long) < 12 * calls_made(both, short)  # quadratic would be 100
 
 
 def test_deep_programs_need_no_deep_stack():
