@@ -59,12 +59,8 @@ class Signature:
         return lambda buffers: unflatten(structure, run(buffers))
 
 
-class Lowered:
-    """A function lowered for one signature: its StableHLO, not compiled yet.
-
-    Attributes:
-        program: the Program that was lowered.
-    """
+class _AheadOfTime:
+    """A jitted function for one signature."""
 
     def __init__(self, signature: Signature, fun: Function, in_structure: TreeDef, split: Split) -> None:
         self._signature = signature
@@ -75,6 +71,14 @@ class Lowered:
     @property
     def program(self) -> Program:
         return self._signature.program
+
+
+class Lowered(_AheadOfTime):
+    """A function lowered for one signature: its StableHLO, not compiled yet.
+
+    Attributes:
+        program: the Program that was lowered.
+    """
 
     @property
     def in_types(self) -> tuple[ArrayType, ...]:
@@ -101,18 +105,8 @@ class Lowered:
         return f"<lowered {describe(self._fun)}>"
 
 
-class Compiled:
+class Compiled(_AheadOfTime):
     """A function compiled for one signature. Call it with arguments of exactly those types; it never traces again."""
-
-    def __init__(self, signature: Signature, fun: Function, in_structure: TreeDef, split: Split) -> None:
-        self._signature = signature
-        self._fun = fun
-        self._in_structure = in_structure
-        self._split = split
-
-    @property
-    def program(self) -> Program:
-        return self._signature.program
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         dynamic = self._split(args, kwargs)

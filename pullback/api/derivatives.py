@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from pullback.core.trees import array_leaves, flatten, unflatten
 from pullback.core.types import ArrayType
 from pullback.core.zero import ZERO, zeros
 from pullback.transforms.jvp import jvp_flat
-from pullback.transforms.linearize import Linearized, linearize_flat
+from pullback.transforms.linearize import linearize_flat
 from pullback.transforms.transpose import transpose_flat
 
 # ---- forward ----------------------------------------------------------------------------------------------------------
@@ -67,6 +67,56 @@ def jvp(fun: Function, primals: Sequence[Any], tangents: Sequence[Any], has_aux:
 # ---- linearize, vjp -----------------------------------------------------------------------------------------------------
 
 
+class LinearizedCall:
+    """A call of a user's function, linearized in those leaves of its chosen arguments that have derivatives."""
+
+    __slots__ = ("active", "flat", "linearized", "result", "types")
+
+    def __init__(
+        self,
+        what: str,
+        fun: Function,
+        flat: FlatArguments,
+        has_aux: bool,
+        check: Callable[[Sequence[ArrayType], Sequence[bool]], None] | None = None,
+    ) -> None:
+        self.flat = flat
+        self.types = [type_of(leaf) for leaf in flat.leaves]
+        self.active = [is_inexact(type.dtype) for type in self.types]
+        if check is not None:
+            check(self.types, self.active)
+        self.result = FlatResult(flat.call, has_aux, what, fun)
+        self.linearized = linearize_flat(self.result, flat.leaves, self.active, fun)
+
+    @property
+    def outputs(self) -> list[Any]:
+        """The leaves of the output, without the auxiliary data."""
+        return self.linearized.values[: self.result.count]
+
+    @property
+    def out_types(self) -> list[ArrayType]:
+        return [type_of(value) for value in self.outputs]
+
+    def with_aux(self, *found: Any) -> tuple[Any, ...]:
+        """What a transformation returns: `found`, and the auxiliary data if there are any."""
+        return (*found, self.result.aux(self.linearized.values)) if self.result.has_aux else found
+
+    def value(self) -> Any:
+        """The user's output."""
+        return self.result.output(self.linearized.values)
+
+    def pull(self, cotangents: Sequence[Any]) -> list[Any]:
+        """Cotangents of the output's leaves to cotangents of the active leaves, ZERO possible."""
+        rest = [ZERO] * (len(self.linearized.values) - len(cotangents))  # auxiliary data have no cotangent
+        return self.linearized.pull([*cotangents, *rest])
+
+    def gradients(self, cotangents: Sequence[Any]) -> list[Any]:
+        """One tree for each chosen argument: its cotangent."""
+        found = iter(self.pull(cotangents))
+        leaves = [tangent_result(next(found) if flag else ZERO, type) for type, flag in zip(self.types, self.active)]
+        return self.flat.trees(leaves)
+
+
 @api_boundary
 def linearize(fun: Function, *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
     """The value of a function at a point, and its derivative there as a linear function to apply many times.
@@ -82,22 +132,17 @@ def linearize(fun: Function, *primals: Any, has_aux: bool = False) -> tuple[Any,
         (8.0:f32[]:cpu(0), 12.0:f32[]:cpu(0))
     """
     check_callable(fun, "linearize")
-    flat = FlatArguments(fun, primals, {}, range(len(primals)))
-    active = [is_inexact(type_of(leaf).dtype) for leaf in flat.leaves]
-    result = FlatResult(flat.call, has_aux, "linearize", fun)
-    linearized = linearize_flat(result, flat.leaves, active, fun)
-    out_types = [type_of(value) for value in linearized.values[: result.count]]
+    call = LinearizedCall("linearize", fun, FlatArguments(fun, primals, {}, range(len(primals))), has_aux)
+    out_types = call.out_types
 
     def f_jvp(*tangents: Any) -> Any:
         if len(tangents) != len(primals):
             raise StructureError(f"This linear function takes {len(primals)} tangents, but got {len(tangents)}.")
-        given = tangent_leaves(flat, tangents)
-        outs = linearized.push([tangent for tangent, flag in zip(given, active) if flag])
-        return result.output([tangent_result(t, type) for t, type in zip(outs, out_types)])
+        given = tangent_leaves(call.flat, tangents)
+        outs = call.linearized.push([tangent for tangent, flag in zip(given, call.active) if flag])
+        return call.result.output([tangent_result(t, type) for t, type in zip(outs, out_types)])
 
-    value = result.output(linearized.values)
-    pushed = wrapped(fun, "jvp_of", f_jvp)
-    return (value, pushed, result.aux(linearized.values)) if has_aux else (value, pushed)
+    return call.with_aux(call.value(), wrapped(fun, "jvp_of", f_jvp))
 
 
 @api_boundary
@@ -120,28 +165,13 @@ def vjp(fun: Function, *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
         (4.0:f32[]:cpu(0), 3.0:f32[]:cpu(0))
     """
     check_callable(fun, "vjp")
-    flat = FlatArguments(fun, primals, {}, range(len(primals)))
-    active = [is_inexact(type_of(leaf).dtype) for leaf in flat.leaves]
-    result = FlatResult(flat.call, has_aux, "vjp", fun)
-    linearized = linearize_flat(result, flat.leaves, active, fun)
-    types = [type_of(leaf) for leaf in flat.leaves]
-    out_types = [type_of(value) for value in linearized.values[: result.count]]
+    call = LinearizedCall("vjp", fun, FlatArguments(fun, primals, {}, range(len(primals))), has_aux)
+    out_types = call.out_types
 
     def f_vjp(cotangent: Any) -> tuple[Any, ...]:
-        given = cotangent_leaves(cotangent, result.structure, out_types)
-        return tuple(flat.trees(_gradients(linearized, given, types, active)))
+        return tuple(call.gradients(cotangent_leaves(cotangent, call.result.structure, out_types)))
 
-    value = result.output(linearized.values)
-    pulled = wrapped(fun, "vjp_of", f_vjp)
-    return (value, pulled, result.aux(linearized.values)) if has_aux else (value, pulled)
-
-
-def _gradients(
-    linearized: Linearized, cotangents: Sequence[Any], types: Sequence[ArrayType], active: Sequence[bool]
-) -> list[Any]:
-    rest = [ZERO] * (len(linearized.values) - len(cotangents))  # auxiliary data have no cotangent
-    found = iter(linearized.pull([*cotangents, *rest]))
-    return [tangent_result(next(found) if flag else ZERO, type) for type, flag in zip(types, active, strict=True)]
+    return call.with_aux(call.value(), wrapped(fun, "vjp_of", f_vjp))
 
 
 @api_boundary
@@ -239,16 +269,16 @@ def _value_and_grad(fun: Function, argnums: int | Sequence[int], has_aux: bool, 
     def value_and_gradient(*args: Any, **kwargs: Any) -> Any:
         numbers = normalize_argnums(fun, argnums, len(args), "grad")
         flat = FlatArguments(fun, args, kwargs, numbers)
-        types = [type_of(leaf) for leaf in flat.leaves]
-        active = [is_inexact(type.dtype) for type in types]
-        check_inputs("grad", flat, types, active, holomorphic, allow_int)
-        result = FlatResult(flat.call, has_aux, "grad", fun)
-        linearized = linearize_flat(result, flat.leaves, active, fun)
-        seed = _seed(fun, linearized, result, holomorphic)
-        trees = flat.trees(_gradients(linearized, [seed], types, active))
+        call = LinearizedCall(
+            "grad",
+            fun,
+            flat,
+            has_aux,
+            lambda types, active: check_inputs("grad", flat, types, active, holomorphic, allow_int),
+        )
+        trees = call.gradients([_seed(fun, call, holomorphic)])
         gradient = trees[0] if isinstance(argnums, int) else tuple(trees)
-        value = result.output(linearized.values)
-        return ((value, result.aux(linearized.values)), gradient) if has_aux else (value, gradient)
+        return (call.with_aux(call.value()) if has_aux else call.value()), gradient
 
     return value_and_gradient
 
@@ -280,13 +310,13 @@ def grad(
     return wrapped(fun, "grad", gradient)
 
 
-def _seed(fun: Function, linearized: Linearized, result: FlatResult, holomorphic: bool) -> Any:
+def _seed(fun: Function, call: LinearizedCall, holomorphic: bool) -> Any:
     """The cotangent 1 of a function's only output. Raises `GradientError` unless that is a 0-d real number."""
-    values = linearized.values[: result.count]
+    values = call.outputs
     if len(values) != 1:
         raise GradientError(
             f"grad needs a function with one 0-d output, but {describe(fun)} returned a tree of {len(values)} arrays,"
-            f" {result.structure}. Return the number to differentiate, with the rest as auxiliary data (has_aux=True)."
+            f" {call.result.structure}. Return the number to differentiate, with the rest as auxiliary data (has_aux=True)."
         )
     type = type_of(values[0])
     if type.shape:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.api.derivatives import grad, jvp
+from pullback.api.derivatives import LinearizedCall, grad, jvp
 from pullback.api.functions import FlatArguments, Function, check_callable, normalize_argnums, wrapped
 from pullback.api.tangents import FlatResult, check_inputs, float0
 from pullback.core.array import Array
@@ -24,7 +24,6 @@ from pullback.ops.shape import reshape, transpose
 from pullback.ops.shape import slice as slice_of
 from pullback.transforms.batch import batch_flat, materialize
 from pullback.transforms.jvp import jvp_flat
-from pullback.transforms.linearize import linearize_flat
 
 
 def jacfwd(fun: Function, argnums: int | Sequence[int] = 0, has_aux: bool = False, holomorphic: bool = False) -> Function:
@@ -91,19 +90,19 @@ def jacrev(
     def jacobian(*args: Any, **kwargs: Any) -> Any:
         numbers = normalize_argnums(fun, argnums, len(args), "jacrev")
         flat = FlatArguments(fun, args, kwargs, numbers)
-        types = [type_of(leaf) for leaf in flat.leaves]
-        active = [is_inexact(type.dtype) for type in types]
-        check_inputs("jacrev", flat, types, active, holomorphic, allow_int)
-        result = FlatResult(flat.call, has_aux, "jacrev", fun)
-        linearized = linearize_flat(result, flat.leaves, active, fun)
-        out_types = [type_of(value) for value in linearized.values[: result.count]]
+        call = LinearizedCall(
+            "jacrev",
+            fun,
+            flat,
+            has_aux,
+            lambda types, active: check_inputs("jacrev", flat, types, active, holomorphic, allow_int),
+        )
+        types, active, out_types = call.types, call.active, call.out_types
         _check_jacobian_outputs("jacrev", fun, out_types, holomorphic)
         inputs = [type for type, flag in zip(types, active) if flag]
 
         def pull(*cotangents: Any) -> list[Any]:
-            rest = [ZERO] * (len(linearized.values) - len(cotangents))  # auxiliary data have no cotangent
-            found = linearized.pull([*cotangents, *rest])
-            return [zeros(type) if ct is ZERO else ct for ct, type in zip(found, inputs)]
+            return [zeros(type) if ct is ZERO else ct for ct, type in zip(call.pull(cotangents), inputs)]
 
         rows = _along_basis(pull, out_types)
         starts = [0, *itertools.accumulate(type.size for type in out_types)]
@@ -114,8 +113,8 @@ def jacrev(
                 next(blocks) if flag else np.zeros((*out_type.shape, *type.shape), float0) for flag, type in zip(active, types)
             ]
             jac_leaves.append(_per_argument(flat, leaves, argnums))
-        jac = unflatten(result.structure, jac_leaves)
-        return (jac, result.aux(linearized.values)) if has_aux else jac
+        jac = unflatten(call.result.structure, jac_leaves)
+        return call.with_aux(jac) if has_aux else jac
 
     return wrapped(fun, "jacrev", jacobian)
 

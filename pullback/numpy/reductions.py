@@ -174,6 +174,11 @@ def _count(a: Any, axes: tuple[int, ...], where_: Any, dtype: DType, keepdims: b
     return sum(convert_element_type(as_predicate(mask, "mean"), new_dtype=dtype), axes, keepdims=keepdims)
 
 
+def _averaged_dtype(own: DType, asked: Any) -> DType:
+    """The dtype in which means are taken: the one asked for, or the array's own, or the default floating one."""
+    return canonical(asked) if asked is not None else own if is_inexact(own) else default_dtype("f")
+
+
 def mean(a: Any, axis: Any = None, dtype: Any = None, *, keepdims: bool = False, where: Any = None) -> Any:
     """The arithmetic mean; NaN where there are no elements.
 
@@ -191,7 +196,7 @@ def mean(a: Any, axis: Any = None, dtype: Any = None, *, keepdims: bool = False,
         2.3333333:f32[]:cpu(0)
     """
     a = operand(a, "mean")
-    wanted = canonical(dtype) if dtype is not None else a.type.dtype if is_inexact(a.type.dtype) else default_dtype("f")
+    wanted = _averaged_dtype(a.type.dtype, dtype)
     a = in_dtype(a, wanted, a.type.weak)
     axes = normal_axes(axis, a.type, "mean")
     total = sum(a, axes, keepdims=keepdims, where=where)
@@ -226,7 +231,7 @@ def var(
         1.0:f32[]:cpu(0)
     """
     a = operand(a, "var")
-    wanted = canonical(dtype) if dtype is not None else a.type.dtype if is_inexact(a.type.dtype) else default_dtype("f")
+    wanted = _averaged_dtype(a.type.dtype, dtype)
     a = in_dtype(a, wanted, a.type.weak)
     axes = normal_axes(axis, a.type, "var")
     centered = subtract(a, mean(a, axes, keepdims=True, where=where))
