@@ -88,6 +88,14 @@ def number_text(value: HostArray | np.generic) -> str | None:
     return None
 
 
+def parameter_text(value: float | complex) -> str:
+    """A Python number as `read_number` reads it. A NaN is a NaN: of a parameter its payload is not kept."""
+    if isinstance(value, complex):
+        real, imaginary = parameter_text(value.real), parameter_text(value.imag)
+        return f"{real}{'' if imaginary.startswith('-') else '+'}{imaginary}j"
+    return number_text(np.asarray(value)) or repr(value)
+
+
 def read_number(text: str, dtype: DType) -> HostArray:
     """The 0-d NumPy array that a number's text means in a dtype.
 

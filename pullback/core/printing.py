@@ -15,7 +15,7 @@ from pullback.core.devices import DEFAULT_DEVICE, Device
 from pullback.core.dtypes import SHORT_NAMES, kind
 from pullback.core.equation import Atom, Equation, Literal, Variable
 from pullback.core.lazy import lazy_module
-from pullback.core.literals import base64_text, implied_literal_type, nested_text, number_text, written_kind
+from pullback.core.literals import base64_text, implied_literal_type, nested_text, number_text, parameter_text, written_kind
 from pullback.core.primitive import Primitive
 from pullback.core.types import ArrayType
 
@@ -294,7 +294,7 @@ def value_text(value: Any) -> str:
     if isinstance(value, int):
         return repr(int(value))
     if isinstance(value, (float, complex)):
-        return number_text(np.asarray(value)) or repr(value)
+        return parameter_text(value)
     if isinstance(value, ArrayType):
         return str(value)
     if isinstance(value, np.dtype) and value in SHORT_NAMES:

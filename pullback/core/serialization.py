@@ -16,7 +16,7 @@ from pullback.core.dtypes import BY_SHORT_NAME, SHORT_NAMES
 from pullback.core.equation import Atom, Equation, Literal, Variable
 from pullback.core.errors import ProgramError
 from pullback.core.lazy import lazy_module
-from pullback.core.literals import base64_text, number_text, read_base64, read_number
+from pullback.core.literals import base64_text, parameter_text, read_base64, read_number
 from pullback.core.parsing import find_class
 from pullback.core.primitive import Primitive
 from pullback.core.printing import is_record, record_fields
@@ -149,7 +149,7 @@ class _Writer:
             return int(value)
         if isinstance(value, (float, complex)):
             kind = "float" if isinstance(value, float) else "complex"
-            return {kind: number_text(np.asarray(value)) or repr(value)}
+            return {kind: parameter_text(value)}
         if isinstance(value, bytes):
             return {"bytes": value.hex()}
         if isinstance(value, np.dtype) and value in SHORT_NAMES:

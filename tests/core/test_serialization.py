@@ -29,6 +29,17 @@ def test_random_programs_come_back_equal(program):
     assert again.to_json() == text
 
 
+PAYLOAD = np.array(0x7FF8000000000123, np.uint64).view(np.float64).item()
+
+
+@pytest.mark.parametrize("value", [PAYLOAD, complex(1.0, PAYLOAD), complex(PAYLOAD, -0.0), complex(-PAYLOAD, PAYLOAD)])
+def test_a_parameter_that_is_a_nan_with_a_payload_comes_back(value):
+    x, y = Variable(SCALAR), Variable(SCALAR)
+    program = Program([x], [Equation(note, (x,), (y,), {"p": value})], [y])
+    assert Program.from_json(program.to_json(), PRIMITIVES, CLASSES) == program
+    assert Program.parse(program.text(), PRIMITIVES, CLASSES) == program
+
+
 def staged():
     program, _ = stage(lambda x: [mul(x, 2.0)], [SCALAR], name="double")
     return program
