@@ -23,7 +23,7 @@ from pullback.core.array import Array
 from pullback.core.devices import Device
 from pullback.core.dtypes import default_bits
 from pullback.core.primitive import Primitive, primitive
-from pullback.core.program import Program
+from pullback.program.program import Program
 from pullback.core.tracing import Tracer, ensure_compile_time_eval
 from pullback.core.types import ArrayType, is_unknown
 from pullback.numpy import (

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from pullback.core.checking import check_program
-from pullback.core.program import Program
+from pullback.program.checking import check_program
+from pullback.program.program import Program
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -14,11 +14,12 @@ FILES = sorted(ROOT.rglob("*.py"))
 ABOVE: dict[str, set[str]] = {
     "core": set(),
     "stablehlo": set(),
-    "engine": {"core", "stablehlo"},
+    "program": {"core"},
+    "engine": {"core", "program", "stablehlo"},
     "ops": {"core", "stablehlo"},
-    "transforms": {"core", "ops"},
-    "control": {"core", "ops", "transforms", "engine", "stablehlo"},
-    "api": {"core", "ops", "transforms", "control", "engine"},
+    "transforms": {"core", "program", "ops"},
+    "control": {"core", "program", "ops", "transforms", "engine", "stablehlo"},
+    "api": {"core", "program", "ops", "transforms", "control", "engine"},
     "numpy": {"core", "ops"},
     "lax": {"core", "ops", "numpy", "control", "transforms", "api"},
     "nn": {"core", "ops", "numpy", "lax"},
@@ -26,8 +27,8 @@ ABOVE: dict[str, set[str]] = {
     "tree": {"core"},
     "debug": {"core", "control"},
     "data": set(),
-    "testing": {"core", "ops", "transforms", "control", "api", "numpy"},
-    "sparse": {"core", "ops", "transforms", "control", "api"},
+    "testing": {"core", "program", "ops", "transforms", "control", "api", "numpy"},
+    "sparse": {"core", "program", "ops", "transforms", "control", "api"},
 }
 ANYTHING = {"__init__", "__main__", "cli", "compat"}  # they stand below everything else
 

@@ -8,13 +8,13 @@ from typing import Any
 from pullback.api.functions import Function
 from pullback.core.array import Array
 from pullback.core.errors import AxisError, ShapeError, StructureError
-from pullback.core.program import Program
 from pullback.core.source import describe
 from pullback.core.tracing import Tracer, staging_floor, type_of
 from pullback.core.trees import LEAF, TreeDef, array_leaves, unflatten
 from pullback.core.types import ArrayType
 from pullback.engine.compile import CompileOptions, compile_program, lower_to_text
 from pullback.engine.xla import Executable
+from pullback.program.program import Program
 
 Split = Callable[[tuple[Any, ...], dict[str, Any]], Any]  # the dynamic arguments of a call, as one tree
 

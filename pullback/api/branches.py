@@ -13,7 +13,6 @@ from pullback.control.call import bind_holder
 from pullback.control.cond import cond as cond_primitive
 from pullback.core.dtypes import BOOL, promote
 from pullback.core.errors import DtypeError, ShapeError, StructureError
-from pullback.core.program import Program
 from pullback.core.source import api_boundary, describe
 from pullback.core.tracing import type_of
 from pullback.core.trees import array_leaves, unflatten
@@ -21,6 +20,7 @@ from pullback.core.types import ArrayType, array_type
 from pullback.ops.compare import clamp, ne
 from pullback.ops.convert import convert_element_type
 from pullback.ops.literals import literal
+from pullback.program.program import Program
 from pullback.transforms.derive import stage_closed
 from pullback.transforms.stage import replay
 

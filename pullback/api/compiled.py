@@ -16,10 +16,8 @@ from pullback.control.call import bind_call
 from pullback.core.array import Array, as_array, from_python
 from pullback.core.axes import axis_sizes
 from pullback.core.dtypes import SHORT_NAMES, current_default_bits
-from pullback.core.equality import param_key
 from pullback.core.errors import StaticArgumentError
 from pullback.core.lazy import lazy_module
-from pullback.core.program import Program
 from pullback.core.source import describe, trim
 from pullback.core.tracing import Tracer, staging_floor
 from pullback.core.trees import CallReader, TreeDef, array_leaf, array_leaves, call_reader, flatten, is_leaf, unflatten
@@ -27,6 +25,8 @@ from pullback.core.types import ArrayType, host_type
 from pullback.engine import cache
 from pullback.engine.compile import CompileOptions, forget_executables, placed
 from pullback.engine.xla import Loan, backend, buffer_of, placement
+from pullback.program.equality import param_key
+from pullback.program.program import Program
 from pullback.transforms.simplify import simplify
 from pullback.transforms.stage import stage
 

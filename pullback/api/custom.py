@@ -14,11 +14,11 @@ from pullback.core.array import Array
 from pullback.core.dtypes import is_inexact
 from pullback.core.errors import ConcretizationError, MissingRule, StaticArgumentError, StructureError
 from pullback.core.lazy import lazy_module
-from pullback.core.program import Program, Variable, run
 from pullback.core.source import api_boundary, describe, trim
 from pullback.core.tracing import Tracer, staging_floor, type_of
 from pullback.core.trees import LEAF, TreeDef, array_leaves, flatten, register_node, unflatten
 from pullback.core.types import ArrayType
+from pullback.program.program import Program, Variable, run
 from pullback.transforms.batch import Batched
 from pullback.transforms.jvp import Dual
 from pullback.transforms.stage import stage

@@ -6,11 +6,11 @@ from typing import Any
 
 from pullback.api.functions import Function, argument_name, check_callable, leaf_paths
 from pullback.core.errors import EscapedTracerError
-from pullback.core.program import Program
 from pullback.core.source import api_boundary, describe
 from pullback.core.tracing import type_of
 from pullback.core.trees import TreeDef, array_leaf, array_leaves, flatten, unflatten
 from pullback.core.types import ArrayType
+from pullback.program.program import Program
 from pullback.transforms.simplify import drop_dead_code
 from pullback.transforms.stage import stage
 

@@ -16,7 +16,6 @@ from pullback.control.while_loop import while_loop as while_primitive
 from pullback.core.array import Array
 from pullback.core.dtypes import BOOL, promote
 from pullback.core.errors import AxisError, DtypeError, ShapeError, StructureError
-from pullback.core.program import Program, Variable
 from pullback.core.source import api_boundary, describe
 from pullback.core.tracing import Tracer, type_of
 from pullback.core.trees import TreeDef, array_leaves, flatten, unflatten
@@ -25,6 +24,7 @@ from pullback.ops.arithmetic import add
 from pullback.ops.compare import lt
 from pullback.ops.convert import convert_element_type
 from pullback.ops.literals import literal
+from pullback.program.program import Program, Variable
 from pullback.transforms.derive import stage_closed
 from pullback.transforms.stage import replay, stage
 

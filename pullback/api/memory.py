@@ -12,12 +12,12 @@ from pullback.control.checkpoint import checkpoint as checkpoint_primitive
 from pullback.control.checkpoint import name as name_primitive
 from pullback.core.array import Array
 from pullback.core.dtypes import is_inexact
-from pullback.core.equation import Equation, Variable
 from pullback.core.primitive import Primitive
 from pullback.core.source import api_boundary
 from pullback.core.tracing import type_of
 from pullback.core.trees import array_leaf, array_leaves, flatten, unflatten
 from pullback.core.types import ArrayType
+from pullback.program.equation import Equation, Variable
 from pullback.transforms.linearize import LinearizeTrace, linearize_flat
 from pullback.transforms.stage import Staged, replay, stage
 from pullback.transforms.transpose import Scale

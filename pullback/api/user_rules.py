@@ -13,9 +13,7 @@ from pullback.api.functions import Function
 from pullback.api.tangents import brief, float0, is_float0
 from pullback.control.custom_rules import CustomRules
 from pullback.core.dtypes import kind
-from pullback.core.equality import param_key
 from pullback.core.errors import DtypeError, LeafError, ShapeError, StructureError
-from pullback.core.program import Program
 from pullback.core.source import describe
 from pullback.core.tracing import type_of
 from pullback.core.trees import LEAF, TreeDef, array_leaf, broadcast_prefix, flatten, flatten_with_paths, optree, unflatten
@@ -23,6 +21,8 @@ from pullback.core.types import ArrayType
 from pullback.core.zero import ZERO, zeros
 from pullback.ops.arithmetic import add
 from pullback.ops.convert import convert_element_type
+from pullback.program.equality import param_key
+from pullback.program.program import Program
 
 
 class SymbolicZero:

@@ -11,7 +11,7 @@ import textwrap
 from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar
 
-from pullback.core.program import Program
+from pullback.program.program import Program
 
 T = TypeVar("T")
 

@@ -20,12 +20,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pullback.control.call import bind_holder, call
-from pullback.core.equation import Atom, Equation, Variable
 from pullback.core.primitive import Primitive, Rules, primitive
-from pullback.core.program import Program, programs_in, run
 from pullback.core.types import ArrayType, is_unknown
 from pullback.core.zero import ZERO
 from pullback.ops.pointwise import each_alone
+from pullback.program.equation import Atom, Equation, Variable
+from pullback.program.program import Program, programs_in, run
 from pullback.stablehlo.writer import TensorType, i64s
 from pullback.transforms.derive import (
     active_terms,

@@ -22,7 +22,6 @@ from pullback.control.guard import chosen, guarded
 from pullback.control.scan import scan
 from pullback.core.errors import MissingRule
 from pullback.core.primitive import Rules, primitive
-from pullback.core.program import Program, Variable, run
 from pullback.core.tracing import type_of
 from pullback.core.types import ArrayType, array_type, is_unknown
 from pullback.core.zero import ZERO, zeros
@@ -31,6 +30,7 @@ from pullback.ops.compare import eq, ge, lt
 from pullback.ops.convert import convert_element_type
 from pullback.ops.literals import literal
 from pullback.ops.reduce import reduce_or
+from pullback.program.program import Program, Variable, run
 from pullback.transforms.batch import repeated
 from pullback.transforms.derive import (
     active_terms,

@@ -32,10 +32,10 @@ from pullback.core.array import Array
 from pullback.core.dtypes import is_inexact
 from pullback.core.errors import GradientError, ShapeError
 from pullback.core.primitive import Rules, primitive
-from pullback.core.program import Atom, Literal, Program, run
 from pullback.core.tracing import Tracer, staging_floor, type_of
 from pullback.core.types import ArrayType, array_type, is_unknown
 from pullback.core.zero import ZERO, instantiate
+from pullback.program.program import Atom, Literal, Program, run
 from pullback.transforms.batch import Batched, batch_flat, repeated
 from pullback.transforms.derive import batch_program
 from pullback.transforms.jvp import Dual

@@ -15,12 +15,12 @@ from typing import Any, NamedTuple
 from pullback.core.axes import AxisSize
 from pullback.core.dtypes import is_inexact
 from pullback.core.errors import AxisError, EscapedTracerError, GradientError, PullbackError
-from pullback.core.program import Program, run
 from pullback.core.source import describe
 from pullback.core.tracing import Tracer, type_of
 from pullback.core.types import ArrayType
 from pullback.core.zero import ZERO, instantiate
 from pullback.ops.broadcast import reduce_sum
+from pullback.program.program import Program, run
 from pullback.transforms.batch import Batched, BatchTrace, batch_flat, materialize, repeated
 from pullback.transforms.derive import stage_closed
 from pullback.transforms.jvp import jvp_flat

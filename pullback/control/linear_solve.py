@@ -20,11 +20,11 @@ from pullback.control.call import bind_holder
 from pullback.control.scan import split
 from pullback.core.errors import GradientError
 from pullback.core.primitive import Rules, primitive
-from pullback.core.program import Program, run
 from pullback.core.tracing import type_of
 from pullback.core.types import ArrayType, is_unknown
 from pullback.core.zero import ZERO, instantiate
 from pullback.ops.arithmetic import neg, sub
+from pullback.program.program import Program, run
 from pullback.transforms.batch import repeated
 from pullback.transforms.derive import batch_program
 from pullback.transforms.jvp import jvp_flat

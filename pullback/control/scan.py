@@ -23,15 +23,15 @@ import numpy as np
 
 from pullback.control.call import bind_holder, check_operands
 from pullback.core.array import Array
-from pullback.core.equation import Literal
 from pullback.core.primitive import Rules, primitive
-from pullback.core.program import Program, run
 from pullback.core.tracing import type_of
 from pullback.core.types import ArrayType, is_unknown
 from pullback.core.zero import ZERO, instantiate, zeros
 from pullback.engine.compile import compile_one
 from pullback.ops.arithmetic import add
 from pullback.ops.shape import transpose
+from pullback.program.equation import Literal
+from pullback.program.program import Program, run
 from pullback.transforms.batch import repeated
 from pullback.transforms.derive import (
     active_terms,

@@ -37,7 +37,6 @@ from pullback.control.scan import STEPWISE_OPERATIONS, scan, split
 from pullback.core.axes import AxisSize
 from pullback.core.errors import GradientError
 from pullback.core.primitive import Rules, primitive
-from pullback.core.program import Program, run
 from pullback.core.tracing import type_of
 from pullback.core.types import ArrayType, array_type
 from pullback.core.zero import ZERO, instantiate, zeros
@@ -48,6 +47,7 @@ from pullback.ops.compare import lt
 from pullback.ops.convert import convert_element_type
 from pullback.ops.literals import literal
 from pullback.ops.reduce import reduce_or
+from pullback.program.program import Program, run
 from pullback.transforms.batch import repeated
 from pullback.transforms.derive import (
     active_terms,

@@ -403,7 +403,7 @@ class ProgramError(PullbackError, ValueError):
     """A Program, or the text of one, breaks a rule of the IR.
 
     Fails: the text is refused with its line, and the place in it.
-        >>> from pullback.core.program import Program
+        >>> from pullback.program.program import Program
         >>> Program.parse("{ lambda (a:f32[3]) ; let in b }", {})
         Traceback (most recent call last):
             ...

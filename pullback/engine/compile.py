@@ -9,14 +9,14 @@ from typing import Any, NamedTuple
 
 from pullback.core import primitive as primitive_module
 from pullback.core.array import Array, as_array
-from pullback.core.equality import param_key
-from pullback.core.equation import Equation, Variable
 from pullback.core.primitive import Primitive
-from pullback.core.program import Program
 from pullback.engine import cache
 from pullback.engine.lower import Lowered, lower_program
 from pullback.engine.place import common_device
 from pullback.engine.xla import Backend, Executable, backend, placement
+from pullback.program.equality import param_key
+from pullback.program.equation import Equation, Variable
+from pullback.program.program import Program
 
 # What takes XLA less long than this is not worth a file: reading it back would take as long.
 KEPT_SECONDS = 0.02

@@ -24,8 +24,8 @@ import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from pullback.core.equation import Equation
-from pullback.core.program import Program, programs_in
+from pullback.program.equation import Equation
+from pullback.program.program import Program, programs_in
 
 # Up to these costs of a step the whole loop is compiled as one function.
 SMALL_FLOPS = 100_000

@@ -9,9 +9,9 @@ import numpy as np
 
 from pullback.core.array import Array, HostArray
 from pullback.core.dtypes import DType, carrier
-from pullback.core.program import Atom, Equation, Literal, Program, Variable
 from pullback.core.types import ArrayType
 from pullback.engine.loops import Cost, cost, loop_settings
+from pullback.program.program import Atom, Equation, Literal, Program, Variable
 from pullback.stablehlo.writer import TensorType, Value, Writer, function, module
 
 # Arrays up to this many bytes that a function closes over are written into its module, where XLA can fold them; larger

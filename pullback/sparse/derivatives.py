@@ -14,7 +14,6 @@ from pullback.control.call import inlined
 from pullback.core.array import Array, as_array
 from pullback.core.axes import AxisSize
 from pullback.core.dtypes import kind
-from pullback.core.equation import Equation
 from pullback.core.errors import GradientError, ShapeError
 from pullback.core.source import describe
 from pullback.core.tracing import Tracer, type_of
@@ -23,6 +22,7 @@ from pullback.core.types import ArrayType, array_type
 from pullback.core.zero import ZERO, zeros
 from pullback.ops.index import take
 from pullback.ops.shape import reshape
+from pullback.program.equation import Equation
 from pullback.sparse.coloring import Indices, color_columns, color_star, star_sources
 from pullback.sparse.matrix import Pattern, SparseMatrix, of_pattern
 from pullback.transforms.batch import batch_flat, materialize

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from pullback.core.axes import AxisSize
-from pullback.core.program import Atom, Program, Variable
 from pullback.core.tracing import type_of
 from pullback.core.types import ArrayType, array_type
 from pullback.core.zero import ZERO, instantiate
+from pullback.program.program import Atom, Program, Variable
 from pullback.transforms.batch import Batched, batch_flat, materialize
 from pullback.transforms.jet import jet_flat
 from pullback.transforms.jvp import jvp_flat

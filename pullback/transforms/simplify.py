@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from pullback.core.dtypes import is_inexact
-from pullback.core.equality import param_key
-from pullback.core.program import Atom, Equation, Literal, Program, Variable, programs_in
+from pullback.program.equality import param_key
+from pullback.program.program import Atom, Equation, Literal, Program, Variable, programs_in
 
 
 def simplify(program: Program) -> Program:

@@ -19,11 +19,11 @@ import numpy as np
 
 from pullback.core.array import Array
 from pullback.core.dtypes import is_inexact
-from pullback.core.equation import Equation, Literal
 from pullback.core.errors import MissingRule
-from pullback.core.program import Atom, Program, programs_in
 from pullback.core.tracing import bind, ensure_compile_time_eval
 from pullback.core.types import ArrayType
+from pullback.program.equation import Equation, Literal
+from pullback.program.program import Atom, Program, programs_in
 from pullback.transforms.derive import linearize_program
 from pullback.transforms.simplify import has_effect
 

@@ -10,10 +10,10 @@ from typing import Any
 from pullback.core.array import Array, as_array
 from pullback.core.axes import youngest_owner
 from pullback.core.primitive import Primitive
-from pullback.core.program import Atom, Equation, Literal, Program, Variable, programs_in
 from pullback.core.source import Source, user_source
 from pullback.core.tracing import Trace, Tracer, bind, escaped, staging
 from pullback.core.types import ArrayType
+from pullback.program.program import Atom, Equation, Literal, Program, Variable, programs_in
 
 
 class Staged(Tracer):

@@ -13,8 +13,8 @@ from pullback.api.loops import scan
 from pullback.api.memory import parse_bytes
 from pullback.control.checkpoint import checkpoint as checkpoint_primitive
 from pullback.control.checkpoint import cost, inline_calls, name
-from pullback.core.program import Program
 from pullback.engine.compile import CompileOptions, lower_to_text
+from pullback.program.program import Program
 from pullback.testing import check_gradients, check_primitive, check_transforms
 
 policies = pb.checkpoint_policies

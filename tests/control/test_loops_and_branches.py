@@ -10,7 +10,7 @@ from control_tables import BATCHED, CASES, TRANSFORMATIONS, Case, batch_of, loop
 
 import pullback as pb
 import pullback.numpy as pnp
-from pullback.core.checking import check_program
+from pullback.program.checking import check_program
 
 
 def compare(found: Any, expected: Any) -> None:

@@ -11,7 +11,7 @@ import pullback as pb
 import pullback.numpy as pnp
 from pullback import lax
 from pullback.core.errors import AxisError, DtypeError, ShapeError, StructureError
-from pullback.core.program import Program
+from pullback.program.program import Program
 
 rng = np.random.default_rng(1)
 XS = rng.normal(size=(5, 3))

@@ -12,7 +12,7 @@ import pullback.numpy as pnp
 from pullback import lax
 from pullback.control.while_loop import levels_for, steps_a_level
 from pullback.core.errors import DtypeError, GradientError, MissingRule, ShapeError, StructureError
-from pullback.core.program import Program
+from pullback.program.program import Program
 
 
 def counting(n: Any, **options: Any) -> Any:

@@ -206,7 +206,7 @@ def test_errors_that_cause_each_other_in_a_circle():
 def test_what_python_prints_for_an_error_of_ours():
     """In a process of its own, as a user sees it."""
     program = """
-        from pullback.core.program import Program
+        from pullback.program.program import Program
 
         def users(text):
             return api_boundary(Program.parse)(text, {})

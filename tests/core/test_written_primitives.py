@@ -7,10 +7,10 @@ import pullback as pb
 import pullback.numpy as pnp
 from pullback.control.call import call
 from pullback.core.array import as_array
-from pullback.core.checking import check_program
 from pullback.core.errors import DtypeError, ShapeError
-from pullback.core.program import Program
 from pullback.core.tracing import type_of
+from pullback.program.checking import check_program
+from pullback.program.program import Program
 from pullback.testing.primitives import all_primitives
 from pullback.testing.values import in_dtype, is_generic, parse_dtypes
 from pullback.transforms.stage import stage

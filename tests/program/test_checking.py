@@ -6,15 +6,15 @@ from random_programs import PRIMITIVES, note, nothing, pair
 
 from pullback.control.call import call
 from pullback.core.array import Array
-from pullback.core.checking import check_program
 from pullback.core.dtypes import DTYPES
 from pullback.core.errors import ProgramError
 from pullback.core.primitive import Primitive
-from pullback.core.program import Equation, Literal, Program, Variable
 from pullback.core.source import RecordedSource, user_source
 from pullback.core.types import array_type
 from pullback.ops.arithmetic import add, mul
 from pullback.ops.broadcast import reduce_sum
+from pullback.program.checking import check_program
+from pullback.program.program import Equation, Literal, Program, Variable
 from pullback.transforms.batch import AxisSize, Batched, BatchTrace
 from pullback.transforms.stage import stage
 

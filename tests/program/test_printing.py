@@ -9,12 +9,12 @@ from random_programs import PRIMITIVES, Numbers, Precision, Settings, note
 
 from pullback.core.array import Array
 from pullback.core.dtypes import DTYPES
-from pullback.core.literals import implied_literal_type
-from pullback.core.printing import ANSI, HTML, RESERVED, byte_size, program_text, value_text, variable_names
-from pullback.core.program import Equation, Literal, Program, Variable
 from pullback.core.source import RecordedSource
 from pullback.core.types import array_type
 from pullback.ops.arithmetic import mul
+from pullback.program.literals import implied_literal_type
+from pullback.program.printing import ANSI, HTML, RESERVED, byte_size, program_text, value_text, variable_names
+from pullback.program.program import Equation, Literal, Program, Variable
 from pullback.transforms.stage import stage
 
 F32 = DTYPES["float32"]

@@ -13,20 +13,20 @@ import numpy as np
 
 from pullback.core.array import Array
 from pullback.core.dtypes import BY_SHORT_NAME, SHORT_NAMES
-from pullback.core.equation import Atom, Equation, Literal, Variable
 from pullback.core.errors import ProgramError
 from pullback.core.lazy import lazy_module
-from pullback.core.literals import base64_text, parameter_text, read_base64, read_number
-from pullback.core.parsing import find_class
 from pullback.core.primitive import Primitive
-from pullback.core.printing import is_record, record_fields
 from pullback.core.source import RecordedSource, Source
 from pullback.core.types import ArrayType, array_type
+from pullback.program.equation import Atom, Equation, Literal, Variable
+from pullback.program.literals import base64_text, parameter_text, read_base64, read_number
+from pullback.program.parsing import find_class
+from pullback.program.printing import is_record, record_fields
 
 if TYPE_CHECKING:
     import json
 
-    from pullback.core.program import Program
+    from pullback.program.program import Program
 else:
     json = lazy_module("json")
 
@@ -49,7 +49,7 @@ def to_json(program: Program) -> str:
 
     Example:
         >>> import pullback as pb
-        >>> from pullback.core.program import Program, Variable
+        >>> from pullback.program.program import Program, Variable
         >>> x = Variable(pb.ArrayType((3,), "float32"))
         >>> program = Program([x], [], [x])
         >>> from_json(to_json(program), {}, Program) == program

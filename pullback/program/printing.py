@@ -1,4 +1,4 @@
-"""Programs as text, one typed equation a line; `core/parsing.py` reads it back. docs/program-format.md has the grammar."""
+"""Programs as text, one typed equation a line; `program/parsing.py` reads it back. docs/program-format.md has the grammar."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ import numpy as np
 from pullback.core.array import Array
 from pullback.core.devices import DEFAULT_DEVICE, Device
 from pullback.core.dtypes import SHORT_NAMES, kind
-from pullback.core.equation import Atom, Equation, Literal, Variable
 from pullback.core.lazy import lazy_module
-from pullback.core.literals import base64_text, implied_literal_type, nested_text, number_text, parameter_text, written_kind
 from pullback.core.primitive import Primitive
 from pullback.core.types import ArrayType
+from pullback.program.equation import Atom, Equation, Literal, Variable
+from pullback.program.literals import base64_text, implied_literal_type, nested_text, number_text, parameter_text, written_kind
 
 if TYPE_CHECKING:
     import dataclasses
     import html
 
-    from pullback.core.program import Program
+    from pullback.program.program import Program
 else:
     html = lazy_module("html")
     dataclasses = lazy_module("dataclasses")
@@ -78,7 +78,7 @@ def program_text(
         ValueError: `constants` is neither of the two words.
 
     Example:
-        >>> from pullback.core.program import Program, Variable
+        >>> from pullback.program.program import Program, Variable
         >>> x = Variable(ArrayType((3,), "float32"))
         >>> print(program_text(Program([x], [], [x])))
         { lambda (a:f32[3]:cpu(0)) ;

@@ -1,4 +1,4 @@
-"""Text -> Program: reads what `core/printing.py` writes. The grammar is in docs/program-format.md; line breaks mean nothing.
+"""Text -> Program: reads what `program/printing.py` writes. The grammar is in docs/program-format.md; line breaks mean nothing.
 
 Types are checked as they are read: each equation's results must be what its primitive's type rule says.
 """
@@ -15,19 +15,19 @@ import numpy as np
 
 from pullback.core.array import Array
 from pullback.core.dtypes import BY_SHORT_NAME
-from pullback.core.equation import Atom, Equation, Literal, Variable
 from pullback.core.errors import ProgramError, PullbackError
 from pullback.core.lazy import lazy_module
-from pullback.core.literals import NUMBER, implied_literal_type, read_base64, read_number, written_kind
 from pullback.core.primitive import Primitive
-from pullback.core.printing import RESERVED
 from pullback.core.types import ArrayType, array_type
+from pullback.program.equation import Atom, Equation, Literal, Variable
+from pullback.program.literals import NUMBER, implied_literal_type, read_base64, read_number, written_kind
+from pullback.program.printing import RESERVED
 
 if TYPE_CHECKING:
     import ast
     import difflib
 
-    from pullback.core.program import Program
+    from pullback.program.program import Program
 else:
     ast = lazy_module("ast")
     difflib = lazy_module("difflib")
@@ -73,7 +73,7 @@ def parse_program(
 
     Example:
         >>> import pullback as pb
-        >>> from pullback.core.program import Program
+        >>> from pullback.program.program import Program
         >>> print(Program.parse("{ lambda (a:f32[3]) ; let in (a, 1.0) }", {}))
         { lambda (a:f32[3]:cpu(0)) ;
           let

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from pullback.core.array import Array
-from pullback.core.equation import Equation, Literal, Variable
 from pullback.core.errors import ProgramError, PullbackError
-from pullback.core.printing import equation_text, is_record, nested_programs, record_fields
 from pullback.core.source import source_text
 from pullback.core.tracing import Tracer
 from pullback.core.types import ArrayType
+from pullback.program.equation import Equation, Literal, Variable
+from pullback.program.printing import equation_text, is_record, nested_programs, record_fields
 
 if TYPE_CHECKING:
-    from pullback.core.program import Program
+    from pullback.program.program import Program
 
 
 def check_program(program: Program) -> None:
@@ -33,7 +33,7 @@ def check_program(program: Program) -> None:
 
     Example:
         >>> import pullback as pb
-        >>> from pullback.core.program import Program, Variable
+        >>> from pullback.program.program import Program, Variable
         >>> x, y = (Variable(pb.ArrayType((3,), "float32")) for _ in range(2))
         >>> check_program(Program([x], [], [x]))
         >>> check_program(Program([x], [], [y]))

@@ -10,10 +10,10 @@ from random_programs import CLASSES, PRIMITIVES, Precision, note, programs
 from pullback.core.array import Array
 from pullback.core.dtypes import DTYPES
 from pullback.core.errors import ProgramError
-from pullback.core.program import Equation, Program, Variable
-from pullback.core.serialization import read_type
 from pullback.core.types import array_type
 from pullback.ops.arithmetic import mul
+from pullback.program.program import Equation, Program, Variable
+from pullback.program.serialization import read_type
 from pullback.transforms.stage import stage
 
 SCALAR = array_type((), DTYPES["float32"])

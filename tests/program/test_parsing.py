@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 from random_programs import CLASSES, PRIMITIVES, Precision, arrays, note, programs
 
 from pullback.core.array import Array
-from pullback.core.checking import check_program
 from pullback.core.dtypes import DTYPES
-from pullback.core.equation import Equation, Literal, Variable
 from pullback.core.errors import ProgramError
-from pullback.core.literals import number_text, read_number
-from pullback.core.program import Program, run
 from pullback.core.types import array_type
+from pullback.program.checking import check_program
+from pullback.program.equation import Equation, Literal, Variable
+from pullback.program.literals import number_text, read_number
+from pullback.program.program import Program, run
 
 F32, F64 = DTYPES["float32"], DTYPES["float64"]
 

@@ -7,16 +7,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TextIO
 
 from pullback.core.array import Array
-from pullback.core.equality import Structure, find_structure
-from pullback.core.equation import Atom, Equation, Literal, Variable
 from pullback.core.lazy import lazy_module
 from pullback.core.primitive import Primitive
-from pullback.core.printing import ANSI, HTML, PLAIN, program_text
 from pullback.core.tracing import bind
 from pullback.core.types import ArrayType
+from pullback.program.equality import Structure, find_structure
+from pullback.program.equation import Atom, Equation, Literal, Variable
+from pullback.program.printing import ANSI, HTML, PLAIN, program_text
 
-parsing = lazy_module("pullback.core.parsing")
-serialization = lazy_module("pullback.core.serialization")
+parsing = lazy_module("pullback.program.parsing")
+serialization = lazy_module("pullback.program.serialization")
 
 __all__ = ["Atom", "Equation", "Literal", "Program", "Variable", "programs_in", "run"]
 
@@ -153,7 +153,7 @@ class Program:
 
     @classmethod
     def parse(cls, text: str, primitives: Mapping[str, Primitive], classes: Mapping[str, type] | None = None) -> Program:
-        """The Program that a text says; see `pullback.core.parsing.parse_program`.
+        """The Program that a text says; see `pullback.program.parsing.parse_program`.
 
         Arguments:
             text: what `text` returned, or the same form written by hand.
@@ -187,7 +187,7 @@ class Program:
 
     @classmethod
     def from_json(cls, text: str, primitives: Mapping[str, Primitive], classes: Mapping[str, type] | None = None) -> Program:
-        """The Program that `to_json` wrote; see `pullback.core.serialization.from_json`.
+        """The Program that `to_json` wrote; see `pullback.program.serialization.from_json`.
 
         Arguments:
             text: the JSON text.

@@ -16,12 +16,12 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from pullback.core.array import Array
-from pullback.core.equation import Atom, Literal, Variable
-from pullback.core.printing import is_record, record_fields
 from pullback.core.types import ArrayType
+from pullback.program.equation import Atom, Literal, Variable
+from pullback.program.printing import is_record, record_fields
 
 if TYPE_CHECKING:
-    from pullback.core.program import Program
+    from pullback.program.program import Program
 
 
 class Structure:

@@ -12,10 +12,10 @@ from pullback.control.call import call
 from pullback.core.array import Array
 from pullback.core.dtypes import DTYPES
 from pullback.core.primitive import Primitive
-from pullback.core.program import Equation, Literal, Program, Variable
 from pullback.core.types import ArrayType, array_type
 from pullback.ops.arithmetic import add, mul
 from pullback.ops.broadcast import broadcast_in_dim
+from pullback.program.program import Equation, Literal, Program, Variable
 
 
 class Precision(enum.Enum):

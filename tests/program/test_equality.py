@@ -7,12 +7,12 @@ import pytest
 from counting import calls_made
 from random_programs import PRIMITIVES, Precision, note
 
-from pullback.core import equality
 from pullback.core.array import Array
 from pullback.core.dtypes import DTYPES
-from pullback.core.program import Equation, Literal, Program, Variable
 from pullback.core.source import RecordedSource
 from pullback.core.types import array_type
+from pullback.program import equality
+from pullback.program.program import Equation, Literal, Program, Variable
 
 SCALAR = array_type((), DTYPES["float32"])
 BASE = "{ lambda (a:f32[3], b:f32[3]) ; where k:f32[3] = [1.0, 2.0, nan] let c:f32[3] = mul a 2.0  d:f32[3] = add c k in d }"
