@@ -22,7 +22,6 @@ from pullback.core.zero import ZERO, zeros
 from pullback.ops.arithmetic import add
 from pullback.ops.convert import convert_element_type
 from pullback.program.equality import param_key
-from pullback.program.program import Program
 
 
 class SymbolicZero:
@@ -131,7 +130,7 @@ class UserRules(CustomRules):
             function,
             functions,
             self.numbers,
-            tuple([param_key(arg, Program) for arg in self.fixed.values()]),
+            tuple([param_key(arg) for arg in self.fixed.values()]),
             self.structures,
             self.types,
         )
