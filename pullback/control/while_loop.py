@@ -190,7 +190,7 @@ class while_loop(Rules):
             return found, out_axes
         refuse_effects("while_loop", (condition, body))
         (going,) = replay(test, (*consts, *carry))
-        stop, advance = _with_exits(test, (body, axes_for(flags)), num_consts, size, flags)
+        stop, advance = _with_exits(test, (body, axes_for(flags)), num_consts, size, flags, params["max_steps"] is not None)
         found = bind_holder(while_loop, *consts, going, *carry, condition=stop, body=advance, num_consts=num_consts, **params)
         return found[1:], out_axes
 
@@ -245,11 +245,17 @@ def _beside(condition: Program, other: Program, own: Sequence[int], order: Seque
 
 
 def _with_exits(
-    condition: Program, step: tuple[Program, tuple[int | None, ...]], num_consts: int, size: AxisSize, flags: Sequence[bool]
+    condition: Program,
+    step: tuple[Program, tuple[int | None, ...]],
+    num_consts: int,
+    size: AxisSize,
+    flags: Sequence[bool],
+    reverse: bool,
 ) -> tuple[Program, Program]:
     """A batched condition, and a step with its batch axes, as those of a loop that also carries which examples are still going.
 
-    Each step of it tests the condition once; an example that has stopped keeps its carry, and so it stays stopped.
+    Each step of it tests the condition once; an example that has stopped keeps its carry, and so it stays stopped. `reverse`
+    says whether reverse mode may go through the loop.
     """
     body, axes = step
     consts, carry = split(condition.input_types, num_consts)
@@ -260,9 +266,9 @@ def _with_exits(
 
     def advance(*args: Any) -> list[Any]:
         consts, (going,), carry = split(args, num_consts, 1)
-        pairs = [guarded(going, value, axis == 0, size) for value, axis in zip((*consts, *carry), axes)]
-        batched, _ = batch_program(body, size, tuple([0 if flag else None for _, flag in pairs]), tuple(flags))
-        outs = replay(batched, [value for value, _ in pairs])
+        guards, batched = guarded(going, (*consts, *carry), [axis == 0 for axis in axes], size, reverse)
+        mapped, _ = batch_program(body, size, tuple([0 if flag else None for flag in batched]), tuple(flags))
+        outs = replay(mapped, guards)
         new = [chosen(going, a, b) if flag else b for a, b, flag in zip(outs, carry, flags)]
         return [*replay(condition, (*consts, *new)), *new]
 
