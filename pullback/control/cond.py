@@ -167,9 +167,9 @@ class cond(Rules):
         results = []
         for number, branch in enumerate(branches):
             which = _chooses(index, number, len(branches))
-            pairs = [guarded(which, value, axis == 0, batch.size) for value, axis in zip(values, value_axes)]
-            own_axes = tuple([0 if flag else None for _, flag in pairs])
-            results.append(replay(batch_program(branch, batch, own_axes, everything)[0], [value for value, _ in pairs]))
+            guards, flags = guarded(which, values, _flags(value_axes), batch.size)
+            own_axes = tuple([0 if flag else None for flag in flags])
+            results.append(replay(batch_program(branch, batch, own_axes, everything)[0], guards))
         return tuple([cond_as_select(index, *outs) for outs in zip(*results)]), (0,) * len(everything)
 
     def prune(wanted, *, branches, early_exit=False):

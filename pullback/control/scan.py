@@ -151,8 +151,9 @@ class scan(Rules):
         # what the forward body computes from the constants alone is computed once
         before, loop = split_invariants(linearized.forward, num_consts)
         consts, carry, xs = split(primals, num_consts, num_carry)
-        invariants = replay(before, consts)
-        fixed: dict[Any, Any] = dict(zip(before.outputs, invariants))
+        values = replay(before, consts)
+        fixed: dict[Any, Any] = dict(zip(before.outputs, values))
+        invariants = values[: len(loop.inputs) - len(linearized.forward.inputs)]
         fixed.update(zip(linearized.forward.inputs, consts))
 
         # each residual comes from a constant, an input that is stacked already, or a new stack

@@ -191,7 +191,7 @@ class while_loop(Rules):
             return found, out_axes
         refuse_effects("while_loop", (condition, body))
         (going,) = replay(test, (*consts, *carry))
-        stop, advance = _with_exits(test, (body, axes_for(flags)), num_consts, batch, flags)
+        stop, advance = _with_exits(test, (body, axes_for(flags)), num_consts, batch, flags, params["max_steps"] is not None)
         found = bind_holder(while_loop, *consts, going, *carry, condition=stop, body=advance, num_consts=num_consts, **params)
         return found[1:], out_axes
 
@@ -246,11 +246,17 @@ def _beside(condition: Program, other: Program, own: Sequence[int], order: Seque
 
 
 def _with_exits(
-    condition: Program, step: tuple[Program, tuple[int | None, ...]], num_consts: int, batch: Axis, flags: Sequence[bool]
+    condition: Program,
+    step: tuple[Program, tuple[int | None, ...]],
+    num_consts: int,
+    batch: Axis,
+    flags: Sequence[bool],
+    reverse: bool,
 ) -> tuple[Program, Program]:
     """A batched condition, and a step with its batch axes, as those of a loop that also carries which examples are still going.
 
-    Each step of it tests the condition once; an example that has stopped keeps its carry, and so it stays stopped.
+    Each step of it tests the condition once; an example that has stopped keeps its carry, and so it stays stopped. `reverse`
+    says whether reverse mode may go through the loop.
     """
     body, axes = step
     consts, carry = split(condition.input_types, num_consts)
@@ -261,9 +267,9 @@ def _with_exits(
 
     def advance(*args: Any) -> list[Any]:
         consts, (going,), carry = split(args, num_consts, 1)
-        pairs = [guarded(going, value, axis == 0, batch.size) for value, axis in zip((*consts, *carry), axes)]
-        batched, _ = batch_program(body, batch, tuple([0 if flag else None for _, flag in pairs]), tuple(flags))
-        outs = replay(batched, [value for value, _ in pairs])
+        guards, batched = guarded(going, (*consts, *carry), [axis == 0 for axis in axes], batch.size, reverse)
+        mapped, _ = batch_program(body, batch, tuple([0 if flag else None for flag in batched]), tuple(flags))
+        outs = replay(mapped, guards)
         new = [chosen(going, a, b) if flag else b for a, b, flag in zip(outs, carry, flags)]
         return [*replay(condition, (*consts, *new)), *new]
 
