@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pullback.api.functions import Function
+from pullback.api.functions import Function, trees_of
 from pullback.api.tangents import brief, float0, is_float0
 from pullback.control.custom_rules import CustomRules
 from pullback.core.dtypes import kind
@@ -147,12 +147,7 @@ class UserRules(CustomRules):
 
     def trees(self, leaves: Sequence[Any]) -> list[Any]:
         """A tree for each argument that is not fixed."""
-        found, start = [], 0
-        for structure in self.structures:
-            stop = start + structure.num_leaves
-            found.append(leaves[start] if structure is LEAF else unflatten(structure, leaves[start:stop]))
-            start = stop
-        return found
+        return trees_of(self.structures, leaves)
 
     def arguments(self, trees: Sequence[Any]) -> list[Any]:
         """All the arguments, in their order."""
