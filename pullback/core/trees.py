@@ -224,15 +224,49 @@ def array_leaves(tree: Any, what: Callable[[], str]) -> tuple[list[Any], TreeDef
     return [array_leaf(leaf, lambda i=i: flatten_with_paths(tree, what())[0][i]) for i, leaf in enumerate(leaves)], structure  # type: ignore[misc]
 
 
-def broadcast_prefix(prefix: Any, tree: Any, what: str, is_leaf_too: Callable[[Any], bool] | None = None) -> list[Any]:
-    """A value for each leaf of `tree`, from a tree that is a prefix of it. None is a leaf of the prefix.
+_NONE = object()  # stands for None in a prefix, where it is a value; in the tree that the prefix is for, None has no leaves
 
-    Raises `StructureError`, naming the place, where the prefix does not fit.
+
+def broadcast_prefix(prefix: Any, tree: Any, what: str, root: str) -> list[Any]:
+    """A value for each leaf of `tree`, from a tree of values that is a prefix of it. None is a value of the prefix.
+
+    Arguments:
+        what, root: how errors call the prefix, and the tree.
+
+    Raises:
+        StructureError, naming the place, where the prefix does not fit.
     """
     if prefix is None or is_leaf(prefix):
         return [prefix] * structure_of(tree).num_leaves
+    there = optree()
+    values = there.tree_map(lambda value: _NONE if value is None else value, prefix, none_is_leaf=True, namespace=NAMESPACE)
+    structure_of(tree)  # registers the dataclasses in it
     try:
-        found: list[Any] = optree().broadcast_prefix(prefix, tree, is_leaf_too, none_is_leaf=True, namespace=NAMESPACE)
-    except ValueError as error:
-        raise StructureError(f"{what} does not fit the tree that it is for: {error}") from None
-    return found
+        found: list[Any] = there.broadcast_prefix(values, tree, namespace=NAMESPACE)
+    except ValueError:
+        raise StructureError(f"{what} does not fit: {_misfit(values, tree, root)}.") from None
+    return [None if value is _NONE else value for value in found]
+
+
+def _misfit(prefix: Any, tree: Any, path: str) -> str:
+    """Where a tree is not a prefix of another, and why; empty where it is one."""
+    if structure_of(prefix) is LEAF:
+        return ""
+    if type(prefix) is not type(tree):
+        return f"{path} is {_a(tree)}, but the entry for it is {_a(prefix)}"
+    given, _, names, _ = optree().tree_flatten_one_level(prefix, namespace=NAMESPACE)
+    wanted, _, entries, _ = optree().tree_flatten_one_level(tree, namespace=NAMESPACE)
+    if names != entries:
+        return f"{path} is {_a(tree)} of {_listed(entries)}, but the entry for it is of {_listed(names)}"
+    parts = zip(given, wanted, entries, strict=True)
+    return next(filter(None, [_misfit(value, part, f"{path}[{entry!r}]") for value, part, entry in parts]), f"{path} differs")
+
+
+def _a(value: Any) -> str:
+    return "None" if value is None else "a leaf" if structure_of(value) is LEAF else f"a {type(value).__name__}"
+
+
+def _listed(entries: Sequence[Any]) -> str:
+    if all([isinstance(entry, int) for entry in entries]):
+        return f"{len(entries)} element{'s' if len(entries) != 1 else ''}"
+    return f"keys {', '.join([repr(entry) for entry in entries])}"
