@@ -13,7 +13,7 @@ import numpy as np
 from pullback.api.ahead import Lowered, Signature
 from pullback.api.functions import Function, argument_name, check_callable, leaf_paths
 from pullback.control.call import bind_call
-from pullback.core.array import Array, as_array, from_python
+from pullback.core.array import Array, as_array, from_python, is_frozen
 from pullback.core.axes import axis_sizes
 from pullback.core.dtypes import SHORT_NAMES, current_default_bits
 from pullback.core.errors import StaticArgumentError
@@ -303,8 +303,7 @@ cache_info = cache.cache_info
 def _own(array: Array) -> Array:
     """An Array whose values nobody can write to: of a borrowed NumPy array, a copy."""
     host = array._host
-    borrowed = isinstance(host, np.ndarray) and host.flags.writeable and array._buffer is None
-    return as_array(host) if borrowed else array
+    return array if host is None or array._buffer is not None or is_frozen(host) else as_array(host)
 
 
 def _explains_misses() -> bool:

@@ -1,19 +1,22 @@
 """Array: an immutable array whose values lie in NumPy memory, in a device buffer, or in both.
 
 Each side is made from the other when it is asked for and kept, without a copy where memory allows: nothing mutates, so
-both stay equal. The operators and methods are installed by `pullback.numpy.methods`, so that this file needs no operation.
+both stay equal. Foreign memory is copied where it enters (`as_array`), and what leaves is frozen: a NumPy array that
+cannot be made writeable, neither itself nor through its base. The operators and methods are installed by
+`pullback.numpy.methods`, so that this file needs no operation.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
+from weakref import WeakValueDictionary
 
 import numpy as np
 
 from pullback.core.devices import DEFAULT_DEVICE, Device
-from pullback.core.dtypes import DType, canonical, default_dtype
+from pullback.core.dtypes import DType, canonical, carrier, default_dtype
 from pullback.core.errors import DonatedBufferError, DtypeError, LeafError
 from pullback.core.types import ArrayType, Shape, array_type
 
@@ -71,26 +74,54 @@ class Array:
 
     @property
     def host(self) -> HostArray | np.generic:
-        """The values as NumPy sees them, fetched from the device if need be. Ours to read, never to write."""
-        if self._host is None:
-            if self._buffer is None:
-                raise DonatedBufferError(
-                    f"This array ({self.type}) was donated to a compiled function (jit's donate_argnums or donate_argnames),"
-                    " which has reused its memory. Keep using the function's result instead, or do not donate the argument."
-                )
-            self._host = buffer_access.to_host(self._buffer, self.type)
-        return self._host
+        """The values as NumPy sees them, read-only, fetched from the device if need be."""
+        host = host_of(self)
+        if host.__class__ is np.ndarray:
+            self._host = host = frozen(host)
+        return host
 
     def view(self) -> HostArray:
         """The values as a read-only NumPy array, without a copy."""
-        seen = np.asarray(self.host).view()
-        seen.flags.writeable = False
-        return seen
+        self._host = host = frozen(host_of(self))
+        return host.view()
+
+    def alias(self) -> Self:
+        """Another Array of the same values, as good as a copy: they share memory until one of them gives it up."""
+        if self._host is None and self._buffer is None:
+            raise _donated(self.type)
+        return self.__class__(self.type, self._host, self._buffer)
 
     def delete(self) -> None:
         """Give up the memory of this array; any later use raises `DonatedBufferError`."""
-        self._host = None
-        self._buffer = None
+        if id(self) not in _constants:  # those belong to everyone
+            self._host = None
+            self._buffer = None
+
+
+def host_of(array: Array) -> HostArray | np.generic:
+    """The values of an Array as this library computes with them. Never to be written to, nor given to users' code."""
+    host = array._host
+    if host is None:
+        if array._buffer is None:
+            raise _donated(array.type)
+        array._host = host = buffer_access.to_host(array._buffer, array.type)
+    return host
+
+
+def _donated(type: ArrayType) -> DonatedBufferError:
+    return DonatedBufferError(
+        f"This array ({type}) was donated to a compiled function (jit's donate_argnums or donate_argnames),"
+        " which has reused its memory. Keep using the function's result instead, or do not donate the argument."
+    )
+
+
+_constants: WeakValueDictionary[int, Array] = WeakValueDictionary()
+
+
+def constant(array: Array) -> Array:
+    """An Array that is made once and handed out many times: donating it, or deleting it, leaves it as it is."""
+    _constants[id(array)] = array
+    return array
 
 
 class PlacedArray(Array):
@@ -116,6 +147,49 @@ def text(value: HostArray, type: ArrayType, device: Device) -> str:
     """An array printed with its type and place, `[1. 2. 3.]:f32[3]:cpu(0)`."""
     shown = value.astype(np.float32) if value.dtype.kind == "V" else value
     return f"{np.array_str(np.asarray(shown))}:{type.strong()}:{device}"
+
+
+# ---- memory that nobody can write to -----------------------------------------------------------------------------------
+
+
+class FrozenMemory:
+    """The base of a frozen NumPy array. It has no buffer protocol, so NumPy refuses to make the array writeable."""
+
+    __slots__ = ("__array_interface__", "_memory")
+
+
+def frozen(host: HostArray | np.generic) -> HostArray:
+    """The same values in the same memory, as an array that cannot be made writeable."""
+    if is_frozen(host):
+        return host  # type: ignore[return-value]
+    seen = np.asarray(host)
+    carried = carrier(seen.dtype)
+    interface = seen.view(carried).__array_interface__
+    owner = FrozenMemory()
+    owner._memory = seen
+    owner.__array_interface__ = {
+        "version": 3,
+        "shape": seen.shape,
+        "strides": seen.strides,
+        "typestr": carried.str,
+        "data": (interface["data"][0], True),
+    }
+    made = np.asarray(owner)
+    return made if carried is seen.dtype else made.view(seen.dtype)
+
+
+def is_frozen(host: HostArray | np.generic) -> bool:
+    """Whether nobody can write to a NumPy array's memory by way of NumPy: it is ours, a device's, or that of bytes."""
+    base = host.base
+    while isinstance(base, np.ndarray):
+        base = base.base
+    if base.__class__ is memoryview:
+        base = base.obj if base.readonly else None
+    return base.__class__ in immutable_memory
+
+
+# Whose memory no Python code can write to; the engine adds the class of device buffers.
+immutable_memory: set[type] = {FrozenMemory, bytes}
 
 
 # ---- making arrays from what users pass -------------------------------------------------------------------------------

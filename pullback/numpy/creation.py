@@ -491,9 +491,16 @@ def indices(dimensions: Sequence[int], dtype: Any = None, sparse: bool = False) 
     return shapes.concatenate(*[shapes.reshape(grid, new_sizes=(1, *shape)) for grid in grids], dimension=0)
 
 
-def copy(a: Any) -> Any:
-    """The array itself: arrays are immutable, so a copy could not be told from it."""
-    return array(a)
+def copy(a: Any, order: str | None = None) -> Any:
+    """A copy, which outlives the donation of the original. Until then both share their memory: neither can be written to.
+
+    Arguments:
+        order: None, "C", "K" or "A"; arrays have no memory order that could be seen.
+    """
+    if order not in (None, "C", "K", "A"):
+        raise ValueError(f"copy takes order='C', 'K' or 'A', not {order!r}: arrays lie in row-major order.")
+    a = operand(a, "copy")
+    return a.alias() if isinstance(a, Array) else a
 
 
 def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Any:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from pullback.core.array import Array, find_converter, from_python
+from pullback.core.array import Array, constant, find_converter, from_python
 from pullback.core.dtypes import DTYPES, DType, default_dtype, is_inexact
 from pullback.core.dtypes import promote as join
 from pullback.core.errors import DtypeError, LeafError, ShapeError
@@ -69,7 +69,7 @@ def literal_of(value: Any, dtype: DType) -> Array:
         if value == value and not (value == 0 and value.__class__ in (float, complex)):
             if len(_literals) > 4096:
                 _literals.clear()
-            _literals[key] = found
+            _literals[key] = constant(found)
     return found
 
 
