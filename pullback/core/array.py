@@ -16,8 +16,8 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from pullback.core.devices import DEFAULT_DEVICE, Device
-from pullback.core.dtypes import DType, canonical, carrier, default_dtype
-from pullback.core.errors import DonatedBufferError, DtypeError, LeafError
+from pullback.core.dtypes import SHORT_NAMES, DType, carrier, default_dtype, entering
+from pullback.core.errors import DonatedBufferError, LeafError
 from pullback.core.types import ArrayType, Shape, array_type
 
 HostArray = np.ndarray[Any, Any]
@@ -197,7 +197,7 @@ immutable_memory: set[type] = {FrozenMemory, bytes}
 
 def from_python(value: bool | int | float | complex, dtype: DType | None = None) -> Array:
     """A weak 0-d array from a Python scalar, in the default dtype of its kind unless `dtype` says otherwise."""
-    wanted = dtype or default_dtype("b" if isinstance(value, bool) else _SCALAR_KINDS[type(value)])
+    wanted = dtype or default_dtype(scalar_kind(value))
     try:
         return Array(array_type((), wanted, True), np.asarray(value, wanted))
     except OverflowError:
@@ -207,7 +207,19 @@ def from_python(value: bool | int | float | complex, dtype: DType | None = None)
         ) from None
 
 
-_SCALAR_KINDS: dict[type, str] = {int: "i", float: "f", complex: "c"}
+_SCALAR_KINDS = ((bool, "b"), (int, "i"), (float, "f"), (complex, "c"))
+
+
+def scalar_kind(value: bool | int | float | complex) -> str:
+    """The kind of dtype that a Python number, or one of a class derived from them, calls for."""
+    return next(kind for base, kind in _SCALAR_KINDS if isinstance(value, base))
+
+
+def plain_number(value: Any) -> Any:
+    """A number of a class derived from Python's (an IntEnum) as Python's own; anything else as it is."""
+    if isinstance(value, (int, float, complex)) and not isinstance(value, (bool, np.generic)):
+        return next(base(value) for base in (int, float, complex) if isinstance(value, base))
+    return value
 
 
 # From this size on, copying an array to the device costs more than the care to make it lie where it need not be copied.
@@ -224,45 +236,72 @@ def aligned_empty(shape: Shape, dtype: DType) -> HostArray:
 
 
 def from_numpy(value: HostArray | np.generic, copy: bool = True) -> Array:
-    """An Array of a NumPy array's values and dtype; copied, since whoever made it can still write to it."""
+    """An Array of a NumPy array's values; copied, since whoever made it can still write to it.
+
+    Without `copy` it borrows the memory, for as long as nobody keeps the Array.
+    """
     dtype = value.dtype
-    if not dtype.isnative:
-        value, copy = np.asarray(value).astype(canonical(dtype)), False
-    if copy and value.__class__ is not np.generic:
+    if value.__class__ is not np.ndarray and hasattr(value, "mask"):
+        raise LeafError("a masked NumPy array has values that are missing, which an array cannot have; fill them (.filled).")
+    wanted = entering(dtype if dtype.isnative else dtype.newbyteorder("="))
+    if wanted not in SHORT_NAMES:
+        raise LeafError(f"a NumPy array of dtype {dtype} (shape {value.shape}) is not numeric, so no array can be made of it.")
+    if wanted is not dtype:
+        value = np.asarray(value).astype(wanted)
+    elif copy and isinstance(value, np.ndarray):
         if value.nbytes >= ALIGNED_BYTES:
             source, value = value, aligned_empty(value.shape, dtype)
             value[...] = source
         else:
             value = np.array(value, copy=True, order="C")
-    try:
-        return Array(array_type(value.shape, value.dtype), value)
-    except DtypeError:
-        raise LeafError(
-            f"a NumPy array of dtype {dtype} (shape {value.shape}) is not numeric, so no array can be made of it."
-        ) from None
+    return Array(array_type(value.shape, wanted), value)
 
 
-converters: dict[type, Callable[[Any], Array]] = {
+def _from_memory(value: Any) -> Array:
+    """Of what NumPy can see as an array: `__array__`, `__array_interface__`, the buffer protocol."""
+    return from_numpy(np.asarray(value))
+
+
+def _from_dlpack(value: Any) -> Array:
+    return from_numpy(np.from_dlpack(value))
+
+
+Converter = Callable[[Any], Any]
+
+converters: dict[type, Converter] = {
+    Array: lambda value: value,
     bool: from_python,
     int: from_python,
     float: from_python,
     complex: from_python,
     np.ndarray: from_numpy,
+    np.generic: from_numpy,
+    memoryview: _from_memory,
+}
+# What an object of another class may offer, the best first. The first two return an Array, a tracer or a number.
+_PROTOCOLS: dict[str, Converter] = {
+    "__pullback_array__": lambda value: as_array(value.__pullback_array__()),
+    "__jax_array__": lambda value: as_array(value.__jax_array__()),
+    "__array__": _from_memory,
+    "__array_interface__": _from_memory,
+    "__array_struct__": _from_memory,
+    "__dlpack__": _from_dlpack,
 }
 
 
-def find_converter(kind: type) -> Callable[[Any], Array] | None:
+def find_converter(kind: type) -> Converter | None:
     """How a value of a Python type becomes an Array; None for what is neither a number nor an array."""
     for base in kind.__mro__:
         if base in converters:
             return converters[base]
-        if base is np.generic:
-            return from_numpy
-    return None
+    return next((convert for name, convert in _PROTOCOLS.items() if hasattr(kind, name)), None)
 
 
-def as_array(value: Any) -> Array:
-    """`value` itself if it is an Array, else an Array of it. Raises `LeafError` for what is neither number nor array."""
+def as_array(value: Any) -> Any:
+    """`value` itself if it is an Array or a tracer, else an Array of it: here foreign values enter, in the current dtype mode.
+
+    Raises `LeafError` for what is neither a number nor an array.
+    """
     if isinstance(value, Array):
         return value
     converter = find_converter(type(value))

@@ -20,10 +20,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pullback.core.array import Array, PlacedArray, as_array, host_of
+from pullback.core.array import Array, PlacedArray, as_array, converters, host_of
+from pullback.core.dtypes import SHORT_NAMES, entering
 from pullback.core.errors import EscapedTracerError
 from pullback.core.source import describe
-from pullback.core.types import ArrayType, Shape, host_type
+from pullback.core.types import ArrayType, Shape, array_type, host_type
 
 if TYPE_CHECKING:
     from pullback.core.primitive import Primitive
@@ -79,15 +80,19 @@ class Tracer:
         return ""
 
 
+converters[Tracer] = lambda value: value
+
+
 def type_of(value: Any) -> ArrayType:
     """The ArrayType of an Array, a tracer, a NumPy array, a Python scalar, or an ArrayType (itself)."""
     if isinstance(value, (Array, Tracer)):
         return value.type
     if isinstance(value, ArrayType):
         return value
-    if isinstance(value, np.ndarray) and value.dtype.isnative:
-        return host_type(value)
-    return as_array(value).type
+    if value.__class__ is np.ndarray and value.dtype in SHORT_NAMES and value.dtype.isnative:
+        return array_type(value.shape, entering(value.dtype))
+    found: ArrayType = as_array(value).type
+    return found
 
 
 # ---- dispatch -------------------------------------------------------------------------------------------------------

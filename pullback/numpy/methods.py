@@ -359,9 +359,9 @@ def _transpose(a: Any, *args: Any) -> Any:
     return shaping.transpose(a, axes if axes else None)
 
 
-def _astype(x: Any, dtype: Any, copy: bool = True) -> Any:
-    """The array in another dtype."""
-    return creation.astype(x, dtype)
+def _astype(x: Any, dtype: Any, copy: bool = False) -> Any:
+    """The array in another dtype; one that has it already is returned as it is, unless `copy` is true."""
+    return creation.astype(x, dtype, copy=copy)
 
 
 def _flatten(x: Any, order: str = "C") -> Any:
