@@ -207,12 +207,12 @@ def from_python(value: bool | int | float | complex, dtype: DType | None = None)
         ) from None
 
 
-_SCALAR_KINDS = ((bool, "b"), (int, "i"), (float, "f"), (complex, "c"))
+_SCALAR_KINDS: dict[type, str] = {bool: "b", int: "i", float: "f", complex: "c"}
 
 
 def scalar_kind(value: bool | int | float | complex) -> str:
     """The kind of dtype that a Python number, or one of a class derived from them, calls for."""
-    return next(kind for base, kind in _SCALAR_KINDS if isinstance(value, base))
+    return _SCALAR_KINDS.get(type(value)) or next(kind for base, kind in _SCALAR_KINDS.items() if isinstance(value, base))
 
 
 def plain_number(value: Any) -> Any:
