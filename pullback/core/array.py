@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from typing import Any, Protocol
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -100,6 +101,21 @@ class PlacedArray(Array):
     """
 
     __slots__ = ()
+
+
+# Constants that are made once and given to everybody who asks, such as the 1 that a backward pass starts with.
+_shared: WeakValueDictionary[int, Array] = WeakValueDictionary()
+
+
+def share(array: Array) -> Array:
+    """Mark an Array that many hold, and return it: donating it, which one of them may do, leaves it as it is."""
+    _shared[id(array)] = array
+    return array
+
+
+def is_shared(array: Array) -> bool:
+    """Whether an Array is a constant that many hold."""
+    return _shared.get(id(array)) is array
 
 
 class BufferAccess(Protocol):
