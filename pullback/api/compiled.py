@@ -13,6 +13,7 @@ import numpy as np
 
 from pullback.api.ahead import Lowered, Signature
 from pullback.api.functions import Function, argument_name, check_callable, leaf_paths
+from pullback.api.traced import trace
 from pullback.control.call import bind_call
 from pullback.core.array import Array, as_array, from_python
 from pullback.core.axes import axis_sizes
@@ -22,16 +23,14 @@ from pullback.core.errors import StaticArgumentError
 from pullback.core.lazy import lazy_module
 from pullback.core.source import describe, trim
 from pullback.core.tracing import Tracer, staging_floor
-from pullback.core.trees import CallReader, TreeDef, array_leaf, array_leaves, call_reader, flatten, is_leaf, unflatten
+from pullback.core.trees import CallReader, TreeDef, array_leaf, call_reader, flatten, is_leaf, unflatten
 from pullback.core.types import ArrayType, host_type
 from pullback.engine import cache
 from pullback.engine.backend import BorrowedBuffer, CompileOptions, backend, placement
 from pullback.engine.compile import forget_executables, placed
 from pullback.engine.xla import buffer_of
 from pullback.program.equality import param_key
-from pullback.program.program import Program
 from pullback.transforms.simplify import simplify
-from pullback.transforms.stage import stage
 
 inspect = lazy_module("inspect")
 
@@ -183,8 +182,8 @@ class Jitted:
             return (), ((args, kwargs) if kwargs else args)
         numbers, names = self._static(args), self._static_names
         statics = (
-            tuple([(i, param_key(arg, Program)) for i, arg in enumerate(args) if i in numbers]),
-            tuple([(name, param_key(kwargs[name], Program)) for name in sorted(kwargs) if name in names]),
+            tuple([(i, param_key(arg)) for i, arg in enumerate(args) if i in numbers]),
+            tuple([(name, param_key(kwargs[name])) for name in sorted(kwargs) if name in names]),
         )
         dynamic = [arg for i, arg in enumerate(args) if i not in numbers]
         return statics, (dynamic, {name: arg for name, arg in kwargs.items() if name not in names})
@@ -207,19 +206,13 @@ class Jitted:
         types: Sequence[ArrayType],
         options: CompileOptions,
     ) -> Signature:
-        box: dict[str, Any] = {}
+        def call(dynamic: Any) -> Any:
+            return self._merge(args, kwargs, dynamic)
 
-        def flat(*leaves: Any) -> list[Any]:
-            outs, box["structure"] = array_leaves(self._merge(args, kwargs, unflatten(structure, leaves)), lambda: "the output")
-            return outs
-
-        name = getattr(self._fun, "__name__", "function")
         paths = self._paths(args, kwargs)
-        program, captures = stage(flat, types, name=name, described=self._fun, arguments=paths)
-        donated = self._donated(args, kwargs)
-        if captures:
-            donated = ()
-        return Signature(simplify(program), captures, box["structure"], donated, options)
+        program, captures, out_structure = trace("jit", self._fun, (structure,), types, paths, call=call)
+        donated = () if captures else self._donated(args, kwargs)
+        return Signature(simplify(program), captures, out_structure, donated, options)
 
     def _each_dynamic(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[int | str, Any]]:
         """The dynamic arguments by number or name, in the order in which they are flattened."""
