@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.core.array import Array, as_array, find_converter
+from pullback.core.array import Array, find_converter
 from pullback.core.dtypes import float0
 from pullback.core.errors import LeafError, StructureError
 from pullback.core.lazy import lazy_module
@@ -69,7 +69,7 @@ def flatten(tree: Any, is_leaf_too: Callable[[Any], bool] | None = None) -> tupl
 
 def _adopt(leaf: Any) -> bool:
     """Register the class of a dataclass instance that was met as a leaf; True if that was done."""
-    if not dataclasses.is_dataclass(leaf) or isinstance(leaf, (type, Array, Tracer)):
+    if not dataclasses.is_dataclass(leaf) or isinstance(leaf, type) or find_converter(type(leaf)) is not None:
         return False
     register_dataclass(type(leaf))
     return True
@@ -211,13 +211,17 @@ def array_leaf(leaf: Any, path: Callable[[], str]) -> Any:
     """A leaf as an Array or tracer. Raises `LeafError`, naming its path, for anything else."""
     if leaf.__class__ is Array or isinstance(leaf, (Array, Tracer)):
         return leaf
-    if find_converter(type(leaf)) is None:
+    convert = find_converter(type(leaf))
+    if convert is None:
         raise LeafError(
             f"{path()} is {leaf!r} of type {type(leaf).__name__}, which is neither an array nor a number, nor a container"
             " that pullback knows. Convert it (pb.asarray), register its class (pb.tree.register_node), or keep it out of"
             " what is traced (static_argnums or static_argnames in jit, a closure elsewhere)."
         )
-    return as_array(leaf)
+    try:
+        return convert(leaf)
+    except LeafError as error:
+        raise LeafError(f"{path()}: {error}") from None
 
 
 def array_leaves(tree: Any, what: Callable[[], str]) -> tuple[list[Any], TreeDef]:

@@ -56,7 +56,7 @@ def test_they_come_out(name: str, wrapper: str) -> None:
     expected = f(INTS, FLOATS)
     for _ in range(2):  # the second call may take a faster path
         assert shapes(wrapped(INTS, FLOATS)) == shapes(expected)
-        assert shapes(wrapped(pb.asarray(INTS), pb.asarray(FLOATS))) == shapes(expected)
+        assert shapes(wrapped(pnp.asarray(INTS), pnp.asarray(FLOATS))) == shapes(expected)
 
 
 @pytest.mark.parametrize("wrap", [lambda f: f, pb.jit], ids=["eager", "jit"])
