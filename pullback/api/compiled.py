@@ -15,16 +15,16 @@ from pullback.api.ahead import Lowered, Signature
 from pullback.api.functions import Function, argument_name, check_callable, leaf_paths
 from pullback.api.traced import trace
 from pullback.control.call import bind_call
-from pullback.core.array import Array, as_array, from_python
+from pullback.core.array import Array, as_array, from_numpy, from_python, is_frozen
 from pullback.core.axes import axis_sizes
 from pullback.core.bounded import Bounded
-from pullback.core.dtypes import SHORT_NAMES, current_default_bits
+from pullback.core.dtypes import SHORT_NAMES, DtypeMode, dtype_mode
 from pullback.core.errors import StaticArgumentError
 from pullback.core.lazy import lazy_module
 from pullback.core.source import describe, trim
 from pullback.core.tracing import Tracer, staging_floor
 from pullback.core.trees import CallReader, TreeDef, array_leaf, call_reader, flatten, is_leaf, unflatten
-from pullback.core.types import ArrayType, host_type
+from pullback.core.types import ArrayType
 from pullback.engine import cache
 from pullback.engine.backend import BorrowedBuffer, CompileOptions, backend, placement
 from pullback.engine.compile import forget_executables, placed
@@ -67,18 +67,18 @@ class Jitted:
         self._signatures: Bounded[Any, Signature] = Bounded(MAX_SIGNATURES, self._warn_of_signatures)
         self._warned = False
         # For calls like some that were seen: how to find the leaves (None: they are the positional arguments), what they
-        # must be (a list of types of Arrays, or a tuple of `_Expected`), default bits, what runs it.
-        self._fast_paths: list[tuple[CallReader | None, Any, int, Callable[[list[Any]], Any]]] = []
+        # must be (a list of types of Arrays, or a tuple of `_Expected`), dtype mode, what runs it.
+        self._fast_paths: list[tuple[CallReader | None, Any, DtypeMode, Callable[[list[Any]], Any]]] = []
         _instances.add(self)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         try:
             if staging_floor() is None and not placement.several:
-                for read, expected, bits, run in self._fast_paths:
+                for read, expected, mode, run in self._fast_paths:
                     # Find out whether the call is like the one that the path was made for, get its buffers, run: no handler
                     # covers the run, in which there may be Python functions of the user's.
                     leaves: Any = read(args, kwargs) if read is not None else None if kwargs else args
-                    if leaves is None or bits != current_default_bits():
+                    if leaves is None or mode is not dtype_mode():
                         continue
                     if expected.__class__ is tuple:
                         borrowed: list[tuple[list[BorrowedBuffer], BorrowedBuffer]] = []
@@ -127,7 +127,7 @@ class Jitted:
             if None in expected:
                 return
             types = tuple(expected)
-        path = (read, types, current_default_bits(), signature.runner())
+        path = (read, types, dtype_mode(), signature.runner())
         self._fast_paths = [path, *self._fast_paths[: MAX_FAST_PATHS - 1]]
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -152,7 +152,7 @@ class Jitted:
         options = self._options
         if placement.several and not any([isinstance(leaf, Tracer) for leaf in leaves]):
             options = placed(options, leaves, lambda: self._paths(args, kwargs))
-        key = (structure, types, statics, current_default_bits(), axis_sizes(), options)
+        key = (structure, types, statics, dtype_mode(), axis_sizes(), options)
         try:
             found = self._signatures.get(key)
         except TypeError:
@@ -169,8 +169,8 @@ class Jitted:
 
     def _leaf(self, leaf: Any, index: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A leaf as an Array or tracer. A NumPy array is borrowed, not copied: it is only looked at during this call."""
-        if leaf.__class__ is np.ndarray and leaf.dtype in SHORT_NAMES and leaf.dtype.isnative:
-            return Array(host_type(leaf), leaf)
+        if leaf.__class__ is np.ndarray and leaf.dtype in SHORT_NAMES:
+            return from_numpy(leaf, copy=False)
         return array_leaf(leaf, lambda: f"argument {self._paths(args, kwargs)[index]}")
 
     def _static(self, args: tuple[Any, ...]) -> frozenset[int]:
@@ -316,8 +316,7 @@ cache_info = cache.cache_info
 def _own(array: Array) -> Array:
     """An Array whose values nobody can write to: of a borrowed NumPy array, a copy."""
     host = array._host
-    borrowed = isinstance(host, np.ndarray) and host.flags.writeable and array._buffer is None
-    return as_array(host) if borrowed else array
+    return array if host is None or array._buffer is not None or is_frozen(host) else as_array(host)
 
 
 def _explains_misses() -> bool:
@@ -343,7 +342,7 @@ def _differences(seen: Any, new: Any, paths: list[str]) -> list[str]:
             if (which, key) not in before
         ]
     if seen[3] != new[3]:
-        found.append(f"default_bits: was {seen[3]}, is now {new[3]}")
+        found.append(f"the dtype mode (default_bits): was {seen[3]}, is now {new[3]}")
     if seen[4] != new[4]:
         found.append(f"named axes: were {dict(seen[4])}, are now {dict(new[4])}")
     if seen[5] != new[5]:
@@ -360,7 +359,7 @@ def _expected(leaf: Any, type: ArrayType) -> _Expected | None:
     kind = leaf.__class__
     if kind is Array or kind in _PYTHON_SCALARS:
         return kind, None, None, type, None
-    if kind is np.ndarray and leaf.dtype.isnative:
+    if kind is np.ndarray and leaf.dtype == type.dtype:
         there = backend()
         buffer = there.borrow(type) if type.nbytes <= BORROWED_BYTES else None
         return kind, leaf.dtype, leaf.shape, type, there.putter(type) if buffer is None else [buffer]

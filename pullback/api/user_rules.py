@@ -246,7 +246,7 @@ class UserRules(CustomRules):
         leaves, structure = flatten(value)
         if self.out_types is not None and structure != self.out_structure:
             raise _structures(what, value, self.out_structure, self.out_types, "the function")
-        flags = broadcast_prefix(spec, value, f"{what}: which parts are batched, {spec!r},")
+        flags = broadcast_prefix(spec, value, f"{what}: which parts are batched, {spec!r},", "output")
         if not all(isinstance(flag, (bool, np.bool_)) for flag in flags):
             raise StructureError(f"{what} must say with bools which parts of the output are batched, but said {spec!r}.")
         types = [type_of(leaf) for leaf in leaves]

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pullback.core.array import Array, HostArray
+from pullback.core.array import Array, HostArray, host_of
 from pullback.core.dtypes import DType, carrier
 from pullback.core.types import ArrayType
 from pullback.engine.failures import stand_in
@@ -122,7 +122,7 @@ class Lowering(Writer):
         """Write all of a Program's equations here, given a value for each input; returns its outputs."""
         for variable, array in program.constants:
             passed = self.passed.get(id(array))
-            values[variable] = self.constant(array.host) if passed is None else passed
+            values[variable] = self.constant(host_of(array)) if passed is None else passed
         for equation in program.equations:
             values.update(zip(equation.outputs, self.equation(equation, values), strict=True))
         return [self.read(atom, values) for atom in program.outputs]
@@ -249,7 +249,7 @@ class Lowering(Writer):
 
     def read(self, atom: Atom, values: dict[Variable, Value]) -> Value:
         if isinstance(atom, Literal):
-            return self.constant(atom.value.host, tensor_type(atom.type))
+            return self.constant(host_of(atom.value), tensor_type(atom.type))
         return values[atom]
 
     def equation(self, equation: Equation, values: dict[Variable, Value]) -> Sequence[Value]:
@@ -282,7 +282,7 @@ class Lowering(Writer):
     def spread(self, atom: Atom, values: dict[Variable, Value], shape: tuple[int, ...]) -> Value:
         """An elementwise operand in the shape of the result: 0-d ones are repeated."""
         if isinstance(atom, Literal):
-            return self.constant(atom.value.host, TensorType(shape, atom.type.dtype))
+            return self.constant(host_of(atom.value), TensorType(shape, atom.type.dtype))
         value = values[atom]
         return value if value.shape == shape else self.broadcast(value, shape)
 

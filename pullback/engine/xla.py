@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from pullback.core import array as array_module
-from pullback.core.array import Array, PlacedArray, aligned_empty, is_shared
+from pullback.core.array import Array, PlacedArray, aligned_empty, host_of, immutable_memory
 from pullback.core.bounded import Bounded
 from pullback.core.devices import DEFAULT_DEVICE, Device
 from pullback.core.dtypes import DType, carrier
@@ -85,6 +85,7 @@ class XlaBackend(Backend):
         _device_of_sharding.update(zip(map(id, self.shardings), self.devices, strict=True))
         _kept.append(self)
         self._batched_put = lib.jax.batched_device_put
+        immutable_memory.add(lib.jax.ArrayImpl)
         self._avals: Bounded[ArrayType, Aval] = Bounded(MAX_TYPES)
         self._handlers: Bounded[tuple[ArrayType, int], Any] = Bounded(MAX_TYPES)
 
@@ -364,7 +365,7 @@ class XlaExecutable(Executable):
         """Run, giving away the memory of donated Arrays, which nobody can use afterwards.
 
         XLA will write to that memory, so an Array gives its own only if nothing else can see it: no host array, no other
-        Array, no constant. Otherwise it gives a copy. A constant that many share stays usable.
+        Array, no constant. Otherwise it gives a copy. A constant that many share has a host array.
         """
         buffers = []
         for array, given in zip(arrays, self.donated, strict=True):
@@ -373,15 +374,15 @@ class XlaExecutable(Executable):
                 continue
             once = sum([other is array for other in arrays]) == 1
             # two references: the Array's, and this call's
-            if once and array._host is None and sys.getrefcount(array._buffer) <= 2 and not is_shared(array):
+            if once and array._host is None and sys.getrefcount(array._buffer) <= 2:
                 buffers.append(array._buffer)
             else:
-                buffers.append(self.backend.put(array.host, array.type, self.index, copy=True))
+                buffers.append(self.backend.put(host_of(array), array.type, self.index, copy=True))
         try:
             outs = self.run(buffers)
         finally:
             for array, given in zip(arrays, self.donated):
-                if given and not is_shared(array):
+                if given:
                     array.delete()
         return outs
 
@@ -407,9 +408,9 @@ def buffer_of(array: Array, where: Backend | None = None, index: int = 0) -> Any
     there = backend() if where is None else where
     buffer = array._buffer
     if buffer is None:
-        buffer = there.put(array.host, array.type, index)
+        buffer = there.put(host_of(array), array.type, index)
         if there.devices[index] == DEFAULT_DEVICE:  # elsewhere it would decide where the array seems to be
             array._buffer = buffer
     elif placement.several and array.device != there.devices[index]:
-        buffer = there.put(array.host, array.type, index, copy=True)
+        buffer = there.put(host_of(array), array.type, index, copy=True)
     return buffer
