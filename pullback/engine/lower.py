@@ -12,7 +12,8 @@ from pullback.core.dtypes import DType, carrier
 from pullback.core.types import ArrayType
 from pullback.engine.failures import stand_in
 from pullback.engine.loops import Cost, cost, loop_settings
-from pullback.program.program import Atom, Equation, Literal, Program, Variable
+from pullback.program.interpret import interpret
+from pullback.program.program import Equation, Program
 from pullback.stablehlo.writer import TensorType, Value, Writer, function, location, module
 
 # Arrays up to this many bytes that a function closes over are written into its module, where XLA can fold them; larger
@@ -78,7 +79,7 @@ class Module:
         write = Lowering(self, {})
         values = [write.bitcast(value, type.dtype) for value, type in zip(arguments, types)]
         write.passed.update((id(array), value) for array, value in zip(constants, values))
-        results = write.program(program, dict(zip(program.inputs, values[len(constants) :])))
+        results = write.inline(program, *values[len(constants) :])
         results = [write.bitcast(value, cross(value.dtype)) for value in results]
         return function(name, arguments, write, results, name == "main", notes)
 
@@ -118,18 +119,9 @@ class Lowering(Writer):
     def platform(self) -> str:
         return self.module.platform
 
-    def program(self, program: Program, values: dict[Variable, Value]) -> list[Value]:
-        """Write all of a Program's equations here, given a value for each input; returns its outputs."""
-        for variable, array in program.constants:
-            passed = self.passed.get(id(array))
-            values[variable] = self.constant(host_of(array)) if passed is None else passed
-        for equation in program.equations:
-            values.update(zip(equation.outputs, self.equation(equation, values), strict=True))
-        return [self.read(atom, values) for atom in program.outputs]
-
     def inline(self, program: Program, *args: Value) -> list[Value]:
-        """`program` for lowering rules: a Program's operations, on the values of its inputs."""
-        return self.program(program, dict(zip(program.inputs, args, strict=True)))
+        """Write a Program's operations here, on the values of its inputs; returns its outputs."""
+        return [self.read(out) for out in interpret(program, args, self.equation)]
 
     def note_loop(self, *programs: Program) -> None:
         """Take into account that a loop of this module runs these Programs in each step: by it XLA's way is chosen."""
@@ -247,43 +239,45 @@ class Lowering(Writer):
 
         return self._ordered(write)
 
-    def read(self, atom: Atom, values: dict[Variable, Value]) -> Value:
-        if isinstance(atom, Literal):
-            return self.constant(host_of(atom.value), tensor_type(atom.type))
-        return values[atom]
+    def read(self, operand: Value | Array) -> Value:
+        """What an operand is here: captured arrays and literals become arguments, or are written."""
+        if isinstance(operand, Value):
+            return operand
+        passed = self.passed.get(id(operand))
+        return self.constant(host_of(operand), tensor_type(operand.type)) if passed is None else passed
 
-    def equation(self, equation: Equation, values: dict[Variable, Value]) -> Sequence[Value]:
-        """Write one equation; returns the values of its outputs."""
+    def equation(self, equation: Equation, atoms: Sequence[Value | Array]) -> Any:
+        """Write one equation; returns the value of its result, or of each where there are several."""
         outer = self.location
         if self.module.located and equation.source is not None:
             self.location = location(equation.primitive.name, equation.source.file, equation.source.line)
-        outs = self._equation(equation, values)
+        out = self._equation(equation, atoms)
         self.location = outer
-        return outs
+        return out
 
-    def _equation(self, equation: Equation, values: dict[Variable, Value]) -> Sequence[Value]:
+    def _equation(self, equation: Equation, atoms: Sequence[Value | Array]) -> Any:
         primitive = equation.primitive
         rule = primitive.lowering(self.platform)
         self.result_types = results = [tensor_type(variable.type) for variable in equation.outputs]
         if primitive.elementwise:
-            operands = [self.spread(atom, values, results[0].shape) for atom in equation.inputs]
+            operands = [self.spread(atom, results[0].shape) for atom in atoms]
         else:
-            operands = [self.read(atom, values) for atom in equation.inputs]
+            operands = [self.read(atom) for atom in atoms]
         if rule is None:
             raise primitive.missing("lower", "jit (compilation)", equation.source)
         if isinstance(rule, str):
-            return [self.elementwise(rule, *operands, result=results[0])]
+            return self.elementwise(rule, *operands, result=results[0])
         out = rule(self, *operands, **equation.params)
         outs = tuple(out) if primitive.multiple_results else (out,)
         if [value.type if isinstance(value, Value) else None for value in outs] != results:
             raise primitive.malformed("lower", f"StableHLO values of types {results}", out)
-        return outs
+        return out
 
-    def spread(self, atom: Atom, values: dict[Variable, Value], shape: tuple[int, ...]) -> Value:
+    def spread(self, operand: Value | Array, shape: tuple[int, ...]) -> Value:
         """An elementwise operand in the shape of the result: 0-d ones are repeated."""
-        if isinstance(atom, Literal):
-            return self.constant(host_of(atom.value), TensorType(shape, atom.type.dtype))
-        value = values[atom]
+        if isinstance(operand, Array) and not operand.type.shape:
+            return self.constant(host_of(operand), TensorType(shape, operand.type.dtype))
+        value = self.read(operand)
         return value if value.shape == shape else self.broadcast(value, shape)
 
 
