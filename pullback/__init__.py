@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING, Any
 from pullback import numpy
 from pullback.api.derivatives import grad, jvp, linear_transpose, linearize, value_and_grad, vjp
 from pullback.api.mapping import vmap
-from pullback.api.tangents import float0
 from pullback.core import errors
 from pullback.core import execution as _execution
 from pullback.core.array import Array
 from pullback.core.devices import Device
-from pullback.core.dtypes import default_bits
+from pullback.core.dtypes import default_bits, float0
 from pullback.core.primitive import Primitive, primitive
 from pullback.program.program import Program
 from pullback.core.tracing import Tracer, ensure_compile_time_eval

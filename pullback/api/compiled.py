@@ -210,7 +210,7 @@ class Jitted:
             return self._merge(args, kwargs, dynamic)
 
         paths = self._paths(args, kwargs)
-        program, captures, out_structure = trace("jit", self._fun, (structure,), types, paths, call=call)
+        program, captures, out_structure = trace("jit", self._fun, (structure,), types, paths, call=call, trivial=True)
         donated = () if captures else self._donated(args, kwargs)
         return Signature(simplify(program), captures, out_structure, donated, options)
 

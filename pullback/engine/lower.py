@@ -246,14 +246,14 @@ class Lowering(Writer):
         passed = self.passed.get(id(operand))
         return self.constant(host_of(operand), tensor_type(operand.type)) if passed is None else passed
 
-    def equation(self, equation: Equation, atoms: Sequence[Value | Array]) -> Any:
+    def equation(self, equation: Equation, operands: Sequence[Value | Array]) -> Any:
         """Write one equation; returns the value of its result, or of each where there are several."""
         outer = self.location
         if self.module.located and equation.source is not None:
             self.location = location(equation.primitive.name, equation.source.file, equation.source.line)
-        out = self._equation(equation, atoms)
+        outs = self._equation(equation, operands)
         self.location = outer
-        return out
+        return outs
 
     def _equation(self, equation: Equation, atoms: Sequence[Value | Array]) -> Any:
         primitive = equation.primitive

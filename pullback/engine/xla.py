@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from pullback.core import array as array_module
-from pullback.core.array import Array, PlacedArray, aligned_empty, host_of, immutable_memory
+from pullback.core.array import Array, PlacedArray, aligned_empty, host_of, immutable_memory, is_constant
 from pullback.core.bounded import Bounded
 from pullback.core.devices import DEFAULT_DEVICE, Device
 from pullback.core.dtypes import DType, carrier
@@ -374,7 +374,7 @@ class XlaExecutable(Executable):
                 continue
             once = sum([other is array for other in arrays]) == 1
             # two references: the Array's, and this call's
-            if once and array._host is None and sys.getrefcount(array._buffer) <= 2:
+            if once and array._host is None and sys.getrefcount(array._buffer) <= 2 and not is_constant(array):
                 buffers.append(array._buffer)
             else:
                 buffers.append(self.backend.put(host_of(array), array.type, self.index, copy=True))
@@ -382,7 +382,7 @@ class XlaExecutable(Executable):
             outs = self.run(buffers)
         finally:
             for array, given in zip(arrays, self.donated):
-                if given:
+                if given and not is_constant(array):
                     array.delete()
         return outs
 
