@@ -10,6 +10,7 @@ import numpy as np
 from pullback.api.functions import FlatArguments, Function, check_callable, normalize_argnums, wrapped
 from pullback.api.tangents import FlatResult, brief, check_inputs, cotangent_leaves, tangent_leaves, tangent_result, the_output
 from pullback.core.array import Array, constant
+from pullback.core.bounded import Bounded
 from pullback.core.dtypes import is_inexact, kind
 from pullback.core.errors import GradientError, StructureError
 from pullback.core.source import api_boundary, describe
@@ -338,7 +339,7 @@ def _seed(fun: Function, call: LinearizedCall, holomorphic: bool) -> Any:
     return one(type)
 
 
-_ones: dict[ArrayType, Array] = {}
+_ones: Bounded[ArrayType, Array] = Bounded(1024)
 
 
 def one(type: ArrayType) -> Array:
