@@ -7,7 +7,6 @@ number of equations even where Programs share Programs.
 
 from __future__ import annotations
 
-import enum
 import threading
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
@@ -16,12 +15,14 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from pullback.core.array import Array
+from pullback.core.lazy import lazy_module
 from pullback.core.types import ArrayType
 from pullback.program.equation import Atom, Literal, Variable
-from pullback.program.printing import is_record, record_fields
 
 if TYPE_CHECKING:
     from pullback.program.program import Program
+
+dataclasses = lazy_module("dataclasses")
 
 
 class Structure:
@@ -107,22 +108,41 @@ def _program_key(program: Program) -> tuple[Any, ...]:
     return inputs, captured, constants, tuple(equations), tuple([use(atom) for atom in program.outputs])
 
 
+_EXACT = frozenset({int, bool, str, bytes, type(None), type(Ellipsis)})  # equal ones of the same type are the same
+
+
 def param_key(value: Any, kind: type) -> Any:
-    """What of a parameter makes it equal to another: 1, 1.0 and True differ, and so do 0.0 and -0.0; NaN equals NaN."""
+    """What of a parameter, or of a static argument of jit, makes it equal to another.
+
+    Two values have equal keys if they are of the same type and equal by their own `__eq__`; in tuples, frozensets, slices,
+    NamedTuples and dataclasses whose `__eq__` Python wrote, item by item. So 1, 1.0, True and np.int64(1) differ. Floats are
+    told apart by their bits: 0.0 and -0.0 differ, and a NaN equals itself. A key can be hashed where the value itself can.
+
+    Arguments:
+        kind: the class Program; two that differ in names and sources alone are equal.
+    """
+    own = value.__class__
+    if own in _EXACT:
+        return own, value
+    if own is tuple:
+        return own, tuple([param_key(item, kind) for item in value])
+    if own is frozenset:
+        return own, frozenset([param_key(item, kind) for item in value])
+    if own is slice:
+        return own, tuple([param_key(item, kind) for item in (value.start, value.stop, value.step)])
     if isinstance(value, kind):
         return value.structure  # type: ignore[attr-defined]
-    if isinstance(value, np.generic):
-        value = value.item()
-    if is_record(value):
-        return type(value), tuple([(name, param_key(item, kind)) for name, item in record_fields(value)])
-    if type(value) is tuple:
-        return tuple, tuple([param_key(item, kind) for item in value])
-    if isinstance(value, (enum.Enum, bool)):
-        return type(value), value
-    if isinstance(value, int):  # a subclass means the same as the int that it is
-        return int, int(value)
-    if isinstance(value, float):
-        return float, value.hex()
-    if isinstance(value, complex):
-        return complex, value.real.hex(), value.imag.hex()
-    return type(value), value
+    if isinstance(value, np.generic) and not isinstance(value, np.void):
+        return own, value.dtype, value.tobytes()
+    if own.__eq__ is float.__eq__:
+        return own, float.hex(value)
+    if own.__eq__ is complex.__eq__:
+        return own, value.real.hex(), value.imag.hex()
+    if own.__eq__ is tuple.__eq__:
+        return own, value, tuple([param_key(item, kind) for item in value])
+    if own.__eq__ is frozenset.__eq__:
+        return own, value, frozenset([param_key(item, kind) for item in value])
+    equality = getattr(own.__eq__, "__code__", None)
+    if equality is not None and equality.co_filename == "<string>" and dataclasses.is_dataclass(own):  # not the user's own
+        return own, value, tuple([param_key(getattr(value, f.name), kind) for f in dataclasses.fields(value) if f.compare])
+    return own, value
