@@ -121,7 +121,7 @@ def scan(
 
     Example:
         >>> import pullback as pb
-        >>> pb.lax.scan(lambda total, x: (total + x, total * x), 0.0, pb.asarray([1.0, 2.0, 3.0]))
+        >>> pb.lax.scan(lambda total, x: (total + x, total * x), 0.0, pb.numpy.asarray([1.0, 2.0, 3.0]))
         (6.0:f32[]:cpu(0), [0. 2. 9.]:f32[3]:cpu(0))
     """
     check_callable(f, "scan")

@@ -34,7 +34,7 @@ def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> A
 
     Example:
         >>> import pullback as pb
-        >>> pb.lax.map(lambda x: x * x, pb.asarray([1.0, 2.0, 3.0]), batch_size=2)
+        >>> pb.lax.map(lambda x: x * x, pb.numpy.asarray([1.0, 2.0, 3.0]), batch_size=2)
         [1. 4. 9.]:f32[3]:cpu(0)
     """
     check_callable(f, "map")
@@ -99,7 +99,7 @@ def associative_scan(fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = 
 
     Example:
         >>> import pullback as pb
-        >>> pb.lax.associative_scan(lambda x, y: x * y, pb.asarray([1.0, 2.0, 3.0, 4.0]))
+        >>> pb.lax.associative_scan(lambda x, y: x * y, pb.numpy.asarray([1.0, 2.0, 3.0, 4.0]))
         [ 1.  2.  6. 24.]:f32[4]:cpu(0)
     """
     check_callable(fn, "associative_scan")

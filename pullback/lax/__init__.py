@@ -44,4 +44,8 @@ __all__ = [
     "sqrt", "square", "squeeze", "stop_gradient", "sub", "switch", "tan", "tanh", "transpose", "while_loop",
 ]  # fmt: skip
 
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 make_boundaries(globals(), __all__)

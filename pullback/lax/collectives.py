@@ -25,7 +25,7 @@ def psum(x: Any, axis_name: Any) -> Any:
 
     Example:
         >>> import pullback as pb
-        >>> pb.vmap(lambda x: x / pb.lax.psum(x, "i"), axis_name="i")(pb.asarray([1.0, 3.0]))
+        >>> pb.vmap(lambda x: x / pb.lax.psum(x, "i"), axis_name="i")(pb.numpy.asarray([1.0, 3.0]))
         [0.25 0.75]:f32[2]:cpu(0)
     """
     return _over("psum", axis_name, x, collective.sum_over)

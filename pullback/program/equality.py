@@ -134,6 +134,8 @@ def param_key(value: Any, kind: type) -> Any:
         return value.structure  # type: ignore[attr-defined]
     if isinstance(value, np.generic) and not isinstance(value, np.void):
         return own, value.dtype, value.tobytes()
+    if own.__name__ == "AxisSize":
+        return int, int(value)
     if own.__eq__ is float.__eq__:
         return own, float.hex(value)
     if own.__eq__ is complex.__eq__:

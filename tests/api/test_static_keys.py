@@ -96,7 +96,7 @@ DIFFERENT = [
 SAME = [
     lambda: float("nan"), lambda: np.float32("nan"), lambda: (1, "a", (2.5, None)), lambda: Point(1, 2), lambda: Plain((1, 2)),
     lambda: Initial(seed=3), lambda: Unnoticed(1, str(next(counter))), lambda: OwnEquality(2.0, [next(counter)]),
-    lambda: frozenset({1, "a"}), lambda: Metres(1.5), lambda: Level.LOW, lambda: np.float64(2), lambda: slice(1, 2),
+    lambda: frozenset({"a"}), lambda: Metres(1.5), lambda: Level.LOW, lambda: np.float64(2), lambda: slice(1, 2),
     lambda: Fraction(1, 3), lambda: 10**400, lambda: range(3), lambda: np.dtype("float32"), lambda: float,
 ]  # fmt: skip
 counter = itertools.count()
@@ -123,7 +123,7 @@ def test_values_that_differ_in_type_or_state_are_traced_apart(first, second):
     assert traces(first, first, second, second) == 2
 
 
-@pytest.mark.parametrize("make", SAME, ids=lambda make: repr(make()))
+@pytest.mark.parametrize("make", SAME)
 def test_equal_values_of_one_type_share_a_trace(make):
     assert traces(make(), make()) == 1
 
