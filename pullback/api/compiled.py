@@ -27,7 +27,6 @@ from pullback.engine import cache
 from pullback.engine.compile import CompileOptions, forget_executables, placed
 from pullback.engine.xla import Loan, backend, buffer_of, placement
 from pullback.program.equality import param_key
-from pullback.program.program import Program
 from pullback.transforms.simplify import simplify
 
 inspect = lazy_module("inspect")
@@ -175,8 +174,8 @@ class Jitted:
             return (), ((args, kwargs) if kwargs else args)
         numbers, names = self._static(args), self._static_names
         statics = (
-            tuple([(i, param_key(arg, Program)) for i, arg in enumerate(args) if i in numbers]),
-            tuple([(name, param_key(kwargs[name], Program)) for name in sorted(kwargs) if name in names]),
+            tuple([(i, param_key(arg)) for i, arg in enumerate(args) if i in numbers]),
+            tuple([(name, param_key(kwargs[name])) for name in sorted(kwargs) if name in names]),
         )
         dynamic = [arg for i, arg in enumerate(args) if i not in numbers]
         return statics, (dynamic, {name: arg for name, arg in kwargs.items() if name not in names})

@@ -16,7 +16,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import Context, ContextVar
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -25,8 +25,8 @@ from pullback.core.errors import EscapedTracerError
 from pullback.core.source import describe
 from pullback.core.types import ArrayType, Shape, host_type
 
-if TYPE_CHECKING:
-    from pullback.core.primitive import Primitive
+# A Primitive, whose module imports this one: `core/primitive.py` says what dispatch and evaluation find in it.
+Primitive = Any
 
 _next_birth = itertools.count(1).__next__
 
@@ -221,7 +221,7 @@ def evaluate(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) 
 
 def _evaluate_generally(primitive: Primitive, arrays: list[Array], params: dict[str, Any]) -> Any:
     """`evaluate` for rules of any form: those that may lack a type rule, take Arrays, or return several results."""
-    rule: Callable[..., Any] = primitive.evaluate  # type: ignore[assignment]
+    rule: Callable[..., Any] = primitive.evaluate
     types = tuple([array.type for array in arrays])
     result_types = primitive.infer(types, params) if primitive.result_type is not None else None
     if primitive.on_arrays:

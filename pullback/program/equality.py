@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -17,10 +17,7 @@ import numpy as np
 from pullback.core.array import Array
 from pullback.core.lazy import lazy_module
 from pullback.core.types import ArrayType
-from pullback.program.equation import Atom, Literal, Variable
-
-if TYPE_CHECKING:
-    from pullback.program.program import Program
+from pullback.program.equation import Atom, Graph, Literal, Variable
 
 dataclasses = lazy_module("dataclasses")
 
@@ -38,15 +35,19 @@ _structures: WeakValueDictionary[Any, Structure] = WeakValueDictionary()
 _lock = threading.RLock()  # reentrant, since a collection of garbage may come in between and compare Programs
 
 
-def find_structure(program: Program) -> Structure:
+def structure_of(program: Graph) -> Structure:
     """The Structure of a Program. One with a parameter that cannot be hashed is equal only to itself."""
-    key = _program_key(program)
-    made = Structure()
-    try:
-        with _lock:
-            return _structures.setdefault(key, made)
-    except TypeError:
-        return made
+    found: Structure | None = program._structure
+    if found is None:
+        key = _program_key(program)
+        found = Structure()
+        try:
+            with _lock:
+                found = _structures.setdefault(key, found)
+        except TypeError:
+            pass
+        program._structure = found
+    return found
 
 
 class _Constant:
@@ -81,8 +82,7 @@ def _same_bytes(a: Array, b: Array) -> bool:
     return np.array_equal(left, right)
 
 
-def _program_key(program: Program) -> tuple[Any, ...]:
-    kind = type(program)
+def _program_key(program: Graph) -> tuple[Any, ...]:
     numbers: dict[Variable, int] = {}
 
     def declare(variables: Iterable[Variable]) -> tuple[ArrayType, ...]:
@@ -102,7 +102,7 @@ def _program_key(program: Program) -> tuple[Any, ...]:
     constants = tuple([_Constant(array) for _, array in program.constants])
     equations = []
     for equation in program.equations:
-        params = tuple([(name, param_key(value, kind)) for name, value in sorted(equation.params.items())])
+        params = tuple([(name, param_key(value)) for name, value in sorted(equation.params.items())])
         operands = tuple([use(atom) for atom in equation.inputs])
         equations.append((equation.primitive, params, operands, declare(equation.outputs)))
     return inputs, captured, constants, tuple(equations), tuple([use(atom) for atom in program.outputs])
@@ -111,40 +111,36 @@ def _program_key(program: Program) -> tuple[Any, ...]:
 _EXACT = frozenset({int, bool, str, bytes, type(None), type(Ellipsis)})  # equal ones of the same type are the same
 
 
-def param_key(value: Any, kind: type) -> Any:
+def param_key(value: Any) -> Any:
     """What of a parameter, or of a static argument of jit, makes it equal to another.
 
     Two values have equal keys if they are of the same type and equal by their own `__eq__`; in tuples, frozensets, slices,
     NamedTuples and dataclasses whose `__eq__` Python wrote, item by item. So 1, 1.0, True and np.int64(1) differ. Floats are
-    told apart by their bits: 0.0 and -0.0 differ, and a NaN equals itself. A key can be hashed where the value itself can.
-
-    Arguments:
-        kind: the class Program; two that differ in names and sources alone are equal.
+    told apart by their bits: 0.0 and -0.0 differ, and a NaN equals itself; Programs by all but names and sources. A key can be
+    hashed where the value itself can.
     """
     own = value.__class__
     if own in _EXACT:
         return own, value
     if own is tuple:
-        return own, tuple([param_key(item, kind) for item in value])
+        return own, tuple([param_key(item) for item in value])
     if own is frozenset:
-        return own, frozenset([param_key(item, kind) for item in value])
+        return own, frozenset([param_key(item) for item in value])
     if own is slice:
-        return own, tuple([param_key(item, kind) for item in (value.start, value.stop, value.step)])
-    if isinstance(value, kind):
-        return value.structure  # type: ignore[attr-defined]
+        return own, tuple([param_key(item) for item in (value.start, value.stop, value.step)])
+    if isinstance(value, Graph):
+        return structure_of(value)
     if isinstance(value, np.generic) and not isinstance(value, np.void):
         return own, value.dtype, value.tobytes()
-    if own.__name__ == "AxisSize":
-        return int, int(value)
     if own.__eq__ is float.__eq__:
         return own, float.hex(value)
     if own.__eq__ is complex.__eq__:
         return own, value.real.hex(), value.imag.hex()
     if own.__eq__ is tuple.__eq__:
-        return own, value, tuple([param_key(item, kind) for item in value])
+        return own, value, tuple([param_key(item) for item in value])
     if own.__eq__ is frozenset.__eq__:
-        return own, value, frozenset([param_key(item, kind) for item in value])
+        return own, value, frozenset([param_key(item) for item in value])
     equality = getattr(own.__eq__, "__code__", None)
     if equality is not None and equality.co_filename == "<string>" and dataclasses.is_dataclass(own):  # not the user's own
-        return own, value, tuple([param_key(getattr(value, f.name), kind) for f in dataclasses.fields(value) if f.compare])
+        return own, value, tuple([param_key(getattr(value, f.name)) for f in dataclasses.fields(value) if f.compare])
     return own, value
