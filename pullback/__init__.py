@@ -43,12 +43,12 @@ __all__ = [
 ]  # fmt: skip
 
 if TYPE_CHECKING:  # what is loaded when it is first used: eager work needs none of it
-    from pullback import compat, data, debug, lax, nn, sparse, testing, tree
+    from pullback import data, debug, lax, nn, sparse, testing, tree
     from pullback.api.callbacks import io_callback, pure_callback
     from pullback.api.compiled import cache_info, clear_caches, jit
     from pullback.api.custom import closure_convert, custom_gradient, custom_jvp, custom_vjp, custom_vmap
     from pullback.api.devices import default_device, device_count, device_get, device_put, devices, local_devices
-    from pullback.api.inspection import eval_shape, xpr
+    from pullback.api.traced import eval_shape, xpr
     from pullback.api.jacobians import hessian, hvp, jacfwd, jacrev
     from pullback.api.memory import checkpoint, checkpoint_name, checkpoint_policies, remat, saved_residuals
     from pullback.api.solvers import custom_linear_solve, custom_root
@@ -63,7 +63,7 @@ _HOMES = {
     "api.compiled": ("cache_info", "clear_caches", "jit"),
     "api.custom": ("closure_convert", "custom_gradient", "custom_jvp", "custom_vjp", "custom_vmap"),
     "api.devices": ("default_device", "device_count", "device_get", "device_put", "devices", "local_devices"),
-    "api.inspection": ("eval_shape", "xpr"),
+    "api.traced": ("eval_shape", "xpr"),
     "api.jacobians": ("hessian", "hvp", "jacfwd", "jacrev"),
     "api.memory": ("checkpoint", "checkpoint_name", "checkpoint_policies", "remat", "saved_residuals"),
     "api.solvers": ("custom_linear_solve", "custom_root"),
