@@ -7,9 +7,9 @@ import threading
 
 import numpy as np
 import pytest
-from pullback.api.traced import xpr
 
 import pullback as pb
+from pullback.api.traced import xpr
 from pullback.engine import cache, disk, xla
 from pullback.engine.backend import CompileOptions, backend
 from pullback.engine.jaxlib import jaxlib
