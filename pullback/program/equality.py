@@ -122,25 +122,27 @@ def param_key(value: Any) -> Any:
     own = value.__class__
     if own in _EXACT:
         return own, value
-    if own is tuple:
-        return own, tuple([param_key(item) for item in value])
-    if own is frozenset:
-        return own, frozenset([param_key(item) for item in value])
-    if own is slice:
-        return own, tuple([param_key(item) for item in (value.start, value.stop, value.step)])
     if isinstance(value, Graph):
         return structure_of(value)
     if isinstance(value, np.generic) and not isinstance(value, np.void):
         return own, value.dtype, value.tobytes()
-    if own.__eq__ is float.__eq__:
+    equality = own.__eq__
+    if equality is tuple.__eq__:
+        return own, tuple([param_key(item) for item in value])
+    if equality is float.__eq__:
         return own, float.hex(value)
-    if own.__eq__ is complex.__eq__:
+    if equality is complex.__eq__:
         return own, value.real.hex(), value.imag.hex()
-    if own.__eq__ is tuple.__eq__:
-        return own, value, tuple([param_key(item) for item in value])
-    if own.__eq__ is frozenset.__eq__:
-        return own, value, frozenset([param_key(item) for item in value])
-    equality = getattr(own.__eq__, "__code__", None)
-    if equality is not None and equality.co_filename == "<string>" and dataclasses.is_dataclass(own):  # not the user's own
-        return own, value, tuple([param_key(getattr(value, f.name)) for f in dataclasses.fields(value) if f.compare])
+    if equality is frozenset.__eq__ and own.__hash__ is not None:
+        return own, frozenset([param_key(item) for item in value])
+    if own is slice:
+        return own, tuple([param_key(item) for item in (value.start, value.stop, value.step)])
+    if own.__hash__ is not None and _is_generated(equality) and dataclasses.is_dataclass(own):
+        return own, tuple([param_key(getattr(value, field.name)) for field in dataclasses.fields(own) if field.compare])
     return own, value
+
+
+def _is_generated(equality: Any) -> bool:
+    """Whether an `__eq__` was written by `dataclass`, and so compares the fields, rather than by the user."""
+    code = getattr(equality, "__code__", None)
+    return code is not None and code.co_filename == "<string>"

@@ -334,13 +334,13 @@ def test_what_is_refused() -> None:
 # ---- callbacks that use pullback --------------------------------------------------
 
 REENTRY = {
-    "eager": "lambda v: np.asarray(pnp.sin(v) * 2)",
-    "compiled": "lambda v: np.asarray(pb.jit(lambda x: pnp.sin(x) * 2)(v))",
+    "eager": "lambda v: np.asarray(pb.numpy.sin(v) * 2)",
+    "compiled": "lambda v: np.asarray(pb.jit(lambda x: pb.numpy.sin(x) * 2)(v))",
     "large products": "lambda v: (np.asarray(big(np.ones((400, 400), 'float32'))), np.sin(v) * 2)[1]",
-    "grad": "lambda v: np.asarray(pb.grad(lambda x: -2 * pnp.sum(pnp.cos(x)))(v))",
+    "grad": "lambda v: np.asarray(pb.grad(lambda x: -2 * pb.numpy.sum(pb.numpy.cos(x)))(v))",
     "callback": "lambda v: np.asarray(pb.jit(lambda x: pb.pure_callback(lambda w: np.sin(w) * 2, x, x))(v))",
     "itself": "lambda v: np.asarray(f(v - 100)) if v[0] > 50 else np.sin(v) * 2",
-    "thread": "lambda v: pool.submit(lambda: np.asarray(pb.jit(lambda x: pnp.sin(x) * 2)(v))).result()",
+    "thread": "lambda v: pool.submit(lambda: np.asarray(pb.jit(lambda x: pb.numpy.sin(x) * 2)(v))).result()",
 }
 
 
