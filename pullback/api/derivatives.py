@@ -192,7 +192,7 @@ def linear_transpose(fun: Function, *primals: Any) -> Function:
     Example:
         >>> import pullback as pb
         >>> transposed = pb.linear_transpose(lambda x: 3.0 * x, pb.ArrayType((2,), "float32"))
-        >>> transposed(pb.asarray([1.0, 2.0]))
+        >>> transposed(pb.numpy.asarray([1.0, 2.0]))
         ([3. 6.]:f32[2]:cpu(0),)
     """
     check_callable(fun, "linear_transpose")

@@ -21,7 +21,7 @@ class ArrayType:
 
     Example:
         >>> import pullback as pb
-        >>> pb.ArrayType((2, 3), "float32") is pb.ArrayType([2, 3], pb.float32)
+        >>> pb.ArrayType((2, 3), "float32") is pb.ArrayType([2, 3], pb.numpy.float32)
         True
         >>> str(pb.ArrayType((2, 3), "float32"))
         'f32[2,3]'
