@@ -6,7 +6,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 from pullback.api.functions import FlatArguments, Function, argument_name, check_callable, parameter_names, wrapped
-from pullback.core.axes import AxisSize
+from pullback.core.axes import Axis
 from pullback.core.errors import AxisError, StructureError
 from pullback.core.source import describe
 from pullback.core.tracing import type_of
@@ -60,7 +60,7 @@ def vmap(
 
     def batched(*args: Any, **kwargs: Any) -> Any:
         flat = _BatchedArguments(fun, args, kwargs, in_axes)
-        size = AxisSize.named(flat.size(axis_size), axis_name, strategy)
+        batch = Axis(flat.size(axis_size), axis_name, strategy)
         values = [_move_to_front(leaf, axis) if axis else leaf for leaf, axis in zip(flat.leaves, flat.axes)]
         structure: TreeDef = None
 
@@ -69,7 +69,7 @@ def vmap(
             outs, structure = array_leaves(flat.call(leaves), lambda: "the output")
             return outs
 
-        trace, outs = batch_flat(of_leaves, values, [axis is not None for axis in flat.axes], size, fun)
+        trace, outs = batch_flat(of_leaves, values, [axis is not None for axis in flat.axes], batch, fun)
         if out_axes.__class__ is int or out_axes is None:
             placed = [_place(trace, out, out_axes, fun) for out in outs]
         else:

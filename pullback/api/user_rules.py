@@ -247,7 +247,7 @@ class UserRules(CustomRules):
     def vmap(self, size: int, batched: Sequence[bool], operands: Sequence[Any]) -> tuple[list[Any], list[bool]]:
         what = f"The batching rule of {self.described}"
         rule: Function = self.functions.vmap  # type: ignore[assignment]
-        returned = rule(int(size), tuple(self.trees(list(batched))), *self.trees(operands))
+        returned = rule(size, tuple(self.trees(list(batched))), *self.trees(operands))
         value, spec = _pair(returned, what, "the output and which parts of it are batched")
         leaves, structure = flatten(value)
         if self.out_types is not None and structure != self.out_structure:
@@ -257,10 +257,10 @@ class UserRules(CustomRules):
             raise StructureError(f"{what} must say with bools which parts of the output are batched, but said {spec!r}.")
         types = [type_of(leaf) for leaf in leaves]
         if self.out_types is not None:
-            types = [t.with_shape((int(size), *t.shape)) if flag else t for t, flag in zip(self.out_types, flags)]
+            types = [t.with_shape((size, *t.shape)) if flag else t for t, flag in zip(self.out_types, flags)]
         else:
             self.out_structure = structure
-        other = f"a batch of {int(size)} outputs of the function"
+        other = f"a batch of {size} outputs of the function"
         return _like(value, structure, types, what, other, Role.VALUE), [bool(flag) for flag in flags]
 
     # ---- what rules return ----

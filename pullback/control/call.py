@@ -37,6 +37,7 @@ class call(Rules):
 
     multiple_results = True
     on_arrays = True
+    needs_axis = True
     symbolic_zeros = True
 
     def result_type(*types, program):
@@ -85,8 +86,8 @@ class call(Rules):
     def sparsity(which, operands, *, program):
         return sparsity_of_any([program], which, operands)
 
-    def vectorize(size, args, axes, *, program):
-        batched, out_axes = batch_program(program, size, tuple(axes))
+    def vectorize(batch, args, axes, *, program):
+        batched, out_axes = batch_program(program, batch, tuple(axes))
         return bind_call(batched, args), out_axes
 
 

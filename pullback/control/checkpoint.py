@@ -84,6 +84,7 @@ class checkpoint(Rules):
 
     multiple_results = True
     on_arrays = True
+    needs_axis = True
     symbolic_zeros = True
 
     def result_type(*types, program, policy, prevent_cse, again=False):
@@ -137,8 +138,8 @@ class checkpoint(Rules):
     def sparsity(which, operands, *, program, **params):
         return sparsity_of_any([program], which, operands)
 
-    def vectorize(size, args, axes, *, program, **params):
-        batched, out_axes = batch_program(program, size, tuple(axes))
+    def vectorize(batch, args, axes, *, program, **params):
+        batched, out_axes = batch_program(program, batch, tuple(axes))
         return _bind(batched, args, params), out_axes
 
     def prune(wanted, *, program, **params):

@@ -70,7 +70,7 @@ def guarded(
         reverse and inexact and not own and isinstance(value, Tracer) and type_of(value).ndim > 0
         for value, own, inexact in zip(values, batched, kinds)
     ]
-    replaces = any(shared) and int(size) > 0
+    replaces = any(shared) and size > 0
     anyone = reduce_or(which, axes=(0,)) if any(shared) else None
     first = argmax(which, axis=0, index_dtype=INT32) if replaces else None
     found, flags = [], []

@@ -71,6 +71,7 @@ class scan(Rules):
 
     multiple_results = True
     on_arrays = True
+    needs_axis = True
     symbolic_zeros = True
 
     def result_type(*types, body, num_consts, num_carry, length, reverse, unroll):
@@ -284,7 +285,7 @@ class scan(Rules):
         outputs = [i for i, flag in enumerate((*kept, *ys)) if flag]
         return {"body": smaller.rearranged(inputs), **params}, inputs, outputs
 
-    def vectorize(size, args, axes, *, body, num_consts, num_carry, **params):
+    def vectorize(batch, args, axes, *, body, num_consts, num_carry, **params):
         consts, carry, xs = split(args, num_consts, num_carry)
         c_axes, k_axes, x_axes = split(axes, num_consts, num_carry)
         no_ys = (False,) * (len(body.outputs) - num_carry)
@@ -294,10 +295,12 @@ class scan(Rules):
 
         batched = fixed_point(
             [axis == 0 for axis in k_axes],
-            lambda flags: [axis == 0 for axis in batch_program(body, size, axes_for(flags))[1][:num_carry]],
+            lambda flags: [axis == 0 for axis in batch_program(body, batch, axes_for(flags))[1][:num_carry]],
         )
-        mapped, out_axes = batch_program(body, size, axes_for(batched), (*batched, *no_ys))
-        carry = [repeated(value, size) if flag and axis is None else value for value, flag, axis in zip(carry, batched, k_axes)]
+        mapped, out_axes = batch_program(body, batch, axes_for(batched), (*batched, *no_ys))
+        carry = [
+            repeated(value, batch.size) if flag and axis is None else value for value, flag, axis in zip(carry, batched, k_axes)
+        ]
         xs = [swapped(x) if axis == 0 else x for x, axis in zip(xs, x_axes)]
         outs = bind_holder(scan, *consts, *carry, *xs, body=mapped, num_consts=num_consts, num_carry=num_carry, **params)
         k, ys = split(outs, num_carry)

@@ -123,7 +123,8 @@ def text(value: HostArray, type: ArrayType, device: Device) -> str:
 
 def from_python(value: bool | int | float | complex, dtype: DType | None = None) -> Array:
     """A weak 0-d array from a Python scalar, in the default dtype of its kind unless `dtype` says otherwise."""
-    wanted = dtype or default_dtype("b" if isinstance(value, bool) else _SCALAR_KINDS[type(value)])
+    kind = _SCALAR_KINDS.get(type(value)) or next(kind for base, kind in _SCALAR_KINDS.items() if isinstance(value, base))
+    wanted = dtype or default_dtype(kind)
     try:
         return Array(array_type((), wanted, True), np.asarray(value, wanted))
     except OverflowError:
@@ -133,7 +134,7 @@ def from_python(value: bool | int | float | complex, dtype: DType | None = None)
         ) from None
 
 
-_SCALAR_KINDS: dict[type, str] = {int: "i", float: "f", complex: "c"}
+_SCALAR_KINDS: dict[type, str] = {bool: "b", int: "i", float: "f", complex: "c"}
 
 
 # From this size on, copying an array to the device costs more than the care to make it lie where it need not be copied.

@@ -60,6 +60,7 @@ FACTS: dict[str, Any] = {
     "kinds": "biufc",  # the kinds of dtype that its operands may have (Elementwise)
     "symbolic_zeros": False,  # `jvp` is given ZERO where a tangent is known to be zero
     "symbolic_cotangents": False,  # `transpose` is given ZERO where a cotangent is known to be zero
+    "needs_axis": False,  # `vectorize` is given the Axis (its name, size and strategy) in place of the size alone
     "elementwise": False,  # takes operands of one shape, or 0-d ones
     "platforms": None,  # lowering rules for one platform only, {"cuda": rule}
 }
@@ -109,6 +110,7 @@ class Primitive:
     kinds: str
     symbolic_zeros: bool
     symbolic_cotangents: bool
+    needs_axis: bool
     elementwise: bool
     platforms: dict[str, Rule | str] | None
 

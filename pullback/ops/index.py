@@ -122,7 +122,7 @@ class gather(Rules):
         operand_batched, indices_batched = axes[0] == 0, axes[1] == 0
         sizes = slice_sizes
         if operand_batched:
-            sizes = (1 if indices_batched else int(size), *sizes)
+            sizes = (1 if indices_batched else size, *sizes)
         numbers = batched_numbers(dimension_numbers, operand_batched, indices_batched)
         return gather(*args, dimension_numbers=numbers, slice_sizes=sizes, mode=mode, fill_value=fill_value), 0
 

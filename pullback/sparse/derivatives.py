@@ -12,7 +12,7 @@ from pullback.api.functions import FlatArguments, Function, check_callable, norm
 from pullback.api.tangents import FlatResult
 from pullback.control.call import inlined
 from pullback.core.array import Array, as_array
-from pullback.core.axes import AxisSize
+from pullback.core.axes import Axis
 from pullback.core.dtypes import kind
 from pullback.core.errors import GradientError, ShapeError
 from pullback.core.source import describe
@@ -289,7 +289,7 @@ def _along(linear: Callable[[Sequence[Any]], list[Any]], plan: Plan, type: Array
         return [zeros(out_type.strong()) if out is ZERO else out]
 
     batch = Array(array_type(directions.shape, type.dtype), directions)
-    trace, outs = batch_flat(once, [batch], [True], AxisSize(count))
+    trace, outs = batch_flat(once, [batch], [True], Axis(count))
     return materialize(trace, outs[0])
 
 

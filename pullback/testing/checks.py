@@ -10,7 +10,7 @@ import numpy as np
 
 from pullback.control.call import call
 from pullback.core.array import Array, as_array
-from pullback.core.axes import AxisSize
+from pullback.core.axes import Axis
 from pullback.core.dtypes import is_inexact, kind
 from pullback.core.tracing import type_of
 from pullback.core.types import ArrayType
@@ -153,7 +153,7 @@ def batched(function: Flat, flags: Sequence[bool], size: int, name: Any = None) 
     """vmap of a flat function over the arguments that are flagged."""
 
     def over_batch(*args: Any) -> list[Any]:
-        trace, outs = batch_flat(function, args, flags, AxisSize.named(size, name))
+        trace, outs = batch_flat(function, args, flags, Axis(size, name))
         return [materialize(trace, out) for out in outs]
 
     return over_batch

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from pullback.core.axes import AxisSize
+from pullback.core.axes import Axis
 from pullback.core.tracing import type_of
-from pullback.core.types import ArrayType, array_type
+from pullback.core.types import ArrayType
 from pullback.core.zero import ZERO, instantiate
 from pullback.program.program import Atom, Program, Variable
 from pullback.transforms.batch import Batched, batch_flat, materialize
@@ -212,7 +212,7 @@ def transpose_program(
 
 
 def batch_program(
-    program: Program, size: AxisSize, axes: tuple[int | None, ...], batched: tuple[bool, ...] = ()
+    program: Program, batch: Axis, axes: tuple[int | None, ...], batched: tuple[bool, ...] = ()
 ) -> tuple[Program, tuple[int | None, ...]]:
     """The Program on batches: inputs whose axis is 0 carry one in front; which outputs do is the second result.
 
@@ -223,21 +223,19 @@ def batch_program(
         out_axes: list[int | None] = []
 
         def mapped(*args: Any) -> list[Any]:
-            trace, outs = batch_flat(lambda *xs: replay(program, xs), args, [axis == 0 for axis in axes], size)
+            trace, outs = batch_flat(lambda *xs: replay(program, xs), args, [axis == 0 for axis in axes], batch)
             forced = batched or (False,) * len(outs)
             flags = [flag or (out.__class__ is Batched and out.owner is trace) for out, flag in zip(outs, forced)]
             out_axes.extend(0 if flag else None for flag in flags)
             return [materialize(trace, out) if flag else out for out, flag in zip(outs, flags)]
 
         types = [
-            type if axis is None else array_type((int(size), *type.shape), type.dtype, type.weak)
+            type if axis is None else type.with_shape((batch.size, *type.shape))
             for type, axis in zip(program.input_types, axes)
         ]
         return stage_closed(mapped, types, f"vmap_{program.name}"), tuple(out_axes)
 
-    made: tuple[Program, tuple[int | None, ...]] = program.memo(
-        ("batch", int(size), size.name, size.strategy, axes, batched), make
-    )
+    made: tuple[Program, tuple[int | None, ...]] = program.memo(("batch", batch, axes, batched), make)
     return made
 
 

@@ -15,7 +15,7 @@ from pullback.ops.arithmetic import add, mul
 from pullback.ops.broadcast import reduce_sum
 from pullback.program.checking import check_program
 from pullback.program.program import Equation, Literal, Program, Variable
-from pullback.transforms.batch import AxisSize, Batched, BatchTrace
+from pullback.transforms.batch import Axis, Batched, BatchTrace
 from pullback.transforms.stage import stage
 
 F32 = DTYPES["float32"]
@@ -46,7 +46,7 @@ def breach(program, *said):
 
 
 def tracer():
-    return Batched(BatchTrace(AxisSize(3)), array())
+    return Batched(BatchTrace(Axis(3)), array())
 
 
 # ---- the variables -----------------------------------------------------------------------------------------------------
