@@ -21,6 +21,7 @@ from pullback.ops.dynamic import dynamic_slice
 from pullback.ops.literals import literal
 from pullback.ops.reduce import argmax, reduce_or
 from pullback.transforms.batch import repeated
+from pullback.transforms.derive import Flags
 
 INT32 = np.dtype(np.int32)
 
@@ -54,9 +55,7 @@ def chosen(which: Any, new: Any, old: Any) -> Any:
     return select(which, new, old)
 
 
-def guarded(
-    which: Any, values: Sequence[Any], batched: Sequence[bool], size: int, reverse: bool = True
-) -> tuple[list[Any], tuple[bool, ...]]:
+def guarded(which: Any, values: Sequence[Any], batched: Flags, size: int, reverse: bool = True) -> tuple[list[Any], Flags]:
     """Operands on their way into something that only counts for some examples, and which of them are batches now.
 
     What each example has of its own goes through `only_where`, and so does a 0-d value that all share, once it is repeated.
@@ -73,14 +72,15 @@ def guarded(
     replaces = any(shared) and size > 0
     anyone = reduce_or(which, axes=(0,)) if any(shared) else None
     first = argmax(which, axis=0, index_dtype=INT32) if replaces else None
-    found, flags = [], []
+    found: list[Any] = []
+    flags: list[int] = []
     for value, own, inexact, everyones in zip(values, batched, kinds, shared):
         if everyones:
             value = only_where(anyone, value)
         elif own and replaces:
             value = chosen(which, value, _everywhere(value, first))
         if inexact and (own or not type_of(value).ndim):
-            value, own = only_where(which, value if own else repeated(value, size)), True
+            value, own = only_where(which, value if own else repeated(value, size)), 1
         found.append(value)
         flags.append(own)
     return found, tuple(flags)

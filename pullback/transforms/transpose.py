@@ -12,7 +12,7 @@ from typing import Any
 
 from pullback.core.errors import GradientError, LeafError
 from pullback.core.primitive import Primitive
-from pullback.core.tracing import Trace, Tracer, type_of
+from pullback.core.tracing import Trace, Tracer, bind, type_of
 from pullback.core.types import ArrayType
 from pullback.core.zero import ZERO, instantiate, zeros
 from pullback.ops.arithmetic import add
@@ -100,8 +100,30 @@ class Tape(Trace):
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         if primitive.expand is not None and primitive.transpose is None:
             return primitive.expand(*args, **params)
+        if primitive.depends is not None:
+            unknown = tuple([int(self.index_of(arg) is not None) for arg in args])
+            reached = primitive.depends(unknown, **params)
+            if not all(reached):
+                return self.in_two(primitive, args, params, reached)
+        return self.record(primitive, args, params)
+
+    def record(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        """Record an operation all of whose results depend on what is unknown."""
         result = primitive.infer(tuple([type_of(arg) for arg in args]), params)
         return self.apply(primitive, args, params, result if primitive.multiple_results else (result,))
+
+    def in_two(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any], reached: Sequence[int]) -> Any:
+        """An operation that holds Programs, as two: one for the results that depend on what is unknown (`reached`), which is
+        recorded, and before it one for the others, which is done as it comes."""
+        outs: list[Any] = [None] * len(reached)
+        for wanted in (tuple([1 - flag for flag in reached]), tuple(reached)):
+            if any(wanted):
+                own_params, inputs, outputs = _pruned(primitive, wanted, params, len(args))
+                operands = [args[i] for i in inputs]
+                apply = self.record if any([self.index_of(operand) is not None for operand in operands]) else bind
+                found = dict(zip(outputs, apply(primitive, operands, own_params), strict=True))
+                outs = [found[i] if flag else out for i, (flag, out) in enumerate(zip(wanted, outs))]
+        return tuple(outs)
 
     def index_of(self, value: Any) -> int | None:
         """A value's index, if it is one of this tape's."""
@@ -156,20 +178,26 @@ class Tape(Trace):
             if primitive.partials is not None and not primitive.linear:
                 raise nonlinear(primitive)
             raise primitive.missing("transpose", "reverse-mode differentiation (grad, vjp, linear_transpose)")
-        args = [self.types[operand.index] if operand.__class__ is Slot else operand for operand in step.operands]
+        operands, params, outs = step.operands, step.params, step.outs
+        if primitive.prune is not None and None in cotangents:  # what nobody asks for need not be linear, or have a transpose
+            wanted = tuple([int(cotangent is not None) for cotangent in cotangents])
+            params, inputs, outputs = _pruned(primitive, wanted, params, len(operands))
+            operands = [operands[i] for i in inputs]
+            outs, cotangents = [outs[i] for i in outputs], [cotangents[i] for i in outputs]
+        args = [self.types[operand.index] if operand.__class__ is Slot else operand for operand in operands]
         if primitive.symbolic_cotangents:
             full = [ZERO if c is None else c for c in cotangents]
         else:
-            full = [zeros(self.types[out]) if c is None else c for c, out in zip(cotangents, step.outs, strict=True)]
+            full = [zeros(self.types[out]) if c is None else c for c, out in zip(cotangents, outs, strict=True)]
         try:
-            results = primitive.transpose(full if primitive.multiple_results else full[0], *args, **step.params)
+            results = primitive.transpose(full if primitive.multiple_results else full[0], *args, **params)
         except LeafError as error:  # the rule took the type of an unknown operand for a value
             if primitive.linear is True:
                 raise
             raise nonlinear(primitive) from error
         if not isinstance(results, (tuple, list)) or len(results) != len(args):
             raise primitive.malformed("transpose", "a cotangent or None for each operand", results)
-        for operand, result in zip(step.operands, results, strict=True):
+        for operand, result in zip(operands, results, strict=True):
             if operand.__class__ is Slot and result is not None and result is not ZERO:
                 shape = self.types[operand.index].shape
                 if type_of(result).shape != shape and (shape or not primitive.elementwise):
@@ -197,6 +225,14 @@ class Tape(Trace):
             for out, value in zip(step.outs, result if step.primitive.multiple_results else (result,), strict=True):
                 values[out] = value
         return [ZERO if out is None else values[out] for out in outs]
+
+
+def _pruned(
+    primitive: Primitive, wanted: tuple[int, ...], params: dict[str, Any], count: int
+) -> tuple[dict[str, Any], Sequence[int], Sequence[int]]:
+    """What is left of an operation on `count` operands that serves the wanted results: parameters, operands and results."""
+    found = primitive.prune(wanted, **params)  # type: ignore[misc]
+    return (params, range(count), range(len(wanted))) if found is None else found
 
 
 def nonlinear(primitive: Primitive) -> GradientError:
