@@ -43,6 +43,9 @@ class only_where(Rules):
         (which, x), (_, tangent) = primals, tangents
         return only_where(which, x), chosen(which, tangent, literal(0, tangent))
 
+    def transpose(cotangent, which, x):
+        return None, chosen(which, cotangent, literal(0, cotangent))
+
     def vectorize(size, args, axes):
         return only_where(*[value if axis == 0 else repeated(value, size) for value, axis in zip(args, axes)]), 0
 

@@ -201,8 +201,9 @@ def unbounded(body: Program) -> GradientError:
     """The error for the transpose of a loop whose number of steps has no bound: of the one that carries the tangents along."""
     source = next((equation.source for equation in body.equations if equation.source is not None), None)
     where = f" (whose body begins at {source})" if source is not None else ""
+    name = body.name.removeprefix("jvp_")
     return GradientError(
-        f"Reverse mode (grad, vjp) through the while_loop of {body.name.removeprefix('jvp_')}{where} needs a bound on the number of its steps: write"
+        f"Reverse mode (grad, vjp) through the while_loop of {name}{where} needs a bound on the number of its steps: write"
         " while_loop(..., max_steps=n), or a fori_loop whose bounds are Python ints, or a scan. Forward mode (jvp, jacfwd)"
         " needs none."
     )
