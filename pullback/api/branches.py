@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from pullback.api.functions import check_callable, leaf_paths
-from pullback.api.loops import Traced, fit, shared_captures
+from pullback.api.loops import fit, shared_captures
+from pullback.api.traced import Traced, trace
 from pullback.control.cond import cond as cond_primitive
 from pullback.control.holder import bind_holder
 from pullback.core.dtypes import BOOL, promote
@@ -137,7 +138,7 @@ def _choose(what: str, index: Any, branches: Sequence[Callable[..., Any]], opera
         structures.append(structure)
         paths += leaf_paths(tree, f"operands[{number}]")[: len(own)]
     types = [type_of(leaf) for leaf in leaves]
-    traced = [Traced(branch, structures, types, paths) for branch in branches]
+    traced = [trace(what, branch, structures, types, paths) for branch in branches]
     out_types = _joined(what, branches, traced)
     captures, programs = shared_captures(traced)
     programs = [_returning(program, out_types) for program in programs]

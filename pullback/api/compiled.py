@@ -12,23 +12,22 @@ import numpy as np
 
 from pullback.api.ahead import Lowered, Signature
 from pullback.api.functions import Function, argument_name, check_callable, leaf_paths
+from pullback.api.traced import trace
 from pullback.control.call import bind_call
-from pullback.core.array import Array, as_array, from_python
+from pullback.core.array import Array, as_array, from_numpy, from_python, is_frozen
 from pullback.core.axes import axis_sizes
-from pullback.core.dtypes import SHORT_NAMES, current_default_bits
+from pullback.core.dtypes import SHORT_NAMES, DtypeMode, dtype_mode
 from pullback.core.errors import StaticArgumentError
 from pullback.core.lazy import lazy_module
 from pullback.core.source import describe, trim
 from pullback.core.tracing import Tracer, staging_floor
-from pullback.core.trees import CallReader, TreeDef, array_leaf, array_leaves, call_reader, flatten, is_leaf, unflatten
-from pullback.core.types import ArrayType, host_type
+from pullback.core.trees import CallReader, TreeDef, array_leaf, call_reader, flatten, is_leaf, unflatten
+from pullback.core.types import ArrayType
 from pullback.engine import cache
 from pullback.engine.compile import CompileOptions, forget_executables, placed
 from pullback.engine.xla import Loan, backend, buffer_of, placement
 from pullback.program.equality import param_key
-from pullback.program.program import Program
 from pullback.transforms.simplify import simplify
-from pullback.transforms.stage import stage
 
 inspect = lazy_module("inspect")
 
@@ -63,19 +62,19 @@ class Jitted:
         self._plain = not (self._static_numbers or self._static_names)
         self._signatures: dict[Any, Signature] = {}
         # Shorter ways to run calls like some that were seen: how to find the leaves (None: they are the positional
-        # arguments), what they must be (a list of types of Arrays, or a tuple of `_Expected`), default bits, what runs it.
-        self._ways: list[tuple[CallReader | None, Any, int, Callable[[list[Any]], Any]]] = []
+        # arguments), what they must be (a list of types of Arrays, or a tuple of `_Expected`), dtype mode, what runs it.
+        self._ways: list[tuple[CallReader | None, Any, DtypeMode, Callable[[list[Any]], Any]]] = []
         _instances.add(self)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         try:
             if staging_floor() is None and not placement.several:
-                for read, types, bits, run in self._ways:
+                for read, types, mode, run in self._ways:
                     if read is not None:
                         leaves: Any = read(args, kwargs)
                     else:
                         leaves = None if kwargs else args
-                    if leaves is None or bits != current_default_bits():
+                    if leaves is None or mode is not dtype_mode():
                         continue
                     if types.__class__ is tuple:
                         loans: list[tuple[list[Loan], Loan]] = []
@@ -121,7 +120,7 @@ class Jitted:
             if None in expected:
                 return
             types = tuple(expected)
-        self._ways = [(read, types, current_default_bits(), signature.runner()), *self._ways[: MAX_WAYS - 1]]
+        self._ways = [(read, types, dtype_mode(), signature.runner()), *self._ways[: MAX_WAYS - 1]]
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         leaves, signature = self._signature(args, kwargs)
@@ -145,7 +144,7 @@ class Jitted:
         options = self._options
         if placement.several and not any([isinstance(leaf, Tracer) for leaf in leaves]):
             options = placed(options, leaves, lambda: self._paths(args, kwargs))
-        key = (structure, types, statics, current_default_bits(), axis_sizes(), options)
+        key = (structure, types, statics, dtype_mode(), axis_sizes(), options)
         try:
             found = self._signatures.get(key)
         except TypeError:
@@ -162,8 +161,8 @@ class Jitted:
 
     def _leaf(self, leaf: Any, index: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A leaf as an Array or tracer. A NumPy array is borrowed, not copied: it is only looked at during this call."""
-        if leaf.__class__ is np.ndarray and leaf.dtype in SHORT_NAMES and leaf.dtype.isnative:
-            return Array(host_type(leaf), leaf)
+        if leaf.__class__ is np.ndarray and leaf.dtype in SHORT_NAMES:
+            return from_numpy(leaf, copy=False)
         return array_leaf(leaf, lambda: f"argument {self._paths(args, kwargs)[index]}")
 
     def _static(self, args: tuple[Any, ...]) -> frozenset[int]:
@@ -175,8 +174,8 @@ class Jitted:
             return (), ((args, kwargs) if kwargs else args)
         numbers, names = self._static(args), self._static_names
         statics = (
-            tuple([(i, param_key(arg, Program)) for i, arg in enumerate(args) if i in numbers]),
-            tuple([(name, param_key(kwargs[name], Program)) for name in sorted(kwargs) if name in names]),
+            tuple([(i, param_key(arg)) for i, arg in enumerate(args) if i in numbers]),
+            tuple([(name, param_key(kwargs[name])) for name in sorted(kwargs) if name in names]),
         )
         dynamic = [arg for i, arg in enumerate(args) if i not in numbers]
         return statics, (dynamic, {name: arg for name, arg in kwargs.items() if name not in names})
@@ -199,19 +198,13 @@ class Jitted:
         types: Sequence[ArrayType],
         options: CompileOptions,
     ) -> Signature:
-        box: dict[str, Any] = {}
+        def call(dynamic: Any) -> Any:
+            return self._merge(args, kwargs, dynamic)
 
-        def flat(*leaves: Any) -> list[Any]:
-            outs, box["structure"] = array_leaves(self._merge(args, kwargs, unflatten(structure, leaves)), lambda: "the output")
-            return outs
-
-        name = getattr(self._fun, "__name__", "function")
         paths = self._paths(args, kwargs)
-        program, captures = stage(flat, types, name=name, described=self._fun, arguments=paths)
-        donated = self._donated(args, kwargs)
-        if captures:
-            donated = ()
-        return Signature(simplify(program), captures, box["structure"], donated, options)
+        program, captures, out_structure = trace("jit", self._fun, (structure,), types, paths, call=call)
+        donated = () if captures else self._donated(args, kwargs)
+        return Signature(simplify(program), captures, out_structure, donated, options)
 
     def _each_dynamic(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[int | str, Any]]:
         """The dynamic arguments by number or name, in the order in which they are flattened."""
@@ -303,8 +296,7 @@ cache_info = cache.cache_info
 def _own(array: Array) -> Array:
     """An Array whose values nobody can write to: of a borrowed NumPy array, a copy."""
     host = array._host
-    borrowed = isinstance(host, np.ndarray) and host.flags.writeable and array._buffer is None
-    return as_array(host) if borrowed else array
+    return array if host is None or array._buffer is not None or is_frozen(host) else as_array(host)
 
 
 def _explains_misses() -> bool:
@@ -330,7 +322,7 @@ def _differences(seen: Any, new: Any, paths: list[str]) -> list[str]:
             if (which, key) not in before
         ]
     if seen[3] != new[3]:
-        found.append(f"default_bits: was {seen[3]}, is now {new[3]}")
+        found.append(f"the dtype mode (default_bits): was {seen[3]}, is now {new[3]}")
     if seen[4] != new[4]:
         found.append(f"named axes: were {dict(seen[4])}, are now {dict(new[4])}")
     if seen[5] != new[5]:
@@ -358,7 +350,7 @@ def _expected(leaf: Any, type: ArrayType) -> _Expected | None:
     kind = leaf.__class__
     if kind is Array or kind in _PYTHON_SCALARS:
         return kind, None, None, type, None
-    if kind is np.ndarray and leaf.dtype.isnative:
+    if kind is np.ndarray and leaf.dtype == type.dtype:
         there = backend()
         loan = there.lend(type) if type.nbytes <= LENT_BYTES else None
         return kind, leaf.dtype, leaf.shape, type, there.putter(type) if loan is None else [loan]

@@ -87,7 +87,8 @@ def device_put(x: Any, device: Device | None = None) -> Any:
         device: one of `pb.devices()`; by default, the arrays are put on the default device, and may be moved from there.
 
     Returns:
-        The tree, with an Array on `device` for each leaf. An array that is there already is returned itself.
+        The tree, with an Array on `device` for each leaf. One that is there already shares its
+        memory with the array returned, until either is donated.
 
     Raises:
         DeviceError: there is no such device.
@@ -106,8 +107,8 @@ def device_put(x: Any, device: Device | None = None) -> Any:
 
 def _put(array: Array, there: Backend, index: int, committed: bool) -> Array:
     wanted = PlacedArray if committed and placement.several else Array
-    if array.__class__ is wanted and array._buffer is not None and array.device == there.devices[index]:
-        return array
+    if array._buffer is not None and array.device == there.devices[index]:
+        return wanted(array.type, array._host, array._buffer)
     return wanted(array.type, None, there.put(array.host, array.type, index, copy=True))
 
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pullback.api.functions import Function
+from pullback.api.functions import Function, trees_of
 from pullback.api.tangents import brief, float0, is_float0
 from pullback.control.custom_rules import CustomRules
 from pullback.core.dtypes import kind
@@ -22,7 +22,6 @@ from pullback.core.zero import ZERO, zeros
 from pullback.ops.arithmetic import add
 from pullback.ops.convert import convert_element_type
 from pullback.program.equality import param_key
-from pullback.program.program import Program
 
 
 class SymbolicZero:
@@ -131,7 +130,7 @@ class UserRules(CustomRules):
             function,
             functions,
             self.numbers,
-            tuple([param_key(arg, Program) for arg in self.fixed.values()]),
+            tuple([param_key(arg) for arg in self.fixed.values()]),
             self.structures,
             self.types,
         )
@@ -148,12 +147,7 @@ class UserRules(CustomRules):
 
     def trees(self, leaves: Sequence[Any]) -> list[Any]:
         """A tree for each argument that is not fixed."""
-        found, start = [], 0
-        for structure in self.structures:
-            stop = start + structure.num_leaves
-            found.append(leaves[start] if structure is LEAF else unflatten(structure, leaves[start:stop]))
-            start = stop
-        return found
+        return trees_of(self.structures, leaves)
 
     def arguments(self, trees: Sequence[Any]) -> list[Any]:
         """All the arguments, in their order."""
@@ -252,7 +246,7 @@ class UserRules(CustomRules):
         leaves, structure = flatten(value)
         if self.out_types is not None and structure != self.out_structure:
             raise _structures(what, value, self.out_structure, self.out_types, "the function")
-        flags = broadcast_prefix(spec, value, f"{what}: which parts are batched, {spec!r},")
+        flags = broadcast_prefix(spec, value, f"{what}: which parts are batched, {spec!r},", "output")
         if not all(isinstance(flag, (bool, np.bool_)) for flag in flags):
             raise StructureError(f"{what} must say with bools which parts of the output are batched, but said {spec!r}.")
         types = [type_of(leaf) for leaf in leaves]

@@ -143,7 +143,7 @@ class while_loop(Holder):
 
     def vectorize(batch, args, axes, **params):
         held = held_by(while_loop, params)
-        body, (consts, carry, _) = held.programs[0], held.split(args)
+        (body,) = held.programs
         flags = tuple([int(axis == 0) for axis in axes])
         changed = tuple([int(out is not variable) for out, variable in zip(body.outputs, body.inputs[held.consts :])])
 

@@ -400,21 +400,24 @@ class DeviceError(PullbackError, ValueError):
 
 
 class ProgramError(PullbackError, ValueError):
-    """A Program, or the text of one, breaks a rule of the IR.
+    """A Program, or the JSON of one, breaks a rule of the IR.
 
-    Fails: the text is refused with its line, and the place in it.
-        >>> from pullback.program.program import Program
-        >>> Program.parse("{ lambda (a:f32[3]) ; let in b }", {})
+    Fails: an output that nothing defines.
+        >>> import pullback as pb
+        >>> from pullback.program.checking import check_program
+        >>> from pullback.program.program import Program, Variable
+        >>> x, y = (Variable(pb.ArrayType((3,), "float32")) for _ in range(2))
+        >>> check_program(Program([x], [], [y]))
         Traceback (most recent call last):
             ...
-        pullback.core.errors.ProgramError: Line 1, column 30: b is not defined...
+        pullback.core.errors.ProgramError: In Program main: its output 0 is a variable of type f32[3] that nothing defines.
 
-    Cure: docs/program-format.md has the grammar; `check_program` the rules.
-        >>> Program.parse("{ lambda (a:f32[3]) ; let in a }", {})
+    Cure: `check_program` says all rules; docs/program-format.md describes the JSON.
+        >>> check_program(Program([x], [], [x]))
+        >>> Program([x], [], [x])
         <Program main: (f32[3]) -> (f32[3]), 0 equations>
 
-    Fails: a function cannot be written down.
-        >>> import pullback as pb
+    Fails: a parameter that is a function cannot be written as JSON.
         >>> noted = pb.Primitive("noted", result_type=lambda x, note: x, evaluate=lambda x, note: x)
         >>> pb.xpr(lambda x: noted(x, note=print), 1.0).to_json()
         Traceback (most recent call last):

@@ -153,7 +153,7 @@ def compile_one(primitive: Primitive, args: Sequence[Any], params: dict[str, Any
     """Evaluate one operation by compiling its lowering; compiled once for each combination of types and parameters."""
     arrays = [as_array(arg) for arg in args]
     types = tuple([array.type for array in arrays])
-    key: Any = (primitive, types, *[(name, param_key(value, Program)) for name, value in sorted(params.items())])
+    key: Any = (primitive, types, *[(name, param_key(value)) for name, value in sorted(params.items())])
     try:
         program = _single.get(key)
     except TypeError:

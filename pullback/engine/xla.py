@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pullback.core import array as array_module
-from pullback.core.array import Array, PlacedArray, aligned_empty
+from pullback.core.array import Array, PlacedArray, aligned_empty, host_of, immutable_memory
 from pullback.core.devices import DEFAULT_DEVICE, Device
 from pullback.core.dtypes import DType, carrier
 from pullback.core.errors import DeviceError, UnsupportedJaxlib
@@ -228,6 +228,7 @@ class Backend:
         self.shardings = [lib.jax.GSPMDSharding(lib.jax.DeviceList((raw,)), lib.replicated) for raw in self.raw_devices]
         _device_of_sharding.update(zip(map(id, self.shardings), self.devices, strict=True))
         self._batched_put = lib.jax.batched_device_put
+        immutable_memory.add(lib.jax.ArrayImpl)
         self._avals: dict[ArrayType, Aval] = {}
         self._handlers: dict[tuple[ArrayType, int], Any] = {}
 
@@ -485,7 +486,7 @@ class Executable:
             if array._host is None and once and sys.getrefcount(array._buffer) <= 2:  # the Array's reference, and this call's
                 buffers.append(array._buffer)
             else:
-                buffers.append(self.backend.put(array.host, array.type, self.index, copy=True))
+                buffers.append(self.backend.put(host_of(array), array.type, self.index, copy=True))
         try:
             outs = self.run(buffers)
         finally:
@@ -513,9 +514,9 @@ def buffer_of(array: Array, where: Backend | None = None, index: int = 0) -> Any
     there = backend() if where is None else where
     buffer = array._buffer
     if buffer is None:
-        buffer = there.put(array.host, array.type, index)
+        buffer = there.put(host_of(array), array.type, index)
         if there.devices[index] == DEFAULT_DEVICE:  # elsewhere it would decide where the array seems to be
             array._buffer = buffer
     elif placement.several and array.device != there.devices[index]:
-        buffer = there.put(array.host, array.type, index, copy=True)
+        buffer = there.put(host_of(array), array.type, index, copy=True)
     return buffer

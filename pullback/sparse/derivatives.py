@@ -228,7 +228,9 @@ class _Call:
     def pattern(self, given: Any) -> Pattern:
         """The pattern of the matrix: the one given, or else found from the function's operations."""
         result = FlatResult(self.whole.call, False, self.name, self.fun)
-        program, captures = stage(lambda *leaves: self.checked(result(*leaves)), self.types, described=self.fun)
+        program, captures = stage(
+            lambda *leaves: self.checked(result(*leaves)), self.types, described=self.fun, transformation=self.name
+        )
         shape = (program.output_types[0].size, self.type.size)
         if given is not None:
             return _given_pattern(self.name, given, shape)

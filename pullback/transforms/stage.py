@@ -39,11 +39,11 @@ class Staged(Tracer):
 class StagingTrace(Trace):
     """Records equations. Arrays and older tracers that the function closes over become constants and captures."""
 
-    __slots__ = ("batch_axes", "captures", "constants", "equations")
-    transformation = "jit"
+    __slots__ = ("batch_axes", "captures", "constants", "equations", "transformation")
 
-    def __init__(self, function: Callable[..., Any] | None = None) -> None:
+    def __init__(self, function: Callable[..., Any] | None = None, transformation: str = "jit") -> None:
         super().__init__(function)
+        self.transformation = transformation
         self.equations: list[Equation] = []
         self.constants: dict[int, tuple[Variable, Array]] = {}
         self.captures: dict[int, tuple[Variable, Tracer]] = {}
@@ -124,6 +124,7 @@ def stage(
     name: str = "main",
     described: Callable[..., Any] | None = None,
     arguments: Sequence[str] = (),
+    transformation: str = "jit",
 ) -> tuple[Program, tuple[Tracer, ...]]:
     """Record a flat function of values of the given types, which returns a sequence of values.
 
@@ -132,9 +133,9 @@ def stage(
 
     Arguments:
         name: what the Program is called. described: the user's function, for error messages.
-        arguments: how error messages call each argument.
+        arguments: how error messages call each argument. transformation: what they say is being done to the function.
     """
-    trace = StagingTrace(described or function)
+    trace = StagingTrace(described or function, transformation)
     inputs = [Variable(type) for type in types]
     names = arguments or [""] * len(inputs)
     tracers = [Staged(trace, variable, None, argument) for variable, argument in zip(inputs, names, strict=True)]

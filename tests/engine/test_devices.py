@@ -18,7 +18,7 @@ d = pb.devices()
 assert list(map(str, d)) == ["cpu(0)", "cpu(1)", "cpu(2)"] and pb.device_count() == 3 and pb.local_devices() == d
 x = pb.asarray(np.arange(4.0, dtype=np.float32))
 x0, x1, x2 = [pb.device_put(x, device) for device in d]
-assert [a.device for a in (x0, x1, x2)] == d and pb.device_put(x1, d[1]) is x1
+assert [a.device for a in (x0, x1, x2)] == d and pb.device_put(x1, d[1]).device == d[1]
 f = pb.jit(lambda x, y: pnp.sin(x) + y)
 for _ in range(3):
     for out in (f(x1, x1), f(x1, x), f(x, x1), f(x1, 2.0), f(np.ones(4, np.float32), x1),
