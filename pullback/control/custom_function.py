@@ -43,7 +43,7 @@ from pullback.transforms.derive import (
 from pullback.transforms.jvp import Dual
 from pullback.transforms.simplify import drop_dead_code
 from pullback.transforms.stage import Staged, replay, stage
-from pullback.transforms.transpose import Linear, transpose_flat
+from pullback.transforms.transpose import Linear, Tape, transpose_flat
 
 
 class Unstaged:
@@ -84,8 +84,11 @@ class custom_function(Rules):
         active = tuple([t is not ZERO for t in tangents])
         if rules.has_jvp:
             rules.refuse_captured(active, primals, "differentiated")
-            outs, found = rules.jvp(primals, tangents)
-            return tuple(outs), tuple(_on_the_tape(rules, tangents, found))
+            tape = next((t.owner for t in tangents if t.__class__ is Linear), None)
+            if tape is None:
+                outs, found = rules.jvp(primals, tangents)
+                return tuple(outs), tuple(found)
+            return _on_the_tape(rules, tape, primals, tangents)
         if rules.has_vjp:
             raise no_forward_mode(rules)
         program = _staged(program)
@@ -171,21 +174,30 @@ def _at_once(args: Sequence[Any]) -> bool:
     return staging_floor() is None and not any([isinstance(arg, Tracer) for arg in args])
 
 
-def _on_the_tape(rules: CustomRules, tangents: Sequence[Any], found: Sequence[Any]) -> list[Any]:
-    """What a jvp rule returned for tangents. In reverse mode all that is not a linear function of them must be zero."""
-    if not any([t.__class__ is Linear for t in tangents]):
-        return list(found)
+def _on_the_tape(rules: CustomRules, tape: Tape, primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
+    """A jvp rule in reverse mode: all that is not a linear function of the tangents must be zero.
+
+    A rule that asks for real zeros gets unknown values in their place, so that what it makes of them is seen to be linear too;
+    they and what depends on them alone are taken off the tape again.
+    """
+    start, given, zeros = len(tape.steps), list(tangents), set()
+    if not rules.symbolic:
+        for i, (x, tangent) in enumerate(zip(primals, tangents)):
+            if tangent is ZERO and i >= rules.captured and is_inexact(type_of(x).dtype):
+                given[i] = Linear(tape, type_of(x).strong())
+                zeros.add(given[i].index)
+    outs, found = rules.jvp(primals, given)
+    tape.without(start, zeros)
     kept = []
     for tangent in found:
-        if tangent.__class__ is not Linear:
-            if tangent is not ZERO and not _may_be_zero(tangent):
-                raise GradientError(
-                    f"The jvp rule of {rules.described} returned a tangent that does not depend on the tangents of the"
-                    " arguments. A tangent is a linear function of them, zero where they are: multiply by them."
-                )
-            tangent = ZERO
-        kept.append(tangent)
-    return kept
+        index = tape.index_of(tangent)
+        if index is None and tangent is not ZERO and not _may_be_zero(tangent):
+            raise GradientError(
+                f"The jvp rule of {rules.described} returned a tangent that does not depend on the tangents of the"
+                " arguments. A tangent is a linear function of them, zero where they are: multiply by them."
+            )
+        kept.append(ZERO if index is None or index in zeros else tangent)
+    return tuple(outs), tuple(kept)
 
 
 # Operations whose result is zero where all of their operands are.

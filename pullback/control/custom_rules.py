@@ -54,10 +54,10 @@ class CustomRules(Keyed):
     Attributes:
         function: the user's function, for messages. kind: `custom_jvp`, `custom_vjp` or `custom_vmap`, for the same.
         captured: how many of the operands, the first ones, are values that the function closes over.
-        has_jvp, has_vjp, has_vmap: which rules there are.
+        has_jvp, has_vjp, has_vmap: which rules there are. symbolic: whether the jvp rule is told which tangents are zero.
     """
 
-    __slots__ = ("captured", "function", "has_jvp", "has_vjp", "has_vmap", "kind")
+    __slots__ = ("captured", "function", "has_jvp", "has_vjp", "has_vmap", "kind", "symbolic")
     function: Callable[..., Any] | None
     kind: str
 
@@ -68,6 +68,7 @@ class CustomRules(Keyed):
         *,
         function: Callable[..., Any] | None = None,
         kind: str = "",
+        symbolic: bool = False,
         captured: int = 0,
         has_jvp: bool = False,
         has_vjp: bool = False,
@@ -76,6 +77,7 @@ class CustomRules(Keyed):
         self.key = (type(self), key)
         self.function = like.function if like is not None else function
         self.kind = like.kind if like is not None else kind
+        self.symbolic = like.symbolic if like is not None else symbolic
         self.captured = captured
         self.has_jvp = has_jvp
         self.has_vjp = has_vjp

@@ -125,6 +125,23 @@ class Tape(Trace):
                 outs = [found[i] if flag else out for i, (flag, out) in enumerate(zip(wanted, outs))]
         return tuple(outs)
 
+    def without(self, start: int, zeros: set[int]) -> set[int]:
+        """Take out of the steps since number `start` what is zero where the values `zeros` are; gives all values that are."""
+        kept: list[Scale | Apply] = []
+        for step in self.steps[start:]:
+            if isinstance(step, Scale):
+                step.terms = [(index, multiplier) for index, multiplier in step.terms if index not in zeros]
+                needed, outs = len(step.terms), [step.out]
+            else:
+                needed = sum([slot.index not in zeros for slot in step.operands if slot.__class__ is Slot])
+                outs = step.outs
+            if needed:
+                kept.append(step)
+            else:
+                zeros.update(outs)
+        self.steps[start:] = kept
+        return zeros
+
     def index_of(self, value: Any) -> int | None:
         """A value's index, if it is one of this tape's."""
         return value.index if value.__class__ is Linear and value.owner is self else None

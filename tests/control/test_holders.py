@@ -126,3 +126,66 @@ def test_linearize_of_an_unbounded_loop(how: str) -> None:
 def test_reverse_mode_through_an_unbounded_loop_is_refused(f: Any) -> None:
     with pytest.raises(GradientError, match=r"while_loop of .*test_holders\.py:\d+.*max_steps"):
         pb.vjp(f, pn.ones(2))[1](pn.ones(2))
+
+
+@pb.custom_jvp
+def _blend(x: Any, y: Any) -> Any:
+    return 2.0 * x + y, x
+
+
+@_blend.defjvp
+def _blend_jvp(primals: Any, tangents: Any) -> Any:
+    (x, y), (t, u) = primals, tangents
+    return (2.0 * x + y, x), (2.0 * t + u, pn.sin(x) * pn.where(x > 0, t, -t))
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_a_linear_rule_is_linear_where_a_tangent_is_zero(compiled: bool) -> None:
+    """What a rule makes of a zero tangent is zero, whatever operations it takes; it is not something that ignores tangents."""
+
+    def last(y: Any) -> Any:
+        return lax.scan(lambda carry, x: _blend(x, carry), y, pn.arange(3.0))[0]
+
+    gradient = pb.jit(pb.grad(last)) if compiled else pb.grad(last)
+    assert float(gradient(1.0)) == 1.0
+    assert float(pb.grad(lambda y: _blend(0.5, y)[0] + _blend(0.5, y)[1])(1.0)) == 1.0
+
+
+def test_a_rule_that_ignores_its_tangents_is_refused_in_every_mode() -> None:
+    f = pb.custom_jvp(pn.sin)
+    f.defjvp(lambda primals, tangents: (pn.sin(primals[0]), pn.cos(primals[0])))
+    for gradient in (pb.grad(f), pb.jit(pb.grad(f)), pb.grad(pb.jit(f))):
+        with pytest.raises(GradientError, match="does not depend on the tangents"):
+            gradient(0.5)
+
+
+@pytest.mark.parametrize("use", USES)
+def test_numbers_in_residuals_reach_the_backward_rule_as_they_are(use: str) -> None:
+    seen: list[Any] = []
+    f = pb.custom_vjp(pn.sin)
+
+    def backward(kept: Any, cotangent: Any) -> Any:
+        seen.append([type(item) for item in kept[:4]])
+        return (cotangent * kept[4] if kept[0] else None,)
+
+    f.defvjp(lambda x: (pn.sin(x), (True, 3, 2.5, 1j, pn.cos(x))), backward)
+    f.defjvp(lambda primals, tangents: pb.jvp(pn.sin, primals, tangents))
+    assert pn.allclose(USES[use](f), USES[use](pn.sin), rtol=1e-5)
+    assert all(types == [bool, int, float, complex] for types in seen) and seen
+
+
+def test_residuals_that_differ_in_a_number_are_not_taken_for_each_other() -> None:
+    def function(number: Any) -> Any:
+        f = pb.custom_vjp(lambda x: x)
+        f.defvjp(lambda x: (x, number), lambda kept, ct: (ct * (10.0 if kept is True else 20.0),))
+        return f
+
+    assert [float(pb.jit(pb.grad(function(n)))(1.0)) for n in (True, 1, 1.0)] == [10.0, 20.0, 20.0]
+
+
+def test_a_symbolic_zero_is_made_of_a_type() -> None:
+    type = pb.ArrayType((3,), "float32")
+    assert pb.SymbolicZero(type).type is type
+    assert pb.SymbolicZero(type).instantiate().tolist() == [0.0] * 3
+    with pytest.raises(TypeError, match="SymbolicZero takes an ArrayType"):
+        pb.SymbolicZero((3,))
