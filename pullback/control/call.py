@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from pullback.control.holder import Holder, Wiring, bind_holder
+from pullback.core.array import Array
+from pullback.core.execution import engine
 from pullback.core.primitive import primitive
-from pullback.core.tracing import bind
-from pullback.engine.compile import execute
-from pullback.program.program import Program, Variable
-from pullback.transforms.stage import replaying, stage
+from pullback.program.interpret import interpret
+from pullback.program.program import Atom, Equation, Literal, Program, Variable
 
 
 @primitive
@@ -27,7 +27,7 @@ class call(Holder):
         return program.output_types
 
     def evaluate(*arrays, program):
-        return tuple(execute(program, arrays))
+        return tuple(engine().run_program(program, arrays))
 
     def lower(write, *values, program):
         return write.call(program, *values)
@@ -40,21 +40,29 @@ def bind_call(program: Program, args: Any) -> Any:
 
 def inlined(program: Program) -> Program:
     """The Program with the equations of those that it calls in the place of the calls."""
-
-    def without_calls(program: Program, args: Sequence[Any]) -> list[Any]:
-        values: dict[Any, Any] = dict(program.constants)
-        values.update(zip(program.inputs, args, strict=True))
-        for equation in program.equations:
-            ins = [values[atom] if isinstance(atom, Variable) else atom.value for atom in equation.inputs]
-            if equation.primitive is call:
-                out = without_calls(equation.params["program"], ins)
-            else:
-                with replaying(equation):
-                    out = bind(equation.primitive, ins, equation.params)
-            outs = out if equation.primitive.multiple_results else (out,)
-            values.update(zip(equation.outputs, outs, strict=True))
-        return [values[atom] if isinstance(atom, Variable) else atom.value for atom in program.outputs]
-
     if not any(equation.primitive is call for equation in program.equations):
         return program
-    return stage(lambda *args: without_calls(program, args), program.input_types, name=program.name)[0]
+    equations: list[Equation] = []
+    constants: dict[int, tuple[Variable, Array]] = {}
+    batch_axes: dict[Variable, Any] = {}
+
+    def atom(value: Atom | Array) -> Atom:
+        if not isinstance(value, Array):
+            return value
+        if not value.type.shape:
+            return Literal(value)
+        return constants.setdefault(id(value), (Variable(value.type), value))[0]
+
+    def place(equation: Equation, operands: Sequence[Atom | Array]) -> Any:
+        if equation.primitive is call:
+            called = equation.params["program"]
+            known.update(called.batch_axes)
+            return interpret(called, operands, place)
+        outputs = tuple([Variable(out.type) for out in equation.outputs])
+        batch_axes.update((new, known[old]) for new, old in zip(outputs, equation.outputs) if old in known)
+        equations.append(equation.replace(tuple([atom(operand) for operand in operands]), outputs))
+        return outputs if equation.primitive.multiple_results else outputs[0]
+
+    known = dict(program.batch_axes)
+    outputs = [atom(out) for out in interpret(program, program.inputs, place)]
+    return Program(program.inputs, equations, outputs, constants.values(), program.name, {**program.batch_axes, **batch_axes})

@@ -23,11 +23,11 @@ import numpy as np
 
 from pullback.control.holder import Holder, Wiring, at_flags, bind_holder, check_operands, held_by, split
 from pullback.core.array import Array
+from pullback.core.execution import engine
 from pullback.core.primitive import primitive
 from pullback.core.tracing import type_of
 from pullback.core.types import ArrayType, is_unknown
 from pullback.core.zero import instantiate, zeros
-from pullback.engine.compile import compile_one
 from pullback.ops.arithmetic import add
 from pullback.program.equation import Literal
 from pullback.program.program import Program, run
@@ -65,7 +65,7 @@ class scan(Holder):
     def evaluate(*arrays, body, num_consts, num_carry, length, reverse, unroll):
         if length * len(body.equations) > STEPWISE_OPERATIONS:
             params = {"num_consts": num_consts, "num_carry": num_carry, "length": length, "reverse": reverse, "unroll": unroll}
-            return compile_one(scan, arrays, {"body": body, **params})
+            return engine().run_operation(scan, arrays, {"body": body, **params})
         return run_steps(body, arrays, num_consts, num_carry, length, reverse)
 
     def lower(write, *values, body, num_consts, num_carry, length, reverse, unroll):

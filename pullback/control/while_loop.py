@@ -47,10 +47,10 @@ from pullback.control.holder import (
 from pullback.control.scan import STEPWISE_OPERATIONS, scan
 from pullback.core.axes import Axis
 from pullback.core.errors import GradientError
+from pullback.core.execution import engine
 from pullback.core.primitive import primitive
 from pullback.core.types import ArrayType, array_type, is_unknown
 from pullback.core.zero import zeros
-from pullback.engine.compile import compile_one
 from pullback.ops.arithmetic import add
 from pullback.ops.bitwise import and_
 from pullback.ops.compare import lt
@@ -89,7 +89,7 @@ class while_loop(Holder):
             if steps * cost > STEPWISE_OPERATIONS:
                 left = None if max_steps is None else max_steps - steps
                 params = {"condition": condition, "body": body, "num_consts": num_consts, "max_steps": left, "levels": 1}
-                return compile_one(while_loop, (*consts, *carry), params)
+                return engine().run_operation(while_loop, (*consts, *carry), params)
             carry = run(body, (*consts, *carry))
             steps += 1
         return tuple(carry)
