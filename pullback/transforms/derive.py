@@ -128,8 +128,8 @@ def linearize_program(program: Program, active: Flags, forced: Flags = ()) -> Li
 
         def tangent(*args: Any) -> list[Any]:
             values = {value.variable: arg for value, arg in zip(known, args)}
-            linearized.tape.substitute(lambda value: values[value.variable] if isinstance(value, Staged) else value)
-            outs = linearized.tape.forward(linearized.inputs, args[len(known) :], linearized.tangents)
+            tape = linearized.tape.mapped(lambda value: values[value.variable] if isinstance(value, Staged) else value)
+            outs = tape.forward(linearized.inputs, args[len(known) :], linearized.tangents)
             outs = [instantiate(out, type) for out, type in zip(outs, program.output_types, strict=True)]
             return [out for out, flag in zip(outs, nonzero) if flag]
 

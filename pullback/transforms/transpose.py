@@ -8,8 +8,9 @@ tape from its end with cotangents gives the transpose; walking it from its start
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
+from pullback.core.array import Array
 from pullback.core.errors import GradientError, LeafError
 from pullback.core.primitive import Primitive
 from pullback.core.tracing import Trace, Tracer, bind, type_of
@@ -18,6 +19,7 @@ from pullback.core.zero import ZERO, instantiate, zeros
 from pullback.ops.arithmetic import add
 from pullback.ops.broadcast import reduce_sum
 from pullback.ops.scaling import combine, scaled
+from pullback.program.equality import param_key
 
 
 class Linear(Tracer):
@@ -46,6 +48,10 @@ class Scale:
         self.terms = terms
         self.out = out
 
+    @property
+    def key(self) -> Any:
+        return tuple(self.terms), self.out
+
 
 class Slot:
     """Among the operands of a step: the place of a value of the tape."""
@@ -54,6 +60,12 @@ class Slot:
 
     def __init__(self, index: int) -> None:
         self.index = index
+
+
+class Known(NamedTuple):
+    """In place of a known value: its number, in a tape that is kept without them."""
+
+    index: int
 
 
 class Apply:
@@ -66,6 +78,16 @@ class Apply:
         self.operands = operands
         self.params = params
         self.outs = outs
+
+    @property
+    def key(self) -> Any:
+        operands = tuple([operand.index if operand.__class__ is Slot else operand for operand in self.operands])
+        return (
+            self.primitive,
+            operands,
+            tuple([(name, param_key(value)) for name, value in self.params.items()]),
+            tuple(self.outs),
+        )
 
 
 class Tape(Trace):
@@ -146,13 +168,41 @@ class Tape(Trace):
         """A value's index, if it is one of this tape's."""
         return value.index if value.__class__ is Linear and value.owner is self else None
 
-    def substitute(self, new: Callable[[Any], Any]) -> None:
-        """Put other known values in place of the recorded ones: `new` gives the one for each."""
+    def mapped(self, new: Callable[[Any], Any]) -> Tape:
+        """The same steps on other known values: `new` gives the one for each."""
+        made = Tape(self.function)
+        made.types, made.open = self.types, False
         for step in self.steps:
             if isinstance(step, Scale):
-                step.terms = [(index, new(multiplier)) for index, multiplier in step.terms]
+                made.steps.append(Scale([(index, new(multiplier)) for index, multiplier in step.terms], step.out))
             else:
-                step.operands = [operand if operand.__class__ is Slot else new(operand) for operand in step.operands]
+                operands = [operand if operand.__class__ is Slot else new(operand) for operand in step.operands]
+                made.steps.append(Apply(step.primitive, operands, step.params, step.outs))
+        return made
+
+    def emptied(self) -> tuple[list[Any], Tape]:
+        """The arrays and tracers that the steps use, each once, and the steps with a `Known` in their places."""
+        values: list[Any] = []
+        places: dict[int, Known] = {}
+
+        def place(value: Any) -> Any:
+            if not isinstance(value, (Array, Tracer)):
+                return value
+            if id(value) not in places:
+                places[id(value)] = Known(len(values))
+                values.append(value)
+            return places[id(value)]
+
+        return values, self.mapped(place)
+
+    @property
+    def key(self) -> Any:
+        """Equal for emptied tapes of the same steps."""
+        return tuple(self.types), tuple([step.key for step in self.steps])
+
+    def filled(self, values: Sequence[Any]) -> Tape:
+        """The steps with these values in the places that `emptied` left."""
+        return self.mapped(lambda value: values[value.index] if value.__class__ is Known else value)
 
     # ---- walking it ----
 

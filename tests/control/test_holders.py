@@ -189,3 +189,26 @@ def test_a_symbolic_zero_is_made_of_a_type() -> None:
     assert pb.SymbolicZero(type).instantiate().tolist() == [0.0] * 3
     with pytest.raises(TypeError, match="SymbolicZero takes an ArrayType"):
         pb.SymbolicZero((3,))
+
+
+@pytest.mark.parametrize("use", USES)
+@pytest.mark.parametrize("holder", HOLDERS)
+def test_a_vjp_function_may_be_a_residual(holder: str, use: str) -> None:
+    held, plain = HOLDERS[holder]
+    f = pb.custom_vjp(held)
+    f.defvjp(lambda x: pb.vjp(held, x), lambda pull, cotangent: pull(cotangent))
+    f.defjvp(lambda primals, tangents: pb.jvp(held, primals, tangents))
+    assert pn.allclose(USES[use](f), USES[use](plain), rtol=1e-5)
+
+
+def test_a_vjp_function_is_a_container() -> None:
+    linearized = pb.jit(lambda x: pb.vjp(pb.jit(lambda x: pn.sin(x) * x), x)[1])
+    first, second = linearized(0.5), linearized(0.9)
+    assert pb.tree.structure(first) == pb.tree.structure(second)
+    assert pb.tree.structure(first) != pb.tree.structure(pb.vjp(pn.cos, 0.5)[1])
+    wanted = pb.grad(lambda x: pn.sin(x) * x)
+    assert [float(pull(1.0)[0]) for pull in (first, second)] == pytest.approx([float(wanted(0.5)), float(wanted(0.9))])
+    assert float(pb.jit(lambda pull, ct: pull(ct)[0])(second, 2.0)) == pytest.approx(2.0 * float(wanted(0.9)))
+    batch = pn.asarray([0.5, 0.9])
+    pulls = pb.vmap(lambda x: pb.vjp(pn.sin, x)[1])(batch)
+    assert pn.allclose(pb.vmap(lambda pull: pull(1.0)[0])(pulls), pn.cos(batch))
