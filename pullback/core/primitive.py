@@ -47,6 +47,7 @@ RULES: dict[str, tuple[str, str]] = {
     "vectorize": ("Batching (vectorize) rule", "a family such as `Elementwise`, or `expand`"),
     "jet": ("Taylor-mode (jet) rule", "any rule for first derivatives (`partials`, `linear`, `jvp`), or `expand`,"),
     "prune": ("Pruning rule", ""),
+    "depends": ("Dependence rule", ""),
     "sparsity": ("Sparsity rule", ""),
     "samples": ("Samples", ""),
 }
@@ -63,6 +64,7 @@ FACTS: dict[str, Any] = {
     "symbolic_cotangents": False,  # `transpose` is given ZERO where a cotangent is known to be zero
     "needs_axis": False,  # `vectorize` is given the Axis (its name, size and strategy) in place of the size alone
     "elementwise": False,  # takes operands of one shape, or 0-d ones
+    "wiring": None,  # how it is wired to the Programs that it holds (see pullback.control.holder)
     "platforms": None,  # lowering rules for one platform only, {"cuda": rule}
 }
 
@@ -100,6 +102,7 @@ class Primitive:
     vectorize: Rule | None
     jet: Rule | None
     prune: Rule | None
+    depends: Rule | None
     sparsity: Rule | None
     samples: Rule | None
     linear: bool | tuple[str, ...]
@@ -113,6 +116,7 @@ class Primitive:
     symbolic_cotangents: bool
     needs_axis: bool
     elementwise: bool
+    wiring: Any
     platforms: dict[str, Rule | str] | None
 
     def __init__(self, name: str, **rules: Any) -> None:
