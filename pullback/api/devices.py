@@ -14,9 +14,9 @@ from pullback.core.errors import DeviceError, LeafError
 from pullback.core.source import api_boundary
 from pullback.core.tracing import Tracer
 from pullback.core.trees import array_leaves, flatten, unflatten
+from pullback.engine.backend import Backend, backend, placement, platforms
 from pullback.engine.place import current_default_device, using_default
 from pullback.engine.plugins import discover
-from pullback.engine.xla import Backend, backend, placement, platforms
 
 
 def _platform(name: str | None) -> Backend:

@@ -438,8 +438,8 @@ class UnsupportedJaxlib(PullbackError, ImportError):
 
     Fails: here it is the range of versions that only seems to be another one.
         >>> from unittest import mock
-        >>> from pullback.engine.xla import Jaxlib
-        >>> with mock.patch("pullback.engine.xla.SUPPORTED_JAXLIB", ((99, 0, 0), (99, 1, 0))):
+        >>> from pullback.engine.jaxlib import Jaxlib
+        >>> with mock.patch("pullback.engine.jaxlib.SUPPORTED_JAXLIB", ((99, 0, 0), (99, 1, 0))):
         ...     Jaxlib()
         Traceback (most recent call last):
             ...

@@ -11,8 +11,9 @@ import pytest
 import pullback as pb
 from pullback.api.loops import scan
 from pullback.api.memory import parse_bytes
+from pullback.control.call import inlined
 from pullback.control.checkpoint import checkpoint as checkpoint_primitive
-from pullback.control.checkpoint import cost, inline_calls, name
+from pullback.control.checkpoint import cost, name
 from pullback.engine.compile import CompileOptions, lower_to_text
 from pullback.program.program import Program
 from pullback.testing import check_gradients, check_primitive, check_transforms
@@ -196,7 +197,7 @@ def test_operations_inside_jit_are_seen_by_the_policy() -> None:
     f = pb.checkpoint(lambda x, w: pb.sin(inner(x, w)), policy=policies.dots_saveable)
     assert kinds(pb.saved_residuals(f, X, W)) == ["argument", "argument", "checkpoint"]
     program = pb.xpr(lambda x, w: pb.sin(inner(x, w)), X, W)
-    flat = inline_calls(program)
+    flat = inlined(program)
     assert [e.primitive.name for e in flat.equations] == ["dot_general", "sin", "sin"]
     np.testing.assert_allclose(flat(X, W), program(X, W), rtol=1e-12)
 
