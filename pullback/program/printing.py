@@ -179,7 +179,8 @@ class _Printer:
         for axis, size in enumerate(type.shape):
             before, after = self.style.batch if axis < batch else self.style.axis
             sizes.append(f"{before}{size}{after}")
-        return f":{'~' if type.weak else ''}{SHORT_NAMES[type.dtype]}[{','.join(sizes)}]{self.place}"
+        place = self.style.escape(type.place) + self.place
+        return f":{'~' if type.weak else ''}{SHORT_NAMES[type.dtype]}[{','.join(sizes)}]{place}"
 
     def constant(self, array: Array) -> str:
         if array.size <= NUMBERS_SHOWN:

@@ -11,7 +11,7 @@ from pullback.core.axes import Axis, AxisOwner, named_axis
 from pullback.core.errors import AxisError
 from pullback.core.primitive import Primitive
 from pullback.core.tracing import Trace, Tracer, type_of
-from pullback.core.types import ArrayType, array_type
+from pullback.core.types import ArrayType
 from pullback.ops.broadcast import broadcast_in_dim
 from pullback.transforms.jvp import Dual
 from pullback.transforms.stage import Staged
@@ -33,7 +33,7 @@ class Batched(Tracer):
     def type(self) -> ArrayType:  # type: ignore[override]
         if self._type is None:
             full = type_of(self.value)
-            self._type = array_type(full.shape[1:], full.dtype, full.weak)
+            self._type = full.with_shape(full.shape[1:])
         return self._type
 
 
