@@ -278,7 +278,7 @@ def _taking(program: Program, reads: Sequence[int], types: Sequence[ArrayType]) 
     for variable, place in zip(program.inputs, reads):
         inputs[place] = variable
     others = program.inputs[len(reads) :]
-    return Program([*inputs, *others], program.equations, program.outputs, program.constants, program.name)
+    return Program([*inputs, *others], program.equations, program.outputs, program.constants, program.name, program.batch_axes)
 
 
 def _pruned(branch: Program, wanted: Sequence[bool]) -> tuple[Program, list[bool]]:

@@ -12,6 +12,7 @@ from pullback.core.axes import Axis
 from pullback.core.tracing import type_of
 from pullback.core.types import ArrayType
 from pullback.core.zero import ZERO, instantiate
+from pullback.program.batching import batch_axes_of
 from pullback.program.program import Atom, Program, Variable
 from pullback.transforms.batch import Batched, batch_flat, materialize
 from pullback.transforms.jet import jet_flat
@@ -150,11 +151,15 @@ def linearize_program(program: Program, active: tuple[bool, ...], instantiated: 
 
         forward_program = stage_closed(forward, program.input_types, f"forward_{program.name}")
         linearized, known = box["linearized"], box["known"]
+        batched = batch_axes_of(forward_program)
         wanted = instantiated or (False,) * len(program.outputs)
         nonzero = tuple([tangent is not None or flag for tangent, flag in zip(linearized.tangents, wanted, strict=True)])
 
         def tangent(*args: Any) -> list[Any]:
             values = {value.variable: arg for value, arg in zip(known, args)}
+            for value, arg in zip(known, args):
+                if value.variable in batched:
+                    arg.note_batch(batched[value.variable])
             linearized.tape.substitute(lambda value: values[value.variable] if isinstance(value, Staged) else value)
             outs = linearized.tape.forward(linearized.inputs, args[len(known) :], linearized.tangents)
             outs = [instantiate(out, type) for out, type in zip(outs, program.output_types, strict=True)]
@@ -287,10 +292,12 @@ def split_invariants(program: Program, count: int) -> tuple[Program, Program]:
     used = dict.fromkeys(atom for atom in [*(a for e in late for a in e.inputs), *program.outputs] if atom in made)
     passed = [atom for atom in used if atom not in free]
     returned = [atom for atom in dict.fromkeys(program.outputs) if atom in free]
-    before = Program(program.inputs[:count], early, [*passed, *returned], program.constants, f"before_{program.name}")
+    before = Program(
+        program.inputs[:count], early, [*passed, *returned], program.constants, f"before_{program.name}", program.batch_axes
+    )
     # The same variables serve on both sides: a Variable is only a name within its Program.
     inputs = (*program.inputs[:count], *passed, *program.inputs[count:])
-    loop = Program(inputs, late, program.outputs, program.constants, program.name)
+    loop = Program(inputs, late, program.outputs, program.constants, program.name, program.batch_axes)
     return drop_dead_code(before), drop_dead_code(loop)
 
 
