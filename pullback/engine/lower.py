@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pullback.core.array import Array, HostArray
+from pullback.core.array import Array, HostArray, host_of
 from pullback.core.dtypes import DType, carrier
 from pullback.core.types import ArrayType
 from pullback.engine.failures import stand_in
@@ -244,16 +244,16 @@ class Lowering(Writer):
         if isinstance(operand, Value):
             return operand
         passed = self.passed.get(id(operand))
-        return self.constant(operand.host, tensor_type(operand.type)) if passed is None else passed
+        return self.constant(host_of(operand), tensor_type(operand.type)) if passed is None else passed
 
     def equation(self, equation: Equation, operands: Sequence[Value | Array]) -> Any:
         """Write one equation; returns the value of its result, or of each where there are several."""
         outer = self.location
         if self.module.located and equation.source is not None:
             self.location = location(equation.primitive.name, equation.source.file, equation.source.line)
-        outs = self._equation(equation, operands)
+        out = self._equation(equation, operands)
         self.location = outer
-        return outs
+        return out
 
     def _equation(self, equation: Equation, atoms: Sequence[Value | Array]) -> Any:
         primitive = equation.primitive
@@ -276,7 +276,7 @@ class Lowering(Writer):
     def spread(self, operand: Value | Array, shape: tuple[int, ...]) -> Value:
         """An elementwise operand in the shape of the result: 0-d ones are repeated."""
         if isinstance(operand, Array) and not operand.type.shape:
-            return self.constant(operand.host, TensorType(shape, operand.type.dtype))
+            return self.constant(host_of(operand), TensorType(shape, operand.type.dtype))
         value = self.read(operand)
         return value if value.shape == shape else self.broadcast(value, shape)
 

@@ -365,7 +365,7 @@ class XlaExecutable(Executable):
         """Run, giving away the memory of donated Arrays, which nobody can use afterwards.
 
         XLA will write to that memory, so an Array gives its own only if nothing else can see it: no host array, no other
-        Array, no constant. Otherwise it gives a copy. A constant that many share stays usable.
+        Array, no constant. Otherwise it gives a copy. A constant that many share has a host array.
         """
         buffers = []
         for array, given in zip(arrays, self.donated, strict=True):
