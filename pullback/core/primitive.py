@@ -49,6 +49,7 @@ RULES: dict[str, tuple[str, str]] = {
     "prune": ("Pruning rule", ""),
     "depends": ("Dependence rule", ""),
     "sparsity": ("Sparsity rule", ""),
+    "axis_map": ("Axis map", ""),
     "samples": ("Samples", ""),
 }
 # Facts about an operation that are not rules, and what they are when nothing is said.
@@ -104,6 +105,7 @@ class Primitive:
     prune: Rule | None
     depends: Rule | None
     sparsity: Rule | None
+    axis_map: Rule | None
     samples: Rule | None
     linear: bool | tuple[str, ...]
     bilinear: bool
@@ -231,6 +233,12 @@ class Primitive:
         the result and an element of operand number `which`, in which the operation is linear, that it may depend on. Operands
         are NumPy arrays where they are known, else types. None if that cannot be told; then all depend on all."""
         self.define("sparsity", rule)
+        return rule
+
+    def def_axis_map(self, rule: Rule) -> Rule:
+        """Decorator: `(*types, **params)` -> for each operand a dict: those of its axes along which the operation does the same
+        everywhere, as along a batch, each with the axis of the result that it becomes. Elementwise operations need none."""
+        self.define("axis_map", rule)
         return rule
 
     def def_samples(self, rule: Rule) -> Rule:
