@@ -198,9 +198,9 @@ def _storable(values: Any, x: Any) -> Any:
     if _RANK[kind(found)] <= _RANK[kind(own)]:
         return values
     if values.__class__ in PYTHON_SCALARS:
-        stored = np.asarray(values).astype(own)
-        if stored.item() == values:
-            return stored.item()
+        exact = _exactly(values, kind(own))
+        if exact is not None:
+            return exact
         shown = repr(values)
     else:
         shown = str(values.type)
@@ -208,6 +208,15 @@ def _storable(values: Any, x: Any) -> Any:
         f".at[].set of {shown} in an array of {own.name} would lose part of it. Convert the array, x.astype({found.name!r}), or"
         f" the values, .astype({own.name!r}).{at_user_line()}"
     )
+
+
+def _exactly(number: Any, kind: str) -> Any:
+    """A Python number as one of a lower kind, if it has that value; else None."""
+    if number.__class__ is complex:
+        number = number.real if number.imag == 0 else None
+    if number.__class__ is float and kind != "f":
+        number = int(number) if number.is_integer() else None
+    return number if kind != "b" or number is None else bool(number) if number in (0, 1) else None
 
 
 _RANK = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}
