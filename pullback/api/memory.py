@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 from pullback.api.functions import Function, check_callable, normalize_argnums, wrapped
 from pullback.api.traced import traced_call
-from pullback.control.checkpoint import Budget, Dots, Either, Everything, Names, Nothing, inline_calls
+from pullback.control.call import inlined
+from pullback.control.checkpoint import Budget, Dots, Either, Everything, Names, Nothing
 from pullback.control.checkpoint import checkpoint as checkpoint_primitive
 from pullback.control.checkpoint import name as name_primitive
 from pullback.core.array import Array
@@ -239,7 +240,7 @@ def saved_residuals(fun: Function, *args: Any, **kwargs: Any) -> Residuals:
     check_callable(fun, "saved_residuals")
     _, paths, types, (recorded, captures, _) = traced_call("saved_residuals", fun, args, kwargs, placeholders=True)
     active_count = len(flatten(args)[0])
-    whole = inline_calls(recorded)  # what is inside jit is seen line by line
+    whole = inlined(recorded)  # what is inside jit is seen line by line
     box: dict[str, Any] = {}
 
     def forward(*inner: Any) -> list[Any]:

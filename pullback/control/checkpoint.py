@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pullback.control.call import bind_holder, call
+from pullback.control.call import bind_holder, inlined
 from pullback.core.primitive import Primitive, Rules, primitive
 from pullback.core.types import ArrayType, is_unknown
 from pullback.core.zero import ZERO
@@ -197,7 +197,7 @@ def split_program(program: Program, active: tuple[bool, ...], policy: Any) -> Sp
     """The two halves of a Program's linearization, with as few values between them as `policy` allows."""
 
     def make() -> Split:
-        linearized = linearize_program(inline_calls(program), active)
+        linearized = linearize_program(inlined(program), active)
         whole = linearized.forward
         wanted = [(whole.outputs if place == "output" else whole.inputs)[i] for place, i in linearized.residuals]
         if isinstance(policy, Budget):
@@ -397,30 +397,3 @@ def _batch_size(equation: Equation) -> float:
     numbers = equation.params.get("dimension_numbers")
     count = len(numbers[1][0]) if numbers else 0
     return float(math.prod(shape[:count]))
-
-
-def inline_calls(program: Program) -> Program:
-    """The Program with the operations of its calls in their place, so that a policy sees them."""
-    if not any(equation.primitive is call for equation in program.equations):
-        return program
-    equations: list[Equation] = []
-    constants = dict(program.constants)
-    instead: dict[Atom, Atom] = {}
-
-    def place(inner: Program) -> None:
-        for equation in inner.equations:
-            inputs = tuple([instead.get(atom, atom) for atom in equation.inputs])
-            if equation.primitive is not call:
-                outputs = tuple([Variable(out.type) for out in equation.outputs])
-                instead.update(zip(equation.outputs, outputs))
-                equations.append(equation.replace(inputs=inputs, outputs=outputs))
-                continue
-            called: Program = equation.params["program"]
-            constants.update(called.constants)
-            instead.update(zip(called.inputs, inputs))
-            place(called)
-            instead.update(zip(equation.outputs, [instead.get(atom, atom) for atom in called.outputs]))
-
-    place(program)
-    outputs = [instead.get(atom, atom) for atom in program.outputs]
-    return Program(program.inputs, equations, outputs, constants.items(), program.name)

@@ -8,6 +8,7 @@ when the compiled function is batched.
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -181,7 +182,11 @@ class ppermute(Collective):
     def vectorize(batch, args, axes, *, axis_name, perm):
         if batch.name != axis_name:
             return elsewhere(ppermute, args, axes, {"axis_name": axis_name, "perm": perm})
+        if any(not 0 <= place < batch.size for pair in perm for place in pair):
+            raise AxisError(f"ppermute over the {batch.size} batch elements of {axis_name!r} cannot send along perm={perm}.")
         x = in_front(args[0], axes[0], batch.size)
+        if not batch.size:
+            return x, 0
         sources = np.full(batch.size, batch.size, np.int32)  # out of range, so filled with zeros
         for source, to in perm:
             sources[to] = source
@@ -219,6 +224,14 @@ class all_to_all(Collective):
 
 
 # ---- as functions ---------------------------------------------------------------------------------------------------
+
+
+def normal_axis(name: str, axis: int, ndim: int, x: Any) -> int:
+    """An axis of a collective's operand or result, counted from 0. Raises `AxisError` if there is none."""
+    if not -ndim <= axis < ndim:
+        known = f"the axes are 0 to {ndim - 1}" if ndim else "there are no axes"
+        raise AxisError(f"{name} of {type_of(x)} cannot use axis {axis}: {known}.")
+    return index(axis) % ndim
 
 
 def axis_size(axis_name: Hashable) -> int:

@@ -99,7 +99,7 @@ class dynamic_slice(Rules):
             numbers = GatherDimensionNumbers(offset, (), tuple(range(count)))
         else:
             numbers = GatherDimensionNumbers(offset, (), offset, (0,), (0,))
-            sizes = (1, *sizes)
+            sizes = (min(1, size), *sizes)
         return gather(x, vectors, dimension_numbers=numbers, slice_sizes=sizes, mode="clip", fill_value=None), 0
 
     def sparsity(which, operands, *, slice_sizes):

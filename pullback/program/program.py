@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TextIO
 
 from pullback.core.primitive import Primitive
-from pullback.core.tracing import bind
 from pullback.program.equality import Structure, structure_of
 from pullback.program.equation import Atom, Equation, Graph, Literal, Variable
+from pullback.program.interpret import run
 from pullback.program.printing import ANSI, HTML, PLAIN, program_text
 from pullback.program.serialization import from_json, to_json
 
@@ -183,17 +183,3 @@ def programs_in(params: dict[str, Any]) -> list[Program]:
         elif isinstance(value, tuple):
             found.extend(item for item in value if isinstance(item, Program))
     return found
-
-
-def run(program: Program, args: Sequence[Any]) -> tuple[Any, ...]:
-    """Apply a Program to a value for each input, by binding its equations in order: any transformation can watch."""
-    values: dict[Variable, Any] = dict(program.constants)
-    values.update(zip(program.inputs, args, strict=True))
-    for equation in program.equations:
-        ins = tuple([values[atom] if atom.__class__ is Variable else atom.value for atom in equation.inputs])  # type: ignore[union-attr]
-        out = bind(equation.primitive, ins, equation.params)
-        if equation.primitive.multiple_results:
-            values.update(zip(equation.outputs, out, strict=True))
-        else:
-            values[equation.outputs[0]] = out
-    return tuple([values[atom] if isinstance(atom, Variable) else atom.value for atom in program.outputs])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -13,6 +13,7 @@ from pullback.core.primitive import Primitive
 from pullback.core.source import Source, user_source
 from pullback.core.tracing import Trace, Tracer, bind, escaped, staging
 from pullback.core.types import ArrayType
+from pullback.program.interpret import interpret
 from pullback.program.program import Atom, Equation, Literal, Program, Variable, programs_in
 
 
@@ -98,23 +99,18 @@ def replaying(equation: Equation) -> Iterator[None]:
         _replayed.reset(token)
 
 
-def replay(program: Program, args: Sequence[Any]) -> tuple[Any, ...]:
+def replay(program: Program, args: Iterable[Any]) -> tuple[Any, ...]:
     """`run` a Program, attributing whatever is staged meanwhile to the equation that it comes from."""
-    values: dict[Variable, Any] = dict(program.constants)
-    values.update(zip(program.inputs, args, strict=True))
     token = _replayed.set(None)
     try:
-        for equation in program.equations:
-            _replayed.set(equation)
-            ins = tuple([values[atom] if isinstance(atom, Variable) else atom.value for atom in equation.inputs])
-            out = bind(equation.primitive, ins, equation.params)
-            if equation.primitive.multiple_results:
-                values.update(zip(equation.outputs, out, strict=True))
-            else:
-                values[equation.outputs[0]] = out
+        return interpret(program, args, _apply_again)
     finally:
         _replayed.reset(token)
-    return tuple([values[atom] if isinstance(atom, Variable) else atom.value for atom in program.outputs])
+
+
+def _apply_again(equation: Equation, operands: list[Any]) -> Any:
+    _replayed.set(equation)
+    return bind(equation.primitive, operands, equation.params)
 
 
 def stage(

@@ -11,9 +11,11 @@ import pytest
 import pullback as pb
 from pullback.api.loops import scan
 from pullback.api.memory import parse_bytes
+from pullback.control.call import inlined
 from pullback.control.checkpoint import checkpoint as checkpoint_primitive
-from pullback.control.checkpoint import cost, inline_calls, name
-from pullback.engine.compile import CompileOptions, lower_to_text
+from pullback.control.checkpoint import cost, name
+from pullback.engine.compile import lower_to_text
+from pullback.engine.lower import lower_program
 from pullback.program.program import Program
 from pullback.testing import check_gradients, check_primitive, check_transforms
 
@@ -196,7 +198,7 @@ def test_operations_inside_jit_are_seen_by_the_policy() -> None:
     f = pb.checkpoint(lambda x, w: pb.sin(inner(x, w)), policy=policies.dots_saveable)
     assert kinds(pb.saved_residuals(f, X, W)) == ["argument", "argument", "checkpoint"]
     program = pb.xpr(lambda x, w: pb.sin(inner(x, w)), X, W)
-    flat = inline_calls(program)
+    flat = inlined(program)
     assert [e.primitive.name for e in flat.equations] == ["dot_general", "sin", "sin"]
     np.testing.assert_allclose(flat(X, W), program(X, W), rtol=1e-12)
 
@@ -331,7 +333,7 @@ def test_compiled_code_takes_less_memory() -> None:
 def test_the_barrier_elsewhere_is_xlas_own() -> None:
     f = pb.checkpoint(lambda x: pb.sin(pb.sin(x)))
     program = pb.xpr(pb.grad(lambda x: pb.sum(f(x))), X)
-    there, here = (lower_to_text(program, CompileOptions(platform=platform)) for platform in ("cuda", "cpu"))
+    there, here = (lower_program(program, platform).text for platform in ("cuda", "cpu"))
     assert there.count("stablehlo.optimization_barrier") == 1 and "stablehlo.if" not in there
     assert "stablehlo.optimization_barrier" not in here and here.count("stablehlo.if") == 1
     apart = pb.xpr(pb.grad(lambda x: pb.sum(pb.checkpoint(pb.sin, prevent_cse=False)(x))), X)
