@@ -18,7 +18,7 @@ from pullback.core.tracing import Tracer, staging_floor
 from pullback.core.types import Shape, array_type
 from pullback.numpy.axes import normal_axis
 from pullback.numpy.creation import array
-from pullback.numpy.promotion import at_user_line, broadcast, broadcast_shapes, in_dtype, literal_of, operand
+from pullback.numpy.promotion import at_user_line, broadcast, broadcast_shapes, in_dtype, literal_of, number_or_operand, operand
 from pullback.ops import arithmetic, compare
 from pullback.ops import shape as shapes
 from pullback.ops.dynamic import dynamic_slice
@@ -323,6 +323,8 @@ def take(
         >>> pb.numpy.take(pb.asarray([10, 20, 30]), pb.asarray([2, 0]))
         [30 10]:i32[2]:cpu(0)
     """
+    if out is not None:
+        raise TypeError(f"take cannot write into `out`: arrays are immutable. Use the result.{at_user_line()}")
     a = operand(a, "take")
     places = array(indices)
     if axis is None:
@@ -330,6 +332,10 @@ def take(
     along = normal_axis(axis, a.type.ndim, "take")
     if mode not in (None, "fill", "clip", "wrap"):
         raise ValueError(f"take takes mode='fill', 'clip' or 'wrap', not {mode!r}.")
+    if fill_value is not None:
+        if mode in ("clip", "wrap"):
+            raise ValueError(f"take(fill_value={fill_value!r}) needs mode='fill'; with mode={mode!r} nothing is filled.")
+        number_or_operand(fill_value, "take", "fill_value")
     if mode == "wrap":
         places = places % a.type.shape[along]
     index = Index((slice(None),) * along + (places,), a.type.shape)
@@ -341,6 +347,7 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None = -1, mode: str | N
 
     Arguments:
         indices: integers, of as many axes as the array; sizes other than along `axis` broadcast.
+        mode: what to do with those out of bounds: "fill" (the default: NaN), or "clip" to the nearest.
 
     Example:
         >>> import pullback as pb
@@ -350,6 +357,8 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None = -1, mode: str | N
          [2]]:i32[2,1]:cpu(0)
     """
     a, places = operand(arr, "take_along_axis"), operand(indices, "take_along_axis")
+    if mode not in (None, "fill", "clip"):
+        raise ValueError(f"take_along_axis takes mode='fill' or 'clip', not {mode!r}.")
     if axis is None:
         a, axis = shapes.reshape(a, new_sizes=(a.type.size,)), 0
     along = normal_axis(axis, a.type.ndim, "take_along_axis")
