@@ -16,7 +16,7 @@ from pullback.core.tracing import bind, bind_at
 from pullback.core.types import ArrayType, is_unknown
 from pullback.core.zero import ZERO
 from pullback.engine.compile import execute
-from pullback.program.program import Program, Variable, programs_in
+from pullback.program.program import Program, Variable, axis_names
 from pullback.transforms.derive import (
     active_terms,
     batch_program,
@@ -40,6 +40,7 @@ class call(Rules):
     symbolic_zeros = True
 
     def result_type(*types, program):
+        check_operands("call", types, program.input_types)
         return program.output_types
 
     def evaluate(*arrays, program):
@@ -79,7 +80,7 @@ class call(Rules):
         transposed, nonzero = transpose_program(program, unknown)
         outs = bind_call(transposed, [*[x for x in operands if not is_unknown(x)], *cotangents])
         found = iter(outs)
-        solved = iter([next(found) if flag else None for flag in nonzero])
+        solved = iter([next(found) if flag else ZERO for flag in nonzero])
         return tuple([next(solved) if flag else None for flag in unknown])
 
     def sparsity(which, operands, *, program):
@@ -104,7 +105,7 @@ def check_operands(name: str, types: Sequence[ArrayType], takes: Sequence[ArrayT
 
 def bind_holder(holder: Any, *args: Any, **params: Any) -> Any:
     """Apply a primitive that holds Programs, also where only a named axis of an enclosing vmap concerns one of them."""
-    names = [name for program in programs_in(params) for name in program.axis_names]
+    names = axis_names(holder, params)
     if not names:
         return bind(holder, args, params)
     return bind_at(max([axis_owner(name) for name in names], key=lambda trace: trace.birth), holder, args, params)

@@ -141,7 +141,7 @@ class cond(Rules):
             made.append(drop_dead_code(transposed.rearranged(range(len(transposed.inputs)), kept)))
         known = [value for value in operands if not is_unknown(value)]
         found = iter(bind_holder(cond, index, *known, *cotangents, branches=tuple(made), early_exit=early_exit))
-        solved = iter([next(found) if flag else None for flag in nonzero])
+        solved = iter([next(found) if flag else ZERO for flag in nonzero])
         return (None, *[next(solved) if flag else None for flag in unknown])
 
     def sparsity(which, operands, *, branches, early_exit=False):

@@ -7,11 +7,8 @@ half. Where there is no vjp rule, the jvp rule is traced on the tape, as the rul
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any
-
-import numpy as np
 
 from pullback.control.call import bind_holder
 from pullback.control.custom_rules import (
@@ -28,20 +25,18 @@ from pullback.control.custom_rules import (
     tangent_program,
     transposed_program,
 )
-from pullback.core.array import Array
 from pullback.core.dtypes import is_inexact
 from pullback.core.errors import GradientError, ShapeError
 from pullback.core.primitive import Rules, primitive
 from pullback.core.tracing import Tracer, staging_floor, type_of
 from pullback.core.types import ArrayType, array_type, is_unknown
 from pullback.core.zero import ZERO, instantiate
-from pullback.program.program import Atom, Literal, Program, run
+from pullback.program.program import Program, run
 from pullback.transforms.batch import Batched, batch_flat, repeated
 from pullback.transforms.derive import batch_program
-from pullback.transforms.jvp import Dual
 from pullback.transforms.simplify import drop_dead_code
-from pullback.transforms.stage import Staged, replay, stage
-from pullback.transforms.transpose import Linear, transpose_flat
+from pullback.transforms.stage import replay, stage
+from pullback.transforms.transpose import transpose_flat
 
 
 class Unstaged:
@@ -82,7 +77,7 @@ class custom_function(Rules):
         if rules.has_jvp:
             rules.refuse_captured(active, primals, "differentiated")
             outs, found = rules.jvp(primals, tangents)
-            return tuple(outs), tuple(_on_the_tape(rules, tangents, found))
+            return tuple(outs), tuple(found)
         if rules.has_vjp:
             raise no_forward_mode(rules)
         program = _staged(program)
@@ -164,55 +159,6 @@ def bind_custom(program: Program | Unstaged, rules: CustomRules, args: Sequence[
 def _at_once(args: Sequence[Any]) -> bool:
     """Whether an operation on these values is done now, and watched by nobody."""
     return staging_floor() is None and not any([isinstance(arg, Tracer) for arg in args])
-
-
-def _on_the_tape(rules: CustomRules, tangents: Sequence[Any], found: Sequence[Any]) -> list[Any]:
-    """What a jvp rule returned for tangents. In reverse mode all that is not a linear function of them must be zero."""
-    if not any([t.__class__ is Linear for t in tangents]):
-        return list(found)
-    kept = []
-    for tangent in found:
-        if tangent.__class__ is not Linear:
-            if tangent is not ZERO and not _may_be_zero(tangent):
-                raise GradientError(
-                    f"The jvp rule of {rules.described} returned a tangent that does not depend on the tangents of the"
-                    " arguments. A tangent is a linear function of them, zero where they are: multiply by them."
-                )
-            tangent = ZERO
-        kept.append(tangent)
-    return kept
-
-
-# Operations whose result is zero where all of their operands are.
-_KEEP_ZEROS = frozenset(
-    {"add", "broadcast_in_dim", "concatenate", "convert_element_type", "neg", "reshape", "slice", "squeeze", "sub", "transpose"}
-)
-
-
-def _may_be_zero(value: Any) -> bool:
-    """Whether a value is zero, or might be for all that is known; a result of plain operations on data is taken not to be."""
-    if isinstance(value, Array):
-        return not np.any(value.host)
-    if isinstance(value, Batched):
-        return _may_be_zero(value.value)
-    if isinstance(value, Dual):
-        return _may_be_zero(value.primal)
-    if not isinstance(value, Staged):
-        return True
-    makers = {out: equation for equation in value.owner.equations for out in equation.outputs}
-    constants = dict(value.owner.constants.values())
-
-    @functools.cache
-    def zero(atom: Atom) -> bool:
-        if isinstance(atom, Literal) or atom in constants:
-            return not np.any((atom.value if isinstance(atom, Literal) else constants[atom]).host)
-        maker = makers.get(atom)
-        if maker is None:
-            return False
-        operands = [zero(operand) for operand in maker.inputs] if maker.primitive.name in _KEEP_ZEROS | {"mul"} else [False]
-        return maker.primitive.multiple_results or (any(operands) if maker.primitive.name == "mul" else all(operands))
-
-    return zero(value.variable)
 
 
 def no_forward_mode(rules: CustomRules) -> GradientError:

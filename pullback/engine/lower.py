@@ -10,7 +10,8 @@ import numpy as np
 from pullback.core.array import Array, HostArray
 from pullback.core.dtypes import DType, carrier
 from pullback.core.types import ArrayType
-from pullback.engine.loops import Cost, cost, loop_settings
+from pullback.engine.loops import loop_settings
+from pullback.program.cost import Cost, cost
 from pullback.program.program import Atom, Equation, Literal, Program, Variable
 from pullback.stablehlo.writer import TensorType, Value, Writer, function, module
 

@@ -38,7 +38,7 @@ class Linear(Tracer):
 
 
 class Scale:
-    """A step of the tape: out = sum_i value_i * multiplier_i. A multiplier is an array, None for 1, or -1."""
+    """A step of the tape: out = sum_i value_i * multiplier_i. A multiplier is an array or an integer."""
 
     __slots__ = ("out", "terms")
 
@@ -99,7 +99,7 @@ class Tape(Trace):
 
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         if primitive.expand is not None and primitive.transpose is None:
-            return primitive.expand(*args, **params)
+            return primitive.expanded(args, params)
         result = primitive.infer(tuple([type_of(arg) for arg in args]), params)
         return self.apply(primitive, args, params, result if primitive.multiple_results else (result,))
 
@@ -170,11 +170,14 @@ class Tape(Trace):
         if not isinstance(results, (tuple, list)) or len(results) != len(args):
             raise primitive.malformed("transpose", "a cotangent or None for each operand", results)
         for operand, result in zip(step.operands, results, strict=True):
-            if operand.__class__ is Slot and result is not None and result is not ZERO:
-                shape = self.types[operand.index].shape
-                if type_of(result).shape != shape and (shape or not primitive.elementwise):
-                    raise primitive.malformed("transpose", f"a cotangent of its operand's shape, {shape}", result)
-                accumulate(operand.index, result)
+            if operand.__class__ is Slot and result is not ZERO:
+                type = self.types[operand.index]
+                if result is None:
+                    must = f"a cotangent for each operand that is unknown (ZERO if it is zero), and one of type {type}"
+                    raise primitive.malformed("transpose", must + " is", results)
+                if primitive.elementwise and not type.shape:  # it may have been repeated
+                    type = type.with_shape(getattr(result, "shape", ()))
+                accumulate(operand.index, primitive.value("transpose", "a cotangent of its operand's", result, type))
 
     def forward(self, inputs: Sequence[int], tangents: Sequence[Any], outs: Sequence[int | None]) -> list[Any]:
         """The linear function itself: tangents of `inputs` to tangents of `outs`; ZERO goes through as ZERO."""
