@@ -6,7 +6,8 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pullback.api.functions import Function, check_callable
+from pullback.api.functions import Function, check_callable, trees_of
+from pullback.api.traced import trace
 from pullback.api.user_rules import RuleFunctions, UserRules
 from pullback.control.custom_function import Unstaged, bind_custom
 from pullback.control.custom_rules import ClosedRules, CustomRules, closed_over
@@ -16,7 +17,7 @@ from pullback.core.errors import ConcretizationError, MissingRule, StaticArgumen
 from pullback.core.lazy import lazy_module
 from pullback.core.source import api_boundary, describe, trim
 from pullback.core.tracing import Tracer, staging_floor, type_of
-from pullback.core.trees import LEAF, TreeDef, array_leaves, flatten, register_node, unflatten
+from pullback.core.trees import TreeDef, array_leaves, flatten, register_node, unflatten
 from pullback.core.types import ArrayType
 from pullback.program.program import Program, Variable, run
 from pullback.transforms.batch import Batched
@@ -265,11 +266,9 @@ class CustomFunction:
             leaves += found
             structures.append(structure)
         if staging_floor() is None and not any([_is_watched(leaf, self.rules.vmap is not None) for leaf in leaves]):
-            start, given = 0, list(args)
-            for number, structure in zip(numbers, structures):
-                stop = start + structure.num_leaves
-                given[number] = leaves[start] if structure is LEAF else unflatten(structure, leaves[start:stop])
-                start = stop
+            given = list(args)
+            for number, tree in zip(numbers, trees_of(structures, leaves)):
+                given[number] = tree
             return self._finished(self.fun(*given))
         complete = self._positional(args, {})
         if len(complete) != len(args):
@@ -285,7 +284,7 @@ class CustomFunction:
         captured: list[Tracer] = []
         program: Program | Unstaged
         try:
-            program, found = stage(own.call, types, name=name, described=self.fun)
+            program, found = stage(own.call, types, name=name, described=self.fun, transformation=self._kind)
         except ConcretizationError:
             if staging_floor() is not None:
                 raise
@@ -507,15 +506,9 @@ def custom_gradient(fun: Function) -> Function:
     def fwd(*args: Any) -> tuple[Any, _Backward]:
         out, backward = _value_and_backward(fun, args, {})
         leaves, structure = array_leaves(out, lambda: f"the output of {describe(fun)}")
-        box: dict[str, Any] = {}
-
-        def flat(*cotangents: Any) -> list[Any]:
-            found, box["structure"] = flatten(backward(unflatten(structure, cotangents)))
-            return found
-
         types = [type_of(leaf).strong() for leaf in leaves]
-        program, captured = stage(flat, types, name=getattr(backward, "__name__", "backward"), described=backward)
-        return out, _Backward((program, box["structure"]), list(captured))
+        traced = trace("custom_gradient", backward, (structure,), types)
+        return out, _Backward((traced.program, traced.structure), list(traced.captures))
 
     def bwd(kept: _Backward, cotangent: Any) -> tuple[Any, ...]:
         program, structure = kept.static
@@ -570,13 +563,7 @@ def closure_convert(fun: Function, *example_args: Any) -> tuple[Function, list[A
     check_callable(fun, "closure_convert")
     examples, structure = flatten(tuple(example_args))
     types = [leaf if isinstance(leaf, ArrayType) else type_of(leaf) for leaf in examples]
-    box: dict[str, Any] = {}
-
-    def flat(*leaves: Any) -> list[Any]:
-        found, box["structure"] = array_leaves(fun(*unflatten(structure, leaves)), lambda: f"the output of {describe(fun)}")
-        return found
-
-    program, captured = stage(flat, types, name=getattr(fun, "__name__", "function"), described=fun)
+    program, captured, out_structure = trace("closure_convert", fun, (structure,), types, call=lambda args: fun(*args))
     hoisted = [is_inexact(tracer.dtype) for tracer in captured]
     values = [tracer for tracer, flag in zip(captured, hoisted) if flag]
     others = [tracer for tracer, flag in zip(captured, hoisted) if not flag]
@@ -593,6 +580,6 @@ def closure_convert(fun: Function, *example_args: Any) -> tuple[Function, list[A
                 f" {len(args_and_values) - len(args)} values."
             )
         rest = iter(others)
-        return unflatten(box["structure"], run(program, [*[next(given if flag else rest) for flag in hoisted], *leaves]))
+        return unflatten(out_structure, run(program, [*[next(given if flag else rest) for flag in hoisted], *leaves]))
 
     return functools.wraps(fun, updated=())(converted), list(values)

@@ -9,7 +9,7 @@ import numpy as np
 
 from pullback.api.functions import FlatArguments, Function, check_callable, normalize_argnums, wrapped
 from pullback.api.tangents import FlatResult, brief, check_inputs, cotangent_leaves, tangent_leaves, tangent_result, the_output
-from pullback.core.array import Array
+from pullback.core.array import Array, constant
 from pullback.core.dtypes import is_inexact, kind
 from pullback.core.errors import GradientError, StructureError
 from pullback.core.source import api_boundary, describe
@@ -346,4 +346,4 @@ def one(type: ArrayType) -> Array:
     try:
         return _ones[type]
     except KeyError:
-        return _ones.setdefault(type, Array(type, np.ones((), type.dtype)))
+        return _ones.setdefault(type, constant(Array(type, np.ones((), type.dtype))))

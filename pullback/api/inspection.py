@@ -4,41 +4,24 @@ from __future__ import annotations
 
 from typing import Any
 
-from pullback.api.functions import Function, argument_name, check_callable, leaf_paths
+from pullback.api.functions import Function, check_callable
+from pullback.api.traced import Traced, traced_call
 from pullback.core.errors import EscapedTracerError
 from pullback.core.source import api_boundary, describe
-from pullback.core.tracing import type_of
-from pullback.core.trees import TreeDef, array_leaf, array_leaves, flatten, unflatten
-from pullback.core.types import ArrayType
+from pullback.core.trees import unflatten
 from pullback.program.program import Program
 from pullback.transforms.simplify import drop_dead_code
-from pullback.transforms.stage import stage
 
 
-def _record(fun: Function, args: tuple[Any, ...], kwargs: dict[str, Any], what: str) -> tuple[Program, TreeDef]:
+def _record(fun: Function, args: tuple[Any, ...], kwargs: dict[str, Any], what: str) -> Traced:
     check_callable(fun, what)
-    leaves, structure = flatten((args, kwargs))
-    paths = [path for i, arg in enumerate(args) for path in leaf_paths(arg, argument_name(fun, i))]
-    paths += [path for name in sorted(kwargs) for path in leaf_paths(kwargs[name], name)]
-    types = [
-        leaf if isinstance(leaf, ArrayType) else type_of(array_leaf(leaf, lambda path=path: f"argument {path}"))  # type: ignore[misc]
-        for leaf, path in zip(leaves, paths, strict=True)
-    ]
-    box: dict[str, Any] = {}
-
-    def flat(*inner: Any) -> list[Any]:
-        inner_args, inner_kwargs = unflatten(structure, inner)
-        outs, box["structure"] = array_leaves(fun(*inner_args, **inner_kwargs), lambda: "the output")
-        return outs
-
-    name = getattr(fun, "__name__", "function")
-    program, captures = stage(flat, types, name=name, described=fun, arguments=paths)
-    if captures and what == "xpr":
+    traced = traced_call(what, fun, args, kwargs, placeholders=True).traced
+    if traced.captures and what == "xpr":
         raise EscapedTracerError(
-            f"xpr of {describe(fun)} met a traced value of {captures[0].owner.describe()}, which encloses it."
+            f"xpr of {describe(fun)} met a traced value of {traced.captures[0].owner.describe()}, which encloses it."
             " A Program is closed: pass the value as an argument."
         )
-    return drop_dead_code(program), box["structure"]
+    return traced._replace(program=drop_dead_code(traced.program))
 
 
 @api_boundary
@@ -61,7 +44,7 @@ def xpr(fun: Function, *args: Any, **kwargs: Any) -> Program:
             c:f32[3]:cpu(0) = add b 1.0
           in c }
     """
-    return _record(fun, args, kwargs, "xpr")[0]
+    return _record(fun, args, kwargs, "xpr").program
 
 
 @api_boundary
@@ -76,5 +59,5 @@ def eval_shape(fun: Function, *args: Any, **kwargs: Any) -> Any:
         >>> pb.eval_shape(lambda x: {"total": pb.numpy.sum(x)}, pb.ArrayType((3,), "float32"))
         {'total': f32[]}
     """
-    program, structure = _record(fun, args, kwargs, "eval_shape")
-    return unflatten(structure, program.output_types)
+    traced = _record(fun, args, kwargs, "eval_shape")
+    return unflatten(traced.structure, traced.out_types)

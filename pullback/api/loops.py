@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from pullback.api.functions import Function, check_callable, leaf_paths
+from pullback.api.traced import Traced, trace
 from pullback.control.call import bind_holder
 from pullback.control.callback import callback
 from pullback.control.scan import scan as scan_primitive
@@ -26,32 +27,7 @@ from pullback.ops.convert import convert_element_type
 from pullback.ops.literals import literal
 from pullback.program.program import Program, Variable
 from pullback.transforms.derive import stage_closed
-from pullback.transforms.stage import replay, stage
-
-
-class Traced:
-    """A user's function of trees, recorded for leaves of given types.
-
-    Attributes:
-        program: takes the captured tracers first, then the leaves. captures: the tracers to pass for them.
-        structure: that of the result.
-    """
-
-    def __init__(self, fun: Function, structures: Sequence[TreeDef], types: Sequence[ArrayType], paths: Sequence[str]) -> None:
-        self.structure: TreeDef = None
-
-        def flat(*leaves: Any) -> list[Any]:
-            args, start = [], 0
-            for structure in structures:
-                args.append(unflatten(structure, leaves[start : start + structure.num_leaves]))
-                start += structure.num_leaves
-            outs, self.structure = array_leaves(fun(*args), lambda: f"the output of {describe(fun)}")
-            return outs
-
-        name = getattr(fun, "__name__", "body")
-        self.program: Program
-        self.captures: tuple[Tracer, ...]
-        self.program, self.captures = stage(flat, types, name=name, described=fun, arguments=paths)
+from pullback.transforms.stage import replay
 
 
 def shared_captures(traced: Sequence[Traced]) -> tuple[list[Tracer], list[Program]]:
@@ -156,7 +132,7 @@ def scan(
     paths = leaf_paths(init, "carry") + leaf_paths(xs, "x")[: len(stacks)]
     types = [type_of(leaf) for leaf in carry]
     while True:
-        traced = Traced(f, (carry_structure, x_structure), [*types, *x_types], paths)
+        traced = trace("scan", f, (carry_structure, x_structure), [*types, *x_types], paths)
         out_structure, carried = _pair_structure("scan", f, traced)
         out_types = traced.program.output_types[:carried]
         better = strengthened(types, out_types) if carried == len(types) else types
@@ -261,14 +237,14 @@ def while_loop(
     paths = leaf_paths(init_val, "value")[: len(carry)]
     types = [type_of(leaf) for leaf in carry]
     while True:
-        body = Traced(body_fun, (structure,), types, paths)
+        body = trace("while_loop", body_fun, (structure,), types, paths)
         out_types = body.program.output_types
         better = strengthened(types, out_types) if len(out_types) == len(types) else types
         if better == types:
             break
         types = better
     check_carry("while_loop", body_fun, structure, types, body.structure, out_types, init_val, "value")
-    condition = Traced(cond_fun, (structure,), types, paths)
+    condition = trace("while_loop", cond_fun, (structure,), types, paths)
     _check_condition(cond_fun, condition)
     captures, (test, step) = shared_captures((condition, body))
     step = _exactly(step, types)

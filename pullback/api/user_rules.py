@@ -9,20 +9,29 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pullback.api.functions import Function
-from pullback.api.tangents import brief, float0, is_float0
+from pullback.api.functions import Function, trees_of
+from pullback.api.tangents import brief
 from pullback.control.custom_rules import CustomRules
-from pullback.core.dtypes import kind
+from pullback.core.dtypes import float0, kind
 from pullback.core.errors import DtypeError, LeafError, ShapeError, StructureError
 from pullback.core.source import describe
 from pullback.core.tracing import type_of
-from pullback.core.trees import LEAF, TreeDef, array_leaf, broadcast_prefix, flatten, flatten_with_paths, optree, unflatten
+from pullback.core.trees import (
+    LEAF,
+    TreeDef,
+    array_leaf,
+    broadcast_prefix,
+    flatten,
+    flatten_with_paths,
+    is_float0,
+    optree,
+    unflatten,
+)
 from pullback.core.types import ArrayType
 from pullback.core.zero import ZERO, zeros
 from pullback.ops.arithmetic import add
 from pullback.ops.convert import convert_element_type
 from pullback.program.equality import param_key
-from pullback.program.program import Program
 
 
 class SymbolicZero:
@@ -131,7 +140,7 @@ class UserRules(CustomRules):
             function,
             functions,
             self.numbers,
-            tuple([param_key(arg, Program) for arg in self.fixed.values()]),
+            tuple([param_key(arg) for arg in self.fixed.values()]),
             self.structures,
             self.types,
         )
@@ -148,12 +157,7 @@ class UserRules(CustomRules):
 
     def trees(self, leaves: Sequence[Any]) -> list[Any]:
         """A tree for each argument that is not fixed."""
-        found, start = [], 0
-        for structure in self.structures:
-            stop = start + structure.num_leaves
-            found.append(leaves[start] if structure is LEAF else unflatten(structure, leaves[start:stop]))
-            start = stop
-        return found
+        return trees_of(self.structures, leaves)
 
     def arguments(self, trees: Sequence[Any]) -> list[Any]:
         """All the arguments, in their order."""
@@ -247,20 +251,20 @@ class UserRules(CustomRules):
     def vmap(self, size: int, batched: Sequence[bool], operands: Sequence[Any]) -> tuple[list[Any], list[bool]]:
         what = f"The batching rule of {self.described}"
         rule: Function = self.functions.vmap  # type: ignore[assignment]
-        returned = rule(int(size), tuple(self.trees(list(batched))), *self.trees(operands))
+        returned = rule(size, tuple(self.trees(list(batched))), *self.trees(operands))
         value, spec = _pair(returned, what, "the output and which parts of it are batched")
         leaves, structure = flatten(value)
         if self.out_types is not None and structure != self.out_structure:
             raise _structures(what, value, self.out_structure, self.out_types, "the function")
-        flags = broadcast_prefix(spec, value, f"{what}: which parts are batched, {spec!r},")
+        flags = broadcast_prefix(spec, value, f"{what}: which parts are batched, {spec!r},", "output")
         if not all(isinstance(flag, (bool, np.bool_)) for flag in flags):
             raise StructureError(f"{what} must say with bools which parts of the output are batched, but said {spec!r}.")
         types = [type_of(leaf) for leaf in leaves]
         if self.out_types is not None:
-            types = [t.with_shape((int(size), *t.shape)) if flag else t for t, flag in zip(self.out_types, flags)]
+            types = [t.with_shape((size, *t.shape)) if flag else t for t, flag in zip(self.out_types, flags)]
         else:
             self.out_structure = structure
-        other = f"a batch of {int(size)} outputs of the function"
+        other = f"a batch of {size} outputs of the function"
         return _like(value, structure, types, what, other, Role.VALUE), [bool(flag) for flag in flags]
 
     # ---- what rules return ----

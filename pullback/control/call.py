@@ -9,14 +9,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from pullback.core.array import Array
 from pullback.core.axes import axis_owner
 from pullback.core.errors import ProgramError
+from pullback.core.execution import engine
 from pullback.core.primitive import Rules, primitive
 from pullback.core.tracing import bind, bind_at
 from pullback.core.types import ArrayType, is_unknown
 from pullback.core.zero import ZERO
-from pullback.engine.compile import execute
-from pullback.program.program import Program, Variable, axis_names
+from pullback.program.interpret import interpret
+from pullback.program.program import Atom, Equation, Literal, Program, Variable, axis_names
 from pullback.transforms.derive import (
     active_terms,
     batch_program,
@@ -28,7 +30,6 @@ from pullback.transforms.derive import (
     transpose_program,
 )
 from pullback.transforms.sparsity import sparsity_of_any
-from pullback.transforms.stage import replaying, stage
 
 
 @primitive
@@ -37,6 +38,7 @@ class call(Rules):
 
     multiple_results = True
     on_arrays = True
+    needs_axis = True
     symbolic_zeros = True
 
     def result_type(*types, program):
@@ -44,7 +46,7 @@ class call(Rules):
         return program.output_types
 
     def evaluate(*arrays, program):
-        return tuple(execute(program, arrays))
+        return tuple(engine().run_program(program, arrays))
 
     def lower(write, *values, program):
         return write.call(program, *values)
@@ -86,8 +88,8 @@ class call(Rules):
     def sparsity(which, operands, *, program):
         return sparsity_of_any([program], which, operands)
 
-    def vectorize(size, args, axes, *, program):
-        batched, out_axes = batch_program(program, size, tuple(axes))
+    def vectorize(batch, args, axes, *, program):
+        batched, out_axes = batch_program(program, batch, tuple(axes))
         return bind_call(batched, args), out_axes
 
 
@@ -113,21 +115,29 @@ def bind_holder(holder: Any, *args: Any, **params: Any) -> Any:
 
 def inlined(program: Program) -> Program:
     """The Program with the equations of those that it calls in the place of the calls."""
-
-    def without_calls(program: Program, args: Sequence[Any]) -> list[Any]:
-        values: dict[Any, Any] = dict(program.constants)
-        values.update(zip(program.inputs, args, strict=True))
-        for equation in program.equations:
-            ins = [values[atom] if isinstance(atom, Variable) else atom.value for atom in equation.inputs]
-            if equation.primitive is call:
-                out = without_calls(equation.params["program"], ins)
-            else:
-                with replaying(equation):
-                    out = bind(equation.primitive, ins, equation.params)
-            outs = out if equation.primitive.multiple_results else (out,)
-            values.update(zip(equation.outputs, outs, strict=True))
-        return [values[atom] if isinstance(atom, Variable) else atom.value for atom in program.outputs]
-
     if not any(equation.primitive is call for equation in program.equations):
         return program
-    return stage(lambda *args: without_calls(program, args), program.input_types, name=program.name)[0]
+    equations: list[Equation] = []
+    constants: dict[int, tuple[Variable, Array]] = {}
+    batch_axes: dict[Variable, Any] = {}
+
+    def atom(value: Atom | Array) -> Atom:
+        if not isinstance(value, Array):
+            return value
+        if not value.type.shape:
+            return Literal(value)
+        return constants.setdefault(id(value), (Variable(value.type), value))[0]
+
+    def place(equation: Equation, operands: Sequence[Atom | Array]) -> Any:
+        if equation.primitive is call:
+            called = equation.params["program"]
+            known.update(called.batch_axes)
+            return interpret(called, operands, place)
+        outputs = tuple([Variable(out.type) for out in equation.outputs])
+        batch_axes.update((new, known[old]) for new, old in zip(outputs, equation.outputs) if old in known)
+        equations.append(equation.replace(tuple([atom(operand) for operand in operands]), outputs))
+        return outputs if equation.primitive.multiple_results else outputs[0]
+
+    known = dict(program.batch_axes)
+    outputs = [atom(out) for out in interpret(program, program.inputs, place)]
+    return Program(program.inputs, equations, outputs, constants.values(), program.name, {**program.batch_axes, **batch_axes})

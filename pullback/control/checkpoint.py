@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pullback.control.call import bind_holder, call
+from pullback.control.call import bind_holder, inlined
 from pullback.core.primitive import Primitive, Rules, primitive
 from pullback.core.types import ArrayType, is_unknown
 from pullback.core.zero import ZERO
@@ -85,6 +85,7 @@ class checkpoint(Rules):
 
     multiple_results = True
     on_arrays = True
+    needs_axis = True
     symbolic_zeros = True
 
     def result_type(*types, program, policy, prevent_cse, again=False):
@@ -138,8 +139,8 @@ class checkpoint(Rules):
     def sparsity(which, operands, *, program, **params):
         return sparsity_of_any([program], which, operands)
 
-    def vectorize(size, args, axes, *, program, **params):
-        batched, out_axes = batch_program(program, size, tuple(axes))
+    def vectorize(batch, args, axes, *, program, **params):
+        batched, out_axes = batch_program(program, batch, tuple(axes))
         return _bind(batched, args, params), out_axes
 
     def prune(wanted, *, program, **params):
@@ -197,7 +198,7 @@ def split_program(program: Program, active: tuple[bool, ...], policy: Any) -> Sp
     """The two halves of a Program's linearization, with as few values between them as `policy` allows."""
 
     def make() -> Split:
-        linearized = linearize_program(inline_calls(program), active)
+        linearized = linearize_program(inlined(program), active)
         whole = linearized.forward
         wanted = [(whole.outputs if place == "output" else whole.inputs)[i] for place, i in linearized.residuals]
         if isinstance(policy, Budget):
@@ -367,30 +368,3 @@ def _candidates(equations: Sequence[Equation], wanted: Sequence[Atom], costs: di
         density = sum([costs[one] for one in served[equation]]) / max(size, 1)
         found.append(Candidate(results, size, density, served[equation]))
     return found
-
-
-def inline_calls(program: Program) -> Program:
-    """The Program with the operations of its calls in their place, so that a policy sees them."""
-    if not any(equation.primitive is call for equation in program.equations):
-        return program
-    equations: list[Equation] = []
-    constants = dict(program.constants)
-    instead: dict[Atom, Atom] = {}
-
-    def place(inner: Program) -> None:
-        for equation in inner.equations:
-            inputs = tuple([instead.get(atom, atom) for atom in equation.inputs])
-            if equation.primitive is not call:
-                outputs = tuple([Variable(out.type) for out in equation.outputs])
-                instead.update(zip(equation.outputs, outputs))
-                equations.append(equation.replace(inputs=inputs, outputs=outputs))
-                continue
-            called: Program = equation.params["program"]
-            constants.update(called.constants)
-            instead.update(zip(called.inputs, inputs))
-            place(called)
-            instead.update(zip(equation.outputs, [instead.get(atom, atom) for atom in called.outputs]))
-
-    place(program)
-    outputs = [instead.get(atom, atom) for atom in program.outputs]
-    return Program(program.inputs, equations, outputs, constants.items(), program.name)

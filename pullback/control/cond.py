@@ -60,6 +60,7 @@ class cond(Rules):
 
     multiple_results = True
     on_arrays = True
+    needs_axis = True
     symbolic_zeros = True
 
     def result_type(index, *types, branches, early_exit=False):
@@ -147,28 +148,28 @@ class cond(Rules):
     def sparsity(which, operands, *, branches, early_exit=False):
         return sparsity_of_any(branches, which - 1, operands[1:])
 
-    def vectorize(size, args, axes, *, branches, early_exit=False):
+    def vectorize(batch, args, axes, *, branches, early_exit=False):
         index, *values = args
         index_axis, *value_axes = axes
         if index_axis is None or early_exit:
-            flags = union([_flags(batch_program(branch, size, tuple(value_axes))[1]) for branch in branches])
+            flags = union([_flags(batch_program(branch, batch, tuple(value_axes))[1]) for branch in branches])
             if early_exit and index_axis is not None:
                 flags = (True,) * len(flags)
                 anyone = reduce_or(ge(index, literal(1, index)), axes=(0,))
                 index = convert_element_type(anyone, new_dtype=INT32)
-            mapped = tuple([batch_program(branch, size, tuple(value_axes), flags)[0] for branch in branches])
+            mapped = tuple([batch_program(branch, batch, tuple(value_axes), flags)[0] for branch in branches])
             outs = bind_holder(cond, index, *values, branches=mapped, early_exit=early_exit)
             return outs, [0 if flag else None for flag in flags]
-        if size.strategy == "map":
-            return one_by_one(cond, size, args, axes, {"branches": branches, "early_exit": early_exit})
+        if batch.strategy == "map":
+            return one_by_one(cond, batch.size, args, axes, {"branches": branches, "early_exit": early_exit})
         refuse_effects("cond", branches)
         everything = (True,) * len(branches[0].outputs)
         results = []
         for number, branch in enumerate(branches):
             which = _chooses(index, number, len(branches))
-            pairs = [guarded(which, value, axis == 0, size) for value, axis in zip(values, value_axes)]
-            own_axes = tuple([0 if flag else None for _, flag in pairs])
-            results.append(replay(batch_program(branch, size, own_axes, everything)[0], [value for value, _ in pairs]))
+            guards, flags = guarded(which, values, _flags(value_axes), batch.size)
+            own_axes = tuple([0 if flag else None for flag in flags])
+            results.append(replay(batch_program(branch, batch, own_axes, everything)[0], guards))
         return tuple([cond_as_select(index, *outs) for outs in zip(*results)]), (0,) * len(everything)
 
     def prune(wanted, *, branches, early_exit=False):
@@ -311,6 +312,6 @@ def one_by_one(holder: Any, size: int, args: Sequence[Any], axes: Sequence[int |
         return bind_holder(holder, *[by_place[i] for i in range(len(args))], **params)
 
     body = stage_closed(example, types, holder.name)
-    loop = {"num_consts": len(fixed), "num_carry": 0, "length": int(size), "reverse": False, "unroll": 1}
+    loop = {"num_consts": len(fixed), "num_carry": 0, "length": size, "reverse": False, "unroll": 1}
     outs = bind_holder(scan, *[args[i] for i in (*fixed, *mapped)], body=body, **loop)
     return outs, (0,) * len(outs)

@@ -58,6 +58,7 @@ class custom_function(Rules):
 
     multiple_results = True
     on_arrays = True
+    needs_axis = True
     symbolic_zeros = True
 
     def result_type(*types, program, rules):
@@ -116,15 +117,15 @@ class custom_function(Rules):
         solved = iter(found)
         return tuple([next(solved) if flag else None for flag in unknown])
 
-    def vectorize(size, args, axes, *, program, rules):
+    def vectorize(batch, args, axes, *, program, rules):
         program = _staged(program)
         flags = [axis == 0 for axis in axes]
         by_rule = rules.has_vmap and any(flags)
         if by_rule and (not (rules.has_jvp or rules.has_vjp) or _at_once(args)):
-            outs, carried = rules.vmap(size, flags, args)
+            outs, carried = rules.vmap(batch.size, flags, args)
             return tuple(outs), tuple([0 if flag else None for flag in carried])
         if _at_once(args) or not (rules.has_jvp or rules.has_vjp):
-            trace, outs = batch_flat(lambda *xs: replay(program, xs), args, flags, size, rules.function)
+            trace, outs = batch_flat(lambda *xs: replay(program, xs), args, flags, batch, rules.function)
             carried = [out.__class__ is Batched and out.owner is trace for out in outs]
             return (
                 tuple([out.value if flag else out for out, flag in zip(outs, carried)]),
@@ -134,19 +135,19 @@ class custom_function(Rules):
         if by_rule:
 
             def batched(*xs):
-                outs, carried = rules.vmap(size, flags, xs)
-                return [out if flag else repeated(out, size) for out, flag in zip(outs, carried)]
+                outs, carried = rules.vmap(batch.size, flags, xs)
+                return [out if flag else repeated(out, batch.size) for out, flag in zip(outs, carried)]
 
-            types = batched_types(program.input_types, size, axes)
+            types = batched_types(program.input_types, batch.size, axes)
             on_batch, extra = stage(batched, types, name=f"vmap_{program.name}")
             on_batch = drop_dead_code(on_batch)
             carried = [True] * len(program.outputs)
         else:
-            on_batch, out_axes = batch_program(program, size, tuple(axes))
+            on_batch, out_axes = batch_program(program, batch, tuple(axes))
             carried = [axis == 0 for axis in out_axes]
-            if not all(carried) and not BatchedRules(rules, size, axes, carried).agree(on_batch.input_types):
-                on_batch, carried = batched_program(program, size, tuple(axes)), [True] * len(carried)
-        outs = bind_custom(on_batch, BatchedRules(rules, size, axes, carried, len(extra)), [*extra, *args])
+            if not all(carried) and not BatchedRules(rules, batch, axes, carried).agree(on_batch.input_types):
+                on_batch, carried = batched_program(program, batch, tuple(axes)), [True] * len(carried)
+        outs = bind_custom(on_batch, BatchedRules(rules, batch, axes, carried, len(extra)), [*extra, *args])
         return outs, tuple([0 if flag else None for flag in carried])
 
 
@@ -218,6 +219,7 @@ class custom_pullback(Rules):
 
     multiple_results = True
     symbolic_cotangents = True
+    needs_axis = True
 
     def result_type(*types, pullback):
         return tuple([type for type in pullback.out_types if is_inexact(type.dtype)])
@@ -248,17 +250,17 @@ class custom_pullback(Rules):
         wanted = [ct if is_unknown(x) else None for x, ct in zip(given, solved)]
         return (*[None] * (len(residuals) + len(primals)), *wanted)
 
-    def vectorize(size, args, axes, *, pullback):
+    def vectorize(batch, args, axes, *, pullback):
         count = pullback.residuals
-        full = [x if axis == 0 else repeated(x, size) for x, axis in zip(args[count:], axes[count:])]
+        full = [x if axis == 0 else repeated(x, batch.size) for x, axis in zip(args[count:], axes[count:])]
         everywhere = [0] * len(pullback.types)
         batched = Pullback(
-            BatchedRules(pullback.rules, size, everywhere, [True] * len(pullback.out_types)),
+            BatchedRules(pullback.rules, batch, everywhere, [True] * len(pullback.out_types)),
             (pullback.kept, tuple([axis == 0 for axis in axes[:count]])),
             count,
             pullback.points,
             pullback.active,
-            tuple(batched_types(pullback.types, size, everywhere)),
-            tuple(batched_types(pullback.out_types, size, [0] * len(pullback.out_types))),
+            tuple(batched_types(pullback.types, batch.size, everywhere)),
+            tuple(batched_types(pullback.out_types, batch.size, [0] * len(pullback.out_types))),
         )
         return custom_pullback(*args[:count], *full, pullback=batched), 0

@@ -12,7 +12,7 @@ import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from pullback.core.axes import AxisSize
+from pullback.core.axes import Axis
 from pullback.core.dtypes import is_inexact
 from pullback.core.errors import AxisError, EscapedTracerError, GradientError, PullbackError
 from pullback.core.source import describe
@@ -252,17 +252,17 @@ class BatchedRules(CustomRules):
         extra: how many operands stand in front of those, captured by the function that computes the batch.
     """
 
-    __slots__ = ("axes", "extra", "inner", "outs", "size")
+    __slots__ = ("axes", "batch", "extra", "inner", "outs")
 
     def __init__(
-        self, inner: CustomRules, size: AxisSize, axes: Sequence[int | None], outs: Sequence[bool], extra: int = 0
+        self, inner: CustomRules, batch: Axis, axes: Sequence[int | None], outs: Sequence[bool], extra: int = 0
     ) -> None:
         self.inner = inner
-        self.size = size
+        self.batch = batch
         self.axes = tuple(axes)
         self.outs = tuple(outs)
         self.extra = extra
-        key = (inner, int(size), size.name, size.strategy, self.axes, self.outs, extra)
+        key = (inner, batch, self.axes, self.outs, extra)
         super().__init__(key, inner, captured=inner.captured + extra, has_jvp=inner.has_jvp, has_vjp=inner.has_vjp)
 
     def jvp(self, operands: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
@@ -280,7 +280,7 @@ class BatchedRules(CustomRules):
 
         flags = [axis == 0 for axis in self.axes]
         given = [*operands, *chosen(tangents, live)]
-        trace, found = batch_flat(push, given, [*flags, *chosen(flags, live)], self.size, self.function)
+        trace, found = batch_flat(push, given, [*flags, *chosen(flags, live)], self.batch, self.function)
         return trace, list(found[: len(found) // 2]), list(found[len(found) // 2 :])
 
     def forward(self, operands: Sequence[Any], active: Sequence[bool]) -> tuple[list[Any], list[Any], Any]:
@@ -296,7 +296,7 @@ class BatchedRules(CustomRules):
             box.extend((len(outs), kept))
             return [*outs, *residuals]
 
-        trace, found = batch_flat(forward, operands, [axis == 0 for axis in self.axes], self.size, self.function)
+        trace, found = batch_flat(forward, operands, [axis == 0 for axis in self.axes], self.batch, self.function)
         count, kept = box
         return trace, list(found[:count]), list(found[count:]), kept
 
@@ -310,7 +310,7 @@ class BatchedRules(CustomRules):
             return self.inner.backward(inner_kept, args[:count], [next(given) if flag else ZERO for flag in live])
 
         given = [*residuals, *chosen(cotangents, live)]
-        trace, found = batch_flat(backward, given, [*carried, *chosen(self.outs, live)], self.size, self.function)
+        trace, found = batch_flat(backward, given, [*carried, *chosen(self.outs, live)], self.batch, self.function)
         # The cotangent of what all examples share is the sum of theirs
         full = [ct if ct is ZERO else materialize(trace, ct) for ct in found]
         summed = [ct if axis == 0 or ct is ZERO else reduce_sum(ct, axes=(0,)) for ct, axis in zip(full, self.axes)]
@@ -422,7 +422,7 @@ class TransposeOfBatching(CustomRules):
             outs, own = self.inner.vmap(size, carried, [next(free) if flag else next(given) for flag in self.unknown])
             return [out if flag else repeated(out, size) for out, flag in zip(outs, own)]
 
-        types = [type.with_shape((int(size), *type.shape)) for type in self.types]
+        types = [type.with_shape((size, *type.shape)) for type in self.types]
         found = transpose_flat(linear, types, full, self.function)
         return [instantiate(ct, type) for ct, type in zip(found, types)], [True] * len(types)
 
@@ -474,20 +474,20 @@ def merged(program: Program, unknown: Sequence[bool], known: Sequence[Any]) -> C
     return linear
 
 
-def batched_program(program: Program, size: AxisSize, axes: tuple[int | None, ...]) -> Program:
+def batched_program(program: Program, batch: Axis, axes: tuple[int | None, ...]) -> Program:
     """The Program on batches: inputs whose axis is 0 carry one in front, and so do all outputs."""
 
     def make() -> Program:
         def batched(*args: Any) -> list[Any]:
-            trace, outs = batch_flat(lambda *xs: replay(program, xs), args, [axis == 0 for axis in axes], size)
+            trace, outs = batch_flat(lambda *xs: replay(program, xs), args, [axis == 0 for axis in axes], batch)
             return [materialize(trace, out) for out in outs]
 
-        return stage_closed(batched, batched_types(program.input_types, size, axes), f"vmap_{program.name}")
+        return stage_closed(batched, batched_types(program.input_types, batch.size, axes), f"vmap_{program.name}")
 
-    made: Program = program.memo(("custom batch", int(size), size.name, size.strategy, axes), make)
+    made: Program = program.memo(("custom batch", batch, axes), make)
     return made
 
 
 def batched_types(types: Sequence[ArrayType], size: int, axes: Sequence[int | None]) -> list[ArrayType]:
     """The types of a batch of values: with an axis in front where there is one."""
-    return [type if axis is None else type.with_shape((int(size), *type.shape)) for type, axis in zip(types, axes)]
+    return [type if axis is None else type.with_shape((size, *type.shape)) for type, axis in zip(types, axes)]

@@ -23,11 +23,11 @@ import numpy as np
 
 from pullback.control.call import bind_holder, check_operands
 from pullback.core.array import Array
+from pullback.core.execution import engine
 from pullback.core.primitive import Rules, primitive
 from pullback.core.tracing import type_of
 from pullback.core.types import ArrayType, is_unknown
 from pullback.core.zero import ZERO, instantiate, zeros
-from pullback.engine.compile import compile_one
 from pullback.ops.arithmetic import add
 from pullback.ops.shape import transpose
 from pullback.program.equation import Literal
@@ -71,6 +71,7 @@ class scan(Rules):
 
     multiple_results = True
     on_arrays = True
+    needs_axis = True
     symbolic_zeros = True
 
     def result_type(*types, body, num_consts, num_carry, length, reverse, unroll):
@@ -82,7 +83,7 @@ class scan(Rules):
     def evaluate(*arrays, body, num_consts, num_carry, length, reverse, unroll):
         if length * len(body.equations) > STEPWISE_OPERATIONS:
             params = {"num_consts": num_consts, "num_carry": num_carry, "length": length, "reverse": reverse, "unroll": unroll}
-            return compile_one(scan, arrays, {"body": body, **params})
+            return engine().run_operation(scan, arrays, {"body": body, **params})
         return run_steps(body, arrays, num_consts, num_carry, length, reverse)
 
     def lower(write, *values, body, num_consts, num_carry, length, reverse, unroll):
@@ -150,8 +151,9 @@ class scan(Rules):
         # what the forward body computes from the constants alone is computed once
         before, loop = split_invariants(linearized.forward, num_consts)
         consts, carry, xs = split(primals, num_consts, num_carry)
-        invariants = replay(before, consts)
-        fixed: dict[Any, Any] = dict(zip(before.outputs, invariants))
+        values = replay(before, consts)
+        fixed: dict[Any, Any] = dict(zip(before.outputs, values))
+        invariants = values[: len(loop.inputs) - len(linearized.forward.inputs)]
         fixed.update(zip(linearized.forward.inputs, consts))
 
         # each residual comes from a constant, an input that is stacked already, or a new stack
@@ -283,7 +285,7 @@ class scan(Rules):
         outputs = [i for i, flag in enumerate((*kept, *ys)) if flag]
         return {"body": smaller.rearranged(inputs), **params}, inputs, outputs
 
-    def vectorize(size, args, axes, *, body, num_consts, num_carry, **params):
+    def vectorize(batch, args, axes, *, body, num_consts, num_carry, **params):
         consts, carry, xs = split(args, num_consts, num_carry)
         c_axes, k_axes, x_axes = split(axes, num_consts, num_carry)
         no_ys = (False,) * (len(body.outputs) - num_carry)
@@ -293,10 +295,12 @@ class scan(Rules):
 
         batched = fixed_point(
             [axis == 0 for axis in k_axes],
-            lambda flags: [axis == 0 for axis in batch_program(body, size, axes_for(flags))[1][:num_carry]],
+            lambda flags: [axis == 0 for axis in batch_program(body, batch, axes_for(flags))[1][:num_carry]],
         )
-        mapped, out_axes = batch_program(body, size, axes_for(batched), (*batched, *no_ys))
-        carry = [repeated(value, size) if flag and axis is None else value for value, flag, axis in zip(carry, batched, k_axes)]
+        mapped, out_axes = batch_program(body, batch, axes_for(batched), (*batched, *no_ys))
+        carry = [
+            repeated(value, batch.size) if flag and axis is None else value for value, flag, axis in zip(carry, batched, k_axes)
+        ]
         xs = [swapped(x) if axis == 0 else x for x, axis in zip(xs, x_axes)]
         outs = bind_holder(scan, *consts, *carry, *xs, body=mapped, num_consts=num_consts, num_carry=num_carry, **params)
         k, ys = split(outs, num_carry)

@@ -34,13 +34,13 @@ from pullback.control.checkpoint import Budget, checkpoint
 from pullback.control.cond import cond, one_by_one, refuse_effects
 from pullback.control.guard import chosen, guarded
 from pullback.control.scan import STEPWISE_OPERATIONS, scan, split
-from pullback.core.axes import AxisSize
+from pullback.core.axes import Axis
 from pullback.core.errors import GradientError
+from pullback.core.execution import engine
 from pullback.core.primitive import Rules, primitive
 from pullback.core.tracing import type_of
 from pullback.core.types import ArrayType, array_type
 from pullback.core.zero import ZERO, instantiate, zeros
-from pullback.engine.compile import compile_one
 from pullback.ops.arithmetic import add
 from pullback.ops.bitwise import and_
 from pullback.ops.compare import lt
@@ -76,6 +76,7 @@ class while_loop(Rules):
 
     multiple_results = True
     on_arrays = True
+    needs_axis = True
     symbolic_zeros = True
 
     def result_type(*types, condition, body, num_consts, max_steps=None, levels=1):
@@ -93,7 +94,7 @@ class while_loop(Rules):
             if steps * cost > STEPWISE_OPERATIONS:
                 left = None if max_steps is None else max_steps - steps
                 params = {"condition": condition, "body": body, "num_consts": num_consts, "max_steps": left, "levels": 1}
-                return compile_one(while_loop, (*consts, *carry), params)
+                return engine().run_operation(while_loop, (*consts, *carry), params)
             carry = run(body, (*consts, *carry))
             steps += 1
         return tuple(carry)
@@ -160,14 +161,14 @@ class while_loop(Rules):
 
         return tuple(outs[: len(k_active)]), push
 
-    def vectorize(size, args, axes, *, condition, body, num_consts, **params):
+    def vectorize(batch, args, axes, *, condition, body, num_consts, **params):
         c_axes, k_axes = split(axes, num_consts)
 
         def axes_for(flags):
             return (*c_axes, *[0 if flag else None for flag in flags])
 
         def is_batched(program, flags):
-            return [axis == 0 for axis in batch_program(program, size, axes_for(flags))[1]]
+            return [axis == 0 for axis in batch_program(program, batch, axes_for(flags))[1]]
 
         kept = [out is variable for out, variable in zip(body.outputs, body.inputs[num_consts:])]
 
@@ -177,20 +178,20 @@ class while_loop(Rules):
             return [a or b for a, b in zip(flags, is_batched(body, flags))]
 
         flags = fixed_point([axis == 0 for axis in k_axes], step)
-        if is_batched(condition, flags)[0] and size.strategy == "map":
+        if is_batched(condition, flags)[0] and batch.strategy == "map":
             params |= {"condition": condition, "body": body, "num_consts": num_consts}
-            return one_by_one(while_loop, size, args, axes, params)
+            return one_by_one(while_loop, batch.size, args, axes, params)
         consts, carry = split(args, num_consts)
-        carry = [repeated(x, size) if flag and axis is None else x for x, flag, axis in zip(carry, flags, k_axes)]
-        mapped, _ = batch_program(body, size, axes_for(flags), flags)
-        test, (test_axis,) = batch_program(condition, size, axes_for(flags))
+        carry = [repeated(x, batch.size) if flag and axis is None else x for x, flag, axis in zip(carry, flags, k_axes)]
+        mapped, _ = batch_program(body, batch, axes_for(flags), flags)
+        test, (test_axis,) = batch_program(condition, batch, axes_for(flags))
         out_axes = [0 if flag else None for flag in flags]
         if test_axis is None:
             found = bind_holder(while_loop, *consts, *carry, condition=test, body=mapped, num_consts=num_consts, **params)
             return found, out_axes
         refuse_effects("while_loop", (condition, body))
         (going,) = replay(test, (*consts, *carry))
-        stop, advance = _with_exits(test, (body, axes_for(flags)), num_consts, size, flags)
+        stop, advance = _with_exits(test, (body, axes_for(flags)), num_consts, batch, flags, params["max_steps"] is not None)
         found = bind_holder(while_loop, *consts, going, *carry, condition=stop, body=advance, num_consts=num_consts, **params)
         return found[1:], out_axes
 
@@ -245,24 +246,30 @@ def _beside(condition: Program, other: Program, own: Sequence[int], order: Seque
 
 
 def _with_exits(
-    condition: Program, step: tuple[Program, tuple[int | None, ...]], num_consts: int, size: AxisSize, flags: Sequence[bool]
+    condition: Program,
+    step: tuple[Program, tuple[int | None, ...]],
+    num_consts: int,
+    batch: Axis,
+    flags: Sequence[bool],
+    reverse: bool,
 ) -> tuple[Program, Program]:
     """A batched condition, and a step with its batch axes, as those of a loop that also carries which examples are still going.
 
-    Each step of it tests the condition once; an example that has stopped keeps its carry, and so it stays stopped.
+    Each step of it tests the condition once; an example that has stopped keeps its carry, and so it stays stopped. `reverse`
+    says whether reverse mode may go through the loop.
     """
     body, axes = step
     consts, carry = split(condition.input_types, num_consts)
-    types = [*consts, array_type((int(size),), np.dtype(bool)), *carry]
+    types = [*consts, array_type((batch.size,), np.dtype(bool)), *carry]
 
     def stop(*args: Any) -> list[Any]:
         return [reduce_or(args[num_consts], axes=(0,))]
 
     def advance(*args: Any) -> list[Any]:
         consts, (going,), carry = split(args, num_consts, 1)
-        pairs = [guarded(going, value, axis == 0, size) for value, axis in zip((*consts, *carry), axes)]
-        batched, _ = batch_program(body, size, tuple([0 if flag else None for _, flag in pairs]), tuple(flags))
-        outs = replay(batched, [value for value, _ in pairs])
+        guards, batched = guarded(going, (*consts, *carry), [axis == 0 for axis in axes], batch.size, reverse)
+        mapped, _ = batch_program(body, batch, tuple([0 if flag else None for flag in batched]), tuple(flags))
+        outs = replay(mapped, guards)
         new = [chosen(going, a, b) if flag else b for a, b, flag in zip(outs, carry, flags)]
         return [*replay(condition, (*consts, *new)), *new]
 

@@ -111,6 +111,7 @@ FIELDS: dict[str, Field] = {
     "elementwise": Field("takes operands of one shape, or 0-d ones", False),
     "kinds": Field("the kinds of dtype that its operands may have (a family's type rule reads it)", "biufc"),
     "named_axes": Field("the parameters that name axes of a surrounding vmap", ()),
+    "needs_axis": Field("`vectorize` is given the Axis (its name, size and strategy) in place of the size alone", False),
     "effect": Field("what it does besides returning a value, so that it is never dropped or moved"),
     "quiet": Field("`evaluate` is NumPy alone: run it without NumPy's floating-point warnings", False),
     "on_arrays": Field("`evaluate` takes and returns Arrays, wherever their values are", False),

@@ -27,6 +27,7 @@ import numpy as np
 from pullback.core.array import Array, as_array, from_python
 from pullback.core.dtypes import DType, is_inexact, kind
 from pullback.core.errors import LeafError, MissingRule, ProgramError, UnknownRule
+from pullback.core.execution import engine
 from pullback.core.fields import FIELDS
 from pullback.core.lazy import lazy_module
 from pullback.core.source import Source, user_source
@@ -99,6 +100,7 @@ class Primitive:
     kinds: str
     symbolic_zeros: bool
     symbolic_cotangents: bool
+    needs_axis: bool
     elementwise: bool
     platforms: dict[str, Rule | str] | None
 
@@ -303,13 +305,9 @@ class Primitive:
         """The operation's value without an `evaluate` rule: by its expansion, or by compiling its lowering."""
         if self.expand is not None:
             return self.expanded(args, params)
-        if (self.lower is not None or self.platforms) and self.result_type is not None and compile_one is not None:
-            return compile_one(self, args, params)
+        if (self.lower is not None or self.platforms) and self.result_type is not None:
+            return engine().run_operation(self, args, params)
         raise self.missing("evaluate", "evaluation")
-
-
-# Compiles a single operation and runs it; the engine fills it in when it is loaded.
-compile_one: Callable[[Primitive, Sequence[Any], dict[str, Any]], Any] | None = None
 
 
 def primitive(rules: type) -> Primitive:

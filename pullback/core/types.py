@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,7 @@ class ArrayType:
     ndim: int
 
     def __new__(cls, shape: Iterable[int] = (), dtype: Any = "float32", weak: bool = False) -> ArrayType:
-        return array_type(tuple(int(size) for size in shape), canonical(dtype), bool(weak))
+        return array_type(tuple(map(index, shape)), canonical(dtype), bool(weak))
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"ArrayType is immutable: {name} cannot be set; make another with ArrayType(shape, dtype).")
@@ -78,10 +79,11 @@ _interned: dict[tuple[Shape, DType, bool], ArrayType] = {}
 
 
 def array_type(shape: Shape, dtype: DType, weak: bool = False) -> ArrayType:
-    """`ArrayType` for callers that already hold a tuple of ints and a canonical dtype: one dictionary lookup."""
+    """`ArrayType` for callers that already hold a tuple of integers and a canonical dtype: one dictionary lookup."""
     try:
         return _interned[shape, dtype, weak]
     except KeyError:
+        shape = tuple(map(index, shape))  # an IntEnum or a NumPy integer, which equals the plain int that is kept in its place
         made = object.__new__(ArrayType)
         for name, value in (("shape", shape), ("dtype", canonical(dtype)), ("weak", weak), ("ndim", len(shape))):
             object.__setattr__(made, name, value)

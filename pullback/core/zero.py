@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.core.array import Array
+from pullback.core.array import Array, constant
 from pullback.core.types import ArrayType
 
 
@@ -31,7 +31,7 @@ def zeros(type: ArrayType) -> Array:
     except KeyError:
         made = Array(type, np.zeros(type.shape, type.dtype))
         if type.size <= 64:
-            _zeros[type] = made
+            _zeros[type] = constant(made)
         return made
 
 

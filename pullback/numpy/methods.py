@@ -214,10 +214,10 @@ def _array_text(x: Array) -> str:
 def _array_dlpack(
     x: Array, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: bool | None = None
 ) -> Any:
-    """The values for another library, without a copy where that is possible."""
-    host = np.asarray(x.host)
-    if not host.flags.writeable:
-        host = host.copy() if max_version is None else host
+    """The values for another library: read-only, or a copy for one that knows no read-only memory."""
+    host = x.view()
+    if max_version is None and copy is not False:  # a consumer that cannot be told that memory is read-only
+        host = host.copy()
     options: dict[str, Any] = {}
     if max_version is not None:
         options["max_version"] = max_version
@@ -229,7 +229,7 @@ def _array_dlpack(
 
 
 def _array_dlpack_device(x: Array) -> tuple[int, int]:
-    return np.asarray(x.host).__dlpack_device__()
+    return x.view().__dlpack_device__()
 
 
 def _array_buffer(x: Array, flags: int) -> memoryview:
@@ -252,8 +252,9 @@ def _array_reduce(x: Array) -> tuple[Any, ...]:
     return _rebuild, (x.type.shape, x.type.dtype.name, x.type.weak, np.ascontiguousarray(x.host).tobytes())
 
 
-def _itself(x: Any, memo: Any = None) -> Any:
-    return x
+def _copy(x: Any, memo: Any = None, *, order: str = "C") -> Any:
+    """A copy, which outlives the donation of the original."""
+    return creation.copy(x, order)
 
 
 # ---- what a traced value cannot do --------------------------------------------------------------------------------------
@@ -358,14 +359,9 @@ def _transpose(a: Any, *args: Any) -> Any:
     return shaping.transpose(a, axes if axes else None)
 
 
-def _astype(x: Any, dtype: Any, copy: bool = True) -> Any:
-    """The array in another dtype."""
-    return creation.astype(x, dtype)
-
-
-def _copy(x: Any) -> Any:
-    """The array itself: it is immutable."""
-    return x
+def _astype(x: Any, dtype: Any, copy: bool = False) -> Any:
+    """The array in another dtype; one that has it already is returned as it is, unless `copy` is true."""
+    return creation.astype(x, dtype, copy=copy)
 
 
 def _flatten(x: Any, order: str = "C") -> Any:
@@ -463,8 +459,8 @@ _BOTH: dict[str, Function] = {
     "__getitem__": indexing.get_item,
     "__setitem__": _set_item,
     "__array_namespace__": _namespace,
-    "__copy__": _itself,
-    "__deepcopy__": _itself,
+    "__copy__": _copy,
+    "__deepcopy__": _copy,
     "__round__": arithmetic.round,
 }
 _ARRAY_ONLY: dict[str, Function] = {

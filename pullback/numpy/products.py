@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pullback.core.array import Array
-from pullback.core.dtypes import BOOL, canonical
+from pullback.core.dtypes import BOOL, canonical, requested
 from pullback.core.errors import ShapeError
 from pullback.core.tracing import _quiet_numpy, staging_floor
 from pullback.core.types import array_type
@@ -35,7 +35,7 @@ def contract(name: str, a: Any, b: Any, numbers: Numbers, preferred: Any = None)
         return convert_element_type(found, new_dtype=BOOL)
     if preferred is None:
         return dot_general(a, b, dimension_numbers=numbers)
-    return dot_general(a, b, dimension_numbers=numbers, preferred_element_type=canonical(preferred))
+    return dot_general(a, b, dimension_numbers=numbers, preferred_element_type=requested(preferred))
 
 
 def _mismatch(name: str, a: Any, b: Any, why: str) -> ShapeError:

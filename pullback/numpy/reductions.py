@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pullback.core.array import Array
-from pullback.core.dtypes import DType, accumulation_dtype, canonical, default_dtype, is_inexact, kind
+from pullback.core.dtypes import DType, accumulation_dtype, default_dtype, is_inexact, kind, requested
 from pullback.core.errors import ShapeError
 from pullback.core.tracing import Tracer, bind
 from pullback.core.types import ArrayType
@@ -85,7 +85,7 @@ def _sum_like(name: str, primitive: Any, neutral: int, combine: Function, doc: s
             return bind(primitive, (a,), {"axes": tuple(range(a.type.ndim))})
         a = operand(a, name)
         found = a.type.dtype
-        a = in_dtype(a, summed_dtype(found) if dtype is None else canonical(dtype), a.type.weak)
+        a = in_dtype(a, summed_dtype(found) if dtype is None else requested(dtype), a.type.weak)
         if where is not None:
             a = _masked(name, a, where, literal_of(neutral, a.type.dtype))
         out = _reduced(primitive, a, normal_axes(axis, a.type, name), keepdims)
@@ -176,7 +176,7 @@ def _count(a: Any, axes: tuple[int, ...], where_: Any, dtype: DType, keepdims: b
 
 def _averaged_dtype(own: DType, asked: Any) -> DType:
     """The dtype in which means are taken: the one asked for, or the array's own, or the default floating one."""
-    return canonical(asked) if asked is not None else own if is_inexact(own) else default_dtype("f")
+    return requested(asked) if asked is not None else own if is_inexact(own) else default_dtype("f")
 
 
 def mean(a: Any, axis: Any = None, dtype: Any = None, *, keepdims: bool = False, where: Any = None) -> Any:

@@ -11,6 +11,7 @@ from pullback.core.errors import ShapeError
 from pullback.core.primitive import primitive
 from pullback.core.tracing import type_of
 from pullback.core.types import array_type
+from pullback.core.zero import ZERO
 from pullback.ops.arithmetic import add, div, mul
 from pullback.ops.broadcast import broadcast_in_dim, reduce_sum
 from pullback.ops.compare import eq, select
@@ -59,7 +60,7 @@ def _product_rule(x, t):
     """The tangent of the product over axis 0, by halving: every factor but one, without ever dividing by the one."""
     count, *rest = type_of(x).shape
     if count == 0:
-        return broadcast_in_dim(literal(0, x), shape=tuple(rest), broadcast_dimensions=())
+        return ZERO
     while count > 1:
         half = count // 2
         a, b, rest_x = (_rows(x, start, end) for start, end in ((0, half), (half, 2 * half), (2 * half, count)))

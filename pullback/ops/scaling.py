@@ -26,7 +26,7 @@ def scaled(value: Any, multiplier: Any) -> Any:
         if multiplier == -1:
             return neg(value)
         multiplier = literal(multiplier, value)
-    return bind(mul, (value, multiplier), NO_PARAMETERS)  # type: ignore[arg-type]  # the decorator has made it a Primitive
+    return bind(mul, (value, multiplier), NO_PARAMETERS)
 
 
 def combine(terms: Sequence[tuple[Any, Any]], type: ArrayType) -> Any:

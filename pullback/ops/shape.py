@@ -27,7 +27,7 @@ def in_front(x, axis, size):
     if axis == 0:
         return x
     inner = type_of(x).shape
-    return broadcast_in_dim(x, shape=(int(size), *inner), broadcast_dimensions=tuple(range(1, len(inner) + 1)))
+    return broadcast_in_dim(x, shape=(size, *inner), broadcast_dimensions=tuple(range(1, len(inner) + 1)))
 
 
 @primitive
@@ -59,7 +59,7 @@ class reshape(Moving):
         return (reshape(cotangent, new_sizes=x.shape),)
 
     def vectorize(size, args, axes, *, new_sizes):
-        return reshape(*args, new_sizes=(int(size), *new_sizes)), 0
+        return reshape(*args, new_sizes=(size, *new_sizes)), 0
 
     def samples(rng):
         yield (rng.normal(size=(2, 3)),), {"new_sizes": (3, 2)}
@@ -211,7 +211,7 @@ class slice(Moving):
 
     def vectorize(size, args, axes, *, start_indices, limit_indices, strides=None):
         steps = None if strides is None else (1, *strides)
-        return slice(*args, start_indices=(0, *start_indices), limit_indices=(int(size), *limit_indices), strides=steps), 0
+        return slice(*args, start_indices=(0, *start_indices), limit_indices=(size, *limit_indices), strides=steps), 0
 
     def samples(rng):
         yield (rng.normal(size=(4, 5)),), {"start_indices": (1, 0), "limit_indices": (3, 5), "strides": None}

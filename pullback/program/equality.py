@@ -10,18 +10,14 @@ from __future__ import annotations
 import enum
 import threading
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import WeakValueDictionary
 
 import numpy as np
 
 from pullback.core.array import Array
 from pullback.core.types import ArrayType
-from pullback.program.equation import Atom, Literal, Variable
-from pullback.program.printing import is_record, record_fields
-
-if TYPE_CHECKING:
-    from pullback.program.program import Program
+from pullback.program.equation import Atom, Graph, Literal, Variable, is_record, record_fields
 
 
 class Structure:
@@ -37,15 +33,19 @@ _structures: WeakValueDictionary[Any, Structure] = WeakValueDictionary()
 _lock = threading.RLock()  # reentrant, since a collection of garbage may come in between and compare Programs
 
 
-def find_structure(program: Program) -> Structure:
+def structure_of(program: Graph) -> Structure:
     """The Structure of a Program. One with a parameter that cannot be hashed is equal only to itself."""
-    key = _program_key(program)
-    made = Structure()
-    try:
-        with _lock:
-            return _structures.setdefault(key, made)
-    except TypeError:
-        return made
+    found: Structure | None = program._structure
+    if found is None:
+        key = _program_key(program)
+        found = Structure()
+        try:
+            with _lock:
+                found = _structures.setdefault(key, found)
+        except TypeError:
+            pass
+        program._structure = found
+    return found
 
 
 class _Constant:
@@ -80,8 +80,7 @@ def _same_bytes(a: Array, b: Array) -> bool:
     return np.array_equal(left, right)
 
 
-def _program_key(program: Program) -> tuple[Any, ...]:
-    kind = type(program)
+def _program_key(program: Graph) -> tuple[Any, ...]:
     numbers: dict[Variable, int] = {}
 
     def declare(variables: Iterable[Variable]) -> tuple[ArrayType, ...]:
@@ -101,22 +100,22 @@ def _program_key(program: Program) -> tuple[Any, ...]:
     constants = tuple([_Constant(array) for _, array in program.constants])
     equations = []
     for equation in program.equations:
-        params = tuple([(name, param_key(value, kind)) for name, value in sorted(equation.params.items())])
+        params = tuple([(name, param_key(value)) for name, value in sorted(equation.params.items())])
         operands = tuple([use(atom) for atom in equation.inputs])
         equations.append((equation.primitive, params, operands, declare(equation.outputs)))
     return inputs, captured, constants, tuple(equations), tuple([use(atom) for atom in program.outputs])
 
 
-def param_key(value: Any, kind: type) -> Any:
+def param_key(value: Any) -> Any:
     """What of a parameter makes it equal to another: 1, 1.0 and True differ, and so do 0.0 and -0.0; NaN equals NaN."""
-    if isinstance(value, kind):
-        return value.structure  # type: ignore[attr-defined]
+    if isinstance(value, Graph):
+        return structure_of(value)
     if isinstance(value, np.generic):
         value = value.item()
     if is_record(value):
-        return type(value), tuple([(name, param_key(item, kind)) for name, item in record_fields(value)])
+        return type(value), tuple([(name, param_key(item)) for name, item in record_fields(value)])
     if type(value) is tuple:
-        return tuple, tuple([param_key(item, kind) for item in value])
+        return tuple, tuple([param_key(item) for item in value])
     if isinstance(value, (enum.Enum, bool)):
         return type(value), value
     if isinstance(value, int):  # a subclass means the same as the int that it is

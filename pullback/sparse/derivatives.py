@@ -12,7 +12,7 @@ from pullback.api.functions import FlatArguments, Function, check_callable, norm
 from pullback.api.tangents import FlatResult
 from pullback.control.call import inlined
 from pullback.core.array import Array, as_array
-from pullback.core.axes import AxisSize
+from pullback.core.axes import Axis
 from pullback.core.dtypes import kind
 from pullback.core.errors import GradientError, ShapeError
 from pullback.core.source import describe
@@ -228,7 +228,9 @@ class _Call:
     def pattern(self, given: Any) -> Pattern:
         """The pattern of the matrix: the one given, or else found from the function's operations."""
         result = FlatResult(self.whole.call, False, self.name, self.fun)
-        program, captures = stage(lambda *leaves: self.checked(result(*leaves)), self.types, described=self.fun)
+        program, captures = stage(
+            lambda *leaves: self.checked(result(*leaves)), self.types, described=self.fun, transformation=self.name
+        )
         shape = (program.output_types[0].size, self.type.size)
         if given is not None:
             return _given_pattern(self.name, given, shape)
@@ -289,7 +291,7 @@ def _along(linear: Callable[[Sequence[Any]], list[Any]], plan: Plan, type: Array
         return [zeros(out_type.strong()) if out is ZERO else out]
 
     batch = Array(array_type(directions.shape, type.dtype), directions)
-    trace, outs = batch_flat(once, [batch], [True], AxisSize(count))
+    trace, outs = batch_flat(once, [batch], [True], Axis(count))
     return materialize(trace, outs[0])
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pullback.core.array import Array
-from pullback.core.axes import AxisOwner, AxisSize, named_axis
+from pullback.core.axes import Axis, AxisOwner, named_axis
 from pullback.core.errors import AxisError
 from pullback.core.primitive import Primitive
 from pullback.core.tracing import Trace, Tracer, type_of
@@ -40,12 +40,13 @@ class Batched(Tracer):
 class BatchTrace(AxisOwner):
     """Applies each primitive's `vectorize` rule."""
 
-    __slots__ = ()
+    __slots__ = ("size",)
     transformation = "vmap"
 
-    def __init__(self, size: AxisSize, function: Callable[..., Any] | None = None) -> None:
+    def __init__(self, axis: Axis, function: Callable[..., Any] | None = None) -> None:
         super().__init__(function)
-        self.size = size
+        self.axis = axis
+        self.size = axis.size
 
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         rule = primitive.vectorize
@@ -62,7 +63,7 @@ class BatchTrace(AxisOwner):
             else:
                 values.append(arg)
                 axes.append(None)
-        returned = rule(self.size, values, axes, **params)
+        returned = rule(self.axis if primitive.needs_axis else self.size, values, axes, **params)
         try:
             out, axis = returned
         except (TypeError, ValueError):
@@ -109,7 +110,7 @@ def repeated(value: Any, size: int) -> Any:
     """A batch of `size` examples that are all `value`."""
     inner = type_of(value)
     axes = tuple(range(1, inner.ndim + 1))
-    return broadcast_in_dim(value, shape=(int(size), *inner.shape), broadcast_dimensions=axes)
+    return broadcast_in_dim(value, shape=(size, *inner.shape), broadcast_dimensions=axes)
 
 
 def materialize(trace: BatchTrace, value: Any) -> Any:
@@ -123,15 +124,15 @@ def batch_flat(
     function: Callable[..., Sequence[Any]],
     args: Sequence[Any],
     batched: Sequence[bool],
-    size: AxisSize,
+    axis: Axis,
     described: Any = None,
 ) -> tuple[BatchTrace, Sequence[Any]]:
     """Run a flat function on arguments of which some carry a batch at axis 0; its results, still as tracers."""
-    trace = BatchTrace(size, described or function)
+    trace = BatchTrace(axis, described or function)
     for x, flag in zip(args, batched, strict=True):
         if flag and x.__class__ is not Array:
             note_batch(x)
-    with named_axis(size.name, trace) if size.name is not None else NO_CONTEXT:
+    with named_axis(axis.name, trace) if axis.name is not None else NO_CONTEXT:
         try:
             outs = function(*[Batched(trace, x) if flag else x for x, flag in zip(args, batched, strict=True)])
         finally:

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from pullback.core.axes import AxisSize
+from pullback.core.axes import Axis
 from pullback.core.tracing import type_of
-from pullback.core.types import ArrayType, array_type
+from pullback.core.types import ArrayType
 from pullback.core.zero import ZERO, instantiate
 from pullback.program.program import Atom, Program, Variable
 from pullback.transforms.batch import Batched, batch_flat, materialize
@@ -212,7 +212,7 @@ def transpose_program(
 
 
 def batch_program(
-    program: Program, size: AxisSize, axes: tuple[int | None, ...], batched: tuple[bool, ...] = ()
+    program: Program, batch: Axis, axes: tuple[int | None, ...], batched: tuple[bool, ...] = ()
 ) -> tuple[Program, tuple[int | None, ...]]:
     """The Program on batches: inputs whose axis is 0 carry one in front; which outputs do is the second result.
 
@@ -223,21 +223,19 @@ def batch_program(
         out_axes: list[int | None] = []
 
         def mapped(*args: Any) -> list[Any]:
-            trace, outs = batch_flat(lambda *xs: replay(program, xs), args, [axis == 0 for axis in axes], size)
+            trace, outs = batch_flat(lambda *xs: replay(program, xs), args, [axis == 0 for axis in axes], batch)
             forced = batched or (False,) * len(outs)
             flags = [flag or (out.__class__ is Batched and out.owner is trace) for out, flag in zip(outs, forced)]
             out_axes.extend(0 if flag else None for flag in flags)
             return [materialize(trace, out) if flag else out for out, flag in zip(outs, flags)]
 
         types = [
-            type if axis is None else array_type((int(size), *type.shape), type.dtype, type.weak)
+            type if axis is None else type.with_shape((batch.size, *type.shape))
             for type, axis in zip(program.input_types, axes)
         ]
         return stage_closed(mapped, types, f"vmap_{program.name}"), tuple(out_axes)
 
-    made: tuple[Program, tuple[int | None, ...]] = program.memo(
-        ("batch", int(size), size.name, size.strategy, axes, batched), make
-    )
+    made: tuple[Program, tuple[int | None, ...]] = program.memo(("batch", batch, axes, batched), make)
     return made
 
 
@@ -268,25 +266,30 @@ def fixed_orders(active: Sequence[Orders], step: Callable[[tuple[Orders, ...]], 
 def split_invariants(program: Program, count: int) -> tuple[Program, Program]:
     """What a Program computes from its first `count` inputs alone, taken out of it.
 
-    Returns `before`, from those inputs to the values that the rest needs, and `loop`, which takes the first `count` inputs,
-    those values, and then the other inputs. Outputs that are such values are passed through.
+    Returns `before`, from those inputs to the values that the rest needs and to the outputs that are such values, and `loop`,
+    which takes the first `count` inputs, as many of the first values as it needs, and then the other inputs. What is made of
+    literals alone (`full`, `iota`) costs less to make again than to hand over, so it is made on both sides.
     """
     known: set[Atom] = {*program.inputs[:count], *(variable for variable, _ in program.constants)}
+    free: set[Atom] = set()
     early, late = [], []
     for equation in program.equations:
         variables = [atom for atom in equation.inputs if isinstance(atom, Variable)]
-        if variables and all(atom in known for atom in variables) and not has_effect(equation):
-            early.append(equation)
-            known.update(equation.outputs)
-        else:
+        if has_effect(equation) or not all(atom in known for atom in variables):
             late.append(equation)
+            continue
+        early.append(equation)
+        known.update(equation.outputs)
+        if all(atom in free for atom in variables):
+            late.append(equation)
+            free.update(equation.outputs)
     made = {variable for equation in early for variable in equation.outputs}
-    wanted = dict.fromkeys(
-        atom for atom in [*(a for e in late for a in e.inputs), *program.outputs] if isinstance(atom, Variable) and atom in made
-    )
-    before = Program(program.inputs[:count], early, wanted, program.constants, f"before_{program.name}")
+    used = dict.fromkeys(atom for atom in [*(a for e in late for a in e.inputs), *program.outputs] if atom in made)
+    passed = [atom for atom in used if atom not in free]
+    returned = [atom for atom in dict.fromkeys(program.outputs) if atom in free]
+    before = Program(program.inputs[:count], early, [*passed, *returned], program.constants, f"before_{program.name}")
     # The same variables serve on both sides: a Variable is only a name within its Program.
-    inputs = (*program.inputs[:count], *wanted, *program.inputs[count:])
+    inputs = (*program.inputs[:count], *passed, *program.inputs[count:])
     loop = Program(inputs, late, program.outputs, program.constants, program.name)
     return drop_dead_code(before), drop_dead_code(loop)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -13,6 +13,7 @@ from pullback.core.primitive import Primitive
 from pullback.core.source import Source, user_source
 from pullback.core.tracing import Trace, Tracer, bind, escaped, staging
 from pullback.core.types import ArrayType
+from pullback.program.interpret import interpret
 from pullback.program.program import Atom, Equation, Literal, Program, Variable, axis_names
 
 
@@ -39,11 +40,11 @@ class Staged(Tracer):
 class StagingTrace(Trace):
     """Records equations. Arrays and older tracers that the function closes over become constants and captures."""
 
-    __slots__ = ("batch_axes", "captures", "constants", "equations")
-    transformation = "jit"
+    __slots__ = ("batch_axes", "captures", "constants", "equations", "transformation")
 
-    def __init__(self, function: Callable[..., Any] | None = None) -> None:
+    def __init__(self, function: Callable[..., Any] | None = None, transformation: str = "jit") -> None:
         super().__init__(function)
+        self.transformation = transformation
         self.equations: list[Equation] = []
         self.constants: dict[int, tuple[Variable, Array]] = {}
         self.captures: dict[int, tuple[Variable, Tracer]] = {}
@@ -97,23 +98,18 @@ def replaying(equation: Equation) -> Iterator[None]:
         _replayed.reset(token)
 
 
-def replay(program: Program, args: Sequence[Any]) -> tuple[Any, ...]:
+def replay(program: Program, args: Iterable[Any]) -> tuple[Any, ...]:
     """`run` a Program, attributing whatever is staged meanwhile to the equation that it comes from."""
-    values: dict[Variable, Any] = dict(program.constants)
-    values.update(zip(program.inputs, args, strict=True))
     token = _replayed.set(None)
     try:
-        for equation in program.equations:
-            _replayed.set(equation)
-            ins = tuple([values[atom] if isinstance(atom, Variable) else atom.value for atom in equation.inputs])
-            out = bind(equation.primitive, ins, equation.params)
-            if equation.primitive.multiple_results:
-                values.update(zip(equation.outputs, out, strict=True))
-            else:
-                values[equation.outputs[0]] = out
+        return interpret(program, args, _apply_again)
     finally:
         _replayed.reset(token)
-    return tuple([values[atom] if isinstance(atom, Variable) else atom.value for atom in program.outputs])
+
+
+def _apply_again(equation: Equation, operands: list[Any]) -> Any:
+    _replayed.set(equation)
+    return bind(equation.primitive, operands, equation.params)
 
 
 def stage(
@@ -123,6 +119,7 @@ def stage(
     name: str = "main",
     described: Callable[..., Any] | None = None,
     arguments: Sequence[str] = (),
+    transformation: str = "jit",
 ) -> tuple[Program, tuple[Tracer, ...]]:
     """Record a flat function of values of the given types, which returns a sequence of values.
 
@@ -131,9 +128,9 @@ def stage(
 
     Arguments:
         name: what the Program is called. described: the user's function, for error messages.
-        arguments: how error messages call each argument.
+        arguments: how error messages call each argument. transformation: what they say is being done to the function.
     """
-    trace = StagingTrace(described or function)
+    trace = StagingTrace(described or function, transformation)
     inputs = [Variable(type) for type in types]
     names = arguments or [""] * len(inputs)
     tracers = [Staged(trace, variable, None, argument) for variable, argument in zip(inputs, names, strict=True)]

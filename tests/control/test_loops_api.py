@@ -12,8 +12,8 @@ import pullback.numpy as pnp
 from pullback import lax
 from pullback.core.errors import AxisError, DtypeError, ShapeError, StructureError
 from pullback.engine.loops import SMALL_FLOPS, loop_settings
-from pullback.program.cost import Cost, cost
 from pullback.engine.lower import lower_program
+from pullback.program.cost import Cost, cost
 
 
 def test_fori_loop_with_traced_bounds() -> None:

@@ -42,7 +42,7 @@ def gradients(f: Any, x: Any) -> list[Any]:
     ]
 
 
-# ---- partials -------------------------------------------------------------------------------------------------------------
+# ---- partials --------------------
 
 MULTIPLIERS: list[tuple[Any, float]] = [
     *[(number, number) for number in (0, 1, -1, 2, -2, 7, 0.0, 1.0, -1.0, 2.5)],
@@ -99,7 +99,7 @@ def test_an_integer_result_has_no_derivative() -> None:
     assert pb.jvp(step, (X,), (X,))[1].dtype == pb.float0
 
 
-# ---- jvp, transpose, linearize, vectorize, expand, evaluate ------------------------------------------------------------------
+# ---- jvp, transpose, linearize, vectorize, expand, evaluate --------------------
 
 VALUES: dict[str, Callable[[Any], Any]] = {
     "an Array": pb.asarray,
@@ -183,7 +183,7 @@ def test_evaluations_with_several_results() -> None:
         pair(X)
 
 
-# ---- tangents that do not depend on tangents ----------------------------------------------------------------------------------
+# ---- tangents that do not depend on tangents --------------------
 
 CONSTANTS: dict[str, Callable[[Any], Any]] = {
     "itself": lambda x: x,
@@ -227,7 +227,7 @@ def test_a_tangent_known_to_be_zero_is_none(zero: Any) -> None:
         np.testing.assert_array_equal(gradient, 0 * X)
 
 
-# ---- rules that call pullback ----------------------------------------------------------------------------------------------------
+# ---- rules that call pullback --------------------
 
 
 def test_a_quiet_rule_may_call_pullback() -> None:
