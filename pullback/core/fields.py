@@ -83,8 +83,10 @@ FIELDS: dict[str, Field] = {
     ),
     "simplify": _rule(
         "Simplification rule",
-        "`(equation, made_by) -> ` what can stand for the equation: one of its operands, or `equation.replace(...)`; None if"
-        " nothing can. `made_by(operand)` is the equation that made it, or None. The values must be the same to the last bit",
+        "`(equation, known)` -> what can stand for the equation: one of its operands, or `equation.replace(...)`; None if"
+        " nothing can. `known.maker(operand, primitive)` is the equation that made an operand, if it applies that primitive;"
+        " `known.number(operand)`, the number that is each of its elements, if there is one. Values may not change, not in"
+        " their last bit",
     ),
     "prune": _rule(
         "Pruning rule",

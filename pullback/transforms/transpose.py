@@ -10,13 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
+from pullback.core.array import Array, constant
 from pullback.core.errors import GradientError, LeafError
 from pullback.core.primitive import Primitive
 from pullback.core.tracing import Trace, Tracer, type_of
 from pullback.core.types import ArrayType
-from pullback.core.zero import ZERO, instantiate, zeros
+from pullback.core.zero import ONES, ZERO, instantiate, zeros
 from pullback.ops.arithmetic import add
-from pullback.ops.broadcast import reduce_sum
+from pullback.ops.broadcast import broadcast_in_dim, reduce_sum
 from pullback.ops.scaling import combine, scaled
 
 
@@ -118,17 +121,22 @@ class Tape(Trace):
     # ---- walking it ----
 
     def backward(self, outs: Sequence[int | None], cotangents: Sequence[Any], inputs: Sequence[int]) -> list[Any]:
-        """The transpose: cotangents of `outs` (ZERO allowed) to cotangents of `inputs` (ZERO possible)."""
+        """The transpose: cotangents of `outs` (ZERO and ONES allowed) to cotangents of `inputs` (ZERO possible)."""
         types = self.types
         found: list[Any] = [None] * len(types)
 
         def accumulate(index: int, cotangent: Any) -> None:
             type = types[index]
-            if cotangent.type is not type and cotangent.type.shape != type.shape:
+            before = found[index]
+            if cotangent is ONES:
+                if before is None:
+                    found[index] = ONES
+                    return
+                cotangent = ones(type)
+            elif cotangent.type is not type and cotangent.type.shape != type.shape:
                 # a 0-d operand of an elementwise operation was repeated
                 cotangent = reduce_sum(cotangent, axes=tuple(range(cotangent.type.ndim)))
-            before = found[index]
-            found[index] = cotangent if before is None else add(before, cotangent)
+            found[index] = cotangent if before is None else add(ones(type) if before is ONES else before, cotangent)
 
         for out, cotangent in zip(outs, cotangents, strict=True):
             if out is not None and cotangent is not ZERO:
@@ -139,11 +147,24 @@ class Tape(Trace):
                 if cotangent is None:
                     continue
                 found[step.out] = None
+                if cotangent is ONES:
+                    self._backward_ones(step, accumulate)
+                    continue
                 for index, multiplier in step.terms:
                     accumulate(index, scaled(cotangent, multiplier))
             else:
                 self._backward_apply(step, found, accumulate)  # type: ignore[arg-type]
-        return [ZERO if found[index] is None else found[index] for index in inputs]
+        return [ZERO if (x := found[index]) is None else ones(types[index]) if x is ONES else x for index in inputs]
+
+    def _backward_ones(self, step: Scale, accumulate: Callable[[int, Any], None]) -> None:
+        """As for any cotangent, but what is multiplied by one is not multiplied."""
+        type = self.types[step.out]
+        for index, multiplier in step.terms:
+            if multiplier.__class__ is int:
+                same = multiplier == 1 and self.types[index].shape == type.shape
+                accumulate(index, ONES if same else scaled(ones(type), multiplier))
+            else:
+                accumulate(index, multiplier if multiplier.type is type else scaled(ones(type), multiplier))
 
     def _backward_apply(self, step: Apply, found: list[Any], accumulate: Callable[[int, Any], None]) -> None:
         primitive = step.primitive
@@ -152,6 +173,11 @@ class Tape(Trace):
             return
         for out in step.outs:
             found[out] = None
+        if any([c is ONES for c in cotangents]):
+            if primitive is reduce_sum:
+                accumulate(step.operands[0].index, ONES)
+                return
+            cotangents = [ones(self.types[out]) if c is ONES else c for c, out in zip(cotangents, step.outs)]
         if primitive.transpose is None:
             if primitive.partials is not None and not primitive.linear:
                 raise nonlinear(primitive)
@@ -200,6 +226,16 @@ class Tape(Trace):
             for out, value in zip(step.outs, result if step.primitive.multiple_results else (result,), strict=True):
                 values[out] = value
         return [ZERO if out is None else values[out] for out in outs]
+
+
+_ones: dict[ArrayType, Array] = {}
+
+
+def ones(type: ArrayType) -> Any:
+    """An array of ones."""
+    scalar = type.with_shape(())
+    one = _ones.get(scalar) or _ones.setdefault(scalar, constant(Array(scalar, np.ones((), type.dtype))))
+    return broadcast_in_dim(one, shape=type.shape, broadcast_dimensions=()) if type.shape else one
 
 
 def nonlinear(primitive: Primitive) -> GradientError:
