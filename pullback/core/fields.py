@@ -51,7 +51,8 @@ FIELDS: dict[str, Field] = {
     "partials": _rule(
         "Partial derivatives rule",
         "of an elementwise operation, `(out, *args, **params)` -> for each operand the derivative with respect to it: an"
-        " array, a number, ZERO, or a function of no arguments that returns one of them and is called if it is needed",
+        " array, a number (it means itself; None says 1), ZERO, or a function of no arguments that returns one of them, called"
+        " if it is needed",
     ),
     "jvp": _rule(
         "Forward-mode differentiation (jvp) rule",

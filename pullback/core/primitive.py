@@ -286,8 +286,8 @@ class Primitive:
                 f" an operand of type {tangent.strong()} gave a result of type {type.strong()}. Broadcast the operands before"
                 f" they come to it, or give it `jvp` and `transpose` rules." + _place()
             )
-        if multiplier.__class__ is int:
-            return multiplier
+        if multiplier is None or multiplier.__class__ is int:
+            return 1 if multiplier is None else multiplier
         if isinstance(multiplier, (float, complex, np.generic)) and fits(multiplier, type.dtype):
             return from_python(multiplier.item() if isinstance(multiplier, np.generic) else multiplier, type.dtype)
         shape = () if getattr(multiplier, "shape", None) == () else type.shape

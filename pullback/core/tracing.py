@@ -190,6 +190,7 @@ class _QuietNumPy(threading.local):
 
 
 _quiet_numpy = _QuietNumPy()
+HOST = (np.ndarray, np.generic)
 
 
 def evaluate(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
@@ -211,7 +212,7 @@ def evaluate(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) 
                 x_host, y_host = x_host if x_host is not None else host_of(x), y_host if y_host is not None else host_of(y)
                 run = _quiet_numpy.run if rule.__class__ is np.ufunc else _quiet_numpy.copy().run
                 out = run(rule, x_host, y_host, **params)
-                if out.dtype is type.dtype and out.shape == type.shape:
+                if isinstance(out, HOST) and out.dtype is type.dtype and out.shape == type.shape:
                     return Array(type, out)
                 return Array(type, _checked(primitive, out, type))
         elif count == 1:
@@ -223,7 +224,7 @@ def evaluate(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) 
                 x_host = x._host
                 run = _quiet_numpy.run if rule.__class__ is np.ufunc else _quiet_numpy.copy().run
                 out = run(rule, x_host if x_host is not None else host_of(x), **params)
-                if out.dtype is type.dtype and out.shape == type.shape:
+                if isinstance(out, HOST) and out.dtype is type.dtype and out.shape == type.shape:
                     return Array(type, out)
                 return Array(type, _checked(primitive, out, type))
     elif primitive.evaluate is None:
@@ -265,7 +266,7 @@ def _observed_type(types: tuple[ArrayType, ...], value: Any) -> ArrayType:
 def _checked(primitive: Primitive, value: Any, type: ArrayType) -> Any:
     """An evaluation rule's result, held against the type rule: the two must never disagree silently. Python numbers take its
     dtype, if they fit, and an Array is taken for its elements."""
-    if value.__class__ not in (np.ndarray, list, tuple) and not isinstance(value, np.generic):
+    if not isinstance(value, (*HOST, list, tuple)):
         value = primitive.value("evaluate", "an array or a number, of the result's", value, type).host
     elif value.__class__ in (list, tuple):
         value = np.asarray(value)
