@@ -13,7 +13,7 @@ import numpy as np
 
 from pullback.api.ahead import Lowered, Signature
 from pullback.api.dispatch import FastPath, fast_path, forget_scalars, host_buffers
-from pullback.api.functions import Function, argument_name, check_callable, leaf_paths
+from pullback.api.functions import Function, argument_name, check_callable, global_name, leaf_paths
 from pullback.api.traced import trace
 from pullback.control.call import bind_call
 from pullback.core.array import Array, as_array, from_numpy, is_frozen
@@ -55,6 +55,7 @@ class Jitted:
     ) -> None:
         check_callable(fun, "jit")
         functools.update_wrapper(self, fun, updated=())
+        self._made_from = (fun, static_argnums, static_argnames, donate_argnums, donate_argnames, options, explain_misses)
         self._fun = fun
         self._static_numbers, self._static_names = _both_ways(fun, static_argnums, static_argnames, "static")
         self._donate_numbers, self._donate_names = _both_ways(fun, donate_argnums, donate_argnames, "donate")
@@ -87,6 +88,10 @@ class Jitted:
         except BaseException as error:
             trim(error)
             raise
+
+    def __reduce__(self) -> Any:
+        """A pickle or copy of one is jitted anew: by the name that its decorator gave it, or else of the same function."""
+        return global_name(self) or (Jitted, self._made_from)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self, instance)

@@ -16,7 +16,7 @@ from pullback.core.array import Array, find_converter
 from pullback.core.dtypes import float0
 from pullback.core.errors import LeafError, StructureError
 from pullback.core.lazy import lazy_module
-from pullback.core.tracing import Tracer
+from pullback.core.tracing import Tracer, live
 
 dataclasses = lazy_module("dataclasses")
 
@@ -30,6 +30,9 @@ class _LeafStructure:
 
     def __repr__(self) -> str:
         return "*"
+
+    def __reduce__(self) -> str:  # there is one
+        return "LEAF"
 
 
 LEAF = _LeafStructure()
@@ -158,13 +161,15 @@ def register_dataclass(cls: type, data_fields: Sequence[str] | None = None, meta
 
 def array_leaf(leaf: Any, path: Callable[[], str]) -> Any:
     """A leaf as an Array or tracer. Raises `LeafError`, naming its path, for anything else."""
-    if leaf.__class__ is Array or isinstance(leaf, (Array, Tracer)):
+    if leaf.__class__ is Array or isinstance(leaf, Array):
         return leaf
+    if isinstance(leaf, Tracer):
+        return live(leaf)
     convert = find_converter(type(leaf))
     if convert is None:
         raise LeafError(
             f"{path()} is {leaf!r} of type {type(leaf).__name__}, which is neither an array nor a number, nor a container"
-            " that pullback knows. Convert it (pb.asarray), register its class (pb.tree.register_node), or keep it out of"
+            " that pullback knows. Convert it (pb.numpy.asarray), register its class (pb.tree.register_node), or keep it out of"
             " what is traced (static_argnums or static_argnames in jit, a closure elsewhere)."
         )
     try:
@@ -175,8 +180,10 @@ def array_leaf(leaf: Any, path: Callable[[], str]) -> Any:
 
 def array_leaves(tree: Any, what: Callable[[], str]) -> tuple[list[Any], TreeDef]:
     """`flatten`, with every leaf an Array or tracer; `what()` is how errors call the tree, as `argument x`."""
-    if tree.__class__ is Array or isinstance(tree, Tracer):
+    if tree.__class__ is Array:
         return [tree], LEAF
+    if isinstance(tree, Tracer):
+        return [live(tree)], LEAF
     leaves, structure = flatten(tree)
     return [array_leaf(leaf, lambda i=i: flatten_with_paths(tree, what())[0][i]) for i, leaf in enumerate(leaves)], structure  # type: ignore[misc]
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pullback.core.array import Array
-from pullback.core.devices import Device
+from pullback.core.devices import DEFAULT_DEVICE, Device
 from pullback.core.errors import DeviceError
 from pullback.core.types import ArrayType
 from pullback.program.program import Program
@@ -159,7 +159,7 @@ def backend(platform: str = "cpu") -> Backend:
                 os.register_at_fork(before=_warn_of_fork)
             made = _platforms[platform]()
             _backends[platform] = made
-            placement.several = len(_backends) > 1 or len(made.devices) > 1
+            placement.several |= len(_backends) > 1 or made.devices != [DEFAULT_DEVICE]
     return _backends[platform]
 
 

@@ -40,7 +40,7 @@ def operand(value: Any, name: str, position: str = "an operand") -> Any:
         return value
     converter = find_converter(type(value))
     if converter is None:
-        hint = " Make an array of it first, with pb.asarray." if isinstance(value, (list, tuple)) else ""
+        hint = " Make an array of it first, with pb.numpy.asarray." if isinstance(value, (list, tuple)) else ""
         raise LeafError(
             f"{name} takes arrays and numbers, but {position} is {_short(value)} of type"
             f" {type(value).__name__}.{hint}{at_user_line()}"

@@ -99,7 +99,7 @@ class Graph:
         outputs: Iterable[Atom],
         constants: Iterable[tuple[Variable, Array]] = (),
         name: str = "main",
-        batch_axes: Mapping[Variable, int] | None = None,
+        batch_axes: Mapping[Variable, frozenset[int]] | None = None,
     ) -> None:
         self.inputs = tuple(inputs)
         self.equations = tuple(equations)

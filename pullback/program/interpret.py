@@ -27,7 +27,7 @@ def interpret(program: Graph, args: Iterable[Any], handle: Handle) -> tuple[Any,
         >>> import pullback as pb
         >>> program = pb.xpr(lambda x: x * 2.0 + x, 1.0)
         >>> interpret(program, ["x"], lambda equation, operands: f"{equation.primitive}({', '.join(map(str, operands))})")
-        ('add(mul(x, 2.0), x)',)
+        ('add(mul(x, 2.0:f32[]:cpu(0)), x)',)
     """
     values: dict[Any, Any] = dict(program.constants)
     values.update(zip(program.inputs, args, strict=True))

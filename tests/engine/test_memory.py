@@ -17,8 +17,8 @@ def aligned(count, dtype=np.float32):
 
 
 ROUTES = {
-    "asarray": lambda x: pb.asarray(x),
-    "array": lambda x: pb.array(x),
+    "asarray": lambda x: pnp.asarray(x),
+    "array": lambda x: pnp.array(x),
     "device_put": lambda x: pb.device_put(x),
     "identity": pb.jit(lambda x: x),
     "nested identity": pb.jit(lambda x: pb.jit(lambda y: y)(x)),
@@ -55,11 +55,11 @@ def test_results_are_fetched_without_a_copy():
 
 
 def test_large_copies_are_aligned():
-    assert pb.asarray(np.ones(ALIGNED_BYTES, np.uint8)).host.ctypes.data % ALIGNMENT == 0
+    assert pnp.asarray(np.ones(ALIGNED_BYTES, np.uint8)).host.ctypes.data % ALIGNMENT == 0
 
 
 def test_results_are_not_arguments():
-    x = pb.asarray(aligned(64))
+    x = pnp.asarray(aligned(64))
     out = pb.jit(lambda x: (x, x))(x)
     assert len({x._buffer.unsafe_buffer_pointer(), *[o._buffer.unsafe_buffer_pointer() for o in out]}) == 3
 
@@ -100,7 +100,7 @@ def test_views_of_donated_arrays_stay():
 def test_host_arrays_that_are_donated_stay():
     host = aligned(1000)
     give(host)
-    array = pb.asarray(host)
+    array = pnp.asarray(host)
     same = array.host
     give(array)
     assert host[0] == 1 and same[0] == 1
