@@ -10,8 +10,8 @@ import numpy as np
 from pullback.api.functions import Function, check_callable, leaf_paths
 from pullback.api.mapping import vmap
 from pullback.api.traced import Traced, trace
-from pullback.control.call import bind_holder
 from pullback.control.callback import callback
+from pullback.control.holder import bind_holder
 from pullback.control.scan import scan as scan_primitive
 from pullback.control.while_loop import levels_for
 from pullback.control.while_loop import while_loop as while_primitive

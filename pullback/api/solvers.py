@@ -8,7 +8,7 @@ from typing import Any
 from pullback.api.functions import check_callable, leaf_paths
 from pullback.api.loops import fit, strengthened
 from pullback.api.traced import Traced, trace
-from pullback.control.call import bind_holder
+from pullback.control.holder import bind_holder
 from pullback.control.linear_solve import Sizes, same_types
 from pullback.control.linear_solve import linear_solve as linear_solve_primitive
 from pullback.control.linear_solve import root as root_primitive
@@ -214,8 +214,8 @@ def custom_linear_solve(
     operator, types = _settled("custom_linear_solve", matvec, structure, right, paths)
     right = [fit(leaf, type) for leaf, type in zip(right, types)]
     _check(f"The result of {describe(matvec)}", operator.structure, operator.program.output_types, structure, types)
-    unknown = (*[False] * len(operator.captures), *[True] * len(types))
-    transposed = operator.program if symmetric else transpose_program(operator.program, unknown, True)[0]
+    unknown = (*[0] * len(operator.captures), *[1] * len(types))
+    transposed = operator.program if symmetric else transpose_program(operator.program, unknown, (1,) * len(types))[0]
     count = len(operator.captures)
 
     def prepared(what: str, solver: Solver, program: Any) -> tuple[Traced, TreeDef]:

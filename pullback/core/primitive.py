@@ -47,7 +47,9 @@ RULES: dict[str, tuple[str, str]] = {
     "vectorize": ("Batching (vectorize) rule", "a family such as `Elementwise`, or `expand`"),
     "jet": ("Taylor-mode (jet) rule", "any rule for first derivatives (`partials`, `linear`, `jvp`), or `expand`,"),
     "prune": ("Pruning rule", ""),
+    "depends": ("Dependence rule", ""),
     "sparsity": ("Sparsity rule", ""),
+    "axis_map": ("Axis map", ""),
     "samples": ("Samples", ""),
 }
 # Facts about an operation that are not rules, and what they are when nothing is said.
@@ -63,6 +65,7 @@ FACTS: dict[str, Any] = {
     "symbolic_cotangents": False,  # `transpose` is given ZERO where a cotangent is known to be zero
     "needs_axis": False,  # `vectorize` is given the Axis (its name, size and strategy) in place of the size alone
     "elementwise": False,  # takes operands of one shape, or 0-d ones
+    "wiring": None,  # how it is wired to the Programs that it holds (see pullback.control.holder)
     "platforms": None,  # lowering rules for one platform only, {"cuda": rule}
 }
 
@@ -100,7 +103,9 @@ class Primitive:
     vectorize: Rule | None
     jet: Rule | None
     prune: Rule | None
+    depends: Rule | None
     sparsity: Rule | None
+    axis_map: Rule | None
     samples: Rule | None
     linear: bool | tuple[str, ...]
     bilinear: bool
@@ -113,6 +118,7 @@ class Primitive:
     symbolic_cotangents: bool
     needs_axis: bool
     elementwise: bool
+    wiring: Any
     platforms: dict[str, Rule | str] | None
 
     def __init__(self, name: str, **rules: Any) -> None:
@@ -227,6 +233,12 @@ class Primitive:
         the result and an element of operand number `which`, in which the operation is linear, that it may depend on. Operands
         are NumPy arrays where they are known, else types. None if that cannot be told; then all depend on all."""
         self.define("sparsity", rule)
+        return rule
+
+    def def_axis_map(self, rule: Rule) -> Rule:
+        """Decorator: `(*types, **params)` -> for each operand a dict: those of its axes along which the operation does the same
+        everywhere, as along a batch, each with the axis of the result that it becomes. Elementwise operations need none."""
+        self.define("axis_map", rule)
         return rule
 
     def def_samples(self, rule: Rule) -> Rule:

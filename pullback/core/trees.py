@@ -156,57 +156,6 @@ def register_dataclass(cls: type, data_fields: Sequence[str] | None = None, meta
     return cls
 
 
-# ---- calls like one seen before ---------------------------------------------------------------------------------------
-
-CallReader = Callable[[tuple[Any, ...], dict[str, Any]], "list[Any] | None"]
-
-
-def call_reader(args: tuple[Any, ...], kwargs: dict[str, Any]) -> CallReader | None:
-    """A function that finds the leaves of a call's arguments where they are in these, in the order of `flatten`.
-
-    It returns None where the containers are not the same; whether what it finds are leaves is for the caller to see. It is
-    made of generated source, several times faster than optree, and for tuples, lists, None and dicts of strings only:
-    None is returned where there are other containers.
-    """
-    lines: list[str] = []
-
-    def visit(value: Any, name: str) -> list[str] | None:
-        kind = value.__class__
-        if value is None:
-            lines.append(f"if {name} is not None: return None")
-            return []
-        if kind is tuple or kind is list:
-            lines.append(f"if {name}.__class__ is not {kind.__name__} or len({name}) != {len(value)}: return None")
-            if all([is_leaf(item) for item in value]):
-                return [f"*{name}"]
-            items, parts = list(value), [f"{name}_{i}" for i in range(len(value))]
-            lines.append(f"{', '.join(parts)}, = {name}")
-        elif kind is dict and all([key.__class__ is str for key in value]):
-            lines.append(f"if {name}.__class__ is not dict or len({name}) != {len(value)}: return None")
-            keys = sorted(value)
-            items, parts = [value[key] for key in keys], [f"{name}_{i}" for i in range(len(value))]
-            lines.extend([f"{part} = {name}[{key!r}]" for part, key in zip(parts, keys)])
-        else:
-            return [name] if is_leaf(value) else None
-        found: list[str] = []
-        for item, part in zip(items, parts):
-            inner = visit(item, part)
-            if inner is None:
-                return None
-            found += inner
-        return found
-
-    leaves = visit(args, "args")
-    more = visit(kwargs, "kwargs") if leaves is not None else None
-    if leaves is None or more is None:
-        return None
-    body = "\n        ".join([*lines, f"return [{', '.join(leaves + more)}]"])
-    scope: dict[str, Any] = {}
-    exec(f"def read(args, kwargs):\n    try:\n        {body}\n    except KeyError:\n        return None\n", scope)
-    read: CallReader = scope["read"]
-    return read
-
-
 # ---- leaves that must be arrays ---------------------------------------------------------------------------------------
 
 

@@ -11,6 +11,7 @@ from scipy.linalg import expm
 
 import pullback as pb
 import pullback.numpy as pnp
+from pullback.ode import odeint
 
 T = np.linspace(0.0, 2.0, 5)
 ADJOINTS = ["continuous", "solver"]
@@ -240,3 +241,15 @@ def test_mistakes() -> None:
         pb.odeint(lambda y, t: (y, y), 1.0, T)
     with pytest.raises(pb.errors.ShapeError, match="derivatives of y0's shapes"):
         pb.odeint(lambda y, t: y[:1], Y0, T)
+
+
+@pytest.mark.parametrize("order", [1, 2, 3])
+def test_jet_ends(order: int) -> None:
+    """A rule that applies the function again, to more operands, is asked for one order fewer each time."""
+
+    def end(a: Any) -> Any:
+        return odeint(lambda y, t: -a * y, np.ones(1), np.array([0.0, 1.0]))[1, 0]
+
+    value, series = pb.jet(end, (np.float64(1.0),), ([np.float64(1.0), *[np.float64(0.0)] * (order - 1)],))
+    wanted = [(-1.0) ** k * np.exp(-1.0) for k in range(order + 1)]
+    np.testing.assert_allclose([value, *series], wanted, rtol=1e-5)
