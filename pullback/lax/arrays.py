@@ -13,7 +13,7 @@ from pullback.core.trees import array_leaves, unflatten
 from pullback.lax.elementwise import lifted
 from pullback.numpy import creation, indexing, shaping
 from pullback.numpy.axes import normal_axis
-from pullback.numpy.promotion import in_dtype, literal_of
+from pullback.numpy.promotion import check_precision, in_dtype, literal_of
 from pullback.numpy.promotion import operand as as_operand
 from pullback.ops import broadcast as broadcasts
 from pullback.ops import contract, convert, create, dynamic, index, reduce
@@ -219,25 +219,13 @@ def dynamic_update_index_in_dim(operand: Any, update: Any, index: Any, axis: int
     return dynamic_update_slice_in_dim(x, new, index, along)
 
 
-_PRECISIONS = ("default", "high", "highest", "bfloat16", "tensorfloat32", "float32", "fastest")
-
-
-def check_precision(name: str, precision: Any) -> None:
-    """Raise ValueError unless a product was asked for in a precision that there is; all are at least met on the CPU."""
-    for one in precision if isinstance(precision, tuple) and len(precision) == 2 else (precision,):
-        if one is not None and not (isinstance(one, str) and one.lower() in _PRECISIONS):
-            raise ValueError(
-                f"{name}'s precision must be None, one of {', '.join(_PRECISIONS)}, or two of them, not {precision!r}."
-            )
-
-
 def dot_general(lhs: Any, rhs: Any, dimension_numbers: Any, precision: Any = None, preferred_element_type: Any = None) -> Any:
     """Sums of products over pairs of axes: `dimension_numbers` is ((contracting of lhs, of rhs), (batch of lhs, of rhs)).
 
     `precision` is a lower bound: None, "default", "high" or "highest" (of both operands, or a pair). Products on the CPU are
     computed in the full precision of their dtype.
     """
-    check_precision("dot_general", precision)
+    check_precision(precision, "dot_general")
     (left, right), (left_batch, right_batch) = dimension_numbers
     numbers = ((tuple(left), tuple(right)), (tuple(left_batch), tuple(right_batch)))
     params = {} if preferred_element_type is None else {"preferred_element_type": canonical(preferred_element_type)}

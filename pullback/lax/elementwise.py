@@ -119,7 +119,10 @@ def integer_pow(x: Any, y: int) -> Any:
 
 def round(x: Any, rounding_method: str = "away_from_zero") -> Any:
     """The nearest whole number; halves go away from zero, or, by "to_nearest_even", to the even one."""
-    return rounding.round(*lifted("round", (x,)), rounding_method=rounding_method)
+    method = str(getattr(rounding_method, "name", rounding_method)).lower()
+    if method not in ("away_from_zero", "to_nearest_even"):
+        raise ValueError(f"round's rounding_method is 'away_from_zero' or 'to_nearest_even', not {rounding_method!r}.")
+    return rounding.round(*lifted("round", (x,)), rounding_method=method)
 
 
 def reciprocal(x: Any) -> Any:

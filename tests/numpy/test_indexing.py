@@ -137,7 +137,7 @@ def test_out_of_bounds():
             pb.jit(lambda x: x[index])(x)
     row = pnp.asarray(np.float32([1, 2, 3]))
     assert float(pb.jit(lambda x, i: x[i])(row, 9)) == 3.0
-    for known in ([0, 9], np.array([0, -4]), pb.asarray([[9]]), (np.array([3]),), (..., np.array([5]))):
+    for known in ([0, 9], np.array([0, -4]), pnp.asarray([[9]]), (np.array([3]),), (..., np.array([5]))):
         for touch in (
             lambda x, i: x[i],
             lambda x, i: x.at[i].set(0.0),
