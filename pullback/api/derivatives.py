@@ -11,6 +11,7 @@ from pullback.api.functions import FlatArguments, Function, check_callable, norm
 from pullback.api.tangents import FlatResult, brief, check_inputs, cotangent_leaves, tangent_leaves, tangent_result, the_output
 from pullback.control.custom_rules import Keyed
 from pullback.core.array import Array, constant
+from pullback.core.bounded import Bounded
 from pullback.core.dtypes import is_inexact, kind
 from pullback.core.errors import GradientError, StructureError
 from pullback.core.source import api_boundary, describe, trim
@@ -258,7 +259,7 @@ def linear_transpose(fun: Function, *primals: Any) -> Function:
     Example:
         >>> import pullback as pb
         >>> transposed = pb.linear_transpose(lambda x: 3.0 * x, pb.ArrayType((2,), "float32"))
-        >>> transposed(pb.asarray([1.0, 2.0]))
+        >>> transposed(pb.numpy.asarray([1.0, 2.0]))
         ([3. 6.]:f32[2]:cpu(0),)
     """
     check_callable(fun, "linear_transpose")
@@ -405,7 +406,7 @@ def _seed(fun: Function, call: LinearizedCall, holomorphic: bool) -> Any:
     return one(type)
 
 
-_ones: dict[ArrayType, Array] = {}
+_ones: Bounded[ArrayType, Array] = Bounded(1024)
 
 
 def one(type: ArrayType) -> Array:

@@ -106,7 +106,7 @@ def custom_root(
         >>> def solve(f, x):
         ...     return pb.lax.fori_loop(0, 50, lambda _, x: x + f(x), x)
         >>> def fixed_point(a):
-        ...     return pb.custom_root(lambda x: pb.cos(a * x) - x, 0.5, solve, lambda g, y: y / g(1.0))
+        ...     return pb.custom_root(lambda x: pb.numpy.cos(a * x) - x, 0.5, solve, lambda g, y: y / g(1.0))
         >>> round(float(fixed_point(1.0)), 4), round(float(pb.grad(fixed_point)(1.0)), 4)
         (0.7391, -0.2975)
 
@@ -199,12 +199,12 @@ def custom_linear_solve(
     Example:
         >>> import pullback as pb
         >>> def solve_diagonal(d, b):
-        ...     solver = lambda matvec, b: b / matvec(pb.ones_like(b))
+        ...     solver = lambda matvec, b: b / matvec(pb.numpy.ones_like(b))
         ...     return pb.custom_linear_solve(lambda x: d * x, b, solver, symmetric=True)
-        >>> d, b = pb.asarray([2.0, 4.0]), pb.asarray([1.0, 1.0])
+        >>> d, b = pb.numpy.asarray([2.0, 4.0]), pb.numpy.asarray([1.0, 1.0])
         >>> solve_diagonal(d, b)
         [0.5  0.25]:f32[2]:cpu(0)
-        >>> pb.grad(lambda d: pb.sum(solve_diagonal(d, b)))(d)
+        >>> pb.grad(lambda d: pb.numpy.sum(solve_diagonal(d, b)))(d)
         [-0.25   -0.0625]:f32[2]:cpu(0)
     """
     for given in (matvec, solve, *[transpose_solve][: transpose_solve is not None]):

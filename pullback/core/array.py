@@ -26,7 +26,7 @@ HostArray = np.ndarray[Any, Any]
 class Array:
     """An immutable n-dimensional array with a dtype and a device.
 
-    Made by `pb.array`, `pb.asarray`, by every operation and by every compiled function; not by calling the class.
+    Made by `pb.numpy.array`, `pb.numpy.asarray`, by every operation and by every compiled function; not by calling the class.
 
     Attributes:
         shape: sizes of the axes, a tuple of ints.
@@ -36,7 +36,7 @@ class Array:
 
     Example:
         >>> import pullback as pb
-        >>> pb.array([1.0, 2.0, 3.0])
+        >>> pb.numpy.array([1.0, 2.0, 3.0])
         [1. 2. 3.]:f32[3]:cpu(0)
     """
 
@@ -160,27 +160,22 @@ def text(value: HostArray, type: ArrayType, device: Device) -> str:
 class FrozenMemory:
     """The base of a frozen NumPy array. It has no buffer protocol, so NumPy refuses to make the array writeable."""
 
-    __slots__ = ("__array_interface__", "_memory")
+    __slots__ = ("__array_struct__", "_memory")
 
 
 def frozen(host: HostArray | np.generic) -> HostArray:
     """The same values in the same memory, as an array that cannot be made writeable."""
     if is_frozen(host):
         return host  # type: ignore[return-value]
-    seen = np.asarray(host)
-    carried = carrier(seen.dtype)
-    interface = seen.view(carried).__array_interface__
+    dtype = host.dtype
+    carried = carrier(dtype)
+    seen = np.asarray(host).view(carried)
+    seen.flags.writeable = False
     owner = FrozenMemory()
     owner._memory = seen
-    owner.__array_interface__ = {
-        "version": 3,
-        "shape": seen.shape,
-        "strides": seen.strides,
-        "typestr": carried.str,
-        "data": (interface["data"][0], True),
-    }
+    owner.__array_struct__ = seen.__array_struct__
     made = np.asarray(owner)
-    return made if carried is seen.dtype else made.view(seen.dtype)
+    return made if carried is dtype else made.view(dtype)
 
 
 def is_frozen(host: HostArray | np.generic) -> bool:
@@ -190,6 +185,8 @@ def is_frozen(host: HostArray | np.generic) -> bool:
         base = base.base
     if base.__class__ is memoryview:
         base = base.obj if base.readonly else None
+    elif base.__class__ is tuple:  # NumPy keeps the object together with its `__array_struct__`
+        base = base[0]
     return base.__class__ in immutable_memory
 
 
@@ -313,6 +310,6 @@ def as_array(value: Any) -> Any:
     if converter is None:
         raise LeafError(
             f"Expected an array or a number, but got {value!r} of type {type(value).__name__}."
-            " Convert it with pb.asarray, or, in jit, mark its argument as static (static_argnums, static_argnames)."
+            " Convert it with pb.numpy.asarray, or, in jit, mark its argument as static (static_argnums, static_argnames)."
         )
     return converter(value)

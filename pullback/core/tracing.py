@@ -79,6 +79,9 @@ class Tracer:
         """Where this tracer came from, in words; empty if that is not known."""
         return ""
 
+    def note_batch(self, axes: frozenset[int]) -> None:
+        """If this stands for a value of a Program under construction, tell the Program that these are batch axes of it."""
+
 
 converters[Tracer] = lambda value: value
 
@@ -128,6 +131,13 @@ def bind_at(trace: Trace | None, primitive: Primitive, args: Sequence[Any], para
     if youngest is None or youngest is not trace:
         return bind(primitive, args, params)
     return youngest.process(primitive, args, params)
+
+
+def live(tracer: Tracer) -> Tracer:
+    """The tracer. Raises `EscapedTracerError` if its trace has closed."""
+    if not tracer.owner.open:
+        raise escaped(tracer)
+    return tracer
 
 
 def escaped(tracer: Tracer) -> EscapedTracerError:

@@ -170,7 +170,7 @@ def where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
 
     Example:
         >>> import pullback as pb
-        >>> x = pb.asarray([-1.0, 2.0])
+        >>> x = pb.numpy.asarray([-1.0, 2.0])
         >>> pb.numpy.where(x > 0, x, 0.0)
         [0. 2.]:f32[2]:cpu(0)
     """
@@ -197,7 +197,7 @@ def clip(x: Any, /, min: Any = None, max: Any = None) -> Any:
 
     Example:
         >>> import pullback as pb
-        >>> pb.numpy.clip(pb.asarray([-1.0, 0.5, 2.0]), 0, 1)
+        >>> pb.numpy.clip(pb.numpy.asarray([-1.0, 0.5, 2.0]), 0, 1)
         [0.  0.5 1. ]:f32[3]:cpu(0)
     """
     x = operand(x, "clip")
@@ -210,6 +210,8 @@ def clip(x: Any, /, min: Any = None, max: Any = None) -> Any:
 
 def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
     """x with NaN replaced by `nan`, and infinities by `posinf` and `neginf` (by default the largest finite numbers)."""
+    if not copy:
+        raise ValueError(f"nan_to_num(copy=False) would write into x, but arrays are immutable.{at_user_line()}")
     x = operand(x, "nan_to_num")
     dtype = x.type.dtype
     if kind(dtype) == "c":

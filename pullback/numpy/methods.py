@@ -7,6 +7,7 @@ the array as its first argument, except for what only makes sense for concrete v
 from __future__ import annotations
 
 import operator
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -237,6 +238,8 @@ def _array_buffer(x: Array, flags: int) -> memoryview:
 
 
 def _namespace(x: Any, api_version: str | None = None) -> Any:
+    if api_version is not None and not re.fullmatch(r"20(2[1-5])\.12", str(api_version)):
+        raise ValueError(f"There is no array API version {api_version!r}; those implemented are 2021.12 to 2025.12.")
     return _namespace_module[0]
 
 
@@ -267,6 +270,12 @@ def _story(x: Tracer) -> str:
     return f"a traced value of type {x.type}{origin} in {x.owner.describe()}"
 
 
+def _used(x: Tracer) -> str:
+    """The user's line, for the end of a message, unless `_story` has named it already."""
+    line = at_user_line()
+    return "" if x.where() and x.where() in line else line
+
+
 def _concrete(x: Tracer) -> Any:
     """The value under tracers that hold one: eager derivatives let Python look at it. None where there is none yet."""
     value: Any = x
@@ -286,7 +295,7 @@ def _tracer_bool(x: Tracer) -> bool:
     raise TracerBoolConversionError(
         f"Python needed True or False (if, while, and, or, not, assert) of {_story(x)}: it has no value yet. Choose with"
         " pb.numpy.where(condition, a, b), branch with pb.lax.cond, loop with pb.lax.while_loop; or make the argument that it"
-        f" depends on static (static_argnums in pb.jit).{at_user_line()}"
+        f" depends on static (static_argnums in pb.jit).{_used(x)}"
     )
 
 
@@ -297,7 +306,7 @@ def _tracer_number(name: str, convert: Callable[[Any], Any], error: type[Excepti
             return convert(value)
         if not x.owner.open:
             raise escaped(x)
-        raise error(f"Python needed a number, by {name}, of {_story(x)}: it has no value yet. {cure}{at_user_line()}")
+        raise error(f"Python needed a number, by {name}, of {_story(x)}: it has no value yet. {cure}{_used(x)}")
 
     return method
 
@@ -401,6 +410,8 @@ def _devices(x: Array) -> set[Any]:
 
 def _to_device(x: Any, device: Any, /, *, stream: Any = None) -> Any:
     """The array on a device; arrays start on the default one."""
+    if stream is not None:
+        raise ValueError(f"to_device knows no streams, but got stream={stream!r}.")
     if device == DEFAULT_DEVICE or device == x.device or device == "cpu":
         return x
     raise ValueError(f"to_device cannot move an array to {device!r} yet; use pb.device_put.")

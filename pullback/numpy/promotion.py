@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pullback.core.array import Array, constant, find_converter, from_python, plain_number, scalar_kind
+from pullback.core.bounded import Bounded
 from pullback.core.dtypes import DTYPES, DType, default_dtype, is_inexact
 from pullback.core.dtypes import promote as join
 from pullback.core.errors import DtypeError, LeafError, ShapeError
@@ -39,7 +40,7 @@ def operand(value: Any, name: str, position: str = "an operand") -> Any:
         return value
     converter = find_converter(type(value))
     if converter is None:
-        hint = " Make an array of it first, with pb.asarray." if isinstance(value, (list, tuple)) else ""
+        hint = " Make an array of it first, with pb.numpy.asarray." if isinstance(value, (list, tuple)) else ""
         raise LeafError(
             f"{name} takes arrays and numbers, but {position} is {_short(value)} of type"
             f" {type(value).__name__}.{hint}{at_user_line()}"
@@ -53,6 +54,17 @@ def number_or_operand(value: Any, name: str, position: str = "an operand") -> An
     return value if value.__class__ in PYTHON_SCALARS else operand(value, name, position)
 
 
+_PRECISIONS = frozenset({"default", "fastest", "high", "highest", "float32", "tensorfloat32", "bfloat16", "bfloat16_3x"})
+
+
+def check_precision(precision: Any, name: str) -> None:
+    """Refuse what is no precision of products: they are computed in full here, so that every known one is satisfied."""
+    for one in precision if isinstance(precision, (tuple, list)) else (precision,):
+        if one is not None and str(getattr(one, "name", one)).lower() not in _PRECISIONS:
+            known = ", ".join(sorted(_PRECISIONS))
+            raise ValueError(f"{name} takes precision=None, or one or two of {known}; not {precision!r}.{at_user_line()}")
+
+
 def _short(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
@@ -60,7 +72,7 @@ def _short(value: Any) -> str:
 
 # ---- Python scalars -------------------------------------------------------------------------------------------------
 
-_literals: dict[tuple[Any, type, DType], Array] = {}
+_literals: Bounded[tuple[Any, type, DType], Array] = Bounded(4096)
 
 
 def literal_of(value: Any, dtype: DType) -> Array:
@@ -71,8 +83,6 @@ def literal_of(value: Any, dtype: DType) -> Array:
     except KeyError:
         found = from_python(value, dtype)
         if value == value and not (value == 0 and value.__class__ in (float, complex)):
-            if len(_literals) > 4096:
-                _literals.clear()
             _literals[key] = constant(found)
     return found
 

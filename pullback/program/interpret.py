@@ -27,7 +27,7 @@ def interpret(program: Graph, args: Iterable[Any], handle: Handle) -> tuple[Any,
         >>> import pullback as pb
         >>> program = pb.xpr(lambda x: x * 2.0 + x, 1.0)
         >>> interpret(program, ["x"], lambda equation, operands: f"{equation.primitive}({', '.join(map(str, operands))})")
-        ('add(mul(x, 2.0), x)',)
+        ('add(mul(x, 2.0:f32[]:cpu(0)), x)',)
     """
     values: dict[Any, Any] = dict(program.constants)
     values.update(zip(program.inputs, args, strict=True))
@@ -37,7 +37,8 @@ def interpret(program: Graph, args: Iterable[Any], handle: Handle) -> tuple[Any,
             values.update(zip(equation.outputs, out, strict=True))
         else:
             values[equation.outputs[0]] = out
-    return tuple([values[atom] if atom.__class__ is Variable else atom.value for atom in program.outputs])  # type: ignore[union-attr]
+    # What is done to a result, such as donating it, is not done to the literal of the Program
+    return tuple([values[atom] if atom.__class__ is Variable else atom.value.alias() for atom in program.outputs])  # type: ignore[union-attr]
 
 
 def apply(equation: Equation, operands: Sequence[Any]) -> Any:

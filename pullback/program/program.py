@@ -27,7 +27,7 @@ class Program(Graph):
         equations: the operations, in an order in which they can run.
         outputs: a Variable or Literal for each result.
         name: the function that it was made from.
-        batch_axes: how many leading axes of a variable are batch axes, as far as that is known; colours them when printed.
+        batch_axes: which axes of a variable are batch axes, as far as vmap said so (`batching.batch_axes_of` has the rest).
     """
 
     __slots__ = ()

@@ -14,6 +14,7 @@ from pullback.core.axes import Axis
 from pullback.core.tracing import type_of
 from pullback.core.types import ArrayType
 from pullback.core.zero import ZERO, instantiate
+from pullback.program.batching import batch_axes_of
 from pullback.program.program import Atom, Program, Variable
 from pullback.transforms.batch import Batched, batch_flat, materialize
 from pullback.transforms.jet import jet_flat
@@ -123,11 +124,15 @@ def linearize_program(program: Program, active: Flags, forced: Flags = ()) -> Li
 
         forward_program = stage_closed(forward, program.input_types, f"forward_{program.name}")
         linearized, known = box["linearized"], box["known"]
+        batched = batch_axes_of(forward_program)
         wanted = forced or (0,) * len(program.outputs)
         nonzero = tuple([int(tangent is not None or flag) for tangent, flag in zip(linearized.tangents, wanted, strict=True)])
 
         def tangent(*args: Any) -> list[Any]:
             values = {value.variable: arg for value, arg in zip(known, args)}
+            for value, arg in zip(known, args):
+                if value.variable in batched:
+                    arg.note_batch(batched[value.variable])
             tape = linearized.tape.mapped(lambda value: values[value.variable] if isinstance(value, Staged) else value)
             outs = tape.forward(linearized.inputs, args[len(known) :], linearized.tangents)
             outs = [instantiate(out, type) for out, type in zip(outs, program.output_types, strict=True)]
@@ -264,10 +269,12 @@ def split_invariants(program: Program, count: int) -> tuple[Program, Program]:
     used = dict.fromkeys(atom for atom in [*(a for e in late for a in e.inputs), *program.outputs] if atom in made)
     passed = [atom for atom in used if atom not in free]
     returned = [atom for atom in dict.fromkeys(program.outputs) if atom in free]
-    before = Program(program.inputs[:count], early, [*passed, *returned], program.constants, f"before_{program.name}")
+    before = Program(
+        program.inputs[:count], early, [*passed, *returned], program.constants, f"before_{program.name}", program.batch_axes
+    )
     # The same variables serve on both sides: a Variable is only a name within its Program.
     inputs = (*program.inputs[:count], *passed, *program.inputs[count:])
-    loop = Program(inputs, late, program.outputs, program.constants, program.name)
+    loop = Program(inputs, late, program.outputs, program.constants, program.name, program.batch_axes)
     return drop_dead_code(before), drop_dead_code(loop)
 
 

@@ -13,6 +13,7 @@ from pullback.core.primitive import Primitive
 from pullback.core.source import Source, user_source
 from pullback.core.tracing import Trace, Tracer, bind, escaped, staging
 from pullback.core.types import ArrayType
+from pullback.program.batching import BatchAxes, batch_axes_of
 from pullback.program.interpret import interpret
 from pullback.program.program import Atom, Equation, Literal, Program, Variable, programs_in
 
@@ -33,6 +34,11 @@ class Staged(Tracer):
     def type(self) -> ArrayType:  # type: ignore[override]
         return self.variable.type
 
+    def note_batch(self, axes: frozenset[int]) -> None:
+        known = self.owner.batch_axes
+        before = known.get(self.variable, axes)
+        known[self.variable] = axes if before is axes else before | axes
+
     def where(self) -> str:
         return f"argument {self.argument}" if self.argument else str(self.source) if self.source is not None else ""
 
@@ -48,7 +54,7 @@ class StagingTrace(Trace):
         self.equations: list[Equation] = []
         self.constants: dict[int, tuple[Variable, Array]] = {}
         self.captures: dict[int, tuple[Variable, Tracer]] = {}
-        self.batch_axes: dict[Variable, int] = {}  # how many leading axes are vmap's, as far as it has said so
+        self.batch_axes: dict[Variable, frozenset[int]] = {}  # as far as vmap has said so
 
     def atom(self, value: Any) -> Atom:
         """The Variable or Literal that stands for a value in this Program."""
@@ -102,8 +108,13 @@ def replaying(equation: Equation) -> Iterator[None]:
 def replay(program: Program, args: Iterable[Any]) -> tuple[Any, ...]:
     """`run` a Program, attributing whatever is staged meanwhile to the equation that it comes from."""
     token = _replayed.set(None)
+    handle = _apply_again
+    if program.batch_axes:
+        args, axes = list(args), batch_axes_of(program)
+        _note(axes, program.inputs, args)
+        handle = _keeping(axes)
     try:
-        return interpret(program, args, _apply_again)
+        return interpret(program, args, handle)
     finally:
         _replayed.reset(token)
 
@@ -111,6 +122,23 @@ def replay(program: Program, args: Iterable[Any]) -> tuple[Any, ...]:
 def _apply_again(equation: Equation, operands: list[Any]) -> Any:
     _replayed.set(equation)
     return bind(equation.primitive, operands, equation.params)
+
+
+def _keeping(axes: BatchAxes) -> Callable[[Equation, list[Any]], Any]:
+    """`_apply_again` where some axes are known to be a batch's: those of the results stay known."""
+
+    def apply_again(equation: Equation, operands: list[Any]) -> Any:
+        out = _apply_again(equation, operands)
+        _note(axes, equation.outputs, out if equation.primitive.multiple_results else (out,))
+        return out
+
+    return apply_again
+
+
+def _note(axes: BatchAxes, variables: Sequence[Variable], values: Sequence[Any]) -> None:
+    for variable, value in zip(variables, values):
+        if variable in axes and isinstance(value, Tracer):
+            value.note_batch(axes[variable])
 
 
 def stage(
@@ -138,19 +166,6 @@ def stage(
     with staging(trace):
         outputs = [trace.atom(value) for value in function(*tracers)]
     captured = list(trace.captures.values())
-    if trace.batch_axes:
-        _share_batch_axes(trace.equations, trace.batch_axes)
     inputs = [*(variable for variable, _ in captured), *inputs]
     program = Program(inputs, trace.equations, outputs, trace.constants.values(), name, trace.batch_axes)
     return program, tuple([tracer for _, tracer in captured])
-
-
-def _share_batch_axes(equations: Sequence[Equation], batch_axes: dict[Variable, int]) -> None:
-    """Complete `batch_axes` where it is plain: the operands and the result of an elementwise operation agree."""
-    for equation in [*equations, *reversed(equations)]:
-        if equation.primitive.elementwise:
-            shape = equation.outputs[0].type.shape
-            same = [a for a in (*equation.outputs, *equation.inputs) if isinstance(a, Variable) and a.type.shape == shape]
-            count = max([batch_axes.get(atom, 0) for atom in same])
-            if count:
-                batch_axes.update((atom, count) for atom in same)
