@@ -144,7 +144,7 @@ def test_a_senseless_argument_is_refused(name: str, parameter: str) -> None:
 
 
 def test_arguments_that_were_once_ignored() -> None:
-    x = pb.array([1.0, 2.0, 3.0])
+    x = pnp.array([1.0, 2.0, 3.0])
     for make in (
         lambda device: pnp.zeros(2, device=device),
         lambda device: pnp.ones(2, device=device),
@@ -175,7 +175,7 @@ def test_arguments_that_were_once_ignored() -> None:
     ):
         assert pnp.dot(x, x, precision=precision) == 14.0 == pnp.einsum("i,i", x, x, precision=precision, optimize=True)
     assert pnp.repeat(x, 2, total_repeat_length=4).tolist() == [1, 1, 2, 2]
-    assert pnp.repeat(x, pb.array([1, 2, 1]), total_repeat_length=6).tolist() == [1, 2, 2, 3, 3, 3]
+    assert pnp.repeat(x, pnp.array([1, 2, 1]), total_repeat_length=6).tolist() == [1, 2, 2, 3, 3, 3]
     for name in ("float", "int", "bool", "complex"):
         kind = {"float": float, "int": int, "bool": bool, "complex": complex}[name]
         assert x.astype(name).dtype == x.astype(kind).dtype == pnp.zeros(1, name).dtype == pnp.asarray(x, name).dtype

@@ -44,7 +44,7 @@ def run(method: str, x: Any, index: Any, values: Any, compiled: bool = True) -> 
 def test_values_and_elements_meet_in_their_common_dtype(dtype: str, method: str, values: Any) -> None:
     if method in ("min", "max") and dtype.startswith("complex"):
         return
-    x = pb.asarray(np.asarray([4, 5, 6, 7])).astype(dtype)
+    x = pnp.asarray(np.asarray([4, 5, 6, 7])).astype(dtype)
     wide = np.asarray([4, 5, 6, 7], "complex128" if "complex" in dtype else "float64")
     expected = wide.copy()
     expected[:3] = METHODS[method](wide[:3], np.asarray(values))
@@ -78,17 +78,17 @@ UPDATES_OF_INTEGERS: list[tuple[str, Any, list[int]]] = [
 
 @pytest.mark.parametrize(("method", "values", "expected"), UPDATES_OF_INTEGERS)
 def test_floats_meet_integers(method: str, values: Any, expected: list[int]) -> None:
-    x = pb.array([4, 5, 6])
-    for index in (0, slice(0, 1), [0], np.array([True, False, False]), pb.array([True, False, False])):
+    x = pnp.array([4, 5, 6])
+    for index in (0, slice(0, 1), [0], np.array([True, False, False]), pnp.array([True, False, False])):
         for out in run(method, x, index, values, method != "set"):
             assert out.tolist() == expected and out.type is x.type
 
 
 def test_elements_that_are_not_updated_stay_exactly() -> None:
-    x = pb.array([16777217, 16777217])  # no float32 has this value
+    x = pnp.array([16777217, 16777217])  # no float32 has this value
     for out in run("multiply", x, 0, 0.5) + run("add", x, [0], 0.5) + run("divide", x, np.array([True, False]), 2):
         assert out.tolist()[1] == 16777217
-    assert pb.asarray(np.int64([2**60 + 1, 1])).at[1].multiply(1.5).tolist() == [2**60 + 1, 1]
+    assert pnp.asarray(np.int64([2**60 + 1, 1])).at[1].multiply(1.5).tolist() == [2**60 + 1, 1]
 
 
 def test_python_numbers_are_exact_in_wide_arrays() -> None:
@@ -98,7 +98,7 @@ def test_python_numbers_are_exact_in_wide_arrays() -> None:
             assert out.tolist() == [expected] * 2 and out.type is zeros.type and not out.type.weak
             assert (out + pnp.ones(2, "float32")).dtype == np.float64
     assert pnp.ones(2, "float64").at[:].multiply(0.1).tolist() == [0.1, 0.1]
-    weak = pb.asarray(1.0)
+    weak = pnp.asarray(1.0)
     assert weak.at[...].set(np.float32(2.0)).type is weak.type
 
 
@@ -120,7 +120,7 @@ LOSSY: list[tuple[str, Any]] = [
 @pytest.mark.parametrize(("dtype", "values"), LOSSY)
 def test_set_refuses_values_that_the_array_cannot_hold(dtype: str, values: Any) -> None:
     x = pnp.zeros(3, dtype)
-    for index in (0, slice(None), [0], pb.array([True, False, True])):
+    for index in (0, slice(None), [0], pnp.array([True, False, True])):
         with warnings.catch_warnings(), pytest.raises(pb.errors.DtypeError, match=r"astype"):
             warnings.simplefilter("error")
             x.at[index].set(values)
@@ -161,7 +161,7 @@ INDICES: dict[str, Any] = {
 @pytest.mark.parametrize("name", INDICES)
 def test_every_index_reads_and_sets_every_dtype(name: str, dtype: str) -> None:
     index = INDICES[name]
-    x = pb.asarray((np.arange(9) % 5).reshape(3, 3)).astype(dtype)
+    x = pnp.asarray((np.arange(9) % 5).reshape(3, 3)).astype(dtype)
     host = np.array(x)
     read = host[index]
     changed = host.copy()
@@ -176,7 +176,7 @@ def test_every_index_reads_and_sets_every_dtype(name: str, dtype: str) -> None:
 @pytest.mark.parametrize("shape", [(0,), (0, 3), (3, 0), (1, 1, 1), (), (2, 1, 0, 4)])
 def test_arrays_without_elements_and_without_axes(shape: tuple[int, ...]) -> None:
     host = np.zeros(shape, np.float32)
-    x = pb.asarray(host)
+    x = pnp.asarray(host)
     for index in (..., (..., None), (slice(None),) * len(shape), (slice(0, 0),) * len(shape), np.zeros(shape, bool)):
         if isinstance(index, np.ndarray) and not shape:
             continue
@@ -205,9 +205,9 @@ def test_repeated_indices_apply_all() -> None:
     for method, ufunc in {**ufuncs, "min": np.minimum, "max": np.maximum}.items():
         expected = x.copy()
         ufunc.at(expected, index, values)  # type: ignore[attr-defined]
-        for out in run(method, pb.asarray(x), index, values):
+        for out in run(method, pnp.asarray(x), index, values):
             np.testing.assert_allclose(np.asarray(out), expected)
-    assert pb.array([1, 2, 3]).at[index].add(0.6).tolist() == [2, 2, 3]  # 1 + 0.6 + 0.6, and only then a whole number
+    assert pnp.array([1, 2, 3]).at[index].add(0.6).tolist() == [2, 2, 3]  # 1 + 0.6 + 0.6, and only then a whole number
 
 
 def test_derivatives_of_updates() -> None:
