@@ -78,7 +78,7 @@ def accumulation_dtype(dtype: DType) -> DType:
 
     Every operation that accumulates names it in its `accumulation` field, which its `evaluate` and `lower` rules both read.
     """
-    return _ACCUMULATION.get(dtype, dtype)
+    return dtype if dtype.itemsize >= 4 else _ACCUMULATION.get(dtype, dtype)
 
 
 def canonical(dtype: Any) -> DType:

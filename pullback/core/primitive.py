@@ -30,7 +30,7 @@ from pullback.core.errors import LeafError, MissingRule, ProgramError, UnknownRu
 from pullback.core.execution import engine
 from pullback.core.fields import FIELDS
 from pullback.core.lazy import lazy_module
-from pullback.core.source import Source, user_source
+from pullback.core.source import Source, is_ours, user_source
 from pullback.core.tracing import Tracer, bind, type_of
 from pullback.core.types import ArrayType
 from pullback.core.zero import ZERO
@@ -113,7 +113,8 @@ class Primitive:
         self.inferred: dict[Any, Any] = {}  # result types by operand types, and parameters if there are any
         self._linear_flags: dict[int, tuple[bool, ...]] = {}
         self._remembers_params = False
-        self.plain = False  # evaluated by NumPy alone, with one result: what the short way through `evaluate` takes
+        self.plain = False  # evaluated by NumPy or a rule of ours, with one result: takes the fast path through `evaluate`
+        self.trusted = False  # `partials` is our own, which the tests hold to its form; a user's is held to it at each use
         for known, description in FIELDS.items():
             setattr(self, known, description.default)
         for field, value in rules.items():
@@ -165,7 +166,9 @@ class Primitive:
         setattr(self, field, value)
         self.inferred.clear()
         self._linear_flags.clear()
-        self.plain = bool(self.quiet and self.evaluate and self.result_type and not self.multiple_results)
+        alone = self.evaluate.__class__ is np.ufunc or _is_our_own(self.evaluate)
+        self.plain = bool(alone and self.quiet and self.result_type and not self.multiple_results)
+        self.trusted = _is_our_own(self.partials)
 
     def def_lower(self, rule: Rule | None = None, *, platform: str | None = None) -> Any:
         """Decorator: the operation in StableHLO, `(write, *values, **params)`; for one platform only if it is named."""
@@ -286,7 +289,7 @@ class Primitive:
     def multiplier(self, multiplier: Any, tangent: ArrayType, type: ArrayType) -> Any:
         """A derivative that `partials` returned, for an operand whose tangent is of a type, as what a tangent can be scaled by;
         ZERO if a result of `type` has no derivative."""
-        if not is_inexact(type.dtype):
+        if multiplier is ZERO or not is_inexact(type.dtype):
             return ZERO
         if tangent.shape != type.shape and tangent.shape:
             raise ProgramError(
@@ -353,6 +356,11 @@ def _place() -> str:
 
 def _described(type: ArrayType) -> str:
     return f" shape, {type.shape}, and dtype, {type.dtype}"
+
+
+def _is_our_own(rule: Any) -> bool:
+    code = getattr(rule, "__code__", None)
+    return code is not None and is_ours(code.co_filename)
 
 
 def _wants_primitive(rule: Rule) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pullback.core.array import Array
 from pullback.core.dtypes import is_inexact
 from pullback.core.primitive import Primitive
 from pullback.core.tracing import Trace, Tracer, bind, type_of
@@ -56,18 +55,17 @@ class JvpTrace(Trace):
             type = out.type
             terms = []
             multipliers = partials(out, *primals, **params)
-            if multipliers.__class__ not in (tuple, list) or len(multipliers) != len(tangents):
+            trusted = primitive.trusted
+            if not (trusted or isinstance(multipliers, (tuple, list))) or len(multipliers) != len(tangents):
                 raise primitive.malformed("partials", "a derivative for each operand", multipliers)
             for tangent, multiplier in zip(tangents, multipliers):
                 if tangent is not ZERO and multiplier is not ZERO:
                     if callable(multiplier):
                         multiplier = multiplier()
-                    kind = multiplier.__class__
-                    if tangent.type is not type or (kind is not int and (kind is not Array or multiplier.type is not type)):
+                    if not trusted:
                         multiplier = primitive.multiplier(multiplier, tangent.type, type)
-                        if multiplier is ZERO:
-                            continue
-                    terms.append((tangent, multiplier))
+                    if multiplier is not ZERO:
+                        terms.append((tangent, multiplier))
             return Dual(self, out, self.combine(terms, type)) if terms else out
         if primitive.expand is not None and not has_derivative(primitive):
             return primitive.expanded(args, params)

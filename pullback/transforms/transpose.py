@@ -293,12 +293,14 @@ class Tape(Trace):
         for operand, result in zip(operands, results, strict=True):
             if operand.__class__ is Slot and result is not ZERO:
                 type = self.types[operand.index]
-                if result is None:
-                    must = f"a cotangent for each operand that is unknown (ZERO if it is zero), and one of type {type}"
-                    raise primitive.malformed("transpose", must + " is", results)
-                if primitive.elementwise and not type.shape:  # it may have been repeated
-                    type = type.with_shape(getattr(result, "shape", ()))
-                accumulate(operand.index, primitive.value("transpose", "a cotangent of its operand's", result, type))
+                if result.__class__ is not Array or result.type is not type:
+                    if result is None:
+                        must = f"a cotangent for each operand that is unknown (ZERO if it is zero), and one of type {type}"
+                        raise primitive.malformed("transpose", must + " is", results)
+                    if primitive.elementwise and not type.shape:  # it may have been repeated
+                        type = type.with_shape(getattr(result, "shape", ()))
+                    result = primitive.value("transpose", "a cotangent of its operand's", result, type)
+                accumulate(operand.index, result)
 
     def forward(self, inputs: Sequence[int], tangents: Sequence[Any], outs: Sequence[int | None]) -> list[Any]:
         """The linear function itself: tangents of `inputs` to tangents of `outs`; ZERO goes through as ZERO."""
