@@ -23,6 +23,7 @@ from pullback.core.array import Array
 from pullback.core.devices import Device
 from pullback.core.dtypes import default_bits
 from pullback.core.primitive import Primitive, primitive
+from pullback.core.source import named_scope
 from pullback.program.program import Program
 from pullback.core.tracing import Tracer, ensure_compile_time_eval
 from pullback.core.types import ArrayType, is_unknown
@@ -76,8 +77,9 @@ __all__ = [
     "jet", "jit", "jvp", "kron", "lax", "left_shift", "less", "less_equal", "linear_transpose", "linearize", "linspace",
     "local_devices", "log", "log1p", "log2", "log10", "logaddexp", "logaddexp2", "logical_and", "logical_not", "logical_or",
     "logical_xor", "logspace", "matmul", "matrix_transpose", "max", "maximum", "mean", "meshgrid", "min", "minimum", "mod",
-    "modf", "moveaxis", "multiply", "nan", "nan_to_num", "nanmax", "nanmean", "nanmin", "nanprod", "nanstd", "nansum", "nanvar",
-    "negative", "newaxis", "nextafter", "not_equal", "nth_derivative", "numpy", "odeint", "ones", "ones_like", "outer", "pad",
+    "modf", "moveaxis", "multiply", "named_scope", "nan", "nan_to_num", "nanmax", "nanmean", "nanmin", "nanprod", "nanstd",
+    "nansum", "nanvar", "negative", "newaxis", "nextafter", "not_equal", "nth_derivative",
+    "numpy", "odeint", "ones", "ones_like", "outer", "pad",
     "permute_dims", "pi", "positive", "pow", "power", "primitive", "prod", "promote_types", "ptp", "pure_callback", "rad2deg",
     "radians", "ravel", "real", "reciprocal", "register_platform", "remainder", "remat", "repeat", "reshape", "result_type",
     "right_shift", "rint", "roll", "rollaxis", "rot90", "round", "saved_residuals", "sign", "signbit", "sin", "sinc", "sinh",

@@ -439,7 +439,7 @@ def tangent_program(program: Program, active: tuple[bool, ...]) -> Program:
             return chosen(full, inexact_flags([type_of(out) for out in outs]))
 
         types = [*program.input_types, *[t.strong() for t, flag in zip(program.input_types, active) if flag]]
-        return stage_closed(pushed, types, f"tangent_{program.name}")
+        return stage_closed(pushed, types, f"tangent_{program.name}", program)
 
     made: Program = program.memo(("custom tangent", active), make)
     return made
@@ -458,7 +458,7 @@ def transposed_program(program: Program, unknown: tuple[bool, ...]) -> Program:
             return [instantiate(out, type) for out, type in zip(outs, solved_for)]
 
         types = [*known_types, *[type.strong() for type in program.output_types]]
-        return stage_closed(transposed, types, f"transpose_{program.name}")
+        return stage_closed(transposed, types, f"transpose_{program.name}", program)
 
     made: Program = program.memo(("custom transpose", unknown), make)
     return made
@@ -482,7 +482,7 @@ def batched_program(program: Program, batch: Axis, axes: tuple[int | None, ...])
             trace, outs = batch_flat(lambda *xs: replay(program, xs), args, [axis == 0 for axis in axes], batch)
             return [materialize(trace, out) for out in outs]
 
-        return stage_closed(batched, batched_types(program.input_types, batch.size, axes), f"vmap_{program.name}")
+        return stage_closed(batched, batched_types(program.input_types, batch.size, axes), f"vmap_{program.name}", program)
 
     made: Program = program.memo(("custom batch", batch, axes), make)
     return made

@@ -48,6 +48,7 @@ from pullback.ops.convert import convert_element_type
 from pullback.ops.literals import literal
 from pullback.ops.reduce import reduce_or
 from pullback.program.program import Program, run
+from pullback.program.provenance import attributed_source
 from pullback.transforms.batch import repeated
 from pullback.transforms.derive import (
     active_terms,
@@ -62,7 +63,7 @@ from pullback.transforms.derive import (
     stage_closed,
 )
 from pullback.transforms.simplify import drop_dead_code
-from pullback.transforms.stage import replay, replayed
+from pullback.transforms.stage import replay
 
 INT32 = np.dtype(np.int32)
 
@@ -278,8 +279,8 @@ def _with_exits(
 
 def unbounded(body: Program) -> GradientError:
     """The error for reverse mode through a loop whose number of steps has no bound."""
-    equation = replayed()
-    where = f" (at {equation.source})" if equation is not None and equation.source is not None else ""
+    source = attributed_source()
+    where = f" (at {source})" if source is not None else ""
     return GradientError(
         f"Reverse mode (grad, vjp) through the while_loop of {body.name}{where} needs a bound on the number of its steps: write"
         " while_loop(..., max_steps=n), or a fori_loop whose bounds are Python ints, or a scan. Forward mode (jvp, jacfwd)"

@@ -1,16 +1,17 @@
 """The interpreter of Programs: one walk over the equations, and a hook that says what becomes of each.
 
-Running a Program (`run`), tracing it again under a transformation (`transforms.stage.replay`), writing it as StableHLO
-(`engine.lower`) and putting called Programs in the place of their calls (`control.call.inlined`) are this walk.
+Running a Program and tracing it again under a transformation (`run`), writing it as StableHLO (`engine.lower`) and putting
+called Programs in the place of their calls (`control.call.inlined`) are this walk.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from pullback.core.tracing import bind
 from pullback.program.equation import Equation, Graph, Variable
+from pullback.program.provenance import attribute, attribute_again, is_recording
 
 Handle = Callable[[Equation, list[Any]], Any]
 
@@ -40,11 +41,24 @@ def interpret(program: Graph, args: Iterable[Any], handle: Handle) -> tuple[Any,
     return tuple([values[atom] if atom.__class__ is Variable else atom.value for atom in program.outputs])  # type: ignore[union-attr]
 
 
-def apply(equation: Equation, operands: Sequence[Any]) -> Any:
-    """The hook that binds an equation's operation to its operands: any transformation can watch."""
+def run(program: Graph, args: Iterable[Any]) -> tuple[Any, ...]:
+    """Apply a Program to a value for each input, by binding its equations in order: any transformation can watch.
+
+    Whatever is staged meanwhile is attributed to the equation that it comes from.
+    """
+    if not is_recording():
+        return interpret(program, args, _apply)
+    token = attribute(None)
+    try:
+        return interpret(program, args, _attribute_and_apply)
+    finally:
+        attribute_again(token)
+
+
+def _apply(equation: Equation, operands: list[Any]) -> Any:
     return bind(equation.primitive, operands, equation.params)
 
 
-def run(program: Graph, args: Iterable[Any]) -> tuple[Any, ...]:
-    """Apply a Program to a value for each input, by binding its equations in order."""
-    return interpret(program, args, apply)
+def _attribute_and_apply(equation: Equation, operands: list[Any]) -> Any:
+    attribute(equation)
+    return bind(equation.primitive, operands, equation.params)

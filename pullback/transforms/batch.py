@@ -13,6 +13,7 @@ from pullback.core.primitive import Primitive
 from pullback.core.tracing import Trace, Tracer, type_of
 from pullback.core.types import ArrayType, array_type
 from pullback.ops.broadcast import broadcast_in_dim
+from pullback.program.provenance import enter, is_recording, leave
 from pullback.transforms.jvp import Dual
 from pullback.transforms.stage import Staged
 
@@ -40,13 +41,14 @@ class Batched(Tracer):
 class BatchTrace(AxisOwner):
     """Applies each primitive's `vectorize` rule."""
 
-    __slots__ = ("size",)
+    __slots__ = ("recording", "size")
     transformation = "vmap"
 
     def __init__(self, axis: Axis, function: Callable[..., Any] | None = None) -> None:
         super().__init__(function)
         self.axis = axis
         self.size = axis.size
+        self.recording = is_recording()
 
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         rule = primitive.vectorize
@@ -63,7 +65,12 @@ class BatchTrace(AxisOwner):
             else:
                 values.append(arg)
                 axes.append(None)
-        returned = rule(self.axis if primitive.needs_axis else self.size, values, axes, **params)
+        token = enter("vmap", "vectorize") if self.recording else None
+        try:
+            returned = rule(self.axis if primitive.needs_axis else self.size, values, axes, **params)
+        finally:
+            if token is not None:
+                leave(token)
         try:
             out, axis = returned
         except (TypeError, ValueError):

@@ -13,6 +13,7 @@ from pullback.core.tracing import type_of
 from pullback.core.types import ArrayType
 from pullback.core.zero import ZERO, instantiate
 from pullback.program.program import Atom, Program, Variable
+from pullback.program.provenance import attributed, attributing
 from pullback.transforms.batch import Batched, batch_flat, materialize
 from pullback.transforms.jet import jet_flat
 from pullback.transforms.jvp import jvp_flat
@@ -22,9 +23,19 @@ from pullback.transforms.stage import Staged, replay, stage
 from pullback.transforms.transpose import Apply, Scale, transpose_flat
 
 
-def stage_closed(function: Any, types: Sequence[ArrayType], name: str) -> Program:
-    """The Program of a flat function that closes over nothing traced, without dead code."""
-    program, captures = stage(function, types, name=name)
+def stage_closed(function: Any, types: Sequence[ArrayType], name: str, base: Program | None = None) -> Program:
+    """The Program of a flat function that closes over nothing traced, without dead code.
+
+    What it does besides replaying equations is attributed to the last equation of `base`, the Program that it is derived from,
+    and without one to the equation that is being replayed around it.
+    """
+    around = attributed() if base is None else base.equations[-1] if base.equations else None
+
+    def attributing_to_it(*args: Any) -> Any:
+        with attributing(around):
+            return function(*args)
+
+    program, captures = stage(attributing_to_it, types, name=name)
     assert not captures, "a function of a closed Program cannot capture tracers"
     return drop_dead_code(program)
 
@@ -49,7 +60,7 @@ def jvp_program(
             return [*outs, *[t for t in out_tangents if t is not ZERO]]
 
         types = [*program.input_types, *[t.strong() for t, flag in zip(program.input_types, active) if flag]]
-        return stage_closed(pushed, types, f"jvp_{program.name}"), tuple(flags)
+        return stage_closed(pushed, types, f"jvp_{program.name}", program), tuple(flags)
 
     made: tuple[Program, tuple[bool, ...]] = program.memo(("jvp", active, instantiated), make)
     return made
@@ -90,7 +101,7 @@ def jet_program(
             return [*outs, *[term for terms in found for term in terms if term is not ZERO]]
 
         types = [type.strong() for type, orders in zip(program.input_types, active, strict=True) for flag in orders if flag]
-        return stage_closed(pushed, [*program.input_types, *types], f"jet_{program.name}"), tuple(flags)
+        return stage_closed(pushed, [*program.input_types, *types], f"jet_{program.name}", program), tuple(flags)
 
     made: tuple[Program, tuple[Orders, ...]] = program.memo(("jet", active, instantiated), make)
     return made
@@ -148,7 +159,7 @@ def linearize_program(program: Program, active: tuple[bool, ...], instantiated: 
             box.update(linearized=linearized, known=known, where=where)
             return outs
 
-        forward_program = stage_closed(forward, program.input_types, f"forward_{program.name}")
+        forward_program = stage_closed(forward, program.input_types, f"forward_{program.name}", program)
         linearized, known = box["linearized"], box["known"]
         wanted = instantiated or (False,) * len(program.outputs)
         nonzero = tuple([tangent is not None or flag for tangent, flag in zip(linearized.tangents, wanted, strict=True)])
@@ -161,7 +172,7 @@ def linearize_program(program: Program, active: tuple[bool, ...], instantiated: 
             return [out for out, flag in zip(outs, nonzero) if flag]
 
         types = [*[value.type for value in known], *[linearized.tape.types[index].strong() for index in linearized.inputs]]
-        tangent_program = stage_closed(tangent, types, f"tangent_{program.name}")
+        tangent_program = stage_closed(tangent, types, f"tangent_{program.name}", program)
         return LinearizedProgram(forward_program, tangent_program, tuple(box["where"]), nonzero)
 
     made: LinearizedProgram = program.memo(("linearize", active, instantiated), make)
@@ -205,7 +216,7 @@ def transpose_program(
             return [out for out in outs if out is not ZERO]
 
         types = [*known_types, *[type.strong() for type in program.output_types]]
-        return stage_closed(transposed, types, f"transpose_{program.name}"), tuple(flags)
+        return stage_closed(transposed, types, f"transpose_{program.name}", program), tuple(flags)
 
     made: tuple[Program, tuple[bool, ...]] = program.memo(("transpose", unknown, instantiated), make)
     return made
@@ -233,7 +244,7 @@ def batch_program(
             type if axis is None else type.with_shape((batch.size, *type.shape))
             for type, axis in zip(program.input_types, axes)
         ]
-        return stage_closed(mapped, types, f"vmap_{program.name}"), tuple(out_axes)
+        return stage_closed(mapped, types, f"vmap_{program.name}", program), tuple(out_axes)
 
     made: tuple[Program, tuple[int | None, ...]] = program.memo(("batch", batch, axes, batched), make)
     return made

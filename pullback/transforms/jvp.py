@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,6 +12,8 @@ from pullback.core.tracing import Trace, Tracer, bind, type_of
 from pullback.core.types import ArrayType
 from pullback.core.zero import ZERO, instantiate
 from pullback.ops.scaling import combine
+from pullback.program.provenance import enter, is_recording, leave, made_by
+from pullback.transforms.stage import primal_after_all
 
 
 class Dual(Tracer):
@@ -28,8 +31,27 @@ class Dual(Tracer):
 class JvpTrace(Trace):
     """Pushes tangents through each operation by the first rule that the primitive has."""
 
-    __slots__ = ()
+    __slots__ = ("recording",)
     transformation = "jvp"
+    role = "tangent"  # of what a rule computes that gives both the values and the tangents
+
+    def __init__(self, function: Callable[..., Any] | None = None) -> None:
+        super().__init__(function)
+        self.recording = is_recording()
+
+    def by_rule(self, rule: Callable[[], Any], name: str, role: str) -> Any:
+        """What a rule returns; what it stages is said to be made by it."""
+        if not self.recording:
+            return rule()
+        token = enter(self.transformation, name, role)
+        try:
+            made = made_by()
+            returned = rule()
+        finally:
+            leave(token)
+        if name in ("jvp", "linearize") and isinstance(returned, tuple) and len(returned) == 2:
+            primal_after_all(returned[0], made)
+        return returned
 
     def split(self, value: Any) -> tuple[Any, Any]:
         """A value's primal and tangent; what is not a tracer of this very trace has tangent ZERO."""
@@ -48,12 +70,17 @@ class JvpTrace(Trace):
         if partials is not None:  # elementwise: the short way
             out = bind(primitive, primals, params)
             terms = []
-            multipliers = partials(out, *primals, **params)
-            if len(multipliers) != len(tangents):
-                raise primitive.malformed("partials", "a derivative for each operand", multipliers)
-            for tangent, multiplier in zip(tangents, multipliers):
-                if tangent is not ZERO and multiplier is not ZERO:
-                    terms.append((tangent, multiplier() if callable(multiplier) else multiplier))
+            token = enter(self.transformation, "partials", "residual") if self.recording else None
+            try:
+                multipliers = partials(out, *primals, **params)
+                if len(multipliers) != len(tangents):
+                    raise primitive.malformed("partials", "a derivative for each operand", multipliers)
+                for tangent, multiplier in zip(tangents, multipliers):
+                    if tangent is not ZERO and multiplier is not ZERO:
+                        terms.append((tangent, multiplier() if callable(multiplier) else multiplier))
+            finally:
+                if token is not None:
+                    leave(token)
             return Dual(self, out, self.combine(terms, out.type)) if terms else out
         if primitive.expand is not None and not has_derivative(primitive):
             return primitive.expand(*args, **params)
@@ -70,7 +97,8 @@ class JvpTrace(Trace):
         if primitive.jvp is not None:
             if not primitive.symbolic_zeros:
                 tangents = [instantiate(t, type_of(x)) for t, x in zip(tangents, primals, strict=True)]
-            out, tangent = _well_formed(primitive, primitive.jvp(primals, tangents, **params))
+            rule = functools.partial(primitive.jvp, primals, tangents, **params)
+            out, tangent = _well_formed(primitive, self.by_rule(rule, "jvp", self.role))
             return out, _only_inexact(out, tangent)
         if primitive.linearize is not None:
             return self.push_linearized(primitive, primals, tangents, params)
@@ -85,15 +113,16 @@ class JvpTrace(Trace):
     def push_linearized(self, primitive: Primitive, primals: list[Any], tangents: list[Any], params: dict[str, Any]) -> Any:
         """The operation's value and tangent by its own linearization."""
         active = tuple([t is not ZERO for t in tangents])
-        linearized = primitive.linearize(primals, active, **params)  # type: ignore[misc]
+        rule = functools.partial(primitive.linearize, primals, active, **params)  # type: ignore[arg-type]
+        linearized = self.by_rule(rule, "linearize", "residual")
         if linearized is NotImplemented:
             return NotImplemented
         out, push = linearized
-        return out, push(*[t for t in tangents if t is not ZERO])
+        return out, self.by_rule(lambda: push(*[t for t in tangents if t is not ZERO]), "linearize", "tangent")
 
     def combine(self, terms: list[tuple[Any, Any]], type: ArrayType) -> Any:
         """sum_i tangent_i * multiplier_i, of shape `type.shape`. A multiplier is an array, None for 1, or -1."""
-        return combine(terms, type)
+        return self.by_rule(lambda: combine(terms, type), "partials", "tangent") if self.recording else combine(terms, type)
 
     def push_linear(
         self, primitive: Primitive, primals: list[Any], tangents: list[Any], params: dict[str, Any], out: Any
@@ -102,9 +131,9 @@ class JvpTrace(Trace):
         args = linear_operands(primitive, primals, tangents)
         if args is None:
             return (ZERO,) * len(out) if primitive.multiple_results else ZERO
-        if not primitive.multiple_results:
-            return bind(primitive, args, params) if is_inexact(out.type.dtype) else ZERO
-        return _only_inexact(out, bind(primitive, args, params))
+        if not primitive.multiple_results and not is_inexact(out.type.dtype):
+            return ZERO
+        return _only_inexact(out, self.by_rule(lambda: bind(primitive, args, params), "linear", "tangent"))
 
 
 def has_derivative(primitive: Primitive) -> bool:

@@ -7,7 +7,8 @@ tape from its end with cotangents gives the transpose; walking it from its start
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from pullback.core.errors import GradientError, LeafError
@@ -18,6 +19,16 @@ from pullback.core.zero import ZERO, instantiate, zeros
 from pullback.ops.arithmetic import add
 from pullback.ops.broadcast import reduce_sum
 from pullback.ops.scaling import combine, scaled
+from pullback.program.provenance import (
+    Attribution,
+    attribute,
+    attribute_again,
+    attributed,
+    enter,
+    here,
+    is_recording,
+    leave,
+)
 
 
 class Linear(Tracer):
@@ -40,11 +51,12 @@ class Linear(Tracer):
 class Scale:
     """A step of the tape: out = sum_i value_i * multiplier_i. A multiplier is an array, None for 1, or -1."""
 
-    __slots__ = ("out", "terms")
+    __slots__ = ("origin", "out", "terms")
 
-    def __init__(self, terms: list[tuple[int, Any]], out: int) -> None:
+    def __init__(self, terms: list[tuple[int, Any]], out: int, origin: Attribution = None) -> None:
         self.terms = terms
         self.out = out
+        self.origin = origin  # to what the operations that it leads to are attributed
 
 
 class Slot:
@@ -59,13 +71,16 @@ class Slot:
 class Apply:
     """A step of the tape: any other linear operation. Its operands are known values, and Slots."""
 
-    __slots__ = ("operands", "outs", "params", "primitive")
+    __slots__ = ("operands", "origin", "outs", "params", "primitive")
 
-    def __init__(self, primitive: Primitive, operands: list[Any], params: dict[str, Any], outs: list[int]) -> None:
+    def __init__(
+        self, primitive: Primitive, operands: list[Any], params: dict[str, Any], outs: list[int], origin: Attribution = None
+    ) -> None:
         self.primitive = primitive
         self.operands = operands
         self.params = params
         self.outs = outs
+        self.origin = origin
 
 
 class Tape(Trace):
@@ -76,25 +91,28 @@ class Tape(Trace):
         steps: the operations, in order.
     """
 
-    __slots__ = ("steps", "types")
+    __slots__ = ("recording", "steps", "types")
     transformation = "transposition"
 
     def __init__(self, function: Callable[..., Any] | None = None) -> None:
         super().__init__(function)
         self.types: list[ArrayType] = []
         self.steps: list[Scale | Apply] = []
+        self.recording = is_recording()
 
     def scale(self, terms: list[tuple[Linear, Any]], type: ArrayType) -> Linear:
         """Record sum_i value_i * multiplier_i."""
         out = Linear(self, type)
-        self.steps.append(Scale([(value.index, multiplier) for value, multiplier in terms], out.index))
+        origin = here() if self.recording else None
+        self.steps.append(Scale([(value.index, multiplier) for value, multiplier in terms], out.index, origin))
         return out
 
     def apply(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any], types: Sequence[ArrayType]) -> Any:
         """Record a linear operation whose results have `types`."""
         operands = [Slot(arg.index) if arg.__class__ is Linear and arg.owner is self else arg for arg in args]
         outs = tuple([Linear(self, type) for type in types])
-        self.steps.append(Apply(primitive, operands, params, [out.index for out in outs]))
+        origin = here() if self.recording else None
+        self.steps.append(Apply(primitive, operands, params, [out.index for out in outs], origin))
         return outs if primitive.multiple_results else outs[0]
 
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
@@ -117,6 +135,19 @@ class Tape(Trace):
 
     # ---- walking it ----
 
+    @contextmanager
+    def walking(self, rule: str, role: str) -> Iterator[bool]:
+        """Say what is staged while the tape is walked; whether each step is to be told to `attribute`."""
+        if not (self.recording and is_recording()):
+            yield False
+            return
+        attribution, made = attribute(attributed()), enter("grad", rule, role)
+        try:
+            yield True
+        finally:
+            leave(made)
+            attribute_again(attribution)
+
     def backward(self, outs: Sequence[int | None], cotangents: Sequence[Any], inputs: Sequence[int]) -> list[Any]:
         """The transpose: cotangents of `outs` (ZERO allowed) to cotangents of `inputs` (ZERO possible)."""
         types = self.types
@@ -133,16 +164,19 @@ class Tape(Trace):
         for out, cotangent in zip(outs, cotangents, strict=True):
             if out is not None and cotangent is not ZERO:
                 accumulate(out, cotangent)
-        for step in reversed(self.steps):
-            if step.__class__ is Scale:
-                cotangent = found[step.out]
-                if cotangent is None:
-                    continue
-                found[step.out] = None
-                for index, multiplier in step.terms:
-                    accumulate(index, scaled(cotangent, multiplier))
-            else:
-                self._backward_apply(step, found, accumulate)  # type: ignore[arg-type]
+        with self.walking("transpose", "cotangent") as recording:
+            for step in reversed(self.steps):
+                if recording:
+                    attribute(step.origin)
+                if step.__class__ is Scale:
+                    cotangent = found[step.out]
+                    if cotangent is None:
+                        continue
+                    found[step.out] = None
+                    for index, multiplier in step.terms:
+                        accumulate(index, scaled(cotangent, multiplier))
+                else:
+                    self._backward_apply(step, found, accumulate)  # type: ignore[arg-type]
         return [ZERO if found[index] is None else found[index] for index in inputs]
 
     def _backward_apply(self, step: Apply, found: list[Any], accumulate: Callable[[int, Any], None]) -> None:
@@ -181,21 +215,24 @@ class Tape(Trace):
         values: list[Any] = [ZERO] * len(self.types)
         for index, tangent in zip(inputs, tangents, strict=True):
             values[index] = tangent
-        for step in self.steps:
-            if isinstance(step, Scale):
-                terms = [(values[index], multiplier) for index, multiplier in step.terms if values[index] is not ZERO]
-                values[step.out] = combine(terms, self.types[step.out])
-                continue
-            given = [values[operand.index] for operand in step.operands if operand.__class__ is Slot]
-            if all(value is ZERO for value in given):
-                continue
-            args = [
-                instantiate(values[operand.index], self.types[operand.index]) if operand.__class__ is Slot else operand
-                for operand in step.operands
-            ]
-            result = step.primitive(*args, **step.params)
-            for out, value in zip(step.outs, result if step.primitive.multiple_results else (result,), strict=True):
-                values[out] = value
+        with self.walking("linearize", "tangent") as recording:
+            for step in self.steps:
+                if recording:
+                    attribute(step.origin)
+                if isinstance(step, Scale):
+                    terms = [(values[index], multiplier) for index, multiplier in step.terms if values[index] is not ZERO]
+                    values[step.out] = combine(terms, self.types[step.out])
+                    continue
+                given = [values[operand.index] for operand in step.operands if operand.__class__ is Slot]
+                if all(value is ZERO for value in given):
+                    continue
+                args = [
+                    instantiate(values[operand.index], self.types[operand.index]) if operand.__class__ is Slot else operand
+                    for operand in step.operands
+                ]
+                result = step.primitive(*args, **step.params)
+                for out, value in zip(step.outs, result if step.primitive.multiple_results else (result,), strict=True):
+                    values[out] = value
         return [ZERO if out is None else values[out] for out in outs]
 
 
