@@ -10,18 +10,16 @@ from __future__ import annotations
 # ruff: noqa: I001  (the lists of names are packed)
 
 import importlib
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from pullback import numpy
 from pullback.api.derivatives import grad, jvp, linear_transpose, linearize, value_and_grad, vjp
 from pullback.api.mapping import vmap
-from pullback.api.tangents import float0
 from pullback.core import errors
-from pullback.core import primitive as _primitives
+from pullback.core import execution as _execution
 from pullback.core.array import Array
 from pullback.core.devices import Device
-from pullback.core.dtypes import default_bits
+from pullback.core.dtypes import default_bits, float0
 from pullback.core.primitive import Primitive, primitive
 from pullback.core.source import named_scope
 from pullback.program.program import Program
@@ -136,12 +134,12 @@ def __getattr__(name: str) -> Any:
     return found
 
 
-def _compile_one(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
-    """Evaluate an operation that has no NumPy rule by compiling it: loads the engine, which then takes this one's place."""
-    return importlib.import_module("pullback.engine.compile").compile_one(primitive, args, params)
+def _load_engine() -> Any:
+    """The engine: loaded when something is compiled for the first time."""
+    return importlib.import_module("pullback.engine.compile")
 
 
-_primitives.compile_one = _compile_one
+_execution.loader.load = _load_engine
 
 
 def __dir__() -> list[str]:

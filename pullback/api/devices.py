@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from pullback.core.array import Array, PlacedArray, as_array
+from pullback.core.array import Array, PlacedArray, as_array, host_of
 from pullback.core.devices import Device
 from pullback.core.errors import DeviceError, LeafError
 from pullback.core.source import api_boundary
 from pullback.core.tracing import Tracer
 from pullback.core.trees import array_leaves, flatten, unflatten
+from pullback.engine.backend import Backend, backend, placement, platforms
 from pullback.engine.place import current_default_device, using_default
 from pullback.engine.plugins import discover
-from pullback.engine.xla import Backend, backend, placement, platforms
 
 
 def _platform(name: str | None) -> Backend:
@@ -109,7 +109,7 @@ def _put(array: Array, there: Backend, index: int, committed: bool) -> Array:
     wanted = PlacedArray if committed and placement.several else Array
     if array._buffer is not None and array.device == there.devices[index]:
         return wanted(array.type, array._host, array._buffer)
-    return wanted(array.type, None, there.put(array.host, array.type, index, copy=True))
+    return wanted(array.type, None, there.put(host_of(array), array.type, index, copy=True))
 
 
 @api_boundary

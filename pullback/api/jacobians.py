@@ -10,10 +10,10 @@ import numpy as np
 
 from pullback.api.derivatives import LinearizedCall, grad, jvp
 from pullback.api.functions import FlatArguments, Function, check_callable, normalize_argnums, wrapped
-from pullback.api.tangents import FlatResult, check_inputs, float0
+from pullback.api.tangents import FlatResult, check_inputs
 from pullback.core.array import Array
 from pullback.core.axes import Axis
-from pullback.core.dtypes import is_inexact, kind
+from pullback.core.dtypes import float0, is_inexact, kind
 from pullback.core.errors import GradientError
 from pullback.core.source import api_boundary, describe
 from pullback.core.tracing import type_of

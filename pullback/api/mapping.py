@@ -9,10 +9,11 @@ import numpy as np
 
 from pullback.api.functions import FlatArguments, Function, argument_name, check_callable, leaf_paths, parameter_names, wrapped
 from pullback.core.axes import Axis
+from pullback.core.dtypes import float0
 from pullback.core.errors import AxisError, StructureError
 from pullback.core.source import describe
 from pullback.core.tracing import type_of
-from pullback.core.trees import TreeDef, array_leaves, broadcast_prefix, unflatten
+from pullback.core.trees import TreeDef, array_leaf, broadcast_prefix, flatten, is_float0, structure_paths, unflatten
 from pullback.ops.shape import transpose
 from pullback.transforms.batch import Batched, batch_flat, materialize
 
@@ -72,8 +73,12 @@ def vmap(
 
         def of_leaves(*leaves: Any) -> list[Any]:
             nonlocal structure
-            outs, structure = array_leaves(flat.call(leaves), lambda: "the output")
-            return outs
+            out = flat.call(leaves)
+            outs, structure = flatten(out)
+            return [
+                leaf if is_float0(leaf) else array_leaf(leaf, lambda i=i: leaf_paths(out, "output")[i])  # type: ignore[misc]
+                for i, leaf in enumerate(outs)
+            ]
 
         trace, outs = batch_flat(of_leaves, values, [axis is not None for axis in flat.axes], batch, fun)
         if out_axes.__class__ is int or out_axes is None:
@@ -82,7 +87,7 @@ def vmap(
             specs = broadcast_prefix(out_axes, unflatten(structure, outs), f"vmap's out_axes={out_axes!r}", "output")
 
         def path(i: int) -> str:
-            return leaf_paths(unflatten(structure, outs), "output")[i]
+            return structure_paths(structure, "output")[i]
 
         placed = [_place(trace, out, axis, fun, path, i) for i, (out, axis) in enumerate(zip(outs, specs, strict=True))]
         return unflatten(structure, placed)
@@ -198,6 +203,8 @@ def _place(trace: Any, out: Any, axis: Any, fun: Function, path: Callable[[int],
                 " the batch elements. Give the axis where its batch should go."
             )
         return out
+    if is_float0(out):
+        return np.moveaxis(np.zeros((trace.size, *out.shape), float0), 0, axis)
     value = materialize(trace, out)
     if axis == 0:
         return value

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from pullback.api.functions import Function, argument_name, leaf_paths, trees_of
 from pullback.core.source import describe
 from pullback.core.tracing import Tracer, type_of
-from pullback.core.trees import TreeDef, array_leaf, array_leaves, flatten
+from pullback.core.trees import TreeDef, array_leaf, array_leaves, flatten, output_leaves
 from pullback.core.types import ArrayType
 from pullback.program.program import Program
 from pullback.transforms.stage import stage
@@ -39,6 +39,7 @@ def trace(
     paths: Sequence[str] = (),
     *,
     call: Function | None = None,
+    trivial: bool = False,
 ) -> Traced:
     """Trace a function of as many trees as there are structures, whose leaves have the given types, in order.
 
@@ -47,12 +48,14 @@ def trace(
         fun: the user's function, after which the Program is named.
         paths: how error messages call each leaf.
         call: what is traced in place of `fun`, where the trees are not its arguments as they are.
+        trivial: whether the result may hold arrays of dtype float0, which then belong to its structure.
     """
+    leaves_of = output_leaves if trivial else array_leaves
     call = fun if call is None else call
     result: list[TreeDef] = []
 
     def flat(*leaves: Any) -> list[Any]:
-        outs, structure = array_leaves(call(*trees_of(structures, leaves)), lambda: f"the output of {describe(fun)}")
+        outs, structure = leaves_of(call(*trees_of(structures, leaves)), lambda: f"the output of {describe(fun)}")
         result.append(structure)
         return outs
 
@@ -97,7 +100,7 @@ def traced_call(
         inner, inner_kwargs = packed
         return fun(*[args[i] if i in static else arg for i, arg in enumerate(inner)], **inner_kwargs)
 
-    return TracedCall(leaves, paths, types, trace(transformation, fun, (structure,), types, paths, call=call))
+    return TracedCall(leaves, paths, types, trace(transformation, fun, (structure,), types, paths, call=call, trivial=True))
 
 
 def call_paths(fun: Function, args: Sequence[Any], kwargs: dict[str, Any]) -> list[str]:

@@ -10,13 +10,23 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pullback.api.functions import Function, trees_of
-from pullback.api.tangents import brief, float0, is_float0
+from pullback.api.tangents import brief
 from pullback.control.custom_rules import CustomRules
-from pullback.core.dtypes import kind
+from pullback.core.dtypes import float0, kind
 from pullback.core.errors import DtypeError, LeafError, ShapeError, StructureError
 from pullback.core.source import describe
 from pullback.core.tracing import type_of
-from pullback.core.trees import LEAF, TreeDef, array_leaf, broadcast_prefix, flatten, flatten_with_paths, optree, unflatten
+from pullback.core.trees import (
+    LEAF,
+    TreeDef,
+    array_leaf,
+    broadcast_prefix,
+    flatten,
+    flatten_with_paths,
+    is_float0,
+    optree,
+    unflatten,
+)
 from pullback.core.types import ArrayType
 from pullback.core.zero import ZERO, zeros
 from pullback.ops.arithmetic import add

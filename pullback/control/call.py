@@ -12,11 +12,11 @@ from typing import Any
 from pullback.core.array import Array
 from pullback.core.axes import axis_owner
 from pullback.core.errors import ProgramError
+from pullback.core.execution import engine
 from pullback.core.primitive import Rules, primitive
 from pullback.core.tracing import bind, bind_at
 from pullback.core.types import ArrayType, is_unknown
 from pullback.core.zero import ZERO
-from pullback.engine.compile import execute
 from pullback.program.interpret import interpret
 from pullback.program.program import Atom, Equation, Literal, Program, Variable, programs_in
 from pullback.transforms.derive import (
@@ -45,7 +45,7 @@ class call(Rules):
         return program.output_types
 
     def evaluate(*arrays, program):
-        return tuple(execute(program, arrays))
+        return tuple(engine().run_program(program, arrays))
 
     def lower(write, *values, program):
         return write.call(program, *values)

@@ -23,11 +23,11 @@ import numpy as np
 
 from pullback.control.call import bind_holder, check_operands
 from pullback.core.array import Array
+from pullback.core.execution import engine
 from pullback.core.primitive import Rules, primitive
 from pullback.core.tracing import type_of
 from pullback.core.types import ArrayType, is_unknown
 from pullback.core.zero import ZERO, instantiate, zeros
-from pullback.engine.compile import compile_one
 from pullback.ops.arithmetic import add
 from pullback.ops.shape import transpose
 from pullback.program.equation import Literal
@@ -83,7 +83,7 @@ class scan(Rules):
     def evaluate(*arrays, body, num_consts, num_carry, length, reverse, unroll):
         if length * len(body.equations) > STEPWISE_OPERATIONS:
             params = {"num_consts": num_consts, "num_carry": num_carry, "length": length, "reverse": reverse, "unroll": unroll}
-            return compile_one(scan, arrays, {"body": body, **params})
+            return engine().run_operation(scan, arrays, {"body": body, **params})
         return run_steps(body, arrays, num_consts, num_carry, length, reverse)
 
     def lower(write, *values, body, num_consts, num_carry, length, reverse, unroll):

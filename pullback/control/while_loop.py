@@ -36,11 +36,11 @@ from pullback.control.guard import chosen, guarded
 from pullback.control.scan import STEPWISE_OPERATIONS, scan, split
 from pullback.core.axes import Axis
 from pullback.core.errors import GradientError
+from pullback.core.execution import engine
 from pullback.core.primitive import Rules, primitive
 from pullback.core.tracing import type_of
 from pullback.core.types import ArrayType, array_type
 from pullback.core.zero import ZERO, instantiate, zeros
-from pullback.engine.compile import compile_one
 from pullback.ops.arithmetic import add
 from pullback.ops.bitwise import and_
 from pullback.ops.compare import lt
@@ -95,7 +95,7 @@ class while_loop(Rules):
             if steps * cost > STEPWISE_OPERATIONS:
                 left = None if max_steps is None else max_steps - steps
                 params = {"condition": condition, "body": body, "num_consts": num_consts, "max_steps": left, "levels": 1}
-                return compile_one(while_loop, (*consts, *carry), params)
+                return engine().run_operation(while_loop, (*consts, *carry), params)
             carry = run(body, (*consts, *carry))
             steps += 1
         return tuple(carry)

@@ -93,7 +93,7 @@ class Array:
 
     def delete(self) -> None:
         """Give up the memory of this array; any later use raises `DonatedBufferError`."""
-        if id(self) not in _constants:  # those belong to everyone
+        if not is_constant(self):  # those belong to everyone
             self._host = None
             self._buffer = None
 
@@ -122,6 +122,11 @@ def constant(array: Array) -> Array:
     """An Array that is made once and handed out many times: donating it, or deleting it, leaves it as it is."""
     _constants[id(array)] = array
     return array
+
+
+def is_constant(array: Array) -> bool:
+    """Whether an Array was marked by `constant`."""
+    return _constants.get(id(array)) is array
 
 
 class PlacedArray(Array):

@@ -47,6 +47,9 @@ DTYPES: dict[str, DType] = {
 SHORT_NAMES: dict[DType, str] = {DTYPES[name]: short for name, short in _SHORT_NAMES.items()}
 BY_SHORT_NAME: dict[str, DType] = {short: dtype for dtype, short in SHORT_NAMES.items()}
 
+float0 = np.dtype([("float0", np.void, 0)])
+"""The dtype of the tangents of integers and bools: it holds nothing, since they have none."""
+
 BOOL, INT32, INT64 = DTYPES["bool"], DTYPES["int32"], DTYPES["int64"]
 FLOAT32, FLOAT64 = DTYPES["float32"], DTYPES["float64"]
 COMPLEX64, COMPLEX128 = DTYPES["complex64"], DTYPES["complex128"]

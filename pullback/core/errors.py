@@ -310,7 +310,7 @@ class StructureError(PullbackError, TypeError, ValueError):
         >>> pb.vmap(lambda w: w["a"] * w["b"], in_axes=({"a": 0},))({"a": pb.numpy.ones(2), "b": pb.numpy.ones(2)})
         Traceback (most recent call last):
             ...
-        pullback.core.errors.StructureError: vmap's in_axes for argument w, {'a': 0}, does not fit the tree ...
+        pullback.core.errors.StructureError: vmap's in_axes for argument w, {'a': 0}, does not fit: w is ...
 
     Cure: an axis for each leaf, or one for all.
         >>> pb.vmap(lambda w: w["a"] * w["b"], in_axes=({"a": 0, "b": 0},))({"a": pb.numpy.ones(2), "b": pb.numpy.ones(2)})
@@ -438,8 +438,8 @@ class UnsupportedJaxlib(PullbackError, ImportError):
 
     Fails: here it is the range of versions that only seems to be another one.
         >>> from unittest import mock
-        >>> from pullback.engine.xla import Jaxlib
-        >>> with mock.patch("pullback.engine.xla.SUPPORTED_JAXLIB", ((99, 0, 0), (99, 1, 0))):
+        >>> from pullback.engine.jaxlib import Jaxlib
+        >>> with mock.patch("pullback.engine.jaxlib.SUPPORTED_JAXLIB", ((99, 0, 0), (99, 1, 0))):
         ...     Jaxlib()
         Traceback (most recent call last):
             ...

@@ -23,6 +23,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pullback.core.errors import MissingRule, ProgramError, UnknownRule
+from pullback.core.execution import engine
 from pullback.core.lazy import lazy_module
 from pullback.core.source import Source, user_source
 from pullback.core.tracing import bind
@@ -310,13 +311,9 @@ class Primitive:
         """The operation's value without an `evaluate` rule: by its expansion, or by compiling its lowering."""
         if self.expand is not None:
             return self.expand(*args, **params)
-        if (self.lower is not None or self.platforms) and self.result_type is not None and compile_one is not None:
-            return compile_one(self, args, params)
+        if (self.lower is not None or self.platforms) and self.result_type is not None:
+            return engine().run_operation(self, args, params)
         raise self.missing("evaluate", "evaluation")
-
-
-# Compiles a single operation and runs it; the engine fills it in when it is loaded.
-compile_one: Callable[[Primitive, Sequence[Any], dict[str, Any]], Any] | None = None
 
 
 def primitive(rules: type) -> Primitive:

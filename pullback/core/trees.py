@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from pullback.core.array import Array, find_converter
+from pullback.core.dtypes import float0
 from pullback.core.errors import LeafError, StructureError
 from pullback.core.lazy import lazy_module
 from pullback.core.tracing import Tracer
@@ -90,9 +91,12 @@ def structure_of(tree: Any) -> TreeDef:
 def flatten_with_paths(tree: Any, root: str = "") -> tuple[list[str], list[Any], TreeDef]:
     """As `flatten`, with each leaf's path spelled as Python spells it: `params['w'][0]`."""
     leaves, structure = flatten(tree)
-    if structure is LEAF:
-        return [root], leaves, structure
-    return [accessor.codify(root) for accessor in structure.accessors()], leaves, structure
+    return structure_paths(structure, root), leaves, structure
+
+
+def structure_paths(structure: TreeDef, root: str) -> list[str]:
+    """The path of each leaf of a tree of this structure."""
+    return [root] if structure is LEAF else [accessor.codify(root) for accessor in structure.accessors()]
 
 
 def register_node(
@@ -226,6 +230,29 @@ def array_leaves(tree: Any, what: Callable[[], str]) -> tuple[list[Any], TreeDef
         return [tree], LEAF
     leaves, structure = flatten(tree)
     return [array_leaf(leaf, lambda i=i: flatten_with_paths(tree, what())[0][i]) for i, leaf in enumerate(leaves)], structure  # type: ignore[misc]
+
+
+def is_float0(leaf: Any) -> bool:
+    """Whether a leaf is the trivial tangent of an integer."""
+    return isinstance(leaf, np.ndarray) and leaf.dtype == float0
+
+
+class _Trivial:
+    """In the place of an array of dtype float0 in a tree: a container of nothing, which becomes such an array again."""
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self.shape = shape
+
+
+register_node(_Trivial, lambda trivial: ((), trivial.shape), lambda shape, _: np.zeros(shape, float0))
+
+
+def output_leaves(tree: Any, what: Callable[[], str]) -> tuple[list[Any], TreeDef]:
+    """`array_leaves` of a function's result, in which arrays of dtype float0, which hold nothing, belong to the structure."""
+    leaves, structure = flatten(tree)
+    if not any([leaf.__class__ is np.ndarray and is_float0(leaf) for leaf in leaves]):
+        return array_leaves(tree, what)
+    return array_leaves(unflatten(structure, [_Trivial(leaf.shape) if is_float0(leaf) else leaf for leaf in leaves]), what)
 
 
 _NONE = object()  # stands for None in a prefix, where it is a value; in the tree that the prefix is for, None has no leaves

@@ -7,13 +7,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pullback.core.array import Array, HostArray
+from pullback.core.array import Array, HostArray, host_of
 from pullback.core.dtypes import DType, carrier
 from pullback.core.types import ArrayType
+from pullback.engine.failures import stand_in
 from pullback.engine.loops import Cost, cost, loop_settings
 from pullback.program.interpret import interpret
 from pullback.program.program import Equation, Program
-from pullback.stablehlo.writer import TensorType, Value, Writer, function, module
+from pullback.stablehlo.writer import TensorType, Value, Writer, function, location, module
 
 # Arrays up to this many bytes that a function closes over are written into its module, where XLA can fold them; larger
 # ones are passed as arguments, so that neither the text nor the executable grows with the data.
@@ -37,34 +38,36 @@ class Module:
     """A module being written: its functions, one for each Program that is called in it, and what it needs from outside.
 
     Attributes:
+        located: whether operations carry the user's lines, which is for showing only: what is compiled to be run, and kept
+            for equal Programs, has none.
         callbacks: the Python functions that it calls. effects: how many of those calls have an effect.
-        failures: where their exceptions wait to be raised again.
         settings: XLA options that an operation asked for. loops: what one step of each loop in it costs.
     """
 
-    def __init__(self, platform: str) -> None:
+    def __init__(self, platform: str, located: bool = False) -> None:
         self.platform = platform
+        self.located = located
         self.functions: list[str] = []
         self.callbacks: list[Callable[..., Any]] = []
         self.effects = 0
-        self.failures: list[BaseException] = []
         self.settings: dict[str, Any] = {}
         self.loops: list[Cost] = []
-        self._names: dict[Program, str] = {}
+        self._names: dict[Any, str] = {}
         self._taken: set[str] = {"main"}
 
     def name_of(self, program: Program) -> str:
         """The name of the private function that a Program became; it is written at its first use."""
-        if program not in self._names:
+        key = id(program) if self.located else program  # equal Programs may have different names and lines
+        if key not in self._names:
             stem = identifier(program.name) or "inner"
             name, number = stem, 0
             while name in self._taken:
                 number += 1
                 name = f"{stem}_{number}"
             self._taken.add(name)
-            self._names[program] = name
+            self._names[key] = name
             self.functions.append(self.write(program, name))
-        return self._names[program]
+        return self._names[key]
 
     def write(self, program: Program, name: str, notes: Sequence[str] = ()) -> str:
         """The text of a function for a Program. Its arguments are the large constants that it needs, then its inputs."""
@@ -156,15 +159,13 @@ class Lowering(Writer):
             raise NotImplementedError(
                 f"Python functions can be called back from programs on the CPU only, not on {self.platform!r}."
             )
-        failures = self.module.failures
         count = len(operands)
 
         def guarded(*values: Any) -> Any:
             try:
                 return (*function(*values[:count]), _DONE)
             except BaseException as error:
-                failures.append(error)
-                raise
+                raise stand_in(error) from None
 
         self.module.callbacks.append(guarded)
         outs = self.many(
@@ -243,10 +244,18 @@ class Lowering(Writer):
         if isinstance(operand, Value):
             return operand
         passed = self.passed.get(id(operand))
-        return self.constant(operand.host, tensor_type(operand.type)) if passed is None else passed
+        return self.constant(host_of(operand), tensor_type(operand.type)) if passed is None else passed
 
-    def equation(self, equation: Equation, atoms: Sequence[Value | Array]) -> Any:
+    def equation(self, equation: Equation, operands: Sequence[Value | Array]) -> Any:
         """Write one equation; returns the value of its result, or of each where there are several."""
+        outer = self.location
+        if self.module.located and equation.source is not None:
+            self.location = location(equation.primitive.name, equation.source.file, equation.source.line)
+        outs = self._equation(equation, operands)
+        self.location = outer
+        return outs
+
+    def _equation(self, equation: Equation, atoms: Sequence[Value | Array]) -> Any:
         primitive = equation.primitive
         rule = primitive.lowering(self.platform)
         self.result_types = results = [tensor_type(variable.type) for variable in equation.outputs]
@@ -267,7 +276,7 @@ class Lowering(Writer):
     def spread(self, operand: Value | Array, shape: tuple[int, ...]) -> Value:
         """An elementwise operand in the shape of the result: 0-d ones are repeated."""
         if isinstance(operand, Array) and not operand.type.shape:
-            return self.constant(operand.host, TensorType(shape, operand.type.dtype))
+            return self.constant(host_of(operand), TensorType(shape, operand.type.dtype))
         value = self.read(operand)
         return value if value.shape == shape else self.broadcast(value, shape)
 
@@ -277,27 +286,26 @@ class Lowered(NamedTuple):
 
     Attributes:
         text: the module. constants: the arrays to pass in front of the Program's inputs.
-        callbacks, failures, settings: see `Module`.
+        callbacks, settings: see `Module`.
     """
 
     text: str
     constants: list[Array]
     callbacks: list[Callable[..., Any]]
-    failures: list[BaseException]
     settings: dict[str, Any]
 
 
-def lower_program(program: Program, platform: str, donated: Sequence[bool] = ()) -> Lowered:
+def lower_program(program: Program, platform: str, donated: Sequence[bool] = (), located: bool = False) -> Lowered:
     """A Program as the text of a StableHLO module.
 
     Its arguments are the constants that are passed rather than embedded, then the Program's inputs; those that are
-    `donated` may be overwritten by the results.
+    `donated` may be overwritten by the results. `located` modules are for showing: they carry the user's lines.
     """
-    made = Module(platform)
+    made = Module(platform, located)
     constants = passed_constants(program)
     notes = ["{jax.buffer_donor = true}" if flag else "" for flag in donated or [False] * len(program.inputs)]
     main = made.write(program, "main", [""] * len(constants) + notes)
     text = module(f"pullback_{identifier(program.name)}", [main, *made.functions])
     if platform == "cpu":
         made.settings |= loop_settings(made.loops)
-    return Lowered(text, constants, made.callbacks, made.failures, made.settings)
+    return Lowered(text, constants, made.callbacks, made.settings)

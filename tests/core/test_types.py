@@ -68,7 +68,7 @@ def test_shapes_inside_vmap_hold_plain_ints() -> None:
 def test_subclasses_of_numbers_are_numbers(number: Any, wrap: Any) -> None:
     x = np.arange(3, dtype="float32")
     for f in (lambda x: x * number, lambda x: number * x, lambda x: x + number, lambda x: pb.numpy.maximum(x, number)):
-        found, expected = wrap(f)(pb.asarray(x)), f(pb.asarray(x)) * 0 + f(pb.asarray(x))
+        found, expected = wrap(f)(pb.numpy.asarray(x)), f(pb.numpy.asarray(x)) * 0 + f(pb.numpy.asarray(x))
         assert found.dtype == np.float32
         np.testing.assert_array_equal(found, expected)
-    assert (pb.asarray(x) * number).type is (pb.asarray(x) * float(number)).type
+    assert (pb.numpy.asarray(x) * number).type is (pb.numpy.asarray(x) * float(number)).type

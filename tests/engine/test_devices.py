@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import pullback as pb
-from pullback.engine import plugins, xla
+from pullback.engine import backend, jaxlib, plugins
 
 THREE = """
 import numpy as np, pullback as pb
@@ -105,14 +105,14 @@ def test_get_of_a_tracer_is_refused():
 
 
 def test_registered_platform(monkeypatch):
-    monkeypatch.setattr(xla, "_platforms", dict(xla._platforms))
-    monkeypatch.setattr(xla, "_backends", dict(xla._backends))
-    monkeypatch.setattr(xla.placement, "several", xla.placement.several)
+    monkeypatch.setattr(backend, "_platforms", dict(backend._platforms))
+    monkeypatch.setattr(backend, "_backends", dict(backend._backends))
+    monkeypatch.setattr(backend.placement, "several", backend.placement.several)
     made = []
 
     def make_client():
         made.append(1)
-        return xla.jaxlib().client_module.make_cpu_client(asynchronous=False, num_devices=2)
+        return jaxlib.jaxlib().client_module.make_cpu_client(asynchronous=False, num_devices=2)
 
     pb.register_platform("other", make_client)
     assert not made
@@ -149,7 +149,7 @@ class File:
 def test_plugins_are_found_without_importing_them(monkeypatch, tmp_path):
     monkeypatch.setattr(plugins, "metadata", types.SimpleNamespace(entry_points=lambda group: [Plugin(tmp_path)]))
     assert plugins.find_libraries() == {"cuda": str(tmp_path / "xla_cuda_plugin.so")}
-    monkeypatch.setattr(xla, "_platforms", dict(xla._platforms))
+    monkeypatch.setattr(backend, "_platforms", dict(backend._platforms))
     plugins.discover.cache_clear()
-    assert plugins.discover() == ("cuda",) and "cuda" in xla.platforms()
+    assert plugins.discover() == ("cuda",) and "cuda" in backend.platforms()
     plugins.discover.cache_clear()

@@ -8,38 +8,38 @@ import types
 import pytest
 
 import pullback as pb
-from pullback.engine import xla
+from pullback.engine import jaxlib
 
 
 def test_versions():
-    assert xla.parse_version("0.10.2") == (0, 10, 2)
-    assert xla.parse_version("0.11.2.dev20260101") == (0, 11, 2)
-    assert xla.parse_version("1.0rc1") >= (1, 0)
+    assert jaxlib.parse_version("0.10.2") == (0, 10, 2)
+    assert jaxlib.parse_version("0.11.2.dev20260101") == (0, 11, 2)
+    assert jaxlib.parse_version("1.0rc1") >= (1, 0)
 
 
 @pytest.mark.parametrize("version", ["0.10.1", "0.12.0", "1.0.0"])
 def test_other_versions_are_refused(version, monkeypatch):
     monkeypatch.setattr("jaxlib.version.__version__", version)
     with pytest.raises(pb.errors.UnsupportedJaxlib, match=version):
-        xla.Jaxlib()
+        jaxlib.Jaxlib()
 
 
 def test_a_missing_part_is_named(monkeypatch):
     real = importlib.import_module("jaxlib._jax")
     lacking = types.SimpleNamespace(**{name: getattr(real, name) for name in dir(real) if name != "batched_device_put"})
-    find = xla.importlib.import_module
-    monkeypatch.setattr(xla.importlib, "import_module", lambda name: lacking if name == "jaxlib._jax" else find(name))
+    find = jaxlib.importlib.import_module
+    monkeypatch.setattr(jaxlib.importlib, "import_module", lambda name: lacking if name == "jaxlib._jax" else find(name))
     with pytest.raises(pb.errors.UnsupportedJaxlib, match=r"jaxlib\._jax\.batched_device_put"):
-        xla.Jaxlib()
+        jaxlib.Jaxlib()
 
 
 def test_no_jaxlib(monkeypatch):
     def fail(name):
         raise ImportError("none here")
 
-    monkeypatch.setattr(xla.importlib, "import_module", fail)
+    monkeypatch.setattr(jaxlib.importlib, "import_module", fail)
     with pytest.raises(pb.errors.UnsupportedJaxlib, match="pip install jaxlib"):
-        xla.Jaxlib()
+        jaxlib.Jaxlib()
 
 
 def run(script):

@@ -137,7 +137,7 @@ OF_ARRAYS: dict[str, Callable[[Any], Any]] = {
 def test_derivatives_of_functions_of_empty_and_of_0d_arrays(name: str, shape: tuple[int, ...]) -> None:
     f = OF_ARRAYS[name]
     x = np.full(shape, 0.5, "float32")
-    out = pb.asarray(f(pb.asarray(x)))
+    out = pnp.asarray(f(pnp.asarray(x)))
     for wrap in (lambda f: f, pb.jit):
         value, tangent = wrap(lambda x: pb.jvp(f, (x,), (x,)))(x)
         assert value.shape == tangent.shape == out.shape
