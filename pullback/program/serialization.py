@@ -157,10 +157,15 @@ class _Writer:
         return found
 
     def source(self, source: Source) -> int:
-        """The place of a user's line in the list of sources, as it is at the time of writing."""
-        caller = None if source.caller is None else self.source(source.caller)
-        key = (source.file, source.line, source.function, source.text, tuple(source.scope), caller)
-        return self.sources.setdefault(key, len(self.sources))
+        """The place of a user's line in the list of sources, as it is at the time of writing; its callers stand before it."""
+        chain = [source]
+        while chain[-1].caller is not None:
+            chain.append(chain[-1].caller)
+        at: int | None = None
+        for one in reversed(chain):
+            at = self.sources.setdefault((one.file, one.line, one.function, one.text, one.scope, at), len(self.sources))
+        assert at is not None
+        return at
 
     def value(self, value: Any, equation: Equation, name: str) -> Any:
         """A parameter: JSON's own null, booleans, integers and strings as they are, all else as an object of one key."""

@@ -13,7 +13,7 @@ from pullback.core.primitive import Primitive
 from pullback.core.tracing import Trace, Tracer, type_of
 from pullback.core.types import ArrayType, array_type
 from pullback.ops.broadcast import broadcast_in_dim
-from pullback.program.provenance import enter, is_recording, leave
+from pullback.program.provenance import attribute, attribute_again, enter, here, is_recording, leave
 from pullback.transforms.jvp import Dual
 from pullback.transforms.stage import Staged
 
@@ -65,12 +65,16 @@ class BatchTrace(AxisOwner):
             else:
                 values.append(arg)
                 axes.append(None)
-        token = enter("vmap", "vectorize") if self.recording else None
-        try:
-            returned = rule(self.axis if primitive.needs_axis else self.size, values, axes, **params)
-        finally:
-            if token is not None:
-                leave(token)
+        size = self.axis if primitive.needs_axis else self.size
+        if not self.recording:
+            returned = rule(size, values, axes, **params)
+        else:
+            attribution, made = attribute(here()), enter("vmap", "vectorize")
+            try:
+                returned = rule(size, values, axes, **params)
+            finally:
+                leave(made)
+                attribute_again(attribution)
         try:
             out, axis = returned
         except (TypeError, ValueError):

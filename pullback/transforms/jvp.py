@@ -8,11 +8,12 @@ from typing import Any
 
 from pullback.core.dtypes import is_inexact
 from pullback.core.primitive import Primitive
+from pullback.core.source import user_source
 from pullback.core.tracing import Trace, Tracer, bind, type_of
 from pullback.core.types import ArrayType
 from pullback.core.zero import ZERO, instantiate
 from pullback.ops.scaling import combine
-from pullback.program.provenance import enter, is_recording, leave, made_by
+from pullback.program.provenance import attribute, attribute_again, attributed, enter, is_recording, leave, made_by
 from pullback.transforms.stage import primal_after_all
 
 
@@ -58,6 +59,16 @@ class JvpTrace(Trace):
         return (value.primal, value.tangent) if value.__class__ is Dual and value.owner is self else (value, ZERO)
 
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        if not self.recording or attributed() is not None:
+            return self.apply(primitive, args, params)
+        token = attribute(user_source(3))  # once for all that the rules will stage
+        try:
+            return self.apply(primitive, args, params)
+        finally:
+            attribute_again(token)
+
+    def apply(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        """The operation on duals, by the first rule that there is."""
         primals, tangents = [], []
         for arg in args:
             if arg.__class__ is Dual and arg.owner is self:

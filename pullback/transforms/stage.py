@@ -8,7 +8,7 @@ from typing import Any
 from pullback.core.array import Array, as_array
 from pullback.core.axes import youngest_owner
 from pullback.core.primitive import Primitive
-from pullback.core.source import ends_calls, no_scope, user_source
+from pullback.core.source import ends_calls, forget_callers, no_scope, user_source
 from pullback.core.tracing import Trace, Tracer, escaped, staging
 from pullback.core.types import ArrayType
 from pullback.program.equation import Made
@@ -131,8 +131,11 @@ def stage(
     inputs = [Variable(type) for type in types]
     names = arguments or [""] * len(inputs)
     tracers = [Staged(trace, variable, None, argument) for variable, argument in zip(inputs, names, strict=True)]
-    with staging(trace), by_itself(), no_scope():
-        outputs = [trace.atom(value) for value in function(*tracers)]
+    try:
+        with staging(trace), by_itself(), no_scope():
+            outputs = [trace.atom(value) for value in function(*tracers)]
+    finally:
+        forget_callers()
     captured = list(trace.captures.values())
     if trace.batch_axes:
         _share_batch_axes(trace.equations, trace.batch_axes)
