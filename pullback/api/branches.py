@@ -10,8 +10,8 @@ import numpy as np
 from pullback.api.functions import check_callable, leaf_paths
 from pullback.api.loops import fit, shared_captures
 from pullback.api.traced import Traced, trace
-from pullback.control.call import bind_holder
 from pullback.control.cond import cond as cond_primitive
+from pullback.control.holder import bind_holder
 from pullback.core.dtypes import BOOL, promote
 from pullback.core.errors import DtypeError, ShapeError, StructureError
 from pullback.core.source import api_boundary, describe

@@ -38,7 +38,7 @@ class CustomFunction:
         >>> import pullback as pb
         >>> @pb.custom_vjp
         ... def f(x):
-        ...     return pb.sin(x)
+        ...     return pb.numpy.sin(x)
         >>> f.defvjp(lambda x: (f(x), x), lambda x, ct: (ct * 10.0,))  # reverse mode
         >>> _ = f.defjvp(lambda primals, tangents: (f(*primals), tangents[0] * 20.0))  # forward mode
         >>> pb.grad(f)(1.0), pb.jvp(f, (1.0,), (1.0,))[1]
@@ -102,11 +102,11 @@ class CustomFunction:
             >>> import pullback as pb
             >>> @pb.custom_jvp
             ... def log1pexp(x):
-            ...     return pb.log(1.0 + pb.exp(x))
+            ...     return pb.numpy.log(1.0 + pb.numpy.exp(x))
             >>> @log1pexp.defjvp
             ... def log1pexp_jvp(primals, tangents):
             ...     (x,), (t,) = primals, tangents
-            ...     return log1pexp(x), t * (1.0 - 1.0 / (1.0 + pb.exp(x)))
+            ...     return log1pexp(x), t * (1.0 - 1.0 / (1.0 + pb.numpy.exp(x)))
             >>> pb.grad(log1pexp)(100.0)
             1.0:f32[]:cpu(0)
         """
@@ -151,7 +151,7 @@ class CustomFunction:
             >>> @pb.custom_vjp
             ... def clip_gradient(x):
             ...     return x
-            >>> clip_gradient.defvjp(lambda x: (x, None), lambda _, ct: (pb.clip(ct, -1.0, 1.0),))
+            >>> clip_gradient.defvjp(lambda x: (x, None), lambda _, ct: (pb.numpy.clip(ct, -1.0, 1.0),))
             >>> pb.grad(lambda x: clip_gradient(x) * 5.0)(2.0)
             1.0:f32[]:cpu(0)
         """
@@ -174,11 +174,11 @@ class CustomFunction:
             >>> import pullback as pb
             >>> @pb.custom_vmap
             ... def total(x):
-            ...     return pb.sum(x)
+            ...     return pb.numpy.sum(x)
             >>> @total.def_vmap
             ... def total_vmap(axis_size, in_batched, x):
-            ...     return pb.sum(x, axis=1) + 100.0, True
-            >>> pb.vmap(total)(pb.ones((2, 3)))
+            ...     return pb.numpy.sum(x, axis=1) + 100.0, True
+            >>> pb.vmap(total)(pb.numpy.ones((2, 3)))
             [103. 103.]:f32[2]:cpu(0)
         """
         check_callable(rule, "def_vmap")
@@ -392,9 +392,9 @@ class custom_jvp(CustomFunction):
         >>> import pullback as pb
         >>> @pb.custom_jvp
         ... def relu(x):
-        ...     return pb.maximum(x, 0.0)
-        >>> relu.defjvps(lambda t, out, x: pb.where(x > 0.0, t, 0.0))
-        >>> pb.vmap(pb.grad(relu))(pb.asarray([-1.0, 0.0, 1.0]))
+        ...     return pb.numpy.maximum(x, 0.0)
+        >>> relu.defjvps(lambda t, out, x: pb.numpy.where(x > 0.0, t, 0.0))
+        >>> pb.vmap(pb.grad(relu))(pb.numpy.asarray([-1.0, 0.0, 1.0]))
         [0. 0. 1.]:f32[3]:cpu(0)
     """
 
@@ -415,9 +415,9 @@ class custom_vjp(CustomFunction):
         >>> import pullback as pb
         >>> @pb.custom_vjp
         ... def f(x, y):
-        ...     return pb.sin(x) * y
+        ...     return pb.numpy.sin(x) * y
         >>> def fwd(x, y):
-        ...     return f(x, y), (pb.cos(x), pb.sin(x), y)
+        ...     return f(x, y), (pb.numpy.cos(x), pb.numpy.sin(x), y)
         >>> def bwd(residuals, ct):
         ...     cos_x, sin_x, y = residuals
         ...     return ct * cos_x * y, ct * sin_x
@@ -456,8 +456,8 @@ class custom_vmap(CustomFunction):
         ...     a_batched, x_batched = in_batched
         ...     if x_batched and not a_batched:
         ...         return x @ a.T, True  # one product of matrices
-        ...     return pb.vmap(pb.dot, (0 if a_batched else None, 0 if x_batched else None))(a, x), True
-        >>> pb.vmap(matvec, (None, 0))(pb.eye(2), pb.ones((3, 2))).shape
+        ...     return pb.vmap(pb.numpy.dot, (0 if a_batched else None, 0 if x_batched else None))(a, x), True
+        >>> pb.vmap(matvec, (None, 0))(pb.numpy.eye(2), pb.numpy.ones((3, 2))).shape
         (3, 2)
     """
 
@@ -492,8 +492,8 @@ def custom_gradient(fun: Function) -> Function:
         >>> import pullback as pb
         >>> @pb.custom_gradient
         ... def log1pexp(x):
-        ...     e = pb.exp(x)
-        ...     return pb.log(1.0 + e), lambda ct: ct * (1.0 - 1.0 / (1.0 + e))
+        ...     e = pb.numpy.exp(x)
+        ...     return pb.numpy.log(1.0 + e), lambda ct: ct * (1.0 - 1.0 / (1.0 + e))
         >>> pb.grad(log1pexp)(100.0)
         1.0:f32[]:cpu(0)
     """

@@ -38,7 +38,7 @@ def jacfwd(fun: Function, argnums: int | Sequence[int] = 0, has_aux: bool = Fals
 
     Example:
         >>> import pullback as pb
-        >>> pb.jacfwd(lambda x: x * x)(pb.asarray([1.0, 2.0]))
+        >>> pb.jacfwd(lambda x: x * x)(pb.numpy.asarray([1.0, 2.0]))
         [[2. 0.]
          [0. 4.]]:f32[2,2]:cpu(0)
     """
@@ -81,7 +81,7 @@ def jacrev(
 
     Example:
         >>> import pullback as pb
-        >>> pb.jacrev(lambda x: x * x)(pb.asarray([1.0, 2.0]))
+        >>> pb.jacrev(lambda x: x * x)(pb.numpy.asarray([1.0, 2.0]))
         [[2. 0.]
          [0. 4.]]:f32[2,2]:cpu(0)
     """
@@ -126,7 +126,7 @@ def hessian(fun: Function, argnums: int | Sequence[int] = 0, has_aux: bool = Fal
 
     Example:
         >>> import pullback as pb
-        >>> pb.hessian(lambda x: x[0] * x[0] * x[1])(pb.asarray([1.0, 2.0]))
+        >>> pb.hessian(lambda x: x[0] * x[0] * x[1])(pb.numpy.asarray([1.0, 2.0]))
         [[4. 2.]
          [2. 0.]]:f32[2,2]:cpu(0)
     """

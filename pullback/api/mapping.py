@@ -51,7 +51,7 @@ def vmap(
 
     Example:
         >>> import pullback as pb
-        >>> pb.vmap(lambda x, y: x * y, in_axes=(0, None))(pb.asarray([1.0, 2.0]), 10.0)
+        >>> pb.vmap(lambda x, y: x * y, in_axes=(0, None))(pb.numpy.asarray([1.0, 2.0]), 10.0)
         [10. 20.]:f32[2]:cpu(0)
     """
     check_callable(fun, "vmap")

@@ -114,7 +114,7 @@ def checkpoint(
 
     Example:
         >>> import pullback as pb
-        >>> f = lambda x: pb.sin(pb.sin(pb.sin(x)))
+        >>> f = lambda x: pb.numpy.sin(pb.numpy.sin(pb.numpy.sin(x)))
         >>> len(pb.saved_residuals(f, 1.0)), len(pb.saved_residuals(pb.checkpoint(f), 1.0))
         (3, 1)
         >>> pb.grad(pb.checkpoint(f))(0.0)
@@ -148,7 +148,7 @@ def checkpoint_name(x: Any, name: str) -> Any:
     Example:
         >>> import pullback as pb
         >>> policy = pb.checkpoint_policies.save_only_these_names("hidden")
-        >>> f = pb.checkpoint(lambda x: pb.sin(pb.checkpoint_name(pb.sin(x), "hidden")), policy=policy)
+        >>> f = pb.checkpoint(lambda x: pb.numpy.sin(pb.checkpoint_name(pb.numpy.sin(x), "hidden")), policy=policy)
         >>> len(pb.saved_residuals(f, 1.0))
         2
     """
@@ -231,7 +231,7 @@ def saved_residuals(fun: Function, *args: Any, **kwargs: Any) -> Residuals:
 
     Example:
         >>> import pullback as pb
-        >>> saved = pb.saved_residuals(lambda x, w: pb.tanh(x @ w), pb.ones((8, 4)), pb.ones((4, 2)))
+        >>> saved = pb.saved_residuals(lambda x, w: pb.numpy.tanh(x @ w), pb.numpy.ones((8, 4)), pb.numpy.ones((4, 2)))
         >>> [(str(residual.type), residual.made_by, residual.wanted_by) for residual in saved]
         [('f32[8,4]', 'argument', ('dot_general',)), ('f32[4,2]', 'argument', ('dot_general',)), ('f32[8,2]', 'mul', ('tanh',))]
         >>> saved.bytes

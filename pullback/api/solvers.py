@@ -8,7 +8,7 @@ from typing import Any
 from pullback.api.functions import check_callable, leaf_paths
 from pullback.api.loops import fit, strengthened
 from pullback.api.traced import Traced, trace
-from pullback.control.call import bind_holder
+from pullback.control.holder import bind_holder
 from pullback.control.linear_solve import Sizes, same_types
 from pullback.control.linear_solve import linear_solve as linear_solve_primitive
 from pullback.control.linear_solve import root as root_primitive
@@ -106,7 +106,7 @@ def custom_root(
         >>> def solve(f, x):
         ...     return pb.lax.fori_loop(0, 50, lambda _, x: x + f(x), x)
         >>> def fixed_point(a):
-        ...     return pb.custom_root(lambda x: pb.cos(a * x) - x, 0.5, solve, lambda g, y: y / g(1.0))
+        ...     return pb.custom_root(lambda x: pb.numpy.cos(a * x) - x, 0.5, solve, lambda g, y: y / g(1.0))
         >>> round(float(fixed_point(1.0)), 4), round(float(pb.grad(fixed_point)(1.0)), 4)
         (0.7391, -0.2975)
 
@@ -199,12 +199,12 @@ def custom_linear_solve(
     Example:
         >>> import pullback as pb
         >>> def solve_diagonal(d, b):
-        ...     solver = lambda matvec, b: b / matvec(pb.ones_like(b))
+        ...     solver = lambda matvec, b: b / matvec(pb.numpy.ones_like(b))
         ...     return pb.custom_linear_solve(lambda x: d * x, b, solver, symmetric=True)
-        >>> d, b = pb.asarray([2.0, 4.0]), pb.asarray([1.0, 1.0])
+        >>> d, b = pb.numpy.asarray([2.0, 4.0]), pb.numpy.asarray([1.0, 1.0])
         >>> solve_diagonal(d, b)
         [0.5  0.25]:f32[2]:cpu(0)
-        >>> pb.grad(lambda d: pb.sum(solve_diagonal(d, b)))(d)
+        >>> pb.grad(lambda d: pb.numpy.sum(solve_diagonal(d, b)))(d)
         [-0.25   -0.0625]:f32[2]:cpu(0)
     """
     for given in (matvec, solve, *[transpose_solve][: transpose_solve is not None]):
@@ -214,8 +214,8 @@ def custom_linear_solve(
     operator, types = _settled("custom_linear_solve", matvec, structure, right, paths)
     right = [fit(leaf, type) for leaf, type in zip(right, types)]
     _check(f"The result of {describe(matvec)}", operator.structure, operator.program.output_types, structure, types)
-    unknown = (*[False] * len(operator.captures), *[True] * len(types))
-    transposed = operator.program if symmetric else transpose_program(operator.program, unknown, True)[0]
+    unknown = (*[0] * len(operator.captures), *[1] * len(types))
+    transposed = operator.program if symmetric else transpose_program(operator.program, unknown, (1,) * len(types))[0]
     count = len(operator.captures)
 
     def prepared(what: str, solver: Solver, program: Any) -> tuple[Traced, TreeDef]:

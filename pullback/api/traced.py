@@ -1,16 +1,19 @@
-"""A user's function of trees traced into a Program: what jit, xpr, checkpoint, loops, branches and solvers have in common."""
+"""A user's function of trees traced into a Program, as jit, checkpoint, loops, branches and solvers need it; and for the user
+to see: xpr, eval_shape."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from pullback.api.functions import Function, argument_name, leaf_paths, trees_of
-from pullback.core.source import describe
+from pullback.api.functions import Function, argument_name, check_callable, leaf_paths, trees_of
+from pullback.core.errors import EscapedTracerError
+from pullback.core.source import api_boundary, describe
 from pullback.core.tracing import Tracer, type_of
-from pullback.core.trees import TreeDef, array_leaf, array_leaves, flatten, output_leaves
+from pullback.core.trees import TreeDef, array_leaf, array_leaves, flatten, output_leaves, unflatten
 from pullback.core.types import ArrayType
 from pullback.program.program import Program
+from pullback.transforms.simplify import drop_dead_code
 from pullback.transforms.stage import stage
 
 
@@ -107,3 +110,56 @@ def call_paths(fun: Function, args: Sequence[Any], kwargs: dict[str, Any]) -> li
     """How error messages call each leaf of a call's arguments: by the parameter's name and the path in its tree."""
     paths = [path for i, arg in enumerate(args) for path in leaf_paths(arg, argument_name(fun, i))]
     return paths + [path for name in sorted(kwargs) for path in leaf_paths(kwargs[name], name)]
+
+
+# ---- for the user to see ----------------------------------------------------------------------------------------------
+
+
+def _record(fun: Function, args: tuple[Any, ...], kwargs: dict[str, Any], what: str) -> Traced:
+    check_callable(fun, what)
+    traced = traced_call(what, fun, args, kwargs, placeholders=True).traced
+    if traced.captures and what == "xpr":
+        raise EscapedTracerError(
+            f"xpr of {describe(fun)} met a traced value of {traced.captures[0].owner.describe()}, which encloses it."
+            " A Program is closed: pass the value as an argument."
+        )
+    return traced._replace(program=drop_dead_code(traced.program))
+
+
+@api_boundary
+def xpr(fun: Function, *args: Any, **kwargs: Any) -> Program:
+    """The Program that a function is for arguments like these: every operation that its result needs, typed, in order.
+
+    Arguments:
+        fun: a function of arrays and pytrees; any transformation of one.
+        args, kwargs: what to call it with; an `ArrayType` serves for an array.
+
+    Returns:
+        A `Program`. Its inputs are the leaves of the arguments from left to right, its outputs those of the result.
+
+    Example:
+        >>> import pullback as pb
+        >>> print(pb.xpr(lambda x: 2.0 * x + 1.0, pb.ArrayType((3,), "float32")))
+        { lambda (a:f32[3]:cpu(0)) ;
+          let
+            b:f32[3]:cpu(0) = mul 2.0 a
+            c:f32[3]:cpu(0) = add b 1.0
+          in c }
+    """
+    return _record(fun, args, kwargs, "xpr").program
+
+
+@api_boundary
+def eval_shape(fun: Function, *args: Any, **kwargs: Any) -> Any:
+    """The shapes and dtypes of a function's results, without computing them.
+
+    Returns:
+        The tree of the result, with an `ArrayType` for each array.
+
+    Example:
+        >>> import pullback as pb
+        >>> pb.eval_shape(lambda x: {"total": pb.numpy.sum(x)}, pb.ArrayType((3,), "float32"))
+        {'total': f32[]}
+    """
+    traced = _record(fun, args, kwargs, "eval_shape")
+    return unflatten(traced.structure, traced.out_types)

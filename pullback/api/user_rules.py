@@ -11,7 +11,7 @@ import numpy as np
 
 from pullback.api.functions import Function, trees_of
 from pullback.api.tangents import brief
-from pullback.control.custom_rules import CustomRules
+from pullback.control.custom_rules import CustomRules, Keyed
 from pullback.core.dtypes import float0, kind
 from pullback.core.errors import DtypeError, LeafError, ShapeError, StructureError
 from pullback.core.source import describe
@@ -37,6 +37,10 @@ from pullback.program.equality import param_key
 class SymbolicZero:
     """A tangent or cotangent that is known to be zero, as rules with `symbolic_zeros=True` get it, and may return it.
 
+    Arguments:
+        shape: the tangent's shape, or its `ArrayType`, which is all that is needed.
+        dtype: its dtype.
+
     Attributes:
         shape, dtype: those of the tangent; the dtype is `float0` for an integer's.
 
@@ -50,8 +54,10 @@ class SymbolicZero:
 
     __slots__ = ("type",)
 
-    def __init__(self, shape: Sequence[int], dtype: Any) -> None:
-        self.type = ArrayType(shape, dtype)
+    def __init__(self, shape: Sequence[int] | ArrayType, dtype: Any = None) -> None:
+        if isinstance(shape, ArrayType) != (dtype is None):
+            raise TypeError(f"SymbolicZero takes an ArrayType, or a shape and a dtype, but got {shape!r} and {dtype!r}.")
+        self.type = shape.strong() if isinstance(shape, ArrayType) else ArrayType(shape, dtype)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -110,6 +116,23 @@ class RuleFunctions(NamedTuple):
     vmap: Function | None = None
 
 
+class Residuals(Keyed):
+    """The tree that the first half of a vjp rule keeps, without its arrays. Python's numbers and bools are a part of it: the
+    second half gets them back as they are, to branch on."""
+
+    __slots__ = ("fixed", "structure")
+
+    def __init__(self, structure: TreeDef, fixed: Sequence[Any]) -> None:
+        self.structure = structure
+        self.fixed = tuple(fixed)  # for each leaf the number, or None for an array
+        self.key = (structure, tuple([param_key(number) for number in self.fixed]))
+
+    def tree(self, arrays: Sequence[Any]) -> Any:
+        """The tree with these arrays in it."""
+        given = iter(arrays)
+        return unflatten(self.structure, [next(given) if number is None else number for number in self.fixed])
+
+
 class UserRules(CustomRules):
     """Rules for calls of one kind: with certain arguments fixed, and the others of certain structures and types.
 
@@ -148,6 +171,7 @@ class UserRules(CustomRules):
             key,
             function=function,
             kind=kind,
+            symbolic=functions.jvp_symbolic,
             has_jvp=functions.jvp is not None or functions.jvps is not None,
             has_vjp=functions.fwd is not None,
             has_vmap=functions.vmap is not None,
@@ -223,15 +247,18 @@ class UserRules(CustomRules):
         value, kept = _pair(returned, what, "the output and the residuals")
         outs = self._outputs(value, what)
         leaves, structure = flatten(kept)
-        residuals = [self._leaf(x, i, leaves, f"{what}: its residual ", structure) for i, x in enumerate(leaves)]
-        return outs, residuals, structure
+        fixed = [leaf if type(leaf) in (bool, int, float, complex) else None for leaf in leaves]
+        residuals = [
+            self._leaf(x, i, leaves, f"{what}: its residual ", structure) for i, x in enumerate(leaves) if fixed[i] is None
+        ]
+        return outs, residuals, Residuals(structure, fixed)
 
     def backward(self, kept: Any, residuals: Sequence[Any], cotangents: Sequence[Any]) -> list[Any]:
         what = f"The backward rule (bwd) of {self.described}"
         out_types: Sequence[ArrayType] = self.out_types or ()
         given = [_given(ct, type, self.functions.vjp_symbolic) for ct, type in zip(cotangents, out_types)]
         cotangent = unflatten(self.out_structure, given)
-        returned = self.functions.bwd(*self.fixed.values(), unflatten(kept, residuals), cotangent)  # type: ignore[misc]
+        returned = self.functions.bwd(*self.fixed.values(), kept.tree(residuals), cotangent)  # type: ignore[misc]
         wanted = self.trees(self.types)
         if not isinstance(returned, (tuple, list)) or len(returned) != len(wanted):
             raise StructureError(
@@ -286,7 +313,7 @@ def _given(tangent: Any, type: ArrayType, symbolic: bool) -> Any:
     """A tangent or cotangent as a user's rule gets it."""
     if tangent is not ZERO:
         return tangent
-    return SymbolicZero(type.shape, type.dtype) if symbolic else _real_zeros(type)
+    return SymbolicZero(type) if symbolic else _real_zeros(type)
 
 
 def _sum(a: Any, b: Any) -> Any:

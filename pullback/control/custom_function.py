@@ -13,21 +13,16 @@ from typing import Any
 
 import numpy as np
 
-from pullback.control.call import bind_holder
 from pullback.control.custom_rules import (
     BatchedRules,
     CustomRules,
     Keyed,
     TangentOfBatching,
     TransposeOfBatching,
-    batched_program,
-    batched_types,
     chosen,
     inexact_flags,
-    merged,
-    tangent_program,
-    transposed_program,
 )
+from pullback.control.holder import bind_holder
 from pullback.core.array import Array
 from pullback.core.dtypes import is_inexact
 from pullback.core.errors import GradientError, ShapeError
@@ -37,11 +32,18 @@ from pullback.core.types import ArrayType, array_type, is_unknown
 from pullback.core.zero import ZERO, instantiate
 from pullback.program.program import Atom, Literal, Program, run
 from pullback.transforms.batch import Batched, batch_flat, repeated
-from pullback.transforms.derive import batch_program
+from pullback.transforms.derive import (
+    batch_program,
+    batched_types,
+    of_unknown,
+    pruned_program,
+    pushed_program,
+    transpose_program,
+)
 from pullback.transforms.jvp import Dual
 from pullback.transforms.simplify import drop_dead_code
 from pullback.transforms.stage import Staged, replay, stage
-from pullback.transforms.transpose import Linear, transpose_flat
+from pullback.transforms.transpose import Linear, Tape, transpose_flat
 
 
 class Unstaged:
@@ -82,14 +84,19 @@ class custom_function(Rules):
         active = tuple([t is not ZERO for t in tangents])
         if rules.has_jvp:
             rules.refuse_captured(active, primals, "differentiated")
-            outs, found = rules.jvp(primals, tangents)
-            return tuple(outs), tuple(_on_the_tape(rules, tangents, found))
+            tape = next((t.owner for t in tangents if t.__class__ is Linear), None)
+            if tape is None:
+                outs, found = rules.jvp(primals, tangents)
+                return tuple(outs), tuple(found)
+            return _on_the_tape(rules, tape, primals, tangents)
         if rules.has_vjp:
             raise no_forward_mode(rules)
         program = _staged(program)
         outs = bind_custom(program, rules, primals)
         given = [*primals, *chosen(tangents, active)]
-        found = iter(bind_custom(tangent_program(program, active), TangentOfBatching(rules, active), given))
+        pushed, _ = pushed_program(program, None, active, tuple(inexact_flags(program.output_types)))
+        pushed = pruned_program(pushed, (*[0] * len(outs), *[1] * (len(pushed.outputs) - len(outs))))[0]
+        found = iter(bind_custom(pushed, TangentOfBatching(rules, active), given))
         return outs, tuple([next(found) if is_inexact(type_of(out).dtype) else ZERO for out in outs])
 
     def linearize(primals, active, *, program, rules):
@@ -116,9 +123,10 @@ class custom_function(Rules):
         types = [operand.strong() for operand in operands if is_unknown(operand)]
         if rules.has_vmap:
             transposed = TransposeOfBatching(rules, unknown, types, [type.strong() for type in program.output_types])
-            found = bind_custom(transposed_program(program, unknown), transposed, [*known, *cotangents])
+            made, _ = transpose_program(program, unknown, (1,) * len(types))
+            found = bind_custom(made, transposed, [*known, *cotangents])
         else:
-            found = transpose_flat(merged(program, unknown, known), types, cotangents)
+            found = transpose_flat(of_unknown(program, unknown, known), types, cotangents)
         solved = iter(found)
         return tuple([next(solved) if flag else None for flag in unknown])
 
@@ -143,15 +151,14 @@ class custom_function(Rules):
                 outs, carried = rules.vmap(batch.size, flags, xs)
                 return [out if flag else repeated(out, batch.size) for out, flag in zip(outs, carried)]
 
-            types = batched_types(program.input_types, batch.size, axes)
+            types = batched_types(program.input_types, batch.size, flags)
             on_batch, extra = stage(batched, types, name=f"vmap_{program.name}")
             on_batch = drop_dead_code(on_batch)
-            carried = [True] * len(program.outputs)
+            carried = (1,) * len(program.outputs)
         else:
-            on_batch, out_axes = batch_program(program, batch, tuple(axes))
-            carried = [axis == 0 for axis in out_axes]
+            on_batch, carried = batch_program(program, batch, tuple(flags))
             if not all(carried) and not BatchedRules(rules, batch, axes, carried).agree(on_batch.input_types):
-                on_batch, carried = batched_program(program, batch, tuple(axes)), [True] * len(carried)
+                on_batch, carried = batch_program(program, batch, tuple(flags), (1,) * len(carried))
         outs = bind_custom(on_batch, BatchedRules(rules, batch, axes, carried, len(extra)), [*extra, *args])
         return outs, tuple([0 if flag else None for flag in carried])
 
@@ -167,21 +174,30 @@ def _at_once(args: Sequence[Any]) -> bool:
     return staging_floor() is None and not any([isinstance(arg, Tracer) for arg in args])
 
 
-def _on_the_tape(rules: CustomRules, tangents: Sequence[Any], found: Sequence[Any]) -> list[Any]:
-    """What a jvp rule returned for tangents. In reverse mode all that is not a linear function of them must be zero."""
-    if not any([t.__class__ is Linear for t in tangents]):
-        return list(found)
+def _on_the_tape(rules: CustomRules, tape: Tape, primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
+    """A jvp rule in reverse mode: all that is not a linear function of the tangents must be zero.
+
+    A rule that asks for real zeros gets unknown values in their place, so that what it makes of them is seen to be linear too;
+    they and what depends on them alone are taken off the tape again.
+    """
+    start, given, zeros = len(tape.steps), list(tangents), set()
+    if not rules.symbolic:
+        for i, (x, tangent) in enumerate(zip(primals, tangents)):
+            if tangent is ZERO and i >= rules.captured and is_inexact(type_of(x).dtype):
+                given[i] = Linear(tape, type_of(x).strong())
+                zeros.add(given[i].index)
+    outs, found = rules.jvp(primals, given)
+    tape.without(start, zeros)
     kept = []
     for tangent in found:
-        if tangent.__class__ is not Linear:
-            if tangent is not ZERO and not _may_be_zero(tangent):
-                raise GradientError(
-                    f"The jvp rule of {rules.described} returned a tangent that does not depend on the tangents of the"
-                    " arguments. A tangent is a linear function of them, zero where they are: multiply by them."
-                )
-            tangent = ZERO
-        kept.append(tangent)
-    return kept
+        index = tape.index_of(tangent)
+        if index is None and tangent is not ZERO and not _may_be_zero(tangent):
+            raise GradientError(
+                f"The jvp rule of {rules.described} returned a tangent that does not depend on the tangents of the"
+                " arguments. A tangent is a linear function of them, zero where they are: multiply by them."
+            )
+        kept.append(ZERO if index is None or index in zeros else tangent)
+    return tuple(outs), tuple(kept)
 
 
 # Operations whose result is zero where all of their operands are.
@@ -314,7 +330,7 @@ class custom_pullback(Rules):
             count,
             pullback.points,
             pullback.active,
-            tuple(batched_types(pullback.types, batch.size, everywhere)),
-            tuple(batched_types(pullback.out_types, batch.size, [0] * len(pullback.out_types))),
+            tuple(batched_types(pullback.types, batch.size, [1] * len(pullback.types))),
+            tuple(batched_types(pullback.out_types, batch.size, [1] * len(pullback.out_types))),
         )
         return custom_pullback(*args[:count], *full, pullback=batched), 0

@@ -21,6 +21,7 @@ from pullback.ops.dynamic import dynamic_slice
 from pullback.ops.literals import literal
 from pullback.ops.reduce import argmax, reduce_or
 from pullback.transforms.batch import repeated
+from pullback.transforms.derive import Flags
 
 INT32 = np.dtype(np.int32)
 
@@ -42,6 +43,9 @@ class only_where(Rules):
         (which, x), (_, tangent) = primals, tangents
         return only_where(which, x), chosen(which, tangent, literal(0, tangent))
 
+    def transpose(cotangent, which, x):
+        return None, chosen(which, cotangent, literal(0, cotangent))
+
     def vectorize(size, args, axes):
         return only_where(*[value if axis == 0 else repeated(value, size) for value, axis in zip(args, axes)]), 0
 
@@ -54,9 +58,7 @@ def chosen(which: Any, new: Any, old: Any) -> Any:
     return select(which, new, old)
 
 
-def guarded(
-    which: Any, values: Sequence[Any], batched: Sequence[bool], size: int, reverse: bool = True
-) -> tuple[list[Any], tuple[bool, ...]]:
+def guarded(which: Any, values: Sequence[Any], batched: Flags, size: int, reverse: bool = True) -> tuple[list[Any], Flags]:
     """Operands on their way into something that only counts for some examples, and which of them are batches now.
 
     What each example has of its own goes through `only_where`, and so does a 0-d value that all share, once it is repeated.
@@ -70,17 +72,18 @@ def guarded(
         reverse and inexact and not own and isinstance(value, Tracer) and type_of(value).ndim > 0
         for value, own, inexact in zip(values, batched, kinds)
     ]
-    replaces = any(shared) and int(size) > 0
+    replaces = any(shared) and size > 0
     anyone = reduce_or(which, axes=(0,)) if any(shared) else None
     first = argmax(which, axis=0, index_dtype=INT32) if replaces else None
-    found, flags = [], []
+    found: list[Any] = []
+    flags: list[int] = []
     for value, own, inexact, everyones in zip(values, batched, kinds, shared):
         if everyones:
             value = only_where(anyone, value)
         elif own and replaces:
             value = chosen(which, value, _everywhere(value, first))
         if inexact and (own or not type_of(value).ndim):
-            value, own = only_where(which, value if own else repeated(value, size)), True
+            value, own = only_where(which, value if own else repeated(value, size)), 1
         found.append(value)
         flags.append(own)
     return found, tuple(flags)

@@ -16,8 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from pullback.control.call import bind_holder
-from pullback.control.scan import split
+from pullback.control.holder import bind_holder, split
 from pullback.core.axes import Axis
 from pullback.core.errors import GradientError
 from pullback.core.primitive import Rules, primitive
@@ -172,7 +171,7 @@ class root(Rules):
 
 def _mapped(program: Program, batch: Axis, axes: Sequence[int | None]) -> Program:
     """A Program on batches, every one of whose outputs is a batch."""
-    return batch_program(program, batch, tuple(axes), (True,) * len(program.outputs))[0]
+    return batch_program(program, batch, tuple([int(axis == 0) for axis in axes]), (1,) * len(program.outputs))[0]
 
 
 def _minus(x: Any, y: Any) -> Any:

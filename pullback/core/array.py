@@ -26,7 +26,7 @@ HostArray = np.ndarray[Any, Any]
 class Array:
     """An immutable n-dimensional array with a dtype and a device.
 
-    Made by `pb.array`, `pb.asarray`, by every operation and by every compiled function; not by calling the class.
+    Made by `pb.numpy.array`, `pb.numpy.asarray`, by every operation and by every compiled function; not by calling the class.
 
     Attributes:
         shape: sizes of the axes, a tuple of ints.
@@ -36,7 +36,7 @@ class Array:
 
     Example:
         >>> import pullback as pb
-        >>> pb.array([1.0, 2.0, 3.0])
+        >>> pb.numpy.array([1.0, 2.0, 3.0])
         [1. 2. 3.]:f32[3]:cpu(0)
     """
 
@@ -313,6 +313,6 @@ def as_array(value: Any) -> Any:
     if converter is None:
         raise LeafError(
             f"Expected an array or a number, but got {value!r} of type {type(value).__name__}."
-            " Convert it with pb.asarray, or, in jit, mark its argument as static (static_argnums, static_argnames)."
+            " Convert it with pb.numpy.asarray, or, in jit, mark its argument as static (static_argnums, static_argnames)."
         )
     return converter(value)

@@ -160,7 +160,7 @@ def default_bits(bits: int) -> Iterator[None]:
     Example:
         >>> import pullback as pb
         >>> with pb.default_bits(64):
-        ...     pb.asarray(1.0).dtype
+        ...     pb.numpy.asarray(1.0).dtype
         dtype('float64')
     """
     if bits not in _MODES:

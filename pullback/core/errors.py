@@ -7,6 +7,13 @@ PULLBACK_FULL_TRACEBACKS=1 brings pullback's own back.
 
 from __future__ import annotations
 
+__all__ = [
+    "AxisError", "ConcretizationError", "DeviceError", "DonatedBufferError", "DtypeError", "EscapedTracerError",
+    "GradientError", "LeafError", "MissingRule", "ProgramError", "PullbackError", "ShapeError", "StaticArgumentError",
+    "StructureError", "TracerArrayConversionError", "TracerBoolConversionError", "TracerIntegerConversionError", "UnknownRule",
+    "UnsupportedJaxlib",
+]  # fmt: skip
+
 
 class PullbackError(Exception):
     """The base of every error class of this library: `except pb.errors.PullbackError` catches them all.
@@ -449,3 +456,7 @@ class UnsupportedJaxlib(PullbackError, ImportError):
         >>> Jaxlib().version.count(".")
         2
     """
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -79,6 +79,9 @@ class Tracer:
         """Where this tracer came from, in words; empty if that is not known."""
         return ""
 
+    def note_batch(self, axes: frozenset[int]) -> None:
+        """If this stands for a value of a Program under construction, tell the Program that these are batch axes of it."""
+
 
 converters[Tracer] = lambda value: value
 

@@ -215,7 +215,7 @@ def array_leaf(leaf: Any, path: Callable[[], str]) -> Any:
     if convert is None:
         raise LeafError(
             f"{path()} is {leaf!r} of type {type(leaf).__name__}, which is neither an array nor a number, nor a container"
-            " that pullback knows. Convert it (pb.asarray), register its class (pb.tree.register_node), or keep it out of"
+            " that pullback knows. Convert it (pb.numpy.asarray), register its class (pb.tree.register_node), or keep it out of"
             " what is traced (static_argnums or static_argnames in jit, a closure elsewhere)."
         )
     try:

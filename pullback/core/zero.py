@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from pullback.core.array import Array, constant
+from pullback.core.bounded import Bounded
 from pullback.core.types import ArrayType
 
 
@@ -21,7 +22,7 @@ class Zero:
 
 ZERO = Zero()
 
-_zeros: dict[ArrayType, Array] = {}
+_zeros: Bounded[ArrayType, Array] = Bounded(1024)
 
 
 def zeros(type: ArrayType) -> Array:

@@ -251,9 +251,9 @@ class Lowering(Writer):
         outer = self.location
         if self.module.located and equation.source is not None:
             self.location = location(equation.primitive.name, equation.source.file, equation.source.line)
-        outs = self._equation(equation, operands)
+        out = self._equation(equation, operands)
         self.location = outer
-        return outs
+        return out
 
     def _equation(self, equation: Equation, atoms: Sequence[Value | Array]) -> Any:
         primitive = equation.primitive

@@ -45,7 +45,7 @@ def psum(x: Any, axis_name: Any, *, axis_index_groups: None = None) -> Any:
 
     Example:
         >>> import pullback as pb
-        >>> pb.vmap(lambda x: x / pb.lax.psum(x, "i"), axis_name="i")(pb.asarray([1.0, 3.0]))
+        >>> pb.vmap(lambda x: x / pb.lax.psum(x, "i"), axis_name="i")(pb.numpy.asarray([1.0, 3.0]))
         [0.25 0.75]:f32[2]:cpu(0)
     """
     _no_groups("psum", axis_index_groups)
@@ -99,7 +99,8 @@ def all_gather(x: Any, axis_name: Any, *, axis_index_groups: None = None, axis: 
 
     Example:
         >>> import pullback as pb
-        >>> pb.vmap(lambda x: pb.lax.all_gather(x, "i", tiled=True), axis_name="i", out_axes=None)(pb.asarray([[1.0], [3.0]]))
+        >>> x = pb.numpy.asarray([[1.0], [3.0]])
+        >>> pb.vmap(lambda x: pb.lax.all_gather(x, "i", tiled=True), axis_name="i", out_axes=None)(x)
         [1. 3.]:f32[2]:cpu(0)
     """
     _no_groups("all_gather", axis_index_groups)

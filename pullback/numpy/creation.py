@@ -49,7 +49,7 @@ def array(object: Any, dtype: Any = None, *, copy: bool = True, ndmin: int = 0, 
 
     Example:
         >>> import pullback as pb
-        >>> pb.array([1.0, 2.0, 3.0])
+        >>> pb.numpy.array([1.0, 2.0, 3.0])
         [1. 2. 3.]:f32[3]:cpu(0)
     """
     wanted = None if dtype is None else requested(dtype)
@@ -136,7 +136,7 @@ def asarray(a: Any, dtype: Any = None, *, copy: bool | None = None, device: Any 
 
     Example:
         >>> import pullback as pb
-        >>> pb.asarray([[1, 2], [3, 4]]).shape
+        >>> pb.numpy.asarray([[1, 2], [3, 4]]).shape
         (2, 2)
     """
     refuse_device(device, "asarray")
@@ -234,7 +234,7 @@ def ones(shape: Any, dtype: Any = None, *, device: Any = None) -> Any:
 
     Example:
         >>> import pullback as pb
-        >>> pb.numpy.ones((2, 2), pb.int32).dtype
+        >>> pb.numpy.ones((2, 2), pb.numpy.int32).dtype
         dtype('int32')
     """
     refuse_device(device, "ones")
@@ -424,7 +424,7 @@ def tril(m: Any, k: int = 0) -> Any:
 
     Example:
         >>> import pullback as pb
-        >>> pb.numpy.tril(pb.asarray([[1, 2], [3, 4]]))
+        >>> pb.numpy.tril(pb.numpy.asarray([[1, 2], [3, 4]]))
         [[1 0]
          [3 4]]:i32[2,2]:cpu(0)
     """
@@ -441,7 +441,7 @@ def diag(v: Any, k: int = 0) -> Any:
 
     Example:
         >>> import pullback as pb
-        >>> pb.numpy.diag(pb.asarray([1.0, 2.0]))
+        >>> pb.numpy.diag(pb.numpy.asarray([1.0, 2.0]))
         [[1. 0.]
          [0. 2.]]:f32[2,2]:cpu(0)
     """
@@ -462,7 +462,7 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
 
     Example:
         >>> import pullback as pb
-        >>> pb.numpy.diagonal(pb.asarray([[1, 2], [3, 4]]))
+        >>> pb.numpy.diagonal(pb.numpy.asarray([[1, 2], [3, 4]]))
         [1 4]:i32[2]:cpu(0)
     """
     a = operand(a, "diagonal")
@@ -552,7 +552,7 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = False, device: Any = None) -> 
 
     Example:
         >>> import pullback as pb
-        >>> pb.numpy.astype(pb.asarray([1.7, -1.7]), pb.int32)
+        >>> pb.numpy.astype(pb.numpy.asarray([1.7, -1.7]), pb.numpy.int32)
         [ 1 -1]:i32[2]:cpu(0)
     """
     refuse_device(device, "astype")

@@ -267,6 +267,12 @@ def _story(x: Tracer) -> str:
     return f"a traced value of type {x.type}{origin} in {x.owner.describe()}"
 
 
+def _used(x: Tracer) -> str:
+    """The user's line, for the end of a message, unless `_story` has named it already."""
+    line = at_user_line()
+    return "" if x.where() and x.where() in line else line
+
+
 def _concrete(x: Tracer) -> Any:
     """The value under tracers that hold one: eager derivatives let Python look at it. None where there is none yet."""
     value: Any = x
@@ -286,7 +292,7 @@ def _tracer_bool(x: Tracer) -> bool:
     raise TracerBoolConversionError(
         f"Python needed True or False (if, while, and, or, not, assert) of {_story(x)}: it has no value yet. Choose with"
         " pb.numpy.where(condition, a, b), branch with pb.lax.cond, loop with pb.lax.while_loop; or make the argument that it"
-        f" depends on static (static_argnums in pb.jit).{at_user_line()}"
+        f" depends on static (static_argnums in pb.jit).{_used(x)}"
     )
 
 
@@ -297,7 +303,7 @@ def _tracer_number(name: str, convert: Callable[[Any], Any], error: type[Excepti
             return convert(value)
         if not x.owner.open:
             raise escaped(x)
-        raise error(f"Python needed a number, by {name}, of {_story(x)}: it has no value yet. {cure}{at_user_line()}")
+        raise error(f"Python needed a number, by {name}, of {_story(x)}: it has no value yet. {cure}{_used(x)}")
 
     return method
 

@@ -57,7 +57,7 @@ def matmul(a: Any, b: Any, /, *, precision: Any = None, preferred_element_type: 
 
     Example:
         >>> import pullback as pb
-        >>> pb.numpy.matmul(pb.asarray([[1.0, 2.0], [3.0, 4.0]]), pb.asarray([1.0, 1.0]))
+        >>> pb.numpy.matmul(pb.numpy.asarray([[1.0, 2.0], [3.0, 4.0]]), pb.numpy.asarray([1.0, 1.0]))
         [3. 7.]:f32[2]:cpu(0)
     """
     if a.__class__ is Array and b.__class__ is Array and preferred_element_type is None and staging_floor() is None:
@@ -95,7 +95,7 @@ def dot(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = 
 
     Example:
         >>> import pullback as pb
-        >>> pb.numpy.dot(pb.asarray([1.0, 2.0]), pb.asarray([3.0, 4.0]))
+        >>> pb.numpy.dot(pb.numpy.asarray([1.0, 2.0]), pb.numpy.asarray([3.0, 4.0]))
         11.0:f32[]:cpu(0)
     """
     a, b = to_common_dtype("dot", a, b)
@@ -182,7 +182,7 @@ def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = 
 
     Example:
         >>> import pullback as pb
-        >>> pb.numpy.trace(pb.asarray([[1.0, 2.0], [3.0, 4.0]]))
+        >>> pb.numpy.trace(pb.numpy.asarray([[1.0, 2.0], [3.0, 4.0]]))
         5.0:f32[]:cpu(0)
     """
     return total(diagonal(a, offset, axis1, axis2), -1, dtype)
@@ -245,7 +245,7 @@ def einsum(
 
     Example:
         >>> import pullback as pb
-        >>> a = pb.asarray([[1.0, 2.0], [3.0, 4.0]])
+        >>> a = pb.numpy.asarray([[1.0, 2.0], [3.0, 4.0]])
         >>> pb.numpy.einsum("ij->i", a)
         [3. 7.]:f32[2]:cpu(0)
     """

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pullback.core.array import Array, constant, find_converter, from_python, plain_number, scalar_kind
+from pullback.core.bounded import Bounded
 from pullback.core.dtypes import DTYPES, DType, default_dtype, is_inexact
 from pullback.core.dtypes import promote as join
 from pullback.core.errors import DtypeError, LeafError, ShapeError
@@ -39,7 +40,7 @@ def operand(value: Any, name: str, position: str = "an operand") -> Any:
         return value
     converter = find_converter(type(value))
     if converter is None:
-        hint = " Make an array of it first, with pb.asarray." if isinstance(value, (list, tuple)) else ""
+        hint = " Make an array of it first, with pb.numpy.asarray." if isinstance(value, (list, tuple)) else ""
         raise LeafError(
             f"{name} takes arrays and numbers, but {position} is {_short(value)} of type"
             f" {type(value).__name__}.{hint}{at_user_line()}"
@@ -60,7 +61,7 @@ def _short(value: Any) -> str:
 
 # ---- Python scalars -------------------------------------------------------------------------------------------------
 
-_literals: dict[tuple[Any, type, DType], Array] = {}
+_literals: Bounded[tuple[Any, type, DType], Array] = Bounded(4096)
 
 
 def literal_of(value: Any, dtype: DType) -> Array:
@@ -71,8 +72,6 @@ def literal_of(value: Any, dtype: DType) -> Array:
     except KeyError:
         found = from_python(value, dtype)
         if value == value and not (value == 0 and value.__class__ in (float, complex)):
-            if len(_literals) > 4096:
-                _literals.clear()
             _literals[key] = constant(found)
     return found
 

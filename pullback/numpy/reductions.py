@@ -192,7 +192,7 @@ def mean(a: Any, axis: Any = None, dtype: Any = None, *, keepdims: bool = False,
 
     Example:
         >>> import pullback as pb
-        >>> pb.numpy.mean(pb.asarray([1.0, 2.0, 4.0]))
+        >>> pb.numpy.mean(pb.numpy.asarray([1.0, 2.0, 4.0]))
         2.3333333:f32[]:cpu(0)
     """
     a = operand(a, "mean")
@@ -227,7 +227,7 @@ def var(
 
     Example:
         >>> import pullback as pb
-        >>> pb.numpy.var(pb.asarray([1.0, 3.0]))
+        >>> pb.numpy.var(pb.numpy.asarray([1.0, 3.0]))
         1.0:f32[]:cpu(0)
     """
     a = operand(a, "var")

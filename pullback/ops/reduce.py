@@ -16,7 +16,7 @@ from pullback.ops.arithmetic import add, div, mul
 from pullback.ops.broadcast import broadcast_in_dim, reduce_sum
 from pullback.ops.compare import eq, select
 from pullback.ops.convert import convert_element_type
-from pullback.ops.families import Reduction, check_kinds
+from pullback.ops.families import Reduction, check_kinds, without
 from pullback.ops.literals import literal
 from pullback.ops.shape import concatenate, reshape, transpose
 from pullback.ops.shape import slice as slice_of
@@ -186,6 +186,9 @@ class Where(Reduction):
         if not 0 <= axis < x.ndim or x.shape[axis] == 0:
             raise ShapeError(f"{primitive.name} needs an axis of {x} that has elements, but got axis={axis}.")
         return array_type(x.without((axis,)).shape, canonical(index_dtype))
+
+    def axis_map(x, *, axis, index_dtype):
+        return (without(x, (axis,)),)
 
     def vectorize(primitive, size, args, axes, *, axis, index_dtype):
         return primitive(*args, axis=axis + 1, index_dtype=index_dtype), 0

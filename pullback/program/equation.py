@@ -131,6 +131,9 @@ class Equation:
         return "primal"
 
 
+MAX_DERIVED = 256  # of what is remembered with a Program: its batched forms for as many sizes, for example
+
+
 class Graph:
     """The data of a Program: see `Program`, of which every Graph that is made is one."""
 
@@ -143,7 +146,7 @@ class Graph:
         outputs: Iterable[Atom],
         constants: Iterable[tuple[Variable, Array]] = (),
         name: str = "main",
-        batch_axes: Mapping[Variable, int] | None = None,
+        batch_axes: Mapping[Variable, frozenset[int]] | None = None,
     ) -> None:
         self.inputs = tuple(inputs)
         self.equations = tuple(equations)
@@ -168,7 +171,10 @@ class Graph:
             return self._memo[key]
         except KeyError:
             pass
-        return self._memo.setdefault(key, make())
+        made = make()
+        while len(self._memo) >= MAX_DERIVED:
+            self._memo.pop(next(iter(self._memo)), None)
+        return self._memo.setdefault(key, made)
 
 
 # ---- what parameters hold ----

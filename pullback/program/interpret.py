@@ -6,10 +6,11 @@ called Programs in the place of their calls (`control.call.inlined`) are this wa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from pullback.core.tracing import bind
+from pullback.core.tracing import Tracer, bind
+from pullback.program.batching import BatchAxes, batch_axes_of
 from pullback.program.equation import Equation, Graph, Variable
 from pullback.program.provenance import attribute, attribute_again, is_recording
 
@@ -28,7 +29,7 @@ def interpret(program: Graph, args: Iterable[Any], handle: Handle) -> tuple[Any,
         >>> import pullback as pb
         >>> program = pb.xpr(lambda x: x * 2.0 + x, 1.0)
         >>> interpret(program, ["x"], lambda equation, operands: f"{equation.primitive}({', '.join(map(str, operands))})")
-        ('add(mul(x, 2.0), x)',)
+        ('add(mul(x, 2.0:f32[]:cpu(0)), x)',)
     """
     values: dict[Any, Any] = dict(program.constants)
     values.update(zip(program.inputs, args, strict=True))
@@ -38,7 +39,8 @@ def interpret(program: Graph, args: Iterable[Any], handle: Handle) -> tuple[Any,
             values.update(zip(equation.outputs, out, strict=True))
         else:
             values[equation.outputs[0]] = out
-    return tuple([values[atom] if atom.__class__ is Variable else atom.value for atom in program.outputs])  # type: ignore[union-attr]
+    # What is done to a result, such as donating it, is not done to the literal of the Program
+    return tuple([values[atom] if atom.__class__ is Variable else atom.value.alias() for atom in program.outputs])  # type: ignore[union-attr]
 
 
 def run(program: Graph, args: Iterable[Any]) -> tuple[Any, ...]:
@@ -48,9 +50,14 @@ def run(program: Graph, args: Iterable[Any]) -> tuple[Any, ...]:
     """
     if not is_recording():
         return interpret(program, args, _apply)
+    handle: Handle = _attribute_and_apply
+    if program.batch_axes:
+        args, axes = list(args), batch_axes_of(program)
+        _note(axes, program.inputs, args)
+        handle = _keeping(axes)
     token = attribute(None)
     try:
-        return interpret(program, args, _attribute_and_apply)
+        return interpret(program, args, handle)
     finally:
         attribute_again(token)
 
@@ -62,3 +69,20 @@ def _apply(equation: Equation, operands: list[Any]) -> Any:
 def _attribute_and_apply(equation: Equation, operands: list[Any]) -> Any:
     attribute(equation)
     return bind(equation.primitive, operands, equation.params)
+
+
+def _keeping(axes: BatchAxes) -> Handle:
+    """The same where some axes are known to be a batch's: those of the results stay known."""
+
+    def apply_and_note(equation: Equation, operands: list[Any]) -> Any:
+        out = _attribute_and_apply(equation, operands)
+        _note(axes, equation.outputs, out if equation.primitive.multiple_results else (out,))
+        return out
+
+    return apply_and_note
+
+
+def _note(axes: BatchAxes, variables: Sequence[Variable], values: Sequence[Any]) -> None:
+    for variable, value in zip(variables, values):
+        if variable in axes and isinstance(value, Tracer):
+            value.note_batch(axes[variable])

@@ -16,6 +16,7 @@ from pullback.core.dtypes import BOOL, COMPLEX64, FLOAT32, INT32, SHORT_NAMES, k
 from pullback.core.lazy import lazy_module
 from pullback.core.primitive import Primitive
 from pullback.core.types import ArrayType, array_type
+from pullback.program.batching import BatchAxes, batch_axes_of
 from pullback.program.equation import Atom, Equation, Graph, Literal, Variable, is_record, nested_programs, record_fields
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def program_text(
     *,
     sources: bool = False,
     style: Style = PLAIN,
-    batch_axes: Mapping[Variable, int] | None = None,
+    batch_axes: BatchAxes | None = None,
     device: Device = DEFAULT_DEVICE,
 ) -> str:
     """A Program as text, in time linear in the number of its equations.
@@ -61,7 +62,7 @@ def program_text(
     Arguments:
         sources: end each equation with the user's line that it comes from, as a comment.
         style: `PLAIN`, `ANSI` or `HTML`: the colours of batch axes and of other axes.
-        batch_axes: how many leading axes of a variable are batch axes, in place of what the Programs know of it themselves.
+        batch_axes: which axes of a variable are batch axes, in place of what the Programs know of it themselves.
         device: what is printed as the place of each value.
     Returns:
         the text, without a newline at its end.
@@ -143,13 +144,16 @@ def byte_size(count: int) -> str:
 class _Printer:
     """Writes one Program and those inside it. Each Program names its variables afresh."""
 
-    def __init__(self, root: Graph, sources: bool, style: Style, batch_axes: Mapping[Variable, int], device: Device) -> None:
+    def __init__(self, root: Graph, sources: bool, style: Style, batch_axes: BatchAxes, device: Device) -> None:
         self.sources = sources
         self.style = style
         self.place = f":{device}"
         found, self.counts = share_counts(root)
-        self.batch_axes = {variable: count for program in found for variable, count in program.batch_axes.items()}
-        self.batch_axes.update(batch_axes)
+        self.batch_axes: dict[Variable, frozenset[int]] = {}
+        if style is not PLAIN:
+            for program in found:
+                self.batch_axes.update(batch_axes_of(program))
+            self.batch_axes.update(batch_axes)
         self.labels: dict[int, str] = {}
 
     def program(self, program: Graph, indent: str) -> str:
@@ -174,12 +178,13 @@ class _Printer:
         type = variable.type
         if self.style is PLAIN:
             return f":{type}{self.place}"
-        batch = self.batch_axes.get(variable, 0)
+        batch = self.batch_axes.get(variable, ())
         sizes = []
         for axis, size in enumerate(type.shape):
-            before, after = self.style.batch if axis < batch else self.style.axis
+            before, after = self.style.batch if axis in batch else self.style.axis
             sizes.append(f"{before}{size}{after}")
-        return f":{'~' if type.weak else ''}{SHORT_NAMES[type.dtype]}[{','.join(sizes)}]{self.place}"
+        place = self.style.escape(type.place) + self.place
+        return f":{'~' if type.weak else ''}{SHORT_NAMES[type.dtype]}[{','.join(sizes)}]{place}"
 
     def constant(self, array: Array) -> str:
         if array.size <= NUMBERS_SHOWN:

@@ -27,15 +27,23 @@ class Program(Graph):
         equations: the operations, in an order in which they can run.
         outputs: a Variable or Literal for each result.
         name: the function that it was made from.
-        batch_axes: how many leading axes of a variable are batch axes, as far as that is known; colours them when printed.
+        batch_axes: which axes of a variable are batch axes, as far as vmap said so (`batching.batch_axes_of` has the rest).
     """
 
     __slots__ = ()
 
     def rearranged(self, inputs: Sequence[int], outputs: Sequence[int] | None = None) -> Program:
         """The same equations with the inputs in another order, and some of the outputs."""
-        chosen = self.outputs if outputs is None else [self.outputs[i] for i in outputs]
-        return Program([self.inputs[i] for i in inputs], self.equations, chosen, self.constants, self.name, self.batch_axes)
+        key = tuple(inputs), tuple(range(len(self.outputs)) if outputs is None else outputs)
+        if key == (tuple(range(len(self.inputs))), tuple(range(len(self.outputs)))):
+            return self
+
+        def make() -> Program:
+            new_inputs, new_outputs = [self.inputs[i] for i in key[0]], [self.outputs[i] for i in key[1]]
+            return Program(new_inputs, self.equations, new_outputs, self.constants, self.name, self.batch_axes)
+
+        made: Program = self.memo(("rearranged", *key), make)
+        return made
 
     def with_outputs(self, outputs: Iterable[Atom]) -> Program:
         """The same equations, returning other values of this Program."""

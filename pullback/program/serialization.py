@@ -94,6 +94,8 @@ def from_json(text: str, primitives: Mapping[str, Primitive], kind: type[P], cla
         reader.provenance(data["sources"], data["ancestors"])
         for entry in data["programs"]:
             reader.programs.append(reader.program(entry))
+        for equation, origin in reader.origins:  # which may be any equation of the text, a later one too
+            equation.origin = reader.equations[origin]
         return reader.programs[-1]
     except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
         if isinstance(error, ProgramError):
@@ -214,6 +216,7 @@ class _Reader(Generic[P]):
         self.programs: list[P] = []
         self.sources: list[RecordedSource] = []
         self.equations: dict[int, Equation] = {}  # by the ids that were written
+        self.origins: list[tuple[Equation, int]] = []
 
     def provenance(self, sources: list[list[Any]], ancestors: list[dict[str, Any]]) -> None:
         for *place, scope, caller in sources:
@@ -228,8 +231,9 @@ class _Reader(Generic[P]):
         made = None
         for transformation, rule, role in reversed(entry.get("made", [])):
             made = Made(transformation, rule, role, made)
-        origin = self.equations[entry["origin"]] if "origin" in entry else None
-        equation = self.equations[entry["id"]] = Equation(primitive, inputs, outputs, params, source, origin, made)
+        equation = self.equations[entry["id"]] = Equation(primitive, inputs, outputs, params, source, None, made)
+        if "origin" in entry:
+            self.origins.append((equation, entry["origin"]))
         return equation
 
     def program(self, data: dict[str, Any]) -> P:

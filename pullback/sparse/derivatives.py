@@ -75,9 +75,9 @@ def jacobian(fun: Function, pattern: Any = None, argnums: int = 0, mode: str | N
         >>> import pullback as pb
         >>> def f(x):
         ...     return x[1:] ** 2 - x[:-1]
-        >>> pb.sparse.jacobian(f)(pb.asarray([1.0, 2.0, 3.0]))
+        >>> pb.sparse.jacobian(f)(pb.numpy.asarray([1.0, 2.0, 3.0]))
         <SparseMatrix 2 x 3, 4 entries of f32>
-        >>> pb.sparse.jacobian(f)(pb.asarray([1.0, 2.0, 3.0])).todense()
+        >>> pb.sparse.jacobian(f)(pb.numpy.asarray([1.0, 2.0, 3.0])).todense()
         [[-1.  4.  0.]
          [ 0. -1.  6.]]:f32[2,3]:cpu(0)
 
@@ -111,8 +111,8 @@ def hessian(fun: Function, pattern: Any = None, argnums: int = 0) -> Function:
     Example:
         >>> import pullback as pb
         >>> def f(x):
-        ...     return pb.sum(x[1:] * x[:-1] ** 2)
-        >>> pb.sparse.hessian(f)(pb.asarray([1.0, 2.0, 3.0])).todense()
+        ...     return pb.numpy.sum(x[1:] * x[:-1] ** 2)
+        >>> pb.sparse.hessian(f)(pb.numpy.asarray([1.0, 2.0, 3.0])).todense()
         [[4. 2. 0.]
          [2. 6. 4.]
          [0. 4. 0.]]:f32[3,3]:cpu(0)
@@ -152,7 +152,7 @@ def jacobian_pattern(fun: Function, *args: Any, argnums: int = 0, **kwargs: Any)
 
     Example:
         >>> import pullback as pb
-        >>> pb.sparse.jacobian_pattern(lambda x: x[1:] - x[:-1], pb.zeros(3)).todense()
+        >>> pb.sparse.jacobian_pattern(lambda x: x[1:] - x[:-1], pb.numpy.zeros(3)).todense()
         array([[ True,  True, False],
                [False,  True,  True]])
     """
@@ -168,7 +168,7 @@ def hessian_pattern(fun: Function, *args: Any, argnums: int = 0, **kwargs: Any) 
 
     Example:
         >>> import pullback as pb
-        >>> pb.sparse.hessian_pattern(lambda x: x[0] * x[1] + x[2], pb.zeros(3)).todense()
+        >>> pb.sparse.hessian_pattern(lambda x: x[0] * x[1] + x[2], pb.numpy.zeros(3)).todense()
         array([[False,  True, False],
                [ True, False, False],
                [False, False, False]])

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -34,7 +35,7 @@ _ELEMENTS = {
 class TensorType:
     """A tensor type, `tensor<2x3xf32>`: a shape and a NumPy dtype. Interned, so equal types are one object."""
 
-    __slots__ = ("dtype", "element", "shape", "text")
+    __slots__ = ("__weakref__", "dtype", "element", "shape", "text")
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     element: str
@@ -53,7 +54,7 @@ class TensorType:
         return self.text
 
 
-_tensor_types: dict[tuple[tuple[int, ...], np.dtype[Any]], TensorType] = {}
+_tensor_types: WeakValueDictionary[tuple[tuple[int, ...], np.dtype[Any]], TensorType] = WeakValueDictionary()
 
 
 class Value:

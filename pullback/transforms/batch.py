@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pullback.core.array import Array
 from pullback.core.axes import Axis, AxisOwner, named_axis
 from pullback.core.errors import AxisError
 from pullback.core.primitive import Primitive
 from pullback.core.tracing import Trace, Tracer, type_of
-from pullback.core.types import ArrayType, array_type
+from pullback.core.types import ArrayType
 from pullback.ops.broadcast import broadcast_in_dim
 from pullback.program.provenance import attribute, attribute_again, enter, here, is_recording, leave
-from pullback.transforms.jvp import Dual
-from pullback.transforms.stage import Staged
 
 NO_CONTEXT = contextlib.nullcontext()
+IN_FRONT = frozenset({0})
 
 
 class Batched(Tracer):
@@ -34,8 +33,18 @@ class Batched(Tracer):
     def type(self) -> ArrayType:  # type: ignore[override]
         if self._type is None:
             full = type_of(self.value)
-            self._type = array_type(full.shape[1:], full.dtype, full.weak)
+            self._type = full.with_shape(full.shape[1:])
         return self._type
+
+    def note_batch(self, axes: frozenset[int]) -> None:
+        if isinstance(self.value, Tracer):
+            self.value.note_batch(_behind_another(axes))
+
+
+@functools.cache
+def _behind_another(axes: frozenset[int]) -> frozenset[int]:
+    """The batch axes of a value in front of which there is one more."""
+    return IN_FRONT | {axis + 1 for axis in axes}
 
 
 class BatchTrace(AxisOwner):
@@ -86,8 +95,8 @@ class BatchTrace(AxisOwner):
             return self.wrap(primitive, out, axis)
         if not primitive.elementwise and type_of(out).shape[:1] != (self.size,):
             raise primitive.malformed("vectorize", f"a batch of {self.size} in front", out)
-        if out.__class__ is not Array:
-            note_batch(out)
+        if isinstance(out, Tracer):
+            out.note_batch(IN_FRONT)
         return Batched(self, out)
 
     def wrap(self, primitive: Primitive, value: Any, axis: int | None) -> Any:
@@ -98,23 +107,9 @@ class BatchTrace(AxisOwner):
             raise AxisError(
                 f"The vectorize rule of primitive {primitive.name!r} put the batch at axis {axis}; it must be at axis 0."
             )
-        note_batch(value)
+        if isinstance(value, Tracer):
+            value.note_batch(IN_FRONT)
         return Batched(self, value)
-
-
-def note_batch(value: Any) -> None:
-    """If a value is of a Program under construction, tell that one more of its leading axes is a batch axis."""
-    count = 1
-    while not isinstance(value, Staged):
-        if value.__class__ is Batched:
-            count += 1
-            value = value.value
-        elif value.__class__ is Dual:
-            value = value.primal
-        else:
-            return
-    known = value.owner.batch_axes
-    known[value.variable] = max(count, known.get(value.variable, 0))
 
 
 def repeated(value: Any, size: int) -> Any:
@@ -141,8 +136,8 @@ def batch_flat(
     """Run a flat function on arguments of which some carry a batch at axis 0; its results, still as tracers."""
     trace = BatchTrace(axis, described or function)
     for x, flag in zip(args, batched, strict=True):
-        if flag and x.__class__ is not Array:
-            note_batch(x)
+        if flag and isinstance(x, Tracer):
+            x.note_batch(IN_FRONT)
     with named_axis(axis.name, trace) if axis.name is not None else NO_CONTEXT:
         try:
             outs = function(*[Batched(trace, x) if flag else x for x, flag in zip(args, batched, strict=True)])

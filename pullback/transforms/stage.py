@@ -32,6 +32,11 @@ class Staged(Tracer):
         self.equation = equation  # that it is a result of
         self.argument = argument  # the path of the argument that it is, when it is one
 
+    def note_batch(self, axes: frozenset[int]) -> None:
+        known = self.owner.batch_axes
+        before = known.get(self.variable, axes)
+        known[self.variable] = axes if before is axes else before | axes
+
     def where(self) -> str:
         source = None if self.equation is None else self.equation.source
         return f"argument {self.argument}" if self.argument else str(source) if source is not None else ""
@@ -48,7 +53,7 @@ class StagingTrace(Trace):
         self.equations: list[Equation] = []
         self.constants: dict[int, tuple[Variable, Array]] = {}
         self.captures: dict[int, tuple[Variable, Tracer]] = {}
-        self.batch_axes: dict[Variable, int] = {}  # how many leading axes are vmap's, as far as it has said so
+        self.batch_axes: dict[Variable, frozenset[int]] = {}  # as far as vmap has said so
 
     def atom(self, value: Any) -> Atom:
         """The Variable or Literal that stands for a value in this Program."""
@@ -137,19 +142,6 @@ def stage(
     finally:
         forget_callers()
     captured = list(trace.captures.values())
-    if trace.batch_axes:
-        _share_batch_axes(trace.equations, trace.batch_axes)
     inputs = [*(variable for variable, _ in captured), *inputs]
     program = Program(inputs, trace.equations, outputs, trace.constants.values(), name, trace.batch_axes)
     return program, tuple([tracer for _, tracer in captured])
-
-
-def _share_batch_axes(equations: Sequence[Equation], batch_axes: dict[Variable, int]) -> None:
-    """Complete `batch_axes` where it is plain: the operands and the result of an elementwise operation agree."""
-    for equation in [*equations, *reversed(equations)]:
-        if equation.primitive.elementwise:
-            shape = equation.outputs[0].type.shape
-            same = [a for a in (*equation.outputs, *equation.inputs) if isinstance(a, Variable) and a.type.shape == shape]
-            count = max([batch_axes.get(atom, 0) for atom in same])
-            if count:
-                batch_axes.update((atom, count) for atom in same)

@@ -17,22 +17,22 @@ from pullback.core.primitive import Primitive
 add_one = pb.jit(lambda x: x + 1)
 
 ARRAYS: dict[str, Callable[[], Any]] = {
-    "host": lambda: pb.array([1.0, 2.0, 3.0]),
-    "device": lambda: add_one(pb.array([1.0, 2.0, 3.0])),
-    "both": lambda: (x := pb.array([1.0, 2.0]), add_one(x))[0],
-    "scalar": lambda: pb.asarray(2.0),
-    "reduced": lambda: pnp.sum(pb.array([1.0, 2.0])),
-    "bfloat16": lambda: pb.array([1.0, 2.0], "bfloat16"),
-    "bfloat16 on a device": lambda: add_one(pb.array([1.0, 2.0], "bfloat16")),
-    "float8": lambda: pb.array([1.0, 2.0], "float8_e5m2"),
-    "complex": lambda: pb.array([1j, 2.0]),
-    "bool": lambda: pb.array([True, False]),
+    "host": lambda: pnp.array([1.0, 2.0, 3.0]),
+    "device": lambda: add_one(pnp.array([1.0, 2.0, 3.0])),
+    "both": lambda: (x := pnp.array([1.0, 2.0]), add_one(x))[0],
+    "scalar": lambda: pnp.asarray(2.0),
+    "reduced": lambda: pnp.sum(pnp.array([1.0, 2.0])),
+    "bfloat16": lambda: pnp.array([1.0, 2.0], "bfloat16"),
+    "bfloat16 on a device": lambda: add_one(pnp.array([1.0, 2.0], "bfloat16")),
+    "float8": lambda: pnp.array([1.0, 2.0], "float8_e5m2"),
+    "complex": lambda: pnp.array([1j, 2.0]),
+    "bool": lambda: pnp.array([True, False]),
     "empty": lambda: pnp.zeros((0, 3)),
-    "large": lambda: pb.array(np.ones((600, 600))),
-    "strided": lambda: pb.array([[1.0, 2.0], [3.0, 4.0]])[::2, ::-1],
-    "transposed": lambda: pb.array([[1.0, 2.0], [3.0, 4.0]]).T,
-    "reshaped": lambda: pb.array([[1.0, 2.0], [3.0, 4.0]]).reshape(-1),
-    "broadcast": lambda: pnp.broadcast_to(pb.array([1.0, 2.0]), (3, 2)),
+    "large": lambda: pnp.array(np.ones((600, 600))),
+    "strided": lambda: pnp.array([[1.0, 2.0], [3.0, 4.0]])[::2, ::-1],
+    "transposed": lambda: pnp.array([[1.0, 2.0], [3.0, 4.0]]).T,
+    "reshaped": lambda: pnp.array([[1.0, 2.0], [3.0, 4.0]]).reshape(-1),
+    "broadcast": lambda: pnp.broadcast_to(pnp.array([1.0, 2.0]), (3, 2)),
     "shared zero": lambda: pb.grad(lambda a, b: a)(1.0, 2.0) * 0 + pb.grad(lambda a, b: a, 1)(1.0, 2.0),
     "shared one": lambda: pb.grad(lambda a: a)(1.0),
 }
@@ -81,7 +81,7 @@ def test_a_consumer_that_knows_no_read_only_memory_gets_a_copy() -> None:
             found: tuple[int, int] = self.x.__dlpack_device__()
             return found
 
-    x = pb.array([1.0, 2.0])
+    x = pnp.array([1.0, 2.0])
     seen = np.from_dlpack(Legacy(x))
     assert x.tolist() == [1.0, 2.0] and not np.shares_memory(seen, np.asarray(x))
     with pytest.raises(BufferError):
@@ -90,7 +90,7 @@ def test_a_consumer_that_knows_no_read_only_memory_gets_a_copy() -> None:
 
 
 def test_numpy_gets_a_copy_of_its_own_when_it_asks() -> None:
-    x = pb.array([1.0, 2.0])
+    x = pnp.array([1.0, 2.0])
     for mine in (np.array(x), np.array(x, copy=True), np.from_dlpack(x, copy=True), np.asarray(x, np.float64)):
         mine[...] = 5
     assert x.tolist() == [1.0, 2.0]
@@ -101,11 +101,11 @@ def _through_jit(x: Any) -> Any:
 
 
 ENTRANCES: dict[str, Callable[[Any], Any]] = {
-    "array": pb.array,
-    "array without copy": lambda x: pb.array(x, copy=False),
-    "asarray": pb.asarray,
+    "array": pnp.array,
+    "array without copy": lambda x: pnp.array(x, copy=False),
+    "asarray": pnp.asarray,
     "from_dlpack": pnp.from_dlpack,
-    "a list": lambda x: pb.array([x])[0],
+    "a list": lambda x: pnp.array([x])[0],
     "an operator": lambda x: pnp.reshape(x, (3,)),
     "jit": _through_jit,
     "device_put": pb.device_put,
@@ -162,7 +162,7 @@ def test_a_rule_of_a_user_can_neither_write_to_its_operands_nor_keep_its_result(
         return out
 
     primitive = Primitive("leaky", evaluate=evaluate, result_type=lambda x: x)
-    x = pb.array([1.0, 2.0])
+    x = pnp.array([1.0, 2.0])
     y = primitive(x)
     operand, out = kept
     with pytest.raises(ValueError, match="read-only"):
@@ -175,7 +175,7 @@ def test_a_callback_cannot_write_to_what_it_is_given() -> None:
     def spoil(x: Any) -> None:
         x[...] = 5
 
-    x = pb.array([1.0, 2.0])
+    x = pnp.array([1.0, 2.0])
     with pytest.raises(ValueError, match="read-only"):
         pb.debug.callback(spoil, x)
     pb.pure_callback(lambda x: np.multiply(x, 2, out=np.asarray(x)) if x.flags.writeable else x * 2, x.type, x)
@@ -188,9 +188,9 @@ COPIES: dict[str, Callable[[Any], Any]] = {
     ".copy()": lambda x: x.copy(),
     "copy.copy": copy.copy,
     "copy.deepcopy": lambda x: copy.deepcopy({"x": x})["x"],
-    "array": pb.array,
-    "array(copy=True)": lambda x: pb.array(x, copy=True),
-    "asarray(copy=True)": lambda x: pb.asarray(x, copy=True),
+    "array": pnp.array,
+    "array(copy=True)": lambda x: pnp.array(x, copy=True),
+    "asarray(copy=True)": lambda x: pnp.asarray(x, copy=True),
     "numpy.copy": pnp.copy,
     "astype(copy=True)": lambda x: x.astype(x.dtype, copy=True),
     "device_put": pb.device_put,
@@ -228,11 +228,11 @@ def test_the_average_of_parameters() -> None:
 
 
 def test_asarray_copies_only_what_it_must() -> None:
-    x = pb.array([1.0, 2.0])
-    assert pb.asarray(x) is x and pb.asarray(x, copy=False) is x and x.astype(x.dtype) is x
+    x = pnp.array([1.0, 2.0])
+    assert pnp.asarray(x) is x and pnp.asarray(x, copy=False) is x and x.astype(x.dtype) is x
     for foreign in (np.ones(2), 1.0, [1.0]):
         with pytest.raises(ValueError, match="without a copy"):
-            pb.asarray(foreign, copy=False)
+            pnp.asarray(foreign, copy=False)
 
 
 def test_constants_shared_by_everyone_cannot_be_donated_away() -> None:

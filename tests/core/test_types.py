@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import pickle
 from typing import Any
 
 import numpy as np
@@ -72,3 +73,57 @@ def test_subclasses_of_numbers_are_numbers(number: Any, wrap: Any) -> None:
         assert found.dtype == np.float32
         np.testing.assert_array_equal(found, expected)
     assert (pb.numpy.asarray(x) * number).type is (pb.numpy.asarray(x) * float(number)).type
+
+
+# ---- how arrays are spread over devices: a part of the type where something is said of it ----------------------------------
+
+PLAIN = pb.ArrayType((4, 3), "float32", True)
+ROWS = pb.ArrayType((4, 3), "float32", True, sharding="(data,·)")
+VARYING = pb.ArrayType((4, 3), "float32", True, varying=["model", "data"])
+BOTH = pb.ArrayType((4, 3), "float32", True, "(data,·)", {"data", "model"})
+
+
+def test_types_that_are_spread_in_different_ways_differ() -> None:
+    assert len({PLAIN, ROWS, VARYING, BOTH}) == 4
+    assert pb.ArrayType((4, 3), "float32", True, None, ()) is PLAIN
+    assert pb.ArrayType((4, 3), "float32", True, "(data,·)", ["model", "data", "data"]) is BOTH
+    assert (PLAIN.sharding, PLAIN.varying) == (None, frozenset())
+
+
+@pytest.mark.parametrize(
+    ("type", "text"),
+    [
+        (PLAIN, "~f32[4,3]"),
+        (ROWS, "~f32[4,3]@(data,·)"),
+        (VARYING, "~f32[4,3]{data,model}"),
+        (BOTH, "~f32[4,3]@(data,·){data,model}"),
+    ],
+)
+def test_they_print_and_pickle(type: pb.ArrayType, text: str) -> None:
+    assert str(type) == repr(type) == text
+    assert pickle.loads(pickle.dumps(type)) is type
+    program = pb.xpr(lambda x: x * 2, type)
+    assert f"a:{text}:cpu(0)" in str(program)
+    assert (f"f32[4,3]{type.place}" in program.text()) and f"{type.place}:cpu(0)" in program.text()
+
+
+def test_what_another_shape_or_dtype_keeps() -> None:
+    for type in (PLAIN, ROWS, VARYING, BOTH):
+        assert (type.with_dtype(np.dtype("int32")).sharding, type.strong().sharding) == (type.sharding, type.sharding)
+        assert {type.with_dtype(np.dtype("int32")).varying, type.strong().varying} == {type.varying}
+        assert not type.strong().weak
+        for other in (type.with_shape((12,)), type.without((0,))):
+            assert (other.sharding, other.varying) == (None, type.varying)
+        assert type.placed(None, frozenset()) is PLAIN
+    assert pb.ArrayType((4, 3), "float32", True).placed("(data,·)", frozenset()) is ROWS
+
+
+def test_a_program_of_spread_arrays_is_another_program() -> None:
+    programs = [pb.xpr(lambda x: x * 2, type) for type in (PLAIN, ROWS, VARYING)]
+    assert len(set(programs)) == 3
+    assert pb.xpr(lambda x: x * 2, PLAIN) == programs[0]
+
+
+def test_json_refuses_what_it_does_not_write() -> None:
+    with pytest.raises(pb.errors.ProgramError):
+        type(pb.xpr(lambda x: x * 2, ROWS)).from_json(pb.xpr(lambda x: x * 2, ROWS).to_json(), {})

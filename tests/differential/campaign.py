@@ -11,7 +11,7 @@ finds is kept in the folder `--expected`, for the next run to read.
 from __future__ import annotations
 
 import argparse
-import concurrent.futures
+import functools
 import importlib
 import multiprocessing
 import os
@@ -134,11 +134,9 @@ def main() -> int:
         for at in range(options.first, options.first + options.cases, options.block)
     ]
     context = multiprocessing.get_context("spawn")
-    with concurrent.futures.ProcessPoolExecutor(options.processes, context, max_tasks_per_child=10) as pool:
-        for future in concurrent.futures.as_completed(
-            [pool.submit(run_block, options.seed, block, options.expected, options.record) for block in blocks]
-        ):
-            count, lines = future.result()
+    block_runner = functools.partial(run_block, options.seed, folder=options.expected, record=options.record)
+    with context.Pool(options.processes, maxtasksperchild=20) as pool:  # jax's own caches grow with every case
+        for count, lines in pool.imap_unordered(block_runner, blocks):
             total += count
             disagreements += len(lines)
             for line in lines:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import pullback as pb
-from pullback.api.inspection import xpr
+from pullback.api.traced import xpr
 from pullback.engine import cache, disk, xla
 from pullback.engine.backend import CompileOptions, backend
 from pullback.engine.jaxlib import jaxlib

@@ -16,7 +16,7 @@ import numpy as np, pullback as pb
 pnp = pb.numpy
 d = pb.devices()
 assert list(map(str, d)) == ["cpu(0)", "cpu(1)", "cpu(2)"] and pb.device_count() == 3 and pb.local_devices() == d
-x = pb.asarray(np.arange(4.0, dtype=np.float32))
+x = pnp.asarray(np.arange(4.0, dtype=np.float32))
 x0, x1, x2 = [pb.device_put(x, device) for device in d]
 assert [a.device for a in (x0, x1, x2)] == d and pb.device_put(x1, d[1]).device == d[1]
 f = pb.jit(lambda x, y: pnp.sin(x) + y)

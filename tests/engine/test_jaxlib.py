@@ -88,7 +88,7 @@ f = pb.jit(lambda x, y: (x * 2, y))
 for dtype in ("float32", "bfloat16", "float8_e4m3fn", "complex128", "bool"):
     x = np.ones((3, 2)).astype(pb.core.dtypes.DTYPES[dtype])
     for _ in range(3):
-        for out in f(np.ones(4, np.float32), x) + f(pb.asarray(x).astype("float32"), np.full(100_000, 1.0)):
+        for out in f(np.ones(4, np.float32), x) + f(pb.numpy.asarray(x).astype("float32"), np.full(100_000, 1.0)):
             np.asarray(out), str(out), out.device, out.tolist() if out.size < 10 else None
     pb.device_put(x), pb.device_get(pb.device_put(x))
 pb.jit(lambda x: x + 1, donate_argnums=0)(pb.device_put(np.ones(3)))

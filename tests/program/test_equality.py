@@ -76,7 +76,16 @@ def with_param(value, name="p"):
 
 @pytest.mark.parametrize(
     "a, b",
-    [(1, True), (1, 1.0), (0.0, -0.0), ((1, 2), (1, True)), (Precision.LOW, Precision.HIGH), ("a", b"a"), (1.0, 1 + 0j)],
+    [
+        (1, True),
+        (1, 1.0),
+        (0.0, -0.0),
+        ((1, 2), (1, True)),
+        (Precision.LOW, Precision.HIGH),
+        ("a", b"a"),
+        (1.0, 1 + 0j),
+        (np.int64(3), 3),
+    ],
 )
 def test_parameters_differ_where_python_says_that_they_are_equal(a, b):
     assert with_param(a) != with_param(b)
@@ -85,7 +94,6 @@ def test_parameters_differ_where_python_says_that_they_are_equal(a, b):
 
 def test_parameters_compare_by_value_and_name():
     assert with_param(float("nan")) == with_param(float("nan"))
-    assert with_param(np.int64(3)) == with_param(3)
     assert with_param(3, "p") != with_param(3, "q")
     assert with_param(built()) == with_param(built())
     assert with_param((built(),)) != with_param((with_param(1),))

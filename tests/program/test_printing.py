@@ -166,7 +166,7 @@ def test_byte_sizes():
 
 def coloured():
     x, y = Variable(MATRIX), Variable(SCALAR)
-    return Program([x], [Equation(note, (x,), (y,), {"tag": "<&>"})], [x, y], batch_axes={x: 1})
+    return Program([x], [Equation(note, (x,), (y,), {"tag": "<&>"})], [x, y], batch_axes={x: frozenset({0})})
 
 
 def test_a_terminal_sees_batch_axes_blue_and_the_others_pink():
@@ -183,7 +183,7 @@ def test_batch_axes_of_inner_programs_and_those_given_count():
     x, y = Variable(SCALAR), Variable(MATRIX)
     outer = Program([x], [Equation(note, (x,), (), {"p": inner})], [x])
     assert "a:f32[\x1b[34m3\x1b[0m,\x1b[95m5\x1b[0m]" in program_text(outer, style=ANSI)
-    given = program_text(Program([y], [], [y]), style=ANSI, batch_axes={y: 2})
+    given = program_text(Program([y], [], [y]), style=ANSI, batch_axes={y: frozenset({0, 1})})
     assert "a:f32[\x1b[34m3\x1b[0m,\x1b[34m5\x1b[0m]" in given
 
 

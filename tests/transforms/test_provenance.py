@@ -13,7 +13,7 @@ import pullback as pb
 import pullback.numpy as pnp
 from pullback import lax
 from pullback.program.program import Equation, Program, programs_in
-from pullback.transforms.derive import jvp_program, linearize_program, transpose_program
+from pullback.transforms.derive import linearize_program, pushed_program, transpose_program
 from pullback.transforms.simplify import merged, simplify
 
 X = np.array([0.3, 0.7], np.float32)
@@ -104,14 +104,14 @@ BASES = [function for function in FUNCTIONS if function is not with_while]
 
 
 def derived(base: Program) -> dict[str, Program]:
-    forward, tangent, *_ = linearize_program(base, (True,))
-    active = [kind == "input" for kind, _ in linearize_program(base, (True,)).residuals]
-    unknown = (*[False] * len(active), True)
+    forward, tangent, *_ = linearize_program(base, (1,))
+    active = [kind == "input" for kind, _ in linearize_program(base, (1,)).residuals]
+    unknown = (*[0] * len(active), 1)
     return {
         "forward": forward,
         "tangent": tangent,
         "transpose": transpose_program(tangent, unknown)[0],
-        "jvp": jvp_program(base, (True,))[0],
+        "jvp": pushed_program(base, None, (1,))[0],
     }
 
 
@@ -208,7 +208,7 @@ def test_json_keeps_where_equations_come_from_and_equality_ignores_it() -> None:
             return pnp.sum(pnp.sin(x) * x)
 
     base = pb.xpr(model, X)
-    program = linearize_program(base, (True,)).forward
+    program = linearize_program(base, (1,)).forward
     primitives = {equation.primitive.name: equation.primitive for equation in all_equations(program)}
     again = Program.from_json(program.to_json(), primitives)
     assert again == program
