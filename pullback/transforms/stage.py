@@ -14,7 +14,7 @@ from pullback.core.source import Source, user_source
 from pullback.core.tracing import Trace, Tracer, bind, escaped, staging
 from pullback.core.types import ArrayType
 from pullback.program.batching import BatchAxes, batch_axes_of
-from pullback.program.interpret import interpret
+from pullback.program.interpret import Handle, interpret
 from pullback.program.program import Atom, Equation, Literal, Program, Variable, programs_in
 
 
@@ -108,7 +108,7 @@ def replaying(equation: Equation) -> Iterator[None]:
 def replay(program: Program, args: Iterable[Any]) -> tuple[Any, ...]:
     """`run` a Program, attributing whatever is staged meanwhile to the equation that it comes from."""
     token = _replayed.set(None)
-    handle = _apply_again
+    handle: Handle = _apply_again
     if program.batch_axes:
         args, axes = list(args), batch_axes_of(program)
         _note(axes, program.inputs, args)
