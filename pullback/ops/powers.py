@@ -103,8 +103,10 @@ class pow(Elementwise):
         zero, one = literal(0, out), literal(1, out)
 
         def by_base():
-            flat = eq(y, zero)  # x**0 is 1 for every x, and its slope 0 even where x**-1 is infinite
-            return mul(y, pow(x, select(flat, one, sub(y, one))))
+            # x**0 is 1 for every x, and its slope 0 at x = 0 too, where x**-1 is infinite. Only there is y - 1 replaced:
+            # elsewhere the slope at y = 0 goes on to vary with y, by x**-1.
+            less = sub(y, one)
+            return mul(y, pow(x, select(eq(x, zero), select(eq(y, zero), one, less), less)))
 
         def by_exponent():
             return mul(log(select(eq(x, zero), one, x)), out)  # 0**y is 0 for every y > 0: its slope is 0, not 0 * -inf
@@ -186,6 +188,36 @@ class cbrt(Elementwise):
     def samples(rng):
         yield (0.5 + rng.random((2, 3)),), {}
         yield (-0.5 - rng.random((2, 3)),), {}
+
+
+def _lower_hypot(write, x, y):
+    """m sqrt(1 + (n / m)^2), where m is the larger one and n the smaller; infinite where one of them is."""
+    x, y = write.elementwise("stablehlo.abs", x), write.elementwise("stablehlo.abs", y)
+    large, small = write.elementwise("stablehlo.maximum", x, y), write.elementwise("stablehlo.minimum", x, y)
+    one, infinity = write.like(x, 1), write.like(x, np.inf)
+    nothing = write.compare("EQ", large, write.like(x, 0))
+    ratio = write.elementwise("stablehlo.divide", small, write.select(nothing, one, large))
+    below = write.elementwise("stablehlo.add", one, write.elementwise("stablehlo.multiply", ratio, ratio))
+    length = write.elementwise("stablehlo.multiply", large, write.elementwise("stablehlo.sqrt", below))
+    either = write.elementwise("stablehlo.or", write.compare("EQ", x, infinity), write.compare("EQ", y, infinity))
+    return write.select(either, infinity, length)
+
+
+@primitive
+class hypot(Elementwise):
+    """sqrt(x^2 + y^2), without overflow on the way. At the origin its derivative is 0, as that of |z| is at z = 0."""
+
+    kinds = "f"
+    evaluate = np.hypot
+    lower = _lower_hypot
+
+    def partials(out, x, y):
+        size = select(eq(out, literal(0, out)), literal(np.inf, out), out)
+        return lambda: div(x, size), lambda: div(y, size)
+
+    def samples(rng):
+        yield (rng.normal(size=(2, 3)), rng.normal(size=(2, 3))), {}
+        yield (rng.normal(size=(2, 3)), rng.normal()), {}
 
 
 @primitive
