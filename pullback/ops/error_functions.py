@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from pullback.core.primitive import primitive
 from pullback.ops.arithmetic import mul, neg
 from pullback.ops.compare import clamp
@@ -17,6 +19,9 @@ from pullback.ops.scipy_door import polygamma_on_host, special
 def _bell(x, factor):
     """factor exp(-x^2). Beyond |x| = 30 that is 0 in every dtype, so x is held there: no derivative meets 0 times infinity."""
     return mul(literal(factor, x), exp(neg(square(clamp(literal(-30, x), x, literal(30, x))))))
+
+
+_erfinv, _gammaln = special("erfinv"), special("gammaln")
 
 
 @primitive
@@ -54,7 +59,10 @@ class erf_inv(Elementwise):
     """The y whose erf is x, for x between -1 and 1."""
 
     kinds = "f"
-    evaluate = special("erfinv")
+
+    def evaluate(x):
+        return np.copysign(_erfinv(x), x)  # SciPy's loses the sign of zero
+
     lower = "chlo.erf_inv"
 
     def partials(out, x):
@@ -66,10 +74,13 @@ class erf_inv(Elementwise):
 
 @primitive
 class lgamma(Elementwise):
-    """log |Gamma(x)|."""
+    """log |Gamma(x)|; infinite at both infinities, as C99 has it."""
 
     kinds = "f"
-    evaluate = special("gammaln")
+
+    def evaluate(x):
+        return np.where(x == -np.inf, np.abs(x), _gammaln(x))
+
     lower = "chlo.lgamma"
 
     def partials(out, x):
@@ -81,11 +92,14 @@ class lgamma(Elementwise):
 
 @primitive
 class digamma(Elementwise):
-    """The derivative of log Gamma."""
+    """The derivative of log Gamma: infinite at 0, with the sign opposite to that zero's; NaN at negative whole numbers."""
 
     kinds = "f"
     evaluate = special("psi")
-    lower = "chlo.digamma"
+
+    def lower(write, x):
+        pole = write.elementwise("stablehlo.divide", write.like(x, -1), x)
+        return write.select(write.compare("EQ", x, write.like(x, 0)), pole, write.elementwise("chlo.digamma", x))
 
     def partials(out, x):
         return (polygamma(x, n=1),)

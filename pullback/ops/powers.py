@@ -9,6 +9,7 @@ from pullback.core.errors import DtypeError
 from pullback.core.primitive import primitive
 from pullback.core.zero import ZERO
 from pullback.ops.arithmetic import div, leibniz, mul, neg, product, quotient, sub
+from pullback.ops.branch_cuts import parts, with_signs
 from pullback.ops.compare import eq, select
 from pullback.ops.exponential import log
 from pullback.ops.families import check_kinds
@@ -97,7 +98,17 @@ class pow(Elementwise):
 
     kinds = "fc"
     evaluate = np.power
-    lower = "stablehlo.power"
+
+    def lower(write, x, y):
+        out = write.elementwise("stablehlo.power", x, y)
+        if x.dtype.kind != "c":
+            return out
+        # as NumPy: z**0 is 1; 0**y is 0 if the real part of y is positive, else NaN
+        y_real, _ = parts(write, y)
+        zero, one = write.like(x, 0), write.like(x, 1)
+        of_zero = write.select(write.compare("GT", y_real, write.like(y_real, 0)), zero, write.like(x, complex(np.nan, np.nan)))
+        out = write.select(write.compare("EQ", x, zero), of_zero, out)
+        return write.select(write.compare("EQ", y, zero), one, out)
 
     def partials(out, x, y):
         zero, one = literal(0, out), literal(1, out)
@@ -119,6 +130,19 @@ class pow(Elementwise):
         yield (0.5 + rng.random(), rng.normal(size=(2, 3))), {}
 
 
+def _lower_sqrt(write, x):
+    """Of complex numbers: infinite where a part is, whatever the other one is (C99, G.6.4.2)."""
+    out = write.elementwise("stablehlo.sqrt", x)
+    if x.dtype.kind != "c":
+        return out
+    re, im = parts(write, x)
+    infinity = write.like(re, np.inf)
+    steep = write.compare("EQ", write.elementwise("stablehlo.abs", im), infinity)
+    flat = write.elementwise("stablehlo.and", write.compare("EQ", re, infinity), write.compare("NE", im, im))
+    either = write.elementwise("stablehlo.or", steep, flat)
+    return write.select(either, write.op("stablehlo.complex", [infinity, im], x.type), out)
+
+
 @primitive
 class sqrt(Elementwise):
     """The square root of x; NaN of a negative real number."""
@@ -126,7 +150,7 @@ class sqrt(Elementwise):
     kinds = "fc"
     symbolic_zeros = True
     evaluate = np.sqrt
-    lower = "stablehlo.sqrt"
+    lower = with_signs(_lower_sqrt, real="positive")
 
     def partials(out, x):
         return (div(literal(0.5, out), out),)

@@ -8,6 +8,7 @@ import numpy as np
 
 from pullback.core.primitive import primitive
 from pullback.ops.arithmetic import add, div, mul, neg, sub
+from pullback.ops.branch_cuts import with_signs
 from pullback.ops.complex import PART_DTYPE
 from pullback.ops.literals import literal
 from pullback.ops.pointwise import Elementwise
@@ -66,7 +67,7 @@ class asin(Elementwise):
 
     kinds = "fc"
     evaluate = np.arcsin
-    lower = "chlo.asin"
+    lower = with_signs("chlo.asin", real="same")
 
     def partials(out, x):
         return (_reciprocal_leg(x),)
@@ -81,7 +82,7 @@ class acos(Elementwise):
 
     kinds = "fc"
     evaluate = np.arccos
-    lower = "chlo.acos"
+    lower = with_signs("chlo.acos", imag="other")
 
     def partials(out, x):
         return (neg(_reciprocal_leg(x)),)
@@ -96,7 +97,7 @@ class atan(Elementwise):
 
     kinds = "fc"
     evaluate = np.arctan
-    lower = "chlo.atan"
+    lower = with_signs("chlo.atan", real="same")
 
     def partials(out, x):
         return (div(literal(1, x), add(literal(1, x), square(x))),)
