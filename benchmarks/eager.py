@@ -25,8 +25,8 @@ except ImportError:
     raise SystemExit("This benchmark compares with jax: pip install jax") from None
 
 host = np.linspace(0.1, 1.0, 4, dtype=np.float32)
-ours, theirs = pb.asarray(host), jnp.asarray(host)
-batch, their_batch = pb.asarray(np.tile(host, (3, 1))), jnp.asarray(np.tile(host, (3, 1)))
+ours, theirs = pnp.asarray(host), jnp.asarray(host)
+batch, their_batch = pnp.asarray(np.tile(host, (3, 1))), jnp.asarray(np.tile(host, (3, 1)))
 
 
 def ready(function: Callable[[], Any]) -> Callable[[], Any]:

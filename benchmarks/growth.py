@@ -51,7 +51,7 @@ def vmap_of(f: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def main() -> None:
-    x = pb.asarray(np.linspace(0.1, 1.0, 4, dtype=np.float32))
+    x = pnp.asarray(np.linspace(0.1, 1.0, 4, dtype=np.float32))
     rows: dict[str, Callable[[Callable[[Any], Any]], Callable[[], Any]]] = {
         "trace": lambda f: lambda: pb.xpr(f, x),
         "eager grad": lambda f: lambda: pb.grad(f)(x),

@@ -24,6 +24,7 @@ import numpy as np
 from timing import race, report
 
 import pullback as pb
+import pullback.numpy as pnp
 
 jax.config.update("jax_enable_x64", True)
 FIRST_ROUNDS = 5
@@ -234,7 +235,7 @@ def main(words: list[str]) -> None:
         if words and not any(word in name for word in words):
             continue
         ours, theirs = pb.jit(program(OURS)), jax.jit(program(JAX))
-        our_args, their_args = [pb.asarray(x) for x in args], [jnp.asarray(x) for x in args]
+        our_args, their_args = [pnp.asarray(x) for x in args], [jnp.asarray(x) for x in args]
         a, b = np.asarray(ours(*our_args)), np.asarray(theirs(*their_args))
         close = np.isclose(a, b, rtol=2e-3, atol=2e-3)  # iteration counts may differ in a few places, by rounding
         assert close.mean() > 0.999, f"{name}: the libraries do not agree"

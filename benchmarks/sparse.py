@@ -16,21 +16,22 @@ import numpy as np
 from timing import race
 
 import pullback as pb
+import pullback.numpy as pnp
 from pullback.sparse.derivatives import _hessian_plan, _jacobian_plan
 
 
 def tridiagonal(x: Any) -> Any:
-    y = pb.pad(x, 1)
-    return y[2:] - 2.0 * y[1:-1] + y[:-2] + pb.sin(x)
+    y = pnp.pad(x, 1)
+    return y[2:] - 2.0 * y[1:-1] + y[:-2] + pnp.sin(x)
 
 
 def stencil(u: Any) -> Any:
-    p = pb.pad(u, 1)
+    p = pnp.pad(u, 1)
     return p[2:, 1:-1] + p[:-2, 1:-1] + p[1:-1, 2:] + p[1:-1, :-2] - 4.0 * u + u**3
 
 
 def chain(x: Any) -> Any:
-    return pb.sum((x[1:] - x[:-1] ** 2) ** 2 + (1.0 - x[:-1]) ** 2)
+    return pnp.sum((x[1:] - x[:-1] ** 2) ** 2 + (1.0 - x[:-1]) ** 2)
 
 
 def jacobians(name: str, function: Callable[[Any], Any], x: Any, floor: float | None = None) -> None:
@@ -51,8 +52,8 @@ def seconds(make: Callable[[], Any]) -> float:
 
 def main() -> None:
     rng = np.random.default_rng(0)
-    x = pb.asarray(rng.normal(size=1000))
-    u = pb.asarray(rng.normal(size=(30, 30)))
+    x = pnp.asarray(rng.normal(size=1000))
+    u = pnp.asarray(rng.normal(size=(30, 30)))
     jacobians("jacobian, tridiagonal, n = 1000", tridiagonal, x, floor=20.0)
     jacobians("jacobian, five-point stencil, n = 900", stencil, u, floor=5.0)
     hessians("hessian, chain, n = 1000", chain, x, floor=20.0)

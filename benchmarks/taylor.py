@@ -14,6 +14,7 @@ import numpy as np
 from timing import race
 
 import pullback as pb
+import pullback.numpy as pnp
 
 
 def nested(function: Callable[[Any], Any], n: int) -> Callable[[Any], Any]:
@@ -24,14 +25,14 @@ def nested(function: Callable[[Any], Any], n: int) -> Callable[[Any], Any]:
 
 
 FUNCTIONS = {
-    "sin": pb.sin,
-    "x sin x": lambda x: x * pb.sin(x),
-    "tanh(sin(exp x))": lambda x: pb.tanh(pb.sin(pb.exp(x))),
+    "sin": pnp.sin,
+    "x sin x": lambda x: x * pnp.sin(x),
+    "tanh(sin(exp x))": lambda x: pnp.tanh(pnp.sin(pnp.exp(x))),
 }
 
 
 def main() -> None:
-    x = pb.asarray(np.float64(0.3))
+    x = pnp.asarray(np.float64(0.3))
     for name, function in FUNCTIONS.items():
         for n in (2, 4, 6):
             ours, theirs = pb.nth_derivative(function, n), nested(function, n)

@@ -58,7 +58,7 @@ def batch() -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
 def main() -> None:
     x, y = batch()
     params = parameters()
-    our_x, their_x = pb.asarray(x[0, :4]), jnp.asarray(x[0, :4])
+    our_x, their_x = pnp.asarray(x[0, :4]), jnp.asarray(x[0, :4])
     f, g = chain(pnp), chain(jnp)
     # make_jaxpr of a fresh function, since JAX remembers what it has traced
     race(

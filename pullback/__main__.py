@@ -8,9 +8,9 @@ from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Sequence
 from typing import NoReturn
 
-from pullback.cli import tour, versions, xpr
-from pullback.cli.load import UserError, print_traceback
-from pullback.cli.usage import UsageError, one_line
+from pullback.cli import tour, xpr
+from pullback.cli.terminal import UsageError, one_line, show_versions
+from pullback.cli.xpr import UserError, print_traceback
 
 WELL, USERS_ERROR, WRONG_USAGE, INTERRUPTED = 0, 1, 2, 130
 
@@ -59,7 +59,7 @@ def make_parser() -> ArgumentParser:
 
     commands.add_parser("tour", help="the tour, as without arguments").set_defaults(run=lambda options: tour.show())
     version = commands.add_parser("version", help="the versions of pullback and of what it stands on, and the devices")
-    version.set_defaults(run=lambda options: versions.show())
+    version.set_defaults(run=lambda options: show_versions())
 
     look = commands.add_parser(
         "xpr",
@@ -109,7 +109,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         options = make_parser().parse_args(arguments)
         if options.version:
-            versions.show()
+            show_versions()
         else:
             options.run(options)
         sys.stdout.flush()

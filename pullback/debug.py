@@ -192,3 +192,7 @@ def _is_arrays(tree: Any) -> bool:
     except LeafError:
         return False
     return True
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -310,11 +310,12 @@ def odeint(
         >>> import pullback as pb
         >>> def pendulum(state, t, damping):
         ...     angle, speed = state
-        ...     return speed, -pb.sin(angle) - damping * speed
-        >>> angle, speed = pb.odeint(pendulum, (1.0, 0.0), pb.asarray([0.0, 1.0, 2.0]), 0.1, rtol=1e-5, atol=1e-5)
-        >>> pb.round(angle, 3)
+        ...     return speed, -pb.numpy.sin(angle) - damping * speed
+        >>> angle, speed = pb.odeint(pendulum, (1.0, 0.0), pb.numpy.asarray([0.0, 1.0, 2.0]), 0.1, rtol=1e-5, atol=1e-5)
+        >>> pb.numpy.round(angle, 3)
         [ 1.     0.613 -0.23 ]:f32[3]:cpu(0)
-        >>> end = lambda damping: pb.odeint(pendulum, (1.0, 0.0), pb.asarray([0.0, 2.0]), damping, rtol=1e-5, atol=1e-5)[0][-1]
+        >>> times = pb.numpy.asarray([0.0, 2.0])
+        >>> end = lambda damping: pb.odeint(pendulum, (1.0, 0.0), times, damping, rtol=1e-5, atol=1e-5)[0][-1]
         >>> round(float(pb.grad(end)(0.1)), 1)
         0.7
 

@@ -195,3 +195,7 @@ def map_with_path(function: Callable[..., Any], tree: Any, *rest: Any, is_leaf: 
     found, shape = flatten_with_path(tree, is_leaf)
     columns = [_up_to(shape, other, tree, i + 1) for i, other in enumerate(rest)]
     return trees.unflatten(shape, [function(path, leaf, *row) for (path, leaf), *row in zip(found, *columns, strict=True)])
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ast
 import pathlib
+import re
 
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent / "pullback"
 FILES = sorted(ROOT.rglob("*.py"))
+MODULES = {".".join(file.relative_to(ROOT.parent).with_suffix("").parts).removesuffix(".__init__"): file for file in FILES}
 
 # What each room may import from. A file directly in pullback/ is its own room, named after it.
 ABOVE: dict[str, set[str]] = {
@@ -18,7 +20,7 @@ ABOVE: dict[str, set[str]] = {
     "engine": {"core", "program", "stablehlo"},
     "ops": {"core", "stablehlo"},
     "transforms": {"core", "program", "ops"},
-    "control": {"core", "program", "ops", "transforms", "engine", "stablehlo"},
+    "control": {"core", "program", "ops", "transforms", "stablehlo"},
     "api": {"core", "program", "ops", "transforms", "control", "engine"},
     "numpy": {"core", "ops"},
     "lax": {"core", "ops", "numpy", "control", "transforms", "api"},
@@ -34,9 +36,10 @@ ANYTHING = {"__init__", "__main__", "cli", "compat"}  # they stand below everyth
 
 # The one module through which each heavy package is loaded, when it is first needed.
 DOORS = {
-    "jaxlib": "engine/xla.py",
+    "jaxlib": "engine/jaxlib.py",
     "optree": "core/trees.py",
     "scipy": "ops/scipy_door.py",
+    "platformdirs": "engine/disk.py",
     "rich": "cli/terminal.py",
 }
 
@@ -46,17 +49,21 @@ def room_of(file: pathlib.Path) -> str:
     return parts[0] if len(parts) > 1 else file.stem
 
 
+BY_NAME = {"lazy_module", "import_module"}  # functions that load the module that their argument names
+
+
 def imported_modules(tree: ast.AST) -> list[tuple[str, int]]:
+    """The modules that a file imports, also for type checking alone, and those that it loads by their names."""
     found = []
     for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
+        if isinstance(node, ast.Call) and getattr(node.func, "attr", getattr(node.func, "id", "")) in BY_NAME:
+            found += [(arg.value, node.lineno) for arg in node.args if isinstance(arg, ast.Constant)]
+        elif isinstance(node, ast.Import):
             found += [(alias.name, node.lineno) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"line {node.lineno}: relative imports hide which room they go to"
-            module = node.module or ""
-            found.append((module, node.lineno))
-            if module == "pullback":
-                found += [(f"pullback.{alias.name}", node.lineno) for alias in node.names]
+            for name in [f"{node.module}.{alias.name}" for alias in node.names]:
+                found.append((name if name in MODULES else node.module or "", node.lineno))
     return found
 
 
@@ -74,6 +81,25 @@ def test_imports_go_up(file: pathlib.Path) -> None:
             assert target == room or target in ABOVE[room], f"{file}:{line}: {room} may not import from {target}"
 
 
+def test_no_module_imports_itself_by_way_of_others() -> None:
+    imports = {}
+    for name, file in MODULES.items():
+        imports[name] = {module for module, _ in imported_modules(ast.parse(file.read_text()))} & MODULES.keys()
+    open_: list[str] = []
+    done: set[str] = set()
+
+    def visit(name: str) -> None:
+        assert name not in open_, " imports ".join([*open_[open_.index(name) :], name])
+        if name not in done:
+            open_.append(name)
+            for module in imports[name]:
+                visit(module)
+            done.add(open_.pop())
+
+    for name in MODULES:
+        visit(name)
+
+
 @pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(ROOT)))
 def test_no_import_inside_a_function(file: pathlib.Path) -> None:
     for function in ast.walk(ast.parse(file.read_text())):
@@ -85,7 +111,7 @@ def test_no_import_inside_a_function(file: pathlib.Path) -> None:
 @pytest.mark.parametrize("package", DOORS)
 def test_each_door_exists(package: str) -> None:
     text = (ROOT / DOORS[package]).read_text()
-    assert f'import_module("{package}' in text, f"{DOORS[package]} does not load {package}"
+    assert re.search(rf'(import_module|lazy_module)\("{package}', text), f"{DOORS[package]} does not load {package}"
 
 
 def lines_of_code(text: str) -> int:

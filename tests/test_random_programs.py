@@ -91,7 +91,7 @@ def numeric_gradient(f: Callable[[Vector], Any], x: Vector) -> Vector:
 
 
 def ones_like_output() -> Any:
-    return pb.asarray(np.float64(1.0))
+    return pnp.asarray(np.float64(1.0))
 
 
 OURS: dict[str, Callable[[Callable[[Vector], Any]], Callable[[Vector], Any]]] = {
@@ -157,9 +157,9 @@ def check(steps: list[Instruction], stack: list[str], x: Vector) -> None:
     order = sum(name in DERIVATIVES for name in stack)
     with pb.default_bits(64):
         ours = apply(stack, OURS, program(steps, pnp))
-        eager = np.asarray(ours(pb.asarray(x)))
-        compiled = np.asarray(pb.jit(ours)(pb.asarray(x)))
-        staged = np.asarray(pb.xpr(ours, pb.asarray(x))(pb.asarray(x)))
+        eager = np.asarray(ours(pnp.asarray(x)))
+        compiled = np.asarray(pb.jit(ours)(pnp.asarray(x)))
+        staged = np.asarray(pb.xpr(ours, pnp.asarray(x))(pnp.asarray(x)))
     scale = 1.0 + abs(float(eager))
     assert eager.dtype == np.float64 and eager.shape == ()
     assert abs(float(compiled) - float(eager)) <= 1e-9 * scale, "compiled and eager disagree"
@@ -176,7 +176,7 @@ def check(steps: list[Instruction], stack: list[str], x: Vector) -> None:
             inner = apply(stack[:outermost], OURS, program(steps, pnp))
 
             def plain(y: Vector) -> float:
-                return float(inner(pb.asarray(y)))
+                return float(inner(pnp.asarray(y)))
 
             truth = float(apply(stack[outermost:], TRUTH, plain)(x))
         assert abs(float(eager) - truth) <= 1e-5 * (scale + abs(truth)), "finite differences of the stack disagree"

@@ -7,6 +7,10 @@ import re
 
 import numpy as np
 import pytest
+from test_layering import FILES, lines_of_code
+
+import pullback as pb
+import pullback.numpy as pnp
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TEXT = (ROOT / "README.md").read_text()
@@ -27,6 +31,64 @@ def test_the_program_runs(capsys: pytest.CaptureFixture[str]) -> None:
     )  # 1 - tanh(3)^2 cancels
 
 
-@pytest.mark.parametrize("link", re.findall(r"\]\((?!http)(.*?)\)", TEXT))
-def test_links(link: str) -> None:
+PAGES = {name: (ROOT / name).read_text() for name in ("README.md", "CONTRIBUTING.md")}
+LINKS = [(page, link) for page, text in PAGES.items() for link in re.findall(r"\]\((?!http)(.*?)\)", text)]
+
+
+@pytest.mark.parametrize("page, link", LINKS)
+def test_links(page: str, link: str) -> None:
     assert (ROOT / link).exists()
+
+
+def test_files_named_in_contributing_exist() -> None:
+    for file in re.findall(r"`((?:core|transforms|api|ops|tests|program)/[\w/.]*)`", PAGES["CONTRIBUTING.md"]):
+        assert (ROOT / file).exists() or (ROOT / "pullback" / file).exists(), file
+
+
+# ---- numbers: every one in the README's prose is counted here ----------------------------------------------------------
+
+WORDS = {"two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10}
+CORE = re.findall(r"`(\w+\.py)`", TEXT.split("How it works is in")[1].split("All of")[0])
+
+
+def core_files() -> list[pathlib.Path]:
+    return [
+        next(file for room in ("core", "transforms") if (file := ROOT / "pullback" / room / name).exists()) for name in CORE
+    ]
+
+
+def lines(files: list[pathlib.Path]) -> int:
+    return sum(lines_of_code(file.read_text()) for file in files)
+
+
+def setting(bits: int) -> int:
+    with pb.default_bits(bits):
+        return pnp.asarray(1.0).dtype.itemsize * 8
+
+
+SAID = {  # what stands around a number: what the number must be, and how far off a rounded one may be, in percent
+    r"in (\d+) files": (lambda: len(CORE), 0),
+    r"of about (\d+) lines": (lambda: lines(core_files()), 10),
+    r"has about (\d+) lines": (lambda: lines(FILES), 10),
+    r"\): (\w+), each of which runs": (lambda: len(list((ROOT / "docs/tutorials").glob("[0-9]-*.md"))), 0),
+    r"Python 3\.(\d+) or later": (lambda: int(re.search(r">=3\.(\d+)", (ROOT / "pyproject.toml").read_text())[1]), 0),
+    r"switch for (\d+) bits": (lambda: setting(64), 0),
+    r"numbers are (\d+) bits wide": (lambda: pnp.asarray(1.0).dtype.itemsize * 8, 0),
+    r"a float(\d+) array stays": (lambda: pnp.asarray(np.ones(2)).dtype.itemsize * 8, 0),
+}
+
+
+@pytest.mark.parametrize("pattern", SAID)
+def test_numbers(pattern: str) -> None:
+    (said,) = re.findall(pattern, TEXT)
+    number = WORDS.get(said) or int(said)
+    counted, percent = SAID[pattern]
+    assert abs(number - counted()) <= percent / 100 * number, f"README says {said}, counted {counted()}"
+
+
+def test_every_number_is_counted() -> None:
+    prose = re.sub(r"```.*?```|^    .*?$|`[^`]*`|\(http\S*\)|Apache-2.0", "", TEXT, flags=re.S | re.M)
+    for pattern in SAID:
+        prose = re.sub(pattern, "", prose)
+    left = re.findall(r"\b(?:\d[\d.,]*|" + "|".join(WORDS) + r")\b", re.sub(r"float64|3\.", "", prose))
+    assert left == []

@@ -12,8 +12,8 @@ from pullback.core.source import describe
 from pullback.core.tracing import Tracer, staging_floor, type_of
 from pullback.core.trees import LEAF, TreeDef, array_leaves, unflatten
 from pullback.core.types import ArrayType
-from pullback.engine.compile import CompileOptions, compile_program, lower_to_text
-from pullback.engine.xla import Executable
+from pullback.engine.backend import CompileOptions, Executable
+from pullback.engine.compile import compile_program, lower_to_text
 from pullback.program.program import Program
 
 Split = Callable[[tuple[Any, ...], dict[str, Any]], Any]  # the dynamic arguments of a call, as one tree
@@ -53,7 +53,7 @@ class Signature:
 
     def runner(self) -> Callable[[list[Any]], Any]:
         """What runs it on device buffers: shorter than `run` where there is one result and nothing else to mind."""
-        run, structure = self.compile().run, self.out_structure
+        run, structure = self.compile().runner(), self.out_structure
         if structure is LEAF:
             return self.compile().single_runner()
         return lambda buffers: unflatten(structure, run(buffers))

@@ -8,14 +8,15 @@ from typing import Any
 import numpy as np
 
 from pullback.api.functions import check_callable, leaf_paths
-from pullback.api.loops import Traced, fit, shared_captures
-from pullback.control.call import bind_holder
+from pullback.api.loops import fit, shared_captures
+from pullback.api.traced import Traced, trace
 from pullback.control.cond import cond as cond_primitive
+from pullback.control.holder import bind_holder
 from pullback.core.dtypes import BOOL, promote
 from pullback.core.errors import DtypeError, ShapeError, StructureError
 from pullback.core.source import api_boundary, describe
 from pullback.core.tracing import type_of
-from pullback.core.trees import array_leaves, unflatten
+from pullback.core.trees import array_leaves, structure_paths, unflatten
 from pullback.core.types import ArrayType, array_type
 from pullback.ops.compare import clamp, ne
 from pullback.ops.convert import convert_element_type
@@ -137,7 +138,7 @@ def _choose(what: str, index: Any, branches: Sequence[Callable[..., Any]], opera
         structures.append(structure)
         paths += leaf_paths(tree, f"operands[{number}]")[: len(own)]
     types = [type_of(leaf) for leaf in leaves]
-    traced = [Traced(branch, structures, types, paths) for branch in branches]
+    traced = [trace(what, branch, structures, types, paths, trivial=True) for branch in branches]
     out_types = _joined(what, branches, traced)
     captures, programs = shared_captures(traced)
     programs = [_returning(program, out_types) for program in programs]
@@ -154,7 +155,7 @@ def _joined(what: str, functions: Sequence[Callable[..., Any]], traced: Sequence
                 f"The branches of a {what} must return the same structure, but {describe(functions[0])} returns"
                 f" {first.structure}, and {describe(function)} returns {other.structure}."
             )
-    paths = leaf_paths(unflatten(first.structure, range(len(first.program.outputs))), "output")
+    paths = structure_paths(first.structure, "output")
     found = []
     for place, path in enumerate(paths):
         row = [one.program.output_types[place] for one in traced]

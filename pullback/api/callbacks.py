@@ -112,7 +112,7 @@ def pure_callback(
         >>> @pb.jit
         ... def f(x):
         ...     return 2.0 * pb.pure_callback(np.sort, x, x)
-        >>> f(pb.asarray([3.0, 1.0, 2.0]))
+        >>> f(pb.numpy.asarray([3.0, 1.0, 2.0]))
         [2. 4. 6.]:f32[3]:cpu(0)
     """
     if sharding is not None:

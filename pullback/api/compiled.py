@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import warnings
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -12,30 +13,32 @@ import numpy as np
 
 from pullback.api.ahead import Lowered, Signature
 from pullback.api.functions import Function, argument_name, check_callable, leaf_paths
+from pullback.api.traced import trace
 from pullback.control.call import bind_call
-from pullback.core.array import Array, as_array, from_python
+from pullback.core.array import Array, as_array, from_numpy, from_python, is_frozen
 from pullback.core.axes import axis_sizes
-from pullback.core.dtypes import SHORT_NAMES, current_default_bits
+from pullback.core.bounded import Bounded
+from pullback.core.dtypes import SHORT_NAMES, DtypeMode, dtype_mode
 from pullback.core.errors import StaticArgumentError
 from pullback.core.lazy import lazy_module
 from pullback.core.source import describe, trim
 from pullback.core.tracing import Tracer, staging_floor
-from pullback.core.trees import CallReader, TreeDef, array_leaf, array_leaves, call_reader, flatten, is_leaf, unflatten
-from pullback.core.types import ArrayType, host_type
+from pullback.core.trees import CallReader, TreeDef, array_leaf, call_reader, flatten, is_leaf, unflatten
+from pullback.core.types import ArrayType
 from pullback.engine import cache
-from pullback.engine.compile import CompileOptions, forget_executables, placed
-from pullback.engine.xla import Loan, backend, buffer_of, placement
+from pullback.engine.backend import BorrowedBuffer, CompileOptions, backend, placement
+from pullback.engine.compile import forget_executables, placed
+from pullback.engine.xla import buffer_of
 from pullback.program.equality import param_key
-from pullback.program.program import Program
 from pullback.transforms.simplify import simplify
-from pullback.transforms.stage import stage
 
 inspect = lazy_module("inspect")
 
 _PYTHON_SCALARS = frozenset({bool, int, float, complex})
-LENT_BYTES = 1 << 16  # NumPy arguments up to this size are copied into memory that the device shares
-MANY = 16  # arguments from which on looking at each buffer costs more than trying
-MAX_WAYS = 8  # as many signatures of one function are found the short way
+BORROWED_BYTES = 1 << 16  # NumPy arguments up to this size are copied into memory that the device shares
+MAX_FAST_PATHS = 8  # signatures of one function
+MAX_SIGNATURES = 256  # of one function: each holds a Program and an executable, some 0.25 MB
+MAX_SCALARS = 1024  # Python numbers whose buffers are kept
 
 _instances: weakref.WeakSet[Jitted] = weakref.WeakSet()
 
@@ -61,40 +64,43 @@ class Jitted:
         self._options = options
         self._explain_misses = explain_misses
         self._plain = not (self._static_numbers or self._static_names)
-        self._signatures: dict[Any, Signature] = {}
-        # Shorter ways to run calls like some that were seen: how to find the leaves (None: they are the positional
-        # arguments), what they must be (a list of types of Arrays, or a tuple of `_Expected`), default bits, what runs it.
-        self._ways: list[tuple[CallReader | None, Any, int, Callable[[list[Any]], Any]]] = []
+        self._signatures: Bounded[Any, Signature] = Bounded(MAX_SIGNATURES, self._warn_of_signatures)
+        self._warned = False
+        # For calls like some that were seen: how to find the leaves (None: they are the positional arguments), what they
+        # must be (a list of types of Arrays, or a tuple of `_Expected`), dtype mode, what runs it.
+        self._fast_paths: list[tuple[CallReader | None, Any, DtypeMode, Callable[[list[Any]], Any]]] = []
         _instances.add(self)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         try:
             if staging_floor() is None and not placement.several:
-                for read, types, bits, run in self._ways:
-                    if read is not None:
-                        leaves: Any = read(args, kwargs)
-                    else:
-                        leaves = None if kwargs else args
-                    if leaves is None or bits != current_default_bits():
+                for read, expected, mode, run in self._fast_paths:
+                    # Find out whether the call is like the one that the path was made for, get its buffers, run: no handler
+                    # covers the run, in which there may be Python functions of the user's.
+                    leaves: Any = read(args, kwargs) if read is not None else None if kwargs else args
+                    if leaves is None or mode is not dtype_mode():
                         continue
-                    if types.__class__ is tuple:
-                        loans: list[tuple[list[Loan], Loan]] = []
+                    if expected.__class__ is tuple:
+                        borrowed: list[tuple[list[BorrowedBuffer], BorrowedBuffer]] = []
                         try:
-                            buffers = _host_buffers(leaves, types, loans)
+                            buffers = _host_buffers(leaves, expected, borrowed)
                             if buffers is not None:
                                 return run(buffers)
                         finally:
-                            for free, loan in loans:
-                                free.append(loan)
+                            for free, buffer in borrowed:
+                                free.append(buffer)
                         continue
                     try:
-                        if [leaf.type for leaf in leaves] == types:
-                            # A tracer has a type too, but no buffer, so it takes the long way.
-                            if len(types) > MANY:
-                                return _run_many(run, leaves)
-                            return run([b if (b := leaf._buffer) is not None else buffer_of(leaf) for leaf in leaves])
-                    except AttributeError:
+                        if [leaf.type for leaf in leaves] != expected:
+                            continue
+                        buffers = [leaf._buffer for leaf in leaves]
+                    except AttributeError:  # a number has no type, and a tracer no buffer
                         continue
+                    for buffer in buffers:
+                        if buffer is None:
+                            buffers = [buffer_of(leaf) for leaf in leaves]
+                            break
+                    return run(buffers)
             return self._call(args, kwargs)
         except BaseException as error:
             trim(error)
@@ -106,8 +112,8 @@ class Jitted:
     def __repr__(self) -> str:
         return f"<jit of {describe(self._fun)}>"
 
-    def _remember_way(self, args: tuple[Any, ...], kwargs: dict[str, Any], signature: Signature) -> None:
-        """Let calls like this one take a shorter way from now on, if one is known."""
+    def _add_fast_path(self, args: tuple[Any, ...], kwargs: dict[str, Any], signature: Signature) -> None:
+        """Let calls like this one take a fast path from now on, if there is one for them."""
         flat = not kwargs and all([is_leaf(arg) for arg in args])
         read = None if flat else call_reader(args, kwargs)
         leaves = args if flat else None if read is None else read(args, kwargs)
@@ -121,7 +127,8 @@ class Jitted:
             if None in expected:
                 return
             types = tuple(expected)
-        self._ways = [(read, types, current_default_bits(), signature.runner()), *self._ways[: MAX_WAYS - 1]]
+        path = (read, types, dtype_mode(), signature.runner())
+        self._fast_paths = [path, *self._fast_paths[: MAX_FAST_PATHS - 1]]
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         leaves, signature = self._signature(args, kwargs)
@@ -133,7 +140,7 @@ class Jitted:
             return unflatten(signature.out_structure, outs)
         out = signature.run(leaves)
         if self._plain and not signature.donated and not axis_sizes() and not placement.several:
-            self._remember_way(args, kwargs, signature)
+            self._add_fast_path(args, kwargs, signature)
         return out
 
     def _signature(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], Signature]:
@@ -145,7 +152,7 @@ class Jitted:
         options = self._options
         if placement.several and not any([isinstance(leaf, Tracer) for leaf in leaves]):
             options = placed(options, leaves, lambda: self._paths(args, kwargs))
-        key = (structure, types, statics, current_default_bits(), axis_sizes(), options)
+        key = (structure, types, statics, dtype_mode(), axis_sizes(), options)
         try:
             found = self._signatures.get(key)
         except TypeError:
@@ -162,8 +169,8 @@ class Jitted:
 
     def _leaf(self, leaf: Any, index: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A leaf as an Array or tracer. A NumPy array is borrowed, not copied: it is only looked at during this call."""
-        if leaf.__class__ is np.ndarray and leaf.dtype in SHORT_NAMES and leaf.dtype.isnative:
-            return Array(host_type(leaf), leaf)
+        if leaf.__class__ is np.ndarray and leaf.dtype in SHORT_NAMES:
+            return from_numpy(leaf, copy=False)
         return array_leaf(leaf, lambda: f"argument {self._paths(args, kwargs)[index]}")
 
     def _static(self, args: tuple[Any, ...]) -> frozenset[int]:
@@ -175,8 +182,8 @@ class Jitted:
             return (), ((args, kwargs) if kwargs else args)
         numbers, names = self._static(args), self._static_names
         statics = (
-            tuple([(i, param_key(arg, Program)) for i, arg in enumerate(args) if i in numbers]),
-            tuple([(name, param_key(kwargs[name], Program)) for name in sorted(kwargs) if name in names]),
+            tuple([(i, param_key(arg)) for i, arg in enumerate(args) if i in numbers]),
+            tuple([(name, param_key(kwargs[name])) for name in sorted(kwargs) if name in names]),
         )
         dynamic = [arg for i, arg in enumerate(args) if i not in numbers]
         return statics, (dynamic, {name: arg for name, arg in kwargs.items() if name not in names})
@@ -199,19 +206,13 @@ class Jitted:
         types: Sequence[ArrayType],
         options: CompileOptions,
     ) -> Signature:
-        box: dict[str, Any] = {}
+        def call(dynamic: Any) -> Any:
+            return self._merge(args, kwargs, dynamic)
 
-        def flat(*leaves: Any) -> list[Any]:
-            outs, box["structure"] = array_leaves(self._merge(args, kwargs, unflatten(structure, leaves)), lambda: "the output")
-            return outs
-
-        name = getattr(self._fun, "__name__", "function")
         paths = self._paths(args, kwargs)
-        program, captures = stage(flat, types, name=name, described=self._fun, arguments=paths)
-        donated = self._donated(args, kwargs)
-        if captures:
-            donated = ()
-        return Signature(simplify(program), captures, box["structure"], donated, options)
+        program, captures, out_structure = trace("jit", self._fun, (structure,), types, paths, call=call, trivial=True)
+        donated = () if captures else self._donated(args, kwargs)
+        return Signature(simplify(program), captures, out_structure, donated, options)
 
     def _each_dynamic(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[int | str, Any]]:
         """The dynamic arguments by number or name, in the order in which they are flattened."""
@@ -261,6 +262,18 @@ class Jitted:
             differences
         )
 
+    def _warn_of_signatures(self) -> None:
+        """Say, once, that signatures make room for others: each call that comes back to one traces and compiles again."""
+        if not self._warned:
+            self._warned = True
+            warnings.warn(
+                f"{describe(self._fun)} has been compiled for more than {MAX_SIGNATURES} signatures; the oldest are forgotten,"
+                " and compiled again when they return. Pass what changes with every call as an array instead of as a static"
+                " argument, and keep shapes alike; PULLBACK_EXPLAIN_MISSES=1 prints what differs.",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+
     # ---- ahead of time ----
 
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
@@ -279,7 +292,7 @@ class Jitted:
     def clear_cache(self) -> None:
         """Forget every signature and its executable."""
         self._signatures.clear()
-        self._ways = []
+        self._fast_paths = []
 
 
 def clear_caches() -> None:
@@ -303,8 +316,7 @@ cache_info = cache.cache_info
 def _own(array: Array) -> Array:
     """An Array whose values nobody can write to: of a borrowed NumPy array, a copy."""
     host = array._host
-    borrowed = isinstance(host, np.ndarray) and host.flags.writeable and array._buffer is None
-    return as_array(host) if borrowed else array
+    return array if host is None or array._buffer is not None or is_frozen(host) else as_array(host)
 
 
 def _explains_misses() -> bool:
@@ -330,7 +342,7 @@ def _differences(seen: Any, new: Any, paths: list[str]) -> list[str]:
             if (which, key) not in before
         ]
     if seen[3] != new[3]:
-        found.append(f"default_bits: was {seen[3]}, is now {new[3]}")
+        found.append(f"the dtype mode (default_bits): was {seen[3]}, is now {new[3]}")
     if seen[4] != new[4]:
         found.append(f"named axes: were {dict(seen[4])}, are now {dict(new[4])}")
     if seen[5] != new[5]:
@@ -338,18 +350,7 @@ def _differences(seen: Any, new: Any, paths: list[str]) -> list[str]:
     return found
 
 
-def _run_many(run: Callable[[list[Any]], Any], leaves: Sequence[Any]) -> Any:
-    """Run on many Arrays, which mostly have their buffers."""
-    buffers = [leaf._buffer for leaf in leaves]
-    try:
-        return run(buffers)
-    except TypeError:  # jaxlib's, before anything has run, if one is None
-        if all([buffer is not None for buffer in buffers]):
-            raise
-    return run([buffer_of(leaf) for leaf in leaves])
-
-
-# What a leaf of a call must be to take a short way: its class; for a NumPy array its dtype and shape; its ArrayType; and,
+# What a leaf of a call must be to take a fast path: its class; for a NumPy array its dtype and shape; its ArrayType; and,
 # for a NumPy array, what puts it on the device.
 _Expected = tuple[type, Any, Any, ArrayType, Any]
 
@@ -358,20 +359,22 @@ def _expected(leaf: Any, type: ArrayType) -> _Expected | None:
     kind = leaf.__class__
     if kind is Array or kind in _PYTHON_SCALARS:
         return kind, None, None, type, None
-    if kind is np.ndarray and leaf.dtype.isnative:
+    if kind is np.ndarray and leaf.dtype == type.dtype:
         there = backend()
-        loan = there.lend(type) if type.nbytes <= LENT_BYTES else None
-        return kind, leaf.dtype, leaf.shape, type, there.putter(type) if loan is None else [loan]
+        buffer = there.borrow(type) if type.nbytes <= BORROWED_BYTES else None
+        return kind, leaf.dtype, leaf.shape, type, there.putter(type) if buffer is None else [buffer]
     return None
 
 
 def _host_buffers(
-    leaves: list[Any] | tuple[Any, ...], expected: tuple[_Expected, ...], loans: list[tuple[list[Loan], Loan]]
+    leaves: list[Any] | tuple[Any, ...],
+    expected: tuple[_Expected, ...],
+    borrowed: list[tuple[list[BorrowedBuffer], BorrowedBuffer]],
 ) -> list[Any] | None:
     """The buffers of leaves of which some are NumPy arrays or Python scalars; None if they are not as expected.
 
-    A small NumPy array is copied into memory that is lent for the length of the call: what is taken is added to `loans`, to
-    be given back. A larger one is shared with the device; the call ends before the caller can write to it.
+    A small NumPy array is copied into a buffer that is borrowed for the length of the call: it is added to `borrowed`, to be
+    given back. A larger one is shared with the device; the call ends before the caller can write to it.
     """
     if len(leaves) != len(expected):
         return None
@@ -385,10 +388,10 @@ def _host_buffers(
             if leaf.dtype != dtype or leaf.shape != shape:
                 return None
             if put.__class__ is list:
-                loan: Any = put.pop() if put else backend().lend(type)
-                loans.append((put, loan))
-                np.copyto(loan.host, leaf)
-                buffers.append(loan.raw)
+                mine: Any = put.pop() if put else backend().borrow(type)
+                borrowed.append((put, mine))
+                np.copyto(mine.host, leaf)
+                buffers.append(mine.raw)
             else:
                 buffers.append(put(leaf))
         elif kind is Array:
@@ -400,7 +403,7 @@ def _host_buffers(
     return buffers
 
 
-_scalar_buffers: dict[Any, Any] = {}
+_scalar_buffers: Bounded[Any, Any] = Bounded(MAX_SCALARS)
 
 
 def _scalar_buffer(value: Any, type: ArrayType) -> Any:
@@ -410,8 +413,6 @@ def _scalar_buffer(value: Any, type: ArrayType) -> Any:
     key = (type, value)
     found = _scalar_buffers.get(key)
     if found is None:
-        if len(_scalar_buffers) >= 1024:
-            _scalar_buffers.clear()
         found = _scalar_buffers[key] = buffer_of(from_python(value))
     return found
 

@@ -6,7 +6,8 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pullback.api.functions import Function, check_callable
+from pullback.api.functions import Function, check_callable, trees_of
+from pullback.api.traced import trace
 from pullback.api.user_rules import RuleFunctions, UserRules
 from pullback.control.custom_function import Unstaged, bind_custom
 from pullback.control.custom_rules import ClosedRules, CustomRules, closed_over
@@ -16,7 +17,7 @@ from pullback.core.errors import ConcretizationError, MissingRule, StaticArgumen
 from pullback.core.lazy import lazy_module
 from pullback.core.source import api_boundary, describe, trim
 from pullback.core.tracing import Tracer, staging_floor, type_of
-from pullback.core.trees import LEAF, TreeDef, array_leaves, flatten, register_node, unflatten
+from pullback.core.trees import TreeDef, array_leaves, flatten, register_node, unflatten
 from pullback.core.types import ArrayType
 from pullback.program.program import Program, Variable, run
 from pullback.transforms.batch import Batched
@@ -37,7 +38,7 @@ class CustomFunction:
         >>> import pullback as pb
         >>> @pb.custom_vjp
         ... def f(x):
-        ...     return pb.sin(x)
+        ...     return pb.numpy.sin(x)
         >>> f.defvjp(lambda x: (f(x), x), lambda x, ct: (ct * 10.0,))  # reverse mode
         >>> _ = f.defjvp(lambda primals, tangents: (f(*primals), tangents[0] * 20.0))  # forward mode
         >>> pb.grad(f)(1.0), pb.jvp(f, (1.0,), (1.0,))[1]
@@ -101,11 +102,11 @@ class CustomFunction:
             >>> import pullback as pb
             >>> @pb.custom_jvp
             ... def log1pexp(x):
-            ...     return pb.log(1.0 + pb.exp(x))
+            ...     return pb.numpy.log(1.0 + pb.numpy.exp(x))
             >>> @log1pexp.defjvp
             ... def log1pexp_jvp(primals, tangents):
             ...     (x,), (t,) = primals, tangents
-            ...     return log1pexp(x), t * (1.0 - 1.0 / (1.0 + pb.exp(x)))
+            ...     return log1pexp(x), t * (1.0 - 1.0 / (1.0 + pb.numpy.exp(x)))
             >>> pb.grad(log1pexp)(100.0)
             1.0:f32[]:cpu(0)
         """
@@ -150,7 +151,7 @@ class CustomFunction:
             >>> @pb.custom_vjp
             ... def clip_gradient(x):
             ...     return x
-            >>> clip_gradient.defvjp(lambda x: (x, None), lambda _, ct: (pb.clip(ct, -1.0, 1.0),))
+            >>> clip_gradient.defvjp(lambda x: (x, None), lambda _, ct: (pb.numpy.clip(ct, -1.0, 1.0),))
             >>> pb.grad(lambda x: clip_gradient(x) * 5.0)(2.0)
             1.0:f32[]:cpu(0)
         """
@@ -173,11 +174,11 @@ class CustomFunction:
             >>> import pullback as pb
             >>> @pb.custom_vmap
             ... def total(x):
-            ...     return pb.sum(x)
+            ...     return pb.numpy.sum(x)
             >>> @total.def_vmap
             ... def total_vmap(axis_size, in_batched, x):
-            ...     return pb.sum(x, axis=1) + 100.0, True
-            >>> pb.vmap(total)(pb.ones((2, 3)))
+            ...     return pb.numpy.sum(x, axis=1) + 100.0, True
+            >>> pb.vmap(total)(pb.numpy.ones((2, 3)))
             [103. 103.]:f32[2]:cpu(0)
         """
         check_callable(rule, "def_vmap")
@@ -265,11 +266,9 @@ class CustomFunction:
             leaves += found
             structures.append(structure)
         if staging_floor() is None and not any([_is_watched(leaf, self.rules.vmap is not None) for leaf in leaves]):
-            start, given = 0, list(args)
-            for number, structure in zip(numbers, structures):
-                stop = start + structure.num_leaves
-                given[number] = leaves[start] if structure is LEAF else unflatten(structure, leaves[start:stop])
-                start = stop
+            given = list(args)
+            for number, tree in zip(numbers, trees_of(structures, leaves)):
+                given[number] = tree
             return self._finished(self.fun(*given))
         complete = self._positional(args, {})
         if len(complete) != len(args):
@@ -285,7 +284,7 @@ class CustomFunction:
         captured: list[Tracer] = []
         program: Program | Unstaged
         try:
-            program, found = stage(own.call, types, name=name, described=self.fun)
+            program, found = stage(own.call, types, name=name, described=self.fun, transformation=self._kind)
         except ConcretizationError:
             if staging_floor() is not None:
                 raise
@@ -393,9 +392,9 @@ class custom_jvp(CustomFunction):
         >>> import pullback as pb
         >>> @pb.custom_jvp
         ... def relu(x):
-        ...     return pb.maximum(x, 0.0)
-        >>> relu.defjvps(lambda t, out, x: pb.where(x > 0.0, t, 0.0))
-        >>> pb.vmap(pb.grad(relu))(pb.asarray([-1.0, 0.0, 1.0]))
+        ...     return pb.numpy.maximum(x, 0.0)
+        >>> relu.defjvps(lambda t, out, x: pb.numpy.where(x > 0.0, t, 0.0))
+        >>> pb.vmap(pb.grad(relu))(pb.numpy.asarray([-1.0, 0.0, 1.0]))
         [0. 0. 1.]:f32[3]:cpu(0)
     """
 
@@ -416,9 +415,9 @@ class custom_vjp(CustomFunction):
         >>> import pullback as pb
         >>> @pb.custom_vjp
         ... def f(x, y):
-        ...     return pb.sin(x) * y
+        ...     return pb.numpy.sin(x) * y
         >>> def fwd(x, y):
-        ...     return f(x, y), (pb.cos(x), pb.sin(x), y)
+        ...     return f(x, y), (pb.numpy.cos(x), pb.numpy.sin(x), y)
         >>> def bwd(residuals, ct):
         ...     cos_x, sin_x, y = residuals
         ...     return ct * cos_x * y, ct * sin_x
@@ -457,8 +456,8 @@ class custom_vmap(CustomFunction):
         ...     a_batched, x_batched = in_batched
         ...     if x_batched and not a_batched:
         ...         return x @ a.T, True  # one product of matrices
-        ...     return pb.vmap(pb.dot, (0 if a_batched else None, 0 if x_batched else None))(a, x), True
-        >>> pb.vmap(matvec, (None, 0))(pb.eye(2), pb.ones((3, 2))).shape
+        ...     return pb.vmap(pb.numpy.dot, (0 if a_batched else None, 0 if x_batched else None))(a, x), True
+        >>> pb.vmap(matvec, (None, 0))(pb.numpy.eye(2), pb.numpy.ones((3, 2))).shape
         (3, 2)
     """
 
@@ -493,8 +492,8 @@ def custom_gradient(fun: Function) -> Function:
         >>> import pullback as pb
         >>> @pb.custom_gradient
         ... def log1pexp(x):
-        ...     e = pb.exp(x)
-        ...     return pb.log(1.0 + e), lambda ct: ct * (1.0 - 1.0 / (1.0 + e))
+        ...     e = pb.numpy.exp(x)
+        ...     return pb.numpy.log(1.0 + e), lambda ct: ct * (1.0 - 1.0 / (1.0 + e))
         >>> pb.grad(log1pexp)(100.0)
         1.0:f32[]:cpu(0)
     """
@@ -507,15 +506,9 @@ def custom_gradient(fun: Function) -> Function:
     def fwd(*args: Any) -> tuple[Any, _Backward]:
         out, backward = _value_and_backward(fun, args, {})
         leaves, structure = array_leaves(out, lambda: f"the output of {describe(fun)}")
-        box: dict[str, Any] = {}
-
-        def flat(*cotangents: Any) -> list[Any]:
-            found, box["structure"] = flatten(backward(unflatten(structure, cotangents)))
-            return found
-
         types = [type_of(leaf).strong() for leaf in leaves]
-        program, captured = stage(flat, types, name=getattr(backward, "__name__", "backward"), described=backward)
-        return out, _Backward((program, box["structure"]), list(captured))
+        traced = trace("custom_gradient", backward, (structure,), types)
+        return out, _Backward((traced.program, traced.structure), list(traced.captures))
 
     def bwd(kept: _Backward, cotangent: Any) -> tuple[Any, ...]:
         program, structure = kept.static
@@ -570,13 +563,7 @@ def closure_convert(fun: Function, *example_args: Any) -> tuple[Function, list[A
     check_callable(fun, "closure_convert")
     examples, structure = flatten(tuple(example_args))
     types = [leaf if isinstance(leaf, ArrayType) else type_of(leaf) for leaf in examples]
-    box: dict[str, Any] = {}
-
-    def flat(*leaves: Any) -> list[Any]:
-        found, box["structure"] = array_leaves(fun(*unflatten(structure, leaves)), lambda: f"the output of {describe(fun)}")
-        return found
-
-    program, captured = stage(flat, types, name=getattr(fun, "__name__", "function"), described=fun)
+    program, captured, out_structure = trace("closure_convert", fun, (structure,), types, call=lambda args: fun(*args))
     hoisted = [is_inexact(tracer.dtype) for tracer in captured]
     values = [tracer for tracer, flag in zip(captured, hoisted) if flag]
     others = [tracer for tracer, flag in zip(captured, hoisted) if not flag]
@@ -593,6 +580,6 @@ def closure_convert(fun: Function, *example_args: Any) -> tuple[Function, list[A
                 f" {len(args_and_values) - len(args)} values."
             )
         rest = iter(others)
-        return unflatten(box["structure"], run(program, [*[next(given if flag else rest) for flag in hoisted], *leaves]))
+        return unflatten(out_structure, run(program, [*[next(given if flag else rest) for flag in hoisted], *leaves]))
 
     return functools.wraps(fun, updated=())(converted), list(values)

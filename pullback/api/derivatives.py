@@ -7,19 +7,21 @@ from typing import Any
 
 import numpy as np
 
-from pullback.api.functions import FlatArguments, Function, check_callable, normalize_argnums, wrapped
+from pullback.api.functions import FlatArguments, Function, check_callable, normalize_argnums, trees_of, wrapped
 from pullback.api.tangents import FlatResult, brief, check_inputs, cotangent_leaves, tangent_leaves, tangent_result, the_output
-from pullback.core.array import Array
+from pullback.control.custom_rules import Keyed
+from pullback.core.array import Array, constant
+from pullback.core.bounded import Bounded
 from pullback.core.dtypes import is_inexact, kind
 from pullback.core.errors import GradientError, StructureError
-from pullback.core.source import api_boundary, describe
+from pullback.core.source import api_boundary, describe, trim
 from pullback.core.tracing import type_of
-from pullback.core.trees import array_leaves, flatten, unflatten
+from pullback.core.trees import array_leaves, flatten, register_node, unflatten
 from pullback.core.types import ArrayType
 from pullback.core.zero import ZERO, zeros
 from pullback.transforms.jvp import jvp_flat
 from pullback.transforms.linearize import linearize_flat
-from pullback.transforms.transpose import transpose_flat
+from pullback.transforms.transpose import Tape, transpose_flat
 
 # ---- forward ----------------------------------------------------------------------------------------------------------
 
@@ -166,12 +168,78 @@ def vjp(fun: Function, *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
     """
     check_callable(fun, "vjp")
     call = LinearizedCall("vjp", fun, FlatArguments(fun, primals, {}, range(len(primals))), has_aux)
-    out_types = call.out_types
+    linearized, count = call.linearized, call.result.count
+    shape = VjpStructure(fun, call, linearized.inputs, linearized.tangents[:count])
+    return call.with_aux(call.value(), VjpFunction(shape, linearized.tape))
 
-    def f_vjp(cotangent: Any) -> tuple[Any, ...]:
-        return tuple(call.gradients(cotangent_leaves(cotangent, call.result.structure, out_types)))
 
-    return call.with_aux(call.value(), wrapped(fun, "vjp_of", f_vjp))
+class VjpStructure:
+    """What a function from cotangents of outputs to those of arguments needs besides its tape."""
+
+    __slots__ = ("active", "function", "inputs", "out_types", "outs", "structure", "structures", "types")
+
+    def __init__(self, fun: Function, call: LinearizedCall, inputs: Sequence[int], outs: Sequence[int | None]) -> None:
+        self.function = fun
+        self.structures = tuple(call.flat.structures)
+        self.types = tuple(call.types)
+        self.active = tuple(call.active)
+        self.structure = call.result.structure
+        self.out_types = tuple(call.out_types)
+        self.inputs = tuple(inputs)
+        self.outs = tuple(outs)
+
+    @property
+    def key(self) -> Any:
+        """Equal for functions that differ in nothing but what they are called."""
+        return self.structures, self.types, self.active, self.structure, self.out_types, self.inputs, self.outs
+
+
+class VjpFunction:
+    """What `vjp` returns, to be applied to cotangents.
+
+    It is a container of the arrays that it keeps: a jitted function may return it, and it may be a residual of a custom_vjp.
+    """
+
+    def __init__(self, shape: VjpStructure, tape: Tape) -> None:
+        self.shape = shape
+        self.tape = tape
+
+    @property
+    def __name__(self) -> str:
+        return f"vjp_of_{getattr(self.shape.function, '__name__', 'function').strip('<>')}"
+
+    def __call__(self, cotangent: Any) -> tuple[Any, ...]:
+        try:
+            shape = self.shape
+            given = cotangent_leaves(cotangent, shape.structure, shape.out_types)
+            found = iter(self.tape.backward(shape.outs, given, shape.inputs))
+            leaves = [tangent_result(next(found) if flag else ZERO, type) for type, flag in zip(shape.types, shape.active)]
+            return tuple(trees_of(shape.structures, leaves))
+        except BaseException as error:
+            trim(error)
+            raise
+
+    def __repr__(self) -> str:
+        return f"<vjp of {describe(self.shape.function)}>"
+
+
+class _WithoutArrays(Keyed):
+    """A VjpFunction without the arrays that it keeps: what it is as a container."""
+
+    __slots__ = ("shape", "tape")
+
+    def __init__(self, shape: VjpStructure, tape: Tape) -> None:
+        self.shape = shape
+        self.tape = tape
+        self.key = (shape.key, tape.key)
+
+
+def _taken_apart(function: VjpFunction) -> tuple[list[Any], _WithoutArrays]:
+    values, tape = function.tape.emptied()
+    return values, _WithoutArrays(function.shape, tape)
+
+
+register_node(VjpFunction, _taken_apart, lambda kept, values: VjpFunction(kept.shape, kept.tape.filled(values)))
 
 
 @api_boundary
@@ -191,7 +259,7 @@ def linear_transpose(fun: Function, *primals: Any) -> Function:
     Example:
         >>> import pullback as pb
         >>> transposed = pb.linear_transpose(lambda x: 3.0 * x, pb.ArrayType((2,), "float32"))
-        >>> transposed(pb.asarray([1.0, 2.0]))
+        >>> transposed(pb.numpy.asarray([1.0, 2.0]))
         ([3. 6.]:f32[2]:cpu(0),)
     """
     check_callable(fun, "linear_transpose")
@@ -338,7 +406,7 @@ def _seed(fun: Function, call: LinearizedCall, holomorphic: bool) -> Any:
     return one(type)
 
 
-_ones: dict[ArrayType, Array] = {}
+_ones: Bounded[ArrayType, Array] = Bounded(1024)
 
 
 def one(type: ArrayType) -> Array:
@@ -346,4 +414,4 @@ def one(type: ArrayType) -> Array:
     try:
         return _ones[type]
     except KeyError:
-        return _ones.setdefault(type, Array(type, np.ones((), type.dtype)))
+        return _ones.setdefault(type, constant(Array(type, np.ones((), type.dtype))))

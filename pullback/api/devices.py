@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from pullback.core.array import Array, PlacedArray, as_array
+from pullback.core.array import Array, PlacedArray, as_array, host_of
 from pullback.core.devices import Device
 from pullback.core.errors import DeviceError, LeafError
 from pullback.core.source import api_boundary
 from pullback.core.tracing import Tracer
 from pullback.core.trees import array_leaves, flatten, unflatten
+from pullback.engine.backend import Backend, backend, placement, platforms
 from pullback.engine.place import current_default_device, using_default
 from pullback.engine.plugins import discover
-from pullback.engine.xla import Backend, backend, placement, platforms
 
 
 def _platform(name: str | None) -> Backend:
@@ -87,7 +87,8 @@ def device_put(x: Any, device: Device | None = None) -> Any:
         device: one of `pb.devices()`; by default, the arrays are put on the default device, and may be moved from there.
 
     Returns:
-        The tree, with an Array on `device` for each leaf. An array that is there already is returned itself.
+        The tree, with an Array on `device` for each leaf. One that is there already shares its
+        memory with the array returned, until either is donated.
 
     Raises:
         DeviceError: there is no such device.
@@ -106,9 +107,9 @@ def device_put(x: Any, device: Device | None = None) -> Any:
 
 def _put(array: Array, there: Backend, index: int, committed: bool) -> Array:
     wanted = PlacedArray if committed and placement.several else Array
-    if array.__class__ is wanted and array._buffer is not None and array.device == there.devices[index]:
-        return array
-    return wanted(array.type, None, there.put(array.host, array.type, index, copy=True))
+    if array._buffer is not None and array.device == there.devices[index]:
+        return wanted(array.type, array._host, array._buffer)
+    return wanted(array.type, None, there.put(host_of(array), array.type, index, copy=True))
 
 
 @api_boundary

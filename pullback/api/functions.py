@@ -105,14 +105,7 @@ class FlatArguments:
 
     def trees(self, leaves: Sequence[Any]) -> list[Any]:
         """One tree per chosen argument, of these leaves."""
-        if len(leaves) == len(self.structures) and all([structure is LEAF for structure in self.structures]):
-            return list(leaves)
-        trees, start = [], 0
-        for structure in self.structures:
-            stop = start + structure.num_leaves
-            trees.append(leaves[start] if structure is LEAF else unflatten(structure, leaves[start:stop]))
-            start = stop
-        return trees
+        return trees_of(self.structures, leaves)
 
     def paths(self) -> list[str]:
         """How error messages call each leaf."""
@@ -124,6 +117,18 @@ class FlatArguments:
     def name(self, number: int) -> str:
         """How error messages call argument `number`."""
         return argument_name(self.function, number)
+
+
+def trees_of(structures: Sequence[TreeDef], leaves: Sequence[Any]) -> list[Any]:
+    """One tree for each structure, of these leaves in order."""
+    if len(leaves) == len(structures) and all([structure is LEAF for structure in structures]):
+        return list(leaves)
+    trees, start = [], 0
+    for structure in structures:
+        stop = start + structure.num_leaves
+        trees.append(leaves[start] if structure is LEAF else unflatten(structure, leaves[start:stop]))
+        start = stop
+    return trees
 
 
 def leaf_paths(tree: Any, root: str) -> list[str]:

@@ -10,10 +10,10 @@ import numpy as np
 
 from pullback.api.derivatives import LinearizedCall, grad, jvp
 from pullback.api.functions import FlatArguments, Function, check_callable, normalize_argnums, wrapped
-from pullback.api.tangents import FlatResult, check_inputs, float0
+from pullback.api.tangents import FlatResult, check_inputs
 from pullback.core.array import Array
-from pullback.core.axes import AxisSize
-from pullback.core.dtypes import is_inexact, kind
+from pullback.core.axes import Axis
+from pullback.core.dtypes import float0, is_inexact, kind
 from pullback.core.errors import GradientError
 from pullback.core.source import api_boundary, describe
 from pullback.core.tracing import type_of
@@ -38,7 +38,7 @@ def jacfwd(fun: Function, argnums: int | Sequence[int] = 0, has_aux: bool = Fals
 
     Example:
         >>> import pullback as pb
-        >>> pb.jacfwd(lambda x: x * x)(pb.asarray([1.0, 2.0]))
+        >>> pb.jacfwd(lambda x: x * x)(pb.numpy.asarray([1.0, 2.0]))
         [[2. 0.]
          [0. 4.]]:f32[2,2]:cpu(0)
     """
@@ -81,7 +81,7 @@ def jacrev(
 
     Example:
         >>> import pullback as pb
-        >>> pb.jacrev(lambda x: x * x)(pb.asarray([1.0, 2.0]))
+        >>> pb.jacrev(lambda x: x * x)(pb.numpy.asarray([1.0, 2.0]))
         [[2. 0.]
          [0. 4.]]:f32[2,2]:cpu(0)
     """
@@ -126,7 +126,7 @@ def hessian(fun: Function, argnums: int | Sequence[int] = 0, has_aux: bool = Fal
 
     Example:
         >>> import pullback as pb
-        >>> pb.hessian(lambda x: x[0] * x[0] * x[1])(pb.asarray([1.0, 2.0]))
+        >>> pb.hessian(lambda x: x[0] * x[0] * x[1])(pb.numpy.asarray([1.0, 2.0]))
         [[4. 2.]
          [2. 0.]]:f32[2,2]:cpu(0)
     """
@@ -191,7 +191,7 @@ def _along_basis(linear: Callable[..., Sequence[Any]], types: Sequence[ArrayType
         start += type.size
         shape = (total, *type.shape)
         bases.append(Array(array_type(shape, type.dtype), rows.reshape(shape)))
-    trace, outs = batch_flat(linear, bases, [True] * len(bases), AxisSize(total))
+    trace, outs = batch_flat(linear, bases, [True] * len(bases), Axis(total))
     return [materialize(trace, out) for out in outs]
 
 

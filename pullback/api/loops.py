@@ -1,4 +1,4 @@
-"""Loops over pytrees: scan, while_loop, fori_loop."""
+"""Loops over pytrees: scan, while_loop, fori_loop; and what is made of scan: map, and associative_scan."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 
 from pullback.api.functions import Function, check_callable, leaf_paths
-from pullback.control.call import bind_holder
+from pullback.api.mapping import vmap
+from pullback.api.traced import Traced, trace
 from pullback.control.callback import callback
+from pullback.control.holder import bind_holder
 from pullback.control.scan import scan as scan_primitive
 from pullback.control.while_loop import levels_for
 from pullback.control.while_loop import while_loop as while_primitive
@@ -24,34 +26,11 @@ from pullback.ops.arithmetic import add
 from pullback.ops.compare import lt
 from pullback.ops.convert import convert_element_type
 from pullback.ops.literals import literal
+from pullback.ops.shape import concatenate, reshape, rev
+from pullback.ops.shape import slice as slice_primitive
 from pullback.program.program import Program, Variable
 from pullback.transforms.derive import stage_closed
-from pullback.transforms.stage import replay, stage
-
-
-class Traced:
-    """A user's function of trees, recorded for leaves of given types.
-
-    Attributes:
-        program: takes the captured tracers first, then the leaves. captures: the tracers to pass for them.
-        structure: that of the result.
-    """
-
-    def __init__(self, fun: Function, structures: Sequence[TreeDef], types: Sequence[ArrayType], paths: Sequence[str]) -> None:
-        self.structure: TreeDef = None
-
-        def flat(*leaves: Any) -> list[Any]:
-            args, start = [], 0
-            for structure in structures:
-                args.append(unflatten(structure, leaves[start : start + structure.num_leaves]))
-                start += structure.num_leaves
-            outs, self.structure = array_leaves(fun(*args), lambda: f"the output of {describe(fun)}")
-            return outs
-
-        name = getattr(fun, "__name__", "body")
-        self.program: Program
-        self.captures: tuple[Tracer, ...]
-        self.program, self.captures = stage(flat, types, name=name, described=fun, arguments=paths)
+from pullback.transforms.stage import replay
 
 
 def shared_captures(traced: Sequence[Traced]) -> tuple[list[Tracer], list[Program]]:
@@ -145,7 +124,7 @@ def scan(
 
     Example:
         >>> import pullback as pb
-        >>> pb.lax.scan(lambda total, x: (total + x, total * x), 0.0, pb.asarray([1.0, 2.0, 3.0]))
+        >>> pb.lax.scan(lambda total, x: (total + x, total * x), 0.0, pb.numpy.asarray([1.0, 2.0, 3.0]))
         (6.0:f32[]:cpu(0), [0. 2. 9.]:f32[3]:cpu(0))
     """
     check_callable(f, "scan")
@@ -156,7 +135,7 @@ def scan(
     paths = leaf_paths(init, "carry") + leaf_paths(xs, "x")[: len(stacks)]
     types = [type_of(leaf) for leaf in carry]
     while True:
-        traced = Traced(f, (carry_structure, x_structure), [*types, *x_types], paths)
+        traced = trace("scan", f, (carry_structure, x_structure), [*types, *x_types], paths)
         out_structure, carried = _pair_structure("scan", f, traced)
         out_types = traced.program.output_types[:carried]
         better = strengthened(types, out_types) if carried == len(types) else types
@@ -261,14 +240,14 @@ def while_loop(
     paths = leaf_paths(init_val, "value")[: len(carry)]
     types = [type_of(leaf) for leaf in carry]
     while True:
-        body = Traced(body_fun, (structure,), types, paths)
+        body = trace("while_loop", body_fun, (structure,), types, paths)
         out_types = body.program.output_types
         better = strengthened(types, out_types) if len(out_types) == len(types) else types
         if better == types:
             break
         types = better
     check_carry("while_loop", body_fun, structure, types, body.structure, out_types, init_val, "value")
-    condition = Traced(cond_fun, (structure,), types, paths)
+    condition = trace("while_loop", cond_fun, (structure,), types, paths)
     _check_condition(cond_fun, condition)
     captures, (test, step) = shared_captures((condition, body))
     step = _exactly(step, types)
@@ -404,3 +383,170 @@ def _counted_while(bounds: Sequence[Any], body_fun: Function, init_val: Any) -> 
 
     step.__name__ = getattr(body_fun, "__name__", "body")
     return while_loop(lambda state: lt(state[0], last), step, (first, init_val))[1]
+
+
+# ---- made of scan -----------------------------------------------------------------------------------------------------
+
+
+@api_boundary
+def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> Any:
+    """Apply `f` to the elements of `xs` along their leading axis one after the other, and stack the results.
+
+    What `vmap` computes, in a loop: it takes the memory of one element at a time, or of `batch_size`.
+
+    Arguments:
+        f: a function of one element. xs: a tree whose leaves have the same leading size.
+        batch_size: how many elements to take at once, by `vmap`; the last batch may be smaller.
+
+    Returns:
+        The results, stacked along a new leading axis.
+
+    Raises:
+        AxisError: the leading sizes of `xs` differ, or it has no leaves. ValueError: `batch_size` is not positive.
+
+    Example:
+        >>> import pullback as pb
+        >>> pb.lax.map(lambda x: x * x, pb.numpy.asarray([1.0, 2.0, 3.0]), batch_size=2)
+        [1. 4. 9.]:f32[3]:cpu(0)
+    """
+    check_callable(f, "map")
+
+    def step(_: None, x: Any) -> tuple[None, Any]:
+        return None, f(x)
+
+    step.__name__ = getattr(f, "__name__", "f")
+    if batch_size is None:
+        return scan(step, None, xs)[1]
+    if batch_size < 1:
+        raise ValueError(f"map's batch_size must be 1 or more, not {batch_size!r}.")
+    leaves, structure = array_leaves(xs, lambda: "xs")
+    if not leaves:
+        raise AxisError(f"map of {describe(f)} has no xs to go over.")
+    length = _length(f, leaves)
+    whole = length // batch_size
+
+    def tree_of(start: int, stop: int, *shape: int) -> Any:
+        parts = [_part(leaf, 0, start, stop) for leaf in leaves]
+        return unflatten(structure, [reshape(x, new_sizes=(*shape, *type_of(x).shape[1:])) for x in parts])
+
+    found = []
+    if whole or not length:
+        outs = map(vmap(f), tree_of(0, whole * batch_size, whole, batch_size))
+        leaves_out, out_structure = array_leaves(outs, lambda: "the output")
+        found.append([reshape(x, new_sizes=(whole * batch_size, *type_of(x).shape[2:])) for x in leaves_out])
+    if whole * batch_size < length:
+        rest = length - whole * batch_size
+        leaves_out, out_structure = array_leaves(vmap(f)(tree_of(whole * batch_size, length, rest)), lambda: "the output")
+        found.append(leaves_out)
+    return unflatten(out_structure, [x[0] if len(x) == 1 else concatenate(*x, dimension=0) for x in zip(*found)])
+
+
+def _length(f: Any, leaves: Sequence[Any]) -> int:
+    shapes = [type_of(leaf).shape for leaf in leaves]
+    if any(not shape for shape in shapes) or len({shape[0] for shape in shapes}) > 1:
+        raise AxisError(f"map of {describe(f)} goes along the leading axis of all leaves of xs, but they have shapes {shapes}.")
+    return shapes[0][0]
+
+
+@api_boundary
+def associative_scan(fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = False, axis: int = 0) -> Any:
+    """All partial results `x0, fn(x0, x1), fn(fn(x0, x1), x2), ...` of an associative operation, in logarithmic depth.
+
+    About twice the work of the loop that it replaces, in 2 log2(n) calls of `fn`, each on many elements at once (G. Blelloch,
+    "Prefix sums and their applications", 1990).
+
+    Arguments:
+        fn: an associative function of two trees like `elems`, applied to slices of them along `axis`: elementwise there. It is
+            not checked that it is associative.
+        elems: a tree of arrays of the same size along `axis`, any size.
+        reverse: start from the end: `fn(fn(x[n-1], x[n-2]), ...)`; the last result is the last element.
+        axis: the axis to go along.
+
+    Returns:
+        A tree like `elems`.
+
+    Raises:
+        AxisError: a leaf has no such axis, or the sizes differ. StructureError, ShapeError: `fn` returns something else than it
+            takes.
+
+    Example:
+        >>> import pullback as pb
+        >>> pb.lax.associative_scan(lambda x, y: x * y, pb.numpy.asarray([1.0, 2.0, 3.0, 4.0]))
+        [ 1.  2.  6. 24.]:f32[4]:cpu(0)
+    """
+    check_callable(fn, "associative_scan")
+    leaves, structure = array_leaves(elems, lambda: "elems")
+    if not leaves:
+        return elems
+    types = [type_of(leaf) for leaf in leaves]
+    if any(not -type.ndim <= axis < type.ndim for type in types):
+        raise AxisError(f"associative_scan of {describe(fn)} goes along axis {axis}, but elems has leaves of types {types}.")
+    axes = [axis % type.ndim for type in types]
+    sizes = [type.shape[at] for type, at in zip(types, axes)]
+    if len(set(sizes)) > 1:
+        raise AxisError(f"associative_scan of {describe(fn)} was given leaves of different sizes along axis {axis}: {sizes}.")
+
+    def combine(left: Sequence[Any], right: Sequence[Any]) -> list[Any]:
+        outs, out_structure = array_leaves(fn(unflatten(structure, left), unflatten(structure, right)), lambda: "the output")
+        _check_result(fn, structure, out_structure, left, outs)
+        return [fit(out, type_of(x)) for out, x in zip(outs, left)]
+
+    def flipped(values: Sequence[Any]) -> list[Any]:
+        return [rev(x, dimensions=(at,)) for x, at in zip(values, axes)]
+
+    def prefixes(values: list[Any]) -> list[Any]:
+        """Pairs first, then the prefixes of the pairs, which are every other result; the ones between need one more step."""
+        size = type_of(values[0]).shape[axes[0]]
+        if size < 2:
+            return values
+        pairs = size // 2
+        even = [_part(x, at, 0, 2 * pairs, 2) for x, at in zip(values, axes)]
+        odd = [_part(x, at, 1, 2 * pairs, 2) for x, at in zip(values, axes)]
+        at_odd = prefixes(combine(even, odd))
+        first = [_part(x, at, 0, 1) for x, at in zip(values, axes)]
+        later = (size - 1) // 2  # of the even places, those after the first
+        if not later:
+            at_even = first
+        else:
+            before = [_part(x, at, 0, later) for x, at in zip(at_odd, axes)]
+            own = [_part(x, at, 2, size, 2) for x, at in zip(values, axes)]
+            at_even = [concatenate(a, b, dimension=at) for a, b, at in zip(first, combine(before, own), axes)]
+        return [_interleaved(a, b, at) for a, b, at in zip(at_even, at_odd, axes)]
+
+    found = prefixes(flipped(leaves) if reverse else leaves)
+    return unflatten(structure, flipped(found) if reverse else found)
+
+
+def _check_result(fn: Any, structure: TreeDef, out_structure: TreeDef, inputs: Sequence[Any], outs: Sequence[Any]) -> None:
+    if structure != out_structure:
+        raise StructureError(
+            f"associative_scan's {describe(fn)} must return the structure that it takes, {structure}, but returned"
+            f" {out_structure}."
+        )
+    for x, out in zip(inputs, outs):
+        if type_of(x).shape != type_of(out).shape:
+            raise ShapeError(
+                f"associative_scan's {describe(fn)} takes slices of {type_of(x)}, but returned {type_of(out)} for them."
+            )
+
+
+def _part(x: Any, axis: int, start: int, stop: int, step: int = 1) -> Any:
+    """x[..., start:stop:step, ...] along an axis."""
+    shape = type_of(x).shape
+    if (start, stop, step) == (0, shape[axis], 1):
+        return x
+    starts, stops, steps = [0] * len(shape), list(shape), [1] * len(shape)
+    starts[axis], stops[axis], steps[axis] = start, stop, step
+    return slice_primitive(x, start_indices=tuple(starts), limit_indices=tuple(stops), strides=tuple(steps))
+
+
+def _interleaved(a: Any, b: Any, axis: int) -> Any:
+    """a[0], b[0], a[1], b[1], ...; a may have one more."""
+    shape, count = type_of(a).shape, type_of(b).shape[axis]
+    pairs = []
+    for x in (_part(a, axis, 0, count), b):
+        own = type_of(x).shape
+        pairs.append(reshape(x, new_sizes=(*own[: axis + 1], 1, *own[axis + 1 :])))
+    joined = concatenate(*pairs, dimension=axis + 1)
+    made = reshape(joined, new_sizes=(*shape[:axis], 2 * count, *shape[axis + 1 :]))
+    return made if shape[axis] == count else concatenate(made, _part(a, axis, count, shape[axis]), dimension=axis)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
-from pullback.api.functions import FlatArguments, Function, argument_name, check_callable, parameter_names, wrapped
-from pullback.core.axes import AxisSize
+import numpy as np
+
+from pullback.api.functions import FlatArguments, Function, argument_name, check_callable, leaf_paths, parameter_names, wrapped
+from pullback.core.axes import Axis
+from pullback.core.dtypes import float0
 from pullback.core.errors import AxisError, StructureError
 from pullback.core.source import describe
 from pullback.core.tracing import type_of
-from pullback.core.trees import TreeDef, array_leaves, broadcast_prefix, unflatten
+from pullback.core.trees import TreeDef, array_leaf, broadcast_prefix, flatten, is_float0, structure_paths, unflatten
 from pullback.ops.shape import transpose
 from pullback.transforms.batch import Batched, batch_flat, materialize
 
@@ -48,33 +51,45 @@ def vmap(
 
     Example:
         >>> import pullback as pb
-        >>> pb.vmap(lambda x, y: x * y, in_axes=(0, None))(pb.asarray([1.0, 2.0]), 10.0)
+        >>> pb.vmap(lambda x, y: x * y, in_axes=(0, None))(pb.numpy.asarray([1.0, 2.0]), 10.0)
         [10. 20.]:f32[2]:cpu(0)
     """
     check_callable(fun, "vmap")
     if strategy not in ("select", "map"):
         raise ValueError(f'vmap\'s strategy must be "select" or "map", not {strategy!r}.')
+    if axis_size is not None and not (isinstance(axis_size, (int, np.integer)) and axis_size >= 0):
+        raise AxisError(f"vmap's axis_size must be a non-negative integer, but is {axis_size!r}.")
+    if axis_name.__hash__ is None:
+        raise AxisError(f"vmap's axis_name must be hashable, but is {axis_name!r}.")
     if isinstance(in_axes, list):
         in_axes = tuple(in_axes)
     _check_axes_spec(fun, in_axes)
 
     def batched(*args: Any, **kwargs: Any) -> Any:
         flat = _BatchedArguments(fun, args, kwargs, in_axes)
-        size = AxisSize.named(flat.size(axis_size), axis_name, strategy)
+        batch = Axis(flat.size(axis_size), axis_name, strategy)
         values = [_move_to_front(leaf, axis) if axis else leaf for leaf, axis in zip(flat.leaves, flat.axes)]
         structure: TreeDef = None
 
         def of_leaves(*leaves: Any) -> list[Any]:
             nonlocal structure
-            outs, structure = array_leaves(flat.call(leaves), lambda: "the output")
-            return outs
+            out = flat.call(leaves)
+            outs, structure = flatten(out)
+            return [
+                leaf if is_float0(leaf) else array_leaf(leaf, lambda i=i: leaf_paths(out, "output")[i])  # type: ignore[misc]
+                for i, leaf in enumerate(outs)
+            ]
 
-        trace, outs = batch_flat(of_leaves, values, [axis is not None for axis in flat.axes], size, fun)
+        trace, outs = batch_flat(of_leaves, values, [axis is not None for axis in flat.axes], batch, fun)
         if out_axes.__class__ is int or out_axes is None:
-            placed = [_place(trace, out, out_axes, fun) for out in outs]
+            specs = [out_axes] * len(outs)
         else:
-            specs = broadcast_prefix(out_axes, unflatten(structure, outs), f"vmap's out_axes={out_axes!r}")
-            placed = [_place(trace, out, axis, fun) for out, axis in zip(outs, specs, strict=True)]
+            specs = broadcast_prefix(out_axes, unflatten(structure, outs), f"vmap's out_axes={out_axes!r}", "output")
+
+        def path(i: int) -> str:
+            return structure_paths(structure, "output")[i]
+
+        placed = [_place(trace, out, axis, fun, path, i) for i, (out, axis) in enumerate(zip(outs, specs, strict=True))]
         return unflatten(structure, placed)
 
     return wrapped(fun, "vmap", batched)
@@ -125,7 +140,9 @@ class _BatchedArguments(FlatArguments):
             if spec.__class__ is int or spec is None:
                 own = [spec] * count
             else:
-                own = broadcast_prefix(spec, arg, f"vmap's in_axes for argument {self.name(number)}, {spec!r},")
+                own = broadcast_prefix(
+                    spec, arg, f"vmap's in_axes for argument {self.name(number)}, {spec!r},", self.name(number)
+                )
             for index, axis in enumerate(own, start):
                 ndim = type_of(self.leaves[index]).ndim
                 if axis is not None and (axis.__class__ is not int or not 0 <= axis < ndim):
@@ -144,7 +161,7 @@ class _BatchedArguments(FlatArguments):
     def size(self, axis_size: int | None) -> int:
         """The number of examples. Raises `AxisError` if the arguments do not agree on it, or say nothing of it."""
         sizes = [type_of(leaf).shape[axis] for leaf, axis in zip(self.leaves, self.axes) if axis is not None]
-        first = axis_size if axis_size is not None else sizes[0] if sizes else None
+        first = int(axis_size) if axis_size is not None else sizes[0] if sizes else None
         if first is None:
             raise AxisError(
                 f"vmap of {describe(self.function)} has no batched argument, so the number of examples is unknown:"
@@ -177,17 +194,19 @@ def _move_to_front(value: Any, axis: int) -> Any:
     return transpose(value, permutation=(axis, *others))
 
 
-def _place(trace: Any, out: Any, axis: Any, fun: Function) -> Any:
-    """An output with its batch axis where `out_axes` wants it."""
+def _place(trace: Any, out: Any, axis: Any, fun: Function, path: Callable[[int], str], number: int) -> Any:
+    """An output with its batch axis where `out_axes` wants it; `path(number)` is how errors call it."""
     if axis is None:
         if out.__class__ is Batched and out.owner is trace:
             raise AxisError(
-                f"vmap of {describe(fun)} has None in out_axes for an output of type {out.type} that differs between the"
-                " examples. Give the axis where its batch should go."
+                f"vmap of {describe(fun)} has None in out_axes for {path(number)}, of type {out.type}, which differs between"
+                " the batch elements. Give the axis where its batch should go."
             )
         return out
+    if is_float0(out):
+        return np.moveaxis(np.zeros((trace.size, *out.shape), float0), 0, axis)
     value = materialize(trace, out)
     if axis == 0:
         return value
-    axis, ndim = _normal_axis(axis, "an output", value), type_of(value).ndim
+    axis, ndim = _normal_axis(axis, path(number), value), type_of(value).ndim
     return transpose(value, permutation=(*range(1, axis + 1), 0, *range(axis + 1, ndim)))

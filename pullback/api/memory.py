@@ -6,8 +6,10 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from pullback.api.functions import Function, argument_name, check_callable, leaf_paths, normalize_argnums, wrapped
-from pullback.control.checkpoint import Budget, Dots, Either, Everything, Names, Nothing, inline_calls
+from pullback.api.functions import Function, check_callable, normalize_argnums, wrapped
+from pullback.api.traced import traced_call
+from pullback.control.call import inlined
+from pullback.control.checkpoint import Budget, Dots, Either, Everything, Names, Nothing
 from pullback.control.checkpoint import checkpoint as checkpoint_primitive
 from pullback.control.checkpoint import name as name_primitive
 from pullback.core.array import Array
@@ -15,7 +17,7 @@ from pullback.core.dtypes import is_inexact
 from pullback.core.primitive import Primitive
 from pullback.core.source import api_boundary
 from pullback.core.tracing import type_of
-from pullback.core.trees import array_leaf, array_leaves, flatten, unflatten
+from pullback.core.trees import array_leaves, flatten, unflatten
 from pullback.core.types import ArrayType
 from pullback.program.equation import Equation, Variable
 from pullback.transforms.linearize import LinearizeTrace, linearize_flat
@@ -112,7 +114,7 @@ def checkpoint(
 
     Example:
         >>> import pullback as pb
-        >>> f = lambda x: pb.sin(pb.sin(pb.sin(x)))
+        >>> f = lambda x: pb.numpy.sin(pb.numpy.sin(pb.numpy.sin(x)))
         >>> len(pb.saved_residuals(f, 1.0)), len(pb.saved_residuals(pb.checkpoint(f), 1.0))
         (3, 1)
         >>> pb.grad(pb.checkpoint(f))(0.0)
@@ -129,23 +131,9 @@ def checkpoint(
 
     def checkpointed(*args: Any, **kwargs: Any) -> Any:
         static = normalize_argnums(fun, static_argnums, len(args), "checkpoint")
-        dynamic = tuple([None if i in static else arg for i, arg in enumerate(args)])
-        leaves, structure = array_leaves((dynamic, kwargs), lambda: "argument")
-        paths = [path for i, arg in enumerate(dynamic) for path in leaf_paths(arg, argument_name(fun, i))]
-        paths += [path for name in sorted(kwargs) for path in leaf_paths(kwargs[name], name)]
-        box: dict[str, Any] = {}
-
-        def flat(*inner: Any) -> list[Any]:
-            inner_args, inner_kwargs = unflatten(structure, inner)
-            given = [args[i] if i in static else arg for i, arg in enumerate(inner_args)]
-            outs, box["structure"] = array_leaves(fun(*given, **inner_kwargs), lambda: "the output")
-            return outs
-
-        name = getattr(fun, "__name__", "function")
-        types = [type_of(leaf) for leaf in leaves]
-        program, captures = stage(flat, types, name=name, described=fun, arguments=paths)
+        leaves, _, _, (program, captures, structure) = traced_call("checkpoint", fun, args, kwargs, static)
         outs = checkpoint_primitive(*captures, *leaves, program=program, policy=chosen, prevent_cse=bool(prevent_cse))
-        return unflatten(box["structure"], outs)
+        return unflatten(structure, outs)
 
     return wrapped(fun, "checkpoint", checkpointed)
 
@@ -160,7 +148,7 @@ def checkpoint_name(x: Any, name: str) -> Any:
     Example:
         >>> import pullback as pb
         >>> policy = pb.checkpoint_policies.save_only_these_names("hidden")
-        >>> f = pb.checkpoint(lambda x: pb.sin(pb.checkpoint_name(pb.sin(x), "hidden")), policy=policy)
+        >>> f = pb.checkpoint(lambda x: pb.numpy.sin(pb.checkpoint_name(pb.numpy.sin(x), "hidden")), policy=policy)
         >>> len(pb.saved_residuals(f, 1.0))
         2
     """
@@ -243,29 +231,17 @@ def saved_residuals(fun: Function, *args: Any, **kwargs: Any) -> Residuals:
 
     Example:
         >>> import pullback as pb
-        >>> saved = pb.saved_residuals(lambda x, w: pb.tanh(x @ w), pb.ones((8, 4)), pb.ones((4, 2)))
+        >>> saved = pb.saved_residuals(lambda x, w: pb.numpy.tanh(x @ w), pb.numpy.ones((8, 4)), pb.numpy.ones((4, 2)))
         >>> [(str(residual.type), residual.made_by, residual.wanted_by) for residual in saved]
         [('f32[8,4]', 'argument', ('dot_general',)), ('f32[4,2]', 'argument', ('dot_general',)), ('f32[8,2]', 'mul', ('tanh',))]
         >>> saved.bytes
         224
     """
     check_callable(fun, "saved_residuals")
-    leaves, structure = flatten((args, kwargs))
-    paths = [path for i, arg in enumerate(args) for path in leaf_paths(arg, argument_name(fun, i))]
-    active_count = len(paths)
-    paths += [path for name in sorted(kwargs) for path in leaf_paths(kwargs[name], name)]
-    types = [
-        leaf if isinstance(leaf, ArrayType) else type_of(array_leaf(leaf, lambda path=path: f"argument {path}"))  # type: ignore[misc]
-        for leaf, path in zip(leaves, paths, strict=True)
-    ]
+    _, paths, types, (recorded, captures, _) = traced_call("saved_residuals", fun, args, kwargs, placeholders=True)
+    active_count = len(flatten(args)[0])
+    whole = inlined(recorded)  # what is inside jit is seen line by line
     box: dict[str, Any] = {}
-
-    def flat(*values: Any) -> list[Any]:
-        inner_args, inner_kwargs = unflatten(structure, values)
-        return array_leaves(fun(*inner_args, **inner_kwargs), lambda: "the output")[0]
-
-    recorded, captures = stage(flat, types, name="recorded", described=fun, arguments=paths)
-    whole = inline_calls(recorded)  # what is inside jit is seen line by line
 
     def forward(*inner: Any) -> list[Any]:
         trace = _Watching(fun)
@@ -280,7 +256,7 @@ def saved_residuals(fun: Function, *args: Any, **kwargs: Any) -> Residuals:
         box["found"] = list(found.values())
         return [value for value, _ in box["found"] if isinstance(value, Staged)]
 
-    program, _ = stage(forward, types, name="forward", described=fun, arguments=paths)
+    program, _ = stage(forward, types, name="forward", described=fun, arguments=paths, transformation="saved_residuals")
     makers = {out: equation for equation in program.equations for out in equation.outputs}
     order = {variable: i for i, variable in enumerate([*program.inputs, *makers])}
     named = dict(zip(program.inputs[len(program.inputs) - len(paths) :], paths))  # captured values stand before the arguments

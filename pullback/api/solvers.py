@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pullback.api.functions import check_callable, leaf_paths
-from pullback.api.loops import Traced, fit, strengthened
-from pullback.control.call import bind_holder
+from pullback.api.loops import fit, strengthened
+from pullback.api.traced import Traced, trace
+from pullback.control.holder import bind_holder
 from pullback.control.linear_solve import Sizes, same_types
 from pullback.control.linear_solve import linear_solve as linear_solve_primitive
 from pullback.control.linear_solve import root as root_primitive
@@ -51,12 +52,12 @@ def _check(
 
 
 def _settled(
-    function: Callable[[Any], Any], structure: TreeDef, leaves: Sequence[Any], paths: Sequence[str]
+    what: str, function: Callable[[Any], Any], structure: TreeDef, leaves: Sequence[Any], paths: Sequence[str]
 ) -> tuple[Traced, list[ArrayType]]:
     """A function recorded, and the types of its argument: Python numbers in it take the types that the result has."""
     types = [type_of(leaf) for leaf in leaves]
     while True:
-        traced = Traced(function, (structure,), types, paths)
+        traced = trace(what, function, (structure,), types, paths)
         out_types = traced.program.output_types
         better = strengthened(types, out_types) if len(out_types) == len(types) else types
         better = better if better != types else [type.strong() for type in types]
@@ -105,7 +106,7 @@ def custom_root(
         >>> def solve(f, x):
         ...     return pb.lax.fori_loop(0, 50, lambda _, x: x + f(x), x)
         >>> def fixed_point(a):
-        ...     return pb.custom_root(lambda x: pb.cos(a * x) - x, 0.5, solve, lambda g, y: y / g(1.0))
+        ...     return pb.custom_root(lambda x: pb.numpy.cos(a * x) - x, 0.5, solve, lambda g, y: y / g(1.0))
         >>> round(float(fixed_point(1.0)), 4), round(float(pb.grad(fixed_point)(1.0)), 4)
         (0.7391, -0.2975)
 
@@ -115,11 +116,11 @@ def custom_root(
         check_callable(given, "custom_root")
     guess, structure = array_leaves(initial_guess, lambda: "initial_guess")
     paths = leaf_paths(initial_guess, "x")[: len(guess)]
-    function, types = _settled(f, structure, guess, paths)
+    function, types = _settled("custom_root", f, structure, guess, paths)
     guess = [fit(leaf, type) for leaf, type in zip(guess, types)]
     _check(f"The result of {describe(f)}", function.structure, function.program.output_types, structure, types)
     called = _flat_caller(function.program, function.captures, structure, structure)
-    solving = Traced(lambda x: solve(called, x), (structure,), types, paths)
+    solving = trace("custom_root", solve, (structure,), types, paths, call=lambda x: solve(called, x))
     found, found_types, aux = _split_aux("custom_root's solve", has_aux, solving)
     _check("What custom_root's solve returns", found, found_types, structure, types)
 
@@ -142,7 +143,7 @@ def custom_root(
 
     operand_types = [*consts, *types, *[type.strong() for type in function.program.output_types]]
     listing = flatten(list(range(len(operand_types))))[1]
-    tangent = Traced(linearized_solve, (listing,), operand_types, [""] * len(operand_types))
+    tangent = trace("custom_root", tangent_solve, (listing,), operand_types, call=linearized_solve)
     outs = bind_holder(
         root_primitive,
         *function.captures,
@@ -198,28 +199,28 @@ def custom_linear_solve(
     Example:
         >>> import pullback as pb
         >>> def solve_diagonal(d, b):
-        ...     solver = lambda matvec, b: b / matvec(pb.ones_like(b))
+        ...     solver = lambda matvec, b: b / matvec(pb.numpy.ones_like(b))
         ...     return pb.custom_linear_solve(lambda x: d * x, b, solver, symmetric=True)
-        >>> d, b = pb.asarray([2.0, 4.0]), pb.asarray([1.0, 1.0])
+        >>> d, b = pb.numpy.asarray([2.0, 4.0]), pb.numpy.asarray([1.0, 1.0])
         >>> solve_diagonal(d, b)
         [0.5  0.25]:f32[2]:cpu(0)
-        >>> pb.grad(lambda d: pb.sum(solve_diagonal(d, b)))(d)
+        >>> pb.grad(lambda d: pb.numpy.sum(solve_diagonal(d, b)))(d)
         [-0.25   -0.0625]:f32[2]:cpu(0)
     """
     for given in (matvec, solve, *[transpose_solve][: transpose_solve is not None]):
         check_callable(given, "custom_linear_solve")
     right, structure = array_leaves(b, lambda: "b")
     paths = leaf_paths(b, "x")[: len(right)]
-    operator, types = _settled(matvec, structure, right, paths)
+    operator, types = _settled("custom_linear_solve", matvec, structure, right, paths)
     right = [fit(leaf, type) for leaf, type in zip(right, types)]
     _check(f"The result of {describe(matvec)}", operator.structure, operator.program.output_types, structure, types)
-    unknown = (*[False] * len(operator.captures), *[True] * len(types))
-    transposed = operator.program if symmetric else transpose_program(operator.program, unknown, True)[0]
+    unknown = (*[0] * len(operator.captures), *[1] * len(types))
+    transposed = operator.program if symmetric else transpose_program(operator.program, unknown, (1,) * len(types))[0]
     count = len(operator.captures)
 
     def prepared(what: str, solver: Solver, program: Any) -> tuple[Traced, TreeDef]:
         called = _flat_caller(program, operator.captures, structure, structure)
-        traced = Traced(lambda tree: solver(called, tree), (structure,), types, paths)
+        traced = trace("custom_linear_solve", solver, (structure,), types, paths, call=lambda tree: solver(called, tree))
         found, found_types, aux = _split_aux(what, has_aux, traced)
         _check(f"What {what} returns", found, found_types, structure, types)
         return traced, aux

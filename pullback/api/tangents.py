@@ -9,17 +9,14 @@ import numpy as np
 
 from pullback.api.functions import FlatArguments, Function, leaf_paths
 from pullback.core.array import Array
-from pullback.core.dtypes import is_inexact, kind
+from pullback.core.dtypes import float0, is_inexact, kind
 from pullback.core.errors import GradientError, ShapeError, StructureError
 from pullback.core.source import describe
 from pullback.core.tracing import Tracer, type_of
-from pullback.core.trees import LEAF, TreeDef, array_leaf, array_leaves, flatten, unflatten
+from pullback.core.trees import LEAF, TreeDef, array_leaf, array_leaves, flatten, is_float0, unflatten
 from pullback.core.types import ArrayType
 from pullback.core.zero import ZERO, zeros
 from pullback.ops.convert import convert_element_type
-
-float0 = np.dtype([("float0", np.void, 0)])
-"""The dtype of the tangents of integers and bools: it holds nothing, since they have none."""
 
 
 def the_output() -> str:
@@ -116,11 +113,6 @@ def leaves_like(tree: Any, structure: TreeDef, what: str, other: str) -> list[An
         if not structure.num_leaves and flatten(tree)[1] == structure:
             return []
     raise StructureError(f"{what} has structure {flatten(tree)[1]}, but {other} has {structure}; they must be equal.")
-
-
-def is_float0(leaf: Any) -> bool:
-    """Whether a leaf is the trivial tangent of an integer."""
-    return isinstance(leaf, np.ndarray) and leaf.dtype == float0
 
 
 def fit_tangent(tangent: Any, primal: ArrayType, path: Callable[[], str], what: str = "primal") -> Any:

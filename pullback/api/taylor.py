@@ -44,7 +44,7 @@ def jet(fun: Function, primals: Sequence[Any], series: Sequence[Any]) -> tuple[A
         >>> import pullback as pb
         >>> pb.jet(lambda x: x**3, (2.0,), ([1.0, 0, 0],))
         (8.0:f32[]:cpu(0), [12.0:f32[]:cpu(0), 12.0:f32[]:cpu(0), 6.0:f32[]:cpu(0)])
-        >>> pb.jet(pb.exp, (0.0,), ([0, 2.0],))
+        >>> pb.jet(pb.numpy.exp, (0.0,), ([0, 2.0],))
         (1.0:f32[]:cpu(0), [0.0:f32[]:cpu(0), 2.0:f32[]:cpu(0)])
 
     Source: Griewank and Walther, Evaluating Derivatives, 2nd ed. (2008), chapter 13; Bettencourt, Johnson and Duvenaud,

@@ -9,24 +9,37 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pullback.api.functions import Function
-from pullback.api.tangents import brief, float0, is_float0
-from pullback.control.custom_rules import CustomRules
-from pullback.core.dtypes import kind
+from pullback.api.functions import Function, trees_of
+from pullback.api.tangents import brief
+from pullback.control.custom_rules import CustomRules, Keyed
+from pullback.core.dtypes import float0, kind
 from pullback.core.errors import DtypeError, LeafError, ShapeError, StructureError
 from pullback.core.source import describe
 from pullback.core.tracing import type_of
-from pullback.core.trees import LEAF, TreeDef, array_leaf, broadcast_prefix, flatten, flatten_with_paths, optree, unflatten
+from pullback.core.trees import (
+    LEAF,
+    TreeDef,
+    array_leaf,
+    broadcast_prefix,
+    flatten,
+    flatten_with_paths,
+    is_float0,
+    optree,
+    unflatten,
+)
 from pullback.core.types import ArrayType
 from pullback.core.zero import ZERO, zeros
 from pullback.ops.arithmetic import add
 from pullback.ops.convert import convert_element_type
 from pullback.program.equality import param_key
-from pullback.program.program import Program
 
 
 class SymbolicZero:
     """A tangent or cotangent that is known to be zero, as rules with `symbolic_zeros=True` get it, and may return it.
+
+    Arguments:
+        shape: the tangent's shape, or its `ArrayType`, which is all that is needed.
+        dtype: its dtype.
 
     Attributes:
         shape, dtype: those of the tangent; the dtype is `float0` for an integer's.
@@ -41,8 +54,10 @@ class SymbolicZero:
 
     __slots__ = ("type",)
 
-    def __init__(self, shape: Sequence[int], dtype: Any) -> None:
-        self.type = ArrayType(shape, dtype)
+    def __init__(self, shape: Sequence[int] | ArrayType, dtype: Any = None) -> None:
+        if isinstance(shape, ArrayType) != (dtype is None):
+            raise TypeError(f"SymbolicZero takes an ArrayType, or a shape and a dtype, but got {shape!r} and {dtype!r}.")
+        self.type = shape.strong() if isinstance(shape, ArrayType) else ArrayType(shape, dtype)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -101,6 +116,23 @@ class RuleFunctions(NamedTuple):
     vmap: Function | None = None
 
 
+class Residuals(Keyed):
+    """The tree that the first half of a vjp rule keeps, without its arrays. Python's numbers and bools are a part of it: the
+    second half gets them back as they are, to branch on."""
+
+    __slots__ = ("fixed", "structure")
+
+    def __init__(self, structure: TreeDef, fixed: Sequence[Any]) -> None:
+        self.structure = structure
+        self.fixed = tuple(fixed)  # for each leaf the number, or None for an array
+        self.key = (structure, tuple([param_key(number) for number in self.fixed]))
+
+    def tree(self, arrays: Sequence[Any]) -> Any:
+        """The tree with these arrays in it."""
+        given = iter(arrays)
+        return unflatten(self.structure, [next(given) if number is None else number for number in self.fixed])
+
+
 class UserRules(CustomRules):
     """Rules for calls of one kind: with certain arguments fixed, and the others of certain structures and types.
 
@@ -131,7 +163,7 @@ class UserRules(CustomRules):
             function,
             functions,
             self.numbers,
-            tuple([param_key(arg, Program) for arg in self.fixed.values()]),
+            tuple([param_key(arg) for arg in self.fixed.values()]),
             self.structures,
             self.types,
         )
@@ -139,6 +171,7 @@ class UserRules(CustomRules):
             key,
             function=function,
             kind=kind,
+            symbolic=functions.jvp_symbolic,
             has_jvp=functions.jvp is not None or functions.jvps is not None,
             has_vjp=functions.fwd is not None,
             has_vmap=functions.vmap is not None,
@@ -148,12 +181,7 @@ class UserRules(CustomRules):
 
     def trees(self, leaves: Sequence[Any]) -> list[Any]:
         """A tree for each argument that is not fixed."""
-        found, start = [], 0
-        for structure in self.structures:
-            stop = start + structure.num_leaves
-            found.append(leaves[start] if structure is LEAF else unflatten(structure, leaves[start:stop]))
-            start = stop
-        return found
+        return trees_of(self.structures, leaves)
 
     def arguments(self, trees: Sequence[Any]) -> list[Any]:
         """All the arguments, in their order."""
@@ -219,15 +247,18 @@ class UserRules(CustomRules):
         value, kept = _pair(returned, what, "the output and the residuals")
         outs = self._outputs(value, what)
         leaves, structure = flatten(kept)
-        residuals = [self._leaf(x, i, leaves, f"{what}: its residual ", structure) for i, x in enumerate(leaves)]
-        return outs, residuals, structure
+        fixed = [leaf if type(leaf) in (bool, int, float, complex) else None for leaf in leaves]
+        residuals = [
+            self._leaf(x, i, leaves, f"{what}: its residual ", structure) for i, x in enumerate(leaves) if fixed[i] is None
+        ]
+        return outs, residuals, Residuals(structure, fixed)
 
     def backward(self, kept: Any, residuals: Sequence[Any], cotangents: Sequence[Any]) -> list[Any]:
         what = f"The backward rule (bwd) of {self.described}"
         out_types: Sequence[ArrayType] = self.out_types or ()
         given = [_given(ct, type, self.functions.vjp_symbolic) for ct, type in zip(cotangents, out_types)]
         cotangent = unflatten(self.out_structure, given)
-        returned = self.functions.bwd(*self.fixed.values(), unflatten(kept, residuals), cotangent)  # type: ignore[misc]
+        returned = self.functions.bwd(*self.fixed.values(), kept.tree(residuals), cotangent)  # type: ignore[misc]
         wanted = self.trees(self.types)
         if not isinstance(returned, (tuple, list)) or len(returned) != len(wanted):
             raise StructureError(
@@ -247,20 +278,20 @@ class UserRules(CustomRules):
     def vmap(self, size: int, batched: Sequence[bool], operands: Sequence[Any]) -> tuple[list[Any], list[bool]]:
         what = f"The batching rule of {self.described}"
         rule: Function = self.functions.vmap  # type: ignore[assignment]
-        returned = rule(int(size), tuple(self.trees(list(batched))), *self.trees(operands))
+        returned = rule(size, tuple(self.trees(list(batched))), *self.trees(operands))
         value, spec = _pair(returned, what, "the output and which parts of it are batched")
         leaves, structure = flatten(value)
         if self.out_types is not None and structure != self.out_structure:
             raise _structures(what, value, self.out_structure, self.out_types, "the function")
-        flags = broadcast_prefix(spec, value, f"{what}: which parts are batched, {spec!r},")
+        flags = broadcast_prefix(spec, value, f"{what}: which parts are batched, {spec!r},", "output")
         if not all(isinstance(flag, (bool, np.bool_)) for flag in flags):
             raise StructureError(f"{what} must say with bools which parts of the output are batched, but said {spec!r}.")
         types = [type_of(leaf) for leaf in leaves]
         if self.out_types is not None:
-            types = [t.with_shape((int(size), *t.shape)) if flag else t for t, flag in zip(self.out_types, flags)]
+            types = [t.with_shape((size, *t.shape)) if flag else t for t, flag in zip(self.out_types, flags)]
         else:
             self.out_structure = structure
-        other = f"a batch of {int(size)} outputs of the function"
+        other = f"a batch of {size} outputs of the function"
         return _like(value, structure, types, what, other, Role.VALUE), [bool(flag) for flag in flags]
 
     # ---- what rules return ----
@@ -282,7 +313,7 @@ def _given(tangent: Any, type: ArrayType, symbolic: bool) -> Any:
     """A tangent or cotangent as a user's rule gets it."""
     if tangent is not ZERO:
         return tangent
-    return SymbolicZero(type.shape, type.dtype) if symbolic else _real_zeros(type)
+    return SymbolicZero(type) if symbolic else _real_zeros(type)
 
 
 def _sum(a: Any, b: Any) -> Any:

@@ -1,16 +1,20 @@
-"""Where the command line writes: its width, its colours, and a progress bar. The only module here that knows rich."""
+"""What the command line has in common: its errors, where it writes (width, colours, a progress bar), the versions."""
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import io
 import os
+import platform
 import shutil
 import sys
 import textwrap
 from collections.abc import Iterable, Iterator
+from importlib import metadata
 from typing import Any, TypeVar
 
+import pullback as pb
 from pullback.program.program import Program
 
 T = TypeVar("T")
@@ -94,3 +98,45 @@ def progress(items: Iterable[T], total: int, what: str) -> Iterator[T]:
     with rich.Progress(*columns, console=importlib.import_module("rich.console").Console(width=width())) as bar:
         yield from bar.track(items, total=total)
     print()
+
+
+# ---- errors of one line -------------------------------------------------------------------------------------------------
+
+
+class UsageError(Exception):
+    """Something on the command line is wrong; the message is one line that names it and the cure."""
+
+
+def suggestion(word: str, known: Iterable[str]) -> str:
+    """The end of an error message about an unknown word: ` Did you mean 'x'?`, or nothing where no known word is near.
+
+    Example:
+        >>> suggestion("gard", ["grad", "vmap"])
+        " Did you mean 'grad'?"
+    """
+    near = difflib.get_close_matches(word, list(known), 1)
+    return f" Did you mean {near[0]!r}?" if near else ""
+
+
+def one_line(text: str) -> str:
+    """A message without its line breaks."""
+    return " ".join(text.split())
+
+
+# ---- `python -m pullback version`: what a bug report needs to say ---------------------------------------------------------
+
+
+def show_versions() -> None:
+    """Print the versions of pullback and of the packages under it, and the devices."""
+    print(f"{'pullback':10}{_version('pullback')}")
+    for package in ("jaxlib", "numpy", "ml_dtypes", "optree"):
+        print(f"{package:10}{_version(package)}")
+    print(f"{'python':10}{platform.python_version()} on {platform.system()} {platform.machine()}")
+    print(f"{'devices':10}{', '.join(map(str, pb.devices()))}")
+
+
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "not installed"

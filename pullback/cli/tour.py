@@ -5,14 +5,13 @@ from __future__ import annotations
 import inspect
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
 import pullback as pb
 import pullback.numpy as pnp
-from pullback.cli import train
 from pullback.cli.terminal import heading, progress, quote, quote_program, remark, say, use_color
 from pullback.data import load_digits
 
@@ -122,16 +121,16 @@ def _classify() -> None:
         " written for one image; vmap makes it one of a batch, value_and_grad finds how each parameter changes it, and jit"
         " compiles the whole step, update and all:"
     )
-    quote(_source(train.loss) + "\n" + _source(train.batch_loss) + "\n" + _source(train.step))
-    params = train.start(seed=0)
+    quote(_source(loss) + "\n" + _source(batch_loss) + "\n" + _source(step))
+    params = start(seed=0)
     speed = {name: pnp.zeros_like(value) for name, value in params.items()}
-    step = pb.jit(train.step)
-    total = train.EPOCHS * (len(images) // train.BATCH)
+    compiled_step = pb.jit(step)
+    total = EPOCHS * (len(images) // BATCH)
     losses = []
-    for batch in progress(train.batches(images, labels, seed=0), total, "training"):
-        value, params, speed = step(params, speed, *batch)
+    for batch in progress(batches(images, labels, seed=0), total, "training"):
+        value, params, speed = compiled_step(params, speed, *batch)
         losses.append(value)
-    found = np.asarray(pb.jit(train.predict)(params, test_images))
+    found = np.asarray(pb.jit(predict)(params, test_images))
     right = found == test_labels
     say(
         f"{total} steps brought the loss from {float(losses[0]):.2f} to {float(np.mean([float(v) for v in losses[-24:]])):.4f}."
@@ -143,8 +142,8 @@ def _classify() -> None:
         "The length of one image's own gradient says how hard that image would pull at the network: how surprising it is."
         " There is no loop over the images: it is vmap around grad."
     )
-    quote(_source(train.pull))
-    pulls = np.asarray(pb.jit(pb.vmap(train.pull, in_axes=(None, 0, 0)))(params, test_images, test_labels))
+    quote(_source(pull))
+    pulls = np.asarray(pb.jit(pb.vmap(pull, in_axes=(None, 0, 0)))(params, test_images, test_labels))
     most = int(np.argmax(pulls))
     say(
         f"Of the {len(pulls)} test images, the middle one pulls with {np.median(pulls):.4f}, and number {most} with"
@@ -154,9 +153,9 @@ def _classify() -> None:
 
     heading("8. Compiled against not compiled")
     say("The same step, with the same numbers, once operation by operation and once as one compiled program:")
-    batch = images[: train.BATCH], labels[: train.BATCH]
-    eager = _seconds(lambda: train.step(params, speed, *batch), 5)
-    fast = _seconds(lambda: step(params, speed, *batch), 50)
+    batch = images[:BATCH], labels[:BATCH]
+    eager = _seconds(lambda: step(params, speed, *batch), 5)
+    fast = _seconds(lambda: compiled_step(params, speed, *batch), 50)
     quote(
         f"eager     {1e6 * eager:8.0f} microseconds\ncompiled  {1e6 * fast:8.0f} microseconds, {eager / fast:.1f} times as fast"
     )
@@ -176,3 +175,72 @@ def _seconds(call: Callable[[], Any], repeats: int) -> float:
         call()
         times.append(time.perf_counter() - began)
     return min(times)
+
+
+# ---- the classifier: its network and optimizer are written out, as a reader would write their own --------------------------
+
+Params = dict[str, Any]
+
+HIDDEN = 64
+EPOCHS = 30
+BATCH = 64
+RATE = 0.1
+MOMENTUM = 0.9
+
+
+def start(seed: int) -> Params:
+    """Random parameters of a network with one hidden layer: 64 pixels, `HIDDEN` units, 10 digits."""
+    rng = np.random.default_rng(seed)
+
+    def normal(rows: int, columns: int) -> Any:
+        return pnp.asarray((rng.standard_normal((rows, columns)) / np.sqrt(rows)).astype(np.float32))
+
+    return {"w1": normal(64, HIDDEN), "b1": pnp.zeros(HIDDEN), "w2": normal(HIDDEN, 10), "b2": pnp.zeros(10)}
+
+
+def scores(params: Params, image: Any) -> Any:
+    """How much an image, of shape (8, 8), looks like each of the ten digits: shape (10,)."""
+    hidden = pnp.tanh(pnp.reshape(image, (64,)) @ params["w1"] + params["b1"])
+    return hidden @ params["w2"] + params["b2"]
+
+
+def loss(params: Params, image: Any, label: Any) -> Any:
+    """Minus the logarithm of the probability given to the label."""
+    found = scores(params, image)
+    top = pnp.max(found)
+    return top + pnp.log(pnp.sum(pnp.exp(found - top))) - found[label]
+
+
+def batch_loss(params: Params, images: Any, labels: Any) -> Any:
+    """The mean loss of many images."""
+    losses = pb.vmap(loss, in_axes=(None, 0, 0))(params, images, labels)
+    return pnp.mean(losses)
+
+
+def step(params: Params, speed: Params, images: Any, labels: Any) -> tuple[Any, Params, Params]:
+    """One step of gradient descent with momentum."""
+    value, slope = pb.value_and_grad(batch_loss)(params, images, labels)
+    speed = {k: MOMENTUM * speed[k] - RATE * slope[k] for k in params}
+    params = {k: params[k] + speed[k] for k in params}
+    return value, params, speed
+
+
+def predict(params: Params, images: Any) -> Any:
+    """The digit that each image looks most like."""
+    return pnp.argmax(pb.vmap(scores, in_axes=(None, 0))(params, images), axis=1)
+
+
+def pull(params: Params, image: Any, label: Any) -> Any:
+    """The length of the gradient of one image's loss."""
+    slope = pb.grad(loss)(params, image, label)
+    return pnp.sqrt(sum(pnp.sum(slope[k] ** 2) for k in slope))
+
+
+def batches(images: Any, labels: Any, seed: int) -> Iterator[tuple[Any, Any]]:
+    """Shuffled batches, `EPOCHS` times through the training set; what is left over of it each time is left out."""
+    rng = np.random.default_rng(seed)
+    for _ in range(EPOCHS):
+        order = rng.permutation(len(images))
+        for begin in range(0, len(order) - BATCH + 1, BATCH):
+            chosen = order[begin : begin + BATCH]
+            yield images[chosen], labels[chosen]

@@ -1,19 +1,39 @@
-"""`python -m pullback xpr FILE.py:FUNCTION TYPE ...`: the Program of the user's function, as it is or transformed."""
+"""`python -m pullback xpr FILE.py:FUNCTION TYPE ...`: the Program of the user's function, as it is or transformed.
+
+Argument types as they are written on the command line.
+
+    type  = array | "(" types ")" | "[" types "]" | "{" names "}"
+    array = ["~"] dtype "[" [size {"," size}] "]"       f32[64,10]   i32[]   ~f32[]: a Python float
+    types = [type {"," type} [","]]                     (f32[2], f32[3])   a tuple, (f32[2],) too; in brackets, a list
+    names = [name ":" type {"," name ":" type} [","]]   {w: f32[3], b: f32[]}   a dict
+
+A dtype goes by the short name with which Programs print it. Where a list begins, `[`, and an array's sizes begin cannot be
+confused: sizes follow a dtype.
+"""
 
 from __future__ import annotations
 
 import ast
+import functools
+import inspect
+import re
+import sys
+import traceback
 from argparse import Namespace
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import ModuleType, TracebackType
+from typing import Any, NoReturn, TypeVar
 
 import pullback as pb
-from pullback.cli.load import UserError, check_arguments, fix, in_file, load_function
-from pullback.cli.signature import parse_type
-from pullback.cli.terminal import use_color
-from pullback.cli.usage import UsageError, one_line, suggestion
+from pullback.cli.terminal import UsageError, one_line, suggestion, use_color
+from pullback.core.dtypes import BY_SHORT_NAME
+from pullback.core.source import full_tracebacks, trim
+from pullback.core.types import ArrayType
 
 Function = Callable[..., Any]
+T = TypeVar("T")
+
 
 SHOWN = ("program", "stablehlo", "optimized")
 
@@ -133,3 +153,218 @@ def static_argument(text: str) -> tuple[str, Any]:
         return name, ast.literal_eval(value)
     except (ValueError, SyntaxError):
         return name, value
+
+
+# ---- the function, from the user's own file, and the user's part of a traceback -----------------------------------------
+
+
+class UserError(Exception):
+    """The user's own code raised an exception, which is this one's cause; `file` is the file that was run."""
+
+    def __init__(self, file: str) -> None:
+        super().__init__(file)
+        self.file = file
+
+
+def load_function(place: str) -> tuple[Function, str]:
+    """The function that `FILE.py:NAME` says, and FILE; runs the file as `import` would.
+
+    Raises:
+        UsageError: there is no such file, no such name in it, or what it names is no function.
+        UserError: the file raised an exception.
+    """
+    file, colon, name = place.rpartition(":")
+    if not colon or not file or not name:
+        raise UsageError(f"{place!r} names no function: write FILE.py:FUNCTION, as in model.py:loss.")
+    path = Path(file)
+    if not path.is_file():
+        what = "is a folder" if path.is_dir() else "does not exist"
+        others = [other.name for other in path.parent.glob("*.py")] if path.parent.is_dir() else []
+        raise UsageError(f"the file {file!r} {what}; seen from {str(Path.cwd())!r}.{suggestion(path.name, others)}")
+    module = _run(path, file)
+    found: Any = module
+    for part in name.split("."):
+        if not hasattr(found, part):
+            functions = [word for word, value in vars(found).items() if callable(value) and not word.startswith("_")]
+            near = suggestion(part, functions) or (f" It has {', '.join(functions[:8])}." if functions else "")
+            raise UsageError(f"{file} has no function {name!r}.{near}")
+        found = getattr(found, part)
+    if not callable(found):
+        raise UsageError(f"{place} is of type {type(found).__name__}, not a function.")
+    return found, file
+
+
+def _run(path: Path, file: str) -> ModuleType:
+    """A module of the file's code, known to `sys.modules` while it runs; the file's neighbours can be imported."""
+    name = path.stem if path.stem not in sys.modules else f"{path.stem}_"
+    module = ModuleType(name)
+    module.__file__ = file
+    sys.modules[name] = module
+    sys.path.insert(0, str(path.parent.resolve()))
+    try:
+        exec(compile(path.read_bytes(), file, "exec", dont_inherit=True), vars(module))
+    except Exception as error:
+        raise UserError(file) from error
+    return module
+
+
+def fix(function: Function, static: Mapping[str, Any]) -> Function:
+    """The function with some parameters, by name, given once and for all: one of the others, in their order."""
+    if not static:
+        return function
+    signature = inspect.signature(function)
+    unknown = [name for name in static if name not in signature.parameters]
+    if unknown and not any(parameter.kind is parameter.VAR_KEYWORD for parameter in signature.parameters.values()):
+        names = ", ".join(signature.parameters)
+        raise UsageError(
+            f"--static names {unknown[0]!r}, but the parameters are {names}.{suggestion(unknown[0], signature.parameters)}"
+        )
+    free = signature.replace(parameters=[each for name, each in signature.parameters.items() if name not in static])
+
+    @functools.wraps(function)
+    def fixed(*args: Any) -> Any:
+        given = free.bind(*args).arguments
+        bound = inspect.BoundArguments(signature, {**given, **static})
+        return function(*bound.args, **bound.kwargs)
+
+    fixed.__signature__ = free  # type: ignore[attr-defined]
+    return fixed
+
+
+def check_arguments(function: Function, types: Sequence[Any], place: str) -> None:
+    """Raise UsageError unless a function can be called with as many arguments as there are types."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # written in C: it will say for itself
+        return
+    try:
+        signature.bind(*types)
+    except TypeError as error:
+        given = f"{len(types)} type{'s were' if len(types) != 1 else ' was'} given"
+        raise UsageError(f"{place} has the parameters {signature}, but {given}: {error}.") from None
+
+
+def in_file(error: BaseException, file: str) -> bool:
+    """Whether an exception went through code of a file."""
+    return _from_file(error.__traceback__, file) is not None
+
+
+def print_traceback(error: BaseException, file: str) -> None:
+    """Print an exception on standard error, from the user's file on, without our frames (unless those are asked for)."""
+    trim(error)
+    if not full_tracebacks():
+        error.__traceback__ = _from_file(error.__traceback__, file)
+    traceback.print_exception(error)
+
+
+def _from_file(step: TracebackType | None, file: str) -> TracebackType | None:
+    while step is not None and step.tb_frame.f_code.co_filename != file:
+        step = step.tb_next
+    return step
+
+
+# ---- types -------------------------------------------------------------------------------------------------------------
+
+_TOKEN = re.compile(r"\s*(?P<token>[A-Za-z_]\w*|\d+|[~\[\](){},:]|\S|$)")
+
+
+def parse_type(text: str) -> Any:
+    """The type that a text says: an `ArrayType`, or a tuple, list or dict of types.
+
+    Arguments:
+        text: one argument's type, such as `f32[64,10]` or `{w: f32[3], b: f32[]}`.
+
+    Returns:
+        A pytree with an `ArrayType` for each array.
+
+    Raises:
+        UsageError: the text breaks the grammar; the message says where, and what belongs there.
+
+    Example:
+        >>> parse_type("f32[2,3]")
+        f32[2,3]
+        >>> parse_type("{w: f32[3], b: (i32[], ~f32[])}")
+        {'w': f32[3], 'b': (i32[], ~f32[])}
+    """
+    reader = _Reader(text)
+    found = reader.type()
+    if reader.next:
+        reader.fail("the end (each argument's type is quoted by itself)")
+    return found
+
+
+class _Reader:
+    """Reads one type from the left; `next` is the token that comes, empty at the end.
+
+    `comma` says whether the list that was read last had a comma before its end, as a tuple of one item has.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.after = 0
+        self.next = ""
+        self.comma = False
+        self.advance()
+
+    def advance(self) -> str:
+        """Go past the token that comes, and return it."""
+        taken = self.next
+        match = _TOKEN.match(self.text, self.after)
+        assert match is not None
+        self.next, self.at, self.after = match["token"], match.start("token"), match.end()
+        return taken
+
+    def fail(self, expected: str, hint: str = "") -> NoReturn:
+        met = repr(self.next) if self.next else "the end"
+        raise UsageError(f"type {self.text!r}: expected {expected} at character {self.at + 1}, but found {met}.{hint}")
+
+    def accept(self, token: str) -> bool:
+        if self.next == token:
+            self.advance()
+            return True
+        return False
+
+    def type(self) -> Any:
+        if self.accept("("):
+            items = self.listed(")", self.type)
+            return items[0] if len(items) == 1 and not self.comma else tuple(items)
+        if self.accept("["):
+            return self.listed("]", self.type)
+        if self.accept("{"):
+            return dict(self.listed("}", self.named))
+        return self.array()
+
+    def array(self) -> ArrayType:
+        weak = self.accept("~")
+        if self.next not in BY_SHORT_NAME:
+            near = suggestion(self.next, BY_SHORT_NAME) or " Types look like f32[64,10], i32[], {w: f32[3], b: f32[]}."
+            self.fail("a dtype (f32, i32, bool, ...)" if weak else "a dtype (f32, i32, bool, ...), '(', '[' or '{'", near)
+        dtype = self.advance()
+        if not self.accept("["):
+            self.fail(f"'[' and the sizes of the axes after {dtype}", f" A single number is {dtype}[].")
+        return ArrayType(self.listed("]", self.size), BY_SHORT_NAME[dtype], weak)
+
+    def size(self) -> int:
+        if not self.next.isdecimal():
+            self.fail("the size of an axis, a whole number")
+        return int(self.advance())
+
+    def named(self) -> tuple[str, Any]:
+        if not self.next.isidentifier():
+            self.fail("a name")
+        name = self.advance()
+        if not self.accept(":"):
+            self.fail(f"':' and the type of {name}")
+        return name, self.type()
+
+    def listed(self, end: str, item: Callable[[], T]) -> list[T]:
+        """Items separated by commas, up to `end`; one more comma may stand before it."""
+        found: list[T] = []
+        comma = False
+        while not self.accept(end):
+            found.append(item())
+            comma = self.accept(",")
+            if not comma and self.next != end:
+                self.fail(f"',' or {end!r}")
+        self.comma = comma
+        return found

@@ -20,6 +20,16 @@ import pullback as pb
 import pullback.numpy as pnp
 from pullback.core.dtypes import DTYPES
 
+__all__ = [
+    "DType", "abs", "add", "arange", "argmax", "array", "broadcast_to", "cast", "concatenate", "cos", "div", "equal", "exp",
+    "floor", "floordiv", "full_like", "grad", "greater", "greater_equal", "jacfwd", "jacrev", "jit", "jvp", "less",
+    "less_equal", "log", "logical_not", "logsumexp", "manual_seed", "matmul", "max", "maximum", "mean", "minimum", "mod", "mul",
+    "ndarange", "negate", "not_equal", "ones", "ones_like", "permute", "pow", "rand", "rand_like", "randn", "randn_like",
+    "relu", "reshape", "sigmoid", "sin", "softmax", "split", "sqrt", "squeeze", "stack", "sub", "sum", "tan", "tanh", "tensor",
+    "transpose", "tree_flatten", "tree_map", "tree_unflatten", "triu", "unsqueeze", "value_and_grad", "vjp", "vmap", "where",
+    "xpr", "zeros", "zeros_like",
+]  # fmt: skip
+
 Function = Callable[..., Any]
 Axes = int | Sequence[int] | None
 Shape = int | Sequence[int]
@@ -499,6 +509,10 @@ def __getattr__(name: str) -> NoReturn:
         hint = f" pullback's spelling is {_SPELLINGS[name]}."
     elif not name.startswith("_") and hasattr(pnp, name):
         hint = f" pullback's spelling is pb.numpy.{name}."
-    elif near := difflib.get_close_matches(name, [known for known in globals() if not known.startswith("_")], 1):
+    elif near := difflib.get_close_matches(name, __all__, 1):
         hint = f" Did you mean {near[0]}?"
     raise AttributeError(f"Nabla's name {name!r} is not in pullback.compat.nabla.{hint}", name=name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

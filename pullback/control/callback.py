@@ -57,7 +57,7 @@ class callback(Rules):
         return ()
 
     def vectorize(size, args, axes, *, function, levels=()):
-        here = (int(size), tuple([axis == 0 for axis in axes]))
+        here = (size, tuple([axis == 0 for axis in axes]))
         return callback(*args, function=function, levels=(here, *levels)), ()
 
     def samples(rng):
@@ -120,7 +120,7 @@ class _Returning(Rules):
     def vectorize(primitive, size, args, axes, *, function, types, method, levels=()):
         params = {"function": function, "method": method}
         if method == "sequential":
-            here = (int(size), tuple([axis == 0 for axis in axes]))
+            here = (size, tuple([axis == 0 for axis in axes]))
             outs = primitive(*args, types=types, levels=(here, *levels), **params)
             return outs, (0,) * len(outs)
         if method is None:
@@ -132,7 +132,7 @@ class _Returning(Rules):
             args = [x if axis == 0 else reshape(x, new_sizes=(1, *type_of(x).shape)) for x, axis in zip(args, axes)]
         else:
             args = [x if axis == 0 else repeated(x, size) for x, axis in zip(args, axes)]
-        types = tuple([type.with_shape((int(size), *type.shape)) for type in types])
+        types = tuple([type.with_shape((size, *type.shape)) for type in types])
         return primitive(*args, types=types, **params), (0,) * len(types)
 
 

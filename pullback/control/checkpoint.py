@@ -19,27 +19,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pullback.control.call import bind_holder, call
+from pullback.control.call import inlined
+from pullback.control.holder import Holder, Wiring, at_flags, bind_holder
 from pullback.core.primitive import Primitive, Rules, primitive
-from pullback.core.types import ArrayType, is_unknown
-from pullback.core.zero import ZERO
+from pullback.core.types import ArrayType
 from pullback.ops.pointwise import each_alone
 from pullback.program.equation import Atom, Equation, Variable
 from pullback.program.program import Program, programs_in, run
 from pullback.stablehlo.writer import TensorType, i64s
-from pullback.transforms.derive import (
-    active_terms,
-    batch_program,
-    jet_program,
-    jvp_program,
-    linearize_program,
-    nonzero_orders,
-    series_of,
-    stage_closed,
-    transpose_program,
-)
+from pullback.transforms.derive import linearize_program, stage_closed
 from pullback.transforms.simplify import drop_dead_code, has_effect
-from pullback.transforms.sparsity import sparsity_of_any
 from pullback.transforms.stage import replay
 
 
@@ -75,16 +64,14 @@ _name = name  # within its rules `name` is the parameter
 
 
 @primitive
-class checkpoint(Rules):
+class checkpoint(Holder):
     """Apply `program` to the operands, keeping for the backward pass what `policy` allows.
 
     `again` marks an operation of the backward pass, in which something is computed for a second time; with `prevent_cse` its
     operands go through an optimization barrier.
     """
 
-    multiple_results = True
-    on_arrays = True
-    symbolic_zeros = True
+    wiring = Wiring("program")
 
     def result_type(*types, program, policy, prevent_cse, again=False):
         return program.output_types
@@ -99,20 +86,6 @@ class checkpoint(Rules):
             return _in_a_branch(write, program, values)
         return write.inline(program, *write.many("stablehlo.optimization_barrier", values, [value.type for value in values]))
 
-    def jvp(primals, tangents, *, program, **params):
-        active = tuple([t is not ZERO for t in tangents])
-        pushed, nonzero = jvp_program(program, active)
-        outs = _bind(pushed, [*primals, *[t for t in tangents if t is not ZERO]], params)
-        values, found = outs[: len(program.outputs)], iter(outs[len(program.outputs) :])
-        return values, tuple([next(found) if flag else ZERO for flag in nonzero])
-
-    def jet(primals, series, *, program, **params):
-        active = nonzero_orders(series)
-        pushed, nonzero = jet_program(program, active)
-        outs = _bind(pushed, [*primals, *active_terms(primals, series, active)], params)
-        count = len(program.outputs)
-        return outs[:count], series_of(outs[count:], nonzero)
-
     def linearize(primals, active, *, program, policy, prevent_cse, again=False):
         split = split_program(program, active, policy)
         params = {"policy": policy, "prevent_cse": prevent_cse}
@@ -121,32 +94,9 @@ class checkpoint(Rules):
         known = [*[primals[i] for i in split.inputs], *outs[count:]]
 
         def push(*tangents):
-            found = iter(_bind(split.tangent, [*known, *tangents], {**params, "again": True}))
-            return tuple([next(found) if flag else ZERO for flag in split.nonzero])
+            return at_flags(_bind(split.tangent, [*known, *tangents], {**params, "again": True}), split.nonzero)
 
         return tuple(outs[:count]), push
-
-    def transpose(cotangents, *operands, program, **params):
-        unknown = tuple([is_unknown(operand) for operand in operands])
-        transposed, nonzero = transpose_program(program, unknown)
-        outs = _bind(transposed, [*[x for x in operands if not is_unknown(x)], *cotangents], params)
-        found = iter(outs)
-        solved = iter([next(found) if flag else None for flag in nonzero])
-        return tuple([next(solved) if flag else None for flag in unknown])
-
-    def sparsity(which, operands, *, program, **params):
-        return sparsity_of_any([program], which, operands)
-
-    def vectorize(size, args, axes, *, program, **params):
-        batched, out_axes = batch_program(program, size, tuple(axes))
-        return _bind(batched, args, params), out_axes
-
-    def prune(wanted, *, program, **params):
-        outputs = [i for i, flag in enumerate(wanted) if flag]
-        smaller = drop_dead_code(program.rearranged(range(len(program.inputs)), outputs))
-        used = {atom for equation in smaller.equations for atom in equation.inputs} | set(smaller.outputs)
-        inputs = [i for i, variable in enumerate(smaller.inputs) if variable in used]
-        return {"program": smaller.rearranged(inputs), **params}, inputs, outputs
 
 
 def _bind(program: Program, args: Sequence[Any], params: dict[str, Any]) -> Any:
@@ -196,7 +146,7 @@ def split_program(program: Program, active: tuple[bool, ...], policy: Any) -> Sp
     """The two halves of a Program's linearization, with as few values between them as `policy` allows."""
 
     def make() -> Split:
-        linearized = linearize_program(inline_calls(program), active)
+        linearized = linearize_program(inlined(program), active)
         whole = linearized.forward
         wanted = [(whole.outputs if place == "output" else whole.inputs)[i] for place, i in linearized.residuals]
         if isinstance(policy, Budget):
@@ -396,30 +346,3 @@ def _batch_size(equation: Equation) -> float:
     numbers = equation.params.get("dimension_numbers")
     count = len(numbers[1][0]) if numbers else 0
     return float(math.prod(shape[:count]))
-
-
-def inline_calls(program: Program) -> Program:
-    """The Program with the operations of its calls in their place, so that a policy sees them."""
-    if not any(equation.primitive is call for equation in program.equations):
-        return program
-    equations: list[Equation] = []
-    constants = dict(program.constants)
-    instead: dict[Atom, Atom] = {}
-
-    def place(inner: Program) -> None:
-        for equation in inner.equations:
-            inputs = tuple([instead.get(atom, atom) for atom in equation.inputs])
-            if equation.primitive is not call:
-                outputs = tuple([Variable(out.type) for out in equation.outputs])
-                instead.update(zip(equation.outputs, outputs))
-                equations.append(equation.replace(inputs=inputs, outputs=outputs))
-                continue
-            called: Program = equation.params["program"]
-            constants.update(called.constants)
-            instead.update(zip(called.inputs, inputs))
-            place(called)
-            instead.update(zip(equation.outputs, [instead.get(atom, atom) for atom in called.outputs]))
-
-    place(program)
-    outputs = [instead.get(atom, atom) for atom in program.outputs]
-    return Program(program.inputs, equations, outputs, constants.items(), program.name)

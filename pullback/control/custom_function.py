@@ -13,21 +13,16 @@ from typing import Any
 
 import numpy as np
 
-from pullback.control.call import bind_holder
 from pullback.control.custom_rules import (
     BatchedRules,
     CustomRules,
     Keyed,
     TangentOfBatching,
     TransposeOfBatching,
-    batched_program,
-    batched_types,
     chosen,
     inexact_flags,
-    merged,
-    tangent_program,
-    transposed_program,
 )
+from pullback.control.holder import bind_holder
 from pullback.core.array import Array
 from pullback.core.dtypes import is_inexact
 from pullback.core.errors import GradientError, ShapeError
@@ -37,11 +32,18 @@ from pullback.core.types import ArrayType, array_type, is_unknown
 from pullback.core.zero import ZERO, instantiate
 from pullback.program.program import Atom, Literal, Program, run
 from pullback.transforms.batch import Batched, batch_flat, repeated
-from pullback.transforms.derive import batch_program
+from pullback.transforms.derive import (
+    batch_program,
+    batched_types,
+    of_unknown,
+    pruned_program,
+    pushed_program,
+    transpose_program,
+)
 from pullback.transforms.jvp import Dual
 from pullback.transforms.simplify import drop_dead_code
 from pullback.transforms.stage import Staged, replay, stage
-from pullback.transforms.transpose import Linear, transpose_flat
+from pullback.transforms.transpose import Linear, Tape, transpose_flat
 
 
 class Unstaged:
@@ -63,6 +65,7 @@ class custom_function(Rules):
 
     multiple_results = True
     on_arrays = True
+    needs_axis = True
     symbolic_zeros = True
 
     def result_type(*types, program, rules):
@@ -81,14 +84,19 @@ class custom_function(Rules):
         active = tuple([t is not ZERO for t in tangents])
         if rules.has_jvp:
             rules.refuse_captured(active, primals, "differentiated")
-            outs, found = rules.jvp(primals, tangents)
-            return tuple(outs), tuple(_on_the_tape(rules, tangents, found))
+            tape = next((t.owner for t in tangents if t.__class__ is Linear), None)
+            if tape is None:
+                outs, found = rules.jvp(primals, tangents)
+                return tuple(outs), tuple(found)
+            return _on_the_tape(rules, tape, primals, tangents)
         if rules.has_vjp:
             raise no_forward_mode(rules)
         program = _staged(program)
         outs = bind_custom(program, rules, primals)
         given = [*primals, *chosen(tangents, active)]
-        found = iter(bind_custom(tangent_program(program, active), TangentOfBatching(rules, active), given))
+        pushed, _ = pushed_program(program, None, active, tuple(inexact_flags(program.output_types)))
+        pushed = pruned_program(pushed, (*[0] * len(outs), *[1] * (len(pushed.outputs) - len(outs))))[0]
+        found = iter(bind_custom(pushed, TangentOfBatching(rules, active), given))
         return outs, tuple([next(found) if is_inexact(type_of(out).dtype) else ZERO for out in outs])
 
     def linearize(primals, active, *, program, rules):
@@ -115,21 +123,22 @@ class custom_function(Rules):
         types = [operand.strong() for operand in operands if is_unknown(operand)]
         if rules.has_vmap:
             transposed = TransposeOfBatching(rules, unknown, types, [type.strong() for type in program.output_types])
-            found = bind_custom(transposed_program(program, unknown), transposed, [*known, *cotangents])
+            made, _ = transpose_program(program, unknown, (1,) * len(types))
+            found = bind_custom(made, transposed, [*known, *cotangents])
         else:
-            found = transpose_flat(merged(program, unknown, known), types, cotangents)
+            found = transpose_flat(of_unknown(program, unknown, known), types, cotangents)
         solved = iter(found)
         return tuple([next(solved) if flag else None for flag in unknown])
 
-    def vectorize(size, args, axes, *, program, rules):
+    def vectorize(batch, args, axes, *, program, rules):
         program = _staged(program)
         flags = [axis == 0 for axis in axes]
         by_rule = rules.has_vmap and any(flags)
         if by_rule and (not (rules.has_jvp or rules.has_vjp) or _at_once(args)):
-            outs, carried = rules.vmap(size, flags, args)
+            outs, carried = rules.vmap(batch.size, flags, args)
             return tuple(outs), tuple([0 if flag else None for flag in carried])
         if _at_once(args) or not (rules.has_jvp or rules.has_vjp):
-            trace, outs = batch_flat(lambda *xs: replay(program, xs), args, flags, size, rules.function)
+            trace, outs = batch_flat(lambda *xs: replay(program, xs), args, flags, batch, rules.function)
             carried = [out.__class__ is Batched and out.owner is trace for out in outs]
             return (
                 tuple([out.value if flag else out for out, flag in zip(outs, carried)]),
@@ -139,19 +148,18 @@ class custom_function(Rules):
         if by_rule:
 
             def batched(*xs):
-                outs, carried = rules.vmap(size, flags, xs)
-                return [out if flag else repeated(out, size) for out, flag in zip(outs, carried)]
+                outs, carried = rules.vmap(batch.size, flags, xs)
+                return [out if flag else repeated(out, batch.size) for out, flag in zip(outs, carried)]
 
-            types = batched_types(program.input_types, size, axes)
+            types = batched_types(program.input_types, batch.size, flags)
             on_batch, extra = stage(batched, types, name=f"vmap_{program.name}")
             on_batch = drop_dead_code(on_batch)
-            carried = [True] * len(program.outputs)
+            carried = (1,) * len(program.outputs)
         else:
-            on_batch, out_axes = batch_program(program, size, tuple(axes))
-            carried = [axis == 0 for axis in out_axes]
-            if not all(carried) and not BatchedRules(rules, size, axes, carried).agree(on_batch.input_types):
-                on_batch, carried = batched_program(program, size, tuple(axes)), [True] * len(carried)
-        outs = bind_custom(on_batch, BatchedRules(rules, size, axes, carried, len(extra)), [*extra, *args])
+            on_batch, carried = batch_program(program, batch, tuple(flags))
+            if not all(carried) and not BatchedRules(rules, batch, axes, carried).agree(on_batch.input_types):
+                on_batch, carried = batch_program(program, batch, tuple(flags), (1,) * len(carried))
+        outs = bind_custom(on_batch, BatchedRules(rules, batch, axes, carried, len(extra)), [*extra, *args])
         return outs, tuple([0 if flag else None for flag in carried])
 
 
@@ -166,21 +174,30 @@ def _at_once(args: Sequence[Any]) -> bool:
     return staging_floor() is None and not any([isinstance(arg, Tracer) for arg in args])
 
 
-def _on_the_tape(rules: CustomRules, tangents: Sequence[Any], found: Sequence[Any]) -> list[Any]:
-    """What a jvp rule returned for tangents. In reverse mode all that is not a linear function of them must be zero."""
-    if not any([t.__class__ is Linear for t in tangents]):
-        return list(found)
+def _on_the_tape(rules: CustomRules, tape: Tape, primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
+    """A jvp rule in reverse mode: all that is not a linear function of the tangents must be zero.
+
+    A rule that asks for real zeros gets unknown values in their place, so that what it makes of them is seen to be linear too;
+    they and what depends on them alone are taken off the tape again.
+    """
+    start, given, zeros = len(tape.steps), list(tangents), set()
+    if not rules.symbolic:
+        for i, (x, tangent) in enumerate(zip(primals, tangents)):
+            if tangent is ZERO and i >= rules.captured and is_inexact(type_of(x).dtype):
+                given[i] = Linear(tape, type_of(x).strong())
+                zeros.add(given[i].index)
+    outs, found = rules.jvp(primals, given)
+    tape.without(start, zeros)
     kept = []
     for tangent in found:
-        if tangent.__class__ is not Linear:
-            if tangent is not ZERO and not _may_be_zero(tangent):
-                raise GradientError(
-                    f"The jvp rule of {rules.described} returned a tangent that does not depend on the tangents of the"
-                    " arguments. A tangent is a linear function of them, zero where they are: multiply by them."
-                )
-            tangent = ZERO
-        kept.append(tangent)
-    return kept
+        index = tape.index_of(tangent)
+        if index is None and tangent is not ZERO and not _may_be_zero(tangent):
+            raise GradientError(
+                f"The jvp rule of {rules.described} returned a tangent that does not depend on the tangents of the"
+                " arguments. A tangent is a linear function of them, zero where they are: multiply by them."
+            )
+        kept.append(ZERO if index is None or index in zeros else tangent)
+    return tuple(outs), tuple(kept)
 
 
 # Operations whose result is zero where all of their operands are.
@@ -272,6 +289,7 @@ class custom_pullback(Rules):
 
     multiple_results = True
     symbolic_cotangents = True
+    needs_axis = True
 
     def result_type(*types, pullback):
         return tuple([type for type in pullback.out_types if is_inexact(type.dtype)])
@@ -302,17 +320,17 @@ class custom_pullback(Rules):
         wanted = [ct if is_unknown(x) else None for x, ct in zip(given, solved)]
         return (*[None] * (len(residuals) + len(primals)), *wanted)
 
-    def vectorize(size, args, axes, *, pullback):
+    def vectorize(batch, args, axes, *, pullback):
         count = pullback.residuals
-        full = [x if axis == 0 else repeated(x, size) for x, axis in zip(args[count:], axes[count:])]
+        full = [x if axis == 0 else repeated(x, batch.size) for x, axis in zip(args[count:], axes[count:])]
         everywhere = [0] * len(pullback.types)
         batched = Pullback(
-            BatchedRules(pullback.rules, size, everywhere, [True] * len(pullback.out_types)),
+            BatchedRules(pullback.rules, batch, everywhere, [True] * len(pullback.out_types)),
             (pullback.kept, tuple([axis == 0 for axis in axes[:count]])),
             count,
             pullback.points,
             pullback.active,
-            tuple(batched_types(pullback.types, size, everywhere)),
-            tuple(batched_types(pullback.out_types, size, [0] * len(pullback.out_types))),
+            tuple(batched_types(pullback.types, batch.size, [1] * len(pullback.types))),
+            tuple(batched_types(pullback.out_types, batch.size, [1] * len(pullback.out_types))),
         )
         return custom_pullback(*args[:count], *full, pullback=batched), 0

@@ -12,7 +12,7 @@ import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from pullback.core.axes import AxisSize
+from pullback.core.axes import Axis
 from pullback.core.dtypes import is_inexact
 from pullback.core.errors import AxisError, EscapedTracerError, GradientError, PullbackError
 from pullback.core.source import describe
@@ -22,10 +22,9 @@ from pullback.core.zero import ZERO, instantiate
 from pullback.ops.broadcast import reduce_sum
 from pullback.program.program import Program, run
 from pullback.transforms.batch import Batched, BatchTrace, batch_flat, materialize, repeated
-from pullback.transforms.derive import stage_closed
 from pullback.transforms.jvp import jvp_flat
 from pullback.transforms.simplify import drop_dead_code
-from pullback.transforms.stage import replay, stage
+from pullback.transforms.stage import stage
 from pullback.transforms.transpose import transpose_flat
 
 
@@ -55,10 +54,10 @@ class CustomRules(Keyed):
     Attributes:
         function: the user's function, for messages. kind: `custom_jvp`, `custom_vjp` or `custom_vmap`, for the same.
         captured: how many of the operands, the first ones, are values that the function closes over.
-        has_jvp, has_vjp, has_vmap: which rules there are.
+        has_jvp, has_vjp, has_vmap: which rules there are. symbolic: whether the jvp rule is told which tangents are zero.
     """
 
-    __slots__ = ("captured", "function", "has_jvp", "has_vjp", "has_vmap", "kind")
+    __slots__ = ("captured", "function", "has_jvp", "has_vjp", "has_vmap", "kind", "symbolic")
     function: Callable[..., Any] | None
     kind: str
 
@@ -69,6 +68,7 @@ class CustomRules(Keyed):
         *,
         function: Callable[..., Any] | None = None,
         kind: str = "",
+        symbolic: bool = False,
         captured: int = 0,
         has_jvp: bool = False,
         has_vjp: bool = False,
@@ -77,6 +77,7 @@ class CustomRules(Keyed):
         self.key = (type(self), key)
         self.function = like.function if like is not None else function
         self.kind = like.kind if like is not None else kind
+        self.symbolic = like.symbolic if like is not None else symbolic
         self.captured = captured
         self.has_jvp = has_jvp
         self.has_vjp = has_vjp
@@ -252,17 +253,17 @@ class BatchedRules(CustomRules):
         extra: how many operands stand in front of those, captured by the function that computes the batch.
     """
 
-    __slots__ = ("axes", "extra", "inner", "outs", "size")
+    __slots__ = ("axes", "batch", "extra", "inner", "outs")
 
     def __init__(
-        self, inner: CustomRules, size: AxisSize, axes: Sequence[int | None], outs: Sequence[bool], extra: int = 0
+        self, inner: CustomRules, batch: Axis, axes: Sequence[int | None], outs: Sequence[bool], extra: int = 0
     ) -> None:
         self.inner = inner
-        self.size = size
+        self.batch = batch
         self.axes = tuple(axes)
         self.outs = tuple(outs)
         self.extra = extra
-        key = (inner, int(size), size.name, size.strategy, self.axes, self.outs, extra)
+        key = (inner, batch, self.axes, self.outs, extra)
         super().__init__(key, inner, captured=inner.captured + extra, has_jvp=inner.has_jvp, has_vjp=inner.has_vjp)
 
     def jvp(self, operands: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
@@ -280,7 +281,7 @@ class BatchedRules(CustomRules):
 
         flags = [axis == 0 for axis in self.axes]
         given = [*operands, *chosen(tangents, live)]
-        trace, found = batch_flat(push, given, [*flags, *chosen(flags, live)], self.size, self.function)
+        trace, found = batch_flat(push, given, [*flags, *chosen(flags, live)], self.batch, self.function)
         return trace, list(found[: len(found) // 2]), list(found[len(found) // 2 :])
 
     def forward(self, operands: Sequence[Any], active: Sequence[bool]) -> tuple[list[Any], list[Any], Any]:
@@ -296,7 +297,7 @@ class BatchedRules(CustomRules):
             box.extend((len(outs), kept))
             return [*outs, *residuals]
 
-        trace, found = batch_flat(forward, operands, [axis == 0 for axis in self.axes], self.size, self.function)
+        trace, found = batch_flat(forward, operands, [axis == 0 for axis in self.axes], self.batch, self.function)
         count, kept = box
         return trace, list(found[:count]), list(found[count:]), kept
 
@@ -310,7 +311,7 @@ class BatchedRules(CustomRules):
             return self.inner.backward(inner_kept, args[:count], [next(given) if flag else ZERO for flag in live])
 
         given = [*residuals, *chosen(cotangents, live)]
-        trace, found = batch_flat(backward, given, [*carried, *chosen(self.outs, live)], self.size, self.function)
+        trace, found = batch_flat(backward, given, [*carried, *chosen(self.outs, live)], self.batch, self.function)
         # The cotangent of what all examples share is the sum of theirs
         full = [ct if ct is ZERO else materialize(trace, ct) for ct in found]
         summed = [ct if axis == 0 or ct is ZERO else reduce_sum(ct, axes=(0,)) for ct, axis in zip(full, self.axes)]
@@ -422,72 +423,6 @@ class TransposeOfBatching(CustomRules):
             outs, own = self.inner.vmap(size, carried, [next(free) if flag else next(given) for flag in self.unknown])
             return [out if flag else repeated(out, size) for out, flag in zip(outs, own)]
 
-        types = [type.with_shape((int(size), *type.shape)) for type in self.types]
+        types = [type.with_shape((size, *type.shape)) for type in self.types]
         found = transpose_flat(linear, types, full, self.function)
         return [instantiate(ct, type) for ct, type in zip(found, types)], [True] * len(types)
-
-
-def tangent_program(program: Program, active: tuple[bool, ...]) -> Program:
-    """inputs + tangents of the active ones -> tangents of the inexact outputs, those that are zero too."""
-
-    def make() -> Program:
-        def pushed(*args: Any) -> list[Any]:
-            given = iter(args[len(active) :])
-            tangents = [next(given) if flag else ZERO for flag in active]
-            outs, found = jvp_flat(lambda *xs: replay(program, xs), args[: len(active)], tangents)
-            full = [instantiate(t, type_of(out)) for t, out in zip(found, outs)]
-            return chosen(full, inexact_flags([type_of(out) for out in outs]))
-
-        types = [*program.input_types, *[t.strong() for t, flag in zip(program.input_types, active) if flag]]
-        return stage_closed(pushed, types, f"tangent_{program.name}")
-
-    made: Program = program.memo(("custom tangent", active), make)
-    return made
-
-
-def transposed_program(program: Program, unknown: tuple[bool, ...]) -> Program:
-    """known inputs + cotangents of the outputs -> cotangents of the unknown inputs, those that are zero too."""
-
-    def make() -> Program:
-        solved_for = [type.strong() for type, flag in zip(program.input_types, unknown) if flag]
-        known_types = [type for type, flag in zip(program.input_types, unknown) if not flag]
-
-        def transposed(*args: Any) -> list[Any]:
-            known, cotangents = args[: len(known_types)], args[len(known_types) :]
-            outs = transpose_flat(merged(program, unknown, known), solved_for, cotangents)
-            return [instantiate(out, type) for out, type in zip(outs, solved_for)]
-
-        types = [*known_types, *[type.strong() for type in program.output_types]]
-        return stage_closed(transposed, types, f"transpose_{program.name}")
-
-    made: Program = program.memo(("custom transpose", unknown), make)
-    return made
-
-
-def merged(program: Program, unknown: Sequence[bool], known: Sequence[Any]) -> Callable[..., tuple[Any, ...]]:
-    """A Program as a function of its unknown inputs."""
-
-    def linear(*xs: Any) -> tuple[Any, ...]:
-        given, free = iter(known), iter(xs)
-        return replay(program, [next(free) if flag else next(given) for flag in unknown])
-
-    return linear
-
-
-def batched_program(program: Program, size: AxisSize, axes: tuple[int | None, ...]) -> Program:
-    """The Program on batches: inputs whose axis is 0 carry one in front, and so do all outputs."""
-
-    def make() -> Program:
-        def batched(*args: Any) -> list[Any]:
-            trace, outs = batch_flat(lambda *xs: replay(program, xs), args, [axis == 0 for axis in axes], size)
-            return [materialize(trace, out) for out in outs]
-
-        return stage_closed(batched, batched_types(program.input_types, size, axes), f"vmap_{program.name}")
-
-    made: Program = program.memo(("custom batch", int(size), size.name, size.strategy, axes), make)
-    return made
-
-
-def batched_types(types: Sequence[ArrayType], size: int, axes: Sequence[int | None]) -> list[ArrayType]:
-    """The types of a batch of values: with an axis in front where there is one."""
-    return [type if axis is None else type.with_shape((int(size), *type.shape)) for type, axis in zip(types, axes)]

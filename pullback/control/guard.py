@@ -7,15 +7,23 @@ number. So what goes into such a computation goes through `only_where`, the iden
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
+
+import numpy as np
 
 from pullback.core.dtypes import is_inexact
 from pullback.core.primitive import Rules, primitive
-from pullback.core.tracing import type_of
+from pullback.core.tracing import Tracer, type_of
 from pullback.ops.broadcast import broadcast_in_dim
 from pullback.ops.compare import select
+from pullback.ops.dynamic import dynamic_slice
 from pullback.ops.literals import literal
+from pullback.ops.reduce import argmax, reduce_or
 from pullback.transforms.batch import repeated
+from pullback.transforms.derive import Flags
+
+INT32 = np.dtype(np.int32)
 
 
 @primitive
@@ -35,6 +43,9 @@ class only_where(Rules):
         (which, x), (_, tangent) = primals, tangents
         return only_where(which, x), chosen(which, tangent, literal(0, tangent))
 
+    def transpose(cotangent, which, x):
+        return None, chosen(which, cotangent, literal(0, cotangent))
+
     def vectorize(size, args, axes):
         return only_where(*[value if axis == 0 else repeated(value, size) for value, axis in zip(args, axes)]), 0
 
@@ -47,12 +58,41 @@ def chosen(which: Any, new: Any, old: Any) -> Any:
     return select(which, new, old)
 
 
-def guarded(which: Any, value: Any, batched: bool, size: int) -> tuple[Any, bool]:
-    """A value on its way into something that only counts for some examples, and whether it is a batch now.
+def guarded(which: Any, values: Sequence[Any], batched: Flags, size: int, reverse: bool = True) -> tuple[list[Any], Flags]:
+    """Operands on their way into something that only counts for some examples, and which of them are batches now.
 
-    Values that all examples share are guarded if they are 0-d, which costs nothing; a large one would have to be repeated.
+    What each example has of its own goes through `only_where`, and so does a 0-d value that all share, once it is repeated.
+    An array that all share would cost too much to repeat. Its cotangent is the sum of all examples', each 0 for one that does
+    not count times a derivative; so those examples compute with the operands of one that does, where the derivative is as
+    good as that one's. Where no example counts, the array's derivative is selected to be zero. This is for reverse mode only
+    (`reverse`): in forward mode the final select drops such a tangent unseen.
     """
-    type = type_of(value)
-    if not is_inexact(type.dtype) or (not batched and type.shape):
-        return value, batched
-    return only_where(which, value if batched else repeated(value, size)), True
+    kinds = [is_inexact(type_of(value).dtype) for value in values]
+    shared = [
+        reverse and inexact and not own and isinstance(value, Tracer) and type_of(value).ndim > 0
+        for value, own, inexact in zip(values, batched, kinds)
+    ]
+    replaces = any(shared) and size > 0
+    anyone = reduce_or(which, axes=(0,)) if any(shared) else None
+    first = argmax(which, axis=0, index_dtype=INT32) if replaces else None
+    found: list[Any] = []
+    flags: list[int] = []
+    for value, own, inexact, everyones in zip(values, batched, kinds, shared):
+        if everyones:
+            value = only_where(anyone, value)
+        elif own and replaces:
+            value = chosen(which, value, _everywhere(value, first))
+        if inexact and (own or not type_of(value).ndim):
+            value, own = only_where(which, value if own else repeated(value, size)), 1
+        found.append(value)
+        flags.append(own)
+    return found, tuple(flags)
+
+
+def _everywhere(batch: Any, index: Any) -> Any:
+    """A batch of which every example is the one at `index`."""
+    shape = type_of(batch).shape
+    starts = [index, *[literal(0, index)] * (len(shape) - 1)]
+    return broadcast_in_dim(
+        dynamic_slice(batch, *starts, slice_sizes=(1, *shape[1:])), shape=shape, broadcast_dimensions=tuple(range(len(shape)))
+    )

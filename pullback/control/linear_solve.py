@@ -16,8 +16,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from pullback.control.call import bind_holder
-from pullback.control.scan import split
+from pullback.control.holder import bind_holder, split
+from pullback.core.axes import Axis
 from pullback.core.errors import GradientError
 from pullback.core.primitive import Rules, primitive
 from pullback.core.tracing import type_of
@@ -50,6 +50,7 @@ class linear_solve(Rules):
 
     multiple_results = True
     on_arrays = True
+    needs_axis = True
     symbolic_zeros = True
 
     def result_type(*types, operator, transposed, solve, transpose_solve, sizes):
@@ -102,17 +103,17 @@ class linear_solve(Rules):
         known = len(operands) - len(b)
         return (*[None] * known, *[x if is_unknown(value) else None for x, value in zip(found, b)])
 
-    def vectorize(size, args, axes, *, operator, transposed, solve, transpose_solve, sizes):
+    def vectorize(batch, args, axes, *, operator, transposed, solve, transpose_solve, sizes):
         c_axes, s_axes, t_axes, _ = split(axes, *sizes)
         consts, own, other, b = split(args, *sizes)
         given = (0,) * len(b)
         params = {
-            "operator": _mapped(operator, size, (*c_axes, *given)),
-            "transposed": _mapped(transposed, size, (*c_axes, *given)),
-            "solve": _mapped(solve, size, (*s_axes, *given)),
-            "transpose_solve": None if transpose_solve is None else _mapped(transpose_solve, size, (*t_axes, *given)),
+            "operator": _mapped(operator, batch, (*c_axes, *given)),
+            "transposed": _mapped(transposed, batch, (*c_axes, *given)),
+            "solve": _mapped(solve, batch, (*s_axes, *given)),
+            "transpose_solve": None if transpose_solve is None else _mapped(transpose_solve, batch, (*t_axes, *given)),
         }
-        b = [value if axis == 0 else repeated(value, size) for value, axis in zip(b, axes[len(args) - len(b) :])]
+        b = [value if axis == 0 else repeated(value, batch.size) for value, axis in zip(b, axes[len(args) - len(b) :])]
         outs = bind_holder(linear_solve, *consts, *own, *other, *b, sizes=sizes, **params)
         return outs, (0,) * len(outs)
 
@@ -128,6 +129,7 @@ class root(Rules):
 
     multiple_results = True
     on_arrays = True
+    needs_axis = True
     symbolic_zeros = True
 
     def result_type(*types, function, solve, tangent, sizes):
@@ -153,23 +155,23 @@ class root(Rules):
         found = replay(tangent, (*other, *consts, *x, *right))
         return outs, (*found, *[ZERO] * (len(outs) - len(guess)))
 
-    def vectorize(size, args, axes, *, function, solve, tangent, sizes):
+    def vectorize(batch, args, axes, *, function, solve, tangent, sizes):
         c_axes, s_axes, t_axes, g_axes = split(axes, *sizes)
         consts, own, other, guess = split(args, *sizes)
         given = (0,) * len(guess)
         params = {
-            "function": _mapped(function, size, (*c_axes, *given)),
-            "solve": _mapped(solve, size, (*s_axes, *given)),
-            "tangent": _mapped(tangent, size, (*t_axes, *c_axes, *given, *[0] * len(function.outputs))),
+            "function": _mapped(function, batch, (*c_axes, *given)),
+            "solve": _mapped(solve, batch, (*s_axes, *given)),
+            "tangent": _mapped(tangent, batch, (*t_axes, *c_axes, *given, *[0] * len(function.outputs))),
         }
-        guess = [value if axis == 0 else repeated(value, size) for value, axis in zip(guess, g_axes)]
+        guess = [value if axis == 0 else repeated(value, batch.size) for value, axis in zip(guess, g_axes)]
         outs = bind_holder(root, *consts, *own, *other, *guess, sizes=sizes, **params)
         return outs, (0,) * len(outs)
 
 
-def _mapped(program: Program, size: Any, axes: Sequence[int | None]) -> Program:
+def _mapped(program: Program, batch: Axis, axes: Sequence[int | None]) -> Program:
     """A Program on batches, every one of whose outputs is a batch."""
-    return batch_program(program, size, tuple(axes), (True,) * len(program.outputs))[0]
+    return batch_program(program, batch, tuple([int(axis == 0) for axis in axes]), (1,) * len(program.outputs))[0]
 
 
 def _minus(x: Any, y: Any) -> Any:

@@ -21,29 +21,23 @@ from typing import Any
 
 import numpy as np
 
-from pullback.control.call import bind_holder, check_operands
+from pullback.control.holder import Holder, Wiring, at_flags, bind_holder, check_operands, held_by, split
 from pullback.core.array import Array
-from pullback.core.primitive import Rules, primitive
+from pullback.core.execution import engine
+from pullback.core.primitive import primitive
 from pullback.core.tracing import type_of
 from pullback.core.types import ArrayType, is_unknown
-from pullback.core.zero import ZERO, instantiate, zeros
-from pullback.engine.compile import compile_one
+from pullback.core.zero import instantiate, zeros
 from pullback.ops.arithmetic import add
-from pullback.ops.shape import transpose
 from pullback.program.equation import Literal
 from pullback.program.program import Program, run
-from pullback.transforms.batch import repeated
 from pullback.transforms.derive import (
-    active_terms,
-    batch_program,
+    Flags,
+    LinearizedProgram,
     dependent_outputs,
-    fixed_orders,
     fixed_point,
-    jet_program,
-    jvp_program,
     linearize_program,
-    nonzero_orders,
-    series_of,
+    of_unknown,
     split_invariants,
     stage_closed,
 )
@@ -56,22 +50,11 @@ from pullback.transforms.transpose import transpose_flat
 STEPWISE_OPERATIONS = 2000
 
 
-def split(values: Sequence[Any], *sizes: int) -> list[tuple[Any, ...]]:
-    """A sequence cut into pieces of these sizes, and what is left."""
-    pieces, start = [], 0
-    for size in sizes:
-        pieces.append(tuple(values[start : start + size]))
-        start += size
-    return [*pieces, tuple(values[start:])]
-
-
 @primitive
-class scan(Rules):
+class scan(Holder):
     """Carry values through `length` steps of `body`, stacking what each step returns; backwards if `reverse`."""
 
-    multiple_results = True
-    on_arrays = True
-    symbolic_zeros = True
+    wiring = Wiring("body", consts="num_consts", carry="num_carry")
 
     def result_type(*types, body, num_consts, num_carry, length, reverse, unroll):
         consts, carry, xs = split(body.input_types, num_consts, num_carry)
@@ -82,7 +65,7 @@ class scan(Rules):
     def evaluate(*arrays, body, num_consts, num_carry, length, reverse, unroll):
         if length * len(body.equations) > STEPWISE_OPERATIONS:
             params = {"num_consts": num_consts, "num_carry": num_carry, "length": length, "reverse": reverse, "unroll": unroll}
-            return compile_one(scan, arrays, {"body": body, **params})
+            return engine().run_operation(scan, arrays, {"body": body, **params})
         return run_steps(body, arrays, num_consts, num_carry, length, reverse)
 
     def lower(write, *values, body, num_consts, num_carry, length, reverse, unroll):
@@ -114,48 +97,23 @@ class scan(Rules):
             values = step(values)
         return values[1:]
 
-    def jvp(primals, tangents, *, body, num_consts, num_carry, **params):
-        active = tuple([tangent is not ZERO for tangent in tangents])
-        c_active, k_active, x_active = split(active, num_consts, num_carry)
-        k_active = fixed_point(k_active, lambda flags: jvp_program(body, (*c_active, *flags, *x_active))[1][:num_carry])
-        active = (*c_active, *k_active, *x_active)
-        no_ys = (False,) * (len(body.outputs) - num_carry)
-        pushed, nonzero = jvp_program(body, active, (*k_active, *no_ys))
-        values = [instantiate(t, type_of(x)) for x, t, flag in zip(primals, tangents, active) if flag]
-        outs, found = _scan_along(primals, values, active, pushed, nonzero, num_consts, num_carry, params)
-        given = iter(found)
-        return outs, tuple([next(given) if flag else ZERO for flag in nonzero])
-
-    def jet(primals, series, *, body, num_consts, num_carry, **params):
-        active = nonzero_orders(series)
-        c_active, k_active, x_active = split(active, num_consts, num_carry)
-        k_active = fixed_orders(k_active, lambda orders: jet_program(body, (*c_active, *orders, *x_active))[1][:num_carry])
-        active = (*c_active, *k_active, *x_active)
-        no_ys = ((False,) * len(active[0]),) * (len(body.outputs) - num_carry)
-        pushed, nonzero = jet_program(body, active, (*k_active, *no_ys))
-        counts = [sum(orders) for orders in active], [sum(orders) for orders in nonzero]
-        terms = active_terms(primals, series, active)
-        outs, found = _scan_along(primals, terms, counts[0], pushed, counts[1], num_consts, num_carry, params)
-        return outs, series_of(found, nonzero)
-
     def linearize(primals, active, *, body, num_consts, num_carry, length, reverse, unroll):
         params = {"length": length, "reverse": reverse, "unroll": unroll}
-        c_active, k_active, x_active = split(active, num_consts, num_carry)
-        k_started = k_active
-        no_ys = (False,) * (len(body.outputs) - num_carry)
-        k_active = fixed_point(
-            k_active, lambda flags: linearize_program(body, (*c_active, *flags, *x_active)).nonzero[:num_carry]
-        )
-        linearized = linearize_program(body, (*c_active, *k_active, *x_active), (*k_active, *no_ys))
+        held = held_by(scan, {"body": body, "num_consts": num_consts, "num_carry": num_carry, **params})
+        made = held.spread(tuple([int(flag) for flag in active]), _linearized)
+        (linearized,) = made.programs
+        c_active, k_active, _ = held.split(made.ins)
+        k_started = held.split(active)[1]
         # what the forward body computes from the constants alone is computed once
         before, loop = split_invariants(linearized.forward, num_consts)
         consts, carry, xs = split(primals, num_consts, num_carry)
-        invariants = replay(before, consts)
-        fixed: dict[Any, Any] = dict(zip(before.outputs, invariants))
+        values = replay(before, consts)
+        fixed: dict[Any, Any] = dict(zip(before.outputs, values))
+        invariants = values[: len(loop.inputs) - len(linearized.forward.inputs)]
         fixed.update(zip(linearized.forward.inputs, consts))
 
         # each residual comes from a constant, an input that is stacked already, or a new stack
-        own_ys = len(no_ys)
+        own_ys = len(body.outputs) - num_carry
         new_outputs, sources = [], []
         for place, index in linearized.residuals:
             atom = (linearized.forward.outputs if place == "output" else linearized.forward.inputs)[index]
@@ -208,14 +166,13 @@ class scan(Rules):
                 num_carry=len(tk),
                 **params,
             )
-            given = iter(found)
-            return tuple([next(given) if flag else ZERO for flag in linearized.nonzero])
+            return at_flags(found, linearized.nonzero)
 
         return tuple(values), push
 
     def transpose(cotangents, *operands, body, num_consts, num_carry, length, reverse, unroll):
         params = {"length": length, "unroll": unroll}
-        given = [is_unknown(value) for value in operands]
+        given = tuple([int(is_unknown(value)) for value in operands])
         c_free, k_given, x_free = split(given, num_consts, num_carry)
         # a carry that starts from something known may still come to depend on the unknown: from zero, in a tangent loop
         k_free = fixed_point(k_given, lambda flags: dependent_outputs(body, (*c_free, *flags, *x_free))[:num_carry])
@@ -232,11 +189,7 @@ class scan(Rules):
         def backward(*args):
             kc, totals, ct_k, ct_y, kx = split(args, len(known_c), len(solved_c), num_carry, len(ct_ys))
 
-            def linear(*unknown):
-                unknown, known = iter(unknown), iter((*kc, *kx))
-                return replay(body, [next(unknown) if flag else next(known) for flag in free])
-
-            found = transpose_flat(linear, solved_types, (*ct_k, *ct_y))
+            found = transpose_flat(of_unknown(body, free, (*kc, *kx)), solved_types, (*ct_k, *ct_y))
             found = [instantiate(ct, type) for ct, type in zip(found, solved_types)]
             ct_c, ct_k, ct_x = split(found, len(solved_c), num_carry)
             return [*map(add, totals, ct_c), *ct_k, *ct_x]
@@ -264,67 +217,10 @@ class scan(Rules):
         steps = range(length)
         return sparsity_of_steps(body, which, operands, num_consts, num_carry, steps[::-1] if reverse else steps)
 
-    def prune(wanted, *, body, num_consts, num_carry, **params):
-        ys = wanted[num_carry:]
 
-        def uses(kept):
-            outputs = [atom for atom, flag in zip(body.outputs, (*kept, *ys)) if flag]
-            smaller = drop_dead_code(body.with_outputs(outputs))
-            used = {atom for equation in smaller.equations for atom in equation.inputs} | set(outputs)
-            return smaller, [variable in used for variable in body.inputs]
-
-        kept = fixed_point(wanted[:num_carry], lambda flags: uses(flags)[1][num_consts : num_consts + num_carry])
-        smaller, used = uses(kept)
-        used[num_consts : num_consts + num_carry] = kept
-        if all(used) and all(kept) and all(ys):
-            return None
-        inputs = [i for i, flag in enumerate(used) if flag]
-        params = {**params, "num_consts": sum(used[:num_consts]), "num_carry": sum(kept)}
-        outputs = [i for i, flag in enumerate((*kept, *ys)) if flag]
-        return {"body": smaller.rearranged(inputs), **params}, inputs, outputs
-
-    def vectorize(size, args, axes, *, body, num_consts, num_carry, **params):
-        consts, carry, xs = split(args, num_consts, num_carry)
-        c_axes, k_axes, x_axes = split(axes, num_consts, num_carry)
-        no_ys = (False,) * (len(body.outputs) - num_carry)
-
-        def axes_for(flags):
-            return (*c_axes, *[0 if flag else None for flag in flags], *x_axes)
-
-        batched = fixed_point(
-            [axis == 0 for axis in k_axes],
-            lambda flags: [axis == 0 for axis in batch_program(body, size, axes_for(flags))[1][:num_carry]],
-        )
-        mapped, out_axes = batch_program(body, size, axes_for(batched), (*batched, *no_ys))
-        carry = [repeated(value, size) if flag and axis is None else value for value, flag, axis in zip(carry, batched, k_axes)]
-        xs = [swapped(x) if axis == 0 else x for x, axis in zip(xs, x_axes)]
-        outs = bind_holder(scan, *consts, *carry, *xs, body=mapped, num_consts=num_consts, num_carry=num_carry, **params)
-        k, ys = split(outs, num_carry)
-        ys = [swapped(y) if axis == 0 else y for y, axis in zip(ys, out_axes[num_carry:])]
-        return (*k, *ys), out_axes
-
-
-def _scan_along(primals, extras, counts, body, out_counts, num_consts, num_carry, params):
-    """Scan a body that takes, behind its inputs, other values that go with each of them (`counts` says how many), and returns
-    likewise (`out_counts`): tangents, or derivatives. Gives the outputs, and the values that go with them."""
-    # the body takes inputs, then the others; the loop wants constants, then carry, then xs, each with its own
-    own_c, own_k, own_x = split(range(len(primals)), num_consts, num_carry)
-    c_count, k_count = sum(counts[:num_consts]), sum(counts[num_consts : num_consts + num_carry])
-    their_c, their_k, their_x = split(range(len(primals), len(primals) + len(extras)), c_count, k_count)
-    inputs = (*own_c, *their_c, *own_k, *their_k, *own_x, *their_x)
-    num_ys = len(out_counts) - num_carry
-    k_out, y_out, tk_out, ty_out = split(range(len(body.outputs)), num_carry, num_ys, k_count)
-    operands = [*primals, *extras]
-    found = bind_holder(
-        scan,
-        *[operands[i] for i in inputs],
-        body=body.rearranged(inputs, (*k_out, *tk_out, *y_out, *ty_out)),
-        num_consts=num_consts + c_count,
-        num_carry=num_carry + k_count,
-        **params,
-    )
-    k, tk, y, ty = split(found, num_carry, k_count, num_ys)
-    return (*k, *y), (*tk, *ty)
+def _linearized(body: Program, active: Flags, forced: Flags) -> tuple[LinearizedProgram, Flags]:
+    found = linearize_program(body, active, forced)
+    return found, found.nonzero
 
 
 def _transpose_beside_known(cotangents, operands, k_free, body, num_consts, num_carry, reverse, params):
@@ -375,11 +271,6 @@ def _step_type(type: ArrayType) -> ArrayType:
 def stacked_type(type: ArrayType, length: int) -> ArrayType:
     """The type of `length` values of a type, stacked."""
     return type.with_shape((length, *type.shape))
-
-
-def swapped(value: Any) -> Any:
-    """A value with its first two axes, steps and batch, exchanged."""
-    return transpose(value, permutation=(1, 0, *range(2, type_of(value).ndim)))
 
 
 def run_steps(

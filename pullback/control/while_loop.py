@@ -29,18 +29,28 @@ from typing import Any
 
 import numpy as np
 
-from pullback.control.call import bind_call, bind_holder, check_operands
+from pullback.control.call import bind_call
 from pullback.control.checkpoint import Budget, checkpoint
 from pullback.control.cond import cond, one_by_one, refuse_effects
 from pullback.control.guard import chosen, guarded
-from pullback.control.scan import STEPWISE_OPERATIONS, scan, split
-from pullback.core.axes import AxisSize
+from pullback.control.holder import (
+    Holder,
+    Spread,
+    Wiring,
+    at_flags,
+    batched_operands,
+    bind_holder,
+    check_operands,
+    held_by,
+    split,
+)
+from pullback.control.scan import STEPWISE_OPERATIONS, scan
+from pullback.core.axes import Axis
 from pullback.core.errors import GradientError
-from pullback.core.primitive import Rules, primitive
-from pullback.core.tracing import type_of
-from pullback.core.types import ArrayType, array_type
-from pullback.core.zero import ZERO, instantiate, zeros
-from pullback.engine.compile import compile_one
+from pullback.core.execution import engine
+from pullback.core.primitive import primitive
+from pullback.core.types import ArrayType, array_type, is_unknown
+from pullback.core.zero import zeros
 from pullback.ops.arithmetic import add
 from pullback.ops.bitwise import and_
 from pullback.ops.compare import lt
@@ -48,21 +58,8 @@ from pullback.ops.convert import convert_element_type
 from pullback.ops.literals import literal
 from pullback.ops.reduce import reduce_or
 from pullback.program.program import Program, run
-from pullback.transforms.batch import repeated
-from pullback.transforms.derive import (
-    active_terms,
-    batch_program,
-    fixed_orders,
-    fixed_point,
-    jet_program,
-    jvp_program,
-    linearize_program,
-    nonzero_orders,
-    series_of,
-    stage_closed,
-)
-from pullback.transforms.simplify import drop_dead_code
-from pullback.transforms.stage import replay, replayed
+from pullback.transforms.derive import batch_program, linearize_program, stage_closed, transpose_program
+from pullback.transforms.stage import replay
 
 INT32 = np.dtype(np.int32)
 
@@ -71,12 +68,11 @@ STEPS_A_LEVEL = 32
 
 
 @primitive
-class while_loop(Rules):
+class while_loop(Holder):
     """Apply `body` to the carry while `condition` of it holds, and at most `max_steps` times."""
 
-    multiple_results = True
-    on_arrays = True
-    symbolic_zeros = True
+    wiring = Wiring("body", consts="num_consts", test="condition")
+    sparsity = None  # nobody knows how many steps there are
 
     def result_type(*types, condition, body, num_consts, max_steps=None, levels=1):
         for program in (condition, body):
@@ -93,7 +89,7 @@ class while_loop(Rules):
             if steps * cost > STEPWISE_OPERATIONS:
                 left = None if max_steps is None else max_steps - steps
                 params = {"condition": condition, "body": body, "num_consts": num_consts, "max_steps": left, "levels": 1}
-                return compile_one(while_loop, (*consts, *carry), params)
+                return engine().run_operation(while_loop, (*consts, *carry), params)
             carry = run(body, (*consts, *carry))
             steps += 1
         return tuple(carry)
@@ -119,162 +115,95 @@ class while_loop(Rules):
         start = [write.constant(zero), *carry] if counted else list(carry)
         return write.while_loop(start, test, step)[counted:]
 
-    def jvp(primals, tangents, *, condition, body, num_consts, max_steps=None, levels=1):
-        active = tuple([tangent is not ZERO for tangent in tangents])
-        c_active, k_active = split(active, num_consts)
-        k_active = fixed_point(k_active, lambda flags: jvp_program(body, (*c_active, *flags))[1])
-        active = (*c_active, *k_active)
-        pushed, _ = jvp_program(body, active, k_active)
-        values = [instantiate(t, type_of(x)) for x, t, flag in zip(primals, tangents, active) if flag]
-        outs, found = _loop_along(primals, values, active, condition, pushed, num_consts, max_steps, levels)
-        given = iter(found)
-        return outs, tuple([next(given) if flag else ZERO for flag in k_active])
-
-    def jet(primals, series, *, condition, body, num_consts, max_steps=None, levels=1):
-        c_active, k_active = split(nonzero_orders(series), num_consts)
-        k_active = fixed_orders(k_active, lambda orders: jet_program(body, (*c_active, *orders))[1])
-        active = (*c_active, *k_active)
-        pushed, _ = jet_program(body, active, k_active)
-        terms = active_terms(primals, series, active)
-        counts = [sum(orders) for orders in active]
-        outs, found = _loop_along(primals, terms, counts, condition, pushed, num_consts, max_steps, levels)
-        return outs, series_of(found, k_active)
-
     def linearize(primals, active, *, condition, body, num_consts, max_steps=None, levels=1):
-        c_active, k_active = split(tuple(active), num_consts)
-        params = {"condition": condition, "body": body, "num_consts": num_consts, "max_steps": max_steps, "levels": levels}
-        k_active = fixed_point(k_active, lambda flags: jvp_program(body, (*c_active, *flags))[1])
-        if not any(k_active):
-            return bind_holder(while_loop, *primals, **params), lambda *tangents: (ZERO,) * len(k_active)
         if max_steps is None:
-            raise unbounded(body)
-        nested = bounded(condition, body, num_consts, max_steps, levels)
-        linearized = linearize_program(nested, tuple(active))
-        apply = bind_call if max_steps * len(body.equations) > STEPWISE_OPERATIONS else replay
-        outs = apply(linearized.forward, primals)
-        residuals = [outs[i] if kind == "output" else primals[i] for kind, i in linearized.residuals]
+            return NotImplemented  # another loop carries the tangents along; it has no transpose
+        nested = linearize_program(bounded(condition, body, num_consts, max_steps, levels), tuple(active))
+        if not any(nested.nonzero):
+            params = {"condition": condition, "body": body, "num_consts": num_consts, "max_steps": max_steps, "levels": levels}
+            return bind_holder(while_loop, *primals, **params), lambda *tangents: at_flags((), nested.nonzero)
+        apply = _apply(body, max_steps)
+        outs = apply(nested.forward, primals)
+        residuals = [outs[i] if kind == "output" else primals[i] for kind, i in nested.residuals]
 
         def push(*tangents):
-            found = iter(apply(linearized.tangent, [*residuals, *tangents]))
-            return tuple([next(found) if flag else ZERO for flag in linearized.nonzero])
+            return at_flags(apply(nested.tangent, [*residuals, *tangents]), nested.nonzero)
 
-        return tuple(outs[: len(k_active)]), push
+        return tuple(outs[: len(body.outputs)]), push
 
-    def vectorize(size, args, axes, *, condition, body, num_consts, **params):
-        c_axes, k_axes = split(axes, num_consts)
+    def transpose(cotangents, *operands, condition, body, num_consts, max_steps=None, levels=1):
+        if max_steps is None:
+            raise unbounded(body)
+        unknown = tuple([int(is_unknown(operand)) for operand in operands])
+        nested = bounded(condition, body, num_consts, max_steps, levels)
+        transposed, nonzero = transpose_program(nested, unknown)
+        known = [value for value in operands if not is_unknown(value)]
+        solved = iter(at_flags(_apply(body, max_steps)(transposed, [*known, *cotangents]), nonzero))
+        return tuple([next(solved) if flag else None for flag in unknown])
 
-        def axes_for(flags):
-            return (*c_axes, *[0 if flag else None for flag in flags])
+    def vectorize(batch, args, axes, **params):
+        held = held_by(while_loop, params)
+        (body,) = held.programs
+        flags = tuple([int(axis == 0) for axis in axes])
+        changed = tuple([int(out is not variable) for out, variable in zip(body.outputs, body.inputs[held.consts :])])
 
-        def is_batched(program, flags):
-            return [axis == 0 for axis in batch_program(program, size, axes_for(flags))[1]]
+        def stopped(ins):
+            """What differs between examples that stop at different steps: all that changes."""
+            (differs,) = batch_program(held.test, batch, ins)[1]
+            return changed if differs else (0,) * len(changed)
 
-        kept = [out is variable for out, variable in zip(body.outputs, body.inputs[num_consts:])]
-
-        def step(flags):
-            if is_batched(condition, flags)[0]:  # examples stop at different steps: what changes differs between them
-                flags = [flag or not same for flag, same in zip(flags, kept)]
-            return [a or b for a, b in zip(flags, is_batched(body, flags))]
-
-        flags = fixed_point([axis == 0 for axis in k_axes], step)
-        if is_batched(condition, flags)[0] and size.strategy == "map":
-            params |= {"condition": condition, "body": body, "num_consts": num_consts}
-            return one_by_one(while_loop, size, args, axes, params)
-        consts, carry = split(args, num_consts)
-        carry = [repeated(x, size) if flag and axis is None else x for x, flag, axis in zip(carry, flags, k_axes)]
-        mapped, _ = batch_program(body, size, axes_for(flags), flags)
-        test, (test_axis,) = batch_program(condition, size, axes_for(flags))
-        out_axes = [0 if flag else None for flag in flags]
-        if test_axis is None:
-            found = bind_holder(while_loop, *consts, *carry, condition=test, body=mapped, num_consts=num_consts, **params)
-            return found, out_axes
-        refuse_effects("while_loop", (condition, body))
-        (going,) = replay(test, (*consts, *carry))
-        stop, advance = _with_exits(test, (body, axes_for(flags)), num_consts, size, flags)
-        found = bind_holder(while_loop, *consts, going, *carry, condition=stop, body=advance, num_consts=num_consts, **params)
+        made = held.spread(flags, lambda *given: batch_program(given[0], batch, *given[1:]), stopped)
+        test, (differs,) = batch_program(held.test, batch, made.ins)
+        if differs and batch.strategy == "map":
+            return one_by_one(while_loop, batch.size, args, axes, params)
+        operands = batched_operands(held, args, flags, made.ins, batch)
+        out_axes = tuple([0 if flag else None for flag in made.outs])
+        if not differs:
+            return bind_holder(while_loop, *operands, **held._replace(programs=made.programs, test=test).params), out_axes
+        refuse_effects("while_loop", (held.test, body))
+        consts, carry, _ = held.split(operands)
+        (going,) = replay(test, operands)
+        stop, advance = _with_exits(test, body, made, held.consts, batch, params["max_steps"] is not None)
+        found = bind_holder(while_loop, *consts, going, *carry, **held._replace(programs=(advance,), test=stop).params)
         return found[1:], out_axes
 
-    def prune(wanted, *, condition, body, num_consts, **params):
-        def uses(kept):
-            smaller = drop_dead_code(body.with_outputs([atom for atom, flag in zip(body.outputs, kept) if flag]))
-            used = {atom for program in (smaller, condition) for equation in program.equations for atom in equation.inputs}
-            used |= {*smaller.outputs, *condition.outputs}
-            pairs = zip(body.inputs, condition.inputs)
-            return smaller, [a in used or b in used for a, b in pairs]
 
-        kept = fixed_point(wanted, lambda flags: uses(flags)[1][num_consts:])
-        smaller, used = uses(kept)
-        used[num_consts:] = kept
-        if all(used):
-            return None
-        inputs = [i for i, flag in enumerate(used) if flag]
-        made = {"condition": condition.rearranged(inputs), "body": smaller.rearranged(inputs), **params}
-        return {**made, "num_consts": sum(used[:num_consts])}, inputs, [i for i, flag in enumerate(kept) if flag]
-
-
-def _loop_along(primals, extras, counts, condition, body, num_consts, max_steps, levels):
-    """The loop with a body that takes, behind its inputs, other values that go with each of them (`counts` says how many), and
-    returns those of the carry likewise: tangents, or derivatives. Gives the carry, and the values that go with it."""
-    count = len(counts)
-    own_c, own_k = split(range(count), num_consts)
-    their_c, their_k = split(range(count, count + len(extras)), sum(counts[:num_consts]))
-    inputs = (*own_c, *their_c, *own_k, *their_k)
-    operands = [*primals, *extras]
-    body = body.rearranged(inputs)
-    found = bind_holder(
-        while_loop,
-        *[operands[i] for i in inputs],
-        condition=_beside(condition, body, range(count), inputs),
-        body=body,
-        num_consts=num_consts + len(their_c),
-        max_steps=max_steps,
-        levels=levels,
-    )
-    carried = count - num_consts
-    return found[:carried], found[carried:]
-
-
-def _beside(condition: Program, other: Program, own: Sequence[int], order: Sequence[int]) -> Program:
-    """The condition with inputs for everything that the other Program takes, of which its own are those numbered `own`."""
-    places = [order.index(i) for i in own]
-
-    def test(*args: Any) -> Any:
-        return replay(condition, [args[place] for place in places])
-
-    return stage_closed(test, other.input_types, condition.name)
+def _apply(body: Program, max_steps: int) -> Any:
+    """How the derivatives of a loop are computed: compiled, unless they are short."""
+    return bind_call if max_steps * len(body.equations) > STEPWISE_OPERATIONS else replay
 
 
 def _with_exits(
-    condition: Program, step: tuple[Program, tuple[int | None, ...]], num_consts: int, size: AxisSize, flags: Sequence[bool]
+    condition: Program, body: Program, batched: Spread, num_consts: int, batch: Axis, reverse: bool
 ) -> tuple[Program, Program]:
-    """A batched condition, and a step with its batch axes, as those of a loop that also carries which examples are still going.
+    """A batched condition, and a step, as those of a loop that also carries which examples are still going.
 
-    Each step of it tests the condition once; an example that has stopped keeps its carry, and so it stays stopped.
+    Each step of it tests the condition once; an example that has stopped keeps its carry, and so it stays stopped. `reverse`
+    says whether reverse mode may go through the loop.
     """
-    body, axes = step
     consts, carry = split(condition.input_types, num_consts)
-    types = [*consts, array_type((int(size),), np.dtype(bool)), *carry]
+    types = [*consts, array_type((batch.size,), np.dtype(bool)), *carry]
 
     def stop(*args: Any) -> list[Any]:
         return [reduce_or(args[num_consts], axes=(0,))]
 
     def advance(*args: Any) -> list[Any]:
         consts, (going,), carry = split(args, num_consts, 1)
-        pairs = [guarded(going, value, axis == 0, size) for value, axis in zip((*consts, *carry), axes)]
-        batched, _ = batch_program(body, size, tuple([0 if flag else None for _, flag in pairs]), tuple(flags))
-        outs = replay(batched, [value for value, _ in pairs])
-        new = [chosen(going, a, b) if flag else b for a, b, flag in zip(outs, carry, flags)]
+        guards, flags = guarded(going, (*consts, *carry), batched.ins, batch.size, reverse)
+        outs = replay(batch_program(body, batch, flags, batched.outs)[0], guards)
+        new = [chosen(going, a, b) if flag else b for a, b, flag in zip(outs, carry, batched.outs)]
         return [*replay(condition, (*consts, *new)), *new]
 
     return stage_closed(stop, types, condition.name), stage_closed(advance, types, body.name)
 
 
 def unbounded(body: Program) -> GradientError:
-    """The error for reverse mode through a loop whose number of steps has no bound."""
-    equation = replayed()
-    where = f" (at {equation.source})" if equation is not None and equation.source is not None else ""
+    """The error for the transpose of a loop whose number of steps has no bound: of the one that carries the tangents along."""
+    source = next((equation.source for equation in body.equations if equation.source is not None), None)
+    where = f" (whose body begins at {source})" if source is not None else ""
+    name = body.name.removeprefix("jvp_")
     return GradientError(
-        f"Reverse mode (grad, vjp) through the while_loop of {body.name}{where} needs a bound on the number of its steps: write"
+        f"Reverse mode (grad, vjp) through the while_loop of {name}{where} needs a bound on the number of its steps: write"
         " while_loop(..., max_steps=n), or a fori_loop whose bounds are Python ints, or a scan. Forward mode (jvp, jacfwd)"
         " needs none."
     )

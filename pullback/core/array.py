@@ -1,20 +1,23 @@
 """Array: an immutable array whose values lie in NumPy memory, in a device buffer, or in both.
 
 Each side is made from the other when it is asked for and kept, without a copy where memory allows: nothing mutates, so
-both stay equal. The operators and methods are installed by `pullback.numpy.methods`, so that this file needs no operation.
+both stay equal. Foreign memory is copied where it enters (`as_array`), and what leaves is frozen: a NumPy array that
+cannot be made writeable, neither itself nor through its base. The operators and methods are installed by
+`pullback.numpy.methods`, so that this file needs no operation.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
+from weakref import WeakValueDictionary
 
 import numpy as np
 
 from pullback.core.devices import DEFAULT_DEVICE, Device
-from pullback.core.dtypes import DType, canonical, default_dtype
-from pullback.core.errors import DonatedBufferError, DtypeError, LeafError
+from pullback.core.dtypes import SHORT_NAMES, DType, carrier, default_dtype, entering
+from pullback.core.errors import DonatedBufferError, LeafError
 from pullback.core.types import ArrayType, Shape, array_type
 
 HostArray = np.ndarray[Any, Any]
@@ -23,7 +26,7 @@ HostArray = np.ndarray[Any, Any]
 class Array:
     """An immutable n-dimensional array with a dtype and a device.
 
-    Made by `pb.array`, `pb.asarray`, by every operation and by every compiled function; not by calling the class.
+    Made by `pb.numpy.array`, `pb.numpy.asarray`, by every operation and by every compiled function; not by calling the class.
 
     Attributes:
         shape: sizes of the axes, a tuple of ints.
@@ -33,7 +36,7 @@ class Array:
 
     Example:
         >>> import pullback as pb
-        >>> pb.array([1.0, 2.0, 3.0])
+        >>> pb.numpy.array([1.0, 2.0, 3.0])
         [1. 2. 3.]:f32[3]:cpu(0)
     """
 
@@ -71,26 +74,59 @@ class Array:
 
     @property
     def host(self) -> HostArray | np.generic:
-        """The values as NumPy sees them, fetched from the device if need be. Ours to read, never to write."""
-        if self._host is None:
-            if self._buffer is None:
-                raise DonatedBufferError(
-                    f"This array ({self.type}) was donated to a compiled function (jit's donate_argnums or donate_argnames),"
-                    " which has reused its memory. Keep using the function's result instead, or do not donate the argument."
-                )
-            self._host = buffer_access.to_host(self._buffer, self.type)
-        return self._host
+        """The values as NumPy sees them, read-only, fetched from the device if need be."""
+        host = host_of(self)
+        if host.__class__ is np.ndarray:
+            self._host = host = frozen(host)
+        return host
 
     def view(self) -> HostArray:
         """The values as a read-only NumPy array, without a copy."""
-        seen = np.asarray(self.host).view()
-        seen.flags.writeable = False
-        return seen
+        self._host = host = frozen(host_of(self))
+        return host.view()
+
+    def alias(self) -> Self:
+        """Another Array of the same values, as good as a copy: they share memory until one of them gives it up."""
+        if self._host is None and self._buffer is None:
+            raise _donated(self.type)
+        return self.__class__(self.type, self._host, self._buffer)
 
     def delete(self) -> None:
         """Give up the memory of this array; any later use raises `DonatedBufferError`."""
-        self._host = None
-        self._buffer = None
+        if not is_constant(self):  # those belong to everyone
+            self._host = None
+            self._buffer = None
+
+
+def host_of(array: Array) -> HostArray | np.generic:
+    """The values of an Array as this library computes with them. Never to be written to, nor given to users' code."""
+    host = array._host
+    if host is None:
+        if array._buffer is None:
+            raise _donated(array.type)
+        array._host = host = buffer_access.to_host(array._buffer, array.type)
+    return host
+
+
+def _donated(type: ArrayType) -> DonatedBufferError:
+    return DonatedBufferError(
+        f"This array ({type}) was donated to a compiled function (jit's donate_argnums or donate_argnames),"
+        " which has reused its memory. Keep using the function's result instead, or do not donate the argument."
+    )
+
+
+_constants: WeakValueDictionary[int, Array] = WeakValueDictionary()
+
+
+def constant(array: Array) -> Array:
+    """An Array that is made once and handed out many times: donating it, or deleting it, leaves it as it is."""
+    _constants[id(array)] = array
+    return array
+
+
+def is_constant(array: Array) -> bool:
+    """Whether an Array was marked by `constant`."""
+    return _constants.get(id(array)) is array
 
 
 class PlacedArray(Array):
@@ -118,12 +154,55 @@ def text(value: HostArray, type: ArrayType, device: Device) -> str:
     return f"{np.array_str(np.asarray(shown))}:{type.strong()}:{device}"
 
 
+# ---- memory that nobody can write to -----------------------------------------------------------------------------------
+
+
+class FrozenMemory:
+    """The base of a frozen NumPy array. It has no buffer protocol, so NumPy refuses to make the array writeable."""
+
+    __slots__ = ("__array_interface__", "_memory")
+
+
+def frozen(host: HostArray | np.generic) -> HostArray:
+    """The same values in the same memory, as an array that cannot be made writeable."""
+    if is_frozen(host):
+        return host  # type: ignore[return-value]
+    seen = np.asarray(host)
+    carried = carrier(seen.dtype)
+    interface = seen.view(carried).__array_interface__
+    owner = FrozenMemory()
+    owner._memory = seen
+    owner.__array_interface__ = {
+        "version": 3,
+        "shape": seen.shape,
+        "strides": seen.strides,
+        "typestr": carried.str,
+        "data": (interface["data"][0], True),
+    }
+    made = np.asarray(owner)
+    return made if carried is seen.dtype else made.view(seen.dtype)
+
+
+def is_frozen(host: HostArray | np.generic) -> bool:
+    """Whether nobody can write to a NumPy array's memory by way of NumPy: it is ours, a device's, or that of bytes."""
+    base = host.base
+    while isinstance(base, np.ndarray):
+        base = base.base
+    if base.__class__ is memoryview:
+        base = base.obj if base.readonly else None
+    return base.__class__ in immutable_memory
+
+
+# Whose memory no Python code can write to; the engine adds the class of device buffers.
+immutable_memory: set[type] = {FrozenMemory, bytes}
+
+
 # ---- making arrays from what users pass -------------------------------------------------------------------------------
 
 
 def from_python(value: bool | int | float | complex, dtype: DType | None = None) -> Array:
     """A weak 0-d array from a Python scalar, in the default dtype of its kind unless `dtype` says otherwise."""
-    wanted = dtype or default_dtype("b" if isinstance(value, bool) else _SCALAR_KINDS[type(value)])
+    wanted = dtype or default_dtype(scalar_kind(value))
     try:
         return Array(array_type((), wanted, True), np.asarray(value, wanted))
     except OverflowError:
@@ -133,7 +212,19 @@ def from_python(value: bool | int | float | complex, dtype: DType | None = None)
         ) from None
 
 
-_SCALAR_KINDS: dict[type, str] = {int: "i", float: "f", complex: "c"}
+_SCALAR_KINDS: dict[type, str] = {bool: "b", int: "i", float: "f", complex: "c"}
+
+
+def scalar_kind(value: bool | int | float | complex) -> str:
+    """The kind of dtype that a Python number, or one of a class derived from them, calls for."""
+    return _SCALAR_KINDS.get(type(value)) or next(kind for base, kind in _SCALAR_KINDS.items() if isinstance(value, base))
+
+
+def plain_number(value: Any) -> Any:
+    """A number of a class derived from Python's (an IntEnum) as Python's own; anything else as it is."""
+    if isinstance(value, (int, float, complex)) and not isinstance(value, (bool, np.generic)):
+        return next(base(value) for base in (int, float, complex) if isinstance(value, base))
+    return value
 
 
 # From this size on, copying an array to the device costs more than the care to make it lie where it need not be copied.
@@ -150,51 +241,78 @@ def aligned_empty(shape: Shape, dtype: DType) -> HostArray:
 
 
 def from_numpy(value: HostArray | np.generic, copy: bool = True) -> Array:
-    """An Array of a NumPy array's values and dtype; copied, since whoever made it can still write to it."""
+    """An Array of a NumPy array's values; copied, since whoever made it can still write to it.
+
+    Without `copy` it borrows the memory, for as long as nobody keeps the Array.
+    """
     dtype = value.dtype
-    if not dtype.isnative:
-        value, copy = np.asarray(value).astype(canonical(dtype)), False
-    if copy and value.__class__ is not np.generic:
+    if value.__class__ is not np.ndarray and hasattr(value, "mask"):
+        raise LeafError("a masked NumPy array has values that are missing, which an array cannot have; fill them (.filled).")
+    wanted = entering(dtype if dtype.isnative else dtype.newbyteorder("="))
+    if wanted not in SHORT_NAMES:
+        raise LeafError(f"a NumPy array of dtype {dtype} (shape {value.shape}) is not numeric, so no array can be made of it.")
+    if wanted is not dtype:
+        value = np.asarray(value).astype(wanted)
+    elif copy and isinstance(value, np.ndarray):
         if value.nbytes >= ALIGNED_BYTES:
             source, value = value, aligned_empty(value.shape, dtype)
             value[...] = source
         else:
             value = np.array(value, copy=True, order="C")
-    try:
-        return Array(array_type(value.shape, value.dtype), value)
-    except DtypeError:
-        raise LeafError(
-            f"a NumPy array of dtype {dtype} (shape {value.shape}) is not numeric, so no array can be made of it."
-        ) from None
+    return Array(array_type(value.shape, wanted), value)
 
 
-converters: dict[type, Callable[[Any], Array]] = {
+def _from_memory(value: Any) -> Array:
+    """Of what NumPy can see as an array: `__array__`, `__array_interface__`, the buffer protocol."""
+    return from_numpy(np.asarray(value))
+
+
+def _from_dlpack(value: Any) -> Array:
+    return from_numpy(np.from_dlpack(value))
+
+
+Converter = Callable[[Any], Any]
+
+converters: dict[type, Converter] = {
+    Array: lambda value: value,
     bool: from_python,
     int: from_python,
     float: from_python,
     complex: from_python,
     np.ndarray: from_numpy,
+    np.generic: from_numpy,
+    memoryview: _from_memory,
+}
+# What an object of another class may offer, the best first. The first two return an Array, a tracer or a number.
+_PROTOCOLS: dict[str, Converter] = {
+    "__pullback_array__": lambda value: as_array(value.__pullback_array__()),
+    "__jax_array__": lambda value: as_array(value.__jax_array__()),
+    "__array__": _from_memory,
+    "__array_interface__": _from_memory,
+    "__array_struct__": _from_memory,
+    "__dlpack__": _from_dlpack,
 }
 
 
-def find_converter(kind: type) -> Callable[[Any], Array] | None:
+def find_converter(kind: type) -> Converter | None:
     """How a value of a Python type becomes an Array; None for what is neither a number nor an array."""
     for base in kind.__mro__:
         if base in converters:
             return converters[base]
-        if base is np.generic:
-            return from_numpy
-    return None
+    return next((convert for name, convert in _PROTOCOLS.items() if hasattr(kind, name)), None)
 
 
-def as_array(value: Any) -> Array:
-    """`value` itself if it is an Array, else an Array of it. Raises `LeafError` for what is neither number nor array."""
+def as_array(value: Any) -> Any:
+    """`value` itself if it is an Array or a tracer, else an Array of it: here foreign values enter, in the current dtype mode.
+
+    Raises `LeafError` for what is neither a number nor an array.
+    """
     if isinstance(value, Array):
         return value
     converter = find_converter(type(value))
     if converter is None:
         raise LeafError(
             f"Expected an array or a number, but got {value!r} of type {type(value).__name__}."
-            " Convert it with pb.asarray, or, in jit, mark its argument as static (static_argnums, static_argnames)."
+            " Convert it with pb.numpy.asarray, or, in jit, mark its argument as static (static_argnums, static_argnames)."
         )
     return converter(value)

@@ -2,38 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pullback.core.errors import AxisError
 from pullback.core.tracing import Trace
 
+if TYPE_CHECKING:
+    from pullback.core.primitive import Primitive
 
-class AxisSize(int):
-    """How many examples a batch has, an int; and the batch axis's name, for the rules of operations that ask for it.
 
-    `strategy` is what a cond does whose predicate differs between the examples: "select" among the results of all branches,
-    or "map" the cond over the examples.
+class Axis(NamedTuple):
+    """A batch axis. Who carries it is not a part of it: the trace that does, its owner, has it as its `axis`.
+
+    Attributes:
+        size: the number of batch elements.
+        name: what collective operations call the axis; None if they cannot refer to it.
+        strategy: what a cond does whose predicate differs between the batch elements: "select" among the results of all
+            branches, or "map" the cond over the elements.
     """
 
+    size: int
     name: Hashable | None = None
     strategy: str = "select"
 
-    @classmethod
-    def named(cls, size: int, name: Hashable | None, strategy: str = "select") -> AxisSize:
-        made = cls(size)
-        made.name = name
-        made.strategy = strategy
-        return made
-
 
 class AxisOwner(Trace):
-    """A trace that carries a batch axis, as vmap's does."""
+    """A trace that carries a batch axis, as that of a vmap does."""
 
-    __slots__ = ("size",)
-    size: AxisSize
+    __slots__ = ("axis",)
+    axis: Axis
+
+    def lower(self, primitive: Primitive, write: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        """A collective operation over this axis in StableHLO, for an axis that still exists in compiled code."""
+        raise AxisError(
+            f"{primitive.name} over the axis {self.axis.name!r} cannot be compiled inside {self.describe()}, which carries that"
+            " axis: it is computed when the compiled function is batched."
+        )
 
 
 _named_axes: ContextVar[dict[Hashable, AxisOwner]] = ContextVar("pullback_named_axes")
@@ -50,7 +57,7 @@ def named_axis(name: Hashable, owner: AxisOwner) -> Iterator[None]:
         _named_axes.reset(token)
 
 
-def axis_owner(name: Hashable) -> Any:
+def axis_owner(name: Hashable) -> AxisOwner:
     """The trace that owns a named axis. Raises `AxisError` when there is none of that name."""
     axes = _named_axes.get(_NONE)
     if name not in axes:
@@ -69,4 +76,4 @@ def youngest_owner(names: Iterable[Hashable]) -> AxisOwner | None:
 def axis_sizes() -> tuple[tuple[Hashable, int], ...]:
     """The named axes around this call and their sizes, as part of a cache key."""
     axes = _named_axes.get(_NONE)
-    return tuple([(name, int(owner.size)) for name, owner in axes.items()]) if axes else ()
+    return tuple([(name, owner.axis.size) for name, owner in axes.items()]) if axes else ()

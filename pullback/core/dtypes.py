@@ -47,6 +47,9 @@ DTYPES: dict[str, DType] = {
 SHORT_NAMES: dict[DType, str] = {DTYPES[name]: short for name, short in _SHORT_NAMES.items()}
 BY_SHORT_NAME: dict[str, DType] = {short: dtype for dtype, short in SHORT_NAMES.items()}
 
+float0 = np.dtype([("float0", np.void, 0)])
+"""The dtype of the tangents of integers and bools: it holds nothing, since they have none."""
+
 BOOL, INT32, INT64 = DTYPES["bool"], DTYPES["int32"], DTYPES["int64"]
 FLOAT32, FLOAT64 = DTYPES["float32"], DTYPES["float64"]
 COMPLEX64, COMPLEX128 = DTYPES["complex64"], DTYPES["complex128"]
@@ -104,18 +107,45 @@ def _bits_from_environment() -> int:
     return int(bits)
 
 
-_default_bits: ContextVar[int] = ContextVar("pullback_default_bits", default=_bits_from_environment())  # noqa: B039
-current_default_bits = _default_bits.get
+class DtypeMode:
+    """Which dtypes Python numbers get, and whether 64-bit values keep theirs. One object a mode: a key of what was traced."""
 
-_DEFAULTS = {
-    32: {"b": BOOL, "i": INT32, "u": DTYPES["uint32"], "f": FLOAT32, "c": COMPLEX64},
-    64: {"b": BOOL, "i": INT64, "u": DTYPES["uint64"], "f": FLOAT64, "c": COMPLEX128},
-}
+    __slots__ = ("bits", "defaults", "narrows")
+
+    def __init__(self, bits: int, narrows: bool = False) -> None:
+        names = {
+            32: {"b": "bool", "i": "int32", "u": "uint32", "f": "float32", "c": "complex64"},
+            64: {"b": "bool", "i": "int64", "u": "uint64", "f": "float64", "c": "complex128"},
+        }
+        self.bits = bits
+        self.defaults = {kind: DTYPES[name] for kind, name in names[bits].items()}
+        self.narrows = narrows
+
+    def __repr__(self) -> str:
+        return "narrowing" if self.narrows else f"{self.bits} bits"
+
+
+_MODES = {32: DtypeMode(32), 64: DtypeMode(64)}
+_NARROWING = DtypeMode(32, narrows=True)
+_HALVES = {_MODES[64].defaults[kind]: _MODES[32].defaults[kind] for kind in "iufc"}
+
+_dtype_mode: ContextVar[DtypeMode] = ContextVar("pullback_dtype_mode", default=_MODES[_bits_from_environment()])
+dtype_mode = _dtype_mode.get
 
 
 def default_dtype(kind: str) -> DType:
     """The dtype that new arrays of a kind get when nothing else decides: 32 bits wide (complex64), or 64 (complex128)."""
-    return _DEFAULTS[current_default_bits()][kind]
+    return dtype_mode().defaults[kind]
+
+
+def entering(dtype: DType) -> DType:
+    """The dtype in which values of a supported dtype enter: their own, unless the mode narrows 64 bits to 32."""
+    return _HALVES.get(dtype, dtype) if dtype_mode().narrows else dtype
+
+
+def requested(dtype: Any) -> DType:
+    """The dtype that a user's `dtype` argument names, `canonical`, in the current mode."""
+    return entering(canonical(dtype))
 
 
 @contextmanager
@@ -130,16 +160,32 @@ def default_bits(bits: int) -> Iterator[None]:
     Example:
         >>> import pullback as pb
         >>> with pb.default_bits(64):
-        ...     pb.asarray(1.0).dtype
+        ...     pb.numpy.asarray(1.0).dtype
         dtype('float64')
     """
-    if bits not in (32, 64):
+    if bits not in _MODES:
         raise ValueError(f"default_bits takes 32 or 64, not {bits!r}.")
-    token = _default_bits.set(bits)
+    with _in_mode(_MODES[bits]):
+        yield
+
+
+@contextmanager
+def narrowing() -> Iterator[None]:
+    """Make arrays of 64-bit values, and requests for 64-bit dtypes, 32 bits wide inside the `with` block.
+
+    Arrays that exist keep their dtype.
+    """
+    with _in_mode(_NARROWING):
+        yield
+
+
+@contextmanager
+def _in_mode(mode: DtypeMode) -> Iterator[None]:
+    token = _dtype_mode.set(mode)
     try:
         yield
     finally:
-        _default_bits.reset(token)
+        _dtype_mode.reset(token)
 
 
 # ---- promotion ------------------------------------------------------------------------------------------------------
@@ -205,5 +251,4 @@ def promote(a: tuple[DType, bool], b: tuple[DType, bool]) -> tuple[DType, bool]:
 
 def _widest_weak(kind_wanted: str, *dtypes: DType) -> DType:
     """Two weak operands keep the width that they already have: 64 bits if one of them is wide, else 32."""
-    wide = any(dtype in _DEFAULTS[64].values() and kind(dtype) != "b" for dtype in dtypes)
-    return _DEFAULTS[64 if wide else 32][kind_wanted]
+    return _MODES[64 if any(dtype in _HALVES for dtype in dtypes) else 32].defaults[kind_wanted]

@@ -7,6 +7,13 @@ PULLBACK_FULL_TRACEBACKS=1 brings pullback's own back.
 
 from __future__ import annotations
 
+__all__ = [
+    "AxisError", "ConcretizationError", "DeviceError", "DonatedBufferError", "DtypeError", "EscapedTracerError",
+    "GradientError", "LeafError", "MissingRule", "ProgramError", "PullbackError", "ShapeError", "StaticArgumentError",
+    "StructureError", "TracerArrayConversionError", "TracerBoolConversionError", "TracerIntegerConversionError", "UnknownRule",
+    "UnsupportedJaxlib",
+]  # fmt: skip
+
 
 class PullbackError(Exception):
     """The base of every error class of this library: `except pb.errors.PullbackError` catches them all.
@@ -310,7 +317,7 @@ class StructureError(PullbackError, TypeError, ValueError):
         >>> pb.vmap(lambda w: w["a"] * w["b"], in_axes=({"a": 0},))({"a": pb.numpy.ones(2), "b": pb.numpy.ones(2)})
         Traceback (most recent call last):
             ...
-        pullback.core.errors.StructureError: vmap's in_axes for argument w, {'a': 0}, does not fit the tree ...
+        pullback.core.errors.StructureError: vmap's in_axes for argument w, {'a': 0}, does not fit: w is ...
 
     Cure: an axis for each leaf, or one for all.
         >>> pb.vmap(lambda w: w["a"] * w["b"], in_axes=({"a": 0, "b": 0},))({"a": pb.numpy.ones(2), "b": pb.numpy.ones(2)})
@@ -400,21 +407,24 @@ class DeviceError(PullbackError, ValueError):
 
 
 class ProgramError(PullbackError, ValueError):
-    """A Program, or the text of one, breaks a rule of the IR.
+    """A Program, or the JSON of one, breaks a rule of the IR.
 
-    Fails: the text is refused with its line, and the place in it.
-        >>> from pullback.program.program import Program
-        >>> Program.parse("{ lambda (a:f32[3]) ; let in b }", {})
+    Fails: an output that nothing defines.
+        >>> import pullback as pb
+        >>> from pullback.program.checking import check_program
+        >>> from pullback.program.program import Program, Variable
+        >>> x, y = (Variable(pb.ArrayType((3,), "float32")) for _ in range(2))
+        >>> check_program(Program([x], [], [y]))
         Traceback (most recent call last):
             ...
-        pullback.core.errors.ProgramError: Line 1, column 30: b is not defined...
+        pullback.core.errors.ProgramError: In Program main: its output 0 is a variable of type f32[3] that nothing defines.
 
-    Cure: docs/program-format.md has the grammar; `check_program` the rules.
-        >>> Program.parse("{ lambda (a:f32[3]) ; let in a }", {})
+    Cure: `check_program` says all rules; docs/program-format.md describes the JSON.
+        >>> check_program(Program([x], [], [x]))
+        >>> Program([x], [], [x])
         <Program main: (f32[3]) -> (f32[3]), 0 equations>
 
-    Fails: a function cannot be written down.
-        >>> import pullback as pb
+    Fails: a parameter that is a function cannot be written as JSON.
         >>> noted = pb.Primitive("noted", result_type=lambda x, note: x, evaluate=lambda x, note: x)
         >>> pb.xpr(lambda x: noted(x, note=print), 1.0).to_json()
         Traceback (most recent call last):
@@ -435,8 +445,8 @@ class UnsupportedJaxlib(PullbackError, ImportError):
 
     Fails: here it is the range of versions that only seems to be another one.
         >>> from unittest import mock
-        >>> from pullback.engine.xla import Jaxlib
-        >>> with mock.patch("pullback.engine.xla.SUPPORTED_JAXLIB", ((99, 0, 0), (99, 1, 0))):
+        >>> from pullback.engine.jaxlib import Jaxlib
+        >>> with mock.patch("pullback.engine.jaxlib.SUPPORTED_JAXLIB", ((99, 0, 0), (99, 1, 0))):
         ...     Jaxlib()
         Traceback (most recent call last):
             ...
@@ -446,3 +456,7 @@ class UnsupportedJaxlib(PullbackError, ImportError):
         >>> Jaxlib().version.count(".")
         2
     """
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -23,6 +23,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pullback.core.errors import MissingRule, ProgramError, UnknownRule
+from pullback.core.execution import engine
 from pullback.core.lazy import lazy_module
 from pullback.core.source import Source, user_source
 from pullback.core.tracing import bind
@@ -46,7 +47,9 @@ RULES: dict[str, tuple[str, str]] = {
     "vectorize": ("Batching (vectorize) rule", "a family such as `Elementwise`, or `expand`"),
     "jet": ("Taylor-mode (jet) rule", "any rule for first derivatives (`partials`, `linear`, `jvp`), or `expand`,"),
     "prune": ("Pruning rule", ""),
+    "depends": ("Dependence rule", ""),
     "sparsity": ("Sparsity rule", ""),
+    "axis_map": ("Axis map", ""),
     "samples": ("Samples", ""),
 }
 # Facts about an operation that are not rules, and what they are when nothing is said.
@@ -60,7 +63,9 @@ FACTS: dict[str, Any] = {
     "kinds": "biufc",  # the kinds of dtype that its operands may have (Elementwise)
     "symbolic_zeros": False,  # `jvp` is given ZERO where a tangent is known to be zero
     "symbolic_cotangents": False,  # `transpose` is given ZERO where a cotangent is known to be zero
+    "needs_axis": False,  # `vectorize` is given the Axis (its name, size and strategy) in place of the size alone
     "elementwise": False,  # takes operands of one shape, or 0-d ones
+    "wiring": None,  # how it is wired to the Programs that it holds (see pullback.control.holder)
     "platforms": None,  # lowering rules for one platform only, {"cuda": rule}
 }
 
@@ -98,7 +103,9 @@ class Primitive:
     vectorize: Rule | None
     jet: Rule | None
     prune: Rule | None
+    depends: Rule | None
     sparsity: Rule | None
+    axis_map: Rule | None
     samples: Rule | None
     linear: bool | tuple[str, ...]
     bilinear: bool
@@ -109,7 +116,9 @@ class Primitive:
     kinds: str
     symbolic_zeros: bool
     symbolic_cotangents: bool
+    needs_axis: bool
     elementwise: bool
+    wiring: Any
     platforms: dict[str, Rule | str] | None
 
     def __init__(self, name: str, **rules: Any) -> None:
@@ -117,6 +126,7 @@ class Primitive:
         self.__name__ = self.__qualname__ = name
         self.inferred: dict[Any, Any] = {}  # result types by operand types, and parameters if there are any
         self._linear_flags: dict[int, tuple[bool, ...]] = {}
+        self._remembers_params = False
         self.plain = False  # evaluated by NumPy alone, with one result: what the short way through `evaluate` takes
         for rule in RULES:
             setattr(self, rule, None)
@@ -146,6 +156,8 @@ class Primitive:
                 + (f"; did you mean {close[0]!r}?" if close else ".")
                 + f" Known are {', '.join([*RULES, *FACTS])}."
             )
+        if field == "result_type":
+            self._remembers_params = getattr(value, "__module__", "").startswith("pullback.")
         if field in RULES and callable(value) and _wants_primitive(value):
             value = functools.partial(value, self)
         if field == "linear" and isinstance(value, str):
@@ -223,6 +235,12 @@ class Primitive:
         self.define("sparsity", rule)
         return rule
 
+    def def_axis_map(self, rule: Rule) -> Rule:
+        """Decorator: `(*types, **params)` -> for each operand a dict: those of its axes along which the operation does the same
+        everywhere, as along a batch, each with the axis of the result that it becomes. Elementwise operations need none."""
+        self.define("axis_map", rule)
+        return rule
+
     def def_samples(self, rule: Rule) -> Rule:
         """Decorator: `(rng)`, yields `(args, params)`, the inputs that `pb.testing.check_primitive` tries."""
         self.define("samples", rule)
@@ -237,10 +255,11 @@ class Primitive:
     def infer(self, types: tuple[ArrayType, ...], params: dict[str, Any]) -> Any:
         """The result's type, or types, by the `result_type` rule.
 
-        Remembered where NumPy evaluates the operation; the others hold Programs, which should not live on for that.
+        Remembered where NumPy evaluates the operation; the others hold Programs, which should not live on for that. A user's
+        rule may tell 2 from 2.0, which are one key, so with parameters it is asked every time.
         """
         key = (types, *params, *params.values()) if params else types
-        remembers = self.evaluate is not None and not self.on_arrays
+        remembers = self.evaluate is not None and not self.on_arrays and (not params or self._remembers_params)
         try:
             if remembers:
                 return self.inferred[key]
@@ -308,13 +327,9 @@ class Primitive:
         """The operation's value without an `evaluate` rule: by its expansion, or by compiling its lowering."""
         if self.expand is not None:
             return self.expand(*args, **params)
-        if (self.lower is not None or self.platforms) and self.result_type is not None and compile_one is not None:
-            return compile_one(self, args, params)
+        if (self.lower is not None or self.platforms) and self.result_type is not None:
+            return engine().run_operation(self, args, params)
         raise self.missing("evaluate", "evaluation")
-
-
-# Compiles a single operation and runs it; the engine fills it in when it is loaded.
-compile_one: Callable[[Primitive, Sequence[Any], dict[str, Any]], Any] | None = None
 
 
 def primitive(rules: type) -> Primitive:

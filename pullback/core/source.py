@@ -39,10 +39,20 @@ def is_ours(filename: str) -> bool:
     return filename.startswith(PACKAGE) and filename not in _USERS_OWN
 
 
-@functools.cache
+class _UsersFiles(dict[str, bool]):
+    """Which files are the user's, each looked at once; reading a dict is the fastest way to ask for a frame's file."""
+
+    def __missing__(self, filename: str) -> bool:
+        found = self[filename] = not is_ours(filename) and not filename.startswith(_BETWEEN)
+        return found
+
+
+_users_files = _UsersFiles()
+
+
 def is_users(filename: str) -> bool:
     """Whether a file is the user's own program: neither ours nor one of a library that calls us on the user's behalf."""
-    return not is_ours(filename) and not filename.startswith(_BETWEEN)
+    return _users_files[filename]
 
 
 class Source(Protocol):
@@ -118,7 +128,7 @@ def user_source() -> CodeSource | None:
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         code = frame.f_code
-        if is_users(code.co_filename):
+        if _users_files[code.co_filename]:
             return CodeSource(code, frame.f_lasti)
         frame = frame.f_back
     return None

@@ -16,17 +16,18 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import Context, ContextVar
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from pullback.core.array import Array, PlacedArray, as_array
+from pullback.core.array import Array, PlacedArray, as_array, converters, host_of
+from pullback.core.dtypes import SHORT_NAMES, entering
 from pullback.core.errors import EscapedTracerError
 from pullback.core.source import describe
-from pullback.core.types import ArrayType, Shape, host_type
+from pullback.core.types import ArrayType, Shape, array_type, host_type
 
-if TYPE_CHECKING:
-    from pullback.core.primitive import Primitive
+# A Primitive, whose module imports this one: `core/primitive.py` says what dispatch and evaluation find in it.
+Primitive = Any
 
 _next_birth = itertools.count(1).__next__
 
@@ -78,6 +79,12 @@ class Tracer:
         """Where this tracer came from, in words; empty if that is not known."""
         return ""
 
+    def note_batch(self, axes: frozenset[int]) -> None:
+        """If this stands for a value of a Program under construction, tell the Program that these are batch axes of it."""
+
+
+converters[Tracer] = lambda value: value
+
 
 def type_of(value: Any) -> ArrayType:
     """The ArrayType of an Array, a tracer, a NumPy array, a Python scalar, or an ArrayType (itself)."""
@@ -85,9 +92,10 @@ def type_of(value: Any) -> ArrayType:
         return value.type
     if isinstance(value, ArrayType):
         return value
-    if isinstance(value, np.ndarray) and value.dtype.isnative:
-        return host_type(value)
-    return as_array(value).type
+    if value.__class__ is np.ndarray and value.dtype in SHORT_NAMES and value.dtype.isnative:
+        return array_type(value.shape, entering(value.dtype))
+    found: ArrayType = as_array(value).type
+    return found
 
 
 # ---- dispatch -------------------------------------------------------------------------------------------------------
@@ -101,9 +109,13 @@ def bind(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> A
     youngest = staging_floor()
     birth = 0 if youngest is None else youngest.birth
     for arg in args:
-        if arg.__class__ is not Array and isinstance(arg, Tracer) and arg.owner.birth > birth:
-            youngest = arg.owner
-            birth = youngest.birth
+        if arg.__class__ is not Array:
+            if isinstance(arg, Tracer):
+                if arg.owner.birth > birth:
+                    youngest = arg.owner
+                    birth = youngest.birth
+            elif arg.__class__ is np.ndarray:  # whoever made it can still write to it, and what is traced is kept
+                return bind(primitive, [as_array(one) if isinstance(one, np.ndarray) else one for one in args], params)
     if youngest is None:
         return evaluate(primitive, args, params)
     if not youngest.open:
@@ -197,7 +209,7 @@ def evaluate(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) 
                 known = (key, *params, *params.values()) if params else key
                 type = primitive.inferred.get(known) or primitive.infer(key, params)
                 x_host, y_host = x._host, y._host
-                x_host, y_host = x.host if x_host is None else x_host, y.host if y_host is None else y_host
+                x_host, y_host = x_host if x_host is not None else host_of(x), y_host if y_host is not None else host_of(y)
                 out = _quiet_numpy.run(rule, x_host, y_host, **params)
                 if out.dtype is type.dtype and out.shape == type.shape:
                     return Array(type, out)
@@ -209,7 +221,7 @@ def evaluate(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) 
                 known = (key, *params, *params.values()) if params else key
                 type = primitive.inferred.get(known) or primitive.infer(key, params)
                 x_host = x._host
-                out = _quiet_numpy.run(rule, x.host if x_host is None else x_host, **params)
+                out = _quiet_numpy.run(rule, x_host if x_host is not None else host_of(x), **params)
                 if out.dtype is type.dtype and out.shape == type.shape:
                     return Array(type, out)
                 return Array(type, _checked(primitive, out, type))
@@ -221,15 +233,18 @@ def evaluate(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) 
 
 def _evaluate_generally(primitive: Primitive, arrays: list[Array], params: dict[str, Any]) -> Any:
     """`evaluate` for rules of any form: those that may lack a type rule, take Arrays, or return several results."""
-    rule: Callable[..., Any] = primitive.evaluate  # type: ignore[assignment]
+    rule: Callable[..., Any] = primitive.evaluate
     types = tuple([array.type for array in arrays])
     result_types = primitive.infer(types, params) if primitive.result_type is not None else None
     if primitive.on_arrays:
         return rule(*arrays, **params)
     if any([array.__class__ is PlacedArray for array in arrays]) and (primitive.lower or primitive.expand):
         return primitive.derive_evaluation(arrays, params)
-    hosts = [array.host for array in arrays]
-    out = _quiet_numpy.run(rule, *hosts, **params) if primitive.quiet else rule(*hosts, **params)
+    if primitive.quiet:
+        out = _quiet_numpy.run(rule, *[host_of(array) for array in arrays], **params)
+    else:  # a rule that somebody wrote: it can neither write to what it is given, nor later to what it returned
+        out = rule(*[array.host for array in arrays], **params)
+        out = [np.array(one) for one in out] if primitive.multiple_results else np.array(out)
     if primitive.multiple_results:
         out_types = result_types or [_observed_type(types, value) for value in out]
         return tuple([Array(type, _checked(primitive, value, type)) for type, value in zip(out_types, out, strict=True)])

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from pullback.core.array import Array, as_array, find_converter
+from pullback.core.array import Array, find_converter
+from pullback.core.dtypes import float0
 from pullback.core.errors import LeafError, StructureError
 from pullback.core.lazy import lazy_module
 from pullback.core.tracing import Tracer
@@ -68,7 +69,7 @@ def flatten(tree: Any, is_leaf_too: Callable[[Any], bool] | None = None) -> tupl
 
 def _adopt(leaf: Any) -> bool:
     """Register the class of a dataclass instance that was met as a leaf; True if that was done."""
-    if not dataclasses.is_dataclass(leaf) or isinstance(leaf, (type, Array, Tracer)):
+    if not dataclasses.is_dataclass(leaf) or isinstance(leaf, type) or find_converter(type(leaf)) is not None:
         return False
     register_dataclass(type(leaf))
     return True
@@ -90,9 +91,12 @@ def structure_of(tree: Any) -> TreeDef:
 def flatten_with_paths(tree: Any, root: str = "") -> tuple[list[str], list[Any], TreeDef]:
     """As `flatten`, with each leaf's path spelled as Python spells it: `params['w'][0]`."""
     leaves, structure = flatten(tree)
-    if structure is LEAF:
-        return [root], leaves, structure
-    return [accessor.codify(root) for accessor in structure.accessors()], leaves, structure
+    return structure_paths(structure, root), leaves, structure
+
+
+def structure_paths(structure: TreeDef, root: str) -> list[str]:
+    """The path of each leaf of a tree of this structure."""
+    return [root] if structure is LEAF else [accessor.codify(root) for accessor in structure.accessors()]
 
 
 def register_node(
@@ -207,13 +211,17 @@ def array_leaf(leaf: Any, path: Callable[[], str]) -> Any:
     """A leaf as an Array or tracer. Raises `LeafError`, naming its path, for anything else."""
     if leaf.__class__ is Array or isinstance(leaf, (Array, Tracer)):
         return leaf
-    if find_converter(type(leaf)) is None:
+    convert = find_converter(type(leaf))
+    if convert is None:
         raise LeafError(
             f"{path()} is {leaf!r} of type {type(leaf).__name__}, which is neither an array nor a number, nor a container"
-            " that pullback knows. Convert it (pb.asarray), register its class (pb.tree.register_node), or keep it out of"
+            " that pullback knows. Convert it (pb.numpy.asarray), register its class (pb.tree.register_node), or keep it out of"
             " what is traced (static_argnums or static_argnames in jit, a closure elsewhere)."
         )
-    return as_array(leaf)
+    try:
+        return convert(leaf)
+    except LeafError as error:
+        raise LeafError(f"{path()}: {error}") from None
 
 
 def array_leaves(tree: Any, what: Callable[[], str]) -> tuple[list[Any], TreeDef]:
@@ -224,15 +232,72 @@ def array_leaves(tree: Any, what: Callable[[], str]) -> tuple[list[Any], TreeDef
     return [array_leaf(leaf, lambda i=i: flatten_with_paths(tree, what())[0][i]) for i, leaf in enumerate(leaves)], structure  # type: ignore[misc]
 
 
-def broadcast_prefix(prefix: Any, tree: Any, what: str, is_leaf_too: Callable[[Any], bool] | None = None) -> list[Any]:
-    """A value for each leaf of `tree`, from a tree that is a prefix of it. None is a leaf of the prefix.
+def is_float0(leaf: Any) -> bool:
+    """Whether a leaf is the trivial tangent of an integer."""
+    return isinstance(leaf, np.ndarray) and leaf.dtype == float0
 
-    Raises `StructureError`, naming the place, where the prefix does not fit.
+
+class _Trivial:
+    """In the place of an array of dtype float0 in a tree: a container of nothing, which becomes such an array again."""
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self.shape = shape
+
+
+register_node(_Trivial, lambda trivial: ((), trivial.shape), lambda shape, _: np.zeros(shape, float0))
+
+
+def output_leaves(tree: Any, what: Callable[[], str]) -> tuple[list[Any], TreeDef]:
+    """`array_leaves` of a function's result, in which arrays of dtype float0, which hold nothing, belong to the structure."""
+    leaves, structure = flatten(tree)
+    if not any([leaf.__class__ is np.ndarray and is_float0(leaf) for leaf in leaves]):
+        return array_leaves(tree, what)
+    return array_leaves(unflatten(structure, [_Trivial(leaf.shape) if is_float0(leaf) else leaf for leaf in leaves]), what)
+
+
+_NONE = object()  # stands for None in a prefix, where it is a value; in the tree that the prefix is for, None has no leaves
+
+
+def broadcast_prefix(prefix: Any, tree: Any, what: str, root: str) -> list[Any]:
+    """A value for each leaf of `tree`, from a tree of values that is a prefix of it. None is a value of the prefix.
+
+    Arguments:
+        what, root: how errors call the prefix, and the tree.
+
+    Raises:
+        StructureError, naming the place, where the prefix does not fit.
     """
     if prefix is None or is_leaf(prefix):
         return [prefix] * structure_of(tree).num_leaves
+    there = optree()
+    values = there.tree_map(lambda value: _NONE if value is None else value, prefix, none_is_leaf=True, namespace=NAMESPACE)
+    structure_of(tree)  # registers the dataclasses in it
     try:
-        found: list[Any] = optree().broadcast_prefix(prefix, tree, is_leaf_too, none_is_leaf=True, namespace=NAMESPACE)
-    except ValueError as error:
-        raise StructureError(f"{what} does not fit the tree that it is for: {error}") from None
-    return found
+        found: list[Any] = there.broadcast_prefix(values, tree, namespace=NAMESPACE)
+    except ValueError:
+        raise StructureError(f"{what} does not fit: {_misfit(values, tree, root)}.") from None
+    return [None if value is _NONE else value for value in found]
+
+
+def _misfit(prefix: Any, tree: Any, path: str) -> str:
+    """Where a tree is not a prefix of another, and why; empty where it is one."""
+    if structure_of(prefix) is LEAF:
+        return ""
+    if type(prefix) is not type(tree):
+        return f"{path} is {_a(tree)}, but the entry for it is {_a(prefix)}"
+    given, _, names, _ = optree().tree_flatten_one_level(prefix, namespace=NAMESPACE)
+    wanted, _, entries, _ = optree().tree_flatten_one_level(tree, namespace=NAMESPACE)
+    if names != entries:
+        return f"{path} is {_a(tree)} of {_listed(entries)}, but the entry for it is of {_listed(names)}"
+    parts = zip(given, wanted, entries, strict=True)
+    return next(filter(None, [_misfit(value, part, f"{path}[{entry!r}]") for value, part, entry in parts]), f"{path} differs")
+
+
+def _a(value: Any) -> str:
+    return "None" if value is None else "a leaf" if structure_of(value) is LEAF else f"a {type(value).__name__}"
+
+
+def _listed(entries: Sequence[Any]) -> str:
+    if all([isinstance(entry, int) for entry in entries]):
+        return f"{len(entries)} element{'s' if len(entries) != 1 else ''}"
+    return f"keys {', '.join([repr(entry) for entry in entries])}"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -18,28 +19,43 @@ class ArrayType:
 
     Interned: equal types are one object, so types compare, hash and key caches by identity.
 
+    Attributes:
+        sharding: how the array is spread over devices, hashable and printed after an `@`; None where nothing is said.
+        varying: the names of the mesh axes along which devices may hold different values.
+
     Example:
         >>> import pullback as pb
-        >>> pb.ArrayType((2, 3), "float32") is pb.ArrayType([2, 3], pb.float32)
+        >>> pb.ArrayType((2, 3), "float32") is pb.ArrayType([2, 3], pb.numpy.float32)
         True
         >>> str(pb.ArrayType((2, 3), "float32"))
         'f32[2,3]'
+        >>> pb.ArrayType((2, 3), "float32", sharding="(data,·)", varying=["model"])
+        f32[2,3]@(data,·){model}
     """
 
-    __slots__ = ("__weakref__", "dtype", "ndim", "shape", "weak")
+    __slots__ = ("__weakref__", "dtype", "ndim", "shape", "sharding", "varying", "weak")
     shape: Shape
     dtype: DType
     weak: bool
     ndim: int
+    sharding: Hashable | None
+    varying: frozenset[Hashable]
 
-    def __new__(cls, shape: Iterable[int] = (), dtype: Any = "float32", weak: bool = False) -> ArrayType:
-        return array_type(tuple(int(size) for size in shape), canonical(dtype), bool(weak))
+    def __new__(
+        cls,
+        shape: Iterable[int] = (),
+        dtype: Any = "float32",
+        weak: bool = False,
+        sharding: Hashable | None = None,
+        varying: Iterable[Hashable] = (),
+    ) -> ArrayType:
+        return array_type(tuple(map(index, shape)), canonical(dtype), bool(weak)).placed(sharding, frozenset(varying))
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"ArrayType is immutable: {name} cannot be set; make another with ArrayType(shape, dtype).")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return ArrayType, (self.shape, self.dtype, self.weak)
+        return ArrayType, (self.shape, self.dtype, self.weak, self.sharding, self.varying)
 
     @property
     def size(self) -> int:
@@ -52,16 +68,25 @@ class ArrayType:
         return self.size * self.dtype.itemsize
 
     def with_shape(self, shape: Shape) -> ArrayType:
-        """The same dtype in another shape."""
-        return array_type(shape, self.dtype, self.weak)
+        """The same dtype in another shape, of which no sharding is known."""
+        found = array_type(shape, self.dtype, self.weak)
+        return found.placed(None, self.varying) if self.varying else found
 
     def with_dtype(self, dtype: DType, weak: bool = False) -> ArrayType:
         """The same shape of another dtype."""
-        return array_type(self.shape, dtype, weak)
+        found = array_type(self.shape, dtype, weak)
+        return found if self.sharding is None and not self.varying else found.placed(self.sharding, self.varying)
 
     def strong(self) -> ArrayType:
         """The same type, no longer weak."""
-        return array_type(self.shape, self.dtype, False) if self.weak else self
+        return self.with_dtype(self.dtype) if self.weak else self
+
+    def placed(self, sharding: Hashable | None, varying: frozenset[Hashable]) -> ArrayType:
+        """The same shape, dtype and weakness, spread over devices in another way."""
+        if sharding is None and not varying:
+            return array_type(self.shape, self.dtype, self.weak)
+        key = (self.shape, self.dtype, self.weak, sharding, varying)
+        return _placed.get(key) or _placed.setdefault(key, _made(*key))
 
     def without(self, axes: Iterable[int]) -> ArrayType:
         """The type after `axes` (non-negative) have been removed."""
@@ -69,23 +94,39 @@ class ArrayType:
         return self.with_shape(tuple(size for axis, size in enumerate(self.shape) if axis not in gone))
 
     def __str__(self) -> str:
-        return f"{'~' if self.weak else ''}{SHORT_NAMES[self.dtype]}[{','.join(map(str, self.shape))}]"
+        return f"{'~' if self.weak else ''}{SHORT_NAMES[self.dtype]}[{','.join(map(str, self.shape))}]{self.place}"
 
     __repr__ = __str__
 
+    @property
+    def place(self) -> str:
+        """How the array is spread over devices, as text behind its type; empty where nothing is said."""
+        if self.sharding is None and not self.varying:
+            return ""
+        names = f"{{{','.join(sorted(map(str, self.varying)))}}}" if self.varying else ""
+        return f"@{self.sharding}{names}" if self.sharding is not None else names
+
 
 _interned: dict[tuple[Shape, DType, bool], ArrayType] = {}
+_placed: dict[tuple[Any, ...], ArrayType] = {}
+NOWHERE: frozenset[Hashable] = frozenset()
+
+
+def _made(shape: Shape, dtype: DType, weak: bool, sharding: Hashable | None, varying: frozenset[Hashable]) -> ArrayType:
+    made = object.__new__(ArrayType)
+    fields = {"shape": shape, "dtype": dtype, "weak": weak, "ndim": len(shape), "sharding": sharding, "varying": varying}
+    for name, value in fields.items():
+        object.__setattr__(made, name, value)
+    return made
 
 
 def array_type(shape: Shape, dtype: DType, weak: bool = False) -> ArrayType:
-    """`ArrayType` for callers that already hold a tuple of ints and a canonical dtype: one dictionary lookup."""
+    """`ArrayType` for callers that already hold a tuple of integers and a canonical dtype: one dictionary lookup."""
     try:
         return _interned[shape, dtype, weak]
     except KeyError:
-        made = object.__new__(ArrayType)
-        for name, value in (("shape", shape), ("dtype", canonical(dtype)), ("weak", weak), ("ndim", len(shape))):
-            object.__setattr__(made, name, value)
-        return _interned.setdefault((shape, dtype, weak), made)
+        shape = tuple(map(index, shape))  # an IntEnum or a NumPy integer, which equals the plain int that is kept in its place
+        return _interned.setdefault((shape, dtype, weak), _made(shape, canonical(dtype), weak, None, NOWHERE))
 
 
 def host_type(value: np.ndarray[Any, Any] | np.generic, weak: bool = False) -> ArrayType:

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from pullback.core.array import Array
+from pullback.core.array import Array, constant
+from pullback.core.bounded import Bounded
 from pullback.core.types import ArrayType
 
 
@@ -21,7 +22,7 @@ class Zero:
 
 ZERO = Zero()
 
-_zeros: dict[ArrayType, Array] = {}
+_zeros: Bounded[ArrayType, Array] = Bounded(1024)
 
 
 def zeros(type: ArrayType) -> Array:
@@ -31,7 +32,7 @@ def zeros(type: ArrayType) -> Array:
     except KeyError:
         made = Array(type, np.zeros(type.shape, type.dtype))
         if type.size <= 64:
-            _zeros[type] = made
+            _zeros[type] = constant(made)
         return made
 
 

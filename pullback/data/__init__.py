@@ -43,3 +43,7 @@ def load_digits() -> tuple[Split, Split]:
     labels = table[:, 64].astype(np.int32)
     test = np.arange(len(table)) % _TEST_EVERY == _TEST_EVERY - 1
     return (images[~test], labels[~test]), (images[test], labels[test])
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -7,12 +7,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pullback.core.array import Array, HostArray
+from pullback.core.array import Array, HostArray, host_of
 from pullback.core.dtypes import DType, carrier
 from pullback.core.types import ArrayType
+from pullback.engine.failures import stand_in
 from pullback.engine.loops import Cost, cost, loop_settings
-from pullback.program.program import Atom, Equation, Literal, Program, Variable
-from pullback.stablehlo.writer import TensorType, Value, Writer, function, module
+from pullback.program.interpret import interpret
+from pullback.program.program import Equation, Program
+from pullback.stablehlo.writer import TensorType, Value, Writer, function, location, module
 
 # Arrays up to this many bytes that a function closes over are written into its module, where XLA can fold them; larger
 # ones are passed as arguments, so that neither the text nor the executable grows with the data.
@@ -36,34 +38,36 @@ class Module:
     """A module being written: its functions, one for each Program that is called in it, and what it needs from outside.
 
     Attributes:
+        located: whether operations carry the user's lines, which is for showing only: what is compiled to be run, and kept
+            for equal Programs, has none.
         callbacks: the Python functions that it calls. effects: how many of those calls have an effect.
-        failures: where their exceptions wait to be raised again.
         settings: XLA options that an operation asked for. loops: what one step of each loop in it costs.
     """
 
-    def __init__(self, platform: str) -> None:
+    def __init__(self, platform: str, located: bool = False) -> None:
         self.platform = platform
+        self.located = located
         self.functions: list[str] = []
         self.callbacks: list[Callable[..., Any]] = []
         self.effects = 0
-        self.failures: list[BaseException] = []
         self.settings: dict[str, Any] = {}
         self.loops: list[Cost] = []
-        self._names: dict[Program, str] = {}
+        self._names: dict[Any, str] = {}
         self._taken: set[str] = {"main"}
 
     def name_of(self, program: Program) -> str:
         """The name of the private function that a Program became; it is written at its first use."""
-        if program not in self._names:
+        key = id(program) if self.located else program  # equal Programs may have different names and lines
+        if key not in self._names:
             stem = identifier(program.name) or "inner"
             name, number = stem, 0
             while name in self._taken:
                 number += 1
                 name = f"{stem}_{number}"
             self._taken.add(name)
-            self._names[program] = name
+            self._names[key] = name
             self.functions.append(self.write(program, name))
-        return self._names[program]
+        return self._names[key]
 
     def write(self, program: Program, name: str, notes: Sequence[str] = ()) -> str:
         """The text of a function for a Program. Its arguments are the large constants that it needs, then its inputs."""
@@ -75,7 +79,7 @@ class Module:
         write = Lowering(self, {})
         values = [write.bitcast(value, type.dtype) for value, type in zip(arguments, types)]
         write.passed.update((id(array), value) for array, value in zip(constants, values))
-        results = write.program(program, dict(zip(program.inputs, values[len(constants) :])))
+        results = write.inline(program, *values[len(constants) :])
         results = [write.bitcast(value, cross(value.dtype)) for value in results]
         return function(name, arguments, write, results, name == "main", notes)
 
@@ -115,18 +119,9 @@ class Lowering(Writer):
     def platform(self) -> str:
         return self.module.platform
 
-    def program(self, program: Program, values: dict[Variable, Value]) -> list[Value]:
-        """Write all of a Program's equations here, given a value for each input; returns its outputs."""
-        for variable, array in program.constants:
-            passed = self.passed.get(id(array))
-            values[variable] = self.constant(array.host) if passed is None else passed
-        for equation in program.equations:
-            values.update(zip(equation.outputs, self.equation(equation, values), strict=True))
-        return [self.read(atom, values) for atom in program.outputs]
-
     def inline(self, program: Program, *args: Value) -> list[Value]:
-        """`program` for lowering rules: a Program's operations, on the values of its inputs."""
-        return self.program(program, dict(zip(program.inputs, args, strict=True)))
+        """Write a Program's operations here, on the values of its inputs; returns its outputs."""
+        return [self.read(out) for out in interpret(program, args, self.equation)]
 
     def note_loop(self, *programs: Program) -> None:
         """Take into account that a loop of this module runs these Programs in each step: by it XLA's way is chosen."""
@@ -164,15 +159,13 @@ class Lowering(Writer):
             raise NotImplementedError(
                 f"Python functions can be called back from programs on the CPU only, not on {self.platform!r}."
             )
-        failures = self.module.failures
         count = len(operands)
 
         def guarded(*values: Any) -> Any:
             try:
                 return (*function(*values[:count]), _DONE)
             except BaseException as error:
-                failures.append(error)
-                raise
+                raise stand_in(error) from None
 
         self.module.callbacks.append(guarded)
         outs = self.many(
@@ -246,35 +239,45 @@ class Lowering(Writer):
 
         return self._ordered(write)
 
-    def read(self, atom: Atom, values: dict[Variable, Value]) -> Value:
-        if isinstance(atom, Literal):
-            return self.constant(atom.value.host, tensor_type(atom.type))
-        return values[atom]
+    def read(self, operand: Value | Array) -> Value:
+        """What an operand is here: captured arrays and literals become arguments, or are written."""
+        if isinstance(operand, Value):
+            return operand
+        passed = self.passed.get(id(operand))
+        return self.constant(host_of(operand), tensor_type(operand.type)) if passed is None else passed
 
-    def equation(self, equation: Equation, values: dict[Variable, Value]) -> Sequence[Value]:
-        """Write one equation; returns the values of its outputs."""
+    def equation(self, equation: Equation, operands: Sequence[Value | Array]) -> Any:
+        """Write one equation; returns the value of its result, or of each where there are several."""
+        outer = self.location
+        if self.module.located and equation.source is not None:
+            self.location = location(equation.primitive.name, equation.source.file, equation.source.line)
+        out = self._equation(equation, operands)
+        self.location = outer
+        return out
+
+    def _equation(self, equation: Equation, atoms: Sequence[Value | Array]) -> Any:
         primitive = equation.primitive
         rule = primitive.lowering(self.platform)
         self.result_types = results = [tensor_type(variable.type) for variable in equation.outputs]
         if primitive.elementwise:
-            operands = [self.spread(atom, values, results[0].shape) for atom in equation.inputs]
+            operands = [self.spread(atom, results[0].shape) for atom in atoms]
         else:
-            operands = [self.read(atom, values) for atom in equation.inputs]
+            operands = [self.read(atom) for atom in atoms]
         if rule is None:
             raise primitive.missing("lower", "jit (compilation)", equation.source)
         if isinstance(rule, str):
-            return [self.elementwise(rule, *operands, result=results[0])]
+            return self.elementwise(rule, *operands, result=results[0])
         out = rule(self, *operands, **equation.params)
         outs = tuple(out) if primitive.multiple_results else (out,)
         if [value.type if isinstance(value, Value) else None for value in outs] != results:
             raise primitive.malformed("lower", f"StableHLO values of types {results}", out)
-        return outs
+        return out
 
-    def spread(self, atom: Atom, values: dict[Variable, Value], shape: tuple[int, ...]) -> Value:
+    def spread(self, operand: Value | Array, shape: tuple[int, ...]) -> Value:
         """An elementwise operand in the shape of the result: 0-d ones are repeated."""
-        if isinstance(atom, Literal):
-            return self.constant(atom.value.host, TensorType(shape, atom.type.dtype))
-        value = values[atom]
+        if isinstance(operand, Array) and not operand.type.shape:
+            return self.constant(host_of(operand), TensorType(shape, operand.type.dtype))
+        value = self.read(operand)
         return value if value.shape == shape else self.broadcast(value, shape)
 
 
@@ -283,27 +286,26 @@ class Lowered(NamedTuple):
 
     Attributes:
         text: the module. constants: the arrays to pass in front of the Program's inputs.
-        callbacks, failures, settings: see `Module`.
+        callbacks, settings: see `Module`.
     """
 
     text: str
     constants: list[Array]
     callbacks: list[Callable[..., Any]]
-    failures: list[BaseException]
     settings: dict[str, Any]
 
 
-def lower_program(program: Program, platform: str, donated: Sequence[bool] = ()) -> Lowered:
+def lower_program(program: Program, platform: str, donated: Sequence[bool] = (), located: bool = False) -> Lowered:
     """A Program as the text of a StableHLO module.
 
     Its arguments are the constants that are passed rather than embedded, then the Program's inputs; those that are
-    `donated` may be overwritten by the results.
+    `donated` may be overwritten by the results. `located` modules are for showing: they carry the user's lines.
     """
-    made = Module(platform)
+    made = Module(platform, located)
     constants = passed_constants(program)
     notes = ["{jax.buffer_donor = true}" if flag else "" for flag in donated or [False] * len(program.inputs)]
     main = made.write(program, "main", [""] * len(constants) + notes)
     text = module(f"pullback_{identifier(program.name)}", [main, *made.functions])
     if platform == "cpu":
         made.settings |= loop_settings(made.loops)
-    return Lowered(text, constants, made.callbacks, made.failures, made.settings)
+    return Lowered(text, constants, made.callbacks, made.settings)

@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from pullback.core.lazy import lazy_module
-from pullback.engine.xla import make_plugin_client, platforms, register_platform
+from pullback.engine.backend import platforms
+from pullback.engine.jaxlib import jaxlib
+from pullback.engine.xla import register_platform
 
 metadata = lazy_module("importlib.metadata")
 
@@ -35,7 +37,7 @@ def find_libraries() -> dict[str, str]:
 
 
 def _client_maker(platform: str, library: str) -> Callable[[], Any]:
-    return lambda: make_plugin_client(platform, library)
+    return lambda: jaxlib().plugin_client(platform, library)
 
 
 @functools.cache

@@ -1,180 +1,47 @@
-"""XLA through jaxlib: the only module that knows it. Clients, compilation, buffers, serialized executables.
-
-jaxlib is loaded at the first use, by `backend()`, never by `import pullback`. What differs between the versions that are
-supported is detected here. A platform other than the CPU is a registration (`register_platform`), not a rewrite.
-"""
+"""XLA: Programs compiled by it, through jaxlib, for the CPU or for a platform whose PJRT client is registered."""
 
 from __future__ import annotations
 
 import functools
-import importlib
 import os
+import platform as machine
 import sys
-import threading
+import time
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from pullback.core import array as array_module
-from pullback.core.array import Array, PlacedArray, aligned_empty
+from pullback.core.array import Array, PlacedArray, aligned_empty, host_of, immutable_memory, is_constant
+from pullback.core.bounded import Bounded
 from pullback.core.devices import DEFAULT_DEVICE, Device
 from pullback.core.dtypes import DType, carrier
-from pullback.core.errors import DeviceError, UnsupportedJaxlib
 from pullback.core.types import ArrayType
+from pullback.engine import cache, disk
+from pullback.engine.backend import (
+    Backend,
+    BorrowedBuffer,
+    CompileOptions,
+    Executable,
+    backend,
+    placement,
+    register_backend,
+)
+from pullback.engine.failures import original
+from pullback.engine.jaxlib import jaxlib
+from pullback.engine.lower import Lowered, lower_program
+from pullback.program.program import Program
 
 # Up to this many bytes host memory is copied to the CPU device before `put` returns. More is copied in the background (from
 # 100 kB on, as seen) unless it is waited for: the caller could write to it meanwhile, and a call that takes it end too late.
 COPIED_AT_ONCE = 1 << 15
 
-SUPPORTED_JAXLIB = ((0, 10, 2), (0, 12, 0))  # from the first, up to but not including the second
-
-# Everything of jaxlib that is called here: looked up once, before anything else, so that a jaxlib that lacks one is refused
-# by name instead of failing somewhere in the middle.
-_CALLED = {
-    "jaxlib.xla_client": ("make_cpu_client", "CompileOptions", "HloSharding.replicate"),
-    "jaxlib._jax": (
-        "GSPMDSharding",
-        "DeviceList",
-        "DeviceAssignment.create",
-        "CompileOptions.ParseFromString",
-        "LoadedExecutable.execute_sharded",
-        "LoadedExecutable.hlo_modules",
-        "Client.compile_and_load",
-        "Client.serialize_executable",
-        "Client.deserialize_executable",
-        "batched_device_put",
-        "array_result_handler",
-        "config.Config",
-        "jax_jit.set_enable_x64_state",
-        "jax_jit.set_disable_jit_state",
-        "jax_jit.set_post_hook_state",
-    ),
-}
+# What takes XLA less long than this is not worth a file: reading it back would take as long.
+KEPT_SECONDS = 0.02
 
 
-class Jaxlib:
-    """The parts of jaxlib that are used, loaded and checked."""
-
-    def __init__(self) -> None:
-        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")  # read when jaxlib is loaded: else its clients chatter on stderr
-        try:
-            self.client_module = importlib.import_module("jaxlib.xla_client")
-            self.jax = importlib.import_module("jaxlib._jax")
-        except ImportError as error:
-            raise UnsupportedJaxlib(
-                f"Compiling needs jaxlib, which cannot be imported ({error}): pip install jaxlib."
-            ) from error
-        self.version = importlib.import_module("jaxlib.version").__version__  # importlib.metadata would take 28 ms
-        self._check({"jaxlib.xla_client": self.client_module, "jaxlib._jax": self.jax})
-        if "jax" not in sys.modules:
-            self._set_global_states()
-        # jaxlib 0.11.2 dropped the handler's last argument.
-        self._handler_extra = (True,) if "_skip_checks" in (self.jax.array_result_handler.__doc__ or "") else ()
-        self.replicated = self.client_module.HloSharding.replicate()
-
-    def _check(self, modules: dict[str, Any]) -> None:
-        low, high = SUPPORTED_JAXLIB
-        wanted = f"pip install 'jaxlib>={spell(low)},<{spell(high)}'"
-        if not low <= parse_version(self.version) < high:
-            raise UnsupportedJaxlib(
-                f"jaxlib {self.version} is installed, but pullback was tested with {spell(low)} up to (not including)"
-                f" {spell(high)}: {wanted}."
-            )
-        for module, names in _CALLED.items():
-            for name in names:
-                found = modules[module]
-                for part in name.split("."):
-                    found = getattr(found, part, None)
-                if found is None:
-                    raise UnsupportedJaxlib(f"jaxlib {self.version} has no {module}.{name}, which pullback calls: {wanted}.")
-
-    def _set_global_states(self) -> None:
-        """Dispatch reads three process-wide states; where jax is imported too, it sets its own, which serve as well."""
-        config, jit = self.jax.config.Config, self.jax.jax_jit
-        jit.set_enable_x64_state(config("enable_x64", True, include_in_jit_key=True))
-        jit.set_disable_jit_state(config("disable_jit", False))
-        jit.set_post_hook_state(config("post_hook", None))
-
-    def result_handler(self, aval: Any, sharding: Any) -> Any:
-        return self.jax.array_result_handler(aval, sharding, True, *self._handler_extra)
-
-    def compile_options(self, overrides: tuple[tuple[str, Any], ...], extra: tuple[tuple[str, Any], ...], device: Any) -> Any:
-        """XLA's options. Its debug options have no Python field by name; their bytes take those named in `extra`.
-
-        Source of the field numbers: CompileOptionsProto.executable_build_options = 3, its debug_options = 3, and there
-        xla_backend_extra_options = 500, a map<string, string>.
-        """
-        options = self.client_module.CompileOptions()
-        if extra:
-            entries = [_field(500, _field(1, key.encode()) + _field(2, str(value).encode())) for key, value in extra]
-            data = options.SerializeAsString() + _field(3, _field(3, b"".join(entries)))
-            options = self.jax.CompileOptions.ParseFromString(data)
-        if overrides:
-            options.env_option_overrides = list(overrides)
-        options.device_assignment = self.jax.DeviceAssignment.create(np.array([[device.id]], np.int32))
-        return options
-
-    @functools.cached_property
-    def _mlir(self) -> tuple[Any, Any]:
-        """MLIR's bindings and a context that knows StableHLO."""
-        ir = importlib.import_module("jaxlib.mlir.ir")
-        stablehlo = importlib.import_module("jaxlib.mlir.dialects.stablehlo")
-        registrations = importlib.import_module("jaxlib.mlir._mlir_libs._jax_mlir_ext")
-        context, registry = ir.Context(), ir.DialectRegistry()
-        registrations.register_dialects(registry)
-        context.append_dialect_registry(registry)
-        context.load_all_available_dialects()
-        stablehlo.register_dialect(context)
-        return ir, context
-
-    def parse(self, text: str) -> Any:
-        """A StableHLO module as an object of MLIR's: the only form that compiles with host callbacks."""
-        with _lock:
-            ir, context = self._mlir
-            with context, ir.Location.unknown():
-                return ir.Module.parse(text)
-
-
-def _varint(number: int) -> bytes:
-    out = bytearray()
-    while number > 127:
-        out.append(number & 127 | 128)
-        number >>= 7
-    out.append(number)
-    return bytes(out)
-
-
-def _field(number: int, data: bytes) -> bytes:
-    """A length-delimited field of a protocol buffer."""
-    return _varint(number << 3 | 2) + _varint(len(data)) + data
-
-
-def parse_version(text: str) -> tuple[int, ...]:
-    """`0.10.2` -> (0, 10, 2); anything after the third number is ignored."""
-    numbers = []
-    for part in text.split(".")[:3]:
-        digits = "".join(letter for letter in part if letter.isdigit())
-        numbers.append(int(digits or 0))
-    return tuple(numbers)
-
-
-def spell(version: tuple[int, ...]) -> str:
-    return ".".join(map(str, version))
-
-
-_jaxlib: Jaxlib | None = None
-_lock = threading.RLock()
-
-
-def jaxlib() -> Jaxlib:
-    """jaxlib, loaded now if it was not yet."""
-    global _jaxlib
-    if _jaxlib is None:
-        with _lock:
-            if _jaxlib is None:
-                _jaxlib = Jaxlib()
-    return _jaxlib
+MAX_TYPES = 4096  # of which a back end keeps what jaxlib wants to know
 
 
 class Aval:
@@ -204,32 +71,23 @@ class BufferAccess:
         return _device_of_sharding[id(raw._sharding)]
 
 
-class Loan(NamedTuple):
-    """Host memory and the device buffer that shares it: what is written to the one is read from the other.
-
-    A small NumPy argument of a compiled call is copied into one that is kept for it, which takes a tenth of the time that
-    making a buffer takes. It is lent to one call at a time, which has ended, and read it, before it is lent again.
-    """
-
-    host: np.ndarray[Any, Any]
-    raw: Any
-
-
-class Backend:
-    """One platform's client and devices."""
+class XlaBackend(Backend):
+    """One platform's PJRT client and devices."""
 
     def __init__(self, platform: str, client: Any) -> None:
         lib = jaxlib()
         self.platform = platform
         self.client = client
-        self.version = f"{lib.version} {client.platform} {client.platform_version}"
+        self.debug_options = lib.debug_options().hex()
         self.raw_devices = client.local_devices()
         self.devices = [Device(platform, raw.id) for raw in self.raw_devices]
         self.shardings = [lib.jax.GSPMDSharding(lib.jax.DeviceList((raw,)), lib.replicated) for raw in self.raw_devices]
         _device_of_sharding.update(zip(map(id, self.shardings), self.devices, strict=True))
+        _kept.append(self)
         self._batched_put = lib.jax.batched_device_put
-        self._avals: dict[ArrayType, Aval] = {}
-        self._handlers: dict[tuple[ArrayType, int], Any] = {}
+        immutable_memory.add(lib.jax.ArrayImpl)
+        self._avals: Bounded[ArrayType, Aval] = Bounded(MAX_TYPES)
+        self._handlers: Bounded[tuple[ArrayType, int], Any] = Bounded(MAX_TYPES)
 
     def aval(self, type: ArrayType) -> Aval:
         try:
@@ -244,9 +102,10 @@ class Backend:
     def handler(self, type: ArrayType, index: int) -> Any:
         """What makes an array object of an executable's result."""
         key = (type, index)
-        if key not in self._handlers:
-            self._handlers[key] = jaxlib().result_handler(self.aval(type), self.shardings[index])
-        return self._handlers[key]
+        found = self._handlers.get(key)
+        if found is None:
+            found = self._handlers[key] = jaxlib().result_handler(self.aval(type), self.shardings[index])
+        return found
 
     def put(self, host: np.ndarray[Any, Any] | np.generic, type: ArrayType, index: int = 0, copy: bool = False) -> Any:
         """Host values in a buffer on a device. On the CPU aligned memory is shared unless `copy`: nobody may write to it while
@@ -276,44 +135,120 @@ class Backend:
             return lambda host: put(aval, sharding, [host], devices, True, enable_x64=True)
         return lambda host: put(aval, sharding, [host], devices)
 
-    def lend(self, type: ArrayType) -> Loan | None:
-        """A buffer on the first device that shares host memory to write to; None where the device has its own memory."""
+    def borrow(self, type: ArrayType) -> BorrowedBuffer | None:
         host = aligned_empty(type.shape, type.dtype)
         raw = self.put(host, type)
         if self.platform != "cpu" or not host.size or np.asarray(memoryview(raw)).ctypes.data != host.ctypes.data:
             return None
-        return Loan(host, raw)
+        return BorrowedBuffer(host, raw)
 
-    def compile(
-        self, text: str, index: int = 0, callbacks: Sequence[Callable[..., Any]] = (), quick: bool = False, **extra: Any
-    ) -> Any:
-        """A StableHLO module compiled for one device: XLA's loaded executable.
+    def source_text(self, program: Program, options: CompileOptions, donated: tuple[bool, ...]) -> str:
+        return lower_program(program, self.platform, donated, located=True).text
 
-        Arguments:
-            callbacks: Python functions that the module calls. quick: at a low optimization level.
-            extra: XLA's debug options for this platform, by name.
-        """
-        lib, device = jaxlib(), self.raw_devices[index]
-        overrides = (("xla_backend_optimization_level", 0),) if quick else ()
-        options = lib.compile_options(overrides, tuple(extra.items()), device)
-        if callbacks:
-            return self.client.compile_and_load(lib.parse(text), lib.jax.DeviceList((device,)), options, list(callbacks))
-        return self.client.compile_and_load(text, [device], options)
+    def compile(self, program: Program, options: CompileOptions, donated: tuple[bool, ...]) -> Executable:
+        lowered = lower_program(program, self.platform, donated)
+        return XlaExecutable(self, self._load(lowered, options), lowered, program, options, donated)
 
-    def serialize(self, raw: Any) -> bytes:
-        """A loaded executable as bytes that `deserialize` takes in a process with the same jaxlib, on a like machine."""
-        return bytes(self.client.serialize_executable(raw))
+    def _load(self, lowered: Lowered, options: CompileOptions) -> Any:
+        """XLA's executable for a module: from memory, from disk, or compiled now."""
+        if lowered.callbacks:  # it holds Python functions, so it is nobody else's
+            return self.translate(lowered, options)
+        key = disk.digest(generation_inputs(self, lowered, options))
+        found = cache.recall(key)
+        return (
+            found
+            if found is not None
+            else cache.once(key, lambda: cache.recall(key), lambda: self._make(key, lowered, options))
+        )
 
-    def deserialize(self, blob: bytes, index: int = 0) -> Any:
-        return self.client.deserialize_executable(blob, [self.raw_devices[index]])
+    def _make(self, key: str, lowered: Lowered, options: CompileOptions) -> Any:
+        blob, made = disk.read(key), None
+        if blob is not None:
+            try:
+                made = self.client.deserialize_executable(blob, [self.raw_devices[options.number]])
+            except Exception:  # whatever jaxlib finds wrong with it: it is made again
+                made = None
+            else:
+                cache.count("disk_hits")
+        if made is None:
+            start = time.perf_counter()
+            made = self.translate(lowered, options)
+            if time.perf_counter() - start >= KEPT_SECONDS and disk.directory() is not None:
+                disk.write(key, bytes(self.client.serialize_executable(made)))
+        cache.remember(key, made)
+        return made
+
+    def translate(self, lowered: Lowered, options: CompileOptions) -> Any:
+        """A StableHLO module compiled for one device, now: XLA's loaded executable."""
+        start = time.perf_counter()
+        lib, device = jaxlib(), self.raw_devices[options.number]
+        overrides = (("xla_backend_optimization_level", 0),) if options.quick else ()
+        given = lib.compile_options(overrides, tuple(lowered.settings.items()), device)
+        if lowered.callbacks:  # only this form takes them
+            module, devices = lib.parse(lowered.text), lib.jax.DeviceList((device,))
+            made = self.client.compile_and_load(module, devices, given, list(lowered.callbacks))
+        else:
+            made = self.client.compile_and_load(lowered.text, [device], given)
+        cache.count("compiled")
+        cache.count("compile_seconds", time.perf_counter() - start)
+        return made
+
+
+# ---- what an executable depends on ----------------------------------------------------------------------------------------
+
+
+@functools.cache
+def processor() -> str:
+    """The processor's model and features: code compiled for one may not run on another."""
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
+            head = file.read(8192)
+    except OSError:
+        return f"{machine.machine()} {machine.processor()}"
+    wanted = ("model name", "flags", "Features", "CPU implementer", "CPU part")
+    found: dict[str, str] = {}
+    for line in head.splitlines():
+        name, _, value = line.partition(":")
+        if name.strip() in wanted:
+            found.setdefault(name.strip(), value.strip())
+    return f"{machine.machine()} {found}"
+
+
+def usable_processors() -> int:
+    """How many processors this process may use: XLA divides its loops among as many threads."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def generation_inputs(there: XlaBackend, lowered: Lowered, options: CompileOptions) -> dict[str, str]:
+    """Everything that the code which XLA generates for a module depends on, by name. Its digest is the executable's key.
+
+    The names of functions and the user's lines are not among it: equal Programs share an executable, which is why what is
+    shown of one is made anew (`XlaExecutable.optimized_text`).
+    """
+    lib = jaxlib()
+    return {
+        "module": lowered.text.partition("\n")[2],  # without the first line, which holds the function's name
+        "settings": repr(sorted(lowered.settings.items())),
+        "optimization": repr(options.quick),
+        "device": repr(options.number),
+        "devices": repr(len(there.devices)),
+        "platform": there.platform,
+        "client": f"{there.client.platform} {there.client.platform_version} {there.client.runtime_type}",
+        "device kind": str(there.raw_devices[options.number].device_kind),
+        "jaxlib": lib.version,
+        "jaxlib build": lib.build,
+        "debug options": there.debug_options,
+        "environment": repr(lib.environment),
+        "processor": processor(),
+        "processors": repr(usable_processors()),
+    }
 
 
 # ---- platforms --------------------------------------------------------------------------------------------------------
 
-# By the identity of the sharding, which the backend keeps: its hash is another one once jax has been imported too.
+# By the identity of the sharding, which its back end keeps: its hash is another one once jax has been imported too.
 _device_of_sharding: dict[int, Device] = {}
-_backends: dict[str, Backend] = {}
-_kept: list[Backend] = []  # all that were ever started: arrays may still be on them
+_kept: list[XlaBackend] = []  # all that were ever started: arrays may still be on them
 
 
 def _make_cpu_client() -> Any:
@@ -324,116 +259,62 @@ def _make_cpu_client() -> Any:
     return jaxlib().client_module.make_cpu_client(asynchronous=False, num_devices=int(count))
 
 
-_platforms: dict[str, Callable[[], Any]] = {"cpu": _make_cpu_client}
-
-
 def register_platform(name: str, make_client: Callable[[], Any]) -> None:
-    """Make a platform known: `make_client` returns its PJRT client when it is first needed."""
-    _platforms[name] = make_client
+    """Make a platform known for which XLA compiles: `make_client` returns its PJRT client when it is first needed."""
+    register_backend(name, lambda: XlaBackend(name, make_client()))
 
 
-def platforms() -> list[str]:
-    """The platforms that are known, started or not."""
-    return list(_platforms)
-
-
-def backend(platform: str = "cpu") -> Backend:
-    """A platform's backend, started now if it was not yet.
-
-    Raises:
-        DeviceError: there is no such platform.
-    """
-    try:
-        return _backends[platform]
-    except KeyError:
-        pass
-    if platform not in _platforms:
-        raise DeviceError(f"There is no platform {platform!r}; known are {', '.join(map(repr, _platforms))}.")
-    with _lock:
-        if platform not in _backends:
-            _backends[platform] = made = Backend(platform, _platforms[platform]())
-            _kept.append(made)
-            placement.several = len(_backends) > 1 or len(made.devices) > 1
-    return _backends[platform]
-
-
-def make_plugin_client(name: str, library: str) -> Any:
-    """The PJRT client of a plugin, given the path of its shared library."""
-    lib = jaxlib()
-    if not lib.jax.pjrt_plugin_loaded(name):
-        lib.jax.load_pjrt_plugin(name, library, None)
-    if not lib.jax.pjrt_plugin_initialized(name):
-        lib.jax.initialize_pjrt_plugin(name)
-    return lib.client_module.make_c_api_client(name, {}, None)
-
-
-class _Placement:
-    """Whether there is any choice of where to compute: only then do calls look at where their arguments are."""
-
-    several = False
-
-
-placement = _Placement()
-
+register_platform("cpu", _make_cpu_client)
 array_module.buffer_access = BufferAccess()
 
 
 # ---- executables ------------------------------------------------------------------------------------------------------
 
 
-class Executable:
-    """A compiled Program. Calling it takes and returns Arrays; their types must be those it was compiled for.
-
-    XLA checks nothing of what it is given: whoever calls must have compared the types with `input_types`.
-    """
+class XlaExecutable(Executable):
+    """What XLA made of a Program. XLA checks nothing of what it is given."""
 
     __slots__ = (
         "_execute",
         "backend",
+        "calls_host",
         "constants",
         "donated",
-        "failures",
         "handlers",
         "index",
-        "input_types",
+        "options",
         "output_types",
+        "program",
         "raw",
         "result_class",
-        "text",
-        "watched",
+        "shown",
     )
 
     def __init__(
         self,
-        backend: Backend,
+        there: XlaBackend,
         raw: Any,
-        text: str,
-        input_types: tuple[ArrayType, ...],
-        output_types: tuple[ArrayType, ...],
-        constants: Sequence[Array] = (),
-        donated: Sequence[int] = (),
-        index: int = 0,
-        committed: bool = False,
-        failures: list[BaseException] | None = None,
-        calls_host: bool = False,
+        lowered: Lowered,
+        program: Program,
+        options: CompileOptions,
+        donated: tuple[bool, ...],
     ) -> None:
-        self.backend = backend
+        self.backend = there
         self.raw = raw
-        self.text = text
-        self.input_types = input_types
-        self.output_types = output_types
-        self.index = index
-        self.donated = tuple(donated)
-        self.constants = [buffer_of(array, backend, index) for array in constants]
-        self.handlers = [backend.handler(type, index) for type in output_types]
-        self.result_class = PlacedArray if committed else Array
-        self.failures = failures if failures is not None else []
-        self.watched = calls_host
+        self.program = program
+        self.options = options
+        self.donated = donated
+        self.output_types = program.output_types
+        self.index = options.number
+        self.constants = [buffer_of(array, there, options.number) for array in lowered.constants]
+        self.handlers = [there.handler(type, options.number) for type in program.output_types]
+        self.result_class = PlacedArray if options.committed else Array
+        self.calls_host = bool(lowered.callbacks)
+        self.shown: str | None = None
         self._execute = raw.execute_sharded
 
     def __call__(self, arrays: Sequence[Array]) -> list[Array]:
-        """Run on Arrays."""
-        if self.donated:
+        if True in self.donated:
             return self._call_donating(arrays)
         if placement.several:
             return self.run([buffer_of(array, self.backend, self.index) for array in arrays])
@@ -443,21 +324,32 @@ class Executable:
         """Run on device buffers."""
         if self.constants:
             buffers = [*self.constants, *buffers]
-        try:
+        if self.calls_host:
+            outs = self._run_calling(buffers)
+        else:
             outs = self._execute(buffers).consume_with_handlers(self.handlers)
-        except Exception:
-            if self.failures:
-                raise self.failures.pop() from None
-            raise
         made = self.result_class
         return [made(type, None, out) for type, out in zip(self.output_types, outs)]
 
+    def _run_calling(self, buffers: list[Any]) -> list[Any]:
+        """Run what calls Python functions: what one of them raises is raised as itself."""
+        try:
+            outs: list[Any] = self._execute(buffers).consume_with_handlers(self.handlers)
+        except Exception as error:
+            failure = original(error)
+            if failure is None:
+                raise
+        else:
+            return outs
+        raise failure
+
+    def runner(self) -> Callable[[list[Any]], list[Array]]:
+        return self.run
+
     def single_runner(self) -> Callable[[list[Any]], Array]:
-        """`run` for an executable with one result."""
-        if self.constants or self.watched:
+        if self.constants or self.calls_host:
             return lambda buffers: self.run(buffers)[0]
         execute, handlers, made, (type,) = self._execute, self.handlers, self.result_class, self.output_types
-
         new = object.__new__
 
         def run(buffers: list[Any]) -> Array:
@@ -473,36 +365,39 @@ class Executable:
         """Run, giving away the memory of donated Arrays, which nobody can use afterwards.
 
         XLA will write to that memory, so an Array gives its own only if nothing else can see it: no host array, no other
-        Array, no constant. Otherwise it gives a copy.
+        Array, no constant. Otherwise it gives a copy. A constant that many share has a host array.
         """
-        given = set(self.donated)
         buffers = []
-        for i, array in enumerate(arrays):
-            if i not in given:
+        for array, given in zip(arrays, self.donated, strict=True):
+            if not given:
                 buffers.append(buffer_of(array, self.backend, self.index))
                 continue
             once = sum([other is array for other in arrays]) == 1
-            if array._host is None and once and sys.getrefcount(array._buffer) <= 2:  # the Array's reference, and this call's
+            # two references: the Array's, and this call's
+            if once and array._host is None and sys.getrefcount(array._buffer) <= 2 and not is_constant(array):
                 buffers.append(array._buffer)
             else:
-                buffers.append(self.backend.put(array.host, array.type, self.index, copy=True))
+                buffers.append(self.backend.put(host_of(array), array.type, self.index, copy=True))
         try:
             outs = self.run(buffers)
         finally:
-            for i in given:
-                arrays[i].delete()
+            for array, given in zip(arrays, self.donated):
+                if given and not is_constant(array):
+                    array.delete()
         return outs
 
     def optimized_text(self) -> str:
-        """The program after XLA's optimizations, as HLO text."""
-        return "\n".join(module.to_string() for module in self.raw.hlo_modules())
+        # `raw` may have been compiled for an equal Program of another name, at other lines
+        if self.shown is None:
+            lowered = lower_program(self.program, self.backend.platform, self.donated, located=True)
+            raw = self.backend.translate(lowered, self.options)
+            self.shown = "\n".join(module.to_string() for module in raw.hlo_modules())
+        return self.shown
 
     def cost_analysis(self) -> dict[str, float]:
-        """XLA's estimate of the work."""
         return dict(self.raw.cost_analysis())
 
     def memory_analysis(self) -> dict[str, int]:
-        """XLA's account of memory: what it calls `..._in_bytes`, by name."""
         stats = self.raw.get_compiled_memory_stats()
         names = [name for name in dir(stats) if name.endswith("_in_bytes")]
         return {name: int(getattr(stats, name)) for name in names}
@@ -513,9 +408,9 @@ def buffer_of(array: Array, where: Backend | None = None, index: int = 0) -> Any
     there = backend() if where is None else where
     buffer = array._buffer
     if buffer is None:
-        buffer = there.put(array.host, array.type, index)
+        buffer = there.put(host_of(array), array.type, index)
         if there.devices[index] == DEFAULT_DEVICE:  # elsewhere it would decide where the array seems to be
             array._buffer = buffer
     elif placement.several and array.device != there.devices[index]:
-        buffer = there.put(array.host, array.type, index, copy=True)
+        buffer = there.put(host_of(array), array.type, index, copy=True)
     return buffer

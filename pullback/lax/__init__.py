@@ -5,6 +5,9 @@ A Python number beside an array takes its dtype.
 
 # fmt: off
 # ruff: noqa: I001  (the lists of names are packed)
+from pullback.api.branches import cond, switch
+from pullback.api.loops import associative_scan, fori_loop, map, scan, while_loop
+from pullback.api.solvers import custom_linear_solve, custom_root
 from pullback.core.source import make_boundaries
 from pullback.lax.arrays import (
     argmax, argmin, batch_matmul, bitcast_convert_type, broadcast, broadcast_in_dim, broadcasted_iota, concatenate,
@@ -15,9 +18,6 @@ from pullback.lax.arrays import (
 )
 from pullback.lax.collectives import (
     all_gather, all_to_all, axis_index, axis_size, pmax, pmean, pmin, ppermute, pshuffle, psum,
-)
-from pullback.lax.control import (
-    associative_scan, cond, custom_linear_solve, custom_root, fori_loop, map, scan, switch, while_loop,
 )
 from pullback.lax.elementwise import (
     abs, acos, acosh, add, asin, asinh, atan, atan2, atanh, bitwise_and, bitwise_not, bitwise_or, bitwise_xor, cbrt, ceil,
@@ -43,5 +43,9 @@ __all__ = [
     "select_n", "shift_left", "shift_right_arithmetic", "shift_right_logical", "sign", "sin", "sinh", "slice", "slice_in_dim",
     "sqrt", "square", "squeeze", "stop_gradient", "sub", "switch", "tan", "tanh", "transpose", "while_loop",
 ]  # fmt: skip
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
 
 make_boundaries(globals(), __all__)

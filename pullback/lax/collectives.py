@@ -1,15 +1,18 @@
-"""Operations across the examples of a named axis: `vmap(f, axis_name="i")` names one. They take trees."""
+"""Operations across the batch elements of a named axis: `vmap(f, axis_name="i")` names one. They take trees."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 from pullback.core.array import from_python
 from pullback.core.dtypes import default_dtype
+from pullback.core.errors import AxisError, ShapeError
 from pullback.core.trees import array_leaves, unflatten
-from pullback.numpy.promotion import literal_of, to_inexact
+from pullback.numpy.promotion import PYTHON_SCALARS, literal_of, to_inexact
 from pullback.ops import arithmetic, collective
+from pullback.ops.shape import reshape
 
 
 def _over(name: str, axis_name: Any, x: Any, apply: Callable[[Any, Hashable], Any]) -> Any:
@@ -20,34 +23,58 @@ def _over(name: str, axis_name: Any, x: Any, apply: Callable[[Any, Hashable], An
     return unflatten(structure, leaves)
 
 
-def psum(x: Any, axis_name: Any) -> Any:
-    """The sum over the examples of a named axis (or of several, in a tuple).
+def _one_name(name: str, axis_name: Any) -> Hashable:
+    """The only name of an axis; a tuple may hold it. Raises `AxisError` for several."""
+    if not isinstance(axis_name, (tuple, list)):
+        return axis_name  # type: ignore[no-any-return]
+    if len(axis_name) != 1:
+        raise AxisError(f"{name} takes one named axis, not axis_name={axis_name!r}. Apply it to one after the other.")
+    return axis_name[0]  # type: ignore[no-any-return]
+
+
+def _no_groups(name: str, groups: Any) -> None:
+    if groups is not None:
+        raise NotImplementedError(
+            f"{name} does not take parts of a vmap's axis (axis_index_groups={groups!r}). Make the groups an axis of their own:"
+            " reshape the batch, and nest two vmaps with an axis_name each."
+        )
+
+
+def psum(x: Any, axis_name: Any, *, axis_index_groups: None = None) -> Any:
+    """The sum over the batch elements of a named axis (or of several, in a tuple); a Python number times their count.
 
     Example:
         >>> import pullback as pb
-        >>> pb.vmap(lambda x: x / pb.lax.psum(x, "i"), axis_name="i")(pb.asarray([1.0, 3.0]))
+        >>> pb.vmap(lambda x: x / pb.lax.psum(x, "i"), axis_name="i")(pb.numpy.asarray([1.0, 3.0]))
         [0.25 0.75]:f32[2]:cpu(0)
     """
+    _no_groups("psum", axis_index_groups)
+    if x.__class__ in PYTHON_SCALARS:
+        names = axis_name if isinstance(axis_name, (tuple, list)) else (axis_name,)
+        return math.prod([axis_size(name) for name in names], start=x)
     return _over("psum", axis_name, x, collective.sum_over)
 
 
-def pmean(x: Any, axis_name: Any) -> Any:
-    """The mean over the examples of a named axis."""
+def pmean(x: Any, axis_name: Any, *, axis_index_groups: None = None) -> Any:
+    """The mean over the batch elements of a named axis."""
+    _no_groups("pmean", axis_index_groups)
     return _over("pmean", axis_name, x, lambda leaf, name: collective.mean_over(to_inexact(leaf, "pmean"), name))
 
 
-def pmax(x: Any, axis_name: Any) -> Any:
-    """The largest over the examples of a named axis."""
+def pmax(x: Any, axis_name: Any, *, axis_index_groups: None = None) -> Any:
+    """The largest over the batch elements of a named axis."""
+    _no_groups("pmax", axis_index_groups)
     return _over("pmax", axis_name, x, collective.max_over)
 
 
-def pmin(x: Any, axis_name: Any) -> Any:
-    """The smallest over the examples of a named axis."""
+def pmin(x: Any, axis_name: Any, *, axis_index_groups: None = None) -> Any:
+    """The smallest over the batch elements of a named axis."""
+    _no_groups("pmin", axis_index_groups)
     return _over("pmin", axis_name, x, collective.min_over)
 
 
 def axis_index(axis_name: Any) -> Any:
-    """Each example's number along a named axis; along several, in row-major order."""
+    """Each batch element's number along a named axis; along several, in row-major order."""
     if not isinstance(axis_name, (tuple, list)):
         return collective.index_along(axis_name)
     total: Any = from_python(0, default_dtype("i"))
@@ -58,33 +85,80 @@ def axis_index(axis_name: Any) -> Any:
 
 
 def axis_size(axis_name: Hashable) -> int:
-    """How many examples a named axis has."""
+    """The number of batch elements of a named axis."""
     return collective.axis_size(axis_name)
 
 
-def all_gather(x: Any, axis_name: Hashable, *, axis: int = 0, tiled: bool = False) -> Any:
-    """The values of all examples of a named axis, along a new axis; joined along an existing one, if `tiled`."""
-    if not tiled:
-        return _over("all_gather", axis_name, x, lambda leaf, name: collective.gather_over(leaf, name, axis))
+def all_gather(x: Any, axis_name: Any, *, axis_index_groups: None = None, axis: int = 0, tiled: bool = False) -> Any:
+    """The values of all batch elements of a named axis, along a new axis; joined along an existing one, if `tiled`.
 
-    def joined(leaf: Any, name: Hashable) -> Any:
-        stacked = collective.gather_over(leaf, name, axis)
-        shape = stacked.type.shape
-        return stacked.reshape((*shape[:axis], shape[axis] * shape[axis + 1], *shape[axis + 2 :]))
+    Several names, in a tuple, are gathered in row-major order. A negative `axis` counts from the end of the result.
 
-    return _over("all_gather", axis_name, x, joined)
+    Raises:
+        AxisError: the result has no such axis, or there is no axis of that name.
+
+    Example:
+        >>> import pullback as pb
+        >>> x = pb.numpy.asarray([[1.0], [3.0]])
+        >>> pb.vmap(lambda x: pb.lax.all_gather(x, "i", tiled=True), axis_name="i", out_axes=None)(x)
+        [1. 3.]:f32[2]:cpu(0)
+    """
+    _no_groups("all_gather", axis_index_groups)
+    names = axis_name if isinstance(axis_name, (tuple, list)) else (axis_name,)
+
+    def gathered(leaf: Any) -> Any:
+        at = collective.normal_axis("all_gather", axis, leaf.type.ndim if tiled else leaf.type.ndim + 1, leaf)
+        for name in reversed(names):
+            leaf = collective.gather_over(leaf, name, at)
+        return _merged(leaf, at, len(names) + tiled)
+
+    leaves, structure = array_leaves(x, lambda: "all_gather's argument")
+    return unflatten(structure, [gathered(leaf) for leaf in leaves])
 
 
-def ppermute(x: Any, axis_name: Hashable, perm: Sequence[tuple[int, int]]) -> Any:
-    """Values sent from example to example: `perm` lists pairs (source, destination). Who gets nothing has zeros."""
-    return _over("ppermute", axis_name, x, lambda leaf, name: collective.permute_over(leaf, name, perm))
+def _merged(x: Any, axis: int, count: int) -> Any:
+    """x with `count` axes from `axis` on made one."""
+    shape = x.type.shape
+    merged = (*shape[:axis], math.prod(shape[axis : axis + count]), *shape[axis + count :])
+    return x if count == 1 else reshape(x, new_sizes=merged)
 
 
-def pshuffle(x: Any, axis_name: Hashable, perm: Sequence[int]) -> Any:
-    """Values permuted: example i gets the value of example perm[i]."""
+def ppermute(x: Any, axis_name: Any, perm: Sequence[tuple[int, int]]) -> Any:
+    """Values sent between batch elements: `perm` lists pairs (source, destination). What gets nothing has zeros."""
+    name = _one_name("ppermute", axis_name)
+    return _over("ppermute", name, x, lambda leaf, name: collective.permute_over(leaf, name, perm))
+
+
+def pshuffle(x: Any, axis_name: Any, perm: Sequence[int]) -> Any:
+    """Values permuted: batch element i gets the value of batch element perm[i]."""
+    count = axis_size(_one_name("pshuffle", axis_name))
+    if sorted(perm) != list(range(count)):
+        raise AxisError(f"pshuffle needs a permutation of 0 to {count - 1} over the axis {axis_name!r}, not perm={perm!r}.")
     return ppermute(x, axis_name, [(source, to) for to, source in enumerate(perm)])
 
 
-def all_to_all(x: Any, axis_name: Hashable, split_axis: int, concat_axis: int) -> Any:
-    """A named axis exchanged with `split_axis` of the values, which then runs along `concat_axis`."""
-    return _over("all_to_all", axis_name, x, lambda leaf, name: collective.exchange_over(leaf, name, split_axis, concat_axis))
+def all_to_all(
+    x: Any, axis_name: Any, split_axis: int, concat_axis: int, *, axis_index_groups: None = None, tiled: bool = False
+) -> Any:
+    """A named axis exchanged with `split_axis` of the values, which has its size and then runs along `concat_axis`.
+
+    If `tiled`, the split axis stays: it is cut into as many blocks as there are batch elements, and what comes is joined along
+    `concat_axis`. Negative axes count from the end.
+
+    Raises:
+        ShapeError: the size of the split axis is not that of the named one, nor, if `tiled`, a multiple of it.
+        AxisError: the values have no such axis, or there is no axis of that name.
+    """
+    _no_groups("all_to_all", axis_index_groups)
+
+    def exchanged(leaf: Any, name: Hashable) -> Any:
+        split, concat = [collective.normal_axis("all_to_all", axis, leaf.type.ndim, leaf) for axis in (split_axis, concat_axis)]
+        if not tiled:
+            return collective.exchange_over(leaf, name, split, concat)
+        count, shape = axis_size(name), leaf.type.shape
+        if shape[split] % max(count, 1):
+            raise ShapeError(f"all_to_all cannot cut axis {split} of {leaf.type} into {count} blocks of equal size.")
+        blocks = reshape(leaf, new_sizes=(*shape[:split], count, shape[split] // max(count, 1), *shape[split + 1 :]))
+        return _merged(collective.exchange_over(blocks, name, split, concat), concat, 2)
+
+    return _over("all_to_all", _one_name("all_to_all", axis_name), x, exchanged)

@@ -35,7 +35,7 @@ def relu(x: Any) -> Any:
 
     Example:
         >>> import pullback as pb
-        >>> pb.nn.relu(pb.asarray([-1.0, 2.0]))
+        >>> pb.nn.relu(pb.numpy.asarray([-1.0, 2.0]))
         [0. 2.]:f32[2]:cpu(0)
     """
     x = operand(x, "relu")
@@ -133,7 +133,7 @@ def logsumexp(
 
     Example:
         >>> import pullback as pb
-        >>> pb.nn.logsumexp(pb.asarray([1000.0, 1000.0]))
+        >>> pb.nn.logsumexp(pb.numpy.asarray([1000.0, 1000.0]))
         1000.6932:f32[]:cpu(0)
     """
     a = to_inexact(a, "logsumexp")
@@ -172,7 +172,7 @@ def softmax(x: Any, axis: Any = -1, where: Any = None) -> Any:
 
     Example:
         >>> import pullback as pb
-        >>> pb.nn.softmax(pb.asarray([0.0, 0.0]))
+        >>> pb.nn.softmax(pb.numpy.asarray([0.0, 0.0]))
         [0.5 0.5]:f32[2]:cpu(0)
     """
     x = to_inexact(x, "softmax")
@@ -197,7 +197,7 @@ def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: int = -1) -> A
 
     Example:
         >>> import pullback as pb
-        >>> pb.nn.one_hot(pb.asarray([0, 2]), 3)
+        >>> pb.nn.one_hot(pb.numpy.asarray([0, 2]), 3)
         [[1. 0. 0.]
          [0. 0. 1.]]:f32[2,3]:cpu(0)
     """
@@ -209,6 +209,10 @@ def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: int = -1) -> A
     index = x.type.dtype if kind(x.type.dtype) in "iuf" else default_dtype("i")
     same = compare.eq(spread, iota(dtype=index, shape=shape, dimension=along))
     return convert_element_type(same, new_dtype=default_dtype("f") if dtype is None else canonical(dtype))
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
 
 
 make_boundaries(globals(), __all__)

@@ -131,5 +131,9 @@ def __getattr__(name: str) -> NoReturn:
     raise AttributeError(f"pullback.numpy has no attribute {name!r}.")
 
 
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 make_boundaries(globals(), __all__)
 methods.install(sys.modules[__name__])

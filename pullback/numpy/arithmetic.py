@@ -43,7 +43,7 @@ def absolute(x: Any, /) -> Any:
 
     Example:
         >>> import pullback as pb
-        >>> pb.numpy.absolute(pb.asarray([-1.5, 2.0]))
+        >>> pb.numpy.absolute(pb.numpy.asarray([-1.5, 2.0]))
         [1.5 2. ]:f32[2]:cpu(0)
     """
     x = operand(x, "absolute")
@@ -76,7 +76,7 @@ def floor_divide(x: Any, y: Any, /) -> Any:
 
     Example:
         >>> import pullback as pb
-        >>> pb.numpy.floor_divide(pb.asarray([7, -7]), 2)
+        >>> pb.numpy.floor_divide(pb.numpy.asarray([7, -7]), 2)
         [ 3 -4]:i32[2]:cpu(0)
     """
     x, y = promote("floor_divide", x, y)
@@ -106,7 +106,7 @@ def remainder(x: Any, y: Any, /) -> Any:
 
     Example:
         >>> import pullback as pb
-        >>> pb.numpy.remainder(pb.asarray([7, -7]), 3)
+        >>> pb.numpy.remainder(pb.numpy.asarray([7, -7]), 3)
         [1 2]:i32[2]:cpu(0)
     """
     x, y = promote("remainder", x, y)
@@ -204,7 +204,7 @@ def round(x: Any, decimals: int = 0) -> Any:
 
     Example:
         >>> import pullback as pb
-        >>> pb.numpy.round(pb.asarray([1.25, -2.5]), 1)
+        >>> pb.numpy.round(pb.numpy.asarray([1.25, -2.5]), 1)
         [ 1.2 -2.5]:f32[2]:cpu(0)
     """
     x = operand(x, "round")

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from pullback.core.array import Array, find_converter, from_numpy, from_python
-from pullback.core.dtypes import DType, canonical, default_dtype, is_inexact, kind
+from pullback.core.array import Array, from_numpy, from_python, host_of, is_frozen, plain_number
+from pullback.core.devices import DEFAULT_DEVICE
+from pullback.core.dtypes import DType, default_dtype, is_inexact, kind, requested
 from pullback.core.errors import ShapeError, TracerIntegerConversionError
 from pullback.core.tracing import Tracer, type_of
 from pullback.core.types import Shape, array_type
@@ -38,7 +39,8 @@ def array(object: Any, dtype: Any = None, *, copy: bool = True, ndmin: int = 0, 
     Arguments:
         object: the values. Traced values may be among them.
         dtype: the result's dtype; by default that of the values, where Python numbers get the default dtypes.
-        copy: whether a NumPy array is copied. Without a copy, whoever holds it must not write to it any more.
+        copy: whether an Array is copied. Memory to which somebody else could write always is.
+        device: where; None, or the device that arrays are made on. `pb.device_put` moves them to others.
         ndmin: the least number of axes; axes of size 1 are put in front.
 
     Raises:
@@ -47,25 +49,29 @@ def array(object: Any, dtype: Any = None, *, copy: bool = True, ndmin: int = 0, 
 
     Example:
         >>> import pullback as pb
-        >>> pb.array([1.0, 2.0, 3.0])
+        >>> pb.numpy.array([1.0, 2.0, 3.0])
         [1. 2. 3.]:f32[3]:cpu(0)
     """
-    wanted = None if dtype is None else canonical(dtype)
-    made = _array(object, wanted, copy)
+    wanted = None if dtype is None else requested(dtype)
+    refuse_device(device, "array")
+    made = _array(object, wanted)
     if made.type.weak:
         made = _strong(made) if made.__class__ is Array else convert_element_type(made, new_dtype=made.type.dtype)
+    if made is object and copy and isinstance(made, Array):
+        made = made.alias()
     if ndmin > made.type.ndim:
         made = shapes.reshape(made, new_sizes=(1,) * (ndmin - made.type.ndim) + made.type.shape)
     return made
 
 
 def _strong(made: Array) -> Array:
-    return Array(made.type.strong(), made.host)
+    return Array(made.type.strong(), host_of(made), made._buffer)
 
 
-def _array(value: Any, dtype: DType | None, copy: bool) -> Any:
+def _array(value: Any, dtype: DType | None) -> Any:
     if isinstance(value, (Array, Tracer)):
         return value if dtype is None or value.type.dtype is dtype else convert_element_type(value, new_dtype=dtype)
+    value = plain_number(value)
     if value.__class__ in PYTHON_SCALARS:
         if dtype is None:
             return from_python(value)
@@ -74,16 +80,13 @@ def _array(value: Any, dtype: DType | None, copy: bool) -> Any:
         return from_python(value, dtype)
     if isinstance(value, (list, tuple)):
         return _from_sequence(value, dtype)
-    if find_converter(type(value)) is not None or hasattr(value, "__pullback_array__"):
-        made = from_numpy(value, copy) if isinstance(value, np.ndarray) else operand(value, "array")
-        return made if dtype is None or made.type.dtype is dtype else convert_element_type(made, new_dtype=dtype)
-    if hasattr(value, "__dlpack__") and not hasattr(value, "__array__"):
-        return _array(np.from_dlpack(value), dtype, copy)
-    if hasattr(value, "__array__"):
-        return _array(np.asarray(value), dtype, copy)
     if isinstance(value, range):
-        return _array(np.asarray(value, default_dtype("i")), dtype, False)
-    return operand(value, "array", "its argument")  # raises, saying what it got
+        return _from_sequence(list(value), default_dtype("i") if dtype is None else dtype)
+    if isinstance(value, np.ndarray):
+        made = from_numpy(value, copy=not is_frozen(value))
+    else:
+        made = operand(value, "array", "its argument")
+    return made if dtype is None or made.type.dtype is dtype else convert_element_type(made, new_dtype=dtype)
 
 
 _PLAIN = frozenset({bool, int, float, complex})
@@ -104,16 +107,16 @@ def _from_sequence(value: Sequence[Any], dtype: DType | None) -> Any:
     if _kinds_within(value, kinds):
         rank = next((kind for kind in (complex, float, int, bool) if kind in kinds), float)
         if dtype is None:
-            dtype = canonical(rank)
+            dtype = requested(rank)
         try:
-            host = np.array(value, canonical(rank) if rank is not int and not is_inexact(dtype) and rank is not bool else dtype)
+            host = np.array(value, requested(rank) if rank is not int and not is_inexact(dtype) and rank is not bool else dtype)
         except OverflowError:
             raise OverflowError(f"array: an integer in the list does not fit into {dtype.name}.{at_user_line()}") from None
         except ValueError:
             raise ShapeError(f"array: the nested lists are ragged, so that they form no array.{at_user_line()}") from None
         made = Array(array_type(host.shape, host.dtype), host)
         return made if host.dtype == dtype else convert_element_type(made, new_dtype=dtype)
-    parts = [_array(item, None, True) for item in value]
+    parts = [_array(item, None) for item in value]
     found, _ = common_dtype(parts, "array")
     wanted = dtype or found
     if len({part.type.shape for part in parts}) > 1:
@@ -128,21 +131,43 @@ def asarray(a: Any, dtype: Any = None, *, copy: bool | None = None, device: Any 
 
     Arguments and errors are those of `array`. A NumPy array is copied, since it can still be written to.
 
+    Raises:
+        ValueError: `copy` is False, and a copy is necessary.
+
     Example:
         >>> import pullback as pb
-        >>> pb.asarray([[1, 2], [3, 4]]).shape
+        >>> pb.numpy.asarray([[1, 2], [3, 4]]).shape
         (2, 2)
     """
-    if isinstance(a, (Array, Tracer)) and (dtype is None or a.type.dtype == dtype) and not a.type.weak:
-        return a
-    if a.__class__ in PYTHON_SCALARS and dtype is None:
-        return from_python(a)
-    return array(a, dtype, copy=copy is not False)
+    refuse_device(device, "asarray")
+    if isinstance(a, (Array, Tracer)) and (dtype is None or a.type.dtype == requested(dtype)) and not a.type.weak:
+        return a.alias() if copy and isinstance(a, Array) else a
+    if copy is False:
+        raise ValueError(
+            f"asarray(copy=False): an array cannot be made of this {type(a).__name__} without a copy.{at_user_line()}"
+        )
+    if dtype is None and plain_number(a).__class__ in PYTHON_SCALARS:
+        return from_python(plain_number(a))
+    return array(a, dtype)
 
 
 def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Any:
-    """An array that shares its memory with another library's, through the DLPack protocol; the other must not write to it."""
-    return from_numpy(np.from_dlpack(x), copy is True)
+    """A copy of another library's array, taken through the DLPack protocol: the other could still write to its own.
+
+    Raises:
+        ValueError: `copy` is False, and x is not one of this library's arrays.
+    """
+    refuse_device(device, "from_dlpack")
+    return x.alias() if isinstance(x, Array) else asarray(np.from_dlpack(x), copy=copy)
+
+
+def refuse_device(device: Any, name: str) -> None:
+    """Refuse a device other than that on which arrays are made."""
+    if device is not None and device != DEFAULT_DEVICE and device != DEFAULT_DEVICE.platform:
+        raise ValueError(
+            f"{name} makes its array on {DEFAULT_DEVICE}, not on {device!r}. Move it with pb.device_put(x, device), one of"
+            f" pb.devices().{at_user_line()}"
+        )
 
 
 def checked_shape(shape: Any, name: str) -> Shape:
@@ -184,6 +209,7 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, *, device: Any = None) 
         >>> pb.numpy.full((2,), 7)
         [7 7]:i32[2]:cpu(0)
     """
+    refuse_device(device, "full")
     sizes = checked_shape(shape, "full")
     value = array(fill_value, dtype)
     if value.type.shape and broadcast_shapes("full", value.type.shape, sizes) != sizes:
@@ -199,6 +225,7 @@ def zeros(shape: Any, dtype: Any = None, *, device: Any = None) -> Any:
         >>> pb.numpy.zeros(3)
         [0. 0. 0.]:f32[3]:cpu(0)
     """
+    refuse_device(device, "zeros")
     return _filled(checked_shape(shape, "zeros"), 0, dtype)
 
 
@@ -207,42 +234,50 @@ def ones(shape: Any, dtype: Any = None, *, device: Any = None) -> Any:
 
     Example:
         >>> import pullback as pb
-        >>> pb.numpy.ones((2, 2), pb.int32).dtype
+        >>> pb.numpy.ones((2, 2), pb.numpy.int32).dtype
         dtype('int32')
     """
+    refuse_device(device, "ones")
     return _filled(checked_shape(shape, "ones"), 1, dtype)
 
 
 def empty(shape: Any, dtype: Any = None, *, device: Any = None) -> Any:
     """An array of a shape; its values are zeros, since an array is never without values."""
+    refuse_device(device, "empty")
     return _filled(checked_shape(shape, "empty"), 0, dtype)
 
 
 def _filled(shape: Shape, value: int, dtype: Any) -> Any:
-    wanted = default_dtype("f") if dtype is None else canonical(dtype)
+    wanted = default_dtype("f") if dtype is None else requested(dtype)
     one = Array(array_type((), wanted), np.asarray(value, wanted))
     return broadcast_in_dim(one, shape=shape, broadcast_dimensions=()) if shape else one
 
 
 def full_like(a: Any, fill_value: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Any:
     """An array filled with one value, of the shape and dtype of `a` unless `shape` or `dtype` say otherwise."""
+    refuse_device(device, "full_like")
     type = type_of(a)
     return full(type.shape if shape is None else shape, fill_value, type.dtype if dtype is None else dtype)
 
 
 def zeros_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Any:
     """An array of zeros, of the shape and dtype of `a` unless `shape` or `dtype` say otherwise."""
+    refuse_device(device, "zeros_like")
     type = type_of(a)
     return zeros(type.shape if shape is None else shape, type.dtype if dtype is None else dtype)
 
 
 def ones_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Any:
     """An array of ones, of the shape and dtype of `a` unless `shape` or `dtype` say otherwise."""
+    refuse_device(device, "ones_like")
     type = type_of(a)
     return ones(type.shape if shape is None else shape, type.dtype if dtype is None else dtype)
 
 
-empty_like = zeros_like
+def empty_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Any:
+    """An array of the shape and dtype of `a` unless `shape` or `dtype` say otherwise; its values are zeros."""
+    refuse_device(device, "empty_like")
+    return zeros_like(a, dtype, shape)
 
 
 # ---- counted --------------------------------------------------------------------------------------------------------
@@ -258,6 +293,7 @@ def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None, *,
         >>> pb.numpy.arange(3)
         [0 1 2]:i32[3]:cpu(0)
     """
+    refuse_device(device, "arange")
     for value in (start, stop, step):
         if isinstance(value, Tracer):
             raise _traced_size(value, "arange")
@@ -267,7 +303,7 @@ def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None, *,
     bounds: list[Any] = [
         value if value.__class__ in PYTHON_SCALARS else operand(value, "arange") for value in (start, stop, step)
     ]
-    wanted = canonical(dtype) if dtype is not None else common_dtype(bounds, "arange")[0]
+    wanted = requested(dtype) if dtype is not None else common_dtype(bounds, "arange")[0]
     numbers: list[Any] = [value if value.__class__ in PYTHON_SCALARS else value.view().item() for value in bounds]
     if is_inexact(wanted) or not all(isinstance(number, int) for number in numbers):
         made = np.arange(*numbers, dtype=np.float64).astype(wanted)
@@ -293,10 +329,11 @@ def linspace(
         >>> pb.numpy.linspace(0.0, 1.0, 5)
         [0.   0.25 0.5  0.75 1.  ]:f32[5]:cpu(0)
     """
+    refuse_device(device, "linspace")
     (count,) = checked_shape(num, "linspace")
     start, stop = true_divide(start, 1), true_divide(stop, 1)
     dtype_found = common_dtype([start, stop], "linspace")[0]
-    wanted = dtype_found if dtype is None else canonical(dtype)
+    wanted = dtype_found if dtype is None else requested(dtype)
     start, stop = in_dtype(start, dtype_found), in_dtype(stop, dtype_found)
     shape = broadcast_shapes("linspace", start.type.shape, stop.type.shape)
     parts = count - 1 if endpoint else count
@@ -327,7 +364,7 @@ def logspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, base: 
     """`num` numbers evenly spaced in their logarithm, from base**start to base**stop."""
     exponents = linspace(start, stop, num, endpoint)
     values = powers.pow(*to_common_dtype("logspace", base, exponents))
-    return values if dtype is None else convert_element_type(values, new_dtype=canonical(dtype))
+    return values if dtype is None else convert_element_type(values, new_dtype=requested(dtype))
 
 
 def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = None, *, device: Any = None) -> Any:
@@ -339,8 +376,9 @@ def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = None, *, device: 
         [[1. 0.]
          [0. 1.]]:f32[2,2]:cpu(0)
     """
+    refuse_device(device, "eye")
     rows, columns = checked_shape((N, N if M is None else M), "eye")
-    wanted = default_dtype("f") if dtype is None else canonical(dtype)
+    wanted = default_dtype("f") if dtype is None else requested(dtype)
     return convert_element_type(_diagonal_mask(rows, columns, k), new_dtype=wanted)
 
 
@@ -364,7 +402,7 @@ def _diagonal_mask(rows: int, columns: int, k: int) -> Any:
 def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Any:
     """Ones on and below the diagonal number `k`, zeros above; of shape (N, M), or (N, N)."""
     rows, columns = checked_shape((N, N if M is None else M), "tri")
-    wanted = default_dtype("f") if dtype is None else canonical(dtype)
+    wanted = default_dtype("f") if dtype is None else requested(dtype)
     return convert_element_type(_lower_mask(rows, columns, k), new_dtype=wanted)
 
 
@@ -386,7 +424,7 @@ def tril(m: Any, k: int = 0) -> Any:
 
     Example:
         >>> import pullback as pb
-        >>> pb.numpy.tril(pb.asarray([[1, 2], [3, 4]]))
+        >>> pb.numpy.tril(pb.numpy.asarray([[1, 2], [3, 4]]))
         [[1 0]
          [3 4]]:i32[2,2]:cpu(0)
     """
@@ -403,7 +441,7 @@ def diag(v: Any, k: int = 0) -> Any:
 
     Example:
         >>> import pullback as pb
-        >>> pb.numpy.diag(pb.asarray([1.0, 2.0]))
+        >>> pb.numpy.diag(pb.numpy.asarray([1.0, 2.0]))
         [[1. 0.]
          [0. 2.]]:f32[2,2]:cpu(0)
     """
@@ -424,7 +462,7 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
 
     Example:
         >>> import pullback as pb
-        >>> pb.numpy.diagonal(pb.asarray([[1, 2], [3, 4]]))
+        >>> pb.numpy.diagonal(pb.numpy.asarray([[1, 2], [3, 4]]))
         [1 4]:i32[2]:cpu(0)
     """
     a = operand(a, "diagonal")
@@ -459,7 +497,10 @@ def meshgrid(*xi: Any, indexing: str = "xy", sparse: bool = False, copy: bool = 
     Arguments:
         indexing: "xy" has the first vector along the second axis, "ij" along the first.
         sparse: keep the other axes of size 1, to broadcast later.
+        copy: True; arrays are immutable, so a view could not be told from one.
     """
+    if not copy:
+        raise ValueError("meshgrid(copy=False) would return views, which arrays do not have: leave `copy` out.")
     if indexing not in ("xy", "ij"):
         raise ValueError(f"meshgrid takes indexing='xy' or 'ij', not {indexing!r}.")
     vectors = [operand(x, "meshgrid") for x in xi]
@@ -481,7 +522,7 @@ def meshgrid(*xi: Any, indexing: str = "xy", sparse: bool = False, copy: bool = 
 def indices(dimensions: Sequence[int], dtype: Any = None, sparse: bool = False) -> Any:
     """For each axis of a grid, the index along it at each place: an array of shape (number of axes, *dimensions)."""
     shape = checked_shape(dimensions, "indices")
-    wanted = default_dtype("i") if dtype is None else canonical(dtype)
+    wanted = default_dtype("i") if dtype is None else requested(dtype)
     if sparse:
         unit = [tuple(size if i == axis else 1 for i in range(len(shape))) for axis, size in enumerate(shape)]
         return tuple(iota(dtype=wanted, shape=sizes, dimension=axis) for axis, sizes in enumerate(unit))
@@ -491,19 +532,32 @@ def indices(dimensions: Sequence[int], dtype: Any = None, sparse: bool = False) 
     return shapes.concatenate(*[shapes.reshape(grid, new_sizes=(1, *shape)) for grid in grids], dimension=0)
 
 
-def copy(a: Any) -> Any:
-    """The array itself: arrays are immutable, so a copy could not be told from it."""
-    return array(a)
+def copy(a: Any, order: str | None = None) -> Any:
+    """A copy, which outlives the donation of the original. Until then both share their memory: neither can be written to.
+
+    Arguments:
+        order: None, "C", "K" or "A"; arrays have no memory order that could be seen.
+    """
+    if order not in (None, "C", "K", "A"):
+        raise ValueError(f"copy takes order='C', 'K' or 'A', not {order!r}: arrays lie in row-major order.")
+    a = operand(a, "copy")
+    return a.alias() if isinstance(a, Array) else a
 
 
-def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Any:
+def astype(x: Any, dtype: Any, /, *, copy: bool = False, device: Any = None) -> Any:
     """x in another dtype. Floats become integers by dropping their fraction; complex numbers become real by theirs.
+
+    Arguments:
+        copy: whether an array that has the dtype already is copied; else it is returned as it is.
 
     Example:
         >>> import pullback as pb
-        >>> pb.numpy.astype(pb.asarray([1.7, -1.7]), pb.int32)
+        >>> pb.numpy.astype(pb.numpy.asarray([1.7, -1.7]), pb.numpy.int32)
         [ 1 -1]:i32[2]:cpu(0)
     """
+    refuse_device(device, "astype")
     x = operand(x, "astype")
-    wanted = canonical(dtype)
-    return x if x.type.dtype is wanted and not x.type.weak else convert_element_type(x, new_dtype=wanted)
+    wanted = requested(dtype)
+    if x.type.dtype is wanted and not x.type.weak:
+        return x.alias() if copy and isinstance(x, Array) else x
+    return convert_element_type(x, new_dtype=wanted)

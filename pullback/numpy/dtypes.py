@@ -49,7 +49,7 @@ def result_type(*args: Any) -> DType:
 
     Example:
         >>> import pullback as pb
-        >>> pb.numpy.result_type(pb.int32, pb.float32)
+        >>> pb.numpy.result_type(pb.numpy.int32, pb.numpy.float32)
         dtype('float32')
     """
     if not args:

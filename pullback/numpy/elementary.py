@@ -53,7 +53,7 @@ def power(x: Any, y: Any, /) -> Any:
 
     Example:
         >>> import pullback as pb
-        >>> pb.numpy.power(pb.asarray([1.0, 2.0, 3.0]), 2)
+        >>> pb.numpy.power(pb.numpy.asarray([1.0, 2.0, 3.0]), 2)
         [1. 4. 9.]:f32[3]:cpu(0)
     """
     if not isinstance(x, PYTHON_SCALARS) and y.__class__ in (int, float):

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.core.array import Array
+from pullback.core.array import Array, find_converter
 from pullback.core.dtypes import BOOL, DType, is_inexact
 from pullback.core.source import trim
 from pullback.core.tracing import Tracer, _quiet_numpy, bind, staging_floor
@@ -21,7 +21,6 @@ from pullback.numpy.promotion import (
     NATIVE_FLOATS,
     NATIVE_INEXACT,
     NATIVE_NUMBERS,
-    PYTHON_SCALARS,
     literal_of,
     operand,
     to_common_dtype,
@@ -163,13 +162,15 @@ def binary(
     return named(function, name, _documentation(name, doc, ("x", "y"), result))
 
 
-_OPERANDS = (Array, Tracer, np.ndarray, np.generic, *PYTHON_SCALARS)
-_plain_operands = frozenset({Array, float, int, np.ndarray})
+_plain_operands = frozenset({Array, float, int, np.ndarray, list, tuple})
 
 
 def is_operand(value: Any) -> bool:
-    """Whether an operator takes a value: an array, a tracer or a number, not a list or a string."""
-    return value.__class__ in _plain_operands or isinstance(value, _OPERANDS) or hasattr(value, "__pullback_array__")
+    """Whether an operator deals with a value: an array or a number, which it takes, or a list or tuple, which it refuses.
+
+    For anything else, None or a string, it leaves the answer to the other operand and to Python: `x == None` is False.
+    """
+    return value.__class__ in _plain_operands or find_converter(type(value)) is not None
 
 
 def _documentation(name: str, doc: str, arguments: tuple[str, ...], result: str) -> str:

@@ -303,7 +303,7 @@ def take(
 
     Example:
         >>> import pullback as pb
-        >>> pb.numpy.take(pb.asarray([10, 20, 30]), pb.asarray([2, 0]))
+        >>> pb.numpy.take(pb.numpy.asarray([10, 20, 30]), pb.numpy.asarray([2, 0]))
         [30 10]:i32[2]:cpu(0)
     """
     a = operand(a, "take")
@@ -327,8 +327,8 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None = -1, mode: str | N
 
     Example:
         >>> import pullback as pb
-        >>> x = pb.asarray([[3, 1], [2, 5]])
-        >>> pb.numpy.take_along_axis(x, pb.asarray([[1], [0]]), axis=1)
+        >>> x = pb.numpy.asarray([[3, 1], [2, 5]])
+        >>> pb.numpy.take_along_axis(x, pb.numpy.asarray([[1], [0]]), axis=1)
         [[1]
          [2]]:i32[2,1]:cpu(0)
     """

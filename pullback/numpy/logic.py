@@ -171,7 +171,7 @@ def where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
 
     Example:
         >>> import pullback as pb
-        >>> x = pb.asarray([-1.0, 2.0])
+        >>> x = pb.numpy.asarray([-1.0, 2.0])
         >>> pb.numpy.where(x > 0, x, 0.0)
         [0. 2.]:f32[2]:cpu(0)
     """
@@ -198,7 +198,7 @@ def clip(x: Any, /, min: Any = None, max: Any = None) -> Any:
 
     Example:
         >>> import pullback as pb
-        >>> pb.numpy.clip(pb.asarray([-1.0, 0.5, 2.0]), 0, 1)
+        >>> pb.numpy.clip(pb.numpy.asarray([-1.0, 0.5, 2.0]), 0, 1)
         [0.  0.5 1. ]:f32[3]:cpu(0)
     """
     x = operand(x, "clip")

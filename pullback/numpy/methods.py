@@ -214,10 +214,10 @@ def _array_text(x: Array) -> str:
 def _array_dlpack(
     x: Array, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: bool | None = None
 ) -> Any:
-    """The values for another library, without a copy where that is possible."""
-    host = np.asarray(x.host)
-    if not host.flags.writeable:
-        host = host.copy() if max_version is None else host
+    """The values for another library: read-only, or a copy for one that knows no read-only memory."""
+    host = x.view()
+    if max_version is None and copy is not False:  # a consumer that cannot be told that memory is read-only
+        host = host.copy()
     options: dict[str, Any] = {}
     if max_version is not None:
         options["max_version"] = max_version
@@ -229,7 +229,7 @@ def _array_dlpack(
 
 
 def _array_dlpack_device(x: Array) -> tuple[int, int]:
-    return np.asarray(x.host).__dlpack_device__()
+    return x.view().__dlpack_device__()
 
 
 def _array_buffer(x: Array, flags: int) -> memoryview:
@@ -252,8 +252,9 @@ def _array_reduce(x: Array) -> tuple[Any, ...]:
     return _rebuild, (x.type.shape, x.type.dtype.name, x.type.weak, np.ascontiguousarray(x.host).tobytes())
 
 
-def _itself(x: Any, memo: Any = None) -> Any:
-    return x
+def _copy(x: Any, memo: Any = None, *, order: str = "C") -> Any:
+    """A copy, which outlives the donation of the original."""
+    return creation.copy(x, order)
 
 
 # ---- what a traced value cannot do --------------------------------------------------------------------------------------
@@ -264,6 +265,12 @@ def _story(x: Tracer) -> str:
     made = x.where()
     origin = f" ({made})" if made.startswith("argument") else f" (made at {made})" if made else ""
     return f"a traced value of type {x.type}{origin} in {x.owner.describe()}"
+
+
+def _used(x: Tracer) -> str:
+    """The user's line, for the end of a message, unless `_story` has named it already."""
+    line = at_user_line()
+    return "" if x.where() and x.where() in line else line
 
 
 def _concrete(x: Tracer) -> Any:
@@ -285,7 +292,7 @@ def _tracer_bool(x: Tracer) -> bool:
     raise TracerBoolConversionError(
         f"Python needed True or False (if, while, and, or, not, assert) of {_story(x)}: it has no value yet. Choose with"
         " pb.numpy.where(condition, a, b), branch with pb.lax.cond, loop with pb.lax.while_loop; or make the argument that it"
-        f" depends on static (static_argnums in pb.jit).{at_user_line()}"
+        f" depends on static (static_argnums in pb.jit).{_used(x)}"
     )
 
 
@@ -296,7 +303,7 @@ def _tracer_number(name: str, convert: Callable[[Any], Any], error: type[Excepti
             return convert(value)
         if not x.owner.open:
             raise escaped(x)
-        raise error(f"Python needed a number, by {name}, of {_story(x)}: it has no value yet. {cure}{at_user_line()}")
+        raise error(f"Python needed a number, by {name}, of {_story(x)}: it has no value yet. {cure}{_used(x)}")
 
     return method
 
@@ -358,14 +365,9 @@ def _transpose(a: Any, *args: Any) -> Any:
     return shaping.transpose(a, axes if axes else None)
 
 
-def _astype(x: Any, dtype: Any, copy: bool = True) -> Any:
-    """The array in another dtype."""
-    return creation.astype(x, dtype)
-
-
-def _copy(x: Any) -> Any:
-    """The array itself: it is immutable."""
-    return x
+def _astype(x: Any, dtype: Any, copy: bool = False) -> Any:
+    """The array in another dtype; one that has it already is returned as it is, unless `copy` is true."""
+    return creation.astype(x, dtype, copy=copy)
 
 
 def _flatten(x: Any, order: str = "C") -> Any:
@@ -463,8 +465,8 @@ _BOTH: dict[str, Function] = {
     "__getitem__": indexing.get_item,
     "__setitem__": _set_item,
     "__array_namespace__": _namespace,
-    "__copy__": _itself,
-    "__deepcopy__": _itself,
+    "__copy__": _copy,
+    "__deepcopy__": _copy,
     "__round__": arithmetic.round,
 }
 _ARRAY_ONLY: dict[str, Function] = {

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pullback.core.array import Array
-from pullback.core.dtypes import BOOL, canonical
+from pullback.core.dtypes import BOOL, canonical, requested
 from pullback.core.errors import ShapeError
 from pullback.core.tracing import _quiet_numpy, staging_floor
 from pullback.core.types import array_type
@@ -36,7 +36,7 @@ def contract(name: str, a: Any, b: Any, numbers: Numbers, preferred: Any = None)
         return convert_element_type(found, new_dtype=BOOL)
     if preferred is None:
         return dot_general(a, b, dimension_numbers=numbers)
-    return dot_general(a, b, dimension_numbers=numbers, preferred_element_type=canonical(preferred))
+    return dot_general(a, b, dimension_numbers=numbers, preferred_element_type=requested(preferred))
 
 
 def _mismatch(name: str, a: Any, b: Any, why: str) -> ShapeError:
@@ -58,7 +58,7 @@ def matmul(a: Any, b: Any, /, *, precision: Any = None, preferred_element_type: 
 
     Example:
         >>> import pullback as pb
-        >>> pb.numpy.matmul(pb.asarray([[1.0, 2.0], [3.0, 4.0]]), pb.asarray([1.0, 1.0]))
+        >>> pb.numpy.matmul(pb.numpy.asarray([[1.0, 2.0], [3.0, 4.0]]), pb.numpy.asarray([1.0, 1.0]))
         [3. 7.]:f32[2]:cpu(0)
     """
     if a.__class__ is Array and b.__class__ is Array and preferred_element_type is None and staging_floor() is None:
@@ -96,7 +96,7 @@ def dot(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = 
 
     Example:
         >>> import pullback as pb
-        >>> pb.numpy.dot(pb.asarray([1.0, 2.0]), pb.asarray([3.0, 4.0]))
+        >>> pb.numpy.dot(pb.numpy.asarray([1.0, 2.0]), pb.numpy.asarray([3.0, 4.0]))
         11.0:f32[]:cpu(0)
     """
     a, b = to_common_dtype("dot", a, b)
@@ -183,7 +183,7 @@ def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = 
 
     Example:
         >>> import pullback as pb
-        >>> pb.numpy.trace(pb.asarray([[1.0, 2.0], [3.0, 4.0]]))
+        >>> pb.numpy.trace(pb.numpy.asarray([[1.0, 2.0], [3.0, 4.0]]))
         5.0:f32[]:cpu(0)
     """
     return total(diagonal(a, offset, axis1, axis2), -1, dtype)
@@ -246,7 +246,7 @@ def einsum(
 
     Example:
         >>> import pullback as pb
-        >>> a = pb.asarray([[1.0, 2.0], [3.0, 4.0]])
+        >>> a = pb.numpy.asarray([[1.0, 2.0], [3.0, 4.0]])
         >>> pb.numpy.einsum("ij->i", a)
         [3. 7.]:f32[2]:cpu(0)
     """

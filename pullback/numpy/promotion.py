@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from pullback.core.array import Array, find_converter, from_python
+from pullback.core.array import Array, constant, find_converter, from_python, plain_number, scalar_kind
+from pullback.core.bounded import Bounded
 from pullback.core.dtypes import DTYPES, DType, default_dtype, is_inexact
 from pullback.core.dtypes import promote as join
 from pullback.core.errors import DtypeError, LeafError, ShapeError
@@ -38,15 +39,19 @@ def operand(value: Any, name: str, position: str = "an operand") -> Any:
     if value.__class__ is Array or isinstance(value, (Tracer, Array)):
         return value
     converter = find_converter(type(value))
-    if converter is None and hasattr(value, "__pullback_array__"):
-        return operand(value.__pullback_array__(), name, position)
     if converter is None:
-        hint = " Make an array of it first, with pb.asarray." if isinstance(value, (list, tuple)) else ""
+        hint = " Make an array of it first, with pb.numpy.asarray." if isinstance(value, (list, tuple)) else ""
         raise LeafError(
             f"{name} takes arrays and numbers, but {position} is {_short(value)} of type"
             f" {type(value).__name__}.{hint}{at_user_line()}"
         )
     return converter(value)
+
+
+def number_or_operand(value: Any, name: str, position: str = "an operand") -> Any:
+    """As `operand`, but a Python number stays one, of Python's own class: what it meets decides its dtype."""
+    value = plain_number(value)
+    return value if value.__class__ in PYTHON_SCALARS else operand(value, name, position)
 
 
 def _short(value: Any) -> str:
@@ -56,7 +61,7 @@ def _short(value: Any) -> str:
 
 # ---- Python scalars -------------------------------------------------------------------------------------------------
 
-_literals: dict[tuple[Any, type, DType], Array] = {}
+_literals: Bounded[tuple[Any, type, DType], Array] = Bounded(4096)
 
 
 def literal_of(value: Any, dtype: DType) -> Array:
@@ -67,9 +72,7 @@ def literal_of(value: Any, dtype: DType) -> Array:
     except KeyError:
         found = from_python(value, dtype)
         if value == value and not (value == 0 and value.__class__ in (float, complex)):
-            if len(_literals) > 4096:
-                _literals.clear()
-            _literals[key] = found
+            _literals[key] = constant(found)
     return found
 
 
@@ -77,7 +80,7 @@ def weak_pair(value: Any) -> tuple[DType, bool]:
     """The dtype and the weakness with which a value takes part in promotion."""
     kind_of = value.__class__
     if kind_of in PYTHON_SCALARS:
-        return default_dtype({bool: "b", int: "i", float: "f", complex: "c"}[kind_of]), kind_of is not bool
+        return default_dtype(scalar_kind(value)), kind_of is not bool
     type = value.type
     return type.dtype, type.weak
 
@@ -109,10 +112,7 @@ def promote(name: str, *args: Any) -> tuple[Any, ...]:
 
 def to_common_dtype(name: str, *args: Any, inexact: bool = False) -> tuple[Any, ...]:
     """The operands in their common dtype; with `inexact`, integers and bools become the default floating dtype."""
-    values = [
-        arg if arg.__class__ in PYTHON_SCALARS or isinstance(arg, Tracer) else operand(arg, name, f"argument {i}")
-        for i, arg in enumerate(args)
-    ]
+    values = [number_or_operand(arg, name, f"argument {i}") for i, arg in enumerate(args)]
     dtype, weak = common_dtype(values, name)
     if inexact and not is_inexact(dtype):
         dtype = float_for(dtype)
@@ -170,11 +170,11 @@ def broadcast(value: Any, shape: Shape) -> Any:
 
 def to_inexact(value: Any, name: str) -> Any:
     """An operand of a function of real numbers: integers and bools become the default floating dtype."""
+    value = number_or_operand(value, name)
     if value.__class__ in PYTHON_SCALARS:
         if value.__class__ in (float, complex):
             return from_python(value)
         return literal_of(value, default_dtype("f"))
-    value = operand(value, name)
     dtype = value.type.dtype
     if is_inexact(dtype):
         return value

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pullback.core.array import Array
-from pullback.core.dtypes import FLOAT32, DType, canonical, default_dtype, is_inexact, kind
+from pullback.core.dtypes import FLOAT32, DType, default_dtype, is_inexact, kind, requested
 from pullback.core.errors import ShapeError
 from pullback.core.tracing import Tracer, _quiet_numpy, bind, staging_floor
 from pullback.core.types import ArrayType, array_type
@@ -105,7 +105,7 @@ def _sum_like(name: str, primitive: Any, ufunc: np.ufunc, neutral: int, combine:
                     return Array(array_type((), type.dtype), _quiet_numpy.run(whole, a._host, None))
                 return bind(primitive, (a,), {"axes": tuple(range(type.ndim))})
         a = operand(a, name)
-        wanted = summed_dtype(a.type.dtype) if dtype is None else canonical(dtype)
+        wanted = summed_dtype(a.type.dtype) if dtype is None else requested(dtype)
         a = _masked(name, in_dtype(a, wanted), where, neutral)
         out = _reduced(primitive, a, normal_axes(axis, a.type, name), keepdims)
         return strong(out if initial is None else combine(out, _start(name, initial, wanted)))
@@ -226,7 +226,7 @@ def _averaged(name: str, a: Any, asked: Any) -> tuple[Any, DType]:
     """
     a = operand(a, name)
     own = a.type.dtype
-    wanted = canonical(asked) if asked is not None else own if is_inexact(own) else default_dtype("f")
+    wanted = requested(asked) if asked is not None else own if is_inexact(own) else default_dtype("f")
     a = in_dtype(a, wanted)
     return (in_dtype(a, FLOAT32) if kind(wanted) == "f" and wanted.itemsize < 4 else a), wanted
 
@@ -244,7 +244,7 @@ def mean(a: Any, axis: Any = None, dtype: Any = None, *, keepdims: bool = False,
 
     Example:
         >>> import pullback as pb
-        >>> pb.numpy.mean(pb.asarray([1.0, 2.0, 4.0]))
+        >>> pb.numpy.mean(pb.numpy.asarray([1.0, 2.0, 4.0]))
         2.3333333:f32[]:cpu(0)
     """
     a, wanted = _averaged("mean", a, dtype)
@@ -277,7 +277,7 @@ def var(
 
     Example:
         >>> import pullback as pb
-        >>> pb.numpy.var(pb.asarray([1.0, 3.0]))
+        >>> pb.numpy.var(pb.numpy.asarray([1.0, 3.0]))
         1.0:f32[]:cpu(0)
     """
     if correction is not None and ddof != 0:

@@ -219,7 +219,7 @@ def concatenate(arrays: Any, axis: int | None = 0, dtype: Any = None) -> Any:
 
     Example:
         >>> import pullback as pb
-        >>> pb.numpy.concatenate([pb.asarray([1, 2]), pb.asarray([3])])
+        >>> pb.numpy.concatenate([pb.numpy.asarray([1, 2]), pb.numpy.asarray([3])])
         [1 2 3]:i32[3]:cpu(0)
     """
     return _joined("concatenate", _parts("concatenate", arrays), axis, dtype)
@@ -400,7 +400,7 @@ def repeat(a: Any, repeats: Any, axis: int | None = None, *, total_repeat_length
 
     Example:
         >>> import pullback as pb
-        >>> pb.numpy.repeat(pb.asarray([1, 2]), 2)
+        >>> pb.numpy.repeat(pb.numpy.asarray([1, 2]), 2)
         [1 1 2 2]:i32[4]:cpu(0)
     """
     a = operand(a, "repeat")
@@ -444,7 +444,7 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Any:
 
     Example:
         >>> import pullback as pb
-        >>> pb.numpy.roll(pb.asarray([1, 2, 3]), 1)
+        >>> pb.numpy.roll(pb.numpy.asarray([1, 2, 3]), 1)
         [3 1 2]:i32[3]:cpu(0)
     """
     a = operand(a, "roll")
@@ -495,7 +495,7 @@ def pad(array: Any, pad_width: Any, mode: str = "constant", *, constant_values: 
 
     Example:
         >>> import pullback as pb
-        >>> pb.numpy.pad(pb.asarray([1, 2]), 1)
+        >>> pb.numpy.pad(pb.numpy.asarray([1, 2]), 1)
         [0 1 2 0]:i32[4]:cpu(0)
     """
     a = operand(array, "pad")

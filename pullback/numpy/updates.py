@@ -41,7 +41,7 @@ class Updater:
         >>> x = pb.numpy.zeros(3)
         >>> x.at[1].set(5.0)
         [0. 5. 0.]:f32[3]:cpu(0)
-        >>> x.at[pb.asarray([0, 0])].add(1.0)
+        >>> x.at[pb.numpy.asarray([0, 0])].add(1.0)
         [2. 0. 0.]:f32[3]:cpu(0)
     """
 

@@ -48,6 +48,9 @@ class broadcast_in_dim(Moving):
         kept_axes = tuple(i for i, axis in enumerate(broadcast_dimensions) if axis in kept)
         return (broadcast_in_dim(total, shape=x.shape, broadcast_dimensions=kept_axes),)
 
+    def axis_map(x, *, shape, broadcast_dimensions):
+        return ({axis: place for axis, place in enumerate(broadcast_dimensions) if x.shape[axis] == shape[place]},)
+
     def vectorize(size, args, axes, *, shape, broadcast_dimensions):
         return broadcast_in_dim(*args, shape=(size, *shape), broadcast_dimensions=(0, *up(broadcast_dimensions))), 0
 

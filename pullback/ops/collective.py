@@ -8,6 +8,7 @@ when the compiled function is batched.
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -42,16 +43,14 @@ class Collective(Rules):
     """An operation along a named axis. Evaluated, it goes to the owner of the axis, since no operand did."""
 
     on_arrays = True
+    needs_axis = True
 
     def evaluate(primitive, *args, **params):
         owner = axis_owner(params["axis_name"])
         return owner.process(primitive, args, params)
 
     def lower(primitive, write, *args, axis_name, **params):
-        raise AxisError(
-            f"{primitive.name} over the axis {axis_name!r} was compiled where no vmap owns that axis."
-            f" Call the compiled function inside pb.vmap(..., axis_name={axis_name!r})."
-        )
+        return axis_owner(axis_name).lower(primitive, write, args, {"axis_name": axis_name, **params})
 
     def samples(rng):
         return iter(())
@@ -80,11 +79,11 @@ class psum(Combination):
     def transpose(cotangent, x, *, axis_name):
         return (at_owner(psum, (cotangent,), {"axis_name": axis_name}),)
 
-    def vectorize(size, args, axes, *, axis_name):
-        if size.name != axis_name:
+    def vectorize(batch, args, axes, *, axis_name):
+        if batch.name != axis_name:
             return elsewhere(psum, args, axes, {"axis_name": axis_name})
         (x,) = args
-        return reduce_sum(x, axes=(0,)) if axes[0] == 0 else mul(x, literal(int(size), x)), None
+        return reduce_sum(x, axes=(0,)) if axes[0] == 0 else mul(x, literal(batch.size, x)), None
 
 
 class ExtremeOfExamples(Combination):
@@ -105,8 +104,8 @@ class ExtremeOfExamples(Combination):
 class pmax(ExtremeOfExamples):
     """The maximum over the examples of a named axis."""
 
-    def vectorize(size, args, axes, *, axis_name):
-        if size.name != axis_name:
+    def vectorize(batch, args, axes, *, axis_name):
+        if batch.name != axis_name:
             return elsewhere(pmax, args, axes, {"axis_name": axis_name})
         (x,) = args
         return reduce_max(x, axes=(0,)) if axes[0] == 0 else x, None
@@ -116,8 +115,8 @@ class pmax(ExtremeOfExamples):
 class pmin(ExtremeOfExamples):
     """The minimum over the examples of a named axis."""
 
-    def vectorize(size, args, axes, *, axis_name):
-        if size.name != axis_name:
+    def vectorize(batch, args, axes, *, axis_name):
+        if batch.name != axis_name:
             return elsewhere(pmin, args, axes, {"axis_name": axis_name})
         (x,) = args
         return reduce_min(x, axes=(0,)) if axes[0] == 0 else x, None
@@ -130,10 +129,10 @@ class axis_index(Collective):
     def result_type(*, axis_name):
         return array_type((), INT32)
 
-    def vectorize(size, args, axes, *, axis_name):
-        if size.name != axis_name:
+    def vectorize(batch, args, axes, *, axis_name):
+        if batch.name != axis_name:
             return elsewhere(axis_index, args, axes, {"axis_name": axis_name})
-        return iota(dtype=INT32, shape=(int(size),), dimension=0), 0
+        return iota(dtype=INT32, shape=(batch.size,), dimension=0), 0
 
 
 @primitive
@@ -156,11 +155,11 @@ class all_gather(Collective):
         mine = dynamic_slice(total, *starts, slice_sizes=tuple([1 if i == axis else s for i, s in enumerate(shape)]))
         return (squeeze(mine, dimensions=(axis,)),)
 
-    def vectorize(size, args, axes, *, axis_name, axis_size, axis=0):
-        if size.name != axis_name:
+    def vectorize(batch, args, axes, *, axis_name, axis_size, axis=0):
+        if batch.name != axis_name:
             shifted = axis + 1 if axes[0] == 0 else axis
             return elsewhere(all_gather, args, axes, {"axis_name": axis_name, "axis_size": axis_size, "axis": shifted})
-        x = in_front(args[0], axes[0], size)
+        x = in_front(args[0], axes[0], batch.size)
         rest = list(range(1, type_of(x).ndim))
         return transpose(x, permutation=(*rest[:axis], 0, *rest[axis:])), None
 
@@ -180,11 +179,15 @@ class ppermute(Collective):
         back = tuple([(to, source) for source, to in perm])
         return (at_owner(ppermute, (cotangent,), {"axis_name": axis_name, "perm": back}),)
 
-    def vectorize(size, args, axes, *, axis_name, perm):
-        if size.name != axis_name:
+    def vectorize(batch, args, axes, *, axis_name, perm):
+        if batch.name != axis_name:
             return elsewhere(ppermute, args, axes, {"axis_name": axis_name, "perm": perm})
-        x = in_front(args[0], axes[0], size)
-        sources = np.full(int(size), int(size), np.int32)  # out of range, so filled with zeros
+        if any(not 0 <= place < batch.size for pair in perm for place in pair):
+            raise AxisError(f"ppermute over the {batch.size} batch elements of {axis_name!r} cannot send along perm={perm}.")
+        x = in_front(args[0], axes[0], batch.size)
+        if not batch.size:
+            return x, 0
+        sources = np.full(batch.size, batch.size, np.int32)  # out of range, so filled with zeros
         for source, to in perm:
             sources[to] = source
         return take(x, sources, 0, mode="fill", fill_value=0), 0
@@ -209,13 +212,13 @@ class all_to_all(Collective):
         params = {"axis_name": axis_name, "axis_size": axis_size, "split_axis": concat_axis, "concat_axis": split_axis}
         return (at_owner(all_to_all, (cotangent,), params),)
 
-    def vectorize(size, args, axes, *, axis_name, axis_size, split_axis, concat_axis):
-        if size.name != axis_name:
+    def vectorize(batch, args, axes, *, axis_name, axis_size, split_axis, concat_axis):
+        if batch.name != axis_name:
             up = 1 if axes[0] == 0 else 0
             params = {"axis_name": axis_name, "axis_size": axis_size}
             params |= {"split_axis": split_axis + up, "concat_axis": concat_axis + up}
             return elsewhere(all_to_all, args, axes, params)
-        x = in_front(args[0], axes[0], size)
+        x = in_front(args[0], axes[0], batch.size)
         rest = [axis for axis in range(1, type_of(x).ndim) if axis != split_axis + 1]
         return transpose(x, permutation=(split_axis + 1, *rest[:concat_axis], 0, *rest[concat_axis:])), 0
 
@@ -223,9 +226,17 @@ class all_to_all(Collective):
 # ---- as functions ---------------------------------------------------------------------------------------------------
 
 
+def normal_axis(name: str, axis: int, ndim: int, x: Any) -> int:
+    """An axis of a collective's operand or result, counted from 0. Raises `AxisError` if there is none."""
+    if not -ndim <= axis < ndim:
+        known = f"the axes are 0 to {ndim - 1}" if ndim else "there are no axes"
+        raise AxisError(f"{name} of {type_of(x)} cannot use axis {axis}: {known}.")
+    return index(axis) % ndim
+
+
 def axis_size(axis_name: Hashable) -> int:
     """How many examples a named axis has."""
-    return int(axis_owner(axis_name).size)
+    return axis_owner(axis_name).axis.size
 
 
 def sum_over(x: Any, axis_name: Hashable) -> Any:

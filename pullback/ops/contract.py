@@ -14,7 +14,7 @@ from pullback.core.types import array_type, is_unknown
 from pullback.core.zero import ZERO
 from pullback.ops.arithmetic import add
 from pullback.ops.convert import convert_element_type
-from pullback.ops.families import numbered, up
+from pullback.ops.families import numbered, up, without
 from pullback.ops.pointwise import same_dtype
 from pullback.ops.shape import inverse, transpose
 from pullback.stablehlo.writer import listed
@@ -92,6 +92,13 @@ class dot_general(Rules):
             return _solve(cotangent, x, y, dims, precision, first=True), None
         dims = (y_contracting, x_contracting, y_batch, x_batch)
         return None, _solve(cotangent, y, x, dims, precision, first=False)
+
+    def axis_map(x, y, *, dimension_numbers, preferred_element_type=None, precision=None):
+        (x_contracting, y_contracting), (x_batch, y_batch) = dimension_numbers
+        x_kept, y_kept = without(x, (*x_contracting, *x_batch)), without(y, (*y_contracting, *y_batch))
+        x_axes = {axis: place for place, axis in enumerate((*x_batch, *x_kept))}
+        y_axes = {axis: place for place, axis in enumerate(y_kept, len(x_axes))}
+        return x_axes, y_axes | {axis: place for place, axis in enumerate(y_batch)}
 
     def vectorize(size, args, axes, *, dimension_numbers, preferred_element_type=None, precision=None):
         (x, y), (x_axis, y_axis) = args, axes

@@ -10,7 +10,7 @@ from pullback.core.dtypes import BOOL, DType, canonical, kind
 from pullback.core.errors import DtypeError, ShapeError
 from pullback.core.primitive import Rules, primitive
 from pullback.core.types import array_type
-from pullback.ops.families import Linear
+from pullback.ops.families import Linear, all_but
 from pullback.stablehlo.writer import TensorType
 
 _FLOATS_OF_COMPLEX = {8: np.dtype(np.float32), 16: np.dtype(np.float64)}
@@ -67,6 +67,9 @@ class convert_element_type(Linear):
 
     def transpose(cotangent, x, *, new_dtype, weak=False):
         return (convert_element_type(cotangent, new_dtype=x.dtype),)
+
+    def axis_map(x, *, new_dtype, weak=False):
+        return (all_but(x, ()),)
 
     def vectorize(size, args, axes, *, new_dtype, weak=False):
         return convert_element_type(*args, new_dtype=new_dtype, weak=weak), 0

@@ -18,6 +18,8 @@ from pullback.ops.literals import number
 class iota(Rules):
     """An array whose elements count 0, 1, 2, ... along one axis."""
 
+    quiet = True
+
     def result_type(*, dtype, shape, dimension):
         dtype = canonical(dtype)
         if dtype is BOOL:

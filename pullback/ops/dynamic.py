@@ -54,9 +54,9 @@ def _index_vectors(starts, axes, size):
         starts = [convert_element_type(start, new_dtype=INT64) for start in starts]
     for start, axis in zip(starts, axes):
         if axis is None:
-            columns.append(broadcast_in_dim(start, shape=(int(size), 1), broadcast_dimensions=()))
+            columns.append(broadcast_in_dim(start, shape=(size, 1), broadcast_dimensions=()))
         else:
-            columns.append(reshape(start, new_sizes=(int(size), 1)))
+            columns.append(reshape(start, new_sizes=(size, 1)))
     return concatenate(*columns, dimension=1)
 
 
@@ -91,7 +91,7 @@ class dynamic_slice(Rules):
         (x, *starts), (x_axis, *start_axes) = args, axes
         sizes = tuple(slice_sizes)
         if all(axis is None for axis in start_axes):
-            return dynamic_slice(x, _zero_start(starts), *starts, slice_sizes=(int(size), *sizes)), 0
+            return dynamic_slice(x, _zero_start(starts), *starts, slice_sizes=(size, *sizes)), 0
         vectors = _index_vectors(starts, start_axes, size)
         count = len(sizes)
         offset = tuple(range(1, count + 1))
@@ -99,7 +99,7 @@ class dynamic_slice(Rules):
             numbers = GatherDimensionNumbers(offset, (), tuple(range(count)))
         else:
             numbers = GatherDimensionNumbers(offset, (), offset, (0,), (0,))
-            sizes = (1, *sizes)
+            sizes = (min(1, size), *sizes)
         return gather(x, vectors, dimension_numbers=numbers, slice_sizes=sizes, mode="clip", fill_value=None), 0
 
     def sparsity(which, operands, *, slice_sizes):

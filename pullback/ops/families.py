@@ -6,6 +6,7 @@ House law of batching: a batched value carries its batch axis first, always; so 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -57,10 +58,23 @@ def numbered(x):
     return np.arange(math.prod(x.shape)).reshape(x.shape)
 
 
+def all_but(x: ArrayType, axes: Sequence[int]) -> dict[int, int]:
+    """An axis map for an operation that leaves all axes of an operand alone but `axes`, and where they are."""
+    return {axis: axis for axis in range(x.ndim) if axis not in axes}
+
+
+def without(x: ArrayType, axes: Sequence[int]) -> dict[int, int]:
+    """An axis map for an operation that takes the axes `axes` away, and leaves the others alone."""
+    return {axis: place for place, axis in enumerate([axis for axis in range(x.ndim) if axis not in axes])}
+
+
 class Reduction(Rules):
     """Combines the elements along `axes`, which vanish. Needs `evaluate`, `lower`, and a derivative."""
 
     quiet = True
+
+    def axis_map(x, *, axes):
+        return (without(x, axes),)
 
     def result_type(primitive, x, *, axes):
         check_kinds(primitive.name, primitive.kinds, x)

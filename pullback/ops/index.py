@@ -122,7 +122,7 @@ class gather(Rules):
         operand_batched, indices_batched = axes[0] == 0, axes[1] == 0
         sizes = slice_sizes
         if operand_batched:
-            sizes = (1 if indices_batched else int(size), *sizes)
+            sizes = (min(1, size) if indices_batched else size, *sizes)
         numbers = batched_numbers(dimension_numbers, operand_batched, indices_batched)
         return gather(*args, dimension_numbers=numbers, slice_sizes=sizes, mode=mode, fill_value=fill_value), 0
 
@@ -181,7 +181,7 @@ def take(operand: Any, indices: Any, axis: int, mode: str = "clip", fill_value: 
 
 def update_sizes(operand: Any, updates: Any, numbers: GatherDimensionNumbers) -> tuple[int, ...]:
     """The size of a window along each axis of the operand."""
-    sizes = [1] * len(operand.shape)
+    sizes = [min(1, size) if axis in numbers.operand_batching_dims else 1 for axis, size in enumerate(operand.shape)]
     for axis, at in zip(numbers.kept(len(operand.shape)), numbers.offset_dims):
         sizes[axis] = updates.shape[at]
     return tuple(sizes)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.core.array import Array
+from pullback.core.array import Array, constant
 from pullback.core.dtypes import DType
 from pullback.core.tracing import type_of
 from pullback.core.types import array_type
@@ -18,7 +18,9 @@ def number(value: complex, dtype: DType) -> Array:
     return Array(array_type((), dtype, True), np.asarray(value, dtype))
 
 
-_remembered = lru_cache(maxsize=1024)(number)
+@lru_cache(maxsize=1024)
+def _remembered(value: complex, dtype: DType) -> Array:
+    return constant(number(value, dtype))
 
 
 def literal(value: complex, like: Any) -> Array:

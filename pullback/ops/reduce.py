@@ -12,12 +12,13 @@ from pullback.core.errors import ShapeError
 from pullback.core.primitive import primitive
 from pullback.core.tracing import type_of
 from pullback.core.types import array_type
+from pullback.core.zero import ZERO
 from pullback.ops.arithmetic import add, div, mul
 from pullback.ops.bitwise import or_
 from pullback.ops.broadcast import broadcast_in_dim, reduce_sum
 from pullback.ops.compare import eq, ne, select
 from pullback.ops.convert import convert_element_type
-from pullback.ops.families import Reduction, check_kinds
+from pullback.ops.families import Reduction, check_kinds, without
 from pullback.ops.literals import literal
 from pullback.ops.shape import concatenate, reshape, transpose
 from pullback.ops.shape import slice as slice_of
@@ -60,7 +61,7 @@ def _product_rule(x, t):
     """The tangent of the product over axis 0, by halving: every factor but one, without ever dividing by the one."""
     count, *rest = type_of(x).shape
     if count == 0:
-        return broadcast_in_dim(literal(0, x), shape=tuple(rest), broadcast_dimensions=())
+        return ZERO
     while count > 1:
         half = count // 2
         a, b, rest_x = (_rows(x, start, end) for start, end in ((0, half), (half, 2 * half), (2 * half, count)))
@@ -194,6 +195,9 @@ class Where(Reduction):
         if not 0 <= axis < x.ndim or x.shape[axis] == 0:
             raise ShapeError(f"{primitive.name} needs an axis of {x} that has elements, but got axis={axis}.")
         return array_type(x.without((axis,)).shape, canonical(index_dtype))
+
+    def axis_map(x, *, axis, index_dtype):
+        return (without(x, (axis,)),)
 
     def vectorize(primitive, size, args, axes, *, axis, index_dtype):
         return primitive(*args, axis=axis + 1, index_dtype=index_dtype), 0

@@ -23,7 +23,7 @@ def scaled(value: Any, multiplier: Any) -> Any:
         return value
     if multiplier.__class__ is int:
         return neg(value)
-    return bind(mul, (value, multiplier), NO_PARAMETERS)  # type: ignore[arg-type]  # the decorator has made it a Primitive
+    return bind(mul, (value, multiplier), NO_PARAMETERS)
 
 
 def combine(terms: Sequence[tuple[Any, Any]], type: ArrayType) -> Any:

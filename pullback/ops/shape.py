@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import builtins
+import itertools
 import math
+import operator
 
 import numpy as np
 
@@ -16,7 +18,7 @@ from pullback.ops.arithmetic import sub
 from pullback.ops.broadcast import broadcast_in_dim, reduce_sum
 from pullback.ops.compare import select
 from pullback.ops.create import full
-from pullback.ops.families import Moving, check_axes, up
+from pullback.ops.families import Moving, all_but, check_axes, up, without
 from pullback.ops.literals import literal
 from pullback.ops.pointwise import same_dtype
 from pullback.stablehlo.writer import i64s
@@ -27,7 +29,7 @@ def in_front(x, axis, size):
     if axis == 0:
         return x
     inner = type_of(x).shape
-    return broadcast_in_dim(x, shape=(int(size), *inner), broadcast_dimensions=tuple(range(1, len(inner) + 1)))
+    return broadcast_in_dim(x, shape=(size, *inner), broadcast_dimensions=tuple(range(1, len(inner) + 1)))
 
 
 @primitive
@@ -48,8 +50,14 @@ class reshape(Moving):
     def transpose(cotangent, x, *, new_sizes):
         return (reshape(cotangent, new_sizes=x.shape),)
 
+    def axis_map(x, *, new_sizes):
+        places = dict(zip(itertools.accumulate(new_sizes, operator.mul, initial=1), enumerate(new_sizes)))
+        before = itertools.accumulate(x.shape, operator.mul, initial=1)
+        same = [(axis, places.get(count)) for axis, (count, size) in enumerate(zip(before, x.shape)) if size > 1]
+        return ({axis: found[0] for axis, found in same if found is not None and found[1] == x.shape[axis]},)
+
     def vectorize(size, args, axes, *, new_sizes):
-        return reshape(*args, new_sizes=(int(size), *new_sizes)), 0
+        return reshape(*args, new_sizes=(size, *new_sizes)), 0
 
     def samples(rng):
         yield (rng.normal(size=(2, 3)),), {"new_sizes": (3, 2)}
@@ -74,6 +82,9 @@ class transpose(Moving):
 
     def transpose(cotangent, x, *, permutation):
         return (transpose(cotangent, permutation=inverse(permutation)),)
+
+    def axis_map(x, *, permutation):
+        return ({axis: place for place, axis in enumerate(permutation)},)
 
     def vectorize(size, args, axes, *, permutation):
         return transpose(*args, permutation=(0, *up(permutation))), 0
@@ -106,6 +117,9 @@ class squeeze(Moving):
 
     def transpose(cotangent, x, *, dimensions):
         return (reshape(cotangent, new_sizes=x.shape),)
+
+    def axis_map(x, *, dimensions):
+        return (without(x, dimensions),)
 
     def vectorize(size, args, axes, *, dimensions):
         return squeeze(*args, dimensions=up(dimensions)), 0
@@ -146,6 +160,9 @@ class concatenate(Moving):
             piece = slice(cotangent, start_indices=tuple(start), limit_indices=tuple(end)) if is_unknown(operand) else None
             found.append(piece)
         return tuple(found)
+
+    def axis_map(*operands, dimension):
+        return [all_but(x, (dimension,)) for x in operands]
 
     def vectorize(size, args, axes, *, dimension):
         return concatenate(*[in_front(x, axis, size) for x, axis in zip(args, axes)], dimension=dimension + 1), 0
@@ -189,9 +206,14 @@ class slice(Moving):
         ]
         return (pad(cotangent, literal(0, cotangent), padding_config=tuple(config)),)
 
+    def axis_map(x, *, start_indices, limit_indices, strides=None):
+        steps = strides or (1,) * x.ndim
+        places = enumerate(zip(start_indices, limit_indices, steps, x.shape))
+        return (all_but(x, [axis for axis, (*taken, size) in places if taken != [0, size, 1]]),)
+
     def vectorize(size, args, axes, *, start_indices, limit_indices, strides=None):
         steps = None if strides is None else (1, *strides)
-        return slice(*args, start_indices=(0, *start_indices), limit_indices=(int(size), *limit_indices), strides=steps), 0
+        return slice(*args, start_indices=(0, *start_indices), limit_indices=(size, *limit_indices), strides=steps), 0
 
     def samples(rng):
         yield (rng.normal(size=(4, 5)),), {"start_indices": (1, 0), "limit_indices": (3, 5), "strides": None}
@@ -245,6 +267,9 @@ class pad(Moving):
         rest = sub(reduce_sum(cotangent, axes=axes), reduce_sum(inner, axes=axes))
         return inner if is_unknown(x) else None, rest
 
+    def axis_map(x, value, *, padding_config):
+        return all_but(x, [axis for axis, config in enumerate(padding_config) if any(config)]), {}
+
     def vectorize(size, args, axes, *, padding_config):
         x, value = args
         batched = ((0, 0, 0), *padding_config)
@@ -292,6 +317,9 @@ class rev(Moving):
 
     def transpose(cotangent, x, *, dimensions):
         return (rev(cotangent, dimensions=dimensions),)
+
+    def axis_map(x, *, dimensions):
+        return (all_but(x, dimensions),)
 
     def vectorize(size, args, axes, *, dimensions):
         return rev(*args, dimensions=up(dimensions)), 0

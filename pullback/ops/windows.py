@@ -67,7 +67,8 @@ def check_indices(
         and len(sizes) == operand.ndim
         and all(0 <= size <= full_size for size, full_size in zip(sizes, operand.shape))
         and indices.shape[-1] == len(numbers.start_index_map)
-        and all(sizes[axis] == 1 for axis in (*numbers.collapsed_slice_dims, *numbers.operand_batching_dims))
+        and all(sizes[axis] == 1 for axis in numbers.collapsed_slice_dims)
+        and all(sizes[axis] == min(1, operand.shape[axis]) for axis in numbers.operand_batching_dims)
         and len(numbers.offset_dims) == len(numbers.kept(operand.ndim))
         and all(operand.shape[axis] == indices.shape[other] for axis, other in batching)
     )

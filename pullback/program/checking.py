@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from pullback.core.array import Array
 from pullback.core.errors import ProgramError, PullbackError
 from pullback.core.source import source_text
 from pullback.core.tracing import Tracer
 from pullback.core.types import ArrayType
-from pullback.program.equation import Equation, Literal, Variable
-from pullback.program.printing import equation_text, is_record, nested_programs, record_fields
-
-if TYPE_CHECKING:
-    from pullback.program.program import Program
+from pullback.program.equation import Equation, Graph, Literal, Variable, is_record, nested_programs, record_fields
+from pullback.program.printing import equation_text
 
 
-def check_program(program: Program) -> None:
+def check_program(program: Graph) -> None:
     """Raise `ProgramError` unless a Program, and every Program inside it, keeps the rules of the IR.
 
     Each variable is defined once, and before it is used. Literals are 0-d; they and the constants are Arrays of the type that
@@ -47,7 +44,7 @@ def check_program(program: Program) -> None:
 class _Checker:
     """Goes through one Program in order, keeping what has been defined."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Graph) -> None:
         self.program = program
         self.defined: set[Variable] = set()
 
@@ -113,7 +110,7 @@ class _Checker:
             self.define(variable, f"result {place} of {primitive.name}", equation)
 
     def param(self, value: Any, what: str, equation: Equation) -> None:
-        for inner in nested_programs(value, type(self.program)):
+        for inner in nested_programs(value):
             check_program(inner)
         for item in _items(value):
             if isinstance(item, Tracer):
@@ -131,7 +128,7 @@ class _Checker:
             shapes = {type.shape for type in types if type.shape}
             if len(shapes) > 1:
                 self.fail(f"{primitive.name} is elementwise, but its operands have the shapes {sorted(shapes)}", equation)
-        if primitive.name == "call" and isinstance(equation.params.get("program"), type(self.program)):
+        if primitive.name == "call" and isinstance(equation.params.get("program"), Graph):
             self.called(equation, types)
         if primitive.result_type is None:
             self.fail(f"{primitive.name} has no type rule; operations without one are expanded when they are staged", equation)

@@ -7,21 +7,19 @@ number of equations even where Programs share Programs.
 
 from __future__ import annotations
 
-import enum
 import threading
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import WeakValueDictionary
 
 import numpy as np
 
 from pullback.core.array import Array
+from pullback.core.lazy import lazy_module
 from pullback.core.types import ArrayType
-from pullback.program.equation import Atom, Literal, Variable
-from pullback.program.printing import is_record, record_fields
+from pullback.program.equation import Atom, Graph, Literal, Variable
 
-if TYPE_CHECKING:
-    from pullback.program.program import Program
+dataclasses = lazy_module("dataclasses")
 
 
 class Structure:
@@ -37,15 +35,19 @@ _structures: WeakValueDictionary[Any, Structure] = WeakValueDictionary()
 _lock = threading.RLock()  # reentrant, since a collection of garbage may come in between and compare Programs
 
 
-def find_structure(program: Program) -> Structure:
+def structure_of(program: Graph) -> Structure:
     """The Structure of a Program. One with a parameter that cannot be hashed is equal only to itself."""
-    key = _program_key(program)
-    made = Structure()
-    try:
-        with _lock:
-            return _structures.setdefault(key, made)
-    except TypeError:
-        return made
+    found: Structure | None = program._structure
+    if found is None:
+        key = _program_key(program)
+        found = Structure()
+        try:
+            with _lock:
+                found = _structures.setdefault(key, found)
+        except TypeError:
+            pass
+        program._structure = found
+    return found
 
 
 class _Constant:
@@ -80,8 +82,7 @@ def _same_bytes(a: Array, b: Array) -> bool:
     return np.array_equal(left, right)
 
 
-def _program_key(program: Program) -> tuple[Any, ...]:
-    kind = type(program)
+def _program_key(program: Graph) -> tuple[Any, ...]:
     numbers: dict[Variable, int] = {}
 
     def declare(variables: Iterable[Variable]) -> tuple[ArrayType, ...]:
@@ -101,28 +102,47 @@ def _program_key(program: Program) -> tuple[Any, ...]:
     constants = tuple([_Constant(array) for _, array in program.constants])
     equations = []
     for equation in program.equations:
-        params = tuple([(name, param_key(value, kind)) for name, value in sorted(equation.params.items())])
+        params = tuple([(name, param_key(value)) for name, value in sorted(equation.params.items())])
         operands = tuple([use(atom) for atom in equation.inputs])
         equations.append((equation.primitive, params, operands, declare(equation.outputs)))
     return inputs, captured, constants, tuple(equations), tuple([use(atom) for atom in program.outputs])
 
 
-def param_key(value: Any, kind: type) -> Any:
-    """What of a parameter makes it equal to another: 1, 1.0 and True differ, and so do 0.0 and -0.0; NaN equals NaN."""
-    if isinstance(value, kind):
-        return value.structure  # type: ignore[attr-defined]
-    if isinstance(value, np.generic):
-        value = value.item()
-    if is_record(value):
-        return type(value), tuple([(name, param_key(item, kind)) for name, item in record_fields(value)])
-    if type(value) is tuple:
-        return tuple, tuple([param_key(item, kind) for item in value])
-    if isinstance(value, (enum.Enum, bool)):
-        return type(value), value
-    if isinstance(value, int):  # a subclass means the same as the int that it is
-        return int, int(value)
-    if isinstance(value, float):
-        return float, value.hex()
-    if isinstance(value, complex):
-        return complex, value.real.hex(), value.imag.hex()
-    return type(value), value
+_EXACT = frozenset({int, bool, str, bytes, type(None), type(Ellipsis)})  # equal ones of the same type are the same
+
+
+def param_key(value: Any) -> Any:
+    """What of a parameter, or of a static argument of jit, makes it equal to another.
+
+    Two values have equal keys if they are of the same type and equal by their own `__eq__`; in tuples, frozensets, slices,
+    NamedTuples and dataclasses whose `__eq__` Python wrote, item by item. So 1, 1.0, True and np.int64(1) differ. Floats are
+    told apart by their bits: 0.0 and -0.0 differ, and a NaN equals itself; Programs by all but names and sources. A key can be
+    hashed where the value itself can.
+    """
+    own = value.__class__
+    if own in _EXACT:
+        return own, value
+    if isinstance(value, Graph):
+        return structure_of(value)
+    if isinstance(value, np.generic) and not isinstance(value, np.void):
+        return own, value.dtype, value.tobytes()
+    equality = own.__eq__
+    if equality is tuple.__eq__:
+        return own, tuple([param_key(item) for item in value])
+    if equality is float.__eq__:
+        return own, float.hex(value)
+    if equality is complex.__eq__:
+        return own, value.real.hex(), value.imag.hex()
+    if equality is frozenset.__eq__ and own.__hash__ is not None:
+        return own, frozenset([param_key(item) for item in value])
+    if own is slice:
+        return own, tuple([param_key(item) for item in (value.start, value.stop, value.step)])
+    if own.__hash__ is not None and _is_generated(equality) and dataclasses.is_dataclass(own):
+        return own, tuple([param_key(getattr(value, field.name)) for field in dataclasses.fields(own) if field.compare])
+    return own, value
+
+
+def _is_generated(equality: Any) -> bool:
+    """Whether an `__eq__` was written by `dataclass`, and so compares the fields, rather than by the user."""
+    code = getattr(equality, "__code__", None)
+    return code is not None and code.co_filename == "<string>"

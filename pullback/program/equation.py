@@ -1,13 +1,23 @@
-"""What a Program is made of: variables, literals, and the equations that relate them."""
+"""What a Program is made of: variables, literals, the equations that relate them, and the graph that these form.
+
+Printing, JSON, equality and checking read a `Graph`; `Program`, defined below them all, is a Graph that can do these things.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 from pullback.core.array import Array
+from pullback.core.lazy import lazy_module
 from pullback.core.primitive import Primitive
 from pullback.core.source import Source
 from pullback.core.types import ArrayType
+
+if TYPE_CHECKING:
+    import dataclasses
+else:
+    dataclasses = lazy_module("dataclasses")
 
 
 class Variable:
@@ -72,3 +82,77 @@ class Equation:
             self.source,
             self.origin,
         )
+
+
+MAX_DERIVED = 256  # of what is remembered with a Program: its batched forms for as many sizes, for example
+
+
+class Graph:
+    """The data of a Program: see `Program`, of which every Graph that is made is one."""
+
+    __slots__ = ("__weakref__", "_memo", "_structure", "batch_axes", "constants", "equations", "inputs", "name", "outputs")
+
+    def __init__(
+        self,
+        inputs: Iterable[Variable],
+        equations: Iterable[Equation],
+        outputs: Iterable[Atom],
+        constants: Iterable[tuple[Variable, Array]] = (),
+        name: str = "main",
+        batch_axes: Mapping[Variable, frozenset[int]] | None = None,
+    ) -> None:
+        self.inputs = tuple(inputs)
+        self.equations = tuple(equations)
+        self.outputs = tuple(outputs)
+        self.constants = tuple(constants)
+        self.name = name
+        self.batch_axes = batch_axes or {}
+        self._memo: dict[Any, Any] = {}
+        self._structure: Any = None  # what `equality` finds
+
+    @property
+    def input_types(self) -> tuple[ArrayType, ...]:
+        return tuple([variable.type for variable in self.inputs])
+
+    @property
+    def output_types(self) -> tuple[ArrayType, ...]:
+        return tuple([atom.type for atom in self.outputs])
+
+    def memo(self, key: Any, make: Callable[[], Any]) -> Any:
+        """What `make` returned for `key` the first time: transformed Programs are derived once."""
+        try:
+            return self._memo[key]
+        except KeyError:
+            pass
+        made = make()
+        while len(self._memo) >= MAX_DERIVED:
+            self._memo.pop(next(iter(self._memo)), None)
+        return self._memo.setdefault(key, made)
+
+
+# ---- what parameters hold ----
+
+
+def is_record(value: Any) -> bool:
+    """Whether a parameter is one of named fields: a NamedTuple, or a dataclass."""
+    own = type(value)
+    return hasattr(own, "__dataclass_fields__") or (isinstance(value, tuple) and hasattr(own, "_fields"))
+
+
+def record_fields(value: Any) -> list[tuple[str, Any]]:
+    """The fields of a record by name."""
+    if isinstance(value, tuple):
+        return list(zip(value._fields, value))  # type: ignore[attr-defined]
+    return [(field.name, getattr(value, field.name)) for field in dataclasses.fields(value) if field.init]
+
+
+def nested_programs(value: Any) -> Iterator[Graph]:
+    """The Programs in an equation's parameter: itself, or inside tuples and dataclasses."""
+    if isinstance(value, Graph):
+        yield value
+    elif isinstance(value, tuple):
+        for item in value:
+            yield from nested_programs(item)
+    elif is_record(value):
+        for _, item in record_fields(value):
+            yield from nested_programs(item)

@@ -1,37 +1,32 @@
-"""Programs as text, one typed equation a line; `program/parsing.py` reads it back. docs/program-format.md has the grammar."""
+"""Programs as text for people, one typed equation a line. JSON (`program/serialization.py`) is the form that is read back."""
 
 from __future__ import annotations
 
 import enum
 import itertools
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from pullback.core.array import Array
+from pullback.core.array import Array, HostArray
 from pullback.core.devices import DEFAULT_DEVICE, Device
-from pullback.core.dtypes import SHORT_NAMES, kind
+from pullback.core.dtypes import BOOL, COMPLEX64, FLOAT32, INT32, SHORT_NAMES, kind
 from pullback.core.lazy import lazy_module
 from pullback.core.primitive import Primitive
-from pullback.core.types import ArrayType
-from pullback.program.equation import Atom, Equation, Literal, Variable
-from pullback.program.literals import base64_text, implied_literal_type, nested_text, number_text, parameter_text, written_kind
+from pullback.core.types import ArrayType, array_type
+from pullback.program.batching import BatchAxes, batch_axes_of
+from pullback.program.equation import Atom, Equation, Graph, Literal, Variable, is_record, nested_programs, record_fields
 
 if TYPE_CHECKING:
-    import dataclasses
     import html
-
-    from pullback.program.program import Program
 else:
     html = lazy_module("html")
-    dataclasses = lazy_module("dataclasses")
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
-# Constants of up to this many elements are written as numbers. Larger ones are written in base64, or, in the text that is
-# only to be looked at, not at all.
+# Constants of up to this many elements are written as numbers; of larger ones only the size is shown.
 NUMBERS_SHOWN = 64
 
 RESERVED = frozenset({"in", "inf", "lambda", "let", "nan", "where"})
@@ -55,27 +50,22 @@ HTML = Style(('<span style="color:#1f6feb">', "</span>"), ('<span style="color:#
 
 
 def program_text(
-    program: Program,
+    program: Graph,
     *,
-    constants: str = "full",
     sources: bool = False,
     style: Style = PLAIN,
-    batch_axes: Mapping[Variable, int] | None = None,
+    batch_axes: BatchAxes | None = None,
     device: Device = DEFAULT_DEVICE,
 ) -> str:
     """A Program as text, in time linear in the number of its equations.
 
     Arguments:
-        constants: `"full"` writes every captured array so that it reads back exactly; `"short"` writes only the size of
-            those with more than 64 elements, and such text does not parse.
         sources: end each equation with the user's line that it comes from, as a comment.
         style: `PLAIN`, `ANSI` or `HTML`: the colours of batch axes and of other axes.
-        batch_axes: how many leading axes of a variable are batch axes, in place of what the Programs know of it themselves.
+        batch_axes: which axes of a variable are batch axes, in place of what the Programs know of it themselves.
         device: what is printed as the place of each value.
     Returns:
         the text, without a newline at its end.
-    Raises:
-        ValueError: `constants` is neither of the two words.
 
     Example:
         >>> from pullback.program.program import Program, Variable
@@ -85,9 +75,7 @@ def program_text(
           let
           in a }
     """
-    if constants not in ("full", "short"):
-        raise ValueError(f"constants must be 'full' or 'short', not {constants!r}.")
-    return _Printer(program, constants == "full", sources, style, batch_axes or {}, device).program(program, "")
+    return _Printer(program, sources, style, batch_axes or {}, device).program(program, "")
 
 
 def variable_names() -> Iterator[str]:
@@ -99,7 +87,7 @@ def variable_names() -> Iterator[str]:
                 yield name
 
 
-def name_variables(program: Program) -> dict[Variable, str]:
+def name_variables(program: Graph) -> dict[Variable, str]:
     """The names of a Program's variables, in order; results that nothing uses have none, and are printed `_`."""
     fresh = variable_names()
     used = {atom for equation in program.equations for atom in equation.inputs} | set(program.outputs)
@@ -114,50 +102,24 @@ def name_variables(program: Program) -> dict[Variable, str]:
     return names
 
 
-def equation_text(program: Program, equation: Equation) -> str:
+def equation_text(program: Graph, equation: Equation) -> str:
     """One equation of a Program as its text has it, on one line: a Program inside it is cut short.
 
     Variables that nothing defines are shown as `?`.
     """
-    printer = _Printer(program, False, False, PLAIN, {}, DEFAULT_DEVICE)
+    printer = _Printer(program, False, PLAIN, {}, DEFAULT_DEVICE)
     lines = printer.equation(equation, name_variables(program), "").split("\n")
     return lines[0] if len(lines) == 1 else f"{lines[0]} ... {lines[-1].strip()}"
 
 
-def nested_programs(value: Any, kind: type) -> Iterator[Any]:
-    """The Programs (instances of `kind`) in an equation's parameter: itself, or inside tuples and dataclasses."""
-    if isinstance(value, kind):
-        yield value
-    elif isinstance(value, tuple):
-        for item in value:
-            yield from nested_programs(item, kind)
-    elif is_record(value):
-        for _, item in record_fields(value):
-            yield from nested_programs(item, kind)
-
-
-def is_record(value: Any) -> bool:
-    """Whether a parameter is one of named fields: a NamedTuple, or a dataclass."""
-    own = type(value)
-    return hasattr(own, "__dataclass_fields__") or (isinstance(value, tuple) and hasattr(own, "_fields"))
-
-
-def record_fields(value: Any) -> list[tuple[str, Any]]:
-    """The fields of a record by name."""
-    if isinstance(value, tuple):
-        return list(zip(value._fields, value))  # type: ignore[attr-defined]
-    return [(field.name, getattr(value, field.name)) for field in dataclasses.fields(value) if field.init]
-
-
-def share_counts(program: Program) -> tuple[list[Program], dict[int, int]]:
+def share_counts(program: Graph) -> tuple[list[Graph], dict[int, int]]:
     """`program` and every Program inside it, once each; and how often each of these (by id) is held by an equation."""
-    kind = type(program)
     counts: dict[int, int] = {}
     found = [program]
     for outer in found:  # which grows meanwhile
         for equation in outer.equations:
             for value in equation.params.values():
-                for inner in nested_programs(value, kind):
+                for inner in nested_programs(value):
                     counts[id(inner)] = counts.get(id(inner), 0) + 1
                     if counts[id(inner)] == 1:
                         found.append(inner)
@@ -182,20 +144,19 @@ def byte_size(count: int) -> str:
 class _Printer:
     """Writes one Program and those inside it. Each Program names its variables afresh."""
 
-    def __init__(
-        self, root: Program, full: bool, sources: bool, style: Style, batch_axes: Mapping[Variable, int], device: Device
-    ) -> None:
-        self.kind = type(root)
-        self.full = full
+    def __init__(self, root: Graph, sources: bool, style: Style, batch_axes: BatchAxes, device: Device) -> None:
         self.sources = sources
         self.style = style
         self.place = f":{device}"
         found, self.counts = share_counts(root)
-        self.batch_axes = {variable: count for program in found for variable, count in program.batch_axes.items()}
-        self.batch_axes.update(batch_axes)
+        self.batch_axes: dict[Variable, frozenset[int]] = {}
+        if style is not PLAIN:
+            for program in found:
+                self.batch_axes.update(batch_axes_of(program))
+            self.batch_axes.update(batch_axes)
         self.labels: dict[int, str] = {}
 
-    def program(self, program: Program, indent: str) -> str:
+    def program(self, program: Graph, indent: str) -> str:
         names = name_variables(program)
         lines = [f"{{ lambda ({', '.join([self.declaration(variable, names) for variable in program.inputs])}) ;"]
         if program.constants:
@@ -217,20 +178,17 @@ class _Printer:
         type = variable.type
         if self.style is PLAIN:
             return f":{type}{self.place}"
-        batch = self.batch_axes.get(variable, 0)
+        batch = self.batch_axes.get(variable, ())
         sizes = []
         for axis, size in enumerate(type.shape):
-            before, after = self.style.batch if axis < batch else self.style.axis
+            before, after = self.style.batch if axis in batch else self.style.axis
             sizes.append(f"{before}{size}{after}")
-        return f":{'~' if type.weak else ''}{SHORT_NAMES[type.dtype]}[{','.join(sizes)}]{self.place}"
+        place = self.style.escape(type.place) + self.place
+        return f":{'~' if type.weak else ''}{SHORT_NAMES[type.dtype]}[{','.join(sizes)}]{place}"
 
     def constant(self, array: Array) -> str:
         if array.size <= NUMBERS_SHOWN:
-            text = nested_text(np.asarray(array.host))
-            if text is not None:
-                return text
-        if self.full or array.size <= NUMBERS_SHOWN:
-            return f'base64"{base64_text(array.host)}"'
+            return nested_text(np.asarray(array.host))
         return self.style.escape(f"<{byte_size(array.type.nbytes)} not shown>")
 
     def equation(self, equation: Equation, names: Mapping[Variable, str], indent: str) -> str:
@@ -252,8 +210,8 @@ class _Printer:
         return names.get(atom, "?")  # a variable that nothing defines, which check_program reports
 
     def value(self, value: Any, indent: str) -> str:
-        """A parameter. What has no text form is shown in <angle brackets>, and does not parse."""
-        if isinstance(value, self.kind):
+        """A parameter. What is not data is shown in <angle brackets>."""
+        if isinstance(value, Graph):
             return self.nested(value, indent)
         if is_record(value):
             fields = [f"{name}={self.value(item, indent)}" for name, item in record_fields(value)]
@@ -263,7 +221,7 @@ class _Printer:
             return f"({items[0]},)" if len(items) == 1 else f"({', '.join(items)})"
         return self.style.escape(value_text(value))
 
-    def nested(self, program: Program, indent: str) -> str:
+    def nested(self, program: Graph, indent: str) -> str:
         """A Program inside another. One that is held several times is written once, under a label, and then referred to."""
         if self.counts.get(id(program), 0) < 2:
             return self.program(program, indent)
@@ -273,14 +231,62 @@ class _Printer:
         return f"{label} {self.program(program, indent)}"
 
 
-def literal_text(array: Array, operand_types: list[ArrayType]) -> str:
+def literal_text(array: Array, operand_types: Sequence[ArrayType]) -> str:
     """A literal: a plain number where its type is the implied one, else with its type, `2.0:f64[]`."""
     if not isinstance(array, Array) or array.type.shape:  # which check_program reports, in these words
         return f"<{type(array).__name__} {array.type}>"
     text = number_text(array.host)
-    if text is None:
-        return f'base64"{base64_text(array.host)}":{array.type}'
-    return text if implied_literal_type(written_kind(text), operand_types) is array.type else f"{text}:{array.type}"
+    return text if implied_literal_type(array.type, operand_types) is array.type else f"{text}:{array.type}"
+
+
+# The kind of number that a dtype's values are written as, by the dtype's own kind; and the dtype of such a number by itself.
+_WRITTEN_KINDS = {"b": "b", "i": "i", "u": "i", "f": "f", "c": "c"}
+_UNTYPED = {"b": BOOL, "i": INT32, "f": FLOAT32, "c": COMPLEX64}
+
+
+def implied_literal_type(type: ArrayType, operand_types: Sequence[ArrayType]) -> ArrayType:
+    """The type that a literal of `type` is taken to have when it is printed without one.
+
+    It is weak, and has the dtype of the equation's first operand that is not a literal if both are bools, or integers, or real,
+    or complex; else the 32-bit dtype of its own kind (complex64).
+
+    Example:
+        >>> from pullback.core.dtypes import FLOAT64
+        >>> implied_literal_type(array_type((), FLOAT32), [array_type((3,), FLOAT64)])
+        ~f64[]
+        >>> implied_literal_type(array_type((), INT32), [array_type((3,), FLOAT64)])
+        ~i32[]
+    """
+    written = _WRITTEN_KINDS[kind(type.dtype)]
+    if operand_types and _WRITTEN_KINDS[kind(operand_types[0].dtype)] == written:
+        return array_type((), operand_types[0].dtype, True)
+    return array_type((), _UNTYPED[written], True)
+
+
+def number_text(value: HostArray | np.generic) -> str:
+    """The shortest text of a number that tells it from all others of its dtype."""
+    value = np.asarray(value)
+    letter = kind(value.dtype)
+    if letter == "b":
+        return "True" if value else "False"
+    if letter in "iu":
+        return str(int(value))
+    if letter == "c":
+        return complex_text(number_text(value.real), number_text(value.imag))
+    text = str(value[()])
+    return f"{text}.0" if text.lstrip("-").isdigit() else text
+
+
+def complex_text(real: str, imaginary: str) -> str:
+    """A complex number of the texts of its parts: unlike Python's own, both always stand there."""
+    return f"{real}{'' if imaginary.startswith('-') else '+'}{imaginary}j"
+
+
+def nested_text(value: HostArray) -> str:
+    """An array's numbers in nested brackets, `[[1.0, 2.0], [3.0, 4.0]]`."""
+    if value.size == 0:
+        return "[]"
+    return number_text(value) if value.ndim == 0 else f"[{', '.join([nested_text(row) for row in value])}]"
 
 
 def value_text(value: Any) -> str:
@@ -293,8 +299,10 @@ def value_text(value: Any) -> str:
         return repr(value)
     if isinstance(value, int):
         return repr(int(value))
-    if isinstance(value, (float, complex)):
-        return parameter_text(value)
+    if isinstance(value, float):
+        return repr(float(value))
+    if isinstance(value, complex):
+        return complex_text(repr(value.real), repr(value.imag))
     if isinstance(value, ArrayType):
         return str(value)
     if isinstance(value, np.dtype) and value in SHORT_NAMES:

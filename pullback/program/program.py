@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TextIO
 
-from pullback.core.array import Array
-from pullback.core.lazy import lazy_module
 from pullback.core.primitive import Primitive
-from pullback.core.tracing import bind
-from pullback.core.types import ArrayType
-from pullback.program.equality import Structure, find_structure
-from pullback.program.equation import Atom, Equation, Literal, Variable
+from pullback.program.equality import Structure, structure_of
+from pullback.program.equation import Atom, Equation, Graph, Literal, Variable
+from pullback.program.interpret import run
 from pullback.program.printing import ANSI, HTML, PLAIN, program_text
-
-parsing = lazy_module("pullback.program.parsing")
-serialization = lazy_module("pullback.program.serialization")
+from pullback.program.serialization import from_json, to_json
 
 __all__ = ["Atom", "Equation", "Literal", "Program", "Variable", "programs_in", "run"]
 
 
-class Program:
+class Program(Graph):
     """A typed function: `inputs` -> `equations` -> `outputs`, with the arrays that it closes over as `constants`.
 
     `pb.xpr(f, *args)` makes one. Calling it with an array for each input runs it, under any transformation.
@@ -32,49 +27,23 @@ class Program:
         equations: the operations, in an order in which they can run.
         outputs: a Variable or Literal for each result.
         name: the function that it was made from.
-        batch_axes: how many leading axes of a variable are batch axes, as far as that is known; colours them when printed.
+        batch_axes: which axes of a variable are batch axes, as far as vmap said so (`batching.batch_axes_of` has the rest).
     """
 
-    __slots__ = ("__weakref__", "_memo", "_structure", "batch_axes", "constants", "equations", "inputs", "name", "outputs")
-
-    def __init__(
-        self,
-        inputs: Iterable[Variable],
-        equations: Iterable[Equation],
-        outputs: Iterable[Atom],
-        constants: Iterable[tuple[Variable, Array]] = (),
-        name: str = "main",
-        batch_axes: Mapping[Variable, int] | None = None,
-    ) -> None:
-        self.inputs = tuple(inputs)
-        self.equations = tuple(equations)
-        self.outputs = tuple(outputs)
-        self.constants = tuple(constants)
-        self.name = name
-        self.batch_axes = batch_axes or {}
-        self._memo: dict[Any, Any] = {}
-        self._structure: Structure | None = None
-
-    @property
-    def input_types(self) -> tuple[ArrayType, ...]:
-        return tuple([variable.type for variable in self.inputs])
-
-    @property
-    def output_types(self) -> tuple[ArrayType, ...]:
-        return tuple([atom.type for atom in self.outputs])
-
-    def memo(self, key: Any, make: Callable[[], Any]) -> Any:
-        """What `make` returned for `key` the first time: transformed Programs are derived once."""
-        try:
-            return self._memo[key]
-        except KeyError:
-            pass
-        return self._memo.setdefault(key, make())
+    __slots__ = ()
 
     def rearranged(self, inputs: Sequence[int], outputs: Sequence[int] | None = None) -> Program:
         """The same equations with the inputs in another order, and some of the outputs."""
-        chosen = self.outputs if outputs is None else [self.outputs[i] for i in outputs]
-        return Program([self.inputs[i] for i in inputs], self.equations, chosen, self.constants, self.name, self.batch_axes)
+        key = tuple(inputs), tuple(range(len(self.outputs)) if outputs is None else outputs)
+        if key == (tuple(range(len(self.inputs))), tuple(range(len(self.outputs)))):
+            return self
+
+        def make() -> Program:
+            new_inputs, new_outputs = [self.inputs[i] for i in key[0]], [self.outputs[i] for i in key[1]]
+            return Program(new_inputs, self.equations, new_outputs, self.constants, self.name, self.batch_axes)
+
+        made: Program = self.memo(("rearranged", *key), make)
+        return made
 
     def with_outputs(self, outputs: Iterable[Atom]) -> Program:
         """The same equations, returning other values of this Program."""
@@ -118,10 +87,7 @@ class Program:
     @property
     def structure(self) -> Structure:
         """The token that Programs share that are equal: those that differ only in the names of variables and in sources."""
-        found = self._structure
-        if found is None:
-            found = self._structure = find_structure(self)
-        return found
+        return structure_of(self)
 
     def __eq__(self, other: object) -> bool:
         """True if both are the same function by the same operations: equal up to renaming, constants equal by value."""
@@ -134,11 +100,10 @@ class Program:
 
     # ---- as text ----
 
-    def text(self, *, constants: str = "full", sources: bool = False) -> str:
-        """The Program as text that `Program.parse` reads back.
+    def text(self, *, sources: bool = False) -> str:
+        """The Program as text, as `str` gives it; of captured arrays of more than 64 elements it shows only the size.
 
         Arguments:
-            constants: `"full"` writes captured arrays exactly; `"short"` writes only the size of large ones.
             sources: end each equation with the user's line that it comes from, as a comment.
 
         Example:
@@ -149,25 +114,7 @@ class Program:
               let
               in a }
         """
-        return program_text(self, constants=constants, sources=sources)
-
-    @classmethod
-    def parse(cls, text: str, primitives: Mapping[str, Primitive], classes: Mapping[str, type] | None = None) -> Program:
-        """The Program that a text says; see `pullback.program.parsing.parse_program`.
-
-        Arguments:
-            text: what `text` returned, or the same form written by hand.
-            primitives: the operations that it may use, by name.
-            classes: enums, NamedTuples and dataclasses in parameters, where the primitives' own modules do not name them.
-        Raises:
-            ProgramError: the text breaks the grammar, or a rule of the IR; the message shows the line and the place.
-
-        Example:
-            >>> Program.parse("{ lambda (a:f32[3]) ; let in a }", {})
-            <Program main: (f32[3]) -> (f32[3]), 0 equations>
-        """
-        found: Program = parsing.parse_program(text, primitives, cls, classes)
-        return found
+        return program_text(self, sources=sources)
 
     def to_json(self) -> str:
         """The Program as JSON text, with the names and sources that it has; docs/program-format.md describes it.
@@ -182,8 +129,7 @@ class Program:
             >>> Program.from_json(program.to_json(), {})
             <Program same: (f32[3]) -> (f32[3]), 0 equations>
         """
-        text: str = serialization.to_json(self)
-        return text
+        return to_json(self)
 
     @classmethod
     def from_json(cls, text: str, primitives: Mapping[str, Primitive], classes: Mapping[str, type] | None = None) -> Program:
@@ -202,18 +148,17 @@ class Program:
                 ...
             pullback.core.errors.ProgramError: This Program was written in version 2 of the format; this pullback reads ...
         """
-        found: Program = serialization.from_json(text, primitives, cls, classes)
-        return found
+        return from_json(text, primitives, cls, classes)
 
     def __str__(self) -> str:
-        return program_text(self, constants="short")
+        return program_text(self)
 
     def __repr__(self) -> str:
         types = f"({', '.join(map(str, self.input_types))}) -> ({', '.join(map(str, self.output_types))})"
         return f"<Program {self.name}: {types}, {len(self.equations)} equations>"
 
     def _repr_html_(self) -> str:
-        text = program_text(self, constants="short", style=HTML)
+        text = program_text(self, style=HTML)
         return f"<pre>{text}</pre>"
 
     def show(self, color: bool | None = None, sources: bool = False, file: TextIO | None = None) -> None:
@@ -234,7 +179,7 @@ class Program:
         """
         out = sys.stdout if file is None else file
         style = ANSI if (out.isatty() if color is None else color) else PLAIN
-        print(program_text(self, constants="short", sources=sources, style=style), file=out)
+        print(program_text(self, sources=sources, style=style), file=out)
 
 
 def programs_in(params: dict[str, Any]) -> list[Program]:
@@ -246,17 +191,3 @@ def programs_in(params: dict[str, Any]) -> list[Program]:
         elif isinstance(value, tuple):
             found.extend(item for item in value if isinstance(item, Program))
     return found
-
-
-def run(program: Program, args: Sequence[Any]) -> tuple[Any, ...]:
-    """Apply a Program to a value for each input, by binding its equations in order: any transformation can watch."""
-    values: dict[Variable, Any] = dict(program.constants)
-    values.update(zip(program.inputs, args, strict=True))
-    for equation in program.equations:
-        ins = tuple([values[atom] if atom.__class__ is Variable else atom.value for atom in equation.inputs])  # type: ignore[union-attr]
-        out = bind(equation.primitive, ins, equation.params)
-        if equation.primitive.multiple_results:
-            values.update(zip(equation.outputs, out, strict=True))
-        else:
-            values[equation.outputs[0]] = out
-    return tuple([values[atom] if isinstance(atom, Variable) else atom.value for atom in program.outputs])

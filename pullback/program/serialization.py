@@ -5,38 +5,38 @@ Unlike the text, JSON also keeps the names of Programs, and for each equation th
 
 from __future__ import annotations
 
+import binascii
 import enum
+import sys
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
-from pullback.core.array import Array
+from pullback.core.array import Array, HostArray
 from pullback.core.dtypes import BY_SHORT_NAME, SHORT_NAMES
 from pullback.core.errors import ProgramError
 from pullback.core.lazy import lazy_module
 from pullback.core.primitive import Primitive
 from pullback.core.source import RecordedSource, Source
 from pullback.core.types import ArrayType, array_type
-from pullback.program.equation import Atom, Equation, Literal, Variable
-from pullback.program.literals import base64_text, parameter_text, read_base64, read_number
-from pullback.program.parsing import find_class
-from pullback.program.printing import is_record, record_fields
+from pullback.program.equation import Atom, Equation, Graph, Literal, Variable, is_record, record_fields
+from pullback.program.printing import value_text
 
 if TYPE_CHECKING:
+    import base64
     import json
-
-    from pullback.program.program import Program
 else:
+    base64 = lazy_module("base64")
     json = lazy_module("json")
+
+P = TypeVar("P", bound=Graph)
 
 FORMAT = "pullback.program"
 VERSION = 1
 
-_FLOAT, _COMPLEX = np.dtype("float64"), np.dtype("complex128")
 
-
-def to_json(program: Program) -> str:
+def to_json(program: Graph) -> str:
     """A Program as JSON text; `from_json` makes an equal one of it.
 
     Arguments:
@@ -55,14 +55,12 @@ def to_json(program: Program) -> str:
         >>> from_json(to_json(program), {}, Program) == program
         True
     """
-    writer = _Writer(type(program))
+    writer = _Writer()
     writer.program(program)
     return json.dumps({"format": FORMAT, "version": VERSION, "programs": writer.programs}, allow_nan=False)
 
 
-def from_json(
-    text: str, primitives: Mapping[str, Primitive], kind: type[Program], classes: Mapping[str, type] | None = None
-) -> Program:
+def from_json(text: str, primitives: Mapping[str, Primitive], kind: type[P], classes: Mapping[str, type] | None = None) -> P:
     """The Program that `to_json` wrote.
 
     Arguments:
@@ -100,12 +98,11 @@ def from_json(
 class _Writer:
     """Makes JSON data of Programs; those inside others come before them in `programs`."""
 
-    def __init__(self, kind: type[Program]) -> None:
-        self.kind = kind
+    def __init__(self) -> None:
         self.programs: list[dict[str, Any]] = []
         self.places: dict[int, int] = {}
 
-    def program(self, program: Program) -> int:
+    def program(self, program: Graph) -> int:
         """The place of a Program in the list, where it is put at its first use."""
         if id(program) in self.places:
             return self.places[id(program)]
@@ -137,7 +134,7 @@ class _Writer:
 
     def value(self, value: Any, equation: Equation, name: str) -> Any:
         """A parameter: JSON's own null, booleans, integers and strings as they are, all else as an object of one key."""
-        if isinstance(value, self.kind):
+        if isinstance(value, Graph):
             return {"program": self.program(value)}
         if isinstance(value, enum.Enum):
             return {"enum": [type(value).__name__, value.name]}
@@ -149,7 +146,7 @@ class _Writer:
             return int(value)
         if isinstance(value, (float, complex)):
             kind = "float" if isinstance(value, float) else "complex"
-            return {kind: parameter_text(value)}
+            return {kind: value_text(value)}
         if isinstance(value, bytes):
             return {"bytes": value.hex()}
         if isinstance(value, np.dtype) and value in SHORT_NAMES:
@@ -169,7 +166,7 @@ class _Writer:
 
 def array_data(array: Array) -> dict[str, str]:
     """An array: its type and its bytes."""
-    return {"type": str(array.type), "base64": base64_text(array.host)}
+    return {"type": str(array.type), "base64": base64_text(np.asarray(array.host))}
 
 
 def source_data(source: Source) -> dict[str, Any]:
@@ -177,16 +174,16 @@ def source_data(source: Source) -> dict[str, Any]:
     return {"file": source.file, "line": source.line, "function": source.function, "text": source.text}
 
 
-class _Reader:
+class _Reader(Generic[P]):
     """Makes Programs of JSON data."""
 
-    def __init__(self, primitives: Mapping[str, Primitive], kind: type[Program], classes: Mapping[str, type]) -> None:
+    def __init__(self, primitives: Mapping[str, Primitive], kind: type[P], classes: Mapping[str, type]) -> None:
         self.primitives = primitives
         self.kind = kind
         self.classes = classes
-        self.programs: list[Program] = []
+        self.programs: list[P] = []
 
-    def program(self, data: dict[str, Any]) -> Program:
+    def program(self, data: dict[str, Any]) -> P:
         variables: dict[int, Variable] = {}
 
         def declare(number: int, type: str) -> Variable:
@@ -227,9 +224,9 @@ class _Reader:
             case "tuple":
                 return tuple([self.value(item, primitive) for item in content])
             case "float":
-                return read_number(content, _FLOAT).item()
+                return float(content)
             case "complex":
-                return read_number(content, _COMPLEX).item()
+                return complex(content)
             case "bytes":
                 return bytes.fromhex(content)
             case "dtype":
@@ -271,3 +268,34 @@ def read_array(data: dict[str, str]) -> Array:
     """The array that `array_data` wrote."""
     type = read_type(data["type"])
     return Array(type, read_base64(data["base64"], type))
+
+
+def base64_text(value: HostArray) -> str:
+    """An array's bytes, row by row and little-endian, in base64."""
+    return base64.b64encode(np.ascontiguousarray(value).tobytes()).decode()
+
+
+def read_base64(text: str, type: ArrayType) -> HostArray:
+    """The array of a type whose bytes are in `text`.
+
+    Raises:
+        ValueError: `text` is not base64, or holds another number of bytes than the type needs.
+    """
+    try:
+        data = base64.b64decode(text, validate=True)
+    except binascii.Error as error:
+        raise ValueError(f"this is not base64 text: {error}") from None
+    if len(data) != type.nbytes:
+        raise ValueError(f"these are {len(data)} bytes, but {type} takes {type.nbytes}")
+    return np.frombuffer(data, type.dtype).reshape(type.shape).copy()
+
+
+def find_class(name: str, primitive: Primitive, classes: Mapping[str, type]) -> type[Any] | None:
+    """The enum, NamedTuple or dataclass of a name: among `classes`, else in the module that defines `primitive`."""
+    found = classes.get(name) or getattr(sys.modules.get(primitive.__module__), name, None)
+    is_data = isinstance(found, type) and (
+        issubclass(found, enum.Enum)
+        or hasattr(found, "__dataclass_fields__")
+        or (issubclass(found, tuple) and hasattr(found, "_fields"))
+    )
+    return found if is_data else None

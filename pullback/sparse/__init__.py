@@ -8,3 +8,7 @@ from pullback.sparse.derivatives import hessian, hessian_pattern, jacobian, jaco
 from pullback.sparse.matrix import Pattern, SparseMatrix
 
 __all__ = ["Pattern", "SparseMatrix", "hessian", "hessian_pattern", "jacobian", "jacobian_pattern"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

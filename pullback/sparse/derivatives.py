@@ -12,7 +12,7 @@ from pullback.api.functions import FlatArguments, Function, check_callable, norm
 from pullback.api.tangents import FlatResult
 from pullback.control.call import inlined
 from pullback.core.array import Array, as_array
-from pullback.core.axes import AxisSize
+from pullback.core.axes import Axis
 from pullback.core.dtypes import kind
 from pullback.core.errors import GradientError, ShapeError
 from pullback.core.source import describe
@@ -75,9 +75,9 @@ def jacobian(fun: Function, pattern: Any = None, argnums: int = 0, mode: str | N
         >>> import pullback as pb
         >>> def f(x):
         ...     return x[1:] ** 2 - x[:-1]
-        >>> pb.sparse.jacobian(f)(pb.asarray([1.0, 2.0, 3.0]))
+        >>> pb.sparse.jacobian(f)(pb.numpy.asarray([1.0, 2.0, 3.0]))
         <SparseMatrix 2 x 3, 4 entries of f32>
-        >>> pb.sparse.jacobian(f)(pb.asarray([1.0, 2.0, 3.0])).todense()
+        >>> pb.sparse.jacobian(f)(pb.numpy.asarray([1.0, 2.0, 3.0])).todense()
         [[-1.  4.  0.]
          [ 0. -1.  6.]]:f32[2,3]:cpu(0)
 
@@ -111,8 +111,8 @@ def hessian(fun: Function, pattern: Any = None, argnums: int = 0) -> Function:
     Example:
         >>> import pullback as pb
         >>> def f(x):
-        ...     return pb.sum(x[1:] * x[:-1] ** 2)
-        >>> pb.sparse.hessian(f)(pb.asarray([1.0, 2.0, 3.0])).todense()
+        ...     return pb.numpy.sum(x[1:] * x[:-1] ** 2)
+        >>> pb.sparse.hessian(f)(pb.numpy.asarray([1.0, 2.0, 3.0])).todense()
         [[4. 2. 0.]
          [2. 6. 4.]
          [0. 4. 0.]]:f32[3,3]:cpu(0)
@@ -152,7 +152,7 @@ def jacobian_pattern(fun: Function, *args: Any, argnums: int = 0, **kwargs: Any)
 
     Example:
         >>> import pullback as pb
-        >>> pb.sparse.jacobian_pattern(lambda x: x[1:] - x[:-1], pb.zeros(3)).todense()
+        >>> pb.sparse.jacobian_pattern(lambda x: x[1:] - x[:-1], pb.numpy.zeros(3)).todense()
         array([[ True,  True, False],
                [False,  True,  True]])
     """
@@ -168,7 +168,7 @@ def hessian_pattern(fun: Function, *args: Any, argnums: int = 0, **kwargs: Any) 
 
     Example:
         >>> import pullback as pb
-        >>> pb.sparse.hessian_pattern(lambda x: x[0] * x[1] + x[2], pb.zeros(3)).todense()
+        >>> pb.sparse.hessian_pattern(lambda x: x[0] * x[1] + x[2], pb.numpy.zeros(3)).todense()
         array([[False,  True, False],
                [ True, False, False],
                [False, False, False]])
@@ -228,7 +228,9 @@ class _Call:
     def pattern(self, given: Any) -> Pattern:
         """The pattern of the matrix: the one given, or else found from the function's operations."""
         result = FlatResult(self.whole.call, False, self.name, self.fun)
-        program, captures = stage(lambda *leaves: self.checked(result(*leaves)), self.types, described=self.fun)
+        program, captures = stage(
+            lambda *leaves: self.checked(result(*leaves)), self.types, described=self.fun, transformation=self.name
+        )
         shape = (program.output_types[0].size, self.type.size)
         if given is not None:
             return _given_pattern(self.name, given, shape)
@@ -289,7 +291,7 @@ def _along(linear: Callable[[Sequence[Any]], list[Any]], plan: Plan, type: Array
         return [zeros(out_type.strong()) if out is ZERO else out]
 
     batch = Array(array_type(directions.shape, type.dtype), directions)
-    trace, outs = batch_flat(once, [batch], [True], AxisSize(count))
+    trace, outs = batch_flat(once, [batch], [True], Axis(count))
     return materialize(trace, outs[0])
 
 

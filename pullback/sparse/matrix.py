@@ -83,7 +83,7 @@ class SparseMatrix:
 
     Example:
         >>> import pullback as pb
-        >>> matrix = pb.sparse.SparseMatrix(pb.asarray([1.0, 2.0]), ([0, 1], [2, 0]), (2, 3))
+        >>> matrix = pb.sparse.SparseMatrix(pb.numpy.asarray([1.0, 2.0]), ([0, 1], [2, 0]), (2, 3))
         >>> matrix
         <SparseMatrix 2 x 3, 2 entries of f32>
         >>> matrix.todense()

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -34,7 +35,7 @@ _ELEMENTS = {
 class TensorType:
     """A tensor type, `tensor<2x3xf32>`: a shape and a NumPy dtype. Interned, so equal types are one object."""
 
-    __slots__ = ("dtype", "element", "shape", "text")
+    __slots__ = ("__weakref__", "dtype", "element", "shape", "text")
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     element: str
@@ -53,7 +54,7 @@ class TensorType:
         return self.text
 
 
-_tensor_types: dict[tuple[tuple[int, ...], np.dtype[Any]], TensorType] = {}
+_tensor_types: WeakValueDictionary[tuple[tuple[int, ...], np.dtype[Any]], TensorType] = WeakValueDictionary()
 
 
 class Value:
@@ -93,11 +94,13 @@ class Writer:
 
     Attributes:
         lines: the text so far.
+        location: where in the user's program the next operations come from, as `location` writes it; empty for nowhere.
         result_types: the types that the operation being lowered must return; `result_type` is the first.
     """
 
     def __init__(self) -> None:
         self.lines: list[str] = []
+        self.location = ""
         self.result_types: Sequence[TensorType] = ()
         self._count = 0
         self._constants: dict[tuple[bytes, TensorType], Value] = {}
@@ -118,7 +121,9 @@ class Writer:
         if name.startswith("chlo."):  # that dialect is written in the generic form
             return self.op(name, operands, result or operands[0].type)
         out = self.fresh(result or operands[0].type)
-        self.lines.append(f"{out.name} = {name} {', '.join([value.name for value in operands])} : {out.type.text}")
+        self.lines.append(
+            f"{out.name} = {name} {', '.join([value.name for value in operands])} : {out.type.text}{self.location}"
+        )
         return out
 
     def op(self, name: str, operands: Sequence[Value], result: TensorType | None = None, **attributes: Any) -> Value:
@@ -141,7 +146,7 @@ class Writer:
         types_in = ", ".join([value.type.text for value in operands])
         types_out = ", ".join([type.text for type in results])
         names = ", ".join([value.name for value in operands])
-        self.lines.append(f'{bound}"{name}"({names}){given}{inside} : ({types_in}) -> ({types_out})')
+        self.lines.append(f'{bound}"{name}"({names}){given}{inside} : ({types_in}) -> ({types_out}){self.location}')
         return outs
 
     def constant(self, value: Any, type: TensorType | None = None) -> Value:
@@ -151,7 +156,7 @@ class Writer:
         key = (array.tobytes(), type)
         if key not in self._constants:
             out = self.fresh(type)
-            self.lines.append(f"{out.name} = stablehlo.constant dense<{dense(array)}> : {type.text}")
+            self.lines.append(f"{out.name} = stablehlo.constant dense<{dense(array)}> : {type.text}{self.location}")
             self._constants[key] = out
         return self._constants[key]
 
@@ -184,7 +189,7 @@ class Writer:
         out = self.fresh(result)
         self.lines.append(
             f"{out.name} = stablehlo.compare {direction}, {x.name}, {y.name}, {how}"
-            f" : ({x.type.text}, {y.type.text}) -> {result.text}"
+            f" : ({x.type.text}, {y.type.text}) -> {result.text}{self.location}"
         )
         return out
 
@@ -200,7 +205,7 @@ class Writer:
         out = self.fresh(result)
         self.lines.append(
             f"{out.name} = stablehlo.reduce({value.name} init: {start.name}) applies {name} across dimensions = {listed(axes)}"
-            f" : ({value.type.text}, {start.type.text}) -> {result.text}"
+            f" : ({value.type.text}, {start.type.text}) -> {result.text}{self.location}"
         )
         return out
 
@@ -269,6 +274,17 @@ class Region:
 
     def returns(self, *values: Value) -> None:
         self.results = list(values)
+
+
+def quoted(text: str) -> str:
+    """A string as MLIR writes it."""
+    safe = [chr(byte) if 32 <= byte < 127 and byte not in b'"\\' else f"\\{byte:02X}" for byte in text.encode()]
+    return f'"{"".join(safe)}"'
+
+
+def location(name: str, file: str, line: int) -> str:
+    """Where an operation comes from, as it stands behind the operation: what it is called, and a line of a file."""
+    return f" loc({quoted(name)}({quoted(file)}:{line}:0))"
 
 
 def _return(name: str, values: Sequence[Value]) -> str:

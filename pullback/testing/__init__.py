@@ -9,3 +9,7 @@ from pullback.testing.primitives import all_primitives, check_primitive
 from pullback.testing.values import CheckFailure
 
 __all__ = ["CheckFailure", "all_primitives", "check_gradients", "check_primitive", "check_transforms"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -10,7 +10,7 @@ import numpy as np
 
 from pullback.control.call import call
 from pullback.core.array import Array, as_array
-from pullback.core.axes import AxisSize
+from pullback.core.axes import Axis
 from pullback.core.dtypes import is_inexact, kind
 from pullback.core.tracing import type_of
 from pullback.core.types import ArrayType
@@ -135,8 +135,9 @@ def check_adjoint(function: Flat, args: Sequence[Array], rng: np.random.Generato
 
 
 def check_batched(function: Flat, args: Sequence[Array], claim: str, most: int = 8) -> None:
-    """vmap gives what a loop over the examples gives, for each choice of batched arguments."""
+    """vmap gives what a loop over the batch elements gives, for each choice of batched arguments; also where there are none."""
     size = 3
+    empty_types = [type.with_shape((0, *type.shape)) for type in map(type_of, function(*args))]
     for flags in _choices(len(args), most):
         full = [batch_of(arg, size) if flag else arg for arg, flag in zip(args, flags)]
         outs = batched(function, flags, size)(*full)
@@ -147,13 +148,17 @@ def check_batched(function: Flat, args: Sequence[Array], claim: str, most: int =
         looped = [np.stack(values) for values in zip(*rows)]
         chosen = ", ".join("batched" if flag else "not" for flag in flags)
         assert_same(outs, looped, f"{claim}: vmap (arguments {chosen}) against a loop")
+        empty = [as_array(host(arg)[:0]) if flag else arg for arg, flag in zip(full, flags)]
+        found = [type_of(out).strong() for out in batched(function, flags, 0)(*empty)]
+        if found != [type.strong() for type in empty_types]:
+            raise CheckFailure(f"{claim}: vmap (arguments {chosen}) of no elements gives {found}, not {empty_types}.")
 
 
 def batched(function: Flat, flags: Sequence[bool], size: int, name: Any = None) -> Flat:
     """vmap of a flat function over the arguments that are flagged."""
 
     def over_batch(*args: Any) -> list[Any]:
-        trace, outs = batch_flat(function, args, flags, AxisSize.named(size, name))
+        trace, outs = batch_flat(function, args, flags, Axis(size, name))
         return [materialize(trace, out) for out in outs]
 
     return over_batch

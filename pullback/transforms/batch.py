@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pullback.core.array import Array
-from pullback.core.axes import AxisOwner, AxisSize, named_axis
+from pullback.core.axes import Axis, AxisOwner, named_axis
 from pullback.core.errors import AxisError
 from pullback.core.primitive import Primitive
 from pullback.core.tracing import Trace, Tracer, type_of
-from pullback.core.types import ArrayType, array_type
+from pullback.core.types import ArrayType
 from pullback.ops.broadcast import broadcast_in_dim
-from pullback.transforms.jvp import Dual
-from pullback.transforms.stage import Staged
 
 NO_CONTEXT = contextlib.nullcontext()
+IN_FRONT = frozenset({0})
 
 
 class Batched(Tracer):
@@ -33,19 +32,30 @@ class Batched(Tracer):
     def type(self) -> ArrayType:  # type: ignore[override]
         if self._type is None:
             full = type_of(self.value)
-            self._type = array_type(full.shape[1:], full.dtype, full.weak)
+            self._type = full.with_shape(full.shape[1:])
         return self._type
+
+    def note_batch(self, axes: frozenset[int]) -> None:
+        if isinstance(self.value, Tracer):
+            self.value.note_batch(_behind_another(axes))
+
+
+@functools.cache
+def _behind_another(axes: frozenset[int]) -> frozenset[int]:
+    """The batch axes of a value in front of which there is one more."""
+    return IN_FRONT | {axis + 1 for axis in axes}
 
 
 class BatchTrace(AxisOwner):
     """Applies each primitive's `vectorize` rule."""
 
-    __slots__ = ()
+    __slots__ = ("size",)
     transformation = "vmap"
 
-    def __init__(self, size: AxisSize, function: Callable[..., Any] | None = None) -> None:
+    def __init__(self, axis: Axis, function: Callable[..., Any] | None = None) -> None:
         super().__init__(function)
-        self.size = size
+        self.axis = axis
+        self.size = axis.size
 
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         rule = primitive.vectorize
@@ -62,7 +72,7 @@ class BatchTrace(AxisOwner):
             else:
                 values.append(arg)
                 axes.append(None)
-        returned = rule(self.size, values, axes, **params)
+        returned = rule(self.axis if primitive.needs_axis else self.size, values, axes, **params)
         try:
             out, axis = returned
         except (TypeError, ValueError):
@@ -74,8 +84,8 @@ class BatchTrace(AxisOwner):
             return self.wrap(primitive, out, axis)
         if not primitive.elementwise and type_of(out).shape[:1] != (self.size,):
             raise primitive.malformed("vectorize", f"a batch of {self.size} in front", out)
-        if out.__class__ is not Array:
-            note_batch(out)
+        if isinstance(out, Tracer):
+            out.note_batch(IN_FRONT)
         return Batched(self, out)
 
     def wrap(self, primitive: Primitive, value: Any, axis: int | None) -> Any:
@@ -86,30 +96,16 @@ class BatchTrace(AxisOwner):
             raise AxisError(
                 f"The vectorize rule of primitive {primitive.name!r} put the batch at axis {axis}; it must be at axis 0."
             )
-        note_batch(value)
+        if isinstance(value, Tracer):
+            value.note_batch(IN_FRONT)
         return Batched(self, value)
-
-
-def note_batch(value: Any) -> None:
-    """If a value is of a Program under construction, tell that one more of its leading axes is a batch axis."""
-    count = 1
-    while not isinstance(value, Staged):
-        if value.__class__ is Batched:
-            count += 1
-            value = value.value
-        elif value.__class__ is Dual:
-            value = value.primal
-        else:
-            return
-    known = value.owner.batch_axes
-    known[value.variable] = max(count, known.get(value.variable, 0))
 
 
 def repeated(value: Any, size: int) -> Any:
     """A batch of `size` examples that are all `value`."""
     inner = type_of(value)
     axes = tuple(range(1, inner.ndim + 1))
-    return broadcast_in_dim(value, shape=(int(size), *inner.shape), broadcast_dimensions=axes)
+    return broadcast_in_dim(value, shape=(size, *inner.shape), broadcast_dimensions=axes)
 
 
 def materialize(trace: BatchTrace, value: Any) -> Any:
@@ -123,15 +119,15 @@ def batch_flat(
     function: Callable[..., Sequence[Any]],
     args: Sequence[Any],
     batched: Sequence[bool],
-    size: AxisSize,
+    axis: Axis,
     described: Any = None,
 ) -> tuple[BatchTrace, Sequence[Any]]:
     """Run a flat function on arguments of which some carry a batch at axis 0; its results, still as tracers."""
-    trace = BatchTrace(size, described or function)
+    trace = BatchTrace(axis, described or function)
     for x, flag in zip(args, batched, strict=True):
-        if flag and x.__class__ is not Array:
-            note_batch(x)
-    with named_axis(size.name, trace) if size.name is not None else NO_CONTEXT:
+        if flag and isinstance(x, Tracer):
+            x.note_batch(IN_FRONT)
+    with named_axis(axis.name, trace) if axis.name is not None else NO_CONTEXT:
         try:
             outs = function(*[Batched(trace, x) if flag else x for x, flag in zip(args, batched, strict=True)])
         finally:

@@ -5,13 +5,16 @@ Each is made once and remembered with the Program that it came from.
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from pullback.core.axes import AxisSize
+from pullback.core.axes import Axis
 from pullback.core.tracing import type_of
-from pullback.core.types import ArrayType, array_type
+from pullback.core.types import ArrayType
 from pullback.core.zero import ZERO, instantiate
+from pullback.program.batching import batch_axes_of
 from pullback.program.program import Atom, Program, Variable
 from pullback.transforms.batch import Batched, batch_flat, materialize
 from pullback.transforms.jet import jet_flat
@@ -29,92 +32,63 @@ def stage_closed(function: Any, types: Sequence[ArrayType], name: str) -> Progra
     return drop_dead_code(program)
 
 
-def jvp_program(
-    program: Program, active: tuple[bool, ...], instantiated: tuple[bool, ...] = ()
-) -> tuple[Program, tuple[bool, ...]]:
-    """inputs + tangents of the active ones -> outputs + those of their tangents that are not zero (the flags).
-
-    Outputs flagged in `instantiated` get a tangent even where it is zero, as a loop's carry needs.
-    """
-
-    def make() -> tuple[Program, tuple[bool, ...]]:
-        flags: list[bool] = []
-
-        def pushed(*args: Any) -> list[Any]:
-            primals, given = args[: len(active)], iter(args[len(active) :])
-            tangents = [next(given) if flag else ZERO for flag in active]
-            outs, out_tangents = jvp_flat(lambda *xs: replay(program, xs), primals, tangents)
-            out_tangents = _instantiated(out_tangents, program.output_types, instantiated)
-            flags.extend(t is not ZERO for t in out_tangents)
-            return [*outs, *[t for t in out_tangents if t is not ZERO]]
-
-        types = [*program.input_types, *[t.strong() for t, flag in zip(program.input_types, active) if flag]]
-        return stage_closed(pushed, types, f"jvp_{program.name}"), tuple(flags)
-
-    made: tuple[Program, tuple[bool, ...]] = program.memo(("jvp", active, instantiated), make)
-    return made
+Flags = tuple[int, ...]
+"""What is said of each value of a row: whether it has a tangent, is a batch, is unknown. In Taylor mode bit k - 1 says whether
+the derivative of order k is not zero, so that rows are united by `|` whatever they say."""
 
 
-def _instantiated(tangents: Sequence[Any], types: Sequence[ArrayType], flags: tuple[bool, ...]) -> list[Any]:
-    """Tangents with real zeros where they are ZERO but wanted."""
-    if not flags:
-        return list(tangents)
-    return [instantiate(t, type) if flag else t for t, type, flag in zip(tangents, types, flags, strict=True)]
-
-
-Orders = tuple[bool, ...]  # for one value: which of its derivatives, from the first on, are not zero
-
-
-def jet_program(
-    program: Program, active: tuple[Orders, ...], instantiated: tuple[Orders, ...] = ()
-) -> tuple[Program, tuple[Orders, ...]]:
+def pushed_program(program: Program, order: int | None, active: Flags, forced: Flags = ()) -> tuple[Program, Flags]:
     """inputs + their active derivatives -> outputs + those of their derivatives that are not zero (the flags).
 
-    The derivatives come after all the values, those of the first value first, each value's by rising order. Derivatives of
-    outputs flagged in `instantiated` are returned even where they are zero, as a loop's carry needs.
+    Derivatives are those of orders 1 to `order`, or the tangents alone where that is None. They come behind all the values,
+    those of the first value first, each value's by rising order. Those of outputs that are flagged in `forced` are returned
+    even where they are zero, as a loop's carry needs.
     """
 
-    def make() -> tuple[Program, tuple[Orders, ...]]:
-        flags: list[Orders] = []
+    def make() -> tuple[Program, Flags]:
+        flags: list[int] = []
+
+        def function(*xs: Any) -> tuple[Any, ...]:
+            return replay(program, xs)
 
         def pushed(*args: Any) -> list[Any]:
-            given = iter(args[len(active) :])
-            series = [[next(given) if flag else ZERO for flag in orders] for orders in active]
-            outs, found = jet_flat(lambda *xs: replay(program, xs), args[: len(active)], series, len(active[0]))
-            if instantiated:
-                found = [
-                    _instantiated(terms, [type] * len(terms), orders)
-                    for terms, type, orders in zip(found, program.output_types, instantiated, strict=True)
-                ]
-            flags.extend(tuple([term is not ZERO for term in terms]) for terms in found)
-            return [*outs, *[term for terms in found for term in terms if term is not ZERO]]
+            primals, series = args[: len(active)], series_of(args[len(active) :], active, order)
+            found: Sequence[Sequence[Any]]
+            if order is None:
+                outs, tangents = jvp_flat(function, primals, [tangent for (tangent,) in series])
+                found = [(tangent,) for tangent in tangents]
+            else:
+                outs, found = jet_flat(function, primals, series, order)
+            flags.extend(a | b for a, b in zip(nonzero_orders(found), forced or [0] * len(outs), strict=True))
+            return [*outs, *active_terms(program.output_types, found, flags)]
 
-        types = [type.strong() for type, orders in zip(program.input_types, active, strict=True) for flag in orders if flag]
-        return stage_closed(pushed, [*program.input_types, *types], f"jet_{program.name}"), tuple(flags)
+        types = active_terms(program.input_types, [[t.strong()] * (order or 1) for t in program.input_types], active)
+        name = f"{'jvp' if order is None else 'jet'}_{program.name}"
+        return stage_closed(pushed, [*program.input_types, *types], name), tuple(flags)
 
-    made: tuple[Program, tuple[Orders, ...]] = program.memo(("jet", active, instantiated), make)
+    made: tuple[Program, Flags] = program.memo(("pushed", order, active, forced), make)
     return made
 
 
-def nonzero_orders(series: Sequence[Sequence[Any]]) -> tuple[Orders, ...]:
+def nonzero_orders(series: Sequence[Sequence[Any]]) -> Flags:
     """Which derivatives are not ZERO."""
-    return tuple([tuple([term is not ZERO for term in terms]) for terms in series])
+    return tuple([sum([1 << k for k, term in enumerate(terms) if term is not ZERO]) for terms in series])
 
 
-def active_terms(primals: Sequence[Any], series: Sequence[Sequence[Any]], active: Sequence[Orders]) -> list[Any]:
-    """The derivatives that a Program made by `jet_program` takes behind the values; real zeros where they are ZERO."""
+def active_terms(primals: Sequence[Any], series: Sequence[Sequence[Any]], active: Sequence[int]) -> list[Any]:
+    """The derivatives that are flagged, in a row; real zeros where they are ZERO."""
     return [
         instantiate(term, type_of(x))
         for x, terms, orders in zip(primals, series, active, strict=True)
-        for term, flag in zip(terms, orders, strict=True)
-        if flag
+        for k, term in enumerate(terms)
+        if orders >> k & 1
     ]
 
 
-def series_of(terms: Iterable[Any], nonzero: Sequence[Orders]) -> tuple[list[Any], ...]:
-    """The series of each result, of the derivatives that a Program made by `jet_program` returned behind the values."""
+def series_of(terms: Iterable[Any], nonzero: Sequence[int], order: int | None) -> list[tuple[Any, ...]]:
+    """The derivatives of each value, of a row of those that are flagged."""
     given = iter(terms)
-    return tuple([[next(given) if flag else ZERO for flag in orders] for orders in nonzero])
+    return [tuple([next(given) if orders >> k & 1 else ZERO for k in range(order or 1)]) for orders in nonzero]
 
 
 class LinearizedProgram(NamedTuple):
@@ -123,10 +97,10 @@ class LinearizedProgram(NamedTuple):
     forward: Program  # inputs -> outputs + residuals
     tangent: Program  # residuals + tangents of the active inputs -> those tangents of outputs that are not zero
     residuals: tuple[tuple[str, int], ...]  # where each residual is: ("output", i) of forward, or ("input", i)
-    nonzero: tuple[bool, ...]  # which outputs have a tangent
+    nonzero: Flags  # which outputs have a tangent
 
 
-def linearize_program(program: Program, active: tuple[bool, ...], instantiated: tuple[bool, ...] = ()) -> LinearizedProgram:
+def linearize_program(program: Program, active: Flags, forced: Flags = ()) -> LinearizedProgram:
     """The two halves of a Program's linearization. A residual that is an input of the Program is not stored again."""
 
     def make() -> LinearizedProgram:
@@ -150,13 +124,17 @@ def linearize_program(program: Program, active: tuple[bool, ...], instantiated: 
 
         forward_program = stage_closed(forward, program.input_types, f"forward_{program.name}")
         linearized, known = box["linearized"], box["known"]
-        wanted = instantiated or (False,) * len(program.outputs)
-        nonzero = tuple([tangent is not None or flag for tangent, flag in zip(linearized.tangents, wanted, strict=True)])
+        batched = batch_axes_of(forward_program)
+        wanted = forced or (0,) * len(program.outputs)
+        nonzero = tuple([int(tangent is not None or flag) for tangent, flag in zip(linearized.tangents, wanted, strict=True)])
 
         def tangent(*args: Any) -> list[Any]:
             values = {value.variable: arg for value, arg in zip(known, args)}
-            linearized.tape.substitute(lambda value: values[value.variable] if isinstance(value, Staged) else value)
-            outs = linearized.tape.forward(linearized.inputs, args[len(known) :], linearized.tangents)
+            for value, arg in zip(known, args):
+                if value.variable in batched:
+                    arg.note_batch(batched[value.variable])
+            tape = linearized.tape.mapped(lambda value: values[value.variable] if isinstance(value, Staged) else value)
+            outs = tape.forward(linearized.inputs, args[len(known) :], linearized.tangents)
             outs = [instantiate(out, type) for out, type in zip(outs, program.output_types, strict=True)]
             return [out for out, flag in zip(outs, nonzero) if flag]
 
@@ -164,7 +142,7 @@ def linearize_program(program: Program, active: tuple[bool, ...], instantiated: 
         tangent_program = stage_closed(tangent, types, f"tangent_{program.name}")
         return LinearizedProgram(forward_program, tangent_program, tuple(box["where"]), nonzero)
 
-    made: LinearizedProgram = program.memo(("linearize", active, instantiated), make)
+    made: LinearizedProgram = program.memo(("linearize", active, forced), make)
     return made
 
 
@@ -179,122 +157,154 @@ def _known_values(steps: Sequence[Scale | Apply]) -> list[Staged]:
     return list(found.values())
 
 
-def transpose_program(
-    program: Program, unknown: tuple[bool, ...], instantiated: bool = False
-) -> tuple[Program, tuple[bool, ...]]:
+def transpose_program(program: Program, unknown: Flags, forced: Flags = ()) -> tuple[Program, Flags]:
     """known inputs + cotangents of the outputs -> those cotangents of the unknown inputs that are not zero (the flags).
 
-    With `instantiated`, all of them.
+    Those flagged in `forced`, in any case.
     """
 
-    def make() -> tuple[Program, tuple[bool, ...]]:
-        flags: list[bool] = []
+    def make() -> tuple[Program, Flags]:
+        flags: list[int] = []
         solved_for = [type for type, flag in zip(program.input_types, unknown) if flag]
         known_types = [type for type, flag in zip(program.input_types, unknown) if not flag]
 
         def transposed(*args: Any) -> list[Any]:
             known, cotangents = args[: len(known_types)], args[len(known_types) :]
-
-            def linear(*xs: Any) -> tuple[Any, ...]:
-                given, free = iter(known), iter(xs)
-                return replay(program, [next(free) if flag else next(given) for flag in unknown])
-
-            outs = transpose_flat(linear, solved_for, cotangents)
-            outs = _instantiated(outs, solved_for, (instantiated,) * len(outs))
-            flags.extend(out is not ZERO for out in outs)
-            return [out for out in outs if out is not ZERO]
+            outs = transpose_flat(of_unknown(program, unknown, known), solved_for, cotangents)
+            flags.extend(int(out is not ZERO or flag) for out, flag in zip(outs, forced or (0,) * len(outs), strict=True))
+            return [instantiate(out, type) for out, type, flag in zip(outs, solved_for, flags) if flag]
 
         types = [*known_types, *[type.strong() for type in program.output_types]]
         return stage_closed(transposed, types, f"transpose_{program.name}"), tuple(flags)
 
-    made: tuple[Program, tuple[bool, ...]] = program.memo(("transpose", unknown, instantiated), make)
+    made: tuple[Program, Flags] = program.memo(("transpose", unknown, forced), make)
     return made
 
 
-def batch_program(
-    program: Program, size: AxisSize, axes: tuple[int | None, ...], batched: tuple[bool, ...] = ()
-) -> tuple[Program, tuple[int | None, ...]]:
-    """The Program on batches: inputs whose axis is 0 carry one in front; which outputs do is the second result.
+def of_unknown(program: Program, unknown: Sequence[int], known: Sequence[Any]) -> Callable[..., tuple[Any, ...]]:
+    """A Program as a function of its unknown inputs."""
 
-    Outputs flagged in `batched` get a batch axis even where all examples agree.
+    def linear(*xs: Any) -> tuple[Any, ...]:
+        given, free = iter(known), iter(xs)
+        return replay(program, [next(free) if flag else next(given) for flag in unknown])
+
+    return linear
+
+
+def batch_program(program: Program, batch: Axis, batched: Flags, forced: Flags = ()) -> tuple[Program, Flags]:
+    """The Program on batches: inputs that are `batched` carry one in front; which outputs do is the second result.
+
+    Outputs flagged in `forced` do even where all batch elements agree.
     """
 
-    def make() -> tuple[Program, tuple[int | None, ...]]:
-        out_axes: list[int | None] = []
+    def make() -> tuple[Program, Flags]:
+        flags: list[int] = []
 
         def mapped(*args: Any) -> list[Any]:
-            trace, outs = batch_flat(lambda *xs: replay(program, xs), args, [axis == 0 for axis in axes], size)
-            forced = batched or (False,) * len(outs)
-            flags = [flag or (out.__class__ is Batched and out.owner is trace) for out, flag in zip(outs, forced)]
-            out_axes.extend(0 if flag else None for flag in flags)
+            trace, outs = batch_flat(lambda *xs: replay(program, xs), args, [bool(flag) for flag in batched], batch)
+            wanted = forced or (0,) * len(outs)
+            flags.extend(int(flag or (out.__class__ is Batched and out.owner is trace)) for out, flag in zip(outs, wanted))
             return [materialize(trace, out) if flag else out for out, flag in zip(outs, flags)]
 
-        types = [
-            type if axis is None else array_type((int(size), *type.shape), type.dtype, type.weak)
-            for type, axis in zip(program.input_types, axes)
-        ]
-        return stage_closed(mapped, types, f"vmap_{program.name}"), tuple(out_axes)
+        types = batched_types(program.input_types, batch.size, batched)
+        return stage_closed(mapped, types, f"vmap_{program.name}"), tuple(flags)
 
-    made: tuple[Program, tuple[int | None, ...]] = program.memo(
-        ("batch", int(size), size.name, size.strategy, axes, batched), make
-    )
+    made: tuple[Program, Flags] = program.memo(("batch", batch, batched, forced), make)
     return made
 
 
-def fixed_point(flags: Sequence[bool], step: Callable[[tuple[bool, ...]], Sequence[bool]]) -> tuple[bool, ...]:
-    """The least flags above `flags` that `step` adds nothing to: which parts of a loop's carry a property spreads to."""
-    current = tuple(flags)
+def batched_types(types: Sequence[ArrayType], size: int, batched: Sequence[int]) -> list[ArrayType]:
+    """The types of values, of which some carry a batch in front."""
+    return [type.with_shape((size, *type.shape)) if flag else type for type, flag in zip(types, batched)]
+
+
+def united(rows: Iterable[Flags]) -> Flags:
+    """What is flagged in any of the rows."""
+    return tuple([functools.reduce(operator.or_, column) for column in zip(*rows, strict=True)])
+
+
+def fixed_point(flags: Flags, step: Callable[[Flags], Flags]) -> Flags:
+    """The least flags above `flags` that `step` adds nothing to: what a property of a loop's carry spreads to."""
+    current = flags
     while True:
-        grown = tuple([a or bool(b) for a, b in zip(current, step(current), strict=True)])
+        grown = united((current, step(current)))
         if grown == current:
             return current
         current = grown
 
 
-def fixed_orders(active: Sequence[Orders], step: Callable[[tuple[Orders, ...]], Sequence[Orders]]) -> tuple[Orders, ...]:
-    """`fixed_point` for the derivatives of a loop's carry: which orders of which values come to be nonzero."""
-    sizes = [len(orders) for orders in active]
+def pruned_program(program: Program, wanted: Flags) -> tuple[Program, Flags]:
+    """The Program for the wanted outputs alone, and which of its inputs it still reads."""
 
-    def grouped(flags: Sequence[bool]) -> tuple[Orders, ...]:
-        given = iter(flags)
-        return tuple([tuple([next(given) for _ in range(size)]) for size in sizes])
+    def make() -> tuple[Program, Flags]:
+        smaller = drop_dead_code(program.with_outputs([atom for atom, flag in zip(program.outputs, wanted) if flag]))
+        used = {atom for equation in smaller.equations for atom in equation.inputs} | set(smaller.outputs)
+        return smaller, tuple([int(variable in used) for variable in program.inputs])
 
-    def flat(rows: Sequence[Orders]) -> list[bool]:
-        return [flag for orders in rows for flag in orders]
-
-    return grouped(fixed_point(flat(active), lambda flags: flat(step(grouped(flags)))))
+    made: tuple[Program, Flags] = program.memo(("pruned", wanted), make)
+    return made
 
 
 def split_invariants(program: Program, count: int) -> tuple[Program, Program]:
     """What a Program computes from its first `count` inputs alone, taken out of it.
 
-    Returns `before`, from those inputs to the values that the rest needs, and `loop`, which takes the first `count` inputs,
-    those values, and then the other inputs. Outputs that are such values are passed through.
+    Returns `before`, from those inputs to the values that the rest needs and to the outputs that are such values, and `loop`,
+    which takes the first `count` inputs, as many of the first values as it needs, and then the other inputs. What is made of
+    literals alone (`full`, `iota`) costs less to make again than to hand over, so it is made on both sides.
     """
     known: set[Atom] = {*program.inputs[:count], *(variable for variable, _ in program.constants)}
+    free: set[Atom] = set()
     early, late = [], []
     for equation in program.equations:
         variables = [atom for atom in equation.inputs if isinstance(atom, Variable)]
-        if variables and all(atom in known for atom in variables) and not has_effect(equation):
-            early.append(equation)
-            known.update(equation.outputs)
-        else:
+        if has_effect(equation) or not all(atom in known for atom in variables):
             late.append(equation)
+            continue
+        early.append(equation)
+        known.update(equation.outputs)
+        if all(atom in free for atom in variables):
+            late.append(equation)
+            free.update(equation.outputs)
     made = {variable for equation in early for variable in equation.outputs}
-    wanted = dict.fromkeys(
-        atom for atom in [*(a for e in late for a in e.inputs), *program.outputs] if isinstance(atom, Variable) and atom in made
+    used = dict.fromkeys(atom for atom in [*(a for e in late for a in e.inputs), *program.outputs] if atom in made)
+    passed = [atom for atom in used if atom not in free]
+    returned = [atom for atom in dict.fromkeys(program.outputs) if atom in free]
+    before = Program(
+        program.inputs[:count], early, [*passed, *returned], program.constants, f"before_{program.name}", program.batch_axes
     )
-    before = Program(program.inputs[:count], early, wanted, program.constants, f"before_{program.name}")
     # The same variables serve on both sides: a Variable is only a name within its Program.
-    inputs = (*program.inputs[:count], *wanted, *program.inputs[count:])
-    loop = Program(inputs, late, program.outputs, program.constants, program.name)
+    inputs = (*program.inputs[:count], *passed, *program.inputs[count:])
+    loop = Program(inputs, late, program.outputs, program.constants, program.name, program.batch_axes)
     return drop_dead_code(before), drop_dead_code(loop)
 
 
-def dependent_outputs(program: Program, inputs: Sequence[bool]) -> tuple[bool, ...]:
+def dependent_outputs(program: Program, inputs: Flags) -> Flags:
     """Which outputs depend on any of the flagged inputs."""
-    reached: set[Atom] = {variable for variable, flag in zip(program.inputs, inputs, strict=True) if flag}
-    for equation in program.equations:
-        if any(atom in reached for atom in equation.inputs):
-            reached.update(equation.outputs)
-    return tuple([atom in reached for atom in program.outputs])
+
+    def make() -> Flags:
+        reached: set[Atom] = {variable for variable, flag in zip(program.inputs, inputs, strict=True) if flag}
+        for equation in program.equations:
+            flags = tuple([int(atom in reached) for atom in equation.inputs])
+            if any(flags):
+                depends = equation.primitive.depends
+                outs = (1,) * len(equation.outputs) if depends is None else depends(flags, **equation.params)
+                reached.update(out for out, flag in zip(equation.outputs, outs, strict=True) if flag)
+        return tuple([int(atom in reached) for atom in program.outputs])
+
+    made: Flags = program.memo(("depends", inputs), make)
+    return made
+
+
+def taking(program: Program, types: Sequence[ArrayType], places: Sequence[int]) -> Program:
+    """The Program as one that takes values of `types`: its inputs are those at `places`, and nothing reads the others."""
+    if tuple(places) == tuple(range(len(types))):
+        return program
+
+    def make() -> Program:
+        inputs = [Variable(type) for type in types]
+        for variable, place in zip(program.inputs, places, strict=True):
+            inputs[place] = variable
+        return Program(inputs, program.equations, program.outputs, program.constants, program.name, program.batch_axes)
+
+    made: Program = program.memo(("taking", tuple(types), tuple(places)), make)
+    return made

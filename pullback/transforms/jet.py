@@ -179,6 +179,16 @@ class JetTrace(Trace):
         self.made.append(series)
         return Jet(self, primal, series)
 
+    def shortened(self, value: Any) -> Any:
+        """A value with derivatives of one order fewer, which is all that those of a slope need.
+
+        Elementary functions do without it, since they are met again as themselves. A function with a jvp rule of its own may
+        apply other functions to its operands, of which that rule asks the same: it must end."""
+        primal, series = self.split(value)
+        if series is None or series.order == 1:
+            return primal
+        return Jet(self, primal, Series(series.order - 1, series.__getitem__))
+
     # ---- the ways: each gives the function from k to the derivatives of order k of the results ----
 
     def linear_term(self, primitive: Primitive, primals: Any, series: Any, params: dict[str, Any], outs: Any) -> Any:
@@ -223,7 +233,8 @@ class JetTrace(Trace):
             if not slopes:
                 given = [arg.slope if arg.__class__ is Jet and arg.owner is self else ZERO for arg in args]
                 start = len(self.made)
-                slopes.extend(jvp_flat(function, args, given)[1])
+                points = [self.shortened(arg) for arg in args] if primitive.on_arrays else args
+                slopes.extend(jvp_flat(function, points, given)[1])
                 own.extend(self.made[start:])
             if k > 1 and len(own) > LONG:
                 for series in own:

@@ -24,6 +24,11 @@ class Dual(Tracer):
         self.tangent = tangent
         self.type = primal.type  # a primal is an Array or a tracer
 
+    def note_batch(self, axes: frozenset[int]) -> None:
+        for value in (self.primal, self.tangent):
+            if isinstance(value, Tracer):
+                value.note_batch(axes)
+
 
 class JvpTrace(Trace):
     """Pushes tangents through each operation by the first rule that the primitive has."""

@@ -134,7 +134,7 @@ def _literal_key(literal: Literal) -> Any:
 def _param_key(value: Any) -> Any:
     if isinstance(value, Program):
         return id(value)
-    return param_key(value, Program)
+    return param_key(value)
 
 
 def _with_simplified(params: dict[str, Any]) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -13,6 +13,8 @@ from pullback.core.primitive import Primitive
 from pullback.core.source import Source, user_source
 from pullback.core.tracing import Trace, Tracer, bind, escaped, staging
 from pullback.core.types import ArrayType
+from pullback.program.batching import BatchAxes, batch_axes_of
+from pullback.program.interpret import interpret
 from pullback.program.program import Atom, Equation, Literal, Program, Variable, programs_in
 
 
@@ -32,6 +34,11 @@ class Staged(Tracer):
     def type(self) -> ArrayType:  # type: ignore[override]
         return self.variable.type
 
+    def note_batch(self, axes: frozenset[int]) -> None:
+        known = self.owner.batch_axes
+        before = known.get(self.variable, axes)
+        known[self.variable] = axes if before is axes else before | axes
+
     def where(self) -> str:
         return f"argument {self.argument}" if self.argument else str(self.source) if self.source is not None else ""
 
@@ -39,15 +46,15 @@ class Staged(Tracer):
 class StagingTrace(Trace):
     """Records equations. Arrays and older tracers that the function closes over become constants and captures."""
 
-    __slots__ = ("batch_axes", "captures", "constants", "equations")
-    transformation = "jit"
+    __slots__ = ("batch_axes", "captures", "constants", "equations", "transformation")
 
-    def __init__(self, function: Callable[..., Any] | None = None) -> None:
+    def __init__(self, function: Callable[..., Any] | None = None, transformation: str = "jit") -> None:
         super().__init__(function)
+        self.transformation = transformation
         self.equations: list[Equation] = []
         self.constants: dict[int, tuple[Variable, Array]] = {}
         self.captures: dict[int, tuple[Variable, Tracer]] = {}
-        self.batch_axes: dict[Variable, int] = {}  # how many leading axes are vmap's, as far as it has said so
+        self.batch_axes: dict[Variable, frozenset[int]] = {}  # as far as vmap has said so
 
     def atom(self, value: Any) -> Atom:
         """The Variable or Literal that stands for a value in this Program."""
@@ -98,23 +105,40 @@ def replaying(equation: Equation) -> Iterator[None]:
         _replayed.reset(token)
 
 
-def replay(program: Program, args: Sequence[Any]) -> tuple[Any, ...]:
+def replay(program: Program, args: Iterable[Any]) -> tuple[Any, ...]:
     """`run` a Program, attributing whatever is staged meanwhile to the equation that it comes from."""
-    values: dict[Variable, Any] = dict(program.constants)
-    values.update(zip(program.inputs, args, strict=True))
     token = _replayed.set(None)
+    handle = _apply_again
+    if program.batch_axes:
+        args, axes = list(args), batch_axes_of(program)
+        _note(axes, program.inputs, args)
+        handle = _keeping(axes)
     try:
-        for equation in program.equations:
-            _replayed.set(equation)
-            ins = tuple([values[atom] if isinstance(atom, Variable) else atom.value for atom in equation.inputs])
-            out = bind(equation.primitive, ins, equation.params)
-            if equation.primitive.multiple_results:
-                values.update(zip(equation.outputs, out, strict=True))
-            else:
-                values[equation.outputs[0]] = out
+        return interpret(program, args, handle)
     finally:
         _replayed.reset(token)
-    return tuple([values[atom] if isinstance(atom, Variable) else atom.value for atom in program.outputs])
+
+
+def _apply_again(equation: Equation, operands: list[Any]) -> Any:
+    _replayed.set(equation)
+    return bind(equation.primitive, operands, equation.params)
+
+
+def _keeping(axes: BatchAxes) -> Callable[[Equation, list[Any]], Any]:
+    """`_apply_again` where some axes are known to be a batch's: those of the results stay known."""
+
+    def apply_again(equation: Equation, operands: list[Any]) -> Any:
+        out = _apply_again(equation, operands)
+        _note(axes, equation.outputs, out if equation.primitive.multiple_results else (out,))
+        return out
+
+    return apply_again
+
+
+def _note(axes: BatchAxes, variables: Sequence[Variable], values: Sequence[Any]) -> None:
+    for variable, value in zip(variables, values):
+        if variable in axes and isinstance(value, Tracer):
+            value.note_batch(axes[variable])
 
 
 def stage(
@@ -124,6 +148,7 @@ def stage(
     name: str = "main",
     described: Callable[..., Any] | None = None,
     arguments: Sequence[str] = (),
+    transformation: str = "jit",
 ) -> tuple[Program, tuple[Tracer, ...]]:
     """Record a flat function of values of the given types, which returns a sequence of values.
 
@@ -132,28 +157,15 @@ def stage(
 
     Arguments:
         name: what the Program is called. described: the user's function, for error messages.
-        arguments: how error messages call each argument.
+        arguments: how error messages call each argument. transformation: what they say is being done to the function.
     """
-    trace = StagingTrace(described or function)
+    trace = StagingTrace(described or function, transformation)
     inputs = [Variable(type) for type in types]
     names = arguments or [""] * len(inputs)
     tracers = [Staged(trace, variable, None, argument) for variable, argument in zip(inputs, names, strict=True)]
     with staging(trace):
         outputs = [trace.atom(value) for value in function(*tracers)]
     captured = list(trace.captures.values())
-    if trace.batch_axes:
-        _share_batch_axes(trace.equations, trace.batch_axes)
     inputs = [*(variable for variable, _ in captured), *inputs]
     program = Program(inputs, trace.equations, outputs, trace.constants.values(), name, trace.batch_axes)
     return program, tuple([tracer for _, tracer in captured])
-
-
-def _share_batch_axes(equations: Sequence[Equation], batch_axes: dict[Variable, int]) -> None:
-    """Complete `batch_axes` where it is plain: the operands and the result of an elementwise operation agree."""
-    for equation in [*equations, *reversed(equations)]:
-        if equation.primitive.elementwise:
-            shape = equation.outputs[0].type.shape
-            same = [a for a in (*equation.outputs, *equation.inputs) if isinstance(a, Variable) and a.type.shape == shape]
-            count = max([batch_axes.get(atom, 0) for atom in same])
-            if count:
-                batch_axes.update((atom, count) for atom in same)

@@ -8,16 +8,18 @@ tape from its end with cotangents gives the transpose; walking it from its start
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
+from pullback.core.array import Array
 from pullback.core.errors import GradientError, LeafError
 from pullback.core.primitive import Primitive
-from pullback.core.tracing import Trace, Tracer, type_of
+from pullback.core.tracing import Trace, Tracer, bind, type_of
 from pullback.core.types import ArrayType
 from pullback.core.zero import ZERO, instantiate, zeros
 from pullback.ops.arithmetic import add
 from pullback.ops.broadcast import reduce_sum
 from pullback.ops.scaling import combine, scaled
+from pullback.program.equality import param_key
 
 
 class Linear(Tracer):
@@ -46,6 +48,10 @@ class Scale:
         self.terms = terms
         self.out = out
 
+    @property
+    def key(self) -> Any:
+        return tuple(self.terms), self.out
+
 
 class Slot:
     """Among the operands of a step: the place of a value of the tape."""
@@ -54,6 +60,12 @@ class Slot:
 
     def __init__(self, index: int) -> None:
         self.index = index
+
+
+class Known(NamedTuple):
+    """In place of a known value: its number, in a tape that is kept without them."""
+
+    index: int
 
 
 class Apply:
@@ -66,6 +78,16 @@ class Apply:
         self.operands = operands
         self.params = params
         self.outs = outs
+
+    @property
+    def key(self) -> Any:
+        operands = tuple([operand.index if operand.__class__ is Slot else operand for operand in self.operands])
+        return (
+            self.primitive,
+            operands,
+            tuple([(name, param_key(value)) for name, value in self.params.items()]),
+            tuple(self.outs),
+        )
 
 
 class Tape(Trace):
@@ -100,20 +122,87 @@ class Tape(Trace):
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         if primitive.expand is not None and primitive.transpose is None:
             return primitive.expand(*args, **params)
+        if primitive.depends is not None:
+            unknown = tuple([int(self.index_of(arg) is not None) for arg in args])
+            reached = primitive.depends(unknown, **params)
+            if not all(reached):
+                return self.in_two(primitive, args, params, reached)
+        return self.record(primitive, args, params)
+
+    def record(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        """Record an operation all of whose results depend on what is unknown."""
         result = primitive.infer(tuple([type_of(arg) for arg in args]), params)
         return self.apply(primitive, args, params, result if primitive.multiple_results else (result,))
+
+    def in_two(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any], reached: Sequence[int]) -> Any:
+        """An operation that holds Programs, as two: one for the results that depend on what is unknown (`reached`), which is
+        recorded, and before it one for the others, which is done as it comes."""
+        outs: list[Any] = [None] * len(reached)
+        for wanted in (tuple([1 - flag for flag in reached]), tuple(reached)):
+            if any(wanted):
+                own_params, inputs, outputs = _pruned(primitive, wanted, params, len(args))
+                operands = [args[i] for i in inputs]
+                apply = self.record if any([self.index_of(operand) is not None for operand in operands]) else bind
+                found = dict(zip(outputs, apply(primitive, operands, own_params), strict=True))
+                outs = [found[i] if flag else out for i, (flag, out) in enumerate(zip(wanted, outs))]
+        return tuple(outs)
+
+    def without(self, start: int, zeros: set[int]) -> set[int]:
+        """Take out of the steps since number `start` what is zero where the values `zeros` are; gives all values that are."""
+        kept: list[Scale | Apply] = []
+        for step in self.steps[start:]:
+            if isinstance(step, Scale):
+                step.terms = [(index, multiplier) for index, multiplier in step.terms if index not in zeros]
+                needed, outs = len(step.terms), [step.out]
+            else:
+                needed = sum([slot.index not in zeros for slot in step.operands if slot.__class__ is Slot])
+                outs = step.outs
+            if needed:
+                kept.append(step)
+            else:
+                zeros.update(outs)
+        self.steps[start:] = kept
+        return zeros
 
     def index_of(self, value: Any) -> int | None:
         """A value's index, if it is one of this tape's."""
         return value.index if value.__class__ is Linear and value.owner is self else None
 
-    def substitute(self, new: Callable[[Any], Any]) -> None:
-        """Put other known values in place of the recorded ones: `new` gives the one for each."""
+    def mapped(self, new: Callable[[Any], Any]) -> Tape:
+        """The same steps on other known values: `new` gives the one for each."""
+        made = Tape(self.function)
+        made.types, made.open = self.types, False
         for step in self.steps:
             if isinstance(step, Scale):
-                step.terms = [(index, new(multiplier)) for index, multiplier in step.terms]
+                made.steps.append(Scale([(index, new(multiplier)) for index, multiplier in step.terms], step.out))
             else:
-                step.operands = [operand if operand.__class__ is Slot else new(operand) for operand in step.operands]
+                operands = [operand if operand.__class__ is Slot else new(operand) for operand in step.operands]
+                made.steps.append(Apply(step.primitive, operands, step.params, step.outs))
+        return made
+
+    def emptied(self) -> tuple[list[Any], Tape]:
+        """The arrays and tracers that the steps use, each once, and the steps with a `Known` in their places."""
+        values: list[Any] = []
+        places: dict[int, Known] = {}
+
+        def place(value: Any) -> Any:
+            if not isinstance(value, (Array, Tracer)):
+                return value
+            if id(value) not in places:
+                places[id(value)] = Known(len(values))
+                values.append(value)
+            return places[id(value)]
+
+        return values, self.mapped(place)
+
+    @property
+    def key(self) -> Any:
+        """Equal for emptied tapes of the same steps."""
+        return tuple(self.types), tuple([step.key for step in self.steps])
+
+    def filled(self, values: Sequence[Any]) -> Tape:
+        """The steps with these values in the places that `emptied` left."""
+        return self.mapped(lambda value: values[value.index] if value.__class__ is Known else value)
 
     # ---- walking it ----
 
@@ -156,20 +245,26 @@ class Tape(Trace):
             if primitive.partials is not None and not primitive.linear:
                 raise nonlinear(primitive)
             raise primitive.missing("transpose", "reverse-mode differentiation (grad, vjp, linear_transpose)")
-        args = [self.types[operand.index] if operand.__class__ is Slot else operand for operand in step.operands]
+        operands, params, outs = step.operands, step.params, step.outs
+        if primitive.prune is not None and None in cotangents:  # what nobody asks for need not be linear, or have a transpose
+            wanted = tuple([int(cotangent is not None) for cotangent in cotangents])
+            params, inputs, outputs = _pruned(primitive, wanted, params, len(operands))
+            operands = [operands[i] for i in inputs]
+            outs, cotangents = [outs[i] for i in outputs], [cotangents[i] for i in outputs]
+        args = [self.types[operand.index] if operand.__class__ is Slot else operand for operand in operands]
         if primitive.symbolic_cotangents:
             full = [ZERO if c is None else c for c in cotangents]
         else:
-            full = [zeros(self.types[out]) if c is None else c for c, out in zip(cotangents, step.outs, strict=True)]
+            full = [zeros(self.types[out]) if c is None else c for c, out in zip(cotangents, outs, strict=True)]
         try:
-            results = primitive.transpose(full if primitive.multiple_results else full[0], *args, **step.params)
+            results = primitive.transpose(full if primitive.multiple_results else full[0], *args, **params)
         except LeafError as error:  # the rule took the type of an unknown operand for a value
             if primitive.linear is True:
                 raise
             raise nonlinear(primitive) from error
         if not isinstance(results, (tuple, list)) or len(results) != len(args):
             raise primitive.malformed("transpose", "a cotangent or None for each operand", results)
-        for operand, result in zip(step.operands, results, strict=True):
+        for operand, result in zip(operands, results, strict=True):
             if operand.__class__ is Slot and result is not None and result is not ZERO:
                 shape = self.types[operand.index].shape
                 if type_of(result).shape != shape and (shape or not primitive.elementwise):
@@ -197,6 +292,14 @@ class Tape(Trace):
             for out, value in zip(step.outs, result if step.primitive.multiple_results else (result,), strict=True):
                 values[out] = value
         return [ZERO if out is None else values[out] for out in outs]
+
+
+def _pruned(
+    primitive: Primitive, wanted: tuple[int, ...], params: dict[str, Any], count: int
+) -> tuple[dict[str, Any], Sequence[int], Sequence[int]]:
+    """What is left of an operation on `count` operands that serves the wanted results: parameters, operands and results."""
+    found = primitive.prune(wanted, **params)  # type: ignore[misc]
+    return (params, range(count), range(len(wanted))) if found is None else found
 
 
 def nonlinear(primitive: Primitive) -> GradientError:

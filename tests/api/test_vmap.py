@@ -9,6 +9,7 @@ import pytest
 
 import pullback as pb
 import pullback.numpy as pnp
+from pullback.core.errors import AxisError, StructureError
 
 batch = np.arange(24.0).reshape(4, 3, 2)
 matrix = np.arange(6.0).reshape(3, 2) / 10
@@ -180,3 +181,96 @@ class TestNamedAxes:
     def test_unknown_name(self) -> None:
         with pytest.raises(pb.errors.AxisError, match="no axis named 'j'"):
             pb.vmap(lambda v: pb.lax.psum(v, "j"), axis_name="i")(np.ones(3))
+
+
+# ---- trees with None: no leaves in arguments and outputs, a value in in_axes and out_axes ------------------------------
+
+ROWS = np.arange(6, dtype="float32").reshape(3, 2)
+TWICE = 2 * ROWS
+
+NONE_IN_ARGUMENTS: dict[str, tuple[Any, Any]] = {
+    "an int for all": (0, ({"a": ROWS, "b": None}, None)),
+    "None for a whole argument": ((0, None), ({"a": ROWS, "b": None}, {"c": None})),
+    "None for None": (({"a": 0, "b": None}, None), ({"a": ROWS, "b": None}, None)),
+    "an axis for None": (({"a": 0, "b": 1}, 0), ({"a": ROWS, "b": None}, None)),
+    "None first": (({"a": 0, "A": None}, None), ({"A": None, "a": ROWS}, None)),
+    "in a list": (({"a": 0, "b": [None, 0]}, None), ({"a": ROWS, "b": [ROWS, None]}, None)),
+    "beside what is not batched": (({"a": 0, "b": (None, None)}, None), ({"a": ROWS, "b": (None, 5.0)}, None)),
+}
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, pb.jit], ids=["eager", "jit"])
+@pytest.mark.parametrize("name", NONE_IN_ARGUMENTS)
+def test_none_in_arguments(name: str, wrap: Any) -> None:
+    in_axes, args = NONE_IN_ARGUMENTS[name]
+
+    def f(tree: Any, other: Any) -> Any:
+        assert {key: value is None for key, value in tree.items()} == {key: v is None for key, v in args[0].items()}
+        return tree["a"] * 2, None
+
+    out, none = wrap(pb.vmap(f, in_axes=in_axes))(*args)
+    np.testing.assert_array_equal(out, TWICE)
+    assert none is None
+
+
+NONE_IN_OUTPUTS: dict[str, tuple[Any, Any, Any]] = {
+    "None for None": (lambda x: (x * 2, {"a": None}), (0, None), (TWICE, {"a": None})),
+    "an axis for None": (lambda x: (x * 2, {"a": None}), (0, {"a": 1}), (TWICE, {"a": None})),
+    "an axis for a tree": (lambda x: (x * 2, {"a": None, "b": x * 2}), (0, -1), (TWICE, {"a": None, "b": TWICE.T})),
+    "by name": (lambda x: (x * 2, {"a": None, "b": x * 2}), (0, {"a": None, "b": 1}), (TWICE, {"a": None, "b": TWICE.T})),
+    "the same for all": (lambda x: (x * 2, [3.0, None]), (0, [None, None]), (TWICE, [3.0, None])),
+    "nothing else": (lambda x: None, 0, None),
+    "nothing else, None": (lambda x: [None], None, [None]),
+}
+
+
+@pytest.mark.parametrize("name", NONE_IN_OUTPUTS)
+def test_none_in_outputs(name: str) -> None:
+    f, out_axes, expected = NONE_IN_OUTPUTS[name]
+    found = pb.vmap(f, out_axes=out_axes)(ROWS)
+    assert pb.tree.structure(found) == pb.tree.structure(expected)
+    for one, other in zip(pb.tree.leaves(found), pb.tree.leaves(expected), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_only_none() -> None:
+    assert pb.vmap(lambda x: x, axis_size=3)(None) is None
+    with pytest.raises(AxisError, match="no batched argument"):
+        pb.vmap(lambda x: x)(None)
+
+
+MISFITS: list[tuple[dict[str, Any], str]] = [
+    ({"in_axes": ({"a": 0, "b": (0, 1), "c": 0},)}, r"argument tree, .* does not fit: tree\['b'\] is a tuple of 3 elem"),
+    ({"in_axes": ({"a": 0},)}, r"tree is a dict of keys 'a', 'b', 'c', but the entry for it is of keys 'a'\."),
+    ({"in_axes": ({"a": [0], "b": 0, "c": 0},)}, r"tree\['a'\] is a leaf, but the entry for it is a list"),
+    ({"in_axes": ({"a": 0, "b": 0, "c": (0,)},)}, r"tree\['c'\] is None, but the entry for it is a tuple"),
+    ({"in_axes": ({"a": 0, "b": (0, 0, "x"), "c": 0},)}, r"argument tree\['b'\]\[2\] must be an int or None"),
+    (
+        {"out_axes": (0, {"a": 0, "c": 1})},
+        r"does not fit: output\[1\] is a dict of keys 'a', 'b', but .* keys 'a', 'c'",
+    ),
+    ({"out_axes": (0, (0, 1))}, r"output\[1\] is a dict, but the entry for it is a tuple"),
+    ({"out_axes": (0,)}, r"output is a tuple of 2 elements, but the entry for it is of 1 element\."),
+    ({"out_axes": (0, {"a": 0, "b": None})}, r"None in out_axes for output\[1\]\['b'\], of type f32\[2\]"),
+    ({"out_axes": (0, {"a": 0, "b": 7})}, r"batch output\[1\]\['b'\] along axis 7"),
+    ({"axis_size": -1}, "axis_size must be a non-negative integer, but is -1"),
+    ({"axis_size": 3.0}, "axis_size must be a non-negative integer, but is 3.0"),
+    ({"axis_size": 4}, "axis_size is 4; argument tree"),
+    ({"axis_name": ["a"]}, "axis_name must be hashable"),
+]
+
+
+@pytest.mark.parametrize(("options", "message"), MISFITS, ids=str)
+def test_misfits_are_named_by_path(options: dict[str, Any], message: str) -> None:
+    tree = {"a": ROWS, "b": (ROWS, ROWS, ROWS), "c": None}
+    with pytest.raises((AxisError, StructureError), match=message):
+        pb.vmap(lambda tree: (tree["a"], {"a": None, "b": tree["a"]}), **options)(tree)
+
+
+def test_what_is_not_known_is_refused() -> None:
+    with pytest.raises(TypeError, match="spmd_axis_name"):
+        pb.vmap(lambda x: x, spmd_axis_name="data")  # type: ignore[call-arg]
+
+
+def test_an_integer_of_any_kind_is_an_axis_size() -> None:
+    assert pb.vmap(lambda: pnp.zeros(2), axis_size=np.int64(3))().shape == (3, 2)

@@ -44,7 +44,7 @@ def test_a_predicate_for_each_example_becomes_a_select_and_says_so() -> None:
     program = pb.xpr(f, p, x)
     assert "cond_as_select" in names(program) and "cond" not in names(program)
     table = {equation.primitive.name: equation.primitive for equation in program.equations}
-    assert Program.parse(str(program), table) == program
+    assert Program.from_json(program.to_json(), table) == program
     np.testing.assert_allclose(pb.jit(f)(p, x), [2.0, np.sin(2.0)])
 
 

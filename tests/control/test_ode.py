@@ -10,6 +10,8 @@ from scipy.integrate import solve_ivp
 from scipy.linalg import expm
 
 import pullback as pb
+import pullback.numpy as pnp
+from pullback.ode import odeint
 
 T = np.linspace(0.0, 2.0, 5)
 ADJOINTS = ["continuous", "solver"]
@@ -20,7 +22,7 @@ def decay(y: Any, t: Any, a: Any) -> Any:
 
 
 def pendulum(y: Any, t: Any, damping: Any, drive: Any) -> Any:
-    return pb.stack([y[1], -pb.sin(y[0]) - damping * y[1] + drive * pb.cos(2.0 * t)])
+    return pnp.stack([y[1], -pnp.sin(y[0]) - damping * y[1] + drive * pnp.cos(2.0 * t)])
 
 
 def pendulum_numpy(t: Any, y: Any, damping: Any, drive: Any) -> Any:
@@ -155,7 +157,7 @@ def expected() -> Any:
 def test_gradients_by_everything(adjoint: str, expected: Any) -> None:
     def loss(y0: Any, t: Any, args: Any) -> Any:
         options = {"rtol": 1e-8, "atol": 1e-8, "mxstep": 32, "adjoint": adjoint}
-        return pb.sum(WEIGHTS * pb.odeint(pendulum, y0, t, args[0], args[1], **options))
+        return pnp.sum(WEIGHTS * pb.odeint(pendulum, y0, t, args[0], args[1], **options))
 
     found = pb.jit(pb.grad(loss, (0, 1, 2)))(Y0, T, np.array(ARGS))
     for one, other in zip(found, expected):
@@ -165,7 +167,7 @@ def test_gradients_by_everything(adjoint: str, expected: Any) -> None:
 def test_forward_mode_agrees_with_both_reverse_modes(expected: Any) -> None:
     directions = (np.array([0.3, -1.0]), np.linspace(-1, 1, 5), np.array([0.5, 2.0]))
     slope = sum(np.sum(one * other) for one, other in zip(expected, directions))
-    f = lambda y0, t, args: pb.sum(WEIGHTS * pb.odeint(pendulum, y0, t, args[0], args[1]))  # noqa: E731
+    f = lambda y0, t, args: pnp.sum(WEIGHTS * pb.odeint(pendulum, y0, t, args[0], args[1]))  # noqa: E731
     value, found = pb.jit(lambda *v: pb.jvp(f, (Y0, T, np.array(ARGS)), v))(*directions)
     np.testing.assert_allclose(value, np.sum(WEIGHTS * accurately()), rtol=1e-6)
     np.testing.assert_allclose(found, slope, rtol=1e-5)
@@ -220,7 +222,7 @@ def test_fitting_a_parameter() -> None:
     @pb.jit
     def descend(damping: Any) -> Any:
         def loss(damping: Any) -> Any:
-            return pb.sum((pb.odeint(pendulum, Y0, T, damping, ARGS[1], rtol=1e-6, atol=1e-6) - path) ** 2)
+            return pnp.sum((pb.odeint(pendulum, Y0, T, damping, ARGS[1], rtol=1e-6, atol=1e-6) - path) ** 2)
 
         return damping - 0.2 * pb.grad(loss)(damping)
 
@@ -239,3 +241,15 @@ def test_mistakes() -> None:
         pb.odeint(lambda y, t: (y, y), 1.0, T)
     with pytest.raises(pb.errors.ShapeError, match="derivatives of y0's shapes"):
         pb.odeint(lambda y, t: y[:1], Y0, T)
+
+
+@pytest.mark.parametrize("order", [1, 2, 3])
+def test_jet_ends(order: int) -> None:
+    """A rule that applies the function again, to more operands, is asked for one order fewer each time."""
+
+    def end(a: Any) -> Any:
+        return odeint(lambda y, t: -a * y, np.ones(1), np.array([0.0, 1.0]))[1, 0]
+
+    value, series = pb.jet(end, (np.float64(1.0),), ([np.float64(1.0), *[np.float64(0.0)] * (order - 1)],))
+    wanted = [(-1.0) ** k * np.exp(-1.0) for k in range(order + 1)]
+    np.testing.assert_allclose([value, *series], wanted, rtol=1e-5)

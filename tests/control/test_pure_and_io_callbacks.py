@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import pullback as pb
+import pullback.numpy as pnp
 from pullback.api.branches import cond
 from pullback.api.loops import scan, while_loop
 
@@ -218,7 +219,7 @@ def test_io_results_enter_the_computation_once() -> None:
         return x + pb.io_callback(lambda: np.float32(next(numbers)), NUMBER), None
 
     assert float(pb.jit(lambda x: scan(draw, x, None, 5)[0])(0.0)) == 0 + 1 + 2 + 3 + 4
-    slope = pb.grad(pb.checkpoint(lambda x: pb.sin(x * pb.io_callback(lambda: np.float32(next(numbers)), NUMBER))))(1.0)
+    slope = pb.grad(pb.checkpoint(lambda x: pnp.sin(x * pb.io_callback(lambda: np.float32(next(numbers)), NUMBER))))(1.0)
     np.testing.assert_allclose(slope, 5 * np.cos(5.0), rtol=1e-5)
     assert next(numbers) == 6
 
@@ -292,8 +293,8 @@ def test_the_first_of_several_failures_is_raised() -> None:
 
 
 DERIVATIVES = {
-    "grad": lambda f: pb.grad(lambda x: pb.sum(f(x)))(X),
-    "grad of jit": lambda f: pb.grad(lambda x: pb.sum(pb.jit(f)(x)))(X),
+    "grad": lambda f: pb.grad(lambda x: pnp.sum(f(x)))(X),
+    "grad of jit": lambda f: pb.grad(lambda x: pnp.sum(pb.jit(f)(x)))(X),
     "jvp": lambda f: pb.jvp(f, (X,), (X,)),
 }
 
@@ -309,7 +310,7 @@ def test_where_there_is_nothing_to_differentiate() -> None:
     def f(x: Any) -> Any:
         order = pb.pure_callback(lambda x: np.argsort(x).astype("int32"), pb.ArrayType((3,), "int32"), x)
         offset = pb.pure_callback(np.sort, VECTOR, pb.stop_gradient(x))
-        return pb.sum(x * order + offset)
+        return pnp.sum(x * order + offset)
 
     np.testing.assert_array_equal(pb.grad(f)(X), np.argsort(X))
 
@@ -333,13 +334,13 @@ def test_what_is_refused() -> None:
 # ---- callbacks that use pullback --------------------------------------------------
 
 REENTRY = {
-    "eager": "lambda v: np.asarray(pb.sin(v) * 2)",
-    "compiled": "lambda v: np.asarray(pb.jit(lambda x: pb.sin(x) * 2)(v))",
+    "eager": "lambda v: np.asarray(pb.numpy.sin(v) * 2)",
+    "compiled": "lambda v: np.asarray(pb.jit(lambda x: pb.numpy.sin(x) * 2)(v))",
     "large products": "lambda v: (np.asarray(big(np.ones((400, 400), 'float32'))), np.sin(v) * 2)[1]",
-    "grad": "lambda v: np.asarray(pb.grad(lambda x: -2 * pb.sum(pb.cos(x)))(v))",
+    "grad": "lambda v: np.asarray(pb.grad(lambda x: -2 * pb.numpy.sum(pb.numpy.cos(x)))(v))",
     "callback": "lambda v: np.asarray(pb.jit(lambda x: pb.pure_callback(lambda w: np.sin(w) * 2, x, x))(v))",
     "itself": "lambda v: np.asarray(f(v - 100)) if v[0] > 50 else np.sin(v) * 2",
-    "thread": "lambda v: pool.submit(lambda: np.asarray(pb.jit(lambda x: pb.sin(x) * 2)(v))).result()",
+    "thread": "lambda v: pool.submit(lambda: np.asarray(pb.jit(lambda x: pb.numpy.sin(x) * 2)(v))).result()",
 }
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import pullback as pb
+import pullback.numpy as pnp
 from pullback.api.loops import while_loop
 from pullback.testing import check_gradients
 
@@ -22,17 +23,17 @@ def conjugate_gradients(matvec: Callable[[Any], Any], b: Any) -> Any:
     """Hestenes and Stiefel's method, for symmetric positive definite operators; stops by the residual."""
 
     def going(state: Any) -> Any:
-        return pb.max(state[3]) > 1e-28
+        return pnp.max(state[3]) > 1e-28
 
     def step(state: Any) -> Any:
         x, r, p, rr = state
         q = matvec(p)
-        alpha = rr / pb.sum(p * q)
+        alpha = rr / pnp.sum(p * q)
         x, r = x + alpha * p, r - alpha * q
-        new = pb.sum(r * r)
+        new = pnp.sum(r * r)
         return x, r, r + new / rr * p, new
 
-    return while_loop(going, step, (pb.zeros_like(b), b, b, pb.sum(b * b)))[0]
+    return while_loop(going, step, (pnp.zeros_like(b), b, b, pnp.sum(b * b)))[0]
 
 
 def normal_equations(matvec: Callable[[Any], Any], b: Any) -> Any:
@@ -63,7 +64,7 @@ def test_solution_and_first_derivatives(which: str, wrap: Any) -> None:
     np.testing.assert_allclose(wrap(solve)(a, B), x, rtol=1e-9)
     # b_bar = A^-T x_bar, A_bar = -b_bar x^T, dx = A^-1 (db - dA x)
     weights = np.arange(1.0, 5.0)
-    a_bar, b_bar = wrap(pb.grad(lambda a, b: pb.sum(weights * solve(a, b)), (0, 1)))(a, B)
+    a_bar, b_bar = wrap(pb.grad(lambda a, b: pnp.sum(weights * solve(a, b)), (0, 1)))(a, B)
     expected = np.linalg.solve(a.T, weights)
     np.testing.assert_allclose(b_bar, expected, rtol=1e-8)
     np.testing.assert_allclose(a_bar, -operator(np.outer(expected, x)), rtol=1e-8, atol=1e-10)
@@ -75,7 +76,7 @@ def test_solution_and_first_derivatives(which: str, wrap: Any) -> None:
 @pytest.mark.parametrize("which", SOLVERS)
 def test_second_derivatives(which: str) -> None:
     solve, a, _ = SOLVERS[which]
-    check_gradients(lambda s, b: solve(a * s + pb.eye(4, dtype="float64"), pb.sin(b)), (1.0, B), order=2)
+    check_gradients(lambda s, b: solve(a * s + pnp.eye(4, dtype="float64"), pnp.sin(b)), (1.0, B), order=2)
 
 
 @pytest.mark.parametrize("axes", [(0, 0), (0, None), (None, 0)])
@@ -83,7 +84,7 @@ def test_second_derivatives(which: str) -> None:
 def test_vmap(which: str, axes: Any) -> None:
     solve, a, _ = SOLVERS[which]
     given = [np.stack([x, 1.5 * x, x + 0.1 * np.eye(4)[0]]) if axis == 0 else x for x, axis in zip((a, B), axes)]
-    f = pb.vmap(lambda a, b: (solve(a, b), pb.grad(lambda b: pb.sum(solve(a, b) ** 2))(b)), in_axes=axes)
+    f = pb.vmap(lambda a, b: (solve(a, b), pb.grad(lambda b: pnp.sum(solve(a, b) ** 2))(b)), in_axes=axes)
     for found in (f(*given), pb.jit(f)(*given)):
         for i in range(3):
             one = [x[i] if axis == 0 else x for x, axis in zip(given, axes)]
@@ -95,8 +96,8 @@ def test_vmap(which: str, axes: Any) -> None:
 
 def test_gradient_of_vmap() -> None:
     batch = np.stack([B, 2 * B, -B])
-    found = pb.grad(lambda a: pb.sum(pb.vmap(lambda b: general(a, b))(batch) ** 2))(A)
-    expected = sum(pb.grad(lambda a: pb.sum(general(a, b) ** 2))(A) for b in batch)
+    found = pb.grad(lambda a: pnp.sum(pb.vmap(lambda b: general(a, b))(batch) ** 2))(A)
+    expected = sum(pb.grad(lambda a: pnp.sum(general(a, b) ** 2))(A) for b in batch)
     np.testing.assert_allclose(found, expected, rtol=1e-8)
 
 
@@ -109,7 +110,7 @@ def test_trees_and_auxiliary_data() -> None:
 
     def solve(d: Any, b: Any) -> Any:
         def divide(matvec: Any, b: Any) -> Any:
-            ones = pb.tree.map(pb.ones_like, b)
+            ones = pb.tree.map(pnp.ones_like, b)
             return pb.tree.map(lambda p, q: p / q, b, matvec(ones)), {"steps": 1}
 
         return pb.custom_linear_solve(lambda x: matvec(x, d), b, divide, symmetric=True, has_aux=True)
@@ -117,7 +118,7 @@ def test_trees_and_auxiliary_data() -> None:
     x, aux = solve(d, b)
     np.testing.assert_allclose(x["u"], [0.5, 0.5])
     assert int(aux["steps"]) == 1
-    slopes = pb.grad(lambda d: pb.sum(solve(d, b)[0]["u"]) + solve(d, b)[0]["v"])(d)
+    slopes = pb.grad(lambda d: pnp.sum(solve(d, b)[0]["u"]) + solve(d, b)[0]["v"])(d)
     np.testing.assert_allclose(slopes["v"], -3.0 / 25.0)
     np.testing.assert_allclose(slopes["u"], [-0.25, -0.125])
 
@@ -126,18 +127,18 @@ def test_the_solver_is_not_differentiated() -> None:
     """A solver in NumPy, which has no derivative, is as good as any."""
 
     def dense(matvec: Any, b: Any) -> Any:
-        matrix = pb.vmap(matvec, out_axes=1)(pb.eye(4, dtype="float64"))
+        matrix = pb.vmap(matvec, out_axes=1)(pnp.eye(4, dtype="float64"))
         return pb.pure_callback(lambda a, b: np.linalg.solve(a, b), pb.ArrayType((4,), "float64"), matrix, b)
 
-    f = lambda a: pb.sum(pb.custom_linear_solve(lambda x: a @ x, B, dense, dense) ** 2)  # noqa: E731
-    expected = pb.grad(lambda a: pb.sum(general(a, B) ** 2))(A)
+    f = lambda a: pnp.sum(pb.custom_linear_solve(lambda x: a @ x, B, dense, dense) ** 2)  # noqa: E731
+    expected = pb.grad(lambda a: pnp.sum(general(a, B) ** 2))(A)
     np.testing.assert_allclose(pb.grad(f)(A), expected, rtol=1e-7)
     np.testing.assert_allclose(pb.jit(pb.grad(f))(A), expected, rtol=1e-7)
 
 
 def test_mistakes_of_linear_solves() -> None:
     with pytest.raises(pb.errors.GradientError, match="pass transpose_solve"):
-        pb.grad(lambda b: pb.sum(pb.custom_linear_solve(lambda x: A @ x, b, normal_equations)))(B)
+        pb.grad(lambda b: pnp.sum(pb.custom_linear_solve(lambda x: A @ x, b, normal_equations)))(B)
     with pytest.raises(pb.errors.DtypeError, match=r"The result of .* must be of types f64\[4\]"):
         pb.custom_linear_solve(lambda x: A[:2] @ x, B, normal_equations)
     with pytest.raises(pb.errors.StructureError, match="solve returns must be of structure"):
@@ -191,7 +192,7 @@ def test_a_number(wrap: Any) -> None:
     np.testing.assert_allclose(wrap(pb.vmap(cube_root))(batch), [1, 2, 3], rtol=1e-12)
     np.testing.assert_allclose(wrap(pb.vmap(pb.grad(cube_root)))(batch), [1 / 3, 1 / 12, 1 / 27], rtol=1e-10)
     np.testing.assert_allclose(
-        wrap(pb.grad(lambda a: pb.sum(pb.vmap(cube_root)(a))))(batch), [1 / 3, 1 / 12, 1 / 27], rtol=1e-10
+        wrap(pb.grad(lambda a: pnp.sum(pb.vmap(cube_root)(a))))(batch), [1 / 3, 1 / 12, 1 / 27], rtol=1e-10
     )
 
 
@@ -199,10 +200,10 @@ def system(theta: Any) -> Any:
     """The solution of a nonlinear system, by fixed-point iteration; its linearization by the normal equations."""
 
     def residual(x: Any) -> Any:
-        return x - 0.3 * pb.tanh(theta @ x) - B
+        return x - 0.3 * pnp.tanh(theta @ x) - B
 
     def iterate(f: Any, x: Any) -> Any:
-        return while_loop(lambda x: pb.max(abs(f(x))) > 1e-14, lambda x: x - f(x), x)
+        return while_loop(lambda x: pnp.max(abs(f(x))) > 1e-14, lambda x: x - f(x), x)
 
     def linear(g: Any, y: Any) -> Any:
         return pb.custom_linear_solve(g, y, normal_equations, normal_equations)
@@ -218,7 +219,7 @@ def test_a_system() -> None:
     jacobian = np.eye(4) - slope[:, None] * theta
     adjoint = np.linalg.solve(jacobian.T, np.ones(4))
     expected = np.outer(adjoint * slope, x)
-    f = lambda t: pb.sum(system(t))  # noqa: E731
+    f = lambda t: pnp.sum(system(t))  # noqa: E731
     np.testing.assert_allclose(pb.grad(f)(theta), expected, rtol=1e-8)
     np.testing.assert_allclose(pb.jit(pb.grad(f))(theta), expected, rtol=1e-8)
     np.testing.assert_allclose(pb.grad(pb.jit(f))(theta), expected, rtol=1e-8)
@@ -234,7 +235,7 @@ def test_the_fixed_point_recipe() -> None:
 
         return pb.custom_root(lambda x: g(x) - x, x, iterate, by_division)
 
-    f = lambda a: fixed_point(lambda x: pb.cos(a * x), np.float64(0.5))  # noqa: E731
+    f = lambda a: fixed_point(lambda x: pnp.cos(a * x), np.float64(0.5))  # noqa: E731
     x = float(f(np.float64(1.0)))
     np.testing.assert_allclose(np.cos(x), x, rtol=1e-12)
     np.testing.assert_allclose(pb.grad(f)(np.float64(1.0)), -x * np.sin(x) / (1 + np.sin(x)), rtol=1e-9)

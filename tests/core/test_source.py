@@ -5,11 +5,11 @@ import os
 import subprocess
 import sys
 import textwrap
-import timeit
 import traceback
 
 import numpy as np
 import pytest
+from counting import calls_made
 
 from pullback.core import source
 from pullback.core.source import RecordedSource, api_boundary, describe, innermost, is_ours, is_users, trim, user_source
@@ -80,9 +80,16 @@ def test_a_recorded_source_says_the_same():
     assert str(RecordedSource(place.file, place.line, place.function, place.text)) == str(place)
 
 
-def test_finding_the_line_takes_a_microsecond():
-    deep = ours("def f(): return inner()", inner=ours("def f(): return user_source()", user_source=user_source))
-    assert min(timeit.repeat(deep, number=2000, repeat=20)) / 2000 < 1.5e-6  # the margin is for slower machines
+def test_finding_the_line_calls_nothing_for_the_frames_in_between():
+    def wrapped(depth):
+        found = user_source
+        for _ in range(depth):
+            found = ours("def f(): return inner()", inner=found)
+        return found
+
+    shallow, deep = wrapped(1), wrapped(50)
+    calls_made(deep)  # each file is looked at once
+    assert calls_made(deep) - calls_made(shallow) == 49  # the frames themselves
 
 
 # ---- functions named ---------------------------------------------------------------------------------------------------
@@ -209,13 +216,13 @@ def test_what_python_prints_for_an_error_of_ours():
         from pullback.program.program import Program
 
         def users(text):
-            return api_boundary(Program.parse)(text, {})
+            return api_boundary(Program.from_json)(text, {})
 
         from pullback.core.source import api_boundary
-        users("{ lambda")
+        users("[]")
     """
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, cwd=os.getcwd())
     assert done.returncode == 1
     lines = done.stderr.splitlines()
     assert [line.split(",")[1] for line in lines if line.startswith("  File")] == [" line 8", " line 5"]
-    assert "ProgramError: Line 1, column 9: expected '(' before the inputs, but found 'the end of the text'." in done.stderr
+    assert 'ProgramError: This JSON is not a Program: it has no "format": "pullback.program".' in done.stderr

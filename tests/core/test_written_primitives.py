@@ -1,4 +1,4 @@
-"""Every primitive, staged on each of its samples: the Program keeps the rules, and comes back from its text and its JSON."""
+"""Every primitive, staged on each of its samples: the Program keeps the rules, and comes back from its JSON."""
 
 import numpy as np
 import pytest
@@ -54,10 +54,9 @@ def test_staged_samples_are_right_and_come_back(primitive):
         except (DtypeError, ShapeError):
             continue  # the sample is one of another dtype
         check_program(program)
-        again = Program.parse(program.text(), PRIMITIVES)
-        assert again == program, program.text()
+        again = Program.from_json(program.to_json(), PRIMITIVES)
+        assert again == program, str(program)
         check_program(again)
-        assert Program.from_json(program.to_json(), PRIMITIVES) == program
         count += 1
     assert count
 
@@ -93,7 +92,6 @@ def test_functions_under_transformations_come_back_and_compute_the_same(name, tr
     x = pnp.asarray(np.random.default_rng(0).normal(size=(4, 5)).astype(np.float32))
     program = pb.xpr(TRANSFORMATIONS[transformed](function, lambda x: pnp.sum(function(x).astype("float32"))), x)
     check_program(program)
-    again = Program.parse(program.text(), PRIMITIVES)
+    again = Program.from_json(program.to_json(), PRIMITIVES)
     assert again == program
-    assert Program.from_json(program.to_json(), PRIMITIVES) == program
     assert np.asarray(again(x)).tobytes() == np.asarray(program(x)).tobytes()

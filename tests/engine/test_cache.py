@@ -9,7 +9,11 @@ import numpy as np
 import pytest
 
 import pullback as pb
-from pullback.engine import cache
+from pullback.api.traced import xpr
+from pullback.engine import cache, disk, xla
+from pullback.engine.backend import CompileOptions, backend
+from pullback.engine.jaxlib import jaxlib
+from pullback.engine.lower import lower_program
 
 pnp = pb.numpy
 
@@ -32,12 +36,12 @@ def run():
 
 
 def files(directory):
-    return [path for path in directory.iterdir() if path.suffix != ".tmp"] if directory.exists() else []
+    return sorted(directory.glob(f"{disk.FOLDER}/*.xla"))
 
 
 @pytest.fixture(autouse=True)
 def keep_everything(monkeypatch):
-    monkeypatch.setattr("pullback.engine.compile.KEPT_SECONDS", 0.0)
+    monkeypatch.setattr("pullback.engine.xla.KEPT_SECONDS", 0.0)
 
 
 def test_equal_programs_compile_once():
@@ -59,7 +63,7 @@ DAMAGE = {
     "short header": lambda data: data[:10],
     "one bit": lambda data: data[:-100] + bytes([data[-100] ^ 1]) + data[-99:],
     "foreign": lambda data: b"something else entirely" * 100,
-    "not an executable": lambda data: cache.MAGIC + cache.hashlib.sha256(b"nonsense").digest() + b"nonsense",
+    "not an executable": lambda data: disk.MAGIC + disk.hashlib.sha256(b"nonsense").digest() + b"nonsense",
 }
 
 
@@ -72,10 +76,91 @@ def test_damaged_files_are_written_again(kind, own_cache):
     assert run() == (0, 1)
 
 
-def test_another_processor_or_version_is_another_key(monkeypatch):
-    run()
-    monkeypatch.setattr(cache, "processor", lambda: "another")
-    assert run() == (1, 0)
+LOWERED = lower_program(xpr(function, X), "cpu")
+
+# What to change, one at a time, and the name of the input of code generation that it decides.
+INPUTS = {
+    "module": lambda patch, given: given.update(lowered=LOWERED._replace(text=LOWERED.text.replace("tanh", "sine"))),
+    "settings": lambda patch, given: given.update(lowered=LOWERED._replace(settings={"xla_option": 1})),
+    "optimization": lambda patch, given: given.update(options=CompileOptions(quick=True)),
+    "device": lambda patch, given: (
+        patch.setattr(given["there"], "raw_devices", [*given["there"].raw_devices] * 2)
+        or given.update(options=CompileOptions(number=1))
+    ),
+    "devices": lambda patch, given: patch.setattr(given["there"], "devices", [*given["there"].devices] * 2),
+    "platform": lambda patch, given: patch.setattr(given["there"], "platform", "other"),
+    "client": lambda patch, given: patch.setattr(given["there"], "client", Stand(platform_version="2")),
+    "device kind": lambda patch, given: patch.setattr(given["there"], "raw_devices", [Stand(device_kind="other")]),
+    "jaxlib": lambda patch, given: patch.setattr(jaxlib(), "version", "0.11.0"),
+    "jaxlib build": lambda patch, given: patch.setattr(jaxlib(), "build", "another"),
+    "debug options": lambda patch, given: patch.setattr(given["there"], "debug_options", "0a"),
+    "environment": lambda patch, given: patch.setattr(jaxlib(), "environment", {"XLA_FLAGS": "--xla_cpu_enable_fast_math"}),
+    "processor": lambda patch, given: patch.setattr(xla, "processor", lambda: "another"),
+    "processors": lambda patch, given: patch.setattr(xla, "usable_processors", lambda: 1000),
+}
+
+
+class Stand:
+    """Stands for a client or device, with another value of one attribute."""
+
+    def __init__(self, **attributes):
+        client = backend().client
+        vars(self).update(
+            platform=client.platform,
+            platform_version=client.platform_version,
+            runtime_type=client.runtime_type,
+            device_kind="cpu",
+        )
+        vars(self).update(attributes)
+
+
+def inputs_and_key(given):
+    found = xla.generation_inputs(**given)
+    return found, disk.digest(found)
+
+
+def test_every_input_of_code_generation_is_tried():
+    assert set(xla.generation_inputs(backend(), LOWERED, CompileOptions())) == set(INPUTS)
+
+
+@pytest.mark.parametrize("name", INPUTS)
+def test_every_input_of_code_generation_changes_the_key(name, monkeypatch):
+    given = {"there": backend(), "lowered": LOWERED, "options": CompileOptions()}
+    before, key = inputs_and_key(given)
+    INPUTS[name](monkeypatch, given)
+    after, other = inputs_and_key(given)
+    assert {which for which in before if before[which] != after[which]} == {name}
+    assert key != other
+
+
+def test_names_and_lines_are_no_input():
+    def other(x):
+        return pnp.tanh(x) * pnp.sum(pnp.exp(x)) + 3.0
+
+    given = {"there": backend(), "lowered": lower_program(xpr(other, X), "cpu"), "options": CompileOptions()}
+    assert inputs_and_key(given) == inputs_and_key({**given, "lowered": LOWERED})
+
+
+@pytest.mark.parametrize("how", ["flags", "file"])
+def test_what_was_compiled_with_other_flags_is_not_used(how, own_cache, tmp_path):
+    """Fast math makes NaN - NaN zero: served to a process without it, it would be a wrong number."""
+    script = (
+        "import numpy as np, pullback as pb, pullback.engine.xla as x\n"
+        "x.KEPT_SECONDS = 0.0\n"
+        "pb.jit(lambda x: pb.numpy.sin(x) - pb.numpy.sin(x) * 2.0)(np.ones(3, np.float32))\n"
+        "print(pb.cache_info().compiled, pb.cache_info().disk_hits)\n"
+    )
+    flags = "--xla_cpu_enable_fast_math=true --xla_cpu_fast_math_honor_nans=false"
+    named = tmp_path / "flags"
+    named.write_text(flags)
+    env = {**os.environ, "PULLBACK_CACHE_DIR": str(own_cache)}
+    found = [
+        subprocess.run(
+            [sys.executable, "-c", script], env=env | extra, capture_output=True, text=True, check=True
+        ).stdout.split()
+        for extra in ({}, {"XLA_FLAGS": flags if how == "flags" else str(named)}, {})
+    ]
+    assert found == [["1", "0"], ["1", "0"], ["0", "1"]]
 
 
 @pytest.mark.parametrize("where", ["", "/proc/nowhere/at/all"])
@@ -88,17 +173,91 @@ def test_without_a_directory(where, monkeypatch):
 def test_default_directory(monkeypatch, tmp_path):
     monkeypatch.delenv("PULLBACK_CACHE_DIR")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert cache.directory() == tmp_path / "pullback"
+    assert disk.directory() == disk.Path(disk.platformdirs.user_cache_dir("pullback", appauthor=False))
+
+
+def key(number):
+    return f"{number:064x}"
 
 
 def test_oldest_go_first(own_cache, monkeypatch):
     for i in range(5):
-        cache.write(f"key{i}", bytes(1000))
-        os.utime(own_cache / f"key{i}", (i, i))
+        disk.write(key(i), bytes(1000))
+        os.utime(own_cache / disk.FOLDER / f"{key(i)}.xla", (i, i))
     monkeypatch.setenv("PULLBACK_CACHE_MAX_BYTES", "3500")
-    cache.write("key5", bytes(1000))
-    assert sorted(path.name for path in files(own_cache)) == ["key3", "key4", "key5"]
-    assert cache.read("key0") is None and cache.read("key5") == bytes(1000)
+    disk.write(key(5), bytes(1000))
+    assert [path.stem for path in files(own_cache)] == [key(3), key(4), key(5)]
+    assert disk.read(key(0)) is None and disk.read(key(5)) == bytes(1000)
+    disk.write(key(6), bytes(10_000))  # more than all that may be kept
+    assert len(files(own_cache)) == 3
+
+
+def test_files_that_are_not_ours_are_never_removed(own_cache, monkeypatch):
+    disk.write(key(0), bytes(10))
+    ours = own_cache / disk.FOLDER
+    foreign = [own_cache / "thesis.tex", own_cache / f"{key(1)}.xla", ours / "thesis.tex", ours / "notes.xla", ours / key(2)]
+    for path in foreign:
+        path.write_bytes(bytes(5000))
+        os.utime(path, (1, 1))
+    monkeypatch.setenv("PULLBACK_CACHE_MAX_BYTES", "100")
+    disk.write(key(3), bytes(40))
+    disk.write(key(4), bytes(40))
+    assert all(path.exists() for path in foreign) and (ours / disk.MARKER).exists()
+    assert [path.stem for path in ours.glob("0*.xla")] == [key(4)]
+
+
+def test_what_a_dead_process_was_writing_is_removed(own_cache):
+    disk.write(key(0), bytes(10))
+    left, fresh = (own_cache / disk.FOLDER / f"{key(n)}.xla.{name}.tmp" for n, name in ((1, "abc123_"), (2, "def456_")))
+    left.write_bytes(bytes(10))
+    fresh.write_bytes(bytes(10))
+    os.utime(left, (1, 1))
+    disk.write(key(3), bytes(10))
+    assert not left.exists() and fresh.exists()
+
+
+def _unmarked(folder):
+    (folder / disk.MARKER).unlink()
+
+
+UNTRUSTED = {
+    "group may write": (lambda folder: folder.chmod(0o770), "other users"),
+    "all may write": (lambda folder: folder.chmod(0o707), "other users"),
+    "no marker": (_unmarked, "not made by pullback"),
+}
+
+
+@pytest.mark.parametrize("kind", UNTRUSTED)
+def test_folders_that_others_can_write_or_that_are_not_ours_are_refused(kind, own_cache):
+    spoil, message = UNTRUSTED[kind]
+    disk.write(key(0), bytes(10))
+    spoil(own_cache / disk.FOLDER)
+    with pytest.warns(RuntimeWarning, match=message):
+        assert disk.read(key(0)) is None
+    disk.write(key(1), bytes(10))  # said once
+    assert len(files(own_cache)) == 1
+
+
+def test_folders_of_another_user_are_refused(monkeypatch):
+    status = os.stat(os.curdir)
+    monkeypatch.setattr(os, "geteuid", lambda: status.st_uid + 1)
+    if status.st_uid != 0:
+        assert "another user" in disk.distrust(status)
+    stranger = os.stat_result((0o40700, 0, 0, 1, 12345, 0, 0, 0, 0, 0))
+    assert "another user" in disk.distrust(stranger)
+
+
+def test_a_folder_that_cannot_be_written_is_read(own_cache, monkeypatch):
+    def fail(*args, **kwargs):
+        raise PermissionError
+
+    disk.write(key(0), b"kept")
+    for module, name in ((disk.tempfile, "mkstemp"), (os, "utime"), (os, "unlink")):
+        getattr(module, name)  # a lazy module gets its attributes one by one
+        monkeypatch.setattr(module, name, fail)
+    assert disk.read(key(0)) == b"kept"
+    disk.write(key(1), b"lost")
+    assert disk.read(key(1)) is None and disk.read(key(0)) == b"kept"
 
 
 def test_memory_is_bounded(monkeypatch):
@@ -110,13 +269,14 @@ def test_memory_is_bounded(monkeypatch):
 
 def test_many_writers_of_one_key(own_cache):
     blob = os.urandom(200_000)
-    threads = [threading.Thread(target=cache.write, args=("key", blob)) for _ in range(8)]
+    threads = [threading.Thread(target=disk.write, args=(key(0), blob)) for _ in range(8)]
     for thread in threads:
         thread.start()
-        assert cache.read("key") in (None, blob)
+        assert disk.read(key(0)) in (None, blob)
     for thread in threads:
         thread.join()
-    assert cache.read("key") == blob and len(list(own_cache.iterdir())) == 1
+    assert disk.read(key(0)) == blob
+    assert [path.name for path in own_cache.iterdir()] == [disk.FOLDER] and len(list((own_cache / disk.FOLDER).iterdir())) == 2
 
 
 def test_another_process_hits(own_cache):
@@ -125,7 +285,7 @@ def test_another_process_hits(own_cache):
         "out = pb.jit(lambda x: pb.numpy.sin(x) * 5.0 + pb.numpy.sum(pb.numpy.exp(x)))(np.ones(3, np.float32))\n"
         "info = pb.cache_info(); print(info.compiled, info.disk_hits, float(out[0]))\n"
     )
-    code = "import pullback.engine.compile as c; c.KEPT_SECONDS = 0.0\n" + script
+    code = "import pullback.engine.xla as c; c.KEPT_SECONDS = 0.0\n" + script
     env = {**os.environ, "PULLBACK_CACHE_DIR": str(own_cache)}
     found = [
         subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True) for _ in range(2)

@@ -1,9 +1,14 @@
 """debug.print and debug.callback: in every transformation, in order, as often as promised."""
 
+import subprocess
+import sys
+import threading
+
 import numpy as np
 import pytest
 
 import pullback as pb
+from pullback.engine import failures
 
 pnp = pb.numpy
 
@@ -160,3 +165,136 @@ def test_what_is_kept_stays():
 def test_they_are_not_written_to_disk(own_cache):
     pb.jit(lambda x: pb.debug.callback(print, x) or pnp.sin(x) * pnp.cos(x))(np.ones((10, 10)))
     assert not own_cache.exists() or not list(own_cache.iterdir())
+
+
+# ---- failures, threads, interruptions ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("error", [AttributeError, TypeError, KeyError, RuntimeError, Mine, KeyboardInterrupt])
+@pytest.mark.parametrize("arguments", [(np.ones(3, np.float32),), (1.0, 2.0), (pnp.ones(3), pnp.ones(3))])
+def test_an_effect_that_fails_has_run_once(error, arguments):
+    """Whatever it raises: nothing that looks a call up may take it for a sign that the call was another one."""
+    runs, fails = [], []
+
+    def effect(x):
+        runs.append(1)
+        if fails:
+            raise error("on purpose")
+
+    @pb.jit
+    def function(*args):
+        pb.debug.callback(effect, args[0])
+        return args[-1] * 2.0
+
+    for _ in range(3):
+        function(*arguments)
+    fails.append(1)
+    for _ in range(3):
+        with pytest.raises(error, match="on purpose"):
+            function(*arguments)
+    assert len(runs) == 6
+
+
+def test_exceptions_stay_with_the_calls_that_raised_them():
+    def effect(x):
+        if int(x) % 3 == 0:
+            raise Mine(int(x))
+
+    @pb.jit
+    def function(x):
+        pb.debug.callback(effect, x)
+        return x + 1
+
+    wrong = []
+
+    def work(seed):
+        for number in range(seed * 1000, seed * 1000 + 300):
+            try:
+                found = int(function(np.int32(number))) - 1
+            except Mine as error:
+                found = error.args[0] if number % 3 == 0 else None
+            else:
+                found = found if number % 3 else None
+            if found != number:
+                wrong.append((number, found))
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong and not failures._waiting
+
+
+def test_failures_that_nobody_reports_are_bounded():
+    for number in range(3 * failures.MAX_WAITING):
+        failures.stand_in(Mine(number))
+    assert len(failures._waiting) == failures.MAX_WAITING
+    failures._waiting.clear()
+
+
+def test_a_failure_inside_a_failing_callback_is_another_one():
+    def inner(x):
+        raise KeyError("inner")
+
+    def outer(x):
+        try:
+            pb.jit(lambda y: pb.debug.callback(inner, y))(x)
+        except KeyError as error:
+            raise Mine("outer") from error
+
+    with pytest.raises(Mine, match="outer") as caught:
+        pb.jit(lambda x: pb.debug.callback(outer, x))(1.0)
+    assert isinstance(caught.value.__cause__, KeyError)
+
+
+def test_interrupts_leave_compiled_functions_sound():
+    """Ctrl-C again and again, while a compiled function runs that calls Python."""
+    script = """
+import _thread, sys, threading, time
+import numpy as np, pullback as pb
+@pb.jit
+def f(x):
+    pb.debug.callback(lambda v: time.sleep(0.0005), x)
+    return x + 1.0
+x = np.zeros(3, np.float32)
+f(x); f(x)
+stop, caught = [], 0
+def interrupt():
+    while not stop:
+        time.sleep(0.003)
+        _thread.interrupt_main()
+thread = threading.Thread(target=interrupt)
+thread.start()
+while caught < 40:
+    try:
+        while True:
+            assert float(f(x)[0]) == 1.0
+    except KeyboardInterrupt:
+        caught += 1
+while thread.is_alive():
+    try:
+        stop.append(1); thread.join()
+    except KeyboardInterrupt:
+        pass
+for i in range(10):
+    assert np.all(np.asarray(f(np.full(3, i, np.float32))) == i + 1)
+print("sound")
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.stdout == "sound\n", done.stderr
+
+
+@pytest.mark.parametrize("name", ["erf", "sinh", "nextafter", "digamma", "lgamma"])
+def test_beside_operations_of_another_dialect(name):
+    function = getattr(pb.lax, name, None) or getattr(pnp, name)
+    args = (0.5, 2.0) if name == "nextafter" else (0.5,)
+    seen = []
+
+    @pb.jit
+    def both(*args):
+        pb.debug.callback(lambda v: seen.append(float(v)), args[0])
+        return function(*args)
+
+    np.testing.assert_allclose(float(both(*args)), float(function(*args)), rtol=1e-6)
+    assert seen == [0.5]

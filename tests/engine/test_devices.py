@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 
 import pullback as pb
-from pullback.engine import plugins, xla
+from pullback.engine import backend, jaxlib, plugins
 
 THREE = """
 import numpy as np, pullback as pb
 pnp = pb.numpy
 d = pb.devices()
 assert list(map(str, d)) == ["cpu(0)", "cpu(1)", "cpu(2)"] and pb.device_count() == 3 and pb.local_devices() == d
-x = pb.asarray(np.arange(4.0, dtype=np.float32))
+x = pnp.asarray(np.arange(4.0, dtype=np.float32))
 x0, x1, x2 = [pb.device_put(x, device) for device in d]
-assert [a.device for a in (x0, x1, x2)] == d and pb.device_put(x1, d[1]) is x1
+assert [a.device for a in (x0, x1, x2)] == d and pb.device_put(x1, d[1]).device == d[1]
 f = pb.jit(lambda x, y: pnp.sin(x) + y)
 for _ in range(3):
     for out in (f(x1, x1), f(x1, x), f(x, x1), f(x1, 2.0), f(np.ones(4, np.float32), x1),
@@ -105,14 +105,14 @@ def test_get_of_a_tracer_is_refused():
 
 
 def test_registered_platform(monkeypatch):
-    monkeypatch.setattr(xla, "_platforms", dict(xla._platforms))
-    monkeypatch.setattr(xla, "_backends", dict(xla._backends))
-    monkeypatch.setattr(xla.placement, "several", xla.placement.several)
+    monkeypatch.setattr(backend, "_platforms", dict(backend._platforms))
+    monkeypatch.setattr(backend, "_backends", dict(backend._backends))
+    monkeypatch.setattr(backend.placement, "several", backend.placement.several)
     made = []
 
     def make_client():
         made.append(1)
-        return xla.jaxlib().client_module.make_cpu_client(asynchronous=False, num_devices=2)
+        return jaxlib.jaxlib().client_module.make_cpu_client(asynchronous=False, num_devices=2)
 
     pb.register_platform("other", make_client)
     assert not made
@@ -149,7 +149,7 @@ class File:
 def test_plugins_are_found_without_importing_them(monkeypatch, tmp_path):
     monkeypatch.setattr(plugins, "metadata", types.SimpleNamespace(entry_points=lambda group: [Plugin(tmp_path)]))
     assert plugins.find_libraries() == {"cuda": str(tmp_path / "xla_cuda_plugin.so")}
-    monkeypatch.setattr(xla, "_platforms", dict(xla._platforms))
+    monkeypatch.setattr(backend, "_platforms", dict(backend._platforms))
     plugins.discover.cache_clear()
-    assert plugins.discover() == ("cuda",) and "cuda" in xla.platforms()
+    assert plugins.discover() == ("cuda",) and "cuda" in backend.platforms()
     plugins.discover.cache_clear()

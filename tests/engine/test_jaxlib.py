@@ -8,38 +8,38 @@ import types
 import pytest
 
 import pullback as pb
-from pullback.engine import xla
+from pullback.engine import jaxlib
 
 
 def test_versions():
-    assert xla.parse_version("0.10.2") == (0, 10, 2)
-    assert xla.parse_version("0.11.2.dev20260101") == (0, 11, 2)
-    assert xla.parse_version("1.0rc1") >= (1, 0)
+    assert jaxlib.parse_version("0.10.2") == (0, 10, 2)
+    assert jaxlib.parse_version("0.11.2.dev20260101") == (0, 11, 2)
+    assert jaxlib.parse_version("1.0rc1") >= (1, 0)
 
 
 @pytest.mark.parametrize("version", ["0.10.1", "0.12.0", "1.0.0"])
 def test_other_versions_are_refused(version, monkeypatch):
     monkeypatch.setattr("jaxlib.version.__version__", version)
     with pytest.raises(pb.errors.UnsupportedJaxlib, match=version):
-        xla.Jaxlib()
+        jaxlib.Jaxlib()
 
 
 def test_a_missing_part_is_named(monkeypatch):
     real = importlib.import_module("jaxlib._jax")
     lacking = types.SimpleNamespace(**{name: getattr(real, name) for name in dir(real) if name != "batched_device_put"})
-    find = xla.importlib.import_module
-    monkeypatch.setattr(xla.importlib, "import_module", lambda name: lacking if name == "jaxlib._jax" else find(name))
+    find = jaxlib.importlib.import_module
+    monkeypatch.setattr(jaxlib.importlib, "import_module", lambda name: lacking if name == "jaxlib._jax" else find(name))
     with pytest.raises(pb.errors.UnsupportedJaxlib, match=r"jaxlib\._jax\.batched_device_put"):
-        xla.Jaxlib()
+        jaxlib.Jaxlib()
 
 
 def test_no_jaxlib(monkeypatch):
     def fail(name):
         raise ImportError("none here")
 
-    monkeypatch.setattr(xla.importlib, "import_module", fail)
+    monkeypatch.setattr(jaxlib.importlib, "import_module", fail)
     with pytest.raises(pb.errors.UnsupportedJaxlib, match="pip install jaxlib"):
-        xla.Jaxlib()
+        jaxlib.Jaxlib()
 
 
 def run(script):
@@ -88,7 +88,7 @@ f = pb.jit(lambda x, y: (x * 2, y))
 for dtype in ("float32", "bfloat16", "float8_e4m3fn", "complex128", "bool"):
     x = np.ones((3, 2)).astype(pb.core.dtypes.DTYPES[dtype])
     for _ in range(3):
-        for out in f(np.ones(4, np.float32), x) + f(pb.asarray(x).astype("float32"), np.full(100_000, 1.0)):
+        for out in f(np.ones(4, np.float32), x) + f(pb.numpy.asarray(x).astype("float32"), np.full(100_000, 1.0)):
             np.asarray(out), str(out), out.device, out.tolist() if out.size < 10 else None
     pb.device_put(x), pb.device_get(pb.device_put(x))
 pb.jit(lambda x: x + 1, donate_argnums=0)(pb.device_put(np.ones(3)))

@@ -279,7 +279,7 @@ def test_an_error_while_tracing_leaves_everything_sound(error):
 def test_an_error_while_compiling_leaves_everything_sound(monkeypatch):
     compiled = pb.jit(lambda x: x * 3.0)
     with monkeypatch.context() as patch:
-        patch.setattr("pullback.engine.compile._load", lambda *args: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr("pullback.engine.xla.XlaBackend._load", lambda *args: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             compiled(1.0)
     assert float(compiled(1.0)) == 3.0

@@ -35,7 +35,7 @@ def test_simpler(case):
     function, expected = SIMPLER[case]
     assert names(function, X) == expected
     np.testing.assert_array_equal(np.asarray(pb.jit(function)(X)), np.asarray(pb.jit(lambda x: function(x))(X)))
-    np.testing.assert_allclose(np.asarray(pb.jit(function)(X)), np.asarray(function(pb.asarray(X))), rtol=1e-6)
+    np.testing.assert_allclose(np.asarray(pb.jit(function)(X)), np.asarray(function(pnp.asarray(X))), rtol=1e-6)
 
 
 STAYS = {

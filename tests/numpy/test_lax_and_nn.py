@@ -7,6 +7,7 @@ import pytest
 import scipy.special
 
 import pullback as pb
+import pullback.numpy as pnp
 from pullback import lax, nn
 
 X = np.array([-2.0, -0.5, 0.0, 0.5, 7.0], np.float32)
@@ -121,7 +122,7 @@ VALUES = {
 @pytest.mark.parametrize("name", VALUES)
 def test_activations(name):
     function = getattr(nn, name)
-    np.testing.assert_allclose(np.asarray(function(pb.asarray(X))), VALUES[name], rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(np.asarray(function(pnp.asarray(X))), VALUES[name], rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(np.asarray(pb.jit(function)(X)), VALUES[name], rtol=1e-5, atol=1e-6)
     if name in SLOPES:
         np.testing.assert_allclose(np.asarray(pb.vmap(pb.grad(function))(X)), SLOPES[name], rtol=1e-5, atol=1e-6)
@@ -140,7 +141,7 @@ def test_logsumexp_at_the_extremes():
     np.testing.assert_allclose(np.asarray(nn.logsumexp(X, b=X**2)), scipy.special.logsumexp(X, b=X**2), rtol=1e-6)
     value, sign = nn.logsumexp(X, b=-np.ones(5, np.float32), return_sign=True)
     np.testing.assert_allclose([float(value), float(sign)], [scipy.special.logsumexp(X), -1], rtol=1e-6)
-    np.testing.assert_allclose(np.asarray(pb.grad(nn.logsumexp)(pb.asarray(X))), scipy.special.softmax(X), rtol=1e-5)
+    np.testing.assert_allclose(np.asarray(pb.grad(nn.logsumexp)(pnp.asarray(X))), scipy.special.softmax(X), rtol=1e-5)
     assert nn.softmax(np.float32([1.0, 5.0]), where=np.array([True, False])).tolist() == [1, 0]
 
 

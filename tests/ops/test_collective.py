@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+import pullback as pb
+from pullback import lax
 from pullback.control.call import bind_call
 from pullback.core.array import as_array
 from pullback.core.errors import AxisError, ShapeError
@@ -166,3 +168,82 @@ def test_wrong_arguments():
         vmap(lambda x: c.exchange_over(x, "i", 0, 0))(X)
     with pytest.raises(AxisError, match="new axis at 5"):
         vmap(lambda x: c.gather_over(x, "i", 5))(X)
+
+
+# ---- axes, tiles, several names, groups -------------------------------------------------------------------------------
+
+CUBE = np.arange(24.0).reshape(2, 3, 4)  # 2 and 3 batch elements
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1, -2])
+def test_all_gather_along_each_axis(axis):
+    x = CUBE[0]
+    expected = np.stack(list(x), axis)
+    found = pb.vmap(lambda x: lax.all_gather(x, "i", axis=axis), axis_name="i", out_axes=None)(x)
+    np.testing.assert_array_equal(found, expected)
+    (gradient,) = pb.vjp(lambda x: pb.vmap(lambda x: lax.all_gather(x, "i", axis=axis), axis_name="i")(x), x)[1](
+        np.stack([expected * weight for weight in (1.0, 2.0, 3.0)])
+    )
+    np.testing.assert_array_equal(gradient, 6 * x)
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_all_gather_tiled(axis):
+    found = pb.vmap(lambda x: lax.all_gather(x, "i", axis=axis, tiled=True), axis_name="i", out_axes=None)(CUBE)
+    np.testing.assert_array_equal(found, np.concatenate(list(CUBE), axis))
+
+
+@pytest.mark.parametrize("tiled", [False, True])
+@pytest.mark.parametrize("axis", [0, -1])
+def test_all_gather_over_several_names(axis, tiled):
+    def f(x):
+        return lax.all_gather(x, ("i", "j"), axis=axis, tiled=tiled)
+
+    found = pb.vmap(pb.vmap(f, axis_name="j", out_axes=None), axis_name="i", out_axes=None)(CUBE)
+    rows = list(CUBE.reshape(6, 4))
+    np.testing.assert_array_equal(found, np.concatenate(rows, axis) if tiled else np.stack(rows, axis))
+
+
+@pytest.mark.parametrize(("split", "concat"), [(0, 0), (0, 1), (1, 0), (-1, -2), (1, 1)])
+def test_all_to_all(split, concat):
+    x = np.arange(2 * 4 * 6.0).reshape(2, 4, 6)
+    blocks = [np.split(one, 2, split) for one in x]
+    expected = np.stack([np.concatenate([blocks[source][to] for source in range(2)], concat) for to in range(2)])
+    found = pb.vmap(lambda x: lax.all_to_all(x, "i", split, concat, tiled=True), axis_name="i")(x)
+    np.testing.assert_array_equal(found, expected)
+    square = np.arange(2 * 2 * 2.0).reshape(2, 2, 2)
+    expected = [np.stack([np.take(square[source], to, split) for source in range(2)], concat) for to in range(2)]
+    found = pb.vmap(lambda x: lax.all_to_all(x, "i", split, concat), axis_name="i")(square)
+    np.testing.assert_array_equal(found, np.stack(expected))
+
+
+def test_a_python_number_is_counted():
+    sizes = []
+    pb.vmap(lambda x: sizes.append((lax.psum(1, "i"), lax.psum(0.5, ("i",)))) or x, axis_name="i")(CUBE)
+    assert sizes == [(2, 1.0)]
+    assert type(sizes[0][0]) is int
+
+
+REFUSALS = [
+    (lambda x: lax.all_gather(x, "i", axis=2), AxisError, r"all_gather of f64\[4\] cannot use axis 2: the axes are 0 to 1"),
+    (lambda x: lax.all_gather(x, "i", axis=1, tiled=True), AxisError, "the axes are 0 to 0"),
+    (lambda x: lax.all_gather(x[0], "i", tiled=True), AxisError, "there are no axes"),
+    (lambda x: lax.all_to_all(x, "i", 1, 0), AxisError, "cannot use axis 1"),
+    (lambda x: lax.all_to_all(x, "i", 0, 0, tiled=True), ShapeError, "into 3 blocks of equal size"),
+    (lambda x: lax.ppermute(x, "i", [(0, 3)]), AxisError, "cannot send along"),
+    (lambda x: lax.ppermute(x, ("i", "j"), [(0, 1)]), AxisError, "takes one named axis"),
+    (lambda x: lax.pshuffle(x, "i", [0, 0, 1]), AxisError, "needs a permutation of 0 to 2"),
+]
+
+
+@pytest.mark.parametrize(("f", "error", "message"), REFUSALS)
+def test_refusals(f, error, message):
+    with pytest.raises(error, match=message):
+        pb.vmap(f, axis_name="i")(CUBE[0])
+
+
+@pytest.mark.parametrize("name", ["psum", "pmean", "pmax", "pmin", "all_gather", "all_to_all"])
+def test_groups_are_refused(name):
+    more = (0, 0) if name == "all_to_all" else ()
+    with pytest.raises(NotImplementedError, match=f"{name} does not take parts .* two vmaps"):
+        pb.vmap(lambda x: getattr(lax, name)(x, "i", *more, axis_index_groups=[[0, 1], [2]]), axis_name="i")(CUBE[0])

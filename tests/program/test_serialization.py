@@ -5,14 +5,16 @@ import json
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
-from random_programs import CLASSES, PRIMITIVES, Precision, note, programs
+from hypothesis import strategies as st
+from random_programs import CLASSES, PRIMITIVES, Precision, arrays, note, programs
 
 from pullback.core.array import Array
 from pullback.core.dtypes import DTYPES
 from pullback.core.errors import ProgramError
 from pullback.core.types import array_type
 from pullback.ops.arithmetic import mul
-from pullback.program.program import Equation, Program, Variable
+from pullback.program.checking import check_program
+from pullback.program.program import Equation, Literal, Program, Variable, run
 from pullback.program.serialization import read_type
 from pullback.transforms.stage import stage
 
@@ -20,13 +22,21 @@ SCALAR = array_type((), DTYPES["float32"])
 
 
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
-@given(programs())
-def test_random_programs_come_back_equal(program):
+@given(st.data())
+def test_random_programs_come_back_equal_and_compute_the_same(data):
+    program = data.draw(programs())
     text = program.to_json()
     again = Program.from_json(text, PRIMITIVES, CLASSES)
     assert again == program
+    assert hash(again) == hash(program)
     assert again.text() == program.text()
     assert again.to_json() == text
+    check_program(again)
+    args = [data.draw(arrays(type)) for type in program.input_types]
+    if not program.subprograms():  # those are compiled, which is tested where it is done
+        expected, got = run(program, args), run(again, args)
+        assert [a.host.tobytes() for a in got] == [a.host.tobytes() for a in expected]
+        assert [a.type for a in got] == [a.type for a in expected]
 
 
 PAYLOAD = np.array(0x7FF8000000000123, np.uint64).view(np.float64).item()
@@ -37,7 +47,6 @@ def test_a_parameter_that_is_a_nan_with_a_payload_comes_back(value):
     x, y = Variable(SCALAR), Variable(SCALAR)
     program = Program([x], [Equation(note, (x,), (y,), {"p": value})], [y])
     assert Program.from_json(program.to_json(), PRIMITIVES, CLASSES) == program
-    assert Program.parse(program.text(), PRIMITIVES, CLASSES) == program
 
 
 def staged():
@@ -97,6 +106,36 @@ def test_a_program_held_twice_is_written_once():
     again = Program.from_json(program.to_json(), PRIMITIVES)
     first, second = (equation.params["program"] for equation in again.equations)
     assert first is second == inner
+
+
+def test_writing_takes_time_in_proportion_to_the_equations_even_when_programs_share_programs():
+    program = Program([], [], [])
+    for _ in range(40):  # 2**40 equations if it were written out
+        program = Program([], [Equation(PRIMITIVES["call"], (), (), {"program": program})] * 2, [])
+    assert program.text().count(" = call") == 80
+    assert len(json.loads(program.to_json())["programs"]) == 41
+    assert Program.from_json(program.to_json(), PRIMITIVES) == program
+
+
+def test_a_literal_keeps_every_bit():
+    bits = np.array(0x7FC12345, np.uint32).view(np.float32)
+    program = Program([], [], [Literal(Array(SCALAR, bits))])
+    again = Program.from_json(program.to_json(), {})
+    assert again.outputs[0].value.host.tobytes() == bits.tobytes()
+    assert str(program).endswith("in nan:f32[] }")
+
+
+def test_classes_are_found_in_the_module_of_the_primitive_or_as_given():
+    x, y = Variable(SCALAR), Variable(SCALAR)
+    program = Program([x], [Equation(note, (x,), (y,), {"precision": Precision.HIGH})], [y])
+    with pytest.raises(ProgramError, match="class 'Precision' that the module of note does not name"):
+        Program.from_json(program.to_json(), PRIMITIVES)
+    assert Program.from_json(program.to_json(), PRIMITIVES, CLASSES) == program
+    note.__module__ = Precision.__module__
+    try:
+        assert Program.from_json(program.to_json(), PRIMITIVES) == program
+    finally:
+        del note.__module__
 
 
 def test_functions_are_not_data():

@@ -11,6 +11,12 @@ import numpy as np
 import pytest
 
 import pullback as pb
+import pullback.numpy as pnp
+from pullback import lax
+from pullback.core.primitive import Primitive
+from pullback.program.batching import batch_axes_of
+from pullback.program.program import programs_in
+from pullback.testing import all_primitives
 
 BLUE = r"\x1b\[34m(\d+)\x1b\[0m"
 
@@ -49,6 +55,89 @@ def test_the_cotangents_of_a_batch() -> None:
     assert lines[-1] == ["3"]
 
 
-def test_a_batch_that_is_not_first_is_not_leading() -> None:
-    lines = blue(pb.vmap(f, in_axes=1), X[0])
-    assert lines[0] == [] and lines[-1] == ["5"]
+def positions(function: Callable[..., Any], *args: Any) -> tuple[list[list[int]], list[list[int]]]:
+    """The batch axes of each input and of each output."""
+    program = pb.xpr(function, *args)
+    axes = batch_axes_of(program)
+    inputs, outputs = [[sorted(axes.get(variable, ())) for variable in part] for part in (program.inputs, program.outputs)]  # type: ignore[arg-type]
+    return inputs, outputs
+
+
+def body(x: Any) -> Any:
+    return lax.scan(lambda c, row: (c * row, c + row), x[0], x)[1]
+
+
+CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...], list[list[int]], list[list[int]]]] = {
+    "in front": (pb.vmap(pnp.sin), (X,), [[0]], [[0]]),
+    "another axis in": (pb.vmap(pnp.sin, in_axes=1), (X,), [[1]], [[0]]),
+    "another axis in and out": (pb.vmap(pnp.sin, in_axes=2, out_axes=1), (X,), [[2]], [[1]]),
+    "two": (pb.vmap(pb.vmap(pnp.sin, in_axes=1), in_axes=1), (X,), [[1, 2]], [[0, 1]]),
+    "one in one out": (pb.vmap(pb.vmap(pnp.sin), out_axes=2), (X,), [[0, 1]], [[0, 2]]),
+    "not batched": (pb.vmap(lambda x, y: x * y, in_axes=(0, None)), (X, X[0]), [[0], []], [[0]]),
+    "sum": (pb.vmap(lambda x: pnp.sum(x, axis=0)), (X,), [[0]], [[0]]),
+    "all gone": (lambda x: pnp.sum(pb.vmap(f)(x)), (X,), [[0]], [[]]),
+    "moved afterwards": (lambda x: pnp.moveaxis(pb.vmap(pnp.sin)(x), 0, 2), (X,), [[0]], [[2]]),
+    "reshaped": (lambda x: pb.vmap(pnp.sin)(x).reshape(2, 15), (X,), [[0]], [[0]]),
+    "reshaped away": (lambda x: pb.vmap(pnp.sin)(x).reshape(-1), (X,), [[0]], [[]]),
+    "product": (pb.vmap(lambda x, y: x @ y, in_axes=(None, 1)), (X[:, :, 0], np.ones((3, 7, 5), "float32")), [[], [1]], [[0]]),
+    "gradient": (pb.grad(lambda x: pnp.sum(pb.vmap(f, in_axes=1)(x))), (X,), [[1]], [[1]]),
+    "gradient of a product": (
+        pb.grad(lambda y: pnp.sum(pb.vmap(lambda x, y: (x @ y) ** 2, in_axes=(None, 2))(X[0, :, :2], y))), (X,), [[2]], [[2]],
+    ),
+    "cond that becomes a select": (
+        pb.vmap(lambda x: lax.cond(pnp.sum(x) > 0, pnp.sin, lambda x: x * 2, x), in_axes=1), (X,), [[1]], [[0]],
+    ),
+    "jit within": (pb.vmap(pb.jit(pnp.sin), in_axes=1), (X,), [[1]], [[0]]),
+    "jit around": (pb.jit(pb.vmap(pnp.sin, in_axes=1)), (X,), [[1]], [[0]]),
+    "jvp": (lambda x: pb.jvp(pb.vmap(pnp.sin, in_axes=1), (x,), (x,)), (X,), [[1]], [[0], [0]]),
+    "vmap of jvp": (pb.vmap(lambda x: pb.jvp(pnp.sin, (x,), (x,)), in_axes=1), (X,), [[1]], [[0], [0]]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_positions(name: str) -> None:
+    function, args, inputs, outputs = CASES[name]
+    found = positions(function, *args)
+    if "jit around" in name:  # the Program of the call knows; what calls it does not see into it
+        program = pb.xpr(function, *args).equations[0].params["program"]
+        axes = batch_axes_of(program)
+        found = [sorted(axes[x]) for x in program.inputs], [sorted(axes[x]) for x in program.outputs]
+    assert found == (inputs, outputs)
+
+
+def over_batch(x: Any) -> Any:
+    return pnp.sum(pb.vmap(body)(x))
+
+
+@pytest.mark.parametrize("function", [over_batch, pb.grad(over_batch), lambda x: pb.jvp(over_batch, (x,), (x,))])
+def test_positions_inside_a_loop(function: Any) -> None:
+    """The Programs that a batched loop holds, and those that derivatives make of them, know their batch axes."""
+    program = pb.xpr(function, X)
+    held = [inner for equation in program.equations for inner in programs_in(equation.params)]
+    assert held
+    for inner in held:
+        axes = batch_axes_of(inner)
+        of_batch = [variable for variable in (*inner.inputs, *inner.outputs) if variable.type.shape == (2, 5)]
+        assert of_batch
+        assert {axes.get(variable, frozenset()) for variable in of_batch} == {frozenset({0})}
+
+
+@pytest.mark.parametrize("p", [p for p in all_primitives() if p.axis_map is not None], ids=lambda p: p.name)
+def test_an_axis_map_names_axes_that_are_left_alone(p: Primitive) -> None:
+    """Rolling the operands along axes that become one axis of the result rolls the result along it."""
+    rng = np.random.default_rng(0)
+    for args, params in p.samples(rng):  # type: ignore[misc]
+        args = [np.asarray(arg if "f" in p.kinds else np.round(3 * arg).astype("int32")) for arg in args]
+        out = np.asarray(p(*args, **params))
+        maps = p.axis_map(*[pb.ArrayType(arg.shape, arg.dtype) for arg in args], **params)  # type: ignore[misc]
+        assert len(maps) == len(args)
+        for there in {place for one in maps for place in one.values()}:
+            rolled = list(args)
+            for i, one in enumerate(maps):
+                for axis, place in one.items():
+                    if place == there:
+                        assert args[i].shape[axis] == out.shape[there]
+                        rolled[i] = np.roll(args[i], 1, axis)
+                if there not in one.values() and args[i].ndim and p.name == "concatenate":
+                    raise AssertionError("every operand of concatenate has every axis")
+            np.testing.assert_allclose(p(*rolled, **params), np.roll(out, 1, there), rtol=1e-12)

@@ -1,0 +1,165 @@
+"""A user's function of trees traced into a Program, as jit, checkpoint, loops, branches and solvers need it; and for the user
+to see: xpr, eval_shape."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from pullback.api.functions import Function, argument_name, check_callable, leaf_paths, trees_of
+from pullback.core.errors import EscapedTracerError
+from pullback.core.source import api_boundary, describe
+from pullback.core.tracing import Tracer, type_of
+from pullback.core.trees import TreeDef, array_leaf, array_leaves, flatten, output_leaves, unflatten
+from pullback.core.types import ArrayType
+from pullback.program.program import Program
+from pullback.transforms.simplify import drop_dead_code
+from pullback.transforms.stage import stage
+
+
+class Traced(NamedTuple):
+    """A function of trees as a Program of their leaves.
+
+    Attributes:
+        program: takes the captured tracers first, then the leaves. captures: the tracers to pass for them.
+        structure: that of the function's result.
+    """
+
+    program: Program
+    captures: tuple[Tracer, ...]
+    structure: TreeDef
+
+    @property
+    def out_types(self) -> tuple[ArrayType, ...]:
+        return self.program.output_types
+
+
+def trace(
+    transformation: str,
+    fun: Function,
+    structures: Sequence[TreeDef],
+    types: Sequence[ArrayType],
+    paths: Sequence[str] = (),
+    *,
+    call: Function | None = None,
+    trivial: bool = False,
+) -> Traced:
+    """Trace a function of as many trees as there are structures, whose leaves have the given types, in order.
+
+    Arguments:
+        transformation: what error messages say is being done to the function.
+        fun: the user's function, after which the Program is named.
+        paths: how error messages call each leaf.
+        call: what is traced in place of `fun`, where the trees are not its arguments as they are.
+        trivial: whether the result may hold arrays of dtype float0, which then belong to its structure.
+    """
+    leaves_of = output_leaves if trivial else array_leaves
+    call = fun if call is None else call
+    result: list[TreeDef] = []
+
+    def flat(*leaves: Any) -> list[Any]:
+        outs, structure = leaves_of(call(*trees_of(structures, leaves)), lambda: f"the output of {describe(fun)}")
+        result.append(structure)
+        return outs
+
+    name = getattr(fun, "__name__", "function")
+    program, captures = stage(flat, types, name=name, described=fun, arguments=paths, transformation=transformation)
+    return Traced(program, captures, result[0])
+
+
+class TracedCall(NamedTuple):
+    """A call of a function, traced: the leaves of its arguments, their paths and types, and the function as a Program."""
+
+    leaves: list[Any]
+    paths: list[str]
+    types: list[ArrayType]
+    traced: Traced
+
+
+def traced_call(
+    transformation: str,
+    fun: Function,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    static: Sequence[int] = (),
+    placeholders: bool = False,
+) -> TracedCall:
+    """Trace a function for the arguments of one call.
+
+    Arguments:
+        static: the numbers of the positional arguments that are handed to the function as they are.
+        placeholders: whether an `ArrayType` serves for an array.
+    """
+    dynamic = tuple([None if i in static else arg for i, arg in enumerate(args)])
+    leaves, structure = flatten((dynamic, kwargs))
+    paths = call_paths(fun, dynamic, kwargs)
+    leaves = [
+        leaf if placeholders and isinstance(leaf, ArrayType) else array_leaf(leaf, lambda path=path: f"argument {path}")  # type: ignore[misc]
+        for leaf, path in zip(leaves, paths, strict=True)
+    ]
+    types = [type_of(leaf) for leaf in leaves]
+
+    def call(packed: tuple[tuple[Any, ...], dict[str, Any]]) -> Any:
+        inner, inner_kwargs = packed
+        return fun(*[args[i] if i in static else arg for i, arg in enumerate(inner)], **inner_kwargs)
+
+    return TracedCall(leaves, paths, types, trace(transformation, fun, (structure,), types, paths, call=call, trivial=True))
+
+
+def call_paths(fun: Function, args: Sequence[Any], kwargs: dict[str, Any]) -> list[str]:
+    """How error messages call each leaf of a call's arguments: by the parameter's name and the path in its tree."""
+    paths = [path for i, arg in enumerate(args) for path in leaf_paths(arg, argument_name(fun, i))]
+    return paths + [path for name in sorted(kwargs) for path in leaf_paths(kwargs[name], name)]
+
+
+# ---- for the user to see ----------------------------------------------------------------------------------------------
+
+
+def _record(fun: Function, args: tuple[Any, ...], kwargs: dict[str, Any], what: str) -> Traced:
+    check_callable(fun, what)
+    traced = traced_call(what, fun, args, kwargs, placeholders=True).traced
+    if traced.captures and what == "xpr":
+        raise EscapedTracerError(
+            f"xpr of {describe(fun)} met a traced value of {traced.captures[0].owner.describe()}, which encloses it."
+            " A Program is closed: pass the value as an argument."
+        )
+    return traced._replace(program=drop_dead_code(traced.program))
+
+
+@api_boundary
+def xpr(fun: Function, *args: Any, **kwargs: Any) -> Program:
+    """The Program that a function is for arguments like these: every operation that its result needs, typed, in order.
+
+    Arguments:
+        fun: a function of arrays and pytrees; any transformation of one.
+        args, kwargs: what to call it with; an `ArrayType` serves for an array.
+
+    Returns:
+        A `Program`. Its inputs are the leaves of the arguments from left to right, its outputs those of the result.
+
+    Example:
+        >>> import pullback as pb
+        >>> print(pb.xpr(lambda x: 2.0 * x + 1.0, pb.ArrayType((3,), "float32")))
+        { lambda (a:f32[3]:cpu(0)) ;
+          let
+            b:f32[3]:cpu(0) = mul 2.0 a
+            c:f32[3]:cpu(0) = add b 1.0
+          in c }
+    """
+    return _record(fun, args, kwargs, "xpr").program
+
+
+@api_boundary
+def eval_shape(fun: Function, *args: Any, **kwargs: Any) -> Any:
+    """The shapes and dtypes of a function's results, without computing them.
+
+    Returns:
+        The tree of the result, with an `ArrayType` for each array.
+
+    Example:
+        >>> import pullback as pb
+        >>> pb.eval_shape(lambda x: {"total": pb.numpy.sum(x)}, pb.ArrayType((3,), "float32"))
+        {'total': f32[]}
+    """
+    traced = _record(fun, args, kwargs, "eval_shape")
+    return unflatten(traced.structure, traced.out_types)

@@ -1,0 +1,401 @@
+"""The family of operations that hold Programs: call, checkpoint, cond, scan, while_loop.
+
+Each says in a `Wiring` how its operands reach the Programs that it holds, and how their outputs become its results:
+
+    operands   lead | constants | carry | xs       `lead` is for the operation itself, as the index of a cond
+    Program           constants | carry | one x    ->  carry | one y
+    results                                            carry | ys
+
+A loop takes all of them. For a call, a checkpoint and a cond, operands are constants and results are ys: nothing is carried and
+nothing is stacked. A cond holds several Programs, of which one is run; a while_loop holds another that tests the same inputs.
+
+Every transformation derives other Programs from those and applies the operation to them. What it has to know of an operand is a
+flag (it has a tangent, it is a batch, it is unknown, somebody reads it), which spreads: over the carry of a loop until nothing
+is added, and over the branches of a cond, which must agree. `Held.spread` finds where to, for all transformations alike; and so
+jvp, jet, vectorize, prune and depends are written once, here. So are linearize and transpose where nothing is carried; how
+residuals are stacked step by step, and which way a loop is turned around, is the particular knowledge of a scan.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from pullback.core.axes import Axis, axis_owner
+from pullback.core.errors import ProgramError
+from pullback.core.primitive import Primitive, Rules
+from pullback.core.tracing import bind, bind_at, type_of
+from pullback.core.types import ArrayType, is_unknown
+from pullback.core.zero import ZERO, zeros
+from pullback.ops.broadcast import broadcast_in_dim
+from pullback.ops.shape import transpose
+from pullback.program.program import Program, programs_in
+from pullback.transforms.batch import repeated
+from pullback.transforms.derive import (
+    Flags,
+    active_terms,
+    batch_program,
+    dependent_outputs,
+    fixed_point,
+    linearize_program,
+    nonzero_orders,
+    pruned_program,
+    pushed_program,
+    series_of,
+    stage_closed,
+    taking,
+    transpose_program,
+    united,
+)
+from pullback.transforms.sparsity import sparsity_of_any
+from pullback.transforms.stage import replay
+from pullback.transforms.transpose import Linear
+
+# ---- the description --------------------------------------------------------------------------------------------------
+
+
+class Wiring(NamedTuple):
+    """How an operation is wired to the Programs that it holds. Names are those of its parameters.
+
+    Attributes:
+        programs: a Program, or a tuple of them that all take the same and return the same.
+        lead: how many operands come before what they take.
+        consts: how many operands are the same at every step of a loop; None if all are.
+        carry: how many operands come next, and are carried. Those that are left then are stacked xs.
+        test: a Program of the same inputs that says whether to go on; then all that is not constant is carried.
+    """
+
+    programs: str
+    lead: int = 0
+    consts: str | None = None
+    carry: str | None = None
+    test: str | None = None
+
+
+class Held(NamedTuple):
+    """What an operation holds, read from its parameters by its wiring."""
+
+    wiring: Wiring
+    given: dict[str, Any]
+    programs: tuple[Program, ...]
+    test: Program | None
+    consts: int
+    carry: int
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """The parameters again."""
+        wiring, made = self.wiring, dict(self.given)
+        made[wiring.programs] = self.programs if isinstance(self.given[wiring.programs], tuple) else self.programs[0]
+        for name, value in ((wiring.consts, self.consts), (wiring.carry, self.carry), (wiring.test, self.test)):
+            if name is not None:
+                made[name] = value
+        return made
+
+    def split(self, values: Sequence[Any]) -> list[tuple[Any, ...]]:
+        """Constants, carry and xs."""
+        return split(values, self.consts, self.carry)
+
+    def spread(self, flags: Flags, make: Derive, also: Callable[[Flags], Flags] | None = None) -> Spread:
+        """Other Programs derived from the held ones, and the flags of their inputs and outputs that go with each other.
+
+        Arguments:
+            make: derives a Program for flagged inputs; says which outputs are flagged then. The third argument are those that
+                must be.
+            also: what else the flags of a carry add to them.
+        """
+        consts, carry, xs = self.split(flags)
+
+        def outs(carried: Flags) -> Flags:
+            return united([make(program, (*consts, *carried, *xs), ())[1] for program in self.programs])
+
+        def step(carried: Flags) -> Flags:
+            found = outs(carried)[: self.carry]
+            return found if also is None else united((found, also((*consts, *carried, *xs))))
+
+        carry = fixed_point(carry, step) if self.carry else ()
+        ins = (*consts, *carry, *xs)
+        nonzero = (*carry, *outs(carry)[self.carry :])
+        made = []
+        for program in self.programs:
+            derived, own = make(program, ins, ())
+            made.append(derived if own == nonzero else make(program, ins, nonzero)[0])
+        return Spread(tuple(made), ins, nonzero)
+
+
+Derive = Callable[[Program, Flags, Flags], tuple[Any, Flags]]
+
+
+class Spread(NamedTuple):
+    """What `Held.spread` finds: the derived Programs, and the flags of their inputs and of their outputs."""
+
+    programs: tuple[Any, ...]
+    ins: Flags
+    outs: Flags
+
+
+def held_by(primitive: Primitive, params: dict[str, Any]) -> Held:
+    """What an operation with these parameters holds."""
+    wiring: Wiring = primitive.wiring
+    value = params[wiring.programs]
+    programs = value if isinstance(value, tuple) else (value,)
+    count = len(programs[0].inputs)
+    consts = count if wiring.consts is None else params[wiring.consts]
+    carry = count - consts if wiring.test is not None else 0 if wiring.carry is None else params[wiring.carry]
+    return Held(wiring, params, programs, None if wiring.test is None else params[wiring.test], consts, carry)
+
+
+def split(values: Sequence[Any], *sizes: int) -> list[tuple[Any, ...]]:
+    """A sequence cut into pieces of these sizes, and what is left."""
+    pieces, start = [], 0
+    for size in sizes:
+        pieces.append(tuple(values[start : start + size]))
+        start += size
+    return [*pieces, tuple(values[start:])]
+
+
+def check_operands(name: str, types: Sequence[ArrayType], takes: Sequence[ArrayType]) -> None:
+    """Raise unless operands are what a Program takes; a weak one may stand for a strong one, and the other way around."""
+    if len(types) != len(takes) or any([a is not b and a.strong() is not b.strong() for a, b in zip(types, takes)]):
+        given, wanted = (", ".join(map(str, row)) for row in (types, takes))
+        raise ProgramError(f"{name} holds a Program that takes ({wanted}), but its operands are ({given}).")
+
+
+def bind_holder(holder: Any, *args: Any, **params: Any) -> Any:
+    """Apply a primitive that holds Programs, also where only a named axis of an enclosing vmap concerns one of them."""
+    names = [name for program in programs_in(params) for name in program.axis_names]
+    if not names:
+        return bind(holder, args, params)
+    return bind_at(max([axis_owner(name) for name in names], key=lambda trace: trace.birth), holder, args, params)
+
+
+# ---- what follows from it ---------------------------------------------------------------------------------------------
+
+
+class Holder(Rules):
+    """The rules of an operation that follow from its `wiring`."""
+
+    multiple_results = True
+    on_arrays = True
+    needs_axis = True
+    symbolic_zeros = True
+
+    def jvp(primitive, primals, tangents, **params):
+        live = [tangent for tangent in tangents if tangent is not ZERO]
+        if any([tangent.__class__ is Linear for tangent in live]):
+            # On a tape, values and tangents must come from two operations, or the values would be unknown with the tangents.
+            apart = primitive.linearize(primals, tuple([t is not ZERO for t in tangents]), **params)
+            if apart is not NotImplemented:
+                return apart[0], apart[1](*live)
+        outs, series = _pushed(primitive, None, primals, [(tangent,) for tangent in tangents], params)
+        return outs, tuple([tangent for (tangent,) in series])
+
+    def jet(primitive, primals, series, **params):
+        return _pushed(primitive, len(series[0]), primals, series, params)
+
+    def linearize(primitive, primals, active, **params):
+        held = held_by(primitive, params)
+        lead, values = split(primals, held.wiring.lead)
+        halves = linearize_branches(held.programs, tuple(active[len(lead) :]))
+        outs = bind_holder(primitive, *primals, **held._replace(programs=halves.forward).params)
+        count = len(halves.nonzero)
+        known = [*values, *outs[count:]]
+        known = [known[i] for i in halves.known]
+
+        def push(*tangents):
+            found = bind_holder(primitive, *lead, *known, *tangents, **held._replace(programs=halves.tangent).params)
+            return at_flags(found, halves.nonzero)
+
+        return tuple(outs[:count]), push
+
+    def transpose(primitive, cotangents, *operands, **params):
+        held = held_by(primitive, params)
+        lead, own = split(operands, held.wiring.lead)
+        unknown = tuple([int(is_unknown(operand)) for operand in own])
+        made = held.spread(unknown, transpose_program)
+        known = [value for value in own if not is_unknown(value)]
+        found = bind_holder(primitive, *lead, *known, *cotangents, **held._replace(programs=made.programs).params)
+        solved = iter(at_flags(found, made.outs))
+        return (*[None] * len(lead), *[next(solved) if flag else None for flag in unknown])
+
+    def sparsity(primitive, which, operands, **params):
+        held = held_by(primitive, params)
+        return sparsity_of_any(held.programs, which - held.wiring.lead, operands[held.wiring.lead :])
+
+    def vectorize(primitive, batch, args, axes, **params):
+        held = held_by(primitive, params)
+        lead, own = split(args, held.wiring.lead)
+        flags = tuple([int(axis == 0) for axis in axes[len(lead) :]])
+        made = held.spread(flags, lambda *given: batch_program(given[0], batch, *given[1:]))
+        found = bind_holder(
+            primitive,
+            *lead,
+            *batched_operands(held, own, flags, made.ins, batch),
+            **held._replace(programs=made.programs).params,
+        )
+        carry, ys = split(found, held.carry)
+        if held.wiring.carry is not None:  # stacked, so that steps come first again
+            ys = tuple([swapped(y) if flag else y for y, flag in zip(ys, made.outs[held.carry :])])
+        return (*carry, *ys), tuple([0 if flag else None for flag in made.outs])
+
+    def prune(primitive, wanted, **params):
+        held = held_by(primitive, params)
+        ys = tuple(wanted[held.carry :])
+        every = (1,) * len(held.programs[0].inputs)
+        tested = () if held.test is None else (pruned_program(held.test, (1,))[1],)
+
+        def used_by(carry: Flags) -> Flags:
+            return united([*tested, *[pruned_program(program, (*carry, *ys))[1] for program in held.programs]])
+
+        carry = fixed_point(tuple(wanted[: held.carry]), lambda flags: held.split(used_by(flags))[1])
+        consts, _, xs = held.split(used_by(carry))
+        used = (*consts, *carry, *xs)
+        if used == every and all((*carry, *ys)):
+            return None
+        inputs = [i for i, flag in enumerate(used) if flag]
+        smaller = held._replace(
+            programs=tuple([pruned_program(program, (*carry, *ys))[0].rearranged(inputs) for program in held.programs]),
+            test=None if held.test is None else held.test.rearranged(inputs),
+            consts=sum(consts),
+            carry=sum(carry),
+        )
+        lead = held.wiring.lead
+        outputs = [i for i, flag in enumerate((*carry, *ys)) if flag]
+        return smaller.params, [*range(lead), *[lead + i for i in inputs]], outputs
+
+    def depends(primitive, flags, **params):
+        held = held_by(primitive, params)
+        lead, own = split(flags, held.wiring.lead)
+        made = held.spread(own, lambda program, ins, _: (None, dependent_outputs(program, ins)))
+        on_test = held.test is not None and any(dependent_outputs(held.test, made.ins))
+        return (1,) * len(made.outs) if any(lead) or on_test else made.outs
+
+
+def at_flags(found: Sequence[Any], flags: Sequence[int]) -> tuple[Any, ...]:
+    """Values where they are flagged, ZERO elsewhere."""
+    given = iter(found)
+    return tuple([next(given) if flag else ZERO for flag in flags])
+
+
+def _pushed(primitive: Primitive, order: int | None, primals: Any, series: Any, params: dict[str, Any]) -> Any:
+    """The results, and their derivatives: each Program carries along, behind its inputs and its outputs, those of each."""
+    held = held_by(primitive, params)
+    lead, own = split(primals, held.wiring.lead)
+    active = nonzero_orders(series[len(lead) :])
+    made = held.spread(active, lambda program, ins, forced: pushed_program(program, order, ins, forced))
+    operands = [*own, *active_terms(own, series[len(lead) :], made.ins)]
+    # a Program takes its inputs, then the others; a loop wants constants, then carry, then xs, each with its own
+    count, of_consts, of_carry = len(own), *[_count(part) for part in held.split(made.ins)[:2]]
+    own_c, own_k, own_x = held.split(range(count))
+    their_c, their_k, their_x = split(range(count, len(operands)), of_consts, of_carry)
+    inputs = (*own_c, *their_c, *own_k, *their_k, *own_x, *their_x)
+    results = range(len(made.outs) + _count(made.outs))
+    k_out, y_out, their_k_out, their_y_out = split(results, held.carry, len(made.outs) - held.carry, of_carry)
+    outputs = (*k_out, *their_k_out, *y_out, *their_y_out)
+    test = held.test
+    if test is not None:
+        types = [type_of(operands[i]) for i in inputs]
+        test = taking(test, types, [inputs.index(i) for i in range(count)])
+    found = bind_holder(
+        primitive,
+        *lead,
+        *[operands[i] for i in inputs],
+        **held._replace(
+            programs=tuple([program.rearranged(inputs, outputs) for program in made.programs]),
+            test=test,
+            consts=held.consts + of_consts,
+            carry=held.carry + of_carry,
+        ).params,
+    )
+    k, their_k, y, their_y = split(found, held.carry, of_carry, len(made.outs) - held.carry)
+    return (*k, *y), series_of((*their_k, *their_y), made.outs, order)
+
+
+def _count(flags: Sequence[int]) -> int:
+    return sum([flag.bit_count() for flag in flags])
+
+
+def batched_operands(held: Held, args: Sequence[Any], flags: Flags, ins: Flags, batch: Axis) -> list[Any]:
+    """Operands as a batched loop takes them: a carry that comes to be a batch starts as one, and xs have steps in front."""
+    consts, carry, xs = held.split(args)
+    pairs = zip(carry, held.split(flags)[1], held.split(ins)[1])
+    carry = tuple([repeated(x, batch.size) if to and not was else x for x, was, to in pairs])
+    return [*consts, *carry, *[swapped(x) if flag else x for x, flag in zip(xs, held.split(ins)[2])]]
+
+
+def swapped(value: Any) -> Any:
+    """A value with its first two axes, steps and batch, exchanged."""
+    return transpose(value, permutation=(1, 0, *range(2, type_of(value).ndim)))
+
+
+# ---- Programs of which one is run, linearized -------------------------------------------------------------------------
+
+
+class Halves(NamedTuple):
+    """Programs, of which one is run, split in two: all return the same from the first half and take the same in the second."""
+
+    forward: tuple[Program, ...]  # inputs -> outputs + residuals
+    tangent: tuple[Program, ...]  # known values + tangents of the active inputs -> tangents of the outputs
+    known: tuple[int, ...]  # where those values are among inputs + residuals
+    nonzero: Flags  # which outputs have a tangent
+
+
+def linearize_branches(programs: tuple[Program, ...], active: Flags) -> Halves:
+    """The two halves of Programs of which one is run. Residuals that are inputs are at hand; the Programs share places for the
+    others, by type."""
+
+    def make() -> Halves:
+        nonzero = united([linearize_program(program, active).nonzero for program in programs])
+        parts = [linearize_program(program, active) for program in programs]
+        parts = [p if p.nonzero == nonzero else linearize_program(q, active, nonzero) for p, q in zip(parts, programs)]
+        inputs, count = len(active), len(nonzero)
+        own = [[part.forward.outputs[i].type for place, i in part.residuals if place == "output"] for part in parts]
+        places = list(own[0])
+        for types in own[1:]:
+            places += (Counter(types) - Counter(places)).elements()
+        rows = [_places_of(types, places) for types in own]
+        reads = []
+        for part, row in zip(parts, rows):
+            given = iter(row)
+            reads.append([i if place == "input" else inputs + next(given) for place, i in part.residuals])
+        known = tuple(dict.fromkeys(i for row in reads for i in row))
+        types = [*programs[0].input_types, *places]
+        tangent = []
+        for part, row in zip(parts, reads):
+            takes = [*[types[i] for i in known], *part.tangent.input_types[len(row) :]]
+            tangent.append(taking(part.tangent, takes, [*[known.index(i) for i in row], *range(len(known), len(takes))]))
+        forward = [_with_places(part.forward, count, row, places) for part, row in zip(parts, rows)]
+        return Halves(tuple(forward), tuple(tangent), known, nonzero)
+
+    made: Halves = programs[0].memo(("halves", programs[1:], active), make)
+    return made
+
+
+def _places_of(types: Sequence[ArrayType], places: Sequence[ArrayType]) -> list[int]:
+    """A place of its type for each residual of a Program, none used twice."""
+    free = list(range(len(places)))
+    found = []
+    for type in types:
+        place = next(i for i in free if places[i] is type)
+        free.remove(place)
+        found.append(place)
+    return found
+
+
+def _with_places(forward: Program, count: int, row: Sequence[int], places: Sequence[ArrayType]) -> Program:
+    """A Program's forward half with its residuals in the places that all share; zeros in those of others."""
+
+    def filled(*args: Any) -> list[Any]:
+        outs = replay(forward, args)
+        own = dict(zip(row, outs[count:]))
+        return [*outs[:count], *[own[i] if i in own else zero_of(type) for i, type in enumerate(places)]]
+
+    if list(row) == list(range(len(places))):
+        return forward
+    return stage_closed(filled, forward.input_types, forward.name)
+
+
+def zero_of(type: ArrayType) -> Any:
+    """Zeros of a type as an operation, which a Program records instead of holding them."""
+    return broadcast_in_dim(zeros(type.with_shape(())), shape=type.shape, broadcast_dimensions=())

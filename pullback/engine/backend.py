@@ -1,0 +1,171 @@
+"""What a back end is: it compiles Programs for the devices of one platform, holds arrays there, and explains what it made.
+
+`engine/xla.py` is one. Another one implements these two classes and registers itself; nothing else needs to know it.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pullback.core.array import Array
+from pullback.core.devices import Device
+from pullback.core.errors import DeviceError
+from pullback.core.types import ArrayType
+from pullback.program.program import Program
+
+
+class CompileOptions(NamedTuple):
+    """How to compile a Program.
+
+    Attributes:
+        platform: the platform to compile for. number: that of the device there.
+        committed: whether results must stay on that device; else they may go where other arguments are.
+        quick: at a low optimization level. show_graph: print the StableHLO and the optimized program when they are made.
+    """
+
+    platform: str = "cpu"
+    number: int = 0
+    committed: bool = False
+    quick: bool = False
+    show_graph: bool = False
+
+
+DEFAULT_OPTIONS = CompileOptions()
+
+
+class Executable(ABC):
+    """A compiled Program. Whoever runs it has compared the types of the arguments with those it was compiled for."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def __call__(self, arrays: Sequence[Array]) -> list[Array]:
+        """Run on Arrays, wherever their values are."""
+
+    @abstractmethod
+    def runner(self) -> Callable[[list[Any]], list[Array]]:
+        """What runs it on buffers of its own device: for calls of which all else is known beforehand. Donates nothing."""
+
+    @abstractmethod
+    def single_runner(self) -> Callable[[list[Any]], Array]:
+        """`runner` for an executable with one result, which it returns by itself."""
+
+    @abstractmethod
+    def optimized_text(self) -> str:
+        """The program as the back end has optimized it, with the names and the lines of the function it was made from."""
+
+    @abstractmethod
+    def cost_analysis(self) -> dict[str, float]:
+        """The back end's estimate of the work: `flops`, `bytes accessed`, ..."""
+
+    @abstractmethod
+    def memory_analysis(self) -> dict[str, int]:
+        """The back end's account of memory in bytes, by name."""
+
+
+class BorrowedBuffer(NamedTuple):
+    """Host memory and the device buffer that shares it: what is written to the one is read from the other.
+
+    A small NumPy argument of a compiled call is copied into one that is kept for it, which takes a tenth of the time that
+    making a buffer takes. It is in use by one call at a time, which has ended, and read it, before the next one gets it.
+    """
+
+    host: np.ndarray[Any, Any]
+    raw: Any
+
+
+class Backend(ABC):
+    """One platform: its devices, and what compiles for them.
+
+    Attributes:
+        platform: its name. devices: its devices, in order.
+    """
+
+    platform: str
+    devices: list[Device]
+
+    @abstractmethod
+    def compile(self, program: Program, options: CompileOptions, donated: tuple[bool, ...]) -> Executable:
+        """A Program compiled for one device; the memory of `donated` arguments may be reused for its results."""
+
+    @abstractmethod
+    def source_text(self, program: Program, options: CompileOptions, donated: tuple[bool, ...]) -> str:
+        """What is compiled for a Program, as text, with the user's lines."""
+
+    @abstractmethod
+    def put(self, host: np.ndarray[Any, Any] | np.generic, type: ArrayType, index: int = 0, copy: bool = False) -> Any:
+        """Host values in a buffer on a device. Memory may be shared unless `copy`: nobody may write to it while the buffer is
+        in use."""
+
+    def putter(self, type: ArrayType) -> Callable[[np.ndarray[Any, Any]], Any]:
+        """`put` for NumPy arrays of one type, on the first device, with all that can be known beforehand known."""
+        return lambda host: self.put(host, type)
+
+    def borrow(self, type: ArrayType) -> BorrowedBuffer | None:
+        """A buffer on the first device that shares host memory to write to; None where the device has its own memory."""
+        return None
+
+
+# ---- platforms --------------------------------------------------------------------------------------------------------
+
+_platforms: dict[str, Callable[[], Backend]] = {}
+_backends: dict[str, Backend] = {}
+_lock = threading.RLock()
+
+
+class _Placement:
+    """Whether there is any choice of where to compute: only then do calls look at where their arguments are."""
+
+    several = False
+
+
+placement = _Placement()
+
+
+def register_backend(platform: str, make: Callable[[], Backend]) -> None:
+    """Make a platform known: `make` returns its back end when it is first needed."""
+    _platforms[platform] = make
+
+
+def platforms() -> list[str]:
+    """The platforms that are known, started or not."""
+    return list(_platforms)
+
+
+def backend(platform: str = "cpu") -> Backend:
+    """A platform's back end, started now if it was not yet.
+
+    Raises:
+        DeviceError: there is no such platform.
+    """
+    try:
+        return _backends[platform]
+    except KeyError:
+        pass
+    if platform not in _platforms:
+        raise DeviceError(f"There is no platform {platform!r}; known are {', '.join(map(repr, _platforms))}.")
+    with _lock:
+        if platform not in _backends:
+            if not _backends:
+                os.register_at_fork(before=_warn_of_fork)
+            made = _platforms[platform]()
+            _backends[platform] = made
+            placement.several = len(_backends) > 1 or len(made.devices) > 1
+    return _backends[platform]
+
+
+def _warn_of_fork() -> None:
+    warnings.warn(
+        "This process forks after pullback has compiled something. XLA's threads do not exist in the child, where compiled"
+        " functions can hang; start processes with multiprocessing's 'spawn' or 'forkserver' instead, or fork before the first"
+        " compilation.",
+        RuntimeWarning,
+        stacklevel=3,
+    )

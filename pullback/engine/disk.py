@@ -1,0 +1,178 @@
+"""Executables on disk, for the next process: files of one marked folder that pullback made and that only its user can write.
+
+Executables are code that runs with the user's rights, so a folder into which somebody else could put one is refused. Nothing
+but our own files is ever read or removed. A file that cannot be read for any reason counts as absent, and is written again; a
+folder that cannot be written to is read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import warnings
+from pathlib import Path
+from typing import Any
+
+from pullback.core.bounded import Bounded
+from pullback.core.lazy import lazy_module
+
+hashlib = lazy_module("hashlib")
+platformdirs = lazy_module("platformdirs")
+shutil = lazy_module("shutil")
+tempfile = lazy_module("tempfile")
+
+DEFAULT_MAX_BYTES = 1 << 30
+FOLDER = "executables-1"  # inside the directory that was chosen; another number where the format changes
+MARKER = "made-by-pullback.txt"
+_MARK = "pullback keeps compiled functions in this folder, and removes the oldest ones by itself. It may be deleted.\n"
+MAGIC = b"pullback executable 1\n"
+_DIGEST_BYTES = 32
+_OURS = re.compile(r"[0-9a-f]{64}\.xla(\.[0-9a-z_]+\.tmp)?")  # what we write, and what a process that died was writing
+_SUFFIX = ".xla"
+_STALE_SECONDS = 3600.0
+
+
+def directory() -> Path | None:
+    """Where the folder is: in `PULLBACK_CACHE_DIR` (empty: nowhere), else in the user's directory for caches."""
+    chosen = os.environ.get("PULLBACK_CACHE_DIR")
+    if chosen is not None:
+        return Path(chosen) if chosen else None
+    try:
+        return Path(platformdirs.user_cache_dir("pullback", appauthor=False))
+    except RuntimeError:  # a user without a home
+        return None
+
+
+def max_bytes() -> int:
+    """How large the folder may grow: `PULLBACK_CACHE_MAX_BYTES`."""
+    chosen = os.environ.get("PULLBACK_CACHE_MAX_BYTES", "")
+    return int(chosen) if chosen.isdigit() else DEFAULT_MAX_BYTES
+
+
+_refused: Bounded[tuple[str, str], None] = Bounded(64)  # folders of which a warning has said that they are not used
+
+
+def _refuse(where: Path, why: str) -> None:
+    if (str(where), why) not in _refused:
+        _refused[str(where), why] = None
+        warnings.warn(
+            f"Compiled functions are not kept on disk: {where} {why}. Choose another directory with the environment variable"
+            " PULLBACK_CACHE_DIR, or set it to the empty string to keep none.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+
+
+def distrust(status: Any) -> str | None:
+    """Why a folder's files must not be run; None if nobody but us, or the superuser, can have written them."""
+    if not hasattr(os, "geteuid"):  # Windows: the user's own directory is not writable to others
+        return None
+    if status.st_uid not in (os.geteuid(), 0):
+        return f"belongs to another user (number {status.st_uid})"
+    return "can be written to by other users" if status.st_mode & 0o022 else None
+
+
+def folder(make: bool = False) -> Path | None:
+    """The folder, if it may be used: it is ours, it is marked, and nobody else can write to it. None otherwise."""
+    chosen = directory()
+    if chosen is None:
+        return None
+    where = chosen / FOLDER
+    try:
+        if make and not where.exists():
+            _make(chosen, where)
+        why = distrust(os.stat(where))
+        if why is None and not (where / MARKER).is_file():
+            why = f"was not made by pullback (it has no {MARKER})"
+    except OSError:  # it does not exist, or cannot be looked at
+        return None
+    if why is not None:
+        _refuse(where, why)
+        return None
+    return where
+
+
+def _make(chosen: Path, where: Path) -> None:
+    """Make the folder with its marker in it, so that no other process sees the one without the other."""
+    chosen.mkdir(mode=0o700, parents=True, exist_ok=True)
+    temporary = Path(tempfile.mkdtemp(prefix=f".{FOLDER}-", dir=chosen))  # only its owner can write to it
+    try:
+        (temporary / MARKER).write_text(_MARK, encoding="utf-8")
+        os.rename(temporary, where)
+    except OSError:
+        shutil.rmtree(temporary, ignore_errors=True)
+        if not where.exists():  # else another process was quicker
+            raise
+
+
+def digest(inputs: dict[str, str]) -> str:
+    """The key of an executable: the SHA-256 of all that it depends on."""
+    hashed = hashlib.sha256()
+    for part in (part for item in sorted(inputs.items()) for part in item):
+        data = part.encode(errors="surrogateescape")
+        hashed.update(len(data).to_bytes(8, "little"))
+        hashed.update(data)
+    return str(hashed.hexdigest())
+
+
+def read(key: str) -> bytes | None:
+    """The serialized executable that is kept under a key; None if there is none that is whole."""
+    where = folder()
+    if where is None:
+        return None
+    path = where / f"{key}{_SUFFIX}"
+    try:
+        data = path.read_bytes()
+    except OSError:
+        return None
+    start = len(MAGIC) + _DIGEST_BYTES
+    blob = data[start:]
+    if not data.startswith(MAGIC) or hashlib.sha256(blob).digest() != data[len(MAGIC) : start]:
+        return None
+    with contextlib.suppress(OSError):  # the folder may be read-only
+        os.utime(path)  # the files longest unused are removed first
+    return blob
+
+
+def write(key: str, blob: bytes) -> None:
+    """Keep a serialized executable under a key, if the folder can be written to."""
+    limit = max_bytes()
+    if len(blob) > limit:
+        return
+    where = folder(make=True)
+    if where is None:
+        return
+    with contextlib.suppress(OSError):
+        handle, temporary = tempfile.mkstemp(prefix=f"{key}{_SUFFIX}.", suffix=".tmp", dir=where)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(MAGIC + hashlib.sha256(blob).digest() + blob)
+            os.replace(temporary, where / f"{key}{_SUFFIX}")
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+            raise
+        evict(where, limit)
+
+
+def evict(where: Path, limit: int) -> None:
+    """Remove those of our files that are longest unused, until the others take no more than `limit` bytes."""
+    files = []
+    with os.scandir(where) as entries:
+        for entry in entries:
+            if _OURS.fullmatch(entry.name) and entry.is_file(follow_symlinks=False):
+                with contextlib.suppress(OSError):  # another process may have removed it
+                    status = entry.stat(follow_symlinks=False)
+                    files.append((status.st_mtime, status.st_size, entry.path))
+    total = sum([size for _, size, _ in files])
+    newest = max([time for time, _, _ in files], default=0.0)
+    for time, size, path in sorted(files):
+        stale = path.endswith(".tmp") and time < newest - _STALE_SECONDS
+        if total <= limit and not stale:
+            continue
+        if path.endswith(".tmp") and not stale:  # somebody is writing it
+            continue
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+        total -= size

@@ -1,0 +1,42 @@
+"""Exceptions of Python functions that compiled code calls, on their way out of it.
+
+XLA passes on nothing of an exception but its text. So the exception is kept here under a number of its own, one that carries
+this number is raised into XLA in its place, and whoever ran the code finds the number in the text of XLA's error. Calls from
+several threads, of one executable or of many, never see each other's.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+
+from pullback.core.bounded import Bounded
+
+# Only one failure of a call is reported; those of other host calls of the same call that ran at once stay until room is needed.
+MAX_WAITING = 64
+
+_waiting: Bounded[int, BaseException] = Bounded(MAX_WAITING)
+_numbers = itertools.count()
+_MARK = re.compile(r"HostCallFailed: pullback's failure number (\d+)$", re.MULTILINE)
+_INTERRUPTED = re.compile(r"^KeyboardInterrupt\b", re.MULTILINE)
+
+
+class HostCallFailed(Exception):
+    """Stands for another exception inside XLA."""
+
+
+def stand_in(error: BaseException) -> HostCallFailed:
+    """Keep an exception, and return the one to raise into XLA in its place."""
+    number = next(_numbers)
+    _waiting[number] = error
+    return HostCallFailed(f"pullback's failure number {number}")
+
+
+def original(error: BaseException) -> BaseException | None:
+    """The exception of the host call that made XLA raise `error`; None if it was no host call's."""
+    text = str(error)
+    found = _MARK.findall(text)
+    if found:
+        return _waiting.pop(int(found[-1]), None)
+    # Ctrl-C just before or after the host call's own code
+    return KeyboardInterrupt() if "CpuCallback" in text and _INTERRUPTED.search(text) else None

@@ -1,0 +1,195 @@
+"""jaxlib: the only module that loads it, and checks that it is one that is known. Versions differ here and nowhere else."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import os
+import sys
+import threading
+from typing import Any
+
+import numpy as np
+
+from pullback.core.errors import UnsupportedJaxlib
+
+SUPPORTED_JAXLIB = ((0, 10, 2), (0, 12, 0))  # from the first, up to but not including the second
+
+# Everything of jaxlib that is called here: looked up once, before anything else, so that a jaxlib that lacks one is refused
+# by name instead of failing somewhere in the middle.
+_CALLED = {
+    "jaxlib.xla_client": ("make_cpu_client", "CompileOptions", "HloSharding.replicate"),
+    "jaxlib._jax": (
+        "GSPMDSharding",
+        "DeviceList",
+        "DeviceAssignment.create",
+        "CompileOptions.ParseFromString",
+        "LoadedExecutable.execute_sharded",
+        "LoadedExecutable.hlo_modules",
+        "Client.compile_and_load",
+        "Client.serialize_executable",
+        "Client.deserialize_executable",
+        "batched_device_put",
+        "array_result_handler",
+        "config.Config",
+        "jax_jit.set_enable_x64_state",
+        "jax_jit.set_disable_jit_state",
+        "jax_jit.set_post_hook_state",
+    ),
+}
+
+# Environment variables that XLA, LLVM and their thread pools read when they start, by the beginnings of their names.
+_READ_AT_START = ("XLA_", "TF_XLA_", "TF_ENABLE_", "LIBTPU_", "LLVM_", "NPROC", "OMP_NUM_THREADS")
+
+
+class Jaxlib:
+    """The parts of jaxlib that are used, loaded and checked.
+
+    Attributes:
+        version: its version. build: which build of that version it is. environment: the variables that XLA read at its start.
+    """
+
+    def __init__(self) -> None:
+        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")  # read when jaxlib is loaded: else its clients chatter on stderr
+        self.environment = {name: value for name, value in sorted(os.environ.items()) if name.startswith(_READ_AT_START)}
+        try:
+            self.client_module = importlib.import_module("jaxlib.xla_client")
+            self.jax = importlib.import_module("jaxlib._jax")
+        except ImportError as error:
+            raise UnsupportedJaxlib(
+                f"Compiling needs jaxlib, which cannot be imported ({error}): pip install jaxlib."
+            ) from error
+        about = importlib.import_module("jaxlib.version")  # importlib.metadata would take 28 ms
+        self.version = about.__version__
+        self.build = f"{getattr(about, '_git_hash', '')} {library_bytes(getattr(self.client_module, '__file__', None))}"
+        self._check({"jaxlib.xla_client": self.client_module, "jaxlib._jax": self.jax})
+        if "jax" not in sys.modules:
+            self._set_global_states()
+        # jaxlib 0.11.2 dropped the handler's last argument.
+        self._handler_extra = (True,) if "_skip_checks" in (self.jax.array_result_handler.__doc__ or "") else ()
+        self.replicated = self.client_module.HloSharding.replicate()
+
+    def _check(self, modules: dict[str, Any]) -> None:
+        low, high = SUPPORTED_JAXLIB
+        wanted = f"pip install 'jaxlib>={spell(low)},<{spell(high)}'"
+        if not low <= parse_version(self.version) < high:
+            raise UnsupportedJaxlib(
+                f"jaxlib {self.version} is installed, but pullback was tested with {spell(low)} up to (not including)"
+                f" {spell(high)}: {wanted}."
+            )
+        for module, names in _CALLED.items():
+            for name in names:
+                found = modules[module]
+                for part in name.split("."):
+                    found = getattr(found, part, None)
+                if found is None:
+                    raise UnsupportedJaxlib(f"jaxlib {self.version} has no {module}.{name}, which pullback calls: {wanted}.")
+
+    def _set_global_states(self) -> None:
+        """Dispatch reads three process-wide states; where jax is imported too, it sets its own, which serve as well."""
+        config, jit = self.jax.config.Config, self.jax.jax_jit
+        jit.set_enable_x64_state(config("enable_x64", True, include_in_jit_key=True))
+        jit.set_disable_jit_state(config("disable_jit", False))
+        jit.set_post_hook_state(config("post_hook", None))
+
+    def result_handler(self, aval: Any, sharding: Any) -> Any:
+        return self.jax.array_result_handler(aval, sharding, True, *self._handler_extra)
+
+    def debug_options(self) -> bytes:
+        """XLA's debug options as they stand for every compilation: what XLA made of `XLA_FLAGS`, a file named there too."""
+        options = self.client_module.CompileOptions()
+        _ = options.executable_build_options.debug_options  # written down once it has been asked for
+        return bytes(options.SerializeAsString())
+
+    def compile_options(self, overrides: tuple[tuple[str, Any], ...], extra: tuple[tuple[str, Any], ...], device: Any) -> Any:
+        """XLA's options. Those in `extra` are known to one platform only, by name; jaxlib has no field for them, and its
+        `env_option_overrides` refuses maps, so they are appended to the bytes of the options, which do take them.
+
+        Source of the field numbers: CompileOptionsProto.executable_build_options = 3, its debug_options = 3, and there
+        xla_backend_extra_options = 500, a map<string, string>.
+        """
+        options = self.client_module.CompileOptions()
+        if extra:
+            entries = [_field(500, _field(1, key.encode()) + _field(2, str(value).encode())) for key, value in extra]
+            data = options.SerializeAsString() + _field(3, _field(3, b"".join(entries)))
+            options = self.jax.CompileOptions.ParseFromString(data)
+        if overrides:
+            options.env_option_overrides = list(overrides)
+        options.device_assignment = self.jax.DeviceAssignment.create(np.array([[device.id]], np.int32))
+        return options
+
+    @functools.cached_property
+    def _mlir(self) -> tuple[Any, Any]:
+        """MLIR's bindings and a context that knows the dialects that lowering rules write."""
+        ir = importlib.import_module("jaxlib.mlir.ir")
+        registrations = importlib.import_module("jaxlib.mlir._mlir_libs._jax_mlir_ext")
+        context, registry = ir.Context(), ir.DialectRegistry()
+        registrations.register_dialects(registry)
+        context.append_dialect_registry(registry)
+        context.load_all_available_dialects()
+        for dialect in ("stablehlo", "chlo"):
+            importlib.import_module(f"jaxlib.mlir.dialects.{dialect}").register_dialect(context)
+        return ir, context
+
+    def parse(self, text: str) -> Any:
+        """A StableHLO module as an object of MLIR's: the only form that compiles with host callbacks."""
+        with _lock:
+            ir, context = self._mlir
+            with context, ir.Location.unknown():
+                return ir.Module.parse(text)
+
+    def plugin_client(self, name: str, library: str) -> Any:
+        """The PJRT client of a plugin, given the path of its shared library."""
+        if not self.jax.pjrt_plugin_loaded(name):
+            self.jax.load_pjrt_plugin(name, library, None)
+        if not self.jax.pjrt_plugin_initialized(name):
+            self.jax.initialize_pjrt_plugin(name)
+        return self.client_module.make_c_api_client(name, {}, None)
+
+
+def library_bytes(file: str | None) -> int:
+    """How many bytes the shared libraries beside a file of jaxlib's have: another build of one version has another number."""
+    if file is None:
+        return 0
+    with os.scandir(os.path.dirname(file)) as entries:
+        return sum([entry.stat().st_size for entry in entries if entry.name.endswith((".so", ".pyd", ".dylib", ".dll"))])
+
+
+def _varint(number: int) -> bytes:
+    out = bytearray()
+    while number > 127:
+        out.append(number & 127 | 128)
+        number >>= 7
+    out.append(number)
+    return bytes(out)
+
+
+def _field(number: int, data: bytes) -> bytes:
+    """A length-delimited field of a protocol buffer."""
+    return _varint(number << 3 | 2) + _varint(len(data)) + data
+
+
+def parse_version(text: str) -> tuple[int, ...]:
+    """`0.10.2` -> (0, 10, 2); anything after the third number is ignored."""
+    numbers = []
+    for part in text.split(".")[:3]:
+        digits = "".join(letter for letter in part if letter.isdigit())
+        numbers.append(int(digits or 0))
+    return tuple(numbers)
+
+
+def spell(version: tuple[int, ...]) -> str:
+    return ".".join(map(str, version))
+
+
+_lock = threading.RLock()
+_loaded: list[Jaxlib] = []
+
+
+def jaxlib() -> Jaxlib:
+    """jaxlib, loaded now if it was not yet."""
+    if not _loaded:
+        with _lock:
+            if not _loaded:
+                _loaded.append(Jaxlib())
+    return _loaded[0]

@@ -1,0 +1,51 @@
+"""The interpreter of Programs: one walk over the equations, and a hook that says what becomes of each.
+
+Running a Program (`run`), tracing it again under a transformation (`transforms.stage.replay`), writing it as StableHLO
+(`engine.lower`) and putting called Programs in the place of their calls (`control.call.inlined`) are this walk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from pullback.core.tracing import bind
+from pullback.program.equation import Equation, Graph, Variable
+
+Handle = Callable[[Equation, list[Any]], Any]
+
+
+def interpret(program: Graph, args: Iterable[Any], handle: Handle) -> tuple[Any, ...]:
+    """Go through a Program with a value for each input; returns what its outputs come to.
+
+    Arguments:
+        args: values of any kind, one for each input.
+        handle: `(equation, operands)` -> the result, or a sequence of them where the primitive has several. Captured arrays and
+            literals come as the Arrays that they are.
+
+    Example:
+        >>> import pullback as pb
+        >>> program = pb.xpr(lambda x: x * 2.0 + x, 1.0)
+        >>> interpret(program, ["x"], lambda equation, operands: f"{equation.primitive}({', '.join(map(str, operands))})")
+        ('add(mul(x, 2.0:f32[]:cpu(0)), x)',)
+    """
+    values: dict[Any, Any] = dict(program.constants)
+    values.update(zip(program.inputs, args, strict=True))
+    for equation in program.equations:
+        out = handle(equation, [values[atom] if atom.__class__ is Variable else atom.value for atom in equation.inputs])  # type: ignore[union-attr]
+        if equation.primitive.multiple_results:
+            values.update(zip(equation.outputs, out, strict=True))
+        else:
+            values[equation.outputs[0]] = out
+    # What is done to a result, such as donating it, is not done to the literal of the Program
+    return tuple([values[atom] if atom.__class__ is Variable else atom.value.alias() for atom in program.outputs])  # type: ignore[union-attr]
+
+
+def apply(equation: Equation, operands: Sequence[Any]) -> Any:
+    """The hook that binds an equation's operation to its operands: any transformation can watch."""
+    return bind(equation.primitive, operands, equation.params)
+
+
+def run(program: Graph, args: Iterable[Any]) -> tuple[Any, ...]:
+    """Apply a Program to a value for each input, by binding its equations in order."""
+    return interpret(program, args, apply)

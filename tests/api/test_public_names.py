@@ -1,0 +1,64 @@
+"""What a user finds in the public modules: public names only, all of which are there."""
+
+import importlib
+import inspect
+import pathlib
+import pkgutil
+import pydoc
+import re
+import types
+
+import pytest
+
+import pullback as pb
+import pullback.numpy as pnp
+
+PUBLIC = ["", "numpy", "lax", "nn", "tree", "debug", "sparse", "testing", "data", "compat", "compat.nabla", "core.errors"]
+PRIVATE_ROOMS = {"api", "cli", "control", "core", "engine", "ode", "ops", "program", "stablehlo", "transforms", "native"}
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_dir_lists_public_names_and_every_one_is_there(name):
+    module = importlib.import_module(f"pullback.{name}".rstrip("."))
+    listed = dir(module)
+    assert listed == sorted(module.__all__) and len(set(listed)) == len(listed) > 0
+    for each in listed:
+        found = getattr(module, each)
+        assert not each.startswith("_") or each == "__array_namespace_info__"
+        if isinstance(found, types.ModuleType):
+            assert found.__name__.startswith("pullback"), f"{name}.{each} is a module that it only uses"
+    assert inspect.getdoc(module)
+
+
+def test_every_public_module_is_listed():
+    rooms = {info.name for info in pkgutil.iter_modules(pb.__path__) if not info.name.startswith("_")}
+    listed = {name for name in pb.__all__ if isinstance(getattr(pb, name), types.ModuleType)}
+    assert listed == (rooms - PRIVATE_ROOMS) | {"errors"}
+
+
+def test_no_name_of_numpy_is_at_the_top():
+    both = set(dir(pb)) & set(dir(pnp))
+    assert both == set()
+    for name in ("sin", "sum", "asarray", "array", "float32", "pi", "newaxis"):
+        assert not hasattr(pb, name)
+
+
+def test_what_is_not_there_is_an_attribute_error():
+    assert not hasattr(pb, "random") and not hasattr(pnp, "no_such_function")
+    with pytest.raises(AttributeError, match=r"module 'pullback' has no attribute 'sin'.*pullback.numpy"):
+        pb.sin  # noqa: B018
+
+
+def test_looking_around_works():
+    members = dict(inspect.getmembers(pb))
+    assert members["grad"] is pb.grad and members["jit"] is pb.jit
+    text = pydoc.render_doc(pb, renderer=pydoc.plaintext)
+    assert "value_and_grad" in text and "NumPy's functions" in text
+
+
+def test_the_names_for_type_checkers_are_those_that_are_loaded():
+    source = pathlib.Path(pb.__file__).read_text()
+    block = source.split("if TYPE_CHECKING:")[1].split("_HOMES")[0]
+    checked = {name.strip() for line in re.findall(r"import (.*)", block) for name in line.split(",")}
+    assert checked == {*pb._HOME_OF, *pb._MODULES} - {"compat"}  # which imports pullback itself
+    assert set(pb.__all__) >= checked
