@@ -160,27 +160,22 @@ def text(value: HostArray, type: ArrayType, device: Device) -> str:
 class FrozenMemory:
     """The base of a frozen NumPy array. It has no buffer protocol, so NumPy refuses to make the array writeable."""
 
-    __slots__ = ("__array_interface__", "_memory")
+    __slots__ = ("__array_struct__", "_memory")
 
 
 def frozen(host: HostArray | np.generic) -> HostArray:
     """The same values in the same memory, as an array that cannot be made writeable."""
     if is_frozen(host):
         return host  # type: ignore[return-value]
-    seen = np.asarray(host)
-    carried = carrier(seen.dtype)
-    interface = seen.view(carried).__array_interface__
+    dtype = host.dtype
+    carried = carrier(dtype)
+    seen = np.asarray(host).view(carried)
+    seen.flags.writeable = False
     owner = FrozenMemory()
     owner._memory = seen
-    owner.__array_interface__ = {
-        "version": 3,
-        "shape": seen.shape,
-        "strides": seen.strides,
-        "typestr": carried.str,
-        "data": (interface["data"][0], True),
-    }
+    owner.__array_struct__ = seen.__array_struct__
     made = np.asarray(owner)
-    return made if carried is seen.dtype else made.view(seen.dtype)
+    return made if carried is dtype else made.view(dtype)
 
 
 def is_frozen(host: HostArray | np.generic) -> bool:
@@ -190,6 +185,8 @@ def is_frozen(host: HostArray | np.generic) -> bool:
         base = base.base
     if base.__class__ is memoryview:
         base = base.obj if base.readonly else None
+    elif base.__class__ is tuple:  # NumPy keeps the object together with its `__array_struct__`
+        base = base[0]
     return base.__class__ in immutable_memory
 
 

@@ -72,10 +72,13 @@ def is_inexact(dtype: DType) -> bool:
 def canonical(dtype: Any) -> DType:
     """The supported dtype that `dtype` (a NumPy dtype, scalar type, name, or Python `bool/int/float/complex`) names.
 
-    Python's own types mean the default dtypes (`default_bits`). Raises `DtypeError` for what no array can hold.
+    Python's own types, and their names, mean the default dtypes (`default_bits`).
+
+    Raises `DtypeError` for what no array can hold.
     """
-    if dtype.__class__ is type and dtype in (bool, int, float, complex):
-        return default_dtype(_PYTHON_KINDS[dtype])
+    python = _PYTHON_KINDS.get(dtype) if dtype.__class__ is type or dtype.__class__ is str else None
+    if python is not None:
+        return default_dtype(python)
     try:
         found = DTYPES[dtype] if isinstance(dtype, str) and dtype in DTYPES else np.dtype(dtype)
     except TypeError:
@@ -97,7 +100,8 @@ def carrier(dtype: DType) -> DType:
 
 # ---- default dtypes -------------------------------------------------------------------------------------------------
 
-_PYTHON_KINDS: dict[type, str] = {bool: "b", int: "i", float: "f", complex: "c"}
+_PYTHON_KINDS: dict[type | str, str] = {bool: "b", int: "i", float: "f", complex: "c"}
+_PYTHON_KINDS |= {"bool": "b", "int": "i", "uint": "u", "float": "f", "complex": "c"}
 
 
 def _bits_from_environment() -> int:

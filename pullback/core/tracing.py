@@ -133,6 +133,13 @@ def bind_at(trace: Trace | None, primitive: Primitive, args: Sequence[Any], para
     return youngest.process(primitive, args, params)
 
 
+def live(tracer: Tracer) -> Tracer:
+    """The tracer. Raises `EscapedTracerError` if its trace has closed."""
+    if not tracer.owner.open:
+        raise escaped(tracer)
+    return tracer
+
+
 def escaped(tracer: Tracer) -> EscapedTracerError:
     """The error for a tracer that is used after its trace has closed."""
     made = tracer.where()

@@ -41,21 +41,23 @@ DEFAULT_OPTIONS = CompileOptions()
 
 
 class Executable(ABC):
-    """A compiled Program. Whoever runs it has compared the types of the arguments with those it was compiled for."""
+    """A compiled Program. Whoever runs it has compared the types of the arguments with those it was compiled for.
 
-    __slots__ = ()
+    Attributes:
+        result_class: of which class the Arrays are that it returns: whether they must stay where they are.
+    """
+
+    __slots__ = ("result_class",)
+    result_class: type[Array]
 
     @abstractmethod
     def __call__(self, arrays: Sequence[Array]) -> list[Array]:
         """Run on Arrays, wherever their values are."""
 
     @abstractmethod
-    def runner(self) -> Callable[[list[Any]], list[Array]]:
-        """What runs it on buffers of its own device: for calls of which all else is known beforehand. Donates nothing."""
-
-    @abstractmethod
-    def single_runner(self) -> Callable[[list[Any]], Array]:
-        """`runner` for an executable with one result, which it returns by itself."""
+    def runner(self) -> Callable[[list[Any]], Sequence[Any]]:
+        """What runs it on buffers of its own device, and returns buffers: for calls of which all else is known beforehand. It
+        donates nothing."""
 
     @abstractmethod
     def optimized_text(self) -> str:

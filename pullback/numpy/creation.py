@@ -54,6 +54,7 @@ def array(object: Any, dtype: Any = None, *, copy: bool = True, ndmin: int = 0, 
     """
     wanted = None if dtype is None else requested(dtype)
     refuse_device(device, "array")
+    copy = bool(copy)
     made = _array(object, wanted)
     if made.type.weak:
         made = _strong(made) if made.__class__ is Array else convert_element_type(made, new_dtype=made.type.dtype)
@@ -140,6 +141,7 @@ def asarray(a: Any, dtype: Any = None, *, copy: bool | None = None, device: Any 
         (2, 2)
     """
     refuse_device(device, "asarray")
+    copy = None if copy is None else bool(copy)
     if isinstance(a, (Array, Tracer)) and (dtype is None or a.type.dtype == requested(dtype)) and not a.type.weak:
         return a.alias() if copy and isinstance(a, Array) else a
     if copy is False:
@@ -158,6 +160,9 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
         ValueError: `copy` is False, and x is not one of this library's arrays.
     """
     refuse_device(device, "from_dlpack")
+    if not hasattr(x, "__dlpack__"):
+        raise TypeError(f"from_dlpack takes an array with a method __dlpack__, but got {x!r}.{at_user_line()}")
+    copy = None if copy is None else bool(copy)
     return x.alias() if isinstance(x, Array) else asarray(np.from_dlpack(x), copy=copy)
 
 

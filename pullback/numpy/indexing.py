@@ -11,14 +11,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pullback.core.array import Array
+from pullback.core.array import Array, host_of
 from pullback.core.dtypes import BOOL, default_dtype, kind
 from pullback.core.errors import ShapeError, TracerIntegerConversionError
 from pullback.core.tracing import Tracer, staging_floor
 from pullback.core.types import Shape, array_type
 from pullback.numpy.axes import normal_axis
 from pullback.numpy.creation import array
-from pullback.numpy.promotion import at_user_line, broadcast, broadcast_shapes, in_dtype, literal_of, operand
+from pullback.numpy.promotion import at_user_line, broadcast, broadcast_shapes, in_dtype, literal_of, number_or_operand, operand
 from pullback.ops import arithmetic, compare
 from pullback.ops import shape as shapes
 from pullback.ops.dynamic import dynamic_slice
@@ -73,6 +73,20 @@ class Index:
     def spans(self) -> list[Span]:
         return [one for one in self.axes if isinstance(one, Span)]
 
+    def refuse_outside(self) -> None:
+        """Raise IndexError for known indices that are out of bounds; what happens at traced ones is for `mode` to say."""
+        for axis in self.chosen:
+            entry, size = self.axes[axis], self.shape[axis]
+            if entry.__class__ is Array and entry.type.size:
+                host = host_of(entry)
+                low, high = int(host.min()), int(host.max())
+                if low < -size or high >= size:
+                    raise IndexError(
+                        f"Index {high if high >= size else low} is out of bounds for axis {axis} of size {size} of an array of"
+                        f" shape {self.shape}. To have such places clipped, filled or left out, use x.at[index] with a mode."
+                        f"{at_user_line()}"
+                    )
+
     def common(self) -> tuple[list[Any], Shape]:
         """The index arrays for the chosen axes, negative places made positive, and the shape that they broadcast to."""
         arrays = []
@@ -91,7 +105,7 @@ def from_end(index: Any, size: int) -> Any:
     if kind(dtype) == "u":
         return index
     if index.__class__ is Array and staging_floor() is None:
-        host = np.asarray(index.host)
+        host = host_of(index)
         return Array(index.type, np.where(host < 0, host + dtype.type(size), host)) if np.any(host < 0) else index
     if size > np.iinfo(dtype).max:
         index = in_dtype(index, default_dtype("i"))
@@ -185,7 +199,7 @@ def _span(entry: slice, size: int) -> Span:
 
 
 def get_item(x: Any, index: Any) -> Any:
-    """x[index], as NumPy has it. Static integers out of bounds raise IndexError; traced ones are moved inside."""
+    """x[index], as NumPy has it. Known integers out of bounds raise IndexError; traced ones are moved inside."""
     if x.__class__ is Array and x._host is not None and staging_floor() is None and _is_basic(index):
         try:
             out = x._host[index]  # type: ignore[index]
@@ -214,8 +228,11 @@ def _is_basic(index: Any) -> bool:
     return index.__class__ in _BASIC
 
 
-def read(x: Any, index: Index, mode: str = "clip", fill_value: Any = None) -> Any:
-    """The part of x that an index names."""
+def read(x: Any, index: Index, mode: str | None = None, fill_value: Any = None) -> Any:
+    """The part of x that an index names. Without a mode, known places out of bounds raise IndexError, others are clipped."""
+    if mode is None:
+        index.refuse_outside()
+        mode = "clip"
     shape = index.shape
     if x.type.shape != shape:
         x = shapes.reshape(x, new_sizes=shape)
@@ -306,6 +323,8 @@ def take(
         >>> pb.numpy.take(pb.numpy.asarray([10, 20, 30]), pb.numpy.asarray([2, 0]))
         [30 10]:i32[2]:cpu(0)
     """
+    if out is not None:
+        raise TypeError(f"take cannot write into `out`: arrays are immutable. Use the result.{at_user_line()}")
     a = operand(a, "take")
     places = array(indices)
     if axis is None:
@@ -313,6 +332,10 @@ def take(
     along = normal_axis(axis, a.type.ndim, "take")
     if mode not in (None, "fill", "clip", "wrap"):
         raise ValueError(f"take takes mode='fill', 'clip' or 'wrap', not {mode!r}.")
+    if fill_value is not None:
+        if mode in ("clip", "wrap"):
+            raise ValueError(f"take(fill_value={fill_value!r}) needs mode='fill'; with mode={mode!r} nothing is filled.")
+        number_or_operand(fill_value, "take", "fill_value")
     if mode == "wrap":
         places = places % a.type.shape[along]
     index = Index((slice(None),) * along + (places,), a.type.shape)
@@ -324,6 +347,7 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None = -1, mode: str | N
 
     Arguments:
         indices: integers, of as many axes as the array; sizes other than along `axis` broadcast.
+        mode: what to do with those out of bounds: "fill" (the default: NaN), or "clip" to the nearest.
 
     Example:
         >>> import pullback as pb
@@ -333,6 +357,8 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None = -1, mode: str | N
          [2]]:i32[2,1]:cpu(0)
     """
     a, places = operand(arr, "take_along_axis"), operand(indices, "take_along_axis")
+    if mode not in (None, "fill", "clip"):
+        raise ValueError(f"take_along_axis takes mode='fill' or 'clip', not {mode!r}.")
     if axis is None:
         a, axis = shapes.reshape(a, new_sizes=(a.type.size,)), 0
     along = normal_axis(axis, a.type.ndim, "take_along_axis")

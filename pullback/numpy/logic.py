@@ -211,6 +211,8 @@ def clip(x: Any, /, min: Any = None, max: Any = None) -> Any:
 
 def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
     """x with NaN replaced by `nan`, and infinities by `posinf` and `neginf` (by default the largest finite numbers)."""
+    if not copy:
+        raise ValueError(f"nan_to_num(copy=False) would write into x, but arrays are immutable.{at_user_line()}")
     x = operand(x, "nan_to_num")
     dtype = x.type.dtype
     if kind(dtype) == "c":

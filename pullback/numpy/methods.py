@@ -7,6 +7,7 @@ the array as its first argument, except for what only makes sense for concrete v
 from __future__ import annotations
 
 import operator
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -237,6 +238,8 @@ def _array_buffer(x: Array, flags: int) -> memoryview:
 
 
 def _namespace(x: Any, api_version: str | None = None) -> Any:
+    if api_version is not None and not re.fullmatch(r"20(2[1-5])\.12", str(api_version)):
+        raise ValueError(f"There is no array API version {api_version!r}; those implemented are 2021.12 to 2025.12.")
     return _namespace_module[0]
 
 
@@ -407,6 +410,8 @@ def _devices(x: Array) -> set[Any]:
 
 def _to_device(x: Any, device: Any, /, *, stream: Any = None) -> Any:
     """The array on a device; arrays start on the default one."""
+    if stream is not None:
+        raise ValueError(f"to_device knows no streams, but got stream={stream!r}.")
     if device == DEFAULT_DEVICE or device == x.device or device == "cpu":
         return x
     raise ValueError(f"to_device cannot move an array to {device!r} yet; use pb.device_put.")

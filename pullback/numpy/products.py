@@ -17,7 +17,15 @@ from pullback.numpy.arithmetic import multiply, subtract
 from pullback.numpy.axes import normal_axis
 from pullback.numpy.complexes import conj
 from pullback.numpy.creation import diagonal
-from pullback.numpy.promotion import NATIVE_FLOATS, at_user_line, broadcast, broadcast_shapes, in_dtype, to_common_dtype
+from pullback.numpy.promotion import (
+    NATIVE_FLOATS,
+    at_user_line,
+    broadcast,
+    broadcast_shapes,
+    check_precision,
+    in_dtype,
+    to_common_dtype,
+)
 from pullback.numpy.reductions import any as any_of
 from pullback.numpy.reductions import sum as total
 from pullback.ops import bitwise
@@ -63,10 +71,17 @@ def matmul(a: Any, b: Any, /, *, precision: Any = None, preferred_element_type: 
     """
     if a.__class__ is Array and b.__class__ is Array and preferred_element_type is None and staging_floor() is None:
         x, y = a.type, b.type
-        plain = x.dtype is y.dtype and x.dtype in NATIVE_FLOATS and a._host is not None and b._host is not None
+        plain = (
+            precision is None
+            and x.dtype is y.dtype
+            and x.dtype in NATIVE_FLOATS
+            and a._host is not None
+            and b._host is not None
+        )
         if plain and 1 <= x.ndim <= 2 and 1 <= y.ndim <= 2 and x.shape[-1] == y.shape[0]:
             out = _quiet_numpy.run(np.matmul, a._host, b._host)  # type: ignore[arg-type]
             return Array(array_type(out.shape, x.dtype, x.weak and y.weak), out)
+    check_precision(precision, "matmul")
     a, b = to_common_dtype("matmul", a, b)
     x, y = a.type, b.type
     if not x.shape or not y.shape:
@@ -99,6 +114,7 @@ def dot(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = 
         >>> pb.numpy.dot(pb.numpy.asarray([1.0, 2.0]), pb.numpy.asarray([3.0, 4.0]))
         11.0:f32[]:cpu(0)
     """
+    check_precision(precision, "dot")
     a, b = to_common_dtype("dot", a, b)
     if not a.type.shape or not b.type.shape:
         return multiply(a, b)
@@ -110,6 +126,7 @@ def dot(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = 
 
 def vdot(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = None) -> Any:
     """The sum of conj(a) * b over all elements, taken in row-major order."""
+    check_precision(precision, "vdot")
     a, b = to_common_dtype("vdot", a, b)
     flat = [shapes.reshape(x, new_sizes=(x.type.size,)) for x in (conj(a), b)]
     return dot(*flat, preferred_element_type=preferred_element_type)
@@ -240,6 +257,8 @@ def einsum(
     Arguments:
         subscripts: the letters of each operand, separated by commas, and of the result.
         operands: as many arrays.
+        optimize: accepted for NumPy's sake; the order of contraction is chosen in the same way for all its values.
+        precision: accepted for JAX's sake; products are computed in full.
 
     Raises:
         ShapeError: the letters do not fit the operands.
@@ -252,6 +271,10 @@ def einsum(
     """
     if not isinstance(subscripts, str):
         raise TypeError(f"einsum takes its subscripts as a string first, as in einsum('ij,jk->ik', a, b); got {subscripts!r}.")
+    check_precision(precision, "einsum")
+    if not isinstance(optimize, bool) and optimize not in ("greedy", "optimal", "auto"):
+        raise ValueError(f"einsum takes optimize=True, False, 'greedy', 'optimal' or 'auto', not {optimize!r}.{at_user_line()}")
+    preferred = None if preferred_element_type is None else requested(preferred_element_type)
     values = list(to_common_dtype("einsum", *operands))
     names, result = _parse(subscripts, values)
     terms = [_with_diagonals(value, letters, subscripts) for value, letters in zip(values, names)]
@@ -266,8 +289,9 @@ def einsum(
         left, right = terms[i], terms[j]
         rest = [term for k, term in enumerate(terms) if k not in (i, j)]
         needed = set(result).union(*[set(letters) for _, letters in rest])
-        terms = [*rest, _pairwise(left, right, needed, sizes, preferred_element_type)]
+        terms = [*rest, _pairwise(left, right, needed, sizes, preferred)]
     value, letters = _sum_out(terms[0], set(result), sizes)
+    value = value if preferred is None else in_dtype(value, preferred)
     order = tuple(letters.index(letter) for letter in result)
     return value if order == tuple(range(len(order))) else shapes.transpose(value, permutation=order)
 

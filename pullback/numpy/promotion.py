@@ -54,6 +54,17 @@ def number_or_operand(value: Any, name: str, position: str = "an operand") -> An
     return value if value.__class__ in PYTHON_SCALARS else operand(value, name, position)
 
 
+_PRECISIONS = frozenset({"default", "fastest", "high", "highest", "float32", "tensorfloat32", "bfloat16", "bfloat16_3x"})
+
+
+def check_precision(precision: Any, name: str) -> None:
+    """Refuse what is no precision of products: they are computed in full here, so that every known one is satisfied."""
+    for one in precision if isinstance(precision, (tuple, list)) else (precision,):
+        if one is not None and str(getattr(one, "name", one)).lower() not in _PRECISIONS:
+            known = ", ".join(sorted(_PRECISIONS))
+            raise ValueError(f"{name} takes precision=None, or one or two of {known}; not {precision!r}.{at_user_line()}")
+
+
 def _short(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."

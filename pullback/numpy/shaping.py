@@ -28,12 +28,13 @@ from pullback.numpy.promotion import broadcast_shapes as common_shape
 from pullback.ops import shape as shapes
 
 
-def reshape(a: Any, shape: Any = None, order: str = "C", *, copy: bool | None = None) -> Any:
+def reshape(a: Any, shape: Any, order: str = "C", *, copy: bool | None = None) -> Any:
     """The elements of a, in row-major order, in another shape.
 
     Arguments:
         a: an array. shape: an int or a sequence of ints; one of them may be -1, and is found from the others.
         order: "C" for row-major order, "F" for column-major.
+        copy: True for an array that outlives the donation of `a`; None or False to share its memory.
 
     Raises:
         ShapeError: the shape has another number of elements.
@@ -63,9 +64,14 @@ def reshape(a: Any, shape: Any = None, order: str = "C", *, copy: bool | None = 
         raise ShapeError(
             f"reshape cannot give {a.type}, which has {a.type.size} elements, the shape {tuple(wanted)}.{at_user_line()}"
         )
+    copy = None if copy is None else bool(copy)
+    if order not in ("C", "F"):
+        raise ValueError(f"reshape takes order='C' or 'F', not {order!r}: arrays have no other memory order.{at_user_line()}")
     if order == "F":
         return transpose(shapes.reshape(transpose(a), new_sizes=tuple(reversed(wanted))))
-    return a if tuple(wanted) == a.type.shape else shapes.reshape(a, new_sizes=tuple(wanted))
+    if tuple(wanted) == a.type.shape:
+        return a.alias() if copy and isinstance(a, Array) else a
+    return shapes.reshape(a, new_sizes=tuple(wanted))
 
 
 def ravel(a: Any, order: str = "C") -> Any:
@@ -398,6 +404,9 @@ def tile(A: Any, reps: Any) -> Any:
 def repeat(a: Any, repeats: Any, axis: int | None = None, *, total_repeat_length: int | None = None) -> Any:
     """Each element (or each slice along `axis`) repeated. The counts must be known: an int, or a sequence of ints.
 
+    Arguments:
+        total_repeat_length: the size of the result along the axis: it is cut off there, or filled with the last element.
+
     Example:
         >>> import pullback as pb
         >>> pb.numpy.repeat(pb.numpy.asarray([1, 2]), 2)
@@ -406,6 +415,14 @@ def repeat(a: Any, repeats: Any, axis: int | None = None, *, total_repeat_length
     a = operand(a, "repeat")
     if axis is None:
         a, axis = ravel(a), 0
+    if total_repeat_length is not None:
+        (length,) = checked_shape(total_repeat_length, "repeat")
+        full = repeat(a, repeats, axis)
+        along = normal_axis(axis, a.type.ndim, "repeat")
+        size = full.type.shape[along]
+        if length > size:
+            full = _joined("repeat", [full, repeat(cut(full, along, size - 1, size), length - size, along)], along)
+        return cut(full, along, 0, length)
     along = normal_axis(axis, a.type.ndim, "repeat")
     counts = checked_shape(repeats if not isinstance(repeats, Array) else repeats.view().tolist(), "repeat")
     size = a.type.shape[along]

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from pullback.core.dtypes import BOOL, default_dtype
-from pullback.core.errors import ShapeError
+from pullback.core.dtypes import BOOL, DType, default_dtype, kind
+from pullback.core.errors import DtypeError, ShapeError
 from pullback.core.source import api_boundary
 from pullback.core.tracing import Tracer
 from pullback.core.types import Shape
-from pullback.numpy.arithmetic import add, divide, maximum, minimum, multiply
-from pullback.numpy.creation import array, ones_like
+from pullback.numpy.arithmetic import add, divide, maximum, minimum, multiply, negative
+from pullback.numpy.creation import array, full
 from pullback.numpy.elementary import power
 from pullback.numpy.indexing import Index, Span, index_vectors, read
 from pullback.numpy.logic import where
@@ -23,11 +23,16 @@ from pullback.numpy.promotion import (
     broadcast,
     broadcast_shapes,
     common_dtype,
+    float_for,
     in_dtype,
     literal_of,
+    number_or_operand,
     operand,
+    weak_pair,
 )
+from pullback.ops import compare
 from pullback.ops import shape as shapes
+from pullback.ops.convert import convert_element_type
 from pullback.ops.dynamic import dynamic_update_slice
 from pullback.ops.index import scatter, scatter_add, scatter_max, scatter_min, scatter_mul
 from pullback.ops.windows import ScatterDimensionNumbers
@@ -58,10 +63,15 @@ class Updater:
 
 
 class Place:
-    """Some elements of an array. Every method returns a new array; the result keeps the array's dtype.
+    """Some elements of an array. Every method returns a new array, of the array's type.
 
-    Updates at traced indices that are out of bounds are dropped. `mode="clip"` moves them inside. Where an index occurs
-    several times, `set` uses one of the values, and the others apply all.
+    Values and elements meet in their common dtype; the result goes back into the array's, a fraction dropped. `set` refuses
+    values of another kind (floats for an array of integers), unless they are Python numbers that fit exactly.
+
+    `mode` says what happens at places out of bounds: "drop" (or "fill") leaves them out, "clip" moves them inside,
+    "promise_in_bounds" says that there are none. Without a mode, known indices raise IndexError, and updates at traced ones are
+    dropped. Where an index occurs several times, `set` uses the last of the values, and the others apply all; `unique_indices`
+    promises that none does.
     """
 
     __slots__ = ("_array", "_index")
@@ -72,85 +82,144 @@ class Place:
 
     @api_boundary
     def get(self, *, mode: str | None = None, fill_value: Any = None) -> Any:
-        """The elements. `mode="fill"` gives NaN or `fill_value` out of bounds instead of the nearest element."""
-        how = "fill" if mode == "fill" or fill_value is not None else "clip"
-        return read(self._array, Index(self._index, self._array.type.shape), how, fill_value)
+        """The elements. `mode="fill"` gives NaN or `fill_value` out of bounds; "clip", the default, the nearest element."""
+        check_mode(mode)
+        mode = "fill" if mode in ("fill", "drop") or fill_value is not None else mode
+        return read(self._array, Index(self._index, self._array.type.shape), mode, fill_value)
 
     @api_boundary
     def set(self, values: Any, *, mode: str | None = None, unique_indices: bool = False) -> Any:
-        """With the elements replaced by `values`, which broadcast."""
-        return self._update(scatter, lambda old, new: new, values, mode, unique_indices)
+        """With the elements replaced by `values`, which broadcast.
+
+        Raises:
+            DtypeError: `values` are of a kind that the array cannot hold: complex in real, floating in integers.
+        """
+        x = self._array
+        return self._update(scatter, lambda old, new: new, _storable(values, x), x.type.dtype, mode, unique_indices)
 
     @api_boundary
     def add(self, values: Any, *, mode: str | None = None, unique_indices: bool = False) -> Any:
         """With `values` added to the elements."""
-        return self._update(scatter_add, add, values, mode, unique_indices)
+        return self._combine(scatter_add, add, values, mode, unique_indices)
 
     @api_boundary
     def subtract(self, values: Any, *, mode: str | None = None, unique_indices: bool = False) -> Any:
         """With `values` subtracted from the elements."""
-        return self.add(-operand(values, "subtract"), mode=mode, unique_indices=unique_indices)
+        values, dtype = self._common(values, "subtract")
+        return self._update(scatter_add, add, negative(in_dtype(values, dtype)), dtype, mode, unique_indices)
 
     @api_boundary
     def multiply(self, values: Any, *, mode: str | None = None, unique_indices: bool = False) -> Any:
         """With the elements multiplied by `values`."""
-        return self._update(scatter_mul, multiply, values, mode, unique_indices)
+        return self._combine(scatter_mul, multiply, values, mode, unique_indices)
 
     mul = multiply
 
     @api_boundary
     def divide(self, values: Any, *, mode: str | None = None, unique_indices: bool = False) -> Any:
         """With the elements divided by `values`."""
-        divisors = Place(ones_like(self._array), self._index).multiply(values, mode=mode, unique_indices=unique_indices)
-        return _like(divide(self._array, divisors), self._array)
+        return self._by_product(divide, values, mode, unique_indices, inexact=True)
 
     @api_boundary
     def power(self, values: Any, *, mode: str | None = None, unique_indices: bool = False) -> Any:
         """With the elements raised to `values`."""
-        exponents = Place(ones_like(self._array), self._index).multiply(values, mode=mode, unique_indices=unique_indices)
-        return _like(power(self._array, exponents), self._array)
+        return self._by_product(power, values, mode, unique_indices)
 
     @api_boundary
     def min(self, values: Any, *, mode: str | None = None, unique_indices: bool = False) -> Any:
         """With the smaller one of each element and its value."""
-        return self._update(scatter_min, minimum, values, mode, unique_indices)
+        return self._combine(scatter_min, minimum, values, mode, unique_indices)
 
     @api_boundary
     def max(self, values: Any, *, mode: str | None = None, unique_indices: bool = False) -> Any:
         """With the larger one of each element and its value."""
-        return self._update(scatter_max, maximum, values, mode, unique_indices)
+        return self._combine(scatter_max, maximum, values, mode, unique_indices)
 
     @api_boundary
     def apply(self, function: Callable[[Any], Any], *, mode: str | None = None) -> Any:
         """With an elementwise function applied to the elements."""
-        return self.set(function(self.get()), mode=mode)
+        return self.set(function(self.get(mode=mode)), mode=mode)
 
-    def _update(self, primitive: Any, combine: Any, values: Any, mode: str | None, unique: bool) -> Any:
-        x = self._array
-        if mode not in (None, "drop", "fill", "clip", "promise_in_bounds"):
-            raise ValueError(f".at[] takes mode='drop', 'clip' or 'promise_in_bounds', not {mode!r}.")
-        values = _fit_dtype(values, x)
+    def _common(self, values: Any, name: str) -> tuple[Any, DType]:
+        """New values, and the dtype in which they meet the array's."""
+        values = _number_or_array(values)
+        return values, common_dtype([self._array, values], f".at[].{name}")[0]
+
+    def _combine(self, primitive: Any, combine: Any, values: Any, mode: str | None, unique: bool) -> Any:
+        return self._update(primitive, combine, *self._common(values, combine.__name__), mode, unique)
+
+    def _by_product(self, function: Any, values: Any, mode: str | None, unique: bool, inexact: bool = False) -> Any:
+        """`function` of the array and, at each place, the product of the values for it: 1 where there are none."""
+        values, dtype = self._common(values, function.__name__)
+        dtype = float_for(dtype) if inexact else dtype
+        factors = Place(full(self._array.type.shape, 1, dtype), self._index).multiply(values, mode=mode, unique_indices=unique)
+        return self._kept(function(in_dtype(self._array, dtype), factors), mode)
+
+    def _update(self, primitive: Any, combine: Any, values: Any, dtype: DType, mode: str | None, unique: bool) -> Any:
+        """The elements and `values` combined in `dtype`, and put in the array's place."""
+        check_mode(mode)
+        x, values = in_dtype(self._array, dtype), in_dtype(values, dtype)
         mask = _sole_mask(self._index)
         if mask is not None:
-            return _masked(x, mask, primitive, combine, values)
+            return self._kept(_masked(x, mask, primitive, combine, values), mode)
         index = Index(self._index, x.type.shape)
-        if x.type.shape != index.shape:
-            reshaped = shapes.reshape(x, new_sizes=index.shape)
-            return shapes.reshape(_updated(reshaped, index, primitive, combine, values, mode, unique), new_sizes=x.type.shape)
-        return _updated(x, index, primitive, combine, values, mode, unique)
+        reshaped = x if x.type.shape == index.shape else shapes.reshape(x, new_sizes=index.shape)
+        out = _updated(reshaped, index, primitive, combine, values, mode, unique)
+        return self._kept(out if out.type.shape == x.type.shape else shapes.reshape(out, new_sizes=x.type.shape), mode)
+
+    def _kept(self, out: Any, mode: str | None) -> Any:
+        """An updated array in the type of the original; where dtypes of two kinds met, elsewhere with its very elements."""
+        x = self._array
+        own = x.type.dtype
+        mixed = kind(out.type.dtype) != kind(own)
+        if out.type is not x.type:
+            out = convert_element_type(out, new_dtype=own, weak=x.type.weak)
+        if not mixed:
+            return out
+        touched = Place(full(x.type.shape, False), self._index).set(True, mode=mode)
+        return compare.select(touched, out, x)
 
 
-def _like(value: Any, x: Any) -> Any:
-    return in_dtype(value, x.type.dtype)
+def check_mode(mode: str | None) -> None:
+    """Refuse a mode for indices out of bounds that there is not."""
+    if mode not in (None, "drop", "fill", "clip", "promise_in_bounds"):
+        raise ValueError(f".at[] takes mode='drop', 'fill', 'clip' or 'promise_in_bounds', not {mode!r}.{at_user_line()}")
 
 
-def _fit_dtype(values: Any, x: Any) -> Any:
-    """New values in the dtype of the array that they go into, which keeps it."""
+def _number_or_array(values: Any) -> Any:
+    return array(values) if isinstance(values, (list, tuple)) else number_or_operand(values, ".at[]", "the values")
+
+
+def _storable(values: Any, x: Any) -> Any:
+    """Values that an array can hold, as a Python number or an array. Raises `DtypeError` for what it could not."""
+    values = _number_or_array(values)
+    own = x.type.dtype
+    found = weak_pair(values)[0]
+    if _RANK[kind(found)] <= _RANK[kind(own)]:
+        return values
     if values.__class__ in PYTHON_SCALARS:
-        found = common_dtype([x, values], ".at[]")[0]
-        if found is x.type.dtype:
-            return literal_of(values, found)
-    return in_dtype(array(values), x.type.dtype)
+        exact = _exactly(values, kind(own))
+        if exact is not None:
+            return exact
+        shown = repr(values)
+    else:
+        shown = str(values.type)
+    raise DtypeError(
+        f".at[].set of {shown} in an array of {own.name} would lose part of it. Convert the array, x.astype({found.name!r}), or"
+        f" the values, .astype({own.name!r}).{at_user_line()}"
+    )
+
+
+def _exactly(number: Any, kind: str) -> Any:
+    """A Python number as one of a lower kind, if it has that value; else None."""
+    if number.__class__ is complex:
+        number = number.real if number.imag == 0 else None
+    if number.__class__ is float and kind != "f":
+        number = int(number) if number.is_integer() else None
+    return number if kind != "b" or number is None else bool(number) if number in (0, 1) else None
+
+
+_RANK = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}
 
 
 def _sole_mask(index: Any) -> Any:
@@ -171,7 +240,7 @@ def _masked(x: Any, mask: Any, primitive: Any, combine: Any, values: Any) -> Any
         count = int(np.count_nonzero(mask.host))
         if values.type.shape == (count, *rest):  # one row for each true element
             index = Index(mask, shape)
-            return _updated(x, index, primitive, combine, values, None, True)
+            return _updated(x, index, primitive, combine, values, "promise_in_bounds", True)
     if broadcast_shapes(".at[mask]", values.type.shape, rest) != rest:
         raise ShapeError(f".at[mask] takes values that broadcast to {rest}, but got {values.type}.{at_user_line()}")
     mask = shapes.reshape(mask, new_sizes=(*mask.type.shape, *(1,) * len(rest))) if rest else mask
@@ -187,6 +256,8 @@ def _result_shape(index: Index) -> Shape:
 
 
 def _updated(x: Any, index: Index, primitive: Any, combine: Any, values: Any, mode: str | None, unique: bool) -> Any:
+    if mode is None:
+        index.refuse_outside()
     shape = _result_shape(index)
     own = values.type.shape
     while len(own) > len(shape) and own[0] == 1:

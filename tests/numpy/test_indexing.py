@@ -106,7 +106,7 @@ def test_updates_keep_the_original_and_its_dtype():
     assert z.at[1:].apply(lambda v: -v).tolist() == [1, -2, -3]
     assert z.at[0].subtract(1).tolist() == [0, 2, 3]
     assert z.at[np.array([0, 5])].get(mode="fill", fill_value=-1.0).tolist() == [1, -1]
-    assert z.at[np.array([0, 5])].add(1.0).tolist() == [2, 2, 3]
+    assert z.at[np.array([0, 5])].add(1.0, mode="drop").tolist() == [2, 2, 3]
     assert z.at[np.array([0, 5])].add(1.0, mode="clip").tolist() == [2, 2, 4]
     assert z.at[np.array([0, 0])].add(1.0).tolist() == [3, 2, 3]
 
@@ -137,7 +137,30 @@ def test_out_of_bounds():
             pb.jit(lambda x: x[index])(x)
     row = pnp.asarray(np.float32([1, 2, 3]))
     assert float(pb.jit(lambda x, i: x[i])(row, 9)) == 3.0
-    assert row[np.array([0, 9])].tolist() == [1, 3]
+    for known in ([0, 9], np.array([0, -4]), pnp.asarray([[9]]), (np.array([3]),), (..., np.array([5]))):
+        for touch in (
+            lambda x, i: x[i],
+            lambda x, i: x.at[i].set(0.0),
+            lambda x, i: x.at[i].get(),
+            lambda x, i: x.at[i].add(1.0),
+        ):
+            with pytest.raises(IndexError, match=r"axis 0 of size 3 of an array of shape \(3,\)"):
+                touch(row, known)
+            with pytest.raises(IndexError, match="axis 0 of size 3"):  # known when it is traced, too
+                pb.jit(lambda x, known=known, touch=touch: touch(x, known))(row)
+    assert pb.jit(lambda x, i: x[i])(row, np.array([0, 9])).tolist() == [1, 3]
+    assert pb.jit(lambda x, i: x.at[i].set(7.0))(row, np.array([0, 9])).tolist() == [7, 2, 3]
+    assert row.at[np.array([0, 9])].get(mode="clip").tolist() == [1, 3]
+    assert row.at[[0, 9]].get(mode="fill", fill_value=-1).tolist() == [1, -1]
+    assert row.at[[0, 9]].set(7.0, mode="drop").tolist() == [7, 2, 3]
+    assert row.at[[9]].set(7.0, mode="clip").tolist() == [
+        1,
+        2,
+        7,
+    ]
+    for wrong in (lambda x: x.at[0].set(1.0, mode="nonsense"), lambda x: x.at[[0]].get(mode="nonsense")):
+        with pytest.raises(ValueError, match="mode="):
+            wrong(row)
     assert pb.jit(lambda x, i: x.at[i].set(0.0))(row, 9).tolist() == [1, 2, 3]
     assert np.isnan(np.asarray(pnp.take(row, np.array([9])))).all()
     assert pnp.take(row, np.array([4]), mode="wrap").tolist() == [2]

@@ -1,0 +1,219 @@
+"""x.at[index]: every update against NumPy's, for every dtype, shape of index and way to run it."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pullback as pb
+import pullback.numpy as pnp
+
+# What each method does to the elements, in NumPy, where operands are promoted as this library does.
+METHODS: dict[str, Callable[[Any, Any], Any]] = {
+    "set": lambda old, new: np.broadcast_to(new, old.shape),
+    "add": lambda old, new: old + new,
+    "subtract": lambda old, new: old - new,
+    "multiply": lambda old, new: old * new,
+    "divide": lambda old, new: old / new,
+    "power": lambda old, new: old**new,
+    "min": np.minimum,
+    "max": np.maximum,
+}
+COMPILED = ("int32", "bfloat16", "float64")  # the dtypes that are tried compiled, too
+DTYPES = ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64", "complex64"]
+RANK = {"b": 0, "u": 1, "i": 1, "f": 2, "V": 2, "c": 3}
+
+
+def rank(dtype: Any) -> int:
+    return RANK[pnp.asarray(np.zeros(1, dtype)).dtype.kind if isinstance(dtype, str) else np.dtype(dtype).kind]
+
+
+def run(method: str, x: Any, index: Any, values: Any, compiled: bool = True) -> list[Any]:
+    """The update eagerly, and compiled with everything traced."""
+    traced = pb.jit(lambda x, v: getattr(x.at[index], method)(v))
+    return [getattr(x.at[index], method)(values), *([traced(x, values)] if compiled else [])]
+
+
+@pytest.mark.parametrize("values", [2, 2.0, np.float32(2.0), np.float64(2.0), np.int32(2), np.asarray([2, 3, 2], np.int64)])
+@pytest.mark.parametrize("method", [name for name in METHODS if name != "set"])
+@pytest.mark.parametrize("dtype", [name for name in DTYPES if name != "bool"])
+def test_values_and_elements_meet_in_their_common_dtype(dtype: str, method: str, values: Any) -> None:
+    if method in ("min", "max") and dtype.startswith("complex"):
+        return
+    x = pnp.asarray(np.asarray([4, 5, 6, 7])).astype(dtype)
+    wide = np.asarray([4, 5, 6, 7], "complex128" if "complex" in dtype else "float64")
+    expected = wide.copy()
+    expected[:3] = METHODS[method](wide[:3], np.asarray(values))
+    compiled = dtype in COMPILED and values.__class__ in (int, float, np.float32)
+    for index in (slice(0, 3), np.asarray([0, 1, 2])):
+        out = run(method, x, index, values, compiled)[-1]
+        assert out.type is x.type  # dtype and weakness stay
+        got = np.asarray(out.astype("complex128" if "complex" in dtype else "float64"))
+        want = expected if rank(dtype) > 1 else np.trunc(expected)
+        np.testing.assert_allclose(got, want, rtol=1e-2)
+
+
+UPDATES_OF_INTEGERS: list[tuple[str, Any, list[int]]] = [
+    ("multiply", 0.5, [2, 5, 6]),
+    ("multiply", np.float32(0.5), [2, 5, 6]),
+    ("multiply", np.float64([0.5]), [2, 5, 6]),
+    ("add", -0.9, [3, 5, 6]),
+    ("add", 0.9, [4, 5, 6]),
+    ("subtract", 0.9, [3, 5, 6]),
+    ("divide", 2, [2, 5, 6]),
+    ("divide", 8, [0, 5, 6]),
+    ("divide", 0.5, [8, 5, 6]),
+    ("power", 0.5, [2, 5, 6]),
+    ("power", 2, [16, 5, 6]),
+    ("min", 0.5, [0, 5, 6]),
+    ("max", 4.9, [4, 5, 6]),
+    ("set", 2.0, [2, 5, 6]),
+    ("set", True, [1, 5, 6]),
+]
+
+
+@pytest.mark.parametrize(("method", "values", "expected"), UPDATES_OF_INTEGERS)
+def test_floats_meet_integers(method: str, values: Any, expected: list[int]) -> None:
+    x = pnp.array([4, 5, 6])
+    for index in (0, slice(0, 1), [0], np.array([True, False, False]), pnp.array([True, False, False])):
+        for out in run(method, x, index, values, method != "set"):
+            assert out.tolist() == expected and out.type is x.type
+
+
+def test_elements_that_are_not_updated_stay_exactly() -> None:
+    x = pnp.array([16777217, 16777217])  # no float32 has this value
+    for out in run("multiply", x, 0, 0.5) + run("add", x, [0], 0.5) + run("divide", x, np.array([True, False]), 2):
+        assert out.tolist()[1] == 16777217
+    assert pnp.asarray(np.int64([2**60 + 1, 1])).at[1].multiply(1.5).tolist() == [2**60 + 1, 1]
+
+
+def test_python_numbers_are_exact_in_wide_arrays() -> None:
+    zeros = pnp.zeros(2, "float64")
+    for method, expected in (("set", 0.1), ("add", 0.1), ("subtract", -0.1), ("max", 0.1), ("min", 0.0)):
+        for out in run(method, zeros, slice(None), 0.1, False) + run(method, zeros, [0, 1], 0.1, False):
+            assert out.tolist() == [expected] * 2 and out.type is zeros.type and not out.type.weak
+            assert (out + pnp.ones(2, "float32")).dtype == np.float64
+    assert pnp.ones(2, "float64").at[:].multiply(0.1).tolist() == [0.1, 0.1]
+    weak = pnp.asarray(1.0)
+    assert weak.at[...].set(np.float32(2.0)).type is weak.type
+
+
+LOSSY: list[tuple[str, Any]] = [
+    ("int32", 1.7),
+    ("int32", np.float32(1.0)),
+    ("int32", [1.5]),
+    ("int32", 1j),
+    ("uint8", 0.5),
+    ("bool", 2),
+    ("bool", np.int32(1)),
+    ("float32", 1j),
+    ("float32", np.complex64(1)),
+    ("int32", float("nan")),
+    ("int32", float("inf")),
+]
+
+
+@pytest.mark.parametrize(("dtype", "values"), LOSSY)
+def test_set_refuses_values_that_the_array_cannot_hold(dtype: str, values: Any) -> None:
+    x = pnp.zeros(3, dtype)
+    for index in (0, slice(None), [0], pnp.array([True, False, True])):
+        with warnings.catch_warnings(), pytest.raises(pb.errors.DtypeError, match=r"astype"):
+            warnings.simplefilter("error")
+            x.at[index].set(values)
+    for index in (0, [0]):
+        with pytest.raises(pb.errors.DtypeError, match=r"set of .* in an array of " + dtype):
+            pb.jit(lambda x, index=index: x.at[index].set(values))(x)
+    with pytest.raises(pb.errors.DtypeError):
+        x.at[:].apply(lambda old: old + 0.5 if dtype != "float32" else old * 1j)
+
+
+INDICES: dict[str, Any] = {
+    "int": 1,
+    "negative": -1,
+    "slice": slice(1, None),
+    "step": slice(None, None, 2),
+    "backward": slice(None, None, -1),
+    "empty slice": slice(2, 2),
+    "ellipsis": ...,
+    "pair": (1, 2),
+    "row and slice": (slice(None), 1),
+    "array": np.array([0, 2]),
+    "array of one": np.array(1),
+    "empty array": np.array([], int),
+    "matrix of indices": np.array([[0, 1], [2, 0]]),
+    "two arrays": (np.array([0, 1]), np.array([1, 2])),
+    "array and slice": (np.array([0, 2]), slice(1, 3)),
+    "slice and array": (slice(1, 3), np.array([0, 2])),
+    "mask": np.array([True, False, True]),
+    "empty mask": np.array([False, False, False]),
+    "whole mask": np.arange(9).reshape(3, 3) % 2 == 0,
+    "uint8": np.array([0, 2], np.uint8),
+    "int8": np.array([0, -1], np.int8),
+    "new axis": (None, 1),
+}
+
+
+@pytest.mark.parametrize("dtype", [*DTYPES, "float8_e5m2"])
+@pytest.mark.parametrize("name", INDICES)
+def test_every_index_reads_and_sets_every_dtype(name: str, dtype: str) -> None:
+    index = INDICES[name]
+    x = pnp.asarray((np.arange(9) % 5).reshape(3, 3)).astype(dtype)
+    host = np.array(x)
+    read = host[index]
+    changed = host.copy()
+    changed[index] = 1
+    for f in (lambda f: f, pb.jit) if dtype in COMPILED else (lambda f: f,):
+        got = f(lambda x: x[index])(x)
+        assert got.dtype == x.dtype and got.shape == read.shape and got.tolist() == read.tolist()
+        out = f(lambda x: x.at[index].set(1))(x)
+        assert out.type is x.type and out.tolist() == changed.tolist()
+
+
+@pytest.mark.parametrize("shape", [(0,), (0, 3), (3, 0), (1, 1, 1), (), (2, 1, 0, 4)])
+def test_arrays_without_elements_and_without_axes(shape: tuple[int, ...]) -> None:
+    host = np.zeros(shape, np.float32)
+    x = pnp.asarray(host)
+    for index in (..., (..., None), (slice(None),) * len(shape), (slice(0, 0),) * len(shape), np.zeros(shape, bool)):
+        if isinstance(index, np.ndarray) and not shape:
+            continue
+        expected = host[index]
+        for got in (x[index], pb.jit(lambda x, index=index: x[index])(x)):
+            assert got.shape == expected.shape
+        for method in METHODS:
+            for out in run(method, x, index, 1.0, method == "add"):
+                changed = host.copy()
+                with np.errstate(all="ignore"):
+                    changed[index] = METHODS[method](expected, np.float32(1.0))
+                assert out.shape == shape and out.tolist() == changed.tolist(), (index, method)
+    if shape and shape[0] == 0:
+        none = np.zeros((2, 0), int)
+        assert x[none].shape == host[none].shape and x.at[none].set(1.0).shape == shape
+        for touch in (lambda: x[0], lambda: x[[0]], lambda: x.at[[0]].set(1.0), lambda: x.at[0].set(1.0)):
+            with pytest.raises(IndexError):
+                touch()
+
+
+def test_repeated_indices_apply_all() -> None:
+    index = np.array([0, 0, 2])
+    x = np.asarray([1.0, 2.0, 3.0], np.float32)
+    values = np.asarray([2.0, 4.0, 8.0], np.float32)
+    ufuncs = {"add": np.add, "subtract": np.subtract, "multiply": np.multiply, "divide": np.divide, "power": np.power}
+    for method, ufunc in {**ufuncs, "min": np.minimum, "max": np.maximum}.items():
+        expected = x.copy()
+        ufunc.at(expected, index, values)  # type: ignore[attr-defined]
+        for out in run(method, pnp.asarray(x), index, values):
+            np.testing.assert_allclose(np.asarray(out), expected)
+    assert pnp.array([1, 2, 3]).at[index].add(0.6).tolist() == [2, 2, 3]  # 1 + 0.6 + 0.6, and only then a whole number
+
+
+def test_derivatives_of_updates() -> None:
+    x, v = np.asarray([1.0, 2.0, 3.0]), np.asarray([2.0, 0.5])
+    for method in METHODS:
+        for index in (slice(0, 2), np.array([2, 0])):
+            pb.testing.check_gradients(
+                lambda x, v, index=index, method=method: getattr(x.at[index], method)(v, unique_indices=True), (x, v)
+            )
