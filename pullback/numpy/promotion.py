@@ -190,3 +190,8 @@ def to_inexact(value: Any, name: str) -> Any:
     if is_inexact(dtype):
         return value
     return convert_element_type(value, new_dtype=float_for(dtype), weak=value.type.weak)
+
+
+def strong(value: Any) -> Any:
+    """A value whose dtype counts where it meets another: not weak, as what Python numbers become is."""
+    return convert_element_type(value, new_dtype=value.type.dtype) if value.type.weak else value
