@@ -13,6 +13,7 @@ from pullback.core.primitive import Primitive
 from pullback.core.tracing import Trace, Tracer, type_of
 from pullback.core.types import ArrayType
 from pullback.ops.broadcast import broadcast_in_dim
+from pullback.program.provenance import attribute, attribute_again, enter, here, is_recording, leave
 
 NO_CONTEXT = contextlib.nullcontext()
 IN_FRONT = frozenset({0})
@@ -49,13 +50,14 @@ def _behind_another(axes: frozenset[int]) -> frozenset[int]:
 class BatchTrace(AxisOwner):
     """Applies each primitive's `vectorize` rule."""
 
-    __slots__ = ("size",)
+    __slots__ = ("recording", "size")
     transformation = "vmap"
 
     def __init__(self, axis: Axis, function: Callable[..., Any] | None = None) -> None:
         super().__init__(function)
         self.axis = axis
         self.size = axis.size
+        self.recording = is_recording()
 
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         rule = primitive.vectorize
@@ -72,7 +74,16 @@ class BatchTrace(AxisOwner):
             else:
                 values.append(arg)
                 axes.append(None)
-        returned = rule(self.axis if primitive.needs_axis else self.size, values, axes, **params)
+        size = self.axis if primitive.needs_axis else self.size
+        if not self.recording:
+            returned = rule(size, values, axes, **params)
+        else:
+            attribution, made = attribute(here()), enter("vmap", "vectorize")
+            try:
+                returned = rule(size, values, axes, **params)
+            finally:
+                leave(made)
+                attribute_again(attribution)
         try:
             out, axis = returned
         except (TypeError, ValueError):
