@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pullback.core.array import Array
-from pullback.core.dtypes import FLOAT32, DType, default_dtype, is_inexact, kind, requested
+from pullback.core.dtypes import DType, accumulation_dtype, default_dtype, is_inexact, kind, requested
 from pullback.core.errors import ShapeError
 from pullback.core.tracing import Tracer, _quiet_numpy, bind, staging_floor
 from pullback.core.types import ArrayType, array_type
@@ -228,7 +228,7 @@ def _averaged(name: str, a: Any, asked: Any) -> tuple[Any, DType]:
     own = a.type.dtype
     wanted = requested(asked) if asked is not None else own if is_inexact(own) else default_dtype("f")
     a = in_dtype(a, wanted)
-    return (in_dtype(a, FLOAT32) if kind(wanted) == "f" and wanted.itemsize < 4 else a), wanted
+    return in_dtype(a, accumulation_dtype(wanted)), wanted
 
 
 def mean(a: Any, axis: Any = None, dtype: Any = None, *, keepdims: bool = False, where: Any = None) -> Any:

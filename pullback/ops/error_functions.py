@@ -28,6 +28,7 @@ _erfinv, _gammaln = special("erfinv"), special("gammaln")
 class erf(Elementwise):
     """The error function, 2/sqrt(pi) times the integral of exp(-t^2) from 0 to x."""
 
+    cost = 16
     kinds = "f"
     evaluate = special("erf")
     lower = "chlo.erf"
@@ -43,6 +44,7 @@ class erf(Elementwise):
 class erfc(Elementwise):
     """1 - erf(x), exact to the last bits where x is large."""
 
+    cost = 16
     kinds = "f"
     evaluate = special("erfc")
     lower = "chlo.erfc"
@@ -58,6 +60,7 @@ class erfc(Elementwise):
 class erf_inv(Elementwise):
     """The y whose erf is x, for x between -1 and 1."""
 
+    cost = 20
     kinds = "f"
 
     def evaluate(x):
@@ -76,6 +79,7 @@ class erf_inv(Elementwise):
 class lgamma(Elementwise):
     """log |Gamma(x)|; infinite at both infinities, as C99 has it."""
 
+    cost = 40
     kinds = "f"
 
     def evaluate(x):
@@ -94,6 +98,7 @@ class lgamma(Elementwise):
 class digamma(Elementwise):
     """The derivative of log Gamma: infinite at 0, with the sign opposite to that zero's; NaN at negative whole numbers."""
 
+    cost = 40
     kinds = "f"
     evaluate = special("psi")
 
@@ -112,6 +117,7 @@ class digamma(Elementwise):
 class polygamma(Elementwise):
     """The n-th derivative of digamma, n >= 1."""
 
+    cost = 40
     kinds = "f"
 
     def evaluate(x, *, n):

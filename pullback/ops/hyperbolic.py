@@ -17,6 +17,7 @@ from pullback.ops.powers import rsqrt, square
 class sinh(Elementwise):
     """Hyperbolic sine."""
 
+    cost = 12
     kinds = "fc"
     evaluate = np.sinh
     lower = "chlo.sinh"
@@ -32,6 +33,7 @@ class sinh(Elementwise):
 class cosh(Elementwise):
     """Hyperbolic cosine."""
 
+    cost = 12
     kinds = "fc"
     evaluate = np.cosh
     lower = "chlo.cosh"
@@ -47,6 +49,7 @@ class cosh(Elementwise):
 class tanh(Elementwise):
     """Hyperbolic tangent."""
 
+    cost = 12
     kinds = "fc"
     evaluate = np.tanh
     lower = "stablehlo.tanh"
@@ -62,6 +65,7 @@ class tanh(Elementwise):
 class asinh(Elementwise):
     """The number whose hyperbolic sine is x."""
 
+    cost = 16
     kinds = "fc"
     evaluate = np.arcsinh
     lower = with_signs("chlo.asinh", real="same")
@@ -77,6 +81,7 @@ class asinh(Elementwise):
 class acosh(Elementwise):
     """The number, at least 0, whose hyperbolic cosine is x."""
 
+    cost = 16
     kinds = "fc"
     evaluate = np.arccosh
     lower = with_signs("chlo.acosh", real="positive")
@@ -103,6 +108,7 @@ def _lower_atanh(write, x):
 class atanh(Elementwise):
     """The number whose hyperbolic tangent is x."""
 
+    cost = 16
     kinds = "fc"
     evaluate = np.arctanh
     lower = with_signs(_lower_atanh, real="same")

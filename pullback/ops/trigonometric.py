@@ -20,6 +20,7 @@ from pullback.stablehlo.writer import TensorType
 class sin(Elementwise):
     """Sine of x, in radians."""
 
+    cost = 12
     kinds = "fc"
     evaluate = np.sin
     lower = "stablehlo.sine"
@@ -35,6 +36,7 @@ class sin(Elementwise):
 class cos(Elementwise):
     """Cosine of x, in radians."""
 
+    cost = 12
     kinds = "fc"
     evaluate = np.cos
     lower = "stablehlo.cosine"
@@ -50,6 +52,7 @@ class cos(Elementwise):
 class tan(Elementwise):
     """Tangent of x, in radians."""
 
+    cost = 16
     kinds = "fc"
     evaluate = np.tan
     lower = "stablehlo.tan"
@@ -65,6 +68,7 @@ class tan(Elementwise):
 class asin(Elementwise):
     """The angle between -pi/2 and pi/2 whose sine is x."""
 
+    cost = 16
     kinds = "fc"
     evaluate = np.arcsin
     lower = with_signs("chlo.asin", real="same")
@@ -80,6 +84,7 @@ class asin(Elementwise):
 class acos(Elementwise):
     """The angle between 0 and pi whose cosine is x."""
 
+    cost = 16
     kinds = "fc"
     evaluate = np.arccos
     lower = with_signs("chlo.acos", imag="other")
@@ -95,6 +100,7 @@ class acos(Elementwise):
 class atan(Elementwise):
     """The angle between -pi/2 and pi/2 whose tangent is x."""
 
+    cost = 16
     kinds = "fc"
     evaluate = np.arctan
     lower = with_signs("chlo.atan", real="same")
@@ -116,6 +122,7 @@ def _reciprocal_leg(x):
 class atan2(Elementwise):
     """The angle of the point (x, y) with the x axis, between -pi and pi; y is the first operand."""
 
+    cost = 16
     kinds = "f"
     evaluate = np.arctan2
     lower = "stablehlo.atan2"
