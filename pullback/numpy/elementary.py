@@ -66,6 +66,8 @@ def power(x: Any, y: Any, /) -> Any:
             is_inexact(dtype) and -8 <= y <= 8 and y == math.floor(y)
         ):
             return powers.square(x) if y == 2 else powers.integer_pow(x, y=int(y))
+    if y.__class__ not in PYTHON_SCALARS:
+        y = operand(y, "power", "argument 1")
     weak = weak_pair(y)[1]  # a number to an array is as strong as the array is
     x, y = promote("power", x, y)
     dtype = x.type.dtype
