@@ -17,7 +17,7 @@ from pullback.api.derivatives import grad, jvp, linear_transpose, linearize, val
 from pullback.api.mapping import vmap
 from pullback.core import errors
 from pullback.core import execution as _execution
-from pullback.core.array import Array
+from pullback.core.abstract import Array
 from pullback.core.devices import Device
 from pullback.core.dtypes import default_bits, float0
 from pullback.core.primitive import Primitive, primitive

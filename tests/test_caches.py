@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import pullback as pb
-from pullback.api import compiled, derivatives
+from pullback.api import compiled, derivatives, dispatch
 from pullback.core import bounded, types, zero
 from pullback.core.dtypes import FLOAT32, FLOAT64
 from pullback.engine import backend, cache
@@ -46,6 +46,7 @@ DECIDED_BY_THE_TEXT = {
     "engine/xla.py:processor",
     "numpy/methods.py:_namespace_module",
     "ops/scipy_door.py:_found",
+    "transforms/batch.py:_behind_another",
 }
 PUBLIC = ("engine", "is_ours", "is_users", "processor", "discover", "inferred")
 EMPTY_CALLS = {"dict", "set", "list", "OrderedDict", "Bounded", "WeakValueDictionary", "WeakSet", "WeakKeyDictionary"}
@@ -128,11 +129,11 @@ def fill_fast_paths(monkeypatch: Any) -> tuple[int, int]:
 
 
 def fill_scalars(monkeypatch: Any) -> tuple[int, int]:
-    monkeypatch.setattr(compiled._scalar_buffers, "limit", 7)
+    monkeypatch.setattr(dispatch._scalar_buffers, "limit", 7)
     function = pb.jit(lambda x: x + x)
     for number in range(30):
         assert float(function(number + 0.5)) == 2 * number + 1
-    return len(compiled._scalar_buffers), 7
+    return len(dispatch._scalar_buffers), 7
 
 
 def fill_executables(monkeypatch: Any) -> tuple[int, int]:
@@ -215,7 +216,7 @@ def test_what_is_forgotten_is_freed(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_bounds_in_the_table_are_those_of_the_code() -> None:
     bounds = {
         "api/compiled.py` `_signatures": compiled.MAX_SIGNATURES,
-        "api/compiled.py` `_scalar_buffers": compiled._scalar_buffers.limit,
+        "api/dispatch.py` `_scalar_buffers": dispatch._scalar_buffers.limit,
         "api/compiled.py` `_fast_paths": compiled.MAX_FAST_PATHS,
         "api/derivatives.py` `_ones": derivatives._ones.limit,
         "core/zero.py` `_zeros": zero._zeros.limit,

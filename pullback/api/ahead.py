@@ -51,13 +51,6 @@ class Signature:
         outs = (self.executable or self.compile())(leaves)
         return outs[0] if self.out_structure is LEAF else unflatten(self.out_structure, outs)
 
-    def runner(self) -> Callable[[list[Any]], Any]:
-        """What runs it on device buffers: shorter than `run` where there is one result and nothing else to mind."""
-        run, structure = self.compile().runner(), self.out_structure
-        if structure is LEAF:
-            return self.compile().single_runner()
-        return lambda buffers: unflatten(structure, run(buffers))
-
 
 class _AheadOfTime:
     """A jitted function for one signature."""

@@ -6,39 +6,36 @@ import functools
 import os
 import warnings
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from pullback.api.ahead import Lowered, Signature
-from pullback.api.functions import Function, argument_name, check_callable, leaf_paths
+from pullback.api.dispatch import FastPath, fast_path, forget_scalars, host_buffers
+from pullback.api.functions import Function, argument_name, check_callable, global_name, leaf_paths
 from pullback.api.traced import trace
 from pullback.control.call import bind_call
-from pullback.core.array import Array, as_array, from_numpy, from_python, is_frozen
+from pullback.core.array import Array, as_array, from_numpy, is_frozen
 from pullback.core.axes import axis_sizes
 from pullback.core.bounded import Bounded
-from pullback.core.dtypes import SHORT_NAMES, DtypeMode, dtype_mode
+from pullback.core.dtypes import SHORT_NAMES, dtype_mode
 from pullback.core.errors import StaticArgumentError
 from pullback.core.lazy import lazy_module
 from pullback.core.source import describe, trim
 from pullback.core.tracing import Tracer, staging_floor
-from pullback.core.trees import CallReader, TreeDef, array_leaf, call_reader, flatten, is_leaf, unflatten
+from pullback.core.trees import TreeDef, array_leaf, flatten, unflatten
 from pullback.core.types import ArrayType
 from pullback.engine import cache
-from pullback.engine.backend import BorrowedBuffer, CompileOptions, backend, placement
+from pullback.engine.backend import BorrowedBuffer, CompileOptions, placement
 from pullback.engine.compile import forget_executables, placed
-from pullback.engine.xla import buffer_of
 from pullback.program.equality import param_key
 from pullback.transforms.simplify import simplify
 
 inspect = lazy_module("inspect")
 
-_PYTHON_SCALARS = frozenset({bool, int, float, complex})
-BORROWED_BYTES = 1 << 16  # NumPy arguments up to this size are copied into memory that the device shares
 MAX_FAST_PATHS = 8  # signatures of one function
 MAX_SIGNATURES = 256  # of one function: each holds a Program and an executable, some 0.25 MB
-MAX_SCALARS = 1024  # Python numbers whose buffers are kept
 
 _instances: weakref.WeakSet[Jitted] = weakref.WeakSet()
 
@@ -58,6 +55,7 @@ class Jitted:
     ) -> None:
         check_callable(fun, "jit")
         functools.update_wrapper(self, fun, updated=())
+        self._made_from = (fun, static_argnums, static_argnames, donate_argnums, donate_argnames, options, explain_misses)
         self._fun = fun
         self._static_numbers, self._static_names = _both_ways(fun, static_argnums, static_argnames, "static")
         self._donate_numbers, self._donate_names = _both_ways(fun, donate_argnums, donate_argnames, "donate")
@@ -66,69 +64,40 @@ class Jitted:
         self._plain = not (self._static_numbers or self._static_names)
         self._signatures: Bounded[Any, Signature] = Bounded(MAX_SIGNATURES, self._warn_of_signatures)
         self._warned = False
-        # For calls like some that were seen: how to find the leaves (None: they are the positional arguments), what they
-        # must be (a list of types of Arrays, or a tuple of `_Expected`), dtype mode, what runs it.
-        self._fast_paths: list[tuple[CallReader | None, Any, DtypeMode, Callable[[list[Any]], Any]]] = []
+        self._fast_paths: list[FastPath] = []
         _instances.add(self)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         try:
             if staging_floor() is None and not placement.several:
-                for read, expected, mode, run in self._fast_paths:
-                    # Find out whether the call is like the one that the path was made for, get its buffers, run: no handler
-                    # covers the run, in which there may be Python functions of the user's.
-                    leaves: Any = read(args, kwargs) if read is not None else None if kwargs else args
-                    if leaves is None or mode is not dtype_mode():
+                for mode, find, expected, run, build in self._fast_paths:
+                    # No handler covers the run, in which there may be Python functions of the user's
+                    if mode is not dtype_mode() or (found := find(args, kwargs)) is None:
                         continue
-                    if expected.__class__ is tuple:
-                        borrowed: list[tuple[list[BorrowedBuffer], BorrowedBuffer]] = []
-                        try:
-                            buffers = _host_buffers(leaves, expected, borrowed)
-                            if buffers is not None:
-                                return run(buffers)
-                        finally:
-                            for free, buffer in borrowed:
-                                free.append(buffer)
-                        continue
+                    if expected is None:
+                        return build(run(found))
+                    borrowed: list[tuple[list[BorrowedBuffer], BorrowedBuffer]] = []
                     try:
-                        if [leaf.type for leaf in leaves] != expected:
-                            continue
-                        buffers = [leaf._buffer for leaf in leaves]
-                    except AttributeError:  # a number has no type, and a tracer no buffer
-                        continue
-                    for buffer in buffers:
-                        if buffer is None:
-                            buffers = [buffer_of(leaf) for leaf in leaves]
-                            break
-                    return run(buffers)
+                        buffers = host_buffers(found, expected, borrowed)
+                        if buffers is not None:
+                            return build(run(buffers))
+                    finally:
+                        for free, buffer in borrowed:
+                            free.append(buffer)
             return self._call(args, kwargs)
         except BaseException as error:
             trim(error)
             raise
+
+    def __reduce__(self) -> Any:
+        """A pickle or copy of one is jitted anew: by the name that its decorator gave it, or else of the same function."""
+        return global_name(self) or (Jitted, self._made_from)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
 
     def __repr__(self) -> str:
         return f"<jit of {describe(self._fun)}>"
-
-    def _add_fast_path(self, args: tuple[Any, ...], kwargs: dict[str, Any], signature: Signature) -> None:
-        """Let calls like this one take a fast path from now on, if there is one for them."""
-        flat = not kwargs and all([is_leaf(arg) for arg in args])
-        read = None if flat else call_reader(args, kwargs)
-        leaves = args if flat else None if read is None else read(args, kwargs)
-        if leaves is None:
-            return
-        types: Any
-        if all([leaf.__class__ is Array for leaf in leaves]):
-            types = [leaf.type for leaf in leaves]
-        else:
-            expected = [_expected(leaf, type) for leaf, type in zip(leaves, signature.program.input_types, strict=True)]
-            if None in expected:
-                return
-            types = tuple(expected)
-        path = (read, types, dtype_mode(), signature.runner())
-        self._fast_paths = [path, *self._fast_paths[: MAX_FAST_PATHS - 1]]
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         leaves, signature = self._signature(args, kwargs)
@@ -140,7 +109,9 @@ class Jitted:
             return unflatten(signature.out_structure, outs)
         out = signature.run(leaves)
         if self._plain and not signature.donated and not axis_sizes() and not placement.several:
-            self._add_fast_path(args, kwargs, signature)
+            path = fast_path(args, kwargs, signature)
+            if path is not None:
+                self._fast_paths = [path, *self._fast_paths[: MAX_FAST_PATHS - 1]]
         return out
 
     def _signature(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], Signature]:
@@ -307,7 +278,7 @@ def clear_caches() -> None:
     for jitted in list(_instances):
         jitted.clear_cache()
     forget_executables()
-    _scalar_buffers.clear()
+    forget_scalars()
 
 
 cache_info = cache.cache_info
@@ -347,73 +318,6 @@ def _differences(seen: Any, new: Any, paths: list[str]) -> list[str]:
         found.append(f"named axes: were {dict(seen[4])}, are now {dict(new[4])}")
     if seen[5] != new[5]:
         found.append(f"device: was {seen[5].platform}({seen[5].number}), is now {new[5].platform}({new[5].number})")
-    return found
-
-
-# What a leaf of a call must be to take a fast path: its class; for a NumPy array its dtype and shape; its ArrayType; and,
-# for a NumPy array, what puts it on the device.
-_Expected = tuple[type, Any, Any, ArrayType, Any]
-
-
-def _expected(leaf: Any, type: ArrayType) -> _Expected | None:
-    kind = leaf.__class__
-    if kind is Array or kind in _PYTHON_SCALARS:
-        return kind, None, None, type, None
-    if kind is np.ndarray and leaf.dtype == type.dtype:
-        there = backend()
-        buffer = there.borrow(type) if type.nbytes <= BORROWED_BYTES else None
-        return kind, leaf.dtype, leaf.shape, type, there.putter(type) if buffer is None else [buffer]
-    return None
-
-
-def _host_buffers(
-    leaves: list[Any] | tuple[Any, ...],
-    expected: tuple[_Expected, ...],
-    borrowed: list[tuple[list[BorrowedBuffer], BorrowedBuffer]],
-) -> list[Any] | None:
-    """The buffers of leaves of which some are NumPy arrays or Python scalars; None if they are not as expected.
-
-    A small NumPy array is copied into a buffer that is borrowed for the length of the call: it is added to `borrowed`, to be
-    given back. A larger one is shared with the device; the call ends before the caller can write to it.
-    """
-    if len(leaves) != len(expected):
-        return None
-    buffers = []
-    for i, (kind, dtype, shape, type, put) in enumerate(expected):
-        leaf = leaves[i]
-        found = leaf.__class__
-        if found is not kind:
-            return None
-        if kind is np.ndarray:
-            if leaf.dtype != dtype or leaf.shape != shape:
-                return None
-            if put.__class__ is list:
-                mine: Any = put.pop() if put else backend().borrow(type)
-                borrowed.append((put, mine))
-                np.copyto(mine.host, leaf)
-                buffers.append(mine.raw)
-            else:
-                buffers.append(put(leaf))
-        elif kind is Array:
-            if leaf.type is not type:
-                return None
-            buffers.append(buffer if (buffer := leaf._buffer) is not None else buffer_of(leaf))
-        else:
-            buffers.append(_scalar_buffer(leaf, type))
-    return buffers
-
-
-_scalar_buffers: Bounded[Any, Any] = Bounded(MAX_SCALARS)
-
-
-def _scalar_buffer(value: Any, type: ArrayType) -> Any:
-    """The buffer of a weak Python scalar; those of common values are made once."""
-    if value.__class__ is complex or not value:  # 0.0 and -0.0 are equal, but not the same
-        return buffer_of(from_python(value))
-    key = (type, value)
-    found = _scalar_buffers.get(key)
-    if found is None:
-        found = _scalar_buffers[key] = buffer_of(from_python(value))
     return found
 
 

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pullback.api.functions import Function, check_callable, trees_of
+from pullback.api.functions import Function, check_callable, global_name, trees_of
 from pullback.api.traced import trace
 from pullback.api.user_rules import RuleFunctions, UserRules
 from pullback.control.custom_function import Unstaged, bind_custom
@@ -204,6 +204,18 @@ class CustomFunction:
         except BaseException as error:
             trim(error)
             raise
+
+    def __reduce__(self) -> Any:
+        name = global_name(self)
+        if name is None:
+            raise TypeError(f"{self!r} cannot be pickled: only one that a module holds by the name of its function can.")
+        return name
+
+    def __copy__(self) -> CustomFunction:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> CustomFunction:
+        return self
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self, instance)

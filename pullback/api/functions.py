@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,7 +11,7 @@ from pullback.core.array import Array
 from pullback.core.errors import AxisError
 from pullback.core.lazy import lazy_module
 from pullback.core.source import describe, trim
-from pullback.core.tracing import Tracer
+from pullback.core.tracing import Tracer, live
 from pullback.core.trees import LEAF, TreeDef, array_leaves, flatten_with_paths, unflatten
 
 inspect = lazy_module("inspect")
@@ -32,6 +33,14 @@ def wrapped(function: Function, transformation: str, call: Function) -> Function
     name = getattr(function, "__name__", type(function).__name__)
     transformed.__name__ = f"{transformation}_{name}" if not name.startswith("<") else f"{transformation}_function"
     return transformed
+
+
+def global_name(function: Any) -> str | None:
+    """The name under which a module holds an object that stands for a function: how to pickle one made by a decorator."""
+    found: Any = sys.modules.get(function.__module__)
+    for part in function.__qualname__.split("."):
+        found = getattr(found, part, None)
+    return function.__qualname__ if found is function else None
 
 
 def check_callable(function: Any, transformation: str) -> None:
@@ -89,7 +98,7 @@ class FlatArguments:
         for number in numbers:
             arg = args[number]
             if arg.__class__ is Array or isinstance(arg, Tracer):
-                self.leaves.append(arg)
+                self.leaves.append(arg if arg.__class__ is Array else live(arg))
                 self.structures.append(LEAF)
                 continue
             leaves, structure = array_leaves(args[number], lambda n=number: f"argument {self.name(n)}")  # type: ignore[misc]

@@ -12,7 +12,7 @@ from pullback.core.array import Array
 from pullback.core.dtypes import float0, is_inexact, kind
 from pullback.core.errors import GradientError, ShapeError, StructureError
 from pullback.core.source import describe
-from pullback.core.tracing import Tracer, type_of
+from pullback.core.tracing import Tracer, live, type_of
 from pullback.core.trees import LEAF, TreeDef, array_leaf, array_leaves, flatten, is_float0, unflatten
 from pullback.core.types import ArrayType
 from pullback.core.zero import ZERO, zeros
@@ -47,7 +47,7 @@ class FlatResult:
         if not self.has_aux:
             if out.__class__ is Array or isinstance(out, Tracer):
                 self.structure, self.count = LEAF, 1
-                return [out]
+                return [out if out.__class__ is Array else live(out)]
             found, self.structure = array_leaves(out, the_output)
             self.count = len(found)
             return found
@@ -59,7 +59,7 @@ class FlatResult:
         found, self.structure = array_leaves(out[0], the_output)
         self.count = len(found)
         self._aux_leaves, self._aux_structure = flatten(out[1])
-        return found + [leaf for leaf in self._aux_leaves if isinstance(leaf, Tracer)]
+        return found + [live(leaf) for leaf in self._aux_leaves if isinstance(leaf, Tracer)]
 
     def output(self, values: Sequence[Any]) -> Any:
         """The user's output, of these values of the leaves that were returned."""

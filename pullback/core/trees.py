@@ -16,7 +16,7 @@ from pullback.core.array import Array, find_converter
 from pullback.core.dtypes import float0
 from pullback.core.errors import LeafError, StructureError
 from pullback.core.lazy import lazy_module
-from pullback.core.tracing import Tracer
+from pullback.core.tracing import Tracer, live
 
 dataclasses = lazy_module("dataclasses")
 
@@ -30,6 +30,9 @@ class _LeafStructure:
 
     def __repr__(self) -> str:
         return "*"
+
+    def __reduce__(self) -> str:  # there is one
+        return "LEAF"
 
 
 LEAF = _LeafStructure()
@@ -153,64 +156,15 @@ def register_dataclass(cls: type, data_fields: Sequence[str] | None = None, meta
     return cls
 
 
-# ---- calls like one seen before ---------------------------------------------------------------------------------------
-
-CallReader = Callable[[tuple[Any, ...], dict[str, Any]], "list[Any] | None"]
-
-
-def call_reader(args: tuple[Any, ...], kwargs: dict[str, Any]) -> CallReader | None:
-    """A function that finds the leaves of a call's arguments where they are in these, in the order of `flatten`.
-
-    It returns None where the containers are not the same; whether what it finds are leaves is for the caller to see. It is
-    made of generated source, several times faster than optree, and for tuples, lists, None and dicts of strings only:
-    None is returned where there are other containers.
-    """
-    lines: list[str] = []
-
-    def visit(value: Any, name: str) -> list[str] | None:
-        kind = value.__class__
-        if value is None:
-            lines.append(f"if {name} is not None: return None")
-            return []
-        if kind is tuple or kind is list:
-            lines.append(f"if {name}.__class__ is not {kind.__name__} or len({name}) != {len(value)}: return None")
-            if all([is_leaf(item) for item in value]):
-                return [f"*{name}"]
-            items, parts = list(value), [f"{name}_{i}" for i in range(len(value))]
-            lines.append(f"{', '.join(parts)}, = {name}")
-        elif kind is dict and all([key.__class__ is str for key in value]):
-            lines.append(f"if {name}.__class__ is not dict or len({name}) != {len(value)}: return None")
-            keys = sorted(value)
-            items, parts = [value[key] for key in keys], [f"{name}_{i}" for i in range(len(value))]
-            lines.extend([f"{part} = {name}[{key!r}]" for part, key in zip(parts, keys)])
-        else:
-            return [name] if is_leaf(value) else None
-        found: list[str] = []
-        for item, part in zip(items, parts):
-            inner = visit(item, part)
-            if inner is None:
-                return None
-            found += inner
-        return found
-
-    leaves = visit(args, "args")
-    more = visit(kwargs, "kwargs") if leaves is not None else None
-    if leaves is None or more is None:
-        return None
-    body = "\n        ".join([*lines, f"return [{', '.join(leaves + more)}]"])
-    scope: dict[str, Any] = {}
-    exec(f"def read(args, kwargs):\n    try:\n        {body}\n    except KeyError:\n        return None\n", scope)
-    read: CallReader = scope["read"]
-    return read
-
-
 # ---- leaves that must be arrays ---------------------------------------------------------------------------------------
 
 
 def array_leaf(leaf: Any, path: Callable[[], str]) -> Any:
     """A leaf as an Array or tracer. Raises `LeafError`, naming its path, for anything else."""
-    if leaf.__class__ is Array or isinstance(leaf, (Array, Tracer)):
+    if leaf.__class__ is Array or isinstance(leaf, Array):
         return leaf
+    if isinstance(leaf, Tracer):
+        return live(leaf)
     convert = find_converter(type(leaf))
     if convert is None:
         raise LeafError(
@@ -226,8 +180,10 @@ def array_leaf(leaf: Any, path: Callable[[], str]) -> Any:
 
 def array_leaves(tree: Any, what: Callable[[], str]) -> tuple[list[Any], TreeDef]:
     """`flatten`, with every leaf an Array or tracer; `what()` is how errors call the tree, as `argument x`."""
-    if tree.__class__ is Array or isinstance(tree, Tracer):
+    if tree.__class__ is Array:
         return [tree], LEAF
+    if isinstance(tree, Tracer):
+        return [live(tree)], LEAF
     leaves, structure = flatten(tree)
     return [array_leaf(leaf, lambda i=i: flatten_with_paths(tree, what())[0][i]) for i, leaf in enumerate(leaves)], structure  # type: ignore[misc]
 

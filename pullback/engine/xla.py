@@ -15,7 +15,7 @@ import numpy as np
 from pullback.core import array as array_module
 from pullback.core.array import Array, PlacedArray, aligned_empty, host_of, immutable_memory, is_constant
 from pullback.core.bounded import Bounded
-from pullback.core.devices import DEFAULT_DEVICE, Device
+from pullback.core.devices import Device
 from pullback.core.dtypes import DType, carrier
 from pullback.core.types import ArrayType
 from pullback.engine import cache, disk
@@ -24,7 +24,7 @@ from pullback.engine.backend import (
     BorrowedBuffer,
     CompileOptions,
     Executable,
-    backend,
+    buffer_of,
     placement,
     register_backend,
 )
@@ -286,7 +286,6 @@ class XlaExecutable(Executable):
         "output_types",
         "program",
         "raw",
-        "result_class",
         "shown",
     )
 
@@ -321,20 +320,22 @@ class XlaExecutable(Executable):
         return self.run([b if (b := a._buffer) is not None else buffer_of(a, self.backend, self.index) for a in arrays])
 
     def run(self, buffers: list[Any]) -> list[Array]:
-        """Run on device buffers."""
-        if self.constants:
-            buffers = [*self.constants, *buffers]
-        if self.calls_host:
-            outs = self._run_calling(buffers)
-        else:
-            outs = self._execute(buffers).consume_with_handlers(self.handlers)
+        """Run on device buffers, all of this device."""
         made = self.result_class
-        return [made(type, None, out) for type, out in zip(self.output_types, outs)]
+        return [made(type, None, out) for type, out in zip(self.output_types, self.runner()(buffers))]
 
-    def _run_calling(self, buffers: list[Any]) -> list[Any]:
+    def runner(self) -> Callable[[list[Any]], Sequence[Any]]:
+        execute, handlers, constants = self._execute, self.handlers, self.constants
+        if self.calls_host:
+            return self._run_calling
+        if constants:
+            return lambda buffers: execute([*constants, *buffers]).consume_with_handlers(handlers)
+        return lambda buffers: execute(buffers).consume_with_handlers(handlers)
+
+    def _run_calling(self, buffers: list[Any]) -> Sequence[Any]:
         """Run what calls Python functions: what one of them raises is raised as itself."""
         try:
-            outs: list[Any] = self._execute(buffers).consume_with_handlers(self.handlers)
+            outs: list[Any] = self._execute([*self.constants, *buffers]).consume_with_handlers(self.handlers)
         except Exception as error:
             failure = original(error)
             if failure is None:
@@ -342,24 +343,6 @@ class XlaExecutable(Executable):
         else:
             return outs
         raise failure
-
-    def runner(self) -> Callable[[list[Any]], list[Array]]:
-        return self.run
-
-    def single_runner(self) -> Callable[[list[Any]], Array]:
-        if self.constants or self.calls_host:
-            return lambda buffers: self.run(buffers)[0]
-        execute, handlers, made, (type,) = self._execute, self.handlers, self.result_class, self.output_types
-        new = object.__new__
-
-        def run(buffers: list[Any]) -> Array:
-            array = new(made)  # without `__init__`, which takes as long again
-            array.type = type
-            array._host = None
-            array._buffer = execute(buffers).consume_with_handlers(handlers)[0]
-            return array
-
-        return run
 
     def _call_donating(self, arrays: Sequence[Array]) -> list[Array]:
         """Run, giving away the memory of donated Arrays, which nobody can use afterwards.
@@ -401,16 +384,3 @@ class XlaExecutable(Executable):
         stats = self.raw.get_compiled_memory_stats()
         names = [name for name in dir(stats) if name.endswith("_in_bytes")]
         return {name: int(getattr(stats, name)) for name in names}
-
-
-def buffer_of(array: Array, where: Backend | None = None, index: int = 0) -> Any:
-    """The buffer of an Array on a device, made from its host values if need be. An Array that has none yet keeps it."""
-    there = backend() if where is None else where
-    buffer = array._buffer
-    if buffer is None:
-        buffer = there.put(host_of(array), array.type, index)
-        if there.devices[index] == DEFAULT_DEVICE:  # elsewhere it would decide where the array seems to be
-            array._buffer = buffer
-    elif placement.several and array.device != there.devices[index]:
-        buffer = there.put(host_of(array), array.type, index, copy=True)
-    return buffer
