@@ -20,7 +20,7 @@ IN_FRONT = frozenset({0})
 
 
 class Batched(Tracer):
-    """A batch of values: `value`'s first axis runs over the examples, and `type` is that of one of them."""
+    """A batch of values: `value`'s first axis runs over the batch elements, and `type` is that of one of them."""
 
     __slots__ = ("_type", "value")
 
@@ -63,7 +63,7 @@ class BatchTrace(AxisOwner):
         rule = primitive.vectorize
         if rule is None:
             if primitive.expand is not None:
-                return primitive.expand(*args, **params)
+                return primitive.expanded(args, params)
             raise primitive.missing("vectorize", self.transformation)
         values: list[Any] = []
         axes: list[int | None] = []
@@ -113,7 +113,7 @@ class BatchTrace(AxisOwner):
 
 
 def repeated(value: Any, size: int) -> Any:
-    """A batch of `size` examples that are all `value`."""
+    """A batch of `size` elements that are all `value`."""
     inner = type_of(value)
     axes = tuple(range(1, inner.ndim + 1))
     return broadcast_in_dim(value, shape=(size, *inner.shape), broadcast_dimensions=axes)

@@ -13,7 +13,7 @@ from pullback.core.tracing import Trace, Tracer, escaped, staging
 from pullback.core.types import ArrayType
 from pullback.program.equation import Made
 from pullback.program.interpret import run as replay
-from pullback.program.program import Atom, Equation, Literal, Program, Variable, programs_in
+from pullback.program.program import Atom, Equation, Literal, Program, Variable, axis_names
 from pullback.program.provenance import attributed, by_itself, made_by
 
 __all__ = ["Staged", "StagingTrace", "primal_after_all", "replay", "stage"]
@@ -70,10 +70,9 @@ class StagingTrace(Trace):
 
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         if primitive.result_type is None and primitive.expand is not None:
-            return primitive.expand(*args, **params)
-        if "axis_name" in params or primitive.on_arrays:  # a vmap begun since may own a named axis that this refers to
-            held = programs_in(params)
-            owner = youngest_owner([name for program in held for name in program.axis_names] or [params.get("axis_name")])
+            return primitive.expanded(args, params)
+        if primitive.named_axes or primitive.on_arrays:  # a vmap begun since may own a named axis that this refers to
+            owner = youngest_owner(axis_names(primitive, params))
             if owner is not None and owner.birth > self.birth:
                 return owner.process(primitive, tuple(args), params)
         atoms: list[Atom] = []
