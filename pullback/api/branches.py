@@ -65,21 +65,18 @@ def cond(
     """
     check_callable(true_fun, "cond")
     check_callable(false_fun, "cond")
-    if operand is not _NO_OPERAND:
-        if operands:
-            raise TypeError("cond takes its operands either by position or as operand=, not both.")
-        operands = (operand,)
+    operands = _operands("cond", operands, operand)
     return _choose("cond", _predicate(pred), (false_fun, true_fun), operands)
 
 
 @api_boundary
-def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -> Any:
+def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any, operand: Any = _NO_OPERAND) -> Any:
     """`branches[index](*operands)`: only the chosen function is run.
 
     Arguments:
         index: a 0-d integer. One that is out of range counts as the nearest in range: negative ones as 0.
         branches: functions of the operands, whose results agree in structure, shapes and dtypes.
-        operands: what they take, any trees.
+        operands: what they take, any trees. operand: the only one, by name.
 
     Returns:
         What the chosen function returns.
@@ -94,6 +91,7 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -
         >>> [float(pb.lax.switch(i, operations, 3.0)) for i in range(4)]
         [4.0, 9.0, -3.0, -3.0]
     """
+    operands = _operands("switch", operands, operand)
     branches = tuple(branches)
     if not branches:
         raise ValueError("switch needs at least one branch.")
@@ -111,6 +109,12 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -
         last = min(len(branches) - 1, int(np.iinfo(type.dtype).max))
         index = clamp(literal(0, index), index, literal(last, index))
     return _choose("switch", convert_element_type(index, new_dtype=INT32), branches, operands)
+
+
+def _operands(what: str, operands: tuple[Any, ...], operand: Any) -> tuple[Any, ...]:
+    if operand is not _NO_OPERAND and operands:
+        raise TypeError(f"{what} takes its operands either by position or as operand=, not both.")
+    return operands if operand is _NO_OPERAND else (operand,)
 
 
 def _predicate(pred: Any) -> Any:

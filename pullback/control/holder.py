@@ -30,7 +30,7 @@ from pullback.core.types import ArrayType, is_unknown
 from pullback.core.zero import ZERO, zeros
 from pullback.ops.broadcast import broadcast_in_dim
 from pullback.ops.shape import transpose
-from pullback.program.program import Program, programs_in
+from pullback.program.program import Program, axis_names
 from pullback.transforms.batch import repeated
 from pullback.transforms.derive import (
     Flags,
@@ -171,7 +171,7 @@ def check_operands(name: str, types: Sequence[ArrayType], takes: Sequence[ArrayT
 
 def bind_holder(holder: Any, *args: Any, **params: Any) -> Any:
     """Apply a primitive that holds Programs, also where only a named axis of an enclosing vmap concerns one of them."""
-    names = [name for program in programs_in(params) for name in program.axis_names]
+    names = axis_names(holder, params)
     if not names:
         return bind(holder, args, params)
     return bind_at(max([axis_owner(name) for name in names], key=lambda trace: trace.birth), holder, args, params)

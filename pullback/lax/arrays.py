@@ -13,7 +13,8 @@ from pullback.core.trees import array_leaves, unflatten
 from pullback.lax.elementwise import lifted
 from pullback.numpy import creation, indexing, shaping
 from pullback.numpy.axes import normal_axis
-from pullback.numpy.promotion import in_dtype, literal_of, operand
+from pullback.numpy.promotion import check_precision, in_dtype, literal_of
+from pullback.numpy.promotion import operand as as_operand
 from pullback.ops import broadcast as broadcasts
 from pullback.ops import contract, convert, create, dynamic, index, reduce
 from pullback.ops import shape as shapes
@@ -32,22 +33,22 @@ def stop_gradient(x: Any) -> Any:
     return unflatten(structure, [_stop_gradient(leaf) for leaf in leaves])
 
 
-def reshape(operand_: Any, new_sizes: Sequence[int], dimensions: Sequence[int] | None = None) -> Any:
+def reshape(operand: Any, new_sizes: Sequence[int], dimensions: Sequence[int] | None = None) -> Any:
     """The elements, in row-major order (of the axes taken in the order `dimensions`), in another shape."""
-    x = operand(operand_, "reshape")
+    x = as_operand(operand, "reshape")
     if dimensions is not None:
         x = transpose(x, dimensions)
     return shapes.reshape(x, new_sizes=tuple(map(operator.index, new_sizes)))
 
 
-def transpose(x: Any, permutation: Sequence[int]) -> Any:
+def transpose(operand: Any, permutation: Sequence[int]) -> Any:
     """The axes in another order."""
-    return shapes.transpose(operand(x, "transpose"), permutation=tuple(permutation))
+    return shapes.transpose(as_operand(operand, "transpose"), permutation=tuple(permutation))
 
 
 def squeeze(array: Any, dimensions: Sequence[int]) -> Any:
     """Without these axes of size 1."""
-    x = operand(array, "squeeze")
+    x = as_operand(array, "squeeze")
     return shapes.squeeze(x, dimensions=tuple(normal_axis(axis, x.type.ndim, "squeeze") for axis in dimensions))
 
 
@@ -58,34 +59,34 @@ def expand_dims(array: Any, dimensions: Sequence[int]) -> Any:
 
 def concatenate(operands: Sequence[Any], dimension: int) -> Any:
     """Arrays of one dtype joined along an axis."""
-    return shapes.concatenate(*[operand(x, "concatenate") for x in operands], dimension=dimension)
+    return shapes.concatenate(*[as_operand(x, "concatenate") for x in operands], dimension=dimension)
 
 
-def broadcast(operand_: Any, sizes: Sequence[int]) -> Any:
+def broadcast(operand: Any, sizes: Sequence[int]) -> Any:
     """Repeated along new axes in front."""
-    x = operand(operand_, "broadcast")
+    x = as_operand(operand, "broadcast")
     shape = (*map(operator.index, sizes), *x.type.shape)
     return broadcast_in_dim(x, shape, tuple(range(len(shape) - x.type.ndim, len(shape))))
 
 
-def broadcast_in_dim(operand_: Any, shape: Sequence[int], broadcast_dimensions: Sequence[int]) -> Any:
+def broadcast_in_dim(operand: Any, shape: Sequence[int], broadcast_dimensions: Sequence[int]) -> Any:
     """In a larger shape: axis i becomes axis `broadcast_dimensions[i]`."""
-    x = operand(operand_, "broadcast_in_dim")
+    x = as_operand(operand, "broadcast_in_dim")
     return broadcasts.broadcast_in_dim(
         x, shape=tuple(map(operator.index, shape)), broadcast_dimensions=tuple(broadcast_dimensions)
     )
 
 
-def convert_element_type(operand_: Any, new_dtype: Any) -> Any:
+def convert_element_type(operand: Any, new_dtype: Any) -> Any:
     """In another dtype."""
-    x = operand(operand_, "convert_element_type")
+    x = as_operand(operand, "convert_element_type")
     wanted = canonical(new_dtype)
     return x if x.type.dtype is wanted and not x.type.weak else convert.convert_element_type(x, new_dtype=wanted)
 
 
-def bitcast_convert_type(operand_: Any, new_dtype: Any) -> Any:
+def bitcast_convert_type(operand: Any, new_dtype: Any) -> Any:
     """The bits read as another dtype."""
-    return convert.bitcast_convert_type(operand(operand_, "bitcast_convert_type"), new_dtype=canonical(new_dtype))
+    return convert.bitcast_convert_type(as_operand(operand, "bitcast_convert_type"), new_dtype=canonical(new_dtype))
 
 
 def iota(dtype: Any, size: int) -> Any:
@@ -108,32 +109,32 @@ def full_like(x: Any, fill_value: Any, dtype: Any = None, shape: Any = None) -> 
     return creation.full_like(x, fill_value, dtype, shape)
 
 
-def pad(operand_: Any, padding_value: Any, padding_config: Sequence[tuple[int, int, int]]) -> Any:
+def pad(operand: Any, padding_value: Any, padding_config: Sequence[tuple[int, int, int]]) -> Any:
     """With (low, high, interior) elements added along each axis; negative ones take elements away."""
-    x, value = lifted("pad", (operand_, padding_value))
+    x, value = lifted("pad", (operand, padding_value))
     return shapes.pad(x, value, padding_config=tuple([tuple(one) for one in padding_config]))
 
 
-def rev(operand_: Any, dimensions: Sequence[int]) -> Any:
+def rev(operand: Any, dimensions: Sequence[int]) -> Any:
     """In reverse order along axes."""
-    return shapes.rev(operand(operand_, "rev"), dimensions=tuple(dimensions))
+    return shapes.rev(as_operand(operand, "rev"), dimensions=tuple(dimensions))
 
 
 def slice(
-    operand_: Any, start_indices: Sequence[int], limit_indices: Sequence[int], strides: Sequence[int] | None = None
+    operand: Any, start_indices: Sequence[int], limit_indices: Sequence[int], strides: Sequence[int] | None = None
 ) -> Any:
     """The elements from start to limit along each axis, every stride-th."""
     return shapes.slice(
-        operand(operand_, "slice"),
+        as_operand(operand, "slice"),
         start_indices=tuple(start_indices),
         limit_indices=tuple(limit_indices),
         strides=None if strides is None else tuple(strides),
     )
 
 
-def slice_in_dim(operand_: Any, start_index: int | None, limit_index: int | None, stride: int = 1, axis: int = 0) -> Any:
+def slice_in_dim(operand: Any, start_index: int | None, limit_index: int | None, stride: int = 1, axis: int = 0) -> Any:
     """`slice` along one axis; None for its start or end, and negative indices count from the end."""
-    x = operand(operand_, "slice_in_dim")
+    x = as_operand(operand, "slice_in_dim")
     along = normal_axis(axis, x.type.ndim, "slice_in_dim")
     start, stop, step = builtins.slice(start_index, limit_index, stride).indices(x.type.shape[along])
     starts = [start if i == along else 0 for i in range(x.type.ndim)]
@@ -142,9 +143,9 @@ def slice_in_dim(operand_: Any, start_index: int | None, limit_index: int | None
     return slice(x, starts, stops, steps if step != 1 else None)
 
 
-def index_in_dim(operand_: Any, index: int, axis: int = 0, keepdims: bool = True) -> Any:
+def index_in_dim(operand: Any, index: int, axis: int = 0, keepdims: bool = True) -> Any:
     """One index along an axis, which is kept (of size 1) or not."""
-    x = operand(operand_, "index_in_dim")
+    x = as_operand(operand, "index_in_dim")
     along = normal_axis(axis, x.type.ndim, "index_in_dim")
     size = x.type.shape[along]
     if not -size <= index < size:
@@ -163,11 +164,11 @@ def _starts(x: Any, start_indices: Any, name: str) -> list[Any]:
         if isinstance(start, int):
             out.append(literal_of(start + size if start < 0 else start, dtype))
         else:
-            out.append(in_dtype(indexing.from_end(operand(start, name), size), dtype))
+            out.append(in_dtype(indexing.from_end(as_operand(start, name), size), dtype))
     return out
 
 
-def dynamic_slice(operand_: Any, start_indices: Any, slice_sizes: Sequence[int]) -> Any:
+def dynamic_slice(operand: Any, start_indices: Any, slice_sizes: Sequence[int]) -> Any:
     """A block of fixed sizes at traced start indices; it is moved inside where it would not fit.
 
     Example:
@@ -175,43 +176,43 @@ def dynamic_slice(operand_: Any, start_indices: Any, slice_sizes: Sequence[int])
         >>> pb.lax.dynamic_slice(pb.numpy.arange(5), (1,), (3,))
         [1 2 3]:i32[3]:cpu(0)
     """
-    x = operand(operand_, "dynamic_slice")
+    x = as_operand(operand, "dynamic_slice")
     return dynamic.dynamic_slice(x, *_starts(x, start_indices, "dynamic_slice"), slice_sizes=tuple(slice_sizes))
 
 
-def dynamic_slice_in_dim(operand_: Any, start_index: Any, slice_size: int, axis: int = 0) -> Any:
+def dynamic_slice_in_dim(operand: Any, start_index: Any, slice_size: int, axis: int = 0) -> Any:
     """`dynamic_slice` along one axis."""
-    x = operand(operand_, "dynamic_slice_in_dim")
+    x = as_operand(operand, "dynamic_slice_in_dim")
     along = normal_axis(axis, x.type.ndim, "dynamic_slice_in_dim")
     starts = [start_index if i == along else 0 for i in range(x.type.ndim)]
     return dynamic_slice(x, starts, [slice_size if i == along else size for i, size in enumerate(x.type.shape)])
 
 
-def dynamic_index_in_dim(operand_: Any, index: Any, axis: int = 0, keepdims: bool = True) -> Any:
+def dynamic_index_in_dim(operand: Any, index: Any, axis: int = 0, keepdims: bool = True) -> Any:
     """One traced index along an axis."""
-    x = operand(operand_, "dynamic_index_in_dim")
+    x = as_operand(operand, "dynamic_index_in_dim")
     along = normal_axis(axis, x.type.ndim, "dynamic_index_in_dim")
     out = dynamic_slice_in_dim(x, index, 1, along)
     return out if keepdims else shapes.squeeze(out, dimensions=(along,))
 
 
-def dynamic_update_slice(operand_: Any, update: Any, start_indices: Any) -> Any:
+def dynamic_update_slice(operand: Any, update: Any, start_indices: Any) -> Any:
     """The array with a block replaced, at traced start indices."""
-    x = operand(operand_, "dynamic_update_slice")
+    x = as_operand(operand, "dynamic_update_slice")
     starts = _starts(x, start_indices, "dynamic_update_slice")
-    return dynamic.dynamic_update_slice(x, operand(update, "dynamic_update_slice"), *starts)
+    return dynamic.dynamic_update_slice(x, as_operand(update, "dynamic_update_slice"), *starts)
 
 
-def dynamic_update_slice_in_dim(operand_: Any, update: Any, start_index: Any, axis: int) -> Any:
+def dynamic_update_slice_in_dim(operand: Any, update: Any, start_index: Any, axis: int) -> Any:
     """`dynamic_update_slice` along one axis."""
-    x = operand(operand_, "dynamic_update_slice_in_dim")
+    x = as_operand(operand, "dynamic_update_slice_in_dim")
     along = normal_axis(axis, x.type.ndim, "dynamic_update_slice_in_dim")
     return dynamic_update_slice(x, update, [start_index if i == along else 0 for i in range(x.type.ndim)])
 
 
-def dynamic_update_index_in_dim(operand_: Any, update: Any, index: Any, axis: int) -> Any:
+def dynamic_update_index_in_dim(operand: Any, update: Any, index: Any, axis: int) -> Any:
     """The array with one index along an axis replaced."""
-    x, new = operand(operand_, "dynamic_update_index_in_dim"), operand(update, "dynamic_update_index_in_dim")
+    x, new = as_operand(operand, "dynamic_update_index_in_dim"), as_operand(update, "dynamic_update_index_in_dim")
     along = normal_axis(axis, x.type.ndim, "dynamic_update_index_in_dim")
     if new.type.ndim < x.type.ndim:
         new = shaping.expand_dims(new, along)
@@ -219,30 +220,44 @@ def dynamic_update_index_in_dim(operand_: Any, update: Any, index: Any, axis: in
 
 
 def dot_general(lhs: Any, rhs: Any, dimension_numbers: Any, precision: Any = None, preferred_element_type: Any = None) -> Any:
-    """Sums of products over pairs of axes: `dimension_numbers` is ((contracting of lhs, of rhs), (batch of lhs, of rhs))."""
+    """Sums of products over pairs of axes: `dimension_numbers` is ((contracting of lhs, of rhs), (batch of lhs, of rhs)).
+
+    `precision` is a lower bound: None, "default", "high" or "highest" (of both operands, or a pair). Products on the CPU are
+    computed in the full precision of their dtype.
+    """
+    check_precision(precision, "dot_general")
     (left, right), (left_batch, right_batch) = dimension_numbers
     numbers = ((tuple(left), tuple(right)), (tuple(left_batch), tuple(right_batch)))
     params = {} if preferred_element_type is None else {"preferred_element_type": canonical(preferred_element_type)}
     return contract.dot_general(*lifted("dot_general", (lhs, rhs)), dimension_numbers=numbers, **params)
 
 
-def dot(lhs: Any, rhs: Any, precision: Any = None, preferred_element_type: Any = None) -> Any:
-    """The product of vectors and matrices."""
+def dot(
+    lhs: Any,
+    rhs: Any,
+    *,
+    dimension_numbers: Any = None,
+    precision: Any = None,
+    preferred_element_type: Any = None,
+) -> Any:
+    """The product of vectors and matrices; with `dimension_numbers`, `dot_general`."""
     x, y = lifted("dot", (lhs, rhs))
-    if not 1 <= x.type.ndim <= 2 or not 1 <= y.type.ndim <= 2:
-        raise ShapeError(f"dot takes vectors and matrices, but got {x.type} and {y.type}.")
-    return dot_general(x, y, (((x.type.ndim - 1,), (0,)), ((), ())), precision, preferred_element_type)
+    if dimension_numbers is None:
+        if not 1 <= x.type.ndim <= 2 or not 1 <= y.type.ndim <= 2:
+            raise ShapeError(f"dot takes vectors and matrices, but got {x.type} and {y.type}.")
+        dimension_numbers = (((x.type.ndim - 1,), (0,)), ((), ()))
+    return dot_general(x, y, dimension_numbers, precision, preferred_element_type)
 
 
 def batch_matmul(lhs: Any, rhs: Any, precision: Any = None) -> Any:
     """Matrix products along equal leading axes."""
     x, y = lifted("batch_matmul", (lhs, rhs))
     batch = tuple(range(x.type.ndim - 2))
-    return dot_general(x, y, (((x.type.ndim - 1,), (x.type.ndim - 2,)), (batch, batch)))
+    return dot_general(x, y, (((x.type.ndim - 1,), (x.type.ndim - 2,)), (batch, batch)), precision)
 
 
 def gather(
-    operand_: Any,
+    operand: Any,
     start_indices: Any,
     dimension_numbers: Any,
     slice_sizes: Sequence[int],
@@ -253,8 +268,8 @@ def gather(
     """Windows at the index vectors along the last axis of `start_indices`."""
     params: dict[str, Any] = {} if fill_value is None else {"fill_value": fill_value}
     return index.gather(
-        operand(operand_, "gather"),
-        operand(start_indices, "gather"),
+        as_operand(operand, "gather"),
+        as_operand(start_indices, "gather"),
         dimension_numbers=dimension_numbers,
         slice_sizes=tuple(slice_sizes),
         mode=mode,
@@ -262,19 +277,19 @@ def gather(
     )
 
 
-def argmax(operand_: Any, axis: int, index_dtype: Any) -> Any:
+def argmax(operand: Any, axis: int, index_dtype: Any) -> Any:
     """The index along an axis of the first largest element."""
-    return reduce.argmax(operand(operand_, "argmax"), axis=axis, index_dtype=canonical(index_dtype))
+    return reduce.argmax(as_operand(operand, "argmax"), axis=axis, index_dtype=canonical(index_dtype))
 
 
-def argmin(operand_: Any, axis: int, index_dtype: Any) -> Any:
+def argmin(operand: Any, axis: int, index_dtype: Any) -> Any:
     """The index along an axis of the first smallest element."""
-    return reduce.argmin(operand(operand_, "argmin"), axis=axis, index_dtype=canonical(index_dtype))
+    return reduce.argmin(as_operand(operand, "argmin"), axis=axis, index_dtype=canonical(index_dtype))
 
 
 def _reduction(name: str, primitive: Any) -> Callable[[Any, Sequence[int]], Any]:
-    def function(operand_: Any, axes: Sequence[int]) -> Any:
-        return primitive(operand(operand_, name), axes=tuple(axes))
+    def function(operand: Any, axes: Sequence[int]) -> Any:
+        return primitive(as_operand(operand, name), axes=tuple(axes))
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = primitive.__doc__

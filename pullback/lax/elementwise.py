@@ -22,77 +22,94 @@ def lifted(name: str, args: tuple[Any, ...]) -> tuple[Any, ...]:
     ])  # fmt: skip
 
 
-def elementwise(name: str, primitive: Any) -> Function:
-    """A primitive as a function that also takes Python numbers."""
-
-    def function(*args: Any) -> Any:
-        return primitive(*lifted(name, args))
-
+def _finished(name: str, primitive: Any, function: Function) -> Function:
     text = f"{primitive.__doc__}\n\nOperands have one dtype, and one shape or none; nothing is promoted or broadcast.\n"
     return named(function, name, text, "pullback.lax")
 
 
-add = elementwise("add", arithmetic.add)
-sub = elementwise("sub", arithmetic.sub)
-mul = elementwise("mul", arithmetic.mul)
-div = elementwise("div", arithmetic.div)
-rem = elementwise("rem", arithmetic.rem)
-max = elementwise("max", arithmetic.max)
-min = elementwise("min", arithmetic.min)
-neg = elementwise("neg", arithmetic.neg)
-pow = elementwise("pow", powers.pow)
-square = elementwise("square", powers.square)
-sqrt = elementwise("sqrt", powers.sqrt)
-rsqrt = elementwise("rsqrt", powers.rsqrt)
-cbrt = elementwise("cbrt", powers.cbrt)
-nextafter = elementwise("nextafter", powers.nextafter)
-sign = elementwise("sign", complexes.sign)
-abs = elementwise("abs", complexes.abs)
-real = elementwise("real", complexes.real)
-imag = elementwise("imag", complexes.imag)
-conj = elementwise("conj", complexes.conj)
-complex = elementwise("complex", complexes.complex)
-floor = elementwise("floor", rounding.floor)
-ceil = elementwise("ceil", rounding.ceil)
-is_finite = elementwise("is_finite", rounding.is_finite)
-eq = elementwise("eq", compare.eq)
-ne = elementwise("ne", compare.ne)
-lt = elementwise("lt", compare.lt)
-le = elementwise("le", compare.le)
-gt = elementwise("gt", compare.gt)
-ge = elementwise("ge", compare.ge)
-bitwise_and = elementwise("bitwise_and", bitwise.and_)
-bitwise_or = elementwise("bitwise_or", bitwise.or_)
-bitwise_xor = elementwise("bitwise_xor", bitwise.xor)
-bitwise_not = elementwise("bitwise_not", bitwise.not_)
-population_count = elementwise("population_count", bitwise.population_count)
-shift_left = elementwise("shift_left", bitwise.shift_left)
-shift_right_logical = elementwise("shift_right_logical", bitwise.shift_right_logical)
-shift_right_arithmetic = elementwise("shift_right_arithmetic", bitwise.shift_right_arithmetic)
-exp = elementwise("exp", exponential.exp)
-exp2 = elementwise("exp2", exponential.exp2)
-expm1 = elementwise("expm1", exponential.expm1)
-log = elementwise("log", exponential.log)
-log1p = elementwise("log1p", exponential.log1p)
-logistic = elementwise("logistic", exponential.logistic)
-erf = elementwise("erf", error_functions.erf)
-erfc = elementwise("erfc", error_functions.erfc)
-erf_inv = elementwise("erf_inv", error_functions.erf_inv)
-lgamma = elementwise("lgamma", error_functions.lgamma)
-digamma = elementwise("digamma", error_functions.digamma)
-sin = elementwise("sin", trigonometric.sin)
-cos = elementwise("cos", trigonometric.cos)
-tan = elementwise("tan", trigonometric.tan)
-asin = elementwise("asin", trigonometric.asin)
-acos = elementwise("acos", trigonometric.acos)
-atan = elementwise("atan", trigonometric.atan)
-atan2 = elementwise("atan2", trigonometric.atan2)
-sinh = elementwise("sinh", hyperbolic.sinh)
-cosh = elementwise("cosh", hyperbolic.cosh)
-tanh = elementwise("tanh", hyperbolic.tanh)
-asinh = elementwise("asinh", hyperbolic.asinh)
-acosh = elementwise("acosh", hyperbolic.acosh)
-atanh = elementwise("atanh", hyperbolic.atanh)
+def unary(name: str, primitive: Any) -> Function:
+    """A primitive of one operand as a function that also takes a Python number."""
+
+    def function(x: Any) -> Any:
+        return primitive(*lifted(name, (x,)))
+
+    return _finished(name, primitive, function)
+
+
+def binary(name: str, primitive: Any) -> Function:
+    """A primitive of two operands as a function that also takes Python numbers."""
+
+    def function(x: Any, y: Any) -> Any:
+        return primitive(*lifted(name, (x, y)))
+
+    return _finished(name, primitive, function)
+
+
+add = binary("add", arithmetic.add)
+sub = binary("sub", arithmetic.sub)
+mul = binary("mul", arithmetic.mul)
+div = binary("div", arithmetic.div)
+rem = binary("rem", arithmetic.rem)
+max = binary("max", arithmetic.max)
+min = binary("min", arithmetic.min)
+neg = unary("neg", arithmetic.neg)
+pow = binary("pow", powers.pow)
+square = unary("square", powers.square)
+sqrt = unary("sqrt", powers.sqrt)
+rsqrt = unary("rsqrt", powers.rsqrt)
+cbrt = unary("cbrt", powers.cbrt)
+sign = unary("sign", complexes.sign)
+abs = unary("abs", complexes.abs)
+real = unary("real", complexes.real)
+imag = unary("imag", complexes.imag)
+conj = unary("conj", complexes.conj)
+complex = binary("complex", complexes.complex)
+floor = unary("floor", rounding.floor)
+ceil = unary("ceil", rounding.ceil)
+is_finite = unary("is_finite", rounding.is_finite)
+eq = binary("eq", compare.eq)
+ne = binary("ne", compare.ne)
+lt = binary("lt", compare.lt)
+le = binary("le", compare.le)
+gt = binary("gt", compare.gt)
+ge = binary("ge", compare.ge)
+bitwise_and = binary("bitwise_and", bitwise.and_)
+bitwise_or = binary("bitwise_or", bitwise.or_)
+bitwise_xor = binary("bitwise_xor", bitwise.xor)
+bitwise_not = unary("bitwise_not", bitwise.not_)
+population_count = unary("population_count", bitwise.population_count)
+shift_left = binary("shift_left", bitwise.shift_left)
+shift_right_logical = binary("shift_right_logical", bitwise.shift_right_logical)
+shift_right_arithmetic = binary("shift_right_arithmetic", bitwise.shift_right_arithmetic)
+exp = unary("exp", exponential.exp)
+exp2 = unary("exp2", exponential.exp2)
+expm1 = unary("expm1", exponential.expm1)
+log = unary("log", exponential.log)
+log1p = unary("log1p", exponential.log1p)
+logistic = unary("logistic", exponential.logistic)
+erf = unary("erf", error_functions.erf)
+erfc = unary("erfc", error_functions.erfc)
+erf_inv = unary("erf_inv", error_functions.erf_inv)
+lgamma = unary("lgamma", error_functions.lgamma)
+digamma = unary("digamma", error_functions.digamma)
+sin = unary("sin", trigonometric.sin)
+cos = unary("cos", trigonometric.cos)
+tan = unary("tan", trigonometric.tan)
+asin = unary("asin", trigonometric.asin)
+acos = unary("acos", trigonometric.acos)
+atan = unary("atan", trigonometric.atan)
+atan2 = binary("atan2", trigonometric.atan2)
+sinh = unary("sinh", hyperbolic.sinh)
+cosh = unary("cosh", hyperbolic.cosh)
+tanh = unary("tanh", hyperbolic.tanh)
+asinh = unary("asinh", hyperbolic.asinh)
+acosh = unary("acosh", hyperbolic.acosh)
+atanh = unary("atanh", hyperbolic.atanh)
+
+
+def nextafter(x1: Any, x2: Any) -> Any:
+    """The floating-point number next to x1 in the direction of x2."""
+    return powers.nextafter(*lifted("nextafter", (x1, x2)))
 
 
 def integer_pow(x: Any, y: int) -> Any:
@@ -102,7 +119,10 @@ def integer_pow(x: Any, y: int) -> Any:
 
 def round(x: Any, rounding_method: str = "away_from_zero") -> Any:
     """The nearest whole number; halves go away from zero, or, by "to_nearest_even", to the even one."""
-    return rounding.round(*lifted("round", (x,)), rounding_method=rounding_method)
+    method = str(getattr(rounding_method, "name", rounding_method)).lower()
+    if method not in ("away_from_zero", "to_nearest_even"):
+        raise ValueError(f"round's rounding_method is 'away_from_zero' or 'to_nearest_even', not {rounding_method!r}.")
+    return rounding.round(*lifted("round", (x,)), rounding_method=method)
 
 
 def reciprocal(x: Any) -> Any:

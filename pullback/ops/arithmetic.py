@@ -10,7 +10,7 @@ from pullback.core.primitive import primitive
 from pullback.core.types import is_unknown
 from pullback.core.zero import ZERO
 from pullback.ops import rounding
-from pullback.ops.compare import eq, gt, lt, select
+from pullback.ops.compare import compare_in_order, eq, gt, lt, select
 from pullback.ops.literals import literal
 from pullback.ops.pointwise import Elementwise, where_nonzero
 
@@ -24,7 +24,7 @@ class add(Elementwise):
     lower = "stablehlo.add"
 
     def partials(out, x, y):
-        return None, None
+        return 1, 1
 
     def transpose(cotangent, x, y):
         return cotangent, cotangent
@@ -44,7 +44,7 @@ class sub(Elementwise):
     lower = "stablehlo.subtract"
 
     def partials(out, x, y):
-        return None, -1
+        return 1, -1
 
     def transpose(cotangent, x, y):
         return cotangent, neg(cotangent)
@@ -70,6 +70,10 @@ class mul(Elementwise):
             return mul(cotangent, y), None
         return None, mul(x, cotangent)
 
+    def simplify(equation, known):
+        x, y = equation.inputs
+        return _without_one(equation, known, x, y) or _without_one(equation, known, y, x)
+
     def sparsity(which, operands):
         return where_nonzero(which, operands, operands[1 - which])
 
@@ -90,8 +94,17 @@ class neg(Elementwise):
     def transpose(cotangent, x):
         return (neg(cotangent),)
 
+    def simplify(equation, known):
+        inner = known.maker(equation.inputs[0], neg)
+        return inner.inputs[0] if inner is not None and inner.inputs[0].type is equation.outputs[0].type else None
+
     def samples(rng):
         yield (rng.normal(size=(2, 3)),), {}
+
+
+def _without_one(equation, known, x, y):
+    """x, if x * y and x / y are x, to the last bit: y is one, or an array of ones."""
+    return x if x.type is equation.outputs[0].type and known.number(y) == 1 else None
 
 
 def _quotient(x, y):
@@ -107,6 +120,7 @@ def _quotient(x, y):
 class div(Elementwise):
     """x / y. Of integers, the quotient rounded toward zero; x / 0 is then -1 (the largest unsigned number), as XLA has it."""
 
+    cost = 4
     kinds = "iufc"
     linear = ("x",)
     symbolic_zeros = True
@@ -118,6 +132,9 @@ class div(Elementwise):
 
     def transpose(cotangent, x, y):
         return div(cotangent, y), None
+
+    def simplify(equation, known):
+        return _without_one(equation, known, *equation.inputs)
 
     def jet(primals, series):
         out = quotient([primals[0], *series[0]], [primals[1], *series[1]])
@@ -144,20 +161,28 @@ class rem(Elementwise):
     lower = "stablehlo.remainder"
 
     def partials(out, x, y):
-        return None, lambda: neg(rounding.round(div(sub(x, out), y), rounding_method="to_nearest_even"))
+        return 1, lambda: neg(rounding.round(div(sub(x, out), y), rounding_method="to_nearest_even"))
 
     def samples(rng):
         yield (5 * rng.normal(size=(2, 3)), 1 + rng.random((2, 3))), {}
         yield (5 * rng.normal(size=(2, 3)), -1 - rng.random()), {}
 
 
+def _lower_extreme(write, name, direction, x, y):
+    if x.dtype.kind != "c":
+        return write.elementwise(name, x, y)
+    wins = write.elementwise("stablehlo.or", write.compare("NE", x, x), compare_in_order(write, direction, x, y))
+    return write.select(wins, x, y)
+
+
 @primitive
 class max(Elementwise):
-    """The larger of x and y; NaN if one of them is. Where they are equal, each gets half of the derivative."""
+    """The larger of x and y; NaN if one is. Where they are equal, each gets half of the derivative; at NaN, neither."""
 
-    kinds = "biuf"
     evaluate = np.maximum
-    lower = "stablehlo.maximum"
+
+    def lower(write, x, y):
+        return _lower_extreme(write, "stablehlo.maximum", "GE", x, y)
 
     def partials(out, x, y):
         return lambda: _share(gt(x, y), eq(x, y), out), lambda: _share(gt(y, x), eq(x, y), out)
@@ -169,11 +194,12 @@ class max(Elementwise):
 
 @primitive
 class min(Elementwise):
-    """The smaller of x and y; NaN if one of them is. Where they are equal, each gets half of the derivative."""
+    """The smaller of x and y; NaN if one is. Where they are equal, each gets half of the derivative; at NaN, neither."""
 
-    kinds = "biuf"
     evaluate = np.minimum
-    lower = "stablehlo.minimum"
+
+    def lower(write, x, y):
+        return _lower_extreme(write, "stablehlo.minimum", "LE", x, y)
 
     def partials(out, x, y):
         return lambda: _share(lt(x, y), eq(x, y), out), lambda: _share(lt(y, x), eq(x, y), out)

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from pullback.core.primitive import primitive
 from pullback.ops.arithmetic import mul, neg
+from pullback.ops.compare import clamp
 from pullback.ops.exponential import exp
 from pullback.ops.literals import literal
 from pullback.ops.pointwise import Elementwise
@@ -14,13 +17,18 @@ from pullback.ops.scipy_door import polygamma_on_host, special
 
 
 def _bell(x, factor):
-    return mul(literal(factor, x), exp(neg(square(x))))
+    """factor exp(-x^2). Beyond |x| = 30 that is 0 in every dtype, so x is held there: no derivative meets 0 times infinity."""
+    return mul(literal(factor, x), exp(neg(square(clamp(literal(-30, x), x, literal(30, x))))))
+
+
+_erfinv, _gammaln = special("erfinv"), special("gammaln")
 
 
 @primitive
 class erf(Elementwise):
     """The error function, 2/sqrt(pi) times the integral of exp(-t^2) from 0 to x."""
 
+    cost = 16
     kinds = "f"
     evaluate = special("erf")
     lower = "chlo.erf"
@@ -36,6 +44,7 @@ class erf(Elementwise):
 class erfc(Elementwise):
     """1 - erf(x), exact to the last bits where x is large."""
 
+    cost = 16
     kinds = "f"
     evaluate = special("erfc")
     lower = "chlo.erfc"
@@ -51,8 +60,12 @@ class erfc(Elementwise):
 class erf_inv(Elementwise):
     """The y whose erf is x, for x between -1 and 1."""
 
+    cost = 20
     kinds = "f"
-    evaluate = special("erfinv")
+
+    def evaluate(x):
+        return np.copysign(_erfinv(x), x)  # SciPy's loses the sign of zero
+
     lower = "chlo.erf_inv"
 
     def partials(out, x):
@@ -64,10 +77,14 @@ class erf_inv(Elementwise):
 
 @primitive
 class lgamma(Elementwise):
-    """log |Gamma(x)|."""
+    """log |Gamma(x)|; infinite at both infinities, as C99 has it."""
 
+    cost = 40
     kinds = "f"
-    evaluate = special("gammaln")
+
+    def evaluate(x):
+        return np.where(x == -np.inf, np.abs(x), _gammaln(x))
+
     lower = "chlo.lgamma"
 
     def partials(out, x):
@@ -79,11 +96,15 @@ class lgamma(Elementwise):
 
 @primitive
 class digamma(Elementwise):
-    """The derivative of log Gamma."""
+    """The derivative of log Gamma: infinite at 0, with the sign opposite to that zero's; NaN at negative whole numbers."""
 
+    cost = 40
     kinds = "f"
     evaluate = special("psi")
-    lower = "chlo.digamma"
+
+    def lower(write, x):
+        pole = write.elementwise("stablehlo.divide", write.like(x, -1), x)
+        return write.select(write.compare("EQ", x, write.like(x, 0)), pole, write.elementwise("chlo.digamma", x))
 
     def partials(out, x):
         return (polygamma(x, n=1),)
@@ -96,6 +117,7 @@ class digamma(Elementwise):
 class polygamma(Elementwise):
     """The n-th derivative of digamma, n >= 1."""
 
+    cost = 40
     kinds = "f"
 
     def evaluate(x, *, n):

@@ -8,6 +8,7 @@ import numpy as np
 
 from pullback.core.primitive import primitive
 from pullback.ops.arithmetic import add, div, mul, sub
+from pullback.ops.compare import eq, ne, select
 from pullback.ops.literals import literal
 from pullback.ops.pointwise import Elementwise
 
@@ -16,6 +17,7 @@ from pullback.ops.pointwise import Elementwise
 class exp(Elementwise):
     """e to the power of x."""
 
+    cost = 8
     kinds = "fc"
     evaluate = np.exp
     lower = "stablehlo.exponential"
@@ -31,6 +33,7 @@ class exp(Elementwise):
 class exp2(Elementwise):
     """2 to the power of x."""
 
+    cost = 8
     kinds = "fc"
     evaluate = np.exp2
 
@@ -48,6 +51,7 @@ class exp2(Elementwise):
 class expm1(Elementwise):
     """e to the power of x, minus 1, exact to the last bits where x is small."""
 
+    cost = 8
     kinds = "fc"
     evaluate = np.expm1
     lower = "stablehlo.exponential_minus_one"
@@ -63,6 +67,7 @@ class expm1(Elementwise):
 class log(Elementwise):
     """The natural logarithm of x; NaN of a negative real number."""
 
+    cost = 8
     kinds = "fc"
     evaluate = np.log
     lower = "stablehlo.log"
@@ -102,6 +107,7 @@ def lower_log1p(write, x):
 class log1p(Elementwise):
     """The natural logarithm of 1 + x, exact to the last bits where x is small."""
 
+    cost = 8
     kinds = "fc"
     evaluate = np.log1p
     lower = lower_log1p
@@ -122,6 +128,7 @@ def _logistic(x):
 class logistic(Elementwise):
     """1 / (1 + exp(-x)), the logistic sigmoid."""
 
+    cost = 12
     kinds = "fc"
     evaluate = _logistic
     lower = "stablehlo.logistic"
@@ -131,3 +138,61 @@ class logistic(Elementwise):
 
     def samples(rng):
         yield (rng.normal(size=(2, 3)),), {}
+
+
+def _lower_log_of_sum(write, x, y, unit):
+    """m + log1p(exp(-unit |x - y|)) / unit, where m is the larger one; x + y where x - y is NaN, as of equal infinities."""
+    large, difference = write.elementwise("stablehlo.maximum", x, y), write.elementwise("stablehlo.subtract", x, y)
+    distance = write.elementwise("stablehlo.negate", write.elementwise("stablehlo.abs", difference))
+    scaled = write.elementwise("stablehlo.multiply", distance, write.like(x, unit))
+    rest = lower_log1p(write, write.elementwise("stablehlo.exponential", scaled))
+    total = write.elementwise("stablehlo.add", large, write.elementwise("stablehlo.divide", rest, write.like(x, unit)))
+    unclear = write.compare("NE", difference, difference)
+    return write.select(unclear, write.elementwise("stablehlo.add", x, y), total)
+
+
+def _shares_of_sum(x, y, unit):
+    """b^x / (b^x + b^y) and b^y / (b^x + b^y), where b = e^unit: they depend smoothly on x - y, and are halves where x = y."""
+
+    def share(x, y):
+        difference = sub(x, y)
+        settled = select(eq(x, y), select(ne(difference, difference), literal(0, x), difference), difference)  # inf - inf
+        return logistic(settled if unit == 1 else mul(settled, literal(unit, x)))
+
+    return lambda: share(x, y), lambda: share(y, x)
+
+
+@primitive
+class logaddexp(Elementwise):
+    """log(exp(x) + exp(y)), without overflow."""
+
+    kinds = "f"
+    evaluate = np.logaddexp
+
+    def lower(write, x, y):
+        return _lower_log_of_sum(write, x, y, 1)
+
+    def partials(out, x, y):
+        return _shares_of_sum(x, y, 1)
+
+    def samples(rng):
+        yield (rng.normal(size=(2, 3)), rng.normal(size=(2, 3))), {}
+        yield (rng.normal(size=(2, 3)), rng.normal()), {}
+
+
+@primitive
+class logaddexp2(Elementwise):
+    """log2(2**x + 2**y), without overflow."""
+
+    kinds = "f"
+    evaluate = np.logaddexp2
+
+    def lower(write, x, y):
+        return _lower_log_of_sum(write, x, y, math.log(2))
+
+    def partials(out, x, y):
+        return _shares_of_sum(x, y, math.log(2))
+
+    def samples(rng):
+        yield (rng.normal(size=(2, 3)), rng.normal(size=(2, 3))), {}
+        yield (rng.normal(size=(2, 3)), rng.normal()), {}

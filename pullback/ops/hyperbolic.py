@@ -6,6 +6,7 @@ import numpy as np
 
 from pullback.core.primitive import primitive
 from pullback.ops.arithmetic import add, div, mul, sub
+from pullback.ops.branch_cuts import with_signs
 from pullback.ops.exponential import lower_log1p
 from pullback.ops.literals import literal
 from pullback.ops.pointwise import Elementwise
@@ -16,6 +17,7 @@ from pullback.ops.powers import rsqrt, square
 class sinh(Elementwise):
     """Hyperbolic sine."""
 
+    cost = 12
     kinds = "fc"
     evaluate = np.sinh
     lower = "chlo.sinh"
@@ -31,6 +33,7 @@ class sinh(Elementwise):
 class cosh(Elementwise):
     """Hyperbolic cosine."""
 
+    cost = 12
     kinds = "fc"
     evaluate = np.cosh
     lower = "chlo.cosh"
@@ -46,6 +49,7 @@ class cosh(Elementwise):
 class tanh(Elementwise):
     """Hyperbolic tangent."""
 
+    cost = 12
     kinds = "fc"
     evaluate = np.tanh
     lower = "stablehlo.tanh"
@@ -61,9 +65,10 @@ class tanh(Elementwise):
 class asinh(Elementwise):
     """The number whose hyperbolic sine is x."""
 
+    cost = 16
     kinds = "fc"
     evaluate = np.arcsinh
-    lower = "chlo.asinh"
+    lower = with_signs("chlo.asinh", real="same")
 
     def partials(out, x):
         return (rsqrt(add(square(x), literal(1, x))),)
@@ -76,9 +81,10 @@ class asinh(Elementwise):
 class acosh(Elementwise):
     """The number, at least 0, whose hyperbolic cosine is x."""
 
+    cost = 16
     kinds = "fc"
     evaluate = np.arccosh
-    lower = "chlo.acosh"
+    lower = with_signs("chlo.acosh", real="positive")
 
     def partials(out, x):
         return (mul(rsqrt(sub(x, literal(1, x))), rsqrt(add(x, literal(1, x)))),)
@@ -102,9 +108,10 @@ def _lower_atanh(write, x):
 class atanh(Elementwise):
     """The number whose hyperbolic tangent is x."""
 
+    cost = 16
     kinds = "fc"
     evaluate = np.arctanh
-    lower = _lower_atanh
+    lower = with_signs(_lower_atanh, real="same")
 
     def partials(out, x):
         return (div(literal(1, x), mul(sub(literal(1, x), x), add(literal(1, x), x))),)

@@ -1,18 +1,18 @@
 """Simplification: what a Program does not need is taken out before it is compiled, kept or printed.
 
-Dead code; operations that were done before on the same operands; chains of conversions, reshapes and transpositions that one
-operation can do, or none. Values never change by it, not in their last bit. XLA would do the same, and more; but every
-operation that does not reach it is time that it does not take.
+Dead code; operations that were done before on the same operands; what the operations' own `simplify` rules can do without:
+chains of conversions, reshapes and transpositions, products with one. Values never change by it, not in their last bit. XLA
+would do the same, and more; but every operation that does not reach it is time that it does not take.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from pullback.core.dtypes import is_inexact
+from pullback.core.primitive import Primitive
+from pullback.ops.broadcast import broadcast_in_dim
 from pullback.program.equality import param_key
 from pullback.program.program import Atom, Equation, Literal, Program, Variable, programs_in
 
@@ -21,17 +21,27 @@ def simplify(program: Program) -> Program:
     """The Program that is compiled; the Programs in its equations are simplified too. Remembered."""
 
     def make() -> Program:
-        made = drop_dead_code(_without_repetition(program))
+        shorter = _without_repetition(program)
+        made = drop_dead_code(shorter)
         made.memo("simplified", lambda: made)
+        made.memo("merged", lambda: merged(shorter))
         return made
 
     simplified: Program = program.memo("simplified", make)
     return simplified
 
 
+def merged(program: Program) -> dict[int, int]:
+    """The ids of equations that were left out of a simplified Program because another had done the same, with its id."""
+    found: dict[int, int] = program.memo("merged", dict)
+    return found
+
+
 def has_effect(equation: Equation) -> bool:
     """Whether an equation does something besides computing values, itself or in a Program that it holds."""
-    return equation.primitive.effect is not None or any(inner.effects for inner in programs_in(equation.params))
+    if equation.primitive.effect is not None:
+        return True
+    return bool(equation.params) and any([inner.effects for inner in programs_in(equation.params)])
 
 
 def pruned(equation: Equation, wanted: list[bool]) -> Equation:
@@ -40,53 +50,81 @@ def pruned(equation: Equation, wanted: list[bool]) -> Equation:
     if found is None:
         return equation
     params, inputs, outputs = found
-    return Equation(
-        equation.primitive,
-        tuple([equation.inputs[i] for i in inputs]),
-        tuple([equation.outputs[i] for i in outputs]),
-        params,
-        equation.source,
-        equation.origin,
-    )
+    return equation.replace(tuple([equation.inputs[i] for i in inputs]), tuple([equation.outputs[i] for i in outputs]), params)
 
 
 def drop_dead_code(program: Program) -> Program:
     """The Program without the equations whose results nobody uses, those with an effect apart."""
-    needed = {atom for atom in program.outputs if isinstance(atom, Variable)}
+    needed: set[Atom] = set(program.outputs)  # literals do no harm here
     kept = []
-    for equation in reversed(program.equations):
-        wanted = [out in needed for out in equation.outputs]
-        if any(wanted) or has_effect(equation):
-            if equation.primitive.prune is not None and not all(wanted):
+    changed = False
+    for original in reversed(program.equations):
+        equation = original
+        if needed.isdisjoint(equation.outputs) and not has_effect(equation):
+            changed = True
+            continue
+        if equation.primitive.prune is not None:
+            wanted = [out in needed for out in equation.outputs]
+            if not all(wanted):
                 equation = pruned(equation, wanted)
-            kept.append(equation)
-            needed.update([atom for atom in equation.inputs if isinstance(atom, Variable)])
+                changed |= equation is not original
+        kept.append(equation)
+        needed.update(equation.inputs)
     constants = [(variable, array) for variable, array in program.constants if variable in needed]
-    if kept[::-1] == list(program.equations) and len(constants) == len(program.constants):
+    if not changed and len(constants) == len(program.constants):
         return program
     return Program(program.inputs, reversed(kept), program.outputs, constants, program.name, program.batch_axes)
 
 
+class Known:
+    """What a `simplify` rule may ask about the operands of its equation.
+
+    Attributes:
+        makers: the equations that made variables, those whose primitives have a `simplify` rule.
+    """
+
+    __slots__ = ("makers",)
+
+    def __init__(self) -> None:
+        self.makers: dict[Variable, Equation] = {}
+
+    def maker(self, atom: Atom, primitive: Primitive) -> Equation | None:
+        """The equation that made an atom, if it applies that very primitive."""
+        found = self.makers.get(atom)  # type: ignore[arg-type]  # a Literal is never among them
+        return found if found is not None and found.primitive is primitive else None
+
+    def number(self, atom: Atom) -> Any:
+        """The number that is each element of an atom; None if that is not known."""
+        while not isinstance(atom, Literal):
+            made_by = self.maker(atom, broadcast_in_dim)  # type: ignore[arg-type]  # the decorator has made it a Primitive
+            if made_by is None:
+                return None
+            (atom,) = made_by.inputs
+        return atom.value.host[()]
+
+
 def _without_repetition(program: Program) -> Program:
-    """The Program with each operation done once, and with `_SHORTER` ways taken."""
+    """The Program with each operation done once, and `simplify` rules applied."""
     same: dict[Atom, Atom] = {}  # a variable that is not needed, and what stands for it
-    seen: dict[Any, tuple[Variable, ...]] = {}
-    makers: dict[Variable, Equation] = {}
+    seen: dict[Any, Equation] = {}
+    repeated: dict[int, int] = {}
+    known = Known()
+    makers = known.makers
     equations: list[Equation] = []
     changed = False
     for original in program.equations:
         equation = original
-        if same and any([atom in same for atom in equation.inputs]):
+        if same and not same.keys().isdisjoint(equation.inputs):
             equation = equation.replace(inputs=tuple([same.get(atom, atom) for atom in equation.inputs]))
         params = equation.params
         inner = programs_in(params) if params else None
         if inner:
             params = _with_simplified(params)
             if params is not equation.params:
-                equation = _again(equation, equation.inputs, params)
-        shorter = _SHORTER.get(equation.primitive.name)
-        if shorter is not None:
-            found = shorter(equation, makers)
+                equation = equation.replace(params=params)
+        rule = equation.primitive.simplify
+        if rule is not None:
+            found = rule(equation, known)
             if isinstance(found, Equation):
                 equation = found
             elif found is not None:
@@ -97,18 +135,21 @@ def _without_repetition(program: Program) -> Program:
         if key is not None:
             before = seen.get(key)
             if before is not None:
-                same.update(zip(equation.outputs, before))
+                same.update(zip(equation.outputs, before.outputs))
+                repeated[equation.id] = before.id
                 changed = True
                 continue
-            seen[key] = equation.outputs
+            seen[key] = equation
         changed |= equation is not original
         equations.append(equation)
-        if shorter is not None:
+        if rule is not None:
             makers[equation.outputs[0]] = equation
     if not changed:
         return program
     outputs = [same.get(atom, atom) for atom in program.outputs]
-    return Program(program.inputs, equations, outputs, program.constants, program.name, program.batch_axes)
+    made = Program(program.inputs, equations, outputs, program.constants, program.name, program.batch_axes)
+    made.memo("merged", lambda: repeated)
+    return made
 
 
 def _key(equation: Equation) -> Any:
@@ -152,72 +193,3 @@ def _with_simplified(params: dict[str, Any]) -> dict[str, Any]:
 
 def _same_items(a: tuple[Any, ...], b: tuple[Any, ...]) -> bool:
     return all([x is y for x, y in zip(a, b)])
-
-
-def _again(equation: Equation, inputs: tuple[Atom, ...], params: dict[str, Any]) -> Equation:
-    return Equation(equation.primitive, inputs, equation.outputs, params, equation.source, equation.origin)
-
-
-# ---- shorter ways -----------------------------------------------------------------------------------------------------
-
-Makers = dict[Variable, Equation]
-
-
-def _maker(atom: Atom, name: str, makers: Makers) -> Equation | None:
-    """The equation that made an atom, if it is the operation of that name."""
-    found = makers.get(atom) if isinstance(atom, Variable) else None
-    return found if found is not None and found.primitive.name == name else None
-
-
-def _shorter_convert(equation: Equation, makers: Makers) -> Equation | Atom | None:
-    (operand,), (out,) = equation.inputs, equation.outputs
-    if operand.type is out.type:
-        return operand
-    inner = _maker(operand, "convert_element_type", makers)
-    if inner is not None and _is_exact(inner.inputs[0].type.dtype, operand.type.dtype):
-        source = inner.inputs[0]
-        return source if source.type is out.type else _again(equation, (source,), equation.params)
-    return None
-
-
-def _is_exact(source: np.dtype[Any], target: np.dtype[Any]) -> bool:
-    """Whether every value of one dtype is a value of the other, so that converting back or on loses nothing more."""
-    if source.kind == "V" or target.kind == "V" or is_inexact(source) != is_inexact(target):
-        return False
-    return bool(np.can_cast(source, target, "safe"))
-
-
-def _shorter_reshape(equation: Equation, makers: Makers) -> Equation | Atom | None:
-    (operand,), (out,) = equation.inputs, equation.outputs
-    if operand.type is out.type:
-        return operand
-    inner = _maker(operand, "reshape", makers)
-    if inner is not None:
-        source = inner.inputs[0]
-        return source if source.type is out.type else _again(equation, (source,), equation.params)
-    return None
-
-
-def _shorter_transpose(equation: Equation, makers: Makers) -> Equation | Atom | None:
-    (operand,) = equation.inputs
-    permutation = equation.params["permutation"]
-    inner = _maker(operand, "transpose", makers)
-    if inner is not None:
-        operand = inner.inputs[0]
-        permutation = tuple([inner.params["permutation"][axis] for axis in permutation])
-    if permutation == tuple(range(len(permutation))):
-        return operand
-    return None if inner is None else _again(equation, (operand,), {**equation.params, "permutation": permutation})
-
-
-def _shorter_neg(equation: Equation, makers: Makers) -> Equation | Atom | None:
-    inner = _maker(equation.inputs[0], "neg", makers)
-    return inner.inputs[0] if inner is not None and inner.inputs[0].type is equation.outputs[0].type else None
-
-
-_SHORTER: dict[str, Callable[[Equation, Makers], Equation | Atom | None]] = {
-    "convert_element_type": _shorter_convert,
-    "reshape": _shorter_reshape,
-    "transpose": _shorter_transpose,
-    "neg": _shorter_neg,
-}

@@ -7,19 +7,33 @@ tape from its end with cotangents gives the transpose; walking it from its start
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from pullback.core.array import Array
+import numpy as np
+
+from pullback.core.array import Array, constant
+from pullback.core.bounded import Bounded
 from pullback.core.errors import GradientError, LeafError
 from pullback.core.primitive import Primitive
 from pullback.core.tracing import Trace, Tracer, bind, type_of
 from pullback.core.types import ArrayType
-from pullback.core.zero import ZERO, instantiate, zeros
+from pullback.core.zero import ONES, ZERO, instantiate, zeros
 from pullback.ops.arithmetic import add
-from pullback.ops.broadcast import reduce_sum
+from pullback.ops.broadcast import broadcast_in_dim, reduce_sum
 from pullback.ops.scaling import combine, scaled
 from pullback.program.equality import param_key
+from pullback.program.provenance import (
+    Attribution,
+    attribute,
+    attribute_again,
+    attributed,
+    enter,
+    here,
+    is_recording,
+    leave,
+)
 
 
 class Linear(Tracer):
@@ -40,13 +54,14 @@ class Linear(Tracer):
 
 
 class Scale:
-    """A step of the tape: out = sum_i value_i * multiplier_i. A multiplier is an array, None for 1, or -1."""
+    """A step of the tape: out = sum_i value_i * multiplier_i. A multiplier is an array or an integer."""
 
-    __slots__ = ("out", "terms")
+    __slots__ = ("origin", "out", "terms")
 
-    def __init__(self, terms: list[tuple[int, Any]], out: int) -> None:
+    def __init__(self, terms: list[tuple[int, Any]], out: int, origin: Attribution = None) -> None:
         self.terms = terms
         self.out = out
+        self.origin = origin  # to what the operations that it leads to are attributed
 
     @property
     def key(self) -> Any:
@@ -71,13 +86,16 @@ class Known(NamedTuple):
 class Apply:
     """A step of the tape: any other linear operation. Its operands are known values, and Slots."""
 
-    __slots__ = ("operands", "outs", "params", "primitive")
+    __slots__ = ("operands", "origin", "outs", "params", "primitive")
 
-    def __init__(self, primitive: Primitive, operands: list[Any], params: dict[str, Any], outs: list[int]) -> None:
+    def __init__(
+        self, primitive: Primitive, operands: list[Any], params: dict[str, Any], outs: list[int], origin: Attribution = None
+    ) -> None:
         self.primitive = primitive
         self.operands = operands
         self.params = params
         self.outs = outs
+        self.origin = origin
 
     @property
     def key(self) -> Any:
@@ -98,30 +116,33 @@ class Tape(Trace):
         steps: the operations, in order.
     """
 
-    __slots__ = ("steps", "types")
+    __slots__ = ("recording", "steps", "types")
     transformation = "transposition"
 
     def __init__(self, function: Callable[..., Any] | None = None) -> None:
         super().__init__(function)
         self.types: list[ArrayType] = []
         self.steps: list[Scale | Apply] = []
+        self.recording = is_recording()
 
     def scale(self, terms: list[tuple[Linear, Any]], type: ArrayType) -> Linear:
         """Record sum_i value_i * multiplier_i."""
         out = Linear(self, type)
-        self.steps.append(Scale([(value.index, multiplier) for value, multiplier in terms], out.index))
+        origin = here() if self.recording else None
+        self.steps.append(Scale([(value.index, multiplier) for value, multiplier in terms], out.index, origin))
         return out
 
     def apply(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any], types: Sequence[ArrayType]) -> Any:
         """Record a linear operation whose results have `types`."""
         operands = [Slot(arg.index) if arg.__class__ is Linear and arg.owner is self else arg for arg in args]
         outs = tuple([Linear(self, type) for type in types])
-        self.steps.append(Apply(primitive, operands, params, [out.index for out in outs]))
+        origin = here() if self.recording else None
+        self.steps.append(Apply(primitive, operands, params, [out.index for out in outs], origin))
         return outs if primitive.multiple_results else outs[0]
 
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         if primitive.expand is not None and primitive.transpose is None:
-            return primitive.expand(*args, **params)
+            return primitive.expanded(args, params)
         if primitive.depends is not None:
             unknown = tuple([int(self.index_of(arg) is not None) for arg in args])
             reached = primitive.depends(unknown, **params)
@@ -168,16 +189,17 @@ class Tape(Trace):
         """A value's index, if it is one of this tape's."""
         return value.index if value.__class__ is Linear and value.owner is self else None
 
-    def mapped(self, new: Callable[[Any], Any]) -> Tape:
-        """The same steps on other known values: `new` gives the one for each."""
+    def mapped(self, new: Callable[[Any], Any], origins: bool = True) -> Tape:
+        """The same steps on other known values: `new` gives the one for each. Without `origins`, the steps forget theirs."""
         made = Tape(self.function)
         made.types, made.open = self.types, False
         for step in self.steps:
+            origin = step.origin if origins else None
             if isinstance(step, Scale):
-                made.steps.append(Scale([(index, new(multiplier)) for index, multiplier in step.terms], step.out))
+                made.steps.append(Scale([(index, new(multiplier)) for index, multiplier in step.terms], step.out, origin))
             else:
                 operands = [operand if operand.__class__ is Slot else new(operand) for operand in step.operands]
-                made.steps.append(Apply(step.primitive, operands, step.params, step.outs))
+                made.steps.append(Apply(step.primitive, operands, step.params, step.outs, origin))
         return made
 
     def emptied(self) -> tuple[list[Any], Tape]:
@@ -193,7 +215,7 @@ class Tape(Trace):
                 values.append(value)
             return places[id(value)]
 
-        return values, self.mapped(place)
+        return values, self.mapped(place, origins=False)  # equal tapes stand for one another
 
     @property
     def key(self) -> Any:
@@ -206,33 +228,67 @@ class Tape(Trace):
 
     # ---- walking it ----
 
+    @contextmanager
+    def walking(self, rule: str, role: str) -> Iterator[bool]:
+        """Say what is staged while the tape is walked; whether each step is to be told to `attribute`."""
+        if not (self.recording and is_recording()):
+            yield False
+            return
+        attribution, made = attribute(attributed()), enter("grad", rule, role)
+        try:
+            yield True
+        finally:
+            leave(made)
+            attribute_again(attribution)
+
     def backward(self, outs: Sequence[int | None], cotangents: Sequence[Any], inputs: Sequence[int]) -> list[Any]:
-        """The transpose: cotangents of `outs` (ZERO allowed) to cotangents of `inputs` (ZERO possible)."""
+        """The transpose: cotangents of `outs` (ZERO and ONES allowed) to cotangents of `inputs` (ZERO possible)."""
         types = self.types
         found: list[Any] = [None] * len(types)
 
         def accumulate(index: int, cotangent: Any) -> None:
             type = types[index]
-            if cotangent.type is not type and cotangent.type.shape != type.shape:
+            before = found[index]
+            if cotangent is ONES:
+                if before is None:
+                    found[index] = ONES
+                    return
+                cotangent = ones(type)
+            elif cotangent.type is not type and cotangent.type.shape != type.shape:
                 # a 0-d operand of an elementwise operation was repeated
                 cotangent = reduce_sum(cotangent, axes=tuple(range(cotangent.type.ndim)))
-            before = found[index]
-            found[index] = cotangent if before is None else add(before, cotangent)
+            found[index] = cotangent if before is None else add(ones(type) if before is ONES else before, cotangent)
 
         for out, cotangent in zip(outs, cotangents, strict=True):
             if out is not None and cotangent is not ZERO:
                 accumulate(out, cotangent)
-        for step in reversed(self.steps):
-            if step.__class__ is Scale:
-                cotangent = found[step.out]
-                if cotangent is None:
-                    continue
-                found[step.out] = None
-                for index, multiplier in step.terms:
-                    accumulate(index, scaled(cotangent, multiplier))
+        with self.walking("transpose", "cotangent") as recording:
+            for step in reversed(self.steps):
+                if recording:
+                    attribute(step.origin)
+                if step.__class__ is Scale:
+                    cotangent = found[step.out]
+                    if cotangent is None:
+                        continue
+                    found[step.out] = None
+                    if cotangent is ONES:
+                        self._backward_ones(step, accumulate)
+                        continue
+                    for index, multiplier in step.terms:
+                        accumulate(index, scaled(cotangent, multiplier))
+                else:
+                    self._backward_apply(step, found, accumulate)  # type: ignore[arg-type]
+        return [ZERO if (x := found[index]) is None else ones(types[index]) if x is ONES else x for index in inputs]
+
+    def _backward_ones(self, step: Scale, accumulate: Callable[[int, Any], None]) -> None:
+        """As for any cotangent, but what is multiplied by one is not multiplied."""
+        type = self.types[step.out]
+        for index, multiplier in step.terms:
+            if multiplier.__class__ is int:
+                same = multiplier == 1 and self.types[index].shape == type.shape
+                accumulate(index, ONES if same else scaled(ones(type), multiplier))
             else:
-                self._backward_apply(step, found, accumulate)  # type: ignore[arg-type]
-        return [ZERO if found[index] is None else found[index] for index in inputs]
+                accumulate(index, multiplier if multiplier.type is type else scaled(ones(type), multiplier))
 
     def _backward_apply(self, step: Apply, found: list[Any], accumulate: Callable[[int, Any], None]) -> None:
         primitive = step.primitive
@@ -241,6 +297,11 @@ class Tape(Trace):
             return
         for out in step.outs:
             found[out] = None
+        if any([c is ONES for c in cotangents]):
+            if primitive is reduce_sum:
+                accumulate(step.operands[0].index, ONES)
+                return
+            cotangents = [ones(self.types[out]) if c is ONES else c for c, out in zip(cotangents, step.outs)]
         if primitive.transpose is None:
             if primitive.partials is not None and not primitive.linear:
                 raise nonlinear(primitive)
@@ -265,10 +326,15 @@ class Tape(Trace):
         if not isinstance(results, (tuple, list)) or len(results) != len(args):
             raise primitive.malformed("transpose", "a cotangent or None for each operand", results)
         for operand, result in zip(operands, results, strict=True):
-            if operand.__class__ is Slot and result is not None and result is not ZERO:
-                shape = self.types[operand.index].shape
-                if type_of(result).shape != shape and (shape or not primitive.elementwise):
-                    raise primitive.malformed("transpose", f"a cotangent of its operand's shape, {shape}", result)
+            if operand.__class__ is Slot and result is not ZERO:
+                type = self.types[operand.index]
+                if result.__class__ is not Array or result.type is not type:
+                    if result is None:
+                        must = f"a cotangent for each operand that is unknown (ZERO if it is zero), and one of type {type}"
+                        raise primitive.malformed("transpose", must + " is", results)
+                    if primitive.elementwise and not type.shape:  # it may have been repeated
+                        type = type.with_shape(getattr(result, "shape", ()))
+                    result = primitive.value("transpose", "a cotangent of its operand's", result, type)
                 accumulate(operand.index, result)
 
     def forward(self, inputs: Sequence[int], tangents: Sequence[Any], outs: Sequence[int | None]) -> list[Any]:
@@ -276,21 +342,24 @@ class Tape(Trace):
         values: list[Any] = [ZERO] * len(self.types)
         for index, tangent in zip(inputs, tangents, strict=True):
             values[index] = tangent
-        for step in self.steps:
-            if isinstance(step, Scale):
-                terms = [(values[index], multiplier) for index, multiplier in step.terms if values[index] is not ZERO]
-                values[step.out] = combine(terms, self.types[step.out])
-                continue
-            given = [values[operand.index] for operand in step.operands if operand.__class__ is Slot]
-            if all(value is ZERO for value in given):
-                continue
-            args = [
-                instantiate(values[operand.index], self.types[operand.index]) if operand.__class__ is Slot else operand
-                for operand in step.operands
-            ]
-            result = step.primitive(*args, **step.params)
-            for out, value in zip(step.outs, result if step.primitive.multiple_results else (result,), strict=True):
-                values[out] = value
+        with self.walking("linearize", "tangent") as recording:
+            for step in self.steps:
+                if recording:
+                    attribute(step.origin)
+                if isinstance(step, Scale):
+                    terms = [(values[index], multiplier) for index, multiplier in step.terms if values[index] is not ZERO]
+                    values[step.out] = combine(terms, self.types[step.out])
+                    continue
+                given = [values[operand.index] for operand in step.operands if operand.__class__ is Slot]
+                if all(value is ZERO for value in given):
+                    continue
+                args = [
+                    instantiate(values[operand.index], self.types[operand.index]) if operand.__class__ is Slot else operand
+                    for operand in step.operands
+                ]
+                result = step.primitive(*args, **step.params)
+                for out, value in zip(step.outs, result if step.primitive.multiple_results else (result,), strict=True):
+                    values[out] = value
         return [ZERO if out is None else values[out] for out in outs]
 
 
@@ -300,6 +369,19 @@ def _pruned(
     """What is left of an operation on `count` operands that serves the wanted results: parameters, operands and results."""
     found = primitive.prune(wanted, **params)  # type: ignore[misc]
     return (params, range(count), range(len(wanted))) if found is None else found
+
+
+_ones: Bounded[ArrayType, Array] = Bounded(1024)
+
+
+def ones(type: ArrayType) -> Any:
+    """An array of ones."""
+    scalar = type.with_shape(())
+    try:
+        one = _ones[scalar]
+    except KeyError:
+        one = _ones.setdefault(scalar, constant(Array(scalar, np.ones((), type.dtype))))
+    return broadcast_in_dim(one, shape=type.shape, broadcast_dimensions=()) if type.shape else one
 
 
 def nonlinear(primitive: Primitive) -> GradientError:
