@@ -9,7 +9,6 @@ import numpy as np
 
 from pullback.api.functions import FlatArguments, Function, check_callable, normalize_argnums, trees_of, wrapped
 from pullback.api.tangents import FlatResult, brief, check_inputs, cotangent_leaves, tangent_leaves, tangent_result, the_output
-from pullback.control.custom_rules import Keyed
 from pullback.core.array import Array, constant
 from pullback.core.bounded import Bounded
 from pullback.core.dtypes import is_inexact, kind
@@ -19,6 +18,7 @@ from pullback.core.tracing import type_of
 from pullback.core.trees import array_leaves, flatten, register_node, unflatten
 from pullback.core.types import ArrayType
 from pullback.core.zero import ZERO, zeros
+from pullback.program.equality import Keyed
 from pullback.transforms.jvp import jvp_flat
 from pullback.transforms.linearize import linearize_flat
 from pullback.transforms.transpose import Tape, transpose_flat
