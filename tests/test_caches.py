@@ -46,6 +46,7 @@ DECIDED_BY_THE_TEXT = {
     "engine/xla.py:processor",
     "numpy/methods.py:_namespace_module",
     "ops/scipy_door.py:_found",
+    "transforms/batch.py:_behind_another",
 }
 PUBLIC = ("engine", "is_ours", "is_users", "processor", "discover", "inferred")
 EMPTY_CALLS = {"dict", "set", "list", "OrderedDict", "Bounded", "WeakValueDictionary", "WeakSet", "WeakKeyDictionary"}

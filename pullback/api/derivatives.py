@@ -5,23 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from pullback.api.functions import FlatArguments, Function, check_callable, normalize_argnums, trees_of, wrapped
 from pullback.api.tangents import FlatResult, brief, check_inputs, cotangent_leaves, tangent_leaves, tangent_result, the_output
-from pullback.core.array import Array, constant
-from pullback.core.bounded import Bounded
 from pullback.core.dtypes import is_inexact, kind
 from pullback.core.errors import GradientError, StructureError
 from pullback.core.source import api_boundary, describe, trim
-from pullback.core.tracing import type_of
+from pullback.core.tracing import staging_floor, type_of
 from pullback.core.trees import array_leaves, flatten, register_node, unflatten
 from pullback.core.types import ArrayType
-from pullback.core.zero import ZERO, zeros
+from pullback.core.zero import ONES, ZERO, zeros
 from pullback.program.equality import Keyed
 from pullback.transforms.jvp import jvp_flat
 from pullback.transforms.linearize import linearize_flat
-from pullback.transforms.transpose import Tape, transpose_flat
+from pullback.transforms.transpose import Tape, ones, transpose_flat
 
 # ---- forward ----------------------------------------------------------------------------------------------------------
 
@@ -403,15 +399,5 @@ def _seed(fun: Function, call: LinearizedCall, holomorphic: bool) -> Any:
             f"grad{' with holomorphic=True' if holomorphic else ''} needs a {'complex' if holomorphic else 'real'}"
             f" floating-point output, but {describe(fun)} returned {type}. {cure}"
         )
-    return one(type)
-
-
-_ones: Bounded[ArrayType, Array] = Bounded(1024)
-
-
-def one(type: ArrayType) -> Array:
-    """A 0-d Array of the number 1."""
-    try:
-        return _ones[type]
-    except KeyError:
-        return _ones.setdefault(type, constant(Array(type, np.ones((), type.dtype))))
+    # Staged, a product with one is left out. Eagerly it is what makes a new array: a gradient is never the user's own operand.
+    return ONES if staging_floor() is not None else ones(type)

@@ -19,8 +19,7 @@ from pullback.core.bounded import Bounded
 from pullback.core.dtypes import DtypeMode, dtype_mode
 from pullback.core.trees import is_leaf, unflatten
 from pullback.core.types import ArrayType
-from pullback.engine.backend import BorrowedBuffer, backend
-from pullback.engine.xla import buffer_of
+from pullback.engine.backend import BorrowedBuffer, backend, buffer_of
 
 PYTHON_SCALARS = frozenset({bool, int, float, complex})
 BORROWED_BYTES = 1 << 16  # NumPy arguments up to this size are copied into memory that the device shares
@@ -182,7 +181,8 @@ def host_buffers(
     """
     buffers = []
     for leaf, (kind, dtype, shape, type, put) in zip(leaves, expected, strict=True):
-        if leaf.__class__ is not kind:
+        found = leaf.__class__
+        if found is not kind:
             return None
         if kind is np.ndarray:
             if leaf.dtype != dtype or leaf.shape != shape:

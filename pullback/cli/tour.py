@@ -77,10 +77,7 @@ def _transform() -> None:
     program = pb.xpr(pb.vmap(pb.grad(f)), rows)
     quote_program(program)
     blue = " (blue, here)" if program.batch_axes and use_color() else ""
-    say(
-        f"Look at the types: the 2 in front{blue} is the batch. The operations are those of step 3; broadcast_in_dim repeats"
-        " what all rows share."
-    )
+    say(f"Look at the types: the 2 in front{blue} is the batch. The operations are those of step 3.")
     quote(f"vmap(grad(f))([[0, 1, 2], [3, 4, 5]])\n{pb.vmap(pb.grad(f))(rows)}")
 
     heading("5. Compiled")

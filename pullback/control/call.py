@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from pullback.control.holder import Holder, Wiring, bind_holder
+from pullback.control.holder import Holder, Wiring, bind_holder, check_operands
 from pullback.core.array import Array
 from pullback.core.execution import engine
 from pullback.core.primitive import primitive
@@ -24,6 +24,7 @@ class call(Holder):
     wiring = Wiring("program")
 
     def result_type(*types, program):
+        check_operands("call", types, program.input_types)
         return program.output_types
 
     def evaluate(*arrays, program):

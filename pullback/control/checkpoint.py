@@ -11,7 +11,6 @@ Source of the idea: Griewank and Walther, Algorithm 799: Revolve, ACM Trans. Mat
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,9 +22,11 @@ from pullback.control.call import inlined
 from pullback.control.holder import Holder, Wiring, at_flags, bind_holder
 from pullback.core.primitive import Primitive, Rules, primitive
 from pullback.core.types import ArrayType
+from pullback.ops.contract import dot_general
 from pullback.ops.pointwise import each_alone
+from pullback.program.cost import equation_cost
 from pullback.program.equation import Atom, Equation, Variable
-from pullback.program.program import Program, programs_in, run
+from pullback.program.program import Program, run
 from pullback.stablehlo.writer import TensorType, i64s
 from pullback.transforms.derive import linearize_program, stage_closed
 from pullback.transforms.simplify import drop_dead_code, has_effect
@@ -229,7 +230,7 @@ class Dots:
     batched: bool
 
     def __call__(self, primitive: Primitive, *types: ArrayType, **params: Any) -> bool:
-        return primitive.name == "dot_general" and (self.batched or not params["dimension_numbers"][1][0])
+        return primitive is dot_general and (self.batched or not params["dimension_numbers"][1][0])
 
 
 @dataclass(frozen=True)
@@ -269,7 +270,7 @@ class Budget:
         everything = {out for equation in program.equations for out in equation.outputs}
         if _bytes(to_recompute(program, wanted, everything)[0]) <= self.bytes:
             return everything
-        costs = {equation: cost(equation) for equation in program.equations}
+        costs = {equation: equation_cost(equation).flops for equation in program.equations}
         kept: set[Variable] = set()
         while True:
             saved, equations = to_recompute(program, wanted, kept)
@@ -316,33 +317,3 @@ def _candidates(equations: Sequence[Equation], wanted: Sequence[Atom], costs: di
         density = sum([costs[one] for one in served[equation]]) / max(size, 1)
         found.append(Candidate(results, size, density, served[equation]))
     return found
-
-
-# Operations an element, roughly; those of what is not listed are 1.
-_WEIGHTS = {
-    operation: weight
-    for weight, listed in {4: "div sqrt", 8: "exp log", 12: "sin cos tanh logistic", 16: "tan erf", 20: "pow"}.items()
-    for operation in listed.split()
-}
-
-
-def cost(equation: Equation) -> float:
-    """About how many operations an equation takes: elements, times a weight; for a product, twice its multiplications."""
-    size = float(max([out.type.size for out in equation.outputs], default=0))
-    inner = programs_in(equation.params)
-    if inner:
-        return float(equation.params.get("length", 1)) * sum([cost(one) for program in inner for one in program.equations])
-    if equation.primitive.name == "dot_general":
-        operands = math.prod([float(atom.type.size) for atom in equation.inputs])
-        batch = _batch_size(equation)
-        return 2.0 * math.sqrt(max(operands * size / max(batch, 1.0), 1.0))
-    read = max([float(atom.type.size) for atom in equation.inputs], default=0.0)
-    return max(size, read) * _WEIGHTS.get(equation.primitive.name, 1)
-
-
-def _batch_size(equation: Equation) -> float:
-    """The product of a dot_general's batch sizes: sqrt(|x| |y| |out| / batch) is then the number of multiplications."""
-    shape = equation.outputs[0].type.shape
-    numbers = equation.params.get("dimension_numbers")
-    count = len(numbers[1][0]) if numbers else 0
-    return float(math.prod(shape[:count]))

@@ -30,7 +30,7 @@ from pullback.core.types import ArrayType, is_unknown
 from pullback.core.zero import ZERO, zeros
 from pullback.ops.broadcast import broadcast_in_dim
 from pullback.ops.shape import transpose
-from pullback.program.program import Program, programs_in
+from pullback.program.program import Program, axis_names
 from pullback.transforms.batch import repeated
 from pullback.transforms.derive import (
     Flags,
@@ -83,11 +83,15 @@ class Held(NamedTuple):
     consts: int
     carry: int
 
+    def on(self, programs: Sequence[Program]) -> dict[str, Any]:
+        """The parameters with other Programs that are wired alike."""
+        name = self.wiring.programs
+        return {**self.given, name: tuple(programs) if self.given[name].__class__ is tuple else programs[0]}
+
     @property
     def params(self) -> dict[str, Any]:
         """The parameters again."""
-        wiring, made = self.wiring, dict(self.given)
-        made[wiring.programs] = self.programs if isinstance(self.given[wiring.programs], tuple) else self.programs[0]
+        wiring, made = self.wiring, self.on(self.programs)
         for name, value in ((wiring.consts, self.consts), (wiring.carry, self.carry), (wiring.test, self.test)):
             if name is not None:
                 made[name] = value
@@ -105,6 +109,9 @@ class Held(NamedTuple):
                 must be.
             also: what else the flags of a carry add to them.
         """
+        if len(self.programs) == 1 and not self.carry:
+            derived, nonzero = make(self.programs[0], flags, ())
+            return Spread((derived,), flags, nonzero)
         consts, carry, xs = self.split(flags)
 
         def outs(carried: Flags) -> Flags:
@@ -139,7 +146,7 @@ def held_by(primitive: Primitive, params: dict[str, Any]) -> Held:
     """What an operation with these parameters holds."""
     wiring: Wiring = primitive.wiring
     value = params[wiring.programs]
-    programs = value if isinstance(value, tuple) else (value,)
+    programs = value if value.__class__ is tuple else (value,)
     count = len(programs[0].inputs)
     consts = count if wiring.consts is None else params[wiring.consts]
     carry = count - consts if wiring.test is not None else 0 if wiring.carry is None else params[wiring.carry]
@@ -164,7 +171,7 @@ def check_operands(name: str, types: Sequence[ArrayType], takes: Sequence[ArrayT
 
 def bind_holder(holder: Any, *args: Any, **params: Any) -> Any:
     """Apply a primitive that holds Programs, also where only a named axis of an enclosing vmap concerns one of them."""
-    names = [name for program in programs_in(params) for name in program.axis_names]
+    names = axis_names(holder, params)
     if not names:
         return bind(holder, args, params)
     return bind_at(max([axis_owner(name) for name in names], key=lambda trace: trace.birth), holder, args, params)
@@ -198,13 +205,13 @@ class Holder(Rules):
         held = held_by(primitive, params)
         lead, values = split(primals, held.wiring.lead)
         halves = linearize_branches(held.programs, tuple(active[len(lead) :]))
-        outs = bind_holder(primitive, *primals, **held._replace(programs=halves.forward).params)
+        outs = bind_holder(primitive, *primals, **held.on(halves.forward))
         count = len(halves.nonzero)
         known = [*values, *outs[count:]]
         known = [known[i] for i in halves.known]
 
         def push(*tangents):
-            found = bind_holder(primitive, *lead, *known, *tangents, **held._replace(programs=halves.tangent).params)
+            found = bind_holder(primitive, *lead, *known, *tangents, **held.on(halves.tangent))
             return at_flags(found, halves.nonzero)
 
         return tuple(outs[:count]), push
@@ -215,7 +222,7 @@ class Holder(Rules):
         unknown = tuple([int(is_unknown(operand)) for operand in own])
         made = held.spread(unknown, transpose_program)
         known = [value for value in own if not is_unknown(value)]
-        found = bind_holder(primitive, *lead, *known, *cotangents, **held._replace(programs=made.programs).params)
+        found = bind_holder(primitive, *lead, *known, *cotangents, **held.on(made.programs))
         solved = iter(at_flags(found, made.outs))
         return (*[None] * len(lead), *[next(solved) if flag else None for flag in unknown])
 
@@ -232,7 +239,7 @@ class Holder(Rules):
             primitive,
             *lead,
             *batched_operands(held, own, flags, made.ins, batch),
-            **held._replace(programs=made.programs).params,
+            **held.on(made.programs),
         )
         carry, ys = split(found, held.carry)
         if held.wiring.carry is not None:  # stacked, so that steps come first again
@@ -285,6 +292,9 @@ def _pushed(primitive: Primitive, order: int | None, primals: Any, series: Any, 
     active = nonzero_orders(series[len(lead) :])
     made = held.spread(active, lambda program, ins, forced: pushed_program(program, order, ins, forced))
     operands = [*own, *active_terms(own, series[len(lead) :], made.ins)]
+    if held.consts == len(own):  # nothing is carried or stacked
+        found = bind_holder(primitive, *lead, *operands, **held.on(made.programs))
+        return found[: len(made.outs)], series_of(found[len(made.outs) :], made.outs, order)
     # a Program takes its inputs, then the others; a loop wants constants, then carry, then xs, each with its own
     count, of_consts, of_carry = len(own), *[_count(part) for part in held.split(made.ins)[:2]]
     own_c, own_k, own_x = held.split(range(count))

@@ -34,7 +34,7 @@ class Bounded(dict[Key, Value], Generic[Key, Value]):
         self.setdefault(key, value)
         super().__setitem__(key, value)
 
-    def setdefault(self, key: Key, value: Value) -> Value:  # type: ignore[override]
+    def setdefault(self, key: Key, value: Value) -> Value:
         """`dict.setdefault`, with room made for the entry."""
         kept = super().setdefault(key, value)
         if len(self) > self.limit:

@@ -59,6 +59,9 @@ _KINDS: dict[DType, str] = {
 }
 
 
+_ACCUMULATION: dict[DType, DType] = {dtype: FLOAT32 for dtype, letter in _KINDS.items() if letter == "f" and dtype.itemsize < 4}
+
+
 def kind(dtype: DType) -> str:
     """The kind of a dtype, one letter: `b` bool, `i` signed, `u` unsigned, `f` floating (bfloat16 too), `c` complex."""
     return _KINDS[dtype]
@@ -67,6 +70,15 @@ def kind(dtype: DType) -> str:
 def is_inexact(dtype: DType) -> bool:
     """True for floating and complex dtypes: those that have derivatives."""
     return _KINDS[dtype] in "fc"
+
+
+def accumulation_dtype(dtype: DType) -> DType:
+    """The dtype in which sums and products of many elements are accumulated, to be rounded once, at the end: float32 for the
+    floating dtypes of 16 bits and fewer, else the dtype itself.
+
+    Every operation that accumulates names it in its `accumulation` field, which its `evaluate` and `lower` rules both read.
+    """
+    return dtype if dtype.itemsize >= 4 else _ACCUMULATION.get(dtype, dtype)
 
 
 def canonical(dtype: Any) -> DType:

@@ -22,52 +22,34 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pullback.core.errors import MissingRule, ProgramError, UnknownRule
+import numpy as np
+
+from pullback.core.array import Array, as_array, from_python
+from pullback.core.dtypes import DType, is_inexact, kind
+from pullback.core.errors import LeafError, MissingRule, ProgramError, UnknownRule
 from pullback.core.execution import engine
+from pullback.core.fields import FIELDS
 from pullback.core.lazy import lazy_module
-from pullback.core.source import Source, user_source
-from pullback.core.tracing import bind
+from pullback.core.source import Source, is_ours, user_source
+from pullback.core.tracing import Tracer, bind, type_of
 from pullback.core.types import ArrayType
+from pullback.core.zero import ZERO
 
 inspect = lazy_module("inspect")
 difflib = lazy_module("difflib")
 
 Rule = Callable[..., Any]
 
-# Every field of a primitive: what it is called in an error, and what else would do in its place.
-RULES: dict[str, tuple[str, str]] = {
-    "result_type": ("Abstract evaluation (result_type) rule", "`expand`"),
-    "evaluate": ("Evaluation rule", "`expand`, or `lower` with `result_type`"),
-    "lower": ("Lowering (XLA translation) rule", "`expand`"),
-    "expand": ("Expansion rule", ""),
-    "partials": ("Partial derivatives rule", ""),
-    "jvp": ("Forward-mode differentiation (jvp) rule", "`partials` (elementwise), `linear`, or `expand`"),
-    "linearize": ("Linearization rule", "`jvp`"),
-    "transpose": ("Reverse-mode differentiation (transpose) rule", "`partials` (elementwise), or `expand`"),
-    "vectorize": ("Batching (vectorize) rule", "a family such as `Elementwise`, or `expand`"),
-    "jet": ("Taylor-mode (jet) rule", "any rule for first derivatives (`partials`, `linear`, `jvp`), or `expand`,"),
-    "prune": ("Pruning rule", ""),
-    "depends": ("Dependence rule", ""),
-    "sparsity": ("Sparsity rule", ""),
-    "axis_map": ("Axis map", ""),
-    "samples": ("Samples", ""),
-}
-# Facts about an operation that are not rules, and what they are when nothing is said.
-FACTS: dict[str, Any] = {
-    "linear": False,  # True, or the names of the arguments in which it is jointly linear
-    "bilinear": False,  # of two operands, and linear in each of them by itself
-    "multiple_results": False,  # returns a tuple
-    "quiet": False,  # `evaluate` is NumPy alone: run it without NumPy's floating-point warnings
-    "on_arrays": False,  # `evaluate` takes and returns Arrays, wherever their values are
-    "effect": None,  # what it does besides returning a value, so that it is never dropped or moved
-    "kinds": "biufc",  # the kinds of dtype that its operands may have (Elementwise)
-    "symbolic_zeros": False,  # `jvp` is given ZERO where a tangent is known to be zero
-    "symbolic_cotangents": False,  # `transpose` is given ZERO where a cotangent is known to be zero
-    "needs_axis": False,  # `vectorize` is given the Axis (its name, size and strategy) in place of the size alone
-    "elementwise": False,  # takes operands of one shape, or 0-d ones
-    "wiring": None,  # how it is wired to the Programs that it holds (see pullback.control.holder)
-    "platforms": None,  # lowering rules for one platform only, {"cuda": rule}
-}
+
+def _decorator(field: str) -> Callable[[Primitive, Rule], Rule]:
+    def define(self: Primitive, rule: Rule) -> Rule:
+        self.define(field, rule)
+        return rule
+
+    define.__name__ = f"def_{field}"
+    define.__qualname__ = f"Primitive.def_{field}"
+    define.__doc__ = f"Decorator: {FIELDS[field].text}."
+    return define
 
 
 class Primitive:
@@ -75,7 +57,7 @@ class Primitive:
 
     Arguments:
         name: what it is called in printed programs and in errors.
-        rules: any of the fields in `RULES` and `FACTS`, by name.
+        rules: any of the `FIELDS`, by name.
 
     Calling it applies it to arrays: `p(x, y, axes=(0,))`; positional arguments are traced, keywords are static.
 
@@ -106,7 +88,11 @@ class Primitive:
     depends: Rule | None
     sparsity: Rule | None
     axis_map: Rule | None
+    simplify: Rule | None
     samples: Rule | None
+    cost: float | Rule
+    accumulation: Callable[[DType], DType] | None
+    named_axes: tuple[str, ...]
     linear: bool | tuple[str, ...]
     bilinear: bool
     multiple_results: bool
@@ -127,11 +113,10 @@ class Primitive:
         self.inferred: dict[Any, Any] = {}  # result types by operand types, and parameters if there are any
         self._linear_flags: dict[int, tuple[bool, ...]] = {}
         self._remembers_params = False
-        self.plain = False  # evaluated by NumPy alone, with one result: what the short way through `evaluate` takes
-        for rule in RULES:
-            setattr(self, rule, None)
-        for fact, default in FACTS.items():
-            setattr(self, fact, default)
+        self.plain = False  # evaluated by NumPy or a rule of ours, with one result: takes the fast path through `evaluate`
+        self.trusted = False  # `partials` is our own, which the tests hold to its form; a user's is held to it at each use
+        for known, description in FIELDS.items():
+            setattr(self, known, description.default)
         for field, value in rules.items():
             self.define(field, value)
 
@@ -147,35 +132,43 @@ class Primitive:
 
     # ---- filling in rules ----
 
+    def_result_type = _decorator("result_type")
+    def_evaluate = _decorator("evaluate")
+    def_expand = _decorator("expand")
+    def_partials = _decorator("partials")
+    def_jvp = _decorator("jvp")
+    def_linearize = _decorator("linearize")
+    def_transpose = _decorator("transpose")
+    def_vectorize = _decorator("vectorize")
+    def_jet = _decorator("jet")
+    def_simplify = _decorator("simplify")
+    def_prune = _decorator("prune")
+    def_sparsity = _decorator("sparsity")
+    def_axis_map = _decorator("axis_map")
+    def_samples = _decorator("samples")
+    def_cost = _decorator("cost")
+
     def define(self, field: str, value: Any) -> None:
         """Set one rule or fact; refuses names that nothing would read."""
-        if field not in RULES and field not in FACTS:
-            close = difflib.get_close_matches(field, [*RULES, *FACTS], n=1)
+        if field not in FIELDS:
+            close = difflib.get_close_matches(field, FIELDS, n=1)
             raise UnknownRule(
                 f"Primitive {self.name!r} was given an unknown rule {field!r}"
                 + (f"; did you mean {close[0]!r}?" if close else ".")
-                + f" Known are {', '.join([*RULES, *FACTS])}."
+                + f" Known are {', '.join(FIELDS)}."
             )
         if field == "result_type":
             self._remembers_params = getattr(value, "__module__", "").startswith("pullback.")
-        if field in RULES and callable(value) and _wants_primitive(value):
+        if callable(value) and _wants_primitive(value):
             value = functools.partial(value, self)
-        if field == "linear" and isinstance(value, str):
+        if field in ("linear", "named_axes") and isinstance(value, str):
             value = (value,)
         setattr(self, field, value)
         self.inferred.clear()
         self._linear_flags.clear()
-        self.plain = bool(self.quiet and self.evaluate and self.result_type and not self.multiple_results)
-
-    def def_evaluate(self, rule: Rule) -> Rule:
-        """Decorator: what the operation computes, `(*ndarrays, **params)` on NumPy arrays."""
-        self.define("evaluate", rule)
-        return rule
-
-    def def_result_type(self, rule: Rule) -> Rule:
-        """Decorator: the result's type, `(*types, **params) -> ArrayType`, or a tuple of them."""
-        self.define("result_type", rule)
-        return rule
+        alone = self.evaluate.__class__ is np.ufunc or _is_our_own(self.evaluate)
+        self.plain = bool(alone and self.quiet and self.result_type and not self.multiple_results)
+        self.trusted = _is_our_own(self.partials)
 
     def def_lower(self, rule: Rule | None = None, *, platform: str | None = None) -> Any:
         """Decorator: the operation in StableHLO, `(write, *values, **params)`; for one platform only if it is named."""
@@ -185,65 +178,6 @@ class Primitive:
             self.define("lower", rule)
         else:
             self.define("platforms", {**(self.platforms or {}), platform: rule})
-        return rule
-
-    def def_expand(self, rule: Rule) -> Rule:
-        """Decorator: the same mathematics in other primitives, `(*args, **params)`; every other rule follows from it."""
-        self.define("expand", rule)
-        return rule
-
-    def def_partials(self, rule: Rule) -> Rule:
-        """Decorator: for an elementwise operation, `(out, *args, **params)` -> the derivative by each argument."""
-        self.define("partials", rule)
-        return rule
-
-    def def_jvp(self, rule: Rule) -> Rule:
-        """Decorator: forward-mode derivative, `(primals, tangents, **params) -> (out, tangent)`."""
-        self.define("jvp", rule)
-        return rule
-
-    def def_linearize(self, rule: Rule) -> Rule:
-        """Decorator: `(primals, active, **params) -> (outs, push)`, where `push(*tangents)` is linear; or NotImplemented,
-        where the `jvp` rule is to be used."""
-        self.define("linearize", rule)
-        return rule
-
-    def def_transpose(self, rule: Rule) -> Rule:
-        """Decorator: `(cotangent, *args, **params)` -> a cotangent for each argument that is unknown, which arrives as
-        its ArrayType, and None for each that is known."""
-        self.define("transpose", rule)
-        return rule
-
-    def def_vectorize(self, rule: Rule) -> Rule:
-        """Decorator: batching, `(size, args, axes, **params) -> (out, axis)`; an axis is 0, or None for unbatched."""
-        self.define("vectorize", rule)
-        return rule
-
-    def def_jet(self, rule: Rule) -> Rule:
-        """Decorator: Taylor mode, `(primals, series, **params) -> (out, out_series)`.
-
-        A series is the list of the derivatives of orders 1 to n of an operand, or of a result. Needed only where there is a
-        shorter way than the one derived from the first derivative.
-        """
-        self.define("jet", rule)
-        return rule
-
-    def def_sparsity(self, rule: Rule) -> Rule:
-        """Decorator: `(which, operands, **params) -> (results, elements)`: two arrays of flat indices, pairs of an element of
-        the result and an element of operand number `which`, in which the operation is linear, that it may depend on. Operands
-        are NumPy arrays where they are known, else types. None if that cannot be told; then all depend on all."""
-        self.define("sparsity", rule)
-        return rule
-
-    def def_axis_map(self, rule: Rule) -> Rule:
-        """Decorator: `(*types, **params)` -> for each operand a dict: those of its axes along which the operation does the same
-        everywhere, as along a batch, each with the axis of the result that it becomes. Elementwise operations need none."""
-        self.define("axis_map", rule)
-        return rule
-
-    def def_samples(self, rule: Rule) -> Rule:
-        """Decorator: `(rng)`, yields `(args, params)`, the inputs that `pb.testing.check_primitive` tries."""
-        self.define("samples", rule)
         return rule
 
     # ---- reading them ----
@@ -303,7 +237,7 @@ class Primitive:
 
     def missing(self, rule: str, transformation: str, source: Source | None = None) -> MissingRule:
         """The error for a rule that `transformation` needs and that nobody has written; `source` is where it was applied."""
-        phrase, instead = RULES[rule]
+        phrase, instead = FIELDS[rule].phrase, FIELDS[rule].instead
         source = source or user_source()
         return MissingRule(
             f"{phrase} for primitive {self.name!r} not implemented; {transformation} needs it."
@@ -321,12 +255,67 @@ class Primitive:
 
     def malformed(self, rule: str, must: str, returned: Any) -> ProgramError:
         """The error for a rule that returned something of the wrong form."""
-        return ProgramError(f"The {rule} rule of primitive {self.name!r} must return {must}, but it returned {returned!r}.")
+        return ProgramError(
+            f"The {rule} rule of primitive {self.name!r} must return {must}, but it returned {returned!r}." + _place()
+        )
+
+    # ---- what rules return: the one place where it becomes what transformations work with ----
+
+    def value(self, rule: str, what: str, returned: Any, type: ArrayType | None = None) -> Any:
+        """What a rule returned, as an Array or a tracer, of the shape and dtype of `type` if that is given.
+
+        NumPy arrays are copied; Python numbers take the dtype of `type`, as they do everywhere. `what` says in the error what
+        should have been returned, as in "a tangent of the result's".
+        """
+        if returned.__class__ is not Array and not isinstance(returned, (Array, Tracer)):
+            if type is not None and returned.__class__ in _ORDER_OF_NUMBERS and fits(returned, type.dtype):
+                returned = from_python(returned, type.dtype)
+            try:
+                returned = as_array(returned)
+            except LeafError:
+                what += " shape and dtype" if type is None else _described(type)
+                raise self.malformed(rule, what, returned) from None
+        found = returned.type
+        if type is not None and found is not type and (found.shape != type.shape or found.dtype is not type.dtype):
+            raise self.malformed(rule, what + _described(type), returned)
+        return returned
+
+    def values(self, rule: str, what: str, returned: Any, types: Sequence[ArrayType] | None = None) -> tuple[Any, ...]:
+        """`value` for each of several; they may come in a list."""
+        if not isinstance(returned, (tuple, list)) or (types is not None and len(types) != len(returned)):
+            raise self.malformed(rule, "a tuple, with one value for each result", returned)
+        return tuple([self.value(rule, what, one, type) for one, type in zip(returned, types or [None] * len(returned))])
+
+    def multiplier(self, multiplier: Any, tangent: ArrayType, type: ArrayType) -> Any:
+        """A derivative that `partials` returned, for an operand whose tangent is of a type, as what a tangent can be scaled by;
+        ZERO if a result of `type` has no derivative."""
+        if multiplier is ZERO or not is_inexact(type.dtype):
+            return ZERO
+        if tangent.shape != type.shape and tangent.shape:
+            raise ProgramError(
+                f"Primitive {self.name!r} has a `partials` rule, so its operands must have its result's shape, or be 0-d; but"
+                f" an operand of type {tangent.strong()} gave a result of type {type.strong()}. Broadcast the operands before"
+                f" they come to it, or give it `jvp` and `transpose` rules." + _place()
+            )
+        if multiplier is None or multiplier.__class__ is int:
+            return 1 if multiplier is None else multiplier
+        if isinstance(multiplier, (float, complex, np.generic)) and fits(multiplier, type.dtype):
+            return from_python(multiplier.item() if isinstance(multiplier, np.generic) else multiplier, type.dtype)
+        shape = () if getattr(multiplier, "shape", None) == () else type.shape
+        return self.value(
+            "partials", "for each operand a number, or an array of the result's", multiplier, type.with_shape(shape)
+        )
+
+    def expanded(self, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        """The operation's value by its `expand` rule."""
+        out = self.expand(*args, **params)  # type: ignore[misc]
+        types = self.infer(tuple([type_of(arg) for arg in args]), params) if self.result_type is not None else None
+        return (self.values if self.multiple_results else self.value)("expand", "a value of the result's", out, types)
 
     def derive_evaluation(self, args: Sequence[Any], params: dict[str, Any]) -> Any:
         """The operation's value without an `evaluate` rule: by its expansion, or by compiling its lowering."""
         if self.expand is not None:
-            return self.expand(*args, **params)
+            return self.expanded(args, params)
         if (self.lower is not None or self.platforms) and self.result_type is not None:
             return engine().run_operation(self, args, params)
         raise self.missing("evaluate", "evaluation")
@@ -349,6 +338,29 @@ def primitive(rules: type) -> Primitive:
 
 class Rules(Any):
     """The base of the families of operations: a class body of rules, which `primitive` turns into a Primitive."""
+
+
+_ORDER_OF_NUMBERS = {bool: "b", int: "iufc", float: "fc", complex: "c"}
+
+
+def fits(number: Any, dtype: DType) -> bool:
+    """Whether a Python number, or a NumPy scalar taken for one, has a value in a dtype: a whole one in any but bool."""
+    own = number.item().__class__ if isinstance(number, np.generic) else number.__class__
+    return kind(dtype) in _ORDER_OF_NUMBERS.get(own, "")
+
+
+def _place() -> str:
+    source = user_source()
+    return f" At {source}." if source else ""
+
+
+def _described(type: ArrayType) -> str:
+    return f" shape, {type.shape}, and dtype, {type.dtype}"
+
+
+def _is_our_own(rule: Any) -> bool:
+    code = getattr(rule, "__code__", None)
+    return code is not None and is_ours(code.co_filename)
 
 
 def _wants_primitive(rule: Rule) -> bool:

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from pullback.core.array import Array, PlacedArray, as_array, converters, host_of
-from pullback.core.dtypes import SHORT_NAMES, entering
+from pullback.core.dtypes import SHORT_NAMES, entering, kind
 from pullback.core.errors import EscapedTracerError
 from pullback.core.source import describe
 from pullback.core.types import ArrayType, Shape, array_type, host_type
@@ -188,16 +188,19 @@ def ensure_compile_time_eval() -> Iterator[None]:
 class _QuietNumPy(threading.local):
     """A context, one a thread, in which NumPy's floating-point warnings are off, as they are in compiled code.
 
-    Entering it costs 30 ns where `np.errstate` costs 800.
+    Entering it costs 30 ns where `np.errstate` costs 800. It cannot be entered twice, so NumPy's functions and our own rules
+    `run` in it, and users' rules, which may call pullback, in a `copy`.
     """
 
     def __init__(self) -> None:
         context = Context()
         context.run(np.seterr, all="ignore")
         self.run = context.run
+        self.copy = context.copy
 
 
 _quiet_numpy = _QuietNumPy()
+HOST = (np.ndarray, np.generic)
 
 
 def evaluate(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
@@ -248,11 +251,16 @@ def _evaluate_generally(primitive: Primitive, arrays: list[Array], params: dict[
     if any([array.__class__ is PlacedArray for array in arrays]) and (primitive.lower or primitive.expand):
         return primitive.derive_evaluation(arrays, params)
     if primitive.quiet:
-        out = _quiet_numpy.run(rule, *[host_of(array) for array in arrays], **params)
+        out = _quiet_numpy.copy().run(rule, *[host_of(array) for array in arrays], **params)
     else:  # a rule that somebody wrote: it can neither write to what it is given, nor later to what it returned
         out = rule(*[array.host for array in arrays], **params)
-        out = [np.array(one) for one in out] if primitive.multiple_results else np.array(out)
+        if primitive.multiple_results and isinstance(out, (tuple, list)):
+            out = [one.copy() if isinstance(one, np.ndarray) else one for one in out]
+        elif isinstance(out, np.ndarray):
+            out = out.copy()
     if primitive.multiple_results:
+        if not isinstance(out, (tuple, list)) or (result_types is not None and len(out) != len(result_types)):
+            raise primitive.malformed("evaluate", "a tuple, with one array for each result", out)
         out_types = result_types or [_observed_type(types, value) for value in out]
         return tuple([Array(type, _checked(primitive, value, type)) for type, value in zip(out_types, out, strict=True)])
     type = result_types or _observed_type(types, out)
@@ -264,7 +272,14 @@ def _observed_type(types: tuple[ArrayType, ...], value: Any) -> ArrayType:
 
 
 def _checked(primitive: Primitive, value: Any, type: ArrayType) -> Any:
-    """An evaluation rule's result, held against the type rule: the two must never disagree silently."""
+    """An evaluation rule's result, held against the type rule: the two must never disagree silently. Python numbers take its
+    dtype, if they fit, and an Array is taken for its elements."""
+    if not isinstance(value, (*HOST, list, tuple)):
+        value = primitive.value("evaluate", "an array or a number, of the result's", value, type).host
+    elif value.__class__ in (list, tuple):
+        value = np.asarray(value)
+        if value.dtype.kind in "bif" and "biufc".index(value.dtype.kind) <= "biufc".index(kind(type.dtype)):
+            value = value.astype(type.dtype)
     value = np.asarray(value)
     if value.shape != type.shape or value.dtype != type.dtype:
         raise primitive.disagreement(host_type(value), type)

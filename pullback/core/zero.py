@@ -1,4 +1,7 @@
-"""ZERO: a tangent or cotangent known to be zero. It lives inside the transformations; users' rules get real zeros."""
+"""Tangents and cotangents that are known without their elements: ZERO, and ONES, which live inside the transformations.
+
+Rules of users get real arrays, unless they ask for ZERO.
+"""
 
 from __future__ import annotations
 
@@ -11,16 +14,21 @@ from pullback.core.bounded import Bounded
 from pullback.core.types import ArrayType
 
 
-class Zero:
-    """The type of ZERO."""
+class Symbol:
+    """The type of ZERO and ONES."""
 
-    __slots__ = ()
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
 
     def __repr__(self) -> str:
-        return "ZERO"
+        return self.name
 
 
-ZERO = Zero()
+ZERO = Symbol("ZERO")
+# The cotangent with which staged reverse mode begins: each element is 1, and what it scales is itself.
+ONES = Symbol("ONES")
 
 _zeros: Bounded[ArrayType, Array] = Bounded(1024)
 

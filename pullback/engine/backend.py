@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pullback.core.array import Array
-from pullback.core.devices import Device
+from pullback.core.array import Array, host_of
+from pullback.core.devices import DEFAULT_DEVICE, Device
 from pullback.core.errors import DeviceError
 from pullback.core.types import ArrayType
 from pullback.program.program import Program
@@ -159,8 +159,21 @@ def backend(platform: str = "cpu") -> Backend:
                 os.register_at_fork(before=_warn_of_fork)
             made = _platforms[platform]()
             _backends[platform] = made
-            placement.several = len(_backends) > 1 or len(made.devices) > 1
+            placement.several |= len(_backends) > 1 or made.devices != [DEFAULT_DEVICE]
     return _backends[platform]
+
+
+def buffer_of(array: Array, where: Backend | None = None, index: int = 0) -> Any:
+    """The buffer of an Array on a device, made from its host values if need be. An Array that has none yet keeps it."""
+    there = backend() if where is None else where
+    buffer = array._buffer
+    if buffer is None:
+        buffer = there.put(host_of(array), array.type, index)
+        if there.devices[index] == DEFAULT_DEVICE:  # elsewhere it would decide where the array seems to be
+            array._buffer = buffer
+    elif placement.several and array.device != there.devices[index]:
+        buffer = there.put(host_of(array), array.type, index, copy=True)
+    return buffer
 
 
 def _warn_of_fork() -> None:

@@ -20,54 +20,16 @@ How many times faster the second way is (jaxlib 0.10.2, two cores with AVX512, m
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
-from pullback.program.equation import Equation
-from pullback.program.program import Program, programs_in
+from pullback.program.cost import Cost
 
 # Up to these costs of a step the whole loop is compiled as one function.
 SMALL_FLOPS = 100_000
 SMALL_BYTES = 1_000_000
 
 _THRESHOLD = 1 << 40  # bytes, more than any loop touches
-_DATA_MOVEMENT = {"reshape", "squeeze", "transpose", "broadcast_in_dim", "convert_element_type", "slice", "concatenate", "pad"}
-
-
-class Cost(NamedTuple):
-    """What running a Program once costs: floating-point operations, and bytes read and written by its operations."""
-
-    flops: float
-    bytes: float
-
-
-def cost(program: Program) -> Cost:
-    """The cost of a Program, from the types of its equations; remembered."""
-
-    def find() -> Cost:
-        costs = [equation_cost(equation) for equation in program.equations]
-        return Cost(sum([one.flops for one in costs]), sum([one.bytes for one in costs]))
-
-    found: Cost = program.memo("cost", find)
-    return found
-
-
-def equation_cost(equation: Equation) -> Cost:
-    """The cost of one equation. An inner loop counts its steps, if their number is known; of branches the dearest counts."""
-    operands = [atom.type for atom in equation.inputs]
-    results = [variable.type for variable in equation.outputs]
-    moved = float(sum([type.nbytes for type in (*operands, *results)]))
-    held = [cost(program) for program in programs_in(equation.params)]
-    if held:
-        steps = equation.params.get("length", 1)
-        return Cost(steps * max([one.flops for one in held]), steps * max([one.bytes for one in held]))
-    size = float(max([type.size for type in results], default=0))
-    name = equation.primitive.name
-    if name == "dot_general":
-        (contracted, _), _ = equation.params["dimension_numbers"]
-        return Cost(2.0 * size * math.prod([operands[0].shape[axis] for axis in contracted]), moved)
-    return Cost(0.0 if name in _DATA_MOVEMENT else max([size, *[float(type.size) for type in operands]]), moved)
 
 
 def loop_settings(steps: Sequence[Cost]) -> dict[str, Any]:

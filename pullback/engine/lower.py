@@ -11,7 +11,8 @@ from pullback.core.array import Array, HostArray, host_of
 from pullback.core.dtypes import DType, carrier
 from pullback.core.types import ArrayType
 from pullback.engine.failures import stand_in
-from pullback.engine.loops import Cost, cost, loop_settings
+from pullback.engine.loops import loop_settings
+from pullback.program.cost import Cost, cost
 from pullback.program.interpret import interpret
 from pullback.program.program import Equation, Program
 from pullback.stablehlo.writer import TensorType, Value, Writer, function, location, module

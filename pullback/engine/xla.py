@@ -15,7 +15,7 @@ import numpy as np
 from pullback.core import array as array_module
 from pullback.core.array import Array, PlacedArray, aligned_empty, host_of, immutable_memory, is_constant
 from pullback.core.bounded import Bounded
-from pullback.core.devices import DEFAULT_DEVICE, Device
+from pullback.core.devices import Device
 from pullback.core.dtypes import DType, carrier
 from pullback.core.types import ArrayType
 from pullback.engine import cache, disk
@@ -24,7 +24,7 @@ from pullback.engine.backend import (
     BorrowedBuffer,
     CompileOptions,
     Executable,
-    backend,
+    buffer_of,
     placement,
     register_backend,
 )
@@ -384,16 +384,3 @@ class XlaExecutable(Executable):
         stats = self.raw.get_compiled_memory_stats()
         names = [name for name in dir(stats) if name.endswith("_in_bytes")]
         return {name: int(getattr(stats, name)) for name in names}
-
-
-def buffer_of(array: Array, where: Backend | None = None, index: int = 0) -> Any:
-    """The buffer of an Array on a device, made from its host values if need be. An Array that has none yet keeps it."""
-    there = backend() if where is None else where
-    buffer = array._buffer
-    if buffer is None:
-        buffer = there.put(host_of(array), array.type, index)
-        if there.devices[index] == DEFAULT_DEVICE:  # elsewhere it would decide where the array seems to be
-            array._buffer = buffer
-    elif placement.several and array.device != there.devices[index]:
-        buffer = there.put(host_of(array), array.type, index, copy=True)
-    return buffer

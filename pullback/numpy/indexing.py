@@ -6,12 +6,13 @@ Static parts become `slice`, `rev` and `reshape`; arrays of integers a `gather`;
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from pullback.core.array import Array, host_of
+from pullback.core.array import Array, find_converter, host_of
 from pullback.core.dtypes import BOOL, default_dtype, kind
 from pullback.core.errors import ShapeError, TracerIntegerConversionError
 from pullback.core.tracing import Tracer, staging_floor
@@ -104,12 +105,12 @@ def from_end(index: Any, size: int) -> Any:
     dtype = index.type.dtype
     if kind(dtype) == "u":
         return index
-    if index.__class__ is Array and staging_floor() is None:
-        host = host_of(index)
-        return Array(index.type, np.where(host < 0, host + dtype.type(size), host)) if np.any(host < 0) else index
     if size > np.iinfo(dtype).max:
         index = in_dtype(index, default_dtype("i"))
         dtype = index.type.dtype
+    if index.__class__ is Array and staging_floor() is None:
+        host = host_of(index)
+        return Array(index.type, np.where(host < 0, host + dtype.type(size), host)) if np.any(host < 0) else index
     negative = compare.lt(index, literal_of(0, dtype))
     return compare.select(negative, arithmetic.add(index, literal_of(size, dtype)), index)
 
@@ -124,7 +125,7 @@ def _expand(index: tuple[Any, ...], shape: Shape) -> tuple[list[Any], int]:
     """An index with an entry for every axis: masks made into integers, `...` into full slices; and where `...` stood."""
     entries: list[Any] = []
     for entry in index:
-        if isinstance(entry, (list, tuple)):
+        if isinstance(entry, (list, tuple, range)):
             entry = np.asarray(entry) if not _has_tracer(entry) else array(entry)
             if entry.size == 0:
                 entry = entry.astype(np.int32)
@@ -164,14 +165,15 @@ def _read_entry(entry: Any, size: int, axis: int, shape: Shape) -> Any:
     """One entry of an index: a `Span`, a non-negative int, or an array of integers."""
     if isinstance(entry, slice):
         return _span(entry, size)
-    if isinstance(entry, (int, np.integer)):
-        number = int(entry)
+    converter = find_converter(type(entry))
+    if isinstance(entry, (int, np.integer)) or (converter is None and hasattr(entry, "__index__")):
+        number = operator.index(entry)
         if not -size <= number < size:
             raise IndexError(
                 f"Index {number} is out of bounds for axis {axis} of size {size} of an array of shape {shape}.{at_user_line()}"
             )
         return number % size
-    if isinstance(entry, (Array, Tracer, np.ndarray)):
+    if converter is not None and not isinstance(entry, (float, complex)):
         value = operand(entry, "indexing")
         if kind(value.type.dtype) not in "iu":
             raise IndexError(

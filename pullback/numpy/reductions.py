@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pullback.core.array import Array
-from pullback.core.dtypes import DType, default_dtype, is_inexact, kind, requested
+from pullback.core.dtypes import DType, accumulation_dtype, default_dtype, is_inexact, kind, requested
 from pullback.core.errors import ShapeError
 from pullback.core.tracing import Tracer, bind
 from pullback.core.types import ArrayType
@@ -197,11 +197,13 @@ def mean(a: Any, axis: Any = None, dtype: Any = None, *, keepdims: bool = False,
     """
     a = operand(a, "mean")
     wanted = _averaged_dtype(a.type.dtype, dtype)
-    a = in_dtype(a, wanted, a.type.weak)
+    wide = accumulation_dtype(wanted)
+    a = in_dtype(a, wide, a.type.weak)
     axes = normal_axes(axis, a.type, "mean")
     total = sum(a, axes, keepdims=keepdims, where=where)
-    count = _count(a, axes, where, _real(wanted), keepdims)
-    return divide(total, float(count) if isinstance(count, int) else count)
+    count = _count(a, axes, where, _real(wide), keepdims)
+    out = divide(total, float(count) if isinstance(count, int) else count)
+    return in_dtype(out, wanted, out.type.weak)
 
 
 def _real(dtype: DType) -> DType:
@@ -232,14 +234,16 @@ def var(
     """
     a = operand(a, "var")
     wanted = _averaged_dtype(a.type.dtype, dtype)
-    a = in_dtype(a, wanted, a.type.weak)
+    wide = accumulation_dtype(wanted)
+    a = in_dtype(a, wide, a.type.weak)
     axes = normal_axes(axis, a.type, "var")
     centered = subtract(a, mean(a, axes, keepdims=True, where=where))
     squares = real(multiply(centered, conj(centered))) if kind(wanted) == "c" else powers.square(centered)
     total = sum(squares, axes, keepdims=keepdims, where=where)
-    count = _count(a, axes, where, _real(wanted), keepdims)
+    count = _count(a, axes, where, _real(wide), keepdims)
     less = ddof if correction is None else correction
-    return divide(total, float(count - less) if isinstance(count, int) else subtract(count, less))
+    out = divide(total, float(count - less) if isinstance(count, int) else subtract(count, less))
+    return in_dtype(out, _real(wanted), out.type.weak)
 
 
 def std(

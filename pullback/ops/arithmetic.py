@@ -24,7 +24,7 @@ class add(Elementwise):
     lower = "stablehlo.add"
 
     def partials(out, x, y):
-        return None, None
+        return 1, 1
 
     def transpose(cotangent, x, y):
         return cotangent, cotangent
@@ -44,7 +44,7 @@ class sub(Elementwise):
     lower = "stablehlo.subtract"
 
     def partials(out, x, y):
-        return None, -1
+        return 1, -1
 
     def transpose(cotangent, x, y):
         return cotangent, neg(cotangent)
@@ -70,6 +70,10 @@ class mul(Elementwise):
             return mul(cotangent, y), None
         return None, mul(x, cotangent)
 
+    def simplify(equation, known):
+        x, y = equation.inputs
+        return _without_one(equation, known, x, y) or _without_one(equation, known, y, x)
+
     def sparsity(which, operands):
         return where_nonzero(which, operands, operands[1 - which])
 
@@ -90,8 +94,17 @@ class neg(Elementwise):
     def transpose(cotangent, x):
         return (neg(cotangent),)
 
+    def simplify(equation, known):
+        inner = known.maker(equation.inputs[0], neg)
+        return inner.inputs[0] if inner is not None and inner.inputs[0].type is equation.outputs[0].type else None
+
     def samples(rng):
         yield (rng.normal(size=(2, 3)),), {}
+
+
+def _without_one(equation, known, x, y):
+    """x, if x * y and x / y are x, to the last bit: y is one, or an array of ones."""
+    return x if x.type is equation.outputs[0].type and known.number(y) == 1 else None
 
 
 def _quotient(x, y):
@@ -107,6 +120,7 @@ def _quotient(x, y):
 class div(Elementwise):
     """x / y. Of integers, the quotient rounded toward zero; x / 0 is then -1 (the largest unsigned number), as XLA has it."""
 
+    cost = 4
     kinds = "iufc"
     linear = ("x",)
     symbolic_zeros = True
@@ -118,6 +132,9 @@ class div(Elementwise):
 
     def transpose(cotangent, x, y):
         return div(cotangent, y), None
+
+    def simplify(equation, known):
+        return _without_one(equation, known, *equation.inputs)
 
     def jet(primals, series):
         out = quotient([primals[0], *series[0]], [primals[1], *series[1]])
@@ -144,7 +161,7 @@ class rem(Elementwise):
     lower = "stablehlo.remainder"
 
     def partials(out, x, y):
-        return None, lambda: neg(rounding.round(div(sub(x, out), y), rounding_method="to_nearest_even"))
+        return 1, lambda: neg(rounding.round(div(sub(x, out), y), rounding_method="to_nearest_even"))
 
     def samples(rng):
         yield (5 * rng.normal(size=(2, 3)), 1 + rng.random((2, 3))), {}

@@ -7,10 +7,11 @@ from itertools import pairwise
 
 import numpy as np
 
+from pullback.core.dtypes import accumulation_dtype
 from pullback.core.errors import ShapeError
 from pullback.core.primitive import primitive
 from pullback.core.tracing import type_of
-from pullback.ops.families import Moving, Reduction, numbered, up
+from pullback.ops.families import Moving, Reduction, accumulated, lower_accumulated, numbered, up
 
 
 @primitive
@@ -28,6 +29,16 @@ class broadcast_in_dim(Moving):
                 " each size must be 1 or the new axis's, and the axes must rise."
             )
         return x.with_shape(tuple(shape))
+
+    def simplify(equation, known):
+        (x,), (out,) = equation.inputs, equation.outputs
+        if x.type is out.type:
+            return x
+        inner = known.maker(x, broadcast_in_dim)
+        if inner is None:
+            return None
+        axes = tuple([equation.params["broadcast_dimensions"][axis] for axis in inner.params["broadcast_dimensions"]])
+        return equation.replace(inputs=inner.inputs, params={**equation.params, "broadcast_dimensions": axes})
 
     def evaluate(x, *, shape, broadcast_dimensions):
         unit = [1] * len(shape)
@@ -66,12 +77,13 @@ class reduce_sum(Reduction):
 
     kinds = "iufc"
     linear = True
+    accumulation = accumulation_dtype
 
     def evaluate(x, *, axes):
-        return np.add.reduce(x, axes, x.dtype)
+        return accumulated(reduce_sum, np.add, x, axes)
 
     def lower(write, x, *, axes):
-        return write.reduce("stablehlo.add", x, 0, axes)
+        return lower_accumulated(reduce_sum, write, "stablehlo.add", x, 0, axes)
 
     def transpose(cotangent, x, *, axes):
         kept = tuple(axis for axis in range(x.ndim) if axis not in axes)

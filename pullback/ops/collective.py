@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from pullback.core.axes import axis_owner
-from pullback.core.dtypes import INT32
+from pullback.core.dtypes import INT32, accumulation_dtype
 from pullback.core.errors import AxisError, ShapeError
 from pullback.core.primitive import Rules, primitive
 from pullback.core.tracing import bind_at, type_of
@@ -43,6 +43,7 @@ class Collective(Rules):
     """An operation along a named axis. Evaluated, it goes to the owner of the axis, since no operand did."""
 
     on_arrays = True
+    named_axes = ("axis_name",)
     needs_axis = True
 
     def evaluate(primitive, *args, **params):
@@ -256,8 +257,11 @@ def min_over(x: Any, axis_name: Hashable) -> Any:
 
 def mean_over(x: Any, axis_name: Hashable) -> Any:
     """`pmean`: the mean over a named axis."""
-    total = sum_over(x, axis_name)
-    return div(total, literal(axis_size(axis_name), total))
+    dtype = type_of(x).dtype
+    wide = accumulation_dtype(dtype)
+    total = sum_over(x if wide is dtype else convert_element_type(x, new_dtype=wide), axis_name)
+    out = div(total, literal(axis_size(axis_name), total))
+    return out if wide is dtype else convert_element_type(out, new_dtype=dtype)
 
 
 def index_along(axis_name: Hashable) -> Any:

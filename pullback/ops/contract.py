@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from pullback.core.dtypes import canonical, kind
+from pullback.core.dtypes import accumulation_dtype, canonical, kind
 from pullback.core.errors import DtypeError, ShapeError
 from pullback.core.primitive import Rules, primitive
 from pullback.core.tracing import type_of
@@ -17,7 +17,7 @@ from pullback.ops.convert import convert_element_type
 from pullback.ops.families import numbered, up, without
 from pullback.ops.pointwise import same_dtype
 from pullback.ops.shape import inverse, transpose
-from pullback.stablehlo.writer import listed
+from pullback.stablehlo.writer import TensorType, listed
 
 MOST_PAIRS = 100_000_000  # of elements of a product and of an operand, that its sparsity rule lists
 
@@ -35,6 +35,7 @@ class dot_general(Rules):
     quiet = True
     bilinear = True
     symbolic_zeros = True
+    accumulation = accumulation_dtype
 
     def result_type(x, y, *, dimension_numbers, preferred_element_type=None, precision=None):
         (x_contracting, y_contracting), (x_batch, y_batch) = dimension_numbers
@@ -56,7 +57,7 @@ class dot_general(Rules):
 
     def evaluate(x, y, *, dimension_numbers, preferred_element_type=None, precision=None):
         dtype = x.dtype if preferred_element_type is None else preferred_element_type
-        working = np.dtype(np.float32) if dtype.kind == "V" or dtype.char == "e" else dtype
+        working = dot_general.accumulation(dtype)
         if x.dtype is not working:
             x, y = x.astype(working), y.astype(working)
         out = _contract(x, y, dimension_numbers)
@@ -73,7 +74,9 @@ class dot_general(Rules):
             given["precision_config"] = f"[#stablehlo<precision {precision}>, #stablehlo<precision {precision}>]"
         if write.result_type.dtype.kind in "iu":  # XLA would accumulate narrow integers in themselves
             x, y = write.convert(x, write.result_type.dtype), write.convert(y, write.result_type.dtype)
-        return write.op("stablehlo.dot_general", [x, y], **given)
+        result = write.result_type
+        wide = TensorType(result.shape, dot_general.accumulation(result.dtype))
+        return write.convert(write.op("stablehlo.dot_general", [x, y], wide, **given), result.dtype)
 
     def jvp(primals, tangents, **params):
         (x, y), (tx, ty) = primals, tangents
@@ -115,6 +118,9 @@ class dot_general(Rules):
             at = type_of(x).ndim - len(x_contracting)
         out = dot_general(x, y, dimension_numbers=numbers, **rest)
         return _to_front(out, at), 0
+
+    def cost(operands, results, *, dimension_numbers, preferred_element_type=None, precision=None):
+        return 2 * results[0].size * math.prod([operands[0].shape[axis] for axis in dimension_numbers[0][0]])
 
     def sparsity(which, operands, *, dimension_numbers, preferred_element_type=None, precision=None):
         # both as [batch, free, contracting]: this operand's elements numbered, and where the other is nonzero, if that is known

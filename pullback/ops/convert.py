@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from pullback.core.dtypes import BOOL, DType, canonical, kind
+from pullback.core.dtypes import BOOL, DType, canonical, is_inexact, kind
 from pullback.core.errors import DtypeError, ShapeError
 from pullback.core.primitive import Rules, primitive
 from pullback.core.types import array_type
@@ -45,12 +45,31 @@ def _to_integer(x, dtype):
     ).astype(dtype)
 
 
+def _is_exact(source: DType, target: DType) -> bool:
+    """Whether every value of one dtype is a value of the other, so that converting back or on loses nothing more."""
+    if source.kind == "V" or target.kind == "V" or is_inexact(source) != is_inexact(target):
+        return False
+    return np.can_cast(source, target, "safe")
+
+
 @primitive
 class convert_element_type(Linear):
     """x in `new_dtype`; of a complex number its real part, if `new_dtype` is real."""
 
+    cost = 0
+
     def result_type(x, *, new_dtype, weak=False):
         return array_type(x.shape, canonical(new_dtype), weak)
+
+    def simplify(equation, known):
+        (x,), (out,) = equation.inputs, equation.outputs
+        if x.type is out.type:
+            return x
+        inner = known.maker(x, convert_element_type)
+        if inner is None or not _is_exact(inner.inputs[0].type.dtype, x.type.dtype):
+            return None
+        (source,) = inner.inputs
+        return source if source.type is out.type else equation.replace(inputs=(source,))
 
     def evaluate(x, *, new_dtype, weak=False):
         return convert_host(x, new_dtype)
@@ -87,6 +106,7 @@ class convert_element_type(Linear):
 class bitcast_convert_type(Rules):
     """The bits of x read as `new_dtype`. Where widths differ, a last axis of the parts appears, or is used up."""
 
+    cost = 0
     quiet = True
 
     def result_type(x, *, new_dtype):

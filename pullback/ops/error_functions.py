@@ -21,6 +21,7 @@ def _bell(x, factor):
 class erf(Elementwise):
     """The error function, 2/sqrt(pi) times the integral of exp(-t^2) from 0 to x."""
 
+    cost = 16
     kinds = "f"
     evaluate = special("erf")
     lower = "chlo.erf"
@@ -36,6 +37,7 @@ class erf(Elementwise):
 class erfc(Elementwise):
     """1 - erf(x), exact to the last bits where x is large."""
 
+    cost = 16
     kinds = "f"
     evaluate = special("erfc")
     lower = "chlo.erfc"
@@ -51,6 +53,7 @@ class erfc(Elementwise):
 class erf_inv(Elementwise):
     """The y whose erf is x, for x between -1 and 1."""
 
+    cost = 20
     kinds = "f"
     evaluate = special("erfinv")
     lower = "chlo.erf_inv"
@@ -66,6 +69,7 @@ class erf_inv(Elementwise):
 class lgamma(Elementwise):
     """log |Gamma(x)|."""
 
+    cost = 40
     kinds = "f"
     evaluate = special("gammaln")
     lower = "chlo.lgamma"
@@ -81,6 +85,7 @@ class lgamma(Elementwise):
 class digamma(Elementwise):
     """The derivative of log Gamma."""
 
+    cost = 40
     kinds = "f"
     evaluate = special("psi")
     lower = "chlo.digamma"
@@ -96,6 +101,7 @@ class digamma(Elementwise):
 class polygamma(Elementwise):
     """The n-th derivative of digamma, n >= 1."""
 
+    cost = 40
     kinds = "f"
 
     def evaluate(x, *, n):

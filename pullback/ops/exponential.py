@@ -16,6 +16,7 @@ from pullback.ops.pointwise import Elementwise
 class exp(Elementwise):
     """e to the power of x."""
 
+    cost = 8
     kinds = "fc"
     evaluate = np.exp
     lower = "stablehlo.exponential"
@@ -31,6 +32,7 @@ class exp(Elementwise):
 class exp2(Elementwise):
     """2 to the power of x."""
 
+    cost = 8
     kinds = "fc"
     evaluate = np.exp2
 
@@ -48,6 +50,7 @@ class exp2(Elementwise):
 class expm1(Elementwise):
     """e to the power of x, minus 1, exact to the last bits where x is small."""
 
+    cost = 8
     kinds = "fc"
     evaluate = np.expm1
     lower = "stablehlo.exponential_minus_one"
@@ -63,6 +66,7 @@ class expm1(Elementwise):
 class log(Elementwise):
     """The natural logarithm of x; NaN of a negative real number."""
 
+    cost = 8
     kinds = "fc"
     evaluate = np.log
     lower = "stablehlo.log"
@@ -102,6 +106,7 @@ def lower_log1p(write, x):
 class log1p(Elementwise):
     """The natural logarithm of 1 + x, exact to the last bits where x is small."""
 
+    cost = 8
     kinds = "fc"
     evaluate = np.log1p
     lower = lower_log1p
@@ -122,6 +127,7 @@ def _logistic(x):
 class logistic(Elementwise):
     """1 / (1 + exp(-x)), the logistic sigmoid."""
 
+    cost = 12
     kinds = "fc"
     evaluate = _logistic
     lower = "stablehlo.logistic"

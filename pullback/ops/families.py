@@ -41,6 +41,8 @@ class Linear(Rules):
 class Moving(Linear):
     """Linear, and each element of the result is an element of an operand, or zero."""
 
+    cost = 0
+
     def sparsity(primitive, which, operands, **params):
         return moved(primitive, which, operands, params)
 
@@ -83,6 +85,19 @@ class Reduction(Rules):
 
     def vectorize(primitive, size, args, axes_in, *, axes):
         return primitive(*args, axes=up(axes)), 0
+
+
+def accumulated(primitive, combine, x, axes):
+    """The elements of a NumPy array combined along `axes` by a ufunc: in the dtype that the primitive says, rounded once."""
+    wide = primitive.accumulation(x.dtype)
+    out = combine.reduce(x, axes, wide)
+    return out if wide is x.dtype else out.astype(x.dtype)
+
+
+def lower_accumulated(primitive, write, name, x, start, axes):
+    """`accumulated` in StableHLO."""
+    out = write.reduce(name, write.convert(x, primitive.accumulation(x.dtype)), start, axes)
+    return write.convert(out, x.dtype)
 
 
 def check_axes(name: str, axes: tuple[int, ...], type: ArrayType) -> None:

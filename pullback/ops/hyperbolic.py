@@ -16,6 +16,7 @@ from pullback.ops.powers import rsqrt, square
 class sinh(Elementwise):
     """Hyperbolic sine."""
 
+    cost = 12
     kinds = "fc"
     evaluate = np.sinh
     lower = "chlo.sinh"
@@ -31,6 +32,7 @@ class sinh(Elementwise):
 class cosh(Elementwise):
     """Hyperbolic cosine."""
 
+    cost = 12
     kinds = "fc"
     evaluate = np.cosh
     lower = "chlo.cosh"
@@ -46,6 +48,7 @@ class cosh(Elementwise):
 class tanh(Elementwise):
     """Hyperbolic tangent."""
 
+    cost = 12
     kinds = "fc"
     evaluate = np.tanh
     lower = "stablehlo.tanh"
@@ -61,6 +64,7 @@ class tanh(Elementwise):
 class asinh(Elementwise):
     """The number whose hyperbolic sine is x."""
 
+    cost = 16
     kinds = "fc"
     evaluate = np.arcsinh
     lower = "chlo.asinh"
@@ -76,6 +80,7 @@ class asinh(Elementwise):
 class acosh(Elementwise):
     """The number, at least 0, whose hyperbolic cosine is x."""
 
+    cost = 16
     kinds = "fc"
     evaluate = np.arccosh
     lower = "chlo.acosh"
@@ -102,6 +107,7 @@ def _lower_atanh(write, x):
 class atanh(Elementwise):
     """The number whose hyperbolic tangent is x."""
 
+    cost = 16
     kinds = "fc"
     evaluate = np.arctanh
     lower = _lower_atanh

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.core.dtypes import INT32
+from pullback.core.dtypes import INT32, accumulation_dtype
 from pullback.core.errors import GradientError, ShapeError
 from pullback.core.primitive import Rules, primitive
 from pullback.core.tracing import type_of
@@ -249,8 +249,8 @@ def overlapping(rng):
     return (rng.normal(size=(4, 3)), indices, rng.normal(size=(2, 4, 2))), params
 
 
-def _scatter_host(combine, operand, indices, updates, dimension_numbers, mode):
-    """A scatter on NumPy arrays; `combine` is a ufunc, or None to put the updates in place."""
+def _scatter_host(combine, operand, indices, updates, dimension_numbers, mode, wide=None):
+    """A scatter on NumPy arrays; `combine` is a ufunc, or None to put the updates in place; `wide`, what to accumulate in."""
     numbers = dimension_numbers.as_gather()
     sizes = update_sizes(operand, updates, numbers)
     inside_mode = "clip" if mode == "clip" else "fill"
@@ -262,17 +262,20 @@ def _scatter_host(combine, operand, indices, updates, dimension_numbers, mode):
     flat = np.broadcast_to(flat, values.shape)
     if inside is not None and not inside.all():
         flat, values = flat[inside], values[inside]
-    out = np.array(operand, order="C")
+    out = np.array(operand, wide, order="C")
     target, flat, values = out.reshape(-1), flat.reshape(-1), values.reshape(-1)
     if combine is None:
         target[flat] = values
     else:
-        combine.at(target, flat, values)
-    return out
+        combine.at(target, flat, values.astype(out.dtype, copy=False))
+    return out.astype(operand.dtype, copy=False)
 
 
-def _scatter_lower(write, combine, operand, indices, updates, dimension_numbers, mode):
+def _scatter_lower(write, combine, operand, indices, updates, dimension_numbers, mode, wide=None):
     """A scatter in StableHLO; `combine` names a binary operation, or is None to put the updates in place."""
+    dtype = operand.dtype
+    if wide is not None:
+        operand, updates = write.convert(operand, wide), write.convert(updates, wide)
     numbers = dimension_numbers.as_gather()
     indices = wide_indices(write, indices)
     if mode == "clip":
@@ -293,7 +296,8 @@ def _scatter_lower(write, combine, operand, indices, updates, dimension_numbers,
         f" scatter_dims_to_operand_dims = {listed(numbers.start_index_map)}, index_vector_dim = {len(indices.shape) - 1}>"
     )
     given = {"scatter_dimension_numbers": text}
-    return write.many("stablehlo.scatter", [operand, indices, updates], [operand.type], [body], **given)[0]
+    out = write.many("stablehlo.scatter", [operand, indices, updates], [operand.type], [body], **given)[0]
+    return write.convert(out, dtype)
 
 
 def _gathered_back(array, indices, like, dimension_numbers, mode):
@@ -310,12 +314,15 @@ class scatter_add(Scatter):
 
     linear = ("operand", "updates")
     kinds = "iufc"
+    accumulation = accumulation_dtype
 
     def evaluate(operand, indices, updates, *, dimension_numbers, mode="clip", unique_indices=False):
-        return _scatter_host(np.add, operand, indices, updates, dimension_numbers, mode)
+        wide = scatter_add.accumulation(operand.dtype)
+        return _scatter_host(np.add, operand, indices, updates, dimension_numbers, mode, wide)
 
     def lower(write, operand, indices, updates, *, dimension_numbers, mode="clip", unique_indices=False):
-        return _scatter_lower(write, "stablehlo.add", operand, indices, updates, dimension_numbers, mode)
+        wide = scatter_add.accumulation(operand.dtype)
+        return _scatter_lower(write, "stablehlo.add", operand, indices, updates, dimension_numbers, mode, wide)
 
     def transpose(cotangent, operand, indices, updates, *, dimension_numbers, mode="clip", unique_indices=False):
         found = _gathered_back(cotangent, indices, updates, dimension_numbers, mode) if is_unknown(updates) else None
@@ -367,12 +374,15 @@ class scatter_mul(Scatter):
 
     kinds = "iufc"
     symbolic_zeros = True
+    accumulation = accumulation_dtype
 
     def evaluate(operand, indices, updates, *, dimension_numbers, mode="clip", unique_indices=False):
-        return _scatter_host(np.multiply, operand, indices, updates, dimension_numbers, mode)
+        wide = scatter_mul.accumulation(operand.dtype)
+        return _scatter_host(np.multiply, operand, indices, updates, dimension_numbers, mode, wide)
 
     def lower(write, operand, indices, updates, *, dimension_numbers, mode="clip", unique_indices=False):
-        return _scatter_lower(write, "stablehlo.multiply", operand, indices, updates, dimension_numbers, mode)
+        wide = scatter_mul.accumulation(operand.dtype)
+        return _scatter_lower(write, "stablehlo.multiply", operand, indices, updates, dimension_numbers, mode, wide)
 
     def jvp(primals, tangents, **params):
         (operand, indices, updates), (t, _, t_updates) = primals, tangents

@@ -73,7 +73,7 @@ class integer_pow(Elementwise):
 
     def partials(out, x, *, y):
         if y in (0, 1):
-            return (ZERO if y == 0 else None,)
+            return (ZERO if y == 0 else 1,)
         return (mul(literal(y, x), x if y == 2 else integer_pow(x, y=y - 1)),)
 
     def jet(primals, series, *, y):
@@ -95,6 +95,7 @@ class integer_pow(Elementwise):
 class pow(Elementwise):
     """x to the power of y; NaN where x is negative and y is not whole."""
 
+    cost = 20
     kinds = "fc"
     evaluate = np.power
     lower = "stablehlo.power"
@@ -121,6 +122,7 @@ class pow(Elementwise):
 class sqrt(Elementwise):
     """The square root of x; NaN of a negative real number."""
 
+    cost = 4
     kinds = "fc"
     symbolic_zeros = True
     evaluate = np.sqrt
@@ -155,6 +157,7 @@ def _reciprocal_root(x):
 class rsqrt(Elementwise):
     """1 / sqrt(x)."""
 
+    cost = 4
     kinds = "fc"
     symbolic_zeros = True
     evaluate = _reciprocal_root
@@ -176,6 +179,7 @@ class rsqrt(Elementwise):
 class cbrt(Elementwise):
     """The cube root of x, of negative numbers too."""
 
+    cost = 16
     kinds = "f"
     evaluate = np.cbrt
     lower = "stablehlo.cbrt"

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from pullback.core.dtypes import canonical, kind
+from pullback.core.dtypes import accumulation_dtype, canonical, kind
 from pullback.core.errors import ShapeError
 from pullback.core.primitive import primitive
 from pullback.core.tracing import type_of
@@ -16,7 +16,7 @@ from pullback.ops.arithmetic import add, div, mul
 from pullback.ops.broadcast import broadcast_in_dim, reduce_sum
 from pullback.ops.compare import eq, select
 from pullback.ops.convert import convert_element_type
-from pullback.ops.families import Reduction, check_kinds, without
+from pullback.ops.families import Reduction, accumulated, check_kinds, lower_accumulated, without
 from pullback.ops.literals import literal
 from pullback.ops.shape import concatenate, reshape, transpose
 from pullback.ops.shape import slice as slice_of
@@ -28,12 +28,13 @@ class reduce_prod(Reduction):
     """Product over `axes`, which vanish. Integers wrap around as their dtype does."""
 
     kinds = "iufc"
+    accumulation = accumulation_dtype
 
     def evaluate(x, *, axes):
-        return np.multiply.reduce(x, axis=axes, dtype=x.dtype)
+        return accumulated(reduce_prod, np.multiply, x, axes)
 
     def lower(write, x, *, axes):
-        return write.reduce("stablehlo.multiply", x, 1, axes)
+        return lower_accumulated(reduce_prod, write, "stablehlo.multiply", x, 1, axes)
 
     def jvp(primals, tangents, *, axes):
         (x,), (t,) = primals, tangents

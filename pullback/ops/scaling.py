@@ -1,6 +1,6 @@
 """Linear combinations, as forward and reverse mode build them: sum_i value_i * multiplier_i.
 
-A multiplier is an array, None for 1, or the Python integer -1.
+A multiplier is an array or a Python integer, which means itself: 1 and -1 cost no multiplication.
 """
 
 from __future__ import annotations
@@ -13,16 +13,19 @@ from pullback.core.types import ArrayType
 from pullback.core.zero import ZERO
 from pullback.ops.arithmetic import add, mul, neg
 from pullback.ops.broadcast import broadcast_in_dim
+from pullback.ops.literals import literal
 
 NO_PARAMETERS: dict[str, Any] = {}
 
 
 def scaled(value: Any, multiplier: Any) -> Any:
     """value * multiplier."""
-    if multiplier is None:
-        return value
     if multiplier.__class__ is int:
-        return neg(value)
+        if multiplier == 1:
+            return value
+        if multiplier == -1:
+            return neg(value)
+        multiplier = literal(multiplier, value)
     return bind(mul, (value, multiplier), NO_PARAMETERS)
 
 

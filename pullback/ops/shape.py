@@ -41,6 +41,16 @@ class reshape(Moving):
             raise ShapeError(f"reshape cannot give {x}, which has {x.size} elements, the shape {tuple(new_sizes)}.")
         return x.with_shape(tuple(new_sizes))
 
+    def simplify(equation, known):
+        (x,), (out,) = equation.inputs, equation.outputs
+        if x.type is out.type:
+            return x
+        inner = known.maker(x, reshape)
+        if inner is None:
+            return None
+        (source,) = inner.inputs
+        return source if source.type is out.type else equation.replace(inputs=(source,))
+
     def evaluate(x, *, new_sizes):
         return x.reshape(new_sizes)
 
@@ -73,6 +83,16 @@ class transpose(Moving):
         if sorted(permutation) != list(range(x.ndim)):
             raise AxisError(f"transpose takes an order of all {x.ndim} axes of {x}, but got permutation={permutation}.")
         return x.with_shape(tuple(x.shape[axis] for axis in permutation))
+
+    def simplify(equation, known):
+        (x,), permutation = equation.inputs, equation.params["permutation"]
+        inner = known.maker(x, transpose)
+        if inner is not None:
+            (x,) = inner.inputs
+            permutation = tuple([inner.params["permutation"][axis] for axis in permutation])
+        if permutation == tuple(range(len(permutation))):
+            return x
+        return None if inner is None else equation.replace(inputs=(x,), params={"permutation": permutation})
 
     def evaluate(x, *, permutation):
         return x.transpose(permutation)

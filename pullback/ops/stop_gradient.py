@@ -10,6 +10,7 @@ from pullback.core.zero import ZERO
 class stop_gradient(Rules):
     """x, treated as a constant by differentiation."""
 
+    cost = 0
     symbolic_zeros = True
 
     def result_type(x):

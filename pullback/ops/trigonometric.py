@@ -15,6 +15,7 @@ from pullback.ops.powers import rsqrt, square
 class sin(Elementwise):
     """Sine of x, in radians."""
 
+    cost = 12
     kinds = "fc"
     evaluate = np.sin
     lower = "stablehlo.sine"
@@ -30,6 +31,7 @@ class sin(Elementwise):
 class cos(Elementwise):
     """Cosine of x, in radians."""
 
+    cost = 12
     kinds = "fc"
     evaluate = np.cos
     lower = "stablehlo.cosine"
@@ -45,6 +47,7 @@ class cos(Elementwise):
 class tan(Elementwise):
     """Tangent of x, in radians."""
 
+    cost = 16
     kinds = "fc"
     evaluate = np.tan
     lower = "stablehlo.tan"
@@ -60,6 +63,7 @@ class tan(Elementwise):
 class asin(Elementwise):
     """The angle between -pi/2 and pi/2 whose sine is x."""
 
+    cost = 16
     kinds = "fc"
     evaluate = np.arcsin
     lower = "chlo.asin"
@@ -75,6 +79,7 @@ class asin(Elementwise):
 class acos(Elementwise):
     """The angle between 0 and pi whose cosine is x."""
 
+    cost = 16
     kinds = "fc"
     evaluate = np.arccos
     lower = "chlo.acos"
@@ -90,6 +95,7 @@ class acos(Elementwise):
 class atan(Elementwise):
     """The angle between -pi/2 and pi/2 whose tangent is x."""
 
+    cost = 16
     kinds = "fc"
     evaluate = np.arctan
     lower = "chlo.atan"
@@ -111,6 +117,7 @@ def _reciprocal_leg(x):
 class atan2(Elementwise):
     """The angle of the point (x, y) with the x axis, between -pi and pi; y is the first operand."""
 
+    cost = 16
     kinds = "f"
     evaluate = np.arctan2
     lower = "stablehlo.atan2"

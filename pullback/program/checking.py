@@ -128,8 +128,6 @@ class _Checker:
             shapes = {type.shape for type in types if type.shape}
             if len(shapes) > 1:
                 self.fail(f"{primitive.name} is elementwise, but its operands have the shapes {sorted(shapes)}", equation)
-        if primitive.name == "call" and isinstance(equation.params.get("program"), Graph):
-            self.called(equation, types)
         if primitive.result_type is None:
             self.fail(f"{primitive.name} has no type rule; operations without one are expanded when they are staged", equation)
         try:
@@ -140,12 +138,6 @@ class _Checker:
         declared = tuple([variable.type for variable in equation.outputs])
         if declared != expected:
             self.fail(f"{primitive.name} returns {_list(expected)}, but its results are declared {_list(declared)}", equation)
-
-    def called(self, equation: Equation, types: tuple[ArrayType, ...]) -> None:
-        """Operands of a call must be what the Program takes; a weak one may stand for a strong one."""
-        takes = equation.params["program"].input_types
-        if tuple([type.strong() for type in types]) != tuple([type.strong() for type in takes]):
-            self.fail(f"the called Program takes {_list(takes)}, but its operands are {_list(types)}", equation)
 
 
 def _items(value: Any) -> list[Any]:

@@ -72,13 +72,18 @@ class Equation:
         self.source = source  # the user's line
         self.origin = origin  # the equation that this one was derived from, by a rule
 
-    def replace(self, inputs: tuple[Atom, ...] | None = None, outputs: tuple[Variable, ...] | None = None) -> Equation:
-        """The same operation on other atoms."""
+    def replace(
+        self,
+        inputs: tuple[Atom, ...] | None = None,
+        outputs: tuple[Variable, ...] | None = None,
+        params: dict[str, Any] | None = None,
+    ) -> Equation:
+        """The same operation on other atoms, or with other parameters."""
         return Equation(
             self.primitive,
             self.inputs if inputs is None else inputs,
             self.outputs if outputs is None else outputs,
-            self.params,
+            self.params if params is None else params,
             self.source,
             self.origin,
         )

@@ -69,8 +69,7 @@ class Program(Graph):
         """The named axes that its collective operations refer to."""
 
         def find() -> frozenset[Any]:
-            own = {equation.params["axis_name"] for equation in self.equations if "axis_name" in equation.params}
-            return frozenset(own).union(*(inner.axis_names for inner in self.subprograms()))
+            return frozenset([name for one in self.equations for name in axis_names(one.primitive, one.params)])
 
         found: frozenset[Any] = self.memo("axis_names", find)
         return found
@@ -180,6 +179,12 @@ class Program(Graph):
         out = sys.stdout if file is None else file
         style = ANSI if (out.isatty() if color is None else color) else PLAIN
         print(program_text(self, sources=sources, style=style), file=out)
+
+
+def axis_names(primitive: Primitive, params: dict[str, Any]) -> list[Any]:
+    """The named axes that an operation refers to: itself, or in the Programs that it holds."""
+    own = [params[field] for field in primitive.named_axes]
+    return own + [name for program in programs_in(params) for name in program.axis_names]
 
 
 def programs_in(params: dict[str, Any]) -> list[Program]:

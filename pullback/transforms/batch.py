@@ -61,7 +61,7 @@ class BatchTrace(AxisOwner):
         rule = primitive.vectorize
         if rule is None:
             if primitive.expand is not None:
-                return primitive.expand(*args, **params)
+                return primitive.expanded(args, params)
             raise primitive.missing("vectorize", self.transformation)
         values: list[Any] = []
         axes: list[int | None] = []

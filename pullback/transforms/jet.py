@@ -115,7 +115,7 @@ class JetTrace(Trace):
 
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         if primitive.jet is None and primitive.expand is not None and not has_derivative(primitive):
-            return primitive.expand(*args, **params)
+            return primitive.expanded(args, params)
         if self.met is not None:
             return self.once(primitive, args, params)
         self.met = {}
@@ -194,7 +194,7 @@ class JetTrace(Trace):
     def linear_term(self, primitive: Primitive, primals: Any, series: Any, params: dict[str, Any], outs: Any) -> Any:
         """y^(k) = f(x^(k))."""
         multipliers = primitive.partials(outs[0], *primals, **params) if primitive.partials is not None else ()
-        sums = bool(multipliers) and all([m is None or m.__class__ is int for m in multipliers])
+        sums = bool(multipliers) and all([m.__class__ is int for m in multipliers])
 
         def term(k: int) -> Any:
             found = [ZERO if one is None else one[k] for one in series]
@@ -286,6 +286,7 @@ def _well_formed(primitive: Primitive, returned: Any, order: int) -> tuple[tuple
     if not isinstance(returned, (tuple, list)) or len(returned) != 2:
         raise primitive.malformed("jet", "a pair, the result and its derivatives", returned)
     outs, series = returned if primitive.multiple_results else ([returned[0]], [returned[1]])
+    outs = primitive.values("jet", "a result's", outs)
     if len(outs) != len(series):
         raise primitive.malformed("jet", "a list of derivatives for each result", returned)
     found = []
@@ -293,11 +294,11 @@ def _well_formed(primitive: Primitive, returned: Any, order: int) -> tuple[tuple
         own = [ZERO] * order if terms is ZERO else list(terms)
         if len(own) != order:
             raise primitive.malformed("jet", f"{order} derivatives, as many as it was given", terms)
-        for term in own:
-            if term is not ZERO and type_of(term).shape != type_of(out).shape:
-                raise primitive.malformed("jet", f"derivatives of the result's shape, {type_of(out).shape}", term)
-        found.append(own)
-    return tuple(outs), found
+        type = type_of(out).strong()
+        found.append(
+            [ZERO if term is ZERO else primitive.value("jet", "derivatives of the result's", term, type) for term in own]
+        )
+    return outs, found
 
 
 def jet_flat(

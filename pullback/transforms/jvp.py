@@ -50,18 +50,25 @@ class JvpTrace(Trace):
                 primals.append(arg)
                 tangents.append(ZERO)
         partials = primitive.partials
-        if partials is not None:  # elementwise: the short way
+        if partials is not None:  # elementwise: the fast path
             out = bind(primitive, primals, params)
+            type = out.type
             terms = []
             multipliers = partials(out, *primals, **params)
-            if len(multipliers) != len(tangents):
+            trusted = primitive.trusted
+            if not (trusted or isinstance(multipliers, (tuple, list))) or len(multipliers) != len(tangents):
                 raise primitive.malformed("partials", "a derivative for each operand", multipliers)
             for tangent, multiplier in zip(tangents, multipliers):
                 if tangent is not ZERO and multiplier is not ZERO:
-                    terms.append((tangent, multiplier() if callable(multiplier) else multiplier))
-            return Dual(self, out, self.combine(terms, out.type)) if terms else out
+                    if callable(multiplier):
+                        multiplier = multiplier()
+                    if not trusted:
+                        multiplier = primitive.multiplier(multiplier, tangent.type, type)
+                    if multiplier is not ZERO:
+                        terms.append((tangent, multiplier))
+            return Dual(self, out, self.combine(terms, type)) if terms else out
         if primitive.expand is not None and not has_derivative(primitive):
-            return primitive.expand(*args, **params)
+            return primitive.expanded(args, params)
         out, tangent = self.push(primitive, primals, tangents, params)
         if primitive.multiple_results:
             return tuple([o if t is ZERO else Dual(self, o, t) for o, t in zip(out, tangent, strict=True)])
@@ -75,8 +82,7 @@ class JvpTrace(Trace):
         if primitive.jvp is not None:
             if not primitive.symbolic_zeros:
                 tangents = [instantiate(t, type_of(x)) for t, x in zip(tangents, primals, strict=True)]
-            out, tangent = _well_formed(primitive, primitive.jvp(primals, tangents, **params))
-            return out, _only_inexact(out, tangent)
+            return self.received(primitive, "jvp", primals, params, primitive.jvp(primals, tangents, **params))
         if primitive.linearize is not None:
             return self.push_linearized(primitive, primals, tangents, params)
         out = primitive(*primals, **params)
@@ -93,11 +99,35 @@ class JvpTrace(Trace):
         linearized = primitive.linearize(primals, active, **params)  # type: ignore[misc]
         if linearized is NotImplemented:
             return NotImplemented
+        if not isinstance(linearized, (tuple, list)) or len(linearized) != 2 or not callable(linearized[1]):
+            raise primitive.malformed("linearize", "a pair, the result and the function of the tangents", linearized)
         out, push = linearized
-        return out, push(*[t for t in tangents if t is not ZERO])
+        pushed = push(*[t for t in tangents if t is not ZERO])
+        return self.received(primitive, "linearize", primals, params, (out, pushed))
+
+    def received(self, primitive: Primitive, rule: str, primals: list[Any], params: dict[str, Any], returned: Any) -> Any:
+        """What a rule returned, if it is a result and a tangent of its shape and dtype, or a tuple of each."""
+        if not isinstance(returned, (tuple, list)) or len(returned) != 2:
+            raise primitive.malformed(rule, "a pair, the result and its tangent", returned)
+        outs, tangents = returned if primitive.multiple_results else ((returned[0],), (returned[1],))
+        known = None
+        if not primitive.on_arrays and primitive.evaluate is not None and primitive.result_type is not None:
+            known = primitive.infer(tuple([type_of(x) for x in primals]), params)
+            known = known if primitive.multiple_results else (known,)
+        outs = primitive.values(rule, "a result of the type rule's", outs, known)
+        if not isinstance(tangents, (tuple, list)) or len(outs) != len(tangents):
+            raise primitive.malformed(rule, "a tangent for each result", returned)
+        found = tuple([self.tangent(primitive, rule, params, out.type, t) for out, t in zip(outs, tangents)])
+        return (outs, found) if primitive.multiple_results else (outs[0], found[0])
+
+    def tangent(self, primitive: Primitive, rule: str, params: dict[str, Any], type: ArrayType, returned: Any) -> Any:
+        """A tangent that a rule returned for a result of a type; that of an integer or bool is zero, whatever it returned."""
+        if returned is ZERO or not is_inexact(type.dtype):
+            return ZERO
+        return primitive.value(rule, "a tangent of the result's", returned, type)
 
     def combine(self, terms: list[tuple[Any, Any]], type: ArrayType) -> Any:
-        """sum_i tangent_i * multiplier_i, of shape `type.shape`. A multiplier is an array, None for 1, or -1."""
+        """sum_i tangent_i * multiplier_i, of shape `type.shape`. A multiplier is an array or an integer."""
         return combine(terms, type)
 
     def push_linear(
@@ -109,7 +139,8 @@ class JvpTrace(Trace):
             return (ZERO,) * len(out) if primitive.multiple_results else ZERO
         if not primitive.multiple_results:
             return bind(primitive, args, params) if is_inexact(out.type.dtype) else ZERO
-        return _only_inexact(out, bind(primitive, args, params))
+        found = bind(primitive, args, params)
+        return tuple([t if is_inexact(o.type.dtype) else ZERO for o, t in zip(out, found, strict=True)])
 
 
 def has_derivative(primitive: Primitive) -> bool:
@@ -127,26 +158,6 @@ def linear_operands(primitive: Primitive, primals: list[Any], tangents: list[Any
     if all(t is ZERO for t, flag in zip(tangents, flags) if flag):
         return None
     return [instantiate(t, type_of(x)) if flag else x for x, t, flag in zip(primals, tangents, flags)]
-
-
-def _well_formed(primitive: Primitive, returned: Any) -> Any:
-    """What a jvp rule returned, if it is a result and a tangent of the same shape, or a tuple of each."""
-    if not isinstance(returned, (tuple, list)) or len(returned) != 2:
-        raise primitive.malformed("jvp", "a pair, the result and its tangent", returned)
-    outs, tangents = returned if primitive.multiple_results else ([returned[0]], [returned[1]])
-    if len(outs) != len(tangents):
-        raise primitive.malformed("jvp", "a tangent for each result", returned)
-    for out, tangent in zip(outs, tangents):
-        if tangent is not ZERO and type_of(tangent).shape != type_of(out).shape:
-            raise primitive.malformed("jvp", f"a tangent of the result's shape, {type_of(out).shape}", tangent)
-    return returned
-
-
-def _only_inexact(out: Any, tangent: Any) -> Any:
-    """Tangents of integer and bool results are zero, whatever the rule returned for them."""
-    if isinstance(out, (tuple, list)):
-        return tuple([t if is_inexact(type_of(o).dtype) else ZERO for o, t in zip(out, tangent, strict=True)])
-    return tangent if is_inexact(type_of(out).dtype) else ZERO
 
 
 def jvp_flat(

@@ -1,18 +1,18 @@
 """Simplification: what a Program does not need is taken out before it is compiled, kept or printed.
 
-Dead code; operations that were done before on the same operands; chains of conversions, reshapes and transpositions that one
-operation can do, or none. Values never change by it, not in their last bit. XLA would do the same, and more; but every
-operation that does not reach it is time that it does not take.
+Dead code; operations that were done before on the same operands; what the operations' own `simplify` rules can do without:
+chains of conversions, reshapes and transpositions, products with one. Values never change by it, not in their last bit. XLA
+would do the same, and more; but every operation that does not reach it is time that it does not take.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from pullback.core.dtypes import is_inexact
+from pullback.core.primitive import Primitive
+from pullback.ops.broadcast import broadcast_in_dim
 from pullback.program.equality import param_key
 from pullback.program.program import Atom, Equation, Literal, Program, Variable, programs_in
 
@@ -67,11 +67,39 @@ def drop_dead_code(program: Program) -> Program:
     return Program(program.inputs, reversed(kept), program.outputs, constants, program.name, program.batch_axes)
 
 
+class Known:
+    """What a `simplify` rule may ask about the operands of its equation.
+
+    Attributes:
+        makers: the equations that made variables, those whose primitives have a `simplify` rule.
+    """
+
+    __slots__ = ("makers",)
+
+    def __init__(self) -> None:
+        self.makers: dict[Variable, Equation] = {}
+
+    def maker(self, atom: Atom, primitive: Primitive) -> Equation | None:
+        """The equation that made an atom, if it applies that very primitive."""
+        found = self.makers.get(atom)  # type: ignore[arg-type]  # a Literal is never among them
+        return found if found is not None and found.primitive is primitive else None
+
+    def number(self, atom: Atom) -> Any:
+        """The number that is each element of an atom; None if that is not known."""
+        while not isinstance(atom, Literal):
+            made_by = self.maker(atom, broadcast_in_dim)  # type: ignore[arg-type]  # the decorator has made it a Primitive
+            if made_by is None:
+                return None
+            (atom,) = made_by.inputs
+        return atom.value.host[()]
+
+
 def _without_repetition(program: Program) -> Program:
-    """The Program with each operation done once, and with `_SHORTER` ways taken."""
+    """The Program with each operation done once, and `simplify` rules applied."""
     same: dict[Atom, Atom] = {}  # a variable that is not needed, and what stands for it
     seen: dict[Any, tuple[Variable, ...]] = {}
-    makers: dict[Variable, Equation] = {}
+    known = Known()
+    makers = known.makers
     equations: list[Equation] = []
     changed = False
     for original in program.equations:
@@ -83,10 +111,10 @@ def _without_repetition(program: Program) -> Program:
         if inner:
             params = _with_simplified(params)
             if params is not equation.params:
-                equation = _again(equation, equation.inputs, params)
-        shorter = _SHORTER.get(equation.primitive.name)
-        if shorter is not None:
-            found = shorter(equation, makers)
+                equation = equation.replace(params=params)
+        rule = equation.primitive.simplify
+        if rule is not None:
+            found = rule(equation, known)
             if isinstance(found, Equation):
                 equation = found
             elif found is not None:
@@ -103,7 +131,7 @@ def _without_repetition(program: Program) -> Program:
             seen[key] = equation.outputs
         changed |= equation is not original
         equations.append(equation)
-        if shorter is not None:
+        if rule is not None:
             makers[equation.outputs[0]] = equation
     if not changed:
         return program
@@ -152,72 +180,3 @@ def _with_simplified(params: dict[str, Any]) -> dict[str, Any]:
 
 def _same_items(a: tuple[Any, ...], b: tuple[Any, ...]) -> bool:
     return all([x is y for x, y in zip(a, b)])
-
-
-def _again(equation: Equation, inputs: tuple[Atom, ...], params: dict[str, Any]) -> Equation:
-    return Equation(equation.primitive, inputs, equation.outputs, params, equation.source, equation.origin)
-
-
-# ---- shorter ways -----------------------------------------------------------------------------------------------------
-
-Makers = dict[Variable, Equation]
-
-
-def _maker(atom: Atom, name: str, makers: Makers) -> Equation | None:
-    """The equation that made an atom, if it is the operation of that name."""
-    found = makers.get(atom) if isinstance(atom, Variable) else None
-    return found if found is not None and found.primitive.name == name else None
-
-
-def _shorter_convert(equation: Equation, makers: Makers) -> Equation | Atom | None:
-    (operand,), (out,) = equation.inputs, equation.outputs
-    if operand.type is out.type:
-        return operand
-    inner = _maker(operand, "convert_element_type", makers)
-    if inner is not None and _is_exact(inner.inputs[0].type.dtype, operand.type.dtype):
-        source = inner.inputs[0]
-        return source if source.type is out.type else _again(equation, (source,), equation.params)
-    return None
-
-
-def _is_exact(source: np.dtype[Any], target: np.dtype[Any]) -> bool:
-    """Whether every value of one dtype is a value of the other, so that converting back or on loses nothing more."""
-    if source.kind == "V" or target.kind == "V" or is_inexact(source) != is_inexact(target):
-        return False
-    return bool(np.can_cast(source, target, "safe"))
-
-
-def _shorter_reshape(equation: Equation, makers: Makers) -> Equation | Atom | None:
-    (operand,), (out,) = equation.inputs, equation.outputs
-    if operand.type is out.type:
-        return operand
-    inner = _maker(operand, "reshape", makers)
-    if inner is not None:
-        source = inner.inputs[0]
-        return source if source.type is out.type else _again(equation, (source,), equation.params)
-    return None
-
-
-def _shorter_transpose(equation: Equation, makers: Makers) -> Equation | Atom | None:
-    (operand,) = equation.inputs
-    permutation = equation.params["permutation"]
-    inner = _maker(operand, "transpose", makers)
-    if inner is not None:
-        operand = inner.inputs[0]
-        permutation = tuple([inner.params["permutation"][axis] for axis in permutation])
-    if permutation == tuple(range(len(permutation))):
-        return operand
-    return None if inner is None else _again(equation, (operand,), {**equation.params, "permutation": permutation})
-
-
-def _shorter_neg(equation: Equation, makers: Makers) -> Equation | Atom | None:
-    inner = _maker(equation.inputs[0], "neg", makers)
-    return inner.inputs[0] if inner is not None and inner.inputs[0].type is equation.outputs[0].type else None
-
-
-_SHORTER: dict[str, Callable[[Equation, Makers], Equation | Atom | None]] = {
-    "convert_element_type": _shorter_convert,
-    "reshape": _shorter_reshape,
-    "transpose": _shorter_transpose,
-    "neg": _shorter_neg,
-}

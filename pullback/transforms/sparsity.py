@@ -169,7 +169,7 @@ class Known:
             if value is not None:
                 self.values[variable] = value
         for equation in program.equations:
-            if not has_effect(equation) and not programs_in(equation.params) and "axis_name" not in equation.params:
+            if not has_effect(equation) and not programs_in(equation.params) and not equation.primitive.named_axes:
                 self.compute(equation)
 
     def value(self, atom: Atom) -> np.ndarray[Any, Any] | None:

@@ -15,7 +15,7 @@ from pullback.core.tracing import Trace, Tracer, bind, escaped, staging
 from pullback.core.types import ArrayType
 from pullback.program.batching import BatchAxes, batch_axes_of
 from pullback.program.interpret import interpret
-from pullback.program.program import Atom, Equation, Literal, Program, Variable, programs_in
+from pullback.program.program import Atom, Equation, Literal, Program, Variable, axis_names
 
 
 class Staged(Tracer):
@@ -71,10 +71,9 @@ class StagingTrace(Trace):
 
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         if primitive.result_type is None and primitive.expand is not None:
-            return primitive.expand(*args, **params)
-        if "axis_name" in params or primitive.on_arrays:  # a vmap begun since may own a named axis that this refers to
-            held = programs_in(params)
-            owner = youngest_owner([name for program in held for name in program.axis_names] or [params.get("axis_name")])
+            return primitive.expanded(args, params)
+        if primitive.named_axes or primitive.on_arrays:  # a vmap begun since may own a named axis that this refers to
+            owner = youngest_owner(axis_names(primitive, params))
             if owner is not None and owner.birth > self.birth:
                 return owner.process(primitive, tuple(args), params)
         atoms = tuple([arg.variable if arg.__class__ is Staged and arg.owner is self else self.atom(arg) for arg in args])

@@ -10,14 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from pullback.core.array import Array
+import numpy as np
+
+from pullback.core.array import Array, constant
+from pullback.core.bounded import Bounded
 from pullback.core.errors import GradientError, LeafError
 from pullback.core.primitive import Primitive
 from pullback.core.tracing import Trace, Tracer, bind, type_of
 from pullback.core.types import ArrayType
-from pullback.core.zero import ZERO, instantiate, zeros
+from pullback.core.zero import ONES, ZERO, instantiate, zeros
 from pullback.ops.arithmetic import add
-from pullback.ops.broadcast import reduce_sum
+from pullback.ops.broadcast import broadcast_in_dim, reduce_sum
 from pullback.ops.scaling import combine, scaled
 from pullback.program.equality import param_key
 
@@ -40,7 +43,7 @@ class Linear(Tracer):
 
 
 class Scale:
-    """A step of the tape: out = sum_i value_i * multiplier_i. A multiplier is an array, None for 1, or -1."""
+    """A step of the tape: out = sum_i value_i * multiplier_i. A multiplier is an array or an integer."""
 
     __slots__ = ("out", "terms")
 
@@ -121,7 +124,7 @@ class Tape(Trace):
 
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         if primitive.expand is not None and primitive.transpose is None:
-            return primitive.expand(*args, **params)
+            return primitive.expanded(args, params)
         if primitive.depends is not None:
             unknown = tuple([int(self.index_of(arg) is not None) for arg in args])
             reached = primitive.depends(unknown, **params)
@@ -207,17 +210,22 @@ class Tape(Trace):
     # ---- walking it ----
 
     def backward(self, outs: Sequence[int | None], cotangents: Sequence[Any], inputs: Sequence[int]) -> list[Any]:
-        """The transpose: cotangents of `outs` (ZERO allowed) to cotangents of `inputs` (ZERO possible)."""
+        """The transpose: cotangents of `outs` (ZERO and ONES allowed) to cotangents of `inputs` (ZERO possible)."""
         types = self.types
         found: list[Any] = [None] * len(types)
 
         def accumulate(index: int, cotangent: Any) -> None:
             type = types[index]
-            if cotangent.type is not type and cotangent.type.shape != type.shape:
+            before = found[index]
+            if cotangent is ONES:
+                if before is None:
+                    found[index] = ONES
+                    return
+                cotangent = ones(type)
+            elif cotangent.type is not type and cotangent.type.shape != type.shape:
                 # a 0-d operand of an elementwise operation was repeated
                 cotangent = reduce_sum(cotangent, axes=tuple(range(cotangent.type.ndim)))
-            before = found[index]
-            found[index] = cotangent if before is None else add(before, cotangent)
+            found[index] = cotangent if before is None else add(ones(type) if before is ONES else before, cotangent)
 
         for out, cotangent in zip(outs, cotangents, strict=True):
             if out is not None and cotangent is not ZERO:
@@ -228,11 +236,24 @@ class Tape(Trace):
                 if cotangent is None:
                     continue
                 found[step.out] = None
+                if cotangent is ONES:
+                    self._backward_ones(step, accumulate)
+                    continue
                 for index, multiplier in step.terms:
                     accumulate(index, scaled(cotangent, multiplier))
             else:
                 self._backward_apply(step, found, accumulate)  # type: ignore[arg-type]
-        return [ZERO if found[index] is None else found[index] for index in inputs]
+        return [ZERO if (x := found[index]) is None else ones(types[index]) if x is ONES else x for index in inputs]
+
+    def _backward_ones(self, step: Scale, accumulate: Callable[[int, Any], None]) -> None:
+        """As for any cotangent, but what is multiplied by one is not multiplied."""
+        type = self.types[step.out]
+        for index, multiplier in step.terms:
+            if multiplier.__class__ is int:
+                same = multiplier == 1 and self.types[index].shape == type.shape
+                accumulate(index, ONES if same else scaled(ones(type), multiplier))
+            else:
+                accumulate(index, multiplier if multiplier.type is type else scaled(ones(type), multiplier))
 
     def _backward_apply(self, step: Apply, found: list[Any], accumulate: Callable[[int, Any], None]) -> None:
         primitive = step.primitive
@@ -241,6 +262,11 @@ class Tape(Trace):
             return
         for out in step.outs:
             found[out] = None
+        if any([c is ONES for c in cotangents]):
+            if primitive is reduce_sum:
+                accumulate(step.operands[0].index, ONES)
+                return
+            cotangents = [ones(self.types[out]) if c is ONES else c for c, out in zip(cotangents, step.outs)]
         if primitive.transpose is None:
             if primitive.partials is not None and not primitive.linear:
                 raise nonlinear(primitive)
@@ -265,10 +291,15 @@ class Tape(Trace):
         if not isinstance(results, (tuple, list)) or len(results) != len(args):
             raise primitive.malformed("transpose", "a cotangent or None for each operand", results)
         for operand, result in zip(operands, results, strict=True):
-            if operand.__class__ is Slot and result is not None and result is not ZERO:
-                shape = self.types[operand.index].shape
-                if type_of(result).shape != shape and (shape or not primitive.elementwise):
-                    raise primitive.malformed("transpose", f"a cotangent of its operand's shape, {shape}", result)
+            if operand.__class__ is Slot and result is not ZERO:
+                type = self.types[operand.index]
+                if result.__class__ is not Array or result.type is not type:
+                    if result is None:
+                        must = f"a cotangent for each operand that is unknown (ZERO if it is zero), and one of type {type}"
+                        raise primitive.malformed("transpose", must + " is", results)
+                    if primitive.elementwise and not type.shape:  # it may have been repeated
+                        type = type.with_shape(getattr(result, "shape", ()))
+                    result = primitive.value("transpose", "a cotangent of its operand's", result, type)
                 accumulate(operand.index, result)
 
     def forward(self, inputs: Sequence[int], tangents: Sequence[Any], outs: Sequence[int | None]) -> list[Any]:
@@ -300,6 +331,19 @@ def _pruned(
     """What is left of an operation on `count` operands that serves the wanted results: parameters, operands and results."""
     found = primitive.prune(wanted, **params)  # type: ignore[misc]
     return (params, range(count), range(len(wanted))) if found is None else found
+
+
+_ones: Bounded[ArrayType, Array] = Bounded(1024)
+
+
+def ones(type: ArrayType) -> Any:
+    """An array of ones."""
+    scalar = type.with_shape(())
+    try:
+        one = _ones[scalar]
+    except KeyError:
+        one = _ones.setdefault(scalar, constant(Array(scalar, np.ones((), type.dtype))))
+    return broadcast_in_dim(one, shape=type.shape, broadcast_dimensions=()) if type.shape else one
 
 
 def nonlinear(primitive: Primitive) -> GradientError:

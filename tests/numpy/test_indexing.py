@@ -217,3 +217,41 @@ def test_any_index_as_numpy(index):
     summed = x.copy()
     np.add.at(summed, index, values)
     np.testing.assert_allclose(np.asarray(pnp.asarray(x).at[index].add(values)), summed)
+
+
+class AsIndex:
+    def __index__(self) -> int:
+        return 1
+
+
+class AsArray:
+    def __array__(self, dtype=None, copy=None):
+        return np.array([2, 0])
+
+
+def test_what_serves_as_an_index():
+    x = pnp.arange(4)
+    for index, expected in (
+        (AsIndex(), 1),
+        (AsArray(), [2, 0]),
+        (range(1, 3), [1, 2]),
+        (np.int8(-1), 3),
+        (pnp.asarray(-1), 3),
+        (slice(AsIndex(), pnp.asarray(3)), [1, 2]),
+        ([], []),
+    ):
+        for out in (x[index], pb.jit(lambda x, index=index: x[index])(x)):
+            assert out.tolist() == expected
+    assert x.at[AsArray()].set(7).tolist() == [7, 1, 7, 3] and x.at[AsIndex()].add(1).tolist() == [0, 2, 2, 3]
+    for wrong in (1.0, "a", None.__class__, object(), np.float32(1)):
+        with pytest.raises(IndexError, match="indexed with integers"):
+            x[wrong]
+
+
+def test_narrow_indices_reach_all_of_a_long_axis():
+    x = pnp.arange(300)
+    for dtype, places in (("int8", [-1, -128, 127]), ("uint8", [255]), ("int16", [-300, 299])):
+        index = np.array(places, dtype)
+        for out in (x[index], pb.jit(lambda x, i: x[i])(x, index), pnp.take(x, index), pb.vmap(lambda i: x[i])(index)):
+            assert out.tolist() == [place % 300 for place in places]
+        assert x.at[index].set(-1)[places[0]] == -1

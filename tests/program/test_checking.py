@@ -179,7 +179,10 @@ def test_a_primitive_without_a_type_rule():
 def test_a_call_with_operands_that_do_not_fit():
     x = var(FOUR)
     inner = Program([x], [], [x])
-    breach(one(call, [var()], [var(FOUR)], program=inner), "the called Program takes (f32[4]), but its operands are (f32[3])")
+    breach(
+        one(call, [var()], [var(FOUR)], program=inner),
+        "call holds a Program that takes (f32[4]), but its operands are (f32[3])",
+    )
     weak = Literal(array(array_type((), F32, True)))
     y = var(SCALAR)
     check_program(one(call, [weak], [var(SCALAR)], program=Program([y], [], [y])))

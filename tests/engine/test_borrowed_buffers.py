@@ -1,4 +1,4 @@
-"""Small NumPy arguments go through memory that is lent: nothing of one call is seen by another, or by its results."""
+"""Small NumPy arguments go through borrowed buffers: nothing of one call is seen by another, or by its results."""
 
 from __future__ import annotations
 

@@ -1,0 +1,43 @@
+"""What running a Program costs, from the types of its equations and the `cost` of their primitives: the one model of it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from pullback.program.equation import Equation
+from pullback.program.program import Program, programs_in
+
+
+class Cost(NamedTuple):
+    """What running a Program once costs: floating-point operations, and bytes read and written by its operations."""
+
+    flops: float
+    bytes: float
+
+
+def cost(program: Program) -> Cost:
+    """The cost of a Program; remembered."""
+
+    def find() -> Cost:
+        costs = [equation_cost(equation) for equation in program.equations]
+        return Cost(sum([one.flops for one in costs]), sum([one.bytes for one in costs]))
+
+    found: Cost = program.memo("cost", find)
+    return found
+
+
+def equation_cost(equation: Equation) -> Cost:
+    """The cost of one equation. An inner loop counts its steps, if their number is known; of branches the most expensive one
+    counts."""
+    operands = [atom.type for atom in equation.inputs]
+    results = [variable.type for variable in equation.outputs]
+    held = [cost(program) for program in programs_in(equation.params)]
+    if held:
+        steps = equation.params.get("length", 1)
+        return Cost(steps * max([one.flops for one in held]), steps * max([one.bytes for one in held]))
+    rule = equation.primitive.cost
+    if callable(rule):
+        flops = rule(operands, results, **equation.params)
+    else:
+        flops = rule * max([type.size for type in (*operands, *results)], default=0)
+    return Cost(float(flops), float(sum([type.nbytes for type in (*operands, *results)])))
