@@ -22,7 +22,6 @@ from pullback.core.devices import Device
 from pullback.core.dtypes import default_bits, float0
 from pullback.core.primitive import Primitive, primitive
 from pullback.core.source import named_scope
-from pullback.program.program import Program
 from pullback.core.tracing import Tracer, ensure_compile_time_eval
 from pullback.core.types import ArrayType, is_unknown
 from pullback.ops.pointwise import Elementwise
@@ -57,6 +56,7 @@ if TYPE_CHECKING:  # what is loaded when it is first used: eager work needs none
     from pullback.engine.xla import register_platform
     from pullback.lax import stop_gradient
     from pullback.ode import odeint
+    from pullback.program.program import Program
 
 _HOMES = {
     "api.callbacks": ("io_callback", "pure_callback"),
@@ -72,6 +72,7 @@ _HOMES = {
     "engine.xla": ("register_platform",),
     "lax": ("stop_gradient",),
     "ode": ("odeint",),
+    "program.program": ("Program",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 _MODULES = frozenset({"compat", "data", "debug", "lax", "nn", "sparse", "testing", "tree"})

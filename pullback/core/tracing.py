@@ -132,7 +132,7 @@ def bind_at(trace: Trace | None, primitive: Primitive, args: Sequence[Any], para
     return youngest.process(primitive, args, params)
 
 
-def live(tracer: Tracer) -> Tracer:
+def live(tracer: Any) -> Any:
     """The tracer. Raises `EscapedTracerError` if its trace has closed."""
     if not tracer.owner.open:
         raise escaped(tracer)
