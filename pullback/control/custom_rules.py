@@ -60,6 +60,7 @@ class CustomRules(Keyed):
     __slots__ = ("captured", "function", "has_jvp", "has_vjp", "has_vmap", "kind", "symbolic")
     function: Callable[..., Any] | None
     kind: str
+    symbolic: bool
 
     def __init__(
         self,

@@ -50,6 +50,8 @@ def operand(value: Any, name: str, position: str = "an operand") -> Any:
 
 def number_or_operand(value: Any, name: str, position: str = "an operand") -> Any:
     """As `operand`, but a Python number stays one, of Python's own class: what it meets decides its dtype."""
+    if value.__class__ is Array or value.__class__ in PYTHON_SCALARS or isinstance(value, Tracer):
+        return value
     value = plain_number(value)
     return value if value.__class__ in PYTHON_SCALARS else operand(value, name, position)
 

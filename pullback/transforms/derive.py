@@ -118,7 +118,7 @@ def linearize_program(program: Program, active: Flags, forced: Flags = ()) -> Li
         box: dict[str, Any] = {}
 
         def forward(*args: Any) -> list[Any]:
-            linearized = linearize_flat(lambda *xs: replay(program, xs), args, active)
+            linearized = linearize_flat(lambda *xs: replay(program, xs), args, [bool(flag) for flag in active])
             known = _known_values(linearized.tape.steps)
             variables = {arg.variable: i for i, arg in enumerate(args)}
             outs = list(linearized.values)

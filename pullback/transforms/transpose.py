@@ -80,7 +80,7 @@ class Slot:
 class Known(NamedTuple):
     """In place of a known value: its number, in a tape that is kept without them."""
 
-    index: int
+    number: int
 
 
 class Apply:
@@ -224,7 +224,7 @@ class Tape(Trace):
 
     def filled(self, values: Sequence[Any]) -> Tape:
         """The steps with these values in the places that `emptied` left."""
-        return self.mapped(lambda value: values[value.index] if value.__class__ is Known else value)
+        return self.mapped(lambda value: values[value.number] if value.__class__ is Known else value)
 
     # ---- walking it ----
 
