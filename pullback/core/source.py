@@ -142,7 +142,7 @@ _scope: ContextVar[tuple[str, ...]] = ContextVar("pullback_scope", default=())
 
 def ends_calls(function: F) -> F:
     """Mark a function of ours that runs a user's function by itself: a chain of calls begins behind it."""
-    _roots.add(id(function.__code__))  # type: ignore[attr-defined]
+    _roots.add(id(function.__code__))
     return function
 
 

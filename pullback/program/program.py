@@ -142,10 +142,10 @@ class Program(Graph):
             ProgramError: the text is not such JSON, is of an unknown version, or uses something unknown.
 
         Example:
-            >>> Program.from_json('{"format": "pullback.program", "version": 2}', {})  # doctest: +ELLIPSIS
+            >>> Program.from_json('{"format": "pullback.program", "version": 99}', {})  # doctest: +ELLIPSIS
             Traceback (most recent call last):
                 ...
-            pullback.core.errors.ProgramError: This Program was written in version 2 of the format; this pullback reads ...
+            pullback.core.errors.ProgramError: This Program was written in version 99 of the format; this pullback reads ...
         """
         return from_json(text, primitives, cls, classes)
 

@@ -219,8 +219,9 @@ class _Reader(Generic[P]):
         self.origins: list[tuple[Equation, int]] = []
 
     def provenance(self, sources: list[list[Any]], ancestors: list[dict[str, Any]]) -> None:
-        for *place, scope, caller in sources:
-            self.sources.append(RecordedSource(*place, tuple(scope), None if caller is None else self.sources[caller]))
+        for file, line, function, text, scope, caller in sources:
+            outer = None if caller is None else self.sources[caller]
+            self.sources.append(RecordedSource(file, line, function, text, tuple(scope), outer))
         for entry in ancestors:
             name = entry["primitive"]  # which stands for itself where it is not among those given: ancestors are not run
             self.equation(entry, self.primitives.get(name) or Primitive(name), (), (), {})

@@ -8,7 +8,7 @@ from typing import Any
 from pullback.core.array import Array, as_array
 from pullback.core.axes import youngest_owner
 from pullback.core.primitive import Primitive
-from pullback.core.source import ends_calls, forget_callers, no_scope, user_source
+from pullback.core.source import Source, ends_calls, forget_callers, no_scope, user_source
 from pullback.core.tracing import Trace, Tracer, escaped, staging
 from pullback.core.types import ArrayType
 from pullback.program.equation import Made
@@ -88,6 +88,7 @@ class StagingTrace(Trace):
         key = tuple(types)
         result_type = primitive.infer(key, params) if params else primitive.inferred.get(key) or primitive.infer(key, params)
         origin = attributed()
+        source: Source | None
         if origin is None:
             source = user_source(3)  # above `process` and `bind`
         elif origin.__class__ is Equation:
