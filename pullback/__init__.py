@@ -21,7 +21,7 @@ from pullback.core.abstract import Array
 from pullback.core.devices import Device
 from pullback.core.dtypes import default_bits, float0
 from pullback.core.primitive import Primitive, primitive
-from pullback.program.program import Program
+from pullback.core.source import named_scope
 from pullback.core.tracing import Tracer, ensure_compile_time_eval
 from pullback.core.types import ArrayType, is_unknown
 from pullback.ops.pointwise import Elementwise
@@ -35,7 +35,8 @@ __all__ = [
     "closure_convert", "compat", "custom_gradient", "custom_jvp", "custom_linear_solve", "custom_root", "custom_vjp",
     "custom_vmap", "data", "debug", "default_bits", "default_device", "device_count", "device_get", "device_put", "devices",
     "ensure_compile_time_eval", "errors", "eval_shape", "float0", "grad", "hessian", "hvp", "io_callback", "is_unknown",
-    "jacfwd", "jacrev", "jet", "jit", "jvp", "lax", "linear_transpose", "linearize", "local_devices", "nn", "nth_derivative",
+    "jacfwd", "jacrev", "jet", "jit", "jvp", "lax", "linear_transpose", "linearize", "local_devices", "named_scope", "nn",
+    "nth_derivative",
     "numpy", "odeint", "primitive", "pure_callback", "register_platform", "remat", "saved_residuals", "sparse",
     "stop_gradient", "testing", "tree", "value_and_grad", "vjp", "vmap", "xpr",
 ]  # fmt: skip
@@ -55,6 +56,7 @@ if TYPE_CHECKING:  # what is loaded when it is first used: eager work needs none
     from pullback.engine.xla import register_platform
     from pullback.lax import stop_gradient
     from pullback.ode import odeint
+    from pullback.program.program import Program
 
 _HOMES = {
     "api.callbacks": ("io_callback", "pure_callback"),
@@ -70,6 +72,7 @@ _HOMES = {
     "engine.xla": ("register_platform",),
     "lax": ("stop_gradient",),
     "ode": ("odeint",),
+    "program.program": ("Program",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 _MODULES = frozenset({"compat", "data", "debug", "lax", "nn", "sparse", "testing", "tree"})

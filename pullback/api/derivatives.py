@@ -7,7 +7,6 @@ from typing import Any
 
 from pullback.api.functions import FlatArguments, Function, check_callable, normalize_argnums, trees_of, wrapped
 from pullback.api.tangents import FlatResult, brief, check_inputs, cotangent_leaves, tangent_leaves, tangent_result, the_output
-from pullback.control.custom_rules import Keyed
 from pullback.core.dtypes import is_inexact, kind
 from pullback.core.errors import GradientError, StructureError
 from pullback.core.source import api_boundary, describe, trim
@@ -15,6 +14,7 @@ from pullback.core.tracing import staging_floor, type_of
 from pullback.core.trees import array_leaves, flatten, register_node, unflatten
 from pullback.core.types import ArrayType
 from pullback.core.zero import ONES, ZERO, zeros
+from pullback.program.equality import Keyed
 from pullback.transforms.jvp import jvp_flat
 from pullback.transforms.linearize import linearize_flat
 from pullback.transforms.transpose import Tape, ones, transpose_flat

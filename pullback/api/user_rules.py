@@ -11,7 +11,7 @@ import numpy as np
 
 from pullback.api.functions import Function, trees_of
 from pullback.api.tangents import brief
-from pullback.control.custom_rules import CustomRules, Keyed
+from pullback.control.custom_rules import CustomRules
 from pullback.core.dtypes import float0, kind
 from pullback.core.errors import DtypeError, LeafError, ShapeError, StructureError
 from pullback.core.source import describe
@@ -31,7 +31,7 @@ from pullback.core.types import ArrayType
 from pullback.core.zero import ZERO, zeros
 from pullback.ops.arithmetic import add
 from pullback.ops.convert import convert_element_type
-from pullback.program.equality import param_key
+from pullback.program.equality import Keyed, param_key
 
 
 class SymbolicZero:

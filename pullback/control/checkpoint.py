@@ -28,7 +28,7 @@ from pullback.program.cost import equation_cost
 from pullback.program.equation import Atom, Equation, Variable
 from pullback.program.program import Program, run
 from pullback.stablehlo.writer import TensorType, i64s
-from pullback.transforms.derive import linearize_program, stage_closed
+from pullback.transforms.derive import Flags, linearize_program, stage_closed
 from pullback.transforms.simplify import drop_dead_code, has_effect
 from pullback.transforms.stage import replay
 
@@ -140,10 +140,10 @@ class Split(NamedTuple):
     forward: Program  # inputs -> outputs + kept values
     tangent: Program  # some inputs + kept values + tangents of the active inputs -> tangents of the outputs
     inputs: tuple[int, ...]  # which inputs those are
-    nonzero: tuple[bool, ...]  # which outputs have a tangent
+    nonzero: Flags  # which outputs have a tangent
 
 
-def split_program(program: Program, active: tuple[bool, ...], policy: Any) -> Split:
+def split_program(program: Program, active: Flags, policy: Any) -> Split:
     """The two halves of a Program's linearization, with as few values between them as `policy` allows."""
 
     def make() -> Split:

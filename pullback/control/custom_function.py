@@ -13,7 +13,6 @@ from typing import Any
 from pullback.control.custom_rules import (
     BatchedRules,
     CustomRules,
-    Keyed,
     TangentOfBatching,
     TransposeOfBatching,
     chosen,
@@ -26,6 +25,7 @@ from pullback.core.primitive import Rules, primitive
 from pullback.core.tracing import Tracer, staging_floor, type_of
 from pullback.core.types import ArrayType, array_type, is_unknown
 from pullback.core.zero import ZERO, instantiate
+from pullback.program.equality import Keyed
 from pullback.program.program import Program, run
 from pullback.transforms.batch import Batched, batch_flat, repeated
 from pullback.transforms.derive import (

@@ -20,32 +20,13 @@ from pullback.core.tracing import Tracer, type_of
 from pullback.core.types import ArrayType
 from pullback.core.zero import ZERO, instantiate
 from pullback.ops.broadcast import reduce_sum
+from pullback.program.equality import Keyed
 from pullback.program.program import Program, run
 from pullback.transforms.batch import Batched, BatchTrace, batch_flat, materialize, repeated
 from pullback.transforms.jvp import jvp_flat
 from pullback.transforms.simplify import drop_dead_code
 from pullback.transforms.stage import stage
 from pullback.transforms.transpose import transpose_flat
-
-
-class Keyed:
-    """Equal to what has an equal `key`; if that cannot be hashed, to itself alone."""
-
-    __slots__ = ("key",)
-    key: Any
-
-    def __hash__(self) -> int:
-        try:
-            return hash(self.key)
-        except TypeError:
-            return object.__hash__(self)
-
-    def __eq__(self, other: object) -> bool:
-        if self is other:
-            return True
-        if type(self) is not type(other) or hash(self) != hash(other):
-            return False
-        return bool(self.key == other.key)
 
 
 class CustomRules(Keyed):
@@ -60,6 +41,7 @@ class CustomRules(Keyed):
     __slots__ = ("captured", "function", "has_jvp", "has_vjp", "has_vmap", "kind", "symbolic")
     function: Callable[..., Any] | None
     kind: str
+    symbolic: bool
 
     def __init__(
         self,

@@ -72,7 +72,7 @@ class while_loop(Holder):
     """Apply `body` to the carry while `condition` of it holds, and at most `max_steps` times."""
 
     wiring = Wiring("body", consts="num_consts", test="condition")
-    sparsity = None  # nobody knows how many steps there are
+    sparsity = None  # type: ignore[assignment]  # nobody knows how many steps there are
 
     def result_type(*types, condition, body, num_consts, max_steps=None, levels=1):
         for program in (condition, body):

@@ -94,8 +94,7 @@ def type_of(value: Any) -> ArrayType:
         return value
     if value.__class__ is np.ndarray and value.dtype in SHORT_NAMES and value.dtype.isnative:
         return array_type(value.shape, entering(value.dtype))
-    found: ArrayType = as_array(value).type
-    return found
+    return as_array(value).type
 
 
 # ---- dispatch -------------------------------------------------------------------------------------------------------
@@ -133,7 +132,7 @@ def bind_at(trace: Trace | None, primitive: Primitive, args: Sequence[Any], para
     return youngest.process(primitive, args, params)
 
 
-def live(tracer: Tracer) -> Tracer:
+def live(tracer: Any) -> Any:
     """The tracer. Raises `EscapedTracerError` if its trace has closed."""
     if not tracer.owner.open:
         raise escaped(tracer)

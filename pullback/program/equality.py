@@ -146,3 +146,23 @@ def _is_generated(equality: Any) -> bool:
     """Whether an `__eq__` was written by `dataclass`, and so compares the fields, rather than by the user."""
     code = getattr(equality, "__code__", None)
     return code is not None and code.co_filename == "<string>"
+
+
+class Keyed:
+    """Equal to what has an equal `key`; if that cannot be hashed, to itself alone."""
+
+    __slots__ = ("key",)
+    key: Any
+
+    def __hash__(self) -> int:
+        try:
+            return hash(self.key)
+        except TypeError:
+            return object.__hash__(self)
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if type(self) is not type(other) or hash(self) != hash(other):
+            return False
+        return bool(self.key == other.key)

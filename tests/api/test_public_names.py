@@ -6,6 +6,8 @@ import pathlib
 import pkgutil
 import pydoc
 import re
+import subprocess
+import sys
 import types
 
 import pytest
@@ -62,3 +64,11 @@ def test_the_names_for_type_checkers_are_those_that_are_loaded():
     checked = {name.strip() for line in re.findall(r"import (.*)", block) for name in line.split(",")}
     assert checked == {*pb._HOME_OF, *pb._MODULES} - {"compat"}  # which imports pullback itself
     assert set(pb.__all__) >= checked
+
+
+def test_importing_loads_what_eager_work_needs_and_no_more():
+    loads = "import pullback, sys; print(*[name for name in sys.modules])"
+    loaded = set(subprocess.run([sys.executable, "-c", loads], capture_output=True, text=True, check=True).stdout.split())
+    later = {"jaxlib", "jax", "optree", "scipy", "rich", "pullback.engine", "pullback.api.compiled"}
+    later |= {"pullback.control", "pullback.transforms.simplify", "pullback.lax", "pullback.testing"}
+    assert not loaded & later
