@@ -143,6 +143,7 @@ class Primitive:
     def_jet = _decorator("jet")
     def_simplify = _decorator("simplify")
     def_prune = _decorator("prune")
+    def_depends = _decorator("depends")
     def_sparsity = _decorator("sparsity")
     def_axis_map = _decorator("axis_map")
     def_samples = _decorator("samples")
