@@ -21,6 +21,7 @@ from pullback.core.abstract import Array
 from pullback.core.devices import Device
 from pullback.core.dtypes import default_bits, float0
 from pullback.core.primitive import Primitive, primitive
+from pullback.core.source import named_scope
 from pullback.core.tracing import Tracer, ensure_compile_time_eval
 from pullback.core.types import ArrayType, is_unknown
 from pullback.ops.pointwise import Elementwise
@@ -34,7 +35,8 @@ __all__ = [
     "closure_convert", "compat", "custom_gradient", "custom_jvp", "custom_linear_solve", "custom_root", "custom_vjp",
     "custom_vmap", "data", "debug", "default_bits", "default_device", "device_count", "device_get", "device_put", "devices",
     "ensure_compile_time_eval", "errors", "eval_shape", "float0", "grad", "hessian", "hvp", "io_callback", "is_unknown",
-    "jacfwd", "jacrev", "jet", "jit", "jvp", "lax", "linear_transpose", "linearize", "local_devices", "nn", "nth_derivative",
+    "jacfwd", "jacrev", "jet", "jit", "jvp", "lax", "linear_transpose", "linearize", "local_devices", "named_scope", "nn",
+    "nth_derivative",
     "numpy", "odeint", "primitive", "pure_callback", "register_platform", "remat", "saved_residuals", "sparse",
     "stop_gradient", "testing", "tree", "value_and_grad", "vjp", "vmap", "xpr",
 ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""vmap: a function of one example made into a function of a batch of them."""
+"""vmap: a function of one batch element made into a function of a batch of them."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ def vmap(
     axis_size: int | None = None,
     strategy: str = "select",
 ) -> Function:
-    """A function that applies `fun` to every example of a batch at once.
+    """A function that applies `fun` to every element of a batch at once.
 
     Arguments:
-        fun: a function of single examples: arrays and pytrees.
-        in_axes: which axis of each argument runs over the examples: an int for all of them; a tuple or list with an entry
+        fun: a function of single batch elements: arrays and pytrees.
+        in_axes: which axis of each argument runs over the batch elements: an int for all of them; a tuple or list with an entry
             for each positional argument, itself an int, None (not batched), or a tree of them; or a dict by argument name
             (arguments that it does not name are not batched). Negative axes count from the end.
-        out_axes: where the batch axis goes in the output: an int, None for outputs that are the same for all examples, or
+        out_axes: where the batch axis goes in the output: an int, None for outputs that are the same for all batch elements, or
             a tree of them that is a prefix of the output's.
         axis_name: a name by which `psum`, `pmean`, `axis_index`, ... refer to the batch axis inside `fun`.
-        axis_size: the number of examples, needed only where no argument is batched.
-        strategy: what becomes of a `cond` or `switch` whose predicate differs between the examples: "select" computes all
-            branches for all examples, and chooses; "map" keeps the branches apart, taking the examples one by one.
+        axis_size: the number of batch elements, needed only where no argument is batched.
+        strategy: what becomes of a `cond` or `switch` whose predicate differs between the batch elements: "select" computes all
+            branches for all batch elements, and chooses; "map" keeps the branches apart, taking the elements one by one.
 
     Returns:
         A function of the same arguments with batch axes added. Keyword arguments are batched along axis 0, unless `in_axes`
@@ -159,12 +159,12 @@ class _BatchedArguments(FlatArguments):
         return self.function(*trees[:positional], **dict(zip(self.names, trees[positional:])))
 
     def size(self, axis_size: int | None) -> int:
-        """The number of examples. Raises `AxisError` if the arguments do not agree on it, or say nothing of it."""
+        """The number of batch elements. Raises `AxisError` if the arguments do not agree on it, or say nothing of it."""
         sizes = [type_of(leaf).shape[axis] for leaf, axis in zip(self.leaves, self.axes) if axis is not None]
         first = int(axis_size) if axis_size is not None else sizes[0] if sizes else None
         if first is None:
             raise AxisError(
-                f"vmap of {describe(self.function)} has no batched argument, so the number of examples is unknown:"
+                f"vmap of {describe(self.function)} has no batched argument, so the number of batch elements is unknown:"
                 " batch an argument by in_axes, or pass axis_size."
             )
         if all(size == first for size in sizes):

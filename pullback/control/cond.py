@@ -28,9 +28,10 @@ from pullback.ops.convert import convert_element_type
 from pullback.ops.literals import literal
 from pullback.ops.reduce import reduce_or
 from pullback.program.program import Program, run
+from pullback.program.provenance import attributed_source
 from pullback.transforms.batch import repeated
 from pullback.transforms.derive import batch_program, stage_closed
-from pullback.transforms.stage import replay, replayed
+from pullback.transforms.stage import replay
 
 INT32 = np.dtype(np.int32)
 
@@ -138,8 +139,8 @@ def refuse_effects(what: str, programs: Sequence[Program]) -> None:
     """Raise unless Programs that are to run for all examples, needed or not, do nothing besides computing values."""
     effects = sorted({effect for program in programs for effect in program.effects})
     if effects:
-        equation = replayed()
-        where = f" (at {equation.source})" if equation is not None and equation.source is not None else ""
+        source = attributed_source()
+        where = f" (at {source})" if source is not None else ""
         raise MissingRule(
             f"vmap of a {what} whose predicate differs between the examples computes everything for all of them, and selects;"
             f" but a branch or body of this one{where} has an effect ({', '.join(effects)}), which must not happen for the"

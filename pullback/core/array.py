@@ -161,6 +161,8 @@ class FrozenMemory:
     """The base of a frozen NumPy array. It has no buffer protocol, so NumPy refuses to make the array writeable."""
 
     __slots__ = ("__array_struct__", "_memory")
+    __array_struct__: Any
+    _memory: HostArray
 
 
 def frozen(host: HostArray | np.generic) -> HostArray:
@@ -180,7 +182,7 @@ def frozen(host: HostArray | np.generic) -> HostArray:
 
 def is_frozen(host: HostArray | np.generic) -> bool:
     """Whether nobody can write to a NumPy array's memory by way of NumPy: it is ours, a device's, or that of bytes."""
-    base = host.base
+    base: Any = host.base
     while isinstance(base, np.ndarray):
         base = base.base
     if base.__class__ is memoryview:
@@ -219,9 +221,10 @@ def scalar_kind(value: bool | int | float | complex) -> str:
 
 def plain_number(value: Any) -> Any:
     """A number of a class derived from Python's (an IntEnum) as Python's own; anything else as it is."""
-    if isinstance(value, (int, float, complex)) and not isinstance(value, (bool, np.generic)):
-        return next(base(value) for base in (int, float, complex) if isinstance(value, base))
-    return value
+    if isinstance(value, np.generic):  # np.float64 is a float, too
+        return value
+    bases: tuple[type, ...] = (bool, int, float, complex)
+    return next((base(value) for base in bases if isinstance(value, base)), value)
 
 
 # From this size on, copying an array to the device costs more than the care to make it lie where it need not be copied.
@@ -299,7 +302,7 @@ def find_converter(kind: type) -> Converter | None:
     return next((convert for name, convert in _PROTOCOLS.items() if hasattr(kind, name)), None)
 
 
-def as_array(value: Any) -> Any:
+def as_array(value: Any) -> Array:
     """`value` itself if it is an Array or a tracer, else an Array of it: here foreign values enter, in the current dtype mode.
 
     Raises `LeafError` for what is neither a number nor an array.
@@ -312,4 +315,5 @@ def as_array(value: Any) -> Any:
             f"Expected an array or a number, but got {value!r} of type {type(value).__name__}."
             " Convert it with pb.numpy.asarray, or, in jit, mark its argument as static (static_argnums, static_argnames)."
         )
-    return converter(value)
+    found: Array = converter(value)  # or a tracer, of what holds one
+    return found

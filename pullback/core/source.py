@@ -6,7 +6,8 @@ import contextlib
 import functools
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextvars import ContextVar
 from types import CodeType, FrameType, FunctionType, TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 else:
     linecache = lazy_module("linecache")
 
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 # What runs as the user's program although it lies in the package: the tour and the tutorial data.
@@ -56,7 +59,8 @@ def is_users(filename: str) -> bool:
 
 
 class Source(Protocol):
-    """A place in the user's program: a file, the number of a line in it, the function that it is in, and its text."""
+    """A place in the user's program: a file, the number of a line in it, the function that it is in, its text, the named
+    scopes around it, and the place from which that function was called, if that lies in the same traced function."""
 
     @property
     def file(self) -> str: ...
@@ -66,6 +70,10 @@ class Source(Protocol):
     def function(self) -> str: ...
     @property
     def text(self) -> str: ...
+    @property
+    def scope(self) -> tuple[str, ...]: ...
+    @property
+    def caller(self) -> Source | None: ...
 
 
 class CodeSource(NamedTuple):
@@ -73,6 +81,8 @@ class CodeSource(NamedTuple):
 
     code: CodeType
     instruction: int
+    scope: tuple[str, ...] = ()
+    caller: CodeSource | None = None
 
     @property
     def file(self) -> str:
@@ -105,6 +115,8 @@ class RecordedSource(NamedTuple):
     line: int
     function: str
     text: str
+    scope: tuple[str, ...] = ()
+    caller: RecordedSource | None = None
 
     def __str__(self) -> str:
         return source_text(self)
@@ -116,22 +128,117 @@ def source_text(source: Source) -> str:
     return f"{source.file}:{source.line} ({source.function})" + (f": {text}" if text else "")
 
 
-def user_source() -> CodeSource | None:
-    """The innermost frame that is the user's, or None when there is none (a call straight from C).
+_roots: set[int] = set()  # the ids of the codes at which a chain of calls ends
 
-    Costs some 50 ns, and as much again for every frame of ours that lies in between.
+# What called each frame of the user's that was met lately, until what is traced ends: then only our own innermost frames are
+# walked. And the places that were made, each once, by what they consist of, which they keep alive.
+_callers: dict[FrameType, CodeSource | None] = {}
+_places: dict[tuple[Any, ...], CodeSource] = {}
+MOST_FRAMES, MOST_PLACES = 64, 1 << 16
+_RESUMABLE = 0x20 | 0x80 | 0x200  # the flags of generators, coroutines and both at once: another frame may go on with them
+
+_scope: ContextVar[tuple[str, ...]] = ContextVar("pullback_scope", default=())
+
+
+def ends_calls(function: F) -> F:
+    """Mark a function of ours that runs a user's function by itself: a chain of calls begins behind it."""
+    _roots.add(id(function.__code__))  # type: ignore[attr-defined]
+    return function
+
+
+@contextlib.contextmanager
+def named_scope(name: str) -> Iterator[None]:
+    """Name a part of a function: the equations that are traced in this block say so, as do those derived from them.
+
+    Arguments:
+        name: what to call the part; blocks inside one another add up.
+
+    Example:
+        >>> import pullback as pb
+        >>> def f(x):
+        ...     with pb.named_scope("layer"):
+        ...         return x * 2.0
+        >>> pb.xpr(f, 1.0).equations[0].source.scope
+        ('layer',)
+    """
+    if not isinstance(name, str):
+        raise TypeError(f"named_scope takes a string, not {type(name).__name__}.")
+    token = _scope.set((*_scope.get(), name))
+    try:
+        yield
+    finally:
+        _scope.reset(token)
+
+
+@contextlib.contextmanager
+def no_scope() -> Iterator[None]:
+    """Forget the scopes around a function that is traced by itself, and may be used elsewhere too."""
+    token = _scope.set(())
+    try:
+        yield
+    finally:
+        _scope.reset(token)
+
+
+def user_source(depth: int = 1) -> CodeSource | None:
+    """The innermost frame that is the user's, with those that called it; None when there is none (a call straight from C).
+
+    Costs some 50 ns, and as much again for every frame of ours that lies in between, of which `depth` are passed over unseen.
 
     Example:
         >>> user_source().function
         '<module>'
     """
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        code = frame.f_code
-        if _users_files[code.co_filename]:
-            return CodeSource(code, frame.f_lasti)
+    frame: FrameType | None = sys._getframe(depth)
+    while frame is not None and not _users_files[frame.f_code.co_filename]:
         frame = frame.f_back
-    return None
+    if frame is None:
+        return None
+    try:
+        caller = _callers[frame]
+    except KeyError:
+        caller = _caller_of(frame)
+    found = _places.get((id(frame.f_code), frame.f_lasti, scope := _scope.get(), id(caller)))
+    return _place(frame, scope, caller) if found is None else found
+
+
+def forget_callers() -> None:
+    """Let go of the user's frames: what was traced has ended."""
+    _callers.clear()
+
+
+def _place(frame: FrameType, scope: tuple[str, ...], caller: CodeSource | None) -> CodeSource:
+    code = frame.f_code
+    key = (id(code), frame.f_lasti, scope, id(caller))
+    found = _places.get(key)
+    if found is None:
+        if len(_places) >= MOST_PLACES:
+            _places.clear()
+        found = _places[key] = CodeSource(code, frame.f_lasti, scope, caller)
+    return found
+
+
+def _caller_of(frame: FrameType) -> CodeSource | None:
+    """The place from which a frame of the user's was called, if that belongs to what is traced too."""
+    chain = [frame]
+    caller: CodeSource | None = None
+    at: FrameType | None = frame.f_back
+    while at is not None and id(at.f_code) not in _roots:
+        if _users_files[at.f_code.co_filename]:
+            if at in _callers:
+                caller = _place(at, (), _callers[at])
+                break
+            chain.append(at)
+        at = at.f_back
+    if len(_callers) > MOST_FRAMES:
+        _callers.clear()
+    while True:
+        inner = chain.pop()
+        if not inner.f_code.co_flags & _RESUMABLE:
+            _callers[inner] = caller
+        if not chain:
+            return caller
+        caller = _place(inner, (), caller)
 
 
 def describe(function: Callable[..., Any]) -> str:
@@ -197,9 +304,6 @@ def _users_frames(traceback: TracebackType | None) -> TracebackType | None:
     for step in reversed(kept):
         rebuilt = TracebackType(rebuilt, step.tb_frame, step.tb_lasti, step.tb_lineno)
     return rebuilt
-
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 
 def api_boundary(function: F) -> F:

@@ -94,8 +94,7 @@ def type_of(value: Any) -> ArrayType:
         return value
     if value.__class__ is np.ndarray and value.dtype in SHORT_NAMES and value.dtype.isnative:
         return array_type(value.shape, entering(value.dtype))
-    found: ArrayType = as_array(value).type
-    return found
+    return as_array(value).type
 
 
 # ---- dispatch -------------------------------------------------------------------------------------------------------

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 from pullback.core.dtypes import canonical, default_dtype, kind
 from pullback.core.source import make_boundaries
 from pullback.core.tracing import type_of
+from pullback.numpy.arithmetic import sign
 from pullback.numpy.axes import normal_axes, normal_axis
+from pullback.numpy.complexes import real
 from pullback.numpy.elementary import exp, expm1, log, logaddexp, tanh
 from pullback.numpy.logic import isfinite, where
-from pullback.numpy.promotion import literal_of, operand, to_inexact
+from pullback.numpy.promotion import literal_of, operand, to_common_dtype, to_common_shape, to_inexact
 from pullback.numpy.reductions import max as maximum_of
 from pullback.numpy.reductions import sum as total
 from pullback.ops import arithmetic, compare, error_functions, exponential
@@ -66,10 +69,22 @@ def log_sigmoid(x: Any) -> Any:
     return -softplus(-to_inexact(x, "log_sigmoid"))
 
 
+def _weighted(x: Any, weight: Callable[[Any], Any], bound: float) -> Any:
+    """x times a weight that rises from 0 to 1, and is 0 or 1 to the last bit beyond x = -bound and bound, where x is held.
+
+    So no infinity meets a 0, neither in the value nor in a derivative of any order.
+    """
+    low, high = literal_of(-bound, x.type.dtype), literal_of(bound, x.type.dtype)
+    held = compare.clamp(low, x, high)
+    return compare.select(compare.ge(x, high), x, arithmetic.mul(held, weight(held)))
+
+
 def silu(x: Any) -> Any:
-    """x * sigmoid(x)."""
+    """x * sigmoid(x): 0 at minus infinity."""
     x = to_inexact(x, "silu")
-    return arithmetic.mul(x, exponential.logistic(x))
+    if kind(x.type.dtype) == "c":
+        return arithmetic.mul(x, exponential.logistic(x))
+    return _weighted(x, exponential.logistic, 800.0)
 
 
 swish = silu
@@ -81,14 +96,15 @@ def softplus(x: Any) -> Any:
 
 
 def gelu(x: Any, approximate: bool = True) -> Any:
-    """x times the normal distribution function at x; approximated by a tanh unless `approximate` is false.
+    """x times the normal distribution function at x, 0 at minus infinity; approximated by a tanh unless `approximate` is false.
 
     Source: Hendrycks and Gimpel, "Gaussian Error Linear Units", arXiv:1606.08415.
     """
     x = to_inexact(x, "gelu")
     if not approximate:
-        return x * (error_functions.erfc(-x * math.sqrt(0.5)) * 0.5)
-    return x * (0.5 * (1.0 + tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))))
+        return _weighted(x, lambda x: error_functions.erfc(-x * math.sqrt(0.5)) * 0.5, 40.0)
+    # (1 + tanh(u)) / 2 = sigmoid(2 u), which keeps its digits where it is small
+    return _weighted(x, lambda x: exponential.logistic((x * x * 0.044715 + 1.0) * x * (2 * math.sqrt(2 / math.pi))), 40.0)
 
 
 def elu(x: Any, alpha: Any = 1.0) -> Any:
@@ -122,24 +138,30 @@ def logsumexp(
     """
     a = to_inexact(a, "logsumexp")
     axes = normal_axes(axis, a.type, "logsumexp")
-    if where is not None:
-        a = _where(where, a, -math.inf)
-    if 0 in [a.type.shape[i] for i in axes]:
-        peak: Any = literal_of(-math.inf, a.type.dtype)
-        shift: Any = literal_of(0, a.type.dtype)
-    else:
-        peak = maximum_of(a, axes, keepdims=True)
-        shift = stop_gradient(_where(isfinite(peak), peak, 0.0))
-    terms = exp(a - shift)
     if b is not None:
-        terms = terms * b
+        a, b = to_common_shape("logsumexp", *to_common_dtype("logsumexp", a, b, inexact=True))
+        where = b != 0 if where is None else (b != 0) & where  # exp(a) may overflow where it counts for nothing
+    shifted, shift = _shifted(a, axes, where)
+    terms = exp(shifted) if b is None else exp(shifted) * b
     summed = total(terms, axes, keepdims=keepdims)
     if shift.type.shape and not keepdims:
         shift = shapes.squeeze(shift, dimensions=axes)
-    if not return_sign:
-        return log(summed) + shift
-    sign = summed.real * 0 + (summed > 0) * 1.0 - (summed < 0) * 1.0
-    return log(abs(summed)) + shift, sign
+    return (log(abs(summed)) + shift, sign(summed)) if return_sign else log(summed) + shift
+
+
+def _shifted(a: Any, axes: tuple[int, ...], where: Any) -> tuple[Any, Any]:
+    """a without its largest elements along `axes` (those that are finite), and these, as constants, the axes kept of size 1.
+
+    What is computed from the pair does not depend on them, so that neither do its derivatives of any order.
+    """
+    if where is not None:
+        a = _where(where, a, -math.inf)
+    if 0 in [a.type.shape[i] for i in axes]:
+        return a, literal_of(0, a.type.dtype)
+    size = real(a)
+    peak = maximum_of(size, axes, keepdims=True)
+    shift = stop_gradient(_where(isfinite(peak), peak, 0.0))
+    return a - shift, shift
 
 
 _where = where
@@ -155,17 +177,16 @@ def softmax(x: Any, axis: Any = -1, where: Any = None) -> Any:
     """
     x = to_inexact(x, "softmax")
     axes = normal_axes(axis, x.type, "softmax")
-    if where is not None:
-        x = _where(where, x, -math.inf)
-    peak = stop_gradient(maximum_of(x, axes, keepdims=True, initial=-math.inf))
-    terms = exp(x - _where(isfinite(peak), peak, 0.0))
+    terms = exp(_shifted(x, axes, where)[0])
     return terms / total(terms, axes, keepdims=True)
 
 
 def log_softmax(x: Any, axis: Any = -1, where: Any = None) -> Any:
-    """log(softmax(x)), without overflow."""
+    """log(softmax(x)), without overflow; minus infinity where `where` is false."""
     x = to_inexact(x, "log_softmax")
-    return x - logsumexp(x, axis, keepdims=True, where=where)
+    axes = normal_axes(axis, x.type, "log_softmax")
+    shifted, _ = _shifted(x, axes, where)
+    return shifted - log(total(exp(shifted), axes, keepdims=True))
 
 
 def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: int = -1) -> Any:

@@ -72,6 +72,9 @@ def _strong(made: Array) -> Array:
 def _array(value: Any, dtype: DType | None) -> Any:
     if isinstance(value, (Array, Tracer)):
         return value if dtype is None or value.type.dtype is dtype else convert_element_type(value, new_dtype=dtype)
+    if isinstance(value, np.ndarray):
+        made = from_numpy(value, copy=not is_frozen(value))
+        return made if dtype is None or made.type.dtype is dtype else convert_element_type(made, new_dtype=dtype)
     value = plain_number(value)
     if value.__class__ in PYTHON_SCALARS:
         if dtype is None:
@@ -83,10 +86,7 @@ def _array(value: Any, dtype: DType | None) -> Any:
         return _from_sequence(value, dtype)
     if isinstance(value, range):
         return _from_sequence(list(value), default_dtype("i") if dtype is None else dtype)
-    if isinstance(value, np.ndarray):
-        made = from_numpy(value, copy=not is_frozen(value))
-    else:
-        made = operand(value, "array", "its argument")
+    made = operand(value, "array", "its argument")
     return made if dtype is None or made.type.dtype is dtype else convert_element_type(made, new_dtype=dtype)
 
 
@@ -148,8 +148,10 @@ def asarray(a: Any, dtype: Any = None, *, copy: bool | None = None, device: Any 
         raise ValueError(
             f"asarray(copy=False): an array cannot be made of this {type(a).__name__} without a copy.{at_user_line()}"
         )
-    if dtype is None and plain_number(a).__class__ in PYTHON_SCALARS:
-        return from_python(plain_number(a))
+    if isinstance(a, np.ndarray):
+        return _array(a, None if dtype is None else requested(dtype))
+    if dtype is None and (number := plain_number(a)).__class__ in PYTHON_SCALARS:
+        return from_python(number)
     return array(a, dtype)
 
 

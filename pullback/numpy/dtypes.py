@@ -111,7 +111,7 @@ _kind = kind
 def finfo(dtype: Any) -> Any:
     """The limits of a floating dtype: eps, max, min, tiny, bits, ...; bfloat16 and float8 included."""
     found = _of(dtype)
-    return np.finfo(found) if found.kind in "fc" else ml_dtypes.finfo(found)  # type: ignore[no-untyped-call]
+    return np.finfo(found) if found.isbuiltin == 1 else ml_dtypes.finfo(found)  # type: ignore[no-untyped-call]
 
 
 def iinfo(dtype: Any) -> Any:

@@ -9,15 +9,16 @@ import numpy as np
 
 from pullback.core.dtypes import BOOL, default_dtype, is_inexact, kind
 from pullback.numpy.factories import binary, unary
-from pullback.numpy.logic import isinf
 from pullback.numpy.promotion import (
     PYTHON_SCALARS,
     literal_of,
     operand,
     promote,
+    strong,
     to_common_dtype,
     to_common_shape,
     to_inexact,
+    weak_pair,
 )
 from pullback.ops import arithmetic, bitwise, compare, exponential, hyperbolic, powers, trigonometric
 from pullback.ops import complex as complexes
@@ -65,13 +66,16 @@ def power(x: Any, y: Any, /) -> Any:
             is_inexact(dtype) and -8 <= y <= 8 and y == math.floor(y)
         ):
             return powers.square(x) if y == 2 else powers.integer_pow(x, y=int(y))
+    if y.__class__ not in PYTHON_SCALARS:
+        y = operand(y, "power", "argument 1")
+    weak = weak_pair(y)[1]  # a number to an array is as strong as the array is
     x, y = promote("power", x, y)
     dtype = x.type.dtype
     if is_inexact(dtype):
-        return powers.pow(x, y)
-    if dtype is BOOL:
-        return bitwise.or_(x, bitwise.not_(y))
-    return _integer_power(x, y)
+        out = powers.pow(x, y)
+    else:
+        out = bitwise.or_(x, bitwise.not_(y)) if dtype is BOOL else _integer_power(x, y)
+    return out if weak else strong(out)
 
 
 pow = power
@@ -101,16 +105,11 @@ def float_power(x: Any, y: Any, /) -> Any:
 
 
 def hypot(x: Any, y: Any, /) -> Any:
-    """sqrt(x^2 + y^2), without overflow on the way: the larger of the two is factored out."""
+    """sqrt(|x|^2 + |y|^2), without overflow on the way; its derivative at the origin is 0."""
     x, y = to_common_shape("hypot", *to_common_dtype("hypot", x, y, inexact=True))
-    x, y = complexes.abs(x), complexes.abs(y)
-    dtype = x.type.dtype
-    zero, one = literal_of(0, dtype), literal_of(1, dtype)
-    large, small = arithmetic.max(x, y), arithmetic.min(x, y)
-    ratio = arithmetic.div(small, compare.select(compare.eq(large, zero), one, large))
-    length = arithmetic.mul(large, powers.sqrt(arithmetic.add(one, powers.square(ratio))))
-    either = bitwise.or_(isinf(x), isinf(y))
-    return compare.select(either, literal_of(math.inf, dtype), length)
+    if kind(x.type.dtype) == "c":
+        x, y = complexes.abs(x), complexes.abs(y)
+    return powers.hypot(x, y)
 
 
 # ---- exponentials and logarithms --------------------------------------------------------------------------------------
@@ -125,37 +124,17 @@ log1p = unary("log1p", exponential.log1p, np.log1p, "The natural logarithm of 1 
 def log2(x: Any, /) -> Any:
     """The logarithm of x to base 2."""
     x = exponential.log(to_inexact(x, "log2"))
-    return arithmetic.div(x, literal_of(math.log(2), x.type.dtype))
+    return strong(arithmetic.div(x, literal_of(math.log(2), x.type.dtype)))
 
 
 def log10(x: Any, /) -> Any:
     """The logarithm of x to base 10."""
     x = exponential.log(to_inexact(x, "log10"))
-    return arithmetic.div(x, literal_of(math.log(10), x.type.dtype))
+    return strong(arithmetic.div(x, literal_of(math.log(10), x.type.dtype)))
 
 
-def _log_of_sum(name: str, x: Any, y: Any, base: float) -> Any:
-    """log_b(b^x + b^y) = m + log1p(b^(-|x - y|)) / log b, where m is the larger one."""
-    x, y = to_common_shape(name, *to_common_dtype(name, x, y, inexact=True))
-    dtype = x.type.dtype
-    unit = literal_of(math.log(base), dtype)
-    large = arithmetic.max(x, y)
-    difference = arithmetic.sub(x, y)
-    scaled = arithmetic.neg(complexes.abs(difference))
-    scaled = scaled if base == math.e else arithmetic.mul(scaled, unit)
-    rest = exponential.log1p(exponential.exp(scaled))
-    total = arithmetic.add(large, rest if base == math.e else arithmetic.div(rest, unit))
-    return compare.select(compare.ne(difference, difference), arithmetic.add(x, y), total)  # inf - inf, or NaN
-
-
-def logaddexp(x: Any, y: Any, /) -> Any:
-    """log(exp(x) + exp(y)), without overflow."""
-    return _log_of_sum("logaddexp", x, y, math.e)
-
-
-def logaddexp2(x: Any, y: Any, /) -> Any:
-    """log2(2**x + 2**y), without overflow."""
-    return _log_of_sum("logaddexp2", x, y, 2.0)
+logaddexp = binary("logaddexp", exponential.logaddexp, np.logaddexp, "log(exp(x) + exp(y)), without overflow.", inexact=True)
+logaddexp2 = binary("logaddexp2", exponential.logaddexp2, np.logaddexp2, "log2(2**x + 2**y), without overflow.", inexact=True)
 
 
 # ---- trigonometric and hyperbolic functions ---------------------------------------------------------------------------
@@ -194,11 +173,5 @@ radians, degrees = deg2rad, rad2deg
 
 
 def sinc(x: Any, /) -> Any:
-    """sin(pi x) / (pi x), and 1 at 0; its derivatives at 0 are those of its Taylor series, up to the second."""
-    x = to_inexact(x, "sinc")
-    dtype = x.type.dtype
-    scaled = arithmetic.mul(x, literal_of(math.pi, dtype))
-    at_zero = compare.eq(scaled, literal_of(0, dtype))
-    safe = compare.select(at_zero, literal_of(1, dtype), scaled)
-    near = arithmetic.sub(literal_of(1, dtype), arithmetic.div(powers.square(scaled), literal_of(6, dtype)))
-    return compare.select(at_zero, near, arithmetic.div(trigonometric.sin(safe), safe))
+    """sin(pi x) / (pi x), and 1 at 0; its derivatives of every order are those of this function, near 0 too."""
+    return trigonometric.sinc(to_inexact(x, "sinc"), n=0)

@@ -79,7 +79,7 @@ class Index:
         for axis in self.chosen:
             entry, size = self.axes[axis], self.shape[axis]
             if entry.__class__ is Array and entry.type.size:
-                host = host_of(entry)
+                host = np.asarray(host_of(entry))
                 low, high = int(host.min()), int(host.max())
                 if low < -size or high >= size:
                     raise IndexError(
@@ -109,7 +109,7 @@ def from_end(index: Any, size: int) -> Any:
         index = in_dtype(index, default_dtype("i"))
         dtype = index.type.dtype
     if index.__class__ is Array and staging_floor() is None:
-        host = host_of(index)
+        host = np.asarray(host_of(index))
         return Array(index.type, np.where(host < 0, host + dtype.type(size), host)) if np.any(host < 0) else index
     negative = compare.lt(index, literal_of(0, dtype))
     return compare.select(negative, arithmetic.add(index, literal_of(size, dtype)), index)

@@ -6,17 +6,18 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from pullback.core.dtypes import BOOL, is_inexact, kind
 from pullback.numpy.arithmetic import absolute, add, maximum, minimum, multiply
+from pullback.numpy.dtypes import finfo
 from pullback.numpy.factories import Function, apply_binary, binary, named, unary
 from pullback.numpy.promotion import (
     at_user_line,
     literal_of,
     operand,
     promote,
+    strong,
     to_common_dtype,
     to_common_shape,
 )
@@ -128,7 +129,7 @@ def signbit(x: Any, /) -> Any:
 def copysign(x: Any, y: Any, /) -> Any:
     """|x| with the sign of y."""
     x, y = to_common_shape("copysign", *to_common_dtype("copysign", x, y, inexact=True))
-    size = complexes.abs(x)
+    size = complexes.abs(x if y.type.weak else strong(x))
     return compare.select(signbit(y), arithmetic.neg(size), size)
 
 
@@ -219,14 +220,10 @@ def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, ne
         return complexes.complex(*parts)
     if not is_inexact(dtype):
         return x
-    limits = _float_limits(dtype)
+    limits = finfo(dtype)
     x = where(isnan(x), nan, x)
     x = where(isposinf(x), float(limits.max) if posinf is None else posinf, x)
-    return where(isneginf(x), float(limits.min) if neginf is None else neginf, x)
-
-
-def _float_limits(dtype: Any) -> Any:
-    return np.finfo(dtype) if dtype.kind == "f" else ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]
+    return strong(where(isneginf(x), float(limits.min) if neginf is None else neginf, x))
 
 
 def isclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False) -> Any:

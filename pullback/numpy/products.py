@@ -26,6 +26,7 @@ from pullback.numpy.promotion import (
     in_dtype,
     to_common_dtype,
 )
+from pullback.numpy.reductions import any as any_of
 from pullback.numpy.reductions import sum as total
 from pullback.ops import bitwise
 from pullback.ops import shape as shapes
@@ -349,7 +350,8 @@ def _sum_out(term: Term, needed: set[str], sizes: dict[str, int]) -> Term:
     gone = tuple(i for i, letter in enumerate(letters) if letter not in needed)
     if not gone:
         return term
-    return total(value, gone, value.type.dtype), "".join(letter for letter in letters if letter in needed)
+    summed = any_of(value, gone) if value.type.dtype is BOOL else total(value, gone, value.type.dtype)
+    return summed, "".join(letter for letter in letters if letter in needed)
 
 
 def _cheapest(terms: Sequence[Term], result: str, sizes: dict[str, int]) -> tuple[int, int]:

@@ -50,6 +50,8 @@ def operand(value: Any, name: str, position: str = "an operand") -> Any:
 
 def number_or_operand(value: Any, name: str, position: str = "an operand") -> Any:
     """As `operand`, but a Python number stays one, of Python's own class: what it meets decides its dtype."""
+    if value.__class__ is Array or value.__class__ in PYTHON_SCALARS or isinstance(value, Tracer):
+        return value
     value = plain_number(value)
     return value if value.__class__ in PYTHON_SCALARS else operand(value, name, position)
 
@@ -190,3 +192,8 @@ def to_inexact(value: Any, name: str) -> Any:
     if is_inexact(dtype):
         return value
     return convert_element_type(value, new_dtype=float_for(dtype), weak=value.type.weak)
+
+
+def strong(value: Any) -> Any:
+    """A value whose dtype counts where it meets another: not weak, as what Python numbers become is."""
+    return convert_element_type(value, new_dtype=value.type.dtype) if value.type.weak else value

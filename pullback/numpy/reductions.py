@@ -10,25 +10,28 @@ import numpy as np
 from pullback.core.array import Array
 from pullback.core.dtypes import DType, accumulation_dtype, default_dtype, is_inexact, kind, requested
 from pullback.core.errors import ShapeError
-from pullback.core.tracing import Tracer, bind
-from pullback.core.types import ArrayType
+from pullback.core.tracing import Tracer, _quiet_numpy, bind, staging_floor
+from pullback.core.types import ArrayType, array_type
 from pullback.numpy.arithmetic import add, divide, maximum, minimum, multiply, subtract
 from pullback.numpy.axes import normal_axes, normal_axis
-from pullback.numpy.complexes import conj, real
+from pullback.numpy.complexes import conj, imag, real
 from pullback.numpy.elementary import sqrt
 from pullback.numpy.factories import Function, named
 from pullback.numpy.logic import as_predicate, isclose, isnan, logical_not, where
 from pullback.numpy.promotion import (
     NATIVE_FLOATS,
+    PYTHON_SCALARS,
     at_user_line,
     broadcast,
     broadcast_shapes,
     in_dtype,
     literal_of,
     operand,
+    strong,
     to_common_dtype,
 )
 from pullback.ops import broadcast as sums
+from pullback.ops import complex as complexes
 from pullback.ops import powers, reduce
 from pullback.ops import shape as shapes
 from pullback.ops.convert import convert_element_type
@@ -63,6 +66,9 @@ def kept_shape(type: ArrayType, axes: tuple[int, ...]) -> tuple[int, ...]:
     return tuple([1 if axis in axes else size for axis, size in enumerate(type.shape)])
 
 
+_where = where
+
+
 def _reduced(primitive: Any, a: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
     out = primitive(a, axes=axes) if axes or primitive not in (sums.reduce_sum,) else a
     return shapes.reshape(out, new_sizes=kept_shape(a.type, axes)) if keepdims and axes else out
@@ -70,26 +76,39 @@ def _reduced(primitive: Any, a: Any, axes: tuple[int, ...], keepdims: bool) -> A
 
 def _masked(name: str, a: Any, where_: Any, neutral: Any) -> Any:
     """`a` with the neutral element of a reduction where the mask is false."""
-    if where_ is None:
-        return a
-    shape = broadcast_shapes(name, a.type.shape, operand(where_, name, "where").type.shape)
-    return where(where_, broadcast(a, shape), neutral)
+    return a if where_ is None else where(_mask(name, where_, a.type.shape), a, neutral)
 
 
-def _sum_like(name: str, primitive: Any, neutral: int, combine: Function, doc: str) -> Function:
+def _mask(name: str, where_: Any, shape: tuple[int, ...]) -> Any:
+    """`where` as bools of the array's shape, to which it must broadcast."""
+    mask = as_predicate(where_, name)
+    if broadcast_shapes(name, shape, mask.type.shape) != shape:
+        raise ShapeError(f"{name}: where={mask.type} does not broadcast to the array's shape, {shape}.{at_user_line()}")
+    return broadcast(mask, shape)
+
+
+def _start(name: str, initial: Any, dtype: DType) -> Any:
+    """`initial` in the dtype of the reduction, which it does not widen."""
+    return in_dtype(initial if initial.__class__ in PYTHON_SCALARS else operand(initial, name, "initial"), dtype)
+
+
+def _sum_like(name: str, primitive: Any, ufunc: np.ufunc, neutral: int, combine: Function, doc: str) -> Function:
+    whole = ufunc.reduce
+
     def function(
         a: Any, axis: Any = None, dtype: Any = None, *, keepdims: bool = False, initial: Any = None, where: Any = None
     ) -> Any:
-        whole = axis is dtype is initial is where is None and not keepdims and isinstance(a, (Array, Tracer))
-        if whole and a.type.dtype in NATIVE_FLOATS and a.type.shape:  # the short way
-            return bind(primitive, (a,), {"axes": tuple(range(a.type.ndim))})
+        if axis is dtype is initial is where is None and not keepdims and (a.__class__ is Array or isinstance(a, Tracer)):
+            type = a.type
+            if type.dtype in NATIVE_FLOATS and not type.weak and type.shape:  # the fast path
+                if a.__class__ is Array and a._host is not None and staging_floor() is None:
+                    return Array(array_type((), type.dtype), _quiet_numpy.run(whole, a._host, None))
+                return bind(primitive, (a,), {"axes": tuple(range(type.ndim))})
         a = operand(a, name)
-        found = a.type.dtype
-        a = in_dtype(a, summed_dtype(found) if dtype is None else requested(dtype), a.type.weak)
-        if where is not None:
-            a = _masked(name, a, where, literal_of(neutral, a.type.dtype))
+        wanted = summed_dtype(a.type.dtype) if dtype is None else requested(dtype)
+        a = _masked(name, in_dtype(a, wanted), where, neutral)
         out = _reduced(primitive, a, normal_axes(axis, a.type, name), keepdims)
-        return out if initial is None else combine(out, initial)
+        return strong(out if initial is None else combine(out, _start(name, initial, wanted)))
 
     extra = (
         "dtype: the dtype to sum in; by default the array's own, or the default integers for narrow ones and bools.\n        "
@@ -97,8 +116,8 @@ def _sum_like(name: str, primitive: Any, neutral: int, combine: Function, doc: s
     return named(function, name, doc + "\n" + _ARGUMENTS.format(extra=extra, result=""))
 
 
-sum = _sum_like("sum", sums.reduce_sum, 0, add, "The sum of elements; 0 where there are none.")
-prod = _sum_like("prod", reduce.reduce_prod, 1, multiply, "The product of elements; 1 where there are none.")
+sum = _sum_like("sum", sums.reduce_sum, np.add, 0, add, "The sum of elements; 0 where there are none.")
+prod = _sum_like("prod", reduce.reduce_prod, np.multiply, 1, multiply, "The product of elements; 1 where there are none.")
 
 
 def _extreme(name: str, primitive: Any, combine: Function, doc: str) -> Function:
@@ -111,12 +130,36 @@ def _extreme(name: str, primitive: Any, combine: Function, doc: str) -> Function
             )
         if initial is None and 0 in [a.type.shape[i] for i in axes] and a.type.without(axes).size:
             raise ShapeError(f"{name} of no elements has no value: {a.type} along {axis}. Pass `initial`.{at_user_line()}")
-        if where is not None:
-            a = _masked(name, a, where, convert_element_type(operand(initial, name), new_dtype=a.type.dtype))
-        out = _reduced(primitive, a, axes, keepdims)
-        return out if initial is None else combine(out, initial)
+        if initial is not None:
+            initial = _start(name, initial, a.type.dtype)
+        a = _masked(name, a, where, initial)
+        reduced = _complex_extreme if kind(a.type.dtype) == "c" else _reduced
+        out = reduced(primitive, a, axes, keepdims)
+        return strong(out if initial is None else combine(out, initial))
 
     return named(function, name, doc + "\n" + _ARGUMENTS.format(extra="", result=""))
+
+
+def _complex_extreme(primitive: Any, a: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
+    """The extreme complex number as NumPy orders them: by real parts, then by imaginary ones; NaN if there is one."""
+    chosen = _extreme_places(primitive, a, axes)
+    parts = [_reduced(primitive, where(chosen, part, _worst(primitive, part)), axes, keepdims) for part in (real(a), imag(a))]
+    return complexes.complex(*parts)
+
+
+def _extreme_places(primitive: Any, a: Any, axes: tuple[int, ...]) -> Any:
+    """Where complex numbers are extreme along `axes`; where they are NaN, if some are."""
+    missing = isnan(a)
+    first, second = real(a), imag(a)
+    leading = first == _reduced(primitive, first, axes, True)
+    leading = leading & (second == _reduced(primitive, where(leading, second, _worst(primitive, second)), axes, True))
+    return where(any(missing, axes, keepdims=True), missing, leading)
+
+
+def _worst(primitive: Any, like: Any) -> Any:
+    """What no element is beaten by."""
+    dtype = like.type.dtype
+    return literal_of(-math.inf if primitive is reduce.reduce_max else math.inf, dtype)
 
 
 max = _extreme("max", reduce.reduce_max, maximum, "The largest element; NaN if one of them is.")
@@ -147,7 +190,11 @@ def _index(name: str, primitive: Any, doc: str) -> Function:
         along = 0 if axis is None else normal_axis(axis, a.type.ndim, name)
         if a.type.shape[along] == 0:
             raise ShapeError(f"{name} of no elements has no value: {original} along {axis}.{at_user_line()}")
-        out = primitive(a, axis=along, index_dtype=default_dtype("i"))
+        if kind(a.type.dtype) == "c":  # the first place that is extreme
+            best = reduce.reduce_max if primitive is reduce.argmax else reduce.reduce_min
+            out = reduce.argmax(_extreme_places(best, a, (along,)), axis=along, index_dtype=default_dtype("i"))
+        else:
+            out = primitive(a, axis=along, index_dtype=default_dtype("i"))
         if keepdims:
             axes = tuple(range(original.ndim)) if axis is None else (along,)
             out = shapes.reshape(out, new_sizes=kept_shape(original, axes))
@@ -164,19 +211,24 @@ argmax = _index("argmax", reduce.argmax, "The index of the first largest element
 argmin = _index("argmin", reduce.argmin, "The index of the first smallest element; of the first NaN, if there is one.")
 
 
-def _count(a: Any, axes: tuple[int, ...], where_: Any, dtype: DType, keepdims: bool) -> Any:
-    """How many elements each result of a reduction is made of: a Python int, or an array where a mask decides."""
+def _count(name: str, a: Any, axes: tuple[int, ...], where_: Any, keepdims: bool) -> Any:
+    """How many elements each result of a reduction is made of: a Python float, or an array where a mask decides."""
     if where_ is None:
-        return math.prod([a.type.shape[axis] for axis in axes])
-    mask = (
-        broadcast(as_predicate(where_, "mean"), a.type.shape) if operand(where_, "mean").type.shape != a.type.shape else where_
-    )
-    return sum(convert_element_type(as_predicate(mask, "mean"), new_dtype=dtype), axes, keepdims=keepdims)
+        return float(math.prod([a.type.shape[axis] for axis in axes]))
+    counted = sum(_mask(name, where_, a.type.shape), axes, keepdims=keepdims)
+    return convert_element_type(counted, new_dtype=_real(a.type.dtype if is_inexact(a.type.dtype) else default_dtype("f")))
 
 
-def _averaged_dtype(own: DType, asked: Any) -> DType:
-    """The dtype in which means are taken: the one asked for, or the array's own, or the default floating one."""
-    return requested(asked) if asked is not None else own if is_inexact(own) else default_dtype("f")
+def _averaged(name: str, a: Any, asked: Any) -> tuple[Any, DType]:
+    """What is averaged, and the dtype of the mean: the one asked for, or the array's own, or the default floating one.
+
+    Floats of less than 32 bits are averaged in float32: their sums overflow, or lose what is small beside them.
+    """
+    a = operand(a, name)
+    own = a.type.dtype
+    wanted = requested(asked) if asked is not None else own if is_inexact(own) else default_dtype("f")
+    a = in_dtype(a, wanted)
+    return in_dtype(a, accumulation_dtype(wanted)), wanted
 
 
 def mean(a: Any, axis: Any = None, dtype: Any = None, *, keepdims: bool = False, where: Any = None) -> Any:
@@ -195,15 +247,10 @@ def mean(a: Any, axis: Any = None, dtype: Any = None, *, keepdims: bool = False,
         >>> pb.numpy.mean(pb.numpy.asarray([1.0, 2.0, 4.0]))
         2.3333333:f32[]:cpu(0)
     """
-    a = operand(a, "mean")
-    wanted = _averaged_dtype(a.type.dtype, dtype)
-    wide = accumulation_dtype(wanted)
-    a = in_dtype(a, wide, a.type.weak)
+    a, wanted = _averaged("mean", a, dtype)
     axes = normal_axes(axis, a.type, "mean")
-    total = sum(a, axes, keepdims=keepdims, where=where)
-    count = _count(a, axes, where, _real(wide), keepdims)
-    out = divide(total, float(count) if isinstance(count, int) else count)
-    return in_dtype(out, wanted, out.type.weak)
+    total = sum(a, axes, a.type.dtype, keepdims=keepdims, where=where)
+    return strong(in_dtype(divide(total, _count("mean", a, axes, where, keepdims)), wanted))
 
 
 def _real(dtype: DType) -> DType:
@@ -224,7 +271,8 @@ def var(
 
     Arguments:
         a: an array. axis: the axis or axes to reduce; all by default.
-        ddof, correction: the sum is divided by n minus this (two names of one thing); 1 gives the unbiased estimate.
+        ddof, correction: the sum is divided by n minus this (two names of one thing); 1 gives the unbiased estimate, and NaN
+            where n is no larger.
         dtype, keepdims, where: as for `mean`.
 
     Example:
@@ -232,18 +280,17 @@ def var(
         >>> pb.numpy.var(pb.numpy.asarray([1.0, 3.0]))
         1.0:f32[]:cpu(0)
     """
-    a = operand(a, "var")
-    wanted = _averaged_dtype(a.type.dtype, dtype)
-    wide = accumulation_dtype(wanted)
-    a = in_dtype(a, wide, a.type.weak)
+    if correction is not None and ddof != 0:
+        raise ValueError(f"var takes ddof or correction, two names of one thing; got {ddof} and {correction}.{at_user_line()}")
+    a, wanted = _averaged("var", a, dtype)
     axes = normal_axes(axis, a.type, "var")
-    centered = subtract(a, mean(a, axes, keepdims=True, where=where))
+    centered = subtract(a, mean(a, axes, default_dtype("f") if not is_inexact(wanted) else None, keepdims=True, where=where))
     squares = real(multiply(centered, conj(centered))) if kind(wanted) == "c" else powers.square(centered)
     total = sum(squares, axes, keepdims=keepdims, where=where)
-    count = _count(a, axes, where, _real(wide), keepdims)
     less = ddof if correction is None else correction
-    out = divide(total, float(count - less) if isinstance(count, int) else subtract(count, less))
-    return in_dtype(out, _real(wanted), out.type.weak)
+    count = subtract(_count("var", a, axes, where, keepdims), less)
+    known = divide(total, _where(count > 0, count, math.nan))
+    return strong(in_dtype(known, _real(wanted)))
 
 
 def std(
@@ -351,7 +398,7 @@ def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
     """Whether two arrays have one shape and equal elements; a 0-d bool."""
     a1, a2 = operand(a1, "array_equal"), operand(a2, "array_equal")
     if a1.type.shape != a2.type.shape:
-        return operand(False, "array_equal")
+        return strong(operand(False, "array_equal"))
     same = a1 == a2
     if equal_nan:
         same = same | (isnan(a1) & isnan(a2))

@@ -10,7 +10,7 @@ from pullback.core.primitive import primitive
 from pullback.core.types import is_unknown
 from pullback.core.zero import ZERO
 from pullback.ops import rounding
-from pullback.ops.compare import eq, gt, lt, select
+from pullback.ops.compare import compare_in_order, eq, gt, lt, select
 from pullback.ops.literals import literal
 from pullback.ops.pointwise import Elementwise, where_nonzero
 
@@ -168,13 +168,21 @@ class rem(Elementwise):
         yield (5 * rng.normal(size=(2, 3)), -1 - rng.random()), {}
 
 
+def _lower_extreme(write, name, direction, x, y):
+    if x.dtype.kind != "c":
+        return write.elementwise(name, x, y)
+    wins = write.elementwise("stablehlo.or", write.compare("NE", x, x), compare_in_order(write, direction, x, y))
+    return write.select(wins, x, y)
+
+
 @primitive
 class max(Elementwise):
-    """The larger of x and y; NaN if one of them is. Where they are equal, each gets half of the derivative."""
+    """The larger of x and y; NaN if one is. Where they are equal, each gets half of the derivative; at NaN, neither."""
 
-    kinds = "biuf"
     evaluate = np.maximum
-    lower = "stablehlo.maximum"
+
+    def lower(write, x, y):
+        return _lower_extreme(write, "stablehlo.maximum", "GE", x, y)
 
     def partials(out, x, y):
         return lambda: _share(gt(x, y), eq(x, y), out), lambda: _share(gt(y, x), eq(x, y), out)
@@ -186,11 +194,12 @@ class max(Elementwise):
 
 @primitive
 class min(Elementwise):
-    """The smaller of x and y; NaN if one of them is. Where they are equal, each gets half of the derivative."""
+    """The smaller of x and y; NaN if one is. Where they are equal, each gets half of the derivative; at NaN, neither."""
 
-    kinds = "biuf"
     evaluate = np.minimum
-    lower = "stablehlo.minimum"
+
+    def lower(write, x, y):
+        return _lower_extreme(write, "stablehlo.minimum", "LE", x, y)
 
     def partials(out, x, y):
         return lambda: _share(lt(x, y), eq(x, y), out), lambda: _share(lt(y, x), eq(x, y), out)

@@ -1,7 +1,7 @@
-"""Operations between the examples of a named vmap axis.
+"""Operations between the batch elements of a named vmap axis.
 
 Each is recorded, differentiated and batched as any operation is, until it reaches the vmap that owns its `axis_name`; that one
-has the examples along axis 0, and works on that axis. The functions below find the owner; inside a jit, the owner gets them
+has its batch elements along axis 0, and works on that axis. The functions below find the owner; inside a jit, it gets them
 when the compiled function is batched.
 """
 
@@ -58,7 +58,7 @@ class Collective(Rules):
 
 
 class Combination(Collective):
-    """Combines the examples into one result, the same for all of them."""
+    """Combines the batch elements into one result, the same for all of them."""
 
     def result_type(primitive, x, *, axis_name):
         check_kinds(primitive.name, primitive.kinds, x)
@@ -72,7 +72,7 @@ def elsewhere(operation: Any, args: Sequence[Any], axes: Sequence[int | None], p
 
 @primitive
 class psum(Combination):
-    """The sum over the examples of a named axis."""
+    """The sum over the batch elements of a named axis."""
 
     kinds = "iufc"
     linear = True
@@ -87,8 +87,8 @@ class psum(Combination):
         return reduce_sum(x, axes=(0,)) if axes[0] == 0 else mul(x, literal(batch.size, x)), None
 
 
-class ExtremeOfExamples(Combination):
-    """An extreme over the examples; those that share it share the derivative equally."""
+class ExtremeOfBatch(Combination):
+    """An extreme over the batch elements; those that share it share the derivative equally."""
 
     kinds = "biuf"
 
@@ -102,8 +102,8 @@ class ExtremeOfExamples(Combination):
 
 
 @primitive
-class pmax(ExtremeOfExamples):
-    """The maximum over the examples of a named axis."""
+class pmax(ExtremeOfBatch):
+    """The maximum over the batch elements of a named axis."""
 
     def vectorize(batch, args, axes, *, axis_name):
         if batch.name != axis_name:
@@ -113,8 +113,8 @@ class pmax(ExtremeOfExamples):
 
 
 @primitive
-class pmin(ExtremeOfExamples):
-    """The minimum over the examples of a named axis."""
+class pmin(ExtremeOfBatch):
+    """The minimum over the batch elements of a named axis."""
 
     def vectorize(batch, args, axes, *, axis_name):
         if batch.name != axis_name:
@@ -125,7 +125,7 @@ class pmin(ExtremeOfExamples):
 
 @primitive
 class axis_index(Collective):
-    """The number of this example along a named axis, an int32."""
+    """The number of this batch element along a named axis, an int32."""
 
     def result_type(*, axis_name):
         return array_type((), INT32)
@@ -138,7 +138,7 @@ class axis_index(Collective):
 
 @primitive
 class all_gather(Collective):
-    """The values of all `axis_size` examples of a named axis, along a new axis `axis`."""
+    """The values of all `axis_size` batch elements of a named axis, along a new axis `axis`."""
 
     linear = True
 
@@ -167,13 +167,15 @@ class all_gather(Collective):
 
 @primitive
 class ppermute(Collective):
-    """The value of another example: `perm` has (source, destination) pairs; who is no destination gets zeros."""
+    """The value of another batch element: `perm` has (source, destination) pairs; who is no destination gets zeros."""
 
     linear = True
 
     def result_type(x, *, axis_name, perm):
         if len({source for source, _ in perm}) < len(perm) or len({to for _, to in perm}) < len(perm):
-            raise ShapeError(f"ppermute takes each example at most once as source and once as destination, not perm={perm}.")
+            raise ShapeError(
+                f"ppermute takes each batch element at most once as source and once as destination, not perm={perm}."
+            )
         return x
 
     def transpose(cotangent, x, *, axis_name, perm):
@@ -196,14 +198,14 @@ class ppermute(Collective):
 
 @primitive
 class all_to_all(Collective):
-    """Example i gets the i-th slice along `split_axis` of every example, along a new axis `concat_axis`."""
+    """Batch element i gets the i-th slice along `split_axis` of every batch element, along a new axis `concat_axis`."""
 
     linear = True
 
     def result_type(x, *, axis_name, axis_size, split_axis, concat_axis):
         if not 0 <= split_axis < x.ndim or not 0 <= concat_axis < x.ndim or x.shape[split_axis] != axis_size:
             raise ShapeError(
-                f"all_to_all of {x} over {axis_size} examples: split_axis={split_axis} must have that size, and"
+                f"all_to_all of {x} over {axis_size} batch elements: split_axis={split_axis} must have that size, and"
                 f" concat_axis={concat_axis} be an axis of the result."
             )
         rest = x.without((split_axis,)).shape
@@ -236,7 +238,7 @@ def normal_axis(name: str, axis: int, ndim: int, x: Any) -> int:
 
 
 def axis_size(axis_name: Hashable) -> int:
-    """How many examples a named axis has."""
+    """The number of batch elements of a named axis."""
     return axis_owner(axis_name).axis.size
 
 

@@ -8,6 +8,7 @@ from pullback.core.dtypes import BOOL
 from pullback.core.errors import DtypeError
 from pullback.core.primitive import primitive
 from pullback.core.types import is_unknown
+from pullback.ops.branch_cuts import parts
 from pullback.ops.families import check_kinds
 from pullback.ops.literals import literal
 from pullback.ops.pointwise import Elementwise, Predicate, operand_shape, same_dtype, where_nonzero
@@ -40,15 +41,25 @@ class ne(Predicate):
         yield (np.array([1.0, 2.0, 3.0]), np.array([1.0, 3.0, 3.0])), {}
 
 
+def compare_in_order(write, direction, x, y):
+    """x `LT|LE|GT|GE` y; complex numbers by their real parts, then by their imaginary ones, never if one is NaN (as NumPy)."""
+    if x.dtype.kind != "c":
+        return write.compare(direction, x, y)
+    (x_real, x_imag), (y_real, y_imag) = parts(write, x), parts(write, y)
+    known = write.elementwise("stablehlo.and", write.compare("EQ", x_imag, x_imag), write.compare("EQ", y_imag, y_imag))
+    first = write.elementwise("stablehlo.and", write.compare(direction[0] + "T", x_real, y_real), known)
+    tied = write.elementwise("stablehlo.and", write.compare("EQ", x_real, y_real), write.compare(direction, x_imag, y_imag))
+    return write.elementwise("stablehlo.or", first, tied)
+
+
 @primitive
 class lt(Predicate):
-    """Whether x is less than y."""
+    """Whether x is less than y; complex numbers are ordered by their real parts, then by their imaginary ones."""
 
-    kinds = "biuf"
     evaluate = np.less
 
     def lower(write, x, y):
-        return write.compare("LT", x, y)
+        return compare_in_order(write, "LT", x, y)
 
     def samples(rng):
         yield (np.array([1.0, 2.0, 3.0]), np.array([1.0, 3.0, 2.0])), {}
@@ -56,13 +67,12 @@ class lt(Predicate):
 
 @primitive
 class le(Predicate):
-    """Whether x is at most y."""
+    """Whether x is at most y; complex numbers are ordered by their real parts, then by their imaginary ones."""
 
-    kinds = "biuf"
     evaluate = np.less_equal
 
     def lower(write, x, y):
-        return write.compare("LE", x, y)
+        return compare_in_order(write, "LE", x, y)
 
     def samples(rng):
         yield (np.array([1.0, 2.0, 3.0]), np.array([1.0, 3.0, 2.0])), {}
@@ -70,13 +80,12 @@ class le(Predicate):
 
 @primitive
 class gt(Predicate):
-    """Whether x is greater than y."""
+    """Whether x is greater than y; complex numbers are ordered by their real parts, then by their imaginary ones."""
 
-    kinds = "biuf"
     evaluate = np.greater
 
     def lower(write, x, y):
-        return write.compare("GT", x, y)
+        return compare_in_order(write, "GT", x, y)
 
     def samples(rng):
         yield (np.array([1.0, 2.0, 3.0]), np.array([1.0, 3.0, 2.0])), {}
@@ -84,13 +93,12 @@ class gt(Predicate):
 
 @primitive
 class ge(Predicate):
-    """Whether x is at least y."""
+    """Whether x is at least y; complex numbers are ordered by their real parts, then by their imaginary ones."""
 
-    kinds = "biuf"
     evaluate = np.greater_equal
 
     def lower(write, x, y):
-        return write.compare("GE", x, y)
+        return compare_in_order(write, "GE", x, y)
 
     def samples(rng):
         yield (np.array([1.0, 2.0, 3.0]), np.array([1.0, 3.0, 2.0])), {}

@@ -15,6 +15,7 @@ from pullback.core.tracing import type_of
 from pullback.core.types import is_unknown
 from pullback.core.zero import ZERO
 from pullback.ops.arithmetic import div, mul, neg
+from pullback.ops.branch_cuts import parts
 from pullback.ops.compare import eq, select
 from pullback.ops.families import check_kinds
 from pullback.ops.literals import literal
@@ -128,7 +129,8 @@ class sign(Elementwise):
     def lower(write, x):
         if x.dtype.kind == "u":
             return write.elementwise("stablehlo.minimum", x, write.constant(1, x.type))
-        return write.elementwise("stablehlo.sign", x)
+        out = write.elementwise("stablehlo.sign", x)
+        return write.select(write.compare("EQ", x, write.like(x, 0)), write.like(x, 0), out) if x.dtype.kind != "i" else out
 
     def jvp(primals, tangents):
         (x,), (t,) = primals, tangents
@@ -159,7 +161,14 @@ class abs(Elementwise):
         return x.with_dtype(PART_DTYPE[x.dtype], x.weak) if x.dtype in PART_DTYPE else x
 
     def lower(write, x):
-        return x if x.dtype.kind == "u" else write.op("stablehlo.abs", [x])
+        if x.dtype.kind == "u":
+            return x
+        size = write.op("stablehlo.abs", [x])
+        if x.dtype.kind != "c":
+            return size
+        infinity = write.like(size, np.inf)  # where a part is infinite, whatever the other one is
+        sides = [write.compare("EQ", write.elementwise("stablehlo.abs", part), infinity) for part in parts(write, x)]
+        return write.select(write.elementwise("stablehlo.or", *sides), infinity, size)
 
     def jvp(primals, tangents):
         (x,), (t,) = primals, tangents

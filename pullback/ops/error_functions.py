@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from pullback.core.primitive import primitive
 from pullback.ops.arithmetic import mul, neg
+from pullback.ops.compare import clamp
 from pullback.ops.exponential import exp
 from pullback.ops.literals import literal
 from pullback.ops.pointwise import Elementwise
@@ -14,7 +17,11 @@ from pullback.ops.scipy_door import polygamma_on_host, special
 
 
 def _bell(x, factor):
-    return mul(literal(factor, x), exp(neg(square(x))))
+    """factor exp(-x^2). Beyond |x| = 30 that is 0 in every dtype, so x is held there: no derivative meets 0 times infinity."""
+    return mul(literal(factor, x), exp(neg(square(clamp(literal(-30, x), x, literal(30, x))))))
+
+
+_erfinv, _gammaln = special("erfinv"), special("gammaln")
 
 
 @primitive
@@ -55,7 +62,10 @@ class erf_inv(Elementwise):
 
     cost = 20
     kinds = "f"
-    evaluate = special("erfinv")
+
+    def evaluate(x):
+        return np.copysign(_erfinv(x), x)  # SciPy's loses the sign of zero
+
     lower = "chlo.erf_inv"
 
     def partials(out, x):
@@ -67,11 +77,14 @@ class erf_inv(Elementwise):
 
 @primitive
 class lgamma(Elementwise):
-    """log |Gamma(x)|."""
+    """log |Gamma(x)|; infinite at both infinities, as C99 has it."""
 
     cost = 40
     kinds = "f"
-    evaluate = special("gammaln")
+
+    def evaluate(x):
+        return np.where(x == -np.inf, np.abs(x), _gammaln(x))
+
     lower = "chlo.lgamma"
 
     def partials(out, x):
@@ -83,12 +96,15 @@ class lgamma(Elementwise):
 
 @primitive
 class digamma(Elementwise):
-    """The derivative of log Gamma."""
+    """The derivative of log Gamma: infinite at 0, with the sign opposite to that zero's; NaN at negative whole numbers."""
 
     cost = 40
     kinds = "f"
     evaluate = special("psi")
-    lower = "chlo.digamma"
+
+    def lower(write, x):
+        pole = write.elementwise("stablehlo.divide", write.like(x, -1), x)
+        return write.select(write.compare("EQ", x, write.like(x, 0)), pole, write.elementwise("chlo.digamma", x))
 
     def partials(out, x):
         return (polygamma(x, n=1),)

@@ -8,6 +8,7 @@ import numpy as np
 
 from pullback.core.primitive import primitive
 from pullback.ops.arithmetic import add, div, mul, sub
+from pullback.ops.compare import eq, ne, select
 from pullback.ops.literals import literal
 from pullback.ops.pointwise import Elementwise
 
@@ -137,3 +138,61 @@ class logistic(Elementwise):
 
     def samples(rng):
         yield (rng.normal(size=(2, 3)),), {}
+
+
+def _lower_log_of_sum(write, x, y, unit):
+    """m + log1p(exp(-unit |x - y|)) / unit, where m is the larger one; x + y where x - y is NaN, as of equal infinities."""
+    large, difference = write.elementwise("stablehlo.maximum", x, y), write.elementwise("stablehlo.subtract", x, y)
+    distance = write.elementwise("stablehlo.negate", write.elementwise("stablehlo.abs", difference))
+    scaled = write.elementwise("stablehlo.multiply", distance, write.like(x, unit))
+    rest = lower_log1p(write, write.elementwise("stablehlo.exponential", scaled))
+    total = write.elementwise("stablehlo.add", large, write.elementwise("stablehlo.divide", rest, write.like(x, unit)))
+    unclear = write.compare("NE", difference, difference)
+    return write.select(unclear, write.elementwise("stablehlo.add", x, y), total)
+
+
+def _shares_of_sum(x, y, unit):
+    """b^x / (b^x + b^y) and b^y / (b^x + b^y), where b = e^unit: they depend smoothly on x - y, and are halves where x = y."""
+
+    def share(x, y):
+        difference = sub(x, y)
+        settled = select(eq(x, y), select(ne(difference, difference), literal(0, x), difference), difference)  # inf - inf
+        return logistic(settled if unit == 1 else mul(settled, literal(unit, x)))
+
+    return lambda: share(x, y), lambda: share(y, x)
+
+
+@primitive
+class logaddexp(Elementwise):
+    """log(exp(x) + exp(y)), without overflow."""
+
+    kinds = "f"
+    evaluate = np.logaddexp
+
+    def lower(write, x, y):
+        return _lower_log_of_sum(write, x, y, 1)
+
+    def partials(out, x, y):
+        return _shares_of_sum(x, y, 1)
+
+    def samples(rng):
+        yield (rng.normal(size=(2, 3)), rng.normal(size=(2, 3))), {}
+        yield (rng.normal(size=(2, 3)), rng.normal()), {}
+
+
+@primitive
+class logaddexp2(Elementwise):
+    """log2(2**x + 2**y), without overflow."""
+
+    kinds = "f"
+    evaluate = np.logaddexp2
+
+    def lower(write, x, y):
+        return _lower_log_of_sum(write, x, y, math.log(2))
+
+    def partials(out, x, y):
+        return _shares_of_sum(x, y, math.log(2))
+
+    def samples(rng):
+        yield (rng.normal(size=(2, 3)), rng.normal(size=(2, 3))), {}
+        yield (rng.normal(size=(2, 3)), rng.normal()), {}

@@ -6,6 +6,7 @@ import numpy as np
 
 from pullback.core.primitive import primitive
 from pullback.ops.arithmetic import add, div, mul, sub
+from pullback.ops.branch_cuts import with_signs
 from pullback.ops.exponential import lower_log1p
 from pullback.ops.literals import literal
 from pullback.ops.pointwise import Elementwise
@@ -67,7 +68,7 @@ class asinh(Elementwise):
     cost = 16
     kinds = "fc"
     evaluate = np.arcsinh
-    lower = "chlo.asinh"
+    lower = with_signs("chlo.asinh", real="same")
 
     def partials(out, x):
         return (rsqrt(add(square(x), literal(1, x))),)
@@ -83,7 +84,7 @@ class acosh(Elementwise):
     cost = 16
     kinds = "fc"
     evaluate = np.arccosh
-    lower = "chlo.acosh"
+    lower = with_signs("chlo.acosh", real="positive")
 
     def partials(out, x):
         return (mul(rsqrt(sub(x, literal(1, x))), rsqrt(add(x, literal(1, x)))),)
@@ -110,7 +111,7 @@ class atanh(Elementwise):
     cost = 16
     kinds = "fc"
     evaluate = np.arctanh
-    lower = _lower_atanh
+    lower = with_signs(_lower_atanh, real="same")
 
     def partials(out, x):
         return (div(literal(1, x), mul(sub(literal(1, x), x), add(literal(1, x), x))),)

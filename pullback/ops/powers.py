@@ -9,6 +9,7 @@ from pullback.core.errors import DtypeError
 from pullback.core.primitive import primitive
 from pullback.core.zero import ZERO
 from pullback.ops.arithmetic import div, leibniz, mul, neg, product, quotient, sub
+from pullback.ops.branch_cuts import parts, with_signs
 from pullback.ops.compare import eq, select
 from pullback.ops.exponential import log
 from pullback.ops.families import check_kinds
@@ -98,14 +99,26 @@ class pow(Elementwise):
     cost = 20
     kinds = "fc"
     evaluate = np.power
-    lower = "stablehlo.power"
+
+    def lower(write, x, y):
+        out = write.elementwise("stablehlo.power", x, y)
+        if x.dtype.kind != "c":
+            return out
+        # as NumPy: z**0 is 1; 0**y is 0 if the real part of y is positive, else NaN
+        y_real, _ = parts(write, y)
+        zero, one = write.like(x, 0), write.like(x, 1)
+        of_zero = write.select(write.compare("GT", y_real, write.like(y_real, 0)), zero, write.like(x, complex(np.nan, np.nan)))
+        out = write.select(write.compare("EQ", x, zero), of_zero, out)
+        return write.select(write.compare("EQ", y, zero), one, out)
 
     def partials(out, x, y):
         zero, one = literal(0, out), literal(1, out)
 
         def by_base():
-            flat = eq(y, zero)  # x**0 is 1 for every x, and its slope 0 even where x**-1 is infinite
-            return mul(y, pow(x, select(flat, one, sub(y, one))))
+            # x**0 is 1 for every x, and its slope 0 at x = 0 too, where x**-1 is infinite. Only there is y - 1 replaced:
+            # elsewhere the slope at y = 0 goes on to vary with y, by x**-1.
+            less = sub(y, one)
+            return mul(y, pow(x, select(eq(x, zero), select(eq(y, zero), one, less), less)))
 
         def by_exponent():
             return mul(log(select(eq(x, zero), one, x)), out)  # 0**y is 0 for every y > 0: its slope is 0, not 0 * -inf
@@ -118,6 +131,19 @@ class pow(Elementwise):
         yield (0.5 + rng.random(), rng.normal(size=(2, 3))), {}
 
 
+def _lower_sqrt(write, x):
+    """Of complex numbers: infinite where a part is, whatever the other one is (C99, G.6.4.2)."""
+    out = write.elementwise("stablehlo.sqrt", x)
+    if x.dtype.kind != "c":
+        return out
+    re, im = parts(write, x)
+    infinity = write.like(re, np.inf)
+    steep = write.compare("EQ", write.elementwise("stablehlo.abs", im), infinity)
+    flat = write.elementwise("stablehlo.and", write.compare("EQ", re, infinity), write.compare("NE", im, im))
+    either = write.elementwise("stablehlo.or", steep, flat)
+    return write.select(either, write.op("stablehlo.complex", [infinity, im], x.type), out)
+
+
 @primitive
 class sqrt(Elementwise):
     """The square root of x; NaN of a negative real number."""
@@ -126,7 +152,7 @@ class sqrt(Elementwise):
     kinds = "fc"
     symbolic_zeros = True
     evaluate = np.sqrt
-    lower = "stablehlo.sqrt"
+    lower = with_signs(_lower_sqrt, real="positive")
 
     def partials(out, x):
         return (div(literal(0.5, out), out),)
@@ -190,6 +216,36 @@ class cbrt(Elementwise):
     def samples(rng):
         yield (0.5 + rng.random((2, 3)),), {}
         yield (-0.5 - rng.random((2, 3)),), {}
+
+
+def _lower_hypot(write, x, y):
+    """m sqrt(1 + (n / m)^2), where m is the larger one and n the smaller; infinite where one of them is."""
+    x, y = write.elementwise("stablehlo.abs", x), write.elementwise("stablehlo.abs", y)
+    large, small = write.elementwise("stablehlo.maximum", x, y), write.elementwise("stablehlo.minimum", x, y)
+    one, infinity = write.like(x, 1), write.like(x, np.inf)
+    nothing = write.compare("EQ", large, write.like(x, 0))
+    ratio = write.elementwise("stablehlo.divide", small, write.select(nothing, one, large))
+    below = write.elementwise("stablehlo.add", one, write.elementwise("stablehlo.multiply", ratio, ratio))
+    length = write.elementwise("stablehlo.multiply", large, write.elementwise("stablehlo.sqrt", below))
+    either = write.elementwise("stablehlo.or", write.compare("EQ", x, infinity), write.compare("EQ", y, infinity))
+    return write.select(either, infinity, length)
+
+
+@primitive
+class hypot(Elementwise):
+    """sqrt(x^2 + y^2), without overflow on the way. At the origin its derivative is 0, as that of |z| is at z = 0."""
+
+    kinds = "f"
+    evaluate = np.hypot
+    lower = _lower_hypot
+
+    def partials(out, x, y):
+        size = select(eq(out, literal(0, out)), literal(np.inf, out), out)
+        return lambda: div(x, size), lambda: div(y, size)
+
+    def samples(rng):
+        yield (rng.normal(size=(2, 3)), rng.normal(size=(2, 3))), {}
+        yield (rng.normal(size=(2, 3)), rng.normal()), {}
 
 
 @primitive

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import math
 
+import ml_dtypes
 import numpy as np
 
-from pullback.core.dtypes import accumulation_dtype, canonical, kind
+from pullback.core.dtypes import INT32, accumulation_dtype, canonical, kind
 from pullback.core.errors import ShapeError
 from pullback.core.primitive import primitive
 from pullback.core.tracing import type_of
 from pullback.core.types import array_type
 from pullback.core.zero import ZERO
 from pullback.ops.arithmetic import add, div, mul
+from pullback.ops.bitwise import or_
 from pullback.ops.broadcast import broadcast_in_dim, reduce_sum
-from pullback.ops.compare import eq, select
+from pullback.ops.compare import eq, ne, select
 from pullback.ops.convert import convert_element_type
 from pullback.ops.families import Reduction, accumulated, check_kinds, lower_accumulated, without
 from pullback.ops.literals import literal
@@ -78,21 +80,25 @@ def _rows(x, start, end):
 
 
 def lowest(dtype):
-    """The smallest value of a dtype: -inf, the least integer, or False."""
-    if kind(dtype) == "f":
-        return np.asarray(-np.inf, dtype)
-    return np.asarray(False if kind(dtype) == "b" else np.iinfo(dtype).min, dtype)
+    """The smallest value of a dtype: -inf, or the least finite number where there is no infinity; the least integer; False."""
+    return _limit(dtype, -np.inf, "min", False)
 
 
 def highest(dtype):
-    """The largest value of a dtype: inf, the largest integer, or True."""
+    """The largest value of a dtype: inf, or the largest finite number where there is no infinity; the largest integer; True."""
+    return _limit(dtype, np.inf, "max", True)
+
+
+def _limit(dtype, infinity, name, truth):
     if kind(dtype) == "f":
-        return np.asarray(np.inf, dtype)
-    return np.asarray(True if kind(dtype) == "b" else np.iinfo(dtype).max, dtype)
+        limit = np.asarray(infinity, dtype)
+        return limit if limit == infinity else np.asarray(getattr(ml_dtypes.finfo(dtype), name), dtype)
+    return np.asarray(truth if kind(dtype) == "b" else getattr(np.iinfo(dtype), name), dtype)
 
 
 class Extreme(Reduction):
-    """The extreme element along `axes`; where several share it, they share the derivative equally."""
+    """The extreme element along `axes`; where several share it, they share the derivative equally. Where it is NaN, so is the
+    derivative with respect to every element, in forward and in reverse mode."""
 
     kinds = "biuf"
 
@@ -101,9 +107,12 @@ class Extreme(Reduction):
         out = primitive(x, axes=axes)
         shape = type_of(x).shape
         kept = tuple([axis for axis in range(len(shape)) if axis not in axes])
-        chosen = eq(x, broadcast_in_dim(out, shape=shape, broadcast_dimensions=kept))
-        count = reduce_sum(convert_element_type(chosen, new_dtype=type_of(x).dtype), axes=axes)
-        return out, div(reduce_sum(select(chosen, t, literal(0, x)), axes=axes), count)
+        missing = ne(out, out)
+        extreme, all_missing = [broadcast_in_dim(a, shape=shape, broadcast_dimensions=kept) for a in (out, missing)]
+        chosen = or_(eq(x, extreme), all_missing)
+        count = reduce_sum(convert_element_type(chosen, new_dtype=INT32), axes=axes)
+        shares = select(missing, literal(np.nan, out), convert_element_type(count, new_dtype=type_of(out).dtype))
+        return out, div(reduce_sum(select(chosen, t, literal(0, x)), axes=axes), shares)
 
     def samples(rng):
         yield (rng.normal(size=(2, 3, 4)),), {"axes": (0, 2)}

@@ -5,8 +5,9 @@ Printing, JSON, equality and checking read a `Graph`; `Program`, defined below t
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pullback.core.array import Array
 from pullback.core.lazy import lazy_module
@@ -35,14 +36,11 @@ class Variable:
 class Literal:
     """A 0-d constant written into an equation."""
 
-    __slots__ = ("value",)
+    __slots__ = ("type", "value")
 
     def __init__(self, value: Array) -> None:
         self.value = value
-
-    @property
-    def type(self) -> ArrayType:
-        return self.value.type
+        self.type = value.type
 
     def __repr__(self) -> str:
         return f"Literal({self.value})"
@@ -51,10 +49,35 @@ class Literal:
 Atom = Variable | Literal
 
 
-class Equation:
-    """One operation of a Program: `outputs = primitive[params] inputs`, and where in the user's program it comes from."""
+class Made(NamedTuple):
+    """The rule of a transformation by which an equation was made, and the rule during which that one was applied.
 
-    __slots__ = ("inputs", "origin", "outputs", "params", "primitive", "source")
+    Attributes:
+        transformation: "jvp", "grad", "vmap". rule: the field of the primitive, or what else makes equations.
+        role: what the results are to the user's own values: "tangent", "cotangent", or "residual", which a derivative needs;
+            empty where the rule does not change that.
+        within: the outer rule, by another transformation.
+    """
+
+    transformation: str
+    rule: str
+    role: str
+    within: Made | None = None
+
+
+_next_id = itertools.count(1).__next__
+
+
+class Equation:
+    """One operation of a Program, `outputs = primitive[params] inputs`, and where it comes from.
+
+    Attributes:
+        id: a number that no other operation has; an equation keeps it when a Program is simplified.
+        source: the user's line. origin: the equation, of an earlier Program, that this one was derived from.
+        made: by which rules; None where the user's own function, or its `origin`, is what it repeats.
+    """
+
+    __slots__ = ("id", "inputs", "made", "origin", "outputs", "params", "primitive", "source")
 
     def __init__(
         self,
@@ -64,13 +87,17 @@ class Equation:
         params: dict[str, Any],
         source: Source | None = None,
         origin: Equation | None = None,
+        made: Made | None = None,
+        id: int | None = None,
     ) -> None:
         self.primitive = primitive
         self.inputs = inputs
         self.outputs = outputs
         self.params = params
-        self.source = source  # the user's line
-        self.origin = origin  # the equation that this one was derived from, by a rule
+        self.source = source
+        self.origin = origin
+        self.made = made
+        self.id = _next_id() if id is None else id
 
     def replace(
         self,
@@ -86,7 +113,22 @@ class Equation:
             self.params if params is None else params,
             self.source,
             self.origin,
+            self.made,
+            self.id,
         )
+
+    @property
+    def role(self) -> str:
+        """What its results are to the user's own values: "primal", "tangent", "cotangent" or "residual"."""
+        equation: Equation | None = self
+        while equation is not None:
+            made = equation.made
+            while made is not None:
+                if made.role:
+                    return made.role
+                made = made.within
+            equation = equation.origin
+        return "primal"
 
 
 MAX_DERIVED = 256  # of what is remembered with a Program: its batched forms for as many sizes, for example

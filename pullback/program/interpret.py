@@ -1,7 +1,7 @@
 """The interpreter of Programs: one walk over the equations, and a hook that says what becomes of each.
 
-Running a Program (`run`), tracing it again under a transformation (`transforms.stage.replay`), writing it as StableHLO
-(`engine.lower`) and putting called Programs in the place of their calls (`control.call.inlined`) are this walk.
+Running a Program and tracing it again under a transformation (`run`), writing it as StableHLO (`engine.lower`) and putting
+called Programs in the place of their calls (`control.call.inlined`) are this walk.
 """
 
 from __future__ import annotations
@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from pullback.core.tracing import bind
+from pullback.core.tracing import Tracer, bind
+from pullback.program.batching import BatchAxes, batch_axes_of
 from pullback.program.equation import Equation, Graph, Variable
+from pullback.program.provenance import attribute, attribute_again, is_recording
 
 Handle = Callable[[Equation, list[Any]], Any]
 
@@ -41,11 +43,46 @@ def interpret(program: Graph, args: Iterable[Any], handle: Handle) -> tuple[Any,
     return tuple([values[atom] if atom.__class__ is Variable else atom.value.alias() for atom in program.outputs])  # type: ignore[union-attr]
 
 
-def apply(equation: Equation, operands: Sequence[Any]) -> Any:
-    """The hook that binds an equation's operation to its operands: any transformation can watch."""
+def run(program: Graph, args: Iterable[Any]) -> tuple[Any, ...]:
+    """Apply a Program to a value for each input, by binding its equations in order: any transformation can watch.
+
+    Whatever is staged meanwhile is attributed to the equation that it comes from.
+    """
+    if not is_recording():
+        return interpret(program, args, _apply)
+    handle: Handle = _attribute_and_apply
+    if program.batch_axes:
+        args, axes = list(args), batch_axes_of(program)
+        _note(axes, program.inputs, args)
+        handle = _keeping(axes)
+    token = attribute(None)
+    try:
+        return interpret(program, args, handle)
+    finally:
+        attribute_again(token)
+
+
+def _apply(equation: Equation, operands: list[Any]) -> Any:
     return bind(equation.primitive, operands, equation.params)
 
 
-def run(program: Graph, args: Iterable[Any]) -> tuple[Any, ...]:
-    """Apply a Program to a value for each input, by binding its equations in order."""
-    return interpret(program, args, apply)
+def _attribute_and_apply(equation: Equation, operands: list[Any]) -> Any:
+    attribute(equation)
+    return bind(equation.primitive, operands, equation.params)
+
+
+def _keeping(axes: BatchAxes) -> Handle:
+    """The same where some axes are known to be a batch's: those of the results stay known."""
+
+    def apply_and_note(equation: Equation, operands: list[Any]) -> Any:
+        out = _attribute_and_apply(equation, operands)
+        _note(axes, equation.outputs, out if equation.primitive.multiple_results else (out,))
+        return out
+
+    return apply_and_note
+
+
+def _note(axes: BatchAxes, variables: Sequence[Variable], values: Sequence[Any]) -> None:
+    for variable, value in zip(variables, values):
+        if variable in axes and isinstance(value, Tracer):
+            value.note_batch(axes[variable])

@@ -20,7 +20,7 @@ from pullback.core.lazy import lazy_module
 from pullback.core.primitive import Primitive
 from pullback.core.source import RecordedSource, Source
 from pullback.core.types import ArrayType, array_type
-from pullback.program.equation import Atom, Equation, Graph, Literal, Variable, is_record, record_fields
+from pullback.program.equation import Atom, Equation, Graph, Literal, Made, Variable, is_record, record_fields
 from pullback.program.printing import value_text
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ else:
 P = TypeVar("P", bound=Graph)
 
 FORMAT = "pullback.program"
-VERSION = 1
+VERSION = 2
 
 
 def to_json(program: Graph) -> str:
@@ -42,7 +42,7 @@ def to_json(program: Graph) -> str:
     Arguments:
         program: what to write. Programs that it holds several times are written once.
     Returns:
-        one JSON object, `{"format": "pullback.program", "version": 1, "programs": [...]}`; the last Program is `program`.
+        one JSON object, as docs/program-format.md describes it; the last of its "programs" is `program`.
     Raises:
         ProgramError: an equation has a parameter that is not data: a function, or an object of a class that is none of the
             known kinds.
@@ -57,7 +57,12 @@ def to_json(program: Graph) -> str:
     """
     writer = _Writer()
     writer.program(program)
-    return json.dumps({"format": FORMAT, "version": VERSION, "programs": writer.programs}, allow_nan=False)
+    written = {
+        "sources": [list(source) for source in writer.sources],
+        "ancestors": writer.ancestors,
+        "programs": writer.programs,
+    }
+    return json.dumps({"format": FORMAT, "version": VERSION, **written}, allow_nan=False)
 
 
 def from_json(text: str, primitives: Mapping[str, Primitive], kind: type[P], classes: Mapping[str, type] | None = None) -> P:
@@ -86,8 +91,11 @@ def from_json(text: str, primitives: Mapping[str, Primitive], kind: type[P], cla
         )
     reader = _Reader(primitives, kind, classes or {})
     try:
+        reader.provenance(data["sources"], data["ancestors"])
         for entry in data["programs"]:
             reader.programs.append(reader.program(entry))
+        for equation, origin in reader.origins:  # which may be any equation of the text, a later one too
+            equation.origin = reader.equations[origin]
         return reader.programs[-1]
     except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
         if isinstance(error, ProgramError):
@@ -101,6 +109,9 @@ class _Writer:
     def __init__(self) -> None:
         self.programs: list[dict[str, Any]] = []
         self.places: dict[int, int] = {}
+        self.sources: dict[tuple[Any, ...], int] = {}
+        self.ancestors: list[dict[str, Any]] = []
+        self.numbers: dict[int, int] = {}  # of the equations written, in `programs` or as ancestors, by their ids
 
     def program(self, program: Graph) -> int:
         """The place of a Program in the list, where it is put at its first use."""
@@ -124,13 +135,39 @@ class _Writer:
             entry: dict[str, Any] = {"primitive": equation.primitive.name, "params": params}
             entry["inputs"] = [atom(operand) for operand in equation.inputs]
             entry["outputs"] = [declare(variable) for variable in equation.outputs]
-            if equation.source is not None:
-                entry["source"] = source_data(equation.source)
-            written["equations"].append(entry)
+            written["equations"].append({**entry, **self.provenance(equation)})
         written["outputs"] = [atom(output) for output in program.outputs]
         self.programs.append(written)
         place = self.places[id(program)] = len(self.programs) - 1
         return place
+
+    def provenance(self, equation: Equation) -> dict[str, Any]:
+        """Where an equation comes from. Of equations of earlier Programs only this is kept, among `ancestors`."""
+        found: dict[str, Any] = {"id": self.numbers.setdefault(equation.id, len(self.numbers))}
+        if equation.source is not None:
+            found["source"] = self.source(equation.source)
+        if equation.made is not None:
+            made: list[Made] = [equation.made]
+            while made[-1].within is not None:
+                made.append(made[-1].within)
+            found["made"] = [list(one[:3]) for one in made]
+        origin = equation.origin
+        if origin is not None:
+            if origin.id not in self.numbers:
+                self.ancestors.append({"primitive": origin.primitive.name, **self.provenance(origin)})
+            found["origin"] = self.numbers[origin.id]
+        return found
+
+    def source(self, source: Source) -> int:
+        """The place of a user's line in the list of sources, as it is at the time of writing; its callers stand before it."""
+        chain = [source]
+        while chain[-1].caller is not None:
+            chain.append(chain[-1].caller)
+        at: int | None = None
+        for one in reversed(chain):
+            at = self.sources.setdefault((one.file, one.line, one.function, one.text, one.scope, at), len(self.sources))
+        assert at is not None
+        return at
 
     def value(self, value: Any, equation: Equation, name: str) -> Any:
         """A parameter: JSON's own null, booleans, integers and strings as they are, all else as an object of one key."""
@@ -169,11 +206,6 @@ def array_data(array: Array) -> dict[str, str]:
     return {"type": str(array.type), "base64": base64_text(np.asarray(array.host))}
 
 
-def source_data(source: Source) -> dict[str, Any]:
-    """A user's line as it is at the time of writing."""
-    return {"file": source.file, "line": source.line, "function": source.function, "text": source.text}
-
-
 class _Reader(Generic[P]):
     """Makes Programs of JSON data."""
 
@@ -182,6 +214,27 @@ class _Reader(Generic[P]):
         self.kind = kind
         self.classes = classes
         self.programs: list[P] = []
+        self.sources: list[RecordedSource] = []
+        self.equations: dict[int, Equation] = {}  # by the ids that were written
+        self.origins: list[tuple[Equation, int]] = []
+
+    def provenance(self, sources: list[list[Any]], ancestors: list[dict[str, Any]]) -> None:
+        for *place, scope, caller in sources:
+            self.sources.append(RecordedSource(*place, tuple(scope), None if caller is None else self.sources[caller]))
+        for entry in ancestors:
+            name = entry["primitive"]  # which stands for itself where it is not among those given: ancestors are not run
+            self.equation(entry, self.primitives.get(name) or Primitive(name), (), (), {})
+
+    def equation(self, entry: dict[str, Any], primitive: Primitive, inputs: Any, outputs: Any, params: Any) -> Equation:
+        """An equation with where it comes from; its id is a new one, as those of another process may be taken here."""
+        source = self.sources[entry["source"]] if "source" in entry else None
+        made = None
+        for transformation, rule, role in reversed(entry.get("made", [])):
+            made = Made(transformation, rule, role, made)
+        equation = self.equations[entry["id"]] = Equation(primitive, inputs, outputs, params, source, None, made)
+        if "origin" in entry:
+            self.origins.append((equation, entry["origin"]))
+        return equation
 
     def program(self, data: dict[str, Any]) -> P:
         variables: dict[int, Variable] = {}
@@ -203,15 +256,11 @@ class _Reader(Generic[P]):
         constants = [(declare(number, type), read_array(array)) for number, type, array in data["constants"]]
         equations = []
         for entry in data["equations"]:
-            name = entry["primitive"]
-            if name not in self.primitives:
-                raise ProgramError(f"There is no primitive {name!r} among those given.")
-            primitive = self.primitives[name]
+            primitive = self.primitive(entry["primitive"])
             params = {key: self.value(value, primitive) for key, value in entry["params"].items()}
             operands = tuple([atom(operand) for operand in entry["inputs"]])
             outputs = tuple([declare(*output) for output in entry["outputs"]])
-            source = RecordedSource(**entry["source"]) if "source" in entry else None
-            equations.append(Equation(primitive, operands, outputs, params, source))
+            equations.append(self.equation(entry, primitive, operands, outputs, params))
         return self.kind(inputs, equations, [atom(output) for output in data["outputs"]], constants, data["name"])
 
     def value(self, data: Any, primitive: Primitive) -> Any:
@@ -239,6 +288,11 @@ class _Reader(Generic[P]):
                 name, fields = content
                 return self.find_class(name, primitive)(**{key: self.value(item, primitive) for key, item in fields.items()})
         raise ProgramError(f"A parameter of {primitive.name} is written as {tag!r}, which version {VERSION} does not know.")
+
+    def primitive(self, name: str) -> Primitive:
+        if name not in self.primitives:
+            raise ProgramError(f"There is no primitive {name!r} among those given.")
+        return self.primitives[name]
 
     def find_class(self, name: str, primitive: Primitive) -> Any:
         found = find_class(name, primitive, self.classes)

@@ -160,6 +160,10 @@ class Writer:
             self._constants[key] = out
         return self._constants[key]
 
+    def like(self, value: Value, number: Any) -> Value:
+        """A constant of one number, of the type of `value`."""
+        return self.constant(number, value.type)
+
     def broadcast(self, value: Value, shape: Sequence[int], axes: Sequence[int] = ()) -> Value:
         """`value` in a larger shape: its axis i becomes axis `axes[i]`, and it is repeated along the others."""
         result = TensorType(tuple(shape), value.dtype)

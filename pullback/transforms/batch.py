@@ -13,13 +13,14 @@ from pullback.core.primitive import Primitive
 from pullback.core.tracing import Trace, Tracer, type_of
 from pullback.core.types import ArrayType
 from pullback.ops.broadcast import broadcast_in_dim
+from pullback.program.provenance import attribute, attribute_again, enter, here, is_recording, leave
 
 NO_CONTEXT = contextlib.nullcontext()
 IN_FRONT = frozenset({0})
 
 
 class Batched(Tracer):
-    """A batch of values: `value`'s first axis runs over the examples, and `type` is that of one of them."""
+    """A batch of values: `value`'s first axis runs over the batch elements, and `type` is that of one of them."""
 
     __slots__ = ("_type", "value")
 
@@ -49,13 +50,14 @@ def _behind_another(axes: frozenset[int]) -> frozenset[int]:
 class BatchTrace(AxisOwner):
     """Applies each primitive's `vectorize` rule."""
 
-    __slots__ = ("size",)
+    __slots__ = ("recording", "size")
     transformation = "vmap"
 
     def __init__(self, axis: Axis, function: Callable[..., Any] | None = None) -> None:
         super().__init__(function)
         self.axis = axis
         self.size = axis.size
+        self.recording = is_recording()
 
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         rule = primitive.vectorize
@@ -72,7 +74,16 @@ class BatchTrace(AxisOwner):
             else:
                 values.append(arg)
                 axes.append(None)
-        returned = rule(self.axis if primitive.needs_axis else self.size, values, axes, **params)
+        size = self.axis if primitive.needs_axis else self.size
+        if not self.recording:
+            returned = rule(size, values, axes, **params)
+        else:
+            attribution, made = attribute(here()), enter("vmap", "vectorize")
+            try:
+                returned = rule(size, values, axes, **params)
+            finally:
+                leave(made)
+                attribute_again(attribution)
         try:
             out, axis = returned
         except (TypeError, ValueError):
@@ -102,7 +113,7 @@ class BatchTrace(AxisOwner):
 
 
 def repeated(value: Any, size: int) -> Any:
-    """A batch of `size` examples that are all `value`."""
+    """A batch of `size` elements that are all `value`."""
     inner = type_of(value)
     axes = tuple(range(1, inner.ndim + 1))
     return broadcast_in_dim(value, shape=(size, *inner.shape), broadcast_dimensions=axes)

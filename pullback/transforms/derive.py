@@ -16,6 +16,7 @@ from pullback.core.types import ArrayType
 from pullback.core.zero import ZERO, instantiate
 from pullback.program.batching import batch_axes_of
 from pullback.program.program import Atom, Program, Variable
+from pullback.program.provenance import attributed, attributing
 from pullback.transforms.batch import Batched, batch_flat, materialize
 from pullback.transforms.jet import jet_flat
 from pullback.transforms.jvp import jvp_flat
@@ -25,9 +26,19 @@ from pullback.transforms.stage import Staged, replay, stage
 from pullback.transforms.transpose import Apply, Scale, transpose_flat
 
 
-def stage_closed(function: Any, types: Sequence[ArrayType], name: str) -> Program:
-    """The Program of a flat function that closes over nothing traced, without dead code."""
-    program, captures = stage(function, types, name=name)
+def stage_closed(function: Any, types: Sequence[ArrayType], name: str, base: Program | None = None) -> Program:
+    """The Program of a flat function that closes over nothing traced, without dead code.
+
+    What it does besides replaying equations is attributed to the last equation of `base`, the Program that it is derived from,
+    and without one to the equation that is being replayed around it.
+    """
+    around = attributed() if base is None else base.equations[-1] if base.equations else None
+
+    def attributing_to_it(*args: Any) -> Any:
+        with attributing(around):
+            return function(*args)
+
+    program, captures = stage(attributing_to_it, types, name=name)
     assert not captures, "a function of a closed Program cannot capture tracers"
     return drop_dead_code(program)
 
@@ -64,7 +75,7 @@ def pushed_program(program: Program, order: int | None, active: Flags, forced: F
 
         types = active_terms(program.input_types, [[t.strong()] * (order or 1) for t in program.input_types], active)
         name = f"{'jvp' if order is None else 'jet'}_{program.name}"
-        return stage_closed(pushed, [*program.input_types, *types], name), tuple(flags)
+        return stage_closed(pushed, [*program.input_types, *types], name, program), tuple(flags)
 
     made: tuple[Program, Flags] = program.memo(("pushed", order, active, forced), make)
     return made
@@ -122,7 +133,7 @@ def linearize_program(program: Program, active: Flags, forced: Flags = ()) -> Li
             box.update(linearized=linearized, known=known, where=where)
             return outs
 
-        forward_program = stage_closed(forward, program.input_types, f"forward_{program.name}")
+        forward_program = stage_closed(forward, program.input_types, f"forward_{program.name}", program)
         linearized, known = box["linearized"], box["known"]
         batched = batch_axes_of(forward_program)
         wanted = forced or (0,) * len(program.outputs)
@@ -139,7 +150,7 @@ def linearize_program(program: Program, active: Flags, forced: Flags = ()) -> Li
             return [out for out, flag in zip(outs, nonzero) if flag]
 
         types = [*[value.type for value in known], *[linearized.tape.types[index].strong() for index in linearized.inputs]]
-        tangent_program = stage_closed(tangent, types, f"tangent_{program.name}")
+        tangent_program = stage_closed(tangent, types, f"tangent_{program.name}", program)
         return LinearizedProgram(forward_program, tangent_program, tuple(box["where"]), nonzero)
 
     made: LinearizedProgram = program.memo(("linearize", active, forced), make)
@@ -175,7 +186,7 @@ def transpose_program(program: Program, unknown: Flags, forced: Flags = ()) -> t
             return [instantiate(out, type) for out, type, flag in zip(outs, solved_for, flags) if flag]
 
         types = [*known_types, *[type.strong() for type in program.output_types]]
-        return stage_closed(transposed, types, f"transpose_{program.name}"), tuple(flags)
+        return stage_closed(transposed, types, f"transpose_{program.name}", program), tuple(flags)
 
     made: tuple[Program, Flags] = program.memo(("transpose", unknown, forced), make)
     return made
@@ -207,7 +218,7 @@ def batch_program(program: Program, batch: Axis, batched: Flags, forced: Flags =
             return [materialize(trace, out) if flag else out for out, flag in zip(outs, flags)]
 
         types = batched_types(program.input_types, batch.size, batched)
-        return stage_closed(mapped, types, f"vmap_{program.name}"), tuple(flags)
+        return stage_closed(mapped, types, f"vmap_{program.name}", program), tuple(flags)
 
     made: tuple[Program, Flags] = program.memo(("batch", batch, batched, forced), make)
     return made

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from pullback.core.dtypes import is_inexact
 from pullback.core.primitive import Primitive
+from pullback.core.source import user_source
 from pullback.core.tracing import Trace, Tracer, bind, type_of
 from pullback.core.types import ArrayType
 from pullback.core.zero import ZERO, instantiate
 from pullback.ops.scaling import combine
+from pullback.program.provenance import attribute, attribute_again, attributed, enter, is_recording, leave, made_by
+from pullback.transforms.stage import primal_after_all
 
 
 class Dual(Tracer):
@@ -33,14 +37,43 @@ class Dual(Tracer):
 class JvpTrace(Trace):
     """Pushes tangents through each operation by the first rule that the primitive has."""
 
-    __slots__ = ()
+    __slots__ = ("recording",)
     transformation = "jvp"
+    role = "tangent"  # of what a rule computes that gives both the values and the tangents
+
+    def __init__(self, function: Callable[..., Any] | None = None) -> None:
+        super().__init__(function)
+        self.recording = is_recording()
+
+    def by_rule(self, rule: Callable[[], Any], name: str, role: str) -> Any:
+        """What a rule returns; what it stages is said to be made by it."""
+        if not self.recording:
+            return rule()
+        token = enter(self.transformation, name, role)
+        try:
+            made = made_by()
+            returned = rule()
+        finally:
+            leave(token)
+        if name in ("jvp", "linearize") and isinstance(returned, tuple) and len(returned) == 2:
+            primal_after_all(returned[0], made)
+        return returned
 
     def split(self, value: Any) -> tuple[Any, Any]:
         """A value's primal and tangent; what is not a tracer of this very trace has tangent ZERO."""
         return (value.primal, value.tangent) if value.__class__ is Dual and value.owner is self else (value, ZERO)
 
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        if not self.recording or attributed() is not None:
+            return self.apply(primitive, args, params)
+        token = attribute(user_source(3))  # once for all that the rules will stage
+        try:
+            return self.apply(primitive, args, params)
+        finally:
+            attribute_again(token)
+
+    def apply(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        """The operation on duals, by the first rule that there is."""
         primals, tangents = [], []
         for arg in args:
             if arg.__class__ is Dual and arg.owner is self:
@@ -54,18 +87,23 @@ class JvpTrace(Trace):
             out = bind(primitive, primals, params)
             type = out.type
             terms = []
-            multipliers = partials(out, *primals, **params)
-            trusted = primitive.trusted
-            if not (trusted or isinstance(multipliers, (tuple, list))) or len(multipliers) != len(tangents):
-                raise primitive.malformed("partials", "a derivative for each operand", multipliers)
-            for tangent, multiplier in zip(tangents, multipliers):
-                if tangent is not ZERO and multiplier is not ZERO:
-                    if callable(multiplier):
-                        multiplier = multiplier()
-                    if not trusted:
-                        multiplier = primitive.multiplier(multiplier, tangent.type, type)
-                    if multiplier is not ZERO:
-                        terms.append((tangent, multiplier))
+            token = enter(self.transformation, "partials", "residual") if self.recording else None
+            try:
+                multipliers = partials(out, *primals, **params)
+                trusted = primitive.trusted
+                if not (trusted or isinstance(multipliers, (tuple, list))) or len(multipliers) != len(tangents):
+                    raise primitive.malformed("partials", "a derivative for each operand", multipliers)
+                for tangent, multiplier in zip(tangents, multipliers):
+                    if tangent is not ZERO and multiplier is not ZERO:
+                        if callable(multiplier):
+                            multiplier = multiplier()
+                        if not trusted:
+                            multiplier = primitive.multiplier(multiplier, tangent.type, type)
+                        if multiplier is not ZERO:
+                            terms.append((tangent, multiplier))
+            finally:
+                if token is not None:
+                    leave(token)
             return Dual(self, out, self.combine(terms, type)) if terms else out
         if primitive.expand is not None and not has_derivative(primitive):
             return primitive.expanded(args, params)
@@ -82,7 +120,8 @@ class JvpTrace(Trace):
         if primitive.jvp is not None:
             if not primitive.symbolic_zeros:
                 tangents = [instantiate(t, type_of(x)) for t, x in zip(tangents, primals, strict=True)]
-            return self.received(primitive, "jvp", primals, params, primitive.jvp(primals, tangents, **params))
+            rule = functools.partial(primitive.jvp, primals, tangents, **params)
+            return self.received(primitive, "jvp", primals, params, self.by_rule(rule, "jvp", self.role))
         if primitive.linearize is not None:
             return self.push_linearized(primitive, primals, tangents, params)
         out = primitive(*primals, **params)
@@ -96,13 +135,14 @@ class JvpTrace(Trace):
     def push_linearized(self, primitive: Primitive, primals: list[Any], tangents: list[Any], params: dict[str, Any]) -> Any:
         """The operation's value and tangent by its own linearization."""
         active = tuple([t is not ZERO for t in tangents])
-        linearized = primitive.linearize(primals, active, **params)  # type: ignore[misc]
+        rule = functools.partial(primitive.linearize, primals, active, **params)  # type: ignore[arg-type]
+        linearized = self.by_rule(rule, "linearize", "residual")
         if linearized is NotImplemented:
             return NotImplemented
         if not isinstance(linearized, (tuple, list)) or len(linearized) != 2 or not callable(linearized[1]):
             raise primitive.malformed("linearize", "a pair, the result and the function of the tangents", linearized)
         out, push = linearized
-        pushed = push(*[t for t in tangents if t is not ZERO])
+        pushed = self.by_rule(lambda: push(*[t for t in tangents if t is not ZERO]), "linearize", "tangent")
         return self.received(primitive, "linearize", primals, params, (out, pushed))
 
     def received(self, primitive: Primitive, rule: str, primals: list[Any], params: dict[str, Any], returned: Any) -> Any:
@@ -128,7 +168,7 @@ class JvpTrace(Trace):
 
     def combine(self, terms: list[tuple[Any, Any]], type: ArrayType) -> Any:
         """sum_i tangent_i * multiplier_i, of shape `type.shape`. A multiplier is an array or an integer."""
-        return combine(terms, type)
+        return self.by_rule(lambda: combine(terms, type), "partials", "tangent") if self.recording else combine(terms, type)
 
     def push_linear(
         self, primitive: Primitive, primals: list[Any], tangents: list[Any], params: dict[str, Any], out: Any
@@ -137,9 +177,11 @@ class JvpTrace(Trace):
         args = linear_operands(primitive, primals, tangents)
         if args is None:
             return (ZERO,) * len(out) if primitive.multiple_results else ZERO
+        if not primitive.multiple_results and not is_inexact(out.type.dtype):
+            return ZERO
+        found = self.by_rule(lambda: bind(primitive, args, params), "linear", "tangent")
         if not primitive.multiple_results:
-            return bind(primitive, args, params) if is_inexact(out.type.dtype) else ZERO
-        found = bind(primitive, args, params)
+            return found
         return tuple([t if is_inexact(o.type.dtype) else ZERO for o, t in zip(out, found, strict=True)])
 
 

@@ -30,6 +30,7 @@ class LinearizeTrace(JvpTrace):
 
     __slots__ = ("tape",)
     transformation = "grad"
+    role = "residual"  # since tangents are not computed here
 
     def __init__(self, function: Callable[..., Any] | None = None) -> None:
         super().__init__(function)

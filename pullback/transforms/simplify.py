@@ -21,17 +21,27 @@ def simplify(program: Program) -> Program:
     """The Program that is compiled; the Programs in its equations are simplified too. Remembered."""
 
     def make() -> Program:
-        made = drop_dead_code(_without_repetition(program))
+        shorter = _without_repetition(program)
+        made = drop_dead_code(shorter)
         made.memo("simplified", lambda: made)
+        made.memo("merged", lambda: merged(shorter))
         return made
 
     simplified: Program = program.memo("simplified", make)
     return simplified
 
 
+def merged(program: Program) -> dict[int, int]:
+    """The ids of equations that were left out of a simplified Program because another had done the same, with its id."""
+    found: dict[int, int] = program.memo("merged", dict)
+    return found
+
+
 def has_effect(equation: Equation) -> bool:
     """Whether an equation does something besides computing values, itself or in a Program that it holds."""
-    return equation.primitive.effect is not None or any(inner.effects for inner in programs_in(equation.params))
+    if equation.primitive.effect is not None:
+        return True
+    return bool(equation.params) and any([inner.effects for inner in programs_in(equation.params)])
 
 
 def pruned(equation: Equation, wanted: list[bool]) -> Equation:
@@ -40,29 +50,28 @@ def pruned(equation: Equation, wanted: list[bool]) -> Equation:
     if found is None:
         return equation
     params, inputs, outputs = found
-    return Equation(
-        equation.primitive,
-        tuple([equation.inputs[i] for i in inputs]),
-        tuple([equation.outputs[i] for i in outputs]),
-        params,
-        equation.source,
-        equation.origin,
-    )
+    return equation.replace(tuple([equation.inputs[i] for i in inputs]), tuple([equation.outputs[i] for i in outputs]), params)
 
 
 def drop_dead_code(program: Program) -> Program:
     """The Program without the equations whose results nobody uses, those with an effect apart."""
-    needed = {atom for atom in program.outputs if isinstance(atom, Variable)}
+    needed: set[Atom] = set(program.outputs)  # literals do no harm here
     kept = []
-    for equation in reversed(program.equations):
-        wanted = [out in needed for out in equation.outputs]
-        if any(wanted) or has_effect(equation):
-            if equation.primitive.prune is not None and not all(wanted):
+    changed = False
+    for original in reversed(program.equations):
+        equation = original
+        if needed.isdisjoint(equation.outputs) and not has_effect(equation):
+            changed = True
+            continue
+        if equation.primitive.prune is not None:
+            wanted = [out in needed for out in equation.outputs]
+            if not all(wanted):
                 equation = pruned(equation, wanted)
-            kept.append(equation)
-            needed.update([atom for atom in equation.inputs if isinstance(atom, Variable)])
+                changed |= equation is not original
+        kept.append(equation)
+        needed.update(equation.inputs)
     constants = [(variable, array) for variable, array in program.constants if variable in needed]
-    if kept[::-1] == list(program.equations) and len(constants) == len(program.constants):
+    if not changed and len(constants) == len(program.constants):
         return program
     return Program(program.inputs, reversed(kept), program.outputs, constants, program.name, program.batch_axes)
 
@@ -97,14 +106,15 @@ class Known:
 def _without_repetition(program: Program) -> Program:
     """The Program with each operation done once, and `simplify` rules applied."""
     same: dict[Atom, Atom] = {}  # a variable that is not needed, and what stands for it
-    seen: dict[Any, tuple[Variable, ...]] = {}
+    seen: dict[Any, Equation] = {}
+    repeated: dict[int, int] = {}
     known = Known()
     makers = known.makers
     equations: list[Equation] = []
     changed = False
     for original in program.equations:
         equation = original
-        if same and any([atom in same for atom in equation.inputs]):
+        if same and not same.keys().isdisjoint(equation.inputs):
             equation = equation.replace(inputs=tuple([same.get(atom, atom) for atom in equation.inputs]))
         params = equation.params
         inner = programs_in(params) if params else None
@@ -125,10 +135,11 @@ def _without_repetition(program: Program) -> Program:
         if key is not None:
             before = seen.get(key)
             if before is not None:
-                same.update(zip(equation.outputs, before))
+                same.update(zip(equation.outputs, before.outputs))
+                repeated[equation.id] = before.id
                 changed = True
                 continue
-            seen[key] = equation.outputs
+            seen[key] = equation
         changed |= equation is not original
         equations.append(equation)
         if rule is not None:
@@ -136,7 +147,9 @@ def _without_repetition(program: Program) -> Program:
     if not changed:
         return program
     outputs = [same.get(atom, atom) for atom in program.outputs]
-    return Program(program.inputs, equations, outputs, program.constants, program.name, program.batch_axes)
+    made = Program(program.inputs, equations, outputs, program.constants, program.name, program.batch_axes)
+    made.memo("merged", lambda: repeated)
+    return made
 
 
 def _key(equation: Equation) -> Any:

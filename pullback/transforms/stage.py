@@ -2,37 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from pullback.core.array import Array, as_array
 from pullback.core.axes import youngest_owner
 from pullback.core.primitive import Primitive
-from pullback.core.source import Source, user_source
-from pullback.core.tracing import Trace, Tracer, bind, escaped, staging
+from pullback.core.source import ends_calls, forget_callers, no_scope, user_source
+from pullback.core.tracing import Trace, Tracer, escaped, staging
 from pullback.core.types import ArrayType
-from pullback.program.batching import BatchAxes, batch_axes_of
-from pullback.program.interpret import interpret
+from pullback.program.equation import Made
+from pullback.program.interpret import run as replay
 from pullback.program.program import Atom, Equation, Literal, Program, Variable, axis_names
+from pullback.program.provenance import attributed, by_itself, made_by
+
+__all__ = ["Staged", "StagingTrace", "primal_after_all", "replay", "stage"]
 
 
 class Staged(Tracer):
     """A value of a Program under construction: it has a type, and a Variable, but no number."""
 
-    __slots__ = ("argument", "source", "variable")
+    __slots__ = ("argument", "equation", "type", "variable")
     owner: StagingTrace
 
-    def __init__(self, trace: StagingTrace, variable: Variable, source: Source | None = None, argument: str = "") -> None:
+    def __init__(self, trace: StagingTrace, variable: Variable, equation: Equation | None = None, argument: str = "") -> None:
         self.owner = trace
         self.variable = variable
-        self.source = source
+        self.type = variable.type
+        self.equation = equation  # that it is a result of
         self.argument = argument  # the path of the argument that it is, when it is one
-
-    @property
-    def type(self) -> ArrayType:  # type: ignore[override]
-        return self.variable.type
 
     def note_batch(self, axes: frozenset[int]) -> None:
         known = self.owner.batch_axes
@@ -40,7 +38,8 @@ class Staged(Tracer):
         known[self.variable] = axes if before is axes else before | axes
 
     def where(self) -> str:
-        return f"argument {self.argument}" if self.argument else str(self.source) if self.source is not None else ""
+        source = None if self.equation is None else self.equation.source
+        return f"argument {self.argument}" if self.argument else str(source) if source is not None else ""
 
 
 class StagingTrace(Trace):
@@ -76,70 +75,44 @@ class StagingTrace(Trace):
             owner = youngest_owner(axis_names(primitive, params))
             if owner is not None and owner.birth > self.birth:
                 return owner.process(primitive, tuple(args), params)
-        atoms = tuple([arg.variable if arg.__class__ is Staged and arg.owner is self else self.atom(arg) for arg in args])
-        result_type = primitive.infer(tuple([atom.type for atom in atoms]), params)
-        origin = replayed()
-        source = user_source() if origin is None else origin.source
+        atoms: list[Atom] = []
+        types: list[ArrayType] = []
+        for arg in args:
+            if arg.__class__ is Staged and arg.owner is self:
+                atoms.append(arg.variable)
+                types.append(arg.type)
+            else:
+                atom = self.atom(arg)
+                atoms.append(atom)
+                types.append(atom.type)
+        key = tuple(types)
+        result_type = primitive.infer(key, params) if params else primitive.inferred.get(key) or primitive.infer(key, params)
+        origin = attributed()
+        if origin is None:
+            source = user_source(3)  # above `process` and `bind`
+        elif origin.__class__ is Equation:
+            source = origin.source
+        else:
+            source, origin = origin, None
         if primitive.multiple_results:
             outputs = tuple([Variable(type) for type in result_type])
-            self.equations.append(Equation(primitive, atoms, outputs, params, source, origin))
-            return tuple([Staged(self, variable, source) for variable in outputs])
+            equation = Equation(primitive, tuple(atoms), outputs, params, source, origin, made_by())
+            self.equations.append(equation)
+            return tuple([Staged(self, variable, equation) for variable in outputs])
         variable = Variable(result_type)
-        self.equations.append(Equation(primitive, atoms, (variable,), params, source, origin))
-        return Staged(self, variable, source)
+        equation = Equation(primitive, tuple(atoms), (variable,), params, source, origin, made_by())
+        self.equations.append(equation)
+        return Staged(self, variable, equation)
 
 
-# While an equation of a Program is replayed under a transformation, what is staged came from it, not from our own loop.
-_replayed: ContextVar[Equation | None] = ContextVar("pullback_replayed_equation", default=None)
-replayed = _replayed.get
+def primal_after_all(outs: Any, made: Made | None) -> None:
+    """Take it back that the equations of a rule's results were made by the rule: they are the user's own values."""
+    for out in outs if isinstance(outs, (tuple, list)) else (outs,):
+        if out.__class__ is Staged and out.equation is not None and made is not None and out.equation.made is made:
+            out.equation.made = made.within
 
 
-@contextmanager
-def replaying(equation: Equation) -> Iterator[None]:
-    """Attribute what is staged in this block to `equation`."""
-    token = _replayed.set(equation)
-    try:
-        yield
-    finally:
-        _replayed.reset(token)
-
-
-def replay(program: Program, args: Iterable[Any]) -> tuple[Any, ...]:
-    """`run` a Program, attributing whatever is staged meanwhile to the equation that it comes from."""
-    token = _replayed.set(None)
-    handle = _apply_again
-    if program.batch_axes:
-        args, axes = list(args), batch_axes_of(program)
-        _note(axes, program.inputs, args)
-        handle = _keeping(axes)
-    try:
-        return interpret(program, args, handle)
-    finally:
-        _replayed.reset(token)
-
-
-def _apply_again(equation: Equation, operands: list[Any]) -> Any:
-    _replayed.set(equation)
-    return bind(equation.primitive, operands, equation.params)
-
-
-def _keeping(axes: BatchAxes) -> Callable[[Equation, list[Any]], Any]:
-    """`_apply_again` where some axes are known to be a batch's: those of the results stay known."""
-
-    def apply_again(equation: Equation, operands: list[Any]) -> Any:
-        out = _apply_again(equation, operands)
-        _note(axes, equation.outputs, out if equation.primitive.multiple_results else (out,))
-        return out
-
-    return apply_again
-
-
-def _note(axes: BatchAxes, variables: Sequence[Variable], values: Sequence[Any]) -> None:
-    for variable, value in zip(variables, values):
-        if variable in axes and isinstance(value, Tracer):
-            value.note_batch(axes[variable])
-
-
+@ends_calls
 def stage(
     function: Callable[..., Sequence[Any]],
     types: Sequence[ArrayType],
@@ -162,8 +135,11 @@ def stage(
     inputs = [Variable(type) for type in types]
     names = arguments or [""] * len(inputs)
     tracers = [Staged(trace, variable, None, argument) for variable, argument in zip(inputs, names, strict=True)]
-    with staging(trace):
-        outputs = [trace.atom(value) for value in function(*tracers)]
+    try:
+        with staging(trace), by_itself(), no_scope():
+            outputs = [trace.atom(value) for value in function(*tracers)]
+    finally:
+        forget_callers()
     captured = list(trace.captures.values())
     inputs = [*(variable for variable, _ in captured), *inputs]
     program = Program(inputs, trace.equations, outputs, trace.constants.values(), name, trace.batch_axes)

@@ -7,7 +7,8 @@ tape from its end with cotangents gives the transpose; walking it from its start
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,6 +24,16 @@ from pullback.ops.arithmetic import add
 from pullback.ops.broadcast import broadcast_in_dim, reduce_sum
 from pullback.ops.scaling import combine, scaled
 from pullback.program.equality import param_key
+from pullback.program.provenance import (
+    Attribution,
+    attribute,
+    attribute_again,
+    attributed,
+    enter,
+    here,
+    is_recording,
+    leave,
+)
 
 
 class Linear(Tracer):
@@ -45,11 +56,12 @@ class Linear(Tracer):
 class Scale:
     """A step of the tape: out = sum_i value_i * multiplier_i. A multiplier is an array or an integer."""
 
-    __slots__ = ("out", "terms")
+    __slots__ = ("origin", "out", "terms")
 
-    def __init__(self, terms: list[tuple[int, Any]], out: int) -> None:
+    def __init__(self, terms: list[tuple[int, Any]], out: int, origin: Attribution = None) -> None:
         self.terms = terms
         self.out = out
+        self.origin = origin  # to what the operations that it leads to are attributed
 
     @property
     def key(self) -> Any:
@@ -74,13 +86,16 @@ class Known(NamedTuple):
 class Apply:
     """A step of the tape: any other linear operation. Its operands are known values, and Slots."""
 
-    __slots__ = ("operands", "outs", "params", "primitive")
+    __slots__ = ("operands", "origin", "outs", "params", "primitive")
 
-    def __init__(self, primitive: Primitive, operands: list[Any], params: dict[str, Any], outs: list[int]) -> None:
+    def __init__(
+        self, primitive: Primitive, operands: list[Any], params: dict[str, Any], outs: list[int], origin: Attribution = None
+    ) -> None:
         self.primitive = primitive
         self.operands = operands
         self.params = params
         self.outs = outs
+        self.origin = origin
 
     @property
     def key(self) -> Any:
@@ -101,25 +116,28 @@ class Tape(Trace):
         steps: the operations, in order.
     """
 
-    __slots__ = ("steps", "types")
+    __slots__ = ("recording", "steps", "types")
     transformation = "transposition"
 
     def __init__(self, function: Callable[..., Any] | None = None) -> None:
         super().__init__(function)
         self.types: list[ArrayType] = []
         self.steps: list[Scale | Apply] = []
+        self.recording = is_recording()
 
     def scale(self, terms: list[tuple[Linear, Any]], type: ArrayType) -> Linear:
         """Record sum_i value_i * multiplier_i."""
         out = Linear(self, type)
-        self.steps.append(Scale([(value.index, multiplier) for value, multiplier in terms], out.index))
+        origin = here() if self.recording else None
+        self.steps.append(Scale([(value.index, multiplier) for value, multiplier in terms], out.index, origin))
         return out
 
     def apply(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any], types: Sequence[ArrayType]) -> Any:
         """Record a linear operation whose results have `types`."""
         operands = [Slot(arg.index) if arg.__class__ is Linear and arg.owner is self else arg for arg in args]
         outs = tuple([Linear(self, type) for type in types])
-        self.steps.append(Apply(primitive, operands, params, [out.index for out in outs]))
+        origin = here() if self.recording else None
+        self.steps.append(Apply(primitive, operands, params, [out.index for out in outs], origin))
         return outs if primitive.multiple_results else outs[0]
 
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
@@ -171,16 +189,17 @@ class Tape(Trace):
         """A value's index, if it is one of this tape's."""
         return value.index if value.__class__ is Linear and value.owner is self else None
 
-    def mapped(self, new: Callable[[Any], Any]) -> Tape:
-        """The same steps on other known values: `new` gives the one for each."""
+    def mapped(self, new: Callable[[Any], Any], origins: bool = True) -> Tape:
+        """The same steps on other known values: `new` gives the one for each. Without `origins`, the steps forget theirs."""
         made = Tape(self.function)
         made.types, made.open = self.types, False
         for step in self.steps:
+            origin = step.origin if origins else None
             if isinstance(step, Scale):
-                made.steps.append(Scale([(index, new(multiplier)) for index, multiplier in step.terms], step.out))
+                made.steps.append(Scale([(index, new(multiplier)) for index, multiplier in step.terms], step.out, origin))
             else:
                 operands = [operand if operand.__class__ is Slot else new(operand) for operand in step.operands]
-                made.steps.append(Apply(step.primitive, operands, step.params, step.outs))
+                made.steps.append(Apply(step.primitive, operands, step.params, step.outs, origin))
         return made
 
     def emptied(self) -> tuple[list[Any], Tape]:
@@ -196,7 +215,7 @@ class Tape(Trace):
                 values.append(value)
             return places[id(value)]
 
-        return values, self.mapped(place)
+        return values, self.mapped(place, origins=False)  # equal tapes stand for one another
 
     @property
     def key(self) -> Any:
@@ -208,6 +227,19 @@ class Tape(Trace):
         return self.mapped(lambda value: values[value.index] if value.__class__ is Known else value)
 
     # ---- walking it ----
+
+    @contextmanager
+    def walking(self, rule: str, role: str) -> Iterator[bool]:
+        """Say what is staged while the tape is walked; whether each step is to be told to `attribute`."""
+        if not (self.recording and is_recording()):
+            yield False
+            return
+        attribution, made = attribute(attributed()), enter("grad", rule, role)
+        try:
+            yield True
+        finally:
+            leave(made)
+            attribute_again(attribution)
 
     def backward(self, outs: Sequence[int | None], cotangents: Sequence[Any], inputs: Sequence[int]) -> list[Any]:
         """The transpose: cotangents of `outs` (ZERO and ONES allowed) to cotangents of `inputs` (ZERO possible)."""
@@ -230,19 +262,22 @@ class Tape(Trace):
         for out, cotangent in zip(outs, cotangents, strict=True):
             if out is not None and cotangent is not ZERO:
                 accumulate(out, cotangent)
-        for step in reversed(self.steps):
-            if step.__class__ is Scale:
-                cotangent = found[step.out]
-                if cotangent is None:
-                    continue
-                found[step.out] = None
-                if cotangent is ONES:
-                    self._backward_ones(step, accumulate)
-                    continue
-                for index, multiplier in step.terms:
-                    accumulate(index, scaled(cotangent, multiplier))
-            else:
-                self._backward_apply(step, found, accumulate)  # type: ignore[arg-type]
+        with self.walking("transpose", "cotangent") as recording:
+            for step in reversed(self.steps):
+                if recording:
+                    attribute(step.origin)
+                if step.__class__ is Scale:
+                    cotangent = found[step.out]
+                    if cotangent is None:
+                        continue
+                    found[step.out] = None
+                    if cotangent is ONES:
+                        self._backward_ones(step, accumulate)
+                        continue
+                    for index, multiplier in step.terms:
+                        accumulate(index, scaled(cotangent, multiplier))
+                else:
+                    self._backward_apply(step, found, accumulate)  # type: ignore[arg-type]
         return [ZERO if (x := found[index]) is None else ones(types[index]) if x is ONES else x for index in inputs]
 
     def _backward_ones(self, step: Scale, accumulate: Callable[[int, Any], None]) -> None:
@@ -307,21 +342,24 @@ class Tape(Trace):
         values: list[Any] = [ZERO] * len(self.types)
         for index, tangent in zip(inputs, tangents, strict=True):
             values[index] = tangent
-        for step in self.steps:
-            if isinstance(step, Scale):
-                terms = [(values[index], multiplier) for index, multiplier in step.terms if values[index] is not ZERO]
-                values[step.out] = combine(terms, self.types[step.out])
-                continue
-            given = [values[operand.index] for operand in step.operands if operand.__class__ is Slot]
-            if all(value is ZERO for value in given):
-                continue
-            args = [
-                instantiate(values[operand.index], self.types[operand.index]) if operand.__class__ is Slot else operand
-                for operand in step.operands
-            ]
-            result = step.primitive(*args, **step.params)
-            for out, value in zip(step.outs, result if step.primitive.multiple_results else (result,), strict=True):
-                values[out] = value
+        with self.walking("linearize", "tangent") as recording:
+            for step in self.steps:
+                if recording:
+                    attribute(step.origin)
+                if isinstance(step, Scale):
+                    terms = [(values[index], multiplier) for index, multiplier in step.terms if values[index] is not ZERO]
+                    values[step.out] = combine(terms, self.types[step.out])
+                    continue
+                given = [values[operand.index] for operand in step.operands if operand.__class__ is Slot]
+                if all(value is ZERO for value in given):
+                    continue
+                args = [
+                    instantiate(values[operand.index], self.types[operand.index]) if operand.__class__ is Slot else operand
+                    for operand in step.operands
+                ]
+                result = step.primitive(*args, **step.params)
+                for out, value in zip(step.outs, result if step.primitive.multiple_results else (result,), strict=True):
+                    values[out] = value
         return [ZERO if out is None else values[out] for out in outs]
 
 

@@ -7,8 +7,10 @@ import pullback as pb
 from pullback import lax
 from pullback.control.call import bind_call
 from pullback.core.array import as_array
+from pullback.core.axes import Axis, AxisOwner, named_axis
 from pullback.core.errors import AxisError, ShapeError
 from pullback.core.tracing import type_of
+from pullback.engine.compile import lower_to_text
 from pullback.ops import collective as c
 from pullback.ops.arithmetic import add, mul
 from pullback.ops.broadcast import reduce_sum
@@ -16,6 +18,7 @@ from pullback.ops.convert import convert_element_type
 from pullback.ops.literals import literal
 from pullback.ops.trigonometric import sin
 from pullback.testing.checks import batched, check_adjoint, check_numerically, check_staged
+from pullback.transforms.batch import BatchTrace
 from pullback.transforms.jvp import jvp_flat
 from pullback.transforms.linearize import linearize_flat
 from pullback.transforms.stage import stage
@@ -247,3 +250,38 @@ def test_groups_are_refused(name):
     more = (0, 0) if name == "all_to_all" else ()
     with pytest.raises(NotImplementedError, match=f"{name} does not take parts .* two vmaps"):
         pb.vmap(lambda x: getattr(lax, name)(x, "i", *more, axis_index_groups=[[0, 1], [2]]), axis_name="i")(CUBE[0])
+
+
+# ---- lowering asks the owner of the axis ------------------------------------------------------------------------------
+
+
+class Mesh(AxisOwner):
+    """An axis that still exists in compiled code, as one of a mesh of devices will."""
+
+    __slots__ = ()
+    transformation = "mesh"
+
+    def __init__(self, axis):
+        super().__init__()
+        self.axis = axis
+
+    def lower(self, primitive, write, args, params):
+        assert (primitive, params) == (c.psum, {"axis_name": "i"})
+        (x,) = args
+        return write.elementwise("stablehlo.multiply", x, write.constant(self.axis.size, x.type))
+
+
+def test_an_owner_lowers_the_collectives_over_its_axis():
+    with named_axis("i", Mesh(Axis(4, "i"))):
+        program, _ = stage(lambda x: [sin(c.sum_over(x, "i"))], [type_of(as_array(X))])
+        assert [equation.primitive.name for equation in program.equations] == ["psum", "sin"]
+        assert "stablehlo.multiply" in lower_to_text(program)
+
+
+def test_without_an_owner_that_can_lower_it_is_an_error():
+    with named_axis("i", Mesh(Axis(4, "i"))):
+        program, _ = stage(lambda x: [c.sum_over(x, "i")], [type_of(as_array(X))])
+    with pytest.raises(AxisError, match="no axis named 'i'"):
+        lower_to_text(program)
+    with named_axis("i", BatchTrace(Axis(4, "i"))), pytest.raises(AxisError, match=r"psum .* cannot be compiled inside vmap"):
+        lower_to_text(program)

@@ -1,5 +1,8 @@
 """Infinities, NaN, signed zeros, and the edges of domains: the same on NumPy and compiled."""
 
+import cmath
+
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -104,3 +107,52 @@ def test_integer_pow(y, both):
     points = np.array([-2.0, -0.5, 1.5, 3.0])
     for values in both(p.integer_pow, points, y=y):
         np.testing.assert_allclose(values, points**y, rtol=1e-14)
+
+
+CUTS = {
+    "sqrt": (p.sqrt, cmath.sqrt), "log": (x.log, cmath.log), "asin": (t.asin, cmath.asin), "acos": (t.acos, cmath.acos),
+    "atan": (t.atan, cmath.atan), "asinh": (h.asinh, cmath.asinh), "acosh": (h.acosh, cmath.acosh),
+    "atanh": (h.atanh, cmath.atanh),
+}  # fmt: skip
+SIDES = [
+    complex(*point)
+    for size in (0.0, 0.5, 2.0, 1e150, inf)
+    for a in (size, -size)
+    for b in (0.0, -0.0, 0.25, -0.25)
+    for point in ((a, b), (b, a))
+]
+
+
+@pytest.mark.parametrize("name", CUTS)
+def test_both_sides_of_branch_cuts(name, both):
+    """Signed zeros tell the sides apart, as C99 has it: its implementation is Python's cmath."""
+    function, exact = CUTS[name]
+    points = np.array([z for z in SIDES if z or name != "log"])
+    expected = np.array([exact(z) for z in points])
+    for values in both(function, points):
+        for found, truth in ((values.real, expected.real), (values.imag, expected.imag)):
+            np.testing.assert_allclose(found, truth, rtol=1e-13, atol=1e-300)
+            far = (truth != 0) & ~np.isnan(truth)
+            np.testing.assert_array_equal(np.signbit(found)[far], np.signbit(truth)[far])
+
+
+def test_complex_powers_of_zero_and_to_zero(both):
+    base = np.array([0j, 0j, 0j, 0j, 2 + 1j, 0j])
+    exponent = np.array([1 + 1j, 2.0, -1.0, 1j, 0j, 0j])
+    expected = np.array([0j, 0j, complex(nan, nan), complex(nan, nan), 1, 1])
+    for values in both(p.pow, base, exponent):
+        np.testing.assert_array_equal(values, expected)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])
+def test_poles_of_gamma_and_its_derivatives(dtype, both):
+    table = [
+        (e.digamma, [0.0, -0.0, -1.0, inf], [-inf, inf, nan, inf]),
+        (e.lgamma, [-inf, inf, 0.0, -2.0, 1.0], [inf, inf, inf, inf, 0.0]),
+        (e.erf_inv, [0.0, -0.0, 1.0, -1.0], [0.0, -0.0, inf, -inf]),
+    ]
+    for function, points, expected in table:
+        for values in both(function, np.array(points).astype(getattr(ml_dtypes, dtype, dtype))):
+            np.testing.assert_allclose(values.astype(np.float64), expected, atol=1e-6)
+            known = ~np.isnan(expected) & (np.abs(expected) != 0 if function is e.lgamma else True)
+            np.testing.assert_array_equal(np.signbit(values)[known], np.signbit(expected)[known])

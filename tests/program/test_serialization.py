@@ -71,7 +71,9 @@ def test_the_format_is_as_documented():
     program = Program([x], [Equation(note, (x,), (y,), params)], [y], [(k, Array(k.type, np.array([7], np.uint8)))], "f")
     assert json.loads(program.to_json()) == {
         "format": "pullback.program",
-        "version": 1,
+        "version": 2,
+        "sources": [],
+        "ancestors": [],
         "programs": [
             {
                 "name": "f",
@@ -88,6 +90,7 @@ def test_the_format_is_as_documented():
                         },
                         "inputs": [0],
                         "outputs": [[2, "f32[]"]],
+                        "id": 0,
                     }
                 ],
                 "outputs": [2],
@@ -161,21 +164,24 @@ def equation(**changes):
     [
         ("{", "This is not JSON: "),
         ("[]", 'it has no "format": "pullback.program"'),
-        ('{"format": "other", "version": 1}', 'it has no "format": "pullback.program"'),
+        ('{"format": "other", "version": 2}', 'it has no "format": "pullback.program"'),
         (
             '{"format": "pullback.program", "version": 99}',
-            "was written in version 99 of the format; this pullback reads version 1",
+            "was written in version 99 of the format; this pullback reads version 2",
         ),
-        ('{"format": "pullback.program", "version": 1}', "not a Program as version 1 writes it: KeyError('programs')"),
-        ('{"format": "pullback.program", "version": 1, "programs": []}', "not a Program as version 1 writes it: IndexError"),
+        ('{"format": "pullback.program", "version": 2}', "not a Program as version 2 writes it: KeyError('sources')"),
+        (
+            '{"format": "pullback.program", "version": 2, "sources": [], "ancestors": [], "programs": []}',
+            "not a Program as version 2 writes it: IndexError",
+        ),
         (changed(outputs=[9]), "Variable 9 of Program double is used before it is defined"),
         (changed(inputs=[[0, "f32[]"], [0, "f32[]"]]), "Variable 0 of Program double is defined twice"),
         (changed(inputs=[[0, "g32[]"]]), "'g32[]' is not a type, as f32[3,5] is"),
         (changed(constants=[[7, "f32[]", {"type": "f32[]", "base64": "AA=="}]]), "these are 1 bytes, but f32[] takes 4"),
         (equation(primitive="mull"), "There is no primitive 'mull' among those given"),
-        (equation(params={"p": {"set": []}}), "A parameter of mul is written as 'set', which version 1 does not know"),
+        (equation(params={"p": {"set": []}}), "A parameter of mul is written as 'set', which version 2 does not know"),
         (equation(params={"p": {"enum": ["Mode", "A"]}}), "is of a class 'Mode' that the module of mul does not name"),
-        (equation(params={"p": {"program": 4}}), "not a Program as version 1 writes it: IndexError"),
+        (equation(params={"p": {"program": 4}}), "not a Program as version 2 writes it: IndexError"),
     ],
 )
 def test_what_is_wrong_with_the_json_is_said(text, message):

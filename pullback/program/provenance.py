@@ -1,0 +1,78 @@
+"""Where what is being staged comes from: which equation is replayed, and by which rule of which transformation.
+
+An operation that a user's function applies while it is traced has the user's line by itself. What is applied later than that
+(a Program replayed, a tape walked) is attributed to the equation, or the line, that it was recorded with. Each transformation
+also says which rule it applies. Both live in the context, and staging reads them; nothing is recorded where nothing is staged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar, Token
+from typing import Any
+
+from pullback.core.source import Source, user_source
+from pullback.core.tracing import staging_floor
+from pullback.program.equation import Equation, Made
+
+Attribution = Equation | Source | None
+
+_attributed: ContextVar[Any] = ContextVar("pullback_attributed", default=None)
+attributed = _attributed.get
+attribute = _attributed.set
+attribute_again = _attributed.reset
+
+_made: ContextVar[Made | None] = ContextVar("pullback_made", default=None)
+made_by = _made.get
+leave = _made.reset
+
+_interned: dict[tuple[Any, ...], Made] = {}  # as many as there are nests of rules
+
+
+def enter(transformation: str, rule: str, role: str = "") -> Token[Made | None]:
+    """What is staged from here on, up to `leave` with what this returns, is made by this rule."""
+    within = _made.get()
+    key = (transformation, rule, role, id(within))  # `within` is interned itself, and stays
+    made = _interned.get(key)
+    if made is None:
+        made = _interned.setdefault(key, Made(transformation, rule, role, within))
+    return _made.set(made)
+
+
+def is_recording() -> bool:
+    """Whether a Program is being recorded, so that provenance is worth keeping."""
+    return staging_floor() is not None
+
+
+def here() -> Attribution:
+    """What is staged now is attributed to this: an equation that is replayed, or else the user's line."""
+    found = _attributed.get()
+    return user_source(2) if found is None else found
+
+
+def attributed_source() -> Source | None:
+    """The user's line of what is being replayed; None where nothing is."""
+    found = _attributed.get()
+    return found.source if isinstance(found, Equation) else found
+
+
+@contextmanager
+def attributing(to: Attribution) -> Iterator[None]:
+    """Attribute what is staged in this block to an equation, or to a line; to the user's lines, if to None."""
+    token = _attributed.set(to)
+    try:
+        yield
+    finally:
+        _attributed.reset(token)
+
+
+@contextmanager
+def by_itself() -> Iterator[None]:
+    """Stage a function that owes nothing to what is done around it."""
+    attribution, made = _attributed.set(None), _made.set(None)
+    try:
+        yield
+    finally:
+        _made.reset(made)
+        _attributed.reset(attribution)

@@ -1,0 +1,224 @@
+"""Every equation of a transformed Program knows the user's line, its parent, and the rule that made it."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pullback as pb
+import pullback.numpy as pnp
+from pullback import lax
+from pullback.program.program import Equation, Program, programs_in
+from pullback.transforms.derive import linearize_program, pushed_program, transpose_program
+from pullback.transforms.simplify import merged, simplify
+
+X = np.array([0.3, 0.7], np.float32)
+
+
+def plain(x: Any) -> Any:
+    y = pnp.sin(x) * x
+    return pnp.sum(y * 2.0)
+
+
+def with_scan(x: Any) -> Any:
+    def step(carry: Any, _: Any) -> Any:
+        carry = pnp.tanh(carry) * x
+        return carry, pnp.sum(carry)
+
+    last, sums = lax.scan(step, x, None, length=3)
+    return pnp.sum(last) + pnp.sum(sums)
+
+
+def with_cond(x: Any) -> Any:
+    total = pnp.sum(x)
+    return lax.cond(total > 0, lambda v: pnp.exp(v), lambda v: v * v, total)
+
+
+def with_jit(x: Any) -> Any:
+    inner = pb.jit(lambda v: pnp.cos(v) * v)
+    return pnp.sum(inner(x))
+
+
+def with_while(x: Any) -> Any:
+    return pnp.sum(lax.while_loop(lambda v: pnp.sum(v) < 100.0, lambda v: v * v + 1.0, x))
+
+
+def with_product(x: Any) -> Any:
+    m = pnp.outer(x, x)
+    return pnp.max(m @ x) / pnp.mean(x)
+
+
+FUNCTIONS = [plain, with_scan, with_cond, with_jit, with_while, with_product]
+TRANSFORMATIONS: dict[str, Callable[[Any], Any]] = {
+    "none": lambda f: f,
+    "grad": pb.grad,
+    "jvp": lambda f: lambda x: pb.jvp(f, (x,), (pnp.ones(2),)),
+    "vmap": lambda f: lambda x: pb.vmap(f)(pnp.stack([x, x])),
+    "vmap grad": lambda f: lambda x: pb.vmap(pb.grad(f))(pnp.stack([x, x])),
+    "grad jit": lambda f: pb.grad(pb.jit(f)),
+    "jvp grad jit": lambda f: lambda x: pb.jvp(pb.grad(pb.jit(f)), (x,), (pnp.ones(2),)),
+}
+
+
+def all_equations(program: Program) -> Iterator[Equation]:
+    for equation in program.equations:
+        yield equation
+        for inner in programs_in(equation.params):
+            yield from all_equations(inner)
+
+
+def lines_of(function: Any) -> range:
+    text, first = inspect.getsourcelines(function)
+    return range(first, first + len(text))
+
+
+def cases() -> Iterator[Any]:
+    for function in FUNCTIONS:
+        for name, transformation in TRANSFORMATIONS.items():
+            if not (function is with_while and "grad" in name):
+                yield pytest.param(function, transformation, id=f"{name} of {function.__name__}")
+
+
+@pytest.mark.parametrize("function, transformation", list(cases()))
+def test_every_equation_has_a_line_of_the_users_function(function: Any, transformation: Any) -> None:
+    program = pb.xpr(transformation(function), X)
+    lines = [*lines_of(function), *lines_of(TRANSFORMATIONS["none"])]
+    own = range(lines_of(TRANSFORMATIONS["none"]).start - 10, lines_of(TRANSFORMATIONS["none"]).stop + 10)
+    strays = []
+    for equation in all_equations(program):
+        source = equation.source
+        assert source is not None and source.file == __file__, equation.primitive
+        called_here = (
+            equation.primitive.name == "call" and source.function == "test_every_equation_has_a_line_of_the_users_function"
+        )
+        if source.line not in lines and source.line not in own and not called_here:
+            strays.append((equation.primitive.name, str(source)))
+    assert not strays
+
+
+BASES = [function for function in FUNCTIONS if function is not with_while]
+
+
+def derived(base: Program) -> dict[str, Program]:
+    forward, tangent, *_ = linearize_program(base, (1,))
+    active = [kind == "input" for kind, _ in linearize_program(base, (1,)).residuals]
+    unknown = (*[0] * len(active), 1)
+    return {
+        "forward": forward,
+        "tangent": tangent,
+        "transpose": transpose_program(tangent, unknown)[0],
+        "jvp": pushed_program(base, None, (1,))[0],
+    }
+
+
+@pytest.mark.parametrize("function", BASES)
+def test_every_equation_of_a_derived_program_has_a_parent_in_the_base_and_its_line(function: Any) -> None:
+    base = simplify(pb.xpr(function, X))
+    known = {equation.id: equation for equation in all_equations(base)}
+    for name, program in derived(base).items():
+        for equation in all_equations(program):
+            assert equation.origin is not None, (name, equation.primitive)
+            first = equation
+            while first.origin is not None:
+                first = first.origin
+            assert first.id in known, (name, equation.primitive, str(equation.source))
+            assert equation.source == first.source == known[first.id].source
+
+
+@pytest.mark.parametrize("function", BASES)
+def test_roles_say_what_an_equation_computes(function: Any) -> None:
+    programs = derived(pb.xpr(function, X))
+    assert {equation.role for equation in programs["transpose"].equations} <= {"cotangent"}
+    assert {equation.role for equation in programs["tangent"].equations} <= {"tangent", "residual"}
+    assert {equation.role for equation in programs["forward"].equations} <= {"primal", "residual"}
+    assert {equation.role for equation in all_equations(programs["jvp"])} >= {"primal", "tangent"}
+
+
+def test_the_roles_of_a_gradient() -> None:
+    program = pb.xpr(pb.grad(plain), X)
+    assert [(equation.primitive.name, equation.role) for equation in program.equations if equation.primitive.name == "cos"] == [
+        ("cos", "residual")
+    ]
+    (sine,) = [equation for equation in program.equations if equation.primitive.name == "sin"]
+    assert sine.role == "primal" and sine.made is None
+    last = program.equations[-1]
+    assert last.role == "cotangent" and (last.made.transformation, last.made.rule) == ("grad", "transpose")
+    batched = pb.xpr(pb.vmap(pb.grad(plain)), np.stack([X, X])).equations[-1]
+    assert batched.role == "cotangent" and batched.made.transformation == "vmap" and batched.made.within.role == "cotangent"
+
+
+def test_scopes_and_calls_are_kept_by_what_is_derived() -> None:
+    def layer(x: Any) -> Any:
+        with pb.named_scope("inner"):
+            return pnp.sin(x)
+
+    def model(x: Any) -> Any:
+        with pb.named_scope("outer"):
+            y = layer(x)
+        return pnp.sum(y)
+
+    with pb.named_scope("around"):  # of no concern to what is traced by itself
+        programs = [pb.xpr(f, X) for f in (model, pb.grad(model), pb.grad(pb.jit(model)))]
+    for program in programs:
+        found = [e for e in all_equations(program) if e.primitive.name in ("sin", "cos")]
+        assert found
+        for equation in found:
+            assert equation.source.scope == ("outer", "inner")
+            assert (equation.source.function.split(".")[-1], equation.source.caller.function.split(".")[-1]) == (
+                "layer",
+                "model",
+            )
+            assert equation.source.caller.caller is None
+    with pytest.raises(TypeError, match="named_scope takes a string, not int"), pb.named_scope(3):  # type: ignore[arg-type]
+        pass
+
+
+def test_a_cached_trace_never_shows_the_scope_of_another_call() -> None:
+    inner = pb.jit(lambda x: pnp.sin(x))
+    programs = []
+    for name in ("first", "second"):
+
+        def caller(x: Any, name: str = name) -> Any:
+            with pb.named_scope(name):
+                return inner(x)
+
+        programs.append(pb.xpr(caller, X))
+    for name, program in zip(("first", "second"), programs):
+        (call,) = program.equations
+        assert call.source.scope == (name,)
+        assert {equation.source.scope for equation in call.params["program"].equations} == {()}
+
+
+def test_ids_survive_simplification_and_repetitions_name_what_stays() -> None:
+    program = pb.xpr(lambda x: pnp.sin(x) * pnp.sin(x) + 0.0 * pnp.cos(x).astype("float32"), X)
+    smaller = simplify(program)
+    assert len({equation.id for equation in program.equations}) == len(program.equations)
+    assert {equation.id for equation in smaller.equations} < {equation.id for equation in program.equations}
+    first, second = [equation for equation in program.equations if equation.primitive.name == "sin"]
+    assert merged(smaller)[second.id] == first.id
+
+
+def test_json_keeps_where_equations_come_from_and_equality_ignores_it() -> None:
+    def model(x: Any) -> Any:
+        with pb.named_scope("layer"):
+            return pnp.sum(pnp.sin(x) * x)
+
+    base = pb.xpr(model, X)
+    program = linearize_program(base, (1,)).forward
+    primitives = {equation.primitive.name: equation.primitive for equation in all_equations(program)}
+    again = Program.from_json(program.to_json(), primitives)
+    assert again == program
+    for before, after in zip(program.equations, again.equations, strict=True):
+        assert after.source.scope == before.source.scope == ("layer",)[: len(before.source.scope)]
+        assert after.role == before.role
+        assert after.made == before.made
+        assert (after.origin.primitive, after.origin.source.line) == (before.origin.primitive, before.origin.source.line)
+
+
+def test_batches_keep_the_role() -> None:
+    base = pb.xpr(pb.grad(plain), X)
+    assert {equation.role for equation in pb.xpr(pb.vmap(base), np.stack([X, X])).equations} >= {"cotangent", "residual"}
