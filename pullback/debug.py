@@ -71,7 +71,7 @@ def callback(function: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
     """Call a Python function on the values that the arguments have when this line is computed, for its side effects.
 
     Works eagerly and inside every transformation. In a compiled function it is called each time that function runs; under
-    `grad` once, with the primal values; under `vmap` once for every example, in order, if an argument depends on the
+    `grad` once, with the primal values; under `vmap` once for every batch element, in order, if an argument depends on the
     batch, else once. Several calls in one function happen in the order in which they are written.
 
     Arguments:
@@ -101,7 +101,7 @@ def callback(function: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
 def print(format: str, *args: Any, **kwargs: Any) -> None:
     """Print values when they are computed, by a format string as `str.format` takes it; inside any transformation.
 
-    Under `vmap` a line is printed for every example, in order, if a value depends on the batch, else one line.
+    Under `vmap` a line is printed for every batch element, in order, if a value depends on the batch, else one line.
 
     Arguments:
         format: the text, with `{}`, `{name}` and `{name:.3f}` where values go.
@@ -156,8 +156,8 @@ def breakpoint(*, stdin: TextIO | None = None, stdout: TextIO | None = None) -> 
     """Stop here when this line is computed, in Python's debugger, inside any transformation.
 
     The variables of the function that calls this are there with the values that they have in that call: look at them with
-    `p x`, see the source with `l`, go on with `c`. Under `vmap` it stops for every example. Nothing that is done there changes
-    the computation.
+    `p x`, see the source with `l`, go on with `c`. Under `vmap` it stops for every batch element. Nothing that is done there
+    changes the computation.
 
     Arguments:
         stdin, stdout: where the debugger reads its commands and writes; by default, the terminal.

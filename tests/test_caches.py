@@ -45,7 +45,7 @@ DECIDED_BY_THE_TEXT = {
     "engine/xla.py:_kept",
     "engine/xla.py:processor",
     "numpy/methods.py:_namespace_module",
-    "ops/scipy_door.py:_found",
+    "ops/scipy_functions.py:_found",
     "transforms/batch.py:_behind_another",
 }
 PUBLIC = ("engine", "is_ours", "is_users", "processor", "discover", "inferred")

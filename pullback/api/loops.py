@@ -201,9 +201,9 @@ def while_loop(
 ) -> Any:
     """Apply `value = body_fun(value)` while `cond_fun(value)` holds.
 
-    Forward mode, `vmap` and `jit` need to know nothing of the number of steps. Under `vmap` each example stops when its own
-    condition fails, and the loop when the last one has stopped. Reverse mode needs `max_steps`, a bound: its cost is that of
-    the steps that were really run, and its memory does not grow with them. Let b be the least number with `b**checkpoint >=
+    Forward mode, `vmap` and `jit` need to know nothing of the number of steps. Under `vmap` each batch element stops when its
+    own condition fails, and the loop when the last one has stopped. Reverse mode needs `max_steps`, a bound: its cost is that
+    of the steps that were really run, and its memory does not grow with them. Let b be the least number with `b**checkpoint >=
     max_steps`: the backward pass keeps `checkpoint * b` values of the loop's carry and the intermediate results of b steps, and
     computes each step `checkpoint` times. The default is the least `checkpoint` for which b is at most 32.
 

@@ -173,7 +173,7 @@ def check_inputs(
             )
         if not flag and not allow_int:
             raise GradientError(
-                f"{transformation} was asked for the derivative by argument {path}, which is {type}: integers and bools"
-                " have none. Pass floating-point numbers (2.0 instead of 2), choose other argnums, or accept trivial gradients"
-                " with allow_int=True."
+                f"{transformation} was asked for the derivative with respect to argument {path}, which is {type}: integers"
+                " and bools have none. Pass floating-point numbers (2.0 instead of 2), choose other argnums, or accept trivial"
+                " gradients with allow_int=True."
             )
