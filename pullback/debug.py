@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import ast
 import builtins
+import itertools
+import re
+import string
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any, TextIO
 
@@ -109,6 +112,7 @@ def print(format: str, *args: Any, **kwargs: Any) -> None:
 
     Raises:
         LeafError: `format` is not a string, so that the values in it would be those seen while tracing.
+        ValueError: a place in `format` has no value, or a value no place.
 
     Example:
         >>> import pullback as pb
@@ -122,7 +126,32 @@ def print(format: str, *args: Any, **kwargs: Any) -> None:
     """
     if not isinstance(format, str):
         raise LeafError(f"debug.print takes a format string first, as in debug.print('x = {{}}', x), but got {format!r}.")
+    _check_places(format, args, kwargs)
     callback(_Printer(format), *args, **kwargs)
+
+
+def _check_places(format: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Raise unless a format string has a place for each value, and a value for each place."""
+    given = {*range(len(args)), *kwargs}
+    named = set(_places(format, itertools.count()))
+    if missing := [f"{{{name}}}" for name in named - given]:
+        raise ValueError(
+            f"debug.print's format {format!r} has {', '.join(missing)}, but there is no value for it: got {len(args)} by position"
+            f" and {', '.join(kwargs) or 'none'} by name. Pass the value, or write {{{{ and }}}} for braces."
+        )
+    if unused := [name if isinstance(name, str) else f"number {name}" for name in given - named]:
+        raise ValueError(
+            f"debug.print's format {format!r} has no place for the value {', '.join(unused)}. Write {{}} or {{name}} where it goes."
+        )
+
+
+def _places(format: str, numbers: Iterator[int]) -> Iterator[int | str]:
+    """The values that a format string asks for, by position or by name; those in format specifications too."""
+    for _, field, specification, _ in string.Formatter().parse(format):
+        if field is not None:
+            name = re.split(r"[.\[]", field, maxsplit=1)[0]
+            yield int(name) if name.isdigit() else name or next(numbers)
+            yield from _places(specification or "", numbers)
 
 
 class _Debugger:

@@ -183,7 +183,8 @@ def _pair_structure(what: str, f: Function, traced: Traced) -> tuple[tuple[TreeD
     outs = unflatten(traced.structure, range(len(traced.program.outputs)))
     if not isinstance(outs, tuple) or len(outs) != 2:
         raise StructureError(
-            f"{what}'s body {describe(f)} must return a pair (carry, y), but it returned {outs!r}-shaped results."
+            f"{what}'s body {describe(f)} must return a pair (carry, y), but it returned"
+            f" {unflatten(traced.structure, traced.program.output_types)!r}."
         )
     leaves, first = flatten(outs[0])
     return (first, flatten(outs[1])[1]), len(leaves)

@@ -73,7 +73,7 @@ class FlatResult:
 
 def brief(value: Any) -> str:
     """A value for an error message: not more than a line of it."""
-    text = repr(value)
+    text = str(value.type) if isinstance(value, Tracer) else repr(value)
     return text if len(text) <= 80 else f"{text[:77]}... of type {type(value).__name__}"
 
 

@@ -182,6 +182,8 @@ def checked_shape(shape: Any, name: str) -> Shape:
     sizes = (shape,) if isinstance(shape, (int, np.integer)) or getattr(shape, "ndim", None) == 0 else shape
     if isinstance(sizes, Tracer):
         raise _traced_size(sizes, name)
+    if not isinstance(sizes, Iterable):
+        raise ShapeError(f"{name} takes a shape of whole numbers, but got {shape!r}.{at_user_line()}")
     out = []
     for size in sizes:
         if isinstance(size, Tracer):
