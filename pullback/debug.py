@@ -136,12 +136,13 @@ def _check_places(format: str, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
     named = set(_places(format, itertools.count()))
     if missing := [f"{{{name}}}" for name in named - given]:
         raise ValueError(
-            f"debug.print's format {format!r} has {', '.join(missing)}, but there is no value for it: got {len(args)} by position"
-            f" and {', '.join(kwargs) or 'none'} by name. Pass the value, or write {{{{ and }}}} for braces."
+            f"debug.print's format {format!r} has {', '.join(missing)}, but there is no value for it: got {len(args)} by"
+            f" position and {', '.join(kwargs) or 'none'} by name. Pass the value, or write {{{{ and }}}} for braces."
         )
     if unused := [name if isinstance(name, str) else f"number {name}" for name in given - named]:
         raise ValueError(
-            f"debug.print's format {format!r} has no place for the value {', '.join(unused)}. Write {{}} or {{name}} where it goes."
+            f"debug.print's format {format!r} has no place for the value {', '.join(unused)}. Write {{}} or {{name}} where"
+            " it goes."
         )
 
 
