@@ -146,6 +146,12 @@ CAUSES = [
     ("kind of dtype", lambda: X & 1, errors.DtypeError, ["f32[3]", "X & 1"]),
     ("two dtypes", lambda: pb.lax.add(X, pb.numpy.arange(3)), errors.DtypeError, ["f32[3], i32[3]", "pb.lax.add(X"]),
     ("fraction as an index", lambda: pb.lax.dynamic_slice(X, (0.5,), (1,)), errors.DtypeError, ["dynamic_slice", "~f32[]"]),
+    (
+        "StableHLO that XLA does not take",
+        lambda: pb.jit(pb.Primitive("wrong", result_type=lambda x: x, lower="stablehlo.sinus"))(X),
+        errors.ProgramError,
+        ["lowering rule of primitive 'wrong'", "'stablehlo.sinus' is unknown", "test_errors.py:"],
+    ),
     ("compiled for others", lambda: pb.jit(abs).lower(X).compile()(X[:2]), errors.ShapeError, ["f32[2]", "Call the jitted"]),
     ("no such static argument", lambda: pb.jit(lambda x: x, static_argnames="y"), errors.StaticArgumentError, ["'y'"]),
 ]
