@@ -152,6 +152,10 @@ CAUSES = [
         errors.ProgramError,
         ["lowering rule of primitive 'wrong'", "'stablehlo.sinus' is unknown", "test_errors.py:"],
     ),
+    ("fraction as argnums", lambda: pb.grad(lambda x: x, argnums=1.5)(X), TypeError, ["grad's argnums", "1.5"]),
+    ("update without a method", lambda: pb.jit(lambda x: x.at[0])(X), errors.LeafError, [".at[0] without a method", ".set"]),
+    ("hvp without tuples", lambda: pb.hvp(lambda x: pb.numpy.sum(x), X, X), TypeError, ["hvp takes its primals"]),
+    ("static array", lambda: pb.jit(abs, static_argnums=0)(X), errors.StaticArgumentError, ["of type Array"]),
     ("compiled for others", lambda: pb.jit(abs).lower(X).compile()(X[:2]), errors.ShapeError, ["f32[2]", "Call the jitted"]),
     ("no such static argument", lambda: pb.jit(lambda x: x, static_argnames="y"), errors.StaticArgumentError, ["'y'"]),
 ]
