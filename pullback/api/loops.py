@@ -182,9 +182,8 @@ def _pair_structure(what: str, f: Function, traced: Traced) -> tuple[tuple[TreeD
     """The structures of the carry and of the rest in what a body returns, and the number of the carry's leaves."""
     outs = unflatten(traced.structure, range(len(traced.program.outputs)))
     if not isinstance(outs, tuple) or len(outs) != 2:
-        raise StructureError(
-            f"{what}'s body {describe(f)} must return a pair (carry, y), but it returned {outs!r}-shaped results."
-        )
+        found = unflatten(traced.structure, traced.out_types)
+        raise StructureError(f"{what}'s body {describe(f)} must return a pair (carry, y), but it returned {found!r}.")
     leaves, first = flatten(outs[0])
     return (first, flatten(outs[1])[1]), len(leaves)
 
