@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -129,6 +130,9 @@ class Primitive:
 
     def __repr__(self) -> str:
         return self.name
+
+    def __reduce__(self) -> str:
+        return self.name  # there is one: a copy is it, and a pickle names it in its module
 
     # ---- filling in rules ----
 
@@ -274,7 +278,7 @@ class Primitive:
         should have been returned, as in "a tangent of the result's".
         """
         if returned.__class__ is not Array and not isinstance(returned, (Array, Tracer)):
-            if type is not None and returned.__class__ in _ORDER_OF_NUMBERS and fits(returned, type.dtype):
+            if type is not None and isinstance(returned, (bool, int, float, complex)) and fits(returned, type.dtype):
                 returned = from_python(returned, type.dtype)
             try:
                 returned = as_array(returned)
@@ -290,7 +294,7 @@ class Primitive:
         """`value` for each of several; they may come in a list."""
         if not isinstance(returned, (tuple, list)) or (types is not None and len(types) != len(returned)):
             raise self.malformed(rule, "a tuple, with one value for each result", returned)
-        return tuple([self.value(rule, what, one, type) for one, type in zip(returned, types or [None] * len(returned))])
+        return tuple([self.value(rule, what, one, type) for one, type in zip(returned, types or itertools.repeat(None))])
 
     def multiplier(self, multiplier: Any, tangent: ArrayType, type: ArrayType) -> Any:
         """A derivative that `partials` returned, for an operand whose tangent is of a type, as what a tangent can be scaled by;

@@ -26,6 +26,7 @@ attribute_again = _attributed.reset
 _made: ContextVar[Made | None] = ContextVar("pullback_made", default=None)
 made_by = _made.get
 leave = _made.reset
+make_by = _made.set
 
 _interned: dict[tuple[Any, ...], Made] = {}  # as many as there are nests of rules
 
@@ -69,14 +70,3 @@ def attributing(to: Attribution) -> Iterator[None]:
         yield
     finally:
         _attributed.reset(token)
-
-
-@contextmanager
-def by_itself() -> Iterator[None]:
-    """Stage a function that owes nothing to what is done around it."""
-    attribution, made = _attributed.set(None), _made.set(None)
-    try:
-        yield
-    finally:
-        _made.reset(made)
-        _attributed.reset(attribution)

@@ -138,7 +138,7 @@ class JvpTrace(Trace):
     def push_linearized(self, primitive: Primitive, primals: list[Any], tangents: list[Any], params: dict[str, Any]) -> Any:
         """The operation's value and tangent by its own linearization."""
         active = tuple([t is not ZERO for t in tangents])
-        rule = functools.partial(primitive.linearize, primals, active, **params)  # type: ignore[arg-type]
+        rule = functools.partial(primitive.linearize, primals, active, **params)  # type: ignore[arg-type, misc]
         linearized = self.by_rule(rule, "linearize", "residual")
         if linearized is NotImplemented:
             return NotImplemented

@@ -181,6 +181,9 @@ class TestGradOptions:
             pb.grad(lambda x, y: x, argnums=(0, -2))(1.0, 2.0)
         with pytest.raises(TypeError, match="int or a sequence"):
             pb.grad(lambda x: x, argnums=("x",))(1.0)  # type: ignore[arg-type]
+        for wrong in (0.0, None, {0}):
+            with pytest.raises(TypeError, match="grad's argnums must be an int or a sequence of ints"):
+                pb.grad(lambda x: x, argnums=wrong)(1.0)  # type: ignore[arg-type]
 
     def test_not_a_function(self) -> None:
         with pytest.raises(TypeError, match="takes a function"):

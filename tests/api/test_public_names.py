@@ -3,6 +3,7 @@
 import importlib
 import inspect
 import pathlib
+import pickle
 import pkgutil
 import pydoc
 import re
@@ -66,9 +67,41 @@ def test_the_names_for_type_checkers_are_those_that_are_loaded():
     assert set(pb.__all__) >= checked
 
 
-def test_importing_loads_what_eager_work_needs_and_no_more():
-    loads = "import pullback, sys; print(*[name for name in sys.modules])"
-    loaded = set(subprocess.run([sys.executable, "-c", loads], capture_output=True, text=True, check=True).stdout.split())
-    later = {"jaxlib", "jax", "optree", "scipy", "rich", "pullback.engine", "pullback.api.compiled"}
-    later |= {"pullback.control", "pullback.transforms.simplify", "pullback.lax", "pullback.testing"}
+def printed(code):
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+
+
+def test_importing_loads_nothing_until_something_is_used():
+    loaded = printed("import pullback, sys; print(*[name for name in sys.modules])").split()
+    assert [name for name in loaded if name.split(".")[0] in ("pullback", "numpy", "ml_dtypes")] == ["pullback"]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "from pullback.core.array import as_array; print((as_array(1.0) + 1.0).tolist())",
+        "from pullback.api.derivatives import grad; print(grad(lambda x: x * x)(1.0).tolist())",
+        "import pullback; print(pullback.jit(lambda x: x + 1.0)(1.0).tolist())",
+        "import pullback.tree, numpy; from pullback.core.array import Array; print((Array.__neg__ is not None) + 1.0)",
+        "from pullback import *; print(float(errors.__name__ == 'pullback.core.errors') + len([grad]))",
+    ],
+)
+def test_arrays_have_operators_and_an_engine_whatever_was_imported_first(code):
+    assert printed(code) == "2.0\n"
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_what_is_public_can_be_pickled(name):
+    module = importlib.import_module(f"pullback.{name}".rstrip("."))
+    for each in module.__all__:
+        found = getattr(module, each)
+        if not isinstance(found, types.ModuleType):
+            again = pickle.loads(pickle.dumps(found))
+            assert again is found or again == found or again != again
+
+
+def test_importing_numpy_loads_what_eager_work_needs_and_no_more():
+    loaded = set(printed("import pullback.numpy, sys; print(*[name for name in sys.modules])").split())
+    later = {"jaxlib", "jax", "optree", "scipy", "rich", "pullback.engine", "pullback.api", "pullback.program"}
+    later |= {"pullback.control", "pullback.transforms", "pullback.lax", "pullback.testing"}
     assert not loaded & later
