@@ -87,8 +87,8 @@ def _owner(primitive: Primitive, params: dict[str, Any]) -> str:
 
 def is_zero(value: Any) -> bool:
     """Whether a value is known to be zero: from its elements, or, while a Program is being staged, from what made it."""
-    while value.__class__ in (Batched, Dual):
-        value = value.value if value.__class__ is Batched else value.primal
+    while isinstance(value, (Batched, Dual)):
+        value = value.value if isinstance(value, Batched) else value.primal
     if isinstance(value, Array):
         return not np.any(value.host)
     if not isinstance(value, Staged):
