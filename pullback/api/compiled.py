@@ -13,7 +13,7 @@ import numpy as np
 
 from pullback.api.ahead import Lowered, Signature
 from pullback.api.dispatch import FastPath, fast_path, forget_scalars, host_buffers
-from pullback.api.functions import Function, argument_name, check_callable, global_name, leaf_paths
+from pullback.api.functions import INTEGERS, Function, argument_name, check_callable, global_name, leaf_paths
 from pullback.api.traced import trace
 from pullback.control.call import bind_call
 from pullback.core.array import Array, as_array, from_numpy, is_frozen
@@ -344,11 +344,11 @@ def _both_ways(
     fun: Function, numbers: int | Sequence[int] | None, names: str | Iterable[str] | None, what: str
 ) -> tuple[tuple[int, ...], frozenset[str]]:
     """Arguments chosen by number and by name, each completed from the other by the function's signature."""
-    chosen = () if numbers is None else (numbers,) if isinstance(numbers, int) else tuple(numbers)
+    chosen = () if numbers is None else (numbers,) if isinstance(numbers, INTEGERS) else tuple(numbers)
     called = () if names is None else (names,) if isinstance(names, str) else tuple(names)
     if not chosen and not called:
         return (), frozenset()
-    if not all(isinstance(number, int) and not isinstance(number, bool) for number in chosen):
+    if not all(isinstance(number, INTEGERS) and not isinstance(number, bool) for number in chosen):
         raise StaticArgumentError(f"jit's {what}_argnums must be ints, but got {numbers!r}.")
     if not all(isinstance(name, str) for name in called):
         raise StaticArgumentError(f"jit's {what}_argnames must be strings, but got {names!r}.")

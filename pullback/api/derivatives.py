@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pullback.api.functions import FlatArguments, Function, check_callable, normalize_argnums, trees_of, wrapped
+from pullback.api.functions import INTEGERS, FlatArguments, Function, check_callable, normalize_argnums, trees_of, wrapped
 from pullback.api.tangents import (
     FlatResult,
     check_inputs,
@@ -345,7 +345,7 @@ def _value_and_grad(fun: Function, argnums: int | Sequence[int], has_aux: bool, 
             lambda types, active: check_inputs("grad", flat, types, active, holomorphic, allow_int),
         )
         trees = call.gradients([_seed(fun, call, holomorphic)])
-        gradient = trees[0] if isinstance(argnums, int) else tuple(trees)
+        gradient = trees[0] if isinstance(argnums, INTEGERS) else tuple(trees)
         return (call.with_aux(call.value()) if has_aux else call.value()), gradient
 
     return value_and_gradient

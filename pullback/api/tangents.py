@@ -139,7 +139,7 @@ def fit_tangent(tangent: Any, primal: ArrayType, path: Callable[[], str], what: 
     if type.shape != primal.shape:
         raise ShapeError(f"{path()} has type {type}, but its {what} has type {primal}; the shapes must be equal.")
     if type.dtype is not primal.dtype:
-        if not type.weak:
+        if not type.weak or kind(type.dtype) == "c" != kind(primal.dtype):  # a complex number has no real dtype
             raise GradientError(
                 f"{path()} has type {type}, but its {what} has type {primal}; the dtypes must be equal. Convert with .astype()."
             )
