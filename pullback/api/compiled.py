@@ -215,7 +215,7 @@ class Jitted:
                 hash(value)
             except TypeError:
                 return StaticArgumentError(
-                    f"Argument {name} of {describe(self._fun)} is static, so it must be hashable, but it is a"
+                    f"Argument {name} of {describe(self._fun)} is static, so it must be hashable, but it is of type"
                     f" {type(value).__name__}: {value!r}. Pass a tuple instead of a list, a frozen dataclass instead of a"
                     " mutable one; or do not make it static, if it holds arrays."
                 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from pullback.core.array import Array
@@ -67,7 +67,7 @@ def argument_name(function: Function, index: int) -> str:
 
 def normalize_argnums(function: Function, argnums: int | Sequence[int], count: int, transformation: str) -> tuple[int, ...]:
     """`argnums` as non-negative ints. Raises `AxisError` for one that names no argument of this call."""
-    numbers = tuple(argnums) if isinstance(argnums, Sequence) else (argnums,)
+    numbers = tuple(argnums) if isinstance(argnums, Iterable) else (argnums,)
     for number in numbers:
         if not isinstance(number, int) or isinstance(number, bool):
             raise TypeError(f"{transformation}'s argnums must be an int or a sequence of ints, but got {argnums!r}.")

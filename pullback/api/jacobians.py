@@ -10,7 +10,7 @@ import numpy as np
 
 from pullback.api.derivatives import LinearizedCall, grad, jvp
 from pullback.api.functions import FlatArguments, Function, check_callable, normalize_argnums, wrapped
-from pullback.api.tangents import FlatResult, check_inputs
+from pullback.api.tangents import FlatResult, check_inputs, check_tuples
 from pullback.core.array import Array
 from pullback.core.axes import Axis
 from pullback.core.dtypes import float0, is_inexact, kind
@@ -150,6 +150,7 @@ def hvp(fun: Function, primals: Sequence[Any], tangents: Sequence[Any], has_aux:
         >>> pb.hvp(lambda x: x**3, (2.0,), (1.0,))
         12.0:f32[]:cpu(0)
     """
+    check_tuples("hvp", primals=primals, tangents=tangents)
     argnums = tuple(range(len(primals))) if len(primals) > 1 else 0
     found = jvp(grad(fun, argnums, has_aux), primals, tangents, has_aux)
     return (found[1], found[2]) if has_aux else found[1]

@@ -121,10 +121,10 @@ class Primitive:
         for field, value in rules.items():
             self.define(field, value)
 
-    def __call__(self, *args: Any, **params: Any) -> Any:
+    def __call__(self, /, *args: Any, **params: Any) -> Any:
         return bind(self, args, params)
 
-    def bind(self, *args: Any, **params: Any) -> Any:
+    def bind(self, /, *args: Any, **params: Any) -> Any:
         """Apply the primitive; the same as calling it."""
         return bind(self, args, params)
 
@@ -163,7 +163,7 @@ class Primitive:
                 + f" Known are {', '.join(FIELDS)}."
             )
         if field == "result_type":
-            self._remembers_params = getattr(value, "__module__", "").startswith("pullback.")
+            self._remembers_params = str(getattr(value, "__module__", "")).startswith("pullback.")
         if callable(value) and _wants_primitive(value):
             value = functools.partial(value, self)
         if field in ("linear", "named_axes") and isinstance(value, str):

@@ -54,8 +54,12 @@ def here() -> Attribution:
 
 def attributed_source() -> Source | None:
     """The user's line of what is being replayed; None where nothing is."""
-    found = _attributed.get()
-    return found.source if isinstance(found, Equation) else found
+    return source_of(_attributed.get())
+
+
+def source_of(attribution: Attribution) -> Source | None:
+    """The user's line of what something is attributed to."""
+    return attribution.source if isinstance(attribution, Equation) else attribution
 
 
 @contextmanager

@@ -123,7 +123,10 @@ class JvpTrace(Trace):
             rule = functools.partial(primitive.jvp, primals, tangents, **params)
             return self.received(primitive, "jvp", primals, params, self.by_rule(rule, "jvp", self.role))
         if primitive.linearize is not None:
-            return self.push_linearized(primitive, primals, tangents, params)
+            pushed = self.push_linearized(primitive, primals, tangents, params)
+            if pushed is not NotImplemented:
+                return pushed
+            raise primitive.missing("jvp", self.transformation)
         out = primitive(*primals, **params)
         if primitive.multiple_results:
             if not any(is_inexact(type_of(o).dtype) for o in out):

@@ -17,7 +17,7 @@ import pullback as pb
 import pullback.numpy as pnp
 
 PUBLIC = ["", "numpy", "lax", "nn", "tree", "debug", "sparse", "testing", "data", "compat", "compat.nabla", "core.errors"]
-PRIVATE_ROOMS = {"api", "cli", "control", "core", "engine", "ode", "ops", "program", "stablehlo", "transforms", "native"}
+PRIVATE_MODULES = {"api", "cli", "control", "core", "engine", "ode", "ops", "program", "stablehlo", "transforms", "native"}
 
 
 @pytest.mark.parametrize("name", PUBLIC)
@@ -34,9 +34,9 @@ def test_dir_lists_public_names_and_every_one_is_there(name):
 
 
 def test_every_public_module_is_listed():
-    rooms = {info.name for info in pkgutil.iter_modules(pb.__path__) if not info.name.startswith("_")}
+    modules = {info.name for info in pkgutil.iter_modules(pb.__path__) if not info.name.startswith("_")}
     listed = {name for name in pb.__all__ if isinstance(getattr(pb, name), types.ModuleType)}
-    assert listed == (rooms - PRIVATE_ROOMS) | {"errors"}
+    assert listed == (modules - PRIVATE_MODULES) | {"errors"}
 
 
 def test_no_name_of_numpy_is_at_the_top():

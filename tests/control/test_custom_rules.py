@@ -136,7 +136,7 @@ def over_an_array():
 
 
 def over_a_tracer():
-    """A function that closes over a traced value, which does not depend on what is differentiated by."""
+    """A function that closes over a traced value, which does not depend on the differentiated argument."""
 
     def outer(x):
         shift = pb.stop_gradient(x) * 0.0
@@ -982,7 +982,7 @@ def test_results_that_do_not_carry_the_batch():
         (x, y), (dx, dy) = primals, tangents
         return (x * y, y), (100.0 * (dx * y + x * dy), dy)
 
-    def mixing(primals, tangents):  # by this rule the second tangent differs between the examples
+    def mixing(primals, tangents):  # by this rule the second tangent differs between the batch elements
         (x, y), (dx, dy) = primals, tangents
         return (x * y, y), (100.0 * (dx * y + x * dy), dy + 7.0 * dx)
 
