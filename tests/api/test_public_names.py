@@ -90,6 +90,20 @@ def test_arrays_have_operators_and_an_engine_whatever_was_imported_first(code):
     assert printed(code) == "2.0\n"
 
 
+def test_many_threads_may_be_the_first():
+    code = """
+import threading, pullback as pb
+found, start = [], threading.Barrier(8)
+def work():
+    start.wait()
+    found.append(pb.grad(lambda x: x["a"] * x["a"])({"a": 3.0})["a"].tolist())
+threads = [threading.Thread(target=work) for _ in range(8)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+print(found)"""
+    assert printed(code) == f"{[6.0] * 8}\n"
+
+
 @pytest.mark.parametrize("name", PUBLIC)
 def test_what_is_public_can_be_pickled(name):
     module = importlib.import_module(f"pullback.{name}".rstrip("."))
