@@ -12,6 +12,9 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from pullback import numpy
+from pullback.core.execution import loader
+
 __version__ = "0.1.0"
 
 __all__ = [
@@ -27,7 +30,7 @@ __all__ = [
 ]  # fmt: skip
 
 if TYPE_CHECKING:
-    from pullback import data, debug, lax, nn, numpy, sparse, testing, tree
+    from pullback import data, debug, lax, nn, sparse, testing, tree
     from pullback.api.callbacks import io_callback, pure_callback
     from pullback.api.compiled import cache_info, clear_caches, jit
     from pullback.api.custom import closure_convert, custom_gradient, custom_jvp, custom_vjp, custom_vmap
@@ -54,7 +57,8 @@ if TYPE_CHECKING:
     from pullback.ops.pointwise import Elementwise
     from pullback.program.program import Program
 
-# Importing pullback loads nothing: every name is found, with its module, when it is first used.
+# Importing pullback loads what eager arrays need (`pullback.numpy`); every other name is found, with its module, when it is
+# first used.
 _HOMES = {
     "api.callbacks": ("io_callback", "pure_callback"),
     "api.compiled": ("cache_info", "clear_caches", "jit"),
@@ -68,7 +72,7 @@ _HOMES = {
     "api.solvers": ("custom_linear_solve", "custom_root"),
     "api.taylor": ("jet", "nth_derivative"),
     "api.user_rules": ("CustomVJPPrimal", "SymbolicZero"),
-        "core.abstract": ("Array",),
+    "core.abstract": ("Array",),
     "core.devices": ("Device",),
     "core.dtypes": ("default_bits", "float0"),
     "core.primitive": ("Primitive", "primitive"),
@@ -82,12 +86,11 @@ _HOMES = {
     "program.program": ("Program",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
-_MODULES = {name: name for name in ("compat", "data", "debug", "lax", "nn", "numpy", "sparse", "testing", "tree")}
+_MODULES = {name: name for name in ("compat", "data", "debug", "lax", "nn", "sparse", "testing", "tree")}
 _MODULES["errors"] = "core.errors"
 
 
 def __getattr__(name: str) -> Any:
-    numpy = importlib.import_module("pullback.numpy")
     if name in _MODULES:
         return importlib.import_module(f"pullback.{_MODULES[name]}")
     if name not in _HOME_OF:
@@ -98,15 +101,12 @@ def __getattr__(name: str) -> Any:
     return found
 
 
-def assemble() -> None:
-    """What `pullback.core` cannot import: it gives arrays their operators, and compiles. Called when `core` is loaded."""
-    importlib.import_module("pullback.numpy")
-    importlib.import_module("pullback.core.execution").loader.load = _load_engine
-
-
 def _load_engine() -> Any:
     """The engine: loaded when something is compiled for the first time."""
     return importlib.import_module("pullback.engine.compile")
+
+
+loader.load = _load_engine
 
 
 def __dir__() -> list[str]:
