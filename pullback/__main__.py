@@ -82,7 +82,10 @@ def make_parser() -> ArgumentParser:
     look.add_argument("--sources", action="store_true", help="end each equation with your line that it comes from")
     look.add_argument("--color", choices=("auto", "always", "never"), default="auto", help="colour the sizes of axes")
     look.add_argument(
-        "--argnums", default="0", metavar="N", help="which arguments derivatives are taken by, as in 1 or 0,1 (default: 0)"
+        "--argnums",
+        default="0",
+        metavar="N",
+        help="which arguments to differentiate with respect to, as in 1 or 0,1 (default: 0)",
     )
     look.add_argument(
         "--in-axes", default="0", metavar="AXES", help="which axes vmap maps, as in 1 or '(0, None)' (default: 0)"

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import ast
 import builtins
+import itertools
+import re
+import string
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any, TextIO
 
@@ -71,7 +74,7 @@ def callback(function: Callable[..., Any], /, *args: Any, ordered: bool = False,
     """Call a Python function on the values that the arguments have when this line is computed, for its side effects.
 
     Works eagerly and inside every transformation. In a compiled function it is called each time that function runs; under
-    `grad` once, with the primal values; under `vmap` once for every example, in order, if an argument depends on the
+    `grad` once, with the primal values; under `vmap` once for every batch element, in order, if an argument depends on the
     batch, else once. Several calls in one function happen in the order in which they are written.
 
     Arguments:
@@ -102,7 +105,7 @@ def callback(function: Callable[..., Any], /, *args: Any, ordered: bool = False,
 def print(format: str, /, *args: Any, ordered: bool = False, **kwargs: Any) -> None:
     """Print values when they are computed, by a format string as `str.format` takes it; inside any transformation.
 
-    Under `vmap` a line is printed for every example, in order, if a value depends on the batch, else one line.
+    Under `vmap` a line is printed for every batch element, in order, if a value depends on the batch, else one line.
 
     Arguments:
         format: the text, with `{}`, `{name}` and `{name:.3f}` where values go.
@@ -111,6 +114,7 @@ def print(format: str, /, *args: Any, ordered: bool = False, **kwargs: Any) -> N
 
     Raises:
         LeafError: `format` is not a string, so that the values in it would be those seen while tracing.
+        ValueError: a place in `format` has no value, or a value no place.
 
     Example:
         >>> import pullback as pb
@@ -124,7 +128,33 @@ def print(format: str, /, *args: Any, ordered: bool = False, **kwargs: Any) -> N
     """
     if not isinstance(format, str):
         raise LeafError(f"debug.print takes a format string first, as in debug.print('x = {{}}', x), but got {format!r}.")
+    _check_places(format, args, kwargs)
     callback(_Printer(format), *args, **kwargs)
+
+
+def _check_places(format: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Raise unless a format string has a place for each value, and a value for each place."""
+    given = {*range(len(args)), *kwargs}
+    named = set(_places(format, itertools.count()))
+    if missing := [f"{{{name}}}" for name in named - given]:
+        raise ValueError(
+            f"debug.print's format {format!r} has {', '.join(missing)}, but there is no value for it: got {len(args)} by"
+            f" position and {', '.join(kwargs) or 'none'} by name. Pass the value, or write {{{{ and }}}} for braces."
+        )
+    if unused := [name if isinstance(name, str) else f"number {name}" for name in given - named]:
+        raise ValueError(
+            f"debug.print's format {format!r} has no place for the value {', '.join(unused)}. Write {{}} or {{name}} where"
+            " it goes."
+        )
+
+
+def _places(format: str, numbers: Iterator[int]) -> Iterator[int | str]:
+    """The values that a format string asks for, by position or by name; those in format specifications too."""
+    for _, field, specification, _ in string.Formatter().parse(format):
+        if field is not None:
+            name = re.split(r"[.\[]", field, maxsplit=1)[0]
+            yield int(name) if name.isdigit() else name or next(numbers)
+            yield from _places(specification or "", numbers)
 
 
 class _Debugger:
@@ -158,8 +188,8 @@ def breakpoint(*, stdin: TextIO | None = None, stdout: TextIO | None = None) -> 
     """Stop here when this line is computed, in Python's debugger, inside any transformation.
 
     The variables of the function that calls this are there with the values that they have in that call: look at them with
-    `p x`, see the source with `l`, go on with `c`. Under `vmap` it stops for every example. Nothing that is done there changes
-    the computation.
+    `p x`, see the source with `l`, go on with `c`. Under `vmap` it stops for every batch element. Nothing that is done there
+    changes the computation.
 
     Arguments:
         stdin, stdout: where the debugger reads its commands and writes; by default, the terminal.

@@ -287,7 +287,7 @@ def odeint(
     met.
 
     Arguments:
-        func: the derivative, a tree like y0. What it closes over is differentiated by as well.
+        func: the derivative, a tree like y0. Derivatives reach what it closes over as well.
         y0: the value at t[0], a tree of floating-point or complex arrays.
         t: the times, rising or falling, one axis.
         args: trees of arrays for `func`.

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import pullback as pb
-from pullback.api import compiled, derivatives, dispatch
+from pullback.api import compiled, dispatch
 from pullback.core import bounded, types, zero
 from pullback.core.dtypes import FLOAT32, FLOAT64
 from pullback.engine import backend, cache
@@ -22,6 +22,7 @@ from pullback.engine.failures import MAX_WAITING
 from pullback.numpy import promotion
 from pullback.program.equation import MAX_DERIVED
 from pullback.stablehlo import writer
+from pullback.transforms import transpose
 
 ROOT = pathlib.Path(pb.__file__).parent
 TABLE = (ROOT.parent / "docs" / "architecture.md").read_text()
@@ -34,6 +35,7 @@ DECIDED_BY_THE_TEXT = {
     "core/dtypes.py:_upper_bounds",
     "core/execution.py:engine",
     "core/primitive.py:_linear_flags",
+    "core/source.py:_roots",
     "core/trees.py:_waiting",
     "core/trees.py:_dataclasses",
     "engine/backend.py:_backends",
@@ -45,7 +47,8 @@ DECIDED_BY_THE_TEXT = {
     "engine/xla.py:_kept",
     "engine/xla.py:processor",
     "numpy/methods.py:_namespace_module",
-    "ops/scipy_door.py:_found",
+    "ops/scipy_functions.py:_found",
+    "program/provenance.py:_interned",
     "transforms/batch.py:_behind_another",
 }
 PUBLIC = ("engine", "is_ours", "is_users", "processor", "discover", "inferred")
@@ -169,14 +172,14 @@ def fill_types_of_back_end(monkeypatch: Any) -> tuple[int, int]:
 
 
 def fill_constants(monkeypatch: Any) -> tuple[int, int]:
-    for cached in (derivatives._ones, zero._zeros, promotion._literals):
+    for cached in (transpose._ones, zero._zeros, promotion._literals):
         monkeypatch.setattr(cached, "limit", 3)
         cached.clear()
     for size in range(1, 9):
         zero.zeros(types.array_type((size,), FLOAT32))
-        derivatives.one(types.array_type((), (FLOAT32, FLOAT64)[size % 2], size % 3 == 0))
+        transpose.ones(types.array_type((), (FLOAT32, FLOAT64)[size % 2], size % 3 == 0))
         promotion.literal_of(size + 0.25, FLOAT32)
-    return max(map(len, (derivatives._ones, zero._zeros, promotion._literals))), 3
+    return max(map(len, (transpose._ones, zero._zeros, promotion._literals))), 3
 
 
 def fill_tensor_types(monkeypatch: Any) -> tuple[int, int]:
@@ -218,7 +221,7 @@ def test_bounds_in_the_table_are_those_of_the_code() -> None:
         "api/compiled.py` `_signatures": compiled.MAX_SIGNATURES,
         "api/dispatch.py` `_scalar_buffers": dispatch._scalar_buffers.limit,
         "api/compiled.py` `_fast_paths": compiled.MAX_FAST_PATHS,
-        "api/derivatives.py` `_ones": derivatives._ones.limit,
+        "transforms/transpose.py` `_ones": transpose._ones.limit,
         "core/zero.py` `_zeros": zero._zeros.limit,
         "numpy/promotion.py` `_literals": promotion._literals.limit,
         "engine/cache.py` `_memory": cache.MAX_IN_MEMORY,

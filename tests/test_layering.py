@@ -38,7 +38,7 @@ ANYTHING = {"__init__", "__main__", "cli", "compat"}  # they stand below everyth
 DOORS = {
     "jaxlib": "engine/jaxlib.py",
     "optree": "core/trees.py",
-    "scipy": "ops/scipy_door.py",
+    "scipy": "ops/scipy_functions.py",
     "platformdirs": "engine/disk.py",
     "rich": "cli/terminal.py",
 }

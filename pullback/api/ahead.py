@@ -119,7 +119,8 @@ class Compiled(_AheadOfTime):
             listed = ", ".join(map(str, expected))
             raise ShapeError(
                 f"{describe(self._fun)} was compiled for arguments of types {listed}, but got"
-                f" {', '.join(str(type_of(leaf)) for leaf in leaves)}. The jitted function itself compiles again."
+                f" {', '.join(str(type_of(leaf)) for leaf in leaves)}. Call the jitted function instead,"
+                " which compiles for new types, or convert the arguments."
             )
         if staging_floor() is not None or any(isinstance(leaf, Tracer) for leaf in leaves):
             raise AxisError(

@@ -40,7 +40,7 @@ def cond(
     """`true_fun(*operands)` if `pred` holds, else `false_fun(*operands)`: only the chosen one is run.
 
     Both are traced, so that one compiled program serves for either. Under `vmap`, a predicate that differs between the
-    examples becomes a select among the results of both branches, named `cond_as_select` in Programs, unless
+    batch elements becomes a select among the results of both branches, named `cond_as_select` in Programs, unless
     `vmap(..., strategy="map")` keeps them apart.
 
     Arguments:

@@ -96,9 +96,9 @@ def pure_callback(
             array.
         args, kwargs: trees of arrays.
         sharding: None; results are not spread over devices.
-        vmap_method: what `vmap` does: None raises; "sequential" calls the function for each example, in order; "expand_dims"
-            and "broadcast_all" call it once with the batch as the first axis of all arrays, of size 1, or repeated, for those
-            that are not batched. The function must then return a batch.
+        vmap_method: what `vmap` does: None raises; "sequential" calls the function for each batch element, in order;
+            "expand_dims" and "broadcast_all" call it once with the batch as the first axis of all arrays, of size 1, or
+            repeated, for those that are not batched. The function must then return a batch.
 
     Returns:
         What the function returned, as arrays.
@@ -139,7 +139,7 @@ def io_callback(
     """Call a Python function that has side effects in the middle of a computation, and go on with what it returns.
 
     It is called exactly once wherever this line is computed: never dropped, merged with another call or repeated. Under
-    `vmap` it is called for each example, in order.
+    `vmap` it is called for each batch element, in order.
 
     Arguments:
         callback, result_shape_dtypes, args, kwargs: as for `pure_callback`; None announces no result.

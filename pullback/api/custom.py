@@ -347,11 +347,11 @@ def _is_differentiated(value: Any) -> bool:
 def _refuse_younger(rules: CustomRules, leaves: Sequence[Any], outs: Sequence[Any]) -> None:
     """Raise for a function that could not be traced if its results belong to transformations that no argument belongs to,
     and that would not see them."""
-    youngest = max([leaf.owner.birth for leaf in leaves if isinstance(leaf, Tracer)], default=0)
+    youngest = max([leaf.owner.serial for leaf in leaves if isinstance(leaf, Tracer)], default=0)
     for out in outs:
         value = out
         while isinstance(value, Tracer):
-            if value.owner.birth > youngest:
+            if value.owner.serial > youngest:
                 raise closed_over(rules.described, rules.kind, value.type, "transformed")
             value = value.primal if isinstance(value, Dual) else value.value if isinstance(value, Batched) else None
 
@@ -388,8 +388,7 @@ class custom_jvp(CustomFunction):
     Arguments:
         fun: a function of arrays and pytrees. Arguments passed by name, and defaults, are resolved by its signature. Left
             out, this is a decorator: `@pb.custom_jvp(nondiff_argnums=0)`.
-        nondiff_argnums, nondiff_argnames: arguments that are not differentiated by: of any type, and handed to the rules
-            as they are.
+        nondiff_argnums, nondiff_argnames: arguments without derivatives: of any type, and handed to the rules as they are.
 
     Returns:
         the function, to which rules are given with `defjvp` or `defjvps`; and also, if it is to have them, with `defvjp`
@@ -549,8 +548,8 @@ def _value_and_backward(fun: Function, args: Sequence[Any], kwargs: dict[str, An
 def closure_convert(fun: Function, *example_args: Any) -> tuple[Function, list[Any]]:
     """A function without the values that it closes over, and those values, so that they can be passed as arguments.
 
-    Rules say how a function depends on its arguments. A function that takes another one as an argument (in a position of
-    nondiff_argnums) gets derivatives by what that one closes over with this.
+    Rules say how a function depends on its arguments. For a function that takes another one as an argument (in a position of
+    nondiff_argnums), this gives derivatives with respect to what that other one closes over.
 
     Arguments:
         fun: a function of arrays and pytrees.
@@ -559,10 +558,10 @@ def closure_convert(fun: Function, *example_args: Any) -> tuple[Function, list[A
     Returns:
         `(converted, values)`: `converted(*args, *values)` is `fun(*args)`. The values are the traced floating-point and
         complex ones that `fun` closes over; there are none where nothing is being differentiated or traced. `converted` takes
-        arguments of the types of the examples only.
+        arguments of the types of `example_args` only.
 
     Raises:
-        StructureError, when `converted` is called: the arguments are not like the examples.
+        StructureError, when `converted` is called: the arguments are not like `example_args`.
 
     Example:
         >>> import pullback as pb

@@ -307,10 +307,11 @@ def value_and_grad(
 
     Arguments:
         fun: a function whose output is one 0-d real array.
-        argnums: which positional arguments to differentiate by: an int, or a sequence of them for a tuple of gradients.
+        argnums: the positional arguments to differentiate with respect to: an int, or a sequence of ints for a tuple of
+            gradients.
         has_aux: whether `fun` returns a pair, whose second member is passed on without a derivative.
         holomorphic: whether `fun` is a holomorphic function of complex arguments, with a complex output.
-        allow_int: whether integer arguments may be differentiated by; their gradient is trivial, of dtype `float0`.
+        allow_int: whether to accept integer arguments; their gradient is trivial, of dtype `float0`.
 
     Returns:
         A function of the same arguments; its result is `(value, gradient)`, or `((value, aux), gradient)` with `has_aux`.
@@ -354,7 +355,7 @@ def grad(
     holomorphic: bool = False,
     allow_int: bool = False,
 ) -> Function:
-    """A function that returns the gradient of `fun`: of the structure, shapes and dtypes of the arguments it is taken by.
+    """A function that returns the gradient of `fun`: of the structure, shapes and dtypes of the arguments in `argnums`.
 
     The arguments are those of `value_and_grad`. With `has_aux` the result is `(gradient, aux)`.
 

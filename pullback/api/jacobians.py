@@ -1,4 +1,4 @@
-"""Whole Jacobians and Hessians, and products with them: derivative by derivative in one batch."""
+"""Whole Jacobians and Hessians, and products with them: all directional derivatives in one batch."""
 
 from __future__ import annotations
 

@@ -183,7 +183,8 @@ def _pair_structure(what: str, f: Function, traced: Traced) -> tuple[tuple[TreeD
     outs = unflatten(traced.structure, range(len(traced.program.outputs)))
     if not isinstance(outs, tuple) or len(outs) != 2:
         raise StructureError(
-            f"{what}'s body {describe(f)} must return a pair (carry, y), but it returned {outs!r}-shaped results."
+            f"{what}'s body {describe(f)} must return a pair (carry, y), but it returned"
+            f" {unflatten(traced.structure, traced.program.output_types)!r}."
         )
     leaves, first = flatten(outs[0])
     return (first, flatten(outs[1])[1]), len(leaves)
@@ -201,9 +202,9 @@ def while_loop(
 ) -> Any:
     """Apply `value = body_fun(value)` while `cond_fun(value)` holds.
 
-    Forward mode, `vmap` and `jit` need to know nothing of the number of steps. Under `vmap` each example stops when its own
-    condition fails, and the loop when the last one has stopped. Reverse mode needs `max_steps`, a bound: its cost is that of
-    the steps that were really run, and its memory does not grow with them. Let b be the least number with `b**checkpoint >=
+    Forward mode, `vmap` and `jit` need to know nothing of the number of steps. Under `vmap` each batch element stops when its
+    own condition fails, and the loop when the last one has stopped. Reverse mode needs `max_steps`, a bound: its cost is that
+    of the steps that were really run, and its memory does not grow with them. Let b be the least number with `b**checkpoint >=
     max_steps`: the backward pass keeps `checkpoint * b` values of the loop's carry and the intermediate results of b steps, and
     computes each step `checkpoint` times. The default is the least `checkpoint` for which b is at most 32.
 

@@ -44,7 +44,7 @@ class checkpoint_policies:
     """Keep the arguments only."""
 
     dots_saveable = checkpoint_dots = Dots(batched=True)
-    """Keep the results of matrix products, which are dear; compute the rest again."""
+    """Keep the results of matrix products, which are expensive; compute the rest again."""
 
     dots_with_no_batch_dims_saveable = checkpoint_dots_with_no_batch_dims = Dots(batched=False)
     """Keep the results of matrix products without batch axes: those with weights, and not those among activations."""
@@ -222,8 +222,8 @@ def saved_residuals(fun: Function, *args: Any, **kwargs: Any) -> Residuals:
 
     Arguments:
         fun: a function of arrays and pytrees.
-        args, kwargs: what to call it with; an `ArrayType` serves for an array. The derivative is taken by all
-            floating-point arrays among `args`.
+        args, kwargs: what to call it with; an `ArrayType` serves for an array. The derivative is with respect to
+            all floating-point arrays among `args`.
 
     Returns:
         A list of `Residual` records (type, bytes, made_by, source, wanted_by), in the order in which they are made; it prints

@@ -1,4 +1,4 @@
-"""Solvers that are differentiated by what they solve, not by how: custom_root, custom_linear_solve."""
+"""Solvers whose derivatives come from the equation that they solve, not from their steps: custom_root, custom_linear_solve."""
 
 from __future__ import annotations
 
@@ -82,13 +82,13 @@ def _split_aux(what: str, has_aux: bool, traced: Traced) -> tuple[TreeDef, list[
 def custom_root(
     f: Callable[[Any], Any], initial_guess: Any, solve: Solver, tangent_solve: Solver, has_aux: bool = False
 ) -> Any:
-    """A root of `f`, found by `solve`, and differentiated by the implicit function theorem: `solve` itself is not.
+    """A root of `f`, found by `solve`, and differentiated by the implicit function theorem, not through the steps of `solve`.
 
     With f(x, theta) = 0, where `f` closes over theta, dx solves  (df/dx) dx = -(df/dtheta) dtheta.
 
     Arguments:
-        f: a function of a tree x, whose result has x's structure. It may close over traced values; those are what the root is
-            differentiated by.
+        f: a function of a tree x, whose result has x's structure. It may close over traced values; derivatives of the root are
+            with respect to those.
         initial_guess: a tree like x; the root does not depend on it.
         solve: `(f, initial_guess)` to the root; any solver, of any operations.
         tangent_solve: `(g, y)` to the x with g(x) = y, for a linear function g; itself differentiable, and for reverse mode
@@ -176,12 +176,13 @@ def custom_linear_solve(
     symmetric: bool = False,
     has_aux: bool = False,
 ) -> Any:
-    """The solution x of the linear system matvec(x) = b, found by `solve`, and differentiated by the equation itself.
+    """The solution x of the linear system matvec(x) = b, found by `solve`, and differentiated through the equation itself.
 
     The tangent solves  A dx = db - (dA) x,  and the cotangent of b solves  A^T b_bar = x_bar.
 
     Arguments:
-        matvec: a linear function of a tree x like `b`. It may close over traced values; the solution is differentiated by them.
+        matvec: a linear function of a tree x like `b`. It may close over traced values, and the solution has derivatives
+            with respect to them.
         b: the right-hand side, a tree.
         solve: `(matvec, b)` to x; any solver, of any operations.
         transpose_solve: `(vecmat, b)` to the solution of the transposed system, `vecmat` being the transpose of `matvec`; for

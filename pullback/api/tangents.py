@@ -73,7 +73,7 @@ class FlatResult:
 
 def brief(value: Any) -> str:
     """A value for an error message: not more than a line of it."""
-    text = repr(value)
+    text = str(value.type) if isinstance(value, Tracer) else repr(value)
     return text if len(text) <= 80 else f"{text[:77]}... of type {type(value).__name__}"
 
 
@@ -173,7 +173,7 @@ def check_inputs(
             )
         if not flag and not allow_int:
             raise GradientError(
-                f"{transformation} was asked for the derivative by argument {path}, which is {type}: integers and bools"
-                " have none. Pass floating-point numbers (2.0 instead of 2), choose other argnums, or accept trivial gradients"
-                " with allow_int=True."
+                f"{transformation} was asked for the derivative with respect to argument {path}, which is {type}: integers"
+                " and bools have none. Pass floating-point numbers (2.0 instead of 2), choose other argnums, or accept trivial"
+                " gradients with allow_int=True."
             )

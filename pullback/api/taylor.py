@@ -19,7 +19,7 @@ from pullback.transforms.jet import jet_flat
 
 @api_boundary
 def jet(fun: Function, primals: Sequence[Any], series: Sequence[Any]) -> tuple[Any, Any]:
-    """The value of a function along a curve, and its derivatives by the curve's parameter up to an order n.
+    """The value of a function along a curve, and its derivatives with respect to the curve's parameter, up to an order n.
 
     For a curve x(t) that starts at x(0) = `primals` with the derivatives x'(0), x''(0), ..., x^(n)(0) in `series`, these are
     f(x(t)) and its derivatives of orders 1 to n, all at t = 0. The terms of a series are derivatives, not the coefficients
@@ -112,7 +112,7 @@ def nth_derivative(fun: Function, n: int) -> Function:
         type = type_of(flat.leaves[0]) if flat.structures[0] is LEAF else None
         if type is None or type.shape or not is_inexact(type.dtype):
             raise GradientError(
-                f"nth_derivative differentiates by one floating-point number, but argument {flat.name(0)} is"
+                f"nth_derivative differentiates with respect to one floating-point number, but argument {flat.name(0)} is"
                 f" {type or brief(args[0])}. Use vmap for an array of points, or jet for derivatives along a direction."
             )
         result = FlatResult(flat.call, False, "nth_derivative", fun)

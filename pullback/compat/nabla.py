@@ -110,7 +110,7 @@ def value_and_grad(fun: Function | None = None, argnums: int | Sequence[int] = 0
 
 
 def vmap(fun: Function | None = None, in_axes: Any = 0, out_axes: Any = 0) -> Function:
-    """A function of a batch of examples, as `pb.vmap`; without `fun`, a decorator. Axes in a list serve as a tuple.
+    """A function of a batch, as `pb.vmap`; without `fun`, a decorator. Axes in a list serve as a tuple.
 
     Example:
         >>> vmap(lambda x, y: x * y, in_axes=[0, None])(array([1.0, 2.0]), 10.0)
@@ -125,7 +125,7 @@ def jit(fun: Function | None = None, static: bool = True, show_graph: bool = Fal
     Arguments:
         fun: a function of arrays and pytrees.
         show_graph: print the graph, StableHLO and what XLA makes of it, when it is compiled.
-        static, auto_device: Nabla's ways to trace and to place arrays; of no effect here.
+        static, auto_device: Nabla's options for tracing and placing arrays; without effect here.
 
     Example:
         >>> jit(lambda x: x * x)(3.0)

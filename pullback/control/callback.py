@@ -2,7 +2,7 @@
 
 `callback` returns nothing and `io_callback` returns arrays; both have an effect, so they are never dropped, merged with
 another like them, or repeated. They run once where they stand, in the order in which they are written, inside loops too; under
-vmap once for every example, in order, if an operand is batched. Differentiation runs a `callback` on the primal values.
+vmap once for every batch element, in order, if an operand is batched. Differentiation runs a `callback` on the primal values.
 
 `pure_callback` promises to be a function of its operands: it may be dropped, merged, and run again.
 """
@@ -124,8 +124,9 @@ class _Returning(Rules):
             return outs, (0,) * len(outs)
         if method is None:
             raise MissingRule(
-                f"vmap of {primitive.name}({function!r}){_here()} needs to be told how: vmap_method='sequential' calls the"
-                " function for each example, 'expand_dims' and 'broadcast_all' call it once with the whole batch in front."
+                f"vmap of {primitive.name}({function!r}){_here()} needs to be told how: vmap_method='sequential' calls"
+                " the function for each batch element, 'expand_dims' and 'broadcast_all' call it once with the whole batch in"
+                " front."
             )
         if method == "expand_dims":
             args = [x if axis == 0 else reshape(x, new_sizes=(1, *type_of(x).shape)) for x, axis in zip(args, axes)]

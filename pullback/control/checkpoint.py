@@ -204,7 +204,7 @@ def used_inputs(program: Program, equations: Sequence[Equation], wanted: Sequenc
     return [i for i, variable in enumerate(program.inputs) if variable in used]
 
 
-# Policies are records, so that Programs with them can be compared and written down; a user's function serves as well.
+# Policies are records, so that Programs with them can be compared and serialized; a user's function serves as well.
 
 
 @dataclass(frozen=True)

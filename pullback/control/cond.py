@@ -4,9 +4,9 @@ Operands are the index, a 0-d int32, and what the branches take; all branches ar
 Every rule derives another version of each branch and chooses among those by the same index; where the versions would return
 different things (which outputs have a tangent, which residuals they keep), they are made to return the union.
 
-Under vmap, an index that is the same for all examples still chooses one branch. One that differs from example to example
-cannot: by default all branches are computed, and `cond_as_select` chooses among the results of each example, a name that
-tells the reader of a Program what happened; with `vmap(strategy="map")` the examples go through the cond one by one.
+Under vmap, an index that is the same for all batch elements still chooses one branch. One that differs between them cannot:
+by default all branches are computed, and `cond_as_select` chooses among the results for each batch element, a name that tells
+the reader of a Program what happened; with `vmap(strategy="map")` the batch elements go through the cond one by one.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class cond(Holder):
     """The results of `branches[index]`; an index out of range stands for the nearest branch.
 
     `early_exit` promises of two branches that the second returns what the first does wherever the first would have been
-    chosen, so that a batch can skip the second only if no example needs it, and needs no select.
+    chosen, so that a batch can skip the second only if no batch element needs it, and needs no select.
     """
 
     wiring = Wiring("branches", lead=1)
@@ -88,7 +88,7 @@ class cond(Holder):
 
 @primitive
 class cond_as_select(Rules):
-    """What a cond with a predicate for each example became: operand `index` of the `results`, which every branch computed.
+    """What a cond with one predicate a batch element became: operand `index` of the `results`, which every branch computed.
 
     The axes of `index` are the first ones of each result.
     """
@@ -136,30 +136,31 @@ def _chooses(index: Any, number: int, count: int) -> Any:
 
 
 def refuse_effects(what: str, programs: Sequence[Program]) -> None:
-    """Raise unless Programs that are to run for all examples, needed or not, do nothing besides computing values."""
+    """Raise unless Programs that are to run for all batch elements, needed or not, do nothing besides computing values."""
     effects = sorted({effect for program in programs for effect in program.effects})
     if effects:
         source = attributed_source()
         where = f" (at {source})" if source is not None else ""
         raise MissingRule(
-            f"vmap of a {what} whose predicate differs between the examples computes everything for all of them, and selects;"
-            f" but a branch or body of this one{where} has an effect ({', '.join(effects)}), which must not happen for the"
-            ' others. Use vmap(..., strategy="map"), which takes the examples one by one, or move the effect out of it.'
+            f"vmap of a {what} whose predicate differs between the batch elements computes all branches for all of them,"
+            f" and selects; but a branch or body of this one{where} has an effect ({', '.join(effects)}), which must not"
+            ' happen for the others. Use vmap(..., strategy="map"), which takes the batch elements one by one, or move the'
+            " effect out of it."
         )
 
 
 def one_by_one(holder: Any, size: int, args: Sequence[Any], axes: Sequence[int | None], params: dict[str, Any]) -> Any:
-    """An operation on each example in turn: a scan over those operands that have a batch axis."""
+    """An operation on each batch element in turn: a scan over those operands that have a batch axis."""
     fixed = [i for i, axis in enumerate(axes) if axis is None]
     mapped = [i for i, axis in enumerate(axes) if axis is not None]
     types = [type_of(args[i]) for i in fixed]
     types += [array_type(type.shape[1:], type.dtype, type.weak) for type in (type_of(args[i]) for i in mapped)]
 
-    def example(*values: Any) -> Any:
+    def element(*values: Any) -> Any:
         by_place = dict(zip((*fixed, *mapped), values))
         return bind_holder(holder, *[by_place[i] for i in range(len(args))], **params)
 
-    body = stage_closed(example, types, holder.name)
+    body = stage_closed(element, types, holder.name)
     loop = {"num_consts": len(fixed), "num_carry": 0, "length": size, "reverse": False, "unroll": 1}
     outs = bind_holder(scan, *[args[i] for i in (*fixed, *mapped)], body=body, **loop)
     return outs, (0,) * len(outs)

@@ -228,7 +228,7 @@ class ClosedRules(CustomRules):
 
 
 class BatchedRules(CustomRules):
-    """The derivative rules of a function on a batch: each applied to all examples at once.
+    """The derivative rules of a function on a batch: each applied to all batch elements at once.
 
     Attributes:
         axes: for each operand of the function, 0 if it carries the batch, else None. outs: which results carry it.
@@ -294,7 +294,7 @@ class BatchedRules(CustomRules):
 
         given = [*residuals, *chosen(cotangents, live)]
         trace, found = batch_flat(backward, given, [*carried, *chosen(self.outs, live)], self.batch, self.function)
-        # The cotangent of what all examples share is the sum of theirs
+        # The cotangent of what all batch elements share is the sum of theirs
         full = [ct if ct is ZERO else materialize(trace, ct) for ct in found]
         summed = [ct if axis == 0 or ct is ZERO else reduce_sum(ct, axes=(0,)) for ct, axis in zip(full, self.axes)]
         return [ZERO] * self.extra + summed

@@ -1,8 +1,9 @@
 """only_where: keeps what a select throws away out of derivatives.
 
-Under vmap a branch that an example did not choose, and a step after its loop has ended, are computed all the same, and a select
-drops the results. Their derivatives are multiplied by zero on the way back, which is not enough: zero times infinity is not a
-number. So what goes into such a computation goes through `only_where`, the identity, whose derivative is *selected* to be zero.
+Under vmap a branch that a batch element did not choose, and a step after its loop has ended, are computed all the same, and a
+select drops the results. The backward pass multiplies their derivatives by zero, which is not enough: zero times infinity is
+not a number. So what goes into such a computation goes through `only_where`, the identity, whose derivative is *selected* to
+be zero.
 """
 
 from __future__ import annotations
@@ -59,13 +60,13 @@ def chosen(which: Any, new: Any, old: Any) -> Any:
 
 
 def guarded(which: Any, values: Sequence[Any], batched: Flags, size: int, reverse: bool = True) -> tuple[list[Any], Flags]:
-    """Operands on their way into something that only counts for some examples, and which of them are batches now.
+    """The operands of a computation that counts for some batch elements only, and which of them are batches now.
 
-    What each example has of its own goes through `only_where`, and so does a 0-d value that all share, once it is repeated.
-    An array that all share would cost too much to repeat. Its cotangent is the sum of all examples', each 0 for one that does
-    not count times a derivative; so those examples compute with the operands of one that does, where the derivative is as
-    good as that one's. Where no example counts, the array's derivative is selected to be zero. This is for reverse mode only
-    (`reverse`): in forward mode the final select drops such a tangent unseen.
+    What each batch element has of its own goes through `only_where`, and so does a 0-d value that all share, once it is
+    repeated. An array that all share would cost too much to repeat. Its cotangent is a sum over the batch, in which an element
+    that does not count contributes 0 times a derivative; so those elements compute with the operands of one that does count,
+    whose derivative is as good as that one's. Where no element counts, the array's derivative is selected to be zero. This is
+    for reverse mode only (`reverse`): in forward mode the final select drops such a tangent unseen.
     """
     kinds = [is_inexact(type_of(value).dtype) for value in values]
     shared = [
@@ -90,7 +91,7 @@ def guarded(which: Any, values: Sequence[Any], batched: Flags, size: int, revers
 
 
 def _everywhere(batch: Any, index: Any) -> Any:
-    """A batch of which every example is the one at `index`."""
+    """A batch of which every element is the one at `index`."""
     shape = type_of(batch).shape
     starts = [index, *[literal(0, index)] * (len(shape) - 1)]
     return broadcast_in_dim(

@@ -174,7 +174,7 @@ def bind_holder(holder: Any, *args: Any, **params: Any) -> Any:
     names = axis_names(holder, params)
     if not names:
         return bind(holder, args, params)
-    return bind_at(max([axis_owner(name) for name in names], key=lambda trace: trace.birth), holder, args, params)
+    return bind_at(max([axis_owner(name) for name in names], key=lambda trace: trace.serial), holder, args, params)
 
 
 # ---- what follows from it ---------------------------------------------------------------------------------------------

@@ -3,17 +3,17 @@
     while condition(constants, carry):  carry = body(constants, carry)
 
 Operands are the constants, then the carry; `condition` and `body` are Programs that take all of them. Forward mode carries the
-tangents along. Under vmap, where the condition differs from example to example, the loop runs while any example has not
+tangents along. Under vmap, where the condition differs between batch elements, the loop runs while any of them has not
 finished, and those that have keep their carry.
 
 The number of steps is not known before the loop has run, so reverse mode cannot store something for each of them, unless
 `max_steps` bounds it. Then the backward pass is that of a tree of `levels` nested loops of b steps each, b^levels >= max_steps,
 each segment of which is skipped once the condition has failed, and remembers the carry at its start alone: the segments are
-computed again, level by level, on the way back (recursive checkpointing: A. Griewank, "Achieving logarithmic growth of temporal
-and spatial complexity in reverse automatic differentiation", Optimization Methods and Software 1 (1992), 35-54). It stores
-b * levels carries, and what the derivatives of b steps need, whatever the number of steps; it computes each step `levels`
-times, and the b - 1 steps at most that a segment has left after the exit cost a test each. Measured on tanh(W x) with 200
-numbers in f32, max_steps=10000, the gradient (memory is XLA's own account of temporaries):
+computed again, level by level, in the backward pass (recursive checkpointing: A. Griewank, "Achieving logarithmic growth of
+temporal and spatial complexity in reverse automatic differentiation", Optimization Methods and Software 1 (1992), 35-54). It
+stores b * levels carries, and what the derivatives of b steps need, whatever the number of steps; it computes each step
+`levels` times, and the b - 1 steps at most that a segment has left after the exit cost a test each. Measured on tanh(W x) with
+200 numbers in f32, max_steps=10000, the gradient (memory is XLA's own account of temporaries):
 
     levels                     1        2        3        4        a scan of 10000 steps
     memory                     8.0 MB   165 kB   60 kB    40 kB    8.0 MB
@@ -148,7 +148,7 @@ class while_loop(Holder):
         changed = tuple([int(out is not variable) for out, variable in zip(body.outputs, body.inputs[held.consts :])])
 
         def stopped(ins):
-            """What differs between examples that stop at different steps: all that changes."""
+            """What differs between batch elements that stop at different steps: all that changes."""
             (differs,) = batch_program(held.test, batch, ins)[1]
             return changed if differs else (0,) * len(changed)
 
@@ -176,9 +176,9 @@ def _apply(body: Program, max_steps: int) -> Any:
 def _with_exits(
     condition: Program, body: Program, batched: Spread, num_consts: int, batch: Axis, reverse: bool
 ) -> tuple[Program, Program]:
-    """A batched condition, and a step, as those of a loop that also carries which examples are still going.
+    """A batched condition, and a step, as those of a loop that also carries which batch elements are still going.
 
-    Each step of it tests the condition once; an example that has stopped keeps its carry, and so it stays stopped. `reverse`
+    Each step of it tests the condition once; an element that has stopped keeps its carry, and so it stays stopped. `reverse`
     says whether reverse mode may go through the loop.
     """
     consts, carry = split(condition.input_types, num_consts)

@@ -29,7 +29,7 @@ class Array:
     Made by `pb.numpy.array`, `pb.numpy.asarray`, by every operation and by every compiled function; not by calling the class.
 
     Attributes:
-        shape: sizes of the axes, a tuple of ints.
+        shape: the size of each dimension, a tuple of ints.
         dtype: the NumPy dtype of the elements.
         device: where the values are.
         type: the `ArrayType`, which also says whether the array is weakly typed.

@@ -70,7 +70,7 @@ def youngest_owner(names: Iterable[Hashable]) -> AxisOwner | None:
     """Of the traces that own these axes here, the youngest: the one to handle an operation that names them all."""
     axes = _named_axes.get(_NONE)
     owners = [axes[name] for name in names if name in axes]
-    return max(owners, key=lambda owner: owner.birth, default=None)
+    return max(owners, key=lambda owner: owner.serial, default=None)
 
 
 def axis_sizes() -> tuple[tuple[Hashable, int], ...]:

@@ -109,7 +109,7 @@ class CodeSource(NamedTuple):
 
 
 class RecordedSource(NamedTuple):
-    """A place as a serialized Program keeps it: nothing but what it was when it was written down."""
+    """A place as a serialized Program keeps it: nothing but what it was when the Program was serialized."""
 
     file: str
     line: int

@@ -1,12 +1,12 @@
 """Which transformation handles an operation: the youngest one whose tracer is among its arguments.
 
-Every transformation under way is a `Trace` with a birth number, and hands the user's function `Tracer`s that stand for
+Every transformation under way is a `Trace` with a serial number, and hands the user's function `Tracer`s that stand for
 values. `bind` gives an operation to the youngest trace among its arguments; that trace peels its own tracers, applies its
 rule, and binds again, which reaches the next older one. Work that touches no tracer goes straight to NumPy. A tracer is
 only ever unwrapped by its own trace, so nested perturbations cannot be confused, and no rule ever touches a context.
 
-The one context is the *staging floor*: while a Program is being recorded, everything that no younger trace handles is
-recorded, work on constants too.
+The one context is the innermost *staging trace*: while a Program is being recorded, everything that no younger trace handles
+is recorded, work on constants too.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from pullback.core.types import ArrayType, Shape, array_type, host_type
 # A Primitive, whose module imports this one: `core/primitive.py` says what dispatch and evaluation find in it.
 Primitive = Any
 
-_next_birth = itertools.count(1).__next__
+_next_serial = itertools.count(1).__next__
 
 
 class Trace:
     """One transformation at work. `process` handles an operation that has one of this trace's tracers among its arguments."""
 
-    __slots__ = ("birth", "function", "open")
+    __slots__ = ("function", "open", "serial")
     transformation = "trace"  # how error messages call it; a class attribute of each kind
 
     def __init__(self, function: Callable[..., Any] | None = None) -> None:
-        self.birth = _next_birth()
+        self.serial = _next_serial()
         self.open = True
         self.function = function
 
@@ -106,13 +106,13 @@ staging_floor = _staging_floor.get
 def bind(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
     """Apply a primitive: the youngest trace involved handles it; with none, it is evaluated now."""
     youngest = staging_floor()
-    birth = 0 if youngest is None else youngest.birth
+    serial = 0 if youngest is None else youngest.serial
     for arg in args:
         if arg.__class__ is not Array:
             if isinstance(arg, Tracer):
-                if arg.owner.birth > birth:
+                if arg.owner.serial > serial:
                     youngest = arg.owner
-                    birth = youngest.birth
+                    serial = youngest.serial
             elif arg.__class__ is np.ndarray:  # whoever made it can still write to it, and what is traced is kept
                 return bind(primitive, [as_array(one) if isinstance(one, np.ndarray) else one for one in args], params)
     if youngest is None:
@@ -126,7 +126,7 @@ def bind_at(trace: Trace | None, primitive: Primitive, args: Sequence[Any], para
     """`bind` for an operation that also concerns `trace`, even if none of its arguments does (a named axis)."""
     youngest = staging_floor()
     candidates = [trace, youngest, *(arg.owner for arg in args if isinstance(arg, Tracer))]
-    youngest = max((one for one in candidates if one is not None), key=lambda one: one.birth, default=None)
+    youngest = max((one for one in candidates if one is not None), key=lambda one: one.serial, default=None)
     if youngest is None or youngest is not trace:
         return bind(primitive, args, params)
     return youngest.process(primitive, args, params)

@@ -49,7 +49,11 @@ class ArrayType:
         sharding: Hashable | None = None,
         varying: Iterable[Hashable] = (),
     ) -> ArrayType:
-        return array_type(tuple(map(index, shape)), canonical(dtype), bool(weak)).placed(sharding, frozenset(varying))
+        try:
+            sizes = tuple(map(index, shape))
+        except TypeError:
+            raise TypeError(f"ArrayType takes a shape, a tuple of ints, and then a dtype, but got {shape!r} first.") from None
+        return array_type(sizes, canonical(dtype), bool(weak)).placed(sharding, frozenset(varying))
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"ArrayType is immutable: {name} cannot be set; make another with ArrayType(shape, dtype).")

@@ -98,7 +98,7 @@ class Jaxlib:
     def debug_options(self) -> bytes:
         """XLA's debug options as they stand for every compilation: what XLA made of `XLA_FLAGS`, a file named there too."""
         options = self.client_module.CompileOptions()
-        _ = options.executable_build_options.debug_options  # written down once it has been asked for
+        _ = options.executable_build_options.debug_options  # serialized only once it has been read
         return bytes(options.SerializeAsString())
 
     def compile_options(self, overrides: tuple[tuple[str, Any], ...], extra: tuple[tuple[str, Any], ...], device: Any) -> Any:

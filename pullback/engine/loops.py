@@ -1,10 +1,11 @@
-"""Which way XLA should run the loops of a module, from what one step of each costs.
+"""Which strategy XLA should use for the loops of a module, from what one step of each costs.
 
-XLA for the CPU runs a loop in one of two ways. By itself it starts a kernel for every few operations of the body, at some 0.3
-us each, and passes matrix products on to a library. With `xla_cpu_small_while_loop_byte_threshold` above what the loop touches
-it compiles the whole loop as one function, which starts nothing, but in which products are plain nested loops on one thread.
+XLA for the CPU runs a loop with one of two strategies. By default it starts a kernel for every few operations of the body, at
+some 0.3 us each, and passes matrix products on to a library. With `xla_cpu_small_while_loop_byte_threshold` above what the loop
+touches it compiles the whole loop as one function, which starts nothing, but in which products are plain nested loops on one
+thread.
 
-How many times faster the second way is (jaxlib 0.10.2, two cores with AVX512, medians), by what a step costs:
+How many times faster the second strategy is (jaxlib 0.10.2, two cores with AVX512, medians), by what a step costs:
 
     loop                             FLOPs a step     bytes     faster
     40 coupled scalars, gradient     300              2e3       36

@@ -7,13 +7,13 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pullback.core.dtypes import canonical, default_dtype
-from pullback.core.errors import ShapeError
+from pullback.core.dtypes import canonical, default_dtype, kind
+from pullback.core.errors import DtypeError, ShapeError
 from pullback.core.trees import array_leaves, unflatten
 from pullback.lax.elementwise import lifted
 from pullback.numpy import creation, indexing, shaping
 from pullback.numpy.axes import normal_axis
-from pullback.numpy.promotion import check_precision, in_dtype, literal_of
+from pullback.numpy.promotion import at_user_line, check_precision, in_dtype, literal_of
 from pullback.numpy.promotion import operand as as_operand
 from pullback.ops import broadcast as broadcasts
 from pullback.ops import contract, convert, create, dynamic, index, reduce
@@ -164,7 +164,12 @@ def _starts(x: Any, start_indices: Any, name: str) -> list[Any]:
         if isinstance(start, int):
             out.append(literal_of(start + size if start < 0 else start, dtype))
         else:
-            out.append(in_dtype(indexing.from_end(as_operand(start, name), size), dtype))
+            place = as_operand(start, name)
+            if kind(place.type.dtype) not in "iu":
+                raise DtypeError(
+                    f"{name} takes integer start indices, but got {place.type}. Convert with .astype(int).{at_user_line()}"
+                )
+            out.append(in_dtype(indexing.from_end(place, size), dtype))
     return out
 
 

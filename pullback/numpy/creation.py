@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -182,6 +182,8 @@ def checked_shape(shape: Any, name: str) -> Shape:
     sizes = (shape,) if isinstance(shape, (int, np.integer)) or getattr(shape, "ndim", None) == 0 else shape
     if isinstance(sizes, Tracer):
         raise _traced_size(sizes, name)
+    if not isinstance(sizes, Iterable):
+        raise ShapeError(f"{name} takes a shape of whole numbers, but got {shape!r}.{at_user_line()}")
     out = []
     for size in sizes:
         if isinstance(size, Tracer):

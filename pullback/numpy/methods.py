@@ -331,7 +331,7 @@ def _tracer_array(x: Tracer, dtype: Any = None, copy: bool | None = None) -> Any
 def _tracer_text(x: Tracer) -> str:
     value = _concrete_or_none(x)
     shown = f" = {value}" if value is not None else ""
-    return f"Traced<{x.type.strong()}>with {x.owner.describe()}{shown}"
+    return f"Traced<{x.type.strong()}> in {x.owner.describe()}{shown}"
 
 
 def _concrete_or_none(x: Tracer) -> Any:
@@ -343,7 +343,15 @@ def _concrete_or_none(x: Tracer) -> Any:
 
 def _tracer_format(x: Tracer, spec: str) -> str:
     value = _concrete_or_none(x)
-    return format(value, spec) if value is not None else format(str(x), spec)
+    if value is not None:
+        return format(value, spec)
+    try:
+        return format(str(x), spec)
+    except ValueError:
+        raise TracerArrayConversionError(
+            f"Python needed a number, to format it by {spec!r}, of {_story(x)}: it has no value yet. Print it with"
+            f" pb.debug.print('{{:{spec}}}', x), which does so when the value is known.{_used(x)}"
+        ) from None
 
 
 def _tracer_item(name: str) -> Function:

@@ -48,7 +48,7 @@ def _same_dtype_starts(write, starts):
 
 
 def _index_vectors(starts, axes, size):
-    """Indices of which some are batched, as one index vector for each example."""
+    """Indices of which some are batched, as one index vector for each batch element."""
     columns = []
     if len({type_of(start).dtype for start in starts}) > 1:
         starts = [convert_element_type(start, new_dtype=INT64) for start in starts]

@@ -13,7 +13,7 @@ from pullback.ops.exponential import exp
 from pullback.ops.literals import literal
 from pullback.ops.pointwise import Elementwise
 from pullback.ops.powers import square
-from pullback.ops.scipy_door import polygamma_on_host, special
+from pullback.ops.scipy_functions import polygamma_on_host, special
 
 
 def _bell(x, factor):

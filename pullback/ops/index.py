@@ -369,8 +369,8 @@ class scatter(Scatter):
 
 @primitive
 class scatter_mul(Scatter):
-    """`operand` multiplied by `updates` at the windows that `indices` point to. It has a derivative by its updates only
-    where `unique_indices` promises that no windows overlap."""
+    """`operand` multiplied by `updates` at the windows that `indices` point to. It has a derivative with respect to
+    its updates only where `unique_indices` promises that no windows overlap."""
 
     kinds = "iufc"
     symbolic_zeros = True
@@ -396,8 +396,9 @@ class scatter_mul(Scatter):
         if t_updates is not ZERO:
             if not params.get("unique_indices"):
                 raise GradientError(
-                    "scatter_mul (.at[...].multiply) has a derivative by its updates only if no two of them meet: promise that"
-                    " with unique_indices=True, or multiply by an array made with .at[...].set instead."
+                    "scatter_mul (.at[...].multiply) has a derivative with respect to its updates only if no two of them"
+                    " go to the same element: promise that with unique_indices=True, or multiply by an array made with"
+                    " .at[...].set instead."
                 )
             place = {"dimension_numbers": params["dimension_numbers"], "mode": params["mode"]}
             before = _gathered_back(operand, indices, updates, **place)

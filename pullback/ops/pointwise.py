@@ -34,7 +34,7 @@ class Elementwise(Rules):
         for ndim, axis in zip(ndims, axes):
             if ndim != (rank if axis == 0 else 0):
                 break
-        else:  # full batches, and scalars that all examples share
+        else:  # full batches, and scalars that all batch elements share
             return bind(primitive, args, params), 0
         shape = next(
             type_of(arg).shape[1:] if axis == 0 else type_of(arg).shape

@@ -116,7 +116,7 @@ class pow(Elementwise):
 
         def by_base():
             # x**0 is 1 for every x, and its slope 0 at x = 0 too, where x**-1 is infinite. Only there is y - 1 replaced:
-            # elsewhere the slope at y = 0 goes on to vary with y, by x**-1.
+            # elsewhere the slope at y = 0 goes on to vary with y, at the rate x**-1.
             less = sub(y, one)
             return mul(y, pow(x, select(eq(x, zero), select(eq(y, zero), one, less), less)))
 

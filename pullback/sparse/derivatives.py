@@ -59,7 +59,7 @@ def jacobian(fun: Function, pattern: Any = None, argnums: int = 0, mode: str | N
             it is found from the operations of `fun`, once for each choice of argument types; the zeros of arrays that `fun`
             closes over count, as they are at that time, so pass as arguments what will change. An entry that is missing in a
             pattern that is given makes others wrong: the first call that is not traced tries it along a random direction.
-        argnums: the positional argument to differentiate by, one floating-point array of any shape.
+        argnums: the positional argument to differentiate with respect to, one floating-point array of any shape.
         mode: `"forward"` or `"reverse"`, to use that mode even if the other takes fewer directions.
 
     Returns:
@@ -100,7 +100,7 @@ def hessian(fun: Function, pattern: Any = None, argnums: int = 0) -> Function:
     Arguments:
         fun: a function of arrays and pytrees that returns one 0-d floating-point number.
         pattern: which entries may differ from zero; as for `jacobian`. Their mirror images are added.
-        argnums: the positional argument to differentiate by, one floating-point array of any shape.
+        argnums: the positional argument to differentiate with respect to, one floating-point array of any shape.
 
     Returns:
         A function of the same arguments, whose result is a `SparseMatrix` of shape (argument size, argument size).
@@ -181,11 +181,11 @@ def hessian_pattern(fun: Function, *args: Any, argnums: int = 0, **kwargs: Any) 
 
 def _check_argnums(name: str, argnums: Any) -> None:
     if not isinstance(argnums, int) or isinstance(argnums, bool):
-        raise TypeError(f"{name} differentiates by one argument, so argnums must be an int, but got {argnums!r}.")
+        raise TypeError(f"{name} differentiates with respect to one argument, so argnums must be an int, but got {argnums!r}.")
 
 
 class _Call:
-    """One call of a function whose derivative by an array is wanted: of `derived`, which is `fun` or its gradient."""
+    """A call of a function to be differentiated with respect to an array: of `derived`, which is `fun` or its gradient."""
 
     def __init__(
         self, name: str, fun: Function, derived: Function, argnums: int, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -204,8 +204,9 @@ class _Call:
         self.key = (tuple(self.types), tuple(self.whole.structures), keywords)
         if self.whole.structures[number] is not LEAF:
             raise GradientError(
-                f"{name} differentiates by one array, but argument {FlatArguments(fun, args, {}, ()).name(number)} is a tree of"
-                " them. Concatenate them, or choose another argument."
+                f"{name} differentiates with respect to one array, but argument"
+                f" {FlatArguments(fun, args, {}, ()).name(number)} is a tree of them. Concatenate them, or choose"
+                " another argument."
             )
         self.active = sum(1 if s is LEAF else s.num_leaves for s in self.whole.structures[:number])
         self.type = self.types[self.active]

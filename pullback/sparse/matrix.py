@@ -15,7 +15,7 @@ from pullback.core.types import array_type
 from pullback.core.zero import zeros
 from pullback.ops.create import full
 from pullback.ops.index import scatter_add
-from pullback.ops.scipy_door import coo_array
+from pullback.ops.scipy_functions import coo_array
 from pullback.ops.shape import reshape
 from pullback.ops.windows import ScatterDimensionNumbers
 

@@ -165,7 +165,7 @@ def batched(function: Flat, flags: Sequence[bool], size: int, name: Any = None) 
 
 
 def _choices(count: int, most: int) -> Iterator[tuple[bool, ...]]:
-    """The ways to batch some of `count` arguments: all of them, or, if those are too many, all together and each alone."""
+    """Which of `count` arguments to batch: all choices, or, if those are too many, all together and each alone."""
     if 2**count - 1 <= most:
         yield from (flags for flags in itertools.product((True, False), repeat=count) if any(flags))
         return
@@ -264,7 +264,9 @@ def check_sparsity(function: Flat, args: Sequence[Array], claim: str) -> None:
                 allowed = np.zeros(nonzero.shape, bool)
                 allowed[pairs(own)] = True
                 if (nonzero & ~allowed).any():
-                    raise CheckFailure(f"{claim}: the derivative by argument {which} is nonzero outside its sparsity pattern.")
+                    raise CheckFailure(
+                        f"{claim}: the derivative with respect to argument {which} is nonzero outside its sparsity pattern."
+                    )
 
 
 def complex_or_double(value: Any) -> Array:

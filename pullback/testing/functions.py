@@ -70,7 +70,7 @@ def check_transforms(f: Callable[..., Any], args: Sequence[Any], rng: np.random.
         rng: where random directions come from.
 
     Raises:
-        CheckFailure: two ways to compute the same disagree; the message shows both.
+        CheckFailure: two computations of the same value disagree; the message shows both.
 
     Example:
         >>> import numpy as np, pullback as pb

@@ -58,6 +58,10 @@ def check_primitive(p: Primitive, *, dtypes: Sequence[Any] | None = None, rng: n
         pullback.testing.values.CheckFailure: double, sample 0 (f64[3]): jvp against finite differences:
         ...
     """
+    if not isinstance(p, Primitive):
+        raise TypeError(
+            f"check_primitive takes a Primitive, but got {p!r}. For a function, use check_gradients or check_transforms."
+        )
     rng = rng or np.random.default_rng(0)
     if p.samples is None:
         raise p.missing("samples", "check_primitive")

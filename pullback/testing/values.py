@@ -13,7 +13,7 @@ from pullback.core.tracing import type_of
 
 Flat = Callable[..., Sequence[Any]]
 
-# How far two ways to compute the same may differ, relative to the size of the values: some units in the last place.
+# How far two computations of the same value may differ, relative to the size of the values: some units in the last place.
 TOLERANCES = {
     "float16": 1e-2,
     "bfloat16": 6e-2,

@@ -1,7 +1,7 @@
 """Taylor mode: push derivatives of every order up to n through a function at once, at a cost polynomial in n.
 
-A value x(t) that depends on one variable t is carried as its derivatives at t = 0: x, x', ..., x^(n). Four ways lead through an
-operation; the first that fits is taken:
+A value x(t) that depends on one variable t is carried as its derivatives at t = 0: x, x', ..., x^(n). An operation is
+handled by the first of four rules that applies:
 
 - its own `jet` rule;
 - linear operations are applied to each derivative: y^(k) = f(x^(k));
@@ -9,7 +9,7 @@ operation; the first that fits is taken:
 - everything else follows from its first derivative, by what the equation y' = Df(x) x' says order by order:
   y^(k) is the derivative of order k - 1 of the right side, which needs x up to order k and y up to order k - 1 alone.
 
-In the last way the right side is evaluated on values whose derivatives are computed when they are asked for, and an operation
+In the last rule the right side is evaluated on values whose derivatives are computed when they are asked for; an operation
 that is met again on the same operands is the same value. So exp, whose derivative is itself, and sin and cos, each the other's,
 become the well-known recurrences, in O(n^2) operations, without being told so.
 
@@ -189,7 +189,7 @@ class JetTrace(Trace):
             return primal
         return Jet(self, primal, Series(series.order - 1, series.__getitem__))
 
-    # ---- the ways: each gives the function from k to the derivatives of order k of the results ----
+    # ---- the four rules: each gives the function from k to the derivatives of order k of the results ----
 
     def linear_term(self, primitive: Primitive, primals: Any, series: Any, params: dict[str, Any], outs: Any) -> Any:
         """y^(k) = f(x^(k))."""

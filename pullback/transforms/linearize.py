@@ -73,8 +73,8 @@ class LinearizeTrace(JvpTrace):
 
 def is_zero(value: Any) -> bool:
     """Whether a value is known to be zero: from its elements, or, while a Program is being staged, from what made it."""
-    while value.__class__ in (Batched, Dual):
-        value = value.value if value.__class__ is Batched else value.primal
+    while isinstance(value, (Batched, Dual)):
+        value = value.value if isinstance(value, Batched) else value.primal
     if isinstance(value, Array):
         return not np.any(value.host)
     if not isinstance(value, Staged):

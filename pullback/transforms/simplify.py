@@ -100,7 +100,7 @@ class Known:
             if made_by is None:
                 return None
             (atom,) = made_by.inputs
-        return atom.value.host[()]
+        return np.asarray(atom.value.host)[()]
 
 
 def _without_repetition(program: Program) -> Program:

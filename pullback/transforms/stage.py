@@ -73,7 +73,7 @@ class StagingTrace(Trace):
             return primitive.expanded(args, params)
         if primitive.named_axes or primitive.on_arrays:  # a vmap begun since may own a named axis that this refers to
             owner = youngest_owner(axis_names(primitive, params))
-            if owner is not None and owner.birth > self.birth:
+            if owner is not None and owner.serial > self.serial:
                 return owner.process(primitive, tuple(args), params)
         atoms: list[Atom] = []
         types: list[ArrayType] = []

@@ -94,6 +94,8 @@ def escaping():
     return kept[0] + 1.0
 
 
+X = pb.numpy.ones(3)
+
 CAUSES = [
     ("if on a tracer", lambda: pb.jit(branch)(1.0), errors.TracerBoolConversionError, ["branch", "return 1 if x else 2"]),
     ("int", lambda: pb.jit(lambda x: int(x))(1), errors.TracerIntegerConversionError, ["int()"]),
@@ -126,6 +128,31 @@ CAUSES = [
     ("grad of a tuple", lambda: pb.grad(lambda x: (x, x))(1.0), errors.GradientError, ["2 arrays", "has_aux"]),
     ("grad of complex", lambda: pb.grad(lambda z: z)(1j), errors.GradientError, ["holomorphic=True", "c64[]"]),
     ("no leaf", lambda: pb.grad(lambda w: w["a"])({"a": object()}), errors.LeafError, ["w['a']", "object"]),
+    ("aux without a pair", lambda: pb.grad(lambda x: x, has_aux=True)(1.0), errors.StructureError, ["pair", "returned ~f32[]"]),
+    (
+        "scan without a pair",
+        lambda: pb.lax.scan(lambda c, x: c, 0.0, X),
+        errors.StructureError,
+        ["(carry, y)", "returned ~f32[]"],
+    ),
+    ("format", lambda: pb.jit(lambda x: f"{x:.2f}" and x)(1.0), errors.TracerArrayConversionError, ["'.2f'", "debug.print"]),
+    ("place without a value", lambda: pb.debug.print("{y}", x=X), ValueError, ["{y}", "x by name"]),
+    ("place by position", lambda: pb.jit(lambda x: pb.debug.print("{} {}", x))(X), ValueError, ["{1}", "1 by position"]),
+    ("value without a place", lambda: pb.debug.print("{}", X, X, z=X), ValueError, ["number 1", "z"]),
+    ("fraction as a shape", lambda: pb.numpy.zeros(2.5), errors.ShapeError, ["zeros", "2.5"]),
+    ("number as a type's shape", lambda: pb.ArrayType(3, "float32"), TypeError, ["tuple of ints", "got 3"]),
+    ("dtype before shape", lambda: pb.ArrayType("float32", (3,)), TypeError, ["'float32' first"]),
+    ("function as a primitive", lambda: pb.testing.check_primitive(pb.numpy.sin), TypeError, ["check_gradients"]),
+    ("kind of dtype", lambda: X & 1, errors.DtypeError, ["f32[3]", "X & 1"]),
+    ("two dtypes", lambda: pb.lax.add(X, pb.numpy.arange(3)), errors.DtypeError, ["f32[3], i32[3]", "pb.lax.add(X"]),
+    ("fraction as an index", lambda: pb.lax.dynamic_slice(X, (0.5,), (1,)), errors.DtypeError, ["dynamic_slice", "~f32[]"]),
+    (
+        "StableHLO that XLA does not take",
+        lambda: pb.jit(pb.Primitive("wrong", result_type=lambda x: x, lower="stablehlo.sinus"))(X),
+        errors.ProgramError,
+        ["lowering rule of primitive 'wrong'", "'stablehlo.sinus' is unknown", "test_errors.py:"],
+    ),
+    ("compiled for others", lambda: pb.jit(abs).lower(X).compile()(X[:2]), errors.ShapeError, ["f32[2]", "Call the jitted"]),
     ("no such static argument", lambda: pb.jit(lambda x: x, static_argnames="y"), errors.StaticArgumentError, ["'y'"]),
 ]
 

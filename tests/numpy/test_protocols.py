@@ -176,7 +176,7 @@ def test_traced_text():
     seen = []
     pb.jit(lambda x: seen.append(str(x)) or x)(X)
     pb.grad(lambda x: seen.append(f"{x:.1f}") or x)(2.0)
-    assert seen[0].startswith("Traced<f32[2,3]>with jit of") and seen[1].startswith("2.0")
+    assert seen[0].startswith("Traced<f32[2,3]> in jit of") and seen[1].startswith("2.0")
 
 
 # ---- error messages -----------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""The one door to SciPy: its special functions evaluate ours on the host. Loaded at the first use, never by an import."""
+"""The one module that imports SciPy: its special functions evaluate ours on the host. Loaded at first use, not by an import."""
 
 from __future__ import annotations
 
