@@ -59,6 +59,11 @@ class Jitted:
         self._fun = fun
         self._static_numbers, self._static_names = _both_ways(fun, static_argnums, static_argnames, "static")
         self._donate_numbers, self._donate_names = _both_ways(fun, donate_argnums, donate_argnames, "donate")
+        both = [*{*self._static_numbers} & {*self._donate_numbers}, *self._static_names & self._donate_names]
+        if both:
+            raise StaticArgumentError(
+                f"jit was asked to donate {both[0]!r} of {describe(fun)}, which is static: it has no memory."
+            )
         self._options = options
         self._explain_misses = explain_misses
         self._plain = not (self._static_numbers or self._static_names)
@@ -67,7 +72,7 @@ class Jitted:
         self._fast_paths: list[FastPath] = []
         _instances.add(self)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         try:
             if staging_floor() is None and not placement.several:
                 for mode, find, expected, run, build in self._fast_paths:
@@ -247,15 +252,17 @@ class Jitted:
 
     # ---- ahead of time ----
 
-    def lower(self, *args: Any, **kwargs: Any) -> Lowered:
+    def lower(self, /, *args: Any, **kwargs: Any) -> Lowered:
         """Trace and lower for arguments like these, without compiling or running.
 
         Arguments may be arrays, or `ArrayType`s (`ShapeDtypeStruct`s) in their place.
         """
         try:
-            args, kwargs = _with_placeholders((args, kwargs))
-            structure = flatten(self._split(args, kwargs)[1])[1]
-            return Lowered(self._signature(args, kwargs)[1], self._fun, structure, lambda a, k: self._split(a, k)[1])
+            numbers, names = self._static(args), self._static_names
+            args = tuple([arg if i in numbers else _with_placeholders(arg) for i, arg in enumerate(args)])
+            kwargs = {name: arg if name in names else _with_placeholders(arg) for name, arg in kwargs.items()}
+            statics, dynamic = self._split(args, kwargs)
+            return Lowered(self._signature(args, kwargs)[1], self._fun, flatten(dynamic)[1], statics, self._split)
         except BaseException as error:
             trim(error)
             raise
@@ -345,6 +352,7 @@ def _both_ways(
 ) -> tuple[tuple[int, ...], frozenset[str]]:
     """Arguments chosen by number and by name, each completed from the other by the function's signature."""
     chosen = () if numbers is None else (numbers,) if isinstance(numbers, INTEGERS) else tuple(numbers)
+    chosen = tuple([int(number) if isinstance(number, np.integer) else number for number in chosen])
     called = () if names is None else (names,) if isinstance(names, str) else tuple(names)
     if not chosen and not called:
         return (), frozenset()

@@ -40,10 +40,11 @@ def wrapped(function: Function, transformation: str, call: Function) -> Function
 
 def global_name(function: Any) -> str | None:
     """The name under which a module holds an object that stands for a function: how to pickle one made by a decorator."""
-    found: Any = sys.modules.get(function.__module__)
-    for part in function.__qualname__.split("."):
+    found: Any = sys.modules.get(getattr(function, "__module__", ""))
+    name: str = getattr(function, "__qualname__", "")  # a functools.partial has none
+    for part in name.split("."):
         found = getattr(found, part, None)
-    return function.__qualname__ if found is function else None
+    return name if found is function else None
 
 
 def check_callable(function: Any, transformation: str) -> None:
