@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import gc
 import importlib
 import os
 import sys
@@ -31,6 +32,7 @@ _CALLED = {
         "Client.deserialize_executable",
         "batched_device_put",
         "array_result_handler",
+        "collect_garbage",
         "config.Config",
         "jax_jit.set_enable_x64_state",
         "jax_jit.set_disable_jit_state",
@@ -186,10 +188,16 @@ _lock = threading.RLock()
 _loaded: list[Jaxlib] = []
 
 
+def _collect(phase: str, info: dict[str, int]) -> None:
+    """Let go of the Python functions of executables that are gone: jaxlib only puts them aside until it is told to."""
+    _loaded[0].jax.collect_garbage()
+
+
 def jaxlib() -> Jaxlib:
     """jaxlib, loaded now if it was not yet."""
     if not _loaded:
         with _lock:
             if not _loaded:
                 _loaded.append(Jaxlib())
+                gc.callbacks.append(_collect)
     return _loaded[0]

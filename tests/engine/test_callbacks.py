@@ -1,8 +1,10 @@
 """debug.print and debug.callback: in every transformation, in order, as often as promised."""
 
+import gc
 import subprocess
 import sys
 import threading
+import weakref
 
 import numpy as np
 import pytest
@@ -298,3 +300,20 @@ def test_beside_operations_of_another_dialect(name):
 
     np.testing.assert_allclose(float(both(*args)), float(function(*args)), rtol=1e-6)
     assert seen == [0.5]
+
+
+class Same:
+    def __call__(self, x):
+        return x
+
+
+def test_what_a_callback_holds_is_freed_with_the_function():
+    def use(held):
+        assert float(pb.jit(lambda x: pb.pure_callback(held, pb.ArrayType((), "float32"), x))(1.0)) == 1.0
+        return weakref.ref(held)
+
+    alive = use(Same())
+    pb.clear_caches()
+    gc.collect()
+    assert alive() is None
+    assert sum([callback.__module__ == "pullback.engine.jaxlib" for callback in gc.callbacks]) == 1
