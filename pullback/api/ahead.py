@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Self
 
 from pullback.api.functions import Function
 from pullback.core.array import Array
@@ -67,6 +67,15 @@ class _AheadOfTime:
     def program(self) -> Program:
         return self._signature.program
 
+    def __copy__(self) -> Self:  # nothing of it changes
+        return self
+
+    def __reduce__(self) -> Any:
+        raise TypeError(
+            f"A {type(self).__name__} cannot be pickled or deeply copied, since it belongs to the process that made it."
+            " Pickle its `program`, or the jitted function, and lower that again."
+        )
+
 
 class Lowered(_AheadOfTime):
     """A function lowered for one signature: its StableHLO, not compiled yet.
@@ -101,11 +110,14 @@ class Lowered(_AheadOfTime):
 
 
 class Compiled(_AheadOfTime):
-    """A function compiled for one signature. Call it with arguments of exactly those types; it never traces again."""
+    """A function compiled for one signature. Call it with arguments of exactly those types; it never traces again.
+
+    Static arguments are left out, or given as they were to `lower`.
+    """
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
-        statics, dynamic = self._split(args, kwargs)
-        if any(statics) and statics != self._statics:  # they may also be left out
+        statics, dynamic = self._given(args, kwargs)
+        if any(statics) and statics != self._statics:
             raise StaticArgumentError(
                 f"{describe(self._fun)} was compiled for other static arguments. The jitted function itself compiles again."
             )
@@ -127,6 +139,13 @@ class Compiled(_AheadOfTime):
                 f"{describe(self._fun)} was compiled ahead of time, so it cannot be transformed; transform the jitted function."
             )
         return self._signature.run(leaves)
+
+    def _given(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
+        """The static arguments of a call, which may also be left out, and the dynamic ones."""
+        if self._statics and self._statics[0] and len(args) == self._in_structure.child(0).num_children:
+            (_, named), (_, dynamic) = self._split((), kwargs)
+            return (self._statics[0] if named else (), named), (list(args), dynamic)
+        return self._split(args, kwargs)
 
     def as_text(self) -> str:
         """The optimized program, as XLA prints it (HLO)."""

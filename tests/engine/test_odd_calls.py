@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import pickle
 import sys
@@ -81,6 +82,49 @@ def test_compiled_functions_know_their_static_arguments():
     assert float(compiled(2.0, 3)) == float(compiled(2.0)) == 8.0
     with pytest.raises(pb.errors.StaticArgumentError, match="other static arguments"):
         compiled(2.0, 4)
+
+
+X = np.ones(3, np.float32)
+LOWERED_WITH = {  # which are static, the arguments, and calls that leave them out or repeat them
+    "first": (dict(static_argnums=0), (3, X, X), {}, [((X, X), {}), ((3, X, X), {})]),
+    "middle": (dict(static_argnums=1), (X, 3, X), {}, [((X, X), {}), ((X, 3, X), {})]),
+    "last": (dict(static_argnums=-1), (X, X, 3), {}, [((X, X), {}), ((X, X, 3), {})]),
+    "by name": (dict(static_argnames="c"), (X, X), {"c": 3}, [((X, X), {}), ((X, X), {"c": 3})]),
+    "two": (dict(static_argnums=(0, 2)), (2, X), {"c": 1}, [((X,), {}), ((X,), {"c": 1}), ((2, X), {"c": 1})]),
+    "all": (dict(static_argnums=(0, 1, 2)), (1, 2, 2), {}, [((), {}), ((1, 2, 2), {})]),
+}
+OTHERS = {
+    "first": [((4, X, X), {}), ((3.0, X, X), {})],
+    "middle": [((X, 4, X), {}), ((X, X, 3), {})],
+    "last": [((X, X, 4), {}), ((3, X, X), {})],
+    "by name": [((X, X), {"c": 4}), ((X, X, 4), {})],
+    "two": [((X,), {"c": 2}), ((3, X), {"c": 1}), ((2, X), {"c": 2})],
+    "all": [((1, 2, 3), {}), ((), {"c": 3})],
+}
+
+
+@pytest.mark.parametrize("which", LOWERED_WITH)
+def test_static_arguments_may_be_left_out_of_a_compiled_function(which):
+    def function(a, b, c):
+        return a + b + c + X
+
+    static, args, kwargs, calls = LOWERED_WITH[which]
+    compiled = pb.jit(function, **static).lower(*args, **kwargs).compile()
+    for some, named in calls:
+        np.testing.assert_array_equal(compiled(*some, **named), function(*args, **kwargs))
+    for some, named in OTHERS[which]:
+        with pytest.raises(pb.errors.StaticArgumentError, match="other static arguments"):
+            compiled(*some, **named)
+
+
+def test_a_lowered_function_says_why_it_is_not_pickled():
+    lowered = pb.jit(pb.numpy.sin).lower(X)
+    for made in (lowered, lowered.compile()):
+        for attempt in (pickle.dumps, copy.deepcopy):
+            with pytest.raises(TypeError, match=f"A {type(made).__name__} cannot be pickled"):
+                attempt(made)
+        assert copy.copy(made) is made
+        np.testing.assert_array_equal(pickle.loads(pickle.dumps(made.program))(X), pb.numpy.sin(X))
 
 
 @dataclass(frozen=True)
