@@ -32,6 +32,9 @@ class _LeafStructure:
     def __repr__(self) -> str:
         return "*"
 
+    def __str__(self) -> str:  # in error messages
+        return "one array"
+
     def __reduce__(self) -> str:  # there is one
         return "LEAF"
 
