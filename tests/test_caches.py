@@ -119,7 +119,7 @@ def fill_signatures(monkeypatch: Any) -> tuple[int, int]:
     with pytest.warns(RuntimeWarning, match="more than 5 signatures") as caught:
         for number in range(12):
             assert float(function(2.0, number)) == 2.0 * number
-    assert len(caught) == 1 and len(traced) == 12
+    assert len(caught) == 1 and len(traced) == 12 and caught[0].filename == __file__
     assert float(function(2.0, 11)) == 22.0 and len(traced) == 12 and float(function(2.0, 0)) == 0.0 and len(traced) == 13
     return len(function._signatures), 5
 

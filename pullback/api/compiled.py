@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
-import warnings
 import weakref
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -22,7 +20,7 @@ from pullback.core.bounded import Bounded
 from pullback.core.dtypes import SHORT_NAMES, dtype_mode
 from pullback.core.errors import StaticArgumentError
 from pullback.core.lazy import lazy_module
-from pullback.core.source import describe, trim
+from pullback.core.source import describe, flag, trim, warn
 from pullback.core.tracing import Tracer, staging_floor
 from pullback.core.trees import TreeDef, array_leaf, flatten, unflatten
 from pullback.core.types import ArrayType
@@ -134,9 +132,7 @@ class Jitted:
         except TypeError:
             raise self._unhashable(args, kwargs) from None
         if found is None:
-            if self._explain_misses or (
-                self._explain_misses is None and os.environ.get("PULLBACK_EXPLAIN_MISSES", "0") not in ("", "0")
-            ):
+            if flag("PULLBACK_EXPLAIN_MISSES") if self._explain_misses is None else self._explain_misses:
                 print(self._explain(key, self._paths(args, kwargs)))
             found = self._trace(args, kwargs, structure, types, options)
             if not found.captures:  # what closes over tracers of an enclosing transformation is good for this call only
@@ -242,12 +238,10 @@ class Jitted:
         """Say, once, that signatures make room for others: each call that comes back to one traces and compiles again."""
         if not self._warned:
             self._warned = True
-            warnings.warn(
+            warn(
                 f"{describe(self._fun)} has been compiled for more than {MAX_SIGNATURES} signatures; the oldest are forgotten,"
                 " and compiled again when they return. Pass what changes with every call as an array instead of as a static"
-                " argument, and keep shapes alike; PULLBACK_EXPLAIN_MISSES=1 prints what differs.",
-                RuntimeWarning,
-                stacklevel=2,
+                " argument, and keep shapes alike; PULLBACK_EXPLAIN_MISSES=1 prints what differs."
             )
 
     # ---- ahead of time ----
@@ -295,10 +289,6 @@ def _own(array: Array) -> Array:
     """An Array whose values nobody can write to: of a borrowed NumPy array, a copy."""
     host = array._host
     return array if host is None or array._buffer is not None or is_frozen(host) else as_array(host)
-
-
-def _explains_misses() -> bool:
-    return os.environ.get("PULLBACK_EXPLAIN_MISSES", "0") not in ("", "0")
 
 
 def _numbers(numbers: Sequence[int], count: int) -> frozenset[int]:

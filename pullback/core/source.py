@@ -6,6 +6,7 @@ import contextlib
 import functools
 import os
 import sys
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
 from types import CodeType, FrameType, FunctionType, TracebackType
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
+from pullback.core.bounded import Bounded
 from pullback.core.lazy import lazy_module
 
 if TYPE_CHECKING:
@@ -219,8 +221,9 @@ def _caller_of(frame: FrameType) -> CodeSource | None:
     at: FrameType | None = frame.f_back
     while at is not None and id(at.f_code) not in _roots:
         if _users_files[at.f_code.co_filename]:
-            if at in _callers:
-                caller = _place(at, (), _callers[at])
+            known = _callers.get(at, at)  # another thread may empty it at any time
+            if known is not at:
+                caller = _place(at, (), known)  # type: ignore[arg-type]
                 break
             chain.append(at)
         at = at.f_back
@@ -261,12 +264,53 @@ def innermost(function: Any) -> Any:
     return function
 
 
+# ---- warnings -------------------------------------------------------------------------------------------------------
+
+_warned: Bounded[str, None] = Bounded(64)  # what has been said once
+
+
+def warn(message: str, once: bool = False) -> None:
+    """Warn at the user's innermost line, however many frames of ours lie in between."""
+    if once and message in _warned:
+        return
+    if once:
+        _warned[message] = None
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and not _users_files[frame.f_code.co_filename]:
+        frame = frame.f_back
+    if frame is None:
+        warnings.warn(message, RuntimeWarning, stacklevel=2)
+        return
+    names = frame.f_globals
+    warnings.warn_explicit(
+        message,
+        RuntimeWarning,
+        frame.f_code.co_filename,
+        frame.f_lineno,
+        names.get("__name__"),
+        names.setdefault("__warningregistry__", {}),
+    )
+
+
+def warn_of_variable(name: str, expected: str, instead: str) -> None:
+    """Warn, once, that an environment variable has a value that cannot be used."""
+    warn(f"The environment variable {name} must be {expected}, not {os.environ[name]!r}: {instead}.", once=True)
+
+
+def flag(name: str) -> bool:
+    """Whether an environment variable is set to 1."""
+    value = os.environ.get(name, "0")
+    if value not in ("", "0", "1"):
+        warn_of_variable(name, "0 or 1", "it counts as 1")
+    return value not in ("", "0")
+
+
 # ---- tracebacks -----------------------------------------------------------------------------------------------------
 
 
 def full_tracebacks() -> bool:
     """Whether the user asked, with `PULLBACK_FULL_TRACEBACKS=1`, to see our frames as well."""
-    return os.environ.get("PULLBACK_FULL_TRACEBACKS", "0") not in ("", "0")
+    return flag("PULLBACK_FULL_TRACEBACKS")
 
 
 def trim(error: BaseException) -> BaseException:

@@ -10,12 +10,11 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import warnings
 from pathlib import Path
 from typing import Any
 
-from pullback.core.bounded import Bounded
 from pullback.core.lazy import lazy_module
+from pullback.core.source import warn, warn_of_variable
 
 hashlib = lazy_module("hashlib")
 platformdirs = lazy_module("platformdirs")
@@ -47,21 +46,11 @@ def directory() -> Path | None:
 def max_bytes() -> int:
     """How large the folder may grow: `PULLBACK_CACHE_MAX_BYTES`."""
     chosen = os.environ.get("PULLBACK_CACHE_MAX_BYTES", "")
-    return int(chosen) if chosen.isdigit() else DEFAULT_MAX_BYTES
-
-
-_refused: Bounded[tuple[str, str], None] = Bounded(64)  # folders of which a warning has said that they are not used
-
-
-def _refuse(where: Path, why: str) -> None:
-    if (str(where), why) not in _refused:
-        _refused[str(where), why] = None
-        warnings.warn(
-            f"Compiled functions are not kept on disk: {where} {why}. Choose another directory with the environment variable"
-            " PULLBACK_CACHE_DIR, or set it to the empty string to keep none.",
-            RuntimeWarning,
-            stacklevel=2,
-        )
+    if chosen.isascii() and chosen.isdecimal():
+        return int(chosen)
+    if chosen:
+        warn_of_variable("PULLBACK_CACHE_MAX_BYTES", "a number of bytes in digits", f"it counts as {DEFAULT_MAX_BYTES}")
+    return DEFAULT_MAX_BYTES
 
 
 def distrust(status: Any) -> str | None:
@@ -85,10 +74,17 @@ def folder(make: bool = False) -> Path | None:
         why = distrust(os.stat(where))
         if why is None and not (where / MARKER).is_file():
             why = f"was not made by pullback (it has no {MARKER})"
-    except OSError:  # it does not exist, or cannot be looked at
+    except OSError as error:  # it does not exist, or cannot be looked at
+        if make and "PULLBACK_CACHE_DIR" in os.environ:
+            expected = f"a directory that can be made or written to ({error.strerror})"
+            warn_of_variable("PULLBACK_CACHE_DIR", expected, "compiled functions are not kept on disk")
         return None
     if why is not None:
-        _refuse(where, why)
+        warn(
+            f"Compiled functions are not kept on disk: {where} {why}. Choose another directory with the environment variable"
+            " PULLBACK_CACHE_DIR, or set it to the empty string to keep none.",
+            once=True,
+        )
         return None
     return where
 

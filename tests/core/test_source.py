@@ -204,6 +204,32 @@ def test_a_cause_and_an_occasion_of_the_users_are_shown_without_our_frames():
         assert OURS not in shown and source.__file__ not in shown
 
 
+@pytest.mark.parametrize("name", ["PULLBACK_FULL_TRACEBACKS", "PULLBACK_EXPLAIN_MISSES"])
+def test_a_variable_that_is_neither_on_nor_off_is_named_once(name, monkeypatch):
+    for value, on in {"": False, "0": False, "1": True}.items():
+        monkeypatch.setenv(name, value)
+        assert source.flag(name) is on
+    monkeypatch.setenv(name, "false")
+    with pytest.warns(RuntimeWarning, match=f"{name} must be 0 or 1, not 'false': it counts as 1") as caught:
+        assert source.flag(name) and source.flag(name)
+    assert len(caught) == 1 and caught[0].filename == __file__
+
+
+def test_callers_that_another_thread_forgets_meanwhile(monkeypatch):
+    class Emptied(dict):
+        def __contains__(self, key):
+            found = super().__contains__(key)
+            self.clear()
+            return found
+
+    def inner():
+        return user_source()
+
+    monkeypatch.setattr(source, "_callers", Emptied())
+    place = user_source()
+    assert place is not None and inner().caller.function == place.function
+
+
 def test_errors_that_cause_each_other_in_a_circle():
     first, second = ValueError("first"), ValueError("second")
     first.__cause__, second.__cause__ = second, first

@@ -163,11 +163,33 @@ def test_what_was_compiled_with_other_flags_is_not_used(how, own_cache, tmp_path
     assert found == [["1", "0"], ["1", "0"], ["0", "1"]]
 
 
-@pytest.mark.parametrize("where", ["", "/proc/nowhere/at/all"])
-def test_without_a_directory(where, monkeypatch):
-    monkeypatch.setenv("PULLBACK_CACHE_DIR", where)
+def test_without_a_directory(monkeypatch):
+    monkeypatch.setenv("PULLBACK_CACHE_DIR", "")
     assert run() == (1, 0)
     assert run() == (1, 0)
+
+
+@pytest.mark.parametrize("kind", ["a file", "in a file", "nowhere"])
+def test_a_directory_that_cannot_be_used_is_named_once(kind, monkeypatch, tmp_path):
+    (tmp_path / "file").write_text("")
+    where = {"a file": tmp_path / "file", "in a file": tmp_path / "file" / "in", "nowhere": "/proc/nowhere/at/all"}[kind]
+    monkeypatch.setenv("PULLBACK_CACHE_DIR", str(where))
+    with pytest.warns(RuntimeWarning) as caught:
+        assert run() == (1, 0)
+        assert run() == (1, 0)
+    assert len(caught) == 1 and caught[0].filename == __file__
+    for part in ("PULLBACK_CACHE_DIR", repr(str(where)), "a directory", "not kept on disk"):
+        assert part in str(caught[0].message)
+
+
+@pytest.mark.parametrize("value", ["1e9", "-1", "1 GiB", "\u00b2"])
+def test_a_size_that_cannot_be_used_is_named_once(value, monkeypatch):
+    monkeypatch.setenv("PULLBACK_CACHE_MAX_BYTES", value)
+    with pytest.warns(RuntimeWarning) as caught:
+        assert disk.max_bytes() == disk.max_bytes() == disk.DEFAULT_MAX_BYTES
+    assert len(caught) == 1 and caught[0].filename == __file__
+    for part in ("PULLBACK_CACHE_MAX_BYTES", repr(value), "in digits", f"it counts as {disk.DEFAULT_MAX_BYTES}"):
+        assert part in str(caught[0].message)
 
 
 def test_default_directory(monkeypatch, tmp_path):
