@@ -2,8 +2,8 @@
 
     python benchmarks/provenance.py
 
-Prints the CPU time of tracing one operation of the user's function both ways, and by how much scopes, calls, parents and rules
-add to it: they are to stay under 5 %.
+Prints the CPU time of tracing one operation of the user's function with and without it, and by how much scopes, calls,
+parents and rules add to it: they are to stay under 5 %.
 """
 
 from __future__ import annotations

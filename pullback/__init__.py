@@ -13,21 +13,9 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from pullback import numpy
-from pullback.api.derivatives import grad, jvp, linear_transpose, linearize, value_and_grad, vjp
-from pullback.api.mapping import vmap
-from pullback.core import errors
-from pullback.core import execution as _execution
-from pullback.core.abstract import Array
-from pullback.core.devices import Device
-from pullback.core.dtypes import default_bits, float0
-from pullback.core.primitive import Primitive, primitive
-from pullback.core.source import named_scope
-from pullback.core.tracing import Tracer, ensure_compile_time_eval
-from pullback.core.types import ArrayType, is_unknown
-from pullback.ops.pointwise import Elementwise
+from pullback.core.execution import loader
 
 __version__ = "0.1.0"
-ShapeDtypeStruct = ArrayType
 
 __all__ = [
     "Array", "ArrayType", "CustomVJPPrimal", "Device", "Elementwise", "Primitive", "Program", "ShapeDtypeStruct",
@@ -41,46 +29,70 @@ __all__ = [
     "stop_gradient", "testing", "tree", "value_and_grad", "vjp", "vmap", "xpr",
 ]  # fmt: skip
 
-if TYPE_CHECKING:  # what is loaded when it is first used: eager work needs none of it
+if TYPE_CHECKING:
     from pullback import data, debug, lax, nn, sparse, testing, tree
     from pullback.api.callbacks import io_callback, pure_callback
     from pullback.api.compiled import cache_info, clear_caches, jit
     from pullback.api.custom import closure_convert, custom_gradient, custom_jvp, custom_vjp, custom_vmap
+    from pullback.api.derivatives import grad, jvp, linear_transpose, linearize, value_and_grad, vjp
     from pullback.api.devices import default_device, device_count, device_get, device_put, devices, local_devices
     from pullback.api.traced import eval_shape, xpr
     from pullback.api.jacobians import hessian, hvp, jacfwd, jacrev
+    from pullback.api.mapping import vmap
     from pullback.api.memory import checkpoint, checkpoint_name, checkpoint_policies, remat, saved_residuals
     from pullback.api.solvers import custom_linear_solve, custom_root
     from pullback.api.taylor import jet, nth_derivative
     from pullback.api.user_rules import CustomVJPPrimal, SymbolicZero
+    from pullback.core import errors
+    from pullback.core.abstract import Array
+    from pullback.core.devices import Device
+    from pullback.core.dtypes import default_bits, float0
+    from pullback.core.primitive import Primitive, primitive
+    from pullback.core.source import named_scope
+    from pullback.core.tracing import Tracer, ensure_compile_time_eval
+    from pullback.core.types import ArrayType, ShapeDtypeStruct, is_unknown
     from pullback.engine.xla import register_platform
     from pullback.lax import stop_gradient
     from pullback.ode import odeint
+    from pullback.ops.pointwise import Elementwise
     from pullback.program.program import Program
 
+# Importing pullback loads what eager arrays need (`pullback.numpy`); every other name is found, with its module, when it is
+# first used.
 _HOMES = {
     "api.callbacks": ("io_callback", "pure_callback"),
     "api.compiled": ("cache_info", "clear_caches", "jit"),
     "api.custom": ("closure_convert", "custom_gradient", "custom_jvp", "custom_vjp", "custom_vmap"),
+    "api.derivatives": ("grad", "jvp", "linear_transpose", "linearize", "value_and_grad", "vjp"),
     "api.devices": ("default_device", "device_count", "device_get", "device_put", "devices", "local_devices"),
     "api.traced": ("eval_shape", "xpr"),
     "api.jacobians": ("hessian", "hvp", "jacfwd", "jacrev"),
+    "api.mapping": ("vmap",),
     "api.memory": ("checkpoint", "checkpoint_name", "checkpoint_policies", "remat", "saved_residuals"),
     "api.solvers": ("custom_linear_solve", "custom_root"),
     "api.taylor": ("jet", "nth_derivative"),
     "api.user_rules": ("CustomVJPPrimal", "SymbolicZero"),
+    "core.abstract": ("Array",),
+    "core.devices": ("Device",),
+    "core.dtypes": ("default_bits", "float0"),
+    "core.primitive": ("Primitive", "primitive"),
+    "core.source": ("named_scope",),
+    "core.tracing": ("Tracer", "ensure_compile_time_eval"),
+    "core.types": ("ArrayType", "ShapeDtypeStruct", "is_unknown"),
     "engine.xla": ("register_platform",),
     "lax": ("stop_gradient",),
     "ode": ("odeint",),
+    "ops.pointwise": ("Elementwise",),
     "program.program": ("Program",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
-_MODULES = frozenset({"compat", "data", "debug", "lax", "nn", "sparse", "testing", "tree"})
+_MODULES = {name: name for name in ("compat", "data", "debug", "lax", "nn", "sparse", "testing", "tree")}
+_MODULES["errors"] = "core.errors"
 
 
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
-        return importlib.import_module(f"pullback.{name}")
+        return importlib.import_module(f"pullback.{_MODULES[name]}")
     if name not in _HOME_OF:
         hint = f": it is pullback.numpy.{name}" if name in numpy.__all__ else ""
         raise AttributeError(f"module 'pullback' has no attribute {name!r}{hint}.", name=name)
@@ -94,7 +106,7 @@ def _load_engine() -> Any:
     return importlib.import_module("pullback.engine.compile")
 
 
-_execution.loader.load = _load_engine
+loader.load = _load_engine
 
 
 def __dir__() -> list[str]:

@@ -70,7 +70,7 @@ class _Printer:
 
 
 @api_boundary
-def callback(function: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
+def callback(function: Callable[..., Any], /, *args: Any, ordered: bool = False, **kwargs: Any) -> None:
     """Call a Python function on the values that the arguments have when this line is computed, for its side effects.
 
     Works eagerly and inside every transformation. In a compiled function it is called each time that function runs; under
@@ -81,6 +81,7 @@ def callback(function: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
         function: called with NumPy arrays in place of the arrays in `args` and `kwargs`; what it returns is ignored, and
             what it raises comes out of the call that was running. It may itself use pullback.
         args, kwargs: trees of arrays.
+        ordered: whether such calls must happen in the order in which they are written. They always do.
 
     Example:
         >>> import pullback as pb
@@ -101,7 +102,7 @@ def callback(function: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
 
 
 @api_boundary
-def print(format: str, *args: Any, **kwargs: Any) -> None:
+def print(format: str, /, *args: Any, ordered: bool = False, **kwargs: Any) -> None:
     """Print values when they are computed, by a format string as `str.format` takes it; inside any transformation.
 
     Under `vmap` a line is printed for every batch element, in order, if a value depends on the batch, else one line.
@@ -109,6 +110,7 @@ def print(format: str, *args: Any, **kwargs: Any) -> None:
     Arguments:
         format: the text, with `{}`, `{name}` and `{name:.3f}` where values go.
         args, kwargs: the values: trees of arrays.
+        ordered: whether lines must be printed in the order in which they are written. They always are.
 
     Raises:
         LeafError: `format` is not a string, so that the values in it would be those seen while tracing.

@@ -159,8 +159,7 @@ def transpose(outer: Any, inner: Any, tree: Any) -> Any:
         raise StructureError(
             f"tree.transpose expected a tree of {outer.num_leaves} by {inner.num_leaves} leaves, but got {len(found)} leaves."
         )
-    rows = [found[i * inner.num_leaves : (i + 1) * inner.num_leaves] for i in range(outer.num_leaves)]
-    return trees.unflatten(inner, [trees.unflatten(outer, column) for column in zip(*rows)])
+    return trees.unflatten(inner, [trees.unflatten(outer, found[i :: inner.num_leaves]) for i in range(inner.num_leaves)])
 
 
 Path = tuple[Any, ...]

@@ -1,4 +1,4 @@
-"""The rooms: imports go only to rooms above, at the top of a file, and heavy packages have one door each."""
+"""The subpackages: imports go only to those above, at the top of a file; heavy packages have one wrapper module each."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent / "pullback"
 FILES = sorted(ROOT.rglob("*.py"))
 MODULES = {".".join(file.relative_to(ROOT.parent).with_suffix("").parts).removesuffix(".__init__"): file for file in FILES}
 
-# What each room may import from. A file directly in pullback/ is its own room, named after it.
+# What each subpackage may import from. A file directly in pullback/ is its own subpackage, named after it.
 ABOVE: dict[str, set[str]] = {
     "core": set(),
     "stablehlo": set(),
@@ -35,7 +35,7 @@ ABOVE: dict[str, set[str]] = {
 ANYTHING = {"__init__", "__main__", "cli", "compat"}  # they stand below everything else
 
 # The one module through which each heavy package is loaded, when it is first needed.
-DOORS = {
+WRAPPERS = {
     "jaxlib": "engine/jaxlib.py",
     "optree": "core/trees.py",
     "scipy": "ops/scipy_functions.py",
@@ -44,7 +44,7 @@ DOORS = {
 }
 
 
-def room_of(file: pathlib.Path) -> str:
+def subpackage_of(file: pathlib.Path) -> str:
     parts = file.relative_to(ROOT).parts
     return parts[0] if len(parts) > 1 else file.stem
 
@@ -61,7 +61,7 @@ def imported_modules(tree: ast.AST) -> list[tuple[str, int]]:
         elif isinstance(node, ast.Import):
             found += [(alias.name, node.lineno) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"line {node.lineno}: relative imports hide which room they go to"
+            assert node.level == 0, f"line {node.lineno}: relative imports hide which subpackage they go to"
             for name in [f"{node.module}.{alias.name}" for alias in node.names]:
                 found.append((name if name in MODULES else node.module or "", node.lineno))
     return found
@@ -69,16 +69,20 @@ def imported_modules(tree: ast.AST) -> list[tuple[str, int]]:
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(ROOT)))
 def test_imports_go_up(file: pathlib.Path) -> None:
-    room = room_of(file)
+    subpackage = subpackage_of(file)
     tree = ast.parse(file.read_text())
     for module, line in imported_modules(tree):
         package = module.split(".")[0]
         assert package not in ("jax", "torch"), f"{file}:{line} imports {package}"
-        if package in DOORS:
-            assert str(file.relative_to(ROOT)) == DOORS[package], f"{file}:{line}: {package} has its door in {DOORS[package]}"
-        if module.startswith("pullback.") and room not in ANYTHING:
+        if package in WRAPPERS:
+            assert str(file.relative_to(ROOT)) == WRAPPERS[package], (
+                f"{file}:{line}: {package} is imported through {WRAPPERS[package]}"
+            )
+        if module.startswith("pullback.") and subpackage not in ANYTHING:
             target = module.split(".")[1]
-            assert target == room or target in ABOVE[room], f"{file}:{line}: {room} may not import from {target}"
+            assert target == subpackage or target in ABOVE[subpackage], (
+                f"{file}:{line}: {subpackage} may not import from {target}"
+            )
 
 
 def test_no_module_imports_itself_by_way_of_others() -> None:
@@ -108,10 +112,10 @@ def test_no_import_inside_a_function(file: pathlib.Path) -> None:
                 assert not isinstance(node, (ast.Import, ast.ImportFrom)), f"{file}:{node.lineno} imports inside a function"
 
 
-@pytest.mark.parametrize("package", DOORS)
+@pytest.mark.parametrize("package", WRAPPERS)
 def test_each_door_exists(package: str) -> None:
-    text = (ROOT / DOORS[package]).read_text()
-    assert re.search(rf'(import_module|lazy_module)\("{package}', text), f"{DOORS[package]} does not load {package}"
+    text = (ROOT / WRAPPERS[package]).read_text()
+    assert re.search(rf'(import_module|lazy_module)\("{package}', text), f"{WRAPPERS[package]} does not load {package}"
 
 
 def lines_of_code(text: str) -> int:

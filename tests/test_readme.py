@@ -53,7 +53,7 @@ CORE = re.findall(r"`(\w+\.py)`", TEXT.split("How it works is in")[1].split("All
 
 def core_files() -> list[pathlib.Path]:
     return [
-        next(file for room in ("core", "transforms") if (file := ROOT / "pullback" / room / name).exists()) for name in CORE
+        next(file for part in ("core", "transforms") if (file := ROOT / "pullback" / part / name).exists()) for name in CORE
     ]
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import itertools
+import sys
 import threading
 import weakref
 from collections.abc import Callable
@@ -103,6 +105,44 @@ def test_after_a_failure_the_next_call_works(
     transformed(1.0)
     assert isinstance(pnp.sin(1.0), pb.Array), "eager work is still eager"
     np.testing.assert_allclose(float(pb.jit(pb.grad(pnp.sin))(1.0)), np.cos(1.0), rtol=1e-6)
+
+
+def test_an_interrupt_anywhere_in_tracing_leaves_nothing_behind() -> None:
+    def inner(x: Any) -> Any:
+        with pb.named_scope("inner"):
+            return pb.lax.cond(x > 0.0, lambda q: pb.checkpoint(pnp.sin)(q), lambda q: q, x)
+
+    def traced() -> Any:
+        return pb.xpr(pb.grad(lambda x: pnp.sum(pb.vmap(inner)(pnp.stack([x, x])))), 1.0)
+
+    expected = traced()
+    for left in itertools.count(1, 5):
+        kept: BaseException | None = None
+
+        def at_each_line(frame: Any, event: str, arg: Any) -> Any:
+            nonlocal left
+            if frame.f_code.co_name in ("stage", "__enter__", "__exit__"):  # where something can be left behind
+                left -= 1
+                if left == 0:
+                    raise KeyboardInterrupt
+            return at_each_line
+
+        before = sys.gettrace()
+        sys.settrace(at_each_line)
+        try:
+            traced()
+        except KeyboardInterrupt as interrupt:
+            kept = interrupt  # as a terminal keeps the last error, and with it the frames
+        finally:
+            sys.settrace(before)
+        if kept is None:
+            return
+        assert isinstance(pnp.sin(1.0), pb.Array), "eager work is still eager"
+        del kept
+        assert isinstance(pnp.sin(1.0), pb.Array), "also after those frames are gone"
+        again = traced()
+        assert again == expected
+        assert [str(one.source) for one in again.equations] == [str(one.source) for one in expected.equations]
 
 
 class TestEscapes:

@@ -7,7 +7,7 @@ from typing import Any
 
 from pullback.api.functions import Function
 from pullback.core.array import Array
-from pullback.core.errors import AxisError, ShapeError, StructureError
+from pullback.core.errors import AxisError, ShapeError, StaticArgumentError, StructureError
 from pullback.core.source import describe
 from pullback.core.tracing import Tracer, staging_floor, type_of
 from pullback.core.trees import LEAF, TreeDef, array_leaves, unflatten
@@ -16,7 +16,8 @@ from pullback.engine.backend import CompileOptions, Executable
 from pullback.engine.compile import compile_program, lower_to_text
 from pullback.program.program import Program
 
-Split = Callable[[tuple[Any, ...], dict[str, Any]], Any]  # the dynamic arguments of a call, as one tree
+# A call's static arguments, as part of a key, and the dynamic ones, as one tree
+Split = Callable[[tuple[Any, ...], dict[str, Any]], tuple[Any, Any]]
 
 
 class Signature:
@@ -55,10 +56,11 @@ class Signature:
 class _AheadOfTime:
     """A jitted function for one signature."""
 
-    def __init__(self, signature: Signature, fun: Function, in_structure: TreeDef, split: Split) -> None:
+    def __init__(self, signature: Signature, fun: Function, in_structure: TreeDef, statics: Any, split: Split) -> None:
         self._signature = signature
         self._fun = fun
         self._in_structure = in_structure
+        self._statics = statics
         self._split = split
 
     @property
@@ -92,7 +94,7 @@ class Lowered(_AheadOfTime):
     def compile(self) -> Compiled:
         """Compile now."""
         self._signature.compile()
-        return Compiled(self._signature, self._fun, self._in_structure, self._split)
+        return Compiled(self._signature, self._fun, self._in_structure, self._statics, self._split)
 
     def __repr__(self) -> str:
         return f"<lowered {describe(self._fun)}>"
@@ -101,8 +103,12 @@ class Lowered(_AheadOfTime):
 class Compiled(_AheadOfTime):
     """A function compiled for one signature. Call it with arguments of exactly those types; it never traces again."""
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        dynamic = self._split(args, kwargs)
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        statics, dynamic = self._split(args, kwargs)
+        if any(statics) and statics != self._statics:  # they may also be left out
+            raise StaticArgumentError(
+                f"{describe(self._fun)} was compiled for other static arguments. The jitted function itself compiles again."
+            )
         leaves, structure = array_leaves(dynamic, lambda: "argument")
         if structure is not self._in_structure and structure != self._in_structure:
             raise StructureError(

@@ -13,7 +13,7 @@ import numpy as np
 
 from pullback.api.ahead import Lowered, Signature
 from pullback.api.dispatch import FastPath, fast_path, forget_scalars, host_buffers
-from pullback.api.functions import Function, argument_name, check_callable, global_name, leaf_paths
+from pullback.api.functions import INTEGERS, Function, argument_name, check_callable, global_name, leaf_paths
 from pullback.api.traced import trace
 from pullback.control.call import bind_call
 from pullback.core.array import Array, as_array, from_numpy, is_frozen
@@ -59,6 +59,11 @@ class Jitted:
         self._fun = fun
         self._static_numbers, self._static_names = _both_ways(fun, static_argnums, static_argnames, "static")
         self._donate_numbers, self._donate_names = _both_ways(fun, donate_argnums, donate_argnames, "donate")
+        both = [*{*self._static_numbers} & {*self._donate_numbers}, *self._static_names & self._donate_names]
+        if both:
+            raise StaticArgumentError(
+                f"jit was asked to donate {both[0]!r} of {describe(fun)}, which is static: it has no memory."
+            )
         self._options = options
         self._explain_misses = explain_misses
         self._plain = not (self._static_numbers or self._static_names)
@@ -67,7 +72,7 @@ class Jitted:
         self._fast_paths: list[FastPath] = []
         _instances.add(self)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         try:
             if staging_floor() is None and not placement.several:
                 for mode, find, expected, run, build in self._fast_paths:
@@ -215,7 +220,7 @@ class Jitted:
                 hash(value)
             except TypeError:
                 return StaticArgumentError(
-                    f"Argument {name} of {describe(self._fun)} is static, so it must be hashable, but it is a"
+                    f"Argument {name} of {describe(self._fun)} is static, so it must be hashable, but it is of type"
                     f" {type(value).__name__}: {value!r}. Pass a tuple instead of a list, a frozen dataclass instead of a"
                     " mutable one; or do not make it static, if it holds arrays."
                 )
@@ -247,15 +252,17 @@ class Jitted:
 
     # ---- ahead of time ----
 
-    def lower(self, *args: Any, **kwargs: Any) -> Lowered:
+    def lower(self, /, *args: Any, **kwargs: Any) -> Lowered:
         """Trace and lower for arguments like these, without compiling or running.
 
         Arguments may be arrays, or `ArrayType`s (`ShapeDtypeStruct`s) in their place.
         """
         try:
-            args, kwargs = _with_placeholders((args, kwargs))
-            structure = flatten(self._split(args, kwargs)[1])[1]
-            return Lowered(self._signature(args, kwargs)[1], self._fun, structure, lambda a, k: self._split(a, k)[1])
+            numbers, names = self._static(args), self._static_names
+            args = tuple([arg if i in numbers else _with_placeholders(arg) for i, arg in enumerate(args)])
+            kwargs = {name: arg if name in names else _with_placeholders(arg) for name, arg in kwargs.items()}
+            statics, dynamic = self._split(args, kwargs)
+            return Lowered(self._signature(args, kwargs)[1], self._fun, flatten(dynamic)[1], statics, self._split)
         except BaseException as error:
             trim(error)
             raise
@@ -344,11 +351,12 @@ def _both_ways(
     fun: Function, numbers: int | Sequence[int] | None, names: str | Iterable[str] | None, what: str
 ) -> tuple[tuple[int, ...], frozenset[str]]:
     """Arguments chosen by number and by name, each completed from the other by the function's signature."""
-    chosen = () if numbers is None else (numbers,) if isinstance(numbers, int) else tuple(numbers)
+    chosen = () if numbers is None else (numbers,) if isinstance(numbers, INTEGERS) else tuple(numbers)
+    chosen = tuple([int(number) if isinstance(number, np.integer) else number for number in chosen])
     called = () if names is None else (names,) if isinstance(names, str) else tuple(names)
     if not chosen and not called:
         return (), frozenset()
-    if not all(isinstance(number, int) and not isinstance(number, bool) for number in chosen):
+    if not all(isinstance(number, INTEGERS) and not isinstance(number, bool) for number in chosen):
         raise StaticArgumentError(f"jit's {what}_argnums must be ints, but got {numbers!r}.")
     if not all(isinstance(name, str) for name in called):
         raise StaticArgumentError(f"jit's {what}_argnames must be strings, but got {names!r}.")

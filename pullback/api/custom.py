@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pullback.api.functions import Function, check_callable, global_name, trees_of
+from pullback.api.functions import INTEGERS, Function, check_callable, global_name, trees_of
 from pullback.api.traced import trace
 from pullback.api.user_rules import RuleFunctions, UserRules
 from pullback.control.custom_function import Unstaged, bind_custom
@@ -57,7 +57,7 @@ class CustomFunction:
         self.fun = fun
         self.rules = RuleFunctions()
         self._defined = False
-        self._fixed = (nondiff_argnums,) if isinstance(nondiff_argnums, int) else tuple(nondiff_argnums)
+        self._fixed = (nondiff_argnums,) if isinstance(nondiff_argnums, INTEGERS) else tuple(nondiff_argnums)
         names = (nondiff_argnames,) if isinstance(nondiff_argnames, str) else tuple(nondiff_argnames)
         self._signatures: list[Any] = []
         self._splits: dict[int, tuple[int, ...]] = {}
@@ -68,7 +68,7 @@ class CustomFunction:
         """Complete `_fixed` by the arguments that are chosen by name, and see that they exist."""
         known = _positional_parameters(self.fun)
         for number in self._fixed:
-            if not isinstance(number, int) or isinstance(number, bool):
+            if not isinstance(number, INTEGERS) or isinstance(number, bool):
                 raise StaticArgumentError(f"{self._kind}'s nondiff_argnums must be ints, but got {self._fixed!r}.")
             if known is not None and not -len(known) <= number < len(known) and not _takes_any(self.fun):
                 raise StaticArgumentError(
@@ -484,7 +484,7 @@ class custom_vmap(CustomFunction):
 class _Backward:
     """Residuals of a custom gradient: the backward function as a Program, and the traced values that it closes over."""
 
-    def __init__(self, static: tuple[Program, TreeDef], captured: Sequence[Any]) -> None:
+    def __init__(self, static: tuple[Program, TreeDef, bool], captured: Sequence[Any]) -> None:
         self.static = static
         self.captured = captured
 
@@ -519,12 +519,13 @@ def custom_gradient(fun: Function) -> Function:
         leaves, structure = array_leaves(out, lambda: f"the output of {describe(fun)}")
         types = [type_of(leaf).strong() for leaf in leaves]
         traced = trace("custom_gradient", backward, (structure,), types)
-        return out, _Backward((traced.program, traced.structure), list(traced.captures))
+        alone = len(args) == 1 and traced.structure == flatten(args[0])[1]  # the cotangent of the only argument, a list say
+        return out, _Backward((traced.program, traced.structure, alone), list(traced.captures))
 
     def bwd(kept: _Backward, cotangent: Any) -> tuple[Any, ...]:
-        program, structure = kept.static
+        program, structure, alone = kept.static
         found = unflatten(structure, run(program, [*kept.captured, *flatten(cotangent)[0]]))
-        return tuple(found) if isinstance(found, (tuple, list)) else (found,)
+        return (found,) if alone or not isinstance(found, (tuple, list)) else tuple(found)
 
     made = custom_vjp(value)
     made.defvjp(fwd, bwd)

@@ -5,8 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pullback.api.functions import FlatArguments, Function, check_callable, normalize_argnums, trees_of, wrapped
-from pullback.api.tangents import FlatResult, brief, check_inputs, cotangent_leaves, tangent_leaves, tangent_result, the_output
+from pullback.api.functions import INTEGERS, FlatArguments, Function, check_callable, normalize_argnums, trees_of, wrapped
+from pullback.api.tangents import (
+    FlatResult,
+    check_inputs,
+    check_tuples,
+    cotangent_leaves,
+    tangent_leaves,
+    tangent_result,
+    the_output,
+)
 from pullback.core.dtypes import is_inexact, kind
 from pullback.core.errors import GradientError, StructureError
 from pullback.core.source import api_boundary, describe, trim
@@ -45,12 +53,7 @@ def jvp(fun: Function, primals: Sequence[Any], tangents: Sequence[Any], has_aux:
         (9.0:f32[]:cpu(0), 6.0:f32[]:cpu(0))
     """
     check_callable(fun, "jvp")
-    if not isinstance(primals, (tuple, list)) or not isinstance(tangents, (tuple, list)):
-        name, given = ("tangents", tangents) if isinstance(primals, (tuple, list)) else ("primals", primals)
-        raise TypeError(
-            f"jvp takes its {name} as a tuple or list with an entry for each argument, but got {brief(given)}."
-            f" Write ({name},) for a single argument."
-        )
+    check_tuples("jvp", primals=primals, tangents=tangents)
     if len(primals) != len(tangents):
         raise StructureError(f"jvp got {len(primals)} primals but {len(tangents)} tangents; it needs one tangent for each.")
     flat = FlatArguments(fun, tuple(primals), {}, range(len(primals)))
@@ -342,7 +345,7 @@ def _value_and_grad(fun: Function, argnums: int | Sequence[int], has_aux: bool, 
             lambda types, active: check_inputs("grad", flat, types, active, holomorphic, allow_int),
         )
         trees = call.gradients([_seed(fun, call, holomorphic)])
-        gradient = trees[0] if isinstance(argnums, int) else tuple(trees)
+        gradient = trees[0] if isinstance(argnums, INTEGERS) else tuple(trees)
         return (call.with_aux(call.value()) if has_aux else call.value()), gradient
 
     return value_and_gradient

@@ -28,7 +28,8 @@ def _platform(name: str | None) -> Backend:
 
 @api_boundary
 def devices(platform: str | None = None) -> list[Device]:
-    """The devices of a platform; the environment variable `PULLBACK_CPU_DEVICES` sets how many a CPU is divided into.
+    """The devices of a platform; the environment variable `PULLBACK_CPU_DEVICES` sets how many a CPU is divided into, or else
+    XLA's own flag in `XLA_FLAGS`, `--xla_force_host_platform_device_count`.
 
     Arguments:
         platform: `"cpu"`, or one that a plugin or `register_platform` made known; by default, the default device's.

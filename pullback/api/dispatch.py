@@ -9,6 +9,7 @@ that works for any structure, and they are half of what a small call costs.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from types import NoneType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,13 +18,14 @@ from pullback.api.ahead import Signature
 from pullback.core.array import Array, from_python
 from pullback.core.bounded import Bounded
 from pullback.core.dtypes import DtypeMode, dtype_mode
-from pullback.core.trees import is_leaf, unflatten
+from pullback.core.trees import LEAF, TreeDef, is_leaf, unflatten
 from pullback.core.types import ArrayType
 from pullback.engine.backend import BorrowedBuffer, backend, buffer_of
 
 PYTHON_SCALARS = frozenset({bool, int, float, complex})
 BORROWED_BYTES = 1 << 16  # NumPy arguments up to this size are copied into memory that the device shares
 MAX_SCALARS = 1024  # Python numbers whose buffers are kept
+MAX_DEPTH = 64  # outputs of containers deeper than this are not spelled out
 UNROLLED = 32  # up to so many arrays are spelled out in generated source
 
 
@@ -95,13 +97,9 @@ class _Reading(NamedTuple):
             lines = [
                 f"leaves = [{', '.join(names)}]",
                 "if [leaf.type for leaf in leaves] != types: return None",
-                "buffers = [leaf._buffer for leaf in leaves]",
+                "buffers = [leaf._buffer for leaf in leaves if leaf._buffer is not None]",
             ]
-            after = [
-                "for buffer in buffers:",
-                "    if buffer is None: return [buffer_of(leaf) for leaf in leaves]",
-                "return buffers",
-            ]
+            after = [f"return buffers if len(buffers) == {count} else [buffer_of(leaf) for leaf in leaves]"]
             return self._compile([*self.lines, *lines], after, scope)
         scope |= {f"t{i}": type for i, type in enumerate(types)}
         lines = [f"if {name}.type is not t{i}: return None" for i, name in enumerate(names)]
@@ -235,19 +233,40 @@ class _Name:
 def _builder(signature: Signature, made: type[Array]) -> Callable[[Sequence[Any]], Any]:
     """What makes the user's output of result buffers. Arrays are made without `__init__`, which takes as long again."""
     types, structure = signature.program.output_types, signature.out_structure
+    new = object.__new__
     if len(types) > UNROLLED:
-        return lambda outs: unflatten(structure, [made(type, None, out) for type, out in zip(types, outs)])
+        classes = [made] * len(types)
+
+        def build_many(outs: Sequence[Any]) -> Any:
+            arrays = list(map(new, classes))
+            for array, type, out in zip(arrays, types, outs):
+                array.type = type
+                array._host = None
+                array._buffer = out
+            return unflatten(structure, arrays)
+
+        return build_many
     names = [f"a{i}" for i in range(len(types))]
-    scope: dict[str, Any] = {"new": object.__new__, "made": made, "unflatten": unflatten, "structure": structure}
+    scope: dict[str, Any] = {"new": new, "made": made, "unflatten": unflatten, "structure": structure}
     scope |= {f"t{i}": type for i, type in enumerate(types)}
     lines = [f"{', '.join([f'b{i}' for i in range(len(types))])}, = outs"] if types else []
     for i, name in enumerate(names):
         lines.append(f"{name} = new(made); {name}.type = t{i}; {name}._host = None; {name}._buffer = b{i}")
-    output = _spelled(unflatten(structure, [_Name(name) for name in names]))
+    output = _spelled(unflatten(structure, [_Name(name) for name in names])) if _is_plain(structure) else None
     lines.append(f"return {output if output is not None else f'unflatten(structure, [{chr(44).join(names)}])'}")
     exec("\n".join(["def build(outs):", *[f"    {line}" for line in lines]]), scope)
     build: Callable[[Sequence[Any]], Any] = scope["build"]
     return build
+
+
+def _is_plain(structure: TreeDef, depth: int = 0) -> bool:
+    """Whether a structure has no containers but tuples, lists, None and dicts, so that none looks at what it is made of; and
+    whether Python's parser takes an expression as deep."""
+    return structure is LEAF or (
+        depth < MAX_DEPTH
+        and structure.type in (None, NoneType, tuple, list, dict)
+        and all([_is_plain(child, depth + 1) for child in structure.children()])
+    )
 
 
 def _spelled(tree: Any) -> str | None:

@@ -7,6 +7,8 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from pullback.core.array import Array
 from pullback.core.errors import AxisError
 from pullback.core.lazy import lazy_module
@@ -17,6 +19,7 @@ from pullback.core.trees import LEAF, TreeDef, array_leaves, flatten_with_paths,
 inspect = lazy_module("inspect")
 
 Function = Callable[..., Any]
+INTEGERS = (int, np.integer)  # what an argument's number or an axis may be; NumPy's are what arrays of them hold
 
 
 def wrapped(function: Function, transformation: str, call: Function) -> Function:
@@ -37,10 +40,11 @@ def wrapped(function: Function, transformation: str, call: Function) -> Function
 
 def global_name(function: Any) -> str | None:
     """The name under which a module holds an object that stands for a function: how to pickle one made by a decorator."""
-    found: Any = sys.modules.get(function.__module__)
-    for part in function.__qualname__.split("."):
+    found: Any = sys.modules.get(getattr(function, "__module__", ""))
+    name: str = getattr(function, "__qualname__", "")  # a functools.partial has none
+    for part in name.split("."):
         found = getattr(found, part, None)
-    return function.__qualname__ if found is function else None
+    return name if found is function else None
 
 
 def check_callable(function: Any, transformation: str) -> None:
@@ -67,9 +71,9 @@ def argument_name(function: Function, index: int) -> str:
 
 def normalize_argnums(function: Function, argnums: int | Sequence[int], count: int, transformation: str) -> tuple[int, ...]:
     """`argnums` as non-negative ints. Raises `AxisError` for one that names no argument of this call."""
-    numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+    numbers = tuple(argnums) if isinstance(argnums, (Sequence, np.ndarray)) else (argnums,)
     for number in numbers:
-        if not isinstance(number, int) or isinstance(number, bool):
+        if not isinstance(number, INTEGERS) or isinstance(number, bool):
             raise TypeError(f"{transformation}'s argnums must be an int or a sequence of ints, but got {argnums!r}.")
         if not -count <= number < count:
             raise AxisError(
@@ -77,7 +81,7 @@ def normalize_argnums(function: Function, argnums: int | Sequence[int], count: i
                 f" called with {count} positional argument{'s' if count != 1 else ''}."
                 " Pass differentiated arguments by position, and count them from 0."
             )
-    normal = tuple([number % count for number in numbers])
+    normal = tuple([int(number) % count for number in numbers])
     if len(set(normal)) != len(normal):
         raise AxisError(f"{transformation}'s argnums={argnums!r} names an argument twice.")
     return normal

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from pullback.api.derivatives import LinearizedCall, grad, jvp
-from pullback.api.functions import FlatArguments, Function, check_callable, normalize_argnums, wrapped
-from pullback.api.tangents import FlatResult, check_inputs
+from pullback.api.functions import INTEGERS, FlatArguments, Function, check_callable, normalize_argnums, wrapped
+from pullback.api.tangents import FlatResult, check_inputs, check_tuples
 from pullback.core.array import Array
 from pullback.core.axes import Axis
 from pullback.core.dtypes import float0, is_inexact, kind
@@ -150,6 +150,7 @@ def hvp(fun: Function, primals: Sequence[Any], tangents: Sequence[Any], has_aux:
         >>> pb.hvp(lambda x: x**3, (2.0,), (1.0,))
         12.0:f32[]:cpu(0)
     """
+    check_tuples("hvp", primals=primals, tangents=tangents)
     argnums = tuple(range(len(primals))) if len(primals) > 1 else 0
     found = jvp(grad(fun, argnums, has_aux), primals, tangents, has_aux)
     return (found[1], found[2]) if has_aux else found[1]
@@ -172,10 +173,12 @@ def _jacobian_inputs(
 
 
 def _check_jacobian_outputs(transformation: str, fun: Function, types: Sequence[ArrayType], holomorphic: bool) -> None:
+    allowed = "c" if holomorphic else "f" if transformation == "jacrev" else "fc"
     for type in types:
-        if kind(type.dtype) != "c" if holomorphic else not is_inexact(type.dtype):
-            wanted = "complex" if holomorphic else "floating-point"
-            raise GradientError(f"{transformation} needs {wanted} outputs, but {describe(fun)} returned {type}.")
+        if kind(type.dtype) not in allowed:
+            wanted = {"c": "complex", "f": "real floating-point", "fc": "floating-point"}[allowed]
+            cure = " Use jacfwd, or holomorphic=True for a holomorphic function." if kind(type.dtype) == "c" else ""
+            raise GradientError(f"{transformation} needs {wanted} outputs, but {describe(fun)} returned {type}.{cure}")
 
 
 def _along_basis(linear: Callable[..., Sequence[Any]], types: Sequence[ArrayType]) -> list[Any]:
@@ -216,4 +219,4 @@ def _block_last(columns: Any, first: ArrayType, second: ArrayType) -> Any:
 
 def _per_argument(flat: FlatArguments, leaves: Sequence[Any], argnums: int | Sequence[int]) -> Any:
     trees = flat.trees(leaves)
-    return trees[0] if isinstance(argnums, int) else tuple(trees)
+    return trees[0] if isinstance(argnums, INTEGERS) else tuple(trees)

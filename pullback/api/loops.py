@@ -353,10 +353,16 @@ def fori_loop(
     def step(value: Any, i: Any) -> tuple[Any, None]:
         return body_fun(i, value), None
 
-    step.__name__ = getattr(body_fun, "__name__", "body")
+    _named_after(step, body_fun)
     dtype = type_of(0).dtype if first >= -(2**31) and last < 2**31 else np.dtype(np.int64)
     indices = Array(array_type((steps,), dtype), np.arange(first, max(last, first), dtype=dtype))
     return scan(step, init_val, indices, unroll=1 if unroll is None else unroll)[0]
+
+
+def _named_after(step: Any, function: Function) -> None:
+    """Let Programs and error messages call a step by the name and line of the user's function that it applies."""
+    step.__name__ = getattr(function, "__name__", "body")
+    step.__wrapped__ = function
 
 
 def _bound(value: Any, name: str) -> Any:
@@ -382,7 +388,7 @@ def _counted_while(bounds: Sequence[Any], body_fun: Function, init_val: Any) -> 
         i, value = state
         return add(i, literal(1, i)), body_fun(i, value)
 
-    step.__name__ = getattr(body_fun, "__name__", "body")
+    _named_after(step, body_fun)
     return while_loop(lambda state: lt(state[0], last), step, (first, init_val))[1]
 
 
@@ -415,7 +421,7 @@ def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> A
     def step(_: None, x: Any) -> tuple[None, Any]:
         return None, f(x)
 
-    step.__name__ = getattr(f, "__name__", "f")
+    _named_after(step, f)
     if batch_size is None:
         return scan(step, None, xs)[1]
     if batch_size < 1:

@@ -7,7 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from pullback.api.functions import FlatArguments, Function, argument_name, check_callable, leaf_paths, parameter_names, wrapped
+from pullback.api.functions import (
+    INTEGERS,
+    FlatArguments,
+    Function,
+    argument_name,
+    check_callable,
+    leaf_paths,
+    parameter_names,
+    wrapped,
+)
 from pullback.core.array import Array
 from pullback.core.axes import Axis
 from pullback.core.dtypes import float0
@@ -103,7 +112,7 @@ def _check_axes_spec(fun: Function, in_axes: Any) -> None:
         unknown = [name for name in in_axes if names and name not in names and not _takes_keywords(fun)]
         if unknown:
             raise AxisError(f"vmap's in_axes names {unknown[0]!r}, but {describe(fun)} has the parameters {', '.join(names)}.")
-    elif (in_axes is not None and not isinstance(in_axes, (int, tuple))) or isinstance(in_axes, bool):
+    elif (in_axes is not None and not isinstance(in_axes, (*INTEGERS, tuple))) or isinstance(in_axes, bool):
         raise AxisError(
             "vmap's in_axes must be an int, None, a tuple with an entry for each argument, or a dict by argument name, but got"
             f" {in_axes!r}."
@@ -184,14 +193,14 @@ class _BatchedArguments(FlatArguments):
 def _normal_axis(axis: Any, what: str, value: Any) -> int:
     """A batch axis as a non-negative int. Raises `AxisError` if `value` has no such axis."""
     ndim = type_of(value).ndim
-    if not isinstance(axis, int) or isinstance(axis, bool):
+    if not isinstance(axis, INTEGERS) or isinstance(axis, bool):
         raise AxisError(f"vmap's axis for {what} must be an int or None, but is {axis!r}.")
     if not -ndim <= axis < ndim:
         raise AxisError(
             f"vmap was asked to batch {what} along axis {axis}, but it has type {type_of(value)}, "
             + (f"whose axes are 0 to {ndim - 1}." if ndim else "which has no axes; use None for what is not batched.")
         )
-    return axis % ndim
+    return int(axis) % ndim
 
 
 def _move_to_front(value: Any, axis: int) -> Any:

@@ -77,6 +77,16 @@ def brief(value: Any) -> str:
     return text if len(text) <= 80 else f"{text[:77]}... of type {type(value).__name__}"
 
 
+def check_tuples(transformation: str, **given: Any) -> None:
+    """Raise unless each of these arguments is a tuple or list, which has an entry for each argument of the user's function."""
+    for name, value in given.items():
+        if not isinstance(value, (tuple, list)):
+            raise TypeError(
+                f"{transformation} takes its {name} as a tuple or list with an entry for each argument, but got {brief(value)}."
+                f" Write ({name},) for a single argument."
+            )
+
+
 # ---- tangents and cotangents ------------------------------------------------------------------------------------------
 
 
@@ -129,7 +139,7 @@ def fit_tangent(tangent: Any, primal: ArrayType, path: Callable[[], str], what: 
     if type.shape != primal.shape:
         raise ShapeError(f"{path()} has type {type}, but its {what} has type {primal}; the shapes must be equal.")
     if type.dtype is not primal.dtype:
-        if not type.weak:
+        if not type.weak or kind(type.dtype) == "c" != kind(primal.dtype):  # a complex number has no real dtype
             raise GradientError(
                 f"{path()} has type {type}, but its {what} has type {primal}; the dtypes must be equal. Convert with .astype()."
             )

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pullback.api.functions import FlatArguments, Function, check_callable, leaf_paths, wrapped
-from pullback.api.tangents import FlatResult, brief, fit_tangent, tangent_result
+from pullback.api.tangents import FlatResult, brief, check_tuples, fit_tangent, tangent_result
 from pullback.core.dtypes import is_inexact
 from pullback.core.errors import GradientError, StructureError
 from pullback.core.source import api_boundary, describe
@@ -51,12 +51,7 @@ def jet(fun: Function, primals: Sequence[Any], series: Sequence[Any]) -> tuple[A
     Taylor-mode automatic differentiation for higher-order derivatives in JAX (2019).
     """
     check_callable(fun, "jet")
-    for name, given in (("primals", primals), ("series", series)):
-        if not isinstance(given, (tuple, list)):
-            raise TypeError(
-                f"jet takes its {name} as a tuple or list with an entry for each argument, but got {brief(given)}."
-                f" Write ({name},) for a single argument."
-            )
+    check_tuples("jet", primals=primals, series=series)
     if len(primals) != len(series):
         raise StructureError(f"jet got {len(primals)} primals but {len(series)} series; it needs one series for each.")
     flat = FlatArguments(fun, tuple(primals), {}, range(len(primals)))

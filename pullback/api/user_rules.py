@@ -385,7 +385,8 @@ def _fit(leaf: Any, type: ArrayType, role: Role) -> Any:
     if own.dtype is not type.dtype:
         # a Python number takes the dtype that is wanted, and what is wanted of a Python number need not have its dtype
         follows = own.weak or (type.weak and role is not Role.VALUE and kind(own.dtype) == kind(type.dtype))
-        if not follows or (kind(own.dtype) in "fc" and not inexact):
+        lossy = (kind(own.dtype) in "fc" and not inexact) or kind(own.dtype) == "c" != kind(type.dtype)
+        if lossy or not follows:
             return _Misfit(DtypeError)
         value = convert_element_type(value, new_dtype=type.dtype)
     return value if inexact or role is Role.VALUE else ZERO

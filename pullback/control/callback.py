@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.core.array import Array, HostArray
+from pullback.core.array import Array, HostArray, host_of
 from pullback.core.dtypes import is_inexact
 from pullback.core.errors import DtypeError, GradientError, MissingRule, ShapeError
 from pullback.core.primitive import Rules, primitive
@@ -44,13 +44,12 @@ class callback(Rules):
         return ()
 
     def evaluate(*arrays, function, levels=()):
-        call_each(function, levels, [array.view() for array in arrays])
+        call_each(function, levels, [host_of(array) for array in arrays])
         return ()
 
     def lower(write, *values, function, levels=()):
         def on_host(*hosts):
-            # XLA takes the memory back when this returns, but the function may keep what it is given
-            call_each(function, levels, [np.array(host) for host in hosts])
+            call_each(function, levels, hosts)
             return ()
 
         write.host_call(on_host, values)
@@ -69,9 +68,9 @@ def do_nothing(*arrays: HostArray) -> None:
 
 
 def call_each(function: Callable[..., Any], levels: Levels, hosts: Sequence[HostArray]) -> None:
-    """Call a function for every index of the batch axes that `hosts` carry in front."""
+    """Call a function for every index of the batch axes that `hosts` carry in front; on copies, which it may keep or change."""
     if not levels:
-        function(*hosts)
+        function(*[np.array(host) for host in hosts])
         return
     (size, batched), *inner = levels
     for i in range(size):
@@ -97,13 +96,13 @@ class _Returning(Rules):
         return tuple([type.with_shape((*sizes, *type.shape)) for type in types])
 
     def evaluate(*arrays, function, types, method, levels=()):
-        outs = stack_each(function, types, levels, [np.array(array.host) for array in arrays])
+        outs = stack_each(function, types, levels, [host_of(array) for array in arrays])
         sizes = tuple([size for size, _ in levels])
         return tuple([Array(type.with_shape((*sizes, *type.shape)), out) for type, out in zip(types, outs)])
 
     def lower(primitive, write, *values, function, types, method, levels=()):
         def on_host(*hosts):
-            return stack_each(function, types, levels, [np.array(host) for host in hosts])
+            return stack_each(function, types, levels, hosts)
 
         return write.host_call(on_host, values, write.result_types, pure=primitive.effect is None)
 
@@ -157,9 +156,10 @@ def _here() -> str:
 def stack_each(
     function: Callable[..., Sequence[Any]], types: Sequence[ArrayType], levels: Levels, hosts: Sequence[HostArray]
 ) -> list[HostArray]:
-    """What a function returns for every index of the batch axes that `hosts` carry in front, stacked."""
+    """What a function returns for every index of the batch axes that `hosts` carry in front, stacked. It gets copies."""
     if not levels:
-        return [conform(out, type, name) for out, type, name in zip(function(*hosts), types, function.names, strict=True)]  # type: ignore[attr-defined]
+        outs = function(*[np.array(host) for host in hosts])
+        return [conform(out, type, name) for out, type, name in zip(outs, types, function.names, strict=True)]  # type: ignore[attr-defined]
     (size, batched), *inner = levels
     sizes = (size, *[size for size, _ in inner])
     stacks = [np.empty((*sizes, *type.shape), type.dtype) for type in types]
@@ -172,6 +172,11 @@ def stack_each(
 
 def conform(value: Any, type: ArrayType, name: str) -> HostArray:
     """A copy of what a Python function returned, if it is of the type that was announced for it."""
+    if isinstance(value, int) and type.dtype.kind in "iu":
+        bounds = np.iinfo(type.dtype)
+        if not bounds.min <= value <= bounds.max:
+            raise DtypeError(f"{name} is {value}, which does not fit into {type.dtype}, as result_shape_dtypes says.")
+        value = np.array(value, type.dtype)
     array = np.array(value)
     if array.shape != type.shape:
         raise ShapeError(

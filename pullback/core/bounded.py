@@ -6,14 +6,12 @@ object that it belongs to.
 
 from __future__ import annotations
 
-import threading
+import contextlib
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
-
-_lock = threading.Lock()
 
 
 class Bounded(dict[Key, Value], Generic[Key, Value]):
@@ -38,9 +36,9 @@ class Bounded(dict[Key, Value], Generic[Key, Value]):
         """`dict.setdefault`, with room made for the entry."""
         kept = super().setdefault(key, value)
         if len(self) > self.limit:
-            with _lock:
-                while len(self) > self.limit:
-                    del self[next(iter(self))]
+            while len(self) > self.limit:
+                with contextlib.suppress(RuntimeError, StopIteration):  # another thread has just changed or emptied it
+                    self.pop(next(iter(self)), None)  # type: ignore[call-overload]
             if self.on_full is not None:
                 self.on_full()
         return kept

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -120,15 +121,18 @@ class Primitive:
         for field, value in rules.items():
             self.define(field, value)
 
-    def __call__(self, *args: Any, **params: Any) -> Any:
+    def __call__(self, /, *args: Any, **params: Any) -> Any:
         return bind(self, args, params)
 
-    def bind(self, *args: Any, **params: Any) -> Any:
+    def bind(self, /, *args: Any, **params: Any) -> Any:
         """Apply the primitive; the same as calling it."""
         return bind(self, args, params)
 
     def __repr__(self) -> str:
         return self.name
+
+    def __reduce__(self) -> str:
+        return self.name  # there is one: a copy is it, and a pickle names it in its module
 
     # ---- filling in rules ----
 
@@ -159,7 +163,7 @@ class Primitive:
                 + f" Known are {', '.join(FIELDS)}."
             )
         if field == "result_type":
-            self._remembers_params = getattr(value, "__module__", "").startswith("pullback.")
+            self._remembers_params = str(getattr(value, "__module__", "")).startswith("pullback.")
         if callable(value) and _wants_primitive(value):
             value = functools.partial(value, self)
         if field in ("linear", "named_axes") and isinstance(value, str):
@@ -274,7 +278,7 @@ class Primitive:
         should have been returned, as in "a tangent of the result's".
         """
         if returned.__class__ is not Array and not isinstance(returned, (Array, Tracer)):
-            if type is not None and returned.__class__ in _ORDER_OF_NUMBERS and fits(returned, type.dtype):
+            if type is not None and isinstance(returned, (bool, int, float, complex)) and fits(returned, type.dtype):
                 returned = from_python(returned, type.dtype)
             try:
                 returned = as_array(returned)
@@ -290,7 +294,7 @@ class Primitive:
         """`value` for each of several; they may come in a list."""
         if not isinstance(returned, (tuple, list)) or (types is not None and len(types) != len(returned)):
             raise self.malformed(rule, "a tuple, with one value for each result", returned)
-        return tuple([self.value(rule, what, one, type) for one, type in zip(returned, types or [None] * len(returned))])
+        return tuple([self.value(rule, what, one, type) for one, type in zip(returned, types or itertools.repeat(None))])
 
     def multiplier(self, multiplier: Any, tangent: ArrayType, type: ArrayType) -> Any:
         """A derivative that `partials` returned, for an operand whose tangent is of a type, as what a tangent can be scaled by;

@@ -107,6 +107,9 @@ class CodeSource(NamedTuple):
     def __str__(self) -> str:
         return source_text(self)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return RecordedSource, (self.file, self.line, self.function, self.text, self.scope, self.caller)
+
 
 class RecordedSource(NamedTuple):
     """A place as a serialized Program keeps it: nothing but what it was when the Program was serialized."""
@@ -138,6 +141,7 @@ MOST_FRAMES, MOST_PLACES = 64, 1 << 16
 _RESUMABLE = 0x20 | 0x80 | 0x200  # the flags of generators, coroutines and both at once: another frame may go on with them
 
 _scope: ContextVar[tuple[str, ...]] = ContextVar("pullback_scope", default=())
+scope, enter_scope = _scope.get, _scope.set
 
 
 def ends_calls(function: F) -> F:
@@ -164,16 +168,6 @@ def named_scope(name: str) -> Iterator[None]:
     if not isinstance(name, str):
         raise TypeError(f"named_scope takes a string, not {type(name).__name__}.")
     token = _scope.set((*_scope.get(), name))
-    try:
-        yield
-    finally:
-        _scope.reset(token)
-
-
-@contextlib.contextmanager
-def no_scope() -> Iterator[None]:
-    """Forget the scopes around a function that is traced by itself, and may be used elsewhere too."""
-    token = _scope.set(())
     try:
         yield
     finally:
@@ -322,9 +316,14 @@ def api_boundary(function: F) -> F:
 
 
 def make_boundaries(functions: dict[str, Any], names: Iterable[str]) -> None:
-    """Make an `api_boundary` of each function of those names, in place, unless it trims its errors by itself."""
+    """Make an `api_boundary` of each function of those names, in place, unless it trims its errors by itself.
+
+    Of the functions of a module, it is the boundaries that a pickle finds there.
+    """
     made: dict[Any, Any] = {}
     for name in names:
         found = functions.get(name)
         if isinstance(found, FunctionType) and not getattr(found, "is_boundary", False):
-            functions[name] = made.setdefault(found, api_boundary(found))
+            functions[name] = boundary = made.setdefault(found, api_boundary(found))
+            if "__name__" in functions:
+                boundary.__module__, boundary.__qualname__ = functions["__name__"], name

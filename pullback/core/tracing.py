@@ -101,6 +101,7 @@ def type_of(value: Any) -> ArrayType:
 
 _staging_floor: ContextVar[Trace | None] = ContextVar("pullback_staging_floor", default=None)
 staging_floor = _staging_floor.get
+record_into = _staging_floor.set  # whatever no younger trace handles
 
 
 def bind(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
@@ -118,7 +119,11 @@ def bind(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> A
     if youngest is None:
         return evaluate(primitive, args, params)
     if not youngest.open:
-        raise escaped(next(arg for arg in args if isinstance(arg, Tracer) and arg.owner is youngest))
+        for arg in args:
+            if isinstance(arg, Tracer) and arg.owner is youngest:
+                raise escaped(arg)
+        record_into(None)  # an interrupt (Ctrl-C) has left it behind
+        return bind(primitive, args, params)
     return youngest.process(primitive, args, params)
 
 
@@ -147,17 +152,6 @@ def escaped(tracer: Tracer) -> EscapedTracerError:
         f" returned.{f' It was made at {made}.' if made else ''} Return it as an output of that function instead of storing"
         " it in a global, an attribute or a list; to look at it while tracing, use pb.debug.print."
     )
-
-
-@contextmanager
-def staging(trace: Trace) -> Iterator[None]:
-    """Record into `trace` whatever no younger trace handles, until the block ends."""
-    token = _staging_floor.set(trace)
-    try:
-        yield
-    finally:
-        _staging_floor.reset(token)
-        trace.open = False
 
 
 @contextmanager

@@ -7,6 +7,7 @@ register. optree is loaded when the first container is met: arrays and numbers b
 from __future__ import annotations
 
 import importlib
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -40,6 +41,7 @@ TreeDef = Any  # LEAF, or optree's PyTreeSpec
 
 _LEAF_TYPES = frozenset({Array, np.ndarray, bool, int, float, complex, str})
 _optree: Any = None
+_loading = threading.RLock()
 _waiting: list[tuple[Any, ...]] = []  # classes registered before optree was loaded
 
 
@@ -47,11 +49,12 @@ def optree() -> Any:
     """optree, loaded now if it was not yet."""
     global _optree
     if _optree is None:
-        module = importlib.import_module("optree")
-        for arguments in _waiting:
-            module.register_pytree_node(*arguments, namespace=NAMESPACE)
-        _waiting.clear()
-        _optree = module
+        with _loading:
+            module = importlib.import_module("optree")
+            while _waiting:
+                module.register_pytree_node(*_waiting[0], namespace=NAMESPACE)
+                del _waiting[0]
+            _optree = module
     return _optree
 
 

@@ -138,6 +138,9 @@ def host_type(value: np.ndarray[Any, Any] | np.generic, weak: bool = False) -> A
     return array_type(value.shape, value.dtype, weak)
 
 
+ShapeDtypeStruct = ArrayType  # JAX's name
+
+
 def is_unknown(operand: Any) -> bool:
     """In a `transpose` rule: whether an operand is one of those to be solved for, which arrive as their ArrayType."""
     return isinstance(operand, ArrayType)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import functools
 import os
 import platform as machine
+import re
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -17,6 +19,7 @@ from pullback.core.array import Array, PlacedArray, aligned_empty, host_of, immu
 from pullback.core.bounded import Bounded
 from pullback.core.devices import Device
 from pullback.core.dtypes import DType, carrier
+from pullback.core.errors import ProgramError
 from pullback.core.types import ArrayType
 from pullback.engine import cache, disk
 from pullback.engine.backend import (
@@ -40,8 +43,11 @@ COPIED_AT_ONCE = 1 << 15
 # What takes XLA less long than this is not worth a file: reading it back would take as long.
 KEPT_SECONDS = 0.02
 
-
 MAX_TYPES = 4096  # of which a back end keeps what jaxlib wants to know
+
+# The line of a module that XLA complains of, and what it says; and what stands behind a line of a located module.
+_REFUSED = re.compile(r'-"?:(\d+):\d+: (?:error: )?(.*)')
+_PLACE = re.compile(r'"(.*?)"\("(.*?)":(\d+)')
 
 
 class Aval:
@@ -147,7 +153,30 @@ class XlaBackend(Backend):
 
     def compile(self, program: Program, options: CompileOptions, donated: tuple[bool, ...]) -> Executable:
         lowered = lower_program(program, self.platform, donated)
-        return XlaExecutable(self, self._load(lowered, options), lowered, program, options, donated)
+        try:
+            loaded = self._load(lowered, options)
+        except Exception as error:
+            refusal = self._refusal(error, program, donated)
+            if refusal is None:
+                raise
+            raise refusal from error
+        return XlaExecutable(self, loaded, lowered, program, options, donated)
+
+    def _refusal(self, error: Exception, program: Program, donated: tuple[bool, ...]) -> ProgramError | None:
+        """What to say where XLA does not take a line of StableHLO: which lowering rule wrote it, and for which of the user's
+        lines. None for another error."""
+        said = _REFUSED.search(str(error))
+        if said is None:
+            return None
+        line = lower_program(program, self.platform, donated, located=True).text.splitlines()[int(said[1]) - 1]
+        written, _, place = line.partition(" loc(")
+        at = _PLACE.match(place)
+        return ProgramError(
+            f"XLA does not take the StableHLO that the lowering rule of primitive {at[1]!r} wrote: {said[2]}, in {written!r}."
+            f" At {at[2]}:{at[3]}. Correct its `lower` rule, or write `expand` in its place."
+            if at
+            else f"XLA does not take the StableHLO of this program: {said[2]}, in {written!r}."
+        )
 
     def _load(self, lowered: Lowered, options: CompileOptions) -> Any:
         """XLA's executable for a module: from memory, from disk, or compiled now."""
@@ -253,10 +282,10 @@ _kept: list[XlaBackend] = []  # all that were ever started: arrays may still be 
 
 def _make_cpu_client() -> Any:
     # Synchronous: two to three times faster on small graphs, and what a call reads is not needed after it returns.
-    count = os.environ.get("PULLBACK_CPU_DEVICES", "1")
-    if not count.isdigit() or int(count) < 1:
+    count = os.environ.get("PULLBACK_CPU_DEVICES")
+    if count is not None and (not count.isdecimal() or int(count) < 1):
         raise ValueError(f"The environment variable PULLBACK_CPU_DEVICES must be a positive integer, not {count!r}.")
-    return jaxlib().client_module.make_cpu_client(asynchronous=False, num_devices=int(count))
+    return jaxlib().client_module.make_cpu_client(asynchronous=False, num_devices=None if count is None else int(count))
 
 
 def register_platform(name: str, make_client: Callable[[], Any]) -> None:
@@ -351,13 +380,13 @@ class XlaExecutable(Executable):
         Array, no constant. Otherwise it gives a copy. A constant that many share has a host array.
         """
         buffers = []
+        times = Counter(map(id, arrays))
         for array, given in zip(arrays, self.donated, strict=True):
             if not given:
                 buffers.append(buffer_of(array, self.backend, self.index))
                 continue
-            once = sum([other is array for other in arrays]) == 1
             # two references: the Array's, and this call's
-            if once and array._host is None and sys.getrefcount(array._buffer) <= 2 and not is_constant(array):
+            if times[id(array)] == 1 and array._host is None and sys.getrefcount(array._buffer) <= 2 and not is_constant(array):
                 buffers.append(array._buffer)
             else:
                 buffers.append(self.backend.put(host_of(array), array.type, self.index, copy=True))

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from pullback.core.dtypes import BOOL, DType, is_inexact, kind
+from pullback.core.dtypes import BOOL, DType, accumulation_dtype, is_inexact, kind
 from pullback.core.errors import DtypeError
 from pullback.numpy.factories import Function, apply_binary, binary, named, unary
-from pullback.numpy.promotion import at_user_line, literal_of, operand, promote, to_inexact
+from pullback.numpy.promotion import at_user_line, in_dtype, literal_of, operand, promote, to_inexact
 from pullback.ops import arithmetic, bitwise, compare, rounding
 from pullback.ops import complex as complexes
 from pullback.ops.convert import convert_element_type
@@ -219,10 +219,15 @@ def round(x: Any, decimals: int = 0) -> Any:
         return convert_element_type(multiply(rounded, float(unit)), new_dtype=dtype)
     if decimals == 0:
         return rounding.round(x)
-    factor = literal_of(10.0 ** (decimals if decimals > 0 else -decimals), dtype)
-    if decimals > 0:
-        return arithmetic.div(rounding.round(arithmetic.mul(x, factor)), factor)
-    return arithmetic.mul(rounding.round(arithmetic.div(x, factor)), factor)
+    wide = in_dtype(x, accumulation_dtype(dtype), x.type.weak)
+    factor = literal_of(10.0 ** (decimals if decimals > 0 else -decimals), wide.type.dtype)
+    if decimals < 0:
+        rounded = arithmetic.mul(rounding.round(arithmetic.div(wide, factor)), factor)
+    else:
+        scaled = arithmetic.mul(wide, factor)
+        rounded = arithmetic.div(rounding.round(scaled), factor)
+        rounded = compare.select(rounding.is_finite(scaled), rounded, rounding.round(wide))  # the large have no decimals
+    return in_dtype(rounded, dtype, x.type.weak)
 
 
 around = round

@@ -24,6 +24,7 @@ from pullback.numpy.promotion import (
     in_dtype,
     literal_of,
     operand,
+    strong,
     to_common_dtype,
 )
 from pullback.ops import arithmetic, compare, powers, rounding
@@ -348,21 +349,23 @@ def linspace(
     parts = count - 1 if endpoint else count
     step = true_divide(subtract(stop, start), float(parts) if parts > 0 else float("nan"))
     counted = iota(dtype=_real_dtype(dtype_found), shape=(count, *shape), dimension=0)
-    weights = true_divide(counted, float(max(parts, 1)))
     low, high = broadcast(start, (count, *shape)) if shape else start, broadcast(stop, (count, *shape)) if shape else stop
-    values = add(multiply(low, subtract(1.0, weights)), multiply(high, weights))
+    # whole steps give whole numbers, exactly, which a weighted mean of the ends does not
+    values = add(low, multiply(counted, step)) if parts > 0 else broadcast(start, (count, *shape))
     if endpoint and count > 1:
         last = compare.eq(counted, literal_of(count - 1, counted.type.dtype))
         values = compare.select(last, in_dtype(high, values.type.dtype), values)
     if wanted is not values.type.dtype:
-        values = convert_element_type(rounding.floor(values) if kind(wanted) in "iu" else values, new_dtype=wanted)
+        values = convert_element_type(
+            rounding.floor(in_dtype(values, _real_dtype(dtype_found))) if kind(wanted) in "iu" else values, new_dtype=wanted
+        )
     if values.type.weak:
         values = convert_element_type(values, new_dtype=wanted)
     axis = axis % values.type.ndim
     if axis:
         order = [*range(1, axis + 1), 0, *range(axis + 1, values.type.ndim)]
         values = shapes.transpose(values, permutation=tuple(order))
-    return (values, step) if retstep else values
+    return (values, strong(step)) if retstep else values
 
 
 def _real_dtype(dtype: DType) -> DType:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.core.dtypes import BOOL, is_inexact, kind
+from pullback.core.dtypes import BOOL, DTYPES, is_inexact, kind
 from pullback.numpy.arithmetic import absolute, add, maximum, minimum, multiply
 from pullback.numpy.dtypes import finfo
 from pullback.numpy.factories import Function, apply_binary, binary, named, unary
@@ -23,6 +23,7 @@ from pullback.numpy.promotion import (
 )
 from pullback.ops import arithmetic, bitwise, compare, powers, rounding
 from pullback.ops import complex as complexes
+from pullback.ops.convert import convert_element_type
 
 # ---- comparisons ------------------------------------------------------------------------------------------------------
 
@@ -40,8 +41,14 @@ bitwise_and = binary("bitwise_and", bitwise.and_, None, "The bits that x and y b
 bitwise_or = binary("bitwise_or", bitwise.or_, None, "The bits that x or y has; of bools, x or y.")
 bitwise_xor = binary("bitwise_xor", bitwise.xor, None, "The bits that only one of x and y has.")
 bitwise_not = bitwise_invert = invert = unary("invert", bitwise.not_, None, "The bits that x does not have.", inexact=False)
-bitwise_count = unary("bitwise_count", bitwise.population_count, None, "How many bits of x are set.", inexact=False)
 left_shift = bitwise_left_shift = binary("left_shift", bitwise.shift_left, None, "x moved y bits up; zeros come in.")
+
+
+def bitwise_count(x: Any, /) -> Any:
+    """How many bits of the absolute value of x are set, as uint8."""
+    x = operand(x, "bitwise_count")
+    size = convert_element_type(x, new_dtype=DTYPES["uint8"]) if x.type.dtype is BOOL else absolute(x)
+    return strong(convert_element_type(bitwise.population_count(size), new_dtype=DTYPES["uint8"]))
 
 
 def right_shift(x: Any, y: Any, /) -> Any:

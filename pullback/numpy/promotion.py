@@ -84,9 +84,15 @@ def literal_of(value: Any, dtype: DType) -> Array:
         found = _literals[key]
     except KeyError:
         found = from_python(value, dtype)
-        if value == value and not (value == 0 and value.__class__ in (float, complex)):
+        if value == value and not _has_signed_zero(value):
             _literals[key] = constant(found)
     return found
+
+
+def _has_signed_zero(value: Any) -> bool:
+    """Whether another number that differs in the sign of a zero is equal to this one, as a key too."""
+    kind_of = value.__class__
+    return (kind_of is float and value == 0) or (kind_of is complex and 0 in (value.real, value.imag))
 
 
 def weak_pair(value: Any) -> tuple[DType, bool]:

@@ -107,8 +107,9 @@ def _sum_like(name: str, primitive: Any, ufunc: np.ufunc, neutral: int, combine:
         a = operand(a, name)
         wanted = summed_dtype(a.type.dtype) if dtype is None else requested(dtype)
         a = _masked(name, in_dtype(a, wanted), where, neutral)
+        a = in_dtype(a, default_dtype("i")) if kind(wanted) == "b" else a  # of bools, whether any, or all, are true
         out = _reduced(primitive, a, normal_axes(axis, a.type, name), keepdims)
-        return strong(out if initial is None else combine(out, _start(name, initial, wanted)))
+        return strong(in_dtype(out if initial is None else combine(out, _start(name, initial, wanted)), wanted))
 
     extra = (
         "dtype: the dtype to sum in; by default the array's own, or the default integers for narrow ones and bools.\n        "
@@ -280,17 +281,26 @@ def var(
         >>> pb.numpy.var(pb.numpy.asarray([1.0, 3.0]))
         1.0:f32[]:cpu(0)
     """
+    found, wanted = _variance("var", a, axis, dtype, ddof, correction, keepdims, where)
+    return strong(in_dtype(found, wanted))
+
+
+def _variance(
+    name: str, a: Any, axis: Any, asked: Any, ddof: float, correction: float | None, keepdims: bool, where: Any
+) -> tuple[Any, DType]:
+    """The variance in the dtype that it is computed in, and the dtype that it is to have: a square may overflow that one."""
     if correction is not None and ddof != 0:
-        raise ValueError(f"var takes ddof or correction, two names of one thing; got {ddof} and {correction}.{at_user_line()}")
-    a, wanted = _averaged("var", a, dtype)
-    axes = normal_axes(axis, a.type, "var")
+        raise ValueError(
+            f"{name} takes ddof or correction, two names of one thing; got {ddof} and {correction}.{at_user_line()}"
+        )
+    a, wanted = _averaged(name, a, asked)
+    axes = normal_axes(axis, a.type, name)
     centered = subtract(a, mean(a, axes, default_dtype("f") if not is_inexact(wanted) else None, keepdims=True, where=where))
     squares = real(multiply(centered, conj(centered))) if kind(wanted) == "c" else powers.square(centered)
     total = sum(squares, axes, keepdims=keepdims, where=where)
     less = ddof if correction is None else correction
-    count = subtract(_count("var", a, axes, where, keepdims), less)
-    known = divide(total, _where(count > 0, count, math.nan))
-    return strong(in_dtype(known, _real(wanted)))
+    count = subtract(_count(name, a, axes, where, keepdims), less)
+    return divide(total, _where(count > 0, count, math.nan)), _real(wanted)
 
 
 def std(
@@ -304,7 +314,8 @@ def std(
     where: Any = None,
 ) -> Any:
     """The standard deviation: the square root of `var`, with the same arguments."""
-    return sqrt(var(a, axis, dtype, ddof=ddof, correction=correction, keepdims=keepdims, where=where))
+    found, wanted = _variance("std", a, axis, dtype, ddof, correction, keepdims, where)
+    return strong(in_dtype(sqrt(found), wanted))
 
 
 def ptp(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
@@ -327,7 +338,7 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
     a = operand(a, "average")
     if weights is None:
         out = mean(a, axis, keepdims=keepdims)
-        total: Any = divide(a.type.size, float(out.type.size or 1))
+        total: Any = in_dtype(divide(a.type.size, float(out.type.size or 1)), out.type.dtype)
     else:
         weights = operand(weights, "average")
         if weights.type.shape != a.type.shape:
@@ -336,9 +347,13 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
             along = normal_axis(axis, a.type.ndim, "average")
             unit = tuple(weights.type.size if i == along else 1 for i in range(a.type.ndim))
             weights = broadcast(shapes.reshape(weights, new_sizes=unit), a.type.shape)
+        a, weights = to_common_dtype("average", a, weights, inexact=True)
+        wanted = a.type.dtype
+        a, weights = [in_dtype(one, accumulation_dtype(wanted)) for one in (a, weights)]
         total = sum(weights, axis, keepdims=keepdims)
-        out = divide(sum(multiply(a, weights), axis, keepdims=keepdims), total)
-    return (out, broadcast(operand(total, "average"), out.type.shape)) if returned else out
+        out = strong(in_dtype(divide(sum(multiply(a, weights), axis, keepdims=keepdims), total), wanted))
+        total = in_dtype(total, wanted)
+    return (out, broadcast(strong(total), out.type.shape)) if returned else out
 
 
 # ---- leaving NaN out ------------------------------------------------------------------------------------------------
@@ -365,6 +380,8 @@ def _nan_extreme(name: str, outside: float, reduce_: Function, doc: str) -> Func
             return reduce_(a, axis, **options)
         missing = isnan(a)
         out = reduce_(where(missing, outside, a), axis, **options)
+        if options.get("initial") is not None:
+            return out
         nothing = all(missing, axis, keepdims=options.get("keepdims", False))
         return where(nothing, math.nan, out)
 
@@ -377,21 +394,29 @@ nanmax = _nan_extreme("nanmax", -math.inf, max, "The largest element.")
 nanmin = _nan_extreme("nanmin", math.inf, min, "The smallest element.")
 
 
-def nanmean(a: Any, axis: Any = None, dtype: Any = None, *, keepdims: bool = False) -> Any:
+def _present(name: str, a: Any, where: Any) -> Any:
+    """Which elements to count: those that are chosen, and not NaN."""
+    if not is_inexact(a.type.dtype):
+        return where
+    return a == a if where is None else (a == a) & as_predicate(where, name)
+
+
+def nanmean(a: Any, axis: Any = None, dtype: Any = None, *, keepdims: bool = False, where: Any = None) -> Any:
     """The mean of the elements that are not NaN."""
     a = operand(a, "nanmean")
-    return mean(a, axis, dtype, keepdims=keepdims, where=(a == a) if is_inexact(a.type.dtype) else None)
+    return mean(a, axis, dtype, keepdims=keepdims, where=_present("nanmean", a, where))
 
 
-def nanvar(a: Any, axis: Any = None, dtype: Any = None, *, ddof: float = 0, keepdims: bool = False) -> Any:
+def nanvar(a: Any, axis: Any = None, dtype: Any = None, *, ddof: float = 0, keepdims: bool = False, where: Any = None) -> Any:
     """The variance of the elements that are not NaN."""
     a = operand(a, "nanvar")
-    return var(a, axis, dtype, ddof=ddof, keepdims=keepdims, where=(a == a) if is_inexact(a.type.dtype) else None)
+    return var(a, axis, dtype, ddof=ddof, keepdims=keepdims, where=_present("nanvar", a, where))
 
 
-def nanstd(a: Any, axis: Any = None, dtype: Any = None, *, ddof: float = 0, keepdims: bool = False) -> Any:
+def nanstd(a: Any, axis: Any = None, dtype: Any = None, *, ddof: float = 0, keepdims: bool = False, where: Any = None) -> Any:
     """The standard deviation of the elements that are not NaN."""
-    return sqrt(nanvar(a, axis, dtype, ddof=ddof, keepdims=keepdims))
+    a = operand(a, "nanstd")
+    return std(a, axis, dtype, ddof=ddof, keepdims=keepdims, where=_present("nanstd", a, where))
 
 
 def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:

@@ -467,10 +467,14 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Any:
     a = operand(a, "roll")
     if axis is None:
         return reshape(roll(ravel(a), shift, 0), a.type.shape)
-    axes = (axis,) if isinstance(axis, int) else tuple(axis)
+    axes = tuple(axis) if isinstance(axis, (tuple, list)) else (axis,)
     shifts = (shift,) * len(axes) if isinstance(shift, int) or getattr(shift, "ndim", None) == 0 else tuple(shift)
     if len(shifts) == 1:
         shifts = shifts * len(axes)
+    if len(axes) == 1:
+        axes = axes * len(shifts)
+    if len(shifts) != len(axes):
+        raise ValueError(f"roll takes as many shifts as axes, or one, but got {shift} and {axis}.{at_user_line()}")
     for amount, one in zip(shifts, axes, strict=True):
         along = normal_axis(one, a.type.ndim, "roll")
         size = a.type.shape[along]

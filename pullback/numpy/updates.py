@@ -80,6 +80,9 @@ class Place:
         self._array = array
         self._index = index
 
+    def __repr__(self) -> str:
+        return f"<.at[{self._index!r}] without a method: .get(), .set(values), .add(values), ...>"
+
     @api_boundary
     def get(self, *, mode: str | None = None, fill_value: Any = None) -> Any:
         """The elements. `mode="fill"` gives NaN or `fill_value` out of bounds; "clip", the default, the nearest element."""

@@ -103,8 +103,9 @@ class neg(Elementwise):
 
 
 def _without_one(equation, known, x, y):
-    """x, if x * y and x / y are x, to the last bit: y is one, or an array of ones."""
-    return x if x.type is equation.outputs[0].type and known.number(y) == 1 else None
+    """x, if x * y and x / y are x, to the last bit: y is one, or an array of ones, and no part of x is multiplied by zero."""
+    same = x.type is equation.outputs[0].type and x.type.dtype.kind != "c"
+    return x if same and known.number(y) == 1 else None
 
 
 def _quotient(x, y):

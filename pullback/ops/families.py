@@ -1,6 +1,6 @@
 """Families of operations: each derives most of an operation's rules from a fact or two about it.
 
-House law of batching: a batched value carries its batch axis first, always; so every `vectorize` rule only shifts by one.
+The convention of batching: a batched value carries its batch axis first, always; so every `vectorize` rule only shifts by one.
 """
 
 from __future__ import annotations

@@ -64,7 +64,8 @@ class _Checker:
     def fail(self, what: str, equation: Equation | None) -> NoReturn:
         message = f"In Program {self.program.name}: {what}."
         if equation is not None:
-            message += f"\n    {equation_text(self.program, equation)}"
+            if all(isinstance(atom, (Variable, Literal)) for atom in equation.inputs):
+                message += f"\n    {equation_text(self.program, equation)}"
             if equation.source is not None:
                 message += f"\n    which comes from {source_text(equation.source)}"
         raise ProgramError(message)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+
 from pullback.program.equation import Equation
 from pullback.program.program import Program, programs_in
 
@@ -38,6 +40,8 @@ def equation_cost(equation: Equation) -> Cost:
     rule = equation.primitive.cost
     if callable(rule):
         flops = rule(operands, results, **equation.params)
+        if not isinstance(flops, (int, float, np.number)):
+            raise equation.primitive.malformed("cost", "a number", flops)
     else:
         flops = rule * max([type.size for type in (*operands, *results)], default=0)
     return Cost(float(flops), float(sum([type.nbytes for type in (*operands, *results)])))

@@ -117,6 +117,9 @@ class Equation:
             self.id,
         )
 
+    def __reduce__(self) -> tuple[Any, ...]:  # with a new id, since that of another process may be taken
+        return Equation, (self.primitive, self.inputs, self.outputs, self.params, self.source, self.origin, self.made)
+
     @property
     def role(self) -> str:
         """What its results are to the user's own values: "primal", "tangent", "cotangent" or "residual"."""
@@ -156,6 +159,15 @@ class Graph:
         self.batch_axes = batch_axes or {}
         self._memo: dict[Any, Any] = {}
         self._structure: Any = None  # what `equality` finds
+
+    def __copy__(self) -> Graph:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Graph:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:  # without what was derived from it
+        return type(self), (self.inputs, self.equations, self.outputs, self.constants, self.name, self.batch_axes)
 
     @property
     def input_types(self) -> tuple[ArrayType, ...]:

@@ -6,7 +6,11 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TextIO
 
-from pullback.core.primitive import Primitive
+from pullback.core.array import from_python
+from pullback.core.errors import ShapeError
+from pullback.core.primitive import Primitive, fits
+from pullback.core.trees import array_leaf
+from pullback.core.types import ArrayType
 from pullback.program.equality import Structure, structure_of
 from pullback.program.equation import Atom, Equation, Graph, Literal, Variable
 from pullback.program.interpret import run
@@ -75,10 +79,10 @@ class Program(Graph):
         return found
 
     def __call__(self, *args: Any) -> Any:
-        """Run it on an array for each input; returns the output, or a tuple of them when there are several."""
+        """Run it on an array for each input, of its shape and dtype; returns the output, or a tuple when there are several."""
         if len(args) != len(self.inputs):
             raise TypeError(f"This Program takes {len(self.inputs)} arrays, but got {len(args)}.")
-        outs = run(self, args)
+        outs = run(self, [_fitting(arg, variable.type, i) for i, (arg, variable) in enumerate(zip(args, self.inputs))])
         return outs[0] if len(outs) == 1 else outs
 
     # ---- equality ----
@@ -179,6 +183,16 @@ class Program(Graph):
         out = sys.stdout if file is None else file
         style = ANSI if (out.isatty() if color is None else color) else PLAIN
         print(program_text(self, sources=sources, style=style), file=out)
+
+
+def _fitting(arg: Any, type: ArrayType, place: int) -> Any:
+    """An argument of a Program as an Array or tracer of the type that its input has, weakness apart."""
+    if isinstance(arg, (bool, int, float, complex)) and fits(arg, type.dtype):
+        arg = from_python(arg, type.dtype)
+    found = array_leaf(arg, lambda: f"argument {place}")
+    if (found.type.shape, found.type.dtype) != (type.shape, type.dtype):
+        raise ShapeError(f"Argument {place} of this Program must be {type}, but it is {found.type}.")
+    return found
 
 
 def axis_names(primitive: Primitive, params: dict[str, Any]) -> list[Any]:

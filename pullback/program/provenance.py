@@ -26,6 +26,7 @@ attribute_again = _attributed.reset
 _made: ContextVar[Made | None] = ContextVar("pullback_made", default=None)
 made_by = _made.get
 leave = _made.reset
+make_by = _made.set
 
 _interned: dict[tuple[Any, ...], Made] = {}  # as many as there are nests of rules
 
@@ -53,8 +54,12 @@ def here() -> Attribution:
 
 def attributed_source() -> Source | None:
     """The user's line of what is being replayed; None where nothing is."""
-    found = _attributed.get()
-    return found.source if isinstance(found, Equation) else found
+    return source_of(_attributed.get())
+
+
+def source_of(attribution: Attribution) -> Source | None:
+    """The user's line of what something is attributed to."""
+    return attribution.source if isinstance(attribution, Equation) else attribution
 
 
 @contextmanager
@@ -65,14 +70,3 @@ def attributing(to: Attribution) -> Iterator[None]:
         yield
     finally:
         _attributed.reset(token)
-
-
-@contextmanager
-def by_itself() -> Iterator[None]:
-    """Stage a function that owes nothing to what is done around it."""
-    attribution, made = _attributed.set(None), _made.set(None)
-    try:
-        yield
-    finally:
-        _made.reset(made)
-        _attributed.reset(attribution)

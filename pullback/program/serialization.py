@@ -81,7 +81,7 @@ def from_json(text: str, primitives: Mapping[str, Primitive], kind: type[P], cla
     """
     try:
         data = json.loads(text)
-    except json.JSONDecodeError as error:
+    except (ValueError, TypeError, RecursionError) as error:
         raise ProgramError(f"This is not JSON: {error}.") from None
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         raise ProgramError(f'This JSON is not a Program: it has no "format": "{FORMAT}".')
@@ -197,7 +197,8 @@ class _Writer:
             return {"tuple": [self.value(item, equation, name) for item in value]}
         raise ProgramError(
             f"Parameter {name!r} of {equation.primitive.name} is a {type(value).__name__}, which is not data, so this Program"
-            " cannot be written as JSON. Programs that hold Python functions (callbacks) can only be run."
+            " cannot be written as JSON. Programs that hold Python functions (callbacks, rules of custom functions) can only be"
+            " run."
         )
 
 
@@ -221,7 +222,8 @@ class _Reader(Generic[P]):
     def provenance(self, sources: list[list[Any]], ancestors: list[dict[str, Any]]) -> None:
         for file, line, function, text, scope, caller in sources:
             outer = None if caller is None else self.sources[caller]
-            self.sources.append(RecordedSource(file, line, function, text, tuple(scope), outer))
+            given = RecordedSource(str(file), int(line), str(function), str(text), tuple(map(str, scope)), outer)
+            self.sources.append(given)
         for entry in ancestors:
             name = entry["primitive"]  # which stands for itself where it is not among those given: ancestors are not run
             self.equation(entry, self.primitives.get(name) or Primitive(name), (), (), {})

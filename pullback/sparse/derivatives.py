@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pullback.api.derivatives import grad
-from pullback.api.functions import FlatArguments, Function, check_callable, normalize_argnums, wrapped
+from pullback.api.functions import INTEGERS, FlatArguments, Function, check_callable, normalize_argnums, wrapped
 from pullback.api.tangents import FlatResult
 from pullback.control.call import inlined
 from pullback.core.array import Array, as_array
@@ -180,7 +180,7 @@ def hessian_pattern(fun: Function, *args: Any, argnums: int = 0, **kwargs: Any) 
 
 
 def _check_argnums(name: str, argnums: Any) -> None:
-    if not isinstance(argnums, int) or isinstance(argnums, bool):
+    if not isinstance(argnums, INTEGERS) or isinstance(argnums, bool):
         raise TypeError(f"{name} differentiates with respect to one argument, so argnums must be an int, but got {argnums!r}.")
 
 

@@ -89,10 +89,15 @@ class BatchTrace(AxisOwner):
         except (TypeError, ValueError):
             raise primitive.malformed("vectorize", "a pair, the result and its batch axis", returned) from None
         if primitive.multiple_results:
-            out_axes = [axis] * len(out) if axis is None or isinstance(axis, int) else axis
-            return tuple([self.wrap(primitive, o, a) for o, a in zip(out, out_axes, strict=True)])
-        if axis != 0:
+            try:
+                out_axes = [axis] * len(out) if axis is None or isinstance(axis, int) else axis
+                pairs = list(zip(out, out_axes, strict=True))
+            except (TypeError, ValueError):
+                raise primitive.malformed("vectorize", "for each result a value and its batch axis", returned) from None
+            return tuple([self.wrap(primitive, o, a) for o, a in pairs])
+        if axis.__class__ is not int or axis != 0:
             return self.wrap(primitive, out, axis)
+        out = primitive.value("vectorize", "an array of any", out)
         if not primitive.elementwise and type_of(out).shape[:1] != (self.size,):
             raise primitive.malformed("vectorize", f"a batch of {self.size} in front", out)
         if isinstance(out, Tracer):
@@ -101,12 +106,17 @@ class BatchTrace(AxisOwner):
 
     def wrap(self, primitive: Primitive, value: Any, axis: int | None) -> Any:
         """A rule's result as a tracer; unbatched results need none."""
+        value = primitive.value("vectorize", "an array of any", value)
         if axis is None:
             return value
+        if not isinstance(axis, int):
+            raise primitive.malformed("vectorize", "a batch axis of 0 or None", axis)
         if axis != 0:
             raise AxisError(
                 f"The vectorize rule of primitive {primitive.name!r} put the batch at axis {axis}; it must be at axis 0."
             )
+        if type_of(value).shape[:1] != (self.size,):
+            raise primitive.malformed("vectorize", f"a batch of {self.size} in front", value)
         if isinstance(value, Tracer):
             value.note_batch(IN_FRONT)
         return Batched(self, value)

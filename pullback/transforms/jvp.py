@@ -123,7 +123,10 @@ class JvpTrace(Trace):
             rule = functools.partial(primitive.jvp, primals, tangents, **params)
             return self.received(primitive, "jvp", primals, params, self.by_rule(rule, "jvp", self.role))
         if primitive.linearize is not None:
-            return self.push_linearized(primitive, primals, tangents, params)
+            pushed = self.push_linearized(primitive, primals, tangents, params)
+            if pushed is not NotImplemented:
+                return pushed
+            raise primitive.missing("jvp", self.transformation)
         out = primitive(*primals, **params)
         if primitive.multiple_results:
             if not any(is_inexact(type_of(o).dtype) for o in out):
@@ -135,7 +138,7 @@ class JvpTrace(Trace):
     def push_linearized(self, primitive: Primitive, primals: list[Any], tangents: list[Any], params: dict[str, Any]) -> Any:
         """The operation's value and tangent by its own linearization."""
         active = tuple([t is not ZERO for t in tangents])
-        rule = functools.partial(primitive.linearize, primals, active, **params)  # type: ignore[arg-type]
+        rule = functools.partial(primitive.linearize, primals, active, **params)  # type: ignore[arg-type, misc]
         linearized = self.by_rule(rule, "linearize", "residual")
         if linearized is NotImplemented:
             return NotImplemented

@@ -43,15 +43,23 @@ class LinearizeTrace(JvpTrace):
                 return pushed
         return super().push(primitive, primals, tangents, params)
 
+    def received(self, primitive: Primitive, rule: str, primals: list[Any], params: dict[str, Any], returned: Any) -> Any:
+        outs, tangents = super().received(primitive, rule, primals, params, returned)
+        for out in outs if primitive.multiple_results else (outs,):
+            if out.__class__ is Linear and out.owner is self.tape:
+                raise GradientError(
+                    f"The {rule} rule of {_owner(primitive, params)} returned a value that depends on tangents."
+                )
+        return outs, tangents
+
     def tangent(self, primitive: Primitive, rule: str, params: dict[str, Any], type: ArrayType, returned: Any) -> Any:
         found = super().tangent(primitive, rule, params, type, returned)
         if found is ZERO or (found.__class__ is Linear and found.owner is self.tape):
             return found
         if is_zero(found):
             return ZERO
-        described = [value.described for value in params.values() if hasattr(value, "described")]
         raise GradientError(
-            f"The {rule} rule of {described[0] if described else f'primitive {primitive.name!r}'} returned a tangent that does"
+            f"The {rule} rule of {_owner(primitive, params)} returned a tangent that does"
             " not depend on the tangents of the arguments. A tangent is a linear function of them, zero where they are:"
             " multiply by them."
         )
@@ -69,6 +77,12 @@ class LinearizeTrace(JvpTrace):
         if args is None or not is_inexact(out_type.dtype):
             return ZERO
         return self.tape.apply(primitive, tuple(args), params, (out_type,))
+
+
+def _owner(primitive: Primitive, params: dict[str, Any]) -> str:
+    """Whose rule it is, for an error message: a user's function's, or a primitive's."""
+    described = [value.described for value in params.values() if hasattr(value, "described")]
+    return described[0] if described else f"primitive {primitive.name!r}"
 
 
 def is_zero(value: Any) -> bool:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from pullback.core.primitive import Primitive
+from pullback.core.types import ArrayType
 from pullback.ops.broadcast import broadcast_in_dim
 from pullback.program.equality import param_key
 from pullback.program.program import Atom, Equation, Literal, Program, Variable, programs_in
@@ -128,6 +129,8 @@ def _without_repetition(program: Program) -> Program:
             if isinstance(found, Equation):
                 equation = found
             elif found is not None:
+                if not isinstance(found, (Variable, Literal)) or not _same_form(found.type, equation.outputs[0].type):
+                    raise equation.primitive.malformed("simplify", "an operand of the result's type, or an equation", found)
                 same[equation.outputs[0]] = found
                 changed = True
                 continue
@@ -150,6 +153,10 @@ def _without_repetition(program: Program) -> Program:
     made = Program(program.inputs, equations, outputs, program.constants, program.name, program.batch_axes)
     made.memo("merged", lambda: repeated)
     return made
+
+
+def _same_form(a: ArrayType, b: ArrayType) -> bool:
+    return a is b or (a.shape == b.shape and a.dtype is b.dtype)
 
 
 def _key(equation: Equation) -> Any:

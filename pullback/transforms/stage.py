@@ -8,13 +8,13 @@ from typing import Any
 from pullback.core.array import Array, as_array
 from pullback.core.axes import youngest_owner
 from pullback.core.primitive import Primitive
-from pullback.core.source import Source, ends_calls, forget_callers, no_scope, user_source
-from pullback.core.tracing import Trace, Tracer, escaped, staging
+from pullback.core.source import Source, ends_calls, enter_scope, forget_callers, scope, user_source
+from pullback.core.tracing import Trace, Tracer, escaped, record_into, staging_floor
 from pullback.core.types import ArrayType
 from pullback.program.equation import Made
 from pullback.program.interpret import run as replay
 from pullback.program.program import Atom, Equation, Literal, Program, Variable, axis_names
-from pullback.program.provenance import attributed, by_itself, made_by
+from pullback.program.provenance import attribute, attributed, made_by, make_by
 
 __all__ = ["Staged", "StagingTrace", "primal_after_all", "replay", "stage"]
 
@@ -136,10 +136,19 @@ def stage(
     inputs = [Variable(type) for type in types]
     names = arguments or [""] * len(inputs)
     tracers = [Staged(trace, variable, None, argument) for variable, argument in zip(inputs, names, strict=True)]
-    try:
-        with staging(trace), by_itself(), no_scope():
-            outputs = [trace.atom(value) for value in function(*tracers)]
+    before = staging_floor(), attributed(), made_by(), scope()
+    try:  # not by context managers: an interrupt between two of them would leave some of this behind
+        record_into(trace)
+        attribute(None)
+        make_by(None)
+        enter_scope(())
+        outputs = [trace.atom(value) for value in function(*tracers)]
     finally:
+        record_into(before[0])
+        attribute(before[1])
+        make_by(before[2])
+        enter_scope(before[3])
+        trace.open = False
         forget_callers()
     captured = list(trace.captures.values())
     inputs = [*(variable for variable, _ in captured), *inputs]

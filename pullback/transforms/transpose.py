@@ -33,6 +33,7 @@ from pullback.program.provenance import (
     here,
     is_recording,
     leave,
+    source_of,
 )
 
 
@@ -136,7 +137,7 @@ class Tape(Trace):
         """Record a linear operation whose results have `types`."""
         operands = [Slot(arg.index) if arg.__class__ is Linear and arg.owner is self else arg for arg in args]
         outs = tuple([Linear(self, type) for type in types])
-        origin = here() if self.recording else None
+        origin = here() if self.recording or primitive.transpose is None else None
         self.steps.append(Apply(primitive, operands, params, [out.index for out in outs], origin))
         return outs if primitive.multiple_results else outs[0]
 
@@ -305,7 +306,9 @@ class Tape(Trace):
         if primitive.transpose is None:
             if primitive.partials is not None and not primitive.linear:
                 raise nonlinear(primitive)
-            raise primitive.missing("transpose", "reverse-mode differentiation (grad, vjp, linear_transpose)")
+            raise primitive.missing(
+                "transpose", "reverse-mode differentiation (grad, vjp, linear_transpose)", source_of(step.origin)
+            )
         operands, params, outs = step.operands, step.params, step.outs
         if primitive.prune is not None and None in cotangents:  # what nobody asks for need not be linear, or have a transpose
             wanted = tuple([int(cotangent is not None) for cotangent in cotangents])

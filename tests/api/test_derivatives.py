@@ -102,6 +102,24 @@ class TestGradOptions:
         (one,) = pb.grad(f, argnums=[1])(*args)
         assert float(one) == partial[1]
 
+    def test_numpys_integers_number_arguments_and_axes_too(self) -> None:
+        def f(x: Any, y: Any) -> Any:
+            return x * y**2
+
+        one = np.int64(1)
+        for derivative in (pb.grad, pb.jacfwd, pb.jacrev):
+            assert float(derivative(f, argnums=one)(2.0, 3.0)) == 12.0
+            assert [float(g) for g in derivative(f, argnums=np.arange(2))(2.0, 3.0)] == [9.0, 12.0]
+        assert float(pb.hessian(f, argnums=-one)(2.0, 3.0)) == 4.0
+        assert pb.sparse.jacobian(f, argnums=one)(2.0, x3).shape == (3, 3)
+        assert float(pb.jit(f, static_argnums=one)(2.0, 3)) == 18.0
+        assert float(pb.grad(pb.checkpoint(f, static_argnums=one))(2.0, 3)) == 9.0
+        assert pb.vmap(f, in_axes=(one, None), out_axes=one)(np.ones((2, 3)), 3.0).shape == (2, 3)
+        assert pb.vmap(lambda x: x, in_axes=one)(np.ones((2, 3))).shape == (3, 2)
+        apply = pb.custom_jvp(lambda x, g: g(x), nondiff_argnums=one)
+        apply.defjvp(lambda g, primals, tangents: (g(*primals), tangents[0] * 7.0))
+        assert float(pb.grad(lambda x: apply(x, pnp.sin))(1.0)) == 7.0
+
     def test_keyword_arguments_are_passed_on(self) -> None:
         assert float(pb.grad(lambda x, *, power: x**power)(3.0, power=2)) == 6.0
 
@@ -181,6 +199,9 @@ class TestGradOptions:
             pb.grad(lambda x, y: x, argnums=(0, -2))(1.0, 2.0)
         with pytest.raises(TypeError, match="int or a sequence"):
             pb.grad(lambda x: x, argnums=("x",))(1.0)  # type: ignore[arg-type]
+        for wrong in (0.0, None, {0}):
+            with pytest.raises(TypeError, match="grad's argnums must be an int or a sequence of ints"):
+                pb.grad(lambda x: x, argnums=wrong)(1.0)  # type: ignore[arg-type]
 
     def test_not_a_function(self) -> None:
         with pytest.raises(TypeError, match="takes a function"):
@@ -240,6 +261,19 @@ class TestTangents:
     def test_pull_may_be_called_often(self) -> None:
         _, pull = pb.vjp(lambda x: pnp.sin(x) * 2.0, 0.5)
         assert float(pull(1.0)[0]) == float(pull(1.0)[0])
+
+
+def test_a_complex_number_is_no_tangent_of_a_real_one() -> None:
+    for call in (
+        lambda: pb.jvp(pnp.sin, (2.0,), (1j,)),
+        lambda: pb.linearize(pnp.sin, 2.0)[1](1j),
+        lambda: pb.vjp(pnp.sin, 2.0)[1](1j),
+        lambda: pb.jet(pnp.sin, (2.0,), ([1j],)),
+        lambda: pb.linear_transpose(lambda x: x * 2.0, 2.0)(1j),
+    ):
+        with pytest.raises(pb.errors.GradientError, match="dtypes must be equal"):
+            call()
+    assert pb.vjp(lambda x: x * 2.0, 1j)[1](1.0)[0] == 2.0  # while a real number is also a complex one
 
 
 class TestLinearTranspose:
@@ -335,3 +369,8 @@ class TestJacobians:
             pb.jacfwd(lambda z: z)(np.complex128(1j))
         with pytest.raises(pb.errors.GradientError, match="outputs"):
             pb.jacrev(lambda x: x > 0)(x3)
+        # of a complex derivative by a real argument, reverse mode finds the real part alone
+        assert pb.jacfwd(lambda x: pnp.exp(1j * x))(0.0) == 1j
+        for x in (0.0, 1j):
+            with pytest.raises(pb.errors.GradientError, match="jacfwd, or holomorphic"):
+                pb.jacrev(lambda x: pnp.exp(1j * x))(x)

@@ -3,6 +3,7 @@
 import importlib
 import inspect
 import pathlib
+import pickle
 import pkgutil
 import pydoc
 import re
@@ -16,7 +17,7 @@ import pullback as pb
 import pullback.numpy as pnp
 
 PUBLIC = ["", "numpy", "lax", "nn", "tree", "debug", "sparse", "testing", "data", "compat", "compat.nabla", "core.errors"]
-PRIVATE_ROOMS = {"api", "cli", "control", "core", "engine", "ode", "ops", "program", "stablehlo", "transforms", "native"}
+PRIVATE_MODULES = {"api", "cli", "control", "core", "engine", "ode", "ops", "program", "stablehlo", "transforms", "native"}
 
 
 @pytest.mark.parametrize("name", PUBLIC)
@@ -33,9 +34,9 @@ def test_dir_lists_public_names_and_every_one_is_there(name):
 
 
 def test_every_public_module_is_listed():
-    rooms = {info.name for info in pkgutil.iter_modules(pb.__path__) if not info.name.startswith("_")}
+    modules = {info.name for info in pkgutil.iter_modules(pb.__path__) if not info.name.startswith("_")}
     listed = {name for name in pb.__all__ if isinstance(getattr(pb, name), types.ModuleType)}
-    assert listed == (rooms - PRIVATE_ROOMS) | {"errors"}
+    assert listed == (modules - PRIVATE_MODULES) | {"errors"}
 
 
 def test_no_name_of_numpy_is_at_the_top():
@@ -66,9 +67,57 @@ def test_the_names_for_type_checkers_are_those_that_are_loaded():
     assert set(pb.__all__) >= checked
 
 
-def test_importing_loads_what_eager_work_needs_and_no_more():
-    loads = "import pullback, sys; print(*[name for name in sys.modules])"
-    loaded = set(subprocess.run([sys.executable, "-c", loads], capture_output=True, text=True, check=True).stdout.split())
-    later = {"jaxlib", "jax", "optree", "scipy", "rich", "pullback.engine", "pullback.api.compiled"}
-    later |= {"pullback.control", "pullback.transforms.simplify", "pullback.lax", "pullback.testing"}
+def printed(code):
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+
+
+def test_importing_loads_what_eager_arrays_need_and_no_more():
+    loaded = printed("import pullback, sys; print(*sys.modules)").split()
+    subpackages = {name.split(".")[1] for name in loaded if name.startswith("pullback.")}
+    assert subpackages == {"core", "numpy", "ops", "stablehlo"}
+    assert not {"jaxlib", "optree", "scipy", "rich"} & set(loaded)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "from pullback.core.array import as_array; print((as_array(1.0) + 1.0).tolist())",
+        "from pullback.api.derivatives import grad; print(grad(lambda x: x * x)(1.0).tolist())",
+        "import pullback; print(pullback.jit(lambda x: x + 1.0)(1.0).tolist())",
+        "import pullback.tree, numpy; from pullback.core.array import Array; print((Array.__neg__ is not None) + 1.0)",
+        "from pullback import *; print(float(errors.__name__ == 'pullback.core.errors') + len([grad]))",
+    ],
+)
+def test_arrays_have_operators_and_an_engine_whatever_was_imported_first(code):
+    assert printed(code) == "2.0\n"
+
+
+def test_many_threads_may_be_the_first():
+    code = """
+import threading, pullback as pb
+found, start = [], threading.Barrier(8)
+def work():
+    start.wait()
+    found.append(pb.grad(lambda x: x["a"] * x["a"])({"a": 3.0})["a"].tolist())
+threads = [threading.Thread(target=work) for _ in range(8)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+print(found)"""
+    assert printed(code) == f"{[6.0] * 8}\n"
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_what_is_public_can_be_pickled(name):
+    module = importlib.import_module(f"pullback.{name}".rstrip("."))
+    for each in module.__all__:
+        found = getattr(module, each)
+        if not isinstance(found, types.ModuleType):
+            again = pickle.loads(pickle.dumps(found))
+            assert again is found or again == found or again != again
+
+
+def test_importing_numpy_loads_what_eager_work_needs_and_no_more():
+    loaded = set(printed("import pullback.numpy, sys; print(*[name for name in sys.modules])").split())
+    later = {"jaxlib", "jax", "optree", "scipy", "rich", "pullback.engine", "pullback.api", "pullback.program"}
+    later |= {"pullback.control", "pullback.transforms", "pullback.lax", "pullback.testing"}
     assert not loaded & later

@@ -164,7 +164,7 @@ class TestNamedAxes:
 
         mapped = pb.vmap(pb.jit(normalized) if "of jit" in stack else normalized, axis_name="i")
         if stack == "vmap of grad":
-            # each example differentiates its own output by its own input: the sum's other terms are not its own
+            # each batch element differentiates its own output with respect to its input: the sum's other terms are not its own
             found = pb.vmap(pb.grad(lambda v: v * pb.lax.psum(v, "i")), axis_name="i")(x)
             np.testing.assert_allclose(np.asarray(found), x.sum() + np.sum(x) * np.ones(3))
             return

@@ -136,7 +136,7 @@ def over_an_array():
 
 
 def over_a_tracer():
-    """A function that closes over a traced value, which does not depend on what is differentiated by."""
+    """A function that closes over a traced value, which does not depend on the differentiated argument."""
 
     def outer(x):
         shift = pb.stop_gradient(x) * 0.0
@@ -910,6 +910,41 @@ def test_closure_convert_hoists_what_can_be_differentiated_only():
 # ---- custom_gradient --------------------------------------------------------------------------------------------------
 
 
+def test_a_value_that_depends_on_tangents_is_refused():
+    f = pb.custom_jvp(lambda x: x * x)
+    f.defjvp(lambda primals, tangents: (primals[0] * tangents[0], tangents[0]))
+    for transformed in (
+        pb.value_and_grad(f),
+        pb.jit(pb.value_and_grad(f)),
+        lambda x: pb.vjp(f, x),
+        lambda x: pb.linearize(f, x),
+    ):
+        with pytest.raises(pb.errors.GradientError, match="depends on tangents"):
+            transformed(2.0)
+
+
+def test_what_a_rule_returns_is_not_cut_to_its_real_part():
+    forward, reverse, value = pb.custom_jvp(pnp.sin), pb.custom_vjp(pnp.sin), pb.custom_vjp(pnp.sin)
+    forward.defjvp(lambda primals, tangents: (primals[0], tangents[0] * 1j))
+    reverse.defvjp(lambda x: (x, None), lambda _, ct: (ct * 1j,))
+    value.defvjp(lambda x: (x * 1j, None), lambda _, ct: (ct,))
+    for f in (forward, reverse, value):
+        with pytest.raises(pb.errors.DtypeError):
+            pb.grad(f)(2.0)
+
+
+@pytest.mark.parametrize("tree", [[2.0], (2.0,), [2.0, 3.0], {"a": 2.0}])
+@pytest.mark.parametrize("wrap", [lambda ct: ct, lambda ct: (ct,)])
+def test_custom_gradient_of_one_tree(tree, wrap):
+    """With one argument its cotangent may be returned itself, which a list or a tuple must not hide."""
+
+    def times(factor, tree):
+        return pb.tree.map(lambda x: x * factor, tree)
+
+    f = pb.custom_gradient(lambda x: (pb.tree.leaves(x)[0] ** 2, lambda ct: wrap(times(5.0 * ct, x))))
+    assert pb.tree.map(float, pb.grad(f)(tree)) == times(5.0, tree)
+
+
 def test_custom_gradient_of_several_arguments():
     @pb.custom_gradient
     def f(x, y):
@@ -982,7 +1017,7 @@ def test_results_that_do_not_carry_the_batch():
         (x, y), (dx, dy) = primals, tangents
         return (x * y, y), (100.0 * (dx * y + x * dy), dy)
 
-    def mixing(primals, tangents):  # by this rule the second tangent differs between the examples
+    def mixing(primals, tangents):  # by this rule the second tangent differs between the batch elements
         (x, y), (dx, dy) = primals, tangents
         return (x * y, y), (100.0 * (dx * y + x * dy), dy + 7.0 * dx)
 

@@ -36,7 +36,7 @@ def _scan_of_cond(shared):
 
 
 def _depends_on_both(shared):
-    """The derivative by the shared array is bad at the operands of the examples that do not take the branch, and only there."""
+    """The derivative with respect to the shared array is bad where batch elements do not take the branch, and only there."""
 
     def example(x):
         return pb.lax.cond(x > 0, lambda s: pn.sum(pn.sqrt(s + x + 2.0)), lambda s: x * pn.sum(s), shared)

@@ -49,6 +49,23 @@ def test_map_is_what_vmap_computes(batch_size: int | None) -> None:
         np.testing.assert_allclose(a, b, rtol=1e-14)
 
 
+@pytest.mark.parametrize(
+    "loop",
+    [
+        lambda f: lax.fori_loop(0, 3, f, np.ones(2)),
+        lambda f: pb.jit(lambda n: lax.fori_loop(0, n, f, np.ones(2)))(3),
+        lambda f: lax.map(f, np.ones(2)),
+    ],
+    ids=["scan", "while_loop", "map"],
+)
+def test_errors_name_the_users_function(loop: Any) -> None:
+    def mine(*args: Any) -> Any:
+        return "text"
+
+    with pytest.raises(pb.errors.LeafError, match=r"mine \(.*test_loops_api\.py"):
+        loop(mine)
+
+
 def test_map_over_nothing() -> None:
     for batch_size in (None, 4):
         assert lax.map(lambda x: x * 2.0, np.zeros((0, 3)), batch_size=batch_size).shape == (0, 3)

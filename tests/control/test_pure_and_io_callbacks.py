@@ -26,7 +26,7 @@ def sort(x: Any, **options: Any) -> Any:
     return pb.pure_callback(np.sort, pb.ArrayType(x.shape, x.dtype), x, **options)
 
 
-WAYS: dict[str, Callable[[Any], Any]] = {
+WRAPPED: dict[str, Callable[[Any], Any]] = {
     "eager": lambda f: f,
     "jit": pb.jit,
     "jit in jit": lambda f: pb.jit(lambda x: pb.jit(f)(x)),
@@ -35,21 +35,21 @@ WAYS: dict[str, Callable[[Any], Any]] = {
 # ---- values --------------------------------------------------
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_results_and_arguments_are_trees(way: str) -> None:
+@pytest.mark.parametrize("wrapped", WRAPPED)
+def test_results_and_arguments_are_trees(wrapped: str) -> None:
     def split(pair: Any, scale: Any) -> Any:
         assert all(type(leaf) is np.ndarray for leaf in (*pair["x"], scale))
         return {"low": pair["x"][0] * scale, "high": (pair["x"][1].astype(np.int8), True)}
 
     announced = {"low": VECTOR, "high": (pb.ArrayType((2,), "int8"), pb.ArrayType((), bool))}
-    f = WAYS[way](lambda x: pb.pure_callback(split, announced, {"x": [x, np.arange(2)]}, scale=2.0))
+    f = WRAPPED[wrapped](lambda x: pb.pure_callback(split, announced, {"x": [x, np.arange(2)]}, scale=2.0))
     found = f(X)
     np.testing.assert_array_equal(found["low"], X * 2)
     assert [str(leaf.type) for leaf in pb.tree.leaves(found)] == ["i8[2]", "bool[]", "f32[3]"]
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_the_function_has_its_own_copies(way: str) -> None:
+@pytest.mark.parametrize("wrapped", WRAPPED)
+def test_the_function_has_its_own_copies(wrapped: str) -> None:
     kept = []
 
     def spoil(x: Any) -> Any:
@@ -58,7 +58,7 @@ def test_the_function_has_its_own_copies(way: str) -> None:
         return x
 
     x = X.copy()
-    y = WAYS[way](lambda x: pb.pure_callback(spoil, VECTOR, x))(x)
+    y = WRAPPED[wrapped](lambda x: pb.pure_callback(spoil, VECTOR, x))(x)
     np.testing.assert_array_equal(x, X)
     kept[0][:] = 8.0
     np.testing.assert_array_equal(y, np.full(3, 7.0))
@@ -77,9 +77,9 @@ METHODS = {
 }
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("wrapped", WRAPPED)
 @pytest.mark.parametrize("method", METHODS)
-def test_vmap(method: str, way: str) -> None:
+def test_vmap(method: str, wrapped: str) -> None:
     shapes: list[Any] = []
 
     def function(x: Any, s: Any) -> Any:
@@ -88,7 +88,7 @@ def test_vmap(method: str, way: str) -> None:
 
     batch = np.stack([X, -X])
     f = pb.vmap(lambda x: pb.pure_callback(function, VECTOR, x, np.float32(2.0), vmap_method=method))
-    np.testing.assert_array_equal(WAYS[way](f)(batch), np.sort(batch, axis=-1) * 2)
+    np.testing.assert_array_equal(WRAPPED[wrapped](f)(batch), np.sort(batch, axis=-1) * 2)
     assert shapes == list(zip(*METHODS[method]))
 
 
@@ -179,18 +179,18 @@ def the_story(x: int) -> list[Any]:
     return [*lines, ("stop", x)]
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_order(way: str) -> None:
+@pytest.mark.parametrize("wrapped", WRAPPED)
+def test_order(wrapped: str) -> None:
     seen: list[Any] = []
-    f = WAYS[way](storyteller(seen))
+    f = WRAPPED[wrapped](storyteller(seen))
     for _ in range(3):
         seen.clear()
         assert int(f(np.int32(10))) == 113
         assert seen == the_story(10)
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_pure_calls_in_functions_of_their_own_beside_io_in_loops(way: str) -> None:
+@pytest.mark.parametrize("wrapped", WRAPPED)
+def test_pure_calls_in_functions_of_their_own_beside_io_in_loops(wrapped: str) -> None:
     seen: list[float] = []
     more = pb.jit(lambda x: pb.pure_callback(lambda v: v + 1, NUMBER, x))
     twice = pb.jit(lambda x: pb.pure_callback(lambda v: v * 2, NUMBER, x))
@@ -200,7 +200,7 @@ def test_pure_calls_in_functions_of_their_own_beside_io_in_loops(way: str) -> No
         pb.io_callback(lambda v: seen.append(float(v)), None, c)
         return while_loop(lambda y: y < 3, lambda y: twice(more(y)), twice(c)), None
 
-    f = WAYS[way](lambda x: twice(scan(step, more(x), None, 3)[0]))
+    f = WRAPPED[wrapped](lambda x: twice(scan(step, more(x), None, 3)[0]))
     assert float(f(np.float32(1.0))) == 60.0
     assert seen == [3.0, 7.0, 15.0]
 
@@ -238,10 +238,10 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("wrapped", WRAPPED)
 @pytest.mark.parametrize("wrong", WRONG)
 @pytest.mark.parametrize("function", [pb.pure_callback, pb.io_callback])
-def test_another_result_than_was_announced(function: Any, wrong: str, way: str) -> None:
+def test_another_result_than_was_announced(function: Any, wrong: str, wrapped: str) -> None:
     wraps, error, message = WRONG[wrong]
 
     def returned(x: Any) -> Any:
@@ -249,23 +249,23 @@ def test_another_result_than_was_announced(function: Any, wrong: str, way: str) 
         return {"y": out} if isinstance(out, np.ndarray) else out
 
     with pytest.raises(error, match=message):
-        WAYS[way](lambda x: function(returned, {"y": VECTOR}, x)["y"])(X)
+        WRAPPED[wrapped](lambda x: function(returned, {"y": VECTOR}, x)["y"])(X)
 
 
 class Mine(Exception):
     pass
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("wrapped", WRAPPED)
 @pytest.mark.parametrize("function", [pb.pure_callback, pb.io_callback])
-def test_exceptions_come_out_as_themselves(function: Any, way: str) -> None:
+def test_exceptions_come_out_as_themselves(function: Any, wrapped: str) -> None:
     def deep(x: Any) -> Any:
         raise Mine("here")
 
     def raising(x: Any) -> Any:
         return deep(x)
 
-    f = WAYS[way](lambda x: function(raising, VECTOR, x) + 1.0)
+    f = WRAPPED[wrapped](lambda x: function(raising, VECTOR, x) + 1.0)
     for _ in range(2):
         with pytest.raises(Mine, match="here") as caught:
             f(X)
@@ -368,8 +368,8 @@ def test_reentry_works(how: str) -> None:
 # ---- the debugger --------------------------------------------------
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_breakpoint(way: str) -> None:
+@pytest.mark.parametrize("wrapped", WRAPPED)
+def test_breakpoint(wrapped: str) -> None:
     shown = io.StringIO()
 
     def f(x: Any) -> Any:
@@ -378,7 +378,7 @@ def test_breakpoint(way: str) -> None:
         pb.debug.breakpoint(stdin=io.StringIO("p x\np tree['y'] + 1\np word\np NUMBER\nc\n"), stdout=shown)
         return tree["y"]
 
-    assert float(WAYS[way](f)(3.0)) == 6.0
+    assert float(WRAPPED[wrapped](f)(3.0)) == 6.0
     text = shown.getvalue()
     for expected in ("3.", "7.", "'static'", "f32[]", "test_pure_and_io_callbacks.py", "pb.debug.breakpoint("):
         assert expected in text

@@ -1,4 +1,4 @@
-"""while_loop: bounds, memory and work of its backward pass, exits of each example, effects, errors."""
+"""while_loop: bounds, memory and work of its backward pass, exits of each batch element, effects, errors."""
 
 from __future__ import annotations
 
@@ -200,7 +200,7 @@ def test_options_that_make_no_sense(options: dict[str, Any]) -> None:
 
 
 def test_steps_after_the_exit_leave_no_nan_in_gradients() -> None:
-    """The loop of each example ends below zero, where the square root and its derivative are not numbers."""
+    """The loop of each batch element ends below zero, where the square root and its derivative are not numbers."""
 
     def f(x: Any, a: Any) -> Any:
         return lax.while_loop(lambda y: y > 0.0, lambda y: y - pnp.sqrt(y * a) - 0.3, x, max_steps=5)

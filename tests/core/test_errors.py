@@ -95,6 +95,9 @@ def escaping():
 
 
 X = pb.numpy.ones(3)
+HALF_A_RULE = pb.Primitive(
+    "half", evaluate=lambda x: x, result_type=lambda x: x, jvp=lambda xs, ts: (HALF_A_RULE(*xs), HALF_A_RULE(*ts))
+)
 
 CAUSES = [
     ("if on a tracer", lambda: pb.jit(branch)(1.0), errors.TracerBoolConversionError, ["branch", "return 1 if x else 2"]),
@@ -146,6 +149,28 @@ CAUSES = [
     ("kind of dtype", lambda: X & 1, errors.DtypeError, ["f32[3]", "X & 1"]),
     ("two dtypes", lambda: pb.lax.add(X, pb.numpy.arange(3)), errors.DtypeError, ["f32[3], i32[3]", "pb.lax.add(X"]),
     ("fraction as an index", lambda: pb.lax.dynamic_slice(X, (0.5,), (1,)), errors.DtypeError, ["dynamic_slice", "~f32[]"]),
+    (
+        "StableHLO that XLA does not take",
+        lambda: pb.jit(pb.Primitive("wrong", result_type=lambda x: x, lower="stablehlo.sinus"))(X),
+        errors.ProgramError,
+        ["lowering rule of primitive 'wrong'", "'stablehlo.sinus' is unknown", "test_errors.py:"],
+    ),
+    (
+        "no transpose",
+        lambda: pb.grad(lambda x: HALF_A_RULE(x))(1.0),
+        errors.MissingRule,
+        ["transpose", "HALF_A_RULE(*ts)", "def_transpose"],
+    ),
+    (
+        "no transpose, compiled",
+        lambda: pb.jit(pb.grad(lambda x: HALF_A_RULE(x)))(1.0),
+        errors.MissingRule,
+        ["transpose", "HALF_A_RULE(x)", "def_transpose"],
+    ),
+    ("fraction as argnums", lambda: pb.grad(lambda x: x, argnums=1.5)(X), TypeError, ["grad's argnums", "1.5"]),
+    ("update without a method", lambda: pb.jit(lambda x: x.at[0])(X), errors.LeafError, [".at[0] without a method", ".set"]),
+    ("hvp without tuples", lambda: pb.hvp(lambda x: pb.numpy.sum(x), X, X), TypeError, ["hvp takes its primals"]),
+    ("static array", lambda: pb.jit(abs, static_argnums=0)(X), errors.StaticArgumentError, ["of type Array"]),
     ("compiled for others", lambda: pb.jit(abs).lower(X).compile()(X[:2]), errors.ShapeError, ["f32[2]", "Call the jitted"]),
     ("no such static argument", lambda: pb.jit(lambda x: x, static_argnames="y"), errors.StaticArgumentError, ["'y'"]),
 ]

@@ -59,8 +59,13 @@ def run(script, **environment):
     return subprocess.run([sys.executable, "-W", "error", "-c", script], env=env, capture_output=True, text=True)
 
 
-def test_three_devices():
-    found = run(THREE, PULLBACK_CPU_DEVICES="3")
+@pytest.mark.parametrize(
+    "environment",
+    [{"PULLBACK_CPU_DEVICES": "3"}, {"XLA_FLAGS": "--xla_force_host_platform_device_count=3"}],
+    ids=["own", "xla"],
+)
+def test_three_devices(environment):
+    found = run(THREE, **environment)
     assert found.stdout == "done\n", found.stderr
 
 

@@ -32,7 +32,7 @@ ROUTES = {
 @pytest.mark.parametrize("route", ROUTES)
 def test_later_writes_change_nothing(route, count):
     x = aligned(count)
-    for _ in range(3):  # the shorter ways come with the second call
+    for _ in range(3):  # the fast paths come with the second call
         x[:] = 1
         made = ROUTES[route](x)
         x[:] = 7

@@ -42,6 +42,7 @@ STAYS = {
     "a conversion that rounds": (lambda x: x.astype("float16").astype("float32"), 2),
     "different parameters": (lambda x: x.sum(axis=0).sum() + x.sum(axis=1).sum(), 5),
     "zeros of both signs": (lambda x: 1.0 / (x * 0.0) + 1.0 / (x * -0.0), 5),
+    "a complex number times one": (lambda x: (x + 1j) * 1.0 / 1.0, 4),  # inf+nanj times one is nan+nanj
     "literals of two types": (lambda x: x.astype("int32") * 2 + (x * 2.0).astype("int32"), 5),
 }
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from numpy_tables import (
@@ -367,3 +369,30 @@ def test_square_matrix_helpers():
     same(whole, np.modf(A)[1])
     same(pnp.unstack(A)[1], A[1])
     same(pnp.floor_divide(A, B), np.floor_divide(A, B))
+
+
+def test_linspace_of_integers_is_that_of_numpy():
+    with pb.default_bits(64):
+        for start, stop, count in itertools.product((0, 1, 5, -3, 2.5), (1, 9, -7, 10, 100), (0, 1, 2, 4, 7, 10, 101)):
+            for options in ({"dtype": "int64"}, {}, {"endpoint": False}):
+                expected = np.linspace(start, stop, count, **options)
+                np.testing.assert_allclose(pnp.linspace(start, stop, count, **options), expected, rtol=1e-14, atol=1e-14)
+    values, step = pnp.linspace(0.0, 1.0, 5, retstep=True)
+    assert float(step) == 0.25 and not step.type.weak and not values.type.weak
+    assert pnp.linspace(0, 4 + 4j, 3, dtype=int).tolist() == [0, 2, 4]
+
+
+def test_roll_by_several_shifts():
+    x = np.arange(24).reshape(2, 3, 4)
+    for shift, axis in [((1, 2), None), ((1, 2), 0), ((1, 3), (1, 1)), (1, (0, 2)), ((2,), (0, 1)), (-5, None), (1, [0, 1])]:
+        np.testing.assert_array_equal(pnp.roll(x, shift, axis), np.roll(x, shift, axis))
+    with pytest.raises(ValueError, match="as many shifts as axes"):
+        pnp.roll(x, (1, 2, 3), (0, 1))
+
+
+def test_rounding_does_not_overflow():
+    for dtype, values in (("float16", [300.0, 1.2345, 65504.0]), ("bfloat16", [1e38, 2.5]), ("float64", [1e307, 0.125])):
+        x = pnp.asarray(np.array([*values, np.inf, -np.inf, np.nan]), dtype=dtype)
+        for found in (pnp.round(x, 3), pb.jit(lambda v: pnp.round(v, 3))(x)):
+            assert found.dtype == x.dtype
+            np.testing.assert_allclose(np.asarray(found, "float64"), np.asarray(x, "float64"), rtol=1e-2)

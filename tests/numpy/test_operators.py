@@ -188,3 +188,11 @@ def test_operators_take_host_arrays_of_any_layout():
     check(pnp.asarray(wide.T) + pnp.asarray(wide.T), wide.T + wide.T)
     check(pnp.asarray(wide)[:, ::2] * 2.0, wide[:, ::2] * 2)
     assert pnp.asarray(np.array([1, 2], ">f4")).dtype == np.float32
+
+
+def test_signs_of_zeros_in_complex_numbers():
+    """They tell the sides of branch cuts apart, and equal numbers may differ in them."""
+    for sign in (0.0, -0.0):
+        number = complex(-1, sign)
+        np.testing.assert_allclose(pnp.log(pnp.where(True, number, 2j)), np.log(number))
+        np.testing.assert_allclose(pnp.power(number, 0.5 + 0j), np.power(number, 0.5 + 0j), atol=1e-6)

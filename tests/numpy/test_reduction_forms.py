@@ -83,6 +83,56 @@ def test_narrow_floats_are_averaged_wide():
             assert how(pnp.mean)(x).dtype == DTYPES[dtype]
 
 
+def test_what_is_computed_wide_is_rounded_once():
+    """Squares and weighted sums overflow narrow dtypes where their roots and means do not."""
+    spread, sixties = np.array([-6e4, 6e4, 0], np.float16), np.full(3000, 60, np.float16)
+    for how in (lambda f: f, pb.jit):
+        for function in (pnp.std, pnp.nanstd):
+            found = how(function)(pnp.asarray(spread))
+            assert found.dtype == np.float16 and float(found) == np.float16(np.std(spread.astype(np.float64)))
+        found = how(lambda x: pnp.average(x, weights=pnp.ones_like(x)))(pnp.asarray(sixties))
+        assert found.dtype == np.float16 and float(found) == 60
+
+
+HUNDREDS = np.array([100, 100], np.int8)
+
+
+@pytest.mark.parametrize(
+    ("a", "options"),
+    [
+        (HUNDREDS, {"weights": np.array([2, 2], np.int8)}), (np.arange(3), {"weights": np.array([1, 2, 3])}),
+        (np.arange(3), {"weights": np.array([True, False, True])}), (np.arange(6.0).reshape(2, 3), {"axis": 1}),
+        (np.arange(6, dtype=np.float32).reshape(2, 3), {}),
+        (np.arange(6.0).reshape(2, 3), {"weights": np.arange(3), "axis": 1}),
+    ],
+)  # fmt: skip
+def test_averages_with_the_sum_of_weights(a, options):
+    with pb.default_bits(64):
+        for found, expected in zip(pnp.average(a, **options, returned=True), np.average(a, **options, returned=True)):
+            np.testing.assert_allclose(found, expected)
+            assert found.dtype == expected.dtype and not found.type.weak
+
+
+def test_sums_and_products_of_bools():
+    for values, how in itertools.product(([], [0.0, 2.0], [0, 0], [True, False]), (lambda f: f, pb.jit)):
+        for name in ("sum", "prod", "nansum", "nanprod"):
+            found = how(lambda v: getattr(pnp, name)(v, dtype=bool))(pnp.asarray(np.array(values)))
+            expected = getattr(np, name)(np.array(values), dtype=bool)
+            assert found.dtype == expected.dtype == bool and bool(found) == expected
+    assert bool(pnp.sum(pnp.asarray([0, 0]), dtype=bool, initial=3))
+
+
+def test_leaving_nan_out_of_chosen_elements():
+    x = np.array([[1.0, nan, 3.0], [nan, 5.0, nan]])
+    for name in ("nanmean", "nanvar", "nanstd"):
+        found = getattr(pnp, name)(pnp.asarray(x), axis=1, where=pnp.asarray(MASK))
+        np.testing.assert_allclose(found, getattr(np, name)(x, axis=1, where=MASK))
+    for name, initial in itertools.product(("nanmax", "nanmin"), (2.0, -7.0)):
+        x[1, 1] = nan
+        expected = getattr(np, name[3:])(np.where(np.isnan(x), initial, x), axis=1, initial=initial)
+        np.testing.assert_array_equal(getattr(pnp, name)(pnp.asarray(x), axis=1, initial=initial), expected)
+
+
 def test_a_mask_larger_than_the_array_is_refused():
     with pytest.raises(ShapeError, match="where="):
         pnp.sum(pnp.asarray(np.ones(3)), where=pnp.asarray(np.ones((2, 3), bool)))

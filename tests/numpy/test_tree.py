@@ -98,6 +98,7 @@ def test_structures_that_differ():
 
 def test_transpose():
     outer, inner = tree.structure({"a": 0, "b": 0}), tree.structure((0, [0]))
+    assert tree.transpose(tree.structure(()), tree.structure([0]), ()) == [()]
     assert tree.transpose(outer, inner, {"a": (1, [2]), "b": (3, [4])}) == ({"a": 1, "b": 3}, [{"a": 2, "b": 4}])
 
 

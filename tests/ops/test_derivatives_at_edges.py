@@ -90,6 +90,13 @@ def test_the_hessian_of_a_logistic_loss_at_zero_weights():
     np.testing.assert_allclose(hessian, rows.T @ rows / 4, rtol=1e-12)
 
 
+def test_cube_roots_at_zero_and_infinity():
+    for x, second, third in [(0.0, -inf, inf), (inf, 0.0, 0.0), (8.0, -2 / 9 * 8 ** (-5 / 3), 10 / 27 * 8 ** (-8 / 3))]:
+        found = derivatives(pnp.cbrt, x, 4)
+        np.testing.assert_allclose(found[2], second, rtol=1e-13)
+        np.testing.assert_allclose(found[3], third, rtol=1e-13)
+
+
 def test_mixed_derivatives_of_power():
     """d^2 (a^b) / da db = a^(b - 1) (1 + b log a): at exponent 0 too, in either order."""
     power = pnp.power

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import pullback as pb
 from pullback.ops import arithmetic as a
 from pullback.ops import bitwise as b
 from pullback.ops import powers as p
@@ -84,6 +85,11 @@ def test_population_count_and_not(both):
         powers = np.array([2**i for i in range(8 * np.dtype(dtype).itemsize - 1)], dtype)
         for values in both(b.clz, powers):
             assert values.tolist() == list(range(len(powers), 0, -1))
+    for dtype in ("int8", "int64", "uint8", "uint64", "bool"):  # NumPy's function counts the bits of the absolute value
+        y = np.array([0, 1, 127, 200, -1, -128, -127]).astype(dtype)
+        for found in (pb.numpy.bitwise_count(y), pb.jit(pb.numpy.bitwise_count)(y)):
+            assert found.dtype == np.uint8
+            np.testing.assert_array_equal(found, y if dtype == "bool" else np.bitwise_count(y))
     for values in both(b.not_, x):
         assert values.tolist() == [-1, -2, 0, -128, 127]
 

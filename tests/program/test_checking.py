@@ -134,6 +134,7 @@ def test_traced_values_anywhere():
     breach(Program([], [], [k], [(k, tracer())]), "its constant 0 is a traced value, of vmap")
     breach(Program([], [], [tracer()]), "its output 0 is a traced value, of vmap")
     breach(one(note, [Literal(tracer())], [var()]), "operand 0 of note is a traced value, of vmap")
+    breach(one(note, [tracer()], [var()]), "operand 0 of note is a traced value, of vmap")
     breach(one(note, [var()], [var()], p=(1, (tracer(),))), "parameter 'p' of note holds a traced value, of vmap")
 
 

@@ -1,6 +1,8 @@
 """Programs to JSON and back."""
 
+import copy
 import json
+import pickle
 
 import numpy as np
 import pytest
@@ -10,7 +12,7 @@ from random_programs import CLASSES, PRIMITIVES, Precision, arrays, note, progra
 
 from pullback.core.array import Array
 from pullback.core.dtypes import DTYPES
-from pullback.core.errors import ProgramError
+from pullback.core.errors import LeafError, ProgramError, ShapeError
 from pullback.core.types import array_type
 from pullback.ops.arithmetic import mul
 from pullback.program.checking import check_program
@@ -62,6 +64,26 @@ def test_names_and_sources_are_kept():
     assert (after.file, after.line, after.function) == (__file__, before.line, "staged.<locals>.<lambda>")
     assert after.text == before.text == 'program, _ = stage(lambda x: [mul(x, 2.0)], [SCALAR], name="double")'
     assert str(after) == str(before)
+
+
+def test_programs_can_be_pickled_and_copied():
+    program = staged()
+    assert copy.copy(program) is program and copy.deepcopy({"p": program})["p"] is program
+    program.memo("derived", lambda: lambda: None)  # which cannot be pickled, and need not be
+    again = pickle.loads(pickle.dumps(program))
+    assert again == program and again.text(sources=True) == program.text(sources=True) and again.name == "double"
+    assert again.equations[0].id != program.equations[0].id and again.equations[0].primitive is mul
+    assert pickle.loads(pickle.dumps(mul)) is copy.copy(mul) is copy.deepcopy(mul) is mul
+
+
+def test_a_program_takes_what_its_inputs_are():
+    (out,) = run(staged(), [np.float32(2.0)])
+    assert staged()(2) == staged()(np.float32(2.0)) == out == 4.0
+    for arg, message in [(np.ones(3, "f4"), r"must be f32\[\], but it is f32\[3\]"), (np.int32(1), r"f32\[\], but it is i32")]:
+        with pytest.raises(ShapeError, match=message):
+            staged()(arg)
+    with pytest.raises(LeafError, match="argument 0 is 'x'"):
+        staged()("x")
 
 
 def test_the_format_is_as_documented():
@@ -159,6 +181,10 @@ def equation(**changes):
     return changed(equations=[{**entry, **changes}])
 
 
+def with_source(source):
+    return json.dumps({**json.loads(staged().to_json()), "sources": [source]})
+
+
 @pytest.mark.parametrize(
     "text, message",
     [
@@ -181,6 +207,12 @@ def equation(**changes):
         (equation(primitive="mull"), "There is no primitive 'mull' among those given"),
         (equation(params={"p": {"set": []}}), "A parameter of mul is written as 'set', which version 2 does not know"),
         (equation(params={"p": {"enum": ["Mode", "A"]}}), "is of a class 'Mode' that the module of mul does not name"),
+        ("[" * 100_000, "This is not JSON: "),
+        ("1" * 5000, "This is not JSON: "),
+        (b"\xff", "This is not JSON: "),
+        (None, "This is not JSON: "),
+        (with_source(["f", {}, "g", "text", [], None]), "not a Program as version 2 writes it: TypeError"),
+        (with_source(["f", 1, "g", "text", 5, None]), "not a Program as version 2 writes it: TypeError"),
         (equation(params={"p": {"program": 4}}), "not a Program as version 2 writes it: IndexError"),
     ],
 )

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import pullback as pb
+from pullback.program.cost import cost
 
 
 def same_type(x: Any, *rest: Any) -> Any:
@@ -92,3 +93,70 @@ def test_result_type() -> None:
 def test_lower(lower: Any) -> None:
     with pytest.raises(pb.errors.ProgramError, match=r"lower rule of primitive 'twice' must return .*tensor<3xf32>"):
         pb.jit(twice(lower=lower))(X)
+
+
+@pytest.mark.parametrize(
+    "returned",
+    [(X, X), ("s", 0), (X, 0.5), (object(), None), (X, "0"), X[:1], (X[:2], 0)],
+    ids=["an array for an axis", "text", "a fraction", "an object", "text for an axis", "no pair", "another size"],
+)
+def test_vectorize_of_every_form(returned: Any) -> None:
+    for several in (False, True):
+        made = ([returned[0]], returned[1]) if several and isinstance(returned, tuple) else returned
+        wrong = pb.Primitive(
+            "twice",
+            evaluate=lambda x: (2 * x,) if several else 2 * x,
+            result_type=lambda x: (x,) if several else x,
+            multiple_results=several,
+            vectorize=lambda *_: made,
+        )
+        with pytest.raises(pb.errors.ProgramError, match="vectorize rule of primitive 'twice' must return"):
+            pb.vmap(wrong)(X)
+
+
+def test_vectorize_may_return_numpy_arrays() -> None:
+    fine = twice(vectorize=lambda size, args, axes: (np.full(size, 2.0, "float32"), 0))
+    assert pb.vmap(lambda x: fine(x) + 1)(X).tolist() == [3, 3, 3]
+
+
+@pytest.mark.parametrize("returned", ["s", [1.0], 2.0, {}, np.ones(3), NotImplemented])
+def test_simplify(returned: Any) -> None:
+    wrong = twice(lower=lambda write, x: x, simplify=lambda equation, known: returned)
+    with pytest.raises(pb.errors.ProgramError, match="simplify rule of primitive 'twice' must return"):
+        pb.jit(lambda x: wrong(x))(X)
+
+
+def test_simplify_to_another_type() -> None:
+    wrong = pb.Primitive(
+        "total",
+        evaluate=np.sum,
+        result_type=lambda x: x.with_shape(()),
+        lower=lambda write, x: x,
+        simplify=lambda equation, known: equation.inputs[0],
+    )
+    with pytest.raises(pb.errors.ProgramError, match="simplify rule of primitive 'total' must return"):
+        pb.jit(lambda x: wrong(x))(X)
+
+
+def test_cost() -> None:
+    with pytest.raises(pb.errors.ProgramError, match="cost rule of primitive 'twice' must return a number"):
+        cost(pb.xpr(twice(cost=lambda operands, results: None), X))
+
+
+def test_a_linearization_that_is_not_implemented() -> None:
+    declined = twice(linearize=lambda primals, active: NotImplemented)
+    for transformed in (lambda: pb.jvp(declined, (X,), (X,)), lambda: pb.linearize(declined, X)):
+        with pytest.raises(pb.errors.MissingRule, match="jvp"):
+            transformed()
+
+
+def test_rules_and_parameters_of_any_origin() -> None:
+    """A rule may be a function that belongs to no module, and a parameter be called `self`."""
+    namespace: dict[str, Any] = {}
+    exec("def evaluate(x, **params): return x * params['self']\ndef same(x, **params): return x", namespace)
+    scaled = pb.Primitive("scaled", evaluate=namespace["evaluate"], result_type=namespace["same"])
+    same = type(namespace["same"])(namespace["same"].__code__, {})
+    assert same.__module__ in (None, "builtins")
+    scaled.define("result_type", same)
+    for apply in (scaled, scaled.bind):
+        assert apply(X, self=3.0).tolist() == [3, 3, 3]

@@ -1,0 +1,179 @@
+"""Calls of compiled functions and of callbacks that are unusual: odd names, structures, statics, numbers."""
+
+from __future__ import annotations
+
+import functools
+import pickle
+import sys
+import threading
+from dataclasses import InitVar, dataclass
+
+import numpy as np
+import pytest
+
+import pullback as pb
+import pullback.numpy as pnp
+from pullback.core.bounded import Bounded
+
+
+def nested(x, depth=230):
+    return functools.reduce(lambda inner, _: (inner,), range(depth), x)
+
+
+@dataclass
+class Checked:
+    x: object
+
+    def __post_init__(self):
+        assert self.x.ndim == 1
+
+
+@pytest.mark.parametrize(
+    "function", [lambda x: Checked(x), lambda x: {"a": [Checked(x)]}, nested], ids=["class", "in it", "deep"]
+)
+def test_results_of_any_structure(function):
+    compiled, x = pb.jit(function), pnp.ones(2)
+    for _ in range(3):
+        assert repr(compiled(x)) == repr(function(x))
+
+
+@pytest.mark.parametrize("count", [40, 300])
+def test_many_arrays_in_and_out(count):
+    xs = [np.float32(i) * pnp.ones(2) for i in range(count)]  # not on the device yet
+    compiled = pb.jit(lambda xs: [2.0 * x for x in xs])
+    for _ in range(3):
+        assert all(np.array_equal(y, 2.0 * np.asarray(x)) for x, y in zip(xs, compiled(xs), strict=True))
+        xs = [*compiled(xs)[:-1], pnp.ones(2)]
+
+
+def test_an_argument_may_have_any_name():
+    compiled = pb.jit(lambda **named: named["self"])
+    assert float(compiled(self=1.0)) == 1.0
+    assert float(compiled.lower(self=1.0).compile()(self=1.0)) == 1.0
+
+
+def test_debug_print_takes_any_names(capsys):
+    pb.debug.print("{format} {function}", format=pnp.ones(1), function=pnp.zeros(1), ordered=True)
+    assert capsys.readouterr().out == "[1.] [0.]\n"
+    pb.debug.callback(lambda function: print(function), function=pnp.ones(1), ordered=True)
+    assert capsys.readouterr().out == "[1.]\n"
+
+
+# ---- static and donated arguments -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"static_argnums": 0, "donate_argnums": 0}, {"static_argnames": "n", "donate_argnames": "n"}],
+    ids=["number", "name"],
+)
+def test_what_is_static_cannot_be_donated(given):
+    with pytest.raises(pb.errors.StaticArgumentError, match="donate"):
+        pb.jit(lambda n, x: x * n, **given)
+
+
+def test_numbers_of_arguments_may_be_numpys():
+    assert float(pb.jit(lambda x, n: x**n, static_argnums=np.int64(1))(3.0, 2)) == 9.0
+
+
+def test_compiled_functions_know_their_static_arguments():
+    compiled = pb.jit(lambda x, n: x**n, static_argnums=1).lower(2.0, 3).compile()
+    assert float(compiled(2.0, 3)) == float(compiled(2.0)) == 8.0
+    with pytest.raises(pb.errors.StaticArgumentError, match="other static arguments"):
+        compiled(2.0, 4)
+
+
+@dataclass(frozen=True)
+class Settings:
+    n: InitVar[int]
+
+    def __post_init__(self, n):
+        object.__setattr__(self, "m", n + 1)
+
+
+@pytest.mark.parametrize("static", [pb.ArrayType((3,), "float32"), Settings(2)], ids=["type", "dataclass"])
+def test_lower_leaves_static_arguments_as_they_are(static):
+    seen = []
+    pb.jit(lambda x, s: seen.append(s) or x, static_argnums=1).lower(pb.ArrayType((), "float32"), static)
+    pb.jit(lambda x, s: seen.append(s) or x, static_argnames="s").lower(pb.ArrayType((), "float32"), s=static)
+    assert seen[0] is static and seen[1] is static
+
+
+def test_a_compiled_partial_is_pickled():
+    assert float(pickle.loads(pickle.dumps(pb.jit(functools.partial(pow, 2.0))))(3.0)) == 8.0
+
+
+def test_an_array_donated_twice_among_many():
+    step = pb.jit(lambda xs: [x + 1.0 for x in xs], donate_argnums=0)
+    xs = step(step([pnp.zeros(2) for _ in range(200)]))
+    assert [float(x[0]) for x in step([xs[0], *xs])] == [3.0] * 201
+    with pytest.raises(pb.errors.DonatedBufferError):
+        xs[0] + 1.0
+
+
+# ---- what callbacks are given, and return -----------------------------------------------------------------------------------
+
+ANY = pb.ArrayType((), "float32")
+
+
+@pytest.mark.parametrize("run", [lambda f: f, pb.jit], ids=["eager", "jit"])
+def test_callbacks_get_copies_of_their_own(run):
+    kinds = []
+
+    def double(x, w):
+        kinds.extend([type(x), type(w)])
+        w *= x
+        return w
+
+    def in_place(x):
+        x[...] = 7.0
+
+    mapped = pb.vmap(lambda x, w: pb.pure_callback(double, ANY, x, w, vmap_method="sequential"), in_axes=(0, None))
+    assert run(mapped)(pnp.array([2.0, 3.0, 4.0]), pnp.float32(1.0)).tolist() == [2.0, 3.0, 4.0]
+    x = pnp.ones(3)
+    run(lambda x: pb.debug.callback(in_place, x))(x)
+    pb.vmap(run(lambda x: pb.debug.callback(lambda x: kinds.append(type(x)), x)))(x)
+    assert x.tolist() == [1.0] * 3 and set(kinds) == {np.ndarray}
+
+
+@pytest.mark.parametrize("value, dtype, fits", [
+    (2**40, "int32", False), (2**70, "int64", False), (-1, "uint8", False), (300, "int8", False), (200, "uint8", True),
+    (-(2**31), "int32", True), (2**63, "uint64", True), (True, "int32", True), (3, "float32", True),
+])  # fmt: skip
+def test_python_integers_from_callbacks_fit_or_are_refused(value, dtype, fits):
+    def call(x):
+        return pb.pure_callback(lambda x: value, pb.ArrayType((), dtype), x)
+
+    for run in (call, pb.jit(call)):
+        if fits:
+            assert run(1.0).item() == value
+        else:
+            with pytest.raises(pb.errors.DtypeError, match="does not fit"):
+                run(1.0)
+
+
+# ---- threads -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_full_cache_serves_many_threads():
+    """Making room met `dictionary changed size during iteration`."""
+    errors, kept = [], Bounded(16)
+
+    def fill(k):
+        try:
+            for i in range(4000):
+                kept[k, i] = kept.setdefault((k, -i), i)
+        except BaseException as error:
+            errors.append(error)
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=fill, args=(k,)) for k in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(before)
+    assert errors == [] and len(kept) <= 16 + 6
