@@ -320,3 +320,18 @@ def test_psum_scatter_needs_an_axis_of_that_size():
         pb.vmap(lambda x: lax.psum_scatter(x, "i"), axis_name="i")(X)
     with pytest.raises(ShapeError, match="psum_scatter cannot cut axis 0"):
         pb.vmap(lambda x: lax.psum_scatter(x, "i", tiled=True), axis_name="i")(X)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: pb.lax.cond(x > 0, lambda c: pb.lax.psum(c, "i"), lambda c: c, x),
+        lambda x: pb.lax.switch((x > 0).astype("int32"), [lambda c: c, lambda c: c + pb.lax.axis_index("i")], x),
+        lambda x: pb.lax.while_loop(lambda c: c < 10, lambda c: c * 2 + 5 + pb.lax.pmax(c, "i"), x),
+    ],
+    ids=["cond", "switch", "while_loop"],
+)
+def test_elements_that_run_one_by_one_have_no_collectives(function):
+    x = np.array([-1.2, 0.3, 0.9, 2.1], np.float32)
+    with pytest.raises(pb.errors.AxisError, match='strategy="map"'):
+        pb.vmap(function, strategy="map", axis_name="i")(x)
