@@ -13,6 +13,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from pullback import numpy
+from pullback.core import errors
 from pullback.core.execution import loader
 
 __version__ = "0.1.0"
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
     from pullback.api.solvers import custom_linear_solve, custom_root
     from pullback.api.taylor import jet, nth_derivative
     from pullback.api.user_rules import CustomVJPPrimal, SymbolicZero
-    from pullback.core import errors
     from pullback.core.abstract import Array
     from pullback.core.devices import Device
     from pullback.core.dtypes import default_bits, float0
@@ -86,13 +86,12 @@ _HOMES = {
     "program.program": ("Program",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
-_MODULES = {name: name for name in ("compat", "data", "debug", "lax", "nn", "sparse", "testing", "tree")}
-_MODULES["errors"] = "core.errors"
+_MODULES = frozenset({"compat", "data", "debug", "lax", "nn", "sparse", "testing", "tree"})
 
 
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
-        return importlib.import_module(f"pullback.{_MODULES[name]}")
+        return importlib.import_module(f"pullback.{name}")
     if name not in _HOME_OF:
         hint = f": it is pullback.numpy.{name}" if name in numpy.__all__ else ""
         raise AttributeError(f"module 'pullback' has no attribute {name!r}{hint}.", name=name)

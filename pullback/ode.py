@@ -19,6 +19,7 @@ from pullback import numpy as pnp
 from pullback.api.custom import closure_convert, custom_vjp
 from pullback.api.derivatives import jvp, vjp
 from pullback.api.loops import scan, while_loop
+from pullback.core.array import Array
 from pullback.core.dtypes import is_inexact, kind
 from pullback.core.errors import ShapeError, StructureError
 from pullback.core.source import api_boundary, describe
@@ -305,6 +306,7 @@ def odeint(
 
     Raises:
         StructureError, ShapeError: what `func` returns is not like y0; or t has not one axis.
+        ValueError: t, where it is known, neither rises nor falls throughout.
 
     Example:
         >>> import pullback as pb
@@ -331,6 +333,8 @@ def odeint(
     times = pnp.asarray(t)
     if type_of(times).ndim != 1 or not type_of(times).size:
         raise ShapeError(f"odeint's t must be times along one axis, but is {type_of(times)}.")
+    if isinstance(times, Array):
+        _check_order(times.host)
     times = times.astype(pnp.zeros(0, dtype).real.dtype)
     operands, arguments = array_leaves(args, lambda: "args")
     free = [is_inexact(type_of(operand).dtype) for operand in operands]
@@ -350,6 +354,16 @@ def odeint(
     else:
         ys = solve(dynamics, options, vector, times, [*given, *captured], others)
     return unflatten(structure, packed.unpacked(ys))
+
+
+def _check_order(times: Any) -> None:
+    rises = times[1:] >= times[:-1]
+    if not (rises.all() or (times[1:] <= times[:-1]).all()):
+        first = int(rises.argmin() if times[-1] >= times[0] else rises.argmax())
+        raise ValueError(
+            f"odeint's t must rise or fall throughout, but t[{first}] = {times[first]}, t[{first + 1}] = {times[first + 1]}"
+            f" while it goes from {times[0]} to {times[-1]}. Sort it."
+        )
 
 
 def _on_vectors(

@@ -17,12 +17,13 @@ from pullback.api.functions import (
     parameter_names,
     wrapped,
 )
+from pullback.core.array import Array
 from pullback.core.axes import Axis
 from pullback.core.dtypes import float0
 from pullback.core.errors import AxisError, StructureError
 from pullback.core.source import describe
-from pullback.core.tracing import type_of
-from pullback.core.trees import TreeDef, array_leaf, broadcast_prefix, flatten, is_float0, structure_paths, unflatten
+from pullback.core.tracing import Tracer, type_of
+from pullback.core.trees import LEAF, TreeDef, array_leaf, broadcast_prefix, flatten, is_float0, structure_paths, unflatten
 from pullback.ops.shape import transpose
 from pullback.transforms.batch import Batched, batch_flat, materialize
 
@@ -41,7 +42,8 @@ def vmap(
         fun: a function of single batch elements: arrays and pytrees.
         in_axes: which axis of each argument runs over the batch elements: an int for all of them; a tuple or list with an entry
             for each positional argument, itself an int, None (not batched), or a tree of them; or a dict by argument name
-            (arguments that it does not name are not batched). Negative axes count from the end.
+            (arguments that it does not name are not batched). Negative axes count from the end. What is not batched may be
+            anything: Python numbers and objects that are no arrays reach `fun` as they are.
         out_axes: where the batch axis goes in the output: an int, None for outputs that are the same for all batch elements, or
             a tree of them that is a prefix of the output's.
         axis_name: a name by which `psum`, `pmean`, `axis_index`, ... refer to the batch axis inside `fun`.
@@ -130,7 +132,8 @@ class _BatchedArguments(FlatArguments):
     def __init__(self, fun: Function, args: tuple[Any, ...], kwargs: dict[str, Any], in_axes: Any) -> None:
         # Keyword arguments are taken apart as if they were passed by position, behind the others.
         self.names = tuple(kwargs)
-        super().__init__(fun, (*args, *kwargs.values()), {}, range(len(args) + len(kwargs)))
+        super().__init__(fun, (*args, *kwargs.values()), {}, ())
+        self.numbers = range(len(self.args))
         if isinstance(in_axes, tuple) and len(in_axes) != len(args):
             raise StructureError(
                 f"vmap of {describe(fun)} has in_axes={in_axes!r} for {len(in_axes)} positional arguments, but was called with"
@@ -144,18 +147,20 @@ class _BatchedArguments(FlatArguments):
                 spec = 0
             else:
                 spec = in_axes[number] if isinstance(in_axes, tuple) else in_axes
-            start = len(self.axes)
-            count = self.structures[number].num_leaves
+            leaves, structure = ([arg], LEAF) if isinstance(arg, (Array, Tracer)) else flatten(arg)
+            self.structures.append(structure)
             if spec.__class__ is int or spec is None:
-                own = [spec] * count
+                own = [spec] * len(leaves)
             else:
                 own = broadcast_prefix(
                     spec, arg, f"vmap's in_axes for argument {self.name(number)}, {spec!r},", self.name(number)
                 )
-            for index, axis in enumerate(own, start):
-                ndim = type_of(self.leaves[index]).ndim
-                if axis is not None and (axis.__class__ is not int or not 0 <= axis < ndim):
-                    axis = _normal_axis(axis, f"argument {self.paths()[index]}", self.leaves[index])
+            for index, (leaf, axis) in enumerate(zip(leaves, own), len(self.leaves)):
+                if axis is not None or isinstance(leaf, (Array, Tracer, np.ndarray)):  # anything else may go by untouched
+                    leaf = array_leaf(leaf, lambda i=index: f"argument {self.paths()[i]}")  # type: ignore[misc]
+                self.leaves.append(leaf)
+                if axis is not None and (axis.__class__ is not int or not 0 <= axis < type_of(leaf).ndim):
+                    axis = _normal_axis(axis, f"argument {self.paths()[index]}", leaf)
                 self.axes.append(axis)
 
     def name(self, number: int) -> str:

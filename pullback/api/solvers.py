@@ -72,7 +72,7 @@ def _split_aux(what: str, has_aux: bool, traced: Traced) -> tuple[TreeDef, list[
     if not has_aux:
         return traced.structure, types, None
     pair = unflatten(traced.structure, range(len(types)))
-    if not isinstance(pair, tuple) or len(pair) != 2:
+    if not isinstance(pair, (tuple, list)) or len(pair) != 2:
         raise StructureError(f"{what} with has_aux=True must return a pair (solution, auxiliary data).")
     leaves, structure = flatten(pair[0])
     return structure, types[: len(leaves)], flatten(pair[1])[1]

@@ -51,7 +51,7 @@ class FlatResult:
             found, self.structure = array_leaves(out, the_output)
             self.count = len(found)
             return found
-        if not isinstance(out, tuple) or len(out) != 2:
+        if not isinstance(out, (tuple, list)) or len(out) != 2:
             raise StructureError(
                 f"{self.transformation} with has_aux=True needs a function that returns a pair (output, auxiliary data),"
                 f" but {describe(self.function)} returned {brief(out)}."

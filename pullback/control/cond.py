@@ -19,7 +19,8 @@ import numpy as np
 from pullback.control.guard import chosen, guarded
 from pullback.control.holder import Holder, Wiring, bind_holder, check_operands
 from pullback.control.scan import scan
-from pullback.core.errors import MissingRule
+from pullback.core.axes import Axis
+from pullback.core.errors import AxisError, MissingRule
 from pullback.core.primitive import Rules, primitive
 from pullback.core.tracing import type_of
 from pullback.core.types import array_type
@@ -27,7 +28,7 @@ from pullback.ops.compare import eq, ge, lt
 from pullback.ops.convert import convert_element_type
 from pullback.ops.literals import literal
 from pullback.ops.reduce import reduce_or
-from pullback.program.program import Program, run
+from pullback.program.program import Program, axis_names, run
 from pullback.program.provenance import attributed_source
 from pullback.transforms.batch import repeated
 from pullback.transforms.derive import batch_program, stage_closed
@@ -76,7 +77,7 @@ class cond(Holder):
             outs = bind_holder(cond, index, *values, branches=mapped, early_exit=early_exit)
             return outs, (0,) * len(everything)
         if batch.strategy == "map":
-            return one_by_one(cond, batch.size, args, axes, {"branches": branches, "early_exit": early_exit})
+            return one_by_one(cond, batch, args, axes, {"branches": branches, "early_exit": early_exit})
         refuse_effects("cond", branches)
         results = []
         for number, branch in enumerate(branches):
@@ -149,8 +150,13 @@ def refuse_effects(what: str, programs: Sequence[Program]) -> None:
         )
 
 
-def one_by_one(holder: Any, size: int, args: Sequence[Any], axes: Sequence[int | None], params: dict[str, Any]) -> Any:
+def one_by_one(holder: Any, batch: Axis, args: Sequence[Any], axes: Sequence[int | None], params: dict[str, Any]) -> Any:
     """An operation on each batch element in turn: a scan over those operands that have a batch axis."""
+    if batch.name is not None and batch.name in axis_names(holder, params):
+        raise AxisError(
+            f'vmap(..., strategy="map") runs {holder.name} on one batch element after another, but a collective in it combines'
+            f' the elements along {batch.name!r}. Use strategy="select", or take the collective out of {holder.name}.'
+        )
     fixed = [i for i, axis in enumerate(axes) if axis is None]
     mapped = [i for i, axis in enumerate(axes) if axis is not None]
     types = [type_of(args[i]) for i in fixed]
@@ -161,6 +167,6 @@ def one_by_one(holder: Any, size: int, args: Sequence[Any], axes: Sequence[int |
         return bind_holder(holder, *[by_place[i] for i in range(len(args))], **params)
 
     body = stage_closed(element, types, holder.name)
-    loop = {"num_consts": len(fixed), "num_carry": 0, "length": size, "reverse": False, "unroll": 1}
+    loop = {"num_consts": len(fixed), "num_carry": 0, "length": batch.size, "reverse": False, "unroll": 1}
     outs = bind_holder(scan, *[args[i] for i in (*fixed, *mapped)], body=body, **loop)
     return outs, (0,) * len(outs)

@@ -155,7 +155,7 @@ class while_loop(Holder):
         made = held.spread(flags, lambda *given: batch_program(given[0], batch, *given[1:]), stopped)
         test, (differs,) = batch_program(held.test, batch, made.ins)
         if differs and batch.strategy == "map":
-            return one_by_one(while_loop, batch.size, args, axes, params)
+            return one_by_one(while_loop, batch, args, axes, params)
         operands = batched_operands(held, args, flags, made.ins, batch)
         out_axes = tuple([0 if flag else None for flag in made.outs])
         if not differs:

@@ -7,11 +7,13 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 from pullback.core.array import from_python
-from pullback.core.dtypes import default_dtype
+from pullback.core.dtypes import INT32, kind
 from pullback.core.errors import AxisError, ShapeError
 from pullback.core.trees import array_leaves, unflatten
 from pullback.numpy.promotion import PYTHON_SCALARS, literal_of, to_inexact
 from pullback.ops import arithmetic, collective
+from pullback.ops.broadcast import reduce_sum
+from pullback.ops.convert import convert_element_type
 from pullback.ops.shape import reshape
 
 
@@ -43,6 +45,8 @@ def _no_groups(name: str, groups: Any) -> None:
 def psum(x: Any, axis_name: Any, *, axis_index_groups: None = None) -> Any:
     """The sum over the batch elements of a named axis (or of several, in a tuple); a Python number times their count.
 
+    Booleans are counted, in int32.
+
     Example:
         >>> import pullback as pb
         >>> pb.vmap(lambda x: x / pb.lax.psum(x, "i"), axis_name="i")(pb.numpy.asarray([1.0, 3.0]))
@@ -52,7 +56,12 @@ def psum(x: Any, axis_name: Any, *, axis_index_groups: None = None) -> Any:
     if x.__class__ in PYTHON_SCALARS:
         names = axis_name if isinstance(axis_name, (tuple, list)) else (axis_name,)
         return math.prod([axis_size(name) for name in names], start=x)
-    return _over("psum", axis_name, x, collective.sum_over)
+    return _over("psum", axis_name, x, lambda leaf, name: collective.sum_over(_counted(leaf), name))
+
+
+def _counted(x: Any) -> Any:
+    """Booleans as int32, which can be summed."""
+    return convert_element_type(x, new_dtype=INT32) if kind(x.type.dtype) == "b" else x
 
 
 def pmean(x: Any, axis_name: Any, *, axis_index_groups: None = None) -> Any:
@@ -77,7 +86,7 @@ def axis_index(axis_name: Any) -> Any:
     """Each batch element's number along a named axis; along several, in row-major order."""
     if not isinstance(axis_name, (tuple, list)):
         return collective.index_along(axis_name)
-    total: Any = from_python(0, default_dtype("i"))
+    total: Any = from_python(0, INT32)
     for name in axis_name:
         scaled = arithmetic.mul(total, literal_of(axis_size(name), total.type.dtype))
         total = arithmetic.add(scaled, collective.index_along(name))
@@ -123,6 +132,14 @@ def _merged(x: Any, axis: int, count: int) -> Any:
     return x if count == 1 else reshape(x, new_sizes=merged)
 
 
+def _in_blocks(name: str, x: Any, axis: int, count: int) -> Any:
+    """x with an axis cut in two: `count` blocks of equal size. Raises `ShapeError` if that cannot be."""
+    shape = x.type.shape
+    if shape[axis] % max(count, 1):
+        raise ShapeError(f"{name} cannot cut axis {axis} of {x.type} into {count} blocks of equal size.")
+    return reshape(x, new_sizes=(*shape[:axis], count, shape[axis] // max(count, 1), *shape[axis + 1 :]))
+
+
 def ppermute(x: Any, axis_name: Any, perm: Sequence[tuple[int, int]]) -> Any:
     """Values sent between batch elements: `perm` lists pairs (source, destination). What gets nothing has zeros."""
     name = _one_name("ppermute", axis_name)
@@ -155,10 +172,41 @@ def all_to_all(
         split, concat = [collective.normal_axis("all_to_all", axis, leaf.type.ndim, leaf) for axis in (split_axis, concat_axis)]
         if not tiled:
             return collective.exchange_over(leaf, name, split, concat)
-        count, shape = axis_size(name), leaf.type.shape
-        if shape[split] % max(count, 1):
-            raise ShapeError(f"all_to_all cannot cut axis {split} of {leaf.type} into {count} blocks of equal size.")
-        blocks = reshape(leaf, new_sizes=(*shape[:split], count, shape[split] // max(count, 1), *shape[split + 1 :]))
+        blocks = _in_blocks("all_to_all", leaf, split, axis_size(name))
         return _merged(collective.exchange_over(blocks, name, split, concat), concat, 2)
 
     return _over("all_to_all", _one_name("all_to_all", axis_name), x, exchanged)
+
+
+def pswapaxes(x: Any, axis_name: Any, axis: int, *, axis_index_groups: None = None) -> Any:
+    """A named axis exchanged with an axis of the values, which has its size: `all_to_all` to where it comes from."""
+    return all_to_all(x, axis_name, axis, axis, axis_index_groups=axis_index_groups)
+
+
+def psum_scatter(
+    x: Any, axis_name: Any, *, scatter_dimension: int = 0, axis_index_groups: None = None, tiled: bool = False
+) -> Any:
+    """The sum over a named axis, of which each batch element gets its part: what stands at its number along an axis.
+
+    If `tiled`, the axis stays: it is cut into as many blocks as there are batch elements, and each gets one.
+
+    Raises:
+        ShapeError: the size of the axis is not that of the named one, nor, if `tiled`, a multiple of it.
+        AxisError: the values have no such axis, or there is no axis of that name.
+
+    Example:
+        >>> import pullback as pb
+        >>> x = pb.numpy.asarray([[1.0, 2.0], [3.0, 4.0]])
+        >>> pb.vmap(lambda x: pb.lax.psum_scatter(x, "i"), axis_name="i")(x)
+        [4. 6.]:f32[2]:cpu(0)
+    """
+    _no_groups("psum_scatter", axis_index_groups)
+
+    def part(leaf: Any, name: Hashable) -> Any:
+        leaf = _counted(leaf)
+        axis = collective.normal_axis("psum_scatter", scatter_dimension, leaf.type.ndim, leaf)
+        if tiled:
+            leaf = _in_blocks("psum_scatter", leaf, axis, axis_size(name))
+        return reduce_sum(collective.exchange_over(leaf, name, axis, 0), axes=(0,))
+
+    return _over("psum_scatter", _one_name("psum_scatter", axis_name), x, part)

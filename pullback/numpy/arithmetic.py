@@ -21,8 +21,8 @@ subtract = binary("subtract", arithmetic.sub, np.subtract, "x - y.")
 multiply = binary("multiply", arithmetic.mul, np.multiply, "x * y; of bools, x and y.")
 true_divide = binary("true_divide", arithmetic.div, np.true_divide, "x / y.", inexact=True)
 divide = true_divide
-maximum = binary("maximum", arithmetic.max, np.maximum, "The larger of x and y; NaN if one of them is.")
-minimum = binary("minimum", arithmetic.min, np.minimum, "The smaller of x and y; NaN if one of them is.")
+maximum = binary("maximum", arithmetic.max, np.maximum, "The larger of x and y; NaN if one is. Of 0.0 and -0.0, either.")
+minimum = binary("minimum", arithmetic.min, np.minimum, "The smaller of x and y; NaN if one is. Of 0.0 and -0.0, either.")
 negative = unary("negative", arithmetic.neg, np.negative, "-x.", inexact=False)
 sign = unary("sign", complexes.sign, None, "-1, 0 or 1 by the sign of x; of a complex number, x / |x|.", inexact=False)
 
@@ -153,13 +153,13 @@ def reciprocal(x: Any, /) -> Any:
 
 
 def fmax(x: Any, y: Any, /) -> Any:
-    """The larger of x and y; where one of them is NaN, the other."""
+    """The larger of x and y; where one of them is NaN, the other. Of 0.0 and -0.0, either."""
     x, y = promote("fmax", x, y)
     return compare.select(compare.ne(x, x), y, compare.select(compare.ne(y, y), x, arithmetic.max(x, y)))
 
 
 def fmin(x: Any, y: Any, /) -> Any:
-    """The smaller of x and y; where one of them is NaN, the other."""
+    """The smaller of x and y; where one of them is NaN, the other. Of 0.0 and -0.0, either."""
     x, y = promote("fmin", x, y)
     return compare.select(compare.ne(x, x), y, compare.select(compare.ne(y, y), x, arithmetic.min(x, y)))
 

@@ -367,6 +367,12 @@ class scatter(Scatter):
         yield overlapping(rng)
 
 
+def _alone(indices, numbers):
+    """Whether there is one window at most in each element of the batch."""
+    sizes = type_of(indices).shape[:-1]
+    return math.prod([n for axis, n in enumerate(sizes) if axis not in numbers.as_gather().start_indices_batching_dims]) <= 1
+
+
 @primitive
 class scatter_mul(Scatter):
     """`operand` multiplied by `updates` at the windows that `indices` point to. It has a derivative with respect to
@@ -394,7 +400,7 @@ class scatter_mul(Scatter):
             ones = full(type_of(out).shape, 1, type_of(out).dtype)
             total = mul(t, scatter_mul(ones, indices, updates, **params))
         if t_updates is not ZERO:
-            if not params.get("unique_indices"):
+            if not (params.get("unique_indices") or _alone(indices, params["dimension_numbers"])):
                 raise GradientError(
                     "scatter_mul (.at[...].multiply) has a derivative with respect to its updates only if no two of them"
                     " go to the same element: promise that with unique_indices=True, or multiply by an array made with"

@@ -86,8 +86,13 @@ def _check_sample(p: Primitive, args: Any, params: dict[str, Any], dtypes: Any, 
         if typed is None or not _takes(p, typed, params):
             continue
         _check_values(p, function, typed, params, claim)
-        if dtype in (np.float64, np.complex128) and has_derivative(p) and checks.differentiable(function, typed):
+        if dtype in (np.float64, np.complex128) and _derived(p) and checks.differentiable(function, typed):
             _check_derivatives(function, typed, params, rng, claim)
+
+
+def _derived(p: Primitive) -> bool:
+    """Whether a primitive has derivatives: by a rule of its own, or by those of what it expands to."""
+    return has_derivative(p) or p.expand is not None
 
 
 def _takes(p: Primitive, args: Sequence[Array], params: dict[str, Any]) -> bool:

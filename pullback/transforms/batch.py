@@ -7,6 +7,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from pullback.core.array import Array
 from pullback.core.axes import Axis, AxisOwner, named_axis
 from pullback.core.errors import AxisError
 from pullback.core.primitive import Primitive
@@ -97,10 +98,11 @@ class BatchTrace(AxisOwner):
             return tuple([self.wrap(primitive, o, a) for o, a in pairs])
         if axis.__class__ is not int or axis != 0:
             return self.wrap(primitive, out, axis)
-        out = primitive.value("vectorize", "an array of any", out)
+        if out.__class__ is not Array:
+            out = primitive.value("vectorize", "an array of any", out)
         if not primitive.elementwise and type_of(out).shape[:1] != (self.size,):
             raise primitive.malformed("vectorize", f"a batch of {self.size} in front", out)
-        if isinstance(out, Tracer):
+        if out.__class__ is not Array and isinstance(out, Tracer):
             out.note_batch(IN_FRONT)
         return Batched(self, out)
 

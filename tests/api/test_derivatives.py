@@ -152,6 +152,10 @@ class TestGradOptions:
         value, push, aux = pb.linearize(f, 3.0, has_aux=True)
         assert (float(value), float(push(1.0)), float(aux)) == (9.0, 6.0, 4.0)
 
+    def test_has_aux_takes_a_list_of_two(self) -> None:
+        assert [float(v) for v in pb.grad(lambda x: [x * x, x], has_aux=True)(3.0)] == [6.0, 3.0]
+        assert [float(v) for v in pb.jvp(lambda x: [x * x, x], (3.0,), (1.0,), has_aux=True)] == [9.0, 6.0, 3.0]
+
     def test_has_aux_needs_a_pair(self) -> None:
         with pytest.raises(pb.errors.StructureError, match="returns a pair"):
             pb.grad(lambda x: x, has_aux=True)(1.0)

@@ -9,7 +9,7 @@ import pytest
 
 import pullback as pb
 import pullback.numpy as pnp
-from pullback.core.errors import AxisError, StructureError
+from pullback.core.errors import AxisError, LeafError, StructureError
 
 batch = np.arange(24.0).reshape(4, 3, 2)
 matrix = np.arange(6.0).reshape(3, 2) / 10
@@ -274,3 +274,26 @@ def test_what_is_not_known_is_refused() -> None:
 
 def test_an_integer_of_any_kind_is_an_axis_size() -> None:
     assert pb.vmap(lambda: pnp.zeros(2), axis_size=np.int64(3))().shape == (3, 2)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize(
+    ("f", "in_axes", "other", "expected"),
+    [
+        (lambda x, name: {"double": 2.0 * x}[name], (0, None), "double", matrix * 2),
+        (lambda x, n: sum([x] * n), (0, None), 3, matrix * 3),
+        (lambda x, m: m["act"](x) + m["w"], (0, {"act": None, "w": 0}), {"act": abs, "w": matrix}, matrix * 2),
+        (lambda x, n: sum([x] * n), {"x": 0}, 3, matrix * 3),
+        (lambda x, table: table.at[0].set(0.0) + x, (0, None), np.ones(2), matrix + [0, 1]),
+    ],
+)
+def test_what_is_not_batched_may_be_anything(f: Any, in_axes: Any, other: Any, expected: Any, compiled: bool) -> None:
+    def call(x: Any) -> Any:
+        return pb.vmap(f, in_axes=in_axes)(x, other)
+
+    np.testing.assert_allclose(np.asarray(pb.jit(call)(matrix) if compiled else call(matrix)), expected)
+
+
+def test_what_is_batched_is_an_array() -> None:
+    with pytest.raises(LeafError, match="argument name is 'double'"):
+        pb.vmap(lambda x, name: x)(matrix, "double")

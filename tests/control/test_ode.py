@@ -235,6 +235,10 @@ def test_fitting_a_parameter() -> None:
 def test_mistakes() -> None:
     with pytest.raises(ValueError, match="adjoint must be 'continuous' or 'solver'"):
         pb.odeint(decay, 1.0, T, 1.0, adjoint="none")
+    for times in ([0.0, 1.0, 0.5], [1.0, 0.5, 0.75, 0.0], [0.0, float("nan")]):
+        with pytest.raises(ValueError, match=r"t must rise or fall throughout, but t\["):
+            pb.jit(lambda y, times=times: pb.odeint(lambda y, t: -y, y, np.array(times)))(1.0)
+    assert pb.odeint(lambda y, t: -y, 1.0, [0.0, 0.0, 0.0]).tolist() == [1.0, 1.0, 1.0]
     with pytest.raises(pb.errors.ShapeError, match="times along one axis"):
         pb.odeint(decay, 1.0, 2.0, 1.0)
     with pytest.raises(pb.errors.StructureError, match="must return a tree like y0"):

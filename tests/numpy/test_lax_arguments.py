@@ -76,7 +76,20 @@ CALLS = {
 ANYTHING = {("scan", "reverse"), ("associative_scan", "reverse"), ("index_in_dim", "keepdims")}
 ANYTHING |= {("dynamic_index_in_dim", "keepdims")}
 ELSEWHERE = {"GatherDimensionNumbers", "ScatterDimensionNumbers", "gather", "select_n", "custom_root", "custom_linear_solve"}
-COLLECTIVES = {"all_gather", "all_to_all", "axis_index", "axis_size", "pmax", "pmean", "pmin", "ppermute", "pshuffle", "psum"}
+COLLECTIVES = {
+    "all_gather",
+    "all_to_all",
+    "axis_index",
+    "axis_size",
+    "pmax",
+    "pmean",
+    "pmin",
+    "ppermute",
+    "pshuffle",
+    "psum",
+    "psum_scatter",
+    "pswapaxes",
+}
 
 
 @pytest.mark.parametrize("name", CALLS)

@@ -217,3 +217,17 @@ def test_derivatives_of_updates() -> None:
             pb.testing.check_gradients(
                 lambda x, v, index=index, method=method: getattr(x.at[index], method)(v, unique_indices=True), (x, v)
             )
+
+
+def test_factors_that_each_meet_an_element_of_their_own_have_derivatives() -> None:
+    """One scalar index in each batch element, which cannot repeat."""
+    x, u = np.arange(1.0, 13.0).reshape(3, 4), np.array([2.0, 3.0, 4.0])
+
+    def each(at: Any) -> Any:
+        return pb.grad(lambda u: pb.vmap(lambda x, i, u: x.at[i].multiply(u))(x, at, u).sum())
+
+    for how in (lambda f: f, pb.jit):
+        assert how(each(np.array([0, 1, 2])))(u).tolist() == [1.0, 6.0, 11.0]
+        assert how(pb.grad(lambda u: pb.vmap(lambda x, u: x.at[1].multiply(u))(x, u).sum()))(u).tolist() == [2.0, 6.0, 10.0]
+    with pytest.raises(pb.errors.GradientError, match="unique_indices"):
+        each(np.array([[0, 0], [1, 2], [3, 3]]))(u)

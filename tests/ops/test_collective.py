@@ -285,3 +285,53 @@ def test_without_an_owner_that_can_lower_it_is_an_error():
         lower_to_text(program)
     with named_axis("i", BatchTrace(Axis(4, "i"))), pytest.raises(AxisError, match=r"psum .* cannot be compiled inside vmap"):
         lower_to_text(program)
+
+
+ROWS = np.arange(24.0).reshape(4, 6)[:, :4]
+
+# operation of pb.lax, example, and what all examples together give
+PUBLIC = {
+    "psum counts bools": (lambda x: lax.psum(x > 2, "i"), X * 0 + 3, np.full((4, 3), 4, np.int32)),
+    "axis_index of several": (lambda x: lax.axis_index(("i",)), X, np.arange(4, dtype=np.int32)),
+    "psum_scatter": (lambda x: lax.psum_scatter(x, "i"), ROWS, ROWS.sum(0)),
+    "psum_scatter, last axis": (lambda x: lax.psum_scatter(x, "i", scatter_dimension=-1), ROWS[:, None], ROWS.sum(0)[:, None]),
+    "psum_scatter, tiled": (
+        lambda x: lax.psum_scatter(x, "i", tiled=True),
+        np.tile(ROWS, 2),
+        np.tile(ROWS, 2).sum(0).reshape(4, 2),
+    ),
+    "pswapaxes": (lambda x: lax.pswapaxes(x, "i", 0), ROWS, ROWS.T),
+}
+
+
+@pytest.mark.parametrize("bits", [32, 64])
+@pytest.mark.parametrize("name", PUBLIC)
+def test_functions_of_trees(name, bits):
+    operation, x, expected = PUBLIC[name]
+    with pb.default_bits(bits):
+        for function in (pb.vmap(operation, axis_name="i"), pb.vmap(pb.jit(operation), axis_name="i")):
+            found = np.asarray(function(x))
+            np.testing.assert_array_equal(found, expected)
+            assert found.dtype == expected.dtype
+
+
+def test_psum_scatter_needs_an_axis_of_that_size():
+    with pytest.raises(ShapeError):
+        pb.vmap(lambda x: lax.psum_scatter(x, "i"), axis_name="i")(X)
+    with pytest.raises(ShapeError, match="psum_scatter cannot cut axis 0"):
+        pb.vmap(lambda x: lax.psum_scatter(x, "i", tiled=True), axis_name="i")(X)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: pb.lax.cond(x > 0, lambda c: pb.lax.psum(c, "i"), lambda c: c, x),
+        lambda x: pb.lax.switch((x > 0).astype("int32"), [lambda c: c, lambda c: c + pb.lax.axis_index("i")], x),
+        lambda x: pb.lax.while_loop(lambda c: c < 10, lambda c: c * 2 + 5 + pb.lax.pmax(c, "i"), x),
+    ],
+    ids=["cond", "switch", "while_loop"],
+)
+def test_elements_that_run_one_by_one_have_no_collectives(function):
+    x = np.array([-1.2, 0.3, 0.9, 2.1], np.float32)
+    with pytest.raises(pb.errors.AxisError, match='strategy="map"'):
+        pb.vmap(function, strategy="map", axis_name="i")(x)

@@ -55,6 +55,8 @@ def test_right_rules_pass() -> None:
         ({"partials": lambda out, x: (x,)}, "jvp against finite differences"),
         ({"vectorize": lambda size, args, axes: (cos(*args), 0)}, "vmap .* against a loop"),
         ({"samples": lambda rng: []}, "yields none"),
+        ({"partials": None, "expand": lambda x: mul(sin(x), x)}, "jvp against finite differences"),
+        ({"simplify": lambda equation, known: equation.inputs[0]}, "simplified and compiled against eager"),
         ({"partials": None, "linear": True, "transpose": lambda cotangent, x: (cotangent,)}, "jvp against finite differences"),
     ],
 )

@@ -156,3 +156,22 @@ def test_poles_of_gamma_and_its_derivatives(dtype, both):
             np.testing.assert_allclose(values.astype(np.float64), expected, atol=1e-6)
             known = ~np.isnan(expected) & (np.abs(expected) != 0 if function is e.lgamma else True)
             np.testing.assert_array_equal(np.signbit(values)[known], np.signbit(expected)[known])
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])
+def test_powers_to_one_half_are_no_square_roots(dtype, both):
+    """C99: only sqrt gives -0 at -0 and NaN at -inf."""
+    points = np.array([-inf, -0.0, 0.0, inf, -1.0, 4.0]).astype(getattr(ml_dtypes, dtype, dtype))
+    for half in (np.full(6, 0.5), np.array(0.5), np.broadcast_to(0.5, (6,))):
+        for values in both(p.pow, points, half.astype(points.dtype)):
+            values = values.astype(np.float64)
+            np.testing.assert_array_equal(values, [inf, 0.0, 0.0, inf, nan, 2.0])
+            assert not np.signbit(values[:4]).any()
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])
+def test_after_a_zero_on_the_way_to_the_other_zero_comes_that_one(dtype, both):
+    zeros = np.array([0.0, -0.0, 0.0, -0.0]).astype(getattr(ml_dtypes, dtype, dtype))
+    others = np.array([-0.0, 0.0, 0.0, -0.0]).astype(zeros.dtype)
+    for values in both(p.nextafter, zeros, others):
+        np.testing.assert_array_equal(np.signbit(values.astype(np.float64)), np.signbit(others.astype(np.float64)))
