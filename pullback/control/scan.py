@@ -64,8 +64,10 @@ class scan(Holder):
 
     def evaluate(*arrays, body, num_consts, num_carry, length, reverse, unroll):
         if length * len(body.equations) > STEPWISE_OPERATIONS:
-            params = {"num_consts": num_consts, "num_carry": num_carry, "length": length, "reverse": reverse, "unroll": unroll}
-            return engine().run_operation(scan, arrays, {"body": body, **params})
+            body, captured = body.opened()  # so that what it closes over may change from call to call
+            params = {"num_carry": num_carry, "length": length, "reverse": reverse, "unroll": unroll}
+            params |= {"body": body, "num_consts": len(captured) + num_consts}
+            return engine().run_operation(scan, (*captured, *arrays), params)
         return run_steps(body, arrays, num_consts, num_carry, length, reverse)
 
     def lower(write, *values, body, num_consts, num_carry, length, reverse, unroll):

@@ -58,7 +58,7 @@ from pullback.ops.convert import convert_element_type
 from pullback.ops.literals import literal
 from pullback.ops.reduce import reduce_or
 from pullback.program.program import Program, run
-from pullback.transforms.derive import batch_program, linearize_program, stage_closed, transpose_program
+from pullback.transforms.derive import batch_program, linearize_program, stage_closed, taking, transpose_program
 from pullback.transforms.stage import replay
 
 INT32 = np.dtype(np.int32)
@@ -88,8 +88,8 @@ class while_loop(Holder):
                 break
             if steps * cost > STEPWISE_OPERATIONS:
                 left = None if max_steps is None else max_steps - steps
-                params = {"condition": condition, "body": body, "num_consts": num_consts, "max_steps": left, "levels": 1}
-                return engine().run_operation(while_loop, (*consts, *carry), params)
+                opened, operands = _opened(condition, body, num_consts, (*consts, *carry))
+                return engine().run_operation(while_loop, operands, {**opened, "max_steps": left, "levels": 1})
             carry = run(body, (*consts, *carry))
             steps += 1
         return tuple(carry)
@@ -280,3 +280,16 @@ def _as_segment(program: Program, types: Sequence[ArrayType]) -> Program:
     """A Program whose backward pass keeps its operands alone. Loops keep the two computations apart: no barrier is needed."""
     keeping = {"policy": Budget(0), "prevent_cse": False}
     return stage_closed(lambda *args: bind_holder(checkpoint, *args, program=program, **keeping), types, program.name)
+
+
+def _opened(
+    condition: Program, body: Program, num_consts: int, operands: Sequence[Any]
+) -> tuple[dict[str, Any], Sequence[Any]]:
+    """The Programs of a loop with what they close over as constants of the loop, which may change from call to call."""
+    (condition, tested), (body, used) = condition.opened(), body.opened()
+    operands = (*tested, *used, *operands)
+    types = [array.type for array in operands]
+    own = range(len(tested) + len(used), len(types))
+    condition = taking(condition, types, [*range(len(tested)), *own])
+    body = taking(body, types, [*range(len(tested), own.start), *own])
+    return {"condition": condition, "body": body, "num_consts": own.start + num_consts}, operands

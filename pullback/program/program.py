@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TextIO
 
-from pullback.core.array import from_python
+from pullback.core.array import Array, from_python, is_constant
 from pullback.core.errors import ShapeError
 from pullback.core.primitive import Primitive, fits
 from pullback.core.trees import array_leaf
@@ -52,6 +52,25 @@ class Program(Graph):
     def with_outputs(self, outputs: Iterable[Atom]) -> Program:
         """The same equations, returning other values of this Program."""
         return Program(self.inputs, self.equations, outputs, self.constants, self.name, self.batch_axes)
+
+    def opened(self) -> tuple[Program, tuple[Array, ...]]:
+        """The Program with the arrays that it closes over as inputs in front of its own, and those arrays.
+
+        So functions that differ only in the values that they close over become equal. Numbers written in the function stay.
+        """
+        given = dict(self.constants)
+        places: dict[int, Variable] = {}
+
+        def place(atom: Atom) -> Atom:
+            if not isinstance(atom, Literal) or is_constant(atom.value):
+                return atom
+            variable = places.setdefault(id(atom.value), Variable(atom.type))
+            given[variable] = atom.value
+            return variable
+
+        equations = [one.replace(inputs=tuple([place(atom) for atom in one.inputs])) for one in self.equations]
+        outputs = [place(atom) for atom in self.outputs]
+        return Program([*given, *self.inputs], equations, outputs, (), self.name, self.batch_axes), tuple(given.values())
 
     def subprograms(self) -> list[Program]:
         """The Programs that this one's equations hold, one level down."""

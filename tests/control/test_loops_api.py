@@ -194,3 +194,23 @@ def test_a_weak_carry_is_never_narrowed(loop: str) -> None:
             lax.while_loop(lambda c: c < 3, body, 1.5)
         else:
             lax.fori_loop(0, 3, lambda i, c: body(c), 1.5)
+
+
+@pytest.mark.parametrize("shape", [(), (3,), (200,)], ids=str)
+@pytest.mark.parametrize("kind", ["scan", "fori_loop", "while_loop"])
+def test_an_eager_loop_is_compiled_once_whatever_the_values_that_it_closes_over(kind, shape):
+    def loop(scale):
+        scale = pnp.asarray(np.full(shape, scale))
+        start = pnp.zeros(shape, "f8")
+        if kind == "scan":
+            return pb.lax.scan(lambda c, _: (c * 0.5 + scale, None), start, None, 3000)[0]
+        if kind == "fori_loop":
+            return pb.lax.fori_loop(0, 3000, lambda i, c: c * 0.5 + scale, start)
+        step = lambda s: (s[0] + 1, s[1] * 0.5 + scale)  # noqa: E731
+        return pb.lax.while_loop(lambda s: (s[0] < 3000) & pnp.all(scale > 0), step, (0, start))[1]
+
+    np.testing.assert_allclose(loop(1.0), np.full(shape, 2.0))
+    before = pb.cache_info().compiled
+    for scale in (2.0, 3.0, 4.0):
+        np.testing.assert_allclose(loop(scale), np.full(shape, 2.0 * scale))
+    assert pb.cache_info().compiled == before
