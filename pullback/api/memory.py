@@ -166,7 +166,8 @@ class Residual(NamedTuple):
 
     Attributes:
         type: its ArrayType. bytes: how much memory it takes.
-        made_by: the operation that it is the result of; "argument" or "constant" where there is none.
+        made_by: the operation that it is the result of, of what a checkpoint keeps that inside; "named 'x'" after
+            `checkpoint_name`; "argument" or "constant" where there is none.
         source: the user's line with that operation, or the path of the argument.
         wanted_by: the operations whose derivatives need it.
     """
@@ -267,8 +268,17 @@ def saved_residuals(fun: Function, *args: Any, **kwargs: Any) -> Residuals:
 def _residual(value: Any, wanting: Sequence[str], makers: dict[Variable, Equation], named: dict[Variable, str]) -> Residual:
     type = type_of(value)
     equation = makers.get(value.variable) if isinstance(value, Staged) else None
+    variable = value.variable if equation is not None else None
+    while equation is not None and equation.primitive is checkpoint_primitive:  # say who made it inside
+        program = equation.params["program"]
+        variable = program.outputs[equation.outputs.index(variable)]
+        inner = next((one for one in program.equations if variable in one.outputs), None)
+        if inner is None:
+            break
+        equation = inner
     if equation is not None:
-        made_by, source = equation.primitive.name, str(equation.source or "")
+        name, source = equation.primitive.name, str(equation.source or "")
+        made_by = f"named {equation.params['name']!r}" if equation.primitive is name_primitive else name
     elif isinstance(value, Staged):
         made_by, source = "argument", f"argument {named[value.variable]}" if value.variable in named else "a traced value"
     else:

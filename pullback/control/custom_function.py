@@ -38,7 +38,7 @@ from pullback.transforms.derive import (
 )
 from pullback.transforms.simplify import drop_dead_code
 from pullback.transforms.stage import replay, stage
-from pullback.transforms.transpose import Linear, Tape, transpose_flat
+from pullback.transforms.transpose import Apply, Linear, Tape, transpose_flat
 
 
 class Unstaged:
@@ -180,6 +180,9 @@ def _on_the_tape(rules: CustomRules, tape: Tape, primals: Sequence[Any], tangent
                 given[i] = Linear(tape, type_of(x).strong())
                 zeros.add(given[i].index)
     outs, found = rules.jvp(primals, given)
+    for step in tape.steps[start:]:
+        if isinstance(step, Apply) and not step.rule:
+            step.rule = f"The jvp rule of {rules.described}"
     tape.without(start, zeros)
     return outs, [ZERO if tape.index_of(tangent) in zeros else tangent for tangent in found]
 

@@ -10,7 +10,7 @@ from pullback.ops.branch_cuts import with_signs
 from pullback.ops.exponential import lower_log1p
 from pullback.ops.literals import literal
 from pullback.ops.pointwise import Elementwise
-from pullback.ops.powers import rsqrt, square
+from pullback.ops.powers import one_minus_square, rsqrt, square, vanishing
 
 
 @primitive
@@ -71,7 +71,7 @@ class asinh(Elementwise):
     lower = with_signs("chlo.asinh", real="same")
 
     def partials(out, x):
-        return (rsqrt(add(square(x), literal(1, x))),)
+        return (vanishing(lambda x: rsqrt(add(square(x), literal(1, x))), x),)
 
     def samples(rng):
         yield (rng.normal(size=(2, 3)),), {}
@@ -114,7 +114,7 @@ class atanh(Elementwise):
     lower = with_signs(_lower_atanh, real="same")
 
     def partials(out, x):
-        return (div(literal(1, x), mul(sub(literal(1, x), x), add(literal(1, x), x))),)
+        return (vanishing(lambda x: div(literal(1, x), one_minus_square(x)), x),)
 
     def samples(rng):
         yield (1.6 * rng.random((2, 3)) - 0.8,), {}

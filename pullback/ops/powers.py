@@ -34,6 +34,38 @@ class square(Elementwise):
         yield (rng.normal(size=(2, 3)),), {}
 
 
+@primitive
+class one_minus_square(Elementwise):
+    """1 - x^2, to the last digits near 1 as well."""
+
+    cost = 3
+    kinds = "fc"
+
+    def evaluate(x):
+        one = x.dtype.type(1)
+        return (one - x) * (one + x)
+
+    def lower(write, x):
+        one = write.like(x, 1)
+        below, above = write.elementwise("stablehlo.subtract", one, x), write.elementwise("stablehlo.add", one, x)
+        return write.elementwise("stablehlo.multiply", below, above)
+
+    def partials(out, x):
+        return (mul(literal(-2, x), x),)
+
+    def samples(rng):
+        yield (rng.normal(size=(2, 3)),), {}
+
+
+def vanishing(rate, x):
+    """rate(x), which goes to zero with all its derivatives where x goes to infinity: there no zero is multiplied by x."""
+    if kind(x.type.dtype) == "c":
+        return rate(x)
+    zero = literal(0, x)
+    far = eq(square(x), literal(np.inf, x))
+    return select(far, zero, rate(select(far, zero, x)))
+
+
 def _by_squaring(x, exponent, multiply):
     """x to a positive whole exponent in at most 2 log2(exponent) multiplications."""
     result = None

@@ -85,9 +85,9 @@ class Known(NamedTuple):
 
 
 class Apply:
-    """A step of the tape: any other linear operation. Its operands are known values, and Slots."""
+    """A step of the tape: any other linear operation. Its operands are known values, and Slots; `rule` is whose it is."""
 
-    __slots__ = ("operands", "origin", "outs", "params", "primitive")
+    __slots__ = ("operands", "origin", "outs", "params", "primitive", "rule")
 
     def __init__(
         self, primitive: Primitive, operands: list[Any], params: dict[str, Any], outs: list[int], origin: Attribution = None
@@ -97,6 +97,7 @@ class Apply:
         self.params = params
         self.outs = outs
         self.origin = origin
+        self.rule = ""  # the user's rule that applied it, in words
 
     @property
     def key(self) -> Any:
@@ -201,6 +202,7 @@ class Tape(Trace):
             else:
                 operands = [operand if operand.__class__ is Slot else new(operand) for operand in step.operands]
                 made.steps.append(Apply(step.primitive, operands, step.params, step.outs, origin))
+                made.steps[-1].rule = step.rule
         return made
 
     def emptied(self) -> tuple[list[Any], Tape]:
@@ -305,7 +307,7 @@ class Tape(Trace):
             cotangents = [ones(self.types[out]) if c is ONES else c for c, out in zip(cotangents, step.outs)]
         if primitive.transpose is None:
             if primitive.partials is not None and not primitive.linear:
-                raise nonlinear(primitive)
+                raise nonlinear(step)
             raise primitive.missing(
                 "transpose", "reverse-mode differentiation (grad, vjp, linear_transpose)", source_of(step.origin)
             )
@@ -325,7 +327,7 @@ class Tape(Trace):
         except LeafError as error:  # the rule took the type of an unknown operand for a value
             if primitive.linear is True:
                 raise
-            raise nonlinear(primitive) from error
+            raise nonlinear(step) from error
         if not isinstance(results, (tuple, list)) or len(results) != len(args):
             raise primitive.malformed("transpose", "a cotangent or None for each operand", results)
         for operand, result in zip(operands, results, strict=True):
@@ -387,12 +389,19 @@ def ones(type: ArrayType) -> Any:
     return broadcast_in_dim(one, shape=type.shape, broadcast_dimensions=()) if type.shape else one
 
 
-def nonlinear(primitive: Primitive) -> GradientError:
+def nonlinear(step: Apply) -> GradientError:
     """The error for transposing an operation that is not linear."""
+    name, source = step.primitive.name, source_of(step.origin)
+    at = f" At {source}." if source else ""
+    if step.rule:
+        return GradientError(
+            f"{step.rule} must be linear in the tangents, but it applies {name!r} to an unknown tangent, in which that is not"
+            f" linear.{at} Multiply the tangents by what does not depend on them."
+        )
     return GradientError(
-        f"linear_transpose met {primitive.name!r} applied to an unknown value; it is not linear in that operand, so the"
+        f"linear_transpose met {name!r} applied to an unknown value; it is not linear in that operand, so the"
         " function has no transpose. Use vjp, which linearizes the function first. If it is a jvp rule that does this, the"
-        " rule is wrong: it must be linear in the tangents."
+        f" rule is wrong: it must be linear in the tangents.{at}"
     )
 
 

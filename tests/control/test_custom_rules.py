@@ -570,8 +570,12 @@ def test_a_jvp_rule_must_be_linear_in_the_tangents():
         for gradient in grads:
             with pytest.raises(GradientError, match="does not depend on the tangents"):
                 gradient(1.0)
-    f.defjvp(lambda p, t: (p[0], t[0] * t[0]))
-    with pytest.raises(GradientError, match="must be linear in the tangents"):
+    for wrong, name in ((lambda t: t * t, "mul"), (pnp.sin, "sin")):
+        f.defjvp(lambda p, t, wrong=wrong: (p[0], wrong(t[0])))
+        for gradient in (pb.grad(f), pb.jit(pb.grad(f)), pb.grad(lambda x: f(x) * 2.0)):
+            with pytest.raises(GradientError, match=f"jvp rule of .*lambda.* must be linear in the tangents, .* '{name}'"):
+                gradient(1.0)
+    with pytest.raises(GradientError, match=r"At .*test_custom_rules.py:\d+"):
         pb.grad(f)(1.0)
 
 

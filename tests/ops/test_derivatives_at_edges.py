@@ -170,3 +170,19 @@ def test_many_ties_are_counted_exactly_in_narrow_dtypes():
     for dtype in ("bfloat16", "float16"):
         slopes = pb.grad(pnp.max)(pnp.asarray(np.ones(1000), dtype=dtype))
         np.testing.assert_allclose(np.asarray(slopes.astype("float32")), 1e-3, rtol=1e-2)
+
+
+# function, a point, and its derivatives of orders 1, 2 and 3 there: those of one side, where there is only one
+INVERSES = [
+    (pnp.arcsin, 1.0, (inf, inf, inf)), (pnp.arcsin, -1.0, (inf, -inf, inf)), (pnp.arccos, 1.0, (-inf, -inf, -inf)),
+    (pnp.arccos, -1.0, (-inf, inf, -inf)), (pnp.arctanh, 1.0, (inf, inf, inf)), (pnp.arctanh, -1.0, (inf, -inf, inf)),
+    (pnp.arccosh, 1.0, (inf, -inf, inf)), (pnp.arccosh, inf, (0, 0, 0)), (pnp.arctanh, inf, (0, 0, 0)),
+    (pnp.arctan, inf, (0, 0, 0)), (pnp.arctan, -inf, (0, 0, 0)), (pnp.arcsinh, inf, (0, 0, 0)), (pnp.arcsinh, -inf, (0, 0, 0)),
+    (pnp.arcsin, 1e-9, (1.0, 1e-9, 1.0)), (pnp.arctanh, 1e-9, (1.0, 2e-9, 2.0)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("function, x, expected", INVERSES)
+def test_inverse_functions_at_the_ends_of_their_domains(function, x, expected):
+    for order, found in enumerate(derivatives(function, x, 4)[1:]):
+        np.testing.assert_allclose(found, expected[order], rtol=1e-12)
