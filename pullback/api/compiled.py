@@ -341,8 +341,8 @@ def _both_ways(
     fun: Function, numbers: int | Sequence[int] | None, names: str | Iterable[str] | None, what: str
 ) -> tuple[tuple[int, ...], frozenset[str]]:
     """Arguments chosen by number and by name, each completed from the other by the function's signature."""
-    chosen = () if numbers is None else (numbers,) if isinstance(numbers, INTEGERS) else tuple(numbers)
-    chosen = tuple([int(number) if isinstance(number, np.integer) else number for number in chosen])
+    given: tuple[Any, ...] = () if numbers is None else (numbers,) if isinstance(numbers, INTEGERS) else tuple(numbers)
+    chosen = tuple([int(number) if isinstance(number, np.integer) else number for number in given])
     called = () if names is None else (names,) if isinstance(names, str) else tuple(names)
     if not chosen and not called:
         return (), frozenset()

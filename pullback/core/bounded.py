@@ -38,7 +38,7 @@ class Bounded(dict[Key, Value], Generic[Key, Value]):
         if len(self) > self.limit:
             while len(self) > self.limit:
                 with contextlib.suppress(RuntimeError, StopIteration):  # another thread has just changed or emptied it
-                    self.pop(next(iter(self)), None)  # type: ignore[call-overload]
+                    self.pop(next(iter(self)), None)
             if self.on_full is not None:
                 self.on_full()
         return kept

@@ -201,8 +201,9 @@ class Tape(Trace):
                 made.steps.append(Scale([(index, new(multiplier)) for index, multiplier in step.terms], step.out, origin))
             else:
                 operands = [operand if operand.__class__ is Slot else new(operand) for operand in step.operands]
-                made.steps.append(Apply(step.primitive, operands, step.params, step.outs, origin))
-                made.steps[-1].rule = step.rule
+                applied = Apply(step.primitive, operands, step.params, step.outs, origin)
+                applied.rule = step.rule
+                made.steps.append(applied)
         return made
 
     def emptied(self) -> tuple[list[Any], Tape]:
