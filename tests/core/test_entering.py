@@ -150,7 +150,7 @@ def test_what_is_no_number_is_refused_by_its_path(name: str) -> None:
     value = REFUSED[name]
     for transformed in (pb.jit(lambda tree: tree), pb.vmap(lambda tree: tree), pb.grad(lambda tree: 0.0)):
         with pytest.raises(pb.errors.LeafError, match=r"tree\['w'\]\[1\]"):
-            transformed({"w": [1.0, value]})
+            transformed({"w": [np.ones(2), value]})
     with pytest.raises(pb.errors.LeafError):
         pnp.asarray(value)
     with pytest.raises(TypeError):
