@@ -162,8 +162,6 @@ class Primitive:
                 + (f"; did you mean {close[0]!r}?" if close else ".")
                 + f" Known are {', '.join(FIELDS)}."
             )
-        if field == "result_type":
-            self._remembers_params = str(getattr(value, "__module__", "")).startswith("pullback.")
         if callable(value) and _wants_primitive(value):
             value = functools.partial(value, self)
         if field in ("linear", "named_axes") and isinstance(value, str):
@@ -174,6 +172,7 @@ class Primitive:
         alone = self.evaluate.__class__ is np.ufunc or _is_our_own(self.evaluate)
         self.plain = bool(alone and self.quiet and self.result_type and not self.multiple_results)
         self.trusted = _is_our_own(self.partials)
+        self._remembers_params = _is_our_own(getattr(self.result_type, "func", self.result_type))  # a family's is bound
 
     def def_lower(self, rule: Rule | None = None, *, platform: str | None = None) -> Any:
         """Decorator: the operation in StableHLO, `(write, *values, **params)`; for one platform only if it is named."""
