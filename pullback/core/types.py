@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Iterable
 from operator import index
-from typing import Any
+from typing import Any, SupportsIndex
 
 import numpy as np
 
 from pullback.core.dtypes import SHORT_NAMES, DType, canonical
 
 Shape = tuple[int, ...]
+ShapeLike = SupportsIndex | Iterable[SupportsIndex]  # what a shape is made of: a size, or several
 
 
 class ArrayType:
