@@ -9,7 +9,7 @@ from pullback.api.functions import Function
 from pullback.core.array import Array
 from pullback.core.errors import AxisError, ShapeError, StaticArgumentError, StructureError
 from pullback.core.source import describe
-from pullback.core.tracing import Tracer, staging_floor, type_of
+from pullback.core.tracing import Tracer, innermost_staging, type_of
 from pullback.core.trees import LEAF, TreeDef, array_leaves, unflatten
 from pullback.core.types import ArrayType
 from pullback.engine.backend import CompileOptions, Executable
@@ -134,7 +134,7 @@ class Compiled(_AheadOfTime):
                 f" {', '.join(str(type_of(leaf)) for leaf in leaves)}. Call the jitted function instead,"
                 " which compiles for new types, or convert the arguments."
             )
-        if staging_floor() is not None or any(isinstance(leaf, Tracer) for leaf in leaves):
+        if innermost_staging() is not None or any(isinstance(leaf, Tracer) for leaf in leaves):
             raise AxisError(
                 f"{describe(self._fun)} was compiled ahead of time, so it cannot be transformed; transform the jitted function."
             )

@@ -11,7 +11,7 @@ import numpy as np
 from pullback.core.array import Array
 from pullback.core.dtypes import BOOL, canonical, requested
 from pullback.core.errors import ShapeError
-from pullback.core.tracing import _quiet_numpy, staging_floor
+from pullback.core.tracing import _quiet_numpy, innermost_staging
 from pullback.core.types import array_type
 from pullback.numpy.arithmetic import multiply, subtract
 from pullback.numpy.axes import normal_axis
@@ -69,7 +69,7 @@ def matmul(a: Any, b: Any, /, *, precision: Any = None, preferred_element_type: 
         >>> pb.numpy.matmul(pb.numpy.asarray([[1.0, 2.0], [3.0, 4.0]]), pb.numpy.asarray([1.0, 1.0]))
         [3. 7.]:f32[2]:cpu(0)
     """
-    if a.__class__ is Array and b.__class__ is Array and preferred_element_type is None and staging_floor() is None:
+    if a.__class__ is Array and b.__class__ is Array and preferred_element_type is None and innermost_staging() is None:
         x, y = a.type, b.type
         plain = (
             precision is None
