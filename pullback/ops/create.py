@@ -20,7 +20,7 @@ class iota(Rules):
 
     quiet = True
 
-    def result_type(*, dtype, shape: tuple[int, ...], dimension: int):
+    def result_type(*, dtype, shape, dimension):
         dtype = canonical(dtype)
         if dtype is BOOL:
             raise DtypeError("iota counts, so it cannot make an array of bools.")
