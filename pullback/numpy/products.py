@@ -12,7 +12,7 @@ from pullback.core.array import Array, ArrayLike
 from pullback.core.dtypes import BOOL, INT32, DTypeLike, requested
 from pullback.core.errors import ShapeError
 from pullback.core.lazy import lazy_module
-from pullback.core.tracing import _quiet_numpy, staging_floor
+from pullback.core.tracing import _quiet_numpy, innermost_staging
 from pullback.core.types import Shape, array_type
 from pullback.numpy.arithmetic import multiply, subtract
 from pullback.numpy.axes import normal_axis, several
@@ -94,7 +94,7 @@ def matmul(a: ArrayLike, b: ArrayLike, /, *, precision: Any = None, preferred_el
 
 def _plain_matmul(a: Any, b: Any) -> Array | None:
     """NumPy's own product, of matrices and vectors in its memory; None where that is not what is given."""
-    if a.__class__ is Array and b.__class__ is Array and staging_floor() is None:
+    if a.__class__ is Array and b.__class__ is Array and innermost_staging() is None:
         x, y = a.type, b.type
         fits = 1 <= x.ndim <= 2 and 1 <= y.ndim <= 2 and x.shape[-1] == y.shape[0]
         if fits and x.dtype is y.dtype and x.dtype in NATIVE_FLOATS and a._host is not None and b._host is not None:

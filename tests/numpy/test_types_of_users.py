@@ -1,4 +1,4 @@
-"""What a type checker tells a user: the types of results, and which calls are wrong; and that what it is told of Arrays is true."""
+"""What a type checker tells a user: the types of results, and which calls are wrong. And what it is told of Arrays is true."""
 
 import ast
 import inspect
@@ -6,11 +6,13 @@ import pathlib
 import subprocess
 import sys
 import textwrap
+from types import FunctionType
 
 import pytest
 
 import pullback as pb
-import pullback.numpy as pnp
+from pullback.core.array import Array
+from pullback.core.methods import ArrayMethods
 
 PROGRAM = """
     from typing import assert_type
@@ -36,7 +38,6 @@ PROGRAM = """
     assert_type(pb.lax.exp(x), pb.Array)
     assert_type(x.mean(axis=-1).reshape(3, 1)[0], pb.Array)
     assert_type(1.0 - x / 2 ** x % -x, pb.Array)
-    assert_type(np.ones(4) * x, pb.Array)
     assert_type(x == 3, pb.Array)
     assert_type(x.shape, tuple[int, ...])
     assert_type(float(x[0, 0]), float)
@@ -45,8 +46,8 @@ PROGRAM = """
 """
 WRONG = [
     ("pnp.sum(x, axis='rows')", "axis"),
-    ("pnp.sin('x')", "ArrayLike|Argument 1"),
-    ("pnp.zeros('three')", "shape|Argument 1"),
+    ("pnp.sin('x')", "Argument 1"),
+    ("pnp.zeros('three')", "Argument 1"),
     ("pnp.pad(x, 1, mode=3)", "mode"),
     ("x.no_such_method()", "no_such_method"),
     ("x + 'one'", "operand"),
@@ -68,20 +69,30 @@ def test_users_get_types(tmp_path: pathlib.Path) -> None:
     )
     found = {int(line.split(":")[1]): line for line in result.stdout.splitlines() if ": error:" in line}
     assert sorted(found) == [start + i + 1 for i in range(len(WRONG))], result.stdout + result.stderr
+    for i, (_, says) in enumerate(WRONG):
+        assert says in found[start + i + 1]
 
 
-STUB = ast.parse((pathlib.Path(pb.__file__).parent / "core" / "methods.pyi").read_text())
-(METHODS,) = [node for node in STUB.body if isinstance(node, ast.ClassDef)]
+def class_in(file: str, name: str) -> ast.ClassDef:
+    tree = ast.parse((pathlib.Path(pb.__file__).parent / "core" / file).read_text())
+    (found,) = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == name]
+    return found
+
+
+METHODS = class_in("methods.pyi", "ArrayMethods")
 
 
 def test_the_stub_has_the_methods_that_arrays_have() -> None:
     named = {node.name for node in METHODS.body if isinstance(node, ast.FunctionDef)}
     named |= {ast.unparse(node.target) for node in METHODS.body if isinstance(node, ast.AnnAssign)}
-    own = {name for name, value in vars(type(pnp.zeros(1))).items() if isinstance(value, property)}
-    there = {name for name in dir(pb.Array) if not hasattr(object, name) and not name.startswith(("_b", "_h"))}
-    there -= own | {"type", "view", "alias", "delete", "__slots__", "__weakref__", "__array_priority__", "__module__"}
-    extra = {"__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__format__", "__hash__"}
-    assert named - extra == there
+    there = {
+        name
+        for cls in (ArrayMethods, Array)
+        for name, found in vars(cls).items()
+        if isinstance(found, (FunctionType, property))
+    }
+    there -= {node.name for node in class_in("array.py", "Array").body if isinstance(node, ast.FunctionDef)}
+    assert named - set(dir(object)) == there - set(dir(object)) - {"__setitem__"}  # which says that arrays are immutable
 
 
 @pytest.mark.parametrize(
