@@ -8,6 +8,7 @@ cannot be made writeable, neither itself nor through its base.
 from __future__ import annotations
 
 import math
+from array import array
 from collections.abc import Callable
 from typing import Any, Protocol, Self
 from weakref import WeakValueDictionary
@@ -292,6 +293,8 @@ converters: dict[type, Converter] = {
     np.ndarray: from_numpy,
     np.generic: from_numpy,
     memoryview: _from_memory,
+    bytearray: _from_memory,
+    array: _from_memory,
 }
 # What an object of another class may offer, the best first. The first two return an Array, a tracer or a number.
 _PROTOCOLS: dict[str, Converter] = {

@@ -73,6 +73,9 @@ def is_inexact(dtype: DType) -> bool:
     return _KINDS[dtype] in "fc"
 
 
+RANK = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}  # of a kind: numbers of one go into the dtypes of those that are no lower
+
+
 def accumulation_dtype(dtype: DType) -> DType:
     """The dtype in which sums and products of many elements are accumulated, to be rounded once, at the end: float32 for the
     floating dtypes of 16 bits and fewer, else the dtype itself.
@@ -89,7 +92,7 @@ def canonical(dtype: Any) -> DType:
 
     Raises `DtypeError` for what no array can hold.
     """
-    python = _PYTHON_KINDS.get(dtype) if dtype.__class__ is type or dtype.__class__ is str else None
+    python = _PYTHON_KINDS.get(dtype) if dtype is None or dtype.__class__ is type or dtype.__class__ is str else None
     if python is not None:
         return default_dtype(python)
     try:
@@ -113,7 +116,7 @@ def carrier(dtype: DType) -> DType:
 
 # ---- default dtypes -------------------------------------------------------------------------------------------------
 
-_PYTHON_KINDS: dict[type | str, str] = {bool: "b", int: "i", float: "f", complex: "c"}
+_PYTHON_KINDS: dict[type | str | None, str] = {None: "f", bool: "b", int: "i", float: "f", complex: "c"}
 _PYTHON_KINDS |= {"bool": "b", "int": "i", "uint": "u", "float": "f", "complex": "c"}
 
 

@@ -93,12 +93,12 @@ def bitcast_convert_type(operand: ArrayLike, new_dtype: DTypeLike) -> Array:
 
 def iota(dtype: DTypeLike, size: int) -> Array:
     """0, 1, 2, ..., size - 1."""
-    return create.iota(dtype=canonical(dtype), shape=(operator.index(size),), dimension=0)
+    return broadcasted_iota(dtype, (size,), 0)
 
 
 def broadcasted_iota(dtype: DTypeLike, shape: Sequence[int], dimension: int) -> Array:
     """An array that counts along one axis."""
-    return create.iota(dtype=canonical(dtype), shape=tuple(map(operator.index, shape)), dimension=dimension)
+    return create.iota(dtype=canonical(dtype), shape=creation.checked_shape(shape, "iota"), dimension=dimension)
 
 
 def full(shape: Sequence[int], fill_value: ArrayLike, dtype: DTypeLike = None) -> Array:

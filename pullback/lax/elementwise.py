@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from pullback.core.array import Array, ArrayLike, from_python
+from pullback.core.array import Array, ArrayLike, from_python, scalar_kind
+from pullback.core.dtypes import RANK, kind
+from pullback.core.errors import DtypeError
 from pullback.numpy.factories import Binary, Function, Unary, named
-from pullback.numpy.promotion import PYTHON_SCALARS, literal_of, operand
+from pullback.numpy.promotion import PYTHON_SCALARS, at_user_line, literal_of, operand
 from pullback.ops import arithmetic, bitwise, compare, error_functions, exponential, hyperbolic, powers, rounding, trigonometric
 from pullback.ops import complex as complexes
 
@@ -16,6 +18,9 @@ def lifted(name: str, args: tuple[Any, ...]) -> tuple[Array, ...]:
     dtype = next((operand(arg, name).type.dtype for arg in args if arg.__class__ not in PYTHON_SCALARS), None)
     if dtype is None:
         return tuple([from_python(arg) for arg in args])
+    for arg in args:
+        if arg.__class__ in PYTHON_SCALARS and RANK[scalar_kind(arg)] > RANK[kind(dtype)]:
+            raise DtypeError(f"{name} got {arg!r} beside an array of {dtype.name}, which cannot hold it.{at_user_line()}")
     return tuple([
         literal_of(arg, dtype) if arg.__class__ in PYTHON_SCALARS else operand(arg, name, f"argument {i}")
         for i, arg in enumerate(args)
@@ -62,7 +67,6 @@ sign = unary("sign", complexes.sign)
 abs = unary("abs", complexes.abs)
 real = unary("real", complexes.real)
 imag = unary("imag", complexes.imag)
-conj = unary("conj", complexes.conj)
 complex = binary("complex", complexes.complex)
 floor = unary("floor", rounding.floor)
 ceil = unary("ceil", rounding.ceil)
@@ -105,6 +109,12 @@ tanh = unary("tanh", hyperbolic.tanh)
 asinh = unary("asinh", hyperbolic.asinh)
 acosh = unary("acosh", hyperbolic.acosh)
 atanh = unary("atanh", hyperbolic.atanh)
+
+
+def conj(x: ArrayLike) -> Array:
+    """The complex conjugate of x; a real x becomes complex, with the imaginary part 0."""
+    (x,) = lifted("conj", (x,))
+    return complexes.complex(x, literal_of(0, x.type.dtype)) if kind(x.type.dtype) == "f" else complexes.conj(x)
 
 
 def nextafter(x1: ArrayLike, x2: ArrayLike) -> Array:

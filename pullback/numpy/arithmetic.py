@@ -10,7 +10,7 @@ from pullback.core.array import Array, ArrayLike
 from pullback.core.dtypes import BOOL, DType, accumulation_dtype, is_inexact, kind
 from pullback.core.errors import DtypeError
 from pullback.numpy.factories import Unary, apply_binary, binary, named, unary
-from pullback.numpy.promotion import at_user_line, in_dtype, literal_of, operand, promote, to_inexact
+from pullback.numpy.promotion import at_user_line, in_dtype, literal_of, operand, promote, refuse_complex, to_inexact
 from pullback.ops import arithmetic, bitwise, compare, rounding
 from pullback.ops import complex as complexes
 from pullback.ops.convert import convert_element_type
@@ -56,7 +56,9 @@ abs = absolute
 
 def fabs(x: ArrayLike, /) -> Array:
     """|x| of a real number; integers become the default floating dtype."""
-    return complexes.abs(to_inexact(x, "fabs"))
+    x = to_inexact(x, "fabs")
+    refuse_complex("fabs", x)
+    return complexes.abs(x)
 
 
 def _differ_in_sign(x: Any, y: Any) -> Any:
@@ -178,7 +180,6 @@ def _rounds(name: str, primitive: Any, doc: str) -> Unary:
 
 floor = _rounds("floor", rounding.floor, "The largest whole number that is not above x.")
 ceil = _rounds("ceil", rounding.ceil, "The smallest whole number that is not below x.")
-rint = _rounds("rint", rounding.round, "The whole number nearest to x; halves go to the even one.")
 
 
 def trunc(x: ArrayLike, /) -> Array:
@@ -232,3 +233,8 @@ def round(x: ArrayLike, decimals: int = 0) -> Array:
 
 
 around = round
+
+
+def rint(x: ArrayLike, /) -> Array:
+    """The whole number nearest to x; halves go to the even one. Integers and bools stay as they are."""
+    return round(x)

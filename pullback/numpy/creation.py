@@ -10,8 +10,8 @@ import numpy as np
 
 from pullback.core.array import Array, ArrayLike, from_numpy, from_python, host_of, is_frozen, plain_number, scalar_kind
 from pullback.core.devices import DEFAULT_DEVICE
-from pullback.core.dtypes import DType, DTypeLike, default_dtype, is_inexact, kind, requested
-from pullback.core.errors import AxisError, ShapeError, TracerIntegerConversionError
+from pullback.core.dtypes import RANK, DType, DTypeLike, default_dtype, is_inexact, kind, requested
+from pullback.core.errors import AxisError, DtypeError, ShapeError, TracerIntegerConversionError
 from pullback.core.tracing import Tracer, type_of
 from pullback.core.types import Shape, ShapeLike, array_type
 from pullback.numpy.arithmetic import add, multiply, subtract, true_divide
@@ -80,7 +80,8 @@ def _array(value: Any, dtype: DType | None) -> Any:
         return _from_sequence(list(value), default_dtype("i") if dtype is None else dtype)
     value = plain_number(value)
     if value.__class__ in PYTHON_SCALARS:
-        loses = dtype is not None and _RANK[scalar_kind(value)] > _RANK[kind(dtype)]
+        refuse_dropped_part(scalar_kind(value), dtype)
+        loses = dtype is not None and RANK[scalar_kind(value)] > RANK[kind(dtype)]
         made = from_python(value, None if loses else dtype)
     elif isinstance(value, np.ndarray):
         made = from_numpy(value, copy=not is_frozen(value))
@@ -89,7 +90,11 @@ def _array(value: Any, dtype: DType | None) -> Any:
     return made if dtype is None or made.type.dtype is dtype else convert_element_type(made, new_dtype=dtype)
 
 
-_RANK = {"b": 0, "u": 0, "i": 0, "f": 1, "c": 2}  # whole numbers, with fractions, complex
+def refuse_dropped_part(found: str, dtype: DType | None) -> None:
+    if found == "c" and dtype is not None and kind(dtype) != "c":
+        raise DtypeError(f"array: a complex number does not fit into {dtype.name}; take its .real.{at_user_line()}")
+
+
 _PLAIN = frozenset({bool, int, float, complex})
 
 
@@ -107,8 +112,8 @@ def _from_sequence(value: Sequence[Any], dtype: DType | None) -> Any:
     kinds: set[type] = set()
     if _kinds_within(value, kinds):
         rank = next((kind for kind in (complex, float, int, bool) if kind in kinds), float)
-        if dtype is None:
-            dtype = requested(rank)
+        refuse_dropped_part("c" if rank is complex else "f", dtype)
+        dtype = requested(rank) if dtype is None else dtype
         try:
             host = np.array(value, requested(rank) if rank is not int and not is_inexact(dtype) and rank is not bool else dtype)
         except OverflowError:
@@ -322,7 +327,13 @@ def arange(
     else:
         if numbers[0] == 0 and numbers[2] == 1 and kind(wanted) != "b":
             return iota(dtype=wanted, shape=(max(0, numbers[1]),), dimension=0)
-        made = np.arange(*numbers).astype(wanted)
+        counted = np.arange(*numbers)
+        made = counted.astype(wanted)
+        if dtype is None and np.any(made != counted):
+            raise OverflowError(
+                f"arange: {counted[0]} to {counted[-1]} do not fit into {wanted.name}. Give a wider dtype, or make 64-bit"
+                f" integers the default with pb.default_bits(64).{at_user_line()}"
+            )
     return Array(array_type(made.shape, wanted), made)
 
 

@@ -15,6 +15,7 @@ from pullback.numpy.promotion import (
     literal_of,
     operand,
     promote,
+    refuse_complex,
     strong,
     to_common_dtype,
     to_common_shape,
@@ -22,7 +23,6 @@ from pullback.numpy.promotion import (
     weak_pair,
 )
 from pullback.ops import arithmetic, bitwise, compare, exponential, hyperbolic, powers, trigonometric
-from pullback.ops import complex as complexes
 from pullback.ops.convert import convert_element_type
 
 # ---- powers and roots -------------------------------------------------------------------------------------------------
@@ -108,8 +108,7 @@ def float_power(x: ArrayLike, y: ArrayLike, /) -> Array:
 def hypot(x: ArrayLike, y: ArrayLike, /) -> Array:
     """sqrt(|x|^2 + |y|^2), without overflow on the way; its derivative at the origin is 0."""
     x, y = to_common_shape("hypot", *to_common_dtype("hypot", x, y, inexact=True))
-    if kind(x.type.dtype) == "c":
-        x, y = complexes.abs(x), complexes.abs(y)
+    refuse_complex("hypot", x)
     return powers.hypot(x, y)
 
 

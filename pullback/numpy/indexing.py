@@ -50,7 +50,7 @@ class Index:
         where: at which axis of the result the common shape of the index arrays stands.
     """
 
-    def __init__(self, index: Any, shape: Shape) -> None:
+    def __init__(self, index: Any, shape: Shape, mode: str | None = None) -> None:
         entries, dots = _expand(index if isinstance(index, tuple) else (index,), shape)
         self.axes: list[Any] = []
         sizes: list[int] = []
@@ -62,7 +62,7 @@ class Index:
                 continue
             size = next(rest)
             sizes.append(size)
-            self.axes.append(_read_entry(entry, size, len(self.axes), shape))
+            self.axes.append(_read_entry(entry, size, len(self.axes), shape, mode))
         self.shape = tuple(sizes)
         arrays = [i for i, one in enumerate(self.axes) if not isinstance(one, (Span, int))]
         self.chosen = [i for i, one in enumerate(self.axes) if not isinstance(one, Span)] if arrays else []
@@ -123,45 +123,55 @@ def _is_mask(entry: Any) -> bool:
 
 def _expand(index: tuple[Any, ...], shape: Shape) -> tuple[list[Any], int]:
     """An index with an entry for every axis: masks made into integers, `...` into full slices; and where `...` stood."""
-    entries: list[Any] = []
-    for entry in index:
-        if isinstance(entry, (list, tuple, range)):
-            entry = np.asarray(entry) if not _has_tracer(entry) else array(entry)
-            if entry.size == 0:
-                entry = entry.astype(np.int32)
-        if not _is_mask(entry):
-            entries.append(entry)
-            continue
-        if isinstance(entry, Tracer):
-            made = entry.where()
-            raise TracerIntegerConversionError(
-                f"An array was indexed with a traced mask of type {entry.type}{f' ({made})' if made else ''} in"
-                f" {entry.owner.describe()}: how many elements it chooses is not known. Keep the shape with"
-                f" pb.numpy.where(mask, x, 0), or sum with sum(x, where=mask).{at_user_line()}"
-            )
-        mask = np.asarray(entry)
-        if mask.ndim == 0:
-            raise IndexError(f"A single True or False is not an index; add an axis with None or [None, ...].{at_user_line()}")
-        at = sum(one is not None and one is not Ellipsis for one in entries)
-        if not any(one is Ellipsis for one in entries) and mask.shape != shape[at : at + mask.ndim]:
-            raise IndexError(f"A mask of shape {mask.shape} does not fit an array of shape {shape}.{at_user_line()}")
-        entries.extend(found.astype(default_dtype("i")) for found in np.nonzero(mask))
-    used = sum(entry is not None and entry is not Ellipsis for entry in entries)
-    dots = [i for i, entry in enumerate(entries) if entry is Ellipsis]
-    if len(dots) > 1:
+    given = [_without_lists(entry) for entry in index]
+    used = sum([0 if one is None or one is Ellipsis else one.ndim if _is_mask(one) else 1 for one in given])
+    if sum(one is Ellipsis for one in given) > 1:
         raise IndexError(f"An index may have one '...' only.{at_user_line()}")
     if used > len(shape):
         raise IndexError(f"Too many indices: {used} for an array of shape {shape} of {len(shape)} axes.{at_user_line()}")
-    full = [slice(None)] * (len(shape) - used)
-    at = dots[0] if dots else len(entries)
-    return entries[:at] + full + entries[at + 1 :], at
+    entries: list[Any] = []
+    axis = dots = 0
+    for entry in given if any(one is Ellipsis for one in given) else [*given, Ellipsis]:
+        if entry is Ellipsis:
+            dots = len(entries)
+            entries += [slice(None)] * (len(shape) - used)
+            axis += len(shape) - used
+        elif _is_mask(entry):
+            if entry.shape != shape[axis : axis + entry.ndim]:
+                raise IndexError(f"A mask of shape {entry.shape} does not fit an array of shape {shape}.{at_user_line()}")
+            entries += [found.astype(default_dtype("i")) for found in np.nonzero(entry)]
+            axis += entry.ndim
+        else:
+            entries.append(entry)
+            axis += entry is not None
+    return entries, dots
 
 
-def _has_tracer(entry: Any) -> bool:
-    return any(isinstance(one, (Tracer, Array)) or (isinstance(one, (list, tuple)) and _has_tracer(one)) for one in entry)
+def _without_lists(entry: Any) -> Any:
+    """An entry of an index: sequences as arrays, and a mask, whose elements must be known, as a NumPy array."""
+    if isinstance(entry, (list, tuple, range)):
+        entry = array(entry) if has_tracer(entry) else np.asarray(entry)
+        entry = entry.astype(np.int32) if entry.size == 0 else entry
+    if not _is_mask(entry):
+        return entry
+    if isinstance(entry, Tracer):
+        made = entry.where()
+        raise TracerIntegerConversionError(
+            f"An array was indexed with a traced mask of type {entry.type}{f' ({made})' if made else ''} in"
+            f" {entry.owner.describe()}: how many elements it chooses is not known. Keep the shape with"
+            f" pb.numpy.where(mask, x, 0), or sum with sum(x, where=mask).{at_user_line()}"
+        )
+    mask = np.asarray(entry)
+    if mask.ndim == 0:
+        raise IndexError(f"A single True or False is not an index; add an axis with None or [None, ...].{at_user_line()}")
+    return mask
 
 
-def _read_entry(entry: Any, size: int, axis: int, shape: Shape) -> Any:
+def has_tracer(entry: Any) -> bool:
+    return any(isinstance(one, (Tracer, Array)) or (isinstance(one, (list, tuple)) and has_tracer(one)) for one in entry)
+
+
+def _read_entry(entry: Any, size: int, axis: int, shape: Shape, mode: str | None) -> Any:
     """One entry of an index: a `Span`, a non-negative int, or an array of integers."""
     if isinstance(entry, slice):
         return _span(entry, size)
@@ -169,6 +179,8 @@ def _read_entry(entry: Any, size: int, axis: int, shape: Shape) -> Any:
     if isinstance(entry, (int, np.integer)) or (converter is None and hasattr(entry, "__index__")):
         number = operator.index(entry)
         if not -size <= number < size:
+            if mode is not None:  # which says what is to happen there
+                return array(number)
             raise IndexError(
                 f"Index {number} is out of bounds for axis {axis} of size {size} of an array of shape {shape}.{at_user_line()}"
             )
@@ -345,7 +357,7 @@ def take(
             raise ValueError(f"take(fill_value={fill_value!r}) needs mode='fill'; with mode={mode!r} nothing is filled.")
         number_or_operand(fill_value, "take", "fill_value")
     if mode == "wrap":
-        places = places % a.type.shape[along]
+        places = in_dtype(places, default_dtype("i")) % a.type.shape[along]
     index = Index((slice(None),) * along + (places,), a.type.shape)
     return read(a, index, "fill" if mode in (None, "fill") else "clip", fill_value)
 
@@ -374,15 +386,14 @@ def take_along_axis(
     along = normal_axis(axis, a.type.ndim, "take_along_axis")
     if places.type.ndim != a.type.ndim:
         raise ShapeError(f"take_along_axis takes indices with as many axes as {a.type}, but got {places.type}.{at_user_line()}")
-    entries: list[Any] = []
-    for i, (size, own) in enumerate(zip(a.type.shape, places.type.shape)):
-        if i == along:
-            entries.append(places)
-            continue
-        length = max(size, own) if 0 not in (size, own) else 0
-        unit = tuple([length if j == i else 1 for j in range(a.type.ndim)])
-        counted = np.arange(length) if size != 1 else np.zeros(length, int)
-        entries.append(np.reshape(counted, unit).astype(places.type.dtype))
+    others = [[1 if i == along else size for i, size in enumerate(one.type.shape)] for one in (a, places)]
+    common = broadcast_shapes("take_along_axis", *map(tuple, others))
+    entries: list[Any] = [places if i == along else None for i in range(a.type.ndim)]
+    for i, (size, length) in enumerate(zip(a.type.shape, common)):
+        if i != along:
+            counted = np.arange(length) if size != 1 else np.zeros(length, int)
+            unit = [length if j == i else 1 for j in range(a.type.ndim)]
+            entries[i] = counted.reshape(unit).astype(default_dtype("i"))
     return read(a, Index(tuple(entries), a.type.shape), "clip" if mode == "clip" else "fill")
 
 
@@ -390,5 +401,11 @@ def compress(condition: ArrayLike | Sequence[bool], a: ArrayLike, axis: int | No
     """The elements of a (along `axis`, or of the flattened array) where a known condition is true."""
     if isinstance(condition, Tracer):
         return get_item(a, condition)  # raises, with the cure
-    chosen = np.nonzero(np.asarray(condition))[0]
-    return take(a, chosen.astype(default_dtype("i")), axis, mode="clip")
+    mask = np.asarray(condition)
+    if mask.ndim != 1:
+        raise ShapeError(f"compress takes a condition of one axis, but got one of shape {mask.shape}.{at_user_line()}")
+    a = operand(a, "compress")
+    if axis is None:
+        a, axis = shapes.reshape(a, new_sizes=(a.type.size,)), 0
+    along = normal_axis(axis, a.type.ndim, "compress")
+    return get_item(a, (slice(None),) * along + (np.nonzero(mask)[0],))

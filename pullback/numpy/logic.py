@@ -18,6 +18,7 @@ from pullback.numpy.promotion import (
     literal_of,
     operand,
     promote,
+    refuse_complex,
     strong,
     to_common_dtype,
     to_common_shape,
@@ -113,18 +114,21 @@ def isinf(x: ArrayLike, /) -> Array:
 def isposinf(x: ArrayLike, /) -> Array:
     """Whether x is plus infinity, elementwise."""
     x = operand(x, "isposinf")
+    refuse_complex("isposinf", x)
     return compare.eq(x, literal_of(math.inf, x.type.dtype)) if kind(x.type.dtype) == "f" else compare.ne(x, x)
 
 
 def isneginf(x: ArrayLike, /) -> Array:
     """Whether x is minus infinity, elementwise."""
     x = operand(x, "isneginf")
+    refuse_complex("isneginf", x)
     return compare.eq(x, literal_of(-math.inf, x.type.dtype)) if kind(x.type.dtype) == "f" else compare.ne(x, x)
 
 
 def signbit(x: ArrayLike, /) -> Array:
     """Whether the sign bit of x is set, elementwise: true for -0.0 as well."""
     x = operand(x, "signbit")
+    refuse_complex("signbit", x)
     dtype = x.type.dtype
     zero = literal_of(0, dtype)
     if kind(dtype) != "f":
@@ -137,6 +141,7 @@ def signbit(x: ArrayLike, /) -> Array:
 def copysign(x: ArrayLike, y: ArrayLike, /) -> Array:
     """|x| with the sign of y."""
     x, y = to_common_shape("copysign", *to_common_dtype("copysign", x, y, inexact=True))
+    refuse_complex("copysign", x)
     size = complexes.abs(x if y.type.weak else strong(x))
     return compare.select(signbit(y), arithmetic.neg(size), size)
 
@@ -243,9 +248,9 @@ def isclose(a: ArrayLike, b: ArrayLike, rtol: ArrayLike = 1e-5, atol: ArrayLike 
 
 def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: ArrayLike = 0) -> Array:
     """For each place, the choice whose condition is the first to hold there; else `default`."""
-    if len(condlist) != len(choicelist):
+    if len(condlist) != len(choicelist) or not condlist:
         raise ValueError(
-            f"select takes a choice for each condition, not {len(choicelist)} for {len(condlist)}.{at_user_line()}"
+            f"select takes conditions, and a choice for each; not {len(choicelist)} for {len(condlist)}.{at_user_line()}"
         )
     out = default
     for condition, choice in zip(reversed(condlist), reversed(choicelist)):

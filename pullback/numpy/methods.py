@@ -187,9 +187,9 @@ class _OfAll:
     def __deepcopy__(self: Any, memo: Any) -> Any:
         return creation.copy(self)
 
-    def reshape(self: Any, *shape: Any, order: str = "C") -> Any:
+    def reshape(self: Any, *shape: Any, order: str = "C", copy: bool | None = None) -> Any:
         """The elements in another shape, given as ints or as one sequence; one of them may be -1."""
-        return shaping.reshape(self, shape[0] if len(shape) == 1 else shape, order)
+        return shaping.reshape(self, shape[0] if len(shape) == 1 else shape, order, copy=copy)
 
     def transpose(self: Any, *axes: Any) -> Any:
         """The axes in another order, given as ints or as one sequence; reversed, if none is given."""

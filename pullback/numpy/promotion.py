@@ -207,6 +207,13 @@ def to_inexact(value: Any, name: str) -> Array:
     return convert_element_type(value, new_dtype=float_for(dtype), weak=value.type.weak)
 
 
+def refuse_complex(name: str, *values: Any) -> None:
+    """Raise `DtypeError` for complex operands of an operation on real numbers."""
+    for value in values:
+        if value.type.dtype.kind == "c":
+            raise DtypeError(f"{name} takes real numbers, but got {value.type}.{at_user_line()}")
+
+
 def strong(value: Any) -> Array:
     """A value whose dtype counts where it meets another: not weak, as what Python numbers become is."""
     return convert_element_type(value, new_dtype=value.type.dtype) if value.type.weak else value

@@ -10,7 +10,7 @@ import numpy as np
 
 from pullback.core.array import Array, ArrayLike
 from pullback.core.dtypes import DType, DTypeLike, accumulation_dtype, default_dtype, is_inexact, kind, requested
-from pullback.core.errors import ShapeError
+from pullback.core.errors import DtypeError, ShapeError
 from pullback.core.tracing import Tracer, _quiet_numpy, bind, innermost_staging
 from pullback.core.types import ArrayType, array_type
 from pullback.numpy.arithmetic import add, divide, maximum, minimum, multiply, subtract
@@ -263,6 +263,8 @@ def _averaged(name: str, a: Any, asked: Any) -> tuple[Array, DType]:
     a = operand(a, name)
     own = a.type.dtype
     wanted = requested(asked) if asked is not None else own if is_inexact(own) else default_dtype("f")
+    if kind(own) == "c" and kind(wanted) != "c":
+        raise DtypeError(f"{name} of complex numbers takes a complex dtype, but got {wanted.name}.{at_user_line()}")
     a = in_dtype(a, wanted)
     return in_dtype(a, accumulation_dtype(wanted)), wanted
 
@@ -339,12 +341,15 @@ std = _spread("std", sqrt, "The standard deviation: the square root of `var`, wi
 
 def ptp(a: ArrayLike, axis: Axis = None, *, keepdims: bool = False) -> Array:
     """Peak to peak: the largest element minus the smallest."""
-    return subtract(max(a, axis, keepdims=keepdims), min(a, axis, keepdims=keepdims))
+    a = operand(a, "ptp")
+    axes = normal_axes(axis, a.type, "ptp")
+    return subtract(max(a, axes, keepdims=keepdims), min(a, axes, keepdims=keepdims))
 
 
 def count_nonzero(a: ArrayLike, axis: Axis = None, *, keepdims: bool = False) -> Array:
     """How many elements differ from 0."""
-    return sum(as_predicate(a, "count_nonzero"), axis, keepdims=keepdims)
+    a = as_predicate(a, "count_nonzero")
+    return sum(a, normal_axes(axis, a.type, "count_nonzero"), keepdims=keepdims)
 
 
 def average(
@@ -384,6 +389,7 @@ def _without_nan(name: str, neutral: float, reduce_: F, doc: str) -> F:
     @functools.wraps(reduce_)
     def function(a: Any, axis: Any = None, *args: Any, **options: Any) -> Any:
         a = operand(a, name)
+        axis = normal_axes(axis, a.type, name)
         if not is_inexact(a.type.dtype):
             return reduce_(a, axis, *args, **options)
         missing = isnan(a)
@@ -403,11 +409,11 @@ nanmin = _without_nan("nanmin", math.inf, min, "The smallest element that is not
 
 def _of_present(name: str, reduce_: F, doc: str) -> F:
     @functools.wraps(reduce_)
-    def function(a: Any, *args: Any, where: Any = None, **options: Any) -> Any:
+    def function(a: Any, axis: Any = None, *args: Any, where: Any = None, **options: Any) -> Any:
         a = operand(a, name)
         if is_inexact(a.type.dtype):
             where = a == a if where is None else (a == a) & as_predicate(where, name)
-        return reduce_(a, *args, where=where, **options)
+        return reduce_(a, normal_axes(axis, a.type, name), *args, where=where, **options)
 
     return named(function, name, f"{doc} Arguments are those of `{name.removeprefix('nan')}`.")  # type: ignore[return-value]
 

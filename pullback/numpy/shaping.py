@@ -276,7 +276,7 @@ def column_stack(tup: ArrayLike | Sequence[ArrayLike]) -> Array:
 
 def append(arr: ArrayLike, values: ArrayLike | Sequence[Any], axis: int | None = None) -> Array:
     """`values` joined to the end of an array; both are flattened unless an axis is given."""
-    return concatenate([array(arr), array(values)], axis)
+    return concatenate([arr, values], axis)
 
 
 def atleast_1d(*arys: ArrayLike) -> Any:
@@ -329,7 +329,7 @@ def split(ary: ArrayLike, indices_or_sections: int | Sequence[int], axis: int = 
     """
     ary = operand(ary, "split")
     size = ary.type.shape[normal_axis(axis, ary.type.ndim, "split")]
-    if isinstance(indices_or_sections, (int, np.integer)) and size % indices_or_sections:
+    if isinstance(indices_or_sections, (int, np.integer)) and size % (indices_or_sections or 1):
         raise ShapeError(
             f"split cannot cut {ary.type} into {indices_or_sections} equal parts along axis {axis}.{at_user_line()}"
         )

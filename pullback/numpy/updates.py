@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.core.dtypes import BOOL, DType, default_dtype, kind
+from pullback.core.dtypes import BOOL, RANK, DType, default_dtype, kind
 from pullback.core.errors import DtypeError, ShapeError
 from pullback.core.source import api_boundary
 from pullback.core.tracing import Tracer
@@ -15,7 +15,7 @@ from pullback.core.types import Shape
 from pullback.numpy.arithmetic import add, divide, maximum, minimum, multiply, negative
 from pullback.numpy.creation import array, full
 from pullback.numpy.elementary import power
-from pullback.numpy.indexing import Index, Span, index_vectors, read
+from pullback.numpy.indexing import Index, Span, has_tracer, index_vectors, read
 from pullback.numpy.logic import where
 from pullback.numpy.promotion import (
     PYTHON_SCALARS,
@@ -88,7 +88,7 @@ class Place:
         """The elements. `mode="fill"` gives NaN or `fill_value` out of bounds; "clip", the default, the nearest element."""
         check_mode(mode)
         mode = "fill" if mode in ("fill", "drop") or fill_value is not None else mode
-        return read(self._array, Index(self._index, self._array.type.shape), mode, fill_value)
+        return read(self._array, Index(self._index, self._array.type.shape, mode), mode, fill_value)
 
     @api_boundary
     def set(self, values: Any, *, mode: str | None = None, unique_indices: bool = False) -> Any:
@@ -165,7 +165,7 @@ class Place:
         mask = _sole_mask(self._index)
         if mask is not None:
             return self._kept(_masked(x, mask, primitive, combine, values), mode)
-        index = Index(self._index, x.type.shape)
+        index = Index(self._index, x.type.shape, mode)
         reshaped = x if x.type.shape == index.shape else shapes.reshape(x, new_sizes=index.shape)
         out = _updated(reshaped, index, primitive, combine, values, mode, unique)
         return self._kept(out if out.type.shape == x.type.shape else shapes.reshape(out, new_sizes=x.type.shape), mode)
@@ -198,7 +198,7 @@ def _storable(values: Any, x: Any) -> Any:
     values = _number_or_array(values)
     own = x.type.dtype
     found = weak_pair(values)[0]
-    if _RANK[kind(found)] <= _RANK[kind(own)]:
+    if RANK[kind(found)] <= RANK[kind(own)]:
         return values
     if values.__class__ in PYTHON_SCALARS:
         exact = _exactly(values, kind(own))
@@ -222,13 +222,10 @@ def _exactly(number: Any, kind: str) -> Any:
     return number if kind != "b" or number is None else bool(number) if number in (0, 1) else None
 
 
-_RANK = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}
-
-
 def _sole_mask(index: Any) -> Any:
     if isinstance(index, tuple) and len(index) == 1:
         index = index[0]
-    if isinstance(index, list):
+    if isinstance(index, list) and not has_tracer(index):
         index = np.asarray(index)
     return operand(index, "indexing") if getattr(index, "dtype", None) == BOOL else None
 
