@@ -266,7 +266,7 @@ def promote(a: tuple[DType, bool], b: tuple[DType, bool]) -> tuple[DType, bool]:
         )
     if node.endswith("*"):
         return _widest_weak(node[0], left, right), True
-    return BY_SHORT_NAME[node], left_weak and right_weak
+    return entering(BY_SHORT_NAME[node]), left_weak and right_weak
 
 
 def _widest_weak(kind_wanted: str, *dtypes: DType) -> DType:

@@ -7,14 +7,17 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from pullback.core.array import Array, ArrayLike
-from pullback.core.dtypes import DTypeLike, canonical, default_dtype, kind
+from pullback.core.dtypes import DTypeLike, default_dtype, kind, requested
 from pullback.core.errors import DtypeError, ShapeError
 from pullback.core.trees import array_leaves, unflatten
 from pullback.core.types import ShapeLike
 from pullback.lax.elementwise import lifted
 from pullback.numpy import creation, indexing, shaping
 from pullback.numpy.axes import normal_axis
+from pullback.numpy.factories import named
 from pullback.numpy.promotion import at_user_line, check_precision, in_dtype, literal_of
 from pullback.numpy.promotion import operand as as_operand
 from pullback.ops import broadcast as broadcasts
@@ -82,13 +85,13 @@ def broadcast_in_dim(operand: ArrayLike, shape: Sequence[int], broadcast_dimensi
 def convert_element_type(operand: ArrayLike, new_dtype: DTypeLike) -> Array:
     """In another dtype."""
     x = as_operand(operand, "convert_element_type")
-    wanted = canonical(new_dtype)
+    wanted = requested(new_dtype)
     return x if x.type.dtype is wanted and not x.type.weak else convert.convert_element_type(x, new_dtype=wanted)
 
 
 def bitcast_convert_type(operand: ArrayLike, new_dtype: DTypeLike) -> Array:
     """The bits read as another dtype."""
-    return convert.bitcast_convert_type(as_operand(operand, "bitcast_convert_type"), new_dtype=canonical(new_dtype))
+    return convert.bitcast_convert_type(as_operand(operand, "bitcast_convert_type"), new_dtype=requested(new_dtype))
 
 
 def iota(dtype: DTypeLike, size: int) -> Array:
@@ -98,7 +101,7 @@ def iota(dtype: DTypeLike, size: int) -> Array:
 
 def broadcasted_iota(dtype: DTypeLike, shape: Sequence[int], dimension: int) -> Array:
     """An array that counts along one axis."""
-    return create.iota(dtype=canonical(dtype), shape=creation.checked_shape(shape, "iota"), dimension=dimension)
+    return create.iota(dtype=requested(dtype), shape=creation.checked_shape(shape, "iota"), dimension=dimension)
 
 
 def full(shape: Sequence[int], fill_value: ArrayLike, dtype: DTypeLike = None) -> Array:
@@ -134,10 +137,15 @@ def slice(
     )
 
 
+def _along(operand: ArrayLike, axis: int, name: str) -> tuple[Array, int]:
+    """An operand, and an axis of it, counted from the front."""
+    x = as_operand(operand, name)
+    return x, normal_axis(axis, x.type.ndim, name)
+
+
 def slice_in_dim(operand: ArrayLike, start_index: int | None, limit_index: int | None, stride: int = 1, axis: int = 0) -> Array:
     """`slice` along one axis; None for its start or end, and negative indices count from the end."""
-    x = as_operand(operand, "slice_in_dim")
-    along = normal_axis(axis, x.type.ndim, "slice_in_dim")
+    x, along = _along(operand, axis, "slice_in_dim")
     start, stop, step = builtins.slice(start_index, limit_index, stride).indices(x.type.shape[along])
     starts = [start if i == along else 0 for i in range(x.type.ndim)]
     stops = [max(start, stop) if i == along else size for i, size in enumerate(x.type.shape)]
@@ -147,8 +155,7 @@ def slice_in_dim(operand: ArrayLike, start_index: int | None, limit_index: int |
 
 def index_in_dim(operand: ArrayLike, index: int, axis: int = 0, keepdims: bool = True) -> Array:
     """One index along an axis, which is kept (of size 1) or not."""
-    x = as_operand(operand, "index_in_dim")
-    along = normal_axis(axis, x.type.ndim, "index_in_dim")
+    x, along = _along(operand, axis, "index_in_dim")
     size = x.type.shape[along]
     if not -size <= index < size:
         raise IndexError(f"index_in_dim: index {index} is out of bounds for axis {axis} of {x.type}.")
@@ -189,16 +196,14 @@ def dynamic_slice(operand: ArrayLike, start_indices: ArrayLike | Sequence[ArrayL
 
 def dynamic_slice_in_dim(operand: ArrayLike, start_index: ArrayLike, slice_size: int, axis: int = 0) -> Array:
     """`dynamic_slice` along one axis."""
-    x = as_operand(operand, "dynamic_slice_in_dim")
-    along = normal_axis(axis, x.type.ndim, "dynamic_slice_in_dim")
+    x, along = _along(operand, axis, "dynamic_slice_in_dim")
     starts = [start_index if i == along else 0 for i in range(x.type.ndim)]
     return dynamic_slice(x, starts, [slice_size if i == along else size for i, size in enumerate(x.type.shape)])
 
 
 def dynamic_index_in_dim(operand: ArrayLike, index: ArrayLike, axis: int = 0, keepdims: bool = True) -> Array:
     """One traced index along an axis."""
-    x = as_operand(operand, "dynamic_index_in_dim")
-    along = normal_axis(axis, x.type.ndim, "dynamic_index_in_dim")
+    x, along = _along(operand, axis, "dynamic_index_in_dim")
     out = dynamic_slice_in_dim(x, index, 1, along)
     return out if keepdims else shapes.squeeze(out, dimensions=(along,))
 
@@ -212,15 +217,14 @@ def dynamic_update_slice(operand: ArrayLike, update: ArrayLike, start_indices: A
 
 def dynamic_update_slice_in_dim(operand: ArrayLike, update: ArrayLike, start_index: ArrayLike, axis: int) -> Array:
     """`dynamic_update_slice` along one axis."""
-    x = as_operand(operand, "dynamic_update_slice_in_dim")
-    along = normal_axis(axis, x.type.ndim, "dynamic_update_slice_in_dim")
+    x, along = _along(operand, axis, "dynamic_update_slice_in_dim")
     return dynamic_update_slice(x, update, [start_index if i == along else 0 for i in range(x.type.ndim)])
 
 
 def dynamic_update_index_in_dim(operand: ArrayLike, update: ArrayLike, index: ArrayLike, axis: int) -> Array:
     """The array with one index along an axis replaced."""
-    x, new = as_operand(operand, "dynamic_update_index_in_dim"), as_operand(update, "dynamic_update_index_in_dim")
-    along = normal_axis(axis, x.type.ndim, "dynamic_update_index_in_dim")
+    x, along = _along(operand, axis, "dynamic_update_index_in_dim")
+    new = as_operand(update, "dynamic_update_index_in_dim")
     if new.type.ndim < x.type.ndim:
         new = shaping.expand_dims(new, along)
     return dynamic_update_slice_in_dim(x, new, index, along)
@@ -241,7 +245,7 @@ def dot_general(
     check_precision(precision, "dot_general")
     (left, right), (left_batch, right_batch) = dimension_numbers
     numbers = ((tuple(left), tuple(right)), (tuple(left_batch), tuple(right_batch)))
-    params = {} if preferred_element_type is None else {"preferred_element_type": canonical(preferred_element_type)}
+    params = {} if preferred_element_type is None else {"preferred_element_type": requested(preferred_element_type)}
     return contract.dot_general(*lifted("dot_general", (lhs, rhs)), dimension_numbers=numbers, **params)
 
 
@@ -292,27 +296,30 @@ def gather(
 
 def argmax(operand: ArrayLike, axis: int, index_dtype: DTypeLike) -> Array:
     """The index along an axis of the first largest element."""
-    return reduce.argmax(as_operand(operand, "argmax"), axis=axis, index_dtype=canonical(index_dtype))
+    return _position("argmax", reduce.argmax, operand, axis, index_dtype)
 
 
 def argmin(operand: ArrayLike, axis: int, index_dtype: DTypeLike) -> Array:
     """The index along an axis of the first smallest element."""
-    return reduce.argmin(as_operand(operand, "argmin"), axis=axis, index_dtype=canonical(index_dtype))
+    return _position("argmin", reduce.argmin, operand, axis, index_dtype)
 
 
-def _reduction(name: str, primitive: Any) -> Callable[[Any, Sequence[int]], Any]:
+def _position(name: str, primitive: Any, operand: ArrayLike, axis: int, index_dtype: DTypeLike) -> Array:
+    x, along = _along(operand, axis, name)
+    dtype = requested(index_dtype)
+    if kind(dtype) in "iu" and x.type.shape[along] - 1 > np.iinfo(dtype).max:
+        raise DtypeError(f"{name} along axis {axis} of {x.type} has indices that do not fit into {dtype.name}.{at_user_line()}")
+    return primitive(x, axis=along, index_dtype=dtype)
+
+
+def _reduction(name: str, primitive: Any) -> Callable[[ArrayLike, Sequence[int]], Array]:
     def function(operand: Any, axes: Sequence[int]) -> Any:
         return primitive(as_operand(operand, name), axes=tuple(axes))
 
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = primitive.__doc__
-    return function
+    return named(function, name, primitive.__doc__, "pullback.lax")
 
 
 reduce_sum = _reduction("reduce_sum", broadcasts.reduce_sum)
-reduce_prod = _reduction("reduce_prod", reduce.reduce_prod)
-reduce_max = _reduction("reduce_max", reduce.reduce_max)
-reduce_min = _reduction("reduce_min", reduce.reduce_min)
-reduce_and = _reduction("reduce_and", reduce.reduce_and)
-reduce_or = _reduction("reduce_or", reduce.reduce_or)
-reduce_xor = _reduction("reduce_xor", reduce.reduce_xor)
+reduce_prod, reduce_max, reduce_min, reduce_and, reduce_or, reduce_xor = [
+    _reduction(f"reduce_{name}", getattr(reduce, f"reduce_{name}")) for name in ("prod", "max", "min", "and", "or", "xor")
+]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from pullback.core.array import Array, ArrayLike, from_python, scalar_kind
 from pullback.core.dtypes import RANK, kind
@@ -11,6 +12,8 @@ from pullback.numpy.factories import Binary, Function, Unary, named
 from pullback.numpy.promotion import PYTHON_SCALARS, at_user_line, literal_of, operand
 from pullback.ops import arithmetic, bitwise, compare, error_functions, exponential, hyperbolic, powers, rounding, trigonometric
 from pullback.ops import complex as complexes
+
+F = TypeVar("F")
 
 
 def lifted(name: str, args: tuple[Any, ...]) -> tuple[Array, ...]:
@@ -50,65 +53,27 @@ def binary(name: str, primitive: Any) -> Binary:
     return _finished(name, primitive, function)
 
 
-add = binary("add", arithmetic.add)
-sub = binary("sub", arithmetic.sub)
-mul = binary("mul", arithmetic.mul)
-div = binary("div", arithmetic.div)
-rem = binary("rem", arithmetic.rem)
-max = binary("max", arithmetic.max)
-min = binary("min", arithmetic.min)
-neg = unary("neg", arithmetic.neg)
-pow = binary("pow", powers.pow)
-square = unary("square", powers.square)
-sqrt = unary("sqrt", powers.sqrt)
-rsqrt = unary("rsqrt", powers.rsqrt)
-cbrt = unary("cbrt", powers.cbrt)
-sign = unary("sign", complexes.sign)
-abs = unary("abs", complexes.abs)
-real = unary("real", complexes.real)
-imag = unary("imag", complexes.imag)
-complex = binary("complex", complexes.complex)
-floor = unary("floor", rounding.floor)
-ceil = unary("ceil", rounding.ceil)
-is_finite = unary("is_finite", rounding.is_finite)
-eq = binary("eq", compare.eq)
-ne = binary("ne", compare.ne)
-lt = binary("lt", compare.lt)
-le = binary("le", compare.le)
-gt = binary("gt", compare.gt)
-ge = binary("ge", compare.ge)
-bitwise_and = binary("bitwise_and", bitwise.and_)
-bitwise_or = binary("bitwise_or", bitwise.or_)
-bitwise_xor = binary("bitwise_xor", bitwise.xor)
-bitwise_not = unary("bitwise_not", bitwise.not_)
-population_count = unary("population_count", bitwise.population_count)
-shift_left = binary("shift_left", bitwise.shift_left)
-shift_right_logical = binary("shift_right_logical", bitwise.shift_right_logical)
-shift_right_arithmetic = binary("shift_right_arithmetic", bitwise.shift_right_arithmetic)
-exp = unary("exp", exponential.exp)
-exp2 = unary("exp2", exponential.exp2)
-expm1 = unary("expm1", exponential.expm1)
-log = unary("log", exponential.log)
-log1p = unary("log1p", exponential.log1p)
-logistic = unary("logistic", exponential.logistic)
-erf = unary("erf", error_functions.erf)
-erfc = unary("erfc", error_functions.erfc)
-erf_inv = unary("erf_inv", error_functions.erf_inv)
-lgamma = unary("lgamma", error_functions.lgamma)
-digamma = unary("digamma", error_functions.digamma)
-sin = unary("sin", trigonometric.sin)
-cos = unary("cos", trigonometric.cos)
-tan = unary("tan", trigonometric.tan)
-asin = unary("asin", trigonometric.asin)
-acos = unary("acos", trigonometric.acos)
-atan = unary("atan", trigonometric.atan)
-atan2 = binary("atan2", trigonometric.atan2)
-sinh = unary("sinh", hyperbolic.sinh)
-cosh = unary("cosh", hyperbolic.cosh)
-tanh = unary("tanh", hyperbolic.tanh)
-asinh = unary("asinh", hyperbolic.asinh)
-acosh = unary("acosh", hyperbolic.acosh)
-atanh = unary("atanh", hyperbolic.atanh)
+def _each(make: Callable[[str, Any], F], module: Any, names: str) -> list[F]:
+    """The functions of primitives that are called in a module of `ops` what they are called here."""
+    return [make(name, getattr(module, name)) for name in names.split()]
+
+
+add, sub, mul, div, rem, max, min = _each(binary, arithmetic, "add sub mul div rem max min")
+eq, ne, lt, le, gt, ge = _each(binary, compare, "eq ne lt le gt ge")
+shift_left, shift_right_logical, shift_right_arithmetic = _each(
+    binary, bitwise, "shift_left shift_right_logical shift_right_arithmetic"
+)
+bitwise_and, bitwise_or = binary("bitwise_and", bitwise.and_), binary("bitwise_or", bitwise.or_)
+bitwise_xor, bitwise_not = binary("bitwise_xor", bitwise.xor), unary("bitwise_not", bitwise.not_)
+pow, atan2, complex = binary("pow", powers.pow), binary("atan2", trigonometric.atan2), binary("complex", complexes.complex)
+neg, population_count = unary("neg", arithmetic.neg), unary("population_count", bitwise.population_count)
+square, sqrt, rsqrt, cbrt = _each(unary, powers, "square sqrt rsqrt cbrt")
+sign, abs, real, imag = _each(unary, complexes, "sign abs real imag")
+floor, ceil, is_finite = _each(unary, rounding, "floor ceil is_finite")
+exp, exp2, expm1, log, log1p, logistic = _each(unary, exponential, "exp exp2 expm1 log log1p logistic")
+erf, erfc, erf_inv, lgamma, digamma = _each(unary, error_functions, "erf erfc erf_inv lgamma digamma")
+sin, cos, tan, asin, acos, atan = _each(unary, trigonometric, "sin cos tan asin acos atan")
+sinh, cosh, tanh, asinh, acosh, atanh = _each(unary, hyperbolic, "sinh cosh tanh asinh acosh atanh")
 
 
 def conj(x: ArrayLike) -> Array:

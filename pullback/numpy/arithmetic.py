@@ -9,7 +9,7 @@ import numpy as np
 from pullback.core.array import Array, ArrayLike
 from pullback.core.dtypes import BOOL, DType, accumulation_dtype, is_inexact, kind
 from pullback.core.errors import DtypeError
-from pullback.numpy.factories import Unary, apply_binary, binary, named, unary
+from pullback.numpy.factories import Binary, Unary, apply_binary, binary, named, unary
 from pullback.numpy.promotion import at_user_line, in_dtype, literal_of, operand, promote, refuse_complex, to_inexact
 from pullback.ops import arithmetic, bitwise, compare, rounding
 from pullback.ops import complex as complexes
@@ -155,16 +155,16 @@ def reciprocal(x: ArrayLike, /) -> Array:
     return arithmetic.div(literal_of(1, x.type.dtype), x)
 
 
-def fmax(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """The larger of x and y; where one of them is NaN, the other. Of 0.0 and -0.0, either."""
-    x, y = promote("fmax", x, y)
-    return compare.select(compare.ne(x, x), y, compare.select(compare.ne(y, y), x, arithmetic.max(x, y)))
+def _ignoring_nan(name: str, primitive: Any, which: str) -> Binary:
+    def function(x: Any, y: Any, /) -> Any:
+        x, y = promote(name, x, y)
+        return compare.select(compare.ne(x, x), y, compare.select(compare.ne(y, y), x, primitive(x, y)))
+
+    return named(function, name, f"The {which} of x and y; where one of them is NaN, the other. Of 0.0 and -0.0, either.")
 
 
-def fmin(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """The smaller of x and y; where one of them is NaN, the other. Of 0.0 and -0.0, either."""
-    x, y = promote("fmin", x, y)
-    return compare.select(compare.ne(x, x), y, compare.select(compare.ne(y, y), x, arithmetic.min(x, y)))
+fmax = _ignoring_nan("fmax", arithmetic.max, "larger")
+fmin = _ignoring_nan("fmin", arithmetic.min, "smaller")
 
 
 # ---- rounding ---------------------------------------------------------------------------------------------------------

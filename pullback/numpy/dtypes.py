@@ -8,7 +8,7 @@ import ml_dtypes
 import numpy as np
 
 from pullback.core.array import Array, ArrayLike
-from pullback.core.dtypes import BOOL, DTYPES, DType, DTypeLike, canonical, default_dtype, kind
+from pullback.core.dtypes import BOOL, DTYPES, DType, DTypeLike, canonical, default_dtype, kind, requested
 from pullback.core.dtypes import promote as join
 from pullback.core.tracing import Tracer
 from pullback.numpy.promotion import PYTHON_SCALARS, operand, weak_pair
@@ -34,8 +34,8 @@ def _pair(value: Any) -> tuple[DType, bool]:
     if value.__class__ in PYTHON_SCALARS or isinstance(value, (Array, Tracer)):
         return weak_pair(value)
     if isinstance(value, (np.ndarray, np.generic)):
-        return canonical(value.dtype), False
-    return canonical(value), False
+        return requested(value.dtype), False
+    return requested(value), False
 
 
 def result_type(*args: Any) -> DType:

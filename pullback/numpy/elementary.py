@@ -9,7 +9,7 @@ import numpy as np
 
 from pullback.core.array import Array, ArrayLike
 from pullback.core.dtypes import BOOL, default_dtype, is_inexact, kind
-from pullback.numpy.factories import binary, unary
+from pullback.numpy.factories import Unary, binary, named, unary
 from pullback.numpy.promotion import (
     PYTHON_SCALARS,
     literal_of,
@@ -121,18 +121,15 @@ log = unary("log", exponential.log, np.log, "The natural logarithm of x; NaN of 
 log1p = unary("log1p", exponential.log1p, np.log1p, "The natural logarithm of 1 + x, exact to the last bits where x is small.")
 
 
-def log2(x: ArrayLike, /) -> Array:
-    """The logarithm of x to base 2."""
-    x = exponential.log(to_inexact(x, "log2"))
-    return strong(arithmetic.div(x, literal_of(math.log(2), x.type.dtype)))
+def _logarithm(name: str, base: int) -> Unary:
+    def function(x: Any, /) -> Any:
+        x = exponential.log(to_inexact(x, name))
+        return strong(arithmetic.div(x, literal_of(math.log(base), x.type.dtype)))
+
+    return named(function, name, f"The logarithm of x to base {base}.")
 
 
-def log10(x: ArrayLike, /) -> Array:
-    """The logarithm of x to base 10."""
-    x = exponential.log(to_inexact(x, "log10"))
-    return strong(arithmetic.div(x, literal_of(math.log(10), x.type.dtype)))
-
-
+log2, log10 = _logarithm("log2", 2), _logarithm("log10", 10)
 logaddexp = binary("logaddexp", exponential.logaddexp, np.logaddexp, "log(exp(x) + exp(y)), without overflow.", inexact=True)
 logaddexp2 = binary("logaddexp2", exponential.logaddexp2, np.logaddexp2, "log2(2**x + 2**y), without overflow.", inexact=True)
 
@@ -157,18 +154,16 @@ arccosh = acosh = unary("arccosh", hyperbolic.acosh, np.arccosh, "The number >= 
 arctanh = atanh = unary("arctanh", hyperbolic.atanh, np.arctanh, "The number whose hyperbolic tangent is x; NaN if |x| > 1.")
 
 
-def deg2rad(x: ArrayLike, /) -> Array:
-    """Degrees to radians."""
-    x = to_inexact(x, "deg2rad")
-    return arithmetic.mul(x, literal_of(math.pi / 180, x.type.dtype))
+def _converts(name: str, factor: float, doc: str) -> Unary:
+    def function(x: Any, /) -> Any:
+        x = to_inexact(x, name)
+        return arithmetic.mul(x, literal_of(factor, x.type.dtype))
+
+    return named(function, name, doc)
 
 
-def rad2deg(x: ArrayLike, /) -> Array:
-    """Radians to degrees."""
-    x = to_inexact(x, "rad2deg")
-    return arithmetic.mul(x, literal_of(180 / math.pi, x.type.dtype))
-
-
+deg2rad = _converts("deg2rad", math.pi / 180, "Degrees to radians.")
+rad2deg = _converts("rad2deg", 180 / math.pi, "Radians to degrees.")
 radians, degrees = deg2rad, rad2deg
 
 

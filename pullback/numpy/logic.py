@@ -12,7 +12,7 @@ from pullback.core.array import Array, ArrayLike
 from pullback.core.dtypes import BOOL, DTYPES, is_inexact, kind
 from pullback.numpy.arithmetic import absolute, add, maximum, minimum, multiply
 from pullback.numpy.dtypes import finfo
-from pullback.numpy.factories import Binary, apply_binary, binary, named, unary
+from pullback.numpy.factories import Binary, Unary, apply_binary, binary, named, unary
 from pullback.numpy.promotion import (
     at_user_line,
     literal_of,
@@ -111,18 +111,17 @@ def isinf(x: ArrayLike, /) -> Array:
     return compare.ne(x, x)
 
 
-def isposinf(x: ArrayLike, /) -> Array:
-    """Whether x is plus infinity, elementwise."""
-    x = operand(x, "isposinf")
-    refuse_complex("isposinf", x)
-    return compare.eq(x, literal_of(math.inf, x.type.dtype)) if kind(x.type.dtype) == "f" else compare.ne(x, x)
+def _is_infinity(name: str, infinity: float, doc: str) -> Unary:
+    def function(x: Any, /) -> Any:
+        x = operand(x, name)
+        refuse_complex(name, x)
+        return compare.eq(x, literal_of(infinity, x.type.dtype)) if kind(x.type.dtype) == "f" else compare.ne(x, x)
+
+    return named(function, name, doc)
 
 
-def isneginf(x: ArrayLike, /) -> Array:
-    """Whether x is minus infinity, elementwise."""
-    x = operand(x, "isneginf")
-    refuse_complex("isneginf", x)
-    return compare.eq(x, literal_of(-math.inf, x.type.dtype)) if kind(x.type.dtype) == "f" else compare.ne(x, x)
+isposinf = _is_infinity("isposinf", math.inf, "Whether x is plus infinity, elementwise.")
+isneginf = _is_infinity("isneginf", -math.inf, "Whether x is minus infinity, elementwise.")
 
 
 def signbit(x: ArrayLike, /) -> Array:
@@ -163,7 +162,7 @@ def nextafter(x: ArrayLike, y: ArrayLike, /) -> Array:
 # ---- choices ----------------------------------------------------------------------------------------------------------
 
 
-def as_predicate(value: Any, name: str) -> Any:
+def as_predicate(value: Any, name: str) -> Array:
     """A condition as a bool array: numbers are true unless they are 0."""
     value = operand(value, name, "the condition")
     dtype = value.type.dtype

@@ -203,7 +203,7 @@ def _parts(name: str, arrays: Any) -> list[Any]:
     return list(to_common_dtype(name, *values))
 
 
-def concatenate(arrays: ArrayLike | Sequence[ArrayLike], axis: int | None = 0, dtype: DTypeLike = None) -> Array:
+def concatenate(arrays: ArrayLike | Sequence[Any], axis: int | None = 0, dtype: DTypeLike = None) -> Array:
     """Arrays joined along an axis that they have; None flattens them first.
 
     Raises:
@@ -236,7 +236,7 @@ def _joined(name: str, parts: list[Any], axis: int | None, dtype: Any = None) ->
     return out if dtype is None else out.astype(dtype)
 
 
-def stack(arrays: ArrayLike | Sequence[ArrayLike], axis: int = 0, dtype: DTypeLike = None) -> Array:
+def stack(arrays: ArrayLike | Sequence[Any], axis: int = 0, dtype: DTypeLike = None) -> Array:
     """Arrays of one shape, along a new axis.
 
     Example:
@@ -252,23 +252,23 @@ def stack(arrays: ArrayLike | Sequence[ArrayLike], axis: int = 0, dtype: DTypeLi
     return _joined("stack", [expand_dims(part, axis) for part in parts], axis, dtype)
 
 
-def vstack(tup: ArrayLike | Sequence[ArrayLike], dtype: DTypeLike = None) -> Array:
+def vstack(tup: ArrayLike | Sequence[Any], dtype: DTypeLike = None) -> Array:
     """Arrays on top of each other: joined along the first axis; vectors are rows."""
     return _joined("vstack", [atleast_2d(part) for part in _parts("vstack", tup)], 0, dtype)
 
 
-def hstack(tup: ArrayLike | Sequence[ArrayLike], dtype: DTypeLike = None) -> Array:
+def hstack(tup: ArrayLike | Sequence[Any], dtype: DTypeLike = None) -> Array:
     """Arrays side by side: joined along the second axis; vectors along their only one."""
     parts = [atleast_1d(part) for part in _parts("hstack", tup)]
     return _joined("hstack", parts, 0 if parts[0].type.ndim == 1 else 1, dtype)
 
 
-def dstack(tup: ArrayLike | Sequence[ArrayLike], dtype: DTypeLike = None) -> Array:
+def dstack(tup: ArrayLike | Sequence[Any], dtype: DTypeLike = None) -> Array:
     """Arrays behind each other: joined along the third axis."""
     return _joined("dstack", [atleast_3d(part) for part in _parts("dstack", tup)], 2, dtype)
 
 
-def column_stack(tup: ArrayLike | Sequence[ArrayLike]) -> Array:
+def column_stack(tup: ArrayLike | Sequence[Any]) -> Array:
     """Vectors as the columns of a matrix; matrices side by side."""
     parts = [expand_dims(atleast_1d(part), 1) if part.type.ndim < 2 else part for part in _parts("column_stack", tup)]
     return _joined("column_stack", parts, 1)

@@ -8,6 +8,7 @@ import pytest
 import pullback as pb
 import pullback.numpy as pnp
 from pullback import lax
+from pullback.core.dtypes import narrowing
 
 X = np.arange(600.0, dtype=np.float32).reshape(200, 3)
 CUBE = np.arange(24.0, dtype=np.float32).reshape(2, 3, 4)
@@ -104,6 +105,9 @@ def test_a_mode_is_obeyed_at_single_places_too():
         lambda: lax.add(X[0], 1j),
         lambda: lax.iota("int32", -1),
         lambda: lax.conj(INTS),
+        lambda: lax.argmax(np.arange(300.0), 0, np.uint8),
+        lambda: pnp.full(2, 1j, "float32"),
+        lambda: pnp.full_like(X, 1j),
     ],
 )
 def test_what_would_be_silently_wrong_is_refused(call):
@@ -127,6 +131,17 @@ def test_errors_name_the_function_that_was_called():
     for name in ("count_nonzero", "ptp", "nansum", "nanmax", "nanmean", "nanvar", "sum", "std"):
         with pytest.raises(pb.errors.AxisError, match=f"^{name} "):
             getattr(pnp, name)(X, axis=5)
+
+
+def test_requests_for_wide_dtypes_are_narrowed_everywhere():
+    with narrowing():
+        made = (
+            lax.convert_element_type(1.0, "float64"), lax.iota("int64", 2), lax.argmax(X, 0, np.int64),
+            lax.full((2,), 1, "uint64"),
+            lax.dot(X, X.T, preferred_element_type="float64"), pnp.add(np.int32(1), np.uint32(1)),
+        )  # fmt: skip
+        assert all(one.dtype.itemsize == 4 for one in made)
+        assert pnp.result_type("float64") == np.float32 and pnp.promote_types("int32", "uint32") == np.int32
 
 
 def test_lax_conj_makes_real_numbers_complex_as_jax_does():
