@@ -231,11 +231,7 @@ def dynamic_update_index_in_dim(operand: ArrayLike, update: ArrayLike, index: Ar
 
 
 def dot_general(
-    lhs: ArrayLike,
-    rhs: ArrayLike,
-    dimension_numbers: Any,
-    precision: Any = None,
-    preferred_element_type: DTypeLike = None,
+    lhs: ArrayLike, rhs: ArrayLike, dimension_numbers: Any, precision: Any = None, preferred_element_type: DTypeLike = None
 ) -> Array:
     """Sums of products over pairs of axes: `dimension_numbers` is ((contracting of lhs, of rhs), (batch of lhs, of rhs)).
 

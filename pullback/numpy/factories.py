@@ -91,14 +91,7 @@ def apply_binary(name: str, primitive: Any, x: Any, y: Any, inexact: bool) -> An
 
 
 def binary(
-    name: str,
-    primitive: Any,
-    ufunc: Any,
-    doc: str,
-    *,
-    inexact: bool = False,
-    compares: bool = False,
-    operator: bool = False,
+    name: str, primitive: Any, ufunc: Any, doc: str, *, inexact: bool = False, compares: bool = False, operator: bool = False
 ) -> Binary:
     """An elementwise function of two arrays.
 

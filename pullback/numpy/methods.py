@@ -19,12 +19,7 @@ from pullback.core import array as arrays
 from pullback.core.array import Array
 from pullback.core.devices import DEFAULT_DEVICE
 from pullback.core.dtypes import kind
-from pullback.core.errors import (
-    ShapeError,
-    TracerArrayConversionError,
-    TracerBoolConversionError,
-    TracerIntegerConversionError,
-)
+from pullback.core.errors import ShapeError, TracerArrayConversionError, TracerBoolConversionError, TracerIntegerConversionError
 from pullback.core.methods import ArrayMethods
 from pullback.core.source import make_boundaries
 from pullback.core.tracing import Tracer, escaped

@@ -18,13 +18,7 @@ from pullback.core.types import Shape, ShapeLike
 from pullback.numpy.axes import Axis, normal_axes, normal_axis, several
 from pullback.numpy.creation import array, checked_shape
 from pullback.numpy.indexing import take
-from pullback.numpy.promotion import (
-    PYTHON_SCALARS,
-    at_user_line,
-    broadcast,
-    operand,
-    to_common_dtype,
-)
+from pullback.numpy.promotion import PYTHON_SCALARS, at_user_line, broadcast, operand, to_common_dtype
 from pullback.numpy.promotion import broadcast_shapes as common_shape
 from pullback.ops import shape as shapes
 
