@@ -60,8 +60,10 @@ class Expected(NamedTuple):
 
 def fast_path(args: tuple[Any, ...], kwargs: dict[str, Any], signature: Signature) -> FastPath | None:
     """The fast path for calls like this one; None if it has arguments for which there is none."""
-    reading = _read(args, kwargs)
-    if reading is None:
+    executable = signature.compile()
+    run = executable.runner()
+    reading = None if run is None else _read(args, kwargs)
+    if run is None or reading is None:
         return None
     leaves, expected = reading.leaves, None
     types = signature.program.input_types
@@ -71,9 +73,7 @@ def fast_path(args: tuple[Any, ...], kwargs: dict[str, Any], signature: Signatur
             return None
         expected = tuple(described)
     find = reading.leaf_finder() if expected is not None else reading.buffer_finder([leaf.type for leaf in leaves])
-    executable = signature.compile()
-    build = _builder(signature, executable.result_class)
-    return FastPath(dtype_mode(), find, expected, executable.runner(), build)  # type: ignore[arg-type]
+    return FastPath(dtype_mode(), find, expected, run, _builder(signature, executable.result_class))
 
 
 # ---- finding the arguments --------------------------------------------------------------------------------------------

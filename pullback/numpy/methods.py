@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from pullback.core import array as arrays
-from pullback.core.array import Array
+from pullback.core.array import Array, later_buffer
 from pullback.core.devices import DEFAULT_DEVICE
 from pullback.core.dtypes import kind
 from pullback.core.errors import (
@@ -406,9 +406,19 @@ def _to_bytes(x: Array, order: Any = "C") -> bytes:
 
 def _block_until_ready(x: Any) -> Any:
     """The array, once its values have been computed."""
-    if isinstance(x, Array) and x._buffer is not None and hasattr(x._buffer, "block_until_ready"):
-        x._buffer.block_until_ready()
+    for buffer in _buffers(x):
+        arrays.buffer_access.wait(buffer)
     return x
+
+
+def _is_ready(x: Any) -> bool:
+    """Whether the values have been computed, so that nothing that asks for them waits."""
+    return all([arrays.buffer_access.is_ready(buffer) for buffer in _buffers(x)])
+
+
+def _buffers(x: Any) -> list[Any]:
+    held = (x._buffer, later_buffer(x)) if isinstance(x, Array) else ()
+    return [buffer for buffer in held if hasattr(buffer, "is_ready")]
 
 
 def _devices(x: Array) -> set[Any]:
@@ -445,6 +455,7 @@ _METHODS: dict[str, Function] = {
     "copy": _copy,
     "flatten": _flatten,
     "block_until_ready": _block_until_ready,
+    "is_ready": _is_ready,
     "to_device": _to_device,
     **{name: getattr(shaping, name) for name in ("ravel", "swapaxes", "squeeze", "repeat")},
     **{
