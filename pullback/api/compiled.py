@@ -22,7 +22,7 @@ from pullback.core.errors import StaticArgumentError
 from pullback.core.lazy import lazy_module
 from pullback.core.source import describe, flag, trim, warn
 from pullback.core.tracing import Tracer, innermost_staging
-from pullback.core.trees import TreeDef, array_leaf, flatten, unflatten
+from pullback.core.trees import TreeDef, array_leaf, flatten, is_float0, unflatten, without_float0
 from pullback.core.types import ArrayType
 from pullback.engine import cache
 from pullback.engine.backend import BorrowedBuffer, CompileOptions, placement
@@ -120,6 +120,8 @@ class Jitted:
         """The leaves of a call's dynamic arguments, and its signature: traced now if it is new."""
         statics, dynamic = self._split(args, kwargs)
         leaves, structure = flatten(dynamic)
+        if any([leaf.__class__ is np.ndarray and is_float0(leaf) for leaf in leaves]):
+            return self._signature(*without_float0((args, kwargs)))
         leaves = [leaf if leaf.__class__ is Array else self._leaf(leaf, i, args, kwargs) for i, leaf in enumerate(leaves)]
         types = tuple([leaf.type for leaf in leaves])
         options = self._options
@@ -324,6 +326,8 @@ def _with_placeholders(tree: Any) -> Any:
 
 
 def _placeholder(leaf: Any) -> Any:
+    if is_float0(leaf):
+        return without_float0(leaf)
     if isinstance(leaf, ArrayType):
         return Array(leaf, None)
     if (

@@ -23,6 +23,12 @@ from pullback.core.types import ArrayType, Shape, array_type
 HostArray = np.ndarray[Any, Any]
 
 
+class SupportsArray(Protocol):
+    """Another library's array, of which NumPy can make one of its own."""
+
+    def __array__(self, *args: Any, **options: Any) -> Any: ...
+
+
 class Array:
     """An immutable n-dimensional array with a dtype and a device.
 
@@ -116,6 +122,10 @@ def later_array(type: ArrayType, host: HostArray | None, buffer: Any) -> Array:
 def is_deleted(array: Array) -> bool:
     """Whether an Array has given up its memory, or never had any (a placeholder)."""
     return array._host is None and array._buffer is None and later_buffer(array) is None
+
+
+# What functions take for an array. A list of numbers is none: only `array`, `asarray` and the joining functions take these.
+ArrayLike = Array | HostArray | SupportsArray | bool | int | float | complex
 
 
 def host_of(array: Array) -> HostArray | np.generic:
