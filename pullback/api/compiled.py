@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from pullback.api.ahead import Lowered, Signature
-from pullback.api.dispatch import FastPath, fast_path, forget_scalars, host_buffers
+from pullback.api.dispatch import FastPath, fast_path, forget_scalars
 from pullback.api.functions import INTEGERS, Function, argument_name, check_callable, global_name, leaf_paths
 from pullback.api.traced import trace
 from pullback.control.call import bind_call
@@ -73,16 +73,17 @@ class Jitted:
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         try:
             if innermost_staging() is None and not placement.several:
-                for mode, find, expected, run, build in self._fast_paths:
+                for mode, find, borrows, run, build in self._fast_paths:
                     # No handler covers the run, in which there may be Python functions of the user's
-                    if mode is not dtype_mode() or (found := find(args, kwargs)) is None:
+                    if mode is not dtype_mode():
                         continue
-                    if expected is None:
-                        return build(run(found))
+                    if not borrows:
+                        if (buffers := find(args, kwargs)) is not None:
+                            return build(run(buffers))
+                        continue
                     borrowed: list[tuple[list[BorrowedBuffer], BorrowedBuffer]] = []
                     try:
-                        buffers = host_buffers(found, expected, borrowed)
-                        if buffers is not None:
+                        if (buffers := find(args, kwargs, borrowed)) is not None:
                             return build(run(buffers))
                     finally:
                         for free, buffer in borrowed:
@@ -111,7 +112,8 @@ class Jitted:
         executable = signature.compile()
         out = signature.run(_owned(leaves) if executable.later else leaves)
         if self._plain and not signature.donated and not axis_sizes() and not placement.several:
-            path = fast_path(args, kwargs, signature)
+            path = fast_path(args, kwargs, signature) if signature.called else None  # what is called once needs none
+            signature.called = True
             if path is not None:
                 self._fast_paths = [path, *self._fast_paths[: MAX_FAST_PATHS - 1]]
         return out
