@@ -83,19 +83,13 @@ class Held(NamedTuple):
     consts: int
     carry: int
 
-    def on(self, programs: Sequence[Program]) -> dict[str, Any]:
-        """The parameters with other Programs that are wired alike."""
-        name = self.wiring.programs
-        return {**self.given, name: tuple(programs) if self.given[name].__class__ is tuple else programs[0]}
-
-    @property
-    def params(self) -> dict[str, Any]:
-        """The parameters again."""
-        wiring, made = self.wiring, self.on(self.programs)
-        for name, value in ((wiring.consts, self.consts), (wiring.carry, self.carry), (wiring.test, self.test)):
-            if name is not None:
-                made[name] = value
-        return made
+    def on(self, programs: Sequence[Program], **wired: Any) -> dict[str, Any]:
+        """The parameters with other Programs, and, where that is said, another `test` or numbers of `consts` and `carry`."""
+        wiring = self.wiring
+        many = self.given[wiring.programs].__class__ is tuple
+        named = {getattr(wiring, field): value for field, value in wired.items()}
+        named.pop(None, None)  # what this operation has not
+        return {**self.given, wiring.programs: tuple(programs) if many else programs[0], **named}
 
     def split(self, values: Sequence[Any]) -> list[tuple[Any, ...]]:
         """Constants, carry and xs."""
@@ -261,15 +255,12 @@ class Holder(Rules):
         if used == every and all((*carry, *ys)):
             return None
         inputs = [i for i, flag in enumerate(used) if flag]
-        smaller = held._replace(
-            programs=tuple([pruned_program(program, (*carry, *ys))[0].rearranged(inputs) for program in held.programs]),
-            test=None if held.test is None else held.test.rearranged(inputs),
-            consts=sum(consts),
-            carry=sum(carry),
-        )
+        programs = [pruned_program(program, (*carry, *ys))[0].rearranged(inputs) for program in held.programs]
+        test = None if held.test is None else held.test.rearranged(inputs)
         lead = held.wiring.lead
         outputs = [i for i, flag in enumerate((*carry, *ys)) if flag]
-        return smaller.params, [*range(lead), *[lead + i for i in inputs]], outputs
+        smaller = held.on(programs, test=test, consts=sum(consts), carry=sum(carry))
+        return smaller, [*range(lead), *[lead + i for i in inputs]], outputs
 
     def depends(primitive, flags, **params):
         held = held_by(primitive, params)
@@ -301,8 +292,8 @@ def _pushed(primitive: Primitive, order: int | None, primals: Any, series: Any, 
     test = held.test
     if test is not None:
         test = taking(test, [type_of(operands[i]) for i in inputs], [inputs.index(i) for i in range(count)])
-    programs = tuple([program.rearranged(inputs, outputs) for program in made.programs])
-    params = held._replace(programs=programs, test=test, consts=held.consts + of_consts, carry=held.carry + of_carry).params
+    programs = [program.rearranged(inputs, outputs) for program in made.programs]
+    params = held.on(programs, test=test, consts=held.consts + of_consts, carry=held.carry + of_carry)
     found = dict(zip(outputs, bind_holder(primitive, *lead, *[operands[i] for i in inputs], **params), strict=True))
     row = [found[i] for i in results]
     return tuple(row[:outs]), series_of(row[outs:], made.outs, order)
