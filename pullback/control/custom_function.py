@@ -12,10 +12,10 @@ from typing import Any
 
 from pullback.control.custom_rules import (
     CustomRules,
+    agree,
     batched_rules,
     chosen,
     inexact_flags,
-    rules_agree,
     tangent_of_batching,
     transpose_of_batching,
 )
@@ -144,7 +144,7 @@ class custom_function(Rules):
             on_batch, carried = batch_program(program, batch, flags)
             if alone:
                 return replay(on_batch, args), _axes(carried)
-            if not all(carried) and not rules_agree(rules, batch, flags, carried, on_batch.input_types):
+            if not all(carried) and not agree(batched_rules(rules, batch, flags, carried), on_batch.input_types):
                 on_batch, carried = batch_program(program, batch, flags, (1,) * len(carried))
         outs = bind_custom(on_batch, batched_rules(rules, batch, flags, carried, len(extra)), [*extra, *args])
         return outs, _axes(carried)

@@ -237,27 +237,46 @@ def batched_rules(inner: CustomRules, batch: Axis, flags: Sequence[Any], outs: S
         extra: how many operands stand in front of those, captured by the function that computes the batch.
     """
 
+    def on_batch(rule: Rule, args: Sequence[Any], carried: Sequence[Any]) -> tuple[BatchTrace, Sequence[Any]]:
+        of_batch = [bool(flag) and x is not ZERO for x, flag in zip(args, carried)]
+        return batch_flat(rule, args, of_batch, batch, inner.about.function)
+
     def placed(trace: BatchTrace, values: Sequence[Any]) -> list[Any]:
         """Results of a rule: with the batch in front where they are to carry it."""
+        if any([carried and not flag for carried, flag in zip(_carried(trace, values), outs)]):
+            raise Disagreement
         return [value if value is ZERO or not flag else materialize(trace, value) for value, flag in zip(values, outs)]
 
     def jvp(operands: Sequence[Any], tangents: Sequence[Any]) -> Any:
-        trace, values, found = _pushed(inner, batch, flags, operands[extra:], tangents[extra:])
-        return placed(trace, values), placed(trace, found)
+        def push(*args: Any) -> list[Any]:
+            values, found = inner.jvp(args[: len(flags)], args[len(flags) :])  # type: ignore[misc]
+            return [*values, *found]
+
+        trace, found = on_batch(push, [*operands[extra:], *tangents[extra:]], [*flags, *flags])
+        return placed(trace, found[: len(outs)]), placed(trace, found[len(outs) :])
 
     def forward(operands: Sequence[Any], active: Sequence[bool]) -> Any:
-        trace, values, residuals, kept = _gone_forward(inner, batch, flags, operands[extra:], active[extra:])
+        kept: list[Any] = []
+
+        def go_forward(*args: Any) -> list[Any]:
+            values, residuals, more = inner.forward(args, active[extra:])  # type: ignore[misc]
+            kept.append(more)
+            return [*values, *residuals]
+
+        trace, found = on_batch(go_forward, operands[extra:], flags)
+        residuals = found[len(outs) :]
         carried = _carried(trace, residuals)
-        return placed(trace, values), [x.value if f else x for x, f in zip(residuals, carried)], (kept, tuple(carried))
+        values = placed(trace, found[: len(outs)])
+        return values, [x.value if flag else x for x, flag in zip(residuals, carried)], (kept[0], tuple(carried))
 
     def backward(kept: Any, residuals: Sequence[Any], cotangents: Sequence[Any]) -> list[Any]:
         inner_kept, carried = kept
         count = len(residuals)
 
-        def rule(*args: Any) -> Any:
+        def go_back(*args: Any) -> Any:
             return inner.backward(inner_kept, args[:count], args[count:])  # type: ignore[misc]
 
-        trace, found = _on_batch(rule, [*residuals, *cotangents], [*carried, *outs], batch, inner)
+        trace, found = on_batch(go_back, [*residuals, *cotangents], [*carried, *outs])
         # The cotangent of what all batch elements share is the sum of theirs
         full = [ct if ct is ZERO else materialize(trace, ct) for ct in found]
         pairs = zip(full, flags[inner.captured :], strict=True)
@@ -273,65 +292,30 @@ def batched_rules(inner: CustomRules, batch: Axis, flags: Sequence[Any], outs: S
     )
 
 
-def _on_batch(rule: Rule, args: Sequence[Any], flags: Sequence[Any], batch: Axis, of: CustomRules) -> Any:
-    """What a rule returns for operands of which some carry a batch; ZERO carries none."""
-    return batch_flat(rule, args, [bool(flag) and x is not ZERO for x, flag in zip(args, flags)], batch, of.about.function)
-
-
-def _pushed(
-    inner: CustomRules, batch: Axis, flags: Sequence[Any], operands: Sequence[Any], tangents: Sequence[Any]
-) -> tuple[BatchTrace, Sequence[Any], Sequence[Any]]:
-    """Results and tangents by a jvp rule on a batch, still as tracers."""
-
-    def push(*args: Any) -> list[Any]:
-        outs, found = inner.jvp(args[: len(operands)], args[len(operands) :])  # type: ignore[misc]
-        return [*outs, *found]
-
-    trace, found = _on_batch(push, [*operands, *tangents], [*flags, *flags], batch, inner)
-    return trace, found[: len(found) // 2], found[len(found) // 2 :]
-
-
-def _gone_forward(
-    inner: CustomRules, batch: Axis, flags: Sequence[Any], operands: Sequence[Any], active: Sequence[bool]
-) -> tuple[BatchTrace, Sequence[Any], Sequence[Any], Any]:
-    """Results and residuals by the first half of a vjp rule on a batch, still as tracers, and what else it keeps."""
-    box: list[Any] = []
-
-    def forward(*args: Any) -> list[Any]:
-        outs, residuals, kept = inner.forward(args, active)  # type: ignore[misc]
-        box.extend((len(outs), kept))
-        return [*outs, *residuals]
-
-    trace, found = _on_batch(forward, operands, flags, batch, inner)
-    count, kept = box
-    return trace, found[:count], found[count:], kept
+class Disagreement(Exception):
+    """By a rule, a result carries the batch that does not by the function itself."""
 
 
 def _carried(trace: BatchTrace, values: Sequence[Any]) -> list[bool]:
     return [value.__class__ is Batched and value.owner is trace for value in values]
 
 
-def rules_agree(inner: CustomRules, batch: Axis, flags: Sequence[Any], outs: Sequence[Any], types: Sequence[ArrayType]) -> bool:
-    """Whether results that are not to carry the batch do not carry it by the rules either, nor their tangents. Operands are of
-    `types`."""
-    seen: list[list[bool]] = []
+def agree(rules: CustomRules, types: Sequence[ArrayType]) -> bool:
+    """Whether batched rules, for operands of these types, give results and tangents without the batch where they should."""
 
     def look(*operands: Any) -> list[Any]:
         active = inexact_flags(types)
-        if inner.forward is not None:
-            trace, values, *_ = _gone_forward(inner, batch, flags, operands, active)
-            seen.append(_carried(trace, values))
-        if inner.jvp is not None:
-            tangents = [x if flag else ZERO for x, flag in zip(operands, active)]  # of the right type
-            trace, *rows = _pushed(inner, batch, flags, operands, tangents)
-            seen.extend(_carried(trace, row) for row in rows)
+        if rules.forward is not None:
+            rules.forward(operands, active)
+        if rules.jvp is not None:
+            rules.jvp(operands, [x if flag else ZERO for x, flag in zip(operands, active)])  # tangents of the right type
         return []
 
     try:
         stage(look, types)
     except Exception:  # what is wrong with a rule is said when it is used
         return False
-    return not any([carried and not flag for row in seen for carried, flag in zip(row, outs)])
+    return True
 
 
 # ---- the derivatives of a batching rule -------------------------------------------------------------------------------
