@@ -18,7 +18,7 @@ from pullback.api.tangents import (
 from pullback.core.dtypes import is_inexact, kind
 from pullback.core.errors import GradientError, StructureError
 from pullback.core.source import api_boundary, describe, trim
-from pullback.core.tracing import staging_floor, type_of
+from pullback.core.tracing import innermost_staging, type_of
 from pullback.core.trees import array_leaves, flatten, register_node, unflatten
 from pullback.core.types import ArrayType
 from pullback.core.zero import ONES, ZERO, zeros
@@ -404,4 +404,4 @@ def _seed(fun: Function, call: LinearizedCall, holomorphic: bool) -> Any:
             f" floating-point output, but {describe(fun)} returned {type}. {cure}"
         )
     # Staged, a product with one is left out. Eagerly it is what makes a new array: a gradient is never the user's own operand.
-    return ONES if staging_floor() is not None else ones(type)
+    return ONES if innermost_staging() is not None else ones(type)

@@ -41,7 +41,7 @@ class Callback(Rules):
     on_arrays = True
     symbolic_zeros = True
 
-    def result_type(*operands, function, types=(), method="sequential", levels=()):
+    def result_type(*operands, function, types: tuple[ArrayType, ...] = (), method: str | None = "sequential", levels=()):
         sizes = tuple([size for size, _ in levels])
         return tuple([type.with_shape((*sizes, *type.shape)) for type in types])
 

@@ -23,7 +23,7 @@ from pullback.control.holder import at_flags, bind_holder, split
 from pullback.core.dtypes import is_inexact
 from pullback.core.errors import EscapedTracerError, GradientError, ShapeError
 from pullback.core.primitive import Rules, primitive
-from pullback.core.tracing import Tracer, staging_floor, type_of
+from pullback.core.tracing import Tracer, innermost_staging, type_of
 from pullback.core.types import ArrayType, array_type, is_unknown
 from pullback.core.zero import ZERO, instantiate
 from pullback.program.equality import Keyed
@@ -124,7 +124,7 @@ class custom_function(Rules):
         program = _staged(program)
         flags = tuple([int(axis == 0) for axis in axes])
         by_rule = rules.vmap is not None and any(flags)
-        unwatched = staging_floor() is None and not any([isinstance(arg, Tracer) for arg in args])
+        unwatched = innermost_staging() is None and not any([isinstance(arg, Tracer) for arg in args])
         alone = unwatched or (rules.jvp is None and rules.forward is None)  # nobody will ask for derivative rules
         extra: tuple[Any, ...] = ()
         if by_rule:

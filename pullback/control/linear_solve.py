@@ -43,7 +43,7 @@ class Solver(Rules):
     needs_axis = True
     symbolic_zeros = True
 
-    def result_type(*types, solve, **params):
+    def result_type(*types, solve: Program, num_consts: int, **params: Program | None):
         return solve.output_types
 
     def evaluate(*arrays, solve, **params):

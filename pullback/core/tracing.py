@@ -99,14 +99,14 @@ def type_of(value: Any) -> ArrayType:
 
 # ---- dispatch -------------------------------------------------------------------------------------------------------
 
-_staging_floor: ContextVar[Trace | None] = ContextVar("pullback_staging_floor", default=None)
-staging_floor = _staging_floor.get
-record_into = _staging_floor.set  # whatever no younger trace handles
+_innermost_staging: ContextVar[Trace | None] = ContextVar("pullback_innermost_staging", default=None)
+innermost_staging = _innermost_staging.get
+record_into = _innermost_staging.set  # whatever no younger trace handles
 
 
 def bind(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
     """Apply a primitive: the youngest trace involved handles it; with none, it is evaluated now."""
-    youngest = staging_floor()
+    youngest = innermost_staging()
     serial = 0 if youngest is None else youngest.serial
     for arg in args:
         if arg.__class__ is not Array:
@@ -129,7 +129,7 @@ def bind(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> A
 
 def bind_at(trace: Trace | None, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
     """`bind` for an operation that also concerns `trace`, even if none of its arguments does (a named axis)."""
-    youngest = staging_floor()
+    youngest = innermost_staging()
     candidates = [trace, youngest, *(arg.owner for arg in args if isinstance(arg, Tracer))]
     youngest = max((one for one in candidates if one is not None), key=lambda one: one.serial, default=None)
     if youngest is None or youngest is not trace:
@@ -168,11 +168,11 @@ def ensure_compile_time_eval() -> Iterator[None]:
         >>> f(2.0)
         12.0:f32[]:cpu(0)
     """
-    token = _staging_floor.set(None)
+    token = _innermost_staging.set(None)
     try:
         yield
     finally:
-        _staging_floor.reset(token)
+        _innermost_staging.reset(token)
 
 
 # ---- evaluation -----------------------------------------------------------------------------------------------------

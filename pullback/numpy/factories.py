@@ -15,7 +15,7 @@ import numpy as np
 from pullback.core.array import Array, find_converter
 from pullback.core.dtypes import BOOL, DType, is_inexact
 from pullback.core.source import trim
-from pullback.core.tracing import Tracer, _quiet_numpy, bind, staging_floor
+from pullback.core.tracing import Tracer, _quiet_numpy, bind, innermost_staging
 from pullback.core.types import array_type
 from pullback.numpy.promotion import (
     NATIVE_FLOATS,
@@ -56,7 +56,7 @@ def unary(name: str, primitive: Any, ufunc: Any, doc: str, *, inexact: bool = Tr
         if x.__class__ is Array:
             type = x.type
             host = x._host
-            if type.dtype in fast and host is not None and staging_floor() is None:
+            if type.dtype in fast and host is not None and innermost_staging() is None:
                 return Array(type, _quiet_numpy.run(ufunc, host))
         elif isinstance(x, Tracer) and x.type.dtype in NATIVE_INEXACT:
             return bind(primitive, (x,), NO_PARAMS)
@@ -119,14 +119,14 @@ def binary(
                 y_type = y.type
                 if x_type.dtype is y_type.dtype and x_type.dtype in fast:
                     y_host = y._host
-                    if x_host is not None and y_host is not None and staging_floor() is None:
+                    if x_host is not None and y_host is not None and innermost_staging() is None:
                         if x_type is y_type:
                             out = _quiet_numpy.run(ufunc, x_host, y_host)
                             return Array(array_type(x_type.shape, BOOL) if compares else x_type, out)
                         if x_type.shape == y_type.shape or not x_type.shape or not y_type.shape:
                             out = _quiet_numpy.run(ufunc, x_host, y_host)
                             return Array(array_type(out.shape, out.dtype, x_type.weak and y_type.weak and not compares), out)
-            elif y.__class__ in _fast_scalars and x_type.dtype in floats and x_host is not None and staging_floor() is None:
+            elif y.__class__ in _fast_scalars and x_type.dtype in floats and x_host is not None and innermost_staging() is None:
                 try:
                     out = _quiet_numpy.run(ufunc, x_host, y)
                 except OverflowError:  # an integer beyond all floating-point numbers
@@ -134,7 +134,7 @@ def binary(
                 return Array(array_type(x_type.shape, BOOL) if compares else x_type, out)
         elif y.__class__ is Array and x.__class__ in _fast_scalars and y.type.dtype in floats:
             y_host = y._host
-            if y_host is not None and staging_floor() is None:
+            if y_host is not None and innermost_staging() is None:
                 try:
                     out = _quiet_numpy.run(ufunc, x, y_host)
                 except OverflowError:

@@ -15,7 +15,7 @@ import numpy as np
 from pullback.core.array import Array, find_converter, host_of
 from pullback.core.dtypes import BOOL, default_dtype, kind
 from pullback.core.errors import ShapeError, TracerIntegerConversionError
-from pullback.core.tracing import Tracer, staging_floor
+from pullback.core.tracing import Tracer, innermost_staging
 from pullback.core.types import Shape, array_type
 from pullback.numpy.axes import normal_axis
 from pullback.numpy.creation import array
@@ -108,7 +108,7 @@ def from_end(index: Any, size: int) -> Any:
     if size > np.iinfo(dtype).max:
         index = in_dtype(index, default_dtype("i"))
         dtype = index.type.dtype
-    if index.__class__ is Array and staging_floor() is None:
+    if index.__class__ is Array and innermost_staging() is None:
         host = np.asarray(host_of(index))
         return Array(index.type, np.where(host < 0, host + dtype.type(size), host)) if np.any(host < 0) else index
     negative = compare.lt(index, literal_of(0, dtype))
@@ -202,7 +202,7 @@ def _span(entry: slice, size: int) -> Span:
 
 def get_item(x: Any, index: Any) -> Any:
     """x[index], as NumPy has it. Known integers out of bounds raise IndexError; traced ones are moved inside."""
-    if x.__class__ is Array and x._host is not None and staging_floor() is None and _is_basic(index):
+    if x.__class__ is Array and x._host is not None and innermost_staging() is None and _is_basic(index):
         try:
             out = x._host[index]  # type: ignore[index]
         except IndexError:

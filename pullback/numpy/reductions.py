@@ -10,7 +10,7 @@ import numpy as np
 from pullback.core.array import Array
 from pullback.core.dtypes import DType, accumulation_dtype, default_dtype, is_inexact, kind, requested
 from pullback.core.errors import ShapeError
-from pullback.core.tracing import Tracer, _quiet_numpy, bind, staging_floor
+from pullback.core.tracing import Tracer, _quiet_numpy, bind, innermost_staging
 from pullback.core.types import ArrayType, array_type
 from pullback.numpy.arithmetic import add, divide, maximum, minimum, multiply, subtract
 from pullback.numpy.axes import normal_axes, normal_axis
@@ -101,7 +101,7 @@ def _sum_like(name: str, primitive: Any, ufunc: np.ufunc, neutral: int, combine:
         if axis is dtype is initial is where is None and not keepdims and (a.__class__ is Array or isinstance(a, Tracer)):
             type = a.type
             if type.dtype in NATIVE_FLOATS and not type.weak and type.shape:  # the fast path
-                if a.__class__ is Array and a._host is not None and staging_floor() is None:
+                if a.__class__ is Array and a._host is not None and innermost_staging() is None:
                     return Array(array_type((), type.dtype), _quiet_numpy.run(whole, a._host, None))
                 return bind(primitive, (a,), {"axes": tuple(range(type.ndim))})
         a = operand(a, name)

@@ -13,7 +13,7 @@ from contextvars import ContextVar, Token
 from typing import Any
 
 from pullback.core.source import Source, user_source
-from pullback.core.tracing import staging_floor
+from pullback.core.tracing import innermost_staging
 from pullback.program.equation import Equation, Made
 
 Attribution = Equation | Source | None
@@ -43,7 +43,7 @@ def enter(transformation: str, rule: str, role: str = "") -> Token[Made | None]:
 
 def is_recording() -> bool:
     """Whether a Program is being recorded, so that provenance is worth keeping."""
-    return staging_floor() is not None
+    return innermost_staging() is not None
 
 
 def here() -> Attribution:
