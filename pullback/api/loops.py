@@ -395,8 +395,8 @@ def _counted_while(bounds: Sequence[Any], body_fun: Function, init_val: Any) -> 
     for bound in bounds:
         if not isinstance(bound, Tracer) and kind(dtype) != "f" and not np.iinfo(dtype).min <= bound <= np.iinfo(dtype).max:
             raise DtypeError(
-                f"fori_loop of {describe(body_fun)} counts in {dtype}, as its traced bound does, but its other bound is {bound},"
-                " which does not fit into that. Convert the traced one (.astype)."
+                f"fori_loop of {describe(body_fun)} counts in {dtype}, as its traced bound does, but its other bound, {bound},"
+                " does not fit into that. Convert the traced one (.astype)."
             )
     first, last = [
         convert_element_type(bound if isinstance(bound, Tracer) else np.asarray(bound, dtype), new_dtype=dtype, weak=weak)

@@ -143,6 +143,9 @@ class Tape(Trace):
         return outs if primitive.multiple_results else outs[0]
 
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        for arg in args:  # all that a rule should meet are values without their tangents, and tangents
+            if arg.__class__ is not Linear and isinstance(arg, Tracer) and getattr(arg.owner, "tape", None) is self:
+                raise closed_over("A derivative rule", arg)
         if primitive.expand is not None and primitive.transpose is None:
             return primitive.expanded(args, params)
         if primitive.depends is not None:
@@ -403,6 +406,17 @@ def nonlinear(step: Apply) -> GradientError:
         f"linear_transpose met {name!r} applied to an unknown value; it is not linear in that operand, so the"
         " function has no transpose. Use vjp, which linearizes the function first. If it is a jvp rule that does this, the"
         f" rule is wrong: it must be linear in the tangents.{at}"
+    )
+
+
+def closed_over(whose: str, value: Tracer) -> GradientError:
+    """The error for a rule that uses a value with its tangent, which it can only have by closing over it."""
+    where = value.where()
+    return GradientError(
+        f"{whose} uses a value of type {value.type} that it closes over{f' ({where})' if where else ''}, and that is being"
+        " differentiated. A rule only says how a function depends on its arguments: pass the value as one of them"
+        " (pb.closure_convert finds the values that a function closes over), or, if it is meant to be a constant, through"
+        " pb.stop_gradient."
     )
 
 

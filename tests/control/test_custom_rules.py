@@ -830,6 +830,29 @@ def test_rules_that_close_over_more_than_the_function():
     np.testing.assert_allclose(np.asarray(pb.vmap(pb.grad(pb.jit(later)), (None, 0))(3.0, np.arange(3.0))), [0.0, 2.0, 6.0])
 
 
+RULES_OF_Z = {
+    "its tangent": lambda f, z: f.defjvp(lambda p, t: (f(*p), t[0] * 2.0 * z)),
+    "its value": lambda f, z: f.defjvp(lambda p, t: (p[0] + 0.0 * z, t[0])),
+    "its residuals": lambda f, z: f.defvjp(lambda x: (x, z), lambda kept, ct: (ct * kept,)),
+    "its forward rule": lambda f, z: f.defvjp(lambda x: (x + 0.0 * z, None), lambda kept, ct: (ct,)),
+}
+
+
+@pytest.mark.parametrize("rule", RULES_OF_Z)
+def test_rules_alone_that_close_over_what_is_differentiated(rule):
+    def g(z):
+        f = pb.custom_jvp(lambda x: x)
+        RULES_OF_Z[rule](f, z)
+        return f(1.0 * z)
+
+    ways = [pb.grad(g), pb.jit(pb.grad(g)), lambda z: pb.jvp(pb.grad(g), (z,), (1.0,))]
+    if "residuals" not in rule and "forward" not in rule:
+        ways.append(lambda z: pb.jvp(g, (z,), (1.0,)))
+    for way in ways:
+        with pytest.raises(GradientError, match=r"closes over.*closure_convert"):
+            way(1.5)
+
+
 def branching():
     @pb.custom_jvp
     def f(x):
