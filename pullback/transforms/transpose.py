@@ -24,6 +24,7 @@ from pullback.ops.arithmetic import add
 from pullback.ops.broadcast import broadcast_in_dim, reduce_sum
 from pullback.ops.scaling import combine, scaled
 from pullback.program.equality import param_key
+from pullback.program.program import programs_in
 from pullback.program.provenance import (
     Attribution,
     attribute,
@@ -146,8 +147,8 @@ class Tape(Trace):
         for arg in args:  # all that a rule should meet are values without their tangents, and tangents
             if arg.__class__ is not Linear and isinstance(arg, Tracer) and getattr(arg.owner, "tape", None) is self:
                 raise closed_over("A derivative rule", arg)
-        if primitive.expand is not None and primitive.transpose is None:
-            return primitive.expanded(args, params)
+        if primitive.expand is not None and (primitive.transpose is None or any([p.effects for p in programs_in(params)])):
+            return primitive.expanded(args, params)  # what is known in a called Program is done now, and once: its effects
         if primitive.depends is not None:
             unknown = tuple([int(self.index_of(arg) is not None) for arg in args])
             reached = primitive.depends(unknown, **params)
