@@ -38,7 +38,7 @@ from pullback.transforms.derive import (
 )
 from pullback.transforms.simplify import drop_dead_code
 from pullback.transforms.stage import replay, stage
-from pullback.transforms.transpose import Apply, Linear, Tape
+from pullback.transforms.transpose import JVP_RULE, Apply, Linear, Tape
 
 
 class Unstaged:
@@ -186,7 +186,7 @@ def _on_the_tape(rules: CustomRules, tape: Tape, primals: Sequence[Any], tangent
     outs, found = rules.jvp(primals, given)
     for step in tape.steps[start:]:
         if isinstance(step, Apply) and not step.rule:
-            step.rule = f"The jvp rule of {rules.described}"
+            step.rule = JVP_RULE + rules.described
     tape.without(start, zeros)
     return outs, [ZERO if tape.index_of(tangent) in zeros else tangent for tangent in found]
 

@@ -24,6 +24,7 @@ from pullback.ops.arithmetic import add
 from pullback.ops.broadcast import broadcast_in_dim, reduce_sum
 from pullback.ops.scaling import combine, scaled
 from pullback.program.equality import param_key
+from pullback.program.equation import Equation
 from pullback.program.program import programs_in
 from pullback.program.provenance import (
     Attribution,
@@ -367,7 +368,12 @@ class Tape(Trace):
                     instantiate(values[operand.index], self.types[operand.index]) if operand.__class__ is Slot else operand
                     for operand in step.operands
                 ]
-                result = step.primitive(*args, **step.params)
+                token = enter("grad", step.rule, "tangent") if step.rule and recording else None
+                try:
+                    result = step.primitive(*args, **step.params)
+                finally:
+                    if token is not None:
+                        leave(token)
                 for out, value in zip(step.outs, result if step.primitive.multiple_results else (result,), strict=True):
                     values[out] = value
         return [ZERO if out is None else values[out] for out in outs]
@@ -398,9 +404,10 @@ def nonlinear(step: Apply) -> GradientError:
     """The error for transposing an operation that is not linear."""
     name, source = step.primitive.name, source_of(step.origin)
     at = f" At {source}." if source else ""
-    if step.rule:
+    rule = step.rule or _users_rule(step.origin)
+    if rule:
         return GradientError(
-            f"{step.rule} must be linear in the tangents, but it applies {name!r} to an unknown tangent, in which that is not"
+            f"{rule} must be linear in the tangents, but it applies {name!r} to an unknown tangent, in which that is not"
             f" linear.{at} Multiply the tangents by what does not depend on them."
         )
     return GradientError(
@@ -408,6 +415,21 @@ def nonlinear(step: Apply) -> GradientError:
         " function has no transpose. Use vjp, which linearizes the function first. If it is a jvp rule that does this, the"
         f" rule is wrong: it must be linear in the tangents.{at}"
     )
+
+
+JVP_RULE = "The jvp rule of "  # how the rule of a user's function is called, before its name
+
+
+def _users_rule(origin: Attribution) -> str:
+    """The user's rule by which an equation was made, or one that it was derived from; empty if there is none."""
+    while isinstance(origin, Equation):
+        made = origin.made
+        while made is not None:
+            if made.rule.startswith(JVP_RULE):
+                return made.rule
+            made = made.within
+        origin = origin.origin
+    return ""
 
 
 def closed_over(whose: str, value: Tracer) -> GradientError:

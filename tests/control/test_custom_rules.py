@@ -579,6 +579,25 @@ def test_a_jvp_rule_must_be_linear_in_the_tangents():
         pb.grad(f)(1.0)
 
 
+HOLDING = {
+    "jit": pb.jit,
+    "checkpoint": pb.checkpoint,
+    "vmap": lambda f: lambda x: pnp.sum(pb.vmap(f)(x * pnp.ones(3))),
+    "cond": lambda f: lambda x: pb.lax.cond(x > 0.0, f, lambda y: y, x),
+    "scan": lambda f: lambda x: pb.lax.scan(lambda c, _: (f(c), None), x, None, length=3)[0],
+    "while_loop": lambda f: lambda x: pb.lax.while_loop(lambda c: c < 1e3, f, x, max_steps=8),
+}
+
+
+@pytest.mark.parametrize("holding", HOLDING)
+def test_a_rule_that_is_not_linear_is_named_wherever_the_function_is(holding):
+    f = pb.custom_jvp(lambda x: x * x)
+    f.defjvp(lambda p, t: (f(*p), pnp.sin(t[0])))
+    for transform in (pb.grad, lambda g: pb.jit(pb.grad(g))):
+        with pytest.raises(GradientError, match=r"The jvp rule of .* must be linear in the tangents, but it applies 'sin'"):
+            transform(HOLDING[holding](f))(2.0)
+
+
 def test_a_jvp_rule_may_return_plain_zeros():
     f = pb.custom_jvp(lambda x, y: (x, y))
 
