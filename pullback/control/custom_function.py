@@ -19,7 +19,7 @@ from pullback.control.custom_rules import (
     tangent_of_batching,
     transpose_of_batching,
 )
-from pullback.control.holder import at_flags, bind_holder, split
+from pullback.control.holder import Wiring, at_flags, bind_holder, split
 from pullback.core.dtypes import is_inexact
 from pullback.core.errors import EscapedTracerError, GradientError, ShapeError
 from pullback.core.primitive import Rules, primitive
@@ -58,6 +58,7 @@ def _staged(program: Program | Unstaged) -> Program:
 class custom_function(Rules):
     """Apply `program` to the operands; `rules` say how to transform it."""
 
+    wiring = Wiring("program")
     multiple_results = True
     on_arrays = True
     needs_axis = True

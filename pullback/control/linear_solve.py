@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from pullback.control.holder import bind_holder, split
+from pullback.control.holder import Wiring, bind_holder, split
 from pullback.core.errors import GradientError
 from pullback.core.primitive import Rules, primitive
 from pullback.core.tracing import type_of
@@ -38,6 +38,7 @@ class Solver(Rules):
     batch element where one of them does.
     """
 
+    wiring = Wiring("solve")
     multiple_results = True
     on_arrays = True
     needs_axis = True
