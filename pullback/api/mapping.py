@@ -199,7 +199,7 @@ class _BatchedArguments(FlatArguments):
 
 def _normal_axis(axis: Any, what: str, value: Any) -> int:
     """A batch axis as a non-negative int. Raises `AxisError` if `value` has no such axis."""
-    ndim = value.ndim
+    ndim: int = value.ndim
     if not isinstance(axis, INTEGERS) or isinstance(axis, bool):
         raise AxisError(f"vmap's axis for {what} must be an int or None, but is {axis!r}.")
     if not -ndim <= axis < ndim:
