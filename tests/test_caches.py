@@ -19,7 +19,7 @@ from pullback.core.dtypes import FLOAT32, FLOAT64
 from pullback.engine import backend, cache
 from pullback.engine import compile as compiling
 from pullback.engine.failures import MAX_WAITING
-from pullback.numpy import promotion
+from pullback.numpy import products, promotion
 from pullback.program.equation import MAX_DERIVED
 from pullback.stablehlo import writer
 from pullback.transforms import transpose
@@ -238,6 +238,7 @@ def test_bounds_in_the_table_are_those_of_the_code() -> None:
         "transforms/transpose.py` `_ones": transpose._ones.limit,
         "core/types.py` `_recent": types._recent.limit,
         "core/zero.py` `_zeros": zero._zeros.limit,
+        "numpy/products.py` `_steps": products._steps.cache_info().maxsize,
         "numpy/promotion.py` `_literals": promotion._literals.limit,
         "engine/cache.py` `_memory": cache.MAX_IN_MEMORY,
         "engine/compile.py` `_operations": compiling.MAX_OPERATIONS,

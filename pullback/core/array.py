@@ -23,6 +23,12 @@ from pullback.core.types import ArrayType, Shape, array_type
 HostArray = np.ndarray[Any, Any]
 
 
+class SupportsArray(Protocol):
+    """Another library's array, of which NumPy can make one of its own."""
+
+    def __array__(self, *args: Any, **options: Any) -> Any: ...
+
+
 class Array:
     """An immutable n-dimensional array with a dtype and a device.
 
@@ -96,6 +102,10 @@ class Array:
         if not is_constant(self):  # those belong to everyone
             self._host = None
             self._buffer = None
+
+
+# What functions take for an array. A list of numbers is none: only `array`, `asarray` and the joining functions take these.
+ArrayLike = Array | HostArray | SupportsArray | bool | int | float | complex
 
 
 def host_of(array: Array) -> HostArray | np.generic:

@@ -19,6 +19,7 @@ import numpy as np
 from pullback.core.errors import DtypeError
 
 DType = np.dtype[Any]
+DTypeLike = DType | type | str  # what names a dtype: `float`, `np.float32`, `pullback.numpy.bfloat16`, "float32"
 
 _SHORT_NAMES = {
     "bool": "bool",

@@ -166,6 +166,57 @@ def test_einsum_as_numpy(subscripts, operands):
     assert gradient.shape == operands[0].shape
 
 
+def test_einsum_of_lists_of_axes():
+    for given in (
+        (A, [0, 1], SQUARE, [1, 2], [0, 2]),
+        (A, [0, 1], SQUARE, [1, 2]),
+        (A, [3, 5]),
+        (A, ["b", "a"]),
+        (SQUARE, [0, 0], [0]),
+        (SQUARE, [4, 4], []),
+        (CUBE, [Ellipsis, 0, 1], SQUARE, [1, 2], [Ellipsis, 0, 2]),
+        (A, [0, 1], SQUARE, [1, 2], ROW, [2], [0]),
+    ):
+        named = given if "b" not in str(given[1]) else (A, [1, 0])  # NumPy takes numbers alone
+        same(pnp.einsum(*given), np.einsum(*named), rtol=1e-4, atol=1e-5)
+    for wrong in ((3,), (A, 1), (A, [0, 1], 5), (object(), A), (A, [[0], [1]])):
+        with pytest.raises((TypeError, pb.errors.PullbackError), match="einsum"):
+            pnp.einsum(*wrong)
+
+
+def test_einsum_takes_every_order_of_contraction():
+    subscripts, operands = "ij,jk,kl,l->i", (A, SQUARE, SQUARE, ROW)
+    path, _ = np.einsum_path(subscripts, *operands)
+    for optimize in (True, False, "auto", "greedy", "optimal", "dp", path, [(0, 1), (0, 2), (0, 1)], ((0, 1, 2, 3),)):
+        got = pnp.einsum(subscripts, *operands, optimize=optimize, preferred_element_type="float64")
+        assert got.dtype == np.float64
+        same(got.astype("float32"), np.einsum(subscripts, *operands), rtol=1e-4, atol=1e-5)
+    for wrong in ("nonsense", 3, [1], ["einsum_path", 2]):
+        with pytest.raises(ValueError, match="optimize"):
+            pnp.einsum(subscripts, *operands, optimize=wrong)
+
+
+@pytest.mark.parametrize(
+    ("subscripts", "shapes", "says"),
+    [
+        ("ij,jk", ((2, 3), (4, 5)), "'j'"),
+        ("ij->k", ((2, 3),), "'k'"),
+        ("ij->ii", ((2, 3),), "'i'"),
+        ("ii", ((2, 3),), "'i'"),
+        ("ij", ((2, 3), (2, 3)), "operands"),
+        ("i...,j", ((2, 3),), "einsum"),
+        ("i...,...", ((2, 3),), "einsum"),
+        ("ijk", ((2, 3),), "'ijk'"),
+        ("ij-k", ((2, 3),), "->"),
+        ("i.j", ((2, 3),), "llipse"),
+        ("", (), "einsum"),
+    ],
+)
+def test_einsum_says_which_letters_do_not_fit(subscripts, shapes, says):
+    with pytest.raises(pb.errors.ShapeError, match=says):
+        pnp.einsum(subscripts, *map(pnp.zeros, shapes))
+
+
 def test_einsum_contracts_the_small_pair_first():
     vector = np.ones(50, np.float32)
     matrix = np.ones((50, 50), np.float32)
