@@ -25,6 +25,7 @@ from pullback.api.tangents import (
     tangent_leaves,
     tangent_result,
     the_output,
+    weak_as,
 )
 from pullback.core.dtypes import is_inexact, kind
 from pullback.core.errors import GradientError, StructureError
@@ -118,9 +119,13 @@ class LinearizedCall:
 
     def gradients(self, cotangents: Sequence[Any]) -> list[Any]:
         """One tree for each chosen argument: its cotangent."""
-        found = iter(self.pull(cotangents))
-        leaves = [tangent_result(next(found) if flag else ZERO, type) for type, flag in zip(self.types, self.active)]
-        return self.flat.trees(leaves)
+        return self.flat.trees(_gradient_leaves(self.types, self.active, self.pull(cotangents)))
+
+
+def _gradient_leaves(types: Sequence[ArrayType], active: Sequence[bool], found: Sequence[Any]) -> list[Any]:
+    """The gradient of each leaf, of those that were found for the active ones."""
+    given = iter(found)
+    return [weak_as(type, tangent_result(next(given) if flag else ZERO, type)) for type, flag in zip(types, active)]
 
 
 @api_boundary
@@ -209,8 +214,8 @@ class VjpFunction:
         try:
             shape = self.shape
             given = cotangent_leaves(cotangent, shape.structure, shape.out_types)
-            found = iter(self.tape.backward(shape.outs, given, shape.inputs))
-            leaves = [tangent_result(next(found) if flag else ZERO, type) for type, flag in zip(shape.types, shape.active)]
+            found = self.tape.backward(shape.outs, given, shape.inputs)
+            leaves = _gradient_leaves(shape.types, shape.active, found)
             return tuple(trees_of(shape.structures, leaves))
         except BaseException as error:
             trim(error)
@@ -273,7 +278,7 @@ def linear_transpose(fun: Function, *primals: Any) -> Callable[[Any], tuple[Any,
             return outs
 
         found = transpose_flat(linear, types, given, fun)
-        return tuple(trees_of(structures, [zeros(type.strong()) if ct is ZERO else ct for ct, type in zip(found, types)]))
+        return tuple(trees_of(structures, [zeros(t) if ct is ZERO else weak_as(t, ct) for ct, t in zip(found, types)]))
 
     return wrapped(fun, "transpose_of", transposed)
 

@@ -101,6 +101,7 @@ class Primitive:
     on_arrays: bool
     effect: str | None
     kinds: str
+    keeps_ones: bool
     symbolic_zeros: bool
     symbolic_cotangents: bool
     needs_axis: bool
@@ -126,8 +127,8 @@ class Primitive:
             for name, value in params.items():
                 if isinstance(value, Tracer):
                     raise TypeError(
-                        f"Parameter {name!r} of primitive {self.name!r} is a traced value, of type {value.type}, but parameters are"
-                        " static: pass it by position, as an operand."
+                        f"Parameter {name!r} of primitive {self.name!r} is a traced value, of type {value.type}, but parameters"
+                        " are static: pass it by position, as an operand."
                     )
         return bind(self, args, params)
 

@@ -105,8 +105,27 @@ record_into = _innermost_staging.set  # whatever no younger trace handles
 
 
 def bind(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
-    """Apply a primitive: the youngest trace involved handles it; with none, it is evaluated now."""
+    """Apply a primitive: the youngest trace involved handles it; with none, it is evaluated now.
+
+    Most eager work is one or two Arrays in NumPy memory that go through a NumPy function: that comes first, without a loop.
+    """
     youngest = innermost_staging()
+    if youngest is None and primitive.plain and 0 < (count := len(args)) < 3:
+        x, y = args[0], args[-1]
+        if x.__class__ is Array and y.__class__ is Array:
+            x_host, y_host = x._host, y._host
+            if x_host is not None and y_host is not None:
+                types = (x.type, y.type) if count == 2 else (x.type,)
+                if params:
+                    type = primitive.inferred.get((types, *params, *params.values())) or primitive.infer(types, params)
+                    out = _quiet_numpy.run(primitive.evaluate, *(x_host, y_host)[:count], **params)
+                else:
+                    type = primitive.inferred.get(types) or primitive.infer(types, params)
+                    rule = primitive.evaluate
+                    out = _quiet_numpy.run(rule, x_host, y_host) if count == 2 else _quiet_numpy.run(rule, x_host)
+                if out.dtype is type.dtype and out.shape == type.shape:
+                    return Array(type, out)
+                return Array(type, _checked(primitive, out, type))
     serial = 0 if youngest is None else youngest.serial
     for arg in args:
         if arg.__class__ is not Array:
@@ -199,43 +218,11 @@ HOST = (np.ndarray, np.generic)
 def evaluate(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
     """Apply a primitive to values now: on NumPy by its `evaluate` rule, else by what that rule can be derived from.
 
-    Most eager work is one or two Arrays through a NumPy function, so those go through without a loop: 0.8 us instead of 1.1.
+    Rules of any form are met here: those that may lack a type rule, take Arrays, or return several results.
     """
-    if primitive.plain:
-        key: tuple[ArrayType, ...]
-        count = len(args)
-        rule: Any = primitive.evaluate
-        if count == 2:
-            x, y = args
-            if x.__class__ is Array and y.__class__ is Array:
-                key = (x.type, y.type)
-                known = (key, *params, *params.values()) if params else key
-                type = primitive.inferred.get(known) or primitive.infer(key, params)
-                x_host, y_host = x._host, y._host
-                x_host, y_host = x_host if x_host is not None else host_of(x), y_host if y_host is not None else host_of(y)
-                out = _quiet_numpy.run(rule, x_host, y_host, **params)
-                if out.dtype is type.dtype and out.shape == type.shape:
-                    return Array(type, out)
-                return Array(type, _checked(primitive, out, type))
-        elif count == 1:
-            (x,) = args
-            if x.__class__ is Array:
-                key = (x.type,)
-                known = (key, *params, *params.values()) if params else key
-                type = primitive.inferred.get(known) or primitive.infer(key, params)
-                x_host = x._host
-                out = _quiet_numpy.run(rule, x_host if x_host is not None else host_of(x), **params)
-                if out.dtype is type.dtype and out.shape == type.shape:
-                    return Array(type, out)
-                return Array(type, _checked(primitive, out, type))
-    elif primitive.evaluate is None:
+    if primitive.evaluate is None:
         return primitive.derive_evaluation(args, params)
-    arrays = [arg if arg.__class__ is Array else as_array(arg) for arg in args]
-    return _evaluate_generally(primitive, arrays, params)
-
-
-def _evaluate_generally(primitive: Primitive, arrays: list[Array], params: dict[str, Any]) -> Any:
-    """`evaluate` for rules of any form: those that may lack a type rule, take Arrays, or return several results."""
+    arrays = [as_array(arg) for arg in args]
     rule: Callable[..., Any] = primitive.evaluate
     types = tuple([array.type for array in arrays])
     result_types = primitive.infer(types, params) if primitive.result_type is not None else None

@@ -96,7 +96,6 @@ def binary(
     *,
     inexact: bool = False,
     compares: bool = False,
-    general: Function | None = None,
     operator: bool = False,
 ) -> Function:
     """An elementwise function of two arrays.
@@ -105,11 +104,11 @@ def binary(
         ufunc: what NumPy calls it, for the fast path; None for no such path.
         inexact: whether integers and bools are converted to the default floating dtype first (division).
         compares: whether the result is bool.
-        general: what to call instead of promoting and binding the primitive.
         operator: made for a method: it returns NotImplemented for an operand that is neither array nor number.
     """
     fast = _nothing if ufunc is None else NATIVE_FLOATS if inexact or "c" not in primitive.kinds else NATIVE_NUMBERS
     floats = _nothing if ufunc is None else NATIVE_FLOATS
+    called = name.strip("_")  # an operator's error speaks of add, not of __add__
 
     def function(x: Any, y: Any, /) -> Any:
         if x.__class__ is Array:
@@ -130,7 +129,7 @@ def binary(
                 try:
                     out = _quiet_numpy.run(ufunc, x_host, y)
                 except OverflowError:  # an integer beyond all floating-point numbers
-                    return apply(x, y)
+                    return apply_binary(called, primitive, x, y, inexact)
                 return Array(array_type(x_type.shape, BOOL) if compares else x_type, out)
         elif y.__class__ is Array and x.__class__ in _fast_scalars and y.type.dtype in floats:
             y_host = y._host
@@ -138,24 +137,15 @@ def binary(
                 try:
                     out = _quiet_numpy.run(ufunc, x, y_host)
                 except OverflowError:
-                    return apply(x, y)
+                    return apply_binary(called, primitive, x, y, inexact)
                 return Array(array_type(y.type.shape, BOOL) if compares else y.type, out)
-        if operator and not is_operand(y):
+        if operator and y.__class__ not in _plain_operands and not is_operand(y):
             return NotImplemented
         try:
-            return apply(x, y)
+            return apply_binary(called, primitive, x, y, inexact)
         except BaseException as error:
             trim(error)
             raise
-
-    if general is None:
-        called = name.strip("_")  # an operator's error speaks of add, not of __add__
-
-        def apply(x: Any, y: Any) -> Any:
-            return apply_binary(called, primitive, x, y, inexact)
-
-    else:
-        apply = general
 
     function.is_boundary = True  # type: ignore[attr-defined]
     result = "The result is bool." if compares else "Integers and bools become floating." if inexact else ""

@@ -77,6 +77,7 @@ class reduce_sum(Reduction):
 
     kinds = "iufc"
     linear = True
+    keeps_ones = True
     accumulation = accumulation_dtype
 
     def evaluate(x, *, axes):

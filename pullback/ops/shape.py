@@ -36,6 +36,8 @@ def in_front(x, axis, size):
 class reshape(Moving):
     """The elements of x, in their order, in the shape `new_sizes`."""
 
+    keeps_ones = True
+
     def result_type(x, *, new_sizes: tuple[int, ...]):
         if math.prod(new_sizes) != x.size or any(size < 0 for size in new_sizes):
             raise ShapeError(f"reshape cannot give {x}, which has {x.size} elements, the shape {tuple(new_sizes)}.")
@@ -78,6 +80,8 @@ class reshape(Moving):
 @primitive
 class transpose(Moving):
     """x with its axes in another order: axis i of the result is axis `permutation[i]` of x."""
+
+    keeps_ones = True
 
     def result_type(x, *, permutation: tuple[int, ...]):
         if sorted(permutation) != list(range(x.ndim)):
@@ -324,6 +328,8 @@ def unpad(cotangent, shape, padding_config):
 @primitive
 class rev(Moving):
     """x with the order of its elements reversed along the axes `dimensions`."""
+
+    keeps_ones = True
 
     def result_type(x, *, dimensions: tuple[int, ...]):
         check_axes("rev", dimensions, x)

@@ -70,3 +70,14 @@ def attributing(to: Attribution) -> Iterator[None]:
         yield
     finally:
         _attributed.reset(token)
+
+
+@contextmanager
+def replaying(transformation: str, rule: str, role: str) -> Iterator[bool]:
+    """In this block, what was recorded is done again by a rule, and attributed to what it was recorded with. Gives True."""
+    attribution, made = attribute(_attributed.get()), enter(transformation, rule, role)
+    try:
+        yield True
+    finally:
+        leave(made)
+        attribute_again(attribution)
