@@ -132,7 +132,7 @@ def _predicate(pred: Any) -> Any:
     return convert_element_type(pred, new_dtype=INT32)
 
 
-def _choose(what: str, index: Any, branches: Sequence[Callable[..., Any]], operands: Sequence[Any]) -> Any:
+def _choose(what: str, index: Any, branches: Sequence[Callable[..., R]], operands: Sequence[Any]) -> R:
     leaves, structures, paths = [], [], []
     for number, tree in enumerate(operands):
         own, structure = array_leaves(without_float0(tree), lambda n=number: f"operand {n}")  # type: ignore[misc]
@@ -145,7 +145,7 @@ def _choose(what: str, index: Any, branches: Sequence[Callable[..., Any]], opera
     captures, programs = shared_captures(traced)
     programs = [_returning(program, out_types) for program in programs]
     outs = bind_holder(cond_primitive, index, *captures, *leaves, branches=tuple(programs))
-    return unflatten(traced[0].structure, outs)
+    return unflatten(traced[0].structure, outs)  # type: ignore[no-any-return]
 
 
 def _joined(what: str, functions: Sequence[Callable[..., Any]], traced: Sequence[Traced]) -> list[ArrayType]:
