@@ -11,7 +11,7 @@ import pullback as pb
 import pullback.numpy as pnp
 from pullback import lax
 from pullback.control.cond import cond_as_select
-from pullback.core.errors import DtypeError, MissingRule, ShapeError, StructureError
+from pullback.core.errors import DtypeError, LeafError, MissingRule, ShapeError, StructureError
 from pullback.program.program import Program
 from pullback.testing import check_primitive
 

@@ -55,7 +55,7 @@ def test_a_rule_is_a_function() -> None:
 @pytest.mark.parametrize("transform", [pb.jit, pb.vmap, pb.grad, lambda f: lambda x: pb.xpr(f, x)])
 def test_parameters_are_static(transform: Any) -> None:
     q = pb.Primitive("q", evaluate=lambda x, k: x * k, result_type=lambda x, k: x)
-    with pytest.raises(TypeError, match="Parameter 'k' of primitive 'q' is a traced value.* static"):
+    with pytest.raises(TypeError, match=r"Parameter 'k' of primitive 'q' is a traced value.* static"):
         transform(lambda x: q(1.0, k=x))(X if transform is pb.vmap else 1.0)
 
 
