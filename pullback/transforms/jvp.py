@@ -15,6 +15,7 @@ from pullback.core.zero import ZERO, instantiate
 from pullback.ops.scaling import combine
 from pullback.program.provenance import attribute, attribute_again, attributed, enter, is_recording, leave, made_by
 from pullback.transforms.stage import primal_after_all
+from pullback.transforms.transpose import closed_over
 
 
 class Dual(Tracer):
@@ -110,7 +111,7 @@ class JvpTrace(Trace):
 
     def push(self, primitive: Primitive, primals: list[Any], tangents: list[Any], params: dict[str, Any]) -> Any:
         """The operation's value, and its tangent."""
-        if primitive.linear:
+        if primitive.linear is True or (primitive.linear and is_linear_in(primitive, tangents)):
             out = bind(primitive, primals, params)
             return out, self.push_linear(primitive, primals, tangents, params, out)
         if primitive.jvp is not None:
@@ -156,6 +157,9 @@ class JvpTrace(Trace):
         outs = primitive.values(rule, "a result of the type rule's", outs, known)
         if not isinstance(tangents, (tuple, list)) or len(outs) != len(tangents):
             raise primitive.malformed(rule, "a tangent for each result", returned)
+        for one in (*outs, *tangents):
+            if one.__class__ is Dual and one.owner is self:
+                raise closed_over(f"The {rule} rule of {owner(primitive, params)}", one)
         found = tuple([self.tangent(primitive, rule, params, out.type, t) for out, t in zip(outs, tangents)])
         return (outs, found) if primitive.multiple_results else (outs[0], found[0])
 
@@ -184,9 +188,20 @@ class JvpTrace(Trace):
         return tuple([t if is_inexact(o.type.dtype) else ZERO for o, t in zip(out, found, strict=True)])
 
 
+def owner(primitive: Primitive, params: dict[str, Any]) -> str:
+    """Whose rule it is, for an error message: a user's function's, or a primitive's."""
+    described = [value.described for value in params.values() if hasattr(value, "described")]
+    return described[0] if described else f"primitive {primitive.name!r}"
+
+
 def has_derivative(primitive: Primitive) -> bool:
     """Whether a primitive has a rule by which tangents can be pushed through it."""
     return bool(primitive.partials or primitive.linear or primitive.jvp or primitive.linearize)
+
+
+def is_linear_in(primitive: Primitive, tangents: Sequence[Any]) -> bool:
+    """Whether a primitive is jointly linear in all of the operands that have tangents."""
+    return all([flag or tangent is ZERO for tangent, flag in zip(tangents, primitive.linear_flags(len(tangents)))])
 
 
 def linear_operands(primitive: Primitive, primals: list[Any], tangents: list[Any]) -> list[Any] | None:
