@@ -4,36 +4,39 @@ from __future__ import annotations
 
 import functools
 import weakref
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Self, overload
 
 import numpy as np
 
-from pullback.api.ahead import Lowered, Signature
-from pullback.api.dispatch import FastPath, fast_path, forget_scalars
-from pullback.api.functions import INTEGERS, Function, argument_name, check_callable, check_flags, global_name, leaf_paths
-from pullback.api.traced import trace
+from pullback.api.dispatch import FastPath, Signature, fast_path, forget_scalars
+from pullback.api.functions import INTEGERS, Function, argument_name, check_callable, check_flags, global_name
+from pullback.api.traced import call_paths, trace
 from pullback.control.call import bind_call
 from pullback.core.array import Array, BorrowedArray, as_array, from_numpy
 from pullback.core.axes import axis_sizes
 from pullback.core.bounded import Bounded
 from pullback.core.dtypes import SHORT_NAMES, dtype_mode
-from pullback.core.errors import StaticArgumentError
+from pullback.core.errors import ShapeError, StaticArgumentError, StructureError
 from pullback.core.lazy import lazy_module
 from pullback.core.source import describe, flag, trim, warn
-from pullback.core.tracing import Tracer, innermost_staging
-from pullback.core.trees import TreeDef, array_leaf, flatten, is_float0, unflatten, without_float0
+from pullback.core.tracing import Tracer, innermost_staging, type_of
+from pullback.core.trees import TreeDef, array_leaf, array_leaves, flatten, is_float0, unflatten, without_float0
 from pullback.core.types import ArrayType
 from pullback.engine import cache
 from pullback.engine.backend import BorrowedBuffer, CompileOptions, placement
-from pullback.engine.compile import forget_executables, placed
+from pullback.engine.compile import forget_executables, lower_to_text, placed
 from pullback.program.equality import param_key
+from pullback.program.program import Program
 from pullback.transforms.simplify import simplify
 
 inspect = lazy_module("inspect")
 
 MAX_FAST_PATHS = 8  # signatures of one function
 MAX_SIGNATURES = 256  # of one function: each holds a Program and an executable, some 0.25 MB
+
+Numbers = int | Sequence[int] | None
+Names = str | Iterable[str] | None
 
 _instances: weakref.WeakSet[Jitted] = weakref.WeakSet()
 
@@ -44,10 +47,10 @@ class Jitted:
     def __init__(
         self,
         fun: Function,
-        static_argnums: int | Sequence[int] | None,
-        static_argnames: str | Iterable[str] | None,
-        donate_argnums: int | Sequence[int] | None,
-        donate_argnames: str | Iterable[str] | None,
+        static_argnums: Numbers,
+        static_argnames: Names,
+        donate_argnums: Numbers,
+        donate_argnames: Names,
         options: CompileOptions,
         explain_misses: bool | None,
     ) -> None:
@@ -124,11 +127,15 @@ class Jitted:
         leaves, structure = flatten(dynamic)
         if any([leaf.__class__ is np.ndarray and is_float0(leaf) for leaf in leaves]):
             return self._signature(*without_float0((args, kwargs)))
-        leaves = [leaf if leaf.__class__ is Array else self._leaf(leaf, i, args, kwargs) for i, leaf in enumerate(leaves)]
+
+        def paths() -> list[str]:
+            return call_paths(self._fun, *dynamic)
+
+        leaves = [leaf if leaf.__class__ is Array else _leaf(leaf, i, paths) for i, leaf in enumerate(leaves)]
         types = tuple([leaf.type for leaf in leaves])
         options = self._options
         if placement.several and not any([isinstance(leaf, Tracer) for leaf in leaves]):
-            options = placed(options, leaves, lambda: self._paths(args, kwargs))
+            options = placed(options, leaves, paths)
         key = (structure, types, statics, dtype_mode(), axis_sizes(), options)
         try:
             found = self._signatures.get(key)
@@ -136,85 +143,46 @@ class Jitted:
             raise self._unhashable(args, kwargs) from None
         if found is None:
             if flag("PULLBACK_EXPLAIN_MISSES") if self._explain_misses is None else self._explain_misses:
-                print(self._explain(key, self._paths(args, kwargs)))
-            found = self._trace(args, kwargs, structure, types, options)
+                print(self._explain(key, paths()))
+
+            def call(traced: Any) -> Any:
+                return self._fun(*self._merged(args, traced[0]), **{**kwargs, **traced[1]})
+
+            program, captures, out_structure = trace("jit", self._fun, (structure,), types, paths(), call=call, trivial=True)
+            found = Signature(simplify(program), captures, out_structure, () if captures else self._donated(*dynamic), options)
             if not found.captures:  # what closes over tracers of an enclosing transformation is good for this call only
                 found = self._signatures.setdefault(key, found)
         return leaves, found
 
-    def _leaf(self, leaf: Any, index: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """A leaf as an Array or tracer. A NumPy array is borrowed, not copied: it is only looked at during this call."""
-        if leaf.__class__ is np.ndarray and leaf.dtype in SHORT_NAMES:
-            seen = from_numpy(leaf, copy=False)
-            return BorrowedArray(seen.type, seen._host)
-        return array_leaf(leaf, lambda: f"argument {self._paths(args, kwargs)[index]}")
-
-    def _static(self, args: tuple[Any, ...]) -> frozenset[int]:
-        return _numbers(self._static_numbers, len(args))
-
-    def _split(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
-        """A call's static arguments, as part of a key, and the dynamic ones, as one tree."""
+    def _split(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, tuple[tuple[Any, ...], dict[str, Any]]]:
+        """A call's static arguments, as part of a key, and the dynamic ones, with None in the place of a positional one that is
+        static."""
         if self._plain:
-            return (), ((args, kwargs) if kwargs else args)
-        numbers, names = self._static(args), self._static_names
+            return (), (args, kwargs)
+        numbers, names = _numbers(self._static_numbers, len(args)), self._static_names
         statics = (
             tuple([(i, param_key(arg)) for i, arg in enumerate(args) if i in numbers]),
             tuple([(name, param_key(kwargs[name])) for name in sorted(kwargs) if name in names]),
         )
-        dynamic = [arg for i, arg in enumerate(args) if i not in numbers]
+        dynamic = tuple([None if i in numbers else arg for i, arg in enumerate(args)])
         return statics, (dynamic, {name: arg for name, arg in kwargs.items() if name not in names})
 
-    def _merge(self, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic: Any) -> Any:
-        """The user's function called with a call's static arguments, and `dynamic` in place of the others."""
-        if self._plain:
-            inner_args, inner_kwargs = dynamic if kwargs else (dynamic, {})
-            return self._fun(*inner_args, **inner_kwargs)
-        numbers = self._static(args)
-        given = iter(dynamic[0])
-        inner_args = [arg if i in numbers else next(given) for i, arg in enumerate(args)]
-        return self._fun(*inner_args, **{**{n: v for n, v in kwargs.items() if n in self._static_names}, **dynamic[1]})
-
-    def _trace(
-        self,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        structure: TreeDef,
-        types: Sequence[ArrayType],
-        options: CompileOptions,
-    ) -> Signature:
-        def call(dynamic: Any) -> Any:
-            return self._merge(args, kwargs, dynamic)
-
-        paths = self._paths(args, kwargs)
-        program, captures, out_structure = trace("jit", self._fun, (structure,), types, paths, call=call, trivial=True)
-        donated = () if captures else self._donated(args, kwargs)
-        return Signature(simplify(program), captures, out_structure, donated, options)
-
-    def _each_dynamic(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[int | str, Any]]:
-        """The dynamic arguments by number or name, in the order in which they are flattened."""
-        numbers = self._static(args)
-        found: list[tuple[int | str, Any]] = [(i, arg) for i, arg in enumerate(args) if i not in numbers]
-        return found + [(name, kwargs[name]) for name in sorted(kwargs) if name not in self._static_names]
-
-    def _paths(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str]:
-        """How error messages call each dynamic leaf."""
-        found: list[str] = []
-        for which, arg in self._each_dynamic(args, kwargs):
-            found += leaf_paths(arg, argument_name(self._fun, which) if isinstance(which, int) else which)
-        return found
+    def _merged(self, args: tuple[Any, ...], dynamic: Sequence[Any]) -> list[Any]:
+        """Positional arguments: the static ones of a call, and `dynamic` in place of the others."""
+        numbers = _numbers(self._static_numbers, len(args))
+        return [args[i] if i in numbers else arg for i, arg in enumerate(dynamic)]
 
     def _donated(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[bool, ...]:
-        """Which leaves are donated; empty if none are."""
-        if not self._donate_numbers and not self._donate_names:
-            return ()
-        given = _numbers(self._donate_numbers, len(args))
-        flags: list[bool] = []
-        for which, arg in self._each_dynamic(args, kwargs):
-            flags += [which in given or which in self._donate_names] * flatten(arg)[1].num_leaves
+        """Which leaves of a call's dynamic arguments are donated; empty if none are."""
+        numbers, names = _numbers(self._donate_numbers, len(args)), self._donate_names
+        flags = [i in numbers for i, arg in enumerate(args) for _ in flatten(arg)[0]]
+        flags += [name in names for name in sorted(kwargs) for _ in flatten(kwargs[name])[0]]
         return tuple(flags) if any(flags) else ()
 
     def _unhashable(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> StaticArgumentError:
-        statics = [(argument_name(self._fun, i), args[i]) for i in sorted(self._static(args)) if i < len(args)]
+        statics = [
+            (argument_name(self._fun, i), args[i]) for i in sorted(_numbers(self._static_numbers, len(args))) if i < len(args)
+        ]
         for name, value in statics + [(name, kwargs[name]) for name in sorted(kwargs) if name in self._static_names]:
             try:
                 hash(value)
@@ -256,11 +224,11 @@ class Jitted:
         Arguments may be arrays, or `ArrayType`s (`ShapeDtypeStruct`s) in their place.
         """
         try:
-            numbers, names = self._static(args), self._static_names
-            args = tuple([arg if i in numbers else _with_placeholders(arg) for i, arg in enumerate(args)])
-            kwargs = {name: arg if name in names else _with_placeholders(arg) for name, arg in kwargs.items()}
-            statics, dynamic = self._split(args, kwargs)
-            return Lowered(self._signature(args, kwargs)[1], self._fun, flatten(dynamic)[1], statics, self._split)
+            _, (dynamic, named) = self._split(args, kwargs)
+            args = tuple(self._merged(args, _with_placeholders(dynamic)))
+            kwargs = {**kwargs, **_with_placeholders(named)}
+            statics, both = self._split(args, kwargs)
+            return Lowered(self, self._signature(args, kwargs)[1], statics, flatten(without_float0(both))[1])
         except BaseException as error:
             trim(error)
             raise
@@ -287,6 +255,14 @@ def clear_caches() -> None:
 
 
 cache_info = cache.cache_info
+
+
+def _leaf(leaf: Any, index: int, paths: Callable[[], Sequence[str]]) -> Any:
+    """A leaf as an Array or tracer. A NumPy array is borrowed, not copied: it is only looked at during this call."""
+    if leaf.__class__ is np.ndarray and leaf.dtype in SHORT_NAMES:
+        seen = from_numpy(leaf, copy=False)
+        return BorrowedArray(seen.type, seen._host)
+    return array_leaf(leaf, lambda: f"argument {paths()[index]}")
 
 
 def _owned(leaves: list[Any]) -> list[Any]:
@@ -330,21 +306,12 @@ def _with_placeholders(tree: Any) -> Any:
 def _placeholder(leaf: Any) -> Any:
     if is_float0(leaf):
         return without_float0(leaf)
-    if isinstance(leaf, ArrayType):
-        return Array(leaf, None)
-    if (
-        not isinstance(leaf, (Array, Tracer))
-        and hasattr(leaf, "shape")
-        and hasattr(leaf, "dtype")
-        and not hasattr(leaf, "__array__")
-    ):
-        return Array(ArrayType(leaf.shape, leaf.dtype), None)
-    return leaf
+    if hasattr(leaf, "__array__") or not (hasattr(leaf, "shape") and hasattr(leaf, "dtype")):
+        return leaf
+    return Array(leaf if isinstance(leaf, ArrayType) else ArrayType(leaf.shape, leaf.dtype), None)
 
 
-def _both_ways(
-    fun: Function, numbers: int | Sequence[int] | None, names: str | Iterable[str] | None, what: str
-) -> tuple[tuple[int, ...], frozenset[str]]:
+def _both_ways(fun: Function, numbers: Numbers, names: Names, what: str) -> tuple[tuple[int, ...], frozenset[str]]:
     """Arguments chosen by number and by name, each completed from the other by the function's signature."""
     given: tuple[Any, ...] = () if numbers is None else tuple(numbers) if isinstance(numbers, Iterable) else (numbers,)
     chosen = tuple([int(number) if isinstance(number, np.integer) else number for number in given])
@@ -381,17 +348,41 @@ def _both_ways(
     return tuple(sorted({*chosen, *by_name})), frozenset({*called, *by_number})
 
 
+@overload
 def jit(
-    fun: Function | None = None,
+    fun: Function,
     *,
-    static_argnums: int | Sequence[int] | None = None,
-    static_argnames: str | Iterable[str] | None = None,
-    donate_argnums: int | Sequence[int] | None = None,
-    donate_argnames: str | Iterable[str] | None = None,
+    static_argnums: Numbers = None,
+    static_argnames: Names = None,
+    donate_argnums: Numbers = None,
+    donate_argnames: Names = None,
     show_graph: bool = False,
     quick: bool = False,
     explain_misses: bool | None = None,
-) -> Any:
+) -> Jitted: ...
+@overload
+def jit(
+    fun: None = None,
+    *,
+    static_argnums: Numbers = None,
+    static_argnames: Names = None,
+    donate_argnums: Numbers = None,
+    donate_argnames: Names = None,
+    show_graph: bool = False,
+    quick: bool = False,
+    explain_misses: bool | None = None,
+) -> Callable[[Function], Jitted]: ...
+def jit(
+    fun: Function | None = None,
+    *,
+    static_argnums: Numbers = None,
+    static_argnames: Names = None,
+    donate_argnums: Numbers = None,
+    donate_argnames: Names = None,
+    show_graph: bool = False,
+    quick: bool = False,
+    explain_misses: bool | None = None,
+) -> Jitted | Callable[[Function], Jitted]:
     """Compile a function with XLA: it is traced once for every signature, and runs as one program from then on.
 
     A signature is the arguments' structure, their types (weakness included), the static arguments, the default dtypes, the
@@ -426,3 +417,117 @@ def jit(
     if fun is None:
         return lambda fun: Jitted(fun, *given)
     return Jitted(fun, *given)
+
+
+# ---- ahead of time ----------------------------------------------------------------------------------------------------
+
+
+class _AheadOfTime:
+    """A jitted function for one signature: that of calls with these static arguments, and dynamic ones of this structure."""
+
+    def __init__(self, jitted: Jitted, signature: Signature, statics: Any, in_structure: TreeDef) -> None:
+        self._jitted = jitted
+        self._fun = jitted._fun
+        self._signature = signature
+        self._statics = statics
+        self._in_structure = in_structure
+
+    @property
+    def program(self) -> Program:
+        return self._signature.program
+
+    def __copy__(self) -> Self:  # nothing of it changes
+        return self
+
+    def __reduce__(self) -> Any:
+        raise TypeError(
+            f"A {type(self).__name__} cannot be pickled or deeply copied, since it belongs to the process that made it."
+            " Pickle its `program`, or the jitted function, and lower that again."
+        )
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__.lower()} {describe(self._fun)}>"
+
+
+class Lowered(_AheadOfTime):
+    """A function lowered for one signature: its StableHLO, not compiled yet.
+
+    Attributes:
+        program: the Program that was lowered.
+    """
+
+    @property
+    def in_types(self) -> tuple[ArrayType, ...]:
+        return self.program.input_types
+
+    @property
+    def out_types(self) -> Any:
+        return unflatten(self._signature.out_structure, self.program.output_types)
+
+    def as_text(self) -> str:
+        """The StableHLO module."""
+        return lower_to_text(self.program, self._signature.options, self._signature.donated)
+
+    def cost_analysis(self) -> dict[str, float]:
+        """XLA's estimate for the optimized program; compiles it."""
+        return self.compile().cost_analysis()
+
+    def compile(self) -> Compiled:
+        """Compile now."""
+        self._signature.compile()
+        return Compiled(self._jitted, self._signature, self._statics, self._in_structure)
+
+
+class Compiled(_AheadOfTime):
+    """A function compiled for one signature. Call it with arguments of exactly those types; it never traces again.
+
+    Static arguments are left out, or given as they were to `lower`.
+    """
+
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        statics, dynamic = self._given(args, kwargs)
+        if any(statics) and statics != self._statics:
+            raise StaticArgumentError(
+                f"{describe(self._fun)} was compiled for other static arguments. The jitted function itself compiles again."
+            )
+        leaves, structure = array_leaves(without_float0(dynamic), lambda: "argument")
+        if structure is not self._in_structure and structure != self._in_structure:
+            raise StructureError(
+                f"{describe(self._fun)} was compiled for arguments of structure {self._in_structure}, but got {structure}."
+            )
+        expected = self._signature.program.input_types
+        if tuple([type_of(leaf) for leaf in leaves]) != expected:
+            listed = ", ".join(map(str, expected))
+            raise ShapeError(
+                f"{describe(self._fun)} was compiled for arguments of types {listed}, but got"
+                f" {', '.join(str(type_of(leaf)) for leaf in leaves)}. Call the jitted function instead,"
+                " which compiles for new types, or convert the arguments."
+            )
+        if innermost_staging() is not None or any(isinstance(leaf, Tracer) for leaf in leaves):
+            raise TypeError(
+                f"{describe(self._fun)} was compiled ahead of time, so it cannot be transformed; transform the jitted function."
+            )
+        return self._signature.run(leaves)
+
+    def _given(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
+        """The static arguments of a call, which may also be left out, and the dynamic ones."""
+        numbered = dict(self._statics[0]) if self._statics else {}
+        count = self._in_structure.child(0).num_children
+        if not numbered or len(args) != count - len(numbered):
+            return self._jitted._split(args, kwargs)
+        (_, named), (_, dynamic) = self._jitted._split((), kwargs)
+        given = iter(args)
+        filled = tuple([None if i in numbered else next(given) for i in range(count)])
+        return (self._statics[0] if named else (), named), (filled, dynamic)
+
+    def as_text(self) -> str:
+        """The optimized program, as XLA prints it (HLO)."""
+        return self._signature.compile().optimized_text()
+
+    def cost_analysis(self) -> dict[str, float]:
+        """XLA's estimate of the work: `flops`, `bytes accessed`, `transcendentals`, ..."""
+        return self._signature.compile().cost_analysis()
+
+    def memory_analysis(self) -> dict[str, int]:
+        """Bytes of arguments, outputs, temporaries and code, as XLA reports them: `temp_size_in_bytes`, ..."""
+        return self._signature.compile().memory_analysis()

@@ -9,24 +9,52 @@ that works for any structure, and they are half of what a small call costs.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from types import NoneType
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from pullback.api.ahead import Signature
 from pullback.core.array import Array, from_python
 from pullback.core.bounded import Bounded
 from pullback.core.dtypes import DtypeMode, dtype_mode
+from pullback.core.tracing import Tracer
 from pullback.core.trees import LEAF, TreeDef, is_leaf, unflatten
 from pullback.core.types import ArrayType
-from pullback.engine.backend import BorrowedBuffer, backend, buffer_of
+from pullback.engine.backend import BorrowedBuffer, CompileOptions, Executable, backend, buffer_of
+from pullback.engine.compile import compile_program
+from pullback.program.program import Program
 
 PYTHON_SCALARS = frozenset({bool, int, float, complex})
 BORROWED_BYTES = 1 << 16  # NumPy arguments up to this size are copied into memory that the device shares
 MAX_SCALARS = 1024  # Python numbers whose buffers are kept
 MAX_DEPTH = 64  # outputs of containers deeper than this are not spelled out
 UNROLLED = 128  # up to so many arrays are spelled out in generated source
+
+
+@dataclass(slots=True, eq=False)
+class Signature:
+    """A jitted function traced for one combination of structure, types and static arguments."""
+
+    program: Program
+    captures: Sequence[Tracer]
+    out_structure: TreeDef
+    donated: tuple[bool, ...]
+    options: CompileOptions
+    executable: Executable | None = None
+    called: bool = False
+
+    def compile(self) -> Executable:
+        """The executable; made at the first use."""
+        found = self.executable
+        if found is None:
+            found = self.executable = compile_program(self.program, self.options, self.donated)
+        return found
+
+    def run(self, leaves: Sequence[Array]) -> Any:
+        """Execute on Arrays of the right types, and give the results the structure of the user's output."""
+        outs = (self.executable or self.compile())(leaves)
+        return outs[0] if self.out_structure is LEAF else unflatten(self.out_structure, outs)
 
 
 class FastPath(NamedTuple):

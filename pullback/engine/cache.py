@@ -31,7 +31,7 @@ class CacheInfo(NamedTuple):
 
 _memory: OrderedDict[Hashable, Any] = OrderedDict()
 _lock = threading.Lock()
-_counts = {"hits": 0, "disk_hits": 0, "compiled": 0, "compile_seconds": 0.0}
+_counts: dict[str, Any] = {"hits": 0, "disk_hits": 0, "compiled": 0, "compile_seconds": 0.0}
 
 
 def count(what: str, amount: float = 1) -> None:
@@ -49,14 +49,7 @@ def cache_info() -> CacheInfo:
     """
     found = disk.folder()
     with _lock:
-        return CacheInfo(
-            int(_counts["hits"]),
-            int(_counts["disk_hits"]),
-            int(_counts["compiled"]),
-            _counts["compile_seconds"],
-            len(_memory),
-            str(found) if found else None,
-        )
+        return CacheInfo(**_counts, entries=len(_memory), directory=str(found) if found else None)
 
 
 def recall(key: Hashable) -> Any:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import functools
 import gc
 import importlib
+import operator
 import os
+import re
 import sys
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -173,11 +176,7 @@ def _field(number: int, data: bytes) -> bytes:
 
 def parse_version(text: str) -> tuple[int, ...]:
     """`0.10.2` -> (0, 10, 2); anything after the third number is ignored."""
-    numbers = []
-    for part in text.split(".")[:3]:
-        digits = "".join(letter for letter in part if letter.isdigit())
-        numbers.append(int(digits or 0))
-    return tuple(numbers)
+    return tuple(map(int, re.findall(r"\d+", text)[:3]))
 
 
 def spell(version: tuple[int, ...]) -> str:
@@ -188,9 +187,17 @@ _lock = threading.RLock()
 _loaded: list[Jaxlib] = []
 
 
-def _collect(phase: str, info: dict[str, int]) -> None:
-    """Let go of the Python functions of executables that are gone: jaxlib only puts them aside until it is told to."""
-    _loaded[0].jax.collect_garbage()
+class _Collector:
+    """Lets go of the Python functions of executables that are gone: jaxlib only puts them aside until it is told to.
+
+    The garbage collector's callback is `getattr(collector, phase, info)`, so that at its "stop" jaxlib's function runs without
+    any code of Python's: in that a Ctrl-C could be raised, which the garbage collector would swallow.
+    """
+
+    stop = property(operator.methodcaller("collect"))
+
+    def __init__(self, collect: Callable[[], None]) -> None:
+        self.collect = collect
 
 
 def jaxlib() -> Jaxlib:
@@ -199,5 +206,5 @@ def jaxlib() -> Jaxlib:
         with _lock:
             if not _loaded:
                 _loaded.append(Jaxlib())
-                gc.callbacks.append(_collect)
+                gc.callbacks.append(functools.partial(getattr, _Collector(_loaded[0].jax.collect_garbage)))
     return _loaded[0]

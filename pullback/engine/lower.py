@@ -27,11 +27,6 @@ def tensor_type(type: ArrayType) -> TensorType:
     return TensorType(type.shape, type.dtype)
 
 
-def is_embedded(type: ArrayType) -> bool:
-    """Whether a constant is written into the module rather than passed as an argument."""
-    return type.nbytes <= EMBEDDED_BYTES
-
-
 _DONE = np.zeros((), np.uint8)  # what every host call also returns, so that the next one can wait for it
 
 
@@ -75,18 +70,18 @@ class Module:
         constants = passed_constants(program)
         types = [*[array.type for array in constants], *program.input_types]
         # What the caller passes to `main`, and gets from it, is of a dtype that has a buffer protocol.
-        cross = carrier if name == "main" and self.platform == "cpu" else _same
-        arguments = [Value(f"%arg{i}", TensorType(type.shape, cross(type.dtype))) for i, type in enumerate(types)]
+        crosses = name == "main" and self.platform == "cpu"
+
+        def outside(dtype: DType) -> DType:
+            return carrier(dtype) if crosses else dtype
+
+        arguments = [Value(f"%arg{i}", TensorType(type.shape, outside(type.dtype))) for i, type in enumerate(types)]
         write = Lowering(self, {})
         values = [write.bitcast(value, type.dtype) for value, type in zip(arguments, types)]
         write.passed.update((id(array), value) for array, value in zip(constants, values))
         results = write.inline(program, *values[len(constants) :])
-        results = [write.bitcast(value, cross(value.dtype)) for value in results]
+        results = [write.bitcast(value, outside(value.dtype)) for value in results]
         return function(name, arguments, write, results, name == "main", notes)
-
-
-def _same(dtype: DType) -> DType:
-    return dtype
 
 
 def identifier(name: str) -> str:
@@ -98,7 +93,7 @@ def passed_constants(program: Program) -> list[Array]:
     """The captured arrays of a Program and of all Programs in it that are passed as arguments, each once, in order."""
 
     def find() -> list[Array]:
-        found = {id(array): array for _, array in program.constants if not is_embedded(array.type)}
+        found = {id(array): array for _, array in program.constants if array.type.nbytes > EMBEDDED_BYTES}
         for inner in program.subprograms():
             found.update((id(array), array) for array in passed_constants(inner))
         return list(found.values())

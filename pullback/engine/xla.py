@@ -11,6 +11,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -70,17 +71,6 @@ _REFUSED = re.compile(r'-"?:(\d+):\d+: (?:error: )?(.*)')
 _PLACE = re.compile(r'"(.*?)"\("(.*?)":(\d+)')
 
 
-class Aval:
-    """What jaxlib wants to know of an array: any object with these three attributes."""
-
-    __slots__ = ("dtype", "shape", "weak_type")
-
-    def __init__(self, type: ArrayType, dtype: DType) -> None:
-        self.shape = type.shape
-        self.dtype = dtype
-        self.weak_type = False
-
-
 class BufferAccess:
     """How `core.array` reaches values that lie in device buffers (jaxlib's array objects)."""
 
@@ -126,14 +116,16 @@ class XlaBackend(Backend):
         _kept.append(self)
         self._batched_put = lib.jax.batched_device_put
         immutable_memory.add(lib.jax.ArrayImpl)
-        self._avals: Bounded[ArrayType, Aval] = Bounded(MAX_TYPES)
+        self._avals: Bounded[ArrayType, Any] = Bounded(MAX_TYPES)
         self._handlers: Bounded[tuple[ArrayType, int], Any] = Bounded(MAX_TYPES)
 
-    def aval(self, type: ArrayType) -> Aval:
-        try:
-            return self._avals[type]
-        except KeyError:
-            return self._avals.setdefault(type, Aval(type, self.carrier(type.dtype)))
+    def aval(self, type: ArrayType) -> Any:
+        """What jaxlib wants to know of an array: any object with these three attributes."""
+        found = self._avals.get(type)
+        if found is None:
+            aval = SimpleNamespace(shape=type.shape, dtype=self.carrier(type.dtype), weak_type=False)
+            found = self._avals.setdefault(type, aval)
+        return found
 
     def carrier(self, dtype: DType) -> DType:
         """The dtype of this platform's buffers for values of a dtype."""
@@ -234,12 +226,7 @@ class XlaBackend(Backend):
         if lowered.callbacks:  # it holds Python functions, so it is nobody else's
             return self.translate(lowered, options)
         key = disk.digest(generation_inputs(self, lowered, options))
-        found = cache.recall(key)
-        return (
-            found
-            if found is not None
-            else cache.once(key, lambda: cache.recall(key), lambda: self._make(key, lowered, options))
-        )
+        return cache.recall(key) or cache.once(key, lambda: cache.recall(key), lambda: self._make(key, lowered, options))
 
     def _make(self, key: str, lowered: Lowered, options: CompileOptions) -> Any:
         blob, made = disk.read(key), None
@@ -363,21 +350,6 @@ array_module.buffer_access = BufferAccess()
 class XlaExecutable(Executable):
     """What XLA made of a Program. XLA checks nothing of what it is given."""
 
-    __slots__ = (
-        "_execute",
-        "backend",
-        "calls_host",
-        "constants",
-        "donated",
-        "handlers",
-        "index",
-        "options",
-        "output_types",
-        "program",
-        "raw",
-        "shown",
-    )
-
     def __init__(
         self,
         there: XlaBackend,
@@ -428,13 +400,11 @@ class XlaExecutable(Executable):
     def _run_calling(self, buffers: list[Any]) -> Sequence[Any]:
         """Run what calls Python functions: what one of them raises is raised as itself."""
         try:
-            outs: list[Any] = self._execute([*self.constants, *buffers]).consume_with_handlers(self.handlers)
+            return self._execute([*self.constants, *buffers]).consume_with_handlers(self.handlers)  # type: ignore[no-any-return]
         except Exception as error:
             failure = original(error)
             if failure is None:
                 raise
-        else:
-            return outs
         raise failure
 
     def _call_donating(self, arrays: Sequence[Array]) -> list[Array]:

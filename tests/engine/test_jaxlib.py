@@ -1,6 +1,10 @@
 """The one place that knows jaxlib: versions, missing parts, and sharing a process with jax."""
 
+import _thread
+import functools
+import gc
 import importlib.util
+import operator
 import subprocess
 import sys
 import types
@@ -97,3 +101,22 @@ assert "jax" not in sys.modules
 """
     done = subprocess.run([sys.executable, "-W", "error", "-c", script], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+class Interrupting:
+    """`getattr(interrupting, phase)` is a Ctrl-C, which no Python code that runs at once can raise."""
+
+    stop = property(operator.methodcaller("interrupt"))
+    interrupt = staticmethod(_thread.interrupt_main)
+
+
+def test_ctrl_c_during_garbage_collection_is_not_lost():
+    pb.jit(lambda x: x + 1.0)(1.0)
+    every = gc.callbacks[:]
+    (ours,) = [callback for callback in every if isinstance(getattr(callback, "args", [0])[0], jaxlib._Collector)]
+    gc.callbacks[:] = [functools.partial(getattr, Interrupting()), ours]
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            gc.collect()
+    finally:
+        gc.callbacks[:] = every

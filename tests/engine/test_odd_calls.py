@@ -77,6 +77,19 @@ def test_numbers_of_arguments_may_be_numpys():
     assert float(pb.jit(lambda x, n: x**n, static_argnums=np.int64(1))(3.0, 2)) == 9.0
 
 
+@pytest.mark.parametrize("numbers", [1.0, "x", [0.5], True])
+def test_numbers_of_arguments_that_are_none(numbers):
+    with pytest.raises(pb.errors.StaticArgumentError, match="static_argnums must be ints, but got"):
+        pb.jit(lambda x, n: x**n, static_argnums=numbers)
+
+
+def test_a_compiled_function_cannot_be_transformed():
+    compiled = pb.jit(lambda x: x * 2.0).lower(np.float32(1.0)).compile()
+    for transformation, x in ((pb.grad, np.float32(1.0)), (pb.jit, np.float32(1.0)), (pb.vmap, np.ones(2, np.float32))):
+        with pytest.raises(TypeError, match="was compiled ahead of time, so it cannot be transformed"):
+            transformation(compiled)(x)
+
+
 def test_compiled_functions_know_their_static_arguments():
     compiled = pb.jit(lambda x, n: x**n, static_argnums=1).lower(2.0, 3).compile()
     assert float(compiled(2.0, 3)) == float(compiled(2.0)) == 8.0
