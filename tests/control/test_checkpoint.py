@@ -17,6 +17,7 @@ from pullback.control.checkpoint import checkpoint as checkpoint_primitive
 from pullback.control.checkpoint import name
 from pullback.engine.compile import lower_to_text
 from pullback.engine.lower import lower_program
+from pullback.ops.trigonometric import sin
 from pullback.program.cost import equation_cost
 from pullback.program.program import Program
 from pullback.testing import check_gradients, check_primitive, check_transforms
@@ -172,6 +173,9 @@ def test_policies_by_names_and_together() -> None:
 
     assert kept(policies.save_only_these_names("a")) == kept(policies.save_only_these_names("a", "c")) == 1
     assert kept(policies.save_any_names_but_these("a", "c")) == 1
+    assert kept(policies.save_anything_except_these_names("other")) == kept(policies.everything_saveable)
+    but_b = policies.save_anything_except_these_names("b")
+    assert [but_b(name, name=key) for key in "abc"] == [True, False, True] and but_b(sin)
     assert kept(policies.save_from_both_policies(policies.save_only_these_names("a"), lambda p, *_, **__: p.name == "cos")) == 3
     assert kept(policies.save_only_these_names("d")) == 0
 
