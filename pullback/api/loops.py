@@ -77,14 +77,14 @@ def check_carry(
 def strengthened(types: Sequence[ArrayType], out_types: Sequence[ArrayType]) -> list[ArrayType]:
     """Carry types in which weak leaves, made from Python numbers, take the type that the body gives them.
 
-    Only where promotion would: a 0 becomes a float64, but a 1.0 never an int32.
+    Only where promotion would: a 0 becomes a float64, but a 1.0 never an int32. They are weak no longer.
     """
     found = []
     for before, after in zip(types, out_types):
         widens = before.weak and before.shape == after.shape and before is not after
         if widens and before.dtype is not after.dtype:
             widens = promote((before.dtype, True), (after.dtype, after.weak))[0] is after.dtype
-        found.append(after if widens else before)
+        found.append(after.strong() if widens else before)
     return found
 
 

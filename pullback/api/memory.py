@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -132,6 +133,8 @@ def checkpoint(
     if policy is not None and not callable(policy):
         raise TypeError(f"checkpoint's policy is a function (primitive, *types, **params) -> bool, but got {policy!r}.")
     chosen: Any = checkpoint_policies.nothing_saveable if policy is None else policy
+    if chosen.__hash__ is None:  # it becomes a part of keys, by its identity
+        chosen = functools.partial(chosen)
     if budget is not None:
         chosen = Budget(parse_bytes(budget))
 

@@ -161,6 +161,17 @@ def test_the_policy_is_told_primitives_types_and_parameters() -> None:
     assert ("name", ["f64[5,4]"], ["name"]) in seen
 
 
+def test_a_policy_that_cannot_be_hashed() -> None:
+    class Nothing:
+        __hash__ = None  # type: ignore[assignment]
+
+        def __call__(self, primitive: Any, *types: Any, **params: Any) -> bool:
+            return False
+
+    for transform in (pb.grad, lambda f: pb.jit(pb.grad(f))):
+        np.testing.assert_allclose(transform(pb.checkpoint(lambda x: pnp.sum(pnp.sin(x)), policy=Nothing()))(X), np.cos(X))
+
+
 def test_policies_by_names_and_together() -> None:
     def f(x: Any) -> Any:
         for key in ("a", "b", "c"):

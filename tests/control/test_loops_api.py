@@ -68,6 +68,16 @@ def test_known_bounds_cost_no_array_of_indices() -> None:
         lax.fori_loop(0, 2, lambda i, c: c > 0, np.float32(1))
 
 
+def test_a_carry_that_is_widened_is_weak_no_longer() -> None:
+    loops = [
+        lambda: lax.fori_loop(0, 3, lambda i, c: c * 1.5, 1),
+        lambda: lax.while_loop(lambda c: c < 3, lambda c: c * 1.5, 1),
+        lambda: lax.scan(lambda c, x: (c * 1.5, None), 1, None, length=3)[0],
+    ]
+    for loop in loops:
+        assert not loop().type.weak and not pb.jit(loop)().type.weak
+
+
 def test_traced_bounds_that_are_no_integers() -> None:
     total = pb.jit(lambda a, b: lax.fori_loop(a, b, lambda i, s: s + i, 0.0))
     assert [float(total(0.0, 5.0)), float(total(0.5, 5.2)), float(total(1, 4.5))] == [10.0, 12.5, 10.0]
