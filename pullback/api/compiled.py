@@ -10,7 +10,7 @@ from typing import Any, Self, overload
 import numpy as np
 
 from pullback.api.dispatch import FastPath, Signature, fast_path, forget_scalars
-from pullback.api.functions import INTEGERS, Function, argument_name, check_callable, check_flags, global_name
+from pullback.api.functions import Function, argument_name, check_callable, check_flags, chosen_arguments, global_name
 from pullback.api.traced import call_paths, trace
 from pullback.control.call import bind_call
 from pullback.core.array import Array, BorrowedArray, as_array, from_numpy
@@ -58,8 +58,8 @@ class Jitted:
         functools.update_wrapper(self, fun, updated=())
         self._made_from = (fun, static_argnums, static_argnames, donate_argnums, donate_argnames, options, explain_misses)
         self._fun = fun
-        self._static_numbers, self._static_names = _both_ways(fun, static_argnums, static_argnames, "static")
-        self._donate_numbers, self._donate_names = _both_ways(fun, donate_argnums, donate_argnames, "donate")
+        self._static_numbers, self._static_names = chosen_arguments(fun, static_argnums, static_argnames, "jit's static")
+        self._donate_numbers, self._donate_names = chosen_arguments(fun, donate_argnums, donate_argnames, "jit's donate")
         both = [*{*self._static_numbers} & {*self._donate_numbers}, *self._static_names & self._donate_names]
         if both:
             raise StaticArgumentError(
@@ -309,43 +309,6 @@ def _placeholder(leaf: Any) -> Any:
     if hasattr(leaf, "__array__") or not (hasattr(leaf, "shape") and hasattr(leaf, "dtype")):
         return leaf
     return Array(leaf if isinstance(leaf, ArrayType) else ArrayType(leaf.shape, leaf.dtype), None)
-
-
-def _both_ways(fun: Function, numbers: Numbers, names: Names, what: str) -> tuple[tuple[int, ...], frozenset[str]]:
-    """Arguments chosen by number and by name, each completed from the other by the function's signature."""
-    given: tuple[Any, ...] = () if numbers is None else tuple(numbers) if isinstance(numbers, Iterable) else (numbers,)
-    chosen = tuple([int(number) if isinstance(number, np.integer) else number for number in given])
-    called = () if names is None else (names,) if isinstance(names, str) or not isinstance(names, Iterable) else tuple(names)
-    if not chosen and not called:
-        return (), frozenset()
-    if not all(isinstance(number, INTEGERS) and not isinstance(number, bool) for number in chosen):
-        raise StaticArgumentError(f"jit's {what}_argnums must be ints, but got {numbers!r}.")
-    if not all(isinstance(name, str) for name in called):
-        raise StaticArgumentError(f"jit's {what}_argnames must be strings, but got {names!r}.")
-    try:
-        parameters = inspect.signature(fun).parameters
-    except (TypeError, ValueError):
-        return chosen, frozenset(called)
-    kinds = inspect.Parameter
-    positional = [n for n, p in parameters.items() if p.kind in (kinds.POSITIONAL_ONLY, kinds.POSITIONAL_OR_KEYWORD)]
-    has_rest = any(p.kind is kinds.VAR_POSITIONAL for p in parameters.values())
-    takes_any = any(p.kind is kinds.VAR_KEYWORD for p in parameters.values())
-    for number in chosen:
-        if not has_rest and not -len(positional) <= number < len(positional):
-            raise StaticArgumentError(
-                f"jit's {what}_argnums names argument {number}, but {describe(fun)} has {len(positional)} positional"
-                f" parameter{'s' if len(positional) != 1 else ''}: {', '.join(positional)}."
-            )
-    for name in called:
-        if name not in parameters and not takes_any:
-            raise StaticArgumentError(
-                f"jit's {what}_argnames names {name!r}, but {describe(fun)} has the parameters {', '.join(parameters)}."
-            )
-    by_name = {positional.index(name) for name in called if name in positional}
-    by_number = {positional[number] for number in chosen if -len(positional) <= number < len(positional)}
-    if not has_rest:
-        chosen = tuple([number % len(positional) for number in chosen])
-    return tuple(sorted({*chosen, *by_name})), frozenset({*called, *by_number})
 
 
 @overload

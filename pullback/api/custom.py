@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from pullback.api.functions import INTEGERS, Function, check_callable, global_name, trees_of
+from pullback.api.functions import Function, check_callable, chosen_arguments, global_name, trees_of
 from pullback.api.traced import trace
 from pullback.api.user_rules import RuleFunctions, UserRules
 from pullback.control.custom_function import Unstaged, bind_custom
 from pullback.control.custom_rules import About, CustomRules, closed_rules
 from pullback.core.array import Array
 from pullback.core.dtypes import is_inexact
-from pullback.core.errors import ConcretizationError, MissingRule, StaticArgumentError, StructureError
+from pullback.core.errors import ConcretizationError, MissingRule, StructureError
 from pullback.core.lazy import lazy_module
 from pullback.core.source import api_boundary, describe, trim
 from pullback.core.tracing import Tracer, innermost_staging, type_of
@@ -51,37 +52,17 @@ class CustomFunction:
         """Without a function, a decorator: `@pb.custom_jvp(nondiff_argnums=0)`."""
         return super().__new__(cls) if fun is not None else functools.partial(cls, *args, **kwargs)
 
-    def __init__(self, fun: Function, nondiff_argnums: int | Sequence[int], nondiff_argnames: str | Sequence[str]) -> None:
+    def __init__(
+        self, fun: Function, nondiff_argnums: int | Sequence[int] = (), nondiff_argnames: str | Sequence[str] = ()
+    ) -> None:
         check_callable(fun, self._kind)
         functools.update_wrapper(self, fun, updated=())
         self.fun = fun
         self.rules = RuleFunctions()
         self._defined = False
-        self._fixed = (nondiff_argnums,) if isinstance(nondiff_argnums, INTEGERS) else tuple(nondiff_argnums)
-        names = (nondiff_argnames,) if isinstance(nondiff_argnames, str) else tuple(nondiff_argnames)
+        self._fixed, _ = chosen_arguments(fun, nondiff_argnums, nondiff_argnames, f"{self._kind}'s nondiff")
         self._signatures: list[Any] = []
         self._splits: dict[int, tuple[int, ...]] = {}
-        if self._fixed or names:
-            self._choose(names)
-
-    def _choose(self, names: Sequence[str]) -> None:
-        """Complete `_fixed` by the arguments that are chosen by name, and see that they exist."""
-        known = _positional_parameters(self.fun)
-        for number in self._fixed:
-            if not isinstance(number, INTEGERS) or isinstance(number, bool):
-                raise StaticArgumentError(f"{self._kind}'s nondiff_argnums must be ints, but got {self._fixed!r}.")
-            if known is not None and not -len(known) <= number < len(known) and not _takes_any(self.fun):
-                raise StaticArgumentError(
-                    f"{self._kind}'s nondiff_argnums names argument {number}, but {describe(self.fun)} has the parameters"
-                    f" {', '.join(known)}."
-                )
-        for name in names:
-            if known is None or name not in known:
-                raise StaticArgumentError(
-                    f"{self._kind}'s nondiff_argnames names {name!r}, but {describe(self.fun)} has the parameters"
-                    f" {', '.join(known or ())}."
-                )
-            self._fixed = (*self._fixed, known.index(name))
 
     # ---- giving it rules ----
 
@@ -317,8 +298,8 @@ class CustomFunction:
         if out.__class__ is Array:
             return out
         leaves, structure = array_leaves(out, lambda: f"the output of {describe(self.fun)}")
-        for leaf in leaves:
-            if leaf.__class__ is not Array and self._has_derivative_rule() and _is_differentiated(leaf):
+        for leaf in leaves if self._has_derivative_rule() else ():
+            if any(isinstance(layer, Dual) for layer in _layers(leaf)):
                 raise About(self.fun, self._kind).closed_over(leaf)
         return unflatten(structure, leaves)
 
@@ -326,34 +307,26 @@ class CustomFunction:
         return bool(self.rules.jvp or self.rules.jvps is not None or self.rules.fwd)
 
 
+def _layers(value: Any) -> Iterator[Tracer]:
+    """A traced value, and those that it is made of by differentiation and batching, from the youngest to the oldest."""
+    while isinstance(value, Tracer):
+        yield value
+        value = value.primal if isinstance(value, Dual) else value.value if isinstance(value, Batched) else None
+
+
 def _is_watched(value: Any, batching: bool) -> bool:
     """Whether a transformation under way wants the rules for an operation on this value: any but vmap on its own, unless
     there is a rule for `batching`."""
-    while isinstance(value, Tracer):
-        if batching or not isinstance(value, Batched):
-            return True
-        value = value.value
-    return False
-
-
-def _is_differentiated(value: Any) -> bool:
-    while isinstance(value, Tracer):
-        if isinstance(value, Dual):
-            return True
-        value = value.value if isinstance(value, Batched) else None
-    return False
+    return any(batching or not isinstance(layer, Batched) for layer in _layers(value))
 
 
 def _refuse_younger(rules: CustomRules, leaves: Sequence[Any], outs: Sequence[Any]) -> None:
     """Raise for a function that could not be traced if its results belong to transformations that no argument belongs to,
     and that would not see them."""
     youngest = max([leaf.owner.serial for leaf in leaves if isinstance(leaf, Tracer)], default=0)
-    for out in outs:
-        value = out
-        while isinstance(value, Tracer):
-            if value.owner.serial > youngest:
-                raise rules.about.closed_over(value, "transformed")
-            value = value.primal if isinstance(value, Dual) else value.value if isinstance(value, Batched) else None
+    for layer in itertools.chain.from_iterable(map(_layers, outs)):
+        if layer.owner.serial > youngest:
+            raise rules.about.closed_over(layer, "transformed")
 
 
 def _with_operands(program: Program, count: int, captured: Sequence[Tracer]) -> Program:
@@ -363,19 +336,6 @@ def _with_operands(program: Program, count: int, captured: Sequence[Tracer]) -> 
         return program
     inputs = [*program.inputs[:count], *more, *program.inputs[count:]]
     return Program(inputs, program.equations, program.outputs, program.constants, program.name, program.batch_axes)
-
-
-def _positional_parameters(fun: Function) -> list[str] | None:
-    try:
-        parameters = inspect.signature(fun).parameters.values()
-    except (TypeError, ValueError):
-        return None
-    kinds = inspect.Parameter
-    return [p.name for p in parameters if p.kind in (kinds.POSITIONAL_ONLY, kinds.POSITIONAL_OR_KEYWORD)]
-
-
-def _takes_any(fun: Function) -> bool:
-    return any(p.kind is inspect.Parameter.VAR_POSITIONAL for p in inspect.signature(fun).parameters.values())
 
 
 def _by_name_only(parameter: Any) -> bool:
@@ -411,11 +371,6 @@ class custom_jvp(CustomFunction):
 
     _kind = "custom_jvp"
 
-    def __init__(
-        self, fun: Function, nondiff_argnums: int | Sequence[int] = (), nondiff_argnames: str | Sequence[str] = ()
-    ) -> None:
-        super().__init__(fun, nondiff_argnums, nondiff_argnames)
-
 
 class custom_vjp(CustomFunction):
     """A function with a rule of its own for reverse mode. Forward mode needs another one, which `defjvp` gives it.
@@ -438,11 +393,6 @@ class custom_vjp(CustomFunction):
     """
 
     _kind = "custom_vjp"
-
-    def __init__(
-        self, fun: Function, nondiff_argnums: int | Sequence[int] = (), nondiff_argnames: str | Sequence[str] = ()
-    ) -> None:
-        super().__init__(fun, nondiff_argnums, nondiff_argnames)
 
 
 class custom_vmap(CustomFunction):
@@ -475,7 +425,7 @@ class custom_vmap(CustomFunction):
     _kind = "custom_vmap"
 
     def __init__(self, fun: Function) -> None:
-        super().__init__(fun, (), ())
+        super().__init__(fun)
 
 
 # ---- custom_gradient --------------------------------------------------------------------------------------------------

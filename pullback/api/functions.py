@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
 from pullback.core.array import Array
-from pullback.core.errors import AxisError
+from pullback.core.errors import AxisError, StaticArgumentError
 from pullback.core.lazy import lazy_module
 from pullback.core.source import describe, trim
 from pullback.core.tracing import Tracer, live
@@ -95,6 +95,48 @@ def normalize_argnums(function: Function, argnums: Argnums, count: int, transfor
     if len(set(normal)) != len(normal):
         raise AxisError(f"{transformation}'s argnums={argnums!r} names an argument twice.")
     return normal
+
+
+def chosen_arguments(
+    fun: Function, numbers: int | Sequence[int] | None, names: str | Iterable[str] | None, what: str
+) -> tuple[tuple[int, ...], frozenset[str]]:
+    """Arguments chosen by number and by name, each completed from the other by the function's signature.
+
+    `what` begins the names of the two in errors: "jit's static" for static_argnums and static_argnames.
+    """
+    given: tuple[Any, ...] = () if numbers is None else tuple(numbers) if isinstance(numbers, Iterable) else (numbers,)
+    chosen = tuple([int(number) if isinstance(number, np.integer) else number for number in given])
+    called = () if names is None else (names,) if isinstance(names, str) or not isinstance(names, Iterable) else tuple(names)
+    if not chosen and not called:
+        return (), frozenset()
+    if not all(isinstance(number, INTEGERS) and not isinstance(number, bool) for number in chosen):
+        raise StaticArgumentError(f"{what}_argnums must be ints, but got {numbers!r}.")
+    if not all(isinstance(name, str) for name in called):
+        raise StaticArgumentError(f"{what}_argnames must be strings, but got {names!r}.")
+    try:
+        parameters = inspect.signature(fun).parameters
+    except (TypeError, ValueError):
+        return chosen, frozenset(called)
+    kinds = inspect.Parameter
+    positional = [n for n, p in parameters.items() if p.kind in (kinds.POSITIONAL_ONLY, kinds.POSITIONAL_OR_KEYWORD)]
+    has_rest = any(p.kind is kinds.VAR_POSITIONAL for p in parameters.values())
+    takes_any = any(p.kind is kinds.VAR_KEYWORD for p in parameters.values())
+    for number in chosen:
+        if not has_rest and not -len(positional) <= number < len(positional):
+            raise StaticArgumentError(
+                f"{what}_argnums names argument {number}, but {describe(fun)} has {len(positional)} positional"
+                f" parameter{'s' if len(positional) != 1 else ''}: {', '.join(positional)}."
+            )
+    for name in called:
+        if name not in parameters and not takes_any:
+            raise StaticArgumentError(
+                f"{what}_argnames names {name!r}, but {describe(fun)} has the parameters {', '.join(parameters)}."
+            )
+    by_name = {positional.index(name) for name in called if name in positional}
+    by_number = {positional[number] for number in chosen if -len(positional) <= number < len(positional)}
+    if not has_rest:
+        chosen = tuple([number % len(positional) for number in chosen])
+    return tuple(sorted({*chosen, *by_name})), frozenset({*called, *by_number})
 
 
 class FlatArguments:

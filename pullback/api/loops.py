@@ -21,7 +21,7 @@ from pullback.core.dtypes import BOOL, kind, promote
 from pullback.core.errors import AxisError, DtypeError, ShapeError, StructureError
 from pullback.core.source import api_boundary, describe
 from pullback.core.tracing import Tracer, type_of
-from pullback.core.trees import TreeDef, array_leaves, flatten, unflatten
+from pullback.core.trees import LEAF, TreeDef, array_leaves, flatten, unflatten
 from pullback.core.types import ArrayType, array_type
 from pullback.ops.arithmetic import add
 from pullback.ops.compare import lt
@@ -77,15 +77,31 @@ def check_carry(
 def strengthened(types: Sequence[ArrayType], out_types: Sequence[ArrayType]) -> list[ArrayType]:
     """Carry types in which weak leaves, made from Python numbers, take the type that the body gives them.
 
-    Only where promotion would: a 0 becomes a float64, but a 1.0 never an int32.
+    Only where promotion would: a 0 becomes a float64, but a 1.0 never an int32. They are weak no longer.
     """
     found = []
     for before, after in zip(types, out_types):
         widens = before.weak and before.shape == after.shape and before is not after
         if widens and before.dtype is not after.dtype:
             widens = promote((before.dtype, True), (after.dtype, after.weak))[0] is after.dtype
-        found.append(after if widens else before)
+        found.append(after.strong() if widens else before)
     return found
+
+
+def settled(
+    types: Sequence[ArrayType],
+    record: Callable[[Sequence[ArrayType]], Traced],
+    carried: Callable[[Traced], Sequence[ArrayType]] = lambda traced: traced.program.output_types,
+) -> tuple[Traced, Sequence[ArrayType]]:
+    """What `record` makes of a loop's body for a carry of `types`, or of those that Python numbers among it come to have; and
+    these. `carried` are the types that it returns as carry."""
+    while True:
+        traced = record(types)
+        out_types = carried(traced)
+        better = strengthened(types, out_types) if len(out_types) == len(types) else types
+        if better == types:
+            return traced, types
+        types = better
 
 
 def fit(value: Any, type: ArrayType) -> Any:
@@ -134,16 +150,13 @@ def scan(
     steps = _number_of_steps(f, xs, stacks, length)
     x_types = [_element_type(type_of(stack)) for stack in stacks]
     paths = leaf_paths(init, "carry") + leaf_paths(xs, "x")[: len(stacks)]
-    types = [type_of(leaf) for leaf in carry]
-    while True:
-        traced = trace("scan", f, (carry_structure, x_structure), [*types, *x_types], paths)
-        out_structure, carried = _pair_structure("scan", f, traced)
-        out_types = traced.program.output_types[:carried]
-        better = strengthened(types, out_types) if carried == len(types) else types
-        if better == types:
-            break
-        types = better
-    check_carry("scan", f, carry_structure, types, out_structure[0], out_types, init)
+    traced, types = settled(
+        [type_of(leaf) for leaf in carry],
+        lambda types: trace("scan", f, (carry_structure, x_structure), [*types, *x_types], paths),
+        lambda traced: traced.program.output_types[: _pair_structure("scan", f, traced)[1]],
+    )
+    out_structure, carried = _pair_structure("scan", f, traced)
+    check_carry("scan", f, carry_structure, types, out_structure[0], traced.program.output_types[:carried], init)
     outs = bind_holder(
         scan_primitive,
         *traced.captures,
@@ -154,7 +167,7 @@ def scan(
         num_carry=len(carry),
         length=steps,
         reverse=bool(reverse),
-        unroll=max(steps, 1) if unroll is True else max(_steps("unroll", unroll), 1),
+        unroll=_unroll("scan", unroll, steps),
     )
     return unflatten(carry_structure, outs[:carried]), unflatten(out_structure[1], outs[carried:])
 
@@ -170,7 +183,7 @@ def _number_of_steps(f: Function, xs: Any, stacks: Sequence[Any], length: int | 
             raise AxisError(f"scan of {describe(f)} loops over the leading axis of xs, but {path} is {type_of(stack)}.")
         sizes[path] = type_of(stack).shape[0]
     if length is not None:
-        sizes["length"] = _steps("length", length)
+        sizes["length"] = _count("scan's length", length)
     if not sizes:
         raise AxisError(f"scan of {describe(f)} has no xs to loop over: pass length.")
     if len(set(sizes.values())) > 1:
@@ -179,11 +192,16 @@ def _number_of_steps(f: Function, xs: Any, stacks: Sequence[Any], length: int | 
     return next(iter(sizes.values()))
 
 
-def _steps(name: str, number: Any) -> int:
-    """A number of steps that scan was given, as an int."""
+def _count(name: str, number: Any) -> int:
+    """A number of steps that a loop was given, as an int."""
     if not isinstance(number, (int, np.integer)) or number < 0:
-        raise ValueError(f"scan's {name} must be a number of steps, an int of 0 or more, but got {number!r}.")
+        raise ValueError(f"{name} must be a number of steps, an int of 0 or more, but got {number!r}.")
     return int(number)
+
+
+def _unroll(what: str, unroll: Any, steps: int) -> int:
+    """How many steps of a loop are compiled in a row."""
+    return max(steps if unroll is True else _count(f"{what}'s unroll", unroll), 1)
 
 
 def _pair_structure(what: str, f: Function, traced: Traced) -> tuple[tuple[TreeDef, TreeDef], int]:
@@ -247,15 +265,10 @@ def while_loop(
     levels = _levels(max_steps, checkpoint, checked)
     carry, structure = array_leaves(init_val, lambda: "init_val")
     paths = leaf_paths(init_val, "value")[: len(carry)]
-    types = [type_of(leaf) for leaf in carry]
-    while True:
-        body = trace("while_loop", body_fun, (structure,), types, paths)
-        out_types = body.program.output_types
-        better = strengthened(types, out_types) if len(out_types) == len(types) else types
-        if better == types:
-            break
-        types = better
-    check_carry("while_loop", body_fun, structure, types, body.structure, out_types, init_val, "value")
+    body, types = settled(
+        [type_of(leaf) for leaf in carry], lambda types: trace("while_loop", body_fun, (structure,), types, paths)
+    )
+    check_carry("while_loop", body_fun, structure, types, body.structure, body.program.output_types, init_val, "value")
     condition = trace("while_loop", cond_fun, (structure,), types, paths)
     _check_condition(cond_fun, condition)
     captures, (test, step) = shared_captures((condition, body))
@@ -296,9 +309,9 @@ def _levels(max_steps: int | None, checkpoint: int | None, checked: bool) -> int
         raise ValueError(f"while_loop's max_steps must be a Python int from 0 to 2**31 - 1, not {max_steps!r}.")
     if checkpoint is None:
         return levels_for(max_steps)
-    if not isinstance(checkpoint, int) or isinstance(checkpoint, bool) or checkpoint < 1:
+    if not isinstance(checkpoint, (int, np.integer)) or isinstance(checkpoint, bool) or checkpoint < 1:
         raise ValueError(f"while_loop's checkpoint must be the number of levels, 1 or more, not {checkpoint!r}.")
-    return checkpoint
+    return int(checkpoint)
 
 
 def _check_condition(cond_fun: Function, condition: Traced) -> None:
@@ -358,14 +371,34 @@ def fori_loop(
         return _counted_while(bounds, body_fun, init_val)
     first, last = bounds
     steps = max(last - first, 0)
-
-    def step(value: Any, i: Any) -> tuple[Any, None]:
-        return body_fun(i, value), None
-
-    _named_after(step, body_fun)
     dtype = type_of(0).dtype if first >= -(2**31) and last < 2**31 else np.dtype(np.int64)
-    indices = Array(array_type((steps,), dtype, weak=True), np.arange(first, max(last, first), dtype=dtype))
-    return scan(step, init_val, indices, unroll=1 if unroll is None else unroll)[0]
+    index = Array(array_type((), dtype, weak=True), np.asarray(first, dtype))
+    carry, structure = array_leaves(init_val, lambda: "init_val")
+    paths = ["i", *leaf_paths(init_val, "value")[: len(carry)]]
+    body, types = settled(
+        [type_of(leaf) for leaf in carry],
+        lambda types: trace("fori_loop", body_fun, (LEAF, structure), [index.type, *types], paths),
+    )
+    check_carry("fori_loop", body_fun, structure, types, body.structure, body.program.output_types, init_val, "value")
+    count = len(body.captures)
+
+    def step(*args: Any) -> list[Any]:
+        i, outs = args[count], replay(body.program, args)
+        return [add(i, literal(1, i)), *[fit(out, type) for out, type in zip(outs, types)]]
+
+    outs = bind_holder(
+        scan_primitive,
+        *body.captures,
+        index,
+        *[fit(leaf, type) for leaf, type in zip(carry, types)],
+        body=stage_closed(step, body.program.input_types, body.program.name, body.program),
+        num_consts=count,
+        num_carry=1 + len(carry),
+        length=steps,
+        reverse=False,
+        unroll=_unroll("fori_loop", 1 if unroll is None else unroll, steps),
+    )
+    return unflatten(structure, outs[1:])
 
 
 def _named_after(step: Any, function: Function) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -9,7 +10,7 @@ from typing import Any, NamedTuple
 from pullback.api.functions import Function, check_callable, check_flags, normalize_argnums, wrapped
 from pullback.api.traced import traced_call
 from pullback.control.call import inlined
-from pullback.control.checkpoint import Budget, Dots, Either, Everything, Names, Nothing
+from pullback.control.checkpoint import Budget, Dots, Either, Everything, Except, Names, Nothing
 from pullback.control.checkpoint import checkpoint as checkpoint_primitive
 from pullback.control.checkpoint import name as name_primitive
 from pullback.core.array import Array
@@ -58,6 +59,11 @@ class checkpoint_policies:
     def save_any_names_but_these(*names: str) -> Policy:
         """Keep values that `checkpoint_name` gave a name, but for these names."""
         return Names(tuple(sorted(names)), others=True)
+
+    @staticmethod
+    def save_anything_except_these_names(*names: str) -> Policy:
+        """Keep what reverse mode would keep, but for values that `checkpoint_name` gave one of these names."""
+        return Except(tuple(sorted(names)))
 
     @staticmethod
     def save_from_both_policies(first: Policy, second: Policy) -> Policy:
@@ -127,6 +133,8 @@ def checkpoint(
     if policy is not None and not callable(policy):
         raise TypeError(f"checkpoint's policy is a function (primitive, *types, **params) -> bool, but got {policy!r}.")
     chosen: Any = checkpoint_policies.nothing_saveable if policy is None else policy
+    if chosen.__hash__ is None:  # it becomes a part of keys, by its identity
+        chosen = functools.partial(chosen)
     if budget is not None:
         chosen = Budget(parse_bytes(budget))
 

@@ -245,6 +245,16 @@ class Names:
 
 
 @dataclass(frozen=True)
+class Except:
+    """Keep all values but those that were given one of the names."""
+
+    names: tuple[str, ...]
+
+    def __call__(self, primitive: Primitive, *types: ArrayType, **params: Any) -> bool:
+        return primitive is not name or params["name"] not in self.names
+
+
+@dataclass(frozen=True)
 class Either:
     """Keep what one policy or the other keeps."""
 

@@ -142,9 +142,10 @@ def refuse_effects(what: str, programs: Sequence[Program]) -> None:
     if effects:
         source = attributed_source()
         where = f" (at {source})" if source is not None else ""
+        computes = "computes all branches" if what == "cond" else "takes each step, until the last of them has stopped,"
         raise MissingRule(
-            f"vmap of a {what} whose predicate differs between the batch elements computes all branches for all of them,"
-            f" and selects; but a branch or body of this one{where} has an effect ({', '.join(effects)}), which must not"
+            f"vmap of a {what} whose predicate differs between the batch elements {computes} for all of them, and selects; but"
+            f" a branch or body of this one{where} has an effect ({', '.join(effects)}), which must not"
             ' happen for the others. Use vmap(..., strategy="map"), which takes the batch elements one by one, or move the'
             " effect out of it."
         )

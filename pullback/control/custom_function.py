@@ -127,7 +127,7 @@ class custom_function(Rules):
         by_rule = rules.vmap is not None and any(flags)
         unwatched = innermost_staging() is None and not any([isinstance(arg, Tracer) for arg in args])
         alone = unwatched or (rules.jvp is None and rules.forward is None)  # nobody will ask for derivative rules
-        extra: tuple[Any, ...] = ()
+        extra = ()
         if by_rule:
             rules.refuse_captured(flags, args, "batched")
             if alone:
@@ -184,7 +184,7 @@ def _on_the_tape(rules: CustomRules, tape: Tape, primals: Sequence[Any], tangent
             if tangent is ZERO and i >= rules.captured and is_inexact(type_of(x).dtype):
                 given[i] = Linear(tape, type_of(x).strong())
                 zeros.add(given[i].index)
-    outs, found = rules.jvp(primals, given)
+    outs, found = rules.jvp(primals, given)  # type: ignore[misc]
     for step in tape.steps[start:]:
         if isinstance(step, Apply) and not step.rule:
             step.rule = JVP_RULE + rules.described

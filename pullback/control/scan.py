@@ -17,7 +17,6 @@ Which parts of the carry have a tangent, or a batch axis, is the least fixed poi
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -29,7 +28,7 @@ from pullback.core.tracing import type_of
 from pullback.core.types import ArrayType, is_unknown
 from pullback.core.zero import instantiate, zeros
 from pullback.ops.arithmetic import add
-from pullback.program.equation import Atom, Literal
+from pullback.program.equation import Literal
 from pullback.program.program import Program, run
 from pullback.transforms.derive import (
     Flags,
@@ -113,9 +112,7 @@ class scan(Holder):
         fixed = {**dict(zip(before.outputs, values)), **dict(zip(linearized.forward.inputs, consts))}
 
         # each residual is the same at every step, or one of the inputs that are stacked already, or is stacked now
-        same: dict[int, Any] = {}
-        stacked: dict[int, Any] = {}
-        new: dict[int, Atom] = {}
+        same, stacked, new = {}, {}, {}
         for i, (place, index) in enumerate(linearized.residuals):
             atom = (linearized.forward.outputs if place == "output" else linearized.forward.inputs)[index]
             if atom in fixed:

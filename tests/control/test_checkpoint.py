@@ -17,6 +17,7 @@ from pullback.control.checkpoint import checkpoint as checkpoint_primitive
 from pullback.control.checkpoint import name
 from pullback.engine.compile import lower_to_text
 from pullback.engine.lower import lower_program
+from pullback.ops.trigonometric import sin
 from pullback.program.cost import equation_cost
 from pullback.program.program import Program
 from pullback.testing import check_gradients, check_primitive, check_transforms
@@ -160,6 +161,17 @@ def test_the_policy_is_told_primitives_types_and_parameters() -> None:
     assert ("name", ["f64[5,4]"], ["name"]) in seen
 
 
+def test_a_policy_that_cannot_be_hashed() -> None:
+    class Nothing:
+        __hash__ = None  # type: ignore[assignment]
+
+        def __call__(self, primitive: Any, *types: Any, **params: Any) -> bool:
+            return False
+
+    for transform in (pb.grad, lambda f: pb.jit(pb.grad(f))):
+        np.testing.assert_allclose(transform(pb.checkpoint(lambda x: pnp.sum(pnp.sin(x)), policy=Nothing()))(X), np.cos(X))
+
+
 def test_policies_by_names_and_together() -> None:
     def f(x: Any) -> Any:
         for key in ("a", "b", "c"):
@@ -172,6 +184,9 @@ def test_policies_by_names_and_together() -> None:
 
     assert kept(policies.save_only_these_names("a")) == kept(policies.save_only_these_names("a", "c")) == 1
     assert kept(policies.save_any_names_but_these("a", "c")) == 1
+    assert kept(policies.save_anything_except_these_names("other")) == kept(policies.everything_saveable)
+    but_b = policies.save_anything_except_these_names("b")
+    assert [but_b(name, name=key) for key in "abc"] == [True, False, True] and but_b(sin)
     assert kept(policies.save_from_both_policies(policies.save_only_these_names("a"), lambda p, *_, **__: p.name == "cos")) == 3
     assert kept(policies.save_only_these_names("d")) == 0
 

@@ -57,6 +57,27 @@ def test_the_index_of_known_bounds_is_weak(lower: Any, upper: Any, start: Any, e
         assert (float(found), found.dtype) == (expected, start.dtype)
 
 
+def test_known_bounds_cost_no_array_of_indices() -> None:
+    program = pb.xpr(lambda x: lax.fori_loop(0, 10**9, lambda i, c: c + i, x), 1.0)
+    assert not program.constants and all(type.size == 1 for one in program.equations for type in [v.type for v in one.outputs])
+    f = lambda x: lax.fori_loop(2, 5, lambda i, c: c * x + i, x)  # noqa: E731
+    for run in (lambda g: g, pb.jit):
+        np.testing.assert_allclose(float(run(pb.grad(f))(2.0)), 4 * 2.0**3 + 2 * 2 * 2.0 + 3, rtol=1e-6)
+        np.testing.assert_allclose(run(pb.vmap(f))(np.array([1.0, 2.0])), [1 + 2 + 3 + 4, 16 + 8 + 6 + 4], rtol=1e-6)
+    with pytest.raises(DtypeError, match=r"fori_loop's body .* takes value as"):
+        lax.fori_loop(0, 2, lambda i, c: c > 0, np.float32(1))
+
+
+def test_a_carry_that_is_widened_is_weak_no_longer() -> None:
+    loops = [
+        lambda: lax.fori_loop(0, 3, lambda i, c: c * 1.5, 1),
+        lambda: lax.while_loop(lambda c: c < 3, lambda c: c * 1.5, 1),
+        lambda: lax.scan(lambda c, x: (c * 1.5, None), 1, None, length=3)[0],
+    ]
+    for loop in loops:
+        assert not loop().type.weak and not pb.jit(loop)().type.weak
+
+
 def test_traced_bounds_that_are_no_integers() -> None:
     total = pb.jit(lambda a, b: lax.fori_loop(a, b, lambda i, s: s + i, 0.0))
     assert [float(total(0.0, 5.0)), float(total(0.5, 5.2)), float(total(1, 4.5))] == [10.0, 12.5, 10.0]
