@@ -249,14 +249,15 @@ def linear_transpose(fun: Function, *primals: Any) -> Callable[[Any], tuple[Any,
     """The transpose of a linear function, without evaluating it at a point.
 
     Arguments:
-        fun: a function that is linear in all of its arguments.
+        fun: a function that is linear in all of its arguments: of floating-point or complex numbers, with such results, or of
+            integers, with integers for results.
         primals: for each argument, something with its shape and dtype: an array or an `ArrayType`, in trees of any structure.
 
     Returns:
         A function from a cotangent (a tree like `fun`'s output) to a tuple of cotangents, one for each argument.
 
     Raises:
-        GradientError: `fun` turns out not to be linear.
+        GradientError: `fun` turns out not to be linear, or mixes integers with other numbers.
 
     Example:
         >>> import pullback as pb
@@ -274,13 +275,26 @@ def linear_transpose(fun: Function, *primals: Any) -> Callable[[Any], tuple[Any,
 
         def linear(*leaves: Any) -> list[Any]:
             outs, structure = array_leaves(fun(*trees_of(structures, leaves)), the_output)
-            given[:] = cotangent_leaves(cotangent, structure, [type_of(out) for out in outs])
+            out_types = [type_of(out) for out in outs]
+            given[:] = cotangent_leaves(cotangent, structure, out_types, _of_integers(fun, types, out_types))
             return outs
 
         found = transpose_flat(linear, types, given, fun)
         return tuple(trees_of(structures, [zeros(t) if ct is ZERO else weak_as(t, ct) for ct, t in zip(found, types)]))
 
     return wrapped(fun, "transpose_of", transposed)
+
+
+def _of_integers(fun: Function, types: Sequence[ArrayType], out_types: Sequence[ArrayType]) -> bool:
+    """Whether a function to be transposed maps integers to integers."""
+    kinds = {"i" if kind(type.dtype) in "iu" else "f" if is_inexact(type.dtype) else "b" for type in (*types, *out_types)}
+    if len(kinds) > 1 or "b" in kinds:
+        raise GradientError(
+            "linear_transpose takes functions of floating-point or complex numbers with such results, or of integers with"
+            f" integers for results, but {describe(fun)} takes ({', '.join(map(str, types))}) and returns"
+            f" ({', '.join(map(str, out_types))}). Convert with .astype, outside of it."
+        )
+    return "i" in kinds
 
 
 # ---- grad ---------------------------------------------------------------------------------------------------------------
