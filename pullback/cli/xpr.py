@@ -287,7 +287,7 @@ def parse_type(text: str) -> Any:
     try:
         return _type_of(ast.parse(written, mode="eval").body)
     except SyntaxError as error:
-        raise UsageError(f"type {text!r} cannot be read: {error.msg}. {_LOOK}") from None
+        raise UsageError(f"type {text!r} cannot be read: {error.msg}. Each type is quoted by itself. {_LOOK}") from None
     except _NoType as wrong:
         found, hint = wrong.args
         raise UsageError(
