@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any, TextIO
 
+from pullback.api.callbacks import OnTrees
 from pullback.control.callback import callback as callback_primitive
 from pullback.core.array import Array
 from pullback.core.errors import LeafError
@@ -19,54 +20,26 @@ from pullback.core.lazy import lazy_module
 from pullback.core.source import api_boundary
 from pullback.core.tracing import Tracer
 from pullback.core.trees import array_leaves, flatten, unflatten
+from pullback.program.equality import Keyed
 
 pdb = lazy_module("pdb")
 
 __all__ = ["breakpoint", "callback", "print"]
 
 
-class _OnTrees:
-    """A user's function of trees, as a function of their leaves. Equal to another that does the same."""
+class _Printer(Keyed):
+    """Prints values by a format string, which is its key."""
 
-    __slots__ = ("function", "structure")
-
-    def __init__(self, function: Callable[..., Any], structure: Any) -> None:
-        self.function = function
-        self.structure = structure
-
-    def __call__(self, *leaves: Any) -> None:
-        args, kwargs = unflatten(self.structure, leaves)
-        self.function(*args, **kwargs)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _OnTrees) and (self.function, self.structure) == (other.function, other.structure)
-
-    def __hash__(self) -> int:
-        return hash((self.function, self.structure))
-
-    def __repr__(self) -> str:
-        return getattr(self.function, "__name__", repr(self.function))
-
-
-class _Printer:
-    """Prints values by a format string. Equal to another with the same one."""
-
-    __slots__ = ("format",)
+    __slots__ = ()
 
     def __init__(self, format: str) -> None:
-        self.format = format
+        self.key = format
 
     def __call__(self, *args: Any, **kwargs: Any) -> None:
-        builtins.print(self.format.format(*args, **kwargs), flush=True)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Printer) and self.format == other.format
-
-    def __hash__(self) -> int:
-        return hash(self.format)
+        builtins.print(self.key.format(*args, **kwargs), flush=True)
 
     def __repr__(self) -> str:
-        return f"print {self.format!r}"
+        return f"print {self.key!r}"
 
 
 @api_boundary
@@ -98,7 +71,7 @@ def callback(function: Callable[..., Any], /, *args: Any, ordered: bool = False,
     if not callable(function):
         raise TypeError(f"debug.callback takes a function, but got {function!r}.")
     leaves, structure = array_leaves((args, kwargs), lambda: "argument")
-    callback_primitive(*leaves, function=_OnTrees(function, structure))
+    callback_primitive(*leaves, function=OnTrees(function, structure))
 
 
 @api_boundary

@@ -27,7 +27,7 @@ ABOVE: dict[str, set[str]] = {
     "nn": {"core", "ops", "numpy", "lax"},
     "ode": {"core", "ops", "numpy", "api"},
     "tree": {"core"},
-    "debug": {"core", "control"},
+    "debug": {"core", "program", "control", "api"},
     "data": set(),
     "testing": {"core", "program", "ops", "transforms", "control", "api", "numpy"},
     "sparse": {"core", "program", "ops", "transforms", "control", "api"},

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pullback.api.functions import leaf_paths
+from pullback.api.functions import check_callable, leaf_paths
 from pullback.control.callback import io_callback as io_primitive
 from pullback.control.callback import pure_callback as pure_primitive
 from pullback.core.dtypes import requested
@@ -13,27 +13,34 @@ from pullback.core.errors import LeafError, StructureError
 from pullback.core.source import api_boundary, describe
 from pullback.core.trees import TreeDef, array_leaves, flatten, unflatten
 from pullback.core.types import ArrayType
+from pullback.program.equality import Keyed
 
 _METHODS = ("sequential", "expand_dims", "broadcast_all")
 
 
-class OnTrees:
+class OnTrees(Keyed):
     """A user's function of trees, as a function of the leaves of its arguments that returns the leaves of its result.
 
-    Equal to another that does the same, so that Programs with it can be compared.
+    Equal to another that does the same, so that Programs with it can be compared. Without `results`, what the function returns
+    is ignored.
     """
 
     __slots__ = ("function", "names", "results", "structure")
 
-    def __init__(self, function: Callable[..., Any], structure: TreeDef, results: TreeDef, names: tuple[str, ...]) -> None:
+    def __init__(
+        self, function: Callable[..., Any], structure: TreeDef, results: TreeDef = None, names: tuple[str, ...] = ()
+    ) -> None:
         self.function = function
         self.structure = structure
         self.results = results
         self.names = names
+        self.key = function, structure, results
 
     def __call__(self, *leaves: Any) -> Sequence[Any]:
         args, kwargs = unflatten(self.structure, leaves)
         out = self.function(*args, **kwargs)
+        if self.results is None:
+            return ()
         found, structure = flatten(out)
         if structure is not self.results and structure != self.results:
             raise StructureError(
@@ -42,25 +49,17 @@ class OnTrees:
             )
         return found
 
-    def _key(self) -> Any:
-        return self.function, self.structure, self.results
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, OnTrees) and self._key() == other._key()
-
-    def __hash__(self) -> int:
-        return hash(self._key())
-
     def __repr__(self) -> str:
         return getattr(self.function, "__name__", repr(self.function))
 
 
 def _prepared(
-    what: str, callback: Callable[..., Any], result_shape_dtypes: Any, args: Any, kwargs: Any
+    what: str, callback: Callable[..., Any], result_shape_dtypes: Any, sharding: None, args: Any, kwargs: Any
 ) -> tuple[list[Any], dict[str, Any], TreeDef]:
     """The leaves of a callback's arguments, the parameters of its operation, and the structure of its result."""
-    if not callable(callback):
-        raise TypeError(f"{what} takes a function, but got {callback!r}.")
+    if sharding is not None:
+        raise NotImplementedError(f"{what} cannot spread its results over devices: leave sharding out.")
+    check_callable(callback, what)
     leaves, structure = array_leaves((args, kwargs), lambda: "argument")
     announced, results = flatten(result_shape_dtypes)
     paths = leaf_paths(result_shape_dtypes, "result")[: len(announced)]
@@ -115,15 +114,13 @@ def pure_callback(
         >>> f(pb.numpy.asarray([3.0, 1.0, 2.0]))
         [2. 4. 6.]:f32[3]:cpu(0)
     """
-    if sharding is not None:
-        raise NotImplementedError("pure_callback cannot spread its results over devices: leave sharding out.")
     if vmap_method is not None and not (isinstance(vmap_method, str) and vmap_method in _METHODS):
         legacy = " 'legacy_vectorized' is not supported: 'expand_dims' or 'broadcast_all' say which of the two is meant."
         raise ValueError(
             f"pure_callback's vmap_method must be None or one of {', '.join(map(repr, _METHODS))}, but got {vmap_method!r}."
             + (legacy if isinstance(vmap_method, str) and vmap_method == "legacy_vectorized" else "")
         )
-    leaves, params, structure = _prepared("pure_callback", callback, result_shape_dtypes, args, kwargs)
+    leaves, params, structure = _prepared("pure_callback", callback, result_shape_dtypes, sharding, args, kwargs)
     return unflatten(structure, pure_primitive(*leaves, method=vmap_method, **params))
 
 
@@ -162,7 +159,5 @@ def io_callback(
         >>> f(1.0), f(1.0)
         (11.0:f32[]:cpu(0), 21.0:f32[]:cpu(0))
     """
-    if sharding is not None:
-        raise NotImplementedError("io_callback cannot spread its results over devices: leave sharding out.")
-    leaves, params, structure = _prepared("io_callback", callback, result_shape_dtypes, args, kwargs)
+    leaves, params, structure = _prepared("io_callback", callback, result_shape_dtypes, sharding, args, kwargs)
     return unflatten(structure, io_primitive(*leaves, method="sequential", **params))

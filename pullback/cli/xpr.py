@@ -23,7 +23,7 @@ from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType, TracebackType
-from typing import Any, NoReturn, TypeVar
+from typing import Any
 
 import pullback as pb
 from pullback.cli.terminal import UsageError, one_line, suggestion, use_color
@@ -32,7 +32,6 @@ from pullback.core.source import full_tracebacks, trim
 from pullback.core.types import ArrayType
 
 Function = Callable[..., Any]
-T = TypeVar("T")
 
 
 SHOWN = ("program", "stablehlo", "optimized")
@@ -265,8 +264,6 @@ def _from_file(step: TracebackType | None, file: str) -> TracebackType | None:
 
 # ---- types -------------------------------------------------------------------------------------------------------------
 
-_TOKEN = re.compile(r"\s*(?P<token>[A-Za-z_]\w*|\d+|[~\[\](){},:]|\S|$)")
-
 
 def parse_type(text: str) -> Any:
     """The type that a text says: an `ArrayType`, or a tuple, list or dict of types.
@@ -286,85 +283,42 @@ def parse_type(text: str) -> Any:
         >>> parse_type("{w: f32[3], b: (i32[], ~f32[])}")
         {'w': f32[3], 'b': (i32[], ~f32[])}
     """
-    reader = _Reader(text)
-    found = reader.type()
-    if reader.next:
-        reader.fail("the end (each argument's type is quoted by itself)")
-    return found
+    written = re.sub(r"(\w)\s*\[\s*\]", r"\1[()]", text).strip()  # so that it is an expression of Python's
+    try:
+        return _type_of(ast.parse(written, mode="eval").body)
+    except SyntaxError as error:
+        raise UsageError(f"type {text!r} cannot be read: {error.msg}. Each type is quoted by itself. {_LOOK}") from None
+    except _NoType as wrong:
+        found, hint = wrong.args
+        raise UsageError(
+            f"type {text!r}: {ast.unparse(found).replace('[()]', '[]')} is no type.{hint or ' ' + _LOOK}"
+        ) from None
 
 
-class _Reader:
-    """Reads one type from the left; `next` is the token that comes, empty at the end.
+_LOOK = "Types look like f32[64,10], i32[], (f32[2], f32[3]), {w: f32[3], b: f32[]}."
 
-    `comma` says whether the list that was read last had a comma before its end, as a tuple of one item has.
-    """
 
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self.after = 0
-        self.next = ""
-        self.comma = False
-        self.advance()
+class _NoType(Exception):
+    """A part of what was given as a type is none: the part, and a hint."""
 
-    def advance(self) -> str:
-        """Go past the token that comes, and return it."""
-        taken = self.next
-        match = _TOKEN.match(self.text, self.after)
-        assert match is not None
-        self.next, self.at, self.after = match["token"], match.start("token"), match.end()
-        return taken
 
-    def fail(self, expected: str, hint: str = "") -> NoReturn:
-        met = repr(self.next) if self.next else "the end"
-        raise UsageError(f"type {self.text!r}: expected {expected} at character {self.at + 1}, but found {met}.{hint}")
-
-    def accept(self, token: str) -> bool:
-        if self.next == token:
-            self.advance()
-            return True
-        return False
-
-    def type(self) -> Any:
-        if self.accept("("):
-            items = self.listed(")", self.type)
-            return items[0] if len(items) == 1 and not self.comma else tuple(items)
-        if self.accept("["):
-            return self.listed("]", self.type)
-        if self.accept("{"):
-            return dict(self.listed("}", self.named))
-        return self.array()
-
-    def array(self) -> ArrayType:
-        weak = self.accept("~")
-        if self.next not in BY_SHORT_NAME:
-            near = suggestion(self.next, BY_SHORT_NAME) or " Types look like f32[64,10], i32[], {w: f32[3], b: f32[]}."
-            self.fail("a dtype (f32, i32, bool, ...)" if weak else "a dtype (f32, i32, bool, ...), '(', '[' or '{'", near)
-        dtype = self.advance()
-        if not self.accept("["):
-            self.fail(f"'[' and the sizes of the axes after {dtype}", f" A single number is {dtype}[].")
-        return ArrayType(self.listed("]", self.size), BY_SHORT_NAME[dtype], weak)
-
-    def size(self) -> int:
-        if not self.next.isdecimal():
-            self.fail("the size of an axis, a whole number")
-        return int(self.advance())
-
-    def named(self) -> tuple[str, Any]:
-        if not self.next.isidentifier():
-            self.fail("a name")
-        name = self.advance()
-        if not self.accept(":"):
-            self.fail(f"':' and the type of {name}")
-        return name, self.type()
-
-    def listed(self, end: str, item: Callable[[], T]) -> list[T]:
-        """Items separated by commas, up to `end`; one more comma may stand before it."""
-        found: list[T] = []
-        comma = False
-        while not self.accept(end):
-            found.append(item())
-            comma = self.accept(",")
-            if not comma and self.next != end:
-                self.fail(f"',' or {end!r}")
-        self.comma = comma
-        return found
+def _type_of(node: ast.expr) -> Any:
+    """The type that an expression stands for."""
+    match node:
+        case ast.Tuple(items):
+            return tuple([_type_of(item) for item in items])
+        case ast.List(items):
+            return [_type_of(item) for item in items]
+        case ast.Dict(keys, values) if all(isinstance(key, ast.Name) for key in keys):
+            return {key.id: _type_of(value) for key, value in zip(keys, values)}  # type: ignore[union-attr]
+        case ast.UnaryOp(ast.Invert(), ast.Subscript() as array):
+            return ArrayType((found := _type_of(array)).shape, found.dtype, weak=True)
+        case ast.Subscript(ast.Name(dtype), sizes) if dtype in BY_SHORT_NAME:
+            found = [size.value if isinstance(size, ast.Constant) else None for size in getattr(sizes, "elts", [sizes])]
+            if all(type(size) is int for size in found):
+                return ArrayType(found, BY_SHORT_NAME[dtype])
+        case ast.Subscript(ast.Name(dtype)):
+            raise _NoType(node, suggestion(dtype, BY_SHORT_NAME))
+        case ast.Name(dtype) if dtype in BY_SHORT_NAME:
+            raise _NoType(node, f" A single number is {dtype}[].")
+    raise _NoType(node, "")

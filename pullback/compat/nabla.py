@@ -352,9 +352,7 @@ def logsumexp(arg: Any, axis: int | None = None, keep_dims: bool = False) -> Any
         >>> logsumexp(array([1000.0, -1000.0]))
         1000.0:f32[]:cpu(0)
     """
-    top = pnp.max(arg, axis=axis, keepdims=True)
-    total = top + pnp.log(pnp.sum(pnp.exp(arg - top), axis=axis, keepdims=True))
-    return total if keep_dims else pnp.squeeze(total, axis=axis)
+    return pb.nn.logsumexp(arg, axis=axis, keepdims=keep_dims)
 
 
 def softmax(arg: Any, axis: int = -1) -> Any:
@@ -364,8 +362,7 @@ def softmax(arg: Any, axis: int = -1) -> Any:
         >>> softmax(array([0.0, 0.0]))
         [0.5 0.5]:f32[2]:cpu(0)
     """
-    raised = pnp.exp(arg - pnp.max(arg, axis=axis, keepdims=True))
-    return raised / pnp.sum(raised, axis=axis, keepdims=True)
+    return pb.nn.softmax(arg, axis=axis)
 
 
 # ---- one array --------------------------------------------------------------------------------------------------------
@@ -388,7 +385,7 @@ def sigmoid(arg: Any) -> Any:
         >>> sigmoid(0.0)
         0.5:f32[]:cpu(0)
     """
-    return 0.5 * (pnp.tanh(pnp.multiply(arg, 0.5)) + 1.0)
+    return pb.nn.sigmoid(arg)
 
 
 def cast(arg: Any, dtype: Any) -> Any:

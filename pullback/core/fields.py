@@ -5,7 +5,12 @@ A transformation reads the field that it needs from the primitive itself; nothin
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
+
+from pullback.core.dtypes import DType
+
+Rule = Callable[..., Any]
 
 
 class Field(NamedTuple):
@@ -24,112 +29,124 @@ class Field(NamedTuple):
     instead: str = ""
 
 
-def _rule(phrase: str, text: str, instead: str = "") -> Field:
+def _rule(phrase: str, text: str, instead: str = "") -> Any:
     return Field(text, None, True, phrase, instead)
 
 
-# docs/architecture.md shows this table; a test compares the two.
-FIELDS: dict[str, Field] = {
-    "result_type": _rule(
+def _field(text: str, default: Any = None) -> Any:
+    return Field(text, default)
+
+
+class Fields:
+    """The fields of a primitive: on the class, what each is; on a `Primitive`, what it is of that one.
+
+    docs/architecture.md shows this table; a test compares the two.
+    """
+
+    result_type: Rule | None = _rule(
         "Abstract evaluation (result_type) rule",
         "`(*types, **params) -> ArrayType`, or a tuple of them: the type of the result",
         "`expand`",
-    ),
-    "evaluate": _rule(
+    )
+    evaluate: Rule | None = _rule(
         "Evaluation rule",
         "`(*ndarrays, **params)`: what the operation computes, on NumPy arrays",
         "`expand`, or `lower` with `result_type`",
-    ),
-    "lower": _rule(
+    )
+    lower: Rule | str | None = _rule(
         "Lowering (XLA translation) rule",
         "the name of a StableHLO operation, or `(write, *values, **params)`",
         "`expand`",
-    ),
-    "expand": _rule(
+    )
+    expand: Rule | None = _rule(
         "Expansion rule", "`(*args, **params)`: the same mathematics in other primitives; every other rule follows from it"
-    ),
-    "partials": _rule(
+    )
+    partials: Rule | None = _rule(
         "Partial derivatives rule",
         "of an elementwise operation, `(out, *args, **params)` -> for each operand the derivative with respect to it: an"
         " array, a number (it means itself; None says 1), ZERO, or a function of no arguments that returns one of them, called"
         " if it is needed",
-    ),
-    "jvp": _rule(
+    )
+    jvp: Rule | None = _rule(
         "Forward-mode differentiation (jvp) rule",
         "`(primals, tangents, **params) -> (out, tangent)`, linear in the tangents",
         "`partials` (elementwise), `linear`, or `expand`",
-    ),
-    "linearize": _rule(
+    )
+    linearize: Rule | None = _rule(
         "Linearization rule",
         "`(primals, active, **params) -> (out, push)`, where `push(*tangents)`, of the operands that are active, is linear;"
         " or NotImplemented, where the `jvp` rule is to be used",
         "`jvp`",
-    ),
-    "transpose": _rule(
+    )
+    transpose: Rule | None = _rule(
         "Reverse-mode differentiation (transpose) rule",
         "`(cotangent, *args, **params)` -> a cotangent for each operand that is unknown, which arrives as its ArrayType (ZERO"
         " where it is zero), and None for each that is known",
         "`partials` (elementwise), or `expand`",
-    ),
-    "vectorize": _rule(
+    )
+    vectorize: Rule | None = _rule(
         "Batching (vectorize) rule",
         "`(size, args, axes, **params) -> (out, axis)`; an axis is 0, or None for unbatched",
         "a family such as `Elementwise`, or `expand`",
-    ),
-    "jet": _rule(
+    )
+    jet: Rule | None = _rule(
         "Taylor-mode (jet) rule",
         "`(primals, series, **params) -> (out, out_series)`; a series is the list of the derivatives of orders 1 to n. Needed"
         " only where it takes fewer operations than what follows from the first derivative",
         "any rule for first derivatives (`partials`, `linear`, `jvp`), or `expand`,",
-    ),
-    "simplify": _rule(
+    )
+    simplify: Rule | None = _rule(
         "Simplification rule",
         "`(equation, known)` -> what can stand for the equation: one of its operands, or `equation.replace(...)`; None if"
         " nothing can. `known.maker(operand, primitive)` is the equation that made an operand, if it applies that primitive;"
         " `known.number(operand)`, the number that is each of its elements, if there is one. Values may not change, not in"
         " their last bit",
-    ),
-    "prune": _rule(
+    )
+    prune: Rule | None = _rule(
         "Pruning rule",
         "of what holds Programs: `(wanted, **params) -> (params, inputs, outputs)` without what serves unwanted results only",
-    ),
-    "depends": _rule(
+    )
+    depends: Rule | None = _rule(
         "Dependence rule",
         "of what holds Programs: `(flags, **params)` -> for each result 1 if it depends on a flagged operand, else 0",
-    ),
-    "sparsity": _rule(
+    )
+    sparsity: Rule | None = _rule(
         "Sparsity rule",
         "`(which, operands, **params) -> (results, elements)`: two arrays of flat indices, pairs of an element of the result"
         " and an element of operand number `which`, in which the operation is linear, that it may depend on. Operands are"
         " NumPy arrays where they are known, else types. None if that cannot be told; then all depend on all",
-    ),
-    "axis_map": _rule(
+    )
+    axis_map: Rule | None = _rule(
         "Axis map",
         "`(*types, **params)` -> for each operand a dict: those of its axes along which the operation does the same everywhere,"
         " as along a batch, each with the axis of the result that it becomes. Elementwise operations need none",
-    ),
-    "samples": _rule("Samples", "`(rng)`, yields `(args, params)`: the inputs that `pb.testing.check_primitive` tries"),
-    "cost": Field(
+    )
+    samples: Rule | None = _rule(
+        "Samples", "`(rng)`, yields `(args, params)`: the inputs that `pb.testing.check_primitive` tries"
+    )
+    cost: float | Rule = _field(
         "floating-point operations for each element of the largest operand or result; or"
         " `(operands, results, **params) -> how many in all`, given the types",
         1,
-    ),
-    "accumulation": Field(
+    )
+    accumulation: Callable[[DType], DType] | None = _field(
         "of what sums or multiplies many elements, `(dtype) -> dtype`: the dtype in which it accumulates elements of a dtype"
-    ),
-    "linear": Field("True, or the names of the arguments in which it is jointly linear", False),
-    "bilinear": Field("of two operands, and linear in each of them by itself", False),
-    "multiple_results": Field("returns a tuple", False),
-    "elementwise": Field("takes operands of one shape, or 0-d ones", False),
-    "kinds": Field("the kinds of dtype that its operands may have (a family's type rule reads it)", "biufc"),
-    "named_axes": Field("the parameters that name axes of a surrounding vmap", ()),
-    "needs_axis": Field("`vectorize` is given the Axis (its name, size and strategy) in place of the size alone", False),
-    "effect": Field("what it does besides returning a value, so that it is never dropped or moved"),
-    "quiet": Field("`evaluate` is NumPy alone: run it without NumPy's floating-point warnings", False),
-    "on_arrays": Field("`evaluate` takes and returns Arrays, wherever their values are", False),
-    "keeps_ones": Field("of one operand: its transpose takes an array of ones to an array of ones", False),
-    "symbolic_zeros": Field("`jvp` is given ZERO where a tangent is known to be zero", False),
-    "symbolic_cotangents": Field("`transpose` is given ZERO where a cotangent is known to be zero", False),
-    "wiring": Field("how the Programs that it holds are wired to its operands and results (`control/holder.py`)"),
-    "platforms": Field('lowering rules for one platform only, `{"cuda": rule}`'),
-}
+    )
+    linear: bool | tuple[str, ...] = _field("True, or the names of the arguments in which it is jointly linear", False)
+    bilinear: bool = _field("of two operands, and linear in each of them by itself", False)
+    multiple_results: bool = _field("returns a tuple", False)
+    elementwise: bool = _field("takes operands of one shape, or 0-d ones", False)
+    kinds: str = _field("the kinds of dtype that its operands may have (a family's type rule reads it)", "biufc")
+    named_axes: tuple[str, ...] = _field("the parameters that name axes of a surrounding vmap", ())
+    needs_axis: bool = _field("`vectorize` is given the Axis (its name, size and strategy) in place of the size alone", False)
+    effect: str | None = _field("what it does besides returning a value, so that it is never dropped or moved")
+    quiet: bool = _field("`evaluate` is NumPy alone: run it without NumPy's floating-point warnings", False)
+    on_arrays: bool = _field("`evaluate` takes and returns Arrays, wherever their values are", False)
+    keeps_ones: bool = _field("of one operand: its transpose takes an array of ones to an array of ones", False)
+    symbolic_zeros: bool = _field("`jvp` is given ZERO where a tangent is known to be zero", False)
+    symbolic_cotangents: bool = _field("`transpose` is given ZERO where a cotangent is known to be zero", False)
+    wiring: Any = _field("how the Programs that it holds are wired to its operands and results (`control/holder.py`)")
+    platforms: dict[str, Rule | str] | None = _field('lowering rules for one platform only, `{"cuda": rule}`')
+
+
+FIELDS: dict[str, Field] = {name: field for name, field in vars(Fields).items() if isinstance(field, Field)}

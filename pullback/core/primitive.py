@@ -29,7 +29,7 @@ from pullback.core.array import Array, as_array, from_python
 from pullback.core.dtypes import DType, is_inexact, kind
 from pullback.core.errors import AxisError, DtypeError, LeafError, MissingRule, ProgramError, ShapeError, UnknownRule
 from pullback.core.execution import engine
-from pullback.core.fields import FIELDS
+from pullback.core.fields import FIELDS, Fields, Rule
 from pullback.core.lazy import lazy_module
 from pullback.core.source import Source, is_ours, user_source
 from pullback.core.tracing import Tracer, bind, type_of
@@ -38,8 +38,6 @@ from pullback.core.zero import ZERO
 
 inspect = lazy_module("inspect")
 difflib = lazy_module("difflib")
-
-Rule = Callable[..., Any]
 
 
 def _decorator(field: str) -> Callable[[Primitive, Rule], Rule]:
@@ -53,7 +51,7 @@ def _decorator(field: str) -> Callable[[Primitive, Rule], Rule]:
     return define
 
 
-class Primitive:
+class Primitive(Fields):
     """An operation that every transformation can handle, given its rules.
 
     Arguments:
@@ -74,40 +72,6 @@ class Primitive:
         >>> double(21.0)
         42.0:f32[]:cpu(0)
     """
-
-    result_type: Rule | None
-    evaluate: Rule | None
-    lower: Rule | str | None
-    expand: Rule | None
-    partials: Rule | None
-    jvp: Rule | None
-    linearize: Rule | None
-    transpose: Rule | None
-    vectorize: Rule | None
-    jet: Rule | None
-    prune: Rule | None
-    depends: Rule | None
-    sparsity: Rule | None
-    axis_map: Rule | None
-    simplify: Rule | None
-    samples: Rule | None
-    cost: float | Rule
-    accumulation: Callable[[DType], DType] | None
-    named_axes: tuple[str, ...]
-    linear: bool | tuple[str, ...]
-    bilinear: bool
-    multiple_results: bool
-    quiet: bool
-    on_arrays: bool
-    effect: str | None
-    kinds: str
-    keeps_ones: bool
-    symbolic_zeros: bool
-    symbolic_cotangents: bool
-    needs_axis: bool
-    elementwise: bool
-    wiring: Any
-    platforms: dict[str, Rule | str] | None
 
     def __init__(self, name: str, **rules: Any) -> None:
         self.name = name

@@ -13,6 +13,7 @@ import numpy as np
 
 from pullback.core.bounded import Bounded
 from pullback.core.dtypes import SHORT_NAMES, DType, canonical
+from pullback.core.errors import ShapeError
 
 Shape = tuple[int, ...]
 ShapeLike = SupportsIndex | Iterable[SupportsIndex]  # what a shape is made of: a size, or several
@@ -57,6 +58,8 @@ class ArrayType:
             sizes = tuple(map(index, shape))
         except TypeError:
             raise TypeError(f"ArrayType takes a shape, a tuple of ints, and then a dtype, but got {shape!r} first.") from None
+        if sizes and min(sizes) < 0:
+            raise ShapeError(f"ArrayType takes sizes of at least 0, but got the shape {sizes}.")
         return array_type(sizes, canonical(dtype), bool(weak)).placed(sharding, frozenset(varying))
 
     def __setattr__(self, name: str, value: object) -> None:

@@ -8,12 +8,12 @@ from __future__ import annotations
 import binascii
 import enum
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
-from pullback.core.array import Array, HostArray
+from pullback.core.array import Array
 from pullback.core.dtypes import BY_SHORT_NAME, SHORT_NAMES
 from pullback.core.errors import ProgramError
 from pullback.core.lazy import lazy_module
@@ -181,15 +181,9 @@ class _Writer:
             return value
         if isinstance(value, int):
             return int(value)
-        if isinstance(value, (float, complex)):
-            kind = "float" if isinstance(value, float) else "complex"
-            return {kind: value_text(value)}
-        if isinstance(value, bytes):
-            return {"bytes": value.hex()}
-        if isinstance(value, np.dtype) and value in SHORT_NAMES:
-            return {"dtype": SHORT_NAMES[value]}
-        if isinstance(value, ArrayType):
-            return {"type": str(value)}
+        for tag, (kind, write, _) in _AS_TEXT.items():
+            if isinstance(value, kind) and (tag != "dtype" or value in SHORT_NAMES):
+                return {tag: write(value)}
         if is_record(value):
             fields = {field: self.value(item, equation, name) for field, item in record_fields(value)}
             return {"record": [type(value).__name__, fields]}
@@ -203,8 +197,9 @@ class _Writer:
 
 
 def array_data(array: Array) -> dict[str, str]:
-    """An array: its type and its bytes."""
-    return {"type": str(array.type), "base64": base64_text(np.asarray(array.host))}
+    """An array: its type, and its bytes, row by row and little-endian."""
+    values = np.ascontiguousarray(np.asarray(array.host)).tobytes()
+    return {"type": str(array.type), "base64": base64.b64encode(values).decode()}
 
 
 class _Reader(Generic[P]):
@@ -270,21 +265,13 @@ class _Reader(Generic[P]):
         if not isinstance(data, dict):
             return data
         ((tag, content),) = data.items()
+        if tag in _AS_TEXT:
+            return _AS_TEXT[tag][2](content)
         match tag:
             case "program":
                 return self.programs[content]
             case "tuple":
                 return tuple([self.value(item, primitive) for item in content])
-            case "float":
-                return float(content)
-            case "complex":
-                return complex(content)
-            case "bytes":
-                return bytes.fromhex(content)
-            case "dtype":
-                return BY_SHORT_NAME[content]
-            case "type":
-                return read_type(content)
             case "enum":
                 return self.find_class(content[0], primitive)[content[1]]
             case "record":
@@ -322,29 +309,29 @@ def read_type(text: str) -> ArrayType:
 
 
 def read_array(data: dict[str, str]) -> Array:
-    """The array that `array_data` wrote."""
-    type = read_type(data["type"])
-    return Array(type, read_base64(data["base64"], type))
-
-
-def base64_text(value: HostArray) -> str:
-    """An array's bytes, row by row and little-endian, in base64."""
-    return base64.b64encode(np.ascontiguousarray(value).tobytes()).decode()
-
-
-def read_base64(text: str, type: ArrayType) -> HostArray:
-    """The array of a type whose bytes are in `text`.
+    """The array that `array_data` wrote.
 
     Raises:
-        ValueError: `text` is not base64, or holds another number of bytes than the type needs.
+        ValueError: what it has is not base64 text, or holds another number of bytes than the type needs.
     """
+    type = read_type(data["type"])
     try:
-        data = base64.b64decode(text, validate=True)
+        values = base64.b64decode(data["base64"], validate=True)
     except binascii.Error as error:
         raise ValueError(f"this is not base64 text: {error}") from None
-    if len(data) != type.nbytes:
-        raise ValueError(f"these are {len(data)} bytes, but {type} takes {type.nbytes}")
-    return np.frombuffer(data, type.dtype).reshape(type.shape).copy()
+    if len(values) != type.nbytes:
+        raise ValueError(f"these are {len(values)} bytes, but {type} takes {type.nbytes}")
+    return Array(type, np.frombuffer(values, type.dtype).reshape(type.shape).copy())
+
+
+# What a parameter may be besides JSON's own and what holds others, by tag: its class, how it is written, how it is read.
+_AS_TEXT: dict[str, tuple[type, Callable[[Any], str], Callable[[str], Any]]] = {
+    "float": (float, value_text, float),
+    "complex": (complex, value_text, complex),
+    "bytes": (bytes, bytes.hex, bytes.fromhex),
+    "dtype": (np.dtype, SHORT_NAMES.__getitem__, BY_SHORT_NAME.__getitem__),
+    "type": (ArrayType, str, read_type),
+}
 
 
 def find_class(name: str, primitive: Primitive, classes: Mapping[str, type]) -> type[Any] | None:

@@ -191,7 +191,7 @@ WRONG = {
     "not a function": (("model.py:NUMBER", "f32[3]"), ["of type int, not a function"]),
     "unknown transformation": ((*ONE, "--apply", "gard"), ["'gard' is no transformation", "Did you mean 'grad'?"]),
     "unknown transformation, none near": ((*ONE, "--apply", "zzz"), ["There are grad, value_and_grad, vmap, jit"]),
-    "unfinished type": (("model.py:loss", "f32[3", "f32[3]"), ["'f32[3'", "character 6", "the end"]),
+    "unfinished type": (("model.py:loss", "f32[3", "f32[3]"), ["'f32[3'", "never closed"]),
     "unknown dtype": (("model.py:loss", "float32[3]", "f32[3]"), ["'float32'", "Did you mean 'f32'?"]),
     "dtype without axes": (("model.py:loss", "f32", "f32[3]"), ["A single number is f32[]"]),
     "two types in one": (("model.py:loss", "f32[3] f32[3]"), ["quoted by itself"]),

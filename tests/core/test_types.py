@@ -48,6 +48,11 @@ def test_a_size_is_an_integer(size: Any) -> None:
         pb.ArrayType((size, 3))
 
 
+def test_a_size_is_not_negative() -> None:
+    with pytest.raises(pb.errors.ShapeError, match=r"sizes of at least 0, but got the shape \(3, -1\)"):
+        pb.ArrayType((3, -1))
+
+
 def test_shapes_inside_vmap_hold_plain_ints() -> None:
     seen: list[Any] = []
 
