@@ -40,6 +40,7 @@ inspect = lazy_module("inspect")
 difflib = lazy_module("difflib")
 
 Rule = Callable[..., Any]
+_DEFAULTS = {name: field.default for name, field in FIELDS.items()}
 
 
 def _decorator(field: str) -> Callable[[Primitive, Rule], Rule]:
@@ -117,10 +118,8 @@ class Primitive:
         self._remembers_params = False
         self.plain = False  # evaluated by NumPy or a rule of ours, with one result: takes the fast path through `evaluate`
         self.trusted = False  # `partials` is our own, which the tests hold to its form; a user's is held to it at each use
-        for known, description in FIELDS.items():
-            setattr(self, known, description.default)
-        for field, value in rules.items():
-            self.define(field, value)
+        vars(self).update(_DEFAULTS)
+        self._define(rules)
 
     def __call__(self, /, *args: Any, **params: Any) -> Any:
         return bind(self, args, params)
@@ -156,18 +155,22 @@ class Primitive:
 
     def define(self, field: str, value: Any) -> None:
         """Set one rule or fact; refuses names that nothing would read."""
-        if field not in FIELDS:
-            close = difflib.get_close_matches(field, FIELDS, n=1)
-            raise UnknownRule(
-                f"Primitive {self.name!r} was given an unknown rule {field!r}"
-                + (f"; did you mean {close[0]!r}?" if close else ".")
-                + f" Known are {', '.join(FIELDS)}."
-            )
-        if callable(value) and _wants_primitive(value):
-            value = functools.partial(value, self)
-        if field in ("linear", "named_axes") and isinstance(value, str):
-            value = (value,)
-        setattr(self, field, value)
+        self._define({field: value})
+
+    def _define(self, rules: dict[str, Any]) -> None:
+        for field, value in rules.items():
+            if field not in FIELDS:
+                close = difflib.get_close_matches(field, FIELDS, n=1)
+                raise UnknownRule(
+                    f"Primitive {self.name!r} was given an unknown rule {field!r}"
+                    + (f"; did you mean {close[0]!r}?" if close else ".")
+                    + f" Known are {', '.join(FIELDS)}."
+                )
+            if _wants_primitive(value):
+                value = functools.partial(value, self)
+            if field in ("linear", "named_axes") and isinstance(value, str):
+                value = (value,)
+            setattr(self, field, value)
         self.inferred.clear()
         self._linear_flags.clear()
         alone = self.evaluate.__class__ is np.ufunc or _is_our_own(self.evaluate)

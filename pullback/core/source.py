@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
 from types import CodeType, FrameType, FunctionType, TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -60,31 +60,22 @@ def is_users(filename: str) -> bool:
     return _users_files[filename]
 
 
-class Source(Protocol):
-    """A place in the user's program: a file, the number of a line in it, the function that it is in, its text, the named
-    scopes around it, and the place from which that function was called, if that lies in the same traced function."""
+class CodeSource:
+    """A place in code that has run here, kept as cheaply as it can be: the line is looked up when somebody asks.
 
-    @property
-    def file(self) -> str: ...
-    @property
-    def line(self) -> int: ...
-    @property
-    def function(self) -> str: ...
-    @property
-    def text(self) -> str: ...
-    @property
-    def scope(self) -> tuple[str, ...]: ...
-    @property
-    def caller(self) -> Source | None: ...
+    Attributes:
+        file, line, function, text: a file, the number of a line in it, the function that it is in, and the line itself.
+        scope: the named scopes around it.
+        caller: the place from which that function was called, if that lies in the same traced function.
+    """
 
+    __slots__ = ("caller", "code", "instruction", "scope")
 
-class CodeSource(NamedTuple):
-    """A place in code that has run here, kept as cheaply as it can be: the line is looked up when somebody asks."""
-
-    code: CodeType
-    instruction: int
-    scope: tuple[str, ...] = ()
-    caller: CodeSource | None = None
+    def __init__(self, code: CodeType, instruction: int, scope: tuple[str, ...] = (), caller: CodeSource | None = None) -> None:
+        self.code = code
+        self.instruction = instruction
+        self.scope = scope
+        self.caller = caller
 
     @property
     def file(self) -> str:
@@ -114,7 +105,7 @@ class CodeSource(NamedTuple):
 
 
 class RecordedSource(NamedTuple):
-    """A place as a serialized Program keeps it: nothing but what it was when the Program was serialized."""
+    """A place as a serialized Program keeps it: what it was when the Program was serialized. See `CodeSource`."""
 
     file: str
     line: int
@@ -125,6 +116,9 @@ class RecordedSource(NamedTuple):
 
     def __str__(self) -> str:
         return source_text(self)
+
+
+Source = CodeSource | RecordedSource
 
 
 def source_text(source: Source) -> str:
@@ -204,13 +198,12 @@ def forget_callers() -> None:
 
 
 def _place(frame: FrameType, scope: tuple[str, ...], caller: CodeSource | None) -> CodeSource:
-    code = frame.f_code
-    key = (id(code), frame.f_lasti, scope, id(caller))
+    key = (id(frame.f_code), frame.f_lasti, scope, id(caller))
     found = _places.get(key)
     if found is None:
         if len(_places) >= MOST_PLACES:
             _places.clear()
-        found = _places[key] = CodeSource(code, frame.f_lasti, scope, caller)
+        found = _places[key] = CodeSource(frame.f_code, frame.f_lasti, scope, caller)
     return found
 
 
