@@ -117,6 +117,7 @@ class Primitive:
         self._linear_flags: dict[int, tuple[bool, ...]] = {}
         self._remembers_params = False
         self.plain = False  # evaluated by NumPy or a rule of ours, with one result: takes the fast path through `evaluate`
+        self.trusts_vectorize = True  # `vectorize` is our own, likewise
         self.trusted = False  # `partials` is our own, which the tests hold to its form; a user's is held to it at each use
         vars(self).update(_DEFAULTS)
         self._define(rules)
@@ -176,6 +177,7 @@ class Primitive:
         alone = self.evaluate.__class__ is np.ufunc or _is_our_own(self.evaluate)
         self.plain = bool(alone and self.quiet and self.result_type and not self.multiple_results)
         self.trusted = _is_our_own(self.partials)
+        self.trusts_vectorize = _is_our_own(getattr(self.vectorize, "func", self.vectorize))
         self._remembers_params = _is_our_own(getattr(self.result_type, "func", self.result_type))  # a family's is bound
 
     def def_lower(self, rule: Rule | None = None, *, platform: str | None = None) -> Any:
@@ -235,6 +237,11 @@ class Primitive:
         if count not in self._linear_flags:
             names = self.argument_names()
             chosen = names if self.linear is True else self.linear or ()
+            if not set(chosen) <= set(names):
+                raise ProgramError(
+                    f"Primitive {self.name!r} says that it is linear in {', '.join(chosen)}, but its operands are"
+                    f" {', '.join(names) or 'without names'}."
+                )
             flags = [name in chosen for name in names[:count]] + [names[-1] in chosen if names else True] * (count - len(names))
             self._linear_flags[count] = tuple(flags)
         return self._linear_flags[count]

@@ -110,7 +110,7 @@ class JvpTrace(Trace):
 
     def push(self, primitive: Primitive, primals: list[Any], tangents: list[Any], params: dict[str, Any]) -> Any:
         """The operation's value, and its tangent."""
-        if primitive.linear:
+        if primitive.linear and is_linear_in(primitive, tangents):
             out = bind(primitive, primals, params)
             return out, self.push_linear(primitive, primals, tangents, params, out)
         if primitive.jvp is not None:
@@ -124,12 +124,9 @@ class JvpTrace(Trace):
                 return pushed
             raise primitive.missing("jvp", self.transformation)
         out = primitive(*primals, **params)
-        if primitive.multiple_results:
-            if not any(is_inexact(type_of(o).dtype) for o in out):
-                return out, (ZERO,) * len(out)
-        elif not is_inexact(type_of(out).dtype):
-            return out, ZERO
-        raise primitive.missing("jvp", self.transformation)
+        if any([is_inexact(type_of(o).dtype) for o in (out if primitive.multiple_results else (out,))]):
+            raise primitive.missing("jvp", self.transformation)
+        return out, (ZERO,) * len(out) if primitive.multiple_results else ZERO
 
     def push_linearized(self, primitive: Primitive, primals: list[Any], tangents: list[Any], params: dict[str, Any]) -> Any:
         """The operation's value and tangent by its own linearization."""
@@ -187,6 +184,13 @@ class JvpTrace(Trace):
 def has_derivative(primitive: Primitive) -> bool:
     """Whether a primitive has a rule by which tangents can be pushed through it."""
     return bool(primitive.partials or primitive.linear or primitive.jvp or primitive.linearize)
+
+
+def is_linear_in(primitive: Primitive, tangents: Sequence[Any]) -> bool:
+    """Whether a linear operation is linear in all those of its operands that have tangents."""
+    if primitive.linear is True:
+        return True
+    return all([t is ZERO or flag for t, flag in zip(tangents, primitive.linear_flags(len(tangents)))])
 
 
 def linear_operands(primitive: Primitive, primals: list[Any], tangents: list[Any]) -> list[Any] | None:
