@@ -23,6 +23,7 @@ import numpy as np
 from pullback.core.array import Array, PlacedArray, as_array, converters, host_of
 from pullback.core.dtypes import SHORT_NAMES, entering, kind
 from pullback.core.errors import EscapedTracerError
+from pullback.core.methods import ArrayMethods
 from pullback.core.source import describe
 from pullback.core.types import ArrayType, Shape, array_type, host_type
 
@@ -51,7 +52,7 @@ class Trace:
         return self.transformation + (f" of {describe(self.function)}" if self.function is not None else "")
 
 
-class Tracer:
+class Tracer(ArrayMethods):
     """A value that a trace stands in for. Each kind adds what it carries, and says its `type`."""
 
     __slots__ = ("__weakref__", "owner")

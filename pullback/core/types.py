@@ -6,7 +6,7 @@ import math
 import threading
 from collections.abc import Hashable, Iterable
 from operator import index
-from typing import Any
+from typing import Any, SupportsIndex
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -15,6 +15,7 @@ from pullback.core.bounded import Bounded
 from pullback.core.dtypes import SHORT_NAMES, DType, canonical
 
 Shape = tuple[int, ...]
+ShapeLike = SupportsIndex | Iterable[SupportsIndex]  # what a shape is made of: a size, or several
 
 
 class ArrayType:

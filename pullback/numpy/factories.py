@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.core.array import Array, find_converter
+from pullback.core.array import Array, ArrayLike, find_converter
 from pullback.core.dtypes import BOOL, DType, is_inexact
 from pullback.core.source import trim
 from pullback.core.tracing import Tracer, _quiet_numpy, bind, innermost_staging
@@ -29,6 +29,8 @@ from pullback.numpy.promotion import (
 )
 
 Function = Callable[..., Any]
+Unary = Callable[[ArrayLike], Array]
+Binary = Callable[[ArrayLike, ArrayLike], Array]
 NO_PARAMS: dict[str, Any] = {}
 _fast_scalars = frozenset({float, int})
 _nothing: frozenset[DType] = frozenset()
@@ -42,7 +44,7 @@ def named(function: Function, name: str, doc: str, module: str = "pullback.numpy
     return function
 
 
-def unary(name: str, primitive: Any, ufunc: Any, doc: str, *, inexact: bool = True) -> Function:
+def unary(name: str, primitive: Any, ufunc: Any, doc: str, *, inexact: bool = True) -> Unary:
     """An elementwise function of one array.
 
     Arguments:
@@ -97,7 +99,7 @@ def binary(
     inexact: bool = False,
     compares: bool = False,
     operator: bool = False,
-) -> Function:
+) -> Binary:
     """An elementwise function of two arrays.
 
     Arguments:

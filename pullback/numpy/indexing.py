@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pullback.core.array import Array, find_converter, host_of
+from pullback.core.array import Array, ArrayLike, find_converter, host_of
 from pullback.core.dtypes import BOOL, default_dtype, kind
 from pullback.core.errors import ShapeError, TracerIntegerConversionError
 from pullback.core.tracing import Tracer, innermost_staging
@@ -312,8 +312,14 @@ def index_vectors(arrays: Sequence[Any], common: Shape) -> Any:
 
 
 def take(
-    a: Any, indices: Any, axis: int | None = None, out: None = None, mode: str | None = None, *, fill_value: Any = None
-) -> Any:
+    a: ArrayLike,
+    indices: ArrayLike | Sequence[Any],
+    axis: int | None = None,
+    out: None = None,
+    mode: str | None = None,
+    *,
+    fill_value: ArrayLike | None = None,
+) -> Array:
     """The elements of a at `indices` along an axis; of the flattened array, without one.
 
     Arguments:
@@ -344,7 +350,9 @@ def take(
     return read(a, index, "fill" if mode in (None, "fill") else "clip", fill_value)
 
 
-def take_along_axis(arr: Any, indices: Any, axis: int | None = -1, mode: str | None = None) -> Any:
+def take_along_axis(
+    arr: ArrayLike, indices: ArrayLike | Sequence[Any], axis: int | None = -1, mode: str | None = None
+) -> Array:
     """The elements of an array at `indices` along one axis; along the others, array and indices run together.
 
     Arguments:
@@ -378,7 +386,7 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None = -1, mode: str | N
     return read(a, Index(tuple(entries), a.type.shape), "clip" if mode == "clip" else "fill")
 
 
-def compress(condition: Any, a: Any, axis: int | None = None) -> Any:
+def compress(condition: ArrayLike | Sequence[bool], a: ArrayLike, axis: int | None = None) -> Array:
     """The elements of a (along `axis`, or of the flattened array) where a known condition is true."""
     if isinstance(condition, Tracer):
         return get_item(a, condition)  # raises, with the cure

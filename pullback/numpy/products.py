@@ -15,7 +15,7 @@ from pullback.core.lazy import lazy_module
 from pullback.core.tracing import _quiet_numpy, innermost_staging
 from pullback.core.types import Shape, array_type
 from pullback.numpy.arithmetic import multiply, subtract
-from pullback.numpy.axes import normal_axis
+from pullback.numpy.axes import normal_axis, several
 from pullback.numpy.complexes import conj
 from pullback.numpy.creation import diagonal, zeros_like
 from pullback.numpy.promotion import (
@@ -54,7 +54,7 @@ def _mismatch(name: str, a: Any, b: Any, why: str) -> ShapeError:
     return ShapeError(f"{name} of {a.type} and {b.type}: {why}.{at_user_line()}")
 
 
-def matmul(a: ArrayLike, b: ArrayLike, /, *, precision: Any = None, preferred_element_type: DTypeLike | None = None) -> Array:
+def matmul(a: ArrayLike, b: ArrayLike, /, *, precision: Any = None, preferred_element_type: DTypeLike = None) -> Array:
     """The matrix product of the last two axes; leading axes broadcast. A vector is a row on the left, a column on the right.
 
     Arguments:
@@ -87,8 +87,7 @@ def matmul(a: ArrayLike, b: ArrayLike, /, *, precision: Any = None, preferred_el
     if y.ndim <= 2:  # (..., n, k) by one matrix: no batch axes are needed
         return contract(a, b, (((x.ndim - 1,), (k_axis,)), ((), ())), preferred_element_type)
     lead = broadcast_shapes("matmul", x.shape[:-2], y.shape[:-2])
-    a = broadcast(a, (*lead, *x.shape[-2:])) if x.ndim > 1 else broadcast(a, (*lead, *x.shape))
-    b = broadcast(b, (*lead, *y.shape[-2:]))
+    a, b = [broadcast(one, (*lead, *one.type.shape[-2:])) for one in (a, b)]
     batch = tuple(range(len(lead)))
     return contract(a, b, (((a.type.ndim - 1,), (len(lead),)), (batch, batch)), preferred_element_type)
 
@@ -104,7 +103,7 @@ def _plain_matmul(a: Any, b: Any) -> Array | None:
     return None
 
 
-def dot(a: ArrayLike, b: ArrayLike, *, precision: Any = None, preferred_element_type: DTypeLike | None = None) -> Array:
+def dot(a: ArrayLike, b: ArrayLike, *, precision: Any = None, preferred_element_type: DTypeLike = None) -> Array:
     """The sum of products over the last axis of a and the last but one of b (a vector's only one); of numbers, the product.
 
     Example:
@@ -122,7 +121,7 @@ def dot(a: ArrayLike, b: ArrayLike, *, precision: Any = None, preferred_element_
     return contract(a, b, (((a.type.ndim - 1,), (k_axis,)), ((), ())), preferred_element_type)
 
 
-def vdot(a: ArrayLike, b: ArrayLike, *, precision: Any = None, preferred_element_type: DTypeLike | None = None) -> Array:
+def vdot(a: ArrayLike, b: ArrayLike, *, precision: Any = None, preferred_element_type: DTypeLike = None) -> Array:
     """The sum of conj(a) * b over all elements, taken in row-major order."""
     check_precision(precision, "vdot")
     a, b = to_common_dtype("vdot", a, b)
@@ -167,7 +166,7 @@ def tensordot(a: ArrayLike, b: ArrayLike, axes: int | Sequence[Any] = 2) -> Arra
             raise _mismatch("tensordot", a, b, f"they do not both have {axes} axes")
         left, right = tuple(range(a.type.ndim - axes, a.type.ndim)), tuple(range(axes))
     else:
-        first, second = [(one,) if isinstance(one, int) else tuple(one) for one in axes]
+        first, second = map(several, axes)
         left = tuple(normal_axis(axis, a.type.ndim, "tensordot") for axis in first)
         right = tuple(normal_axis(axis, b.type.ndim, "tensordot") for axis in second)
     if len(left) != len(right) or [a.type.shape[i] for i in left] != [b.type.shape[i] for i in right]:
@@ -186,7 +185,7 @@ def kron(a: ArrayLike, b: ArrayLike) -> Array:
     return shapes.reshape(multiply(a, b), new_sizes=tuple(m * n for m, n in zip(a_shape, b_shape)))
 
 
-def trace(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: DTypeLike | None = None) -> Array:
+def trace(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: DTypeLike = None) -> Array:
     """The sum of a diagonal of the matrices that lie in two axes.
 
     Example:
@@ -226,7 +225,7 @@ def einsum(
     *operands: ArrayLike | Sequence[Any],
     optimize: str | bool | Sequence[Any] = "auto",
     precision: Any = None,
-    preferred_element_type: DTypeLike | None = None,
+    preferred_element_type: DTypeLike = None,
 ) -> Array:
     """Sums of products of arrays, their axes named by letters: `einsum("ij,jk->ik", a, b)` is the matrix product.
 
@@ -264,10 +263,10 @@ def einsum(
     return out if preferred is None else in_dtype(out, preferred)
 
 
-def _with_letters(*given: Any) -> tuple[str, Sequence[Any]]:
+def _with_letters(*given: Any) -> tuple[str, tuple[Any, ...]]:
     """Operands that alternate with the lists of their axes: the letters for them, and the operands alone."""
     try:
-        found: tuple[str, Sequence[Any]] = opt_einsum.parser.convert_interleaved_input(given)
+        found: tuple[str, tuple[Any, ...]] = opt_einsum.parser.convert_interleaved_input(given)
     except (TypeError, ValueError, IndexError):
         raise TypeError(
             "einsum takes its subscripts as a string first, as in einsum('ij,jk->ik', a, b), or each array followed by the list"
