@@ -278,7 +278,7 @@ def test_an_operation_that_is_linear_in_one_operand_has_no_derivative_in_another
 
 
 def test_an_operation_cannot_be_linear_in_an_operand_that_it_does_not_have() -> None:
-    with pytest.raises(ProgramError, match="linear in zzz, but its operands are x, rest"):
+    with pytest.raises(ProgramError, match="linear in 'zzz', but its operands are x, rest"):
         pb.grad(lambda x: pnp.sum(scaled_by(linear="zzz")(x, X)))(X)
 
 
