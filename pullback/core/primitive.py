@@ -39,6 +39,8 @@ from pullback.core.zero import ZERO
 inspect = lazy_module("inspect")
 difflib = lazy_module("difflib")
 
+_DEFAULTS = {name: field.default for name, field in FIELDS.items()}
+
 
 def _decorator(field: str) -> Callable[[Primitive, Rule], Rule]:
     def define(self: Primitive, rule: Rule) -> Rule:
@@ -80,11 +82,10 @@ class Primitive(Fields):
         self._linear_flags: dict[int, tuple[bool, ...]] = {}
         self._remembers_params = False
         self.plain = False  # evaluated by NumPy or a rule of ours, with one result: takes the fast path through `evaluate`
+        self.trusts_vectorize = True  # `vectorize` is our own, likewise
         self.trusted = False  # `partials` is our own, which the tests hold to its form; a user's is held to it at each use
-        for known, description in FIELDS.items():
-            setattr(self, known, description.default)
-        for field, value in rules.items():
-            self.define(field, value)
+        vars(self).update(_DEFAULTS)
+        self._define(rules)
 
     def __call__(self, /, *args: Any, **params: Any) -> Any:
         if params and not self._remembers_params:
@@ -127,30 +128,31 @@ class Primitive(Fields):
 
     def define(self, field: str, value: Any) -> None:
         """Set one rule or fact; refuses names that nothing would read."""
-        if field not in FIELDS:
-            close = difflib.get_close_matches(field, FIELDS, n=1)
-            raise UnknownRule(
-                f"Primitive {self.name!r} was given an unknown rule {field!r}"
-                + (f"; did you mean {close[0]!r}?" if close else ".")
-                + f" Known are {', '.join(FIELDS)}."
-            )
-        if (
-            FIELDS[field].rule
-            and not callable(value)
-            and value is not None
-            and not (field == "lower" and isinstance(value, str))
-        ):
-            raise TypeError(f"The {field} rule of primitive {self.name!r} must be a function, but it is {value!r}.")
-        if callable(value) and _wants_primitive(value):
-            value = functools.partial(value, self)
-        if field in ("linear", "named_axes") and isinstance(value, str):
-            value = (value,)
-        setattr(self, field, value)
+        self._define({field: value})
+
+    def _define(self, rules: dict[str, Any]) -> None:
+        for field, value in rules.items():
+            if field not in FIELDS:
+                close = difflib.get_close_matches(field, FIELDS, n=1)
+                raise UnknownRule(
+                    f"Primitive {self.name!r} was given an unknown rule {field!r}"
+                    + (f"; did you mean {close[0]!r}?" if close else ".")
+                    + f" Known are {', '.join(FIELDS)}."
+                )
+            known = FIELDS[field]
+            if known.rule and not callable(value) and value is not None and not (field == "lower" and isinstance(value, str)):
+                raise TypeError(f"The {field} rule of primitive {self.name!r} must be a function, but it is {value!r}.")
+            if _wants_primitive(value):
+                value = functools.partial(value, self)
+            if field in ("linear", "named_axes") and isinstance(value, str):
+                value = (value,)
+            setattr(self, field, value)
         self.inferred.clear()
         self._linear_flags.clear()
         alone = self.evaluate.__class__ is np.ufunc or _is_our_own(self.evaluate)
         self.plain = bool(alone and self.quiet and self.result_type and not self.multiple_results)
         self.trusted = _is_our_own(self.partials)
+        self.trusts_vectorize = _is_our_own(getattr(self.vectorize, "func", self.vectorize))
         self._remembers_params = _is_our_own(getattr(self.result_type, "func", self.result_type))  # a family's is bound
 
     def def_lower(self, rule: Rule | None = None, *, platform: str | None = None) -> Any:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import os
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
 from types import CodeType, FrameType, FunctionType, TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -60,31 +61,22 @@ def is_users(filename: str) -> bool:
     return _users_files[filename]
 
 
-class Source(Protocol):
-    """A place in the user's program: a file, the number of a line in it, the function that it is in, its text, the named
-    scopes around it, and the place from which that function was called, if that lies in the same traced function."""
+class CodeSource:
+    """A place in code that has run here, kept as cheaply as it can be: the line is looked up when somebody asks.
 
-    @property
-    def file(self) -> str: ...
-    @property
-    def line(self) -> int: ...
-    @property
-    def function(self) -> str: ...
-    @property
-    def text(self) -> str: ...
-    @property
-    def scope(self) -> tuple[str, ...]: ...
-    @property
-    def caller(self) -> Source | None: ...
+    Attributes:
+        file, line, function, text: a file, the number of a line in it, the function that it is in, and the line itself.
+        scope: the named scopes around it.
+        caller: the place from which that function was called, if that lies in the same traced function.
+    """
 
+    __slots__ = ("caller", "code", "instruction", "scope")
 
-class CodeSource(NamedTuple):
-    """A place in code that has run here, kept as cheaply as it can be: the line is looked up when somebody asks."""
-
-    code: CodeType
-    instruction: int
-    scope: tuple[str, ...] = ()
-    caller: CodeSource | None = None
+    def __init__(self, code: CodeType, instruction: int, scope: tuple[str, ...] = (), caller: CodeSource | None = None) -> None:
+        self.code = code
+        self.instruction = instruction
+        self.scope = scope
+        self.caller = caller
 
     @property
     def file(self) -> str:
@@ -114,7 +106,7 @@ class CodeSource(NamedTuple):
 
 
 class RecordedSource(NamedTuple):
-    """A place as a serialized Program keeps it: nothing but what it was when the Program was serialized."""
+    """A place as a serialized Program keeps it: what it was when the Program was serialized. See `CodeSource`."""
 
     file: str
     line: int
@@ -127,6 +119,9 @@ class RecordedSource(NamedTuple):
         return source_text(self)
 
 
+Source = CodeSource | RecordedSource
+
+
 def source_text(source: Source) -> str:
     """A place in words: `model.py:12 (loss): y = x @ w`."""
     text = source.text
@@ -135,10 +130,28 @@ def source_text(source: Source) -> str:
 
 _roots: set[int] = set()  # the ids of the codes at which a chain of calls ends
 
-# What called each frame of the user's that was met lately, until what is traced ends: then only our own innermost frames are
-# walked. And the places that were made, each once, by what they consist of, which they keep alive.
-_callers: dict[FrameType, CodeSource | None] = {}
-_places: dict[tuple[Any, ...], CodeSource] = {}
+
+class _Places(dict[tuple[int, tuple[str, ...]], CodeSource]):
+    """The places in a piece of code, as called from one place, by instruction and scope; each is made when it is first met."""
+
+    __slots__ = ("caller", "code")
+
+    def __init__(self, code: CodeType, caller: CodeSource | None) -> None:
+        self.code = code
+        self.caller = caller
+
+    def __missing__(self, key: tuple[int, tuple[str, ...]]) -> CodeSource:
+        if next(_count) % MOST_PLACES == 0:
+            _places.clear()
+            _frames.clear()
+        return self.setdefault(key, CodeSource(self.code, *key, self.caller))
+
+
+# The places of each frame of the user's that was met lately, until what is traced ends: then only our own innermost frames are
+# walked. And all of them, by the ids of what they keep alive.
+_frames: dict[FrameType, _Places] = {}
+_places: dict[tuple[int, int], _Places] = {}
+_count = itertools.count(1)
 MOST_FRAMES, MOST_PLACES = 64, 1 << 16
 _RESUMABLE = 0x20 | 0x80 | 0x200  # the flags of generators, coroutines and both at once: another frame may go on with them
 
@@ -191,51 +204,46 @@ def user_source(depth: int = 1) -> CodeSource | None:
     if frame is None:
         return None
     try:
-        caller = _callers[frame]
+        places = _frames[frame]
     except KeyError:
-        caller = _caller_of(frame)
-    found = _places.get((id(frame.f_code), frame.f_lasti, scope := _scope.get(), id(caller)))
-    return _place(frame, scope, caller) if found is None else found
+        places = _places_in(frame)
+    return places[frame.f_lasti, _scope.get()]
 
 
 def forget_callers() -> None:
     """Let go of the user's frames: what was traced has ended."""
-    _callers.clear()
+    _frames.clear()
 
 
-def _place(frame: FrameType, scope: tuple[str, ...], caller: CodeSource | None) -> CodeSource:
-    code = frame.f_code
-    key = (id(code), frame.f_lasti, scope, id(caller))
-    found = _places.get(key)
-    if found is None:
-        if len(_places) >= MOST_PLACES:
-            _places.clear()
-        found = _places[key] = CodeSource(code, frame.f_lasti, scope, caller)
-    return found
-
-
-def _caller_of(frame: FrameType) -> CodeSource | None:
-    """The place from which a frame of the user's was called, if that belongs to what is traced too."""
+def _places_in(frame: FrameType) -> _Places:
+    """The places in a frame of the user's, as called from where it was, if that belongs to what is traced too."""
     chain = [frame]
     caller: CodeSource | None = None
     at: FrameType | None = frame.f_back
-    while at is not None and id(at.f_code) not in _roots:
+    while at is not None:
         if _users_files[at.f_code.co_filename]:
-            known = _callers.get(at, at)  # another thread may empty it at any time
-            if known is not at:
-                caller = _place(at, (), known)  # type: ignore[arg-type]
+            known = _frames.get(at)  # another thread may empty it at any time
+            if known is not None:
+                caller = known[at.f_lasti, ()]
                 break
             chain.append(at)
+        elif id(at.f_code) in _roots:
+            break
         at = at.f_back
-    if len(_callers) > MOST_FRAMES:
-        _callers.clear()
+    if len(_frames) > MOST_FRAMES:
+        _frames.clear()
     while True:
         inner = chain.pop()
-        if not inner.f_code.co_flags & _RESUMABLE:
-            _callers[inner] = caller
+        code = inner.f_code
+        key = (id(code), id(caller))
+        places = _places.get(key)
+        if places is None:
+            places = _places.setdefault(key, _Places(code, caller))
+        if not code.co_flags & _RESUMABLE:
+            _frames[inner] = places
         if not chain:
-            return caller
-        caller = _place(inner, (), caller)
+            return places
+        caller = places[inner.f_lasti, ()]
 
 
 def describe(function: Callable[..., Any]) -> str:

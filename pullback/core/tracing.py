@@ -111,9 +111,9 @@ def bind(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> A
     Most eager work is one or two Arrays in NumPy memory that go through a NumPy function: that comes first, without a loop.
     """
     youngest = innermost_staging()
-    if youngest is None and primitive.plain and 0 < (count := len(args)) < 3:
-        x, y = args[0], args[-1]
-        if x.__class__ is Array and y.__class__ is Array:
+    if youngest is None and primitive.plain and args and (x := args[0]).__class__ is Array:
+        y, count = args[-1], len(args)
+        if y.__class__ is Array and count < 3:
             x_host, y_host = x._host, y._host
             if x_host is not None and y_host is not None:
                 types = (x.type, y.type) if count == 2 else (x.type,)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -89,24 +90,31 @@ class BatchTrace(AxisOwner):
             out, axis = returned
         except (TypeError, ValueError):
             raise primitive.malformed("vectorize", "a pair, the result and its batch axis", returned) from None
+        types = None  # of the results of one element, which a rule of the user's is held to
+        if not primitive.trusts_vectorize and primitive.result_type is not None:
+            types = primitive.infer(tuple([type_of(arg) for arg in args]), params)
         if primitive.multiple_results:
             try:
                 out_axes = [axis] * len(out) if axis is None or isinstance(axis, int) else axis
                 pairs = list(zip(out, out_axes, strict=True))
             except (TypeError, ValueError):
                 raise primitive.malformed("vectorize", "for each result a value and its batch axis", returned) from None
-            return tuple([self.wrap(primitive, o, a) for o, a in pairs])
-        if axis.__class__ is int and axis == 0 and primitive.elementwise and out.__class__ is Array:
+            if types is not None and len(types) != len(pairs):
+                raise primitive.malformed("vectorize", f"{len(types)} results", out)
+            return tuple([self.wrap(primitive, o, a, type) for (o, a), type in zip(pairs, types or itertools.repeat(None))])
+        if axis.__class__ is int and axis == 0 and types is None and primitive.elementwise and out.__class__ is Array:
             return Batched(self, out)
-        return self.wrap(primitive, out, axis)
+        return self.wrap(primitive, out, axis, types)
 
-    def wrap(self, primitive: Primitive, value: Any, axis: int | None) -> Any:
-        """A rule's result as a tracer; unbatched results need none."""
-        value = primitive.value("vectorize", "an array of any", value)
+    def wrap(self, primitive: Primitive, value: Any, axis: int | None, type: ArrayType | None) -> Any:
+        """A rule's result as a tracer; unbatched results need none. It must be of a type, if that is given, in each element."""
+        if axis is not None and not isinstance(axis, int):
+            raise primitive.malformed("vectorize", "a batch axis of 0 or None", axis)
+        if type is not None and axis == 0:
+            type = type.with_shape((self.size, *type.shape))
+        value = primitive.value("vectorize", "an array of any" if type is None else "a batch of the result's", value, type)
         if axis is None:
             return value
-        if not isinstance(axis, int):
-            raise primitive.malformed("vectorize", "a batch axis of 0 or None", axis)
         if axis != 0:
             raise AxisError(
                 f"The vectorize rule of primitive {primitive.name!r} put the batch at axis {axis}; it must be at axis 0."

@@ -125,12 +125,9 @@ class JvpTrace(Trace):
                 return pushed
             raise primitive.missing("jvp", self.transformation)
         out = primitive(*primals, **params)
-        if primitive.multiple_results:
-            if not any(is_inexact(type_of(o).dtype) for o in out):
-                return out, (ZERO,) * len(out)
-        elif not is_inexact(type_of(out).dtype):
-            return out, ZERO
-        raise primitive.missing("jvp", self.transformation)
+        if any([is_inexact(type_of(o).dtype) for o in (out if primitive.multiple_results else (out,))]):
+            raise primitive.missing("jvp", self.transformation)
+        return out, (ZERO,) * len(out) if primitive.multiple_results else ZERO
 
     def push_linearized(self, primitive: Primitive, primals: list[Any], tangents: list[Any], params: dict[str, Any]) -> Any:
         """The operation's value and tangent by its own linearization."""

@@ -20,7 +20,7 @@ from pullback.core.types import ArrayType
 from pullback.core.zero import ZERO
 from pullback.program.program import Equation, Literal, Program, Variable
 from pullback.transforms.batch import Batched
-from pullback.transforms.jvp import Dual, JvpTrace, linear_operands, owner
+from pullback.transforms.jvp import Dual, JvpTrace, is_linear_in, linear_operands, owner
 from pullback.transforms.stage import Staged
 from pullback.transforms.transpose import Linear, Tape
 
@@ -38,7 +38,7 @@ class LinearizeTrace(JvpTrace):
         self.combine = self.tape.scale
 
     def push(self, primitive: Primitive, primals: list[Any], tangents: list[Any], params: dict[str, Any]) -> Any:
-        if primitive.linearize is not None and not primitive.linear:
+        if primitive.linearize is not None and not (primitive.linear and is_linear_in(primitive, tangents)):
             pushed = self.push_linearized(primitive, primals, tangents, params)
             if pushed is not NotImplemented:
                 return pushed

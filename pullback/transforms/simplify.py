@@ -187,16 +187,14 @@ def _param_key(value: Any) -> Any:
 
 def _with_simplified(params: dict[str, Any]) -> dict[str, Any]:
     """Parameters with the Programs in them simplified; the same object if nothing could be."""
-    made = {}
-    for name, value in params.items():
-        if isinstance(value, Program):
-            value = simplify(value)
-        elif value.__class__ is tuple and any([isinstance(item, Program) for item in value]):
-            value = tuple([simplify(item) if isinstance(item, Program) else item for item in value])
-        made[name] = value
-    same = all([a is b or (a.__class__ is tuple and _same_items(a, b)) for a, b in zip(made.values(), params.values())])
-    return params if same else made
+    made = {name: _simplified(value) for name, value in params.items()}
+    return params if all([made[name] is value for name, value in params.items()]) else made
 
 
-def _same_items(a: tuple[Any, ...], b: tuple[Any, ...]) -> bool:
-    return all([x is y for x, y in zip(a, b)])
+def _simplified(value: Any) -> Any:
+    if isinstance(value, Program):
+        return simplify(value)
+    if value.__class__ is tuple:
+        items = tuple([_simplified(item) for item in value])
+        return value if all([a is b for a, b in zip(items, value)]) else items
+    return value

@@ -282,7 +282,8 @@ class Tape(Trace):
         if primitive.keeps_ones and cotangents[0] is ONES:
             accumulate(step.operands[0].index, ONES)
             return
-        cotangents = [real_ones(cotangent, self.types[out]) for cotangent, out in zip(cotangents, step.outs)]
+        if cotangents[0] is ONES or len(cotangents) > 1:
+            cotangents = [real_ones(cotangent, self.types[out]) for cotangent, out in zip(cotangents, step.outs)]
         if primitive.transpose is None:
             if primitive.partials is not None and not primitive.linear:
                 raise nonlinear(step)

@@ -240,7 +240,7 @@ def test_the_backward_pass_computes_again_what_was_not_kept() -> None:
 
 
 def test_what_serves_only_the_value_is_dropped() -> None:
-    program = pb.xpr(pb.grad(pb.checkpoint(lambda x: pnp.sin(pnp.sin(x)))), 1.0)
+    program = pb.xpr(pb.grad(pb.checkpoint(lambda x: pnp.sin(pnp.sin(x)))), np.float32(1.0))
     (equation,) = program.equations
     assert equation.primitive is checkpoint_primitive and equation.params["again"]
 

@@ -225,7 +225,7 @@ def test_callers_that_another_thread_forgets_meanwhile(monkeypatch):
     def inner():
         return user_source()
 
-    monkeypatch.setattr(source, "_callers", Emptied())
+    monkeypatch.setattr(source, "_frames", Emptied())
     place = user_source()
     assert place is not None and inner().caller.function == place.function
 

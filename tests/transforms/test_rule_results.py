@@ -22,7 +22,7 @@ def same(x: Any, *rest: Any) -> Any:
 
 def made(**rules: Any) -> pb.Primitive:
     defaults: dict[str, Any] = {"evaluate": lambda x: 2 * x, "lower": lambda write, x: write.op("stablehlo.add", [x, x])}
-    return pb.Primitive("twice", result_type=same, kinds="f", **{**defaults, **rules})
+    return pb.Primitive("twice", kinds="f", **{"result_type": same, **defaults, **rules})
 
 
 def gradients(f: Any, x: Any) -> list[Any]:
@@ -248,3 +248,57 @@ def test_an_error_of_a_quiet_rule_is_its_own() -> None:
 
     with pytest.raises(RuntimeError, match="mine"):
         pb.Primitive("quiet", evaluate=rule, result_type=same, quiet=True)(X)
+
+
+# ---- linear in some operands, and vectorize ----------------------------------------------------------------------------
+
+
+def scaled_by(**rules: Any) -> pb.Primitive:
+    """x * y, which says that it is linear in x."""
+    return pb.Primitive(
+        "scaled_by",
+        evaluate=lambda x, y: x * y,
+        result_type=same,
+        **{"linear": "x", **rules},
+        transpose=lambda c, x, y: (c * y, None),
+    )
+
+
+def test_an_operation_that_is_linear_in_one_operand_has_no_derivative_in_another_unless_it_says_so() -> None:
+    q, y = scaled_by(), 2 * X
+    np.testing.assert_allclose(np.asarray(pb.grad(lambda x: pnp.sum(q(x, y)))(X)), y)
+    for transformed in (lambda: pb.jvp(lambda y: q(X, y), (X,), (X,)), lambda: pb.grad(lambda y: pnp.sum(q(X, y)))(X)):
+        with pytest.raises(pb.errors.MissingRule, match="'scaled_by'"):
+            transformed()
+    q = scaled_by(jvp=lambda primals, tangents: (q(*primals), tangents[0] * primals[1] + primals[0] * tangents[1]))
+    for found in gradients(lambda y: q(X, y), y)[:5]:
+        np.testing.assert_allclose(np.asarray(found), X)
+    for found in gradients(lambda x: q(x, x), X)[:5]:
+        np.testing.assert_allclose(np.asarray(found), 2 * X)
+
+
+def test_an_operation_cannot_be_linear_in_an_operand_that_it_does_not_have() -> None:
+    with pytest.raises(ProgramError, match="linear in 'zzz', but its operands are x, rest"):
+        pb.grad(lambda x: pnp.sum(scaled_by(linear="zzz")(x, X)))(X)
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, pb.jit], ids=["eager", "jit"])
+@pytest.mark.parametrize(
+    "vectorize",
+    [
+        lambda size, args, axes: (args[0].astype("float16"), 0),
+        lambda size, args, axes: (pnp.ones((size, 2)), 0),
+        lambda size, args, axes: (pnp.ones(2), None),
+    ],
+)
+def test_a_vectorize_rule_returns_what_the_type_rule_says(vectorize: Any, wrap: Any) -> None:
+    with pytest.raises(ProgramError, match="vectorize rule of primitive 'twice' must return a batch of the result's"):
+        wrap(pb.vmap(made(vectorize=vectorize)))(X)
+    several = made(
+        vectorize=lambda size, args, axes: ((args[0], pnp.ones((size, 3))), 0),
+        evaluate=lambda x: (x, x),
+        result_type=lambda x: (x, x),
+        multiple_results=True,
+    )
+    with pytest.raises(ProgramError, match="vectorize"):
+        wrap(pb.vmap(several))(X)
