@@ -17,7 +17,7 @@ from pullback.numpy.logic import isfinite, where
 from pullback.numpy.promotion import literal_of, operand, to_common_dtype, to_common_shape, to_inexact
 from pullback.numpy.reductions import max as maximum_of
 from pullback.numpy.reductions import sum as total
-from pullback.ops import arithmetic, compare, error_functions, exponential
+from pullback.ops import arithmetic, compare, error_functions, hyperbolic
 from pullback.ops import broadcast as broadcasts
 from pullback.ops import shape as shapes
 from pullback.ops.convert import convert_element_type
@@ -61,7 +61,7 @@ def sigmoid(x: Any) -> Any:
         >>> pb.nn.sigmoid(0.0)
         0.5:f32[]:cpu(0)
     """
-    return exponential.logistic(to_inexact(x, "sigmoid"))
+    return hyperbolic.logistic(to_inexact(x, "sigmoid"))
 
 
 def log_sigmoid(x: Any) -> Any:
@@ -83,8 +83,8 @@ def silu(x: Any) -> Any:
     """x * sigmoid(x): 0 at minus infinity."""
     x = to_inexact(x, "silu")
     if kind(x.type.dtype) == "c":
-        return arithmetic.mul(x, exponential.logistic(x))
-    return _weighted(x, exponential.logistic, 800.0)
+        return arithmetic.mul(x, hyperbolic.logistic(x))
+    return _weighted(x, hyperbolic.logistic, 800.0)
 
 
 swish = silu
@@ -104,7 +104,7 @@ def gelu(x: Any, approximate: bool = True) -> Any:
     if not approximate:
         return _weighted(x, lambda x: error_functions.erfc(-x * math.sqrt(0.5)) * 0.5, 40.0)
     # (1 + tanh(u)) / 2 = sigmoid(2 u), which keeps its digits where it is small
-    return _weighted(x, lambda x: exponential.logistic((x * x * 0.044715 + 1.0) * x * (2 * math.sqrt(2 / math.pi))), 40.0)
+    return _weighted(x, lambda x: hyperbolic.logistic((x * x * 0.044715 + 1.0) * x * (2 * math.sqrt(2 / math.pi))), 40.0)
 
 
 def elu(x: Any, alpha: Any = 1.0) -> Any:
