@@ -80,29 +80,29 @@ def on(numpy: Any) -> Any:
 
 def main() -> None:
     print("eager operations on 4 float32")
-    race("x + x", {"pullback": lambda: ours + ours, "jax": ready(lambda: theirs + theirs)}, floor=5)
-    race("x * 2.0", {"pullback": lambda: ours * 2.0, "jax": ready(lambda: theirs * 2.0)}, floor=5)
-    race("sin(x)", {"pullback": lambda: pnp.sin(ours), "jax": ready(lambda: jnp.sin(theirs))}, floor=3)
+    race("x + x", {"pullback": lambda: ours + ours, "jax": ready(lambda: theirs + theirs)}, at_least=5)
+    race("x * 2.0", {"pullback": lambda: ours * 2.0, "jax": ready(lambda: theirs * 2.0)}, at_least=5)
+    race("sin(x)", {"pullback": lambda: pnp.sin(ours), "jax": ready(lambda: jnp.sin(theirs))}, at_least=3)
 
     print("transformations of sum(sin(x) * 2 + 1), eager")
     f, g = small(pnp), small(jnp)
     grad, their_grad = pb.grad(f), jax.grad(g)
-    race("grad", {"pullback": lambda: grad(ours), "jax": ready(lambda: their_grad(theirs))}, floor=15)
+    race("grad", {"pullback": lambda: grad(ours), "jax": ready(lambda: their_grad(theirs))}, at_least=15)
     race(
         "jvp",
         {"pullback": lambda: pb.jvp(f, (ours,), (ours,)), "jax": ready(lambda: jax.jvp(g, (theirs,), (theirs,)))},
-        floor=15,
+        at_least=15,
     )
     mapped, their_mapped = pb.vmap(f), jax.vmap(g)
-    race("vmap", {"pullback": lambda: mapped(batch), "jax": ready(lambda: their_mapped(their_batch))}, floor=15)
+    race("vmap", {"pullback": lambda: mapped(batch), "jax": ready(lambda: their_mapped(their_batch))}, at_least=15)
 
     print("a chain of 80 operations, eager")
     grad, their_grad = pb.grad(chain(pnp)), jax.grad(chain(jnp))
     others = peers(lambda grad, numpy: functools.partial(grad(chain(numpy)), on(numpy)))
-    race("grad", {"pullback": lambda: grad(ours), "jax": ready(lambda: their_grad(theirs)), **others}, floor=30)
+    race("grad", {"pullback": lambda: grad(ours), "jax": ready(lambda: their_grad(theirs)), **others}, at_least=30)
     twice, their_twice = pb.grad(total_gradient(pb.grad, pnp)), jax.grad(total_gradient(jax.grad, jnp))
     others = peers(lambda grad, numpy: functools.partial(grad(total_gradient(grad, numpy)), on(numpy)))
-    race("grad of grad", {"pullback": lambda: twice(ours), "jax": ready(lambda: their_twice(theirs)), **others}, floor=40)
+    race("grad of grad", {"pullback": lambda: twice(ours), "jax": ready(lambda: their_twice(theirs)), **others}, at_least=40)
 
 
 if __name__ == "__main__":

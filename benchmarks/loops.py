@@ -3,7 +3,7 @@
     python benchmarks/loops.py [word ...]
 
 Only the rows whose names contain one of the words. Every row shows the time of a call, and how many times longer JAX takes, by
-the least and the median ratio of the rounds (our calls return when the results are there), with the floor that the project
+the least and the median ratio of the rounds (our calls return when the results are there), with the ratio that the project
 promises; `first` rows are tracing, compilation and the first call together, without the disk cache. Needs jax, which nothing
 else does.
 """
@@ -231,7 +231,7 @@ ROWS: list[tuple[str, Callable[[Library], Program], tuple[Any, ...], float]] = [
 
 
 def main(words: list[str]) -> None:
-    for name, program, args, floor in ROWS:
+    for name, program, args, at_least in ROWS:
         if words and not any(word in name for word in words):
             continue
         ours, theirs = pb.jit(program(OURS)), jax.jit(program(JAX))
@@ -239,7 +239,7 @@ def main(words: list[str]) -> None:
         a, b = np.asarray(ours(*our_args)), np.asarray(theirs(*their_args))
         close = np.isclose(a, b, rtol=2e-3, atol=2e-3)  # iteration counts may differ in a few places, by rounding
         assert close.mean() > 0.999, f"{name}: the libraries do not agree"
-        race(name, {"pullback": lambda: ours(*our_args), "jax": lambda: theirs(*their_args).block_until_ready()}, floor)
+        race(name, {"pullback": lambda: ours(*our_args), "jax": lambda: theirs(*their_args).block_until_ready()}, at_least)
         first(name, program, our_args, their_args)
 
 

@@ -34,14 +34,14 @@ def chain(x: Any) -> Any:
     return pnp.sum((x[1:] - x[:-1] ** 2) ** 2 + (1.0 - x[:-1]) ** 2)
 
 
-def jacobians(name: str, function: Callable[[Any], Any], x: Any, floor: float | None = None) -> None:
+def jacobians(name: str, function: Callable[[Any], Any], x: Any, at_least: float | None = None) -> None:
     sparse, dense = pb.jit(pb.sparse.jacobian(function)), pb.jit(pb.jacfwd(function))
-    race(name, {"sparse": lambda: np.asarray(sparse(x).data), "dense": lambda: np.asarray(dense(x))}, floor)
+    race(name, {"sparse": lambda: np.asarray(sparse(x).data), "dense": lambda: np.asarray(dense(x))}, at_least)
 
 
-def hessians(name: str, function: Callable[[Any], Any], x: Any, floor: float | None = None) -> None:
+def hessians(name: str, function: Callable[[Any], Any], x: Any, at_least: float | None = None) -> None:
     sparse, dense = pb.jit(pb.sparse.hessian(function)), pb.jit(pb.hessian(function))
-    race(name, {"sparse": lambda: np.asarray(sparse(x).data), "dense": lambda: np.asarray(dense(x))}, floor)
+    race(name, {"sparse": lambda: np.asarray(sparse(x).data), "dense": lambda: np.asarray(dense(x))}, at_least)
 
 
 def seconds(make: Callable[[], Any]) -> float:
@@ -54,9 +54,9 @@ def main() -> None:
     rng = np.random.default_rng(0)
     x = pnp.asarray(rng.normal(size=1000))
     u = pnp.asarray(rng.normal(size=(30, 30)))
-    jacobians("jacobian, tridiagonal, n = 1000", tridiagonal, x, floor=20.0)
-    jacobians("jacobian, five-point stencil, n = 900", stencil, u, floor=5.0)
-    hessians("hessian, chain, n = 1000", chain, x, floor=20.0)
+    jacobians("jacobian, tridiagonal, n = 1000", tridiagonal, x, at_least=20.0)
+    jacobians("jacobian, five-point stencil, n = 900", stencil, u, at_least=5.0)
+    hessians("hessian, chain, n = 1000", chain, x, at_least=20.0)
     for n in (1000, 10_000, 100_000):
         point = np.zeros(n)
         found = seconds(lambda point=point: pb.sparse.jacobian_pattern(tridiagonal, point))

@@ -23,12 +23,14 @@ def _repeats(function: Callable[[], object]) -> int:
     return max(1, int(SLICE / once))
 
 
-def race(name: str, contestants: Mapping[str, Callable[[], object]], floor: float | None = None, rounds: int = ROUNDS) -> float:
+def race(
+    name: str, contestants: Mapping[str, Callable[[], object]], at_least: float | None = None, rounds: int = ROUNDS
+) -> float:
     """Time the contestants in turns and print a row; returns the median ratio of the second to the first.
 
     Arguments:
         contestants: ours first, then the peers; each is called with nothing.
-        floor: the least ratio that the project promises, printed with whether it was met.
+        at_least: the least ratio that the project promises, printed with whether it was met.
     """
     repeats = {label: _repeats(function) for label, function in contestants.items()}
     times: dict[str, list[float]] = {label: [] for label in contestants}
@@ -44,10 +46,10 @@ def race(name: str, contestants: Mapping[str, Callable[[], object]], floor: floa
                 times[label].append((time.perf_counter() - start) / count)
     finally:
         gc.enable()
-    return report(name, times, floor)
+    return report(name, times, at_least)
 
 
-def report(name: str, times: Mapping[str, list[float]], floor: float | None = None) -> float:
+def report(name: str, times: Mapping[str, list[float]], at_least: float | None = None) -> float:
     """Print a row for times taken in turns, in seconds; the first label is ours."""
     ours, *peers = times
     cells = [f"{label} {_seconds(min(found))}/{_seconds(statistics.median(found))}" for label, found in times.items()]
@@ -58,8 +60,8 @@ def report(name: str, times: Mapping[str, list[float]], floor: float | None = No
         verdict = ""
         if peer == peers[0]:
             first = median
-            if floor is not None:
-                verdict = f" (floor {floor:g}: {'met' if median >= floor else 'MISSED'})"
+            if at_least is not None:
+                verdict = f" (at least {at_least:g}: {'met' if median >= at_least else 'MISSED'})"
         cells.append(f"vs {peer} x{min(ratios):.2f}/{median:.2f}{verdict}")
     print(f"{name:34} {'  '.join(cells)}", flush=True)
     return first

@@ -64,19 +64,19 @@ def main() -> None:
     race(
         "trace a chain of 80",
         {"pullback": lambda: pb.xpr(f, our_x), "jax": lambda: jax.make_jaxpr(lambda v: g(v))(their_x)},
-        floor=5,
+        at_least=5,
     )
     race(
         "trace its gradient",
         {"pullback": lambda: pb.xpr(pb.grad(f), our_x), "jax": lambda: jax.make_jaxpr(jax.grad(lambda v: g(v)))(their_x)},
-        floor=8,
+        at_least=8,
     )
     ours = training_step(pnp, pb.value_and_grad, pb.tree.map)
     theirs = training_step(jnp, jax.value_and_grad, jax.tree.map)
     race(
         "trace a training step",
         {"pullback": lambda: pb.xpr(ours, params, x, y), "jax": lambda: jax.make_jaxpr(lambda *a: theirs(*a))(params, x, y)},
-        floor=4,
+        at_least=4,
     )
     race(
         "trace and lower it to StableHLO",
@@ -84,7 +84,7 @@ def main() -> None:
             "pullback": lambda: pb.jit(ours).lower(params, x, y).as_text(),
             "jax": lambda: jax.jit(lambda *a: theirs(*a)).lower(params, x, y).as_text(),
         },
-        floor=4,
+        at_least=4,
     )
 
 

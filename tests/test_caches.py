@@ -19,7 +19,7 @@ from pullback.core.dtypes import FLOAT32, FLOAT64
 from pullback.engine import backend, cache
 from pullback.engine import compile as compiling
 from pullback.engine.failures import MAX_WAITING
-from pullback.numpy import promotion
+from pullback.numpy import products, promotion
 from pullback.program.equation import MAX_DERIVED
 from pullback.stablehlo import writer
 from pullback.transforms import transpose
@@ -182,6 +182,20 @@ def fill_constants(monkeypatch: Any) -> tuple[int, int]:
     return max(map(len, (transpose._ones, zero._zeros, promotion._literals))), 3
 
 
+def fill_types(monkeypatch: Any) -> tuple[int, int]:
+    """Types that nothing holds are forgotten; those that something holds stay the ones that they are."""
+    monkeypatch.setattr(types._recent, "limit", 10)
+    held = [pb.ArrayType((size, 5), weak=size % 2 == 0, varying="m" * (size % 3)) for size in range(2000, 2040)]
+    gc.collect()
+    before = len(types._alive)
+    for size in range(2000, 2300):
+        pb.ArrayType((size, 7)), pb.ArrayType((size, 7), varying="m")
+    again = [pb.ArrayType((size, 5), weak=size % 2 == 0, varying="m" * (size % 3)) for size in range(2000, 2040)]
+    assert all(one is other for one, other in zip(held, again, strict=True)) and len(types._recent) == 10
+    gc.collect()
+    return len(types._alive), before + 10
+
+
 def fill_tensor_types(monkeypatch: Any) -> tuple[int, int]:
     gc.collect()
     before = len(writer._tensor_types)
@@ -222,7 +236,9 @@ def test_bounds_in_the_table_are_those_of_the_code() -> None:
         "api/dispatch.py` `_scalar_buffers": dispatch._scalar_buffers.limit,
         "api/compiled.py` `_fast_paths": compiled.MAX_FAST_PATHS,
         "transforms/transpose.py` `_ones": transpose._ones.limit,
+        "core/types.py` `_recent": types._recent.limit,
         "core/zero.py` `_zeros": zero._zeros.limit,
+        "numpy/products.py` `_steps": products._steps.cache_info().maxsize,
         "numpy/promotion.py` `_literals": promotion._literals.limit,
         "engine/cache.py` `_memory": cache.MAX_IN_MEMORY,
         "engine/compile.py` `_operations": compiling.MAX_OPERATIONS,

@@ -41,6 +41,7 @@ WRAPPERS = {
     "scipy": "ops/scipy_functions.py",
     "platformdirs": "engine/disk.py",
     "rich": "cli/terminal.py",
+    "opt_einsum": "numpy/products.py",
 }
 
 

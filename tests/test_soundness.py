@@ -274,7 +274,7 @@ class TestThreads:
         np.testing.assert_allclose(found[0], np.cos(np.sin(1.0)), rtol=1e-6)
         np.testing.assert_allclose(found[1], np.sin(np.cos(np.sin(1.0))), rtol=1e-6)
 
-    def test_a_new_thread_starts_with_no_floor(self) -> None:
+    def test_a_new_thread_is_not_staging(self) -> None:
         seen: list[Any] = []
 
         def f(x: Any) -> Any:

@@ -9,8 +9,8 @@ from pullback.api.functions import Function
 from pullback.core.array import Array
 from pullback.core.errors import AxisError, ShapeError, StaticArgumentError, StructureError
 from pullback.core.source import describe
-from pullback.core.tracing import Tracer, staging_floor, type_of
-from pullback.core.trees import LEAF, TreeDef, array_leaves, unflatten
+from pullback.core.tracing import Tracer, innermost_staging, type_of
+from pullback.core.trees import LEAF, TreeDef, array_leaves, unflatten, without_float0
 from pullback.core.types import ArrayType
 from pullback.engine.backend import CompileOptions, Executable
 from pullback.engine.compile import compile_program, lower_to_text
@@ -121,7 +121,7 @@ class Compiled(_AheadOfTime):
             raise StaticArgumentError(
                 f"{describe(self._fun)} was compiled for other static arguments. The jitted function itself compiles again."
             )
-        leaves, structure = array_leaves(dynamic, lambda: "argument")
+        leaves, structure = array_leaves(without_float0(dynamic), lambda: "argument")
         if structure is not self._in_structure and structure != self._in_structure:
             raise StructureError(
                 f"{describe(self._fun)} was compiled for arguments of structure {self._in_structure}, but got {structure}."
@@ -134,7 +134,7 @@ class Compiled(_AheadOfTime):
                 f" {', '.join(str(type_of(leaf)) for leaf in leaves)}. Call the jitted function instead,"
                 " which compiles for new types, or convert the arguments."
             )
-        if staging_floor() is not None or any(isinstance(leaf, Tracer) for leaf in leaves):
+        if innermost_staging() is not None or any(isinstance(leaf, Tracer) for leaf in leaves):
             raise AxisError(
                 f"{describe(self._fun)} was compiled ahead of time, so it cannot be transformed; transform the jitted function."
             )

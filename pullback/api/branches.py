@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.api.functions import check_callable, leaf_paths
+from pullback.api.functions import check_callable
 from pullback.api.loops import fit, shared_captures
 from pullback.api.traced import Traced, trace
 from pullback.control.cond import cond as cond_primitive
@@ -16,7 +16,7 @@ from pullback.core.dtypes import BOOL, promote
 from pullback.core.errors import DtypeError, ShapeError, StructureError
 from pullback.core.source import api_boundary, describe
 from pullback.core.tracing import type_of
-from pullback.core.trees import array_leaves, structure_paths, unflatten
+from pullback.core.trees import array_leaves, structure_paths, unflatten, without_float0
 from pullback.core.types import ArrayType, array_type
 from pullback.ops.compare import clamp, ne
 from pullback.ops.convert import convert_element_type
@@ -137,10 +137,10 @@ def _predicate(pred: Any) -> Any:
 def _choose(what: str, index: Any, branches: Sequence[Callable[..., Any]], operands: Sequence[Any]) -> Any:
     leaves, structures, paths = [], [], []
     for number, tree in enumerate(operands):
-        own, structure = array_leaves(tree, lambda n=number: f"operand {n}")  # type: ignore[misc]
+        own, structure = array_leaves(without_float0(tree), lambda n=number: f"operand {n}")  # type: ignore[misc]
         leaves += own
         structures.append(structure)
-        paths += leaf_paths(tree, f"operands[{number}]")[: len(own)]
+        paths += structure_paths(structure, f"operands[{number}]")
     types = [type_of(leaf) for leaf in leaves]
     traced = [trace(what, branch, structures, types, paths, trivial=True) for branch in branches]
     out_types = _joined(what, branches, traced)

@@ -21,8 +21,8 @@ from pullback.core.dtypes import SHORT_NAMES, dtype_mode
 from pullback.core.errors import StaticArgumentError
 from pullback.core.lazy import lazy_module
 from pullback.core.source import describe, flag, trim, warn
-from pullback.core.tracing import Tracer, staging_floor
-from pullback.core.trees import TreeDef, array_leaf, flatten, unflatten
+from pullback.core.tracing import Tracer, innermost_staging
+from pullback.core.trees import TreeDef, array_leaf, flatten, is_float0, unflatten, without_float0
 from pullback.core.types import ArrayType
 from pullback.engine import cache
 from pullback.engine.backend import BorrowedBuffer, CompileOptions, placement
@@ -72,7 +72,7 @@ class Jitted:
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         try:
-            if staging_floor() is None and not placement.several:
+            if innermost_staging() is None and not placement.several:
                 for mode, find, expected, run, build in self._fast_paths:
                     # No handler covers the run, in which there may be Python functions of the user's
                     if mode is not dtype_mode() or (found := find(args, kwargs)) is None:
@@ -104,7 +104,7 @@ class Jitted:
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         leaves, signature = self._signature(args, kwargs)
-        traced = staging_floor() is not None or bool(signature.captures) or bool(signature.program.axis_names)
+        traced = innermost_staging() is not None or bool(signature.captures) or bool(signature.program.axis_names)
         if traced or any([isinstance(leaf, Tracer) for leaf in leaves]):
             # What is recorded may be used later: NumPy arrays, to which the caller can still write, are copied
             leaves = [leaf if isinstance(leaf, Tracer) or leaf._buffer is not None else _own(leaf) for leaf in leaves]
@@ -121,6 +121,8 @@ class Jitted:
         """The leaves of a call's dynamic arguments, and its signature: traced now if it is new."""
         statics, dynamic = self._split(args, kwargs)
         leaves, structure = flatten(dynamic)
+        if any([leaf.__class__ is np.ndarray and is_float0(leaf) for leaf in leaves]):
+            return self._signature(*without_float0((args, kwargs)))
         leaves = [leaf if leaf.__class__ is Array else self._leaf(leaf, i, args, kwargs) for i, leaf in enumerate(leaves)]
         types = tuple([leaf.type for leaf in leaves])
         options = self._options
@@ -325,6 +327,8 @@ def _with_placeholders(tree: Any) -> Any:
 
 
 def _placeholder(leaf: Any) -> Any:
+    if is_float0(leaf):
+        return without_float0(leaf)
     if isinstance(leaf, ArrayType):
         return Array(leaf, None)
     if (

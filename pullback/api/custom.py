@@ -16,7 +16,7 @@ from pullback.core.dtypes import is_inexact
 from pullback.core.errors import ConcretizationError, MissingRule, StaticArgumentError, StructureError
 from pullback.core.lazy import lazy_module
 from pullback.core.source import api_boundary, describe, trim
-from pullback.core.tracing import Tracer, staging_floor, type_of
+from pullback.core.tracing import Tracer, innermost_staging, type_of
 from pullback.core.trees import TreeDef, array_leaves, flatten, register_node, unflatten
 from pullback.core.types import ArrayType
 from pullback.program.program import Program, Variable, run
@@ -198,7 +198,7 @@ class CustomFunction:
                 args = self._positional(args, kwargs)
             if not self._defined:
                 raise self._undefined()
-            if staging_floor() is None and all([arg.__class__ is Array for arg in args]):
+            if innermost_staging() is None and all([arg.__class__ is Array for arg in args]):
                 return self._finished(self.fun(*args))
             return self._call(args)
         except BaseException as error:
@@ -277,7 +277,7 @@ class CustomFunction:
             found, structure = array_leaves(args[number], lambda n=number: f"argument {n} of {describe(self.fun)}")  # type: ignore[misc]
             leaves += found
             structures.append(structure)
-        if staging_floor() is None and not any([_is_watched(leaf, self.rules.vmap is not None) for leaf in leaves]):
+        if innermost_staging() is None and not any([_is_watched(leaf, self.rules.vmap is not None) for leaf in leaves]):
             given = list(args)
             for number, tree in zip(numbers, trees_of(structures, leaves)):
                 given[number] = tree
@@ -298,7 +298,7 @@ class CustomFunction:
         try:
             program, found = stage(own.call, types, name=name, described=self.fun, transformation=self._kind)
         except ConcretizationError:
-            if staging_floor() is not None:
+            if innermost_staging() is not None:
                 raise
             program = Unstaged(lambda: stage(own.call, types, name=name, described=self.fun)[0])
         else:

@@ -14,11 +14,12 @@ from pullback.api.tangents import (
     tangent_leaves,
     tangent_result,
     the_output,
+    weak_as,
 )
 from pullback.core.dtypes import is_inexact, kind
 from pullback.core.errors import GradientError, StructureError
 from pullback.core.source import api_boundary, describe, trim
-from pullback.core.tracing import staging_floor, type_of
+from pullback.core.tracing import innermost_staging, type_of
 from pullback.core.trees import array_leaves, flatten, register_node, unflatten
 from pullback.core.types import ArrayType
 from pullback.core.zero import ONES, ZERO, zeros
@@ -114,7 +115,9 @@ class LinearizedCall:
     def gradients(self, cotangents: Sequence[Any]) -> list[Any]:
         """One tree for each chosen argument: its cotangent."""
         found = iter(self.pull(cotangents))
-        leaves = [tangent_result(next(found) if flag else ZERO, type) for type, flag in zip(self.types, self.active)]
+        leaves = [
+            weak_as(type, tangent_result(next(found) if flag else ZERO, type)) for type, flag in zip(self.types, self.active)
+        ]
         return self.flat.trees(leaves)
 
 
@@ -212,7 +215,10 @@ class VjpFunction:
             shape = self.shape
             given = cotangent_leaves(cotangent, shape.structure, shape.out_types)
             found = iter(self.tape.backward(shape.outs, given, shape.inputs))
-            leaves = [tangent_result(next(found) if flag else ZERO, type) for type, flag in zip(shape.types, shape.active)]
+            leaves = [
+                weak_as(type, tangent_result(next(found) if flag else ZERO, type))
+                for type, flag in zip(shape.types, shape.active)
+            ]
             return tuple(trees_of(shape.structures, leaves))
         except BaseException as error:
             trim(error)
@@ -277,7 +283,7 @@ def linear_transpose(fun: Function, *primals: Any) -> Function:
             return found
 
         outs = transpose_flat(linear, types, _Later(box), fun)
-        found = iter([zeros(type.strong()) if out is ZERO else out for out, type in zip(outs, types)])
+        found = iter([zeros(type) if out is ZERO else weak_as(type, out) for out, type in zip(outs, types)])
         return tuple([unflatten(structure, [next(found) for _ in own]) for own, structure in trees])
 
     return wrapped(fun, "transpose_of", transposed)
@@ -404,4 +410,4 @@ def _seed(fun: Function, call: LinearizedCall, holomorphic: bool) -> Any:
             f" floating-point output, but {describe(fun)} returned {type}. {cure}"
         )
     # Staged, a product with one is left out. Eagerly it is what makes a new array: a gradient is never the user's own operand.
-    return ONES if staging_floor() is not None else ones(type)
+    return ONES if innermost_staging() is not None else ones(type)

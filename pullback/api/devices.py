@@ -13,7 +13,7 @@ from pullback.core.devices import Device
 from pullback.core.errors import DeviceError, LeafError
 from pullback.core.source import api_boundary
 from pullback.core.tracing import Tracer
-from pullback.core.trees import array_leaves, flatten, unflatten
+from pullback.core.trees import array_leaves, flatten, unflatten, without_float0
 from pullback.engine.backend import Backend, backend, placement, platforms
 from pullback.engine.place import current_default_device, using_default
 from pullback.engine.plugins import discover
@@ -100,7 +100,7 @@ def device_put(x: Any, device: Device | None = None) -> Any:
         {'w': 1.0:f32[]:cpu(0)}
     """
     there, index = find_device(current_default_device() if device is None else device)
-    leaves, structure = array_leaves(x, lambda: "x")
+    leaves, structure = array_leaves(without_float0(x), lambda: "x")
     return unflatten(
         structure, [leaf if isinstance(leaf, Tracer) else _put(leaf, there, index, device is not None) for leaf in leaves]
     )

@@ -10,7 +10,7 @@ import numpy as np
 
 from pullback.api.derivatives import LinearizedCall, grad, jvp
 from pullback.api.functions import INTEGERS, FlatArguments, Function, check_callable, normalize_argnums, wrapped
-from pullback.api.tangents import FlatResult, check_inputs, check_tuples
+from pullback.api.tangents import FlatResult, check_inputs, check_tuples, weak_as
 from pullback.core.array import Array
 from pullback.core.axes import Axis
 from pullback.core.dtypes import float0, is_inexact, kind
@@ -102,7 +102,10 @@ def jacrev(
         inputs = [type for type, flag in zip(types, active) if flag]
 
         def pull(*cotangents: Any) -> list[Any]:
-            return [zeros(type) if ct is ZERO else ct for ct, type in zip(call.pull(cotangents), inputs)]
+            return [
+                zeros(type) if cotangent is ZERO else weak_as(type, cotangent)
+                for cotangent, type in zip(call.pull(cotangents), inputs)
+            ]
 
         rows = _along_basis(pull, out_types)
         starts = [0, *itertools.accumulate(type.size for type in out_types)]
@@ -193,7 +196,7 @@ def _along_basis(linear: Callable[..., Sequence[Any]], types: Sequence[ArrayType
         rows[start : start + type.size] = np.eye(type.size, dtype=type.dtype)
         start += type.size
         shape = (total, *type.shape)
-        bases.append(Array(array_type(shape, type.dtype), rows.reshape(shape)))
+        bases.append(Array(array_type(shape, type.dtype, type.weak), rows.reshape(shape)))
     trace, outs = batch_flat(linear, bases, [True] * len(bases), Axis(total))
     return [materialize(trace, out) for out in outs]
 

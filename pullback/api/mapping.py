@@ -24,6 +24,7 @@ from pullback.core.errors import AxisError, StructureError
 from pullback.core.source import describe
 from pullback.core.tracing import Tracer, type_of
 from pullback.core.trees import LEAF, TreeDef, array_leaf, broadcast_prefix, flatten, is_float0, structure_paths, unflatten
+from pullback.core.types import Shape
 from pullback.ops.shape import transpose
 from pullback.transforms.batch import Batched, batch_flat, materialize
 
@@ -127,7 +128,7 @@ def _takes_keywords(fun: Function) -> bool:
 class _BatchedArguments(FlatArguments):
     """All the arguments of a call, taken apart, with the batch axis of each leaf."""
 
-    __slots__ = ("axes", "names")
+    __slots__ = ("axes", "names", "sizes")
 
     def __init__(self, fun: Function, args: tuple[Any, ...], kwargs: dict[str, Any], in_axes: Any) -> None:
         # Keyword arguments are taken apart as if they were passed by position, behind the others.
@@ -140,6 +141,7 @@ class _BatchedArguments(FlatArguments):
                 f" {len(args)}."
             )
         self.axes: list[int | None] = []
+        self.sizes: list[tuple[int, int, int]] = []  # of batched leaves: which, its axis, how many elements
         for number, arg in enumerate(self.args):
             if isinstance(in_axes, Mapping):
                 spec = in_axes.get(self.name(number))
@@ -156,11 +158,18 @@ class _BatchedArguments(FlatArguments):
                     spec, arg, f"vmap's in_axes for argument {self.name(number)}, {spec!r},", self.name(number)
                 )
             for index, (leaf, axis) in enumerate(zip(leaves, own), len(self.leaves)):
-                if axis is not None or isinstance(leaf, (Array, Tracer, np.ndarray)):  # anything else may go by untouched
+                if is_float0(leaf):
+                    shape: Shape = leaf.shape
+                elif axis is not None or isinstance(leaf, (Array, Tracer, np.ndarray)):  # anything else may go by untouched
                     leaf = array_leaf(leaf, lambda i=index: f"argument {self.paths()[i]}")  # type: ignore[misc]
+                    shape = type_of(leaf).shape
+                if axis is not None:
+                    if axis.__class__ is not int or not 0 <= axis < len(shape):
+                        axis = _normal_axis(axis, f"argument {self.paths()[index]}", leaf)
+                    self.sizes.append((index, axis, shape[axis]))
+                    if is_float0(leaf):  # each of its batch elements is the same
+                        leaf, axis = np.zeros((*shape[:axis], *shape[axis + 1 :]), float0), None
                 self.leaves.append(leaf)
-                if axis is not None and (axis.__class__ is not int or not 0 <= axis < type_of(leaf).ndim):
-                    axis = _normal_axis(axis, f"argument {self.paths()[index]}", leaf)
                 self.axes.append(axis)
 
     def name(self, number: int) -> str:
@@ -174,33 +183,35 @@ class _BatchedArguments(FlatArguments):
 
     def size(self, axis_size: int | None) -> int:
         """The number of batch elements. Raises `AxisError` if the arguments do not agree on it, or say nothing of it."""
-        sizes = [type_of(leaf).shape[axis] for leaf, axis in zip(self.leaves, self.axes) if axis is not None]
-        first = int(axis_size) if axis_size is not None else sizes[0] if sizes else None
+        first = int(axis_size) if axis_size is not None else self.sizes[0][2] if self.sizes else None
         if first is None:
             raise AxisError(
                 f"vmap of {describe(self.function)} has no batched argument, so the number of batch elements is unknown:"
                 " batch an argument by in_axes, or pass axis_size."
             )
-        if all(size == first for size in sizes):
+        if all([size == first for _, _, size in self.sizes]):
             return first
         found = [f"axis_size is {axis_size}"] if axis_size is not None else []
-        for path, leaf, axis in zip(self.paths(), self.leaves, self.axes):
-            if axis is not None:
-                found.append(f"argument {path} has size {type_of(leaf).shape[axis]} along axis {axis}")
+        paths = self.paths()
+        found += [f"argument {paths[i]} has size {size} along axis {axis}" for i, axis, size in self.sizes]
         raise AxisError(f"vmap of {describe(self.function)} was given batches of different sizes: {'; '.join(found)}.")
 
 
 def _normal_axis(axis: Any, what: str, value: Any) -> int:
     """A batch axis as a non-negative int. Raises `AxisError` if `value` has no such axis."""
-    ndim = type_of(value).ndim
+    ndim = value.ndim
     if not isinstance(axis, INTEGERS) or isinstance(axis, bool):
         raise AxisError(f"vmap's axis for {what} must be an int or None, but is {axis!r}.")
     if not -ndim <= axis < ndim:
         raise AxisError(
-            f"vmap was asked to batch {what} along axis {axis}, but it has type {type_of(value)}, "
+            f"vmap was asked to batch {what} along axis {axis}, but it has type {_type_text(value)}, "
             + (f"whose axes are 0 to {ndim - 1}." if ndim else "which has no axes; use None for what is not batched.")
         )
     return int(axis) % ndim
+
+
+def _type_text(value: Any) -> str:
+    return f"float0[{','.join(map(str, value.shape))}]" if is_float0(value) else str(type_of(value))
 
 
 def _move_to_front(value: Any, axis: int) -> Any:

@@ -154,6 +154,13 @@ def tangent_result(tangent: Any, primal: ArrayType) -> Any:
     return zeros(primal) if tangent is ZERO else tangent
 
 
+def weak_as(argument: ArrayType, gradient: Any) -> Any:
+    """A gradient with respect to an argument as the user gets it: weak if the argument is."""
+    if not argument.weak or is_float0(gradient) or type_of(gradient).weak:
+        return gradient
+    return convert_element_type(gradient, new_dtype=argument.dtype, weak=True)
+
+
 def cotangent_leaves(cotangent: Any, structure: TreeDef, types: Sequence[ArrayType]) -> list[Any]:
     """A cotangent's leaves, each fit for the output that it belongs to."""
     leaves = leaves_like(cotangent, structure, "The cotangent", "the output")

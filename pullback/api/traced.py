@@ -10,7 +10,7 @@ from pullback.api.functions import Function, argument_name, check_callable, leaf
 from pullback.core.errors import EscapedTracerError
 from pullback.core.source import api_boundary, describe
 from pullback.core.tracing import Tracer, type_of
-from pullback.core.trees import TreeDef, array_leaf, array_leaves, flatten, output_leaves, unflatten
+from pullback.core.trees import TreeDef, array_leaf, array_leaves, flatten, unflatten, without_float0
 from pullback.core.types import ArrayType
 from pullback.program.program import Program
 from pullback.transforms.simplify import drop_dead_code
@@ -53,12 +53,12 @@ def trace(
         call: what is traced in place of `fun`, where the trees are not its arguments as they are.
         trivial: whether the result may hold arrays of dtype float0, which then belong to its structure.
     """
-    leaves_of = output_leaves if trivial else array_leaves
     call = fun if call is None else call
     result: list[TreeDef] = []
 
     def flat(*leaves: Any) -> list[Any]:
-        outs, structure = leaves_of(call(*trees_of(structures, leaves)), lambda: f"the output of {describe(fun)}")
+        out = call(*trees_of(structures, leaves))
+        outs, structure = array_leaves(without_float0(out) if trivial else out, lambda: f"the output of {describe(fun)}")
         result.append(structure)
         return outs
 
@@ -90,7 +90,7 @@ def traced_call(
         static: the numbers of the positional arguments that are handed to the function as they are.
         placeholders: whether an `ArrayType` serves for an array.
     """
-    dynamic = tuple([None if i in static else arg for i, arg in enumerate(args)])
+    dynamic, kwargs = without_float0((tuple([None if i in static else arg for i, arg in enumerate(args)]), kwargs))
     leaves, structure = flatten((dynamic, kwargs))
     paths = call_paths(fun, dynamic, kwargs)
     leaves = [

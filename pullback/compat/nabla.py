@@ -178,7 +178,7 @@ def array(data: Any, dtype: Any = np.float32) -> pb.Array:
         >>> array([1, 2, 3])
         [1. 2. 3.]:f32[3]:cpu(0)
     """
-    return pnp.asarray(data, dtype)  # type: ignore[no-any-return]
+    return pnp.asarray(data, dtype)
 
 
 tensor = array
@@ -192,7 +192,7 @@ def arange(start: float, stop: float | None = None, step: float | None = None, d
         [0. 1. 2.]:f32[3]:cpu(0)
     """
     begin, end = (0, start) if stop is None else (start, stop)
-    return pnp.arange(begin, end, 1 if step is None else step, dtype=dtype)  # type: ignore[no-any-return]
+    return pnp.arange(begin, end, 1 if step is None else step, dtype=dtype)
 
 
 def ndarange(shape: Shape, dtype: Any = np.float32) -> pb.Array:
@@ -204,7 +204,7 @@ def ndarange(shape: Shape, dtype: Any = np.float32) -> pb.Array:
          [2. 3.]]:f32[2,2]:cpu(0)
     """
     shape = _shape(shape)
-    return pnp.reshape(arange(int(np.prod(shape)), dtype=dtype), shape)  # type: ignore[no-any-return]
+    return pnp.reshape(arange(int(np.prod(shape)), dtype=dtype), shape)
 
 
 def zeros(shape: Shape, dtype: Any = np.float32) -> pb.Array:
@@ -214,7 +214,7 @@ def zeros(shape: Shape, dtype: Any = np.float32) -> pb.Array:
         >>> zeros((2,))
         [0. 0.]:f32[2]:cpu(0)
     """
-    return pnp.zeros(_shape(shape), dtype)  # type: ignore[no-any-return]
+    return pnp.zeros(_shape(shape), dtype)
 
 
 def ones(shape: Shape, dtype: Any = np.float32) -> pb.Array:
@@ -224,7 +224,7 @@ def ones(shape: Shape, dtype: Any = np.float32) -> pb.Array:
         >>> ones((2,))
         [1. 1.]:f32[2]:cpu(0)
     """
-    return pnp.ones(_shape(shape), dtype)  # type: ignore[no-any-return]
+    return pnp.ones(_shape(shape), dtype)
 
 
 _generator = np.random.default_rng()
@@ -257,7 +257,7 @@ def randn(shape: Shape = (), dtype: Any = np.float32, mean: float = 0.0, std: fl
         (5,)
     """
     source = _generator if seed is None else np.random.default_rng(seed)
-    return pnp.asarray(source.normal(mean, std, _shape(shape)), dtype)  # type: ignore[no-any-return]
+    return pnp.asarray(source.normal(mean, std, _shape(shape)), dtype)
 
 
 def rand(
@@ -270,7 +270,7 @@ def rand(
         True
     """
     source = _generator if seed is None else np.random.default_rng(seed)
-    return pnp.asarray(source.uniform(lower, upper, _shape(shape)), dtype)  # type: ignore[no-any-return]
+    return pnp.asarray(source.uniform(lower, upper, _shape(shape)), dtype)
 
 
 def randn_like(template: Any, mean: float = 0.0, std: float = 1.0, seed: int | None = None) -> pb.Array:

@@ -23,7 +23,7 @@ class call(Holder):
 
     wiring = Wiring("program")
 
-    def result_type(*types, program):
+    def result_type(*types, program: Program):
         check_operands("call", types, program.input_types)
         return program.output_types
 

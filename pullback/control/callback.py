@@ -91,7 +91,7 @@ class _Returning(Rules):
     on_arrays = True
     symbolic_zeros = True
 
-    def result_type(*operands, function, types, method, levels=()):
+    def result_type(*operands, function, types: tuple[ArrayType, ...], method: str | None, levels=()):
         sizes = tuple([size for size, _ in levels])
         return tuple([type.with_shape((*sizes, *type.shape)) for type in types])
 

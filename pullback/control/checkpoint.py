@@ -39,7 +39,7 @@ class name(Rules):
 
     linear = True
 
-    def result_type(x, *, name):
+    def result_type(x, *, name: str):
         return x
 
     def evaluate(x, *, name):
@@ -74,7 +74,7 @@ class checkpoint(Holder):
 
     wiring = Wiring("program")
 
-    def result_type(*types, program, policy, prevent_cse, again=False):
+    def result_type(*types, program: Program, policy, prevent_cse: bool, again: bool = False):
         return program.output_types
 
     def evaluate(*arrays, program, policy, prevent_cse, again=False):

@@ -47,7 +47,7 @@ class cond(Holder):
 
     wiring = Wiring("branches", lead=1)
 
-    def result_type(index, *types, branches, early_exit=False):
+    def result_type(index, *types, branches: tuple[Program, ...], early_exit: bool = False):
         for branch in branches:
             check_operands("cond", types, branch.input_types)
         rows = [branch.output_types for branch in branches]

@@ -22,7 +22,7 @@ from pullback.control.holder import bind_holder
 from pullback.core.dtypes import is_inexact
 from pullback.core.errors import GradientError, ShapeError
 from pullback.core.primitive import Rules, primitive
-from pullback.core.tracing import Tracer, staging_floor, type_of
+from pullback.core.tracing import Tracer, innermost_staging, type_of
 from pullback.core.types import ArrayType, array_type, is_unknown
 from pullback.core.zero import ZERO, instantiate
 from pullback.program.equality import Keyed
@@ -164,7 +164,7 @@ def bind_custom(program: Program | Unstaged, rules: CustomRules, args: Sequence[
 
 def _at_once(args: Sequence[Any]) -> bool:
     """Whether an operation on these values is done now, and watched by nobody."""
-    return staging_floor() is None and not any([isinstance(arg, Tracer) for arg in args])
+    return innermost_staging() is None and not any([isinstance(arg, Tracer) for arg in args])
 
 
 def _on_the_tape(rules: CustomRules, tape: Tape, primals: Sequence[Any], tangents: Sequence[Any]) -> Any:

@@ -53,7 +53,7 @@ class linear_solve(Rules):
     needs_axis = True
     symbolic_zeros = True
 
-    def result_type(*types, operator, transposed, solve, transpose_solve, sizes):
+    def result_type(*types, operator, transposed, solve: Program, transpose_solve, sizes):
         return solve.output_types
 
     def evaluate(*arrays, operator, transposed, solve, transpose_solve, sizes):
@@ -132,7 +132,7 @@ class root(Rules):
     needs_axis = True
     symbolic_zeros = True
 
-    def result_type(*types, function, solve, tangent, sizes):
+    def result_type(*types, function: Program, solve: Program, tangent: Program, sizes):
         return solve.output_types
 
     def evaluate(*arrays, function, solve, tangent, sizes):

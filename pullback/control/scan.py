@@ -56,7 +56,7 @@ class scan(Holder):
 
     wiring = Wiring("body", consts="num_consts", carry="num_carry")
 
-    def result_type(*types, body, num_consts, num_carry, length, reverse, unroll):
+    def result_type(*types, body: Program, num_consts: int, num_carry: int, length: int, reverse: bool, unroll: int):
         consts, carry, xs = split(body.input_types, num_consts, num_carry)
         check_operands("scan", types, (*consts, *carry, *[stacked_type(type, length) for type in xs]))
         outs = body.output_types

@@ -74,7 +74,7 @@ class while_loop(Holder):
     wiring = Wiring("body", consts="num_consts", test="condition")
     sparsity = None  # type: ignore[assignment]  # nobody knows how many steps there are
 
-    def result_type(*types, condition, body, num_consts, max_steps=None, levels=1):
+    def result_type(*types, condition: Program, body: Program, num_consts: int, max_steps=None, levels: int = 1):
         for program in (condition, body):
             check_operands("while_loop", types, program.input_types)
         return body.output_types

@@ -2,8 +2,7 @@
 
 Each side is made from the other when it is asked for and kept, without a copy where memory allows: nothing mutates, so
 both stay equal. Foreign memory is copied where it enters (`as_array`), and what leaves is frozen: a NumPy array that
-cannot be made writeable, neither itself nor through its base. The operators and methods are installed by
-`pullback.numpy.methods`, so that this file needs no operation.
+cannot be made writeable, neither itself nor through its base.
 """
 
 from __future__ import annotations
@@ -18,12 +17,19 @@ import numpy as np
 from pullback.core.devices import DEFAULT_DEVICE, Device
 from pullback.core.dtypes import SHORT_NAMES, DType, carrier, default_dtype, entering
 from pullback.core.errors import DonatedBufferError, LeafError
+from pullback.core.methods import ArrayMethods
 from pullback.core.types import ArrayType, Shape, array_type
 
 HostArray = np.ndarray[Any, Any]
 
 
-class Array:
+class SupportsArray(Protocol):
+    """Another library's array, of which NumPy can make one of its own."""
+
+    def __array__(self, *args: Any, **options: Any) -> Any: ...
+
+
+class Array(ArrayMethods):
     """An immutable n-dimensional array with a dtype and a device.
 
     Made by `pb.numpy.array`, `pb.numpy.asarray`, by every operation and by every compiled function; not by calling the class.
@@ -96,6 +102,10 @@ class Array:
         if not is_constant(self):  # those belong to everyone
             self._host = None
             self._buffer = None
+
+
+# What functions take for an array. A list of numbers is none: only `array`, `asarray` and the joining functions take these.
+ArrayLike = Array | HostArray | SupportsArray | bool | int | float | complex
 
 
 def host_of(array: Array) -> HostArray | np.generic:

@@ -19,6 +19,7 @@ import numpy as np
 from pullback.core.errors import DtypeError
 
 DType = np.dtype[Any]
+DTypeLike = DType | type | str | None  # what names a dtype (`float`, `np.float32`, "float32"); None where there is a default
 
 _SHORT_NAMES = {
     "bool": "bool",

@@ -127,6 +127,7 @@ FIELDS: dict[str, Field] = {
     "effect": Field("what it does besides returning a value, so that it is never dropped or moved"),
     "quiet": Field("`evaluate` is NumPy alone: run it without NumPy's floating-point warnings", False),
     "on_arrays": Field("`evaluate` takes and returns Arrays, wherever their values are", False),
+    "keeps_ones": Field("of one operand: its transpose takes an array of ones to an array of ones", False),
     "symbolic_zeros": Field("`jvp` is given ZERO where a tangent is known to be zero", False),
     "symbolic_cotangents": Field("`transpose` is given ZERO where a cotangent is known to be zero", False),
     "wiring": Field("how the Programs that it holds are wired to its operands and results (`control/holder.py`)"),

@@ -101,6 +101,7 @@ class Primitive:
     on_arrays: bool
     effect: str | None
     kinds: str
+    keeps_ones: bool
     symbolic_zeros: bool
     symbolic_cotangents: bool
     needs_axis: bool

@@ -23,6 +23,7 @@ import numpy as np
 from pullback.core.array import Array, PlacedArray, as_array, converters, host_of
 from pullback.core.dtypes import SHORT_NAMES, entering, kind
 from pullback.core.errors import EscapedTracerError
+from pullback.core.methods import ArrayMethods
 from pullback.core.source import describe
 from pullback.core.types import ArrayType, Shape, array_type, host_type
 
@@ -51,7 +52,7 @@ class Trace:
         return self.transformation + (f" of {describe(self.function)}" if self.function is not None else "")
 
 
-class Tracer:
+class Tracer(ArrayMethods):
     """A value that a trace stands in for. Each kind adds what it carries, and says its `type`."""
 
     __slots__ = ("__weakref__", "owner")
@@ -99,14 +100,33 @@ def type_of(value: Any) -> ArrayType:
 
 # ---- dispatch -------------------------------------------------------------------------------------------------------
 
-_staging_floor: ContextVar[Trace | None] = ContextVar("pullback_staging_floor", default=None)
-staging_floor = _staging_floor.get
-record_into = _staging_floor.set  # whatever no younger trace handles
+_innermost_staging: ContextVar[Trace | None] = ContextVar("pullback_innermost_staging", default=None)
+innermost_staging = _innermost_staging.get
+record_into = _innermost_staging.set  # whatever no younger trace handles
 
 
 def bind(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
-    """Apply a primitive: the youngest trace involved handles it; with none, it is evaluated now."""
-    youngest = staging_floor()
+    """Apply a primitive: the youngest trace involved handles it; with none, it is evaluated now.
+
+    Most eager work is one or two Arrays in NumPy memory that go through a NumPy function: that comes first, without a loop.
+    """
+    youngest = innermost_staging()
+    if youngest is None and primitive.plain and 0 < (count := len(args)) < 3:
+        x, y = args[0], args[-1]
+        if x.__class__ is Array and y.__class__ is Array:
+            x_host, y_host = x._host, y._host
+            if x_host is not None and y_host is not None:
+                types = (x.type, y.type) if count == 2 else (x.type,)
+                if params:
+                    type = primitive.inferred.get((types, *params, *params.values())) or primitive.infer(types, params)
+                    out = _quiet_numpy.run(primitive.evaluate, *(x_host, y_host)[:count], **params)
+                else:
+                    type = primitive.inferred.get(types) or primitive.infer(types, params)
+                    rule = primitive.evaluate
+                    out = _quiet_numpy.run(rule, x_host, y_host) if count == 2 else _quiet_numpy.run(rule, x_host)
+                if out.dtype is type.dtype and out.shape == type.shape:
+                    return Array(type, out)
+                return Array(type, _checked(primitive, out, type))
     serial = 0 if youngest is None else youngest.serial
     for arg in args:
         if arg.__class__ is not Array:
@@ -129,7 +149,7 @@ def bind(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> A
 
 def bind_at(trace: Trace | None, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
     """`bind` for an operation that also concerns `trace`, even if none of its arguments does (a named axis)."""
-    youngest = staging_floor()
+    youngest = innermost_staging()
     candidates = [trace, youngest, *(arg.owner for arg in args if isinstance(arg, Tracer))]
     youngest = max((one for one in candidates if one is not None), key=lambda one: one.serial, default=None)
     if youngest is None or youngest is not trace:
@@ -168,11 +188,11 @@ def ensure_compile_time_eval() -> Iterator[None]:
         >>> f(2.0)
         12.0:f32[]:cpu(0)
     """
-    token = _staging_floor.set(None)
+    token = _innermost_staging.set(None)
     try:
         yield
     finally:
-        _staging_floor.reset(token)
+        _innermost_staging.reset(token)
 
 
 # ---- evaluation -----------------------------------------------------------------------------------------------------
@@ -199,43 +219,11 @@ HOST = (np.ndarray, np.generic)
 def evaluate(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
     """Apply a primitive to values now: on NumPy by its `evaluate` rule, else by what that rule can be derived from.
 
-    Most eager work is one or two Arrays through a NumPy function, so those go through without a loop: 0.8 us instead of 1.1.
+    Rules of any form are met here: those that may lack a type rule, take Arrays, or return several results.
     """
-    if primitive.plain:
-        key: tuple[ArrayType, ...]
-        count = len(args)
-        rule: Any = primitive.evaluate
-        if count == 2:
-            x, y = args
-            if x.__class__ is Array and y.__class__ is Array:
-                key = (x.type, y.type)
-                known = (key, *params, *params.values()) if params else key
-                type = primitive.inferred.get(known) or primitive.infer(key, params)
-                x_host, y_host = x._host, y._host
-                x_host, y_host = x_host if x_host is not None else host_of(x), y_host if y_host is not None else host_of(y)
-                out = _quiet_numpy.run(rule, x_host, y_host, **params)
-                if out.dtype is type.dtype and out.shape == type.shape:
-                    return Array(type, out)
-                return Array(type, _checked(primitive, out, type))
-        elif count == 1:
-            (x,) = args
-            if x.__class__ is Array:
-                key = (x.type,)
-                known = (key, *params, *params.values()) if params else key
-                type = primitive.inferred.get(known) or primitive.infer(key, params)
-                x_host = x._host
-                out = _quiet_numpy.run(rule, x_host if x_host is not None else host_of(x), **params)
-                if out.dtype is type.dtype and out.shape == type.shape:
-                    return Array(type, out)
-                return Array(type, _checked(primitive, out, type))
-    elif primitive.evaluate is None:
+    if primitive.evaluate is None:
         return primitive.derive_evaluation(args, params)
-    arrays = [arg if arg.__class__ is Array else as_array(arg) for arg in args]
-    return _evaluate_generally(primitive, arrays, params)
-
-
-def _evaluate_generally(primitive: Primitive, arrays: list[Array], params: dict[str, Any]) -> Any:
-    """`evaluate` for rules of any form: those that may lack a type rule, take Arrays, or return several results."""
+    arrays = [as_array(arg) for arg in args]
     rule: Callable[..., Any] = primitive.evaluate
     types = tuple([array.type for array in arrays])
     result_types = primitive.infer(types, params) if primitive.result_type is not None else None

@@ -209,12 +209,12 @@ class _Trivial:
 register_node(_Trivial, lambda trivial: ((), trivial.shape), lambda shape, _: np.zeros(shape, float0))
 
 
-def output_leaves(tree: Any, what: Callable[[], str]) -> tuple[list[Any], TreeDef]:
-    """`array_leaves` of a function's result, in which arrays of dtype float0, which hold nothing, belong to the structure."""
+def without_float0(tree: Any) -> Any:
+    """The tree in which arrays of dtype float0, which hold nothing, are no leaves but belong to the structure."""
     leaves, structure = flatten(tree)
     if not any([leaf.__class__ is np.ndarray and is_float0(leaf) for leaf in leaves]):
-        return array_leaves(tree, what)
-    return array_leaves(unflatten(structure, [_Trivial(leaf.shape) if is_float0(leaf) else leaf for leaf in leaves]), what)
+        return tree
+    return unflatten(structure, [_Trivial(leaf.shape) if is_float0(leaf) else leaf for leaf in leaves])
 
 
 _NONE = object()  # stands for None in a prefix, where it is a value; in the tree that the prefix is for, None has no leaves

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Hashable, Iterable
 from operator import index
-from typing import Any
+from typing import Any, SupportsIndex
+from weakref import WeakValueDictionary
 
 import numpy as np
 
+from pullback.core.bounded import Bounded
 from pullback.core.dtypes import SHORT_NAMES, DType, canonical
 
 Shape = tuple[int, ...]
+ShapeLike = SupportsIndex | Iterable[SupportsIndex]  # what a shape is made of: a size, or several
 
 
 class ArrayType:
@@ -89,8 +93,7 @@ class ArrayType:
         """The same shape, dtype and weakness, spread over devices in another way."""
         if sharding is None and not varying:
             return array_type(self.shape, self.dtype, self.weak)
-        key = (self.shape, self.dtype, self.weak, sharding, varying)
-        return _placed.get(key) or _placed.setdefault(key, _made(*key))
+        return _the_one(self.shape, self.dtype, self.weak, sharding, varying)
 
     def without(self, axes: Iterable[int]) -> ArrayType:
         """The type after `axes` (non-negative) have been removed."""
@@ -111,26 +114,36 @@ class ArrayType:
         return f"@{self.sharding}{names}" if self.sharding is not None else names
 
 
-_interned: dict[tuple[Shape, DType, bool], ArrayType] = {}
-_placed: dict[tuple[Any, ...], ArrayType] = {}
+# Every type that something holds is here, and no other: this is what makes types comparable by identity.
+_alive: WeakValueDictionary[tuple[Any, ...], ArrayType] = WeakValueDictionary()
+_lock = threading.RLock()  # reentrant, since a collection of garbage may come in between
+# Those met last, held so that they need not be made again; a plain dictionary's look-up is five times as fast as a weak one's.
+_recent: Bounded[tuple[Shape, DType, bool], ArrayType] = Bounded(16384)
 NOWHERE: frozenset[Hashable] = frozenset()
 
 
-def _made(shape: Shape, dtype: DType, weak: bool, sharding: Hashable | None, varying: frozenset[Hashable]) -> ArrayType:
-    made = object.__new__(ArrayType)
+def _the_one(shape: Shape, dtype: DType, weak: bool, sharding: Hashable | None, varying: frozenset[Hashable]) -> ArrayType:
+    """The ArrayType of these fields: the one that is alive, or a new one."""
     fields = {"shape": shape, "dtype": dtype, "weak": weak, "ndim": len(shape), "sharding": sharding, "varying": varying}
-    for name, value in fields.items():
-        object.__setattr__(made, name, value)
-    return made
+    key = tuple(fields.values())
+    with _lock:
+        found = _alive.get(key)
+        if found is None:
+            found = object.__new__(ArrayType)
+            for name, value in fields.items():
+                object.__setattr__(found, name, value)
+            _alive[key] = found
+    return found
 
 
 def array_type(shape: Shape, dtype: DType, weak: bool = False) -> ArrayType:
     """`ArrayType` for callers that already hold a tuple of integers and a canonical dtype: one dictionary lookup."""
     try:
-        return _interned[shape, dtype, weak]
+        return _recent[shape, dtype, weak]
     except KeyError:
         shape = tuple(map(index, shape))  # an IntEnum or a NumPy integer, which equals the plain int that is kept in its place
-        return _interned.setdefault((shape, dtype, weak), _made(shape, canonical(dtype), weak, None, NOWHERE))
+        dtype = canonical(dtype)
+        return _recent.setdefault((shape, dtype, weak), _the_one(shape, dtype, weak, None, NOWHERE))
 
 
 def host_type(value: np.ndarray[Any, Any] | np.generic, weak: bool = False) -> ArrayType:

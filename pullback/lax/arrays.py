@@ -7,9 +7,11 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pullback.core.dtypes import canonical, default_dtype, kind
+from pullback.core.array import Array, ArrayLike
+from pullback.core.dtypes import DTypeLike, canonical, default_dtype, kind
 from pullback.core.errors import DtypeError, ShapeError
 from pullback.core.trees import array_leaves, unflatten
+from pullback.core.types import ShapeLike
 from pullback.lax.elementwise import lifted
 from pullback.numpy import creation, indexing, shaping
 from pullback.numpy.axes import normal_axis
@@ -33,7 +35,7 @@ def stop_gradient(x: Any) -> Any:
     return unflatten(structure, [_stop_gradient(leaf) for leaf in leaves])
 
 
-def reshape(operand: Any, new_sizes: Sequence[int], dimensions: Sequence[int] | None = None) -> Any:
+def reshape(operand: ArrayLike, new_sizes: Sequence[int], dimensions: Sequence[int] | None = None) -> Array:
     """The elements, in row-major order (of the axes taken in the order `dimensions`), in another shape."""
     x = as_operand(operand, "reshape")
     if dimensions is not None:
@@ -41,35 +43,35 @@ def reshape(operand: Any, new_sizes: Sequence[int], dimensions: Sequence[int] | 
     return shapes.reshape(x, new_sizes=tuple(map(operator.index, new_sizes)))
 
 
-def transpose(operand: Any, permutation: Sequence[int]) -> Any:
+def transpose(operand: ArrayLike, permutation: Sequence[int]) -> Array:
     """The axes in another order."""
     return shapes.transpose(as_operand(operand, "transpose"), permutation=tuple(permutation))
 
 
-def squeeze(array: Any, dimensions: Sequence[int]) -> Any:
+def squeeze(array: ArrayLike, dimensions: Sequence[int]) -> Array:
     """Without these axes of size 1."""
     x = as_operand(array, "squeeze")
     return shapes.squeeze(x, dimensions=tuple(normal_axis(axis, x.type.ndim, "squeeze") for axis in dimensions))
 
 
-def expand_dims(array: Any, dimensions: Sequence[int]) -> Any:
+def expand_dims(array: ArrayLike, dimensions: Sequence[int]) -> Array:
     """With new axes of size 1."""
     return shaping.expand_dims(array, tuple(dimensions))
 
 
-def concatenate(operands: Sequence[Any], dimension: int) -> Any:
+def concatenate(operands: Sequence[Any], dimension: int) -> Array:
     """Arrays of one dtype joined along an axis."""
     return shapes.concatenate(*[as_operand(x, "concatenate") for x in operands], dimension=dimension)
 
 
-def broadcast(operand: Any, sizes: Sequence[int]) -> Any:
+def broadcast(operand: ArrayLike, sizes: Sequence[int]) -> Array:
     """Repeated along new axes in front."""
     x = as_operand(operand, "broadcast")
     shape = (*map(operator.index, sizes), *x.type.shape)
     return broadcast_in_dim(x, shape, tuple(range(len(shape) - x.type.ndim, len(shape))))
 
 
-def broadcast_in_dim(operand: Any, shape: Sequence[int], broadcast_dimensions: Sequence[int]) -> Any:
+def broadcast_in_dim(operand: ArrayLike, shape: Sequence[int], broadcast_dimensions: Sequence[int]) -> Array:
     """In a larger shape: axis i becomes axis `broadcast_dimensions[i]`."""
     x = as_operand(operand, "broadcast_in_dim")
     return broadcasts.broadcast_in_dim(
@@ -77,52 +79,52 @@ def broadcast_in_dim(operand: Any, shape: Sequence[int], broadcast_dimensions: S
     )
 
 
-def convert_element_type(operand: Any, new_dtype: Any) -> Any:
+def convert_element_type(operand: ArrayLike, new_dtype: DTypeLike) -> Array:
     """In another dtype."""
     x = as_operand(operand, "convert_element_type")
     wanted = canonical(new_dtype)
     return x if x.type.dtype is wanted and not x.type.weak else convert.convert_element_type(x, new_dtype=wanted)
 
 
-def bitcast_convert_type(operand: Any, new_dtype: Any) -> Any:
+def bitcast_convert_type(operand: ArrayLike, new_dtype: DTypeLike) -> Array:
     """The bits read as another dtype."""
     return convert.bitcast_convert_type(as_operand(operand, "bitcast_convert_type"), new_dtype=canonical(new_dtype))
 
 
-def iota(dtype: Any, size: int) -> Any:
+def iota(dtype: DTypeLike, size: int) -> Array:
     """0, 1, 2, ..., size - 1."""
     return create.iota(dtype=canonical(dtype), shape=(operator.index(size),), dimension=0)
 
 
-def broadcasted_iota(dtype: Any, shape: Sequence[int], dimension: int) -> Any:
+def broadcasted_iota(dtype: DTypeLike, shape: Sequence[int], dimension: int) -> Array:
     """An array that counts along one axis."""
     return create.iota(dtype=canonical(dtype), shape=tuple(map(operator.index, shape)), dimension=dimension)
 
 
-def full(shape: Sequence[int], fill_value: Any, dtype: Any = None) -> Any:
+def full(shape: Sequence[int], fill_value: ArrayLike, dtype: DTypeLike = None) -> Array:
     """An array filled with one value."""
     return creation.full(tuple(shape), fill_value, dtype)
 
 
-def full_like(x: Any, fill_value: Any, dtype: Any = None, shape: Any = None) -> Any:
+def full_like(x: ArrayLike, fill_value: ArrayLike, dtype: DTypeLike = None, shape: ShapeLike | None = None) -> Array:
     """An array of the shape and dtype of x, filled with one value."""
     return creation.full_like(x, fill_value, dtype, shape)
 
 
-def pad(operand: Any, padding_value: Any, padding_config: Sequence[tuple[int, int, int]]) -> Any:
+def pad(operand: ArrayLike, padding_value: ArrayLike, padding_config: Sequence[tuple[int, int, int]]) -> Array:
     """With (low, high, interior) elements added along each axis; negative ones take elements away."""
     x, value = lifted("pad", (operand, padding_value))
     return shapes.pad(x, value, padding_config=tuple([tuple(one) for one in padding_config]))
 
 
-def rev(operand: Any, dimensions: Sequence[int]) -> Any:
+def rev(operand: ArrayLike, dimensions: Sequence[int]) -> Array:
     """In reverse order along axes."""
     return shapes.rev(as_operand(operand, "rev"), dimensions=tuple(dimensions))
 
 
 def slice(
-    operand: Any, start_indices: Sequence[int], limit_indices: Sequence[int], strides: Sequence[int] | None = None
-) -> Any:
+    operand: ArrayLike, start_indices: Sequence[int], limit_indices: Sequence[int], strides: Sequence[int] | None = None
+) -> Array:
     """The elements from start to limit along each axis, every stride-th."""
     return shapes.slice(
         as_operand(operand, "slice"),
@@ -132,7 +134,7 @@ def slice(
     )
 
 
-def slice_in_dim(operand: Any, start_index: int | None, limit_index: int | None, stride: int = 1, axis: int = 0) -> Any:
+def slice_in_dim(operand: ArrayLike, start_index: int | None, limit_index: int | None, stride: int = 1, axis: int = 0) -> Array:
     """`slice` along one axis; None for its start or end, and negative indices count from the end."""
     x = as_operand(operand, "slice_in_dim")
     along = normal_axis(axis, x.type.ndim, "slice_in_dim")
@@ -143,7 +145,7 @@ def slice_in_dim(operand: Any, start_index: int | None, limit_index: int | None,
     return slice(x, starts, stops, steps if step != 1 else None)
 
 
-def index_in_dim(operand: Any, index: int, axis: int = 0, keepdims: bool = True) -> Any:
+def index_in_dim(operand: ArrayLike, index: int, axis: int = 0, keepdims: bool = True) -> Array:
     """One index along an axis, which is kept (of size 1) or not."""
     x = as_operand(operand, "index_in_dim")
     along = normal_axis(axis, x.type.ndim, "index_in_dim")
@@ -173,7 +175,7 @@ def _starts(x: Any, start_indices: Any, name: str) -> list[Any]:
     return out
 
 
-def dynamic_slice(operand: Any, start_indices: Any, slice_sizes: Sequence[int]) -> Any:
+def dynamic_slice(operand: ArrayLike, start_indices: ArrayLike | Sequence[ArrayLike], slice_sizes: Sequence[int]) -> Array:
     """A block of fixed sizes at traced start indices; it is moved inside where it would not fit.
 
     Example:
@@ -185,7 +187,7 @@ def dynamic_slice(operand: Any, start_indices: Any, slice_sizes: Sequence[int]) 
     return dynamic.dynamic_slice(x, *_starts(x, start_indices, "dynamic_slice"), slice_sizes=tuple(slice_sizes))
 
 
-def dynamic_slice_in_dim(operand: Any, start_index: Any, slice_size: int, axis: int = 0) -> Any:
+def dynamic_slice_in_dim(operand: ArrayLike, start_index: ArrayLike, slice_size: int, axis: int = 0) -> Array:
     """`dynamic_slice` along one axis."""
     x = as_operand(operand, "dynamic_slice_in_dim")
     along = normal_axis(axis, x.type.ndim, "dynamic_slice_in_dim")
@@ -193,7 +195,7 @@ def dynamic_slice_in_dim(operand: Any, start_index: Any, slice_size: int, axis: 
     return dynamic_slice(x, starts, [slice_size if i == along else size for i, size in enumerate(x.type.shape)])
 
 
-def dynamic_index_in_dim(operand: Any, index: Any, axis: int = 0, keepdims: bool = True) -> Any:
+def dynamic_index_in_dim(operand: ArrayLike, index: ArrayLike, axis: int = 0, keepdims: bool = True) -> Array:
     """One traced index along an axis."""
     x = as_operand(operand, "dynamic_index_in_dim")
     along = normal_axis(axis, x.type.ndim, "dynamic_index_in_dim")
@@ -201,21 +203,21 @@ def dynamic_index_in_dim(operand: Any, index: Any, axis: int = 0, keepdims: bool
     return out if keepdims else shapes.squeeze(out, dimensions=(along,))
 
 
-def dynamic_update_slice(operand: Any, update: Any, start_indices: Any) -> Any:
+def dynamic_update_slice(operand: ArrayLike, update: ArrayLike, start_indices: ArrayLike | Sequence[ArrayLike]) -> Array:
     """The array with a block replaced, at traced start indices."""
     x = as_operand(operand, "dynamic_update_slice")
     starts = _starts(x, start_indices, "dynamic_update_slice")
     return dynamic.dynamic_update_slice(x, as_operand(update, "dynamic_update_slice"), *starts)
 
 
-def dynamic_update_slice_in_dim(operand: Any, update: Any, start_index: Any, axis: int) -> Any:
+def dynamic_update_slice_in_dim(operand: ArrayLike, update: ArrayLike, start_index: ArrayLike, axis: int) -> Array:
     """`dynamic_update_slice` along one axis."""
     x = as_operand(operand, "dynamic_update_slice_in_dim")
     along = normal_axis(axis, x.type.ndim, "dynamic_update_slice_in_dim")
     return dynamic_update_slice(x, update, [start_index if i == along else 0 for i in range(x.type.ndim)])
 
 
-def dynamic_update_index_in_dim(operand: Any, update: Any, index: Any, axis: int) -> Any:
+def dynamic_update_index_in_dim(operand: ArrayLike, update: ArrayLike, index: ArrayLike, axis: int) -> Array:
     """The array with one index along an axis replaced."""
     x, new = as_operand(operand, "dynamic_update_index_in_dim"), as_operand(update, "dynamic_update_index_in_dim")
     along = normal_axis(axis, x.type.ndim, "dynamic_update_index_in_dim")
@@ -224,7 +226,13 @@ def dynamic_update_index_in_dim(operand: Any, update: Any, index: Any, axis: int
     return dynamic_update_slice_in_dim(x, new, index, along)
 
 
-def dot_general(lhs: Any, rhs: Any, dimension_numbers: Any, precision: Any = None, preferred_element_type: Any = None) -> Any:
+def dot_general(
+    lhs: ArrayLike,
+    rhs: ArrayLike,
+    dimension_numbers: Any,
+    precision: Any = None,
+    preferred_element_type: DTypeLike = None,
+) -> Array:
     """Sums of products over pairs of axes: `dimension_numbers` is ((contracting of lhs, of rhs), (batch of lhs, of rhs)).
 
     `precision` is a lower bound: None, "default", "high" or "highest" (of both operands, or a pair). Products on the CPU are
@@ -238,13 +246,13 @@ def dot_general(lhs: Any, rhs: Any, dimension_numbers: Any, precision: Any = Non
 
 
 def dot(
-    lhs: Any,
-    rhs: Any,
+    lhs: ArrayLike,
+    rhs: ArrayLike,
     *,
     dimension_numbers: Any = None,
     precision: Any = None,
-    preferred_element_type: Any = None,
-) -> Any:
+    preferred_element_type: DTypeLike = None,
+) -> Array:
     """The product of vectors and matrices; with `dimension_numbers`, `dot_general`."""
     x, y = lifted("dot", (lhs, rhs))
     if dimension_numbers is None:
@@ -254,7 +262,7 @@ def dot(
     return dot_general(x, y, dimension_numbers, precision, preferred_element_type)
 
 
-def batch_matmul(lhs: Any, rhs: Any, precision: Any = None) -> Any:
+def batch_matmul(lhs: ArrayLike, rhs: ArrayLike, precision: Any = None) -> Array:
     """Matrix products along equal leading axes."""
     x, y = lifted("batch_matmul", (lhs, rhs))
     batch = tuple(range(x.type.ndim - 2))
@@ -262,14 +270,14 @@ def batch_matmul(lhs: Any, rhs: Any, precision: Any = None) -> Any:
 
 
 def gather(
-    operand: Any,
-    start_indices: Any,
+    operand: ArrayLike,
+    start_indices: ArrayLike,
     dimension_numbers: Any,
     slice_sizes: Sequence[int],
     *,
     mode: str = "clip",
-    fill_value: Any = None,
-) -> Any:
+    fill_value: ArrayLike | None = None,
+) -> Array:
     """Windows at the index vectors along the last axis of `start_indices`."""
     params: dict[str, Any] = {} if fill_value is None else {"fill_value": fill_value}
     return index.gather(
@@ -282,12 +290,12 @@ def gather(
     )
 
 
-def argmax(operand: Any, axis: int, index_dtype: Any) -> Any:
+def argmax(operand: ArrayLike, axis: int, index_dtype: DTypeLike) -> Array:
     """The index along an axis of the first largest element."""
     return reduce.argmax(as_operand(operand, "argmax"), axis=axis, index_dtype=canonical(index_dtype))
 
 
-def argmin(operand: Any, axis: int, index_dtype: Any) -> Any:
+def argmin(operand: ArrayLike, axis: int, index_dtype: DTypeLike) -> Array:
     """The index along an axis of the first smallest element."""
     return reduce.argmin(as_operand(operand, "argmin"), axis=axis, index_dtype=canonical(index_dtype))
 

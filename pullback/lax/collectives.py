@@ -28,10 +28,10 @@ def _over(name: str, axis_name: Any, x: Any, apply: Callable[[Any, Hashable], An
 def _one_name(name: str, axis_name: Any) -> Hashable:
     """The only name of an axis; a tuple may hold it. Raises `AxisError` for several."""
     if not isinstance(axis_name, (tuple, list)):
-        return axis_name  # type: ignore[no-any-return]
+        return axis_name
     if len(axis_name) != 1:
         raise AxisError(f"{name} takes one named axis, not axis_name={axis_name!r}. Apply it to one after the other.")
-    return axis_name[0]  # type: ignore[no-any-return]
+    return axis_name[0]
 
 
 def _no_groups(name: str, groups: Any) -> None:

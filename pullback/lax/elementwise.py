@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from pullback.core.array import from_python
-from pullback.numpy.factories import Function, named
+from pullback.core.array import Array, ArrayLike, from_python
+from pullback.numpy.factories import Binary, Function, Unary, named
 from pullback.numpy.promotion import PYTHON_SCALARS, literal_of, operand
 from pullback.ops import arithmetic, bitwise, compare, error_functions, exponential, hyperbolic, powers, rounding, trigonometric
 from pullback.ops import complex as complexes
 
 
-def lifted(name: str, args: tuple[Any, ...]) -> tuple[Any, ...]:
+def lifted(name: str, args: tuple[Any, ...]) -> tuple[Array, ...]:
     """Operands as arrays; Python numbers take the dtype of the first array among them."""
     dtype = next((operand(arg, name).type.dtype for arg in args if arg.__class__ not in PYTHON_SCALARS), None)
     if dtype is None:
@@ -27,7 +27,7 @@ def _finished(name: str, primitive: Any, function: Function) -> Function:
     return named(function, name, text, "pullback.lax")
 
 
-def unary(name: str, primitive: Any) -> Function:
+def unary(name: str, primitive: Any) -> Unary:
     """A primitive of one operand as a function that also takes a Python number."""
 
     def function(x: Any) -> Any:
@@ -36,7 +36,7 @@ def unary(name: str, primitive: Any) -> Function:
     return _finished(name, primitive, function)
 
 
-def binary(name: str, primitive: Any) -> Function:
+def binary(name: str, primitive: Any) -> Binary:
     """A primitive of two operands as a function that also takes Python numbers."""
 
     def function(x: Any, y: Any) -> Any:
@@ -107,17 +107,17 @@ acosh = unary("acosh", hyperbolic.acosh)
 atanh = unary("atanh", hyperbolic.atanh)
 
 
-def nextafter(x1: Any, x2: Any) -> Any:
+def nextafter(x1: ArrayLike, x2: ArrayLike) -> Array:
     """The floating-point number next to x1 in the direction of x2."""
     return powers.nextafter(*lifted("nextafter", (x1, x2)))
 
 
-def integer_pow(x: Any, y: int) -> Any:
+def integer_pow(x: ArrayLike, y: int) -> Array:
     """x to the power of a fixed whole number y."""
     return powers.integer_pow(*lifted("integer_pow", (x,)), y=y)
 
 
-def round(x: Any, rounding_method: str = "away_from_zero") -> Any:
+def round(x: ArrayLike, rounding_method: str = "away_from_zero") -> Array:
     """The nearest whole number; halves go away from zero, or, by "to_nearest_even", to the even one."""
     method = str(getattr(rounding_method, "name", rounding_method)).lower()
     if method not in ("away_from_zero", "to_nearest_even"):
@@ -125,18 +125,18 @@ def round(x: Any, rounding_method: str = "away_from_zero") -> Any:
     return rounding.round(*lifted("round", (x,)), rounding_method=method)
 
 
-def reciprocal(x: Any) -> Any:
+def reciprocal(x: ArrayLike) -> Array:
     """1 / x."""
     (x,) = lifted("reciprocal", (x,))
     return arithmetic.div(literal_of(1, x.type.dtype), x)
 
 
-def select(pred: Any, on_true: Any, on_false: Any) -> Any:
+def select(pred: ArrayLike, on_true: ArrayLike, on_false: ArrayLike) -> Array:
     """on_true where the bool array `pred` holds, else on_false."""
     return compare.select(operand(pred, "select"), *lifted("select", (on_true, on_false)))
 
 
-def select_n(which: Any, *cases: Any) -> Any:
+def select_n(which: ArrayLike, *cases: ArrayLike) -> Array:
     """The case that `which` numbers: of two, the first where it is false."""
     which = operand(which, "select_n")
     values = lifted("select_n", cases)
@@ -148,8 +148,8 @@ def select_n(which: Any, *cases: Any) -> Any:
     return out
 
 
-def clamp(min: Any, x: Any, max: Any) -> Any:
+def clamp(min: ArrayLike, x: ArrayLike, max: ArrayLike) -> Array:
     """x, but no less than `min` and no more than `max`."""
-    x = operand(x, "clamp")
-    low, value, high = lifted("clamp", (x, min, max))[1], x, lifted("clamp", (x, min, max))[2]
+    value = operand(x, "clamp")
+    _, low, high = lifted("clamp", (value, min, max))
     return compare.clamp(low, value, high)

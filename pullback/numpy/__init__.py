@@ -46,6 +46,7 @@ from pullback.numpy.logic import (
     isposinf, left_shift, less, less_equal, logical_and, logical_not, logical_or, logical_xor, nan_to_num, nextafter,
     not_equal, right_shift, signbit, where,
 )
+from pullback.numpy.padding import pad
 from pullback.numpy.products import (
     cross, dot, einsum, inner, kron, matmul, outer, tensordot, trace, vdot, vecdot,
 )
@@ -55,7 +56,7 @@ from pullback.numpy.reductions import (
 )
 from pullback.numpy.shaping import (
     append, array_split, atleast_1d, atleast_2d, atleast_3d, broadcast_arrays, broadcast_shapes, broadcast_to, column_stack,
-    concat, concatenate, dsplit, dstack, expand_dims, flip, fliplr, flipud, hsplit, hstack, matrix_transpose, moveaxis, pad,
+    concat, concatenate, dsplit, dstack, expand_dims, flip, fliplr, flipud, hsplit, hstack, matrix_transpose, moveaxis,
     permute_dims, ravel, repeat, reshape, roll, rollaxis, rot90, split, squeeze, stack, swapaxes, tile, transpose, unstack,
     vsplit, vstack,
 )
@@ -92,37 +93,11 @@ pi, e, euler_gamma, inf, nan = math.pi, math.e, 0.5772156649015329, math.inf, ma
 newaxis = None
 bool = bool_
 
-_LATER = frozenset(
-    [
-        "sort",
-        "argsort",
-        "partition",
-        "argpartition",
-        "searchsorted",
-        "unique",
-        "median",
-        "quantile",
-        "percentile",
-        "nanmedian",
-        "cumsum",
-        "cumprod",
-        "diff",
-        "ediff1d",
-        "gradient",
-        "trapezoid",
-        "histogram",
-        "bincount",
-        "convolve",
-        "correlate",
-        "interp",
-        "polyfit",
-        "polyval",
-        "nonzero",
-        "argwhere",
-        "flatnonzero",
-        "lexsort",
-    ]
-)
+_LATER = frozenset([
+    "sort", "argsort", "partition", "argpartition", "searchsorted", "unique", "median", "quantile", "percentile", "nanmedian",
+    "cumsum", "cumprod", "diff", "ediff1d", "gradient", "trapezoid", "histogram", "bincount", "convolve", "correlate", "interp",
+    "polyfit", "polyval", "nonzero", "argwhere", "flatnonzero", "lexsort",
+])  # fmt: skip
 
 
 def __getattr__(name: str) -> NoReturn:

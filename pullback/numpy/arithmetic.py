@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from pullback.core.array import Array, ArrayLike
 from pullback.core.dtypes import BOOL, DType, accumulation_dtype, is_inexact, kind
 from pullback.core.errors import DtypeError
-from pullback.numpy.factories import Function, apply_binary, binary, named, unary
+from pullback.numpy.factories import Unary, apply_binary, binary, named, unary
 from pullback.numpy.promotion import at_user_line, in_dtype, literal_of, operand, promote, to_inexact
 from pullback.ops import arithmetic, bitwise, compare, rounding
 from pullback.ops import complex as complexes
@@ -27,12 +28,12 @@ negative = unary("negative", arithmetic.neg, np.negative, "-x.", inexact=False)
 sign = unary("sign", complexes.sign, None, "-1, 0 or 1 by the sign of x; of a complex number, x / |x|.", inexact=False)
 
 
-def positive(x: Any, /) -> Any:
+def positive(x: ArrayLike, /) -> Array:
     """+x: x itself, as an array."""
     return operand(x, "positive")
 
 
-def absolute(x: Any, /) -> Any:
+def absolute(x: ArrayLike, /) -> Array:
     """|x|; of a complex number, its magnitude, which is real.
 
     Arguments:
@@ -53,7 +54,7 @@ def absolute(x: Any, /) -> Any:
 abs = absolute
 
 
-def fabs(x: Any, /) -> Any:
+def fabs(x: ArrayLike, /) -> Array:
     """|x| of a real number; integers become the default floating dtype."""
     return complexes.abs(to_inexact(x, "fabs"))
 
@@ -63,7 +64,7 @@ def _differ_in_sign(x: Any, y: Any) -> Any:
     return compare.ne(compare.lt(x, zero), compare.lt(y, zero))
 
 
-def floor_divide(x: Any, y: Any, /) -> Any:
+def floor_divide(x: ArrayLike, y: ArrayLike, /) -> Array:
     """The largest whole number that is not above x / y.
 
     Of integers, division by 0 gives what XLA gives: -1 and the correction for signs.
@@ -95,7 +96,7 @@ def floor_divide(x: Any, y: Any, /) -> Any:
     return compare.select(compare.eq(y, zero), arithmetic.div(x, y), floored)
 
 
-def remainder(x: Any, y: Any, /) -> Any:
+def remainder(x: ArrayLike, y: ArrayLike, /) -> Array:
     """x - y * floor(x / y): what floor division leaves. It has the sign of y, as Python's `%` has.
 
     Arguments:
@@ -128,37 +129,37 @@ def _real_numbers(name: str, x: Any) -> DType:
     return dtype
 
 
-def fmod(x: Any, y: Any, /) -> Any:
+def fmod(x: ArrayLike, y: ArrayLike, /) -> Array:
     """What the division of x by y, rounded toward zero, leaves; it has the sign of x, as C's fmod has."""
     return apply_binary("fmod", arithmetic.rem, x, y, False)
 
 
-def divmod(x: Any, y: Any, /) -> tuple[Any, Any]:
+def divmod(x: ArrayLike, y: ArrayLike, /) -> tuple[Array, Array]:
     """The pair (floor_divide(x, y), remainder(x, y))."""
     x, y = promote("divmod", x, y)
     return floor_divide(x, y), remainder(x, y)
 
 
-def modf(x: Any, /) -> tuple[Any, Any]:
+def modf(x: ArrayLike, /) -> tuple[Array, Array]:
     """The fractional and the whole part of x, both with its sign."""
     x = to_inexact(x, "modf")
     whole = trunc(x)
     return arithmetic.sub(x, whole), whole
 
 
-def reciprocal(x: Any, /) -> Any:
+def reciprocal(x: ArrayLike, /) -> Array:
     """1 / x; integers become the default floating dtype."""
     x = to_inexact(x, "reciprocal")
     return arithmetic.div(literal_of(1, x.type.dtype), x)
 
 
-def fmax(x: Any, y: Any, /) -> Any:
+def fmax(x: ArrayLike, y: ArrayLike, /) -> Array:
     """The larger of x and y; where one of them is NaN, the other. Of 0.0 and -0.0, either."""
     x, y = promote("fmax", x, y)
     return compare.select(compare.ne(x, x), y, compare.select(compare.ne(y, y), x, arithmetic.max(x, y)))
 
 
-def fmin(x: Any, y: Any, /) -> Any:
+def fmin(x: ArrayLike, y: ArrayLike, /) -> Array:
     """The smaller of x and y; where one of them is NaN, the other. Of 0.0 and -0.0, either."""
     x, y = promote("fmin", x, y)
     return compare.select(compare.ne(x, x), y, compare.select(compare.ne(y, y), x, arithmetic.min(x, y)))
@@ -167,7 +168,7 @@ def fmin(x: Any, y: Any, /) -> Any:
 # ---- rounding ---------------------------------------------------------------------------------------------------------
 
 
-def _rounds(name: str, primitive: Any, doc: str) -> Function:
+def _rounds(name: str, primitive: Any, doc: str) -> Unary:
     def function(x: Any, /) -> Any:
         x = operand(x, name)
         return primitive(x) if is_inexact(x.type.dtype) else x
@@ -180,7 +181,7 @@ ceil = _rounds("ceil", rounding.ceil, "The smallest whole number that is not bel
 rint = _rounds("rint", rounding.round, "The whole number nearest to x; halves go to the even one.")
 
 
-def trunc(x: Any, /) -> Any:
+def trunc(x: ArrayLike, /) -> Array:
     """x without its fractional part: the nearest whole number toward zero. Integers and bools stay as they are."""
     x = operand(x, "trunc")
     if not is_inexact(x.type.dtype):
@@ -192,7 +193,7 @@ def trunc(x: Any, /) -> Any:
 fix = trunc
 
 
-def round(x: Any, decimals: int = 0) -> Any:
+def round(x: ArrayLike, decimals: int = 0) -> Array:
     """x rounded to a number of decimals; halves go to the even digit.
 
     Arguments:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import operator
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, SupportsIndex
 
 from pullback.core.errors import AxisError
 from pullback.core.tracing import Tracer
 from pullback.core.types import ArrayType
 from pullback.numpy.promotion import at_user_line
+
+Axis = SupportsIndex | Sequence[SupportsIndex] | None  # one axis, several, or all of them
 
 
 def normal_axis(axis: Any, ndim: int, name: str) -> int:
@@ -28,13 +31,17 @@ def normal_axis(axis: Any, ndim: int, name: str) -> int:
     return number % ndim
 
 
+def several(given: Any) -> tuple[Any, ...]:
+    """One thing, or a sequence of them (or an array with axes), as a tuple."""
+    listed = isinstance(given, (tuple, list)) or getattr(given, "ndim", 0) > 0
+    return tuple(given) if listed else (given,)
+
+
 def normal_axes(axis: Any, type: ArrayType, name: str) -> tuple[int, ...]:
     """`axis` as users give it (None for all axes, an int, or a sequence of ints), in rising order without repetition."""
     if axis is None:
         return tuple(range(type.ndim))
-    if not isinstance(axis, (tuple, list)):
-        return (normal_axis(axis, type.ndim, name),)
-    axes = [normal_axis(one, type.ndim, name) for one in axis]
+    axes = [normal_axis(one, type.ndim, name) for one in several(axis)]
     if len(set(axes)) != len(axes):
         raise AxisError(f"{name} was given an axis twice: {axis}.{at_user_line()}")
     return tuple(sorted(axes))

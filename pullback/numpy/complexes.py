@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
+from pullback.core.array import Array, ArrayLike
 from pullback.core.dtypes import kind
 from pullback.numpy.creation import zeros_like
 from pullback.numpy.promotion import literal_of, operand, to_inexact
@@ -12,13 +12,13 @@ from pullback.ops import arithmetic, trigonometric
 from pullback.ops import complex as complexes
 
 
-def real(x: Any, /) -> Any:
+def real(x: ArrayLike, /) -> Array:
     """The real part of x; x itself if it is real."""
     x = operand(x, "real")
     return complexes.real(x) if kind(x.type.dtype) == "c" else x
 
 
-def imag(x: Any, /) -> Any:
+def imag(x: ArrayLike, /) -> Array:
     """The imaginary part of x; zeros if it is real."""
     x = operand(x, "imag")
     if kind(x.type.dtype) == "c":
@@ -26,7 +26,7 @@ def imag(x: Any, /) -> Any:
     return zeros_like(x)
 
 
-def conjugate(x: Any, /) -> Any:
+def conjugate(x: ArrayLike, /) -> Array:
     """The complex conjugate of x; x itself if it is real."""
     x = operand(x, "conj")
     return complexes.conj(x) if kind(x.type.dtype) == "c" else x
@@ -35,7 +35,7 @@ def conjugate(x: Any, /) -> Any:
 conj = conjugate
 
 
-def angle(z: Any, deg: bool = False) -> Any:
+def angle(z: ArrayLike, deg: bool = False) -> Array:
     """The angle in (-pi, pi] of a complex number; in degrees if `deg`."""
     z = to_inexact(z, "angle")
     found = trigonometric.atan2(imag(z), real(z))

@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from pullback.core.array import Array, from_numpy, from_python, host_of, is_frozen, plain_number
+from pullback.core.array import Array, ArrayLike, from_numpy, from_python, host_of, is_frozen, plain_number, scalar_kind
 from pullback.core.devices import DEFAULT_DEVICE
-from pullback.core.dtypes import DType, default_dtype, is_inexact, kind, requested
-from pullback.core.errors import ShapeError, TracerIntegerConversionError
+from pullback.core.dtypes import DType, DTypeLike, default_dtype, is_inexact, kind, requested
+from pullback.core.errors import AxisError, ShapeError, TracerIntegerConversionError
 from pullback.core.tracing import Tracer, type_of
-from pullback.core.types import Shape, array_type
+from pullback.core.types import Shape, ShapeLike, array_type
 from pullback.numpy.arithmetic import add, multiply, subtract, true_divide
+from pullback.numpy.axes import normal_axis
 from pullback.numpy.promotion import (
     PYTHON_SCALARS,
     at_user_line,
@@ -23,7 +24,9 @@ from pullback.numpy.promotion import (
     common_dtype,
     in_dtype,
     literal_of,
+    number_or_operand,
     operand,
+    real_dtype,
     strong,
     to_common_dtype,
 )
@@ -34,7 +37,7 @@ from pullback.ops.convert import convert_element_type
 from pullback.ops.create import iota
 
 
-def array(object: Any, dtype: Any = None, *, copy: bool = True, ndmin: int = 0, device: Any = None) -> Any:
+def array(object: Any, dtype: DTypeLike = None, *, copy: bool = True, ndmin: int = 0, device: Any = None) -> Array:
     """An array of a number, an array, or a nested sequence of these.
 
     Arguments:
@@ -71,26 +74,22 @@ def _strong(made: Array) -> Array:
 
 
 def _array(value: Any, dtype: DType | None) -> Any:
-    if isinstance(value, (Array, Tracer)):
-        return value if dtype is None or value.type.dtype is dtype else convert_element_type(value, new_dtype=dtype)
-    if isinstance(value, np.ndarray):
-        made = from_numpy(value, copy=not is_frozen(value))
-        return made if dtype is None or made.type.dtype is dtype else convert_element_type(made, new_dtype=dtype)
-    value = plain_number(value)
-    if value.__class__ in PYTHON_SCALARS:
-        if dtype is None:
-            return from_python(value)
-        if (value.__class__ is complex and kind(dtype) != "c") or (value.__class__ is float and not is_inexact(dtype)):
-            return convert_element_type(from_python(value), new_dtype=dtype)
-        return from_python(value, dtype)
     if isinstance(value, (list, tuple)):
         return _from_sequence(value, dtype)
     if isinstance(value, range):
         return _from_sequence(list(value), default_dtype("i") if dtype is None else dtype)
-    made = operand(value, "array", "its argument")
+    value = plain_number(value)
+    if value.__class__ in PYTHON_SCALARS:
+        loses = dtype is not None and _RANK[scalar_kind(value)] > _RANK[kind(dtype)]
+        made = from_python(value, None if loses else dtype)
+    elif isinstance(value, np.ndarray):
+        made = from_numpy(value, copy=not is_frozen(value))
+    else:
+        made = operand(value, "array", "its argument")
     return made if dtype is None or made.type.dtype is dtype else convert_element_type(made, new_dtype=dtype)
 
 
+_RANK = {"b": 0, "u": 0, "i": 0, "f": 1, "c": 2}  # whole numbers, with fractions, complex
 _PLAIN = frozenset({bool, int, float, complex})
 
 
@@ -128,7 +127,7 @@ def _from_sequence(value: Sequence[Any], dtype: DType | None) -> Any:
     return shapes.concatenate(*rows, dimension=0)
 
 
-def asarray(a: Any, dtype: Any = None, *, copy: bool | None = None, device: Any = None) -> Any:
+def asarray(a: Any, dtype: DTypeLike = None, *, copy: bool | None = None, device: Any = None) -> Array:
     """An array of the values of `a`; Arrays and traced values of the right dtype are returned as they are.
 
     Arguments and errors are those of `array`. A NumPy array is copied, since it can still be written to.
@@ -144,7 +143,7 @@ def asarray(a: Any, dtype: Any = None, *, copy: bool | None = None, device: Any 
     refuse_device(device, "asarray")
     copy = None if copy is None else bool(copy)
     if isinstance(a, (Array, Tracer)) and (dtype is None or a.type.dtype == requested(dtype)) and not a.type.weak:
-        return a.alias() if copy and isinstance(a, Array) else a
+        return a.alias() if copy and isinstance(a, Array) else a  # type: ignore[return-value]  # or a tracer
     if copy is False:
         raise ValueError(
             f"asarray(copy=False): an array cannot be made of this {type(a).__name__} without a copy.{at_user_line()}"
@@ -156,7 +155,7 @@ def asarray(a: Any, dtype: Any = None, *, copy: bool | None = None, device: Any 
     return array(a, dtype)
 
 
-def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Any:
+def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Array:
     """A copy of another library's array, taken through the DLPack protocol: the other could still write to its own.
 
     Raises:
@@ -178,22 +177,19 @@ def refuse_device(device: Any, name: str) -> None:
         )
 
 
-def checked_shape(shape: Any, name: str) -> Shape:
+def checked_shape(shape: Any, name: str, least: int = 0) -> Shape:
     """A shape as a tuple of ints. Raises `ShapeError` for negative sizes, and an error with the cure for traced ones."""
-    sizes = (shape,) if isinstance(shape, (int, np.integer)) or getattr(shape, "ndim", None) == 0 else shape
-    if isinstance(sizes, Tracer):
-        raise _traced_size(sizes, name)
-    if not isinstance(sizes, Iterable):
-        raise ShapeError(f"{name} takes a shape of whole numbers, but got {shape!r}.{at_user_line()}")
+    if isinstance(shape, Tracer) or not isinstance(shape, Iterable) or getattr(shape, "ndim", None) == 0:
+        shape = (shape,)
     out = []
-    for size in sizes:
+    for size in shape:
         if isinstance(size, Tracer):
             raise _traced_size(size, name)
         try:
             out.append(operator.index(size))
         except TypeError:
             raise ShapeError(f"{name} takes a shape of whole numbers, but got {shape!r}.{at_user_line()}") from None
-    if any(size < 0 for size in out):
+    if any(size < least for size in out):
         raise ShapeError(f"{name}: a shape has no negative sizes, but got {tuple(out)}.{at_user_line()}")
     return tuple(out)
 
@@ -207,7 +203,7 @@ def _traced_size(size: Tracer, name: str) -> TracerIntegerConversionError:
     )
 
 
-def full(shape: Any, fill_value: Any, dtype: Any = None, *, device: Any = None) -> Any:
+def full(shape: ShapeLike, fill_value: ArrayLike, dtype: DTypeLike = None, *, device: Any = None) -> Array:
     """An array filled with one value.
 
     Arguments:
@@ -227,7 +223,7 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, *, device: Any = None) 
     return broadcast(value, sizes)
 
 
-def zeros(shape: Any, dtype: Any = None, *, device: Any = None) -> Any:
+def zeros(shape: ShapeLike, dtype: DTypeLike = None, *, device: Any = None) -> Array:
     """An array of zeros; `dtype` is by default the default floating dtype.
 
     Example:
@@ -235,11 +231,10 @@ def zeros(shape: Any, dtype: Any = None, *, device: Any = None) -> Any:
         >>> pb.numpy.zeros(3)
         [0. 0. 0.]:f32[3]:cpu(0)
     """
-    refuse_device(device, "zeros")
-    return _filled(checked_shape(shape, "zeros"), 0, dtype)
+    return _filled("zeros", 0, shape, dtype, device)
 
 
-def ones(shape: Any, dtype: Any = None, *, device: Any = None) -> Any:
+def ones(shape: ShapeLike, dtype: DTypeLike = None, *, device: Any = None) -> Array:
     """An array of ones; `dtype` is by default the default floating dtype.
 
     Example:
@@ -247,53 +242,62 @@ def ones(shape: Any, dtype: Any = None, *, device: Any = None) -> Any:
         >>> pb.numpy.ones((2, 2), pb.numpy.int32).dtype
         dtype('int32')
     """
-    refuse_device(device, "ones")
-    return _filled(checked_shape(shape, "ones"), 1, dtype)
+    return _filled("ones", 1, shape, dtype, device)
 
 
-def empty(shape: Any, dtype: Any = None, *, device: Any = None) -> Any:
+def empty(shape: ShapeLike, dtype: DTypeLike = None, *, device: Any = None) -> Array:
     """An array of a shape; its values are zeros, since an array is never without values."""
-    refuse_device(device, "empty")
-    return _filled(checked_shape(shape, "empty"), 0, dtype)
+    return _filled("empty", 0, shape, dtype, device)
 
 
-def _filled(shape: Shape, value: int, dtype: Any) -> Any:
+def _filled(name: str, value: int, shape: ShapeLike, dtype: DTypeLike, device: Any) -> Array:
+    refuse_device(device, name)
     wanted = default_dtype("f") if dtype is None else requested(dtype)
+    sizes = checked_shape(shape, name)
     one = Array(array_type((), wanted), np.asarray(value, wanted))
-    return broadcast_in_dim(one, shape=shape, broadcast_dimensions=()) if shape else one
+    return broadcast_in_dim(one, shape=sizes, broadcast_dimensions=()) if sizes else one
 
 
-def full_like(a: Any, fill_value: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Any:
+def full_like(
+    a: ArrayLike, fill_value: ArrayLike, dtype: DTypeLike = None, shape: ShapeLike | None = None, *, device: Any = None
+) -> Array:
     """An array filled with one value, of the shape and dtype of `a` unless `shape` or `dtype` say otherwise."""
     refuse_device(device, "full_like")
+    sizes, wanted = _like(a, shape, dtype)
+    return full(sizes, fill_value, wanted)
+
+
+def _like(a: Any, shape: Any, dtype: Any) -> tuple[Any, Any]:
     type = type_of(a)
-    return full(type.shape if shape is None else shape, fill_value, type.dtype if dtype is None else dtype)
+    return type.shape if shape is None else shape, type.dtype if dtype is None else dtype
 
 
-def zeros_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Any:
+def zeros_like(a: ArrayLike, dtype: DTypeLike = None, shape: ShapeLike | None = None, *, device: Any = None) -> Array:
     """An array of zeros, of the shape and dtype of `a` unless `shape` or `dtype` say otherwise."""
-    refuse_device(device, "zeros_like")
-    type = type_of(a)
-    return zeros(type.shape if shape is None else shape, type.dtype if dtype is None else dtype)
+    return _filled("zeros_like", 0, *_like(a, shape, dtype), device)
 
 
-def ones_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Any:
+def ones_like(a: ArrayLike, dtype: DTypeLike = None, shape: ShapeLike | None = None, *, device: Any = None) -> Array:
     """An array of ones, of the shape and dtype of `a` unless `shape` or `dtype` say otherwise."""
-    refuse_device(device, "ones_like")
-    type = type_of(a)
-    return ones(type.shape if shape is None else shape, type.dtype if dtype is None else dtype)
+    return _filled("ones_like", 1, *_like(a, shape, dtype), device)
 
 
-def empty_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Any:
+def empty_like(a: ArrayLike, dtype: DTypeLike = None, shape: ShapeLike | None = None, *, device: Any = None) -> Array:
     """An array of the shape and dtype of `a` unless `shape` or `dtype` say otherwise; its values are zeros."""
-    refuse_device(device, "empty_like")
-    return zeros_like(a, dtype, shape)
+    return _filled("empty_like", 0, *_like(a, shape, dtype), device)
 
 
 # ---- counted --------------------------------------------------------------------------------------------------------
 
 
-def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None, *, device: Any = None) -> Any:
+def arange(
+    start: ArrayLike,
+    stop: ArrayLike | None = None,
+    step: ArrayLike | None = None,
+    dtype: DTypeLike = None,
+    *,
+    device: Any = None,
+) -> Array:
     """Numbers from `start` (0 if it is the only one given) to before `stop`, `step` apart.
 
     The number of elements must be known, so start, stop and step cannot be traced values.
@@ -310,9 +314,7 @@ def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None, *,
     if stop is None:
         start, stop = 0, start
     step = 1 if step is None else step
-    bounds: list[Any] = [
-        value if value.__class__ in PYTHON_SCALARS else operand(value, "arange") for value in (start, stop, step)
-    ]
+    bounds: list[Any] = [number_or_operand(value, "arange") for value in (start, stop, step)]
     wanted = requested(dtype) if dtype is not None else common_dtype(bounds, "arange")[0]
     numbers: list[Any] = [value if value.__class__ in PYTHON_SCALARS else value.view().item() for value in bounds]
     if is_inexact(wanted) or not all(isinstance(number, int) for number in numbers):
@@ -325,9 +327,16 @@ def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None, *,
 
 
 def linspace(
-    start: Any, stop: Any, num: int = 50, endpoint: bool = True, retstep: bool = False, dtype: Any = None, axis: int = 0,
-    *, device: Any = None,
-) -> Any:  # fmt: skip
+    start: ArrayLike,
+    stop: ArrayLike,
+    num: int = 50,
+    endpoint: bool = True,
+    retstep: bool = False,
+    dtype: DTypeLike = None,
+    axis: int = 0,
+    *,
+    device: Any = None,
+) -> Any:
     """`num` numbers evenly spaced from `start` to `stop`.
 
     Arguments:
@@ -341,45 +350,39 @@ def linspace(
     """
     refuse_device(device, "linspace")
     (count,) = checked_shape(num, "linspace")
-    start, stop = true_divide(start, 1), true_divide(stop, 1)
-    dtype_found = common_dtype([start, stop], "linspace")[0]
-    wanted = dtype_found if dtype is None else requested(dtype)
-    start, stop = in_dtype(start, dtype_found), in_dtype(stop, dtype_found)
+    start, stop = to_common_dtype("linspace", start, stop, inexact=True)
+    found = start.type.dtype
+    wanted = found if dtype is None else requested(dtype)
     shape = broadcast_shapes("linspace", start.type.shape, stop.type.shape)
     parts = count - 1 if endpoint else count
     step = true_divide(subtract(stop, start), float(parts) if parts > 0 else float("nan"))
-    counted = iota(dtype=_real_dtype(dtype_found), shape=(count, *shape), dimension=0)
-    low, high = broadcast(start, (count, *shape)) if shape else start, broadcast(stop, (count, *shape)) if shape else stop
+    counted = iota(dtype=real_dtype(found), shape=(count, *shape), dimension=0)
+    low, high = [broadcast(end, (count, *shape)) if shape else end for end in (start, stop)]
     # whole steps give whole numbers, exactly, which a weighted mean of the ends does not
     values = add(low, multiply(counted, step)) if parts > 0 else broadcast(start, (count, *shape))
     if endpoint and count > 1:
         last = compare.eq(counted, literal_of(count - 1, counted.type.dtype))
         values = compare.select(last, in_dtype(high, values.type.dtype), values)
-    if wanted is not values.type.dtype:
-        values = convert_element_type(
-            rounding.floor(in_dtype(values, _real_dtype(dtype_found))) if kind(wanted) in "iu" else values, new_dtype=wanted
-        )
-    if values.type.weak:
-        values = convert_element_type(values, new_dtype=wanted)
-    axis = axis % values.type.ndim
-    if axis:
-        order = [*range(1, axis + 1), 0, *range(axis + 1, values.type.ndim)]
-        values = shapes.transpose(values, permutation=tuple(order))
+    if kind(wanted) in "iu":
+        values = rounding.floor(in_dtype(values, real_dtype(found)))
+    values = strong(in_dtype(values, wanted))
+    along = normal_axis(axis, values.type.ndim, "linspace")
+    if along:
+        order = (*range(1, along + 1), 0, *range(along + 1, values.type.ndim))
+        values = shapes.transpose(values, permutation=order)
     return (values, strong(step)) if retstep else values
 
 
-def _real_dtype(dtype: DType) -> DType:
-    return dtype if kind(dtype) != "c" else np.empty(0, dtype).real.dtype
-
-
-def logspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, base: Any = 10.0, dtype: Any = None) -> Any:
+def logspace(
+    start: ArrayLike, stop: ArrayLike, num: int = 50, endpoint: bool = True, base: ArrayLike = 10.0, dtype: DTypeLike = None
+) -> Array:
     """`num` numbers evenly spaced in their logarithm, from base**start to base**stop."""
     exponents = linspace(start, stop, num, endpoint)
     values = powers.pow(*to_common_dtype("logspace", base, exponents))
     return values if dtype is None else convert_element_type(values, new_dtype=requested(dtype))
 
 
-def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = None, *, device: Any = None) -> Any:
+def eye(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike = None, *, device: Any = None) -> Array:
     """Ones on the diagonal number `k`, zeros elsewhere; of shape (N, M), or (N, N).
 
     Example:
@@ -389,49 +392,43 @@ def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = None, *, device: 
          [0. 1.]]:f32[2,2]:cpu(0)
     """
     refuse_device(device, "eye")
-    rows, columns = checked_shape((N, N if M is None else M), "eye")
-    wanted = default_dtype("f") if dtype is None else requested(dtype)
-    return convert_element_type(_diagonal_mask(rows, columns, k), new_dtype=wanted)
+    return _ones_where("eye", compare.eq, N, M, k, dtype)
 
 
-def identity(n: int, dtype: Any = None) -> Any:
+def identity(n: int, dtype: DTypeLike = None) -> Array:
     """The identity matrix of shape (n, n)."""
     return eye(n, dtype=dtype)
 
 
-def _offsets(rows: int, columns: int) -> Any:
-    """column - row, for each place of a matrix."""
+def _mask(compares: Any, rows: int, columns: int, k: int) -> Any:
+    """Where column - row compares with k, in a matrix."""
     index = default_dtype("i")
-    return arithmetic.sub(
-        iota(dtype=index, shape=(rows, columns), dimension=1), iota(dtype=index, shape=(rows, columns), dimension=0)
-    )
+    row, column = [iota(dtype=index, shape=(rows, columns), dimension=axis) for axis in (0, 1)]
+    return compares(arithmetic.sub(column, row), literal_of(operator.index(k), index))
 
 
-def _diagonal_mask(rows: int, columns: int, k: int) -> Any:
-    return compare.eq(_offsets(rows, columns), literal_of(operator.index(k), default_dtype("i")))
-
-
-def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Any:
+def tri(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike = None) -> Array:
     """Ones on and below the diagonal number `k`, zeros above; of shape (N, M), or (N, N)."""
-    rows, columns = checked_shape((N, N if M is None else M), "tri")
-    wanted = default_dtype("f") if dtype is None else requested(dtype)
-    return convert_element_type(_lower_mask(rows, columns, k), new_dtype=wanted)
+    return _ones_where("tri", compare.le, N, M, k, dtype)
 
 
-def _lower_mask(rows: int, columns: int, k: int) -> Any:
-    return compare.le(_offsets(rows, columns), literal_of(operator.index(k), default_dtype("i")))
+def _ones_where(name: str, compares: Any, rows: int, columns: int | None, k: int, dtype: DTypeLike) -> Array:
+    height, width = checked_shape((rows, rows if columns is None else columns), name)
+    return convert_element_type(
+        _mask(compares, height, width, k), new_dtype=default_dtype("f") if dtype is None else requested(dtype)
+    )
 
 
 def _triangle(name: str, m: Any, mask_offset: int, keep_below: bool) -> Any:
     m = operand(m, name)
     if m.type.ndim < 2:
         raise ShapeError(f"{name} takes a matrix, or a stack of them, but got {m.type}.{at_user_line()}")
-    mask = broadcast(_lower_mask(m.type.shape[-2], m.type.shape[-1], mask_offset), m.type.shape)
-    zero = literal_of(0 if kind(m.type.dtype) != "b" else False, m.type.dtype)
+    mask = broadcast(_mask(compare.le, m.type.shape[-2], m.type.shape[-1], mask_offset), m.type.shape)
+    zero = literal_of(0, m.type.dtype)
     return compare.select(mask, m, zero) if keep_below else compare.select(mask, zero, m)
 
 
-def tril(m: Any, k: int = 0) -> Any:
+def tril(m: ArrayLike, k: int = 0) -> Array:
     """The lower triangle of a matrix: zeros above the diagonal number `k`. Works on the last two axes.
 
     Example:
@@ -443,12 +440,12 @@ def tril(m: Any, k: int = 0) -> Any:
     return _triangle("tril", m, k, True)
 
 
-def triu(m: Any, k: int = 0) -> Any:
+def triu(m: ArrayLike, k: int = 0) -> Array:
     """The upper triangle of a matrix: zeros below the diagonal number `k`. Works on the last two axes."""
     return _triangle("triu", m, k - 1, False)
 
 
-def diag(v: Any, k: int = 0) -> Any:
+def diag(v: ArrayLike, k: int = 0) -> Array:
     """Of a vector, the matrix with it on the diagonal number `k`; of a matrix, that diagonal.
 
     Example:
@@ -463,13 +460,13 @@ def diag(v: Any, k: int = 0) -> Any:
     if v.type.ndim != 1:
         raise ShapeError(f"diag takes a vector or a matrix, but got {v.type}.{at_user_line()}")
     size = v.type.shape[0] + abs(k)
-    zero = literal_of(0 if kind(v.type.dtype) != "b" else False, v.type.dtype)
+    zero = literal_of(0, v.type.dtype)
     padded = shapes.pad(v, zero, padding_config=((max(k, 0), max(-k, 0), 0),))
     spread = broadcast_in_dim(padded, shape=(size, size), broadcast_dimensions=(1,))
-    return compare.select(_diagonal_mask(size, size, k), spread, zero)
+    return compare.select(_mask(compare.eq, size, size, k), spread, zero)
 
 
-def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
+def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
     """The diagonal number `offset` of the matrices that lie in two axes; it becomes the last axis.
 
     Example:
@@ -481,9 +478,11 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     ndim = a.type.ndim
     if ndim < 2:
         raise ShapeError(f"diagonal takes an array of two axes or more, but got {a.type}.{at_user_line()}")
-    axis1, axis2 = axis1 % ndim, axis2 % ndim
-    others = [axis for axis in range(ndim) if axis not in (axis1, axis2)]
-    a = shapes.transpose(a, permutation=(*others, axis1, axis2)) if [*others, axis1, axis2] != list(range(ndim)) else a
+    pair = [normal_axis(axis, ndim, "diagonal") for axis in (axis1, axis2)]
+    if pair[0] == pair[1]:
+        raise AxisError(f"diagonal takes two different axes, but got {axis1} and {axis2}.{at_user_line()}")
+    order = (*[axis for axis in range(ndim) if axis not in pair], *pair)
+    a = shapes.transpose(a, permutation=order) if order != tuple(range(ndim)) else a
     *lead, rows, columns = a.type.shape
     length = max(0, min(rows, columns - offset) if offset >= 0 else min(rows + offset, columns))
     if length == 0:
@@ -497,13 +496,13 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     return shapes.slice(flat, start_indices=begins, limit_indices=ends, strides=strides)
 
 
-def diagflat(v: Any, k: int = 0) -> Any:
+def diagflat(v: ArrayLike, k: int = 0) -> Array:
     """The matrix with the elements of v, in row-major order, on the diagonal number `k`."""
     v = operand(v, "diagflat")
     return diag(shapes.reshape(v, new_sizes=(v.type.size,)), k)
 
 
-def meshgrid(*xi: Any, indexing: str = "xy", sparse: bool = False, copy: bool = True) -> list[Any]:
+def meshgrid(*xi: ArrayLike, indexing: str = "xy", sparse: bool = False, copy: bool = True) -> list[Array]:
     """The coordinates of a grid: for each vector, an array in which it varies along its own axis.
 
     Arguments:
@@ -520,31 +519,24 @@ def meshgrid(*xi: Any, indexing: str = "xy", sparse: bool = False, copy: bool = 
     order = list(range(len(vectors)))
     if indexing == "xy" and len(vectors) > 1:
         order[:2] = [1, 0]
-    shape = [0] * len(vectors)
-    for axis, size in zip(order, sizes):
-        shape[axis] = size
+    shape = tuple([sizes[axis] for axis in order])
     out = []
-    for vector, axis, size in zip(vectors, order, sizes):
-        unit = tuple(size if i == axis else 1 for i in range(len(vectors)))
+    for vector, axis in zip(vectors, order):
+        unit = tuple([vector.type.size if i == axis else 1 for i in range(len(vectors))])
         flat = shapes.reshape(vector, new_sizes=unit)
-        out.append(flat if sparse else broadcast(flat, tuple(shape)))
+        out.append(flat if sparse else broadcast(flat, shape))
     return out
 
 
-def indices(dimensions: Sequence[int], dtype: Any = None, sparse: bool = False) -> Any:
+def indices(dimensions: Sequence[int], dtype: DTypeLike = None, sparse: bool = False) -> Any:
     """For each axis of a grid, the index along it at each place: an array of shape (number of axes, *dimensions)."""
     shape = checked_shape(dimensions, "indices")
     wanted = default_dtype("i") if dtype is None else requested(dtype)
-    if sparse:
-        unit = [tuple(size if i == axis else 1 for i in range(len(shape))) for axis, size in enumerate(shape)]
-        return tuple(iota(dtype=wanted, shape=sizes, dimension=axis) for axis, sizes in enumerate(unit))
-    if not shape:
-        return zeros((0,), wanted)
-    grids = [iota(dtype=wanted, shape=shape, dimension=axis) for axis in range(len(shape))]
-    return shapes.concatenate(*[shapes.reshape(grid, new_sizes=(1, *shape)) for grid in grids], dimension=0)
+    grids = meshgrid(*[iota(dtype=wanted, shape=(size,), dimension=0) for size in shape], indexing="ij", sparse=sparse)
+    return tuple(grids) if sparse else array(grids, wanted)
 
 
-def copy(a: Any, order: str | None = None) -> Any:
+def copy(a: ArrayLike, order: str | None = None) -> Array:
     """A copy, which outlives the donation of the original. Until then both share their memory: neither can be written to.
 
     Arguments:
@@ -556,7 +548,7 @@ def copy(a: Any, order: str | None = None) -> Any:
     return a.alias() if isinstance(a, Array) else a
 
 
-def astype(x: Any, dtype: Any, /, *, copy: bool = False, device: Any = None) -> Any:
+def astype(x: ArrayLike, dtype: DTypeLike, /, *, copy: bool = False, device: Any = None) -> Array:
     """x in another dtype. Floats become integers by dropping their fraction; complex numbers become real by theirs.
 
     Arguments:

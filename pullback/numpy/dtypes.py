@@ -7,8 +7,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from pullback.core.array import Array
-from pullback.core.dtypes import BOOL, DTYPES, DType, canonical, default_dtype, kind
+from pullback.core.array import Array, ArrayLike
+from pullback.core.dtypes import BOOL, DTYPES, DType, DTypeLike, canonical, default_dtype, kind
 from pullback.core.dtypes import promote as join
 from pullback.core.tracing import Tracer
 from pullback.numpy.promotion import PYTHON_SCALARS, operand, weak_pair
@@ -60,7 +60,7 @@ def result_type(*args: Any) -> DType:
     return found[0]
 
 
-def promote_types(a: Any, b: Any) -> DType:
+def promote_types(a: DTypeLike, b: DTypeLike) -> DType:
     """The dtype that two dtypes meet in, as `result_type`."""
     return result_type(a, b)
 
@@ -94,7 +94,7 @@ _KIND_LETTERS = {
 }
 
 
-def isdtype(dtype: Any, kind: Any) -> bool:
+def isdtype(dtype: DTypeLike, kind: Any) -> bool:
     """Whether a dtype is another one, or of a kind named as in the Array API: "bool", "signed integer",
     "unsigned integer", "integral", "real floating", "complex floating", "numeric"; or of one of several, in a tuple."""
     found = canonical(dtype)
@@ -123,12 +123,12 @@ def _of(dtype: Any) -> DType:
     return dtype.dtype if isinstance(dtype, (Array, Tracer, np.ndarray, np.generic)) else canonical(dtype)
 
 
-def iscomplexobj(x: Any) -> bool:
+def iscomplexobj(x: ArrayLike) -> bool:
     """Whether a value's dtype is complex."""
     return kind(operand(x, "iscomplexobj").type.dtype) == "c"
 
 
-def isrealobj(x: Any) -> bool:
+def isrealobj(x: ArrayLike) -> bool:
     """Whether a value's dtype is not complex."""
     return not iscomplexobj(x)
 

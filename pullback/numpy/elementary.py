@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from pullback.core.array import Array, ArrayLike
 from pullback.core.dtypes import BOOL, default_dtype, is_inexact, kind
 from pullback.numpy.factories import binary, unary
 from pullback.numpy.promotion import (
@@ -30,13 +31,13 @@ sqrt = unary("sqrt", powers.sqrt, np.sqrt, "The square root of x; NaN of a negat
 cbrt = unary("cbrt", powers.cbrt, np.cbrt, "The cube root of x, of negative numbers too.")
 
 
-def square(x: Any, /) -> Any:
+def square(x: ArrayLike, /) -> Array:
     """x * x, in the dtype of x."""
     x = operand(x, "square")
     return bitwise.and_(x, x) if x.type.dtype is BOOL else powers.square(x)
 
 
-def power(x: Any, y: Any, /) -> Any:
+def power(x: ArrayLike, y: ArrayLike, /) -> Array:
     """x to the power of y.
 
     A whole Python number y is applied by repeated squaring, which is exact in its derivatives for every x. Integers to an
@@ -98,13 +99,13 @@ def _integer_power(x: Any, y: Any) -> Any:
     return compare.select(bitwise.and_(compare.lt(y, zero), bitwise.not_(unit)), zero, result)
 
 
-def float_power(x: Any, y: Any, /) -> Any:
+def float_power(x: ArrayLike, y: ArrayLike, /) -> Array:
     """x to the power of y, in floating point: integers become the default floating dtype."""
     x, y = to_common_shape("float_power", *to_common_dtype("float_power", x, y, inexact=True))
     return powers.pow(x, y)
 
 
-def hypot(x: Any, y: Any, /) -> Any:
+def hypot(x: ArrayLike, y: ArrayLike, /) -> Array:
     """sqrt(|x|^2 + |y|^2), without overflow on the way; its derivative at the origin is 0."""
     x, y = to_common_shape("hypot", *to_common_dtype("hypot", x, y, inexact=True))
     if kind(x.type.dtype) == "c":
@@ -125,13 +126,13 @@ log1p = unary(
 )
 
 
-def log2(x: Any, /) -> Any:
+def log2(x: ArrayLike, /) -> Array:
     """The logarithm of x to base 2."""
     x = exponential.log(to_inexact(x, "log2"))
     return strong(arithmetic.div(x, literal_of(math.log(2), x.type.dtype)))
 
 
-def log10(x: Any, /) -> Any:
+def log10(x: ArrayLike, /) -> Array:
     """The logarithm of x to base 10."""
     x = exponential.log(to_inexact(x, "log10"))
     return strong(arithmetic.div(x, literal_of(math.log(10), x.type.dtype)))
@@ -161,13 +162,13 @@ arccosh = acosh = unary("arccosh", hyperbolic.acosh, np.arccosh, "The number >= 
 arctanh = atanh = unary("arctanh", hyperbolic.atanh, np.arctanh, "The number whose hyperbolic tangent is x; NaN if |x| > 1.")
 
 
-def deg2rad(x: Any, /) -> Any:
+def deg2rad(x: ArrayLike, /) -> Array:
     """Degrees to radians."""
     x = to_inexact(x, "deg2rad")
     return arithmetic.mul(x, literal_of(math.pi / 180, x.type.dtype))
 
 
-def rad2deg(x: Any, /) -> Any:
+def rad2deg(x: ArrayLike, /) -> Array:
     """Radians to degrees."""
     x = to_inexact(x, "rad2deg")
     return arithmetic.mul(x, literal_of(180 / math.pi, x.type.dtype))
@@ -176,6 +177,6 @@ def rad2deg(x: Any, /) -> Any:
 radians, degrees = deg2rad, rad2deg
 
 
-def sinc(x: Any, /) -> Any:
+def sinc(x: ArrayLike, /) -> Array:
     """sin(pi x) / (pi x), and 1 at 0; its derivatives of every order are those of this function, near 0 too."""
     return trigonometric.sinc(to_inexact(x, "sinc"), n=0)

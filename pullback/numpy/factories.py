@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from pullback.core.array import Array, find_converter
+from pullback.core.array import Array, ArrayLike, find_converter
 from pullback.core.dtypes import BOOL, DType, is_inexact
 from pullback.core.source import trim
-from pullback.core.tracing import Tracer, _quiet_numpy, bind, staging_floor
+from pullback.core.tracing import Tracer, _quiet_numpy, bind, innermost_staging
 from pullback.core.types import array_type
 from pullback.numpy.promotion import (
     NATIVE_FLOATS,
@@ -29,6 +29,8 @@ from pullback.numpy.promotion import (
 )
 
 Function = Callable[..., Any]
+Unary = Callable[[ArrayLike], Array]
+Binary = Callable[[ArrayLike, ArrayLike], Array]
 NO_PARAMS: dict[str, Any] = {}
 _fast_scalars = frozenset({float, int})
 _nothing: frozenset[DType] = frozenset()
@@ -42,7 +44,7 @@ def named(function: Function, name: str, doc: str, module: str = "pullback.numpy
     return function
 
 
-def unary(name: str, primitive: Any, ufunc: Any, doc: str, *, inexact: bool = True) -> Function:
+def unary(name: str, primitive: Any, ufunc: Any, doc: str, *, inexact: bool = True) -> Unary:
     """An elementwise function of one array.
 
     Arguments:
@@ -56,7 +58,7 @@ def unary(name: str, primitive: Any, ufunc: Any, doc: str, *, inexact: bool = Tr
         if x.__class__ is Array:
             type = x.type
             host = x._host
-            if type.dtype in fast and host is not None and staging_floor() is None:
+            if type.dtype in fast and host is not None and innermost_staging() is None:
                 return Array(type, _quiet_numpy.run(ufunc, host))
         elif isinstance(x, Tracer) and x.type.dtype in NATIVE_INEXACT:
             return bind(primitive, (x,), NO_PARAMS)
@@ -96,20 +98,19 @@ def binary(
     *,
     inexact: bool = False,
     compares: bool = False,
-    general: Function | None = None,
     operator: bool = False,
-) -> Function:
+) -> Binary:
     """An elementwise function of two arrays.
 
     Arguments:
         ufunc: what NumPy calls it, for the fast path; None for no such path.
         inexact: whether integers and bools are converted to the default floating dtype first (division).
         compares: whether the result is bool.
-        general: what to call instead of promoting and binding the primitive.
         operator: made for a method: it returns NotImplemented for an operand that is neither array nor number.
     """
     fast = _nothing if ufunc is None else NATIVE_FLOATS if inexact or "c" not in primitive.kinds else NATIVE_NUMBERS
     floats = _nothing if ufunc is None else NATIVE_FLOATS
+    called = name.strip("_")  # an operator's error speaks of add, not of __add__
 
     def function(x: Any, y: Any, /) -> Any:
         if x.__class__ is Array:
@@ -119,43 +120,34 @@ def binary(
                 y_type = y.type
                 if x_type.dtype is y_type.dtype and x_type.dtype in fast:
                     y_host = y._host
-                    if x_host is not None and y_host is not None and staging_floor() is None:
+                    if x_host is not None and y_host is not None and innermost_staging() is None:
                         if x_type is y_type:
                             out = _quiet_numpy.run(ufunc, x_host, y_host)
                             return Array(array_type(x_type.shape, BOOL) if compares else x_type, out)
                         if x_type.shape == y_type.shape or not x_type.shape or not y_type.shape:
                             out = _quiet_numpy.run(ufunc, x_host, y_host)
                             return Array(array_type(out.shape, out.dtype, x_type.weak and y_type.weak and not compares), out)
-            elif y.__class__ in _fast_scalars and x_type.dtype in floats and x_host is not None and staging_floor() is None:
+            elif y.__class__ in _fast_scalars and x_type.dtype in floats and x_host is not None and innermost_staging() is None:
                 try:
                     out = _quiet_numpy.run(ufunc, x_host, y)
                 except OverflowError:  # an integer beyond all floating-point numbers
-                    return apply(x, y)
+                    return apply_binary(called, primitive, x, y, inexact)
                 return Array(array_type(x_type.shape, BOOL) if compares else x_type, out)
         elif y.__class__ is Array and x.__class__ in _fast_scalars and y.type.dtype in floats:
             y_host = y._host
-            if y_host is not None and staging_floor() is None:
+            if y_host is not None and innermost_staging() is None:
                 try:
                     out = _quiet_numpy.run(ufunc, x, y_host)
                 except OverflowError:
-                    return apply(x, y)
+                    return apply_binary(called, primitive, x, y, inexact)
                 return Array(array_type(y.type.shape, BOOL) if compares else y.type, out)
-        if operator and not is_operand(y):
+        if operator and y.__class__ not in _plain_operands and not is_operand(y):
             return NotImplemented
         try:
-            return apply(x, y)
+            return apply_binary(called, primitive, x, y, inexact)
         except BaseException as error:
             trim(error)
             raise
-
-    if general is None:
-        called = name.strip("_")  # an operator's error speaks of add, not of __add__
-
-        def apply(x: Any, y: Any) -> Any:
-            return apply_binary(called, primitive, x, y, inexact)
-
-    else:
-        apply = general
 
     function.is_boundary = True  # type: ignore[attr-defined]
     result = "The result is bool." if compares else "Integers and bools become floating." if inexact else ""

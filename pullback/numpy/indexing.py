@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pullback.core.array import Array, find_converter, host_of
+from pullback.core.array import Array, ArrayLike, find_converter, host_of
 from pullback.core.dtypes import BOOL, default_dtype, kind
 from pullback.core.errors import ShapeError, TracerIntegerConversionError
-from pullback.core.tracing import Tracer, staging_floor
+from pullback.core.tracing import Tracer, innermost_staging
 from pullback.core.types import Shape, array_type
 from pullback.numpy.axes import normal_axis
 from pullback.numpy.creation import array
@@ -108,7 +108,7 @@ def from_end(index: Any, size: int) -> Any:
     if size > np.iinfo(dtype).max:
         index = in_dtype(index, default_dtype("i"))
         dtype = index.type.dtype
-    if index.__class__ is Array and staging_floor() is None:
+    if index.__class__ is Array and innermost_staging() is None:
         host = np.asarray(host_of(index))
         return Array(index.type, np.where(host < 0, host + dtype.type(size), host)) if np.any(host < 0) else index
     negative = compare.lt(index, literal_of(0, dtype))
@@ -202,7 +202,7 @@ def _span(entry: slice, size: int) -> Span:
 
 def get_item(x: Any, index: Any) -> Any:
     """x[index], as NumPy has it. Known integers out of bounds raise IndexError; traced ones are moved inside."""
-    if x.__class__ is Array and x._host is not None and staging_floor() is None and _is_basic(index):
+    if x.__class__ is Array and x._host is not None and innermost_staging() is None and _is_basic(index):
         try:
             out = x._host[index]  # type: ignore[index]
         except IndexError:
@@ -312,8 +312,14 @@ def index_vectors(arrays: Sequence[Any], common: Shape) -> Any:
 
 
 def take(
-    a: Any, indices: Any, axis: int | None = None, out: None = None, mode: str | None = None, *, fill_value: Any = None
-) -> Any:
+    a: ArrayLike,
+    indices: ArrayLike | Sequence[Any],
+    axis: int | None = None,
+    out: None = None,
+    mode: str | None = None,
+    *,
+    fill_value: ArrayLike | None = None,
+) -> Array:
     """The elements of a at `indices` along an axis; of the flattened array, without one.
 
     Arguments:
@@ -344,7 +350,9 @@ def take(
     return read(a, index, "fill" if mode in (None, "fill") else "clip", fill_value)
 
 
-def take_along_axis(arr: Any, indices: Any, axis: int | None = -1, mode: str | None = None) -> Any:
+def take_along_axis(
+    arr: ArrayLike, indices: ArrayLike | Sequence[Any], axis: int | None = -1, mode: str | None = None
+) -> Array:
     """The elements of an array at `indices` along one axis; along the others, array and indices run together.
 
     Arguments:
@@ -378,7 +386,7 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None = -1, mode: str | N
     return read(a, Index(tuple(entries), a.type.shape), "clip" if mode == "clip" else "fill")
 
 
-def compress(condition: Any, a: Any, axis: int | None = None) -> Any:
+def compress(condition: ArrayLike | Sequence[bool], a: ArrayLike, axis: int | None = None) -> Array:
     """The elements of a (along `axis`, or of the flattened array) where a known condition is true."""
     if isinstance(condition, Tracer):
         return get_item(a, condition)  # raises, with the cure

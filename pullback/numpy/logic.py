@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from pullback.core.array import Array, ArrayLike
 from pullback.core.dtypes import BOOL, DTYPES, is_inexact, kind
 from pullback.numpy.arithmetic import absolute, add, maximum, minimum, multiply
 from pullback.numpy.dtypes import finfo
-from pullback.numpy.factories import Function, apply_binary, binary, named, unary
+from pullback.numpy.factories import Binary, apply_binary, binary, named, unary
 from pullback.numpy.promotion import (
     at_user_line,
     literal_of,
@@ -44,14 +45,14 @@ bitwise_not = bitwise_invert = invert = unary("invert", bitwise.not_, None, "The
 left_shift = bitwise_left_shift = binary("left_shift", bitwise.shift_left, None, "x moved y bits up; zeros come in.")
 
 
-def bitwise_count(x: Any, /) -> Any:
+def bitwise_count(x: ArrayLike, /) -> Array:
     """How many bits of the absolute value of x are set, as uint8."""
     x = operand(x, "bitwise_count")
     size = convert_element_type(x, new_dtype=DTYPES["uint8"]) if x.type.dtype is BOOL else absolute(x)
     return strong(convert_element_type(bitwise.population_count(size), new_dtype=DTYPES["uint8"]))
 
 
-def right_shift(x: Any, y: Any, /) -> Any:
+def right_shift(x: ArrayLike, y: ArrayLike, /) -> Array:
     """x moved y bits down: copies of the sign bit come in where the dtype is signed, zeros where it is not."""
     x, y = promote("right_shift", x, y)
     shift = bitwise.shift_right_arithmetic if kind(x.type.dtype) == "i" else bitwise.shift_right_logical
@@ -61,7 +62,7 @@ def right_shift(x: Any, y: Any, /) -> Any:
 bitwise_right_shift = right_shift
 
 
-def _logical(name: str, primitive: Any, doc: str) -> Function:
+def _logical(name: str, primitive: Any, doc: str) -> Binary:
     def function(x: Any, y: Any, /) -> Any:
         return primitive(*to_common_shape(name, as_predicate(x, name), as_predicate(y, name)))
 
@@ -73,7 +74,7 @@ logical_or = _logical("logical_or", bitwise.or_, "Whether x or y holds")
 logical_xor = _logical("logical_xor", bitwise.xor, "Whether exactly one of x and y holds")
 
 
-def logical_not(x: Any, /) -> Any:
+def logical_not(x: ArrayLike, /) -> Array:
     """Whether x does not hold, elementwise; numbers count as true unless they are 0."""
     return bitwise.not_(as_predicate(x, "logical_not"))
 
@@ -81,7 +82,7 @@ def logical_not(x: Any, /) -> Any:
 # ---- questions about numbers ------------------------------------------------------------------------------------------
 
 
-def isfinite(x: Any, /) -> Any:
+def isfinite(x: ArrayLike, /) -> Array:
     """Whether x is neither infinite nor NaN, elementwise; of a complex number, whether both parts are."""
     x = operand(x, "isfinite")
     dtype = x.type.dtype
@@ -92,13 +93,13 @@ def isfinite(x: Any, /) -> Any:
     return compare.eq(x, x)
 
 
-def isnan(x: Any, /) -> Any:
+def isnan(x: ArrayLike, /) -> Array:
     """Whether x is not a number, elementwise."""
     x = operand(x, "isnan")
     return compare.ne(x, x)
 
 
-def isinf(x: Any, /) -> Any:
+def isinf(x: ArrayLike, /) -> Array:
     """Whether x is infinite, elementwise; of a complex number, whether one of its parts is."""
     x = operand(x, "isinf")
     dtype = x.type.dtype
@@ -109,19 +110,19 @@ def isinf(x: Any, /) -> Any:
     return compare.ne(x, x)
 
 
-def isposinf(x: Any, /) -> Any:
+def isposinf(x: ArrayLike, /) -> Array:
     """Whether x is plus infinity, elementwise."""
     x = operand(x, "isposinf")
     return compare.eq(x, literal_of(math.inf, x.type.dtype)) if kind(x.type.dtype) == "f" else compare.ne(x, x)
 
 
-def isneginf(x: Any, /) -> Any:
+def isneginf(x: ArrayLike, /) -> Array:
     """Whether x is minus infinity, elementwise."""
     x = operand(x, "isneginf")
     return compare.eq(x, literal_of(-math.inf, x.type.dtype)) if kind(x.type.dtype) == "f" else compare.ne(x, x)
 
 
-def signbit(x: Any, /) -> Any:
+def signbit(x: ArrayLike, /) -> Array:
     """Whether the sign bit of x is set, elementwise: true for -0.0 as well."""
     x = operand(x, "signbit")
     dtype = x.type.dtype
@@ -133,14 +134,14 @@ def signbit(x: Any, /) -> Any:
     return compare.select(compare.eq(x, zero), compare.lt(inverse, zero), compare.lt(x, zero))
 
 
-def copysign(x: Any, y: Any, /) -> Any:
+def copysign(x: ArrayLike, y: ArrayLike, /) -> Array:
     """|x| with the sign of y."""
     x, y = to_common_shape("copysign", *to_common_dtype("copysign", x, y, inexact=True))
     size = complexes.abs(x if y.type.weak else strong(x))
     return compare.select(signbit(y), arithmetic.neg(size), size)
 
 
-def heaviside(x: Any, y: Any, /) -> Any:
+def heaviside(x: ArrayLike, y: ArrayLike, /) -> Array:
     """0 where x is negative, y where it is 0, and 1 where it is positive."""
     x, y = to_common_shape("heaviside", *to_common_dtype("heaviside", x, y, inexact=True))
     dtype = x.type.dtype
@@ -149,7 +150,7 @@ def heaviside(x: Any, y: Any, /) -> Any:
     return compare.select(compare.ne(x, x), x, step)
 
 
-def nextafter(x: Any, y: Any, /) -> Any:
+def nextafter(x: ArrayLike, y: ArrayLike, /) -> Array:
     """The number of the common dtype that comes next after x on the way to y."""
     return apply_binary("nextafter", powers.nextafter, x, y, True)
 
@@ -164,7 +165,7 @@ def as_predicate(value: Any, name: str) -> Any:
     return value if dtype is BOOL else compare.ne(value, literal_of(0, dtype))
 
 
-def where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
+def where(condition: ArrayLike, x: ArrayLike | None = None, y: ArrayLike | None = None, /) -> Array:
     """x where the condition holds, else y, elementwise.
 
     The derivative with respect to the operand that was not chosen is 0; but if computing that operand gave NaN or an infinite
@@ -194,7 +195,7 @@ def where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
     return compare.select(which, x, y)
 
 
-def clip(x: Any, /, min: Any = None, max: Any = None) -> Any:
+def clip(x: ArrayLike, /, min: ArrayLike | None = None, max: ArrayLike | None = None) -> Array:
     """x, but no less than `min` and no more than `max` (which wins where it is below `min`).
 
     Arguments:
@@ -208,15 +209,13 @@ def clip(x: Any, /, min: Any = None, max: Any = None) -> Any:
         >>> pb.numpy.clip(pb.numpy.asarray([-1.0, 0.5, 2.0]), 0, 1)
         [0.  0.5 1. ]:f32[3]:cpu(0)
     """
-    x = operand(x, "clip")
-    if min is not None:
-        x = maximum(x, min)
-    if max is not None:
-        x = minimum(x, max)
-    return x
+    low = operand(x, "clip") if min is None else maximum(x, min)
+    return low if max is None else minimum(low, max)
 
 
-def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
+def nan_to_num(
+    x: ArrayLike, copy: bool = True, nan: ArrayLike = 0.0, posinf: ArrayLike | None = None, neginf: ArrayLike | None = None
+) -> Array:
     """x with NaN replaced by `nan`, and infinities by `posinf` and `neginf` (by default the largest finite numbers)."""
     if not copy:
         raise ValueError(f"nan_to_num(copy=False) would write into x, but arrays are immutable.{at_user_line()}")
@@ -233,7 +232,7 @@ def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, ne
     return strong(where(isneginf(x), float(limits.min) if neginf is None else neginf, x))
 
 
-def isclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False) -> Any:
+def isclose(a: ArrayLike, b: ArrayLike, rtol: ArrayLike = 1e-5, atol: ArrayLike = 1e-8, equal_nan: bool = False) -> Array:
     """Whether |a - b| <= atol + rtol * |b|, elementwise; infinities are close to themselves only."""
     a, b = to_common_shape("isclose", *to_common_dtype("isclose", a, b, inexact=True))
     near = less_equal(absolute(arithmetic.sub(a, b)), add(atol, multiply(rtol, absolute(b))))
@@ -242,7 +241,7 @@ def isclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool 
     return bitwise.or_(out, bitwise.and_(isnan(a), isnan(b))) if equal_nan else out
 
 
-def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> Any:
+def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: ArrayLike = 0) -> Array:
     """For each place, the choice whose condition is the first to hold there; else `default`."""
     if len(condlist) != len(choicelist):
         raise ValueError(

@@ -1,14 +1,16 @@
-"""The operators, methods and protocols of Array and of every tracer, from one table. Installed when the package is imported.
+"""The operators, methods and protocols of Array and of every tracer. Installed when the package is imported.
 
 `core/` does not know the operations, so the classes there have none of these. A method is a function of `pullback.numpy` with
-the array as its first argument, except for what only makes sense for concrete values.
+the array as its first argument, except for what only makes sense for concrete values. `core/methods.pyi` says the signatures.
 """
 
 from __future__ import annotations
 
+import functools
 import operator
 import re
 from collections.abc import Callable, Iterator
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -23,41 +25,17 @@ from pullback.core.errors import (
     TracerBoolConversionError,
     TracerIntegerConversionError,
 )
+from pullback.core.methods import ArrayMethods
 from pullback.core.source import make_boundaries
 from pullback.core.tracing import Tracer, escaped
 from pullback.core.types import ArrayType
 from pullback.numpy import arithmetic, complexes, creation, elementary, indexing, logic, products, reductions, shaping, updates
-from pullback.numpy.factories import binary, is_operand
+from pullback.numpy.factories import Function, binary, is_operand, named
 from pullback.numpy.promotion import at_user_line
 from pullback.ops import arithmetic as primitives
 from pullback.ops import compare
 
-Function = Callable[..., Any]
-
 # ---- operators --------------------------------------------------------------------------------------------------------
-
-
-def _operator(name: str, function: Function) -> Function:
-    """An operator by a function of two operands; NotImplemented for operands that no function takes."""
-
-    def method(x: Any, y: Any) -> Any:
-        return function(x, y) if is_operand(y) else NotImplemented
-
-    method.__name__ = method.__qualname__ = name
-    return method
-
-
-def _swapped(name: str, method: Function) -> Function:
-    def reflected(x: Any, y: Any) -> Any:
-        return method(y, x)
-
-    reflected.__name__ = reflected.__qualname__ = name
-    return reflected
-
-
-def _matmul(x: Any, y: Any) -> Any:
-    return products.matmul(x, y)
-
 
 # Symbol, general function, and for those that are hot a fast path: primitive and NumPy's function.
 _BINARY: list[tuple[str, Function, Any]] = [
@@ -69,7 +47,7 @@ _BINARY: list[tuple[str, Function, Any]] = [
     ("mod", arithmetic.remainder, None),
     ("divmod", arithmetic.divmod, None),
     ("pow", elementary.power, None),
-    ("matmul", _matmul, None),
+    ("matmul", products.matmul, None),
     ("and", logic.bitwise_and, None),
     ("or", logic.bitwise_or, None),
     ("xor", logic.bitwise_xor, None),
@@ -86,69 +64,159 @@ _COMPARISONS = [
 ]
 
 
+def _operator(name: str, function: Function, reflected: bool = False) -> Function:
+    """An operator by a function of two operands; NotImplemented for operands that no function takes."""
+
+    def method(x: Any, y: Any) -> Any:
+        if not is_operand(y):
+            return NotImplemented
+        return function(y, x) if reflected else function(x, y)
+
+    return named(method, name, function.__doc__ or "")
+
+
 def _operators() -> dict[str, Function]:
     found: dict[str, Function] = {}
     for symbol, function, hot in _BINARY:
+        name, text = f"__{symbol}__", function.__doc__ or ""
         if hot is None:
-            method = _operator(f"__{symbol}__", function)
-            found[f"__r{symbol}__"] = _reflected_operator(f"__r{symbol}__", function)
+            found[name] = _operator(name, function)
         else:
             primitive, ufunc = hot
-            method = binary(
-                f"__{symbol}__", primitive, ufunc, function.__doc__ or "", inexact=symbol == "truediv", operator=True
-            )
-            found[f"__r{symbol}__"] = _swapped(f"__r{symbol}__", method)
-        found[f"__{symbol}__"] = method
+            found[name] = binary(name, primitive, ufunc, text, inexact=symbol == "truediv", operator=True)
+        found[f"__r{symbol}__"] = _operator(f"__r{symbol}__", function, reflected=True)
     for symbol, primitive, ufunc in _COMPARISONS:
         found[f"__{symbol}__"] = binary(f"__{symbol}__", primitive, ufunc, "", compares=True, operator=True)
-    found["__neg__"] = arithmetic.negative
-    found["__pos__"] = arithmetic.positive
-    found["__abs__"] = arithmetic.absolute
-    found["__invert__"] = logic.invert
     return found
 
 
-def _reflected_operator(name: str, function: Function) -> Function:
-    def method(x: Any, y: Any) -> Any:
-        return function(y, x) if is_operand(y) else NotImplemented
+# ---- what all arrays can do ---------------------------------------------------------------------------------------------
 
-    method.__name__ = method.__qualname__ = name
+
+def _without_out(function: Function) -> Function:
+    """A method that NumPy's functions call with `out=None`, as np.sum(x) calls x.sum(axis=None, dtype=None, out=None)."""
+    name = function.__name__
+
+    @functools.wraps(function)
+    def method(x: Any, *args: Any, out: None = None, **options: Any) -> Any:
+        if out is not None:
+            raise TypeError(f"{name} cannot write into `out`: arrays are immutable. Use the result.{at_user_line()}")
+        return function(x, *args, **options)
+
     return method
 
 
-# ---- Python's protocols -------------------------------------------------------------------------------------------------
+_FUNCTIONS: dict[str, Function] = {
+    "__neg__": arithmetic.negative,
+    "__pos__": arithmetic.positive,
+    "__abs__": arithmetic.absolute,
+    "__invert__": logic.invert,
+    "__round__": arithmetic.round,
+    "__getitem__": indexing.get_item,
+    **{name: getattr(shaping, name) for name in ("ravel", "swapaxes", "squeeze", "repeat")},
+    **{
+        name: _without_out(getattr(reductions, name))
+        for name in ("sum", "mean", "max", "min", "prod", "any", "all", "argmax", "argmin", "std", "var", "ptp")
+    },
+    "clip": _without_out(logic.clip),
+    "round": _without_out(arithmetic.round),
+    "conj": complexes.conj,
+    "conjugate": complexes.conj,
+    "diagonal": creation.diagonal,
+    "dot": products.dot,
+    "take": indexing.take,
+    "trace": products.trace,
+}
+_PROPERTIES: dict[str, Function] = {
+    "T": shaping.transpose,
+    "mT": shaping.matrix_transpose,
+    "real": complexes.real,
+    "imag": complexes.imag,
+    "nbytes": lambda x: x.type.nbytes,
+    "itemsize": lambda x: x.type.dtype.itemsize,
+    "weak_type": lambda x: x.type.weak,
+    "at": updates.Updater,
+}
 
 
-def _length(x: Any) -> int:
-    """The size of the first axis."""
-    if not x.type.shape:
-        raise TypeError("len() of a 0-d array: it has no axes.")
-    return int(x.type.shape[0])
+class _OfAll:
+    """What Arrays and traced values share, beside the functions above."""
 
+    __slots__ = ()
 
-def _iterate(x: Any) -> Iterator[Any]:
-    if not x.type.shape:
-        raise TypeError("A 0-d array cannot be iterated over.")
-    return (x[i] for i in range(x.type.shape[0]))
+    def __len__(self: Any) -> int:
+        """The size of the first axis."""
+        if not self.type.shape:
+            raise TypeError("len() of a 0-d array: it has no axes.")
+        return int(self.type.shape[0])
 
+    def __iter__(self: Any) -> Iterator[Any]:
+        if not self.type.shape:
+            raise TypeError("A 0-d array cannot be iterated over.")
+        return (self[i] for i in range(self.type.shape[0]))
 
-def _contains(x: Any, value: Any) -> bool:
-    return bool(reductions.any(x == value))
+    def __contains__(self: Any, value: Any) -> bool:
+        return bool(reductions.any(self == value))
 
+    def __hash__(self: Any) -> int:
+        raise TypeError(
+            f"{'A traced value' if isinstance(self, Tracer) else 'An Array'} cannot be hashed, since == compares element by"
+            " element. As a dictionary key use id(x), or x.tobytes() of an array; as a static argument of jit pass Python"
+            " numbers or tuples."
+        )
 
-def _unhashable(x: Any) -> int:
-    raise TypeError(
-        f"{'A traced value' if isinstance(x, Tracer) else 'An Array'} cannot be hashed, since == compares element by element."
-        " As a dictionary key use id(x), or x.tobytes() of an array; as a static argument of jit pass Python numbers or tuples."
-    )
+    def __setitem__(self: Any, index: Any, value: Any) -> None:
+        raise TypeError(
+            f"Arrays are immutable: x[{_index_text(index)}] = y cannot be done in place. Write"
+            f" x = x.at[{_index_text(index)}].set(y),"
+            f" which gives a new array and, under jit, costs no copy.{at_user_line()}"
+        )
 
+    def __array_namespace__(self: Any, api_version: str | None = None) -> Any:
+        if api_version is not None and not re.fullmatch(r"20(2[1-5])\.12", str(api_version)):
+            raise ValueError(f"There is no array API version {api_version!r}; those implemented are 2021.12 to 2025.12.")
+        return _namespace_module[0]
 
-def _set_item(x: Any, index: Any, value: Any) -> None:
-    raise TypeError(
-        f"Arrays are immutable: x[{_index_text(index)}] = y cannot be done in place. Write"
-        f" x = x.at[{_index_text(index)}].set(y),"
-        f" which gives a new array and, under jit, costs no copy.{at_user_line()}"
-    )
+    def copy(self: Any, order: str = "C") -> Any:
+        """A copy, which outlives the donation of the original."""
+        return creation.copy(self, order)
+
+    def __copy__(self: Any) -> Any:
+        return creation.copy(self)
+
+    def __deepcopy__(self: Any, memo: Any) -> Any:
+        return creation.copy(self)
+
+    def reshape(self: Any, *shape: Any, order: str = "C") -> Any:
+        """The elements in another shape, given as ints or as one sequence; one of them may be -1."""
+        return shaping.reshape(self, shape[0] if len(shape) == 1 else shape, order)
+
+    def transpose(self: Any, *axes: Any) -> Any:
+        """The axes in another order, given as ints or as one sequence; reversed, if none is given."""
+        order = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes
+        return shaping.transpose(self, order if order else None)
+
+    def flatten(self: Any, order: str = "C") -> Any:
+        """The elements as a vector."""
+        return shaping.ravel(self, order)
+
+    def astype(self: Any, dtype: Any, copy: bool = False) -> Any:
+        """The array in another dtype; one that has it already is returned as it is, unless `copy` is true."""
+        return creation.astype(self, dtype, copy=copy)
+
+    def block_until_ready(self: Any) -> Any:
+        """The array, once its values have been computed."""
+        if isinstance(self, Array) and self._buffer is not None and hasattr(self._buffer, "block_until_ready"):
+            self._buffer.block_until_ready()
+        return self
+
+    def to_device(self: Any, device: Any, /, *, stream: Any = None) -> Any:
+        """The array on a device; arrays start on the default one."""
+        if stream is not None:
+            raise ValueError(f"to_device knows no streams, but got stream={stream!r}.")
+        if device == DEFAULT_DEVICE or device == self.device or device == "cpu":
+            return self
+        raise ValueError(f"to_device cannot move an array to {device!r} yet; use pb.device_put.")
 
 
 def _index_text(index: Any) -> str:
@@ -160,90 +228,16 @@ def _index_text(index: Any) -> str:
     return str(index) if index.__class__ in (int, float, str, bool) else "..." if index is Ellipsis else "idx"
 
 
-def _one_element(x: Any, what: str) -> None:
+_namespace_module: list[Any] = []  # pullback.numpy itself, which imports this file
+
+
+# ---- what an Array can do, whose values are known -----------------------------------------------------------------------
+
+
+def _only_element(x: Any, what: str) -> Any:
     if x.type.size != 1:
         raise TypeError(f"{what} takes an array of one element, but got {x.type}.{at_user_line()}")
-
-
-def _array_bool(x: Array) -> bool:
-    if x.type.size != 1:
-        raise ValueError(
-            f"The truth of an array of {x.type.size} elements ({x.type}) is not defined: use .any() or .all().{at_user_line()}"
-        )
-    return bool(x.host)
-
-
-def _array_int(x: Array) -> int:
-    _one_element(x, "int()")
-    return int(x.host.item())
-
-
-def _array_float(x: Array) -> float:
-    _one_element(x, "float()")
-    return float(x.host.item())
-
-
-def _array_complex(x: Array) -> complex:
-    _one_element(x, "complex()")
-    return complex(x.host.item())
-
-
-def _array_index(x: Array) -> int:
-    if x.type.shape or kind(x.type.dtype) not in "iu":
-        raise TypeError(f"Only a 0-d array of integers serves as an index, but this is {x.type}.{at_user_line()}")
-    return int(x.host)
-
-
-def _array_format(x: Array, spec: str) -> str:
-    return format(x.host.item(), spec) if spec and not x.type.shape else format(str(x), spec)
-
-
-def _array_numpy(x: Array, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
-    """The values as a NumPy array: a read-only view without a copy, unless `dtype` or `copy` ask for one."""
-    view = x.view()
-    if dtype is not None and np.dtype(dtype) != view.dtype:
-        if copy is False:
-            raise ValueError(f"An array of {x.type} cannot become {np.dtype(dtype).name} without a copy.")
-        return view.astype(dtype)
-    return view.copy() if copy else view
-
-
-def _array_text(x: Array) -> str:
-    return arrays.text(np.asarray(x.host), x.type, x.device)
-
-
-def _array_dlpack(
-    x: Array, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: bool | None = None
-) -> Any:
-    """The values for another library: read-only, or a copy for one that knows no read-only memory."""
-    host = x.view()
-    if max_version is None and copy is not False:  # a consumer that cannot be told that memory is read-only
-        host = host.copy()
-    options: dict[str, Any] = {}
-    if max_version is not None:
-        options["max_version"] = max_version
-    if dl_device is not None:
-        options["dl_device"] = dl_device
-    if copy is not None:
-        options["copy"] = copy
-    return host.__dlpack__(stream=stream, **options)
-
-
-def _array_dlpack_device(x: Array) -> tuple[int, int]:
-    return x.view().__dlpack_device__()
-
-
-def _array_buffer(x: Array, flags: int) -> memoryview:
-    return memoryview(x.view())  # type: ignore[arg-type]
-
-
-def _namespace(x: Any, api_version: str | None = None) -> Any:
-    if api_version is not None and not re.fullmatch(r"20(2[1-5])\.12", str(api_version)):
-        raise ValueError(f"There is no array API version {api_version!r}; those implemented are 2021.12 to 2025.12.")
-    return _namespace_module[0]
-
-
-_namespace_module: list[Any] = []  # pullback.numpy itself, which imports this file
+    return x.host.item()
 
 
 def _rebuild(shape: tuple[int, ...], dtype_name: str, weak: bool, data: bytes) -> Array:
@@ -251,13 +245,86 @@ def _rebuild(shape: tuple[int, ...], dtype_name: str, weak: bool, data: bytes) -
     return Array(type, np.frombuffer(data, type.dtype).reshape(shape).copy())
 
 
-def _array_reduce(x: Array) -> tuple[Any, ...]:
-    return _rebuild, (x.type.shape, x.type.dtype.name, x.type.weak, np.ascontiguousarray(x.host).tobytes())
+class _OfArrays:
+    def __bool__(self: Any) -> bool:
+        if self.type.size != 1:
+            raise ValueError(
+                f"The truth of an array of {self.type.size} elements ({self.type}) is not defined: use .any() or .all()."
+                f"{at_user_line()}"
+            )
+        return bool(self.host)
 
+    def __int__(self: Any) -> int:
+        return int(_only_element(self, "int()"))
 
-def _copy(x: Any, memo: Any = None, *, order: str = "C") -> Any:
-    """A copy, which outlives the donation of the original."""
-    return creation.copy(x, order)
+    def __float__(self: Any) -> float:
+        return float(_only_element(self, "float()"))
+
+    def __complex__(self: Any) -> complex:
+        return complex(_only_element(self, "complex()"))
+
+    def __index__(self: Any) -> int:
+        if self.type.shape or kind(self.type.dtype) not in "iu":
+            raise TypeError(f"Only a 0-d array of integers serves as an index, but this is {self.type}.{at_user_line()}")
+        return int(self.host)
+
+    def __str__(self: Any) -> str:
+        return arrays.text(np.asarray(self.host), self.type, self.device)
+
+    __repr__ = __str__
+
+    def __format__(self: Any, spec: str) -> str:
+        return format(self.host.item(), spec) if spec and not self.type.shape else format(str(self), spec)
+
+    def __array__(self: Any, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        """The values as a NumPy array: a read-only view without a copy, unless `dtype` or `copy` ask for one."""
+        view: np.ndarray[Any, Any] = self.view()
+        if dtype is not None and np.dtype(dtype) != view.dtype:
+            if copy is False:
+                raise ValueError(f"An array of {self.type} cannot become {np.dtype(dtype).name} without a copy.")
+            return view.astype(dtype)
+        return view.copy() if copy else view
+
+    def __dlpack__(
+        self: Any, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: bool | None = None
+    ) -> Any:
+        """The values for another library: read-only, or a copy for one that knows no read-only memory."""
+        host = self.view()
+        if max_version is None and copy is not False:  # a consumer that cannot be told that memory is read-only
+            host = host.copy()
+        options = {"max_version": max_version, "dl_device": dl_device, "copy": copy}
+        return host.__dlpack__(stream=stream, **{name: value for name, value in options.items() if value is not None})
+
+    def __dlpack_device__(self: Any) -> tuple[int, int]:
+        device: tuple[int, int] = self.view().__dlpack_device__()
+        return device
+
+    def __buffer__(self: Any, flags: int) -> memoryview:
+        return memoryview(self.view())
+
+    def __reduce__(self: Any) -> tuple[Any, ...]:
+        return _rebuild, (self.type.shape, self.type.dtype.name, self.type.weak, self.tobytes())
+
+    def item(self: Any, *args: int) -> Any:
+        """The one element of the array, or the one at the given index, as a Python number."""
+        host = np.asarray(self.host)
+        if not args and host.size != 1:
+            raise ShapeError(
+                f"item() takes an array of one element, but got {self.type}; give the index of one.{at_user_line()}"
+            )
+        return host.item(*args)
+
+    def tolist(self: Any) -> Any:
+        """The values as nested lists of Python numbers."""
+        return np.asarray(self.host).tolist()
+
+    def tobytes(self: Any, order: Any = "C") -> bytes:
+        """The bytes of the values, in row-major order."""
+        return np.asarray(self.host).tobytes(order)
+
+    def devices(self: Any) -> set[Any]:
+        """The devices that hold the values."""
+        return {self.device}
 
 
 # ---- what a traced value cannot do --------------------------------------------------------------------------------------
@@ -276,41 +343,40 @@ def _used(x: Tracer) -> str:
     return "" if x.where() and x.where() in line else line
 
 
-def _concrete(x: Tracer) -> Any:
+def _known(x: Tracer) -> Any:
     """The value under tracers that hold one: eager derivatives let Python look at it. None where there is none yet."""
     value: Any = x
     while hasattr(value, "primal"):  # a tracer that carries a tangent beside its value
-        if not value.owner.open:
-            raise escaped(value)
         value = value.primal
     return None if isinstance(value, Tracer) else value
 
 
-def _tracer_bool(x: Tracer) -> bool:
-    value = _concrete(x)
-    if value is not None:
-        return bool(value)
-    if not x.owner.open:
-        raise escaped(x)
-    raise TracerBoolConversionError(
-        f"Python needed True or False (if, while, and, or, not, assert) of {_story(x)}: it has no value yet. Choose with"
-        " pb.numpy.where(condition, a, b), branch with pb.lax.cond, loop with pb.lax.while_loop; or make the argument that it"
-        f" depends on static (static_argnums in pb.jit).{_used(x)}"
-    )
+def _concrete(x: Tracer) -> Any:
+    """As `_known`; an error where the transformation has ended."""
+    value: Any = x
+    while isinstance(value, Tracer):
+        if not value.owner.open:
+            raise escaped(value)
+        if not hasattr(value, "primal"):
+            return None
+        value = value.primal
+    return value
 
 
-def _tracer_number(name: str, convert: Callable[[Any], Any], error: type[Exception], cure: str) -> Function:
+def _conversion(convert: Callable[[Any], Any], what: str, error: type[Exception], cure: str) -> Function:
     def method(x: Tracer) -> Any:
         value = _concrete(x)
         if value is not None:
             return convert(value)
-        if not x.owner.open:
-            raise escaped(x)
-        raise error(f"Python needed a number, by {name}, of {_story(x)}: it has no value yet. {cure}{_used(x)}")
+        raise error(f"Python needed {what} of {_story(x)}: it has no value yet. {cure}{_used(x)}")
 
     return method
 
 
+_BOOL_CURE = (
+    "Choose with pb.numpy.where(condition, a, b), branch with pb.lax.cond, loop with pb.lax.while_loop; or make the argument"
+    " that it depends on static (static_argnums in pb.jit)."
+)
 _INTEGER_CURE = (
     "Make the argument that it depends on static (static_argnums in pb.jit), if it decides a shape or a Python loop; index with"
     " x[i] of an array instead of a list; loop with pb.lax.fori_loop."
@@ -318,213 +384,57 @@ _INTEGER_CURE = (
 _FLOAT_CURE = "Keep it an array: pb.numpy's functions take it as it is; to change its dtype, use .astype()."
 
 
-def _tracer_array(x: Tracer, dtype: Any = None, copy: bool | None = None) -> Any:
-    if not x.owner.open:
-        raise escaped(x)
-    raise TracerArrayConversionError(
-        f"NumPy was given {_story(x)}: it has no value that NumPy could compute with. Use pb.numpy's function of the same name"
-        " instead of NumPy's; to call NumPy from traced code, use pb.pure_callback; to change an element, use"
-        f" .at[idx].set(y).{at_user_line()}"
-    )
-
-
-def _tracer_text(x: Tracer) -> str:
-    value = _concrete_or_none(x)
-    shown = f" = {value}" if value is not None else ""
-    return f"Traced<{x.type.strong()}> in {x.owner.describe()}{shown}"
-
-
-def _concrete_or_none(x: Tracer) -> Any:
-    value: Any = x
-    while hasattr(value, "primal"):
-        value = value.primal
-    return None if isinstance(value, Tracer) else value
-
-
-def _tracer_format(x: Tracer, spec: str) -> str:
-    value = _concrete_or_none(x)
-    if value is not None:
-        return format(value, spec)
-    try:
-        return format(str(x), spec)
-    except ValueError:
-        raise TracerArrayConversionError(
-            f"Python needed a number, to format it by {spec!r}, of {_story(x)}: it has no value yet. Print it with"
-            f" pb.debug.print('{{:{spec}}}', x), which does so when the value is known.{_used(x)}"
-        ) from None
-
-
-def _tracer_item(name: str) -> Function:
+def _method_of_values(name: str) -> Function:
     def method(x: Tracer, *args: Any) -> Any:
         value = _concrete(x)
-        return getattr(value, name)(*args) if value is not None else _tracer_array(x)
+        return getattr(value, name)(*args) if value is not None else x.__array__()
 
-    return method
-
-
-# ---- methods ------------------------------------------------------------------------------------------------------------
+    return named(method, name, getattr(_OfArrays, name).__doc__)
 
 
-def _reshape(a: Any, *args: Any, order: str = "C") -> Any:
-    """The elements in another shape, given as ints or as one sequence; one of them may be -1."""
-    return shaping.reshape(a, args[0] if len(args) == 1 else args, order)
+class _OfTracers:
+    __bool__ = _conversion(bool, "True or False (if, while, and, or, not, assert)", TracerBoolConversionError, _BOOL_CURE)
+    __int__ = _conversion(int, "a number, by int(),", TracerIntegerConversionError, _INTEGER_CURE)
+    __index__ = _conversion(operator.index, "a number, by an index or range(),", TracerIntegerConversionError, _INTEGER_CURE)
+    __float__ = _conversion(float, "a number, by float(),", TracerArrayConversionError, _FLOAT_CURE)
+    __complex__ = _conversion(complex, "a number, by complex(),", TracerArrayConversionError, _FLOAT_CURE)
+    item, tolist, tobytes = map(_method_of_values, ("item", "tolist", "tobytes"))
 
+    def __array__(self: Any, dtype: Any = None, copy: bool | None = None) -> Any:
+        if not self.owner.open:
+            raise escaped(self)
+        raise TracerArrayConversionError(
+            f"NumPy was given {_story(self)}: it has no value that NumPy could compute with. Use pb.numpy's function of the"
+            " same name instead of NumPy's; to call NumPy from traced code, use pb.pure_callback; to change an element, use"
+            f" .at[idx].set(y).{at_user_line()}"
+        )
 
-def _transpose(a: Any, *args: Any) -> Any:
-    """The axes in another order, given as ints or as one sequence; reversed, if none is given."""
-    axes = args[0] if len(args) == 1 and not isinstance(args[0], int) else args
-    return shaping.transpose(a, axes if axes else None)
+    def __str__(self: Any) -> str:
+        value = _known(self)
+        shown = f" = {value}" if value is not None else ""
+        return f"Traced<{self.type.strong()}> in {self.owner.describe()}{shown}"
 
+    __repr__ = __str__
 
-def _astype(x: Any, dtype: Any, copy: bool = False) -> Any:
-    """The array in another dtype; one that has it already is returned as it is, unless `copy` is true."""
-    return creation.astype(x, dtype, copy=copy)
-
-
-def _flatten(x: Any, order: str = "C") -> Any:
-    """The elements as a vector."""
-    return shaping.ravel(x, order)
-
-
-def _item(x: Array, *args: int) -> Any:
-    """The one element of the array, or the one at the given index, as a Python number."""
-    host = np.asarray(x.host)
-    if not args and host.size != 1:
-        raise ShapeError(f"item() takes an array of one element, but got {x.type}; give the index of one.{at_user_line()}")
-    return host.item(*args)
-
-
-def _to_list(x: Array) -> Any:
-    """The values as nested lists of Python numbers."""
-    return np.asarray(x.host).tolist()
-
-
-def _to_bytes(x: Array, order: Any = "C") -> bytes:
-    """The bytes of the values, in row-major order."""
-    return np.asarray(x.host).tobytes(order)
-
-
-def _block_until_ready(x: Any) -> Any:
-    """The array, once its values have been computed."""
-    if isinstance(x, Array) and x._buffer is not None and hasattr(x._buffer, "block_until_ready"):
-        x._buffer.block_until_ready()
-    return x
-
-
-def _devices(x: Array) -> set[Any]:
-    """The devices that hold the values."""
-    return {x.device}
-
-
-def _to_device(x: Any, device: Any, /, *, stream: Any = None) -> Any:
-    """The array on a device; arrays start on the default one."""
-    if stream is not None:
-        raise ValueError(f"to_device knows no streams, but got stream={stream!r}.")
-    if device == DEFAULT_DEVICE or device == x.device or device == "cpu":
-        return x
-    raise ValueError(f"to_device cannot move an array to {device!r} yet; use pb.device_put.")
-
-
-def _without_out(name: str, function: Function) -> Function:
-    """A method that NumPy's functions call with `out=None`, as np.sum(x) calls x.sum(axis=None, dtype=None, out=None)."""
-
-    def method(x: Any, *args: Any, out: None = None, **options: Any) -> Any:
-        if out is not None:
-            raise TypeError(f"{name} cannot write into `out`: arrays are immutable. Use the result.{at_user_line()}")
-        return function(x, *args, **options)
-
-    method.__name__ = method.__qualname__ = name
-    method.__doc__ = function.__doc__
-    return method
-
-
-_METHODS: dict[str, Function] = {
-    "reshape": _reshape,
-    "transpose": _transpose,
-    "astype": _astype,
-    "copy": _copy,
-    "flatten": _flatten,
-    "block_until_ready": _block_until_ready,
-    "to_device": _to_device,
-    **{name: getattr(shaping, name) for name in ("ravel", "swapaxes", "squeeze", "repeat")},
-    **{
-        name: _without_out(name, getattr(reductions, name))
-        for name in ("sum", "mean", "max", "min", "prod", "any", "all", "argmax", "argmin", "std", "var", "ptp")
-    },
-    "clip": _without_out("clip", logic.clip),
-    "round": _without_out("round", arithmetic.round),
-    "conj": complexes.conj,
-    "conjugate": complexes.conj,
-    "dot": products.dot,
-    "take": indexing.take,
-    "diagonal": creation.diagonal,
-}
-_PROPERTIES: dict[str, Function] = {
-    "T": shaping.transpose,
-    "mT": shaping.matrix_transpose,
-    "real": complexes.real,
-    "imag": complexes.imag,
-    "nbytes": lambda x: x.type.nbytes,
-    "itemsize": lambda x: x.type.dtype.itemsize,
-    "weak_type": lambda x: x.type.weak,
-    "at": updates.Updater,
-}
-_BOTH: dict[str, Function] = {
-    "trace": products.trace,
-    "__len__": _length,
-    "__iter__": _iterate,
-    "__contains__": _contains,
-    "__hash__": _unhashable,
-    "__getitem__": indexing.get_item,
-    "__setitem__": _set_item,
-    "__array_namespace__": _namespace,
-    "__copy__": _copy,
-    "__deepcopy__": _copy,
-    "__round__": arithmetic.round,
-}
-_ARRAY_ONLY: dict[str, Function] = {
-    "__bool__": _array_bool,
-    "__int__": _array_int,
-    "__float__": _array_float,
-    "__complex__": _array_complex,
-    "__index__": _array_index,
-    "__format__": _array_format,
-    "__array__": _array_numpy,
-    "__repr__": _array_text,
-    "__str__": _array_text,
-    "__dlpack__": _array_dlpack,
-    "__dlpack_device__": _array_dlpack_device,
-    "__buffer__": _array_buffer,
-    "__reduce__": _array_reduce,
-    "item": _item,
-    "tolist": _to_list,
-    "tobytes": _to_bytes,
-    "devices": _devices,
-}
-_TRACER_ONLY: dict[str, Function] = {
-    "__bool__": _tracer_bool,
-    "__int__": _tracer_number("int()", int, TracerIntegerConversionError, _INTEGER_CURE),
-    "__index__": _tracer_number("an index or range()", operator.index, TracerIntegerConversionError, _INTEGER_CURE),
-    "__float__": _tracer_number("float()", float, TracerArrayConversionError, _FLOAT_CURE),
-    "__complex__": _tracer_number("complex()", complex, TracerArrayConversionError, _FLOAT_CURE),
-    "__array__": _tracer_array,
-    "__repr__": _tracer_text,
-    "__str__": _tracer_text,
-    "__format__": _tracer_format,
-    "item": _tracer_item("item"),
-    "tolist": _tracer_item("tolist"),
-    "tobytes": _tracer_item("tobytes"),
-}
+    def __format__(self: Any, spec: str) -> str:
+        value = _known(self)
+        try:
+            return format(str(self) if value is None else value, spec)
+        except ValueError:
+            if value is not None:
+                raise
+            raise TracerArrayConversionError(
+                f"Python needed a number, to format it by {spec!r}, of {_story(self)}: it has no value yet. Print it with"
+                f" pb.debug.print('{{:{spec}}}', x), which does so when the value is known.{_used(self)}"
+            ) from None
 
 
 def install(namespace: Any) -> None:
-    """Give Array and Tracer everything in the tables; `namespace` is what `__array_namespace__` returns."""
+    """Give Arrays and tracers everything that stands above; `namespace` is what `__array_namespace__` returns."""
     _namespace_module[:] = [namespace]
-    for cls, own in ((Array, _ARRAY_ONLY), (Tracer, _TRACER_ONLY)):
-        for table in (_operators(), _METHODS, _BOTH, own):
-            table = dict(table)
-            make_boundaries(table, table)
-            for name, function in table.items():
-                setattr(cls, name, function)
-        for name, function in _PROPERTIES.items():
-            setattr(cls, name, property(function))
+    shared = _operators() | _FUNCTIONS | vars(_OfAll) | {name: property(get) for name, get in _PROPERTIES.items()}
+    for cls, methods in ((ArrayMethods, shared), (Array, dict(vars(_OfArrays))), (Tracer, dict(vars(_OfTracers)))):
+        make_boundaries(methods, methods)
+        for name, found in methods.items():
+            if isinstance(found, (FunctionType, property)):
+                setattr(cls, name, found)

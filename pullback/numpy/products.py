@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import math
+import functools
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from pullback.core.array import Array
-from pullback.core.dtypes import BOOL, canonical, requested
+from pullback.core.array import Array, ArrayLike
+from pullback.core.dtypes import BOOL, INT32, DTypeLike, requested
 from pullback.core.errors import ShapeError
-from pullback.core.tracing import _quiet_numpy, staging_floor
-from pullback.core.types import array_type
+from pullback.core.lazy import lazy_module
+from pullback.core.tracing import _quiet_numpy, innermost_staging
+from pullback.core.types import Shape, array_type
 from pullback.numpy.arithmetic import multiply, subtract
-from pullback.numpy.axes import normal_axis
+from pullback.numpy.axes import normal_axis, several
 from pullback.numpy.complexes import conj
-from pullback.numpy.creation import diagonal
+from pullback.numpy.creation import diagonal, zeros_like
 from pullback.numpy.promotion import (
     NATIVE_FLOATS,
     at_user_line,
@@ -28,19 +29,21 @@ from pullback.numpy.promotion import (
 )
 from pullback.numpy.reductions import any as any_of
 from pullback.numpy.reductions import sum as total
-from pullback.ops import bitwise
+from pullback.numpy.shaping import broadcast_arrays, ravel, stack, transpose, unstack
 from pullback.ops import shape as shapes
 from pullback.ops.contract import dot_general
 from pullback.ops.convert import convert_element_type
 
+opt_einsum = lazy_module("opt_einsum")
+
 Numbers = tuple[tuple[tuple[int, ...], tuple[int, ...]], tuple[tuple[int, ...], tuple[int, ...]]]
 
 
-def contract(name: str, a: Any, b: Any, numbers: Numbers, preferred: Any = None) -> Any:
+def contract(a: Any, b: Any, numbers: Numbers, preferred: Any = None) -> Any:
     """`dot_general` of operands of one dtype; bools are counted, and the count is compared with 0."""
     dtype = a.type.dtype
     if dtype is BOOL:
-        found = dot_general(in_dtype(a, canonical("int32")), in_dtype(b, canonical("int32")), dimension_numbers=numbers)
+        found = dot_general(in_dtype(a, INT32), in_dtype(b, INT32), dimension_numbers=numbers)
         return convert_element_type(found, new_dtype=BOOL)
     if preferred is None:
         return dot_general(a, b, dimension_numbers=numbers)
@@ -51,7 +54,7 @@ def _mismatch(name: str, a: Any, b: Any, why: str) -> ShapeError:
     return ShapeError(f"{name} of {a.type} and {b.type}: {why}.{at_user_line()}")
 
 
-def matmul(a: Any, b: Any, /, *, precision: Any = None, preferred_element_type: Any = None) -> Any:
+def matmul(a: ArrayLike, b: ArrayLike, /, *, precision: Any = None, preferred_element_type: DTypeLike = None) -> Array:
     """The matrix product of the last two axes; leading axes broadcast. A vector is a row on the left, a column on the right.
 
     Arguments:
@@ -69,18 +72,8 @@ def matmul(a: Any, b: Any, /, *, precision: Any = None, preferred_element_type: 
         >>> pb.numpy.matmul(pb.numpy.asarray([[1.0, 2.0], [3.0, 4.0]]), pb.numpy.asarray([1.0, 1.0]))
         [3. 7.]:f32[2]:cpu(0)
     """
-    if a.__class__ is Array and b.__class__ is Array and preferred_element_type is None and staging_floor() is None:
-        x, y = a.type, b.type
-        plain = (
-            precision is None
-            and x.dtype is y.dtype
-            and x.dtype in NATIVE_FLOATS
-            and a._host is not None
-            and b._host is not None
-        )
-        if plain and 1 <= x.ndim <= 2 and 1 <= y.ndim <= 2 and x.shape[-1] == y.shape[0]:
-            out = _quiet_numpy.run(np.matmul, a._host, b._host)  # type: ignore[arg-type]
-            return Array(array_type(out.shape, x.dtype, x.weak and y.weak), out)
+    if precision is None and preferred_element_type is None and (out := _plain_matmul(a, b)) is not None:
+        return out
     check_precision(precision, "matmul")
     a, b = to_common_dtype("matmul", a, b)
     x, y = a.type, b.type
@@ -91,22 +84,26 @@ def matmul(a: Any, b: Any, /, *, precision: Any = None, preferred_element_type: 
         raise _mismatch(
             "matmul", a, b, f"the last axis of the first has size {x.shape[-1]}, but that of the second {y.shape[k_axis]}"
         )
-    if x.ndim <= 2 and y.ndim <= 2:
-        return contract("matmul", a, b, (((x.ndim - 1,), (k_axis,)), ((), ())), preferred_element_type)
     if y.ndim <= 2:  # (..., n, k) by one matrix: no batch axes are needed
-        return contract("matmul", a, b, (((x.ndim - 1,), (k_axis,)), ((), ())), preferred_element_type)
-    a_lead, b_lead = x.shape[:-2], y.shape[:-2]
-    lead = broadcast_shapes("matmul", a_lead, b_lead)
-    if x.ndim > 1:
-        a = broadcast(a, (*lead, *x.shape[-2:]))
-    else:
-        a = broadcast(a, (*lead, x.shape[0]))
-    b = broadcast(b, (*lead, *y.shape[-2:]))
+        return contract(a, b, (((x.ndim - 1,), (k_axis,)), ((), ())), preferred_element_type)
+    lead = broadcast_shapes("matmul", x.shape[:-2], y.shape[:-2])
+    a, b = [broadcast(one, (*lead, *one.type.shape[-2:])) for one in (a, b)]
     batch = tuple(range(len(lead)))
-    return contract("matmul", a, b, (((a.type.ndim - 1,), (len(lead),)), (batch, batch)), preferred_element_type)
+    return contract(a, b, (((a.type.ndim - 1,), (len(lead),)), (batch, batch)), preferred_element_type)
 
 
-def dot(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = None) -> Any:
+def _plain_matmul(a: Any, b: Any) -> Array | None:
+    """NumPy's own product, of matrices and vectors in its memory; None where that is not what is given."""
+    if a.__class__ is Array and b.__class__ is Array and innermost_staging() is None:
+        x, y = a.type, b.type
+        fits = 1 <= x.ndim <= 2 and 1 <= y.ndim <= 2 and x.shape[-1] == y.shape[0]
+        if fits and x.dtype is y.dtype and x.dtype in NATIVE_FLOATS and a._host is not None and b._host is not None:
+            out = _quiet_numpy.run(np.matmul, a._host, b._host)
+            return Array(array_type(out.shape, x.dtype, x.weak and y.weak), out)
+    return None
+
+
+def dot(a: ArrayLike, b: ArrayLike, *, precision: Any = None, preferred_element_type: DTypeLike = None) -> Array:
     """The sum of products over the last axis of a and the last but one of b (a vector's only one); of numbers, the product.
 
     Example:
@@ -121,50 +118,43 @@ def dot(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = 
     k_axis = b.type.ndim - 2 if b.type.ndim > 1 else 0
     if a.type.shape[-1] != b.type.shape[k_axis]:
         raise _mismatch("dot", a, b, f"the sizes {a.type.shape[-1]} and {b.type.shape[k_axis]} of the summed axes differ")
-    return contract("dot", a, b, (((a.type.ndim - 1,), (k_axis,)), ((), ())), preferred_element_type)
+    return contract(a, b, (((a.type.ndim - 1,), (k_axis,)), ((), ())), preferred_element_type)
 
 
-def vdot(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = None) -> Any:
+def vdot(a: ArrayLike, b: ArrayLike, *, precision: Any = None, preferred_element_type: DTypeLike = None) -> Array:
     """The sum of conj(a) * b over all elements, taken in row-major order."""
     check_precision(precision, "vdot")
     a, b = to_common_dtype("vdot", a, b)
-    flat = [shapes.reshape(x, new_sizes=(x.type.size,)) for x in (conj(a), b)]
-    return dot(*flat, preferred_element_type=preferred_element_type)
+    return dot(ravel(conj(a)), ravel(b), preferred_element_type=preferred_element_type)
 
 
-def inner(a: Any, b: Any) -> Any:
+def inner(a: ArrayLike, b: ArrayLike) -> Array:
     """The sum of products over the last axes of a and b."""
     a, b = to_common_dtype("inner", a, b)
     if not a.type.shape or not b.type.shape:
         return multiply(a, b)
     if a.type.shape[-1] != b.type.shape[-1]:
         raise _mismatch("inner", a, b, "their last axes have different sizes")
-    return contract("inner", a, b, (((a.type.ndim - 1,), (b.type.ndim - 1,)), ((), ())))
+    return contract(a, b, (((a.type.ndim - 1,), (b.type.ndim - 1,)), ((), ())))
 
 
-def outer(a: Any, b: Any) -> Any:
+def outer(a: ArrayLike, b: ArrayLike) -> Array:
     """The matrix of all products a_i * b_j; the operands are flattened."""
     a, b = to_common_dtype("outer", a, b)
-    column = shapes.reshape(a, new_sizes=(a.type.size, 1))
-    row = shapes.reshape(b, new_sizes=(1, b.type.size))
-    return (
-        bitwise.and_(*[broadcast(x, (a.type.size, b.type.size)) for x in (column, row)])
-        if a.type.dtype is BOOL
-        else multiply(column, row)
-    )
+    return multiply(shapes.reshape(a, new_sizes=(a.type.size, 1)), shapes.reshape(b, new_sizes=(1, b.type.size)))
 
 
-def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
+def vecdot(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
     """The sum of conj(x1) * x2 along one axis; the others broadcast."""
     x1, x2 = to_common_dtype("vecdot", x1, x2)
     shape = broadcast_shapes("vecdot", x1.type.shape, x2.type.shape)
     x1, x2 = broadcast(x1, shape), broadcast(x2, shape)
     along = normal_axis(axis, len(shape), "vecdot")
     batch = tuple(i for i in range(len(shape)) if i != along)
-    return contract("vecdot", conj(x1), x2, (((along,), (along,)), (batch, batch)))
+    return contract(conj(x1), x2, (((along,), (along,)), (batch, batch)))
 
 
-def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
+def tensordot(a: ArrayLike, b: ArrayLike, axes: int | Sequence[Any] = 2) -> Array:
     """The sum of products over pairs of axes.
 
     Arguments:
@@ -176,15 +166,15 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
             raise _mismatch("tensordot", a, b, f"they do not both have {axes} axes")
         left, right = tuple(range(a.type.ndim - axes, a.type.ndim)), tuple(range(axes))
     else:
-        first, second = [(one,) if isinstance(one, int) else tuple(one) for one in axes]
+        first, second = map(several, axes)
         left = tuple(normal_axis(axis, a.type.ndim, "tensordot") for axis in first)
         right = tuple(normal_axis(axis, b.type.ndim, "tensordot") for axis in second)
     if len(left) != len(right) or [a.type.shape[i] for i in left] != [b.type.shape[i] for i in right]:
         raise _mismatch("tensordot", a, b, f"axes {left} and {right} do not have the same sizes")
-    return contract("tensordot", a, b, ((left, right), ((), ())))
+    return contract(a, b, ((left, right), ((), ())))
 
 
-def kron(a: Any, b: Any) -> Any:
+def kron(a: ArrayLike, b: ArrayLike) -> Array:
     """The Kronecker product: blocks of b, scaled by the elements of a."""
     a, b = to_common_dtype("kron", a, b)
     ndim = max(a.type.ndim, b.type.ndim)
@@ -195,7 +185,7 @@ def kron(a: Any, b: Any) -> Any:
     return shapes.reshape(multiply(a, b), new_sizes=tuple(m * n for m, n in zip(a_shape, b_shape)))
 
 
-def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None) -> Any:
+def trace(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: DTypeLike = None) -> Array:
     """The sum of a diagonal of the matrices that lie in two axes.
 
     Example:
@@ -206,58 +196,49 @@ def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = 
     return total(diagonal(a, offset, axis1, axis2), -1, dtype)
 
 
-def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None) -> Any:
+def cross(a: ArrayLike, b: ArrayLike, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None) -> Array:
     """The vector product of vectors of 3 elements (2 elements: the third is taken as 0) along an axis of each operand."""
     if axis is not None:
         axisa = axisb = axisc = axis
     a, b = to_common_dtype("cross", a, b)
     parts = []
     for x, along in ((a, axisa), (b, axisb)):
-        where = normal_axis(along, x.type.ndim, "cross")
-        if x.type.shape[where] not in (2, 3):
+        if x.type.shape[normal_axis(along, x.type.ndim, "cross")] not in (2, 3):
             raise _mismatch("cross", a, b, "the vectors must have 2 or 3 elements")
-        pieces = [_piece(x, where, i) for i in range(x.type.shape[where])]
-        parts.append(pieces)
+        parts.append(unstack(x, axis=along))
     (a0, a1, *a2), (b0, b1, *b2) = parts
     third = subtract(multiply(a0, b1), multiply(a1, b0))
     if not a2 and not b2:
         return third
-    first = multiply(a1, b2[0]) if b2 else None
-    second = multiply(a0, b2[0]) if b2 else None
-    if a2:
-        first = subtract(0 if first is None else first, multiply(a2[0], b1))
-        second = subtract(multiply(a2[0], b0), 0 if second is None else second)
-    else:
-        second = subtract(0, second)
-    rows = [broadcast(x, third.type.shape) for x in (first, second, third)]
-    joined = shapes.concatenate(*[shapes.reshape(x, new_sizes=(*x.type.shape, 1)) for x in rows], dimension=third.type.ndim)
-    target = normal_axis(axisc, joined.type.ndim, "cross")
-    order = [*range(target), joined.type.ndim - 1, *range(target, joined.type.ndim - 1)]
-    return shapes.transpose(joined, permutation=tuple(order)) if order != list(range(joined.type.ndim)) else joined
-
-
-def _piece(x: Any, axis: int, index: int) -> Any:
-    starts = tuple(index if i == axis else 0 for i in range(x.type.ndim))
-    stops = tuple(index + 1 if i == axis else size for i, size in enumerate(x.type.shape))
-    return shapes.squeeze(shapes.slice(x, start_indices=starts, limit_indices=stops, strides=None), dimensions=(axis,))
+    a_last, b_last = a2[0] if a2 else zeros_like(a0), b2[0] if b2 else zeros_like(b0)
+    first = subtract(multiply(a1, b_last), multiply(a_last, b1))
+    second = subtract(multiply(a_last, b0), multiply(a0, b_last))
+    return stack(broadcast_arrays(first, second, third), axisc)
 
 
 # ---- einsum ---------------------------------------------------------------------------------------------------------
 
 
 def einsum(
-    subscripts: str, /, *operands: Any, optimize: Any = "greedy", precision: Any = None, preferred_element_type: Any = None
-) -> Any:
+    subscripts: str | ArrayLike,
+    /,
+    *operands: ArrayLike | Sequence[Any],
+    optimize: str | bool | Sequence[Any] = "auto",
+    precision: Any = None,
+    preferred_element_type: DTypeLike = None,
+) -> Array:
     """Sums of products of arrays, their axes named by letters: `einsum("ij,jk->ik", a, b)` is the matrix product.
 
     A letter that the result does not name is summed over; a letter that an operand has twice takes its diagonal; `...`
     stands for leading axes that broadcast. Without `->`, the result has the letters that occur once, in alphabetical order.
-    Operands are contracted two at a time, each time the pair whose result is smallest.
 
     Arguments:
-        subscripts: the letters of each operand, separated by commas, and of the result.
+        subscripts: the letters of each operand, separated by commas, and of the result. Or, without letters, each operand
+            followed by the list of its axes, then the list of the result's: `einsum(a, [0, 1], b, [1, 2], [0, 2])`.
         operands: as many arrays.
-        optimize: accepted for NumPy's sake; the order of contraction is chosen in the same way for all its values.
+        optimize: how the order of contraction is chosen (by the package opt_einsum): the name of one of its algorithms,
+            "auto", "greedy", "optimal", ...; True for "auto"; False for from left to right; or a path, as
+            `numpy.einsum_path` gives it.
         precision: accepted for JAX's sake; products are computed in full.
 
     Raises:
@@ -269,82 +250,81 @@ def einsum(
         >>> pb.numpy.einsum("ij->i", a)
         [3. 7.]:f32[2]:cpu(0)
     """
-    if not isinstance(subscripts, str):
-        raise TypeError(f"einsum takes its subscripts as a string first, as in einsum('ij,jk->ik', a, b); got {subscripts!r}.")
     check_precision(precision, "einsum")
-    if not isinstance(optimize, bool) and optimize not in ("greedy", "optimal", "auto"):
-        raise ValueError(f"einsum takes optimize=True, False, 'greedy', 'optimal' or 'auto', not {optimize!r}.{at_user_line()}")
+    if not isinstance(subscripts, str):
+        subscripts, operands = _with_letters(subscripts, *operands)
     preferred = None if preferred_element_type is None else requested(preferred_element_type)
-    values = list(to_common_dtype("einsum", *operands))
-    names, result = _parse(subscripts, values)
-    terms = [_with_diagonals(value, letters, subscripts) for value, letters in zip(values, names)]
-    sizes: dict[str, int] = {}
-    for value, letters in terms:
-        for letter, size in zip(letters, value.type.shape):
-            if sizes.setdefault(letter, size) != size and 1 not in (size, sizes[letter]):
-                raise ShapeError(f"einsum {subscripts!r}: {letter!r} has sizes {sizes[letter]} and {size}.{at_user_line()}")
-            sizes[letter] = max(sizes[letter], size) if size != 0 and sizes[letter] != 0 else 0
-    while len(terms) > 1:
-        i, j = _cheapest(terms, result, sizes) if len(terms) > 2 else (0, 1)
-        left, right = terms[i], terms[j]
-        rest = [term for k, term in enumerate(terms) if k not in (i, j)]
-        needed = set(result).union(*[set(letters) for _, letters in rest])
-        terms = [*rest, _pairwise(left, right, needed, sizes, preferred)]
-    value, letters = _sum_out(terms[0], set(result), sizes)
-    value = value if preferred is None else in_dtype(value, preferred)
-    order = tuple(letters.index(letter) for letter in result)
-    return value if order == tuple(range(len(order))) else shapes.transpose(value, permutation=order)
+    terms = list(to_common_dtype("einsum", *operands)) if operands else []
+    for places, expression in _steps(subscripts, tuple([term.type.shape for term in terms]), _path(optimize)):
+        inputs, _, result = expression.partition("->")
+        chosen = [_with_diagonals(terms.pop(place), letters) for place, letters in zip(places, inputs.split(","))]
+        terms.append(_contracted(chosen, result, preferred))
+    (out,) = terms
+    return out if preferred is None else in_dtype(out, preferred)
+
+
+def _with_letters(*given: Any) -> tuple[str, tuple[Any, ...]]:
+    """Operands that alternate with the lists of their axes: the letters for them, and the operands alone."""
+    try:
+        found: tuple[str, tuple[Any, ...]] = opt_einsum.parser.convert_interleaved_input(given)
+    except (TypeError, ValueError, IndexError):
+        raise TypeError(
+            "einsum takes its subscripts as a string first, as in einsum('ij,jk->ik', a, b), or each array followed by the list"
+            f" of its axes; got {given[0]!r} first.{at_user_line()}"
+        ) from None
+    return found
+
+
+def _path(optimize: Any) -> Any:
+    """`optimize` in a form that can be remembered; a path without the word that NumPy puts in front."""
+    if not isinstance(optimize, (list, tuple)):
+        return optimize
+    return tuple([tuple(step) if isinstance(step, list) else step for step in optimize if step != "einsum_path"])
+
+
+@functools.lru_cache(1024)
+def _steps(subscripts: str, operands: tuple[Shape, ...], optimize: Any) -> list[tuple[tuple[int, ...], str]]:
+    """The contractions that an einsum is made of: which of the terms that are left (the result joins them at the end), and
+    their letters and its."""
+    try:
+        _, info = opt_einsum.contract_path(subscripts, *operands, shapes=True, optimize=optimize)
+    except (ValueError, IndexError) as error:
+        shown = ", ".join(map(str, operands))
+        raise ShapeError(f"einsum {subscripts!r} of arrays of shapes {shown}: {error}{at_user_line()}") from None
+    except (TypeError, KeyError):
+        raise ValueError(
+            f"einsum takes optimize=True, False, 'greedy', 'optimal', 'auto' or a path, not {optimize!r}.{at_user_line()}"
+        ) from None
+    return [(places, expression) for places, _, expression, *_ in info.contraction_list]
 
 
 Term = tuple[Any, str]
 
 
-def _parse(subscripts: str, values: Sequence[Any]) -> tuple[list[str], str]:
-    """The letters of each operand and of the result, with private letters in place of `...`."""
-    text = subscripts.replace(" ", "")
-    inputs, arrow, result = text.partition("->")
-    names = inputs.split(",")
-    if len(names) != len(values):
-        raise ShapeError(f"einsum {subscripts!r} names {len(names)} operands, but got {len(values)}.{at_user_line()}")
-    free = iter(chr(code) for code in range(0x3B1, 0x3B1 + 64))
-    longest = max(
-        [value.type.ndim - len(name.replace("...", "")) for name, value in zip(names, values) if "..." in name], default=0
-    )
-    dots = "".join(next(free) for _ in range(longest))
-    out = []
-    for name, value in zip(names, values):
-        extra = value.type.ndim - len(name.replace("...", ""))
-        if extra < 0 or (extra and "..." not in name):
-            raise ShapeError(f"einsum {subscripts!r}: {name!r} does not fit an operand of type {value.type}.{at_user_line()}")
-        out.append(name.replace("...", dots[len(dots) - extra :]))
-    letters = "".join(out)
-    if not arrow:
-        plain = sorted({letter for letter in letters if letters.count(letter) == 1 and letter not in dots})
-        result = dots + "".join(plain)
-    else:
-        result = result.replace("...", dots)
-    unknown = [letter for letter in result if letter not in letters]
-    if unknown or len(set(result)) != len(result) or not all(c.isalpha() for c in letters + result):
-        raise ShapeError(f"einsum {subscripts!r}: the result must name letters of the operands, each once.{at_user_line()}")
-    return out, result
-
-
-def _with_diagonals(value: Any, letters: str, subscripts: str) -> Term:
+def _with_diagonals(value: Any, letters: str) -> Term:
     """Take the diagonal for each letter that occurs twice."""
     for letter in dict.fromkeys(letters):
         while letters.count(letter) > 1:
             first = letters.index(letter)
             second = letters.index(letter, first + 1)
             if value.type.shape[first] != value.type.shape[second]:
-                raise ShapeError(
-                    f"einsum {subscripts!r}: {letter!r} names axes of different sizes in {value.type}.{at_user_line()}"
-                )
+                raise ShapeError(f"einsum: {letter!r} names axes of different sizes in {value.type}.{at_user_line()}")
             value = diagonal(value, 0, first, second)
             letters = "".join(c for i, c in enumerate(letters) if i not in (first, second)) + letter
     return value, letters
 
 
-def _sum_out(term: Term, needed: set[str], sizes: dict[str, int]) -> Term:
+def _contracted(terms: list[Term], result: str, preferred: Any) -> Any:
+    """The product of terms, from left to right, summed over the letters that the result does not have."""
+    while len(terms) > 1:
+        left, right, *rest = terms
+        needed = set(result).union(*[letters for _, letters in rest])
+        terms = [_pairwise(left, right, needed, preferred), *rest]
+    value, letters = _sum_out(terms[0], set(result))
+    return transpose(value, [letters.index(letter) for letter in result])
+
+
+def _sum_out(term: Term, needed: set[str]) -> Term:
     """Sum over the axes that nobody needs any more."""
     value, letters = term
     gone = tuple(i for i, letter in enumerate(letters) if letter not in needed)
@@ -354,43 +334,28 @@ def _sum_out(term: Term, needed: set[str], sizes: dict[str, int]) -> Term:
     return summed, "".join(letter for letter in letters if letter in needed)
 
 
-def _cheapest(terms: Sequence[Term], result: str, sizes: dict[str, int]) -> tuple[int, int]:
-    """The pair of terms whose product is smallest, measured against the operands that it replaces; then the cheapest one."""
-
-    def cost(i: int, j: int) -> tuple[int, int]:
-        others = set(result).union(*[set(letters) for k, (_, letters) in enumerate(terms) if k not in (i, j)])
-        letters = set(terms[i][1]) | set(terms[j][1])
-        growth = math.prod(sizes[x] for x in letters & others) - sum(math.prod(sizes[x] for x in terms[k][1]) for k in (i, j))
-        return growth, math.prod(sizes[x] for x in letters)
-
-    pairs = [(i, j) for i in range(len(terms)) for j in range(i + 1, len(terms))]
-    return min(pairs, key=lambda pair: cost(*pair))
-
-
-def _pairwise(left: Term, right: Term, needed: set[str], sizes: dict[str, int], preferred: Any) -> Term:
+def _pairwise(left: Term, right: Term, needed: set[str], preferred: Any) -> Term:
     """The product of two terms, summed over the letters that nothing else needs."""
-    (x, x_letters), (y, y_letters) = (_without_units(term, other[1], sizes) for term, other in ((left, right), (right, left)))
-    x, x_letters = _sum_out((x, x_letters), needed | set(y_letters), sizes)
-    y, y_letters = _sum_out((y, y_letters), needed | set(x_letters), sizes)
+    (x, x_letters), (y, y_letters) = (_without_units(*pair) for pair in ((left, right), (right, left)))
+    x, x_letters = _sum_out((x, x_letters), needed | set(y_letters))
+    y, y_letters = _sum_out((y, y_letters), needed | set(x_letters))
+    x, y = to_common_dtype("einsum", x, y)  # the product of two others may be in `preferred`
     shared = [letter for letter in x_letters if letter in y_letters]
     batch = [letter for letter in shared if letter in needed]
     summed = [letter for letter in shared if letter not in needed]
 
-    def places(letters: str, wanted: list[str]) -> tuple[int, ...]:
-        return tuple(letters.index(letter) for letter in wanted)
+    def places(wanted: list[str]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        return tuple(map(x_letters.index, wanted)), tuple(map(y_letters.index, wanted))
 
-    numbers = (
-        (places(x_letters, summed), places(y_letters, summed)),
-        (places(x_letters, batch), places(y_letters, batch)),
-    )
-    rest = [letter for letters in (x_letters, y_letters) for letter in letters if letter not in shared]
-    return contract("einsum", x, y, numbers, preferred), "".join([*batch, *rest])
+    rest = [letter for letter in x_letters + y_letters if letter not in shared]
+    return contract(x, y, (places(summed), places(batch)), preferred), "".join([*batch, *rest])
 
 
-def _without_units(term: Term, other: str, sizes: dict[str, int]) -> Term:
+def _without_units(term: Term, other: Term) -> Term:
     """Drop axes of size 1 that broadcast against larger ones of the other operand."""
     value, letters = term
-    units = tuple(i for i, letter in enumerate(letters) if value.type.shape[i] == 1 and sizes[letter] != 1 and letter in other)
+    sizes = dict(zip(other[1], other[0].type.shape))
+    units = tuple(i for i, letter in enumerate(letters) if value.type.shape[i] == 1 != sizes.get(letter, 1))
     if not units:
         return term
     return shapes.squeeze(value, dimensions=units), "".join(c for i, c in enumerate(letters) if i not in units)

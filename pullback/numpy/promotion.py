@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from pullback.core.array import Array, constant, find_converter, from_python, plain_number, scalar_kind
 from pullback.core.bounded import Bounded
 from pullback.core.dtypes import DTYPES, DType, default_dtype, is_inexact
@@ -34,10 +36,10 @@ def at_user_line() -> str:
     return f" At {source}." if source is not None else ""
 
 
-def operand(value: Any, name: str, position: str = "an operand") -> Any:
+def operand(value: Any, name: str, position: str = "an operand") -> Array:
     """A value as an Array or tracer. Raises `LeafError`, naming the operation and the argument, for anything else."""
     if value.__class__ is Array or isinstance(value, (Tracer, Array)):
-        return value
+        return value  # type: ignore[return-value]  # a tracer, which is an Array to users
     converter = find_converter(type(value))
     if converter is None:
         hint = " Make an array of it first, with pb.numpy.asarray." if isinstance(value, (list, tuple)) else ""
@@ -118,7 +120,7 @@ def common_dtype(values: Sequence[Any], name: str) -> tuple[DType, bool]:
 # ---- promotion ------------------------------------------------------------------------------------------------------
 
 
-def promote(name: str, *args: Any) -> tuple[Any, ...]:
+def promote(name: str, *args: Any) -> tuple[Array, ...]:
     """The operands of operation `name` in their common dtype, each of the common shape or 0-d.
 
     Raises:
@@ -129,7 +131,7 @@ def promote(name: str, *args: Any) -> tuple[Any, ...]:
     return to_common_shape(name, *to_common_dtype(name, *args))
 
 
-def to_common_dtype(name: str, *args: Any, inexact: bool = False) -> tuple[Any, ...]:
+def to_common_dtype(name: str, *args: Any, inexact: bool = False) -> tuple[Array, ...]:
     """The operands in their common dtype; with `inexact`, integers and bools become the default floating dtype."""
     values = [number_or_operand(arg, name, f"argument {i}") for i, arg in enumerate(args)]
     dtype, weak = common_dtype(values, name)
@@ -143,7 +145,12 @@ def float_for(dtype: DType) -> DType:
     return dtype if is_inexact(dtype) else default_dtype("f")
 
 
-def in_dtype(value: Any, dtype: DType, weak: bool = False) -> Any:
+def real_dtype(dtype: DType) -> DType:
+    """The dtype of the parts of complex numbers of a dtype; a real dtype itself."""
+    return np.empty(0, dtype).real.dtype if dtype.kind == "c" else dtype
+
+
+def in_dtype(value: Any, dtype: DType, weak: bool = False) -> Array:
     """A value (Array, tracer or Python scalar) in a dtype. A value that has it already is returned as it is."""
     if value.__class__ in PYTHON_SCALARS:
         return literal_of(value, dtype)
@@ -153,7 +160,7 @@ def in_dtype(value: Any, dtype: DType, weak: bool = False) -> Any:
     return convert_element_type(value, new_dtype=dtype, weak=weak)
 
 
-def to_common_shape(name: str, *values: Any) -> tuple[Any, ...]:
+def to_common_shape(name: str, *values: Any) -> tuple[Array, ...]:
     """Values broadcast to their common shape; 0-d ones stay 0-d."""
     shapes = [value.type.shape for value in values]
     first = next((shape for shape in shapes if shape), ())
@@ -179,7 +186,7 @@ def broadcast_shapes(name: str, *shapes: Shape) -> Shape:
     return tuple(out)
 
 
-def broadcast(value: Any, shape: Shape) -> Any:
+def broadcast(value: Any, shape: Shape) -> Array:
     """A value in a larger shape, its axes aligned with the last ones."""
     own = value.type.shape
     if own == shape:
@@ -187,7 +194,7 @@ def broadcast(value: Any, shape: Shape) -> Any:
     return broadcast_in_dim(value, shape=shape, broadcast_dimensions=tuple(range(len(shape) - len(own), len(shape))))
 
 
-def to_inexact(value: Any, name: str) -> Any:
+def to_inexact(value: Any, name: str) -> Array:
     """An operand of a function of real numbers: integers and bools become the default floating dtype."""
     value = number_or_operand(value, name)
     if value.__class__ in PYTHON_SCALARS:
@@ -200,6 +207,6 @@ def to_inexact(value: Any, name: str) -> Any:
     return convert_element_type(value, new_dtype=float_for(dtype), weak=value.type.weak)
 
 
-def strong(value: Any) -> Any:
+def strong(value: Any) -> Array:
     """A value whose dtype counts where it meets another: not weak, as what Python numbers become is."""
     return convert_element_type(value, new_dtype=value.type.dtype) if value.type.weak else value

@@ -2,31 +2,33 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from pullback.core.array import Array
-from pullback.core.dtypes import DType, accumulation_dtype, default_dtype, is_inexact, kind, requested
+from pullback.core.array import Array, ArrayLike
+from pullback.core.dtypes import DType, DTypeLike, accumulation_dtype, default_dtype, is_inexact, kind, requested
 from pullback.core.errors import ShapeError
-from pullback.core.tracing import Tracer, _quiet_numpy, bind, staging_floor
+from pullback.core.tracing import Tracer, _quiet_numpy, bind, innermost_staging
 from pullback.core.types import ArrayType, array_type
 from pullback.numpy.arithmetic import add, divide, maximum, minimum, multiply, subtract
-from pullback.numpy.axes import normal_axes, normal_axis
+from pullback.numpy.axes import Axis, normal_axes, normal_axis
 from pullback.numpy.complexes import conj, imag, real
 from pullback.numpy.elementary import sqrt
 from pullback.numpy.factories import Function, named
 from pullback.numpy.logic import as_predicate, isclose, isnan, logical_not, where
 from pullback.numpy.promotion import (
     NATIVE_FLOATS,
-    PYTHON_SCALARS,
     at_user_line,
     broadcast,
     broadcast_shapes,
     in_dtype,
     literal_of,
+    number_or_operand,
     operand,
+    real_dtype,
     strong,
     to_common_dtype,
 )
@@ -35,6 +37,39 @@ from pullback.ops import complex as complexes
 from pullback.ops import powers, reduce
 from pullback.ops import shape as shapes
 from pullback.ops.convert import convert_element_type
+
+Mask = ArrayLike | None
+
+
+class Sum(Protocol):
+    def __call__(
+        self, a: ArrayLike, axis: Axis = None, dtype: DTypeLike = None, *,
+        keepdims: bool = False, initial: ArrayLike | None = None, where: Mask = None,
+    ) -> Array: ...  # fmt: skip
+
+
+class Extreme(Protocol):
+    def __call__(
+        self, a: ArrayLike, axis: Axis = None, *, keepdims: bool = False, initial: ArrayLike | None = None, where: Mask = None
+    ) -> Array: ...
+
+
+class Logical(Protocol):
+    def __call__(self, a: ArrayLike, axis: Axis = None, *, keepdims: bool = False, where: Mask = None) -> Array: ...
+
+
+class Position(Protocol):
+    def __call__(self, a: ArrayLike, axis: int | None = None, *, keepdims: bool = False) -> Array: ...
+
+
+class Spread(Protocol):
+    def __call__(
+        self, a: ArrayLike, axis: Axis = None, dtype: DTypeLike = None, *,
+        ddof: float = 0, correction: float | None = None, keepdims: bool = False, where: Mask = None,
+    ) -> Array: ...  # fmt: skip
+
+
+F = TypeVar("F", bound=Function)
 
 _ARGUMENTS = """
     Arguments:
@@ -70,7 +105,7 @@ _where = where
 
 
 def _reduced(primitive: Any, a: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
-    out = primitive(a, axes=axes) if axes or primitive not in (sums.reduce_sum,) else a
+    out = primitive(a, axes=axes) if axes or primitive is not sums.reduce_sum else a
     return shapes.reshape(out, new_sizes=kept_shape(a.type, axes)) if keepdims and axes else out
 
 
@@ -89,10 +124,10 @@ def _mask(name: str, where_: Any, shape: tuple[int, ...]) -> Any:
 
 def _start(name: str, initial: Any, dtype: DType) -> Any:
     """`initial` in the dtype of the reduction, which it does not widen."""
-    return in_dtype(initial if initial.__class__ in PYTHON_SCALARS else operand(initial, name, "initial"), dtype)
+    return in_dtype(number_or_operand(initial, name, "initial"), dtype)
 
 
-def _sum_like(name: str, primitive: Any, ufunc: np.ufunc, neutral: int, combine: Function, doc: str) -> Function:
+def _sum_like(name: str, primitive: Any, ufunc: np.ufunc, neutral: int, combine: Function, doc: str) -> Sum:
     whole = ufunc.reduce
 
     def function(
@@ -101,7 +136,7 @@ def _sum_like(name: str, primitive: Any, ufunc: np.ufunc, neutral: int, combine:
         if axis is dtype is initial is where is None and not keepdims and (a.__class__ is Array or isinstance(a, Tracer)):
             type = a.type
             if type.dtype in NATIVE_FLOATS and not type.weak and type.shape:  # the fast path
-                if a.__class__ is Array and a._host is not None and staging_floor() is None:
+                if a.__class__ is Array and a._host is not None and innermost_staging() is None:
                     return Array(array_type((), type.dtype), _quiet_numpy.run(whole, a._host, None))
                 return bind(primitive, (a,), {"axes": tuple(range(type.ndim))})
         a = operand(a, name)
@@ -121,7 +156,7 @@ sum = _sum_like("sum", sums.reduce_sum, np.add, 0, add, "The sum of elements; 0 
 prod = _sum_like("prod", reduce.reduce_prod, np.multiply, 1, multiply, "The product of elements; 1 where there are none.")
 
 
-def _extreme(name: str, primitive: Any, combine: Function, doc: str) -> Function:
+def _extreme(name: str, primitive: Any, combine: Function, doc: str) -> Extreme:
     def function(a: Any, axis: Any = None, *, keepdims: bool = False, initial: Any = None, where: Any = None) -> Any:
         a = operand(a, name)
         axes = normal_axes(axis, a.type, name)
@@ -168,7 +203,7 @@ min = _extreme("min", reduce.reduce_min, minimum, "The smallest element; NaN if 
 amax, amin = max, min
 
 
-def _logical(name: str, primitive: Any, neutral: bool, doc: str) -> Function:
+def _logical(name: str, primitive: Any, neutral: bool, doc: str) -> Logical:
     def function(a: Any, axis: Any = None, *, keepdims: bool = False, where: Any = None) -> Any:
         a = as_predicate(a, name)
         a = _masked(name, a, where, neutral)
@@ -182,7 +217,7 @@ any = _logical("any", reduce.reduce_or, False, "Whether an element is true; fals
 all = _logical("all", reduce.reduce_and, True, "Whether all elements are true; true where there are none.")
 
 
-def _index(name: str, primitive: Any, doc: str) -> Function:
+def _index(name: str, primitive: Any, doc: str) -> Position:
     def function(a: Any, axis: int | None = None, *, keepdims: bool = False) -> Any:
         a = operand(a, name)
         original = a.type
@@ -217,10 +252,10 @@ def _count(name: str, a: Any, axes: tuple[int, ...], where_: Any, keepdims: bool
     if where_ is None:
         return float(math.prod([a.type.shape[axis] for axis in axes]))
     counted = sum(_mask(name, where_, a.type.shape), axes, keepdims=keepdims)
-    return convert_element_type(counted, new_dtype=_real(a.type.dtype if is_inexact(a.type.dtype) else default_dtype("f")))
+    return convert_element_type(counted, new_dtype=real_dtype(a.type.dtype if is_inexact(a.type.dtype) else default_dtype("f")))
 
 
-def _averaged(name: str, a: Any, asked: Any) -> tuple[Any, DType]:
+def _averaged(name: str, a: Any, asked: Any) -> tuple[Array, DType]:
     """What is averaged, and the dtype of the mean: the one asked for, or the array's own, or the default floating one.
 
     Floats of less than 32 bits are averaged in float32: their sums overflow, or lose what is small beside them.
@@ -232,7 +267,7 @@ def _averaged(name: str, a: Any, asked: Any) -> tuple[Any, DType]:
     return in_dtype(a, accumulation_dtype(wanted)), wanted
 
 
-def mean(a: Any, axis: Any = None, dtype: Any = None, *, keepdims: bool = False, where: Any = None) -> Any:
+def mean(a: ArrayLike, axis: Axis = None, dtype: DTypeLike = None, *, keepdims: bool = False, where: Mask = None) -> Array:
     """The arithmetic mean; NaN where there are no elements.
 
     Arguments:
@@ -254,20 +289,37 @@ def mean(a: Any, axis: Any = None, dtype: Any = None, *, keepdims: bool = False,
     return strong(in_dtype(divide(total, _count("mean", a, axes, where, keepdims)), wanted))
 
 
-def _real(dtype: DType) -> DType:
-    return dtype if kind(dtype) != "c" else np.empty(0, dtype).real.dtype
+def _spread(name: str, finish: Function, doc: str) -> Spread:
+    def function(
+        a: Any,
+        axis: Any = None,
+        dtype: Any = None,
+        *,
+        ddof: Any = 0,
+        correction: Any = None,
+        keepdims: Any = False,
+        where: Any = None,
+    ) -> Any:
+        if correction is not None and ddof != 0:
+            raise ValueError(
+                f"{name} takes ddof or correction, two names of one thing; got {ddof} and {correction}.{at_user_line()}"
+            )
+        a, wanted = _averaged(name, a, dtype)  # a square may overflow the dtype that the result is to have
+        axes = normal_axes(axis, a.type, name)
+        center = mean(a, axes, None if is_inexact(wanted) else default_dtype("f"), keepdims=True, where=where)
+        centered = subtract(a, center)
+        squares = real(multiply(centered, conj(centered))) if kind(wanted) == "c" else powers.square(centered)
+        total = sum(squares, axes, keepdims=keepdims, where=where)
+        count = subtract(_count(name, a, axes, where, keepdims), ddof if correction is None else correction)
+        variance = divide(total, _where(count > 0, count, math.nan))
+        return strong(in_dtype(finish(variance), real_dtype(wanted)))
+
+    return named(function, name, doc)
 
 
-def var(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
-    *,
-    ddof: float = 0,
-    correction: float | None = None,
-    keepdims: bool = False,
-    where: Any = None,
-) -> Any:
+var = _spread(
+    "var",
+    lambda variance: variance,
     """The variance: the mean of |a - mean|^2.
 
     Arguments:
@@ -280,55 +332,24 @@ def var(
         >>> import pullback as pb
         >>> pb.numpy.var(pb.numpy.asarray([1.0, 3.0]))
         1.0:f32[]:cpu(0)
-    """
-    found, wanted = _variance("var", a, axis, dtype, ddof, correction, keepdims, where)
-    return strong(in_dtype(found, wanted))
+    """,
+)
+std = _spread("std", sqrt, "The standard deviation: the square root of `var`, with the same arguments.")
 
 
-def _variance(
-    name: str, a: Any, axis: Any, asked: Any, ddof: float, correction: float | None, keepdims: bool, where: Any
-) -> tuple[Any, DType]:
-    """The variance in the dtype that it is computed in, and the dtype that it is to have: a square may overflow that one."""
-    if correction is not None and ddof != 0:
-        raise ValueError(
-            f"{name} takes ddof or correction, two names of one thing; got {ddof} and {correction}.{at_user_line()}"
-        )
-    a, wanted = _averaged(name, a, asked)
-    axes = normal_axes(axis, a.type, name)
-    centered = subtract(a, mean(a, axes, default_dtype("f") if not is_inexact(wanted) else None, keepdims=True, where=where))
-    squares = real(multiply(centered, conj(centered))) if kind(wanted) == "c" else powers.square(centered)
-    total = sum(squares, axes, keepdims=keepdims, where=where)
-    less = ddof if correction is None else correction
-    count = subtract(_count(name, a, axes, where, keepdims), less)
-    return divide(total, _where(count > 0, count, math.nan)), _real(wanted)
-
-
-def std(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
-    *,
-    ddof: float = 0,
-    correction: float | None = None,
-    keepdims: bool = False,
-    where: Any = None,
-) -> Any:
-    """The standard deviation: the square root of `var`, with the same arguments."""
-    found, wanted = _variance("std", a, axis, dtype, ddof, correction, keepdims, where)
-    return strong(in_dtype(sqrt(found), wanted))
-
-
-def ptp(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
+def ptp(a: ArrayLike, axis: Axis = None, *, keepdims: bool = False) -> Array:
     """Peak to peak: the largest element minus the smallest."""
     return subtract(max(a, axis, keepdims=keepdims), min(a, axis, keepdims=keepdims))
 
 
-def count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
+def count_nonzero(a: ArrayLike, axis: Axis = None, *, keepdims: bool = False) -> Array:
     """How many elements differ from 0."""
     return sum(as_predicate(a, "count_nonzero"), axis, keepdims=keepdims)
 
 
-def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: bool = False) -> Any:
+def average(
+    a: ArrayLike, axis: Axis = None, weights: ArrayLike | None = None, returned: bool = False, *, keepdims: bool = False
+) -> Any:
     """The weighted mean: sum(a * weights) / sum(weights).
 
     Arguments:
@@ -359,67 +380,44 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
 # ---- leaving NaN out ------------------------------------------------------------------------------------------------
 
 
-def _without_nan(name: str, neutral: float, reduce_: Function, doc: str) -> Function:
-    def function(a: Any, axis: Any = None, **options: Any) -> Any:
-        a = operand(a, name)
-        if is_inexact(a.type.dtype):
-            a = where(isnan(a), neutral, a)
-        return reduce_(a, axis, **options)
-
-    return named(function, name, f"{doc} NaN is left out. Arguments are those of `{reduce_.__name__}`.")
-
-
-nansum = _without_nan("nansum", 0.0, sum, "The sum of elements.")
-nanprod = _without_nan("nanprod", 1.0, prod, "The product of elements.")
-
-
-def _nan_extreme(name: str, outside: float, reduce_: Function, doc: str) -> Function:
-    def function(a: Any, axis: Any = None, **options: Any) -> Any:
+def _without_nan(name: str, neutral: float, reduce_: F, doc: str) -> F:
+    @functools.wraps(reduce_)
+    def function(a: Any, axis: Any = None, *args: Any, **options: Any) -> Any:
         a = operand(a, name)
         if not is_inexact(a.type.dtype):
-            return reduce_(a, axis, **options)
+            return reduce_(a, axis, *args, **options)
         missing = isnan(a)
-        out = reduce_(where(missing, outside, a), axis, **options)
-        if options.get("initial") is not None:
+        out = reduce_(where(missing, neutral, a), axis, *args, **options)
+        if neutral in (0, 1) or options.get("initial") is not None:
             return out
-        nothing = all(missing, axis, keepdims=options.get("keepdims", False))
-        return where(nothing, math.nan, out)
+        return where(all(missing, axis, keepdims=options.get("keepdims", False)), math.nan, out)
 
-    return named(
-        function, name, f"{doc} NaN is left out, unless there is nothing else. Arguments are those of `{reduce_.__name__}`."
-    )
+    return named(function, name, f"{doc} Arguments are those of `{name.removeprefix('nan')}`.")  # type: ignore[return-value]
 
 
-nanmax = _nan_extreme("nanmax", -math.inf, max, "The largest element.")
-nanmin = _nan_extreme("nanmin", math.inf, min, "The smallest element.")
+nansum = _without_nan("nansum", 0.0, sum, "The sum of the elements that are not NaN.")
+nanprod = _without_nan("nanprod", 1.0, prod, "The product of the elements that are not NaN.")
+nanmax = _without_nan("nanmax", -math.inf, max, "The largest element that is not NaN; NaN if there is none.")
+nanmin = _without_nan("nanmin", math.inf, min, "The smallest element that is not NaN; NaN if there is none.")
 
 
-def _present(name: str, a: Any, where: Any) -> Any:
-    """Which elements to count: those that are chosen, and not NaN."""
-    if not is_inexact(a.type.dtype):
-        return where
-    return a == a if where is None else (a == a) & as_predicate(where, name)
+def _of_present(name: str, reduce_: F, doc: str) -> F:
+    @functools.wraps(reduce_)
+    def function(a: Any, *args: Any, where: Any = None, **options: Any) -> Any:
+        a = operand(a, name)
+        if is_inexact(a.type.dtype):
+            where = a == a if where is None else (a == a) & as_predicate(where, name)
+        return reduce_(a, *args, where=where, **options)
+
+    return named(function, name, f"{doc} Arguments are those of `{name.removeprefix('nan')}`.")  # type: ignore[return-value]
 
 
-def nanmean(a: Any, axis: Any = None, dtype: Any = None, *, keepdims: bool = False, where: Any = None) -> Any:
-    """The mean of the elements that are not NaN."""
-    a = operand(a, "nanmean")
-    return mean(a, axis, dtype, keepdims=keepdims, where=_present("nanmean", a, where))
+nanmean = _of_present("nanmean", mean, "The mean of the elements that are not NaN.")
+nanvar = _of_present("nanvar", var, "The variance of the elements that are not NaN.")
+nanstd = _of_present("nanstd", std, "The standard deviation of the elements that are not NaN.")
 
 
-def nanvar(a: Any, axis: Any = None, dtype: Any = None, *, ddof: float = 0, keepdims: bool = False, where: Any = None) -> Any:
-    """The variance of the elements that are not NaN."""
-    a = operand(a, "nanvar")
-    return var(a, axis, dtype, ddof=ddof, keepdims=keepdims, where=_present("nanvar", a, where))
-
-
-def nanstd(a: Any, axis: Any = None, dtype: Any = None, *, ddof: float = 0, keepdims: bool = False, where: Any = None) -> Any:
-    """The standard deviation of the elements that are not NaN."""
-    a = operand(a, "nanstd")
-    return std(a, axis, dtype, ddof=ddof, keepdims=keepdims, where=_present("nanstd", a, where))
-
-
-def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
+def array_equal(a1: ArrayLike, a2: ArrayLike, equal_nan: bool = False) -> Array:
     """Whether two arrays have one shape and equal elements; a 0-d bool."""
     a1, a2 = operand(a1, "array_equal"), operand(a2, "array_equal")
     if a1.type.shape != a2.type.shape:
@@ -430,12 +428,12 @@ def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
     return all(same)
 
 
-def allclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False) -> Any:
+def allclose(a: ArrayLike, b: ArrayLike, rtol: ArrayLike = 1e-5, atol: ArrayLike = 1e-8, equal_nan: bool = False) -> Array:
     """Whether all elements are close, as `isclose` has it; a 0-d bool."""
     return all(isclose(a, b, rtol, atol, equal_nan))
 
 
-def isin(element: Any, test_elements: Any, *, invert: bool = False) -> Any:
+def isin(element: ArrayLike, test_elements: ArrayLike, *, invert: bool = False) -> Array:
     """Whether each element is one of `test_elements`."""
     a, b = to_common_dtype("isin", element, test_elements)
     spread = shapes.reshape(a, new_sizes=(*a.type.shape, 1))

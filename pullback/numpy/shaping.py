@@ -5,22 +5,23 @@ from __future__ import annotations
 import itertools
 import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from pullback.core.array import Array
-from pullback.core.errors import AxisError, ShapeError, TracerIntegerConversionError
+from pullback.core.array import Array, ArrayLike
+from pullback.core.dtypes import DTypeLike
+from pullback.core.errors import AxisError, ShapeError
 from pullback.core.tracing import Tracer
-from pullback.core.types import Shape
-from pullback.numpy.axes import normal_axes, normal_axis
+from pullback.core.types import Shape, ShapeLike
+from pullback.numpy.axes import Axis, normal_axes, normal_axis, several
 from pullback.numpy.creation import array, checked_shape
+from pullback.numpy.indexing import take
 from pullback.numpy.promotion import (
     PYTHON_SCALARS,
     at_user_line,
     broadcast,
-    in_dtype,
     operand,
     to_common_dtype,
 )
@@ -28,7 +29,7 @@ from pullback.numpy.promotion import broadcast_shapes as common_shape
 from pullback.ops import shape as shapes
 
 
-def reshape(a: Any, shape: Any, order: str = "C", *, copy: bool | None = None) -> Any:
+def reshape(a: ArrayLike, shape: ShapeLike, order: str = "C", *, copy: bool | None = None) -> Array:
     """The elements of a, in row-major order, in another shape.
 
     Arguments:
@@ -45,25 +46,12 @@ def reshape(a: Any, shape: Any, order: str = "C", *, copy: bool | None = None) -
         (2, 3)
     """
     a = operand(a, "reshape")
-    sizes = (shape,) if isinstance(shape, int) or getattr(shape, "ndim", None) == 0 else tuple(shape)
-    for size in sizes:
-        if isinstance(size, Tracer):
-            raise TracerIntegerConversionError(
-                f"reshape was given a traced size of type {size.type}: shapes must be known when a function is traced."
-                f" Make that argument static (static_argnums in pb.jit).{at_user_line()}"
-            )
-    wanted = [operator.index(size) for size in sizes]
+    wanted = list(checked_shape(shape, "reshape", least=-1))
     if wanted.count(-1) == 1:
         known = math.prod(size for size in wanted if size != -1)
-        if known == 0 or a.type.size % known:
-            raise ShapeError(
-                f"reshape cannot give {a.type}, which has {a.type.size} elements, the shape {tuple(wanted)}.{at_user_line()}"
-            )
-        wanted[wanted.index(-1)] = a.type.size // known
-    if math.prod(wanted) != a.type.size or any(size < 0 for size in wanted):
-        raise ShapeError(
-            f"reshape cannot give {a.type}, which has {a.type.size} elements, the shape {tuple(wanted)}.{at_user_line()}"
-        )
+        wanted[wanted.index(-1)] = a.type.size // known if known else -1
+    if -1 in wanted or math.prod(wanted) != a.type.size:
+        raise ShapeError(f"reshape cannot give {a.type}, which has {a.type.size} elements, the shape {shape}.{at_user_line()}")
     copy = None if copy is None else bool(copy)
     if order not in ("C", "F"):
         raise ValueError(f"reshape takes order='C' or 'F', not {order!r}: arrays have no other memory order.{at_user_line()}")
@@ -74,12 +62,12 @@ def reshape(a: Any, shape: Any, order: str = "C", *, copy: bool | None = None) -
     return shapes.reshape(a, new_sizes=tuple(wanted))
 
 
-def ravel(a: Any, order: str = "C") -> Any:
+def ravel(a: ArrayLike, order: str = "C") -> Array:
     """The elements of a as a vector, in row-major order ("F": column-major)."""
     return reshape(a, -1 if operand(a, "ravel").type.size else 0, order)
 
 
-def transpose(a: Any, axes: Sequence[int] | None = None) -> Any:
+def transpose(a: ArrayLike, axes: Sequence[int] | None = None) -> Array:
     """The axes of a in another order; reversed, if none is given.
 
     Example:
@@ -98,7 +86,7 @@ def transpose(a: Any, axes: Sequence[int] | None = None) -> Any:
 permute_dims = transpose
 
 
-def matrix_transpose(x: Any, /) -> Any:
+def matrix_transpose(x: ArrayLike, /) -> Array:
     """The last two axes exchanged."""
     x = operand(x, "matrix_transpose")
     if x.type.ndim < 2:
@@ -106,7 +94,7 @@ def matrix_transpose(x: Any, /) -> Any:
     return swapaxes(x, -1, -2)
 
 
-def moveaxis(a: Any, source: Any, destination: Any) -> Any:
+def moveaxis(a: ArrayLike, source: ShapeLike, destination: ShapeLike) -> Array:
     """Axes moved to other places; the rest keep their order.
 
     Example:
@@ -116,9 +104,7 @@ def moveaxis(a: Any, source: Any, destination: Any) -> Any:
     """
     a = operand(a, "moveaxis")
     ndim = a.type.ndim
-    given, wanted = [(x,) if isinstance(x, int) else tuple(x) for x in (source, destination)]
-    origin = [normal_axis(axis, ndim, "moveaxis") for axis in given]
-    target = [normal_axis(axis, ndim, "moveaxis") for axis in wanted]
+    origin, target = [[normal_axis(axis, ndim, "moveaxis") for axis in several(x)] for x in (source, destination)]
     if len(origin) != len(target) or len(set(origin)) != len(origin) or len(set(target)) != len(target):
         raise AxisError(
             f"moveaxis takes as many different destinations as sources, but got {source} and {destination}.{at_user_line()}"
@@ -129,7 +115,7 @@ def moveaxis(a: Any, source: Any, destination: Any) -> Any:
     return transpose(a, order)
 
 
-def swapaxes(a: Any, axis1: int, axis2: int) -> Any:
+def swapaxes(a: ArrayLike, axis1: int, axis2: int) -> Array:
     """Two axes exchanged."""
     a = operand(a, "swapaxes")
     order = list(range(a.type.ndim))
@@ -138,7 +124,7 @@ def swapaxes(a: Any, axis1: int, axis2: int) -> Any:
     return transpose(a, order)
 
 
-def rollaxis(a: Any, axis: int, start: int = 0) -> Any:
+def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Array:
     """An axis moved to before another one."""
     a = operand(a, "rollaxis")
     axis = normal_axis(axis, a.type.ndim, "rollaxis")
@@ -146,7 +132,7 @@ def rollaxis(a: Any, axis: int, start: int = 0) -> Any:
     return moveaxis(a, axis, start - 1 if axis < start else start)
 
 
-def expand_dims(a: Any, axis: Any) -> Any:
+def expand_dims(a: ArrayLike, axis: Axis) -> Array:
     """New axes of size 1 at the places `axis` of the result.
 
     Example:
@@ -155,7 +141,7 @@ def expand_dims(a: Any, axis: Any) -> Any:
         (1, 3)
     """
     a = operand(a, "expand_dims")
-    places = tuple(axis) if isinstance(axis, (tuple, list)) else (axis,)
+    places = several(axis)
     ndim = a.type.ndim + len(places)
     new = {normal_axis(place, ndim, "expand_dims") for place in places}
     if len(new) != len(places):
@@ -164,7 +150,7 @@ def expand_dims(a: Any, axis: Any) -> Any:
     return shapes.reshape(a, new_sizes=tuple([1 if i in new else next(rest) for i in range(ndim)]))
 
 
-def squeeze(a: Any, axis: Any = None) -> Any:
+def squeeze(a: ArrayLike, axis: Axis = None) -> Array:
     """Without the axes of size 1; or without those of `axis`, which must be of size 1."""
     a = operand(a, "squeeze")
     if axis is None:
@@ -176,7 +162,7 @@ def squeeze(a: Any, axis: Any = None) -> Any:
     return shapes.squeeze(a, dimensions=axes) if axes else a
 
 
-def broadcast_to(array: Any, shape: Any) -> Any:
+def broadcast_to(array: ArrayLike, shape: ShapeLike) -> Array:
     """The array repeated along new axes in front, and along axes of size 1, to a shape.
 
     Raises:
@@ -191,14 +177,14 @@ def broadcast_to(array: Any, shape: Any) -> Any:
     return broadcast(array, sizes)
 
 
-def broadcast_arrays(*args: Any) -> list[Any]:
+def broadcast_arrays(*args: ArrayLike) -> list[Array]:
     """The arrays broadcast to their common shape."""
     values = [operand(arg, "broadcast_arrays") for arg in args]
     shape = common_shape("broadcast_arrays", *[value.type.shape for value in values]) if values else ()
     return [broadcast(value, shape) for value in values]
 
 
-def broadcast_shapes(*args: Any) -> Shape:
+def broadcast_shapes(*args: ShapeLike) -> Shape:
     """The shape that arrays of these shapes broadcast to."""
     return common_shape("broadcast_shapes", *[checked_shape(shape, "broadcast_shapes") for shape in args]) if args else ()
 
@@ -217,7 +203,7 @@ def _parts(name: str, arrays: Any) -> list[Any]:
     return list(to_common_dtype(name, *values))
 
 
-def concatenate(arrays: Any, axis: int | None = 0, dtype: Any = None) -> Any:
+def concatenate(arrays: ArrayLike | Sequence[ArrayLike], axis: int | None = 0, dtype: DTypeLike = None) -> Array:
     """Arrays joined along an axis that they have; None flattens them first.
 
     Raises:
@@ -250,7 +236,7 @@ def _joined(name: str, parts: list[Any], axis: int | None, dtype: Any = None) ->
     return out if dtype is None else out.astype(dtype)
 
 
-def stack(arrays: Any, axis: int = 0, dtype: Any = None) -> Any:
+def stack(arrays: ArrayLike | Sequence[ArrayLike], axis: int = 0, dtype: DTypeLike = None) -> Array:
     """Arrays of one shape, along a new axis.
 
     Example:
@@ -266,53 +252,50 @@ def stack(arrays: Any, axis: int = 0, dtype: Any = None) -> Any:
     return _joined("stack", [expand_dims(part, axis) for part in parts], axis, dtype)
 
 
-def vstack(tup: Any, dtype: Any = None) -> Any:
+def vstack(tup: ArrayLike | Sequence[ArrayLike], dtype: DTypeLike = None) -> Array:
     """Arrays on top of each other: joined along the first axis; vectors are rows."""
     return _joined("vstack", [atleast_2d(part) for part in _parts("vstack", tup)], 0, dtype)
 
 
-def hstack(tup: Any, dtype: Any = None) -> Any:
+def hstack(tup: ArrayLike | Sequence[ArrayLike], dtype: DTypeLike = None) -> Array:
     """Arrays side by side: joined along the second axis; vectors along their only one."""
     parts = [atleast_1d(part) for part in _parts("hstack", tup)]
     return _joined("hstack", parts, 0 if parts[0].type.ndim == 1 else 1, dtype)
 
 
-def dstack(tup: Any, dtype: Any = None) -> Any:
+def dstack(tup: ArrayLike | Sequence[ArrayLike], dtype: DTypeLike = None) -> Array:
     """Arrays behind each other: joined along the third axis."""
     return _joined("dstack", [atleast_3d(part) for part in _parts("dstack", tup)], 2, dtype)
 
 
-def column_stack(tup: Any) -> Any:
+def column_stack(tup: ArrayLike | Sequence[ArrayLike]) -> Array:
     """Vectors as the columns of a matrix; matrices side by side."""
     parts = [expand_dims(atleast_1d(part), 1) if part.type.ndim < 2 else part for part in _parts("column_stack", tup)]
     return _joined("column_stack", parts, 1)
 
 
-def append(arr: Any, values: Any, axis: int | None = None) -> Any:
+def append(arr: ArrayLike, values: ArrayLike | Sequence[Any], axis: int | None = None) -> Array:
     """`values` joined to the end of an array; both are flattened unless an axis is given."""
     return concatenate([array(arr), array(values)], axis)
 
 
-def atleast_1d(*arys: Any) -> Any:
+def atleast_1d(*arys: ArrayLike) -> Any:
     """The arrays, each with one axis or more."""
-    out = [a if a.type.ndim >= 1 else shapes.reshape(a, new_sizes=(1,)) for a in map(array, arys)]
-    return out[0] if len(out) == 1 else out
+    return _each_reshaped(arys, lambda shape: shape or (1,))
 
 
-def atleast_2d(*arys: Any) -> Any:
+def atleast_2d(*arys: ArrayLike) -> Any:
     """The arrays, each with two axes or more; new ones stand in front."""
-    values = list(map(array, arys))
-    out = [a if a.type.ndim >= 2 else shapes.reshape(a, new_sizes=(1, a.type.size)) for a in values]
-    return out[0] if len(out) == 1 else out
+    return _each_reshaped(arys, lambda shape: (1,) * (2 - len(shape)) + shape)
 
 
-def atleast_3d(*arys: Any) -> Any:
+def atleast_3d(*arys: ArrayLike) -> Any:
     """The arrays, each with three axes or more; a vector becomes (1, n, 1), a matrix (n, m, 1)."""
-    out = []
-    for a in map(array, arys):
-        shape = a.type.shape
-        wanted = {0: (1, 1, 1), 1: (1, *shape, 1), 2: (*shape, 1)}.get(a.type.ndim, shape)
-        out.append(a if wanted == shape else shapes.reshape(a, new_sizes=wanted))
+    return _each_reshaped(arys, lambda shape: {0: (1, 1, 1), 1: (1, *shape, 1), 2: (*shape, 1)}.get(len(shape), shape))
+
+
+def _each_reshaped(arys: Sequence[Any], wanted: Callable[[Shape], Shape]) -> Any:
+    out = [reshape(a, wanted(a.type.shape)) for a in map(array, arys)]
     return out[0] if len(out) == 1 else out
 
 
@@ -326,14 +309,14 @@ def cut(a: Any, axis: int, start: int, stop: int) -> Any:
     return shapes.slice(a, start_indices=starts, limit_indices=stops, strides=None)
 
 
-def unstack(x: Any, /, *, axis: int = 0) -> tuple[Any, ...]:
+def unstack(x: ArrayLike, /, *, axis: int = 0) -> tuple[Array, ...]:
     """The arrays that lie along an axis, which they do not have any more."""
     x = operand(x, "unstack")
     along = normal_axis(axis, x.type.ndim, "unstack")
     return tuple([shapes.squeeze(cut(x, along, i, i + 1), dimensions=(along,)) for i in range(x.type.shape[along])])
 
 
-def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
+def split(ary: ArrayLike, indices_or_sections: int | Sequence[int], axis: int = 0) -> list[Array]:
     """An array cut along an axis: into equal parts, if given an int; or at the given indices.
 
     Raises:
@@ -353,7 +336,7 @@ def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
     return array_split(ary, indices_or_sections, axis)
 
 
-def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
+def array_split(ary: ArrayLike, indices_or_sections: int | Sequence[int], axis: int = 0) -> list[Array]:
     """As `split`, but parts may differ in size by one."""
     ary = operand(ary, "array_split")
     along = normal_axis(axis, ary.type.ndim, "array_split")
@@ -371,17 +354,17 @@ def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
     return [cut(ary, along, start, max(start, stop)) for start, stop in itertools.pairwise(bounds)]
 
 
-def hsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
+def hsplit(ary: ArrayLike, indices_or_sections: int | Sequence[int]) -> list[Array]:
     """`split` along the second axis; of a vector, along its only one."""
     return split(ary, indices_or_sections, 0 if operand(ary, "hsplit").type.ndim == 1 else 1)
 
 
-def vsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
+def vsplit(ary: ArrayLike, indices_or_sections: int | Sequence[int]) -> list[Array]:
     """`split` along the first axis."""
     return split(ary, indices_or_sections, 0)
 
 
-def dsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
+def dsplit(ary: ArrayLike, indices_or_sections: int | Sequence[int]) -> list[Array]:
     """`split` along the third axis."""
     return split(ary, indices_or_sections, 2)
 
@@ -389,7 +372,7 @@ def dsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
 # ---- repeating and turning --------------------------------------------------------------------------------------------
 
 
-def tile(A: Any, reps: Any) -> Any:
+def tile(A: ArrayLike, reps: ShapeLike) -> Array:
     """The array laid side by side, `reps` times along each axis."""
     A = operand(A, "tile")
     times = checked_shape(reps, "tile")
@@ -401,7 +384,9 @@ def tile(A: Any, reps: Any) -> Any:
     return shapes.reshape(wide, new_sizes=tuple([time * size for time, size in zip(times, shape)]))
 
 
-def repeat(a: Any, repeats: Any, axis: int | None = None, *, total_repeat_length: int | None = None) -> Any:
+def repeat(
+    a: ArrayLike, repeats: ShapeLike | Array, axis: int | None = None, *, total_repeat_length: int | None = None
+) -> Array:
     """Each element (or each slice along `axis`) repeated. The counts must be known: an int, or a sequence of ints.
 
     Arguments:
@@ -415,48 +400,42 @@ def repeat(a: Any, repeats: Any, axis: int | None = None, *, total_repeat_length
     a = operand(a, "repeat")
     if axis is None:
         a, axis = ravel(a), 0
-    if total_repeat_length is not None:
-        (length,) = checked_shape(total_repeat_length, "repeat")
-        full = repeat(a, repeats, axis)
-        along = normal_axis(axis, a.type.ndim, "repeat")
-        size = full.type.shape[along]
-        if length > size:
-            full = _joined("repeat", [full, repeat(cut(full, along, size - 1, size), length - size, along)], along)
-        return cut(full, along, 0, length)
     along = normal_axis(axis, a.type.ndim, "repeat")
-    counts = checked_shape(repeats if not isinstance(repeats, Array) else repeats.view().tolist(), "repeat")
-    size = a.type.shape[along]
-    if len(counts) == 1:
-        shape = a.type.shape
+    counts = checked_shape(repeats.tolist() if isinstance(repeats, Array) else repeats, "repeat")
+    shape, size = a.type.shape, a.type.shape[along]
+    if len(counts) == 1 and total_repeat_length is None:
         lifted = shapes.reshape(a, new_sizes=(*shape[: along + 1], 1, *shape[along + 1 :]))
-        wide = broadcast(lifted, (*shape[: along + 1], counts[0], *shape[along + 1 :]))
+        wide = broadcast(lifted, (*shape[: along + 1], *counts, *shape[along + 1 :]))
         return shapes.reshape(wide, new_sizes=(*shape[:along], size * counts[0], *shape[along + 1 :]))
-    if len(counts) != size:
+    if len(counts) not in (1, size):
         raise ShapeError(
             f"repeat was given {len(counts)} counts for the {size} elements of {a.type} along {axis}.{at_user_line()}"
         )
-    parts = [repeat(cut(a, along, i, i + 1), count, along) for i, count in enumerate(counts) if count]
-    return _joined("repeat", parts, along) if parts else cut(a, along, 0, 0)
+    places = np.repeat(np.arange(size), counts)
+    if total_repeat_length is not None:
+        (length,) = checked_shape(total_repeat_length, "repeat")
+        places = np.append(places, np.full(length, size - 1))[:length]
+    return take(a, places, along, mode="clip")
 
 
-def flip(m: Any, axis: Any = None) -> Any:
+def flip(m: ArrayLike, axis: Axis = None) -> Array:
     """The elements in reverse order along axes; along all of them by default."""
     m = operand(m, "flip")
     axes = normal_axes(axis, m.type, "flip")
     return shapes.rev(m, dimensions=axes) if axes else m
 
 
-def fliplr(m: Any) -> Any:
+def fliplr(m: ArrayLike) -> Array:
     """`flip` along the second axis."""
     return flip(m, 1)
 
 
-def flipud(m: Any) -> Any:
+def flipud(m: ArrayLike) -> Array:
     """`flip` along the first axis."""
     return flip(m, 0)
 
 
-def roll(a: Any, shift: Any, axis: Any = None) -> Any:
+def roll(a: ArrayLike, shift: ShapeLike | Array, axis: Axis = None) -> Array:
     """The elements moved along axes; those that fall off the end come in at the start. Without axes, the array is flat.
 
     Example:
@@ -467,12 +446,8 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Any:
     a = operand(a, "roll")
     if axis is None:
         return reshape(roll(ravel(a), shift, 0), a.type.shape)
-    axes = tuple(axis) if isinstance(axis, (tuple, list)) else (axis,)
-    shifts = (shift,) * len(axes) if isinstance(shift, int) or getattr(shift, "ndim", None) == 0 else tuple(shift)
-    if len(shifts) == 1:
-        shifts = shifts * len(axes)
-    if len(axes) == 1:
-        axes = axes * len(shifts)
+    axes, shifts = several(axis), several(shift)
+    axes, shifts = axes * (len(shifts) if len(axes) == 1 else 1), shifts * (len(axes) if len(shifts) == 1 else 1)
     if len(shifts) != len(axes):
         raise ValueError(f"roll takes as many shifts as axes, or one, but got {shift} and {axis}.{at_user_line()}")
     for amount, one in zip(shifts, axes, strict=True):
@@ -488,7 +463,7 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Any:
     return a
 
 
-def rot90(m: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Any:
+def rot90(m: ArrayLike, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Array:
     """The array turned by k quarter turns, from the first of two axes toward the second."""
     m = operand(m, "rot90")
     first, second = (normal_axis(axis, m.type.ndim, "rot90") for axis in axes)
@@ -500,103 +475,3 @@ def rot90(m: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Any:
     if k == 2:
         return flip(m, (first, second))
     return flip(swapaxes(m, first, second), first) if k == 1 else swapaxes(flip(m, first), first, second)
-
-
-# ---- padding ----------------------------------------------------------------------------------------------------------
-
-
-def pad(array: Any, pad_width: Any, mode: str = "constant", *, constant_values: Any = 0) -> Any:
-    """An array made larger at its edges.
-
-    Arguments:
-        pad_width: how many elements to add: an int, a pair (before, after), or such a pair for each axis.
-        mode: "constant" (with `constant_values`), "edge" (the outermost elements), "reflect" and "symmetric" (the mirror
-            image, without and with the outermost elements), or "wrap" (the other end).
-        constant_values: a number; or, like `pad_width`, a pair, or a pair for each axis.
-
-    Example:
-        >>> import pullback as pb
-        >>> pb.numpy.pad(pb.numpy.asarray([1, 2]), 1)
-        [0 1 2 0]:i32[4]:cpu(0)
-    """
-    a = operand(array, "pad")
-    ndim = a.type.ndim
-    widths = _pairs(pad_width, ndim, "pad_width")
-    for before, after in widths:
-        if before < 0 or after < 0:
-            raise ShapeError(f"pad takes widths of 0 or more, but got {pad_width}.{at_user_line()}")
-    if mode == "constant":
-        values = _pairs(constant_values, ndim, "constant_values")
-        flat = [value for pair in values for value in pair]
-        if all(value is flat[0] for value in flat) and flat:
-            fill = in_dtype(_scalar(flat[0]), a.type.dtype)
-            return shapes.pad(a, fill, padding_config=tuple([(before, after, 0) for before, after in widths]))
-        for axis, ((before, after), (low, high)) in enumerate(zip(widths, values)):
-            for config, value in (((before, 0, 0), low), ((0, after, 0), high)):
-                fill = in_dtype(_scalar(value), a.type.dtype)
-                a = shapes.pad(a, fill, padding_config=tuple([config if i == axis else (0, 0, 0) for i in range(ndim)]))
-        return a
-    if mode not in ("edge", "reflect", "symmetric", "wrap"):
-        raise ValueError(f"pad takes mode='constant', 'edge', 'reflect', 'symmetric' or 'wrap', not {mode!r}.")
-    for axis, (before, after) in enumerate(widths):
-        if before or after:
-            a = _pad_axis(a, axis, before, after, mode)
-    return a
-
-
-def _scalar(value: Any) -> Any:
-    return value if value.__class__ in PYTHON_SCALARS else operand(value, "pad")
-
-
-def _pairs(given: Any, ndim: int, what: str) -> list[tuple[Any, Any]]:
-    """A number, a pair, or a pair for each axis, as a pair for each axis."""
-    if not isinstance(given, (tuple, list)):
-        given = given.tolist() if getattr(given, "ndim", 0) else given
-    if not isinstance(given, (tuple, list)):
-        return [(given, given)] * ndim
-    if not any(isinstance(one, (tuple, list)) for one in given):
-        pair = (given[0], given[-1])
-        if len(given) > 2:
-            raise ShapeError(
-                f"pad takes {what} as a number, a pair, or a pair for each axis, but got {given!r}.{at_user_line()}"
-            )
-        return [pair] * ndim
-    pairs = [(one[0], one[-1]) for one in given]
-    if len(pairs) == 1:
-        return pairs * ndim
-    if len(pairs) != ndim:
-        raise ShapeError(f"pad was given {len(pairs)} pairs of {what} for an array of {ndim} axes.{at_user_line()}")
-    return pairs
-
-
-def _pad_axis(a: Any, axis: int, before: int, after: int, mode: str) -> Any:
-    size = a.type.shape[axis]
-    if size == 0:
-        raise ShapeError(
-            f"pad with mode {mode!r} needs elements to repeat, but {a.type} has none along axis {axis}.{at_user_line()}"
-        )
-    places = [_source_place(i, size, mode) for i in range(-before, size + after)]
-    runs: list[list[int]] = []  # maximal runs of places that rise or fall by one: each is one slice
-    for place in places:
-        run = runs[-1] if runs else []
-        if run and (place - run[-1]) in (1, -1) and (len(run) == 1 or place - run[-1] == run[-1] - run[-2]):
-            run.append(place)
-        else:
-            runs.append([place])
-    parts = []
-    for run in runs:
-        piece = cut(a, axis, min(run), max(run) + 1)
-        parts.append(shapes.rev(piece, dimensions=(axis,)) if len(run) > 1 and run[1] < run[0] else piece)
-    return _joined("pad", parts, axis)
-
-
-def _source_place(i: int, size: int, mode: str) -> int:
-    """Which element of an axis stands at place i of the padded one, counted from the first original element."""
-    if mode == "edge" or size == 1:
-        return min(max(i, 0), size - 1)
-    if mode == "wrap":
-        return i % size
-    period = 2 * size - 2 if mode == "reflect" else 2 * size
-    i %= period
-    mirrored = period - i if mode == "reflect" else period - 1 - i
-    return i if i < size else mirrored

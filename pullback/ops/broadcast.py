@@ -19,7 +19,7 @@ class broadcast_in_dim(Moving):
     """x in a larger `shape`: its axis i becomes axis `broadcast_dimensions[i]`; it is repeated along the others, and along
     those where x has size 1."""
 
-    def result_type(x, *, shape, broadcast_dimensions):
+    def result_type(x, *, shape: tuple[int, ...], broadcast_dimensions: tuple[int, ...]):
         fits = len(broadcast_dimensions) == x.ndim and all(a < b for a, b in pairwise(broadcast_dimensions))
         if not fits or not all(
             0 <= axis < len(shape) and size in (1, shape[axis]) for size, axis in zip(x.shape, broadcast_dimensions)
@@ -77,6 +77,7 @@ class reduce_sum(Reduction):
 
     kinds = "iufc"
     linear = True
+    keeps_ones = True
     accumulation = accumulation_dtype
 
     def evaluate(x, *, axes):

@@ -60,7 +60,7 @@ class Collective(Rules):
 class Combination(Collective):
     """Combines the batch elements into one result, the same for all of them."""
 
-    def result_type(primitive, x, *, axis_name):
+    def result_type(primitive, x, *, axis_name: Hashable):
         check_kinds(primitive.name, primitive.kinds, x)
         return x
 
@@ -127,7 +127,7 @@ class pmin(ExtremeOfBatch):
 class axis_index(Collective):
     """The number of this batch element along a named axis, an int32."""
 
-    def result_type(*, axis_name):
+    def result_type(*, axis_name: Hashable):
         return array_type((), INT32)
 
     def vectorize(batch, args, axes, *, axis_name):
@@ -142,7 +142,7 @@ class all_gather(Collective):
 
     linear = True
 
-    def result_type(x, *, axis_name, axis_size, axis=0):
+    def result_type(x, *, axis_name: Hashable, axis_size: int, axis: int = 0):
         if not 0 <= axis <= x.ndim:
             raise AxisError(f"all_gather of {x} cannot make a new axis at {axis}.")
         return x.with_shape((*x.shape[:axis], axis_size, *x.shape[axis:]))
@@ -171,7 +171,7 @@ class ppermute(Collective):
 
     linear = True
 
-    def result_type(x, *, axis_name, perm):
+    def result_type(x, *, axis_name: Hashable, perm: tuple[tuple[int, int], ...]):
         if len({source for source, _ in perm}) < len(perm) or len({to for _, to in perm}) < len(perm):
             raise ShapeError(
                 f"ppermute takes each batch element at most once as source and once as destination, not perm={perm}."
@@ -202,7 +202,7 @@ class all_to_all(Collective):
 
     linear = True
 
-    def result_type(x, *, axis_name, axis_size, split_axis, concat_axis):
+    def result_type(x, *, axis_name: Hashable, axis_size: int, split_axis: int, concat_axis: int):
         if not 0 <= split_axis < x.ndim or not 0 <= concat_axis < x.ndim or x.shape[split_axis] != axis_size:
             raise ShapeError(
                 f"all_to_all of {x} over {axis_size} batch elements: split_axis={split_axis} must have that size, and"

@@ -58,7 +58,7 @@ class convert_element_type(Linear):
 
     cost = 0
 
-    def result_type(x, *, new_dtype, weak=False):
+    def result_type(x, *, new_dtype, weak: bool = False):
         return array_type(x.shape, canonical(new_dtype), weak)
 
     def simplify(equation, known):

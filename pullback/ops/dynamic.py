@@ -71,7 +71,7 @@ class dynamic_slice(Rules):
     quiet = True
     linear = ("x",)
 
-    def result_type(x, *start_indices, slice_sizes):
+    def result_type(x, *start_indices, slice_sizes: tuple[int, ...]):
         _check_starts("dynamic_slice", x, start_indices, slice_sizes)
         return x.with_shape(tuple(slice_sizes))
 

@@ -78,7 +78,7 @@ class Reduction(Rules):
     def axis_map(x, *, axes):
         return (without(x, axes),)
 
-    def result_type(primitive, x, *, axes):
+    def result_type(primitive, x, *, axes: tuple[int, ...]):
         check_kinds(primitive.name, primitive.kinds, x)
         check_axes(primitive.name, axes, x)
         return x.without(axes)

@@ -11,7 +11,7 @@ from pullback.core.dtypes import INT32, accumulation_dtype
 from pullback.core.errors import GradientError, ShapeError
 from pullback.core.primitive import Rules, primitive
 from pullback.core.tracing import type_of
-from pullback.core.types import is_unknown
+from pullback.core.types import Shape, is_unknown
 from pullback.core.zero import ZERO
 from pullback.ops.arithmetic import div, mul
 from pullback.ops.compare import eq, select
@@ -49,7 +49,7 @@ class gather(Rules):
     quiet = True
     symbolic_zeros = True
 
-    def result_type(operand, indices, *, dimension_numbers, slice_sizes, mode="clip", fill_value=None):
+    def result_type(operand, indices, *, dimension_numbers, slice_sizes: Shape, mode: str = "clip", fill_value=None):
         check_indices("gather", operand, indices, dimension_numbers, slice_sizes, mode)
         window = iter([slice_sizes[axis] for axis in dimension_numbers.kept(operand.ndim)])
         batch = iter(indices.shape[:-1])
@@ -193,7 +193,7 @@ class Scatter(Rules):
 
     quiet = True
 
-    def result_type(primitive, operand, indices, updates, *, dimension_numbers, mode="clip", unique_indices=False):
+    def result_type(primitive, operand, indices, updates, *, dimension_numbers, mode: str = "clip", unique_indices=False):
         numbers = dimension_numbers.as_gather()
         common = same_dtype(primitive.name, (operand, updates))
         if any(not 0 <= axis < updates.ndim for axis in numbers.offset_dims):

@@ -13,7 +13,7 @@ from pullback.core.dtypes import BOOL
 from pullback.core.errors import AxisError, ShapeError
 from pullback.core.primitive import primitive
 from pullback.core.tracing import type_of
-from pullback.core.types import is_unknown
+from pullback.core.types import Shape, is_unknown
 from pullback.ops.arithmetic import sub
 from pullback.ops.broadcast import broadcast_in_dim, reduce_sum
 from pullback.ops.compare import select
@@ -36,7 +36,9 @@ def in_front(x, axis, size):
 class reshape(Moving):
     """The elements of x, in their order, in the shape `new_sizes`."""
 
-    def result_type(x, *, new_sizes):
+    keeps_ones = True
+
+    def result_type(x, *, new_sizes: tuple[int, ...]):
         if math.prod(new_sizes) != x.size or any(size < 0 for size in new_sizes):
             raise ShapeError(f"reshape cannot give {x}, which has {x.size} elements, the shape {tuple(new_sizes)}.")
         return x.with_shape(tuple(new_sizes))
@@ -79,7 +81,9 @@ class reshape(Moving):
 class transpose(Moving):
     """x with its axes in another order: axis i of the result is axis `permutation[i]` of x."""
 
-    def result_type(x, *, permutation):
+    keeps_ones = True
+
+    def result_type(x, *, permutation: tuple[int, ...]):
         if sorted(permutation) != list(range(x.ndim)):
             raise AxisError(f"transpose takes an order of all {x.ndim} axes of {x}, but got permutation={permutation}.")
         return x.with_shape(tuple(x.shape[axis] for axis in permutation))
@@ -123,7 +127,7 @@ def inverse(permutation):
 class squeeze(Moving):
     """x without the axes `dimensions`, each of size 1."""
 
-    def result_type(x, *, dimensions):
+    def result_type(x, *, dimensions: tuple[int, ...]):
         check_axes("squeeze", dimensions, x)
         if any(x.shape[axis] != 1 for axis in dimensions):
             raise ShapeError(f"squeeze takes away axes of size 1, but axes {tuple(dimensions)} of {x} are not all of size 1.")
@@ -152,7 +156,7 @@ class squeeze(Moving):
 class concatenate(Moving):
     """The operands one after the other along axis `dimension`."""
 
-    def result_type(*operands, dimension):
+    def result_type(*operands, dimension: int):
         common = same_dtype("concatenate", operands)
         first = operands[0]
         if not 0 <= dimension < first.ndim or any(
@@ -196,7 +200,7 @@ class concatenate(Moving):
 class slice(Moving):
     """The elements of x from `start_indices` up to `limit_indices`, in steps of `strides` (1 by default)."""
 
-    def result_type(x, *, start_indices, limit_indices, strides=None):
+    def result_type(x, *, start_indices: Shape, limit_indices: Shape, strides: Shape | None = None):
         steps = strides or (1,) * x.ndim
         fits = len(start_indices) == len(limit_indices) == len(steps) == x.ndim
         if not fits or not all(
@@ -246,7 +250,7 @@ class pad(Moving):
     """x with `value` around and between its elements. `padding_config` has a triple for each axis: how many before the
     first, after the last (negative: that many are cut off), and between two."""
 
-    def result_type(x, value, *, padding_config):
+    def result_type(x, value, *, padding_config: tuple[tuple[int, int, int], ...]):
         common = same_dtype("pad", (x, value))
         if len(padding_config) != x.ndim or value.shape or any(between < 0 for _, _, between in padding_config):
             raise ShapeError(
@@ -325,7 +329,9 @@ def unpad(cotangent, shape, padding_config):
 class rev(Moving):
     """x with the order of its elements reversed along the axes `dimensions`."""
 
-    def result_type(x, *, dimensions):
+    keeps_ones = True
+
+    def result_type(x, *, dimensions: tuple[int, ...]):
         check_axes("rev", dimensions, x)
         return x
 

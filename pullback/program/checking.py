@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+import functools
+import inspect
+import typing
+from types import FunctionType, UnionType
+from typing import Any, NamedTuple, NoReturn
+
+import numpy as np
 
 from pullback.core.array import Array
 from pullback.core.errors import ProgramError, PullbackError
@@ -17,7 +23,8 @@ def check_program(program: Graph) -> None:
     """Raise `ProgramError` unless a Program, and every Program inside it, keeps the rules of the IR.
 
     Each variable is defined once, and before it is used. Literals are 0-d; they and the constants are Arrays of the type that
-    their place has. Parameters can be hashed. No traced value is left anywhere. The results of each equation have the types
+    their place has. Parameters can be hashed; they are those that the primitive's rules take, all that these need, and of the
+    kinds that the type rule's annotations say. No traced value is left anywhere. The results of each equation have the types
     that its primitive's type rule gives; operands of an elementwise operation have one shape, or none; those of `call` fit
     the Program that is called.
 
@@ -104,6 +111,8 @@ class _Checker:
         primitive = equation.primitive
         for place, atom in enumerate(equation.inputs):
             self.atom(atom, f"operand {place} of {primitive.name}", equation)
+        for rule in ("result_type", "evaluate", "lower", "expand"):
+            self.parameters(rule, equation)
         for name, value in equation.params.items():
             self.param(value, f"parameter {name!r} of {primitive.name}", equation)
         self.types(equation)
@@ -120,6 +129,21 @@ class _Checker:
             hash(value)
         except TypeError:
             self.fail(f"{what} cannot be hashed: it is of type {type(value).__name__}", equation)
+
+    def parameters(self, rule: str, equation: Equation) -> None:
+        """The parameters are those that a rule takes, and of the kinds that it says."""
+        declared = _declared(getattr(equation.primitive, rule))
+        if declared is None:
+            return
+        name, given = equation.primitive.name, equation.params
+        if missing := declared.needed.difference(given):
+            self.fail(f"{name} has no parameter {min(missing)!r}, which its {rule} rule needs", equation)
+        if declared.named is not None and (unknown := set(given).difference(declared.named)):
+            self.fail(f"{name} has a parameter {min(unknown)!r}, which its {rule} rule does not take", equation)
+        for param, wanted in declared.kinds.items():
+            if param in given and not _is_of(given[param], wanted):
+                said = f"{name} must be {wanted.__name__ if isinstance(wanted, type) else wanted}, but it is {given[param]!r}"
+                self.fail(f"parameter {param!r} of {said}", equation)
 
     def types(self, equation: Equation) -> None:
         """What the operands' types are to each other, and what the results' types are to them."""
@@ -139,6 +163,44 @@ class _Checker:
         declared = tuple([variable.type for variable in equation.outputs])
         if declared != expected:
             self.fail(f"{primitive.name} returns {_list(expected)}, but its results are declared {_list(declared)}", equation)
+
+
+class _Declared(NamedTuple):
+    """The parameters of an operation as a rule of it declares them: those that it names, or None if it takes any; those that
+    it cannot do without; and the annotations."""
+
+    named: frozenset[str] | None
+    needed: frozenset[str]
+    kinds: dict[str, Any]
+
+
+@functools.lru_cache(1024)
+def _declared(rule: Any) -> _Declared | None:
+    """What a rule declares; None if it says nothing of its parameters, as the name of an operation of StableHLO."""
+    if isinstance(rule, np.ufunc):
+        return _Declared(frozenset(), frozenset(), {})
+    function = getattr(rule, "func", rule)
+    if not isinstance(function, FunctionType):
+        return None
+    parameters = inspect.signature(rule).parameters.values()
+    named = frozenset([one.name for one in parameters if one.kind in (one.KEYWORD_ONLY, one.POSITIONAL_OR_KEYWORD)])
+    needed = frozenset([one.name for one in parameters if one.kind is one.KEYWORD_ONLY and one.default is one.empty])
+    kinds = typing.get_type_hints(function) if function.__annotations__ else {}
+    anything = any(one.kind is one.VAR_KEYWORD for one in parameters)
+    return _Declared(None if anything else named, needed, {name: kind for name, kind in kinds.items() if name in named})
+
+
+def _is_of(value: Any, kind: Any) -> bool:
+    """Whether a parameter is of the kind that an annotation says: a class, a tuple of such, or one of several."""
+    origin, inner = typing.get_origin(kind), typing.get_args(kind)
+    if origin is tuple:
+        items = inner[:1] * len(value) if isinstance(value, tuple) and inner[1:] == (...,) else inner
+        return isinstance(value, tuple) and len(value) == len(items) and all(map(_is_of, value, items))
+    if origin in (typing.Union, UnionType):
+        return any(_is_of(value, one) for one in inner)
+    if kind is Any or (kind is int and isinstance(value, bool)):
+        return kind is Any
+    return isinstance(value, origin or kind)
 
 
 def _items(value: Any) -> list[Any]:

@@ -13,7 +13,7 @@ from contextvars import ContextVar, Token
 from typing import Any
 
 from pullback.core.source import Source, user_source
-from pullback.core.tracing import staging_floor
+from pullback.core.tracing import innermost_staging
 from pullback.program.equation import Equation, Made
 
 Attribution = Equation | Source | None
@@ -43,7 +43,7 @@ def enter(transformation: str, rule: str, role: str = "") -> Token[Made | None]:
 
 def is_recording() -> bool:
     """Whether a Program is being recorded, so that provenance is worth keeping."""
-    return staging_floor() is not None
+    return innermost_staging() is not None
 
 
 def here() -> Attribution:
@@ -70,3 +70,14 @@ def attributing(to: Attribution) -> Iterator[None]:
         yield
     finally:
         _attributed.reset(token)
+
+
+@contextmanager
+def replaying(transformation: str, rule: str, role: str) -> Iterator[bool]:
+    """In this block, what was recorded is done again by a rule, and attributed to what it was recorded with. Gives True."""
+    attribution, made = attribute(_attributed.get()), enter(transformation, rule, role)
+    try:
+        yield True
+    finally:
+        leave(made)
+        attribute_again(attribution)

@@ -11,7 +11,7 @@ from pullback.core.array import Array
 from pullback.core.axes import Axis, AxisOwner, named_axis
 from pullback.core.errors import AxisError
 from pullback.core.primitive import Primitive
-from pullback.core.tracing import Trace, Tracer, type_of
+from pullback.core.tracing import Tracer, type_of
 from pullback.core.types import ArrayType
 from pullback.ops.broadcast import broadcast_in_dim
 from pullback.program.provenance import attribute, attribute_again, enter, here, is_recording, leave
@@ -23,19 +23,14 @@ IN_FRONT = frozenset({0})
 class Batched(Tracer):
     """A batch of values: `value`'s first axis runs over the batch elements, and `type` is that of one of them."""
 
-    __slots__ = ("_type", "value")
+    __slots__ = ("type", "value")
+    owner: BatchTrace
 
-    def __init__(self, trace: Trace, value: Any) -> None:
+    def __init__(self, trace: BatchTrace, value: Any) -> None:
         self.owner = trace
         self.value = value
-        self._type: ArrayType | None = None  # found when it is asked for, most often more than once or never
-
-    @property
-    def type(self) -> ArrayType:  # type: ignore[override]
-        if self._type is None:
-            full = type_of(self.value)
-            self._type = full.with_shape(full.shape[1:])
-        return self._type
+        full = value.type  # a value is an Array or a tracer
+        self.type = trace.element_types.get(full) or trace.element_type(full)
 
     def note_batch(self, axes: frozenset[int]) -> None:
         if isinstance(self.value, Tracer):
@@ -51,7 +46,7 @@ def _behind_another(axes: frozenset[int]) -> frozenset[int]:
 class BatchTrace(AxisOwner):
     """Applies each primitive's `vectorize` rule."""
 
-    __slots__ = ("recording", "size")
+    __slots__ = ("element_types", "recording", "size")
     transformation = "vmap"
 
     def __init__(self, axis: Axis, function: Callable[..., Any] | None = None) -> None:
@@ -59,6 +54,11 @@ class BatchTrace(AxisOwner):
         self.axis = axis
         self.size = axis.size
         self.recording = is_recording()
+        self.element_types: dict[ArrayType, ArrayType] = {}  # by the types of batches
+
+    def element_type(self, batch: ArrayType) -> ArrayType:
+        """The type of one element of a batch."""
+        return self.element_types.setdefault(batch, batch.with_shape(batch.shape[1:]))
 
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         rule = primitive.vectorize
@@ -96,15 +96,9 @@ class BatchTrace(AxisOwner):
             except (TypeError, ValueError):
                 raise primitive.malformed("vectorize", "for each result a value and its batch axis", returned) from None
             return tuple([self.wrap(primitive, o, a) for o, a in pairs])
-        if axis.__class__ is not int or axis != 0:
-            return self.wrap(primitive, out, axis)
-        if out.__class__ is not Array:
-            out = primitive.value("vectorize", "an array of any", out)
-        if not primitive.elementwise and type_of(out).shape[:1] != (self.size,):
-            raise primitive.malformed("vectorize", f"a batch of {self.size} in front", out)
-        if out.__class__ is not Array and isinstance(out, Tracer):
-            out.note_batch(IN_FRONT)
-        return Batched(self, out)
+        if axis.__class__ is int and axis == 0 and primitive.elementwise and out.__class__ is Array:
+            return Batched(self, out)
+        return self.wrap(primitive, out, axis)
 
     def wrap(self, primitive: Primitive, value: Any, axis: int | None) -> Any:
         """A rule's result as a tracer; unbatched results need none."""
@@ -117,7 +111,7 @@ class BatchTrace(AxisOwner):
             raise AxisError(
                 f"The vectorize rule of primitive {primitive.name!r} put the batch at axis {axis}; it must be at axis 0."
             )
-        if type_of(value).shape[:1] != (self.size,):
+        if value.type.shape[:1] != (self.size,):
             raise primitive.malformed("vectorize", f"a batch of {self.size} in front", value)
         if isinstance(value, Tracer):
             value.note_batch(IN_FRONT)

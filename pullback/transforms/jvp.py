@@ -64,16 +64,13 @@ class JvpTrace(Trace):
         return (value.primal, value.tangent) if value.__class__ is Dual and value.owner is self else (value, ZERO)
 
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
-        if not self.recording or attributed() is not None:
-            return self.apply(primitive, args, params)
-        token = attribute(user_source(3))  # once for all that the rules will stage
-        try:
-            return self.apply(primitive, args, params)
-        finally:
-            attribute_again(token)
-
-    def apply(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         """The operation on duals, by the first rule that there is."""
+        if self.recording and attributed() is None and (line := user_source(2)) is not None:
+            token = attribute(line)  # once for all that the rules will stage
+            try:
+                return self.process(primitive, args, params)
+            finally:
+                attribute_again(token)
         primals, tangents = [], []
         for arg in args:
             if arg.__class__ is Dual and arg.owner is self:
@@ -85,26 +82,25 @@ class JvpTrace(Trace):
         partials = primitive.partials
         if partials is not None:  # elementwise: the fast path
             out = bind(primitive, primals, params)
-            type = out.type
             terms = []
             token = enter(self.transformation, "partials", "residual") if self.recording else None
             try:
-                multipliers = partials(out, *primals, **params)
+                multipliers = partials(out, *primals, **params) if params else partials(out, *primals)
                 trusted = primitive.trusted
                 if not (trusted or isinstance(multipliers, (tuple, list))) or len(multipliers) != len(tangents):
                     raise primitive.malformed("partials", "a derivative for each operand", multipliers)
                 for tangent, multiplier in zip(tangents, multipliers):
-                    if tangent is not ZERO and multiplier is not ZERO:
+                    if tangent is not ZERO:
                         if callable(multiplier):
                             multiplier = multiplier()
                         if not trusted:
-                            multiplier = primitive.multiplier(multiplier, tangent.type, type)
+                            multiplier = primitive.multiplier(multiplier, tangent.type, out.type)
                         if multiplier is not ZERO:
                             terms.append((tangent, multiplier))
             finally:
                 if token is not None:
                     leave(token)
-            return Dual(self, out, self.combine(terms, type)) if terms else out
+            return Dual(self, out, self.combine(terms, out.type)) if terms else out
         if primitive.expand is not None and not has_derivative(primitive):
             return primitive.expanded(args, params)
         out, tangent = self.push(primitive, primals, tangents, params)

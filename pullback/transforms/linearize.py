@@ -28,13 +28,14 @@ from pullback.transforms.transpose import Linear, Tape
 class LinearizeTrace(JvpTrace):
     """Forward mode whose tangents are recorded instead of computed."""
 
-    __slots__ = ("tape",)
+    __slots__ = ("combine", "tape")
     transformation = "grad"
     role = "residual"  # since tangents are not computed here
 
     def __init__(self, function: Callable[..., Any] | None = None) -> None:
         super().__init__(function)
         self.tape = Tape(function)
+        self.combine = self.tape.scale
 
     def push(self, primitive: Primitive, primals: list[Any], tangents: list[Any], params: dict[str, Any]) -> Any:
         if primitive.linearize is not None and not primitive.linear:
@@ -63,9 +64,6 @@ class LinearizeTrace(JvpTrace):
             " not depend on the tangents of the arguments. A tangent is a linear function of them, zero where they are:"
             " multiply by them."
         )
-
-    def combine(self, terms: list[tuple[Any, Any]], type: ArrayType) -> Any:
-        return self.tape.scale(terms, type)
 
     def push_linear(
         self, primitive: Primitive, primals: list[Any], tangents: list[Any], params: dict[str, Any], out: Any

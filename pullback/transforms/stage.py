@@ -9,7 +9,7 @@ from pullback.core.array import Array, as_array
 from pullback.core.axes import youngest_owner
 from pullback.core.primitive import Primitive
 from pullback.core.source import Source, ends_calls, enter_scope, forget_callers, scope, user_source
-from pullback.core.tracing import Trace, Tracer, escaped, record_into, staging_floor
+from pullback.core.tracing import Trace, Tracer, escaped, innermost_staging, record_into
 from pullback.core.types import ArrayType
 from pullback.program.equation import Made
 from pullback.program.interpret import run as replay
@@ -136,7 +136,7 @@ def stage(
     inputs = [Variable(type) for type in types]
     names = arguments or [""] * len(inputs)
     tracers = [Staged(trace, variable, None, argument) for variable, argument in zip(inputs, names, strict=True)]
-    before = staging_floor(), attributed(), made_by(), scope()
+    before = innermost_staging(), attributed(), made_by(), scope()
     try:  # not by context managers: an interrupt between two of them would leave some of this behind
         record_into(trace)
         attribute(None)

@@ -7,13 +7,13 @@ tape from its end with cotangents gives the transpose; walking it from its start
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from pullback.core.array import Array, constant
+from pullback.core.array import Array, constant, host_of
 from pullback.core.bounded import Bounded
 from pullback.core.errors import GradientError, LeafError
 from pullback.core.primitive import Primitive
@@ -22,19 +22,13 @@ from pullback.core.types import ArrayType
 from pullback.core.zero import ONES, ZERO, instantiate, zeros
 from pullback.ops.arithmetic import add
 from pullback.ops.broadcast import broadcast_in_dim, reduce_sum
+from pullback.ops.convert import convert_element_type
+from pullback.ops.literals import literal
 from pullback.ops.scaling import combine, scaled
 from pullback.program.equality import param_key
-from pullback.program.provenance import (
-    Attribution,
-    attribute,
-    attribute_again,
-    attributed,
-    enter,
-    here,
-    is_recording,
-    leave,
-    source_of,
-)
+from pullback.program.provenance import Attribution, attribute, here, is_recording, replaying, source_of
+
+UNRECORDED = nullcontext(False)
 
 
 class Linear(Tracer):
@@ -232,18 +226,9 @@ class Tape(Trace):
 
     # ---- walking it ----
 
-    @contextmanager
-    def walking(self, rule: str, role: str) -> Iterator[bool]:
+    def walking(self, rule: str, role: str) -> AbstractContextManager[bool]:
         """Say what is staged while the tape is walked; whether each step is to be told to `attribute`."""
-        if not (self.recording and is_recording()):
-            yield False
-            return
-        attribution, made = attribute(attributed()), enter("grad", rule, role)
-        try:
-            yield True
-        finally:
-            leave(made)
-            attribute_again(attribution)
+        return replaying("grad", rule, role) if self.recording and is_recording() else UNRECORDED
 
     def backward(self, outs: Sequence[int | None], cotangents: Sequence[Any], inputs: Sequence[int]) -> list[Any]:
         """The transpose: cotangents of `outs` (ZERO and ONES allowed) to cotangents of `inputs` (ZERO possible)."""
@@ -251,17 +236,11 @@ class Tape(Trace):
         found: list[Any] = [None] * len(types)
 
         def accumulate(index: int, cotangent: Any) -> None:
-            type = types[index]
-            before = found[index]
-            if cotangent is ONES:
-                if before is None:
-                    found[index] = ONES
-                    return
-                cotangent = ones(type)
-            elif cotangent.type is not type and cotangent.type.shape != type.shape:
+            type, before = types[index], found[index]
+            if cotangent is not ONES and cotangent.type is not type and cotangent.type.shape != type.shape:
                 # a 0-d operand of an elementwise operation was repeated
                 cotangent = reduce_sum(cotangent, axes=tuple(range(cotangent.type.ndim)))
-            found[index] = cotangent if before is None else add(ones(type) if before is ONES else before, cotangent)
+            found[index] = cotangent if before is None else add(real_ones(before, type), real_ones(cotangent, type))
 
         for out, cotangent in zip(outs, cotangents, strict=True):
             if out is not None and cotangent is not ZERO:
@@ -275,24 +254,18 @@ class Tape(Trace):
                     if cotangent is None:
                         continue
                     found[step.out] = None
-                    if cotangent is ONES:
-                        self._backward_ones(step, accumulate)
-                        continue
                     for index, multiplier in step.terms:
-                        accumulate(index, scaled(cotangent, multiplier))
+                        if cotangent is ONES:
+                            term = ones_times(multiplier, types[step.out], types[index])
+                        else:
+                            term = scaled(cotangent, multiplier)
+                            if found[index] is None and term.type is types[index]:  # as most often
+                                found[index] = term
+                                continue
+                        accumulate(index, term)
                 else:
                     self._backward_apply(step, found, accumulate)  # type: ignore[arg-type]
-        return [ZERO if (x := found[index]) is None else ones(types[index]) if x is ONES else x for index in inputs]
-
-    def _backward_ones(self, step: Scale, accumulate: Callable[[int, Any], None]) -> None:
-        """As for any cotangent, but what is multiplied by one is not multiplied."""
-        type = self.types[step.out]
-        for index, multiplier in step.terms:
-            if multiplier.__class__ is int:
-                same = multiplier == 1 and self.types[index].shape == type.shape
-                accumulate(index, ONES if same else scaled(ones(type), multiplier))
-            else:
-                accumulate(index, multiplier if multiplier.type is type else scaled(ones(type), multiplier))
+        return [ZERO if (x := found[index]) is None else real_ones(x, types[index]) for index in inputs]
 
     def _backward_apply(self, step: Apply, found: list[Any], accumulate: Callable[[int, Any], None]) -> None:
         primitive = step.primitive
@@ -301,11 +274,10 @@ class Tape(Trace):
             return
         for out in step.outs:
             found[out] = None
-        if any([c is ONES for c in cotangents]):
-            if primitive is reduce_sum:
-                accumulate(step.operands[0].index, ONES)
-                return
-            cotangents = [ones(self.types[out]) if c is ONES else c for c, out in zip(cotangents, step.outs)]
+        if primitive.keeps_ones and cotangents[0] is ONES:
+            accumulate(step.operands[0].index, ONES)
+            return
+        cotangents = [real_ones(cotangent, self.types[out]) for cotangent, out in zip(cotangents, step.outs)]
         if primitive.transpose is None:
             if primitive.partials is not None and not primitive.linear:
                 raise nonlinear(step)
@@ -388,6 +360,28 @@ def ones(type: ArrayType) -> Any:
     except KeyError:
         one = _ones.setdefault(scalar, constant(Array(scalar, np.ones((), type.dtype))))
     return broadcast_in_dim(one, shape=type.shape, broadcast_dimensions=()) if type.shape else one
+
+
+def real_ones(cotangent: Any, type: ArrayType) -> Any:
+    """An array of ones of a type where a cotangent is ONES."""
+    return ones(type) if cotangent is ONES else cotangent
+
+
+def ones_times(multiplier: Any, type: ArrayType, operand: ArrayType) -> Any:
+    """The cotangent of an operand that was scaled, if each element of that of the result, of a type, is one: without a product
+    it is the multiplier, in the type of the result."""
+    if multiplier.__class__ is int:
+        if multiplier == 1 and operand.shape == type.shape:
+            return ONES
+        multiplier = literal(multiplier, type)
+    if multiplier.type.weak and not type.weak:
+        if multiplier.__class__ is Array:
+            multiplier = Array(multiplier.type.strong(), host_of(multiplier))
+        else:
+            multiplier = convert_element_type(multiplier, new_dtype=type.dtype)
+    if multiplier.type.shape == type.shape:
+        return multiplier
+    return broadcast_in_dim(multiplier, shape=type.shape, broadcast_dimensions=())
 
 
 def nonlinear(step: Apply) -> GradientError:

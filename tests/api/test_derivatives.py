@@ -378,3 +378,74 @@ class TestJacobians:
         for x in (0.0, 1j):
             with pytest.raises(pb.errors.GradientError, match="jacfwd, or holomorphic"):
                 pb.jacrev(lambda x: pnp.exp(1j * x))(x)
+
+
+A = np.ones(3, np.float32)
+STRONG = np.float32(2.0)
+
+
+@pb.custom_vjp
+def squared(x: Any) -> Any:
+    return x * x
+
+
+squared.defvjp(lambda x: (x * x, x), lambda x, cotangent: (2.0 * cotangent * x,))
+
+# What JAX 0.10.2 gives: a gradient is weak where its argument is (a Python number), whatever it meets on the way.
+WEAKNESS: dict[str, tuple[Any, Any]] = {
+    "grad": (lambda: pb.grad(lambda x: x * x)(3.0), True),
+    "grad with arrays": (lambda: pb.grad(lambda x: pnp.sum(x * A))(3.0), True),
+    "grad, unused": (lambda: pb.grad(lambda x: 1.0 * pnp.sum(A))(3.0), True),
+    "grad, strong": (lambda: pb.grad(lambda x: 2.0 * pnp.sin(x))(STRONG), False),
+    "grad, strong and unused": (lambda: pb.grad(lambda x: 1.0)(STRONG), False),
+    "grad of two": (lambda: pb.grad(lambda x, y: x * y, (0, 1))(3.0, STRONG), (True, False)),
+    "grad of trees": (
+        lambda: pb.grad(lambda p: pnp.sum(p["a"] * p["b"] * A))({"a": 1.0, "b": STRONG}),
+        {"a": True, "b": False},
+    ),
+    "value_and_grad": (lambda: pb.value_and_grad(lambda x: pnp.sum(x * A))(3.0), (False, True)),
+    "vjp": (lambda: pb.vjp(lambda x: x * A, 3.0)[1](A), (True,)),
+    "jacrev": (lambda: pb.jacrev(lambda x: x * A)(3.0), True),
+    "jacfwd": (lambda: pb.jacfwd(lambda x: x * A)(3.0), False),
+    "jacfwd, weak output": (lambda: pb.jacfwd(lambda x: x * x)(3.0), True),
+    "hessian": (lambda: pb.hessian(lambda x: x * x * STRONG)(3.0), True),
+    "linearize": (lambda: pb.linearize(lambda x: x * A, 3.0)[1](1.0), False),
+    "linearize, weak output": (lambda: pb.linearize(lambda x: x * x, 3.0)[1](1.0), True),
+    "linearize, strong tangent": (lambda: pb.linearize(lambda x: x * x, 3.0)[1](STRONG), False),
+    "linear_transpose": (lambda: pb.linear_transpose(lambda x: x * A, 3.0)(A), (True,)),
+    "linear_transpose, strong": (lambda: pb.linear_transpose(lambda x: x * 2.0, STRONG)(STRONG), (False,)),
+    "grad of jit": (lambda: pb.grad(pb.jit(lambda x: pnp.sum(x * A)))(3.0), True),
+    "grad of custom_vjp": (lambda: pb.grad(lambda x: pnp.sum(squared(x) * A))(3.0), True),
+    "grad of scan": (
+        lambda: pb.grad(lambda x: pb.lax.scan(lambda c, _: (c * x, None), pnp.asarray(STRONG), None, length=3)[0])(3.0),
+        True,
+    ),
+    "vmap of grad": (lambda: pb.vmap(lambda y: pb.grad(lambda x: x * y)(2.0))(A), True),
+    "vmap of grad, strong": (lambda: pb.vmap(pb.grad(lambda x: x * x))(A), False),
+}
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, pb.jit], ids=["eager", "jit"])
+@pytest.mark.parametrize("name", WEAKNESS)
+def test_a_gradient_is_weak_where_its_argument_is(name: str, wrap: Any) -> None:
+    compute, expected = WEAKNESS[name]
+    assert pb.tree.map(lambda found: found.type.weak, wrap(compute)()) == expected
+
+
+@pytest.mark.parametrize(
+    ("function", "operations"),
+    [
+        (lambda x: pnp.sum(x * 2.0), ["broadcast_in_dim"]),
+        (lambda x: pnp.sum(3.0 - x), ["broadcast_in_dim"]),
+        (lambda x: pnp.sum(pnp.reshape(x, (6,)).T), ["broadcast_in_dim"]),
+        (lambda x: pnp.sum(x.T[::-1]), ["broadcast_in_dim"]),
+        (lambda x: pnp.sum(x * pnp.sin(STRONG)), ["sin", "broadcast_in_dim"]),
+        (lambda x: pnp.sum(x * x), ["add"]),
+    ],
+)
+def test_staged_reverse_mode_multiplies_nothing_by_one(function: Any, operations: list[str]) -> None:
+    x = np.arange(6.0, dtype=np.float32).reshape(2, 3)
+    program = pb.xpr(pb.grad(function), x)
+    assert [equation.primitive.name for equation in program.equations] == operations
+    np.testing.assert_allclose(np.asarray(pb.jit(pb.grad(function))(x)), np.asarray(pb.grad(function)(x)), rtol=1e-6)
+    assert pb.jit(pb.grad(function))(x).type is pb.ArrayType((2, 3), "float32")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import pullback as pb
-from pullback.core.tracing import staging_floor
+from pullback.core.tracing import innermost_staging
 
 pnp = pb.numpy
 X = np.arange(4, dtype=np.float32)
@@ -272,7 +272,7 @@ def test_an_error_while_tracing_leaves_everything_sound(error):
     fails[:] = [False, True]
     with pytest.raises(error):
         function(1.0)
-    assert staging_floor() is None
+    assert innermost_staging() is None
     assert float(function(1.0)) == 2.0
 
 

@@ -166,12 +166,118 @@ def test_einsum_as_numpy(subscripts, operands):
     assert gradient.shape == operands[0].shape
 
 
+def test_einsum_of_lists_of_axes():
+    for given in (
+        (A, [0, 1], SQUARE, [1, 2], [0, 2]),
+        (A, [0, 1], SQUARE, [1, 2]),
+        (A, [3, 5]),
+        (A, ["b", "a"]),
+        (SQUARE, [0, 0], [0]),
+        (SQUARE, [4, 4], []),
+        (CUBE, [Ellipsis, 0, 1], SQUARE, [1, 2], [Ellipsis, 0, 2]),
+        (A, [0, 1], SQUARE, [1, 2], ROW, [2], [0]),
+    ):
+        named = given if "b" not in str(given[1]) else (A, [1, 0])  # NumPy takes numbers alone
+        same(pnp.einsum(*given), np.einsum(*named), rtol=1e-4, atol=1e-5)
+    for wrong in ((3,), (A, 1), (A, [0, 1], 5), (object(), A), (A, [[0], [1]])):
+        with pytest.raises((TypeError, pb.errors.PullbackError), match="einsum"):
+            pnp.einsum(*wrong)
+
+
+def test_einsum_takes_every_order_of_contraction():
+    subscripts, operands = "ij,jk,kl,l->i", (A, SQUARE, SQUARE, ROW)
+    path, _ = np.einsum_path(subscripts, *operands)
+    for optimize in (True, False, "auto", "greedy", "optimal", "dp", path, [(0, 1), (0, 2), (0, 1)], ((0, 1, 2, 3),)):
+        got = pnp.einsum(subscripts, *operands, optimize=optimize, preferred_element_type="float64")
+        assert got.dtype == np.float64
+        same(got.astype("float32"), np.einsum(subscripts, *operands), rtol=1e-4, atol=1e-5)
+    for wrong in ("nonsense", 3, [1], ["einsum_path", 2]):
+        with pytest.raises(ValueError, match="optimize"):
+            pnp.einsum(subscripts, *operands, optimize=wrong)
+
+
+@pytest.mark.parametrize(
+    ("subscripts", "shapes", "says"),
+    [
+        ("ij,jk", ((2, 3), (4, 5)), "'j'"),
+        ("ij->k", ((2, 3),), "'k'"),
+        ("ij->ii", ((2, 3),), "'i'"),
+        ("ii", ((2, 3),), "'i'"),
+        ("ij", ((2, 3), (2, 3)), "operands"),
+        ("i...,j", ((2, 3),), "einsum"),
+        ("i...,...", ((2, 3),), "einsum"),
+        ("ijk", ((2, 3),), "'ijk'"),
+        ("ij-k", ((2, 3),), "->"),
+        ("i.j", ((2, 3),), "llipse"),
+        ("", (), "einsum"),
+    ],
+)
+def test_einsum_says_which_letters_do_not_fit(subscripts, shapes, says):
+    with pytest.raises(pb.errors.ShapeError, match=says):
+        pnp.einsum(subscripts, *map(pnp.zeros, shapes))
+
+
 def test_einsum_contracts_the_small_pair_first():
     vector = np.ones(50, np.float32)
     matrix = np.ones((50, 50), np.float32)
     program = pb.xpr(lambda a, b, v: pnp.einsum("ij,jk,k->i", a, b, v), matrix, matrix, vector)
     products = [e for e in program.equations if e.primitive.name == "dot_general"]
     assert [e.outputs[0].type.size for e in products] == [50, 50]
+
+
+@pytest.mark.parametrize(
+    "mode", ["constant", "edge", "linear_ramp", "maximum", "mean", "minimum", "reflect", "symmetric", "wrap"]
+)
+def test_pad_of_whole_numbers_as_numpy(mode):
+    options = [{}]
+    if mode in ("reflect", "symmetric"):
+        options = [{"reflect_type": "even"}, {"reflect_type": "odd"}]
+    elif mode in ("maximum", "mean", "minimum"):
+        options = [{}, {"stat_length": 2}, {"stat_length": [[1], [3]]}]
+    elif mode == "linear_ramp":
+        options = [{}, {"end_values": 100}, {"end_values": ((3, -7), (120, 4))}]
+    for x in (SMALL.astype(np.int8), SMALL.astype(np.uint8), INTS, SMALL.astype(np.int64), INTS[:1, :2]):
+        for width in (0, 1, (0, 3), ((2, 0), (0, 1)), np.array([[1, 2], [3, 4]]), 9):
+            for given in options:
+                if x.dtype == np.uint8 and "end_values" in given and given["end_values"] != 100:
+                    continue
+                same(pnp.pad(pnp.asarray(x), width, mode, **given), np.pad(x, width, mode, **given))
+    assert pnp.pad(pnp.asarray(A), ((1, 2), (0, 3)), "empty").shape == (6, 7)
+    same(pnp.pad(pnp.zeros((0, 2)), ((0, 0), (1, 1)), mode), np.pad(np.zeros((0, 2), "f4"), ((0, 0), (1, 1)), mode))
+
+
+@pytest.mark.parametrize(
+    ("width", "options", "says"),
+    [
+        (1, {"mode": "median"}, "'median'"),
+        (1, {"mode": lambda *_: None}, "mode"),
+        (1, {"mode": "edge", "constant_values": 1}, "constant_values"),
+        (1, {"stat_length": 1}, "stat_length"),
+        (1, {"mode": "mean", "stat_length": 0}, "stat_length"),
+        (1, {"mode": "reflect", "reflect_type": "strange"}, "reflect_type"),
+        (-1, {}, "widths"),
+        (1.5, {}, "widths"),
+        ((1, 2, 3), {}, "pad_width"),
+        (((1, 2), (1, 2), (1, 2)), {}, "pad_width"),
+        (((1, 2, 3), (1, 2, 3)), {"mode": "edge"}, "pad_width"),
+    ],
+)
+def test_pad_says_what_does_not_fit(width, options, says):
+    with pytest.raises((ValueError, pb.errors.ShapeError), match=says):
+        pnp.pad(pnp.asarray(A), width, **options)
+    with pytest.raises(pb.errors.ShapeError, match="nothing to extend"):
+        pnp.pad(pnp.zeros((0, 2)), 1, "wrap")
+
+
+def test_axes_of_diagonals_and_of_linspace_are_checked():
+    for call in (
+        lambda: pnp.diagonal(CUBE, 0, 0, 3),
+        lambda: pnp.diagonal(CUBE, 0, 1, -2),
+        lambda: pnp.trace(CUBE, 0, 5, 1),
+        lambda: pnp.linspace(0.0, ROW, 3, axis=2),
+    ):
+        with pytest.raises(pb.errors.AxisError):
+            call()
 
 
 @pytest.mark.parametrize("cut", ["split", "array_split"])

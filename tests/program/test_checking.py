@@ -5,6 +5,7 @@ import pytest
 from random_programs import note, nothing, pair
 
 from pullback.control.call import call
+from pullback.control.cond import cond
 from pullback.core.array import Array
 from pullback.core.dtypes import DTYPES
 from pullback.core.errors import ProgramError
@@ -13,6 +14,9 @@ from pullback.core.source import RecordedSource, user_source
 from pullback.core.types import array_type
 from pullback.ops.arithmetic import add, mul
 from pullback.ops.broadcast import reduce_sum
+from pullback.ops.powers import square
+from pullback.ops.shape import slice as slice_of
+from pullback.ops.trigonometric import sin
 from pullback.program.checking import check_program
 from pullback.program.program import Equation, Literal, Program, Variable
 from pullback.transforms.batch import Axis, Batched, BatchTrace
@@ -162,7 +166,40 @@ def test_weakness_belongs_to_the_type():
 def test_operands_that_the_rule_refuses():
     breach(one(add, [var(SCALAR), var(INT)], [var(SCALAR)]), "add refuses its operands: add takes operands of one dtype")
     breach(one(reduce_sum, [var()], [var()], axes=(3,)), "reduce_sum refuses its operands:")
-    breach(one(reduce_sum, [var()], [var()]), "reduce_sum refuses its operands:")
+    breach(one(reduce_sum, [var(INT), var()], [var()], axes=()), "reduce_sum refuses its operands:")
+
+
+lowered = Primitive("lowered", result_type=lambda x, **params: x, lower=lambda write, x: x)
+taking = Primitive("taking", result_type=lambda x, *, size, sign=1: x, evaluate=lambda x, **params: x)
+
+
+@pytest.mark.parametrize(
+    "primitive, params, said",
+    [
+        (reduce_sum, {}, "reduce_sum has no parameter 'axes', which its result_type rule needs"),
+        (reduce_sum, {"axes": (0,), "axis": 0}, "reduce_sum has a parameter 'axis', which its result_type rule does not take"),
+        (reduce_sum, {"axes": 0}, "parameter 'axes' of reduce_sum must be tuple[int, ...], but it is 0"),
+        (reduce_sum, {"axes": (0.0,)}, "parameter 'axes' of reduce_sum must be tuple[int, ...], but it is (0.0,)"),
+        (reduce_sum, {"axes": (False,)}, "parameter 'axes' of reduce_sum must be tuple[int, ...], but it is (False,)"),
+        (slice_of, {"start_indices": (0,), "limit_indices": (1,), "strides": 1}, "must be tuple[int, ...] | None, but it is 1"),
+        (call, {"program": 3}, "parameter 'program' of call must be Program, but it is 3"),
+        (cond, {"branches": (3,)}, "parameter 'branches' of cond must be tuple[pullback.program.program.Program, ...]"),
+        (sin, {"axes": (0,)}, "sin has a parameter 'axes', which its evaluate rule does not take"),
+        (square, {"axes": (0,)}, "square has a parameter 'axes', which its evaluate rule does not take"),
+        (lowered, {"axes": (0,)}, "lowered has a parameter 'axes', which its lower rule does not take"),
+        (taking, {"sign": 1}, "taking has no parameter 'size', which its result_type rule needs"),
+        (taking, {"size": 1, "signs": 1}, "taking has a parameter 'signs', which its result_type rule does not take"),
+    ],
+    ids=str,
+)
+def test_parameters_are_those_that_the_rules_declare(primitive, params, said):
+    breach(one(primitive, [var()], [var()], **params), said)
+
+
+def test_parameters_that_are_right():
+    check_program(one(slice_of, [var()], [var()], start_indices=(0,), limit_indices=(3,), strides=None))
+    check_program(one(slice_of, [var()], [var()], start_indices=(0,), limit_indices=(3,)))
+    check_program(one(taking, [var()], [var()], size=2))
 
 
 def test_elementwise_operands_of_two_shapes():

@@ -1,0 +1,154 @@
+"""Arrays made larger at their edges: `pad`, with NumPy's modes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pullback.core.array import Array, ArrayLike
+from pullback.core.dtypes import is_inexact, requested
+from pullback.core.errors import ShapeError
+from pullback.numpy import reductions
+from pullback.numpy.arithmetic import add, floor_divide, multiply, rint, subtract, true_divide
+from pullback.numpy.indexing import take
+from pullback.numpy.promotion import at_user_line, broadcast, in_dtype, number_or_operand, operand
+from pullback.numpy.shaping import concatenate, cut, flip
+from pullback.ops import shape as shapes
+
+# Each mode, and the argument that it takes beside the widths.
+_MODES: dict[str, str | None] = {
+    "constant": "constant_values",
+    "edge": None,
+    "empty": None,
+    "linear_ramp": "end_values",
+    "maximum": "stat_length",
+    "mean": "stat_length",
+    "minimum": "stat_length",
+    "reflect": "reflect_type",
+    "symmetric": "reflect_type",
+    "wrap": None,
+}
+_STATISTICS: dict[str, Any] = {"maximum": reductions.max, "mean": reductions.mean, "minimum": reductions.min}
+
+
+def pad(
+    array: ArrayLike,
+    pad_width: int | Sequence[Any],
+    mode: str = "constant",
+    *,
+    constant_values: Any = None,
+    end_values: Any = None,
+    stat_length: Any = None,
+    reflect_type: str | None = None,
+) -> Array:
+    """An array made larger at its edges.
+
+    Arguments:
+        pad_width: how many elements to add: an int, a pair (before, after), or such a pair for each axis.
+        mode: "constant" (with `constant_values`), "edge" (the outermost elements), "linear_ramp" (from these to `end_values`),
+            "maximum", "mean", "minimum" (of the outermost `stat_length` elements), "reflect" and "symmetric" (the mirror
+            image, without and with the outermost elements), "wrap" (the other end), or "empty" (anything; here zeros).
+        constant_values, end_values: a number; or, like `pad_width`, a pair, or a pair for each axis. 0 by default.
+        stat_length: how many elements, given likewise; all by default, and at most.
+        reflect_type: "even" for the mirror image itself, the default; "odd" for twice the outermost element minus it.
+
+    Raises:
+        ShapeError: a negative width; or no elements to extend, in any mode but "constant" and "empty".
+
+    Example:
+        >>> import pullback as pb
+        >>> pb.numpy.pad(pb.numpy.asarray([1, 2]), 1)
+        [0 1 2 0]:i32[4]:cpu(0)
+        >>> pb.numpy.pad(pb.numpy.asarray([1, 2, 4]), (0, 2), "reflect", reflect_type="odd")
+        [1 2 4 6 7]:i32[5]:cpu(0)
+    """
+    a = operand(array, "pad")
+    if not isinstance(mode, str) or mode not in _MODES:
+        raise ValueError(f"pad takes as mode one of {', '.join(_MODES)}; not {mode!r}.{at_user_line()}")
+    given = dict(constant_values=constant_values, end_values=end_values, stat_length=stat_length, reflect_type=reflect_type)
+    option = given.pop(_MODES[mode] or "", None)
+    if wrong := [name for name, value in given.items() if value is not None]:
+        raise ValueError(f"pad with mode={mode!r} has no use for {wrong[0]}.{at_user_line()}")
+    widths = _pairs(pad_width, a.type.ndim, "pad_width")
+    if not all(isinstance(width, (int, np.integer)) and width >= 0 for pair in widths for width in pair):
+        raise ShapeError(f"pad takes as widths ints of 0 or more, but got {pad_width}.{at_user_line()}")
+    if mode in ("reflect", "symmetric"):
+        if option not in (None, "even", "odd"):
+            raise ValueError(f"pad takes reflect_type='even' or 'odd', not {option!r}.{at_user_line()}")
+        option = option == "odd"
+    elif option is None and mode not in _STATISTICS:
+        option = 0
+    options = _pairs(option, a.type.ndim, _MODES[mode] or "")
+    first = options[0][0] if options else 0
+    if mode in ("constant", "empty") and all(value is first for pair in options for value in pair):
+        fill = in_dtype(number_or_operand(first, "pad", "constant_values"), a.type.dtype)
+        return shapes.pad(a, fill, padding_config=tuple([(before, after, 0) for before, after in widths]))
+    for axis, (before, after) in enumerate(widths):
+        if (before or after) and mode != "constant" and a.type.shape[axis] == 0:
+            raise ShapeError(f"pad with mode={mode!r} has nothing to extend along axis {axis} of {a.type}.{at_user_line()}")
+        start = [_side(a, axis, before, mode, options[axis][0], 0)] if before else []
+        end = [_side(a, axis, after, mode, options[axis][1], -1)] if after else []
+        a = concatenate([*start, a, *end], axis)
+    return a
+
+
+def _pairs(given: Any, ndim: int, what: str) -> Any:
+    """A number, a pair, or a pair for each axis, as a pair for each axis."""
+    rows = given.tolist() if getattr(given, "ndim", 0) else given
+    rows = rows if isinstance(rows, (tuple, list)) else (rows,)
+    if not any(isinstance(row, (tuple, list)) for row in rows):
+        rows = (rows,)
+    rows = [row if isinstance(row, (tuple, list)) else (row,) for row in rows]
+    if len(rows) not in (1, ndim) or not all(1 <= len(row) <= 2 for row in rows):
+        raise ShapeError(
+            f"pad takes {what} as a number, a pair, or a pair for each of {ndim} axes, but got {given!r}.{at_user_line()}"
+        )
+    return [(row[0], row[-1]) for row in rows] * (ndim if len(rows) == 1 else 1)
+
+
+def _outermost(a: Array, axis: int, at: int, count: int, skip: int = 0) -> Array:
+    """`count` elements at the start (at = 0) or the end (-1) of an axis, without the `skip` first or last ones."""
+    size = a.type.shape[axis]
+    return cut(a, axis, skip, skip + count) if at == 0 else cut(a, axis, size - skip - count, size - skip)
+
+
+def _side(a: Array, axis: int, width: int, mode: str, option: Any, at: int) -> Array:
+    """What extends an axis by `width` elements at its start (at = 0) or end (-1)."""
+    size, dtype = a.type.shape[axis], a.type.dtype
+    shape = (*a.type.shape[:axis], width, *a.type.shape[axis + 1 :])
+    if mode == "constant":
+        return broadcast(in_dtype(number_or_operand(option, "pad", "constant_values"), dtype), shape)
+    if mode == "wrap":
+        return take(a, np.arange(-width, 0) % size if at == 0 else np.arange(width) % size, axis, mode="clip")
+    if mode in ("reflect", "symmetric") and size > 1:
+        return _mirrored(a, axis, width, int(mode == "reflect"), option, at)
+    edge = _outermost(a, axis, at, 1)
+    if mode in _STATISTICS:
+        count = size if option is None else option
+        if not isinstance(count, int) or count < 1:
+            raise ValueError(f"pad takes as stat_length ints of 1 or more, but got {option!r}.{at_user_line()}")
+        edge = _STATISTICS[mode](_outermost(a, axis, at, count if count < size else size), axis, keepdims=True)
+        edge = in_dtype(edge if is_inexact(dtype) else rint(edge), dtype)
+    if mode != "linear_ramp":
+        return broadcast(edge, shape)
+    edge = edge if is_inexact(dtype) else in_dtype(edge, requested("int64"))
+    end = in_dtype(number_or_operand(option, "pad", "end_values"), edge.type.dtype)
+    unit = tuple([width if i == axis else 1 for i in range(a.type.ndim)])
+    steps = np.arange(width).reshape(unit).astype(edge.type.dtype)
+    divide = true_divide if is_inexact(dtype) else floor_divide
+    ramp = in_dtype(add(end, divide(multiply(subtract(edge, end), steps), width)), dtype)
+    return ramp if at == 0 else flip(ramp, axis)
+
+
+def _mirrored(a: Array, axis: int, width: int, skip: int, odd: bool, at: int) -> Array:
+    """The mirror image of `a`, and of that together with `a`, until it is wide enough; `skip` leaves the outermost one out."""
+    size = a.type.shape[axis]
+    while (missing := width + size - a.type.shape[axis]) > 0:
+        most = a.type.shape[axis] - skip
+        part = flip(_outermost(a, axis, at, most if most < missing else missing, skip), axis)
+        if odd:
+            part = subtract(multiply(_outermost(a, axis, at, 1), in_dtype(2, a.type.dtype)), part)
+        a = concatenate([part, a] if at == 0 else [a, part], axis)
+    return _outermost(a, axis, at, width)

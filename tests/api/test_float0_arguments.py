@@ -1,0 +1,77 @@
+"""Arrays of dtype float0, the trivial tangents of integers, as arguments: they hold nothing, and go where other arrays go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pullback as pb
+import pullback.numpy as pnp
+
+
+def trivial(*shape: int) -> Any:
+    return np.zeros(shape, pb.float0)
+
+
+def along_integers(n: Any, x: Any, dn: Any, dx: Any) -> Any:
+    return pb.jvp(lambda n, x: x * n, (n, x), (dn, dx))[1]
+
+
+ONES, NUMBERS = np.ones(3, "float32"), np.arange(3)
+
+# Each a call and the shapes that its result must have, as JAX 0.10.2 gives them; a shape is that of a float0 array
+CALLS: dict[str, tuple[Callable[[], Any], Any]] = {
+    "vmap": (lambda: pb.vmap(lambda x: x)(trivial(3)), (3,)),
+    "vmap, axes": (lambda: pb.vmap(lambda x, y: x, (-1, 0), 1)(trivial(2, 3), ONES), (2, 3)),
+    "vmap, inside": (lambda: pb.vmap(lambda x, y: [x.shape, y][1])(trivial(3, 2), ONES), ONES),
+    "vmap, not batched": (lambda: pb.vmap(lambda x, y: x, (None, 0))(trivial(2), ONES), (3, 2)),
+    "vmap, out None": (lambda: pb.vmap(lambda x, y: x, (None, 0), None)(trivial(2), ONES), (2,)),
+    "vmap, alone": (lambda: pb.vmap(lambda x: 1.0)(trivial(3)), ONES),
+    "vmap, keyword": (lambda: pb.vmap(lambda x, t: x)(ONES, t=trivial(3)), ONES),
+    "vmap of jvp": (lambda: pb.vmap(along_integers)(NUMBERS, ONES, trivial(3), ONES), NUMBERS),
+    "vmap of jit": (lambda: pb.vmap(pb.jit(lambda x, y: x))(trivial(3), ONES), (3,)),
+    "jit": (lambda: pb.jit(lambda x: x)(trivial(3)), (3,)),
+    "jit, tree": (lambda: pb.jit(lambda x: {"b": x["a"][0]})({"a": [trivial(3), 1.0]})["b"], (3,)),
+    "jit, static": (lambda: pb.jit(lambda n, x, t: n * x, static_argnums=0)(1, ONES, trivial(2)), ONES),
+    "jit, donated": (lambda: pb.jit(lambda t, x: x, donate_argnums=(0,))(trivial(2), ONES), ONES),
+    "jit of vmap": (lambda: pb.jit(pb.vmap(lambda x, y: y))(trivial(3), ONES), ONES),
+    "jit of jvp": (lambda: pb.jit(along_integers)(NUMBERS, ONES, trivial(3), ONES), NUMBERS),
+    "ahead of time": (lambda: pb.jit(lambda t, x: (t, x)).lower(trivial(3), ONES).compile()(trivial(3), ONES)[0], (3,)),
+    "checkpoint": (lambda: pb.checkpoint(lambda x: x)(trivial(3)), (3,)),
+    "cond": (lambda: pb.lax.cond(True, lambda t, x: t, lambda t, x: t, trivial(3), ONES), (3,)),
+    "eval_shape": (lambda: pb.eval_shape(lambda x: x, trivial(3)), (3,)),
+    "device_put": (lambda: pb.device_put({"t": trivial(3)})["t"], (3,)),
+}
+
+
+@pytest.mark.parametrize("which", CALLS)
+def test_float0_goes_where_other_arrays_go(which: str) -> None:
+    call, expected = CALLS[which]
+    for _ in range(3):  # a jitted function is made anew each time, but its executable is not
+        out = call()
+        if isinstance(expected, tuple):
+            assert isinstance(out, np.ndarray) and out.dtype == pb.float0 and out.shape == expected
+        else:
+            np.testing.assert_array_equal(out, expected)
+
+
+def test_a_jitted_function_keeps_float0_and_other_arguments_apart() -> None:
+    traced = []
+    function = pb.jit(lambda t, x: traced.append(t.dtype) or 2.0 * x)
+    for _ in range(2):
+        for first in (trivial(3), ONES, trivial(2), pnp.ones(3)):
+            np.testing.assert_array_equal(function(first, ONES), 2.0 * ONES)
+    assert len(traced) == 3  # the NumPy array and the Array are of one type
+
+
+def test_errors_name_float0_arguments() -> None:
+    with pytest.raises(pb.errors.AxisError, match=r"argument t has size 2 along axis 0; argument x has size 3 along axis 0"):
+        pb.vmap(lambda t, x: x)(trivial(2), ONES)
+    with pytest.raises(pb.errors.AxisError, match=r"batch argument t along axis 1, but it has type float0\[2\]"):
+        pb.vmap(lambda t, x: x, in_axes=(1, 0))(trivial(2), ONES)
+    with pytest.raises(pb.errors.LeafError, match=r"argument b\['w'\] is 'text'"):
+        pb.jit(lambda a, b: a)(trivial(2), {"t": trivial(1), "w": "text"})
+    assert pb.xpr(lambda t, x: x, trivial(2), ONES).input_types == (pb.ArrayType((3,), "float32"),)
