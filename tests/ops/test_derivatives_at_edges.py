@@ -89,7 +89,9 @@ def test_smooth(name):
         with mpmath.workdps(60):
             expected = [float(mpmath.diff(exact, mpmath.mpf(x), n)) for n in range(4)]
         for order, truth in enumerate(expected):
-            np.testing.assert_allclose(found[order], truth, rtol=1e-10, atol=0 if abs(truth) > 1e-40 else 1e-15, err_msg=f"order {order} at {x}")
+            np.testing.assert_allclose(
+                found[order], truth, rtol=1e-10, atol=0 if abs(truth) > 1e-40 else 1e-15, err_msg=f"order {order} at {x}"
+            )
 
 
 def test_the_hessian_of_a_logistic_loss_at_zero_weights():
