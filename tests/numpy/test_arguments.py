@@ -1,4 +1,4 @@
-"""No argument of a public function of pullback.numpy or pullback.nn is ignored: it is read, and senseless values are refused."""
+"""No argument of a public function of pullback.numpy or pullback.nn is ignored: each is read, and refused if senseless."""
 
 from __future__ import annotations
 
