@@ -23,7 +23,7 @@ Split = Callable[[tuple[Any, ...], dict[str, Any]], tuple[Any, Any]]
 class Signature:
     """A jitted function traced for one combination of structure, types and static arguments."""
 
-    __slots__ = ("captures", "donated", "executable", "options", "out_structure", "program")
+    __slots__ = ("called", "captures", "donated", "executable", "options", "out_structure", "program")
 
     def __init__(
         self,
@@ -39,6 +39,7 @@ class Signature:
         self.donated = donated
         self.options = options
         self.executable: Executable | None = None
+        self.called = False
 
     def compile(self) -> Executable:
         """The executable; made at the first use."""

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from pullback.api.ahead import Lowered, Signature
-from pullback.api.dispatch import FastPath, fast_path, forget_scalars, host_buffers
+from pullback.api.dispatch import FastPath, fast_path, forget_scalars
 from pullback.api.functions import INTEGERS, Function, argument_name, check_callable, global_name, leaf_paths
 from pullback.api.traced import trace
 from pullback.control.call import bind_call
-from pullback.core.array import Array, as_array, from_numpy, is_frozen
+from pullback.core.array import Array, BorrowedArray, as_array, from_numpy
 from pullback.core.axes import axis_sizes
 from pullback.core.bounded import Bounded
 from pullback.core.dtypes import SHORT_NAMES, dtype_mode
@@ -73,16 +73,17 @@ class Jitted:
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         try:
             if innermost_staging() is None and not placement.several:
-                for mode, find, expected, run, build in self._fast_paths:
+                for mode, find, borrows, run, build in self._fast_paths:
                     # No handler covers the run, in which there may be Python functions of the user's
-                    if mode is not dtype_mode() or (found := find(args, kwargs)) is None:
+                    if mode is not dtype_mode():
                         continue
-                    if expected is None:
-                        return build(run(found))
+                    if not borrows:
+                        if (buffers := find(args, kwargs)) is not None:
+                            return build(run(buffers))
+                        continue
                     borrowed: list[tuple[list[BorrowedBuffer], BorrowedBuffer]] = []
                     try:
-                        buffers = host_buffers(found, expected, borrowed)
-                        if buffers is not None:
+                        if (buffers := find(args, kwargs, borrowed)) is not None:
                             return build(run(buffers))
                     finally:
                         for free, buffer in borrowed:
@@ -106,13 +107,13 @@ class Jitted:
         leaves, signature = self._signature(args, kwargs)
         traced = innermost_staging() is not None or bool(signature.captures) or bool(signature.program.axis_names)
         if traced or any([isinstance(leaf, Tracer) for leaf in leaves]):
-            # What is recorded may be used later: NumPy arrays, to which the caller can still write, are copied
-            leaves = [leaf if isinstance(leaf, Tracer) or leaf._buffer is not None else _own(leaf) for leaf in leaves]
-            outs = bind_call(signature.program, [*signature.captures, *leaves])
+            outs = bind_call(signature.program, [*signature.captures, *_owned(leaves)])
             return unflatten(signature.out_structure, outs)
-        out = signature.run(leaves)
+        executable = signature.compile()
+        out = signature.run(_owned(leaves) if executable.later else leaves)
         if self._plain and not signature.donated and not axis_sizes() and not placement.several:
-            path = fast_path(args, kwargs, signature)
+            path = fast_path(args, kwargs, signature) if signature.called else None  # what is called once needs none
+            signature.called = True
             if path is not None:
                 self._fast_paths = [path, *self._fast_paths[: MAX_FAST_PATHS - 1]]
         return out
@@ -144,7 +145,8 @@ class Jitted:
     def _leaf(self, leaf: Any, index: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A leaf as an Array or tracer. A NumPy array is borrowed, not copied: it is only looked at during this call."""
         if leaf.__class__ is np.ndarray and leaf.dtype in SHORT_NAMES:
-            return from_numpy(leaf, copy=False)
+            seen = from_numpy(leaf, copy=False)
+            return BorrowedArray(seen.type, seen._host)
         return array_leaf(leaf, lambda: f"argument {self._paths(args, kwargs)[index]}")
 
     def _static(self, args: tuple[Any, ...]) -> frozenset[int]:
@@ -287,10 +289,9 @@ def clear_caches() -> None:
 cache_info = cache.cache_info
 
 
-def _own(array: Array) -> Array:
-    """An Array whose values nobody can write to: of a borrowed NumPy array, a copy."""
-    host = array._host
-    return array if host is None or array._buffer is not None or is_frozen(host) else as_array(host)
+def _owned(leaves: list[Any]) -> list[Any]:
+    """Leaves that may be used after this call: NumPy arrays, to which the caller can still write, are copied."""
+    return [as_array(leaf._host) if leaf.__class__ is BorrowedArray else leaf for leaf in leaves]
 
 
 def _numbers(numbers: Sequence[int], count: int) -> frozenset[int]:

@@ -10,7 +10,7 @@ from pullback.api.functions import INTEGERS, Function, check_callable, global_na
 from pullback.api.traced import trace
 from pullback.api.user_rules import RuleFunctions, UserRules
 from pullback.control.custom_function import Unstaged, bind_custom
-from pullback.control.custom_rules import ClosedRules, CustomRules, closed_over
+from pullback.control.custom_rules import About, CustomRules, closed_rules
 from pullback.core.array import Array
 from pullback.core.dtypes import is_inexact
 from pullback.core.errors import ConcretizationError, MissingRule, StaticArgumentError, StructureError
@@ -291,8 +291,8 @@ class CustomFunction:
         """The function as one operation, which keeps its rules."""
         types = [type_of(leaf) for leaf in leaves]
         name = getattr(self.fun, "__name__", "function")
-        own = UserRules(self, self._kind, self.rules, args, numbers, structures, types)
-        rules: CustomRules = own
+        own = UserRules(self, self.rules, args, numbers, structures, types)
+        rules = own.flat(self._kind)
         captured: list[Tracer] = []
         program: Program | Unstaged
         try:
@@ -305,11 +305,11 @@ class CustomFunction:
             own.out_types = program.output_types
             captured = list(found)
             if captured:
-                rules = ClosedRules(own, captured, types, program.output_types)
+                rules = closed_rules(rules, captured, types, program.output_types)
                 program = _with_operands(program, len(found), captured)
         outs = bind_custom(program, rules, [*captured, *leaves])
         if isinstance(program, Unstaged):
-            _refuse_younger(own, leaves, outs)
+            _refuse_younger(rules, leaves, outs)
         return unflatten(own.out_structure, outs)
 
     def _finished(self, out: Any) -> Any:
@@ -319,7 +319,7 @@ class CustomFunction:
         leaves, structure = array_leaves(out, lambda: f"the output of {describe(self.fun)}")
         for leaf in leaves:
             if leaf.__class__ is not Array and self._has_derivative_rule() and _is_differentiated(leaf):
-                raise closed_over(describe(self.fun), self._kind, leaf.type)
+                raise About(self.fun, self._kind).closed_over(leaf)
         return unflatten(structure, leaves)
 
     def _has_derivative_rule(self) -> bool:
@@ -352,7 +352,7 @@ def _refuse_younger(rules: CustomRules, leaves: Sequence[Any], outs: Sequence[An
         value = out
         while isinstance(value, Tracer):
             if value.owner.serial > youngest:
-                raise closed_over(rules.described, rules.kind, value.type, "transformed")
+                raise rules.about.closed_over(value, "transformed")
             value = value.primal if isinstance(value, Dual) else value.value if isinstance(value, Batched) else None
 
 

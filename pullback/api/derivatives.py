@@ -252,14 +252,15 @@ def linear_transpose(fun: Function, *primals: Any) -> Function:
     """The transpose of a linear function, without evaluating it at a point.
 
     Arguments:
-        fun: a function that is linear in all of its arguments.
+        fun: a function that is linear in all of its arguments: of floating-point or complex numbers, with such results, or of
+            integers, with integers for results.
         primals: for each argument, something with its shape and dtype: an array or an `ArrayType`, in trees of any structure.
 
     Returns:
         A function from a cotangent (a tree like `fun`'s output) to a tuple of cotangents, one for each argument.
 
     Raises:
-        GradientError: `fun` turns out not to be linear.
+        GradientError: `fun` turns out not to be linear, or mixes integers with other numbers.
 
     Example:
         >>> import pullback as pb
@@ -278,7 +279,9 @@ def linear_transpose(fun: Function, *primals: Any) -> Function:
             given = iter(leaves)
             out = fun(*[unflatten(structure, [next(given) for _ in own]) for own, structure in trees])
             found, box["structure"] = array_leaves(out, the_output)
-            box["given"] = cotangent_leaves(cotangent, box["structure"], [type_of(leaf) for leaf in found])
+            out_types = [type_of(leaf) for leaf in found]
+            integers = _of_integers(fun, types, out_types)
+            box["given"] = cotangent_leaves(cotangent, box["structure"], out_types, integers)
             box["outs"] = found
             return found
 
@@ -287,6 +290,18 @@ def linear_transpose(fun: Function, *primals: Any) -> Function:
         return tuple([unflatten(structure, [next(found) for _ in own]) for own, structure in trees])
 
     return wrapped(fun, "transpose_of", transposed)
+
+
+def _of_integers(fun: Function, types: Sequence[ArrayType], out_types: Sequence[ArrayType]) -> bool:
+    """Whether a function to be transposed maps integers to integers."""
+    kinds = {"i" if kind(type.dtype) in "iu" else "f" if is_inexact(type.dtype) else "b" for type in (*types, *out_types)}
+    if len(kinds) > 1 or "b" in kinds:
+        raise GradientError(
+            "linear_transpose takes functions of floating-point or complex numbers with such results, or of integers with"
+            f" integers for results, but {describe(fun)} takes ({', '.join(map(str, types))}) and returns"
+            f" ({', '.join(map(str, out_types))}). Convert with .astype, outside of it."
+        )
+    return "i" in kinds
 
 
 class _Later(Sequence[Any]):

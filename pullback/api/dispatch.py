@@ -26,7 +26,7 @@ PYTHON_SCALARS = frozenset({bool, int, float, complex})
 BORROWED_BYTES = 1 << 16  # NumPy arguments up to this size are copied into memory that the device shares
 MAX_SCALARS = 1024  # Python numbers whose buffers are kept
 MAX_DEPTH = 64  # outputs of containers deeper than this are not spelled out
-UNROLLED = 32  # up to so many arrays are spelled out in generated source
+UNROLLED = 128  # up to so many arrays are spelled out in generated source
 
 
 class FastPath(NamedTuple):
@@ -34,48 +34,27 @@ class FastPath(NamedTuple):
 
     Attributes:
         mode: the dtype mode in which the call was made.
-        find: `(args, kwargs)` -> the buffers of the arguments, or, where `expected` is given, the leaves; None if the call is
-            another one.
-        expected: what the leaves must be, where some are not Arrays.
+        find: `(args, kwargs)` -> the buffers of the arguments; None if the call is another one.
+        borrows: whether `find` borrows buffers: then it takes a list, too, to which it adds each with the list it belongs in.
         run: buffers to result buffers. build: result buffers to the user's output.
     """
 
     mode: DtypeMode
-    find: Callable[[tuple[Any, ...], dict[str, Any]], list[Any] | None]
-    expected: tuple[Expected, ...] | None
+    find: Callable[..., list[Any] | None]
+    borrows: bool
     run: Callable[[list[Any]], Sequence[Any]]
     build: Callable[[Sequence[Any]], Any]
 
 
-class Expected(NamedTuple):
-    """What a leaf must be: its class; for a NumPy array its dtype and shape; its ArrayType; and, for a NumPy array, what puts
-    it on the device: a function, or the list of the buffers to borrow."""
-
-    kind: type
-    dtype: Any
-    shape: Any
-    type: ArrayType
-    put: Any
-
-
 def fast_path(args: tuple[Any, ...], kwargs: dict[str, Any], signature: Signature) -> FastPath | None:
     """The fast path for calls like this one; None if it has arguments for which there is none."""
-    reading = _read(args, kwargs)
-    if reading is None:
-        return None
-    leaves, expected = reading.leaves, None
-    types = signature.program.input_types
-    if len(leaves) != len(types):  # some are arrays of dtype float0
-        return None
-    if not all([leaf.__class__ is Array for leaf in leaves]):
-        described = [_expected(leaf, type) for leaf, type in zip(leaves, types, strict=True)]
-        if None in described:
-            return None
-        expected = tuple(described)
-    find = reading.leaf_finder() if expected is not None else reading.buffer_finder([leaf.type for leaf in leaves])
     executable = signature.compile()
-    build = _builder(signature, executable.result_class)
-    return FastPath(dtype_mode(), find, expected, executable.runner(), build)  # type: ignore[arg-type]
+    run, types = executable.runner(), signature.program.input_types
+    reading = None if run is None else _read(args, kwargs)
+    if run is None or reading is None or len(reading.leaves) != len(types):  # some are arrays of dtype float0
+        return None
+    found = _finder(reading, types)
+    return None if found is None else FastPath(dtype_mode(), *found, run, _builder(signature, executable.result_class))
 
 
 # ---- finding the arguments --------------------------------------------------------------------------------------------
@@ -88,35 +67,61 @@ class _Reading(NamedTuple):
     names: list[str]
     leaves: list[Any]
 
-    def leaf_finder(self) -> Any:
-        return self._compile([*self.lines, f"return [{', '.join(self.names)}]"], [], {})
 
-    def buffer_finder(self, types: list[ArrayType]) -> Any:
-        """What also compares the leaves' types, and returns their buffers."""
-        names, count = self.names, len(types)
-        scope: dict[str, Any] = {"buffer_of": buffer_of, "types": types}
-        if count > UNROLLED or any(name.startswith("*") for name in names):
-            lines = [
-                f"leaves = [{', '.join(names)}]",
-                "if [leaf.type for leaf in leaves] != types: return None",
-                "buffers = [leaf._buffer for leaf in leaves if leaf._buffer is not None]",
-            ]
-            after = [f"return buffers if len(buffers) == {count} else [buffer_of(leaf) for leaf in leaves]"]
-            return self._compile([*self.lines, *lines], after, scope)
-        scope |= {f"t{i}": type for i, type in enumerate(types)}
-        lines = [f"if {name}.type is not t{i}: return None" for i, name in enumerate(names)]
-        lines += [f"b{i} = {name}._buffer" for i, name in enumerate(names)]
-        after = [f"if b{i} is None: b{i} = buffer_of({name})" for i, name in enumerate(names)]
-        after.append(f"return [{', '.join([f'b{i}' for i in range(count)])}]")
-        return self._compile([*self.lines, *lines], after, scope)
+_BUFFER = "b if (b := {0}._buffer) is not None else buffer_of({0})"
 
-    @staticmethod
-    def _compile(looking: list[str], after: list[str], scope: dict[str, Any]) -> Any:
-        """A function that looks a call up, and prepares it if it is the right one. Missing keys and attributes (a number has no
-        type, and a tracer no buffer) mean that it is not."""
-        body = ["    try:", *[f"        {line}" for line in looking], "    except (AttributeError, KeyError): return None"]
-        exec("\n".join(["def find(args, kwargs):", *body, *[f"    {line}" for line in after]]), scope)
-        return scope["find"]
+
+def _finder(reading: _Reading, types: Sequence[ArrayType]) -> tuple[Callable[..., list[Any] | None], bool] | None:
+    """What sees whether the leaves of a call are like these, and returns their buffers; and whether it borrows some."""
+    scope: dict[str, Any] = {"buffer_of": buffer_of, "scalar_buffer": _scalar_buffer, "lend": _lend, "ndarray": np.ndarray}
+    if any([name.startswith("*") for name in reading.names]):
+        if not all([leaf.__class__ is Array for leaf in reading.leaves]):
+            return None
+        scope["types"] = list(types)
+        leaves = f"leaves = [{', '.join(reading.names)}]"
+        lines = [*reading.lines, leaves, "if [leaf.type for leaf in leaves] != types: return None"]
+        buffers = [f"{_BUFFER.format('leaf')} for leaf in leaves"]
+    else:
+        lines, buffers = list(reading.lines), []
+        for i, (name, leaf, type) in enumerate(zip(reading.names, reading.leaves, types, strict=True)):
+            kind = leaf.__class__
+            scope |= {f"t{i}": type, f"s{i}": type.shape, f"d{i}": type.dtype}
+            if kind is Array:
+                lines.append(f"if {name}.type is not t{i}: return None")
+                buffers.append(_BUFFER.format(name))
+            elif kind in PYTHON_SCALARS:
+                lines.append(f"if {name}.__class__ is not {kind.__name__}: return None")
+                buffers.append(f"scalar_buffer({name}, t{i})")
+            elif kind is np.ndarray and leaf.dtype == type.dtype:
+                wrong = f"{name}.__class__ is not ndarray or {name}.dtype != d{i} or {name}.shape != s{i}"
+                lines.append(f"if {wrong}: return None")
+                # A larger one is shared with the device; the call ends before the caller can write to it
+                buffer = backend().borrow(type) if type.nbytes <= BORROWED_BYTES else None
+                scope[f"p{i}"] = backend().putter(type) if buffer is None else [buffer]
+                buffers.append(f"p{i}({name})" if buffer is None else f"lend({name}, t{i}, p{i}, borrowed)")
+            else:
+                return None
+    body = [f"        {line}" for line in [*lines, f"return [{', '.join(buffers)}]"]]
+    # Missing keys and attributes (a number has no type, and a tracer no buffer) mean that it is another call
+    body = ["def find(args, kwargs, borrowed=None):", "    try:", *body, "    except (AttributeError, KeyError): return None"]
+    exec("\n".join(body), scope)
+    return scope["find"], any([buffer.startswith("lend") for buffer in buffers])
+
+
+def _lend(
+    given: np.ndarray[Any, Any],
+    type: ArrayType,
+    free: list[BorrowedBuffer],
+    borrowed: list[tuple[list[BorrowedBuffer], BorrowedBuffer]],
+) -> Any:
+    """A buffer with the values of a small NumPy array, borrowed for the length of the call."""
+    try:
+        mine: Any = free.pop()
+    except IndexError:
+        mine = backend().borrow(type)
+    borrowed.append((free, mine))
+    np.copyto(mine.host, given)
+    return mine.raw
 
 
 def _read(args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Reading | None:
@@ -131,7 +136,7 @@ def _read(args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Reading | None:
             return []
         if kind is tuple or kind is list:
             lines.append(f"if {name}.__class__ is not {kind.__name__} or len({name}) != {len(value)}: return None")
-            if len(value) > UNROLLED and all([is_leaf(item) for item in value]):
+            if len(value) > UNROLLED and all([item.__class__ is Array for item in value]):
                 leaves.extend(value)
                 return [f"*{name}"]
             items, parts = list(value), [f"{name}_{i}" for i in range(len(value))]
@@ -156,51 +161,6 @@ def _read(args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Reading | None:
     names = visit(args, "args")
     more = visit(kwargs, "kwargs") if names is not None else None
     return None if names is None or more is None else _Reading(lines, names + more, leaves)
-
-
-def _expected(leaf: Any, type: ArrayType) -> Expected | None:
-    kind = leaf.__class__
-    if kind is Array or kind in PYTHON_SCALARS:
-        return Expected(kind, None, None, type, None)
-    if kind is np.ndarray and leaf.dtype == type.dtype:
-        there = backend()
-        buffer = there.borrow(type) if type.nbytes <= BORROWED_BYTES else None
-        return Expected(kind, leaf.dtype, leaf.shape, type, there.putter(type) if buffer is None else [buffer])
-    return None
-
-
-def host_buffers(
-    leaves: list[Any],
-    expected: tuple[Expected, ...],
-    borrowed: list[tuple[list[BorrowedBuffer], BorrowedBuffer]],
-) -> list[Any] | None:
-    """The buffers of leaves of which some are NumPy arrays or Python scalars; None if they are not as expected.
-
-    A small NumPy array is copied into a buffer that is borrowed for the length of the call: it is added to `borrowed`, to be
-    given back. A larger one is shared with the device; the call ends before the caller can write to it.
-    """
-    buffers = []
-    for leaf, (kind, dtype, shape, type, put) in zip(leaves, expected, strict=True):
-        found = leaf.__class__
-        if found is not kind:
-            return None
-        if kind is np.ndarray:
-            if leaf.dtype != dtype or leaf.shape != shape:
-                return None
-            if put.__class__ is list:
-                mine: Any = put.pop() if put else backend().borrow(type)
-                borrowed.append((put, mine))
-                np.copyto(mine.host, leaf)
-                buffers.append(mine.raw)
-            else:
-                buffers.append(put(leaf))
-        elif kind is Array:
-            if leaf.type is not type:
-                return None
-            buffers.append(buffer if (buffer := leaf._buffer) is not None else buffer_of(leaf))
-        else:
-            buffers.append(_scalar_buffer(leaf, type))
-    return buffers
 
 
 _scalar_buffers: Bounded[Any, Any] = Bounded(MAX_SCALARS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,7 +17,7 @@ from pullback.control.scan import scan as scan_primitive
 from pullback.control.while_loop import levels_for
 from pullback.control.while_loop import while_loop as while_primitive
 from pullback.core.array import Array
-from pullback.core.dtypes import BOOL, promote
+from pullback.core.dtypes import BOOL, kind, promote
 from pullback.core.errors import AxisError, DtypeError, ShapeError, StructureError
 from pullback.core.source import api_boundary, describe
 from pullback.core.tracing import Tracer, type_of
@@ -153,7 +154,7 @@ def scan(
         num_carry=len(carry),
         length=steps,
         reverse=bool(reverse),
-        unroll=steps if unroll is True else max(int(unroll), 1),
+        unroll=max(steps, 1) if unroll is True else max(_steps("unroll", unroll), 1),
     )
     return unflatten(carry_structure, outs[:carried]), unflatten(out_structure[1], outs[carried:])
 
@@ -169,7 +170,7 @@ def _number_of_steps(f: Function, xs: Any, stacks: Sequence[Any], length: int | 
             raise AxisError(f"scan of {describe(f)} loops over the leading axis of xs, but {path} is {type_of(stack)}.")
         sizes[path] = type_of(stack).shape[0]
     if length is not None:
-        sizes["length"] = int(length)
+        sizes["length"] = _steps("length", length)
     if not sizes:
         raise AxisError(f"scan of {describe(f)} has no xs to loop over: pass length.")
     if len(set(sizes.values())) > 1:
@@ -178,10 +179,17 @@ def _number_of_steps(f: Function, xs: Any, stacks: Sequence[Any], length: int | 
     return next(iter(sizes.values()))
 
 
+def _steps(name: str, number: Any) -> int:
+    """A number of steps that scan was given, as an int."""
+    if not isinstance(number, (int, np.integer)) or number < 0:
+        raise ValueError(f"scan's {name} must be a number of steps, an int of 0 or more, but got {number!r}.")
+    return int(number)
+
+
 def _pair_structure(what: str, f: Function, traced: Traced) -> tuple[tuple[TreeDef, TreeDef], int]:
     """The structures of the carry and of the rest in what a body returns, and the number of the carry's leaves."""
     outs = unflatten(traced.structure, range(len(traced.program.outputs)))
-    if not isinstance(outs, tuple) or len(outs) != 2:
+    if not isinstance(outs, (tuple, list)) or len(outs) != 2:
         raise StructureError(
             f"{what}'s body {describe(f)} must return a pair (carry, y), but it returned"
             f" {unflatten(traced.structure, traced.program.output_types)!r}."
@@ -321,8 +329,9 @@ def fori_loop(
     """Apply `value = body_fun(i, value)` for i from `lower` up to (not including) `upper`.
 
     Arguments:
-        lower, upper: integers. Where both are Python ints the loop is a `scan` and has a reverse mode; where one is traced its
-            length is not known, and it is a `while_loop`.
+        lower, upper: integers, or floating-point numbers with whole values. Where both are known the loop is a `scan` and has a
+            reverse mode, and i a weak integer, as Python's are; where one is traced its length is not known, and it is a
+            `while_loop`, in which i has the dtype that the bounds have in common.
         body_fun: one step, `(i, value) -> value`; the value keeps its structure, shapes and dtypes.
         init_val: the value at the start, any tree.
         unroll: how many steps are compiled in a row, 1 by default; True for all of them. Only where the bounds are known.
@@ -332,7 +341,7 @@ def fori_loop(
 
     Raises:
         StructureError, ShapeError, DtypeError: the value changes its type; the leaf is named. ValueError: `unroll` for bounds
-            that are traced.
+            that are traced; or a bound that is known and not whole.
 
     Example:
         >>> import pullback as pb
@@ -355,7 +364,7 @@ def fori_loop(
 
     _named_after(step, body_fun)
     dtype = type_of(0).dtype if first >= -(2**31) and last < 2**31 else np.dtype(np.int64)
-    indices = Array(array_type((steps,), dtype), np.arange(first, max(last, first), dtype=dtype))
+    indices = Array(array_type((steps,), dtype, weak=True), np.arange(first, max(last, first), dtype=dtype))
     return scan(step, init_val, indices, unroll=1 if unroll is None else unroll)[0]
 
 
@@ -371,16 +380,26 @@ def _bound(value: Any, name: str) -> Any:
         return value
     (value,), _ = array_leaves([value], lambda: name)
     type = type_of(value)
-    if type.shape or type.dtype.kind not in "iu":
-        raise DtypeError(f"fori_loop's {name} must be an integer, but got {type}.")
-    return value if isinstance(value, Tracer) else int(value)
+    if type.shape or kind(type.dtype) not in "iuf":
+        raise DtypeError(f"fori_loop's {name} must be an integer, or a floating-point number that is whole, but got {type}.")
+    if isinstance(value, Tracer):
+        return value
+    if float(value) % 1:
+        raise ValueError(f"fori_loop's {name} must be whole, but got {float(value)}: it counts in steps of 1. Round it.")
+    return int(value)
 
 
 def _counted_while(bounds: Sequence[Any], body_fun: Function, init_val: Any) -> Any:
-    traced = next(bound for bound in bounds if isinstance(bound, Tracer))
-    dtype = traced.type.dtype
+    types = [bound.type for bound in bounds if isinstance(bound, Tracer)]
+    dtype, weak = functools.reduce(promote, [(type.dtype, type.weak) for type in types])
+    for bound in bounds:
+        if not isinstance(bound, Tracer) and kind(dtype) != "f" and not np.iinfo(dtype).min <= bound <= np.iinfo(dtype).max:
+            raise DtypeError(
+                f"fori_loop of {describe(body_fun)} counts in {dtype}, as its traced bound does, but its other bound, {bound},"
+                " does not fit into that. Convert the traced one (.astype)."
+            )
     first, last = [
-        convert_element_type(bound, new_dtype=dtype) if isinstance(bound, Tracer) else np.asarray(bound, dtype)
+        convert_element_type(bound if isinstance(bound, Tracer) else np.asarray(bound, dtype), new_dtype=dtype, weak=weak)
         for bound in bounds
     ]
 

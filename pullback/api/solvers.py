@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pullback.api.functions import check_callable, leaf_paths
-from pullback.api.loops import fit, strengthened
+from pullback.api.loops import fit, shared_captures, strengthened
 from pullback.api.traced import Traced, trace
 from pullback.control.holder import bind_holder
-from pullback.control.linear_solve import Sizes, same_types
 from pullback.control.linear_solve import linear_solve as linear_solve_primitive
 from pullback.control.linear_solve import root as root_primitive
+from pullback.control.linear_solve import same_types
 from pullback.core.errors import DtypeError, StructureError
 from pullback.core.source import api_boundary, describe
 from pullback.core.tracing import type_of
@@ -124,42 +124,25 @@ def custom_root(
     found, found_types, aux = _split_aux("custom_root's solve", has_aux, solving)
     _check("What custom_root's solve returns", found, found_types, structure, types)
 
-    consts = [type_of(value) for value in function.captures]
-    count = len(consts)
-
-    def linearized_solve(operands: Any) -> Any:
-        own, x, right = operands[:count], operands[count : count + len(types)], operands[count + len(types) :]
-        linear = linearize_flat(lambda *leaves: replay(function.program, (*own, *leaves)), x)
+    def linearized_solve(x: Sequence[Any], right: Any) -> Any:
+        linear = linearize_flat(lambda *leaves: replay(function.program, (*function.captures, *leaves)), x)
 
         def g(tree: Any) -> Any:
             leaves, _ = array_leaves(tree, lambda: "the argument")
             fitted = [fit(leaf, type) for leaf, type in zip(leaves, types, strict=True)]
-            zeros = [type_of(value) for value in linear.values]
-            return unflatten(structure, _instantiated(linear.push(fitted), zeros))
+            pushed = zip(linear.push(fitted), linear.values, strict=True)
+            return unflatten(structure, [instantiate(tangent, type_of(value)) for tangent, value in pushed])
 
-        out, out_structure = array_leaves(tangent_solve(g, unflatten(structure, right)), lambda: "tangent_solve's result")
+        out, out_structure = array_leaves(tangent_solve(g, right), lambda: "tangent_solve's result")
         _check("What custom_root's tangent_solve returns", out_structure, [type_of(leaf) for leaf in out], structure, types)
         return [fit(leaf, type) for leaf, type in zip(out, types)]
 
-    operand_types = [*consts, *types, *[type.strong() for type in function.program.output_types]]
-    listing = flatten(list(range(len(operand_types))))[1]
-    tangent = trace("custom_root", tangent_solve, (listing,), operand_types, call=linearized_solve)
-    outs = bind_holder(
-        root_primitive,
-        *function.captures,
-        *solving.captures,
-        *tangent.captures,
-        *guess,
-        function=function.program,
-        solve=solving.program,
-        tangent=tangent.program,
-        sizes=Sizes(count, len(solving.captures), len(tangent.captures)),
-    )
-    return _results(outs, structure, len(guess), aux, has_aux)
-
-
-def _instantiated(tangents: Sequence[Any], types: Sequence[ArrayType]) -> list[Any]:
-    return [instantiate(t, type) for t, type in zip(tangents, types, strict=True)]
+    listing = flatten([0] * len(types))[1]
+    right_types = [type.strong() for type in function.program.output_types]
+    tangent = trace("custom_root", tangent_solve, (listing, structure), [*types, *right_types], call=linearized_solve)
+    captures, (equation, solved, moved) = shared_captures((function, solving, tangent))
+    params = {"function": equation, "solve": solved, "tangent": moved, "num_consts": len(captures)}
+    return _results(bind_holder(root_primitive, *captures, *guess, **params), structure, len(guess), aux, has_aux)
 
 
 def _results(outs: Sequence[Any], structure: TreeDef, count: int, aux: TreeDef, has_aux: bool) -> Any:
@@ -215,31 +198,25 @@ def custom_linear_solve(
     operator, types = _settled("custom_linear_solve", matvec, structure, right, paths)
     right = [fit(leaf, type) for leaf, type in zip(right, types)]
     _check(f"The result of {describe(matvec)}", operator.structure, operator.program.output_types, structure, types)
-    unknown = (*[0] * len(operator.captures), *[1] * len(types))
-    transposed = operator.program if symmetric else transpose_program(operator.program, unknown, (1,) * len(types))[0]
-    count = len(operator.captures)
+    transposed = operator
+    if not symmetric:
+        unknown = (*[0] * len(operator.captures), *[1] * len(types))
+        transposed = operator._replace(program=transpose_program(operator.program, unknown, (1,) * len(types))[0])
 
-    def prepared(what: str, solver: Solver, program: Any) -> tuple[Traced, TreeDef]:
-        called = _flat_caller(program, operator.captures, structure, structure)
+    def prepared(what: str, solver: Solver, system: Traced) -> tuple[Traced, TreeDef]:
+        called = _flat_caller(system.program, system.captures, structure, structure)
         traced = trace("custom_linear_solve", solver, (structure,), types, paths, call=lambda tree: solver(called, tree))
         found, found_types, aux = _split_aux(what, has_aux, traced)
         _check(f"What {what} returns", found, found_types, structure, types)
         return traced, aux
 
-    forward, aux = prepared("custom_linear_solve's solve", solve, operator.program)
-    backward = forward if symmetric else None
-    if transpose_solve is not None and not symmetric:
-        backward, _ = prepared("custom_linear_solve's transpose_solve", transpose_solve, transposed)
-    outs = bind_holder(
-        linear_solve_primitive,
-        *operator.captures,
-        *forward.captures,
-        *(backward.captures if backward is not None else ()),
-        *right,
-        operator=operator.program,
-        transposed=transposed,
-        solve=forward.program,
-        transpose_solve=None if backward is None else backward.program,
-        sizes=Sizes(count, len(forward.captures), 0 if backward is None else len(backward.captures)),
-    )
+    forward, aux = prepared("custom_linear_solve's solve", solve, operator)
+    systems = [operator, transposed, forward]
+    if symmetric:
+        systems.append(forward)
+    elif transpose_solve is not None:
+        systems.append(prepared("custom_linear_solve's transpose_solve", transpose_solve, transposed)[0])
+    captures, programs = shared_captures(systems)
+    params = dict(zip(("operator", "transposed", "solve", "transpose_solve"), [*programs, None]))
+    outs = bind_holder(linear_solve_primitive, *captures, *right, num_consts=len(captures), **params)
     return _results(outs, structure, len(right), aux, has_aux)

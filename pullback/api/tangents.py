@@ -125,9 +125,9 @@ def leaves_like(tree: Any, structure: TreeDef, what: str, other: str) -> list[An
     raise StructureError(f"{what} has structure {flatten(tree)[1]}, but {other} has {structure}; they must be equal.")
 
 
-def fit_tangent(tangent: Any, primal: ArrayType, path: Callable[[], str], what: str = "primal") -> Any:
-    """A tangent (or cotangent) as an array of its primal's shape and dtype; ZERO for an integer's."""
-    if not is_inexact(primal.dtype):
+def fit_tangent(tangent: Any, primal: ArrayType, path: Callable[[], str], what: str = "primal", integers: bool = False) -> Any:
+    """A tangent (or cotangent) as an array of its primal's shape and dtype; ZERO for an integer's, unless `integers`."""
+    if not is_inexact(primal.dtype) and not integers:
         if tangent is None or is_float0(tangent):
             return ZERO
         raise GradientError(
@@ -139,7 +139,7 @@ def fit_tangent(tangent: Any, primal: ArrayType, path: Callable[[], str], what: 
     if type.shape != primal.shape:
         raise ShapeError(f"{path()} has type {type}, but its {what} has type {primal}; the shapes must be equal.")
     if type.dtype is not primal.dtype:
-        if not type.weak or kind(type.dtype) == "c" != kind(primal.dtype):  # a complex number has no real dtype
+        if not type.weak or "iufc".find(kind(type.dtype)) > "iufc".find(kind(primal.dtype)):  # not 1j for 1., nor 1. for 1
             raise GradientError(
                 f"{path()} has type {type}, but its {what} has type {primal}; the dtypes must be equal. Convert with .astype()."
             )
@@ -161,12 +161,12 @@ def weak_as(argument: ArrayType, gradient: Any) -> Any:
     return convert_element_type(gradient, new_dtype=argument.dtype, weak=True)
 
 
-def cotangent_leaves(cotangent: Any, structure: TreeDef, types: Sequence[ArrayType]) -> list[Any]:
-    """A cotangent's leaves, each fit for the output that it belongs to."""
+def cotangent_leaves(cotangent: Any, structure: TreeDef, types: Sequence[ArrayType], integers: bool = False) -> list[Any]:
+    """A cotangent's leaves, each fit for the output that it belongs to; `integers` says whether one of an integer counts."""
     leaves = leaves_like(cotangent, structure, "The cotangent", "the output")
     paths = leaf_paths(cotangent, "cotangent") if len(leaves) > 1 else ["cotangent"]
     return [
-        fit_tangent(leaf, type, lambda i=i: paths[i], "output")  # type: ignore[misc]
+        fit_tangent(leaf, type, lambda i=i: paths[i], "output", integers)  # type: ignore[misc]
         for i, (leaf, type) in enumerate(zip(leaves, types, strict=True))
     ]
 

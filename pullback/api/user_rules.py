@@ -11,7 +11,7 @@ import numpy as np
 
 from pullback.api.functions import Function, trees_of
 from pullback.api.tangents import brief
-from pullback.control.custom_rules import CustomRules
+from pullback.control.custom_rules import About, CustomRules
 from pullback.core.dtypes import float0, kind
 from pullback.core.errors import DtypeError, LeafError, ShapeError, StructureError
 from pullback.core.source import describe
@@ -133,24 +133,24 @@ class Residuals(Keyed):
         return unflatten(self.structure, [next(given) if number is None else number for number in self.fixed])
 
 
-class UserRules(CustomRules):
+class UserRules:
     """Rules for calls of one kind: with certain arguments fixed, and the others of certain structures and types.
 
     `function` is the object with the rules; `function.fun` is what the user wrote.
     """
 
-    __slots__ = ("count", "fixed", "functions", "numbers", "out_structure", "out_types", "structures", "types")
+    __slots__ = ("count", "fixed", "function", "functions", "numbers", "out_structure", "out_types", "structures", "types")
 
     def __init__(
         self,
-        function: Function,
-        kind: str,
+        function: Any,
         functions: RuleFunctions,
         args: Sequence[Any],
         numbers: Sequence[int],
         structures: Sequence[TreeDef],
         types: Sequence[ArrayType],
     ) -> None:
+        self.function = function
         self.functions = functions
         self.count = len(args)
         self.numbers = tuple(numbers)
@@ -159,22 +159,22 @@ class UserRules(CustomRules):
         self.types = tuple(types)
         self.out_structure: TreeDef = None
         self.out_types: tuple[ArrayType, ...] | None = None  # None: not known until a rule has run
-        key = (
-            function,
-            functions,
-            self.numbers,
-            tuple([param_key(arg) for arg in self.fixed.values()]),
-            self.structures,
-            self.types,
-        )
-        super().__init__(
-            key,
-            function=function,
-            kind=kind,
-            symbolic=functions.jvp_symbolic,
-            has_jvp=functions.jvp is not None or functions.jvps is not None,
-            has_vjp=functions.fwd is not None,
-            has_vmap=functions.vmap is not None,
+
+    @property
+    def described(self) -> str:
+        return describe(self.function)
+
+    def flat(self, kind: str) -> CustomRules:
+        """The rules as flat functions."""
+        own = self.functions
+        fixed = tuple([param_key(arg) for arg in self.fixed.values()])
+        return CustomRules(
+            (self.function, own, self.numbers, fixed, self.structures, self.types),
+            About(self.function, kind, own.jvp_symbolic),
+            jvp=self.jvp if own.jvp is not None or own.jvps is not None else None,
+            forward=self.forward if own.fwd is not None else None,
+            backward=self.backward if own.fwd is not None else None,
+            vmap=self.vmap if own.vmap is not None else None,
         )
 
     # ---- arguments ----
@@ -190,8 +190,7 @@ class UserRules(CustomRules):
 
     def call(self, *leaves: Any) -> list[Any]:
         """The function itself, on leaves."""
-        plain = self.function.fun  # type: ignore[union-attr]
-        found, self.out_structure = flatten(plain(*self.arguments(self.trees(leaves))))
+        found, self.out_structure = flatten(self.function.fun(*self.arguments(self.trees(leaves))))
         return [self._leaf(leaf, i, found, f"The output of {self.described}") for i, leaf in enumerate(found)]
 
     def _leaf(self, leaf: Any, index: int, leaves: Sequence[Any], what: str, structure: TreeDef = None) -> Any:
@@ -221,7 +220,7 @@ class UserRules(CustomRules):
             raise StructureError(
                 f"{self.described} was given {len(rules)} rules with defjvps, but is called with {len(trees)} arguments."
             )
-        out = self.function(*trees)  # type: ignore[misc]  # with its rules, for the next derivative
+        out = self.function(*trees)  # with its rules, for the next derivative
         outs, self.out_structure = flatten(out)
         out_types = [type_of(value) for value in outs]
         total: list[Any] = [ZERO] * len(outs)

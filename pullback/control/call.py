@@ -14,7 +14,7 @@ from pullback.core.array import Array
 from pullback.core.execution import engine
 from pullback.core.primitive import primitive
 from pullback.program.interpret import interpret
-from pullback.program.program import Atom, Equation, Literal, Program, Variable
+from pullback.program.program import Atom, Equation, Literal, Program, Variable, run
 
 
 @primitive
@@ -32,6 +32,9 @@ class call(Holder):
 
     def lower(write, *values, program):
         return write.call(program, *values)
+
+    def expand(*values, program):
+        return run(program, values)
 
 
 def bind_call(program: Program, args: Any) -> Any:

@@ -28,85 +28,35 @@ from pullback.transforms.batch import repeated
 Levels = Sequence[tuple[int, tuple[bool, ...]]]
 
 
-@primitive
-class callback(Rules):
-    """Call `function`, a Python function, on the operands' values.
-
-    `levels` are the batch axes that the operands carry in front, outermost first: the size of each, and which operands have
-    it. The function is called once for every combination of their indices.
-    """
-
-    multiple_results = True
-    on_arrays = True
-    effect = "callback"
-
-    def result_type(*types, function, levels=()):
-        return ()
-
-    def evaluate(*arrays, function, levels=()):
-        call_each(function, levels, [host_of(array) for array in arrays])
-        return ()
-
-    def lower(write, *values, function, levels=()):
-        def on_host(*hosts):
-            call_each(function, levels, hosts)
-            return ()
-
-        write.host_call(on_host, values)
-        return ()
-
-    def vectorize(size, args, axes, *, function, levels=()):
-        here = (size, tuple([axis == 0 for axis in axes]))
-        return callback(*args, function=function, levels=(here, *levels)), ()
-
-    def samples(rng):
-        yield (rng.normal(size=(3,)),), {"function": do_nothing}
-
-
-def do_nothing(*arrays: HostArray) -> None:
-    """Nothing."""
-
-
-def call_each(function: Callable[..., Any], levels: Levels, hosts: Sequence[HostArray]) -> None:
-    """Call a function for every index of the batch axes that `hosts` carry in front; on copies, which it may keep or change."""
-    if not levels:
-        function(*[np.array(host) for host in hosts])
-        return
-    (size, batched), *inner = levels
-    for i in range(size):
-        call_each(function, inner, [host[i] if flag else host for host, flag in zip(hosts, batched)])
-
-
-# ---- functions that return arrays ---------------------------------------------------------------------------------------
-
-
-class _Returning(Rules):
+class Callback(Rules):
     """Rules of the operations that call `function` on copies of the operands' values, and return what it returns.
 
-    `function` returns a sequence of arrays; `types` are theirs, and `function.names` are what errors call them. `levels` are
-    batch axes in front, as of `callback`: the results are stacked. `method` is what else to do under vmap.
+    `function` returns a sequence of arrays; `types` are theirs, and `function.names` are what errors call them. Without types,
+    nothing is returned. `levels` are the batch axes that the operands carry in front, outermost first: the size of each, and
+    which operands have it. The function is called once for every combination of their indices, and the results are stacked.
+    `method` is what else to do under vmap.
     """
 
     multiple_results = True
     on_arrays = True
     symbolic_zeros = True
 
-    def result_type(*operands, function, types: tuple[ArrayType, ...], method: str | None, levels=()):
+    def result_type(*operands, function, types: tuple[ArrayType, ...] = (), method: str | None = "sequential", levels=()):
         sizes = tuple([size for size, _ in levels])
         return tuple([type.with_shape((*sizes, *type.shape)) for type in types])
 
-    def evaluate(*arrays, function, types, method, levels=()):
+    def evaluate(*arrays, function, types=(), method="sequential", levels=()):
         outs = stack_each(function, types, levels, [host_of(array) for array in arrays])
         sizes = tuple([size for size, _ in levels])
         return tuple([Array(type.with_shape((*sizes, *type.shape)), out) for type, out in zip(types, outs)])
 
-    def lower(primitive, write, *values, function, types, method, levels=()):
+    def lower(primitive, write, *values, function, types=(), method="sequential", levels=()):
         def on_host(*hosts):
             return stack_each(function, types, levels, hosts)
 
         return write.host_call(on_host, values, write.result_types, pure=primitive.effect is None)
 
-    def jvp(primitive, primals, tangents, *, function, types, **params):
+    def jvp(primitive, primals, tangents, *, function, types=(), **params):
         if any(is_inexact(type.dtype) for type in types) and any(tangent is not ZERO for tangent in tangents):
             raise GradientError(
                 f"{primitive.name} of {function!r} has no derivative: pullback cannot see what a Python function computes"
@@ -116,7 +66,7 @@ class _Returning(Rules):
         outs = primitive(*primals, function=function, types=types, **params)
         return outs, (ZERO,) * len(outs)
 
-    def vectorize(primitive, size, args, axes, *, function, types, method, levels=()):
+    def vectorize(primitive, size, args, axes, *, function, types=(), method="sequential", levels=()):
         params = {"function": function, "method": method}
         if method == "sequential":
             here = (size, tuple([axis == 0 for axis in axes]))
@@ -137,12 +87,26 @@ class _Returning(Rules):
 
 
 @primitive
-class pure_callback(_Returning):
+class callback(Callback):
+    """Call `function`, a Python function, on the operands' values, for what it does."""
+
+    effect = "callback"
+
+    def samples(rng):
+        yield (rng.normal(size=(3,)),), {"function": do_nothing}
+
+
+def do_nothing(*arrays: HostArray) -> None:
+    """Nothing."""
+
+
+@primitive
+class pure_callback(Callback):
     """What `function`, a Python function without side effects, returns for the operands' values."""
 
 
 @primitive
-class io_callback(_Returning):
+class io_callback(Callback):
     """What `function`, a Python function, returns for the operands' values; it is called exactly once."""
 
     effect = "io"
@@ -154,15 +118,16 @@ def _here() -> str:
 
 
 def stack_each(
-    function: Callable[..., Sequence[Any]], types: Sequence[ArrayType], levels: Levels, hosts: Sequence[HostArray]
+    function: Callable[..., Any], types: Sequence[ArrayType], levels: Levels, hosts: Sequence[HostArray]
 ) -> list[HostArray]:
     """What a function returns for every index of the batch axes that `hosts` carry in front, stacked. It gets copies."""
     if not levels:
         outs = function(*[np.array(host) for host in hosts])
+        if not types:
+            return []
         return [conform(out, type, name) for out, type, name in zip(outs, types, function.names, strict=True)]  # type: ignore[attr-defined]
     (size, batched), *inner = levels
-    sizes = (size, *[size for size, _ in inner])
-    stacks = [np.empty((*sizes, *type.shape), type.dtype) for type in types]
+    stacks = [np.empty((*[size for size, _ in levels], *type.shape), type.dtype) for type in types]
     for i in range(size):
         outs = stack_each(function, types, inner, [host[i] if flag else host for host, flag in zip(hosts, batched)])
         for stack, out in zip(stacks, outs):

@@ -11,34 +11,34 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pullback.control.custom_rules import (
-    BatchedRules,
     CustomRules,
-    TangentOfBatching,
-    TransposeOfBatching,
+    agree,
+    batched_rules,
     chosen,
     inexact_flags,
+    tangent_of_batching,
+    transpose_of_batching,
 )
-from pullback.control.holder import bind_holder
+from pullback.control.holder import Wiring, at_flags, bind_holder, split
 from pullback.core.dtypes import is_inexact
-from pullback.core.errors import GradientError, ShapeError
+from pullback.core.errors import EscapedTracerError, GradientError, ShapeError
 from pullback.core.primitive import Rules, primitive
 from pullback.core.tracing import Tracer, innermost_staging, type_of
 from pullback.core.types import ArrayType, array_type, is_unknown
 from pullback.core.zero import ZERO, instantiate
 from pullback.program.equality import Keyed
 from pullback.program.program import Program, run
-from pullback.transforms.batch import Batched, batch_flat, repeated
+from pullback.transforms.batch import repeated
 from pullback.transforms.derive import (
     batch_program,
     batched_types,
-    of_unknown,
     pruned_program,
     pushed_program,
     transpose_program,
 )
 from pullback.transforms.simplify import drop_dead_code
 from pullback.transforms.stage import replay, stage
-from pullback.transforms.transpose import Apply, Linear, Tape, transpose_flat
+from pullback.transforms.transpose import JVP_RULE, Apply, Linear, Tape
 
 
 class Unstaged:
@@ -58,6 +58,7 @@ def _staged(program: Program | Unstaged) -> Program:
 class custom_function(Rules):
     """Apply `program` to the operands; `rules` say how to transform it."""
 
+    wiring = Wiring("program")
     multiple_results = True
     on_arrays = True
     needs_axis = True
@@ -77,35 +78,32 @@ class custom_function(Rules):
 
     def jvp(primals, tangents, *, program, rules):
         active = tuple([t is not ZERO for t in tangents])
-        if rules.has_jvp:
-            rules.refuse_captured(active, primals, "differentiated")
+        if rules.jvp is not None:
+            rules.refuse_captured(active, primals)
             tape = next((t.owner for t in tangents if t.__class__ is Linear), None)
             outs, found = rules.jvp(primals, tangents) if tape is None else _on_the_tape(rules, tape, primals, tangents)
             return tuple(outs), tuple(found)
-        if rules.has_vjp:
+        if rules.forward is not None:
             raise no_forward_mode(rules)
         program = _staged(program)
         outs = bind_custom(program, rules, primals)
+        inexact = inexact_flags(program.output_types)
+        pushed, _ = pushed_program(program, None, active, tuple(inexact))
+        pushed = pruned_program(pushed, (*[0] * len(outs), *[1] * sum(inexact)))[0]
         given = [*primals, *chosen(tangents, active)]
-        pushed, _ = pushed_program(program, None, active, tuple(inexact_flags(program.output_types)))
-        pushed = pruned_program(pushed, (*[0] * len(outs), *[1] * (len(pushed.outputs) - len(outs))))[0]
-        found = iter(bind_custom(pushed, TangentOfBatching(rules, active), given))
-        return outs, tuple([next(found) if is_inexact(type_of(out).dtype) else ZERO for out in outs])
+        return outs, at_flags(bind_custom(pushed, tangent_of_batching(rules, active), given), inexact)
 
     def linearize(primals, active, *, program, rules):
-        if not rules.has_vjp:
+        if rules.forward is None:
             return NotImplemented  # the jvp rule will do
-        rules.refuse_captured(active, primals, "differentiated")
+        rules.refuse_captured(active, primals)
         outs, residuals, kept = rules.forward(primals, active)
         out_types = tuple([type_of(out).strong() for out in outs])
-        points = list(primals) if rules.has_jvp else []
-        pullback = Pullback(
-            rules, kept, len(residuals), bool(points), active, tuple([type_of(x).strong() for x in primals]), out_types
-        )
+        pullback = Pullback(rules, kept, len(residuals), active, out_types)
+        known = [*residuals, *(primals if rules.jvp is not None else ())]
 
         def push(*tangents):
-            found = iter(custom_pullback(*residuals, *points, *tangents, pullback=pullback))
-            return tuple([next(found) if flag else ZERO for flag in inexact_flags(out_types)])
+            return at_flags(custom_pullback(*known, *tangents, pullback=pullback), inexact_flags(out_types))
 
         return tuple(outs), push
 
@@ -113,58 +111,65 @@ class custom_function(Rules):
         program = _staged(program)
         unknown = tuple([is_unknown(operand) for operand in operands])
         known = [operand for operand in operands if not is_unknown(operand)]
-        types = [operand.strong() for operand in operands if is_unknown(operand)]
-        if rules.has_vmap:
-            transposed = TransposeOfBatching(rules, unknown, types, [type.strong() for type in program.output_types])
-            made, _ = transpose_program(program, unknown, (1,) * len(types))
+        types = [operand.strong() for operand in chosen(operands, unknown)]
+        made, nonzero = transpose_program(program, unknown, (1,) * len(types) if rules.vmap is not None else ())
+        if rules.vmap is not None:
+            transposed = transpose_of_batching(rules, unknown, types, [type.strong() for type in program.output_types])
             found = bind_custom(made, transposed, [*known, *cotangents])
         else:
-            found = transpose_flat(of_unknown(program, unknown, known), types, cotangents)
+            found = at_flags(replay(made, [*known, *cotangents]), nonzero)
         solved = iter(found)
         return tuple([next(solved) if flag else None for flag in unknown])
 
     def vectorize(batch, args, axes, *, program, rules):
         program = _staged(program)
-        flags = [axis == 0 for axis in axes]
-        by_rule = rules.has_vmap and any(flags)
-        if by_rule and (not (rules.has_jvp or rules.has_vjp) or _at_once(args)):
-            outs, carried = rules.vmap(batch.size, flags, args)
-            return tuple(outs), tuple([0 if flag else None for flag in carried])
-        if _at_once(args) or not (rules.has_jvp or rules.has_vjp):
-            trace, outs = batch_flat(lambda *xs: replay(program, xs), args, flags, batch, rules.function)
-            carried = [out.__class__ is Batched and out.owner is trace for out in outs]
-            return (
-                tuple([out.value if flag else out for out, flag in zip(outs, carried)]),
-                tuple([0 if flag else None for flag in carried]),
-            )
+        flags = tuple([int(axis == 0) for axis in axes])
+        by_rule = rules.vmap is not None and any(flags)
+        unwatched = innermost_staging() is None and not any([isinstance(arg, Tracer) for arg in args])
+        alone = unwatched or (rules.jvp is None and rules.forward is None)  # nobody will ask for derivative rules
         extra: tuple[Any, ...] = ()
         if by_rule:
+            rules.refuse_captured(flags, args, "batched")
+            if alone:
+                outs, carried = _by_rule(rules, batch.size, flags, args)
+                return tuple(outs), _axes(carried)
 
             def batched(*xs):
-                outs, carried = rules.vmap(batch.size, flags, xs)
+                outs, carried = _by_rule(rules, batch.size, flags, xs)
                 return [out if flag else repeated(out, batch.size) for out, flag in zip(outs, carried)]
 
             types = batched_types(program.input_types, batch.size, flags)
             on_batch, extra = stage(batched, types, name=f"vmap_{program.name}")
-            on_batch = drop_dead_code(on_batch)
-            carried = (1,) * len(program.outputs)
+            on_batch, carried = drop_dead_code(on_batch), (1,) * len(program.outputs)
         else:
-            on_batch, carried = batch_program(program, batch, tuple(flags))
-            if not all(carried) and not BatchedRules(rules, batch, axes, carried).agree(on_batch.input_types):
-                on_batch, carried = batch_program(program, batch, tuple(flags), (1,) * len(carried))
-        outs = bind_custom(on_batch, BatchedRules(rules, batch, axes, carried, len(extra)), [*extra, *args])
-        return outs, tuple([0 if flag else None for flag in carried])
+            on_batch, carried = batch_program(program, batch, flags)
+            if alone:
+                return replay(on_batch, args), _axes(carried)
+            if not all(carried) and not agree(batched_rules(rules, batch, flags, carried), on_batch.input_types):
+                on_batch, carried = batch_program(program, batch, flags, (1,) * len(carried))
+        outs = bind_custom(on_batch, batched_rules(rules, batch, flags, carried, len(extra)), [*extra, *args])
+        return outs, _axes(carried)
+
+
+def _by_rule(rules: CustomRules, size: int, flags: Sequence[int], args: Sequence[Any]) -> tuple[list[Any], list[bool]]:
+    """The results on a batch by the batching rule, and which of them carry it."""
+    try:
+        outs, carried = rules.vmap(size, [bool(flag) for flag in flags], args)  # type: ignore[misc]
+    except EscapedTracerError:
+        if not rules.captured:
+            raise  # else the rule closes over what it was traced with, which is gone
+        raise rules.about.closed_over(args[0], "batched") from None
+    return outs, carried
+
+
+def _axes(carried: Sequence[Any]) -> tuple[int | None, ...]:
+    return tuple([0 if flag else None for flag in carried])
 
 
 def bind_custom(program: Program | Unstaged, rules: CustomRules, args: Sequence[Any]) -> tuple[Any, ...]:
     """Apply a function with rules to its operands."""
     found: tuple[Any, ...] = bind_holder(custom_function, *args, program=program, rules=rules)
     return found
-
-
-def _at_once(args: Sequence[Any]) -> bool:
-    """Whether an operation on these values is done now, and watched by nobody."""
-    return innermost_staging() is None and not any([isinstance(arg, Tracer) for arg in args])
 
 
 def _on_the_tape(rules: CustomRules, tape: Tape, primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
@@ -174,7 +179,7 @@ def _on_the_tape(rules: CustomRules, tape: Tape, primals: Sequence[Any], tangent
     they and what depends on them alone are taken off the tape again.
     """
     start, given, zeros = len(tape.steps), list(tangents), set()
-    if not rules.symbolic:
+    if not rules.about.symbolic:
         for i, (x, tangent) in enumerate(zip(primals, tangents)):
             if tangent is ZERO and i >= rules.captured and is_inexact(type_of(x).dtype):
                 given[i] = Linear(tape, type_of(x).strong())
@@ -182,7 +187,7 @@ def _on_the_tape(rules: CustomRules, tape: Tape, primals: Sequence[Any], tangent
     outs, found = rules.jvp(primals, given)
     for step in tape.steps[start:]:
         if isinstance(step, Apply) and not step.rule:
-            step.rule = f"The jvp rule of {rules.described}"
+            step.rule = JVP_RULE + rules.described
     tape.without(start, zeros)
     return outs, [ZERO if tape.index_of(tangent) in zeros else tangent for tangent in found]
 
@@ -191,7 +196,7 @@ def no_forward_mode(rules: CustomRules) -> GradientError:
     """The error for forward mode of a function that has a vjp rule only."""
     return GradientError(
         f"Forward mode (jvp, jacfwd, linearize's linear function) cannot go through {rules.described}: it has a vjp rule, but"
-        f" no jvp rule. Give it one too, with @{rules.name}.defjvp, or use reverse mode (grad, vjp, jacrev)."
+        f" no jvp rule. Give it one too, with @{rules.about.name}.defjvp, or use reverse mode (grad, vjp, jacrev)."
     )
 
 
@@ -203,39 +208,24 @@ class Pullback(Keyed):
 
     Attributes:
         kept: what `rules.forward` kept for `rules.backward`. residuals: how many residuals there are.
-        points: whether the operands of the function are operands here, too, so that its jvp rule can be applied.
-        active: which of those have tangents. types: of all of them. out_types: of the function's results.
+        active: which operands of the function have tangents. out_types: those of its results.
     """
 
-    __slots__ = ("active", "kept", "out_types", "points", "residuals", "rules", "types")
+    __slots__ = ("active", "kept", "out_types", "residuals", "rules")
 
     def __init__(
-        self,
-        rules: CustomRules,
-        kept: Any,
-        residuals: int,
-        points: bool,
-        active: tuple[bool, ...],
-        types: tuple[ArrayType, ...],
-        out_types: tuple[ArrayType, ...],
+        self, rules: CustomRules, kept: Any, residuals: int, active: tuple[bool, ...], out_types: tuple[ArrayType, ...]
     ) -> None:
-        self.rules = rules
-        self.kept = kept
-        self.residuals = residuals
-        self.points = points
-        self.active = active
-        self.types = types
-        self.out_types = out_types
-        self.key = (rules, kept, residuals, points, active, types, out_types)
+        self.key = rules, kept, residuals, active, out_types
+        self.rules, self.kept, self.residuals, self.active, self.out_types = self.key
 
     @property
     def printed(self) -> str:
-        return f"backward pass of {self.rules.name}"
+        return f"backward pass of {self.rules.about.name}"
 
-    def split(self, operands: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any], Sequence[Any]]:
-        """Residuals, the function's operands, and tangents."""
-        start = self.residuals + (len(self.types) if self.points else 0)
-        return operands[: self.residuals], operands[self.residuals : start], operands[start:]
+    def split(self, operands: Sequence[Any]) -> list[tuple[Any, ...]]:
+        """Residuals, the function's operands (if its jvp rule can be applied to them), and tangents."""
+        return split(operands, self.residuals, len(self.active) if self.rules.jvp is not None else 0)
 
 
 @primitive
@@ -251,11 +241,10 @@ class custom_pullback(Rules):
 
     def expand(*operands, pullback):
         rules = pullback.rules
-        if not rules.has_jvp:
+        if rules.jvp is None:
             raise no_forward_mode(rules)
         _, primals, given = pullback.split(operands)
-        found = iter(given)
-        _, tangents = rules.jvp(primals, [next(found) if flag else ZERO for flag in pullback.active])
+        _, tangents = rules.jvp(primals, at_flags(given, pullback.active))
         full = [instantiate(t, type) for t, type in zip(tangents, pullback.out_types)]
         return tuple(chosen(full, inexact_flags(pullback.out_types)))
 
@@ -269,23 +258,15 @@ class custom_pullback(Rules):
         residuals, primals, given = pullback.split(operands)
         if any([is_unknown(x) for x in (*residuals, *primals)]):
             raise GradientError(f"The derivative of {rules.described} is linear in tangents, but not in its arguments.")
-        found = iter(cotangents)
-        full = [next(found) if flag else ZERO for flag in inexact_flags(pullback.out_types)]
-        solved = chosen(rules.backward(pullback.kept, residuals, full), pullback.active)
-        wanted = [ct if is_unknown(x) else None for x, ct in zip(given, solved)]
+        full = at_flags(cotangents, inexact_flags(pullback.out_types))
+        found = [*[ZERO] * rules.captured, *rules.backward(pullback.kept, residuals, full)]
+        wanted = [ct if is_unknown(x) else None for x, ct in zip(given, chosen(found, pullback.active))]
         return (*[None] * (len(residuals) + len(primals)), *wanted)
 
     def vectorize(batch, args, axes, *, pullback):
-        count = pullback.residuals
+        count, active, out_types = pullback.residuals, pullback.active, pullback.out_types
         full = [x if axis == 0 else repeated(x, batch.size) for x, axis in zip(args[count:], axes[count:])]
-        everywhere = [0] * len(pullback.types)
-        batched = Pullback(
-            BatchedRules(pullback.rules, batch, everywhere, [True] * len(pullback.out_types)),
-            (pullback.kept, tuple([axis == 0 for axis in axes[:count]])),
-            count,
-            pullback.points,
-            pullback.active,
-            tuple(batched_types(pullback.types, batch.size, [1] * len(pullback.types))),
-            tuple(batched_types(pullback.out_types, batch.size, [1] * len(pullback.out_types))),
-        )
-        return custom_pullback(*args[:count], *full, pullback=batched), 0
+        rules = batched_rules(pullback.rules, batch, [1] * len(active), [1] * len(out_types))
+        kept = pullback.kept, tuple([axis == 0 for axis in axes[:count]])
+        out_types = tuple(batched_types(out_types, batch.size, [1] * len(out_types)))
+        return custom_pullback(*args[:count], *full, pullback=Pullback(rules, kept, count, active, out_types)), 0

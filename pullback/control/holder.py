@@ -83,19 +83,13 @@ class Held(NamedTuple):
     consts: int
     carry: int
 
-    def on(self, programs: Sequence[Program]) -> dict[str, Any]:
-        """The parameters with other Programs that are wired alike."""
-        name = self.wiring.programs
-        return {**self.given, name: tuple(programs) if self.given[name].__class__ is tuple else programs[0]}
-
-    @property
-    def params(self) -> dict[str, Any]:
-        """The parameters again."""
-        wiring, made = self.wiring, self.on(self.programs)
-        for name, value in ((wiring.consts, self.consts), (wiring.carry, self.carry), (wiring.test, self.test)):
-            if name is not None:
-                made[name] = value
-        return made
+    def on(self, programs: Sequence[Program], **wired: Any) -> dict[str, Any]:
+        """The parameters with other Programs, and, where that is said, another `test` or numbers of `consts` and `carry`."""
+        wiring = self.wiring
+        many = self.given[wiring.programs].__class__ is tuple
+        named = {getattr(wiring, field): value for field, value in wired.items()}
+        named.pop(None, None)  # what this operation has not
+        return {**self.given, wiring.programs: tuple(programs) if many else programs[0], **named}
 
     def split(self, values: Sequence[Any]) -> list[tuple[Any, ...]]:
         """Constants, carry and xs."""
@@ -261,15 +255,12 @@ class Holder(Rules):
         if used == every and all((*carry, *ys)):
             return None
         inputs = [i for i, flag in enumerate(used) if flag]
-        smaller = held._replace(
-            programs=tuple([pruned_program(program, (*carry, *ys))[0].rearranged(inputs) for program in held.programs]),
-            test=None if held.test is None else held.test.rearranged(inputs),
-            consts=sum(consts),
-            carry=sum(carry),
-        )
+        programs = [pruned_program(program, (*carry, *ys))[0].rearranged(inputs) for program in held.programs]
+        test = None if held.test is None else held.test.rearranged(inputs)
         lead = held.wiring.lead
         outputs = [i for i, flag in enumerate((*carry, *ys)) if flag]
-        return smaller.params, [*range(lead), *[lead + i for i in inputs]], outputs
+        smaller = held.on(programs, test=test, consts=sum(consts), carry=sum(carry))
+        return smaller, [*range(lead), *[lead + i for i in inputs]], outputs
 
     def depends(primitive, flags, **params):
         held = held_by(primitive, params)
@@ -292,34 +283,25 @@ def _pushed(primitive: Primitive, order: int | None, primals: Any, series: Any, 
     active = nonzero_orders(series[len(lead) :])
     made = held.spread(active, lambda program, ins, forced: pushed_program(program, order, ins, forced))
     operands = [*own, *active_terms(own, series[len(lead) :], made.ins)]
-    if held.consts == len(own):  # nothing is carried or stacked
-        found = bind_holder(primitive, *lead, *operands, **held.on(made.programs))
-        return found[: len(made.outs)], series_of(found[len(made.outs) :], made.outs, order)
-    # a Program takes its inputs, then the others; a loop wants constants, then carry, then xs, each with its own
-    count, of_consts, of_carry = len(own), *[_count(part) for part in held.split(made.ins)[:2]]
-    own_c, own_k, own_x = held.split(range(count))
-    their_c, their_k, their_x = split(range(count, len(operands)), of_consts, of_carry)
-    inputs = (*own_c, *their_c, *own_k, *their_k, *own_x, *their_x)
-    results = range(len(made.outs) + _count(made.outs))
-    k_out, y_out, their_k_out, their_y_out = split(results, held.carry, len(made.outs) - held.carry, of_carry)
-    outputs = (*k_out, *their_k_out, *y_out, *their_y_out)
+    # A Program takes all its inputs, then their derivatives. A loop wants constants, then carry, then xs, each with its own.
+    count, outs = len(own), len(made.outs)
+    of_consts, of_carry = [_count(part) for part in held.split(made.ins)[:2]]
+    inputs = _joined(held.split(range(count)), split(range(count, len(operands)), of_consts, of_carry))
+    results = range(outs + _count(made.outs))
+    outputs = _joined(split(results[:outs], held.carry), split(results[outs:], of_carry))
     test = held.test
     if test is not None:
-        types = [type_of(operands[i]) for i in inputs]
-        test = taking(test, types, [inputs.index(i) for i in range(count)])
-    found = bind_holder(
-        primitive,
-        *lead,
-        *[operands[i] for i in inputs],
-        **held._replace(
-            programs=tuple([program.rearranged(inputs, outputs) for program in made.programs]),
-            test=test,
-            consts=held.consts + of_consts,
-            carry=held.carry + of_carry,
-        ).params,
-    )
-    k, their_k, y, their_y = split(found, held.carry, of_carry, len(made.outs) - held.carry)
-    return (*k, *y), series_of((*their_k, *their_y), made.outs, order)
+        test = taking(test, [type_of(operands[i]) for i in inputs], [inputs.index(i) for i in range(count)])
+    programs = [program.rearranged(inputs, outputs) for program in made.programs]
+    params = held.on(programs, test=test, consts=held.consts + of_consts, carry=held.carry + of_carry)
+    found = dict(zip(outputs, bind_holder(primitive, *lead, *[operands[i] for i in inputs], **params), strict=True))
+    row = [found[i] for i in results]
+    return tuple(row[:outs]), series_of(row[outs:], made.outs, order)
+
+
+def _joined(own: Sequence[Sequence[int]], theirs: Sequence[Sequence[int]]) -> list[int]:
+    """The parts of one row, each followed by the part of the other."""
+    return [i for pair in zip(own, theirs, strict=True) for part in pair for i in part]
 
 
 def _count(flags: Sequence[int]) -> int:
@@ -360,15 +342,29 @@ def linearize_branches(programs: tuple[Program, ...], active: Flags) -> Halves:
         parts = [linearize_program(program, active) for program in programs]
         parts = [p if p.nonzero == nonzero else linearize_program(q, active, nonzero) for p, q in zip(parts, programs)]
         inputs, count = len(active), len(nonzero)
-        own = [[part.forward.outputs[i].type for place, i in part.residuals if place == "output"] for part in parts]
-        places = list(own[0])
-        for types in own[1:]:
-            places += (Counter(types) - Counter(places)).elements()
-        rows = [_places_of(types, places) for types in own]
-        reads = []
-        for part, row in zip(parts, rows):
-            given = iter(row)
-            reads.append([i if place == "input" else inputs + next(given) for place, i in part.residuals])
+        places: list[ArrayType] = []
+        of_type: dict[ArrayType, list[int]] = {}
+        rows, reads = (
+            [],
+            [],
+        )  # for each Program the places of its residuals that are no inputs; where each is in inputs + places
+        for part in parts:
+            used: Counter[ArrayType] = Counter()
+            row, read = [], []
+            for place, index in part.residuals:
+                if place == "input":
+                    read.append(index)
+                    continue
+                type = part.forward.outputs[index].type
+                found = of_type.setdefault(type, [])
+                if used[type] == len(found):
+                    found.append(len(places))
+                    places.append(type)
+                row.append(found[used[type]])
+                read.append(inputs + row[-1])
+                used[type] += 1
+            rows.append(row)
+            reads.append(read)
         known = tuple(dict.fromkeys(i for row in reads for i in row))
         types = [*programs[0].input_types, *places]
         tangent = []
@@ -380,17 +376,6 @@ def linearize_branches(programs: tuple[Program, ...], active: Flags) -> Halves:
 
     made: Halves = programs[0].memo(("halves", programs[1:], active), make)
     return made
-
-
-def _places_of(types: Sequence[ArrayType], places: Sequence[ArrayType]) -> list[int]:
-    """A place of its type for each residual of a Program, none used twice."""
-    free = list(range(len(places)))
-    found = []
-    for type in types:
-        place = next(i for i in free if places[i] is type)
-        free.remove(place)
-        found.append(place)
-    return found
 
 
 def _with_places(forward: Program, count: int, row: Sequence[int], places: Sequence[ArrayType]) -> Program:

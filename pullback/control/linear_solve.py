@@ -14,10 +14,9 @@ Source: Christianson, Reverse accumulation and implicit functions, Optimization 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
-from pullback.control.holder import bind_holder, split
-from pullback.core.axes import Axis
+from pullback.control.holder import Wiring, bind_holder, split
 from pullback.core.errors import GradientError
 from pullback.core.primitive import Rules, primitive
 from pullback.core.tracing import type_of
@@ -31,147 +30,98 @@ from pullback.transforms.jvp import jvp_flat
 from pullback.transforms.stage import replay
 
 
-class Sizes(NamedTuple):
-    """How many operands each part of an operation takes, in this order; what is left is the last part."""
+class Solver(Rules):
+    """What follows for an operation whose result is what its Program `solve` returns.
 
-    operator: int  # what the operator, or the function, closes over
-    solve: int  # what the solver does
-    transposed: int  # and the solver of the transposed, or of the linearized, system
-
-
-@primitive
-class linear_solve(Rules):
-    """The solution x of A x = b, and what else `solve` returns.
-
-    `operator` maps what A closes over, and x, to A x; `transposed` likewise to A^T x. `solve` and `transpose_solve` map what
-    they close over, and b, to the solution of the system and of the transposed one; where `transpose_solve` is None there is no
-    reverse mode. The operands are what the operator, `solve`, and `transpose_solve` close over, then b.
+    The operands are `num_consts` constants, which are all that any of the Programs closes over, then what `solve` starts from.
+    The other Programs say what is solved; each takes the constants first, and then values that differ from batch element to
+    batch element where one of them does.
     """
 
+    wiring = Wiring("solve")
     multiple_results = True
     on_arrays = True
     needs_axis = True
     symbolic_zeros = True
 
-    def result_type(*types, operator, transposed, solve: Program, transpose_solve, sizes):
+    def result_type(*types, solve: Program, num_consts: int, **params: Program | None):
         return solve.output_types
 
-    def evaluate(*arrays, operator, transposed, solve, transpose_solve, sizes):
-        _, own, _, b = split(arrays, *sizes)
-        return run(solve, (*own, *b))
+    def evaluate(*arrays, solve, **params):
+        return run(solve, arrays)
 
-    def lower(write, *values, operator, transposed, solve, transpose_solve, sizes):
-        _, own, _, b = split(values, *sizes)
-        return write.inline(solve, *own, *b)
+    def lower(write, *values, solve, **params):
+        return write.inline(solve, *values)
 
-    def jvp(primals, tangents, *, operator, sizes, **params):
-        consts, own, other, b = split(primals, *sizes)
-        tangent_consts, _, _, tangent_b = split(tangents, *sizes)
-        outs = bind_holder(linear_solve, *primals, operator=operator, sizes=sizes, **params)
-        x = outs[: len(b)]
-        right = list(tangent_b)
-        if any(t is not ZERO for t in tangent_consts):
-            _, moved = jvp_flat(lambda *c: replay(operator, (*c, *x)), consts, tangent_consts)
-            right = [_minus(t, m) for t, m in zip(right, moved, strict=True)]
+    def vectorize(primitive, batch, args, axes, *, num_consts, **programs):
+        flags = [int(axis == 0) for axis in axes[:num_consts]]
+
+        def mapped(program):
+            own = (*flags, *[1] * (len(program.inputs) - num_consts))
+            return batch_program(program, batch, own, (1,) * len(program.outputs))[0]
+
+        start = [x if axis == 0 else repeated(x, batch.size) for x, axis in zip(args[num_consts:], axes[num_consts:])]
+        batched = {name: None if program is None else mapped(program) for name, program in programs.items()}
+        outs = bind_holder(primitive, *args[:num_consts], *start, num_consts=num_consts, **batched)
+        return outs, (0,) * len(outs)
+
+
+@primitive
+class linear_solve(Solver):
+    """The solution x of A x = b, and what else `solve` returns. The operands are the constants, then b.
+
+    `operator` maps the constants and x to A x, `transposed` likewise to A^T x. `solve` and `transpose_solve` map the constants
+    and b to the solution of the system and of the transposed one; where `transpose_solve` is None there is no reverse mode.
+    """
+
+    def jvp(primals, tangents, *, operator, num_consts, **params):
+        params = {"operator": operator, "num_consts": num_consts, **params}
+        (consts, b), (_, tangent_b) = split(primals, num_consts), split(tangents, num_consts)
+        outs = bind_holder(linear_solve, *primals, **params)
+        moved = _moved(operator, consts, tangents, outs[: len(b)])
+        right = [_minus(t, m) for t, m in zip(tangent_b, moved, strict=True)]
         if all(t is ZERO for t in right):
             return outs, (ZERO,) * len(outs)
         right = [instantiate(t, type_of(value)) for t, value in zip(right, b, strict=True)]
-        found = bind_holder(linear_solve, *consts, *own, *other, *right, operator=operator, sizes=sizes, **params)
+        found = bind_holder(linear_solve, *consts, *right, **params)
         return outs, (*found[: len(b)], *[ZERO] * (len(outs) - len(b)))
 
-    def transpose(cotangents, *operands, operator, transposed, solve, transpose_solve, sizes):
-        consts, own, other, b = split(operands, *sizes)
-        if any(is_unknown(value) for value in (*consts, *own, *other)):
+    def transpose(cotangents, *operands, operator, transposed, solve, transpose_solve, num_consts):
+        consts, b = split(operands, num_consts)
+        if any(is_unknown(value) for value in consts):
             raise GradientError("linear_transpose met custom_linear_solve of an unknown operator; it is linear in b only.")
         if transpose_solve is None:
             raise GradientError(
                 "Reverse mode through custom_linear_solve solves the transposed system: pass transpose_solve, or"
                 " symmetric=True where the operator is its own transpose."
             )
-        found = bind_holder(
-            linear_solve,
-            *consts,
-            *other,
-            *own,
-            *cotangents[: len(b)],
-            operator=transposed,
-            transposed=operator,
-            solve=transpose_solve,
-            transpose_solve=solve,
-            sizes=Sizes(sizes.operator, sizes.transposed, sizes.solve),
-        )
-        known = len(operands) - len(b)
-        return (*[None] * known, *[x if is_unknown(value) else None for x, value in zip(found, b)])
-
-    def vectorize(batch, args, axes, *, operator, transposed, solve, transpose_solve, sizes):
-        c_axes, s_axes, t_axes, _ = split(axes, *sizes)
-        consts, own, other, b = split(args, *sizes)
-        given = (0,) * len(b)
-        params = {
-            "operator": _mapped(operator, batch, (*c_axes, *given)),
-            "transposed": _mapped(transposed, batch, (*c_axes, *given)),
-            "solve": _mapped(solve, batch, (*s_axes, *given)),
-            "transpose_solve": None if transpose_solve is None else _mapped(transpose_solve, batch, (*t_axes, *given)),
-        }
-        b = [value if axis == 0 else repeated(value, batch.size) for value, axis in zip(b, axes[len(args) - len(b) :])]
-        outs = bind_holder(linear_solve, *consts, *own, *other, *b, sizes=sizes, **params)
-        return outs, (0,) * len(outs)
+        swapped = {"operator": transposed, "transposed": operator, "solve": transpose_solve, "transpose_solve": solve}
+        found = bind_holder(linear_solve, *consts, *cotangents[: len(b)], num_consts=num_consts, **swapped)
+        return (*[None] * num_consts, *[x if is_unknown(value) else None for x, value in zip(found, b)])
 
 
 @primitive
-class root(Rules):
-    """A root x of `function`, and what else `solve` returns.
+class root(Solver):
+    """A root x of `function`, and what else `solve` returns. The operands are the constants, then a first guess.
 
-    `function` maps what it closes over, and x, to the residuals; `solve` what it closes over, and a first guess, to the root;
-    `tangent` what it closes over, the operands of `function`, and a right-hand side, to the solution of the system linearized
-    there. The operands are what the three close over, then the guess.
+    `function` maps the constants and x to the residuals, `solve` the constants and the guess to the root. `tangent` maps the
+    constants, x, and a right-hand side to the solution of the system linearized there.
     """
 
-    multiple_results = True
-    on_arrays = True
-    needs_axis = True
-    symbolic_zeros = True
-
-    def result_type(*types, function: Program, solve: Program, tangent: Program, sizes):
-        return solve.output_types
-
-    def evaluate(*arrays, function, solve, tangent, sizes):
-        _, own, _, guess = split(arrays, *sizes)
-        return run(solve, (*own, *guess))
-
-    def lower(write, *values, function, solve, tangent, sizes):
-        _, own, _, guess = split(values, *sizes)
-        return write.inline(solve, *own, *guess)
-
-    def jvp(primals, tangents, *, function, solve, tangent, sizes):
-        consts, _, other, guess = split(primals, *sizes)
-        tangent_consts = tangents[: sizes.operator]
-        outs = bind_holder(root, *primals, function=function, solve=solve, tangent=tangent, sizes=sizes)
+    def jvp(primals, tangents, *, function, tangent, num_consts, **params):
+        consts, guess = split(primals, num_consts)
+        outs = bind_holder(root, *primals, function=function, tangent=tangent, num_consts=num_consts, **params)
         x = outs[: len(guess)]
-        _, moved = jvp_flat(lambda *c: replay(function, (*c, *x)), consts, tangent_consts)
+        moved = _moved(function, consts, tangents, x)
         if all(t is ZERO for t in moved):
             return outs, (ZERO,) * len(outs)
         right = [neg(instantiate(t, type)) for t, type in zip(moved, function.output_types, strict=True)]
-        found = replay(tangent, (*other, *consts, *x, *right))
-        return outs, (*found, *[ZERO] * (len(outs) - len(guess)))
-
-    def vectorize(batch, args, axes, *, function, solve, tangent, sizes):
-        c_axes, s_axes, t_axes, g_axes = split(axes, *sizes)
-        consts, own, other, guess = split(args, *sizes)
-        given = (0,) * len(guess)
-        params = {
-            "function": _mapped(function, batch, (*c_axes, *given)),
-            "solve": _mapped(solve, batch, (*s_axes, *given)),
-            "tangent": _mapped(tangent, batch, (*t_axes, *c_axes, *given, *[0] * len(function.outputs))),
-        }
-        guess = [value if axis == 0 else repeated(value, batch.size) for value, axis in zip(guess, g_axes)]
-        outs = bind_holder(root, *consts, *own, *other, *guess, sizes=sizes, **params)
-        return outs, (0,) * len(outs)
+        return outs, (*replay(tangent, (*consts, *x, *right)), *[ZERO] * (len(outs) - len(guess)))
 
 
-def _mapped(program: Program, batch: Axis, axes: Sequence[int | None]) -> Program:
-    """A Program on batches, every one of whose outputs is a batch."""
-    return batch_program(program, batch, tuple([int(axis == 0) for axis in axes]), (1,) * len(program.outputs))[0]
+def _moved(program: Program, consts: Sequence[Any], tangents: Sequence[Any], x: Sequence[Any]) -> list[Any]:
+    """The tangents of what a Program returns at x, as its constants change."""
+    return jvp_flat(lambda *c: replay(program, (*c, *x)), consts, tangents[: len(consts)])[1]
 
 
 def _minus(x: Any, y: Any) -> Any:

@@ -29,7 +29,7 @@ from pullback.core.tracing import type_of
 from pullback.core.types import ArrayType, is_unknown
 from pullback.core.zero import instantiate, zeros
 from pullback.ops.arithmetic import add
-from pullback.program.equation import Literal
+from pullback.program.equation import Atom, Literal
 from pullback.program.program import Program, run
 from pullback.transforms.derive import (
     Flags,
@@ -99,119 +99,82 @@ class scan(Holder):
             values = step(values)
         return values[1:]
 
-    def linearize(primals, active, *, body, num_consts, num_carry, length, reverse, unroll):
-        params = {"length": length, "reverse": reverse, "unroll": unroll}
-        held = held_by(scan, {"body": body, "num_consts": num_consts, "num_carry": num_carry, **params})
+    def linearize(primals, active, **params):
+        held = held_by(scan, params)
         made = held.spread(tuple([int(flag) for flag in active]), _linearized)
         (linearized,) = made.programs
         c_active, k_active, _ = held.split(made.ins)
         k_started = held.split(active)[1]
         # what the forward body computes from the constants alone is computed once
-        before, loop = split_invariants(linearized.forward, num_consts)
-        consts, carry, xs = split(primals, num_consts, num_carry)
+        before, loop = split_invariants(linearized.forward, held.consts)
+        consts, carry, xs = held.split(primals)
         values = replay(before, consts)
-        fixed: dict[Any, Any] = dict(zip(before.outputs, values))
-        invariants = values[: len(loop.inputs) - len(linearized.forward.inputs)]
-        fixed.update(zip(linearized.forward.inputs, consts))
+        invariants = values[: len(loop.inputs) - len(primals)]
+        fixed = {**dict(zip(before.outputs, values)), **dict(zip(linearized.forward.inputs, consts))}
 
-        # each residual comes from a constant, an input that is stacked already, or a new stack
-        own_ys = len(body.outputs) - num_carry
-        new_outputs, sources = [], []
-        for place, index in linearized.residuals:
+        # each residual is the same at every step, or one of the inputs that are stacked already, or is stacked now
+        same: dict[int, Any] = {}
+        stacked: dict[int, Any] = {}
+        new: dict[int, Atom] = {}
+        for i, (place, index) in enumerate(linearized.residuals):
             atom = (linearized.forward.outputs if place == "output" else linearized.forward.inputs)[index]
             if atom in fixed:
-                sources.append(("constant", fixed[atom]))
-            elif place == "input" and index >= num_consts + num_carry:
-                sources.append(("stacked", xs[index - num_consts - num_carry]))
+                same[i] = fixed[atom]
             elif isinstance(atom, Literal):
-                sources.append(("constant", atom.value))
+                same[i] = atom.value
+            elif place == "input" and index >= held.consts + held.carry:
+                stacked[i] = xs[index - held.consts - held.carry]
             else:
-                sources.append(("new", len(new_outputs)))
-                new_outputs.append(atom)
-        forward = loop.with_outputs((*loop.outputs[: num_carry + own_ys], *new_outputs))
-        outs = bind_holder(
-            scan,
-            *consts,
-            *invariants,
-            *carry,
-            *xs,
-            body=forward,
-            num_consts=num_consts + len(invariants),
-            num_carry=num_carry,
-            **params,
-        )
-        values, stacks = outs[: num_carry + own_ys], outs[num_carry + own_ys :]
-        residuals = [(kind, stacks[value] if kind == "new" else value) for kind, value in sources]
+                new[i] = atom
+        count = len(made.outs)
+        forward = loop.with_outputs((*loop.outputs[:count], *new.values()))
+        stepping = held.on([forward], consts=held.consts + len(invariants))
+        outs = bind_holder(scan, *consts, *invariants, *carry, *xs, **stepping)
+        stacked.update(zip(new, outs[count:]))
 
         def push(*tangents):
-            given = iter(tangents)
-            tc = [next(given) for flag in c_active if flag]
-            tk = [
-                next(given) if started else zeros(type_of(x).strong())
-                for x, started, flag in zip(carry, k_started, k_active)
-                if flag
-            ]
-            tx = list(given)
-            constant = [i for i, (kind, _) in enumerate(residuals) if kind == "constant"]
-            stacked = [i for i, (kind, _) in enumerate(residuals) if kind != "constant"]
-            places = range(len(residuals), len(linearized.tangent.inputs))
+            tc, started, tx = split(tangents, sum(c_active), sum(k_started))
+            given = iter(started)
+            pairs = [(x, begun) for x, begun, flag in zip(carry, k_started, k_active) if flag]
+            tk = [next(given) if begun else zeros(type_of(x).strong()) for x, begun in pairs]
+            places = range(len(linearized.residuals), len(linearized.tangent.inputs))
             c_at, k_at, x_at = split(places, len(tc), len(tk))
-            found = bind_holder(
-                scan,
-                *[residuals[i][1] for i in constant],
-                *tc,
-                *tk,
-                *[residuals[i][1] for i in stacked],
-                *tx,
-                body=linearized.tangent.rearranged((*constant, *c_at, *k_at, *stacked, *x_at)),
-                num_consts=len(constant) + len(tc),
-                num_carry=len(tk),
-                **params,
-            )
+            tangent = linearized.tangent.rearranged((*same, *c_at, *k_at, *stacked, *x_at))
+            stepping = held.on([tangent], consts=len(same) + len(tc), carry=len(tk))
+            found = bind_holder(scan, *same.values(), *tc, *tk, *stacked.values(), *tx, **stepping)
             return at_flags(found, linearized.nonzero)
 
-        return tuple(values), push
+        return tuple(outs[:count]), push
 
-    def transpose(cotangents, *operands, body, num_consts, num_carry, length, reverse, unroll):
-        params = {"length": length, "unroll": unroll}
+    def transpose(cotangents, *operands, **params):
+        held = held_by(scan, params)
+        (body,) = held.programs
         given = tuple([int(is_unknown(value)) for value in operands])
-        c_free, k_given, x_free = split(given, num_consts, num_carry)
+        c_free, k_given, x_free = held.split(given)
         # a carry that starts from something known may still come to depend on the unknown: from zero, in a tangent loop
-        k_free = fixed_point(k_given, lambda flags: dependent_outputs(body, (*c_free, *flags, *x_free))[:num_carry])
+        k_free = fixed_point(k_given, lambda flags: dependent_outputs(body, (*c_free, *flags, *x_free))[: held.carry])
         if not all(k_free):
-            return _transpose_beside_known(cotangents, operands, k_free, body, num_consts, num_carry, reverse, params)
-        consts, _, xs = split(operands, num_consts, num_carry)
-        known_c = [value for value in consts if not is_unknown(value)]
-        known_x = [value for value in xs if not is_unknown(value)]
+            return _transpose_beside_known(cotangents, operands, k_free, params)
+        consts, _, xs = held.split(operands)
+        known_c, known_x = ([value for value in part if not is_unknown(value)] for part in (consts, xs))
         free = (*c_free, *k_free, *x_free)
         solved_types = [type for type, flag in zip(body.input_types, free) if flag]
         solved_c = solved_types[: sum(c_free)]
-        ct_carry, ct_ys = split(cotangents, num_carry)
+        ct_carry, ct_ys = split(cotangents, held.carry)
 
         def backward(*args):
-            kc, totals, ct_k, ct_y, kx = split(args, len(known_c), len(solved_c), num_carry, len(ct_ys))
-
+            kc, totals, ct_k, ct_y, kx = split(args, len(known_c), len(solved_c), held.carry, len(ct_ys))
             found = transpose_flat(of_unknown(body, free, (*kc, *kx)), solved_types, (*ct_k, *ct_y))
             found = [instantiate(ct, type) for ct, type in zip(found, solved_types)]
-            ct_c, ct_k, ct_x = split(found, len(solved_c), num_carry)
-            return [*map(add, totals, ct_c), *ct_k, *ct_x]
+            return [*map(add, totals, found), *found[len(solved_c) :]]
 
         start = [*[zeros(type.strong()) for type in solved_c], *ct_carry]
         stacks = [*ct_ys, *known_x]
         types = [type_of(value).strong() for value in (*known_c, *start)]
         types += [_step_type(type_of(value)).strong() for value in stacks]
-        found = bind_holder(
-            scan,
-            *known_c,
-            *start,
-            *stacks,
-            body=stage_closed(backward, types, f"transpose_{body.name}"),
-            num_consts=len(known_c),
-            num_carry=len(start),
-            reverse=not reverse,
-            **params,
-        )
-        solved = iter(found)
+        turned = stage_closed(backward, types, f"transpose_{body.name}")
+        stepping = {**held.on([turned], consts=len(known_c), carry=len(start)), "reverse": not params["reverse"]}
+        solved = iter(bind_holder(scan, *known_c, *start, *stacks, **stepping))
         solved = [next(solved) if flag else None for flag in free]
         return tuple([value if flag else None for value, flag in zip(solved, given)])
 
@@ -225,44 +188,27 @@ def _linearized(body: Program, active: Flags, forced: Flags) -> tuple[Linearized
     return found, found.nonzero
 
 
-def _transpose_beside_known(cotangents, operands, k_free, body, num_consts, num_carry, reverse, params):
+def _transpose_beside_known(cotangents, operands, k_free, params):
     """The transpose of a scan of which part of the carry is known at every step, as a counter is: that part runs first."""
-    consts, carry, xs = split(operands, num_consts, num_carry)
-    known = [not is_unknown(value) for value in consts], [not flag for flag in k_free], [not is_unknown(x) for x in xs]
-    inputs = [i for i, flag in enumerate([flag for part in known for flag in part]) if flag]
-    kept = [i for i, flag in enumerate(known[1]) if flag]
-    # one scan carries the known part, and stacks what it is at the start of each step
-    histories = [body.inputs[num_consts + i] for i in kept]
-    first = drop_dead_code(body.with_outputs([*[body.outputs[i] for i in kept], *histories])).rearranged(inputs)
-    known_scan = bind_holder(
-        scan,
-        *[operands[i] for i in inputs],
-        body=first,
-        num_consts=sum(known[0]),
-        num_carry=len(kept),
-        reverse=reverse,
-        **params,
-    )
+    held = held_by(scan, params)
+    (body,) = held.programs
+    places = held.split(range(len(operands)))
+    kept, others = ([i for i, flag in enumerate(k_free) if bool(flag) is free] for free in (False, True))
+    # one scan stacks what the known part is at the start of each step
+    histories = body.with_outputs((*body.outputs, *[body.inputs[places[1][i]] for i in kept]))
+    wanted = (*[0] * len(body.outputs), *[1] * len(kept))
+    known_params, inputs, _ = scan.prune(wanted, **held.on([histories]))
+    known = bind_holder(scan, *[operands[i] for i in inputs], **known_params)[-len(kept) :]
     # another has the rest of the carry, and takes those for inputs of its steps
-    others = [i for i in range(num_carry) if i not in kept]
-    order = [*range(num_consts), *[num_consts + i for i in others], *[num_consts + i for i in kept]]
-    order += range(num_consts + num_carry, len(operands))
-    outputs = [*others, *range(num_carry, len(body.outputs))]
-    found = scan.transpose(
-        [cotangents[i] for i in outputs],
-        *consts,
-        *[carry[i] for i in others],
-        *known_scan[len(kept) :],
-        *xs,
-        body=drop_dead_code(body.rearranged(order, outputs)),
-        num_consts=num_consts,
-        num_carry=len(others),
-        reverse=reverse,
-        **params,
-    )
-    ct_c, ct_k, _, ct_x = split(found, num_consts, len(others), len(kept))
+    consts, carry, xs = held.split(operands)
+    order = [*places[0], *[places[1][i] for i in (*others, *kept)], *places[2]]
+    outputs = [*others, *range(held.carry, len(body.outputs))]
+    smaller = held.on([drop_dead_code(body.rearranged(order, outputs))], carry=len(others))
+    given = (*consts, *[carry[i] for i in others], *known, *xs)
+    found = scan.transpose([cotangents[i] for i in outputs], *given, **smaller)
+    ct_c, ct_k, _, ct_x = split(found, len(consts), len(others), len(kept))
     solved = dict(zip(others, ct_k))
-    return (*ct_c, *[solved.get(i) for i in range(num_carry)], *ct_x)
+    return (*ct_c, *[solved.get(i) for i in range(held.carry)], *ct_x)
 
 
 def _step_type(type: ArrayType) -> ArrayType:

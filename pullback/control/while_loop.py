@@ -159,12 +159,12 @@ class while_loop(Holder):
         operands = batched_operands(held, args, flags, made.ins, batch)
         out_axes = tuple([0 if flag else None for flag in made.outs])
         if not differs:
-            return bind_holder(while_loop, *operands, **held._replace(programs=made.programs, test=test).params), out_axes
+            return bind_holder(while_loop, *operands, **held.on(made.programs, test=test)), out_axes
         refuse_effects("while_loop", (held.test, body))
         consts, carry, _ = held.split(operands)
         (going,) = replay(test, operands)
         stop, advance = _with_exits(test, body, made, held.consts, batch, params["max_steps"] is not None)
-        found = bind_holder(while_loop, *consts, going, *carry, **held._replace(programs=(advance,), test=stop).params)
+        found = bind_holder(while_loop, *consts, going, *carry, **held.on([advance], test=stop))
         return found[1:], out_axes
 
 

@@ -46,11 +46,13 @@ class Array(ArrayMethods):
         [1. 2. 3.]:f32[3]:cpu(0)
     """
 
-    __slots__ = ("__weakref__", "_buffer", "_host", "type")
+    # `_later` is set only where there is one: the buffer of the asynchronous client, which may still be being computed
+    __slots__ = ("__weakref__", "_buffer", "_host", "_later", "type")
     __array_priority__ = 100.0
     type: ArrayType
     _host: HostArray | np.generic | None
     _buffer: Any
+    _later: Any
 
     def __init__(self, type: ArrayType, host: HostArray | np.generic | None, buffer: Any = None) -> None:
         self.type = type
@@ -93,15 +95,33 @@ class Array(ArrayMethods):
 
     def alias(self) -> Self:
         """Another Array of the same values, as good as a copy: they share memory until one of them gives it up."""
-        if self._host is None and self._buffer is None:
+        if is_deleted(self):
             raise _donated(self.type)
-        return self.__class__(self.type, self._host, self._buffer)
+        made = self.__class__(self.type, self._host, self._buffer)
+        made._later = later_buffer(self)
+        return made
 
     def delete(self) -> None:
         """Give up the memory of this array; any later use raises `DonatedBufferError`."""
         if not is_constant(self):  # those belong to everyone
-            self._host = None
-            self._buffer = None
+            self._host = self._buffer = self._later = None
+
+
+def later_buffer(array: Array) -> Any:
+    """The buffer that an Array has on the asynchronous client of the CPU, if it has one there."""
+    return getattr(array, "_later", None)
+
+
+def later_array(type: ArrayType, host: HostArray | None, buffer: Any) -> Array:
+    """An Array whose values the asynchronous client computes."""
+    made = Array(type, host)
+    made._later = buffer
+    return made
+
+
+def is_deleted(array: Array) -> bool:
+    """Whether an Array has given up its memory, or never had any (a placeholder)."""
+    return array._host is None and array._buffer is None and later_buffer(array) is None
 
 
 # What functions take for an array. A list of numbers is none: only `array`, `asarray` and the joining functions take these.
@@ -109,12 +129,17 @@ ArrayLike = Array | HostArray | SupportsArray | bool | int | float | complex
 
 
 def host_of(array: Array) -> HostArray | np.generic:
-    """The values of an Array as this library computes with them. Never to be written to, nor given to users' code."""
+    """The values of an Array as this library computes with them, once they have been computed. Never to be written to, nor
+    given to users' code."""
     host = array._host
     if host is None:
-        if array._buffer is None:
-            raise _donated(array.type)
-        array._host = host = buffer_access.to_host(array._buffer, array.type)
+        buffer = array._buffer
+        if buffer is None:
+            buffer = later_buffer(array)
+            if buffer is None:
+                raise _donated(array.type)
+            buffer_access.wait(buffer)
+        array._host = host = buffer_access.to_host(buffer, array.type)
     return host
 
 
@@ -139,6 +164,12 @@ def is_constant(array: Array) -> bool:
     return _constants.get(id(array)) is array
 
 
+class BorrowedArray(Array):
+    """An Array of NumPy memory to which the caller can write as soon as the call ends for which it was made."""
+
+    __slots__ = ()
+
+
 class PlacedArray(Array):
     """An Array that was put on a device, or computed there from such Arrays: operations on it happen on that device.
 
@@ -153,6 +184,8 @@ class BufferAccess(Protocol):
 
     def to_host(self, buffer: Any, type: ArrayType) -> HostArray: ...
     def device_of(self, buffer: Any) -> Device: ...
+    def wait(self, buffer: Any) -> None: ...
+    def is_ready(self, buffer: Any) -> bool: ...
 
 
 buffer_access: BufferAccess = None  # type: ignore[assignment]  # filled in before any buffer is made

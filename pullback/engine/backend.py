@@ -45,9 +45,11 @@ class Executable(ABC):
 
     Attributes:
         result_class: of which class the Arrays are that it returns: whether they must stay where they are.
+        later: whether a call may return before it has run; it goes on to read its arguments.
     """
 
-    __slots__ = ("result_class",)
+    __slots__ = ("later", "result_class")
+    later: bool
     result_class: type[Array]
 
     @abstractmethod
@@ -55,9 +57,9 @@ class Executable(ABC):
         """Run on Arrays, wherever their values are."""
 
     @abstractmethod
-    def runner(self) -> Callable[[list[Any]], Sequence[Any]]:
+    def runner(self) -> Callable[[list[Any]], Sequence[Any]] | None:
         """What runs it on buffers of its own device, and returns buffers: for calls of which all else is known beforehand. It
-        donates nothing."""
+        donates nothing. None if it is to be called on Arrays only."""
 
     @abstractmethod
     def optimized_text(self) -> str:

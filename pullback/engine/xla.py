@@ -7,6 +7,7 @@ import os
 import platform as machine
 import re
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -15,7 +16,16 @@ from typing import Any
 import numpy as np
 
 from pullback.core import array as array_module
-from pullback.core.array import Array, PlacedArray, aligned_empty, host_of, immutable_memory, is_constant
+from pullback.core.array import (
+    Array,
+    PlacedArray,
+    aligned_empty,
+    host_of,
+    immutable_memory,
+    is_constant,
+    later_array,
+    later_buffer,
+)
 from pullback.core.bounded import Bounded
 from pullback.core.devices import Device
 from pullback.core.dtypes import DType, carrier
@@ -34,6 +44,7 @@ from pullback.engine.backend import (
 from pullback.engine.failures import original
 from pullback.engine.jaxlib import jaxlib
 from pullback.engine.lower import Lowered, lower_program
+from pullback.program.cost import cost
 from pullback.program.program import Program
 
 # Up to this many bytes host memory is copied to the CPU device before `put` returns. More is copied in the background (from
@@ -44,6 +55,15 @@ COPIED_AT_ONCE = 1 << 15
 KEPT_SECONDS = 0.02
 
 MAX_TYPES = 4096  # of which a back end keeps what jaxlib wants to know
+
+# On the CPU, programs that cost this much or more, some 10 ms, run beside Python. For shorter ones it takes too long to hand
+# the work to another thread, and to learn that it has been done: 60 to 100 us, more where the processor has other work.
+LONG_FLOPS = 500_000_000
+LONG_BYTES = 500_000_000
+
+# How often a thread that waits for a result looks whether it is there, in seconds: at first, and at most; between the two after
+# a fiftieth of the time that it has waited. It does not wait inside XLA, where Ctrl-C would not be heard.
+FIRST_PAUSE, LONGEST_PAUSE = 1e-4, 2e-3
 
 # The line of a module that XLA complains of, and what it says; and what stands behind a line of a located module.
 _REFUSED = re.compile(r'-"?:(\d+):\d+: (?:error: )?(.*)')
@@ -76,14 +96,28 @@ class BufferAccess:
     def device_of(self, raw: Any) -> Device:
         return _device_of_sharding[id(raw._sharding)]
 
+    def wait(self, raw: Any) -> None:
+        start = time.perf_counter()
+        while not raw.is_ready():
+            time.sleep(min(max(FIRST_PAUSE, (time.perf_counter() - start) / 50), LONGEST_PAUSE))
+        raw.block_until_ready()  # raises what went wrong
+
+    def is_ready(self, raw: Any) -> bool:
+        return bool(raw.is_ready())
+
 
 class XlaBackend(Backend):
-    """One platform's PJRT client and devices."""
+    """One platform's PJRT client and devices.
 
-    def __init__(self, platform: str, client: Any) -> None:
+    Attributes:
+        later: whether calls return before they have run: of the CPU's asynchronous client, whose buffers Arrays keep apart.
+    """
+
+    def __init__(self, platform: str, client: Any, later: bool = False) -> None:
         lib = jaxlib()
         self.platform = platform
         self.client = client
+        self.later = later
         self.debug_options = lib.debug_options().hex()
         self.raw_devices = client.local_devices()
         self.devices = [Device(platform, raw.id) for raw in self.raw_devices]
@@ -148,19 +182,36 @@ class XlaBackend(Backend):
             return None
         return BorrowedBuffer(host, raw)
 
+    def buffer_of(self, array: Array, index: int) -> Any:
+        """The buffer of an Array on a device of this client, made if need be."""
+        if not self.later:
+            return buffer_of(array, self, index)
+        if later_buffer(array) is None:
+            array._later = self.put(host_of(array), array.type)
+        return array._later
+
     def source_text(self, program: Program, options: CompileOptions, donated: tuple[bool, ...]) -> str:
         return lower_program(program, self.platform, donated, located=True).text
 
     def compile(self, program: Program, options: CompileOptions, donated: tuple[bool, ...]) -> Executable:
         lowered = lower_program(program, self.platform, donated)
+        there = _asynchronous() if self._may_run_later(program, lowered) else self
         try:
-            loaded = self._load(lowered, options)
+            loaded = there._load(lowered, options)
         except Exception as error:
             refusal = self._refusal(error, program, donated)
             if refusal is None:
                 raise
             raise refusal from error
-        return XlaExecutable(self, loaded, lowered, program, options, donated)
+        return XlaExecutable(there, loaded, lowered, program, options, donated)
+
+    def _may_run_later(self, program: Program, lowered: Lowered) -> bool:
+        """Whether a call of a program may return before it has run: it takes long, and calls no Python function, which could
+        fail. Only where there is one device: Arrays on others are told apart by their buffers."""
+        if self.platform != "cpu" or lowered.callbacks or placement.several:
+            return False
+        takes = cost(program)
+        return takes.flops >= LONG_FLOPS or takes.bytes >= LONG_BYTES
 
     def _refusal(self, error: Exception, program: Program, donated: tuple[bool, ...]) -> ProgramError | None:
         """What to say where XLA does not take a line of StableHLO: which lowering rule wrote it, and for which of the user's
@@ -262,7 +313,7 @@ def generation_inputs(there: XlaBackend, lowered: Lowered, options: CompileOptio
         "device": repr(options.number),
         "devices": repr(len(there.devices)),
         "platform": there.platform,
-        "client": f"{there.client.platform} {there.client.platform_version} {there.client.runtime_type}",
+        "client": f"{there.client.platform} {there.client.platform_version} {there.client.runtime_type} {there.later}",
         "device kind": str(there.raw_devices[options.number].device_kind),
         "jaxlib": lib.version,
         "jaxlib build": lib.build,
@@ -280,17 +331,26 @@ _device_of_sharding: dict[int, Device] = {}
 _kept: list[XlaBackend] = []  # all that were ever started: arrays may still be on them
 
 
-def _make_cpu_client() -> Any:
-    # Synchronous: two to three times faster on small graphs, and what a call reads is not needed after it returns.
+def _make_cpu_client(asynchronous: bool = False) -> Any:
     count = os.environ.get("PULLBACK_CPU_DEVICES")
     if count is not None and (not count.isdecimal() or int(count) < 1):
         raise ValueError(f"The environment variable PULLBACK_CPU_DEVICES must be a positive integer, not {count!r}.")
-    return jaxlib().client_module.make_cpu_client(asynchronous=False, num_devices=None if count is None else int(count))
+    return jaxlib().client_module.make_cpu_client(asynchronous=asynchronous, num_devices=None if count is None else int(count))
 
 
 def register_platform(name: str, make_client: Callable[[], Any]) -> None:
     """Make a platform known for which XLA compiles: `make_client` returns its PJRT client when it is first needed."""
     register_backend(name, lambda: XlaBackend(name, make_client()))
+
+
+_starting = threading.Lock()
+
+
+def _asynchronous() -> XlaBackend:
+    """The CPU by a client whose calls return before they have run; started when a program needs it."""
+    with _starting:
+        found = next((there for there in _kept if there.later), None)
+        return XlaBackend("cpu", _make_cpu_client(asynchronous=True), later=True) if found is None else found
 
 
 register_platform("cpu", _make_cpu_client)
@@ -328,13 +388,14 @@ class XlaExecutable(Executable):
         donated: tuple[bool, ...],
     ) -> None:
         self.backend = there
+        self.later = there.later
         self.raw = raw
         self.program = program
         self.options = options
         self.donated = donated
         self.output_types = program.output_types
         self.index = options.number
-        self.constants = [buffer_of(array, there, options.number) for array in lowered.constants]
+        self.constants = [there.buffer_of(array, options.number) for array in lowered.constants]
         self.handlers = [there.handler(type, options.number) for type in program.output_types]
         self.result_class = PlacedArray if options.committed else Array
         self.calls_host = bool(lowered.callbacks)
@@ -344,16 +405,19 @@ class XlaExecutable(Executable):
     def __call__(self, arrays: Sequence[Array]) -> list[Array]:
         if True in self.donated:
             return self._call_donating(arrays)
-        if placement.several:
-            return self.run([buffer_of(array, self.backend, self.index) for array in arrays])
+        if placement.several or self.later:
+            return self.run([self.backend.buffer_of(array, self.index) for array in arrays])
         return self.run([b if (b := a._buffer) is not None else buffer_of(a, self.backend, self.index) for a in arrays])
 
     def run(self, buffers: list[Any]) -> list[Array]:
         """Run on device buffers, all of this device."""
-        made = self.result_class
-        return [made(type, None, out) for type, out in zip(self.output_types, self.runner()(buffers))]
+        make = later_array if self.later else self.result_class
+        return [make(type, None, out) for type, out in zip(self.output_types, self._runner()(buffers))]
 
-    def runner(self) -> Callable[[list[Any]], Sequence[Any]]:
+    def runner(self) -> Callable[[list[Any]], Sequence[Any]] | None:
+        return None if self.later else self._runner()
+
+    def _runner(self) -> Callable[[list[Any]], Sequence[Any]]:
         execute, handlers, constants = self._execute, self.handlers, self.constants
         if self.calls_host:
             return self._run_calling
@@ -383,11 +447,13 @@ class XlaExecutable(Executable):
         times = Counter(map(id, arrays))
         for array, given in zip(arrays, self.donated, strict=True):
             if not given:
-                buffers.append(buffer_of(array, self.backend, self.index))
+                buffers.append(self.backend.buffer_of(array, self.index))
                 continue
-            # two references: the Array's, and this call's
-            if times[id(array)] == 1 and array._host is None and sys.getrefcount(array._buffer) <= 2 and not is_constant(array):
-                buffers.append(array._buffer)
+            own = later_buffer(array) if self.later else array._buffer
+            # three references: the Array's, `own`, and this call's
+            alone = own is not None and array._host is None and sys.getrefcount(own) <= 3
+            if alone and times[id(array)] == 1 and not is_constant(array):
+                buffers.append(own)
             else:
                 buffers.append(self.backend.put(host_of(array), array.type, self.index, copy=True))
         try:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from pullback.core import array as arrays
-from pullback.core.array import Array
+from pullback.core.array import Array, later_buffer
 from pullback.core.devices import DEFAULT_DEVICE
 from pullback.core.dtypes import kind
 from pullback.core.errors import (
@@ -206,9 +206,13 @@ class _OfAll:
 
     def block_until_ready(self: Any) -> Any:
         """The array, once its values have been computed."""
-        if isinstance(self, Array) and self._buffer is not None and hasattr(self._buffer, "block_until_ready"):
-            self._buffer.block_until_ready()
+        for buffer in _buffers(self):
+            arrays.buffer_access.wait(buffer)
         return self
+
+    def is_ready(self: Any) -> bool:
+        """Whether the values have been computed, so that nothing that asks for them waits."""
+        return all([arrays.buffer_access.is_ready(buffer) for buffer in _buffers(self)])
 
     def to_device(self: Any, device: Any, /, *, stream: Any = None) -> Any:
         """The array on a device; arrays start on the default one."""
@@ -226,6 +230,11 @@ def _index_text(index: Any) -> str:
         parts = ["" if part is None else str(part) for part in (index.start, index.stop, index.step)]
         return ":".join(parts if parts[2] else parts[:2])
     return str(index) if index.__class__ in (int, float, str, bool) else "..." if index is Ellipsis else "idx"
+
+
+def _buffers(x: Any) -> list[Any]:
+    held = (x._buffer, later_buffer(x)) if isinstance(x, Array) else ()
+    return [buffer for buffer in held if hasattr(buffer, "is_ready")]
 
 
 _namespace_module: list[Any] = []  # pullback.numpy itself, which imports this file

@@ -6,11 +6,14 @@ operation that leaves an axis alone passes it on, from its operands to its resul
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
+from collections.abc import Iterable, Mapping
+from typing import Any
 
-from pullback.program.equation import Equation, Graph, Variable
+from pullback.program.equation import Atom, Equation, Graph, Variable
 
 BatchAxes = Mapping[Variable, frozenset[int]]
+Seeds = tuple[frozenset[int], ...]
 _NONE: frozenset[int] = frozenset()
 
 
@@ -23,20 +26,57 @@ def batch_axes_of(program: Graph) -> BatchAxes:
         >>> [sorted(batch_axes_of(program)[variable]) for variable in (*program.inputs, *program.outputs)]
         [[1], [0]]
     """
-    if not program.batch_axes:
-        return program.batch_axes
-    found: BatchAxes = program.memo("batch axes", lambda: _complete(program))
+    found: BatchAxes = program.memo("batch axes", lambda: _complete(program, ()))
     return found
 
 
-def _complete(program: Graph) -> BatchAxes:
+def _complete(program: Graph, given: Seeds) -> dict[Variable, frozenset[int]]:
+    """All that is known of a Program's variables, and of those of the Programs that it holds as they are applied here.
+
+    `given` are batch axes of its inputs and outputs, as far as they are known where it is applied; none at the top."""
     known = dict(program.batch_axes)
+    for atom, axes in zip((*program.inputs, *program.outputs), given):
+        _note(known, atom, axes)
     for equation in [*program.equations, *reversed(program.equations)]:
         if equation.primitive.elementwise:
             _share_among_all(equation, known)
         elif equation.primitive.axis_map is not None:
             _share_by_map(equation, known)
+        elif equation.primitive.wiring is not None:
+            _share_with_held(equation, known)
     return known
+
+
+def _note(known: dict[Variable, frozenset[int]], atom: Atom, axes: Iterable[int]) -> None:
+    if axes and isinstance(atom, Variable):
+        known[atom] = known.get(atom, _NONE).union(axes)
+
+
+def _share_with_held(equation: Equation, known: dict[Any, frozenset[int]]) -> None:
+    """The operands and results of an operation that holds Programs have the batch axes of their inputs and outputs, behind
+    that of the steps where they are stacked."""
+    wiring, params = equation.primitive.wiring, equation.params
+    held = params[wiring.programs]
+    programs = [(one, one.outputs) for one in (held if isinstance(held, tuple) else (held,))]
+    if wiring.test is not None:
+        programs.append((params[wiring.test], ()))
+    operands, results = equation.inputs[wiring.lead :], equation.outputs
+    fixed, carried = len(operands), len(results)  # those behind are stacked
+    if wiring.carry is not None:
+        carried = params[wiring.carry]
+        fixed = params[wiring.consts] + carried
+    outside = [(atom, int(i >= fixed)) for i, atom in enumerate(operands)]
+    outside += [(atom, int(i >= carried)) for i, atom in enumerate(results)]
+    for inner, outputs in programs:
+        rows = list(zip(outside, (*inner.inputs, *outputs)))
+        given = tuple(
+            [frozenset([axis - shift for axis in known.get(outer, _NONE) if axis >= shift]) for (outer, shift), _ in rows]
+        )
+        if any(given) or batch_axes_of(inner):
+            found = inner.memo(("batch axes", given), functools.partial(_complete, inner, given))
+            known.update(found)
+            for (outer, shift), own in rows:
+                _note(known, outer, [axis + shift for axis in found.get(own, _NONE)])
 
 
 def _share_among_all(equation: Equation, known: dict[Variable, frozenset[int]]) -> None:

@@ -14,7 +14,7 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from pullback.core.array import Array
+from pullback.core.array import Array, is_deleted
 from pullback.core.lazy import lazy_module
 from pullback.core.types import ArrayType
 from pullback.program.equation import Atom, Graph, Literal, Variable
@@ -57,7 +57,7 @@ class _Constant:
 
     def __init__(self, array: Array) -> None:
         self.array = array
-        values = b"" if array.type.nbytes > HASHED_BYTES or _is_deleted(array) else array.host.tobytes()
+        values = b"" if array.type.nbytes > HASHED_BYTES or is_deleted(array) else array.host.tobytes()
         self.hash = hash((array.type, values))
 
     def __hash__(self) -> int:
@@ -68,13 +68,9 @@ class _Constant:
             return NotImplemented
         if self.array is other.array:
             return True
-        if self.array.type is not other.array.type or _is_deleted(self.array) or _is_deleted(other.array):
+        if self.array.type is not other.array.type or is_deleted(self.array) or is_deleted(other.array):
             return False
         return _same_bytes(self.array, other.array)
-
-
-def _is_deleted(array: Array) -> bool:
-    return array._host is None and array._buffer is None
 
 
 def _same_bytes(a: Array, b: Array) -> bool:

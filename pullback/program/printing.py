@@ -151,7 +151,7 @@ class _Printer:
         found, self.counts = share_counts(root)
         self.batch_axes: dict[Variable, frozenset[int]] = {}
         if style is not PLAIN:
-            for program in found:
+            for program in reversed(found):  # what the outer ones know of the inner ones comes last
                 self.batch_axes.update(batch_axes_of(program))
             self.batch_axes.update(batch_axes)
         self.labels: dict[int, str] = {}

@@ -15,6 +15,7 @@ from pullback.core.zero import ZERO, instantiate
 from pullback.ops.scaling import combine
 from pullback.program.provenance import attribute, attribute_again, attributed, enter, is_recording, leave, made_by
 from pullback.transforms.stage import primal_after_all
+from pullback.transforms.transpose import closed_over
 
 
 class Dual(Tracer):
@@ -156,6 +157,9 @@ class JvpTrace(Trace):
         outs = primitive.values(rule, "a result of the type rule's", outs, known)
         if not isinstance(tangents, (tuple, list)) or len(outs) != len(tangents):
             raise primitive.malformed(rule, "a tangent for each result", returned)
+        for one in (*outs, *tangents):
+            if one.__class__ is Dual and one.owner is self:
+                raise closed_over(f"The {rule} rule of {owner(primitive, params)}", one)
         found = tuple([self.tangent(primitive, rule, params, out.type, t) for out, t in zip(outs, tangents)])
         return (outs, found) if primitive.multiple_results else (outs[0], found[0])
 
@@ -182,6 +186,12 @@ class JvpTrace(Trace):
         if not primitive.multiple_results:
             return found
         return tuple([t if is_inexact(o.type.dtype) else ZERO for o, t in zip(out, found, strict=True)])
+
+
+def owner(primitive: Primitive, params: dict[str, Any]) -> str:
+    """Whose rule it is, for an error message: a user's function's, or a primitive's."""
+    described = [value.described for value in params.values() if hasattr(value, "described")]
+    return described[0] if described else f"primitive {primitive.name!r}"
 
 
 def has_derivative(primitive: Primitive) -> bool:

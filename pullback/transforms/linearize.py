@@ -20,7 +20,7 @@ from pullback.core.types import ArrayType
 from pullback.core.zero import ZERO
 from pullback.program.program import Equation, Literal, Program, Variable
 from pullback.transforms.batch import Batched
-from pullback.transforms.jvp import Dual, JvpTrace, linear_operands
+from pullback.transforms.jvp import Dual, JvpTrace, linear_operands, owner
 from pullback.transforms.stage import Staged
 from pullback.transforms.transpose import Linear, Tape
 
@@ -48,9 +48,7 @@ class LinearizeTrace(JvpTrace):
         outs, tangents = super().received(primitive, rule, primals, params, returned)
         for out in outs if primitive.multiple_results else (outs,):
             if out.__class__ is Linear and out.owner is self.tape:
-                raise GradientError(
-                    f"The {rule} rule of {_owner(primitive, params)} returned a value that depends on tangents."
-                )
+                raise GradientError(f"The {rule} rule of {owner(primitive, params)} returned a value that depends on tangents.")
         return outs, tangents
 
     def tangent(self, primitive: Primitive, rule: str, params: dict[str, Any], type: ArrayType, returned: Any) -> Any:
@@ -60,7 +58,7 @@ class LinearizeTrace(JvpTrace):
         if is_zero(found):
             return ZERO
         raise GradientError(
-            f"The {rule} rule of {_owner(primitive, params)} returned a tangent that does"
+            f"The {rule} rule of {owner(primitive, params)} returned a tangent that does"
             " not depend on the tangents of the arguments. A tangent is a linear function of them, zero where they are:"
             " multiply by them."
         )
@@ -75,12 +73,6 @@ class LinearizeTrace(JvpTrace):
         if args is None or not is_inexact(out_type.dtype):
             return ZERO
         return self.tape.apply(primitive, tuple(args), params, (out_type,))
-
-
-def _owner(primitive: Primitive, params: dict[str, Any]) -> str:
-    """Whose rule it is, for an error message: a user's function's, or a primitive's."""
-    described = [value.described for value in params.values() if hasattr(value, "described")]
-    return described[0] if described else f"primitive {primitive.name!r}"
 
 
 def is_zero(value: Any) -> bool:

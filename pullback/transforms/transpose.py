@@ -26,6 +26,8 @@ from pullback.ops.convert import convert_element_type
 from pullback.ops.literals import literal
 from pullback.ops.scaling import combine, scaled
 from pullback.program.equality import param_key
+from pullback.program.equation import Equation
+from pullback.program.program import programs_in
 from pullback.program.provenance import Attribution, attribute, here, is_recording, replaying, source_of
 
 UNRECORDED = nullcontext(False)
@@ -137,8 +139,11 @@ class Tape(Trace):
         return outs if primitive.multiple_results else outs[0]
 
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
-        if primitive.expand is not None and primitive.transpose is None:
-            return primitive.expanded(args, params)
+        for arg in args:  # all that a rule should meet are values without their tangents, and tangents
+            if arg.__class__ is not Linear and isinstance(arg, Tracer) and getattr(arg.owner, "tape", None) is self:
+                raise closed_over("A derivative rule", arg)
+        if primitive.expand is not None and (primitive.transpose is None or any([p.effects for p in programs_in(params)])):
+            return primitive.expanded(args, params)  # what is known in a called Program is done now, and once: its effects
         if primitive.depends is not None:
             unknown = tuple([int(self.index_of(arg) is not None) for arg in args])
             reached = primitive.depends(unknown, **params)
@@ -335,7 +340,8 @@ class Tape(Trace):
                     instantiate(values[operand.index], self.types[operand.index]) if operand.__class__ is Slot else operand
                     for operand in step.operands
                 ]
-                result = step.primitive(*args, **step.params)
+                with replaying("grad", step.rule, "tangent") if step.rule and recording else UNRECORDED:
+                    result = step.primitive(*args, **step.params)
                 for out, value in zip(step.outs, result if step.primitive.multiple_results else (result,), strict=True):
                     values[out] = value
         return [ZERO if out is None else values[out] for out in outs]
@@ -388,15 +394,42 @@ def nonlinear(step: Apply) -> GradientError:
     """The error for transposing an operation that is not linear."""
     name, source = step.primitive.name, source_of(step.origin)
     at = f" At {source}." if source else ""
-    if step.rule:
+    rule = step.rule or _users_rule(step.origin)
+    if rule:
         return GradientError(
-            f"{step.rule} must be linear in the tangents, but it applies {name!r} to an unknown tangent, in which that is not"
+            f"{rule} must be linear in the tangents, but it applies {name!r} to an unknown tangent, in which that is not"
             f" linear.{at} Multiply the tangents by what does not depend on them."
         )
     return GradientError(
         f"linear_transpose met {name!r} applied to an unknown value; it is not linear in that operand, so the"
         " function has no transpose. Use vjp, which linearizes the function first. If it is a jvp rule that does this, the"
         f" rule is wrong: it must be linear in the tangents.{at}"
+    )
+
+
+JVP_RULE = "The jvp rule of "  # how the rule of a user's function is called, before its name
+
+
+def _users_rule(origin: Attribution) -> str:
+    """The user's rule by which an equation was made, or one that it was derived from; empty if there is none."""
+    while isinstance(origin, Equation):
+        made = origin.made
+        while made is not None:
+            if made.rule.startswith(JVP_RULE):
+                return made.rule
+            made = made.within
+        origin = origin.origin
+    return ""
+
+
+def closed_over(whose: str, value: Tracer) -> GradientError:
+    """The error for a rule that uses a value with its tangent, which it can only have by closing over it."""
+    where = value.where()
+    return GradientError(
+        f"{whose} uses a value of type {value.type} that it closes over{f' ({where})' if where else ''}, and that is being"
+        " differentiated. A rule only says how a function depends on its arguments: pass the value as one of them"
+        " (pb.closure_convert finds the values that a function closes over), or, if it is meant to be a constant, through"
+        " pb.stop_gradient."
     )
 
 

@@ -299,6 +299,29 @@ class TestLinearTranspose:
         with pytest.raises(pb.errors.PullbackError, match="sin"):
             pb.linear_transpose(pnp.sin, x3)(x3)
 
+    @pytest.mark.parametrize(
+        "f",
+        [
+            lambda x: 2 * x[::-1],
+            lambda x: np.arange(6).reshape(2, 3) @ x,
+            lambda x: pb.jit(lambda y: y - 3 * y[0])(x),
+            lambda x: pb.lax.scan(lambda c, y: (c + y, 2 * c), x[0], x)[1],
+        ],
+    )
+    def test_of_integers(self, f: Any) -> None:
+        matrix = np.stack([np.asarray(f(pnp.asarray(row))) for row in np.eye(3, dtype=int)], axis=1)
+        for run in (lambda g: g, pb.jit):
+            rows = [run(pb.linear_transpose(f, np.zeros(3, int)))(row)[0] for row in np.eye(len(matrix), dtype=int)]
+            np.testing.assert_array_equal(np.stack([np.asarray(row) for row in rows]), matrix)
+
+    @pytest.mark.parametrize("f", [lambda x: x * 2.0, lambda x: (x, 2.0 * pnp.ones(2)), lambda x: x > 0])
+    def test_integers_stay_integers(self, f: Any) -> None:
+        x = np.arange(3)
+        with pytest.raises(pb.errors.GradientError, match="integers with integers for results"):
+            pb.linear_transpose(f, x)(pb.tree.map(pnp.ones_like, f(pnp.asarray(x))))
+        with pytest.raises(pb.errors.GradientError, match="dtypes must be equal"):
+            pb.linear_transpose(lambda x: 2 * x, x)(np.ones(3))
+
 
 class TestJacobians:
     def f(self, x: Any) -> Any:

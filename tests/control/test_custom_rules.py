@@ -579,6 +579,25 @@ def test_a_jvp_rule_must_be_linear_in_the_tangents():
         pb.grad(f)(1.0)
 
 
+HOLDING = {
+    "jit": pb.jit,
+    "checkpoint": pb.checkpoint,
+    "vmap": lambda f: lambda x: pnp.sum(pb.vmap(f)(x * pnp.ones(3))),
+    "cond": lambda f: lambda x: pb.lax.cond(x > 0.0, f, lambda y: y, x),
+    "scan": lambda f: lambda x: pb.lax.scan(lambda c, _: (f(c), None), x, None, length=3)[0],
+    "while_loop": lambda f: lambda x: pb.lax.while_loop(lambda c: c < 1e3, f, x, max_steps=8),
+}
+
+
+@pytest.mark.parametrize("holding", HOLDING)
+def test_a_rule_that_is_not_linear_is_named_wherever_the_function_is(holding):
+    f = pb.custom_jvp(lambda x: x * x)
+    f.defjvp(lambda p, t: (f(*p), pnp.sin(t[0])))
+    for transform in (pb.grad, lambda g: pb.jit(pb.grad(g))):
+        with pytest.raises(GradientError, match=r"The jvp rule of .* must be linear in the tangents, but it applies 'sin'"):
+            transform(HOLDING[holding](f))(2.0)
+
+
 def test_a_jvp_rule_may_return_plain_zeros():
     f = pb.custom_jvp(lambda x, y: (x, y))
 
@@ -828,6 +847,29 @@ def test_rules_that_close_over_more_than_the_function():
 
     np.testing.assert_allclose(float(pb.grad(pb.jit(later))(3.0, 2.0)), 6.0)
     np.testing.assert_allclose(np.asarray(pb.vmap(pb.grad(pb.jit(later)), (None, 0))(3.0, np.arange(3.0))), [0.0, 2.0, 6.0])
+
+
+RULES_OF_Z = {
+    "its tangent": lambda f, z: f.defjvp(lambda p, t: (f(*p), t[0] * 2.0 * z)),
+    "its value": lambda f, z: f.defjvp(lambda p, t: (p[0] + 0.0 * z, t[0])),
+    "its residuals": lambda f, z: f.defvjp(lambda x: (x, z), lambda kept, ct: (ct * kept,)),
+    "its forward rule": lambda f, z: f.defvjp(lambda x: (x + 0.0 * z, None), lambda kept, ct: (ct,)),
+}
+
+
+@pytest.mark.parametrize("rule", RULES_OF_Z)
+def test_rules_alone_that_close_over_what_is_differentiated(rule):
+    def g(z):
+        f = pb.custom_jvp(lambda x: x)
+        RULES_OF_Z[rule](f, z)
+        return f(1.0 * z)
+
+    ways = [pb.grad(g), pb.jit(pb.grad(g)), lambda z: pb.jvp(pb.grad(g), (z,), (1.0,))]
+    if "residuals" not in rule and "forward" not in rule:
+        ways.append(lambda z: pb.jvp(g, (z,), (1.0,)))
+    for way in ways:
+        with pytest.raises(GradientError, match=r"closes over.*closure_convert"):
+            way(1.5)
 
 
 def branching():

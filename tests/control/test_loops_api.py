@@ -34,8 +34,41 @@ def test_fori_loop_counts_from_its_lower_bound() -> None:
     assert int(lax.fori_loop(big, big + 2, lambda i, s: s + i, np.int64(0))) == 2 * big + 1
     with pytest.raises(ValueError, match="unroll=2"):
         pb.jit(lambda n: lax.fori_loop(0, n, lambda i, s: s, 0, unroll=2))(3)
-    with pytest.raises(DtypeError, match="upper"):
+    with pytest.raises(ValueError, match="upper must be whole"):
         lax.fori_loop(0, 2.5, lambda i, s: s, 0)
+    with pytest.raises(DtypeError, match="lower"):
+        lax.fori_loop(True, 2, lambda i, s: s, 0)
+    with pytest.raises(DtypeError, match="counts in int8"):
+        pb.jit(lambda n: lax.fori_loop(n, 300, lambda i, s: s, 0))(np.int8(0))
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper", "start", "expected"),
+    [
+        (0, 5, np.zeros((), "int8"), 10),
+        (0.0, 5.0, np.zeros((), "float32"), 10),
+        (0, 5.0, np.zeros((), "int16"), 10),
+        (0, np.float32(5), np.zeros((), "float32"), 10),
+    ],
+)
+def test_the_index_of_known_bounds_is_weak(lower: Any, upper: Any, start: Any, expected: int) -> None:
+    for run in (lambda f: f, pb.jit):
+        found = run(lambda s: lax.fori_loop(lower, upper, lambda i, s: s + i, s))(start)
+        assert (float(found), found.dtype) == (expected, start.dtype)
+
+
+def test_traced_bounds_that_are_no_integers() -> None:
+    total = pb.jit(lambda a, b: lax.fori_loop(a, b, lambda i, s: s + i, 0.0))
+    assert [float(total(0.0, 5.0)), float(total(0.5, 5.2)), float(total(1, 4.5))] == [10.0, 12.5, 10.0]
+    assert float(pb.grad(lambda x: lax.fori_loop(0.0, 5.0, lambda i, v: v * x, 1.0))(2.0)) == 80.0
+
+
+@pytest.mark.parametrize("wrong", [{"unroll": -1}, {"unroll": 1.5}, {"length": -2}, {"length": 2.0}])
+def test_numbers_of_steps_are_ints(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=rf"scan's {next(iter(wrong))} must be"):
+        lax.scan(lambda c, x: (c, x), 0.0, None, **{"length": 2, **wrong})
+    carry, ys = lax.scan(lambda c, x: [c + x, c], 0.0, np.arange(3.0))  # a list is a pair, too
+    assert float(carry) == 3.0 and ys.shape == (3,)
 
 
 @pytest.mark.parametrize("batch_size", [None, 1, 2, 3, 7, 10])

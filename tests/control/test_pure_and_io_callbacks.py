@@ -382,3 +382,20 @@ def test_breakpoint(wrapped: str) -> None:
     text = shown.getvalue()
     for expected in ("3.", "7.", "'static'", "f32[]", "test_pure_and_io_callbacks.py", "pb.debug.breakpoint("):
         assert expected in text
+
+
+@pytest.mark.parametrize("wrap", [lambda h: h, pb.jit, lambda h: pb.jit(pb.jit(h))], ids=["plain", "jit", "jit of jit"])
+def test_effects_of_a_jvp_rule_happen_once_however_often_the_backward_pass_runs(wrap: Any) -> None:
+    seen: list[float] = []
+
+    def helper(x: Any, tangent: Any) -> Any:
+        pb.debug.callback(lambda value: seen.append(float(value)), x)
+        return tangent * pb.numpy.cos(x)
+
+    pushed = wrap(helper)
+    f = pb.custom_jvp(lambda x: pb.numpy.sin(x))
+    f.defjvp(lambda p, t: (pb.numpy.sin(p[0]), pushed(p[0], t[0])))
+    _, pull = pb.vjp(f, 0.5)
+    assert seen == [0.5]
+    assert [float(pull(ct)[0]) for ct in (1.0, 2.0)] == pytest.approx([np.cos(0.5), 2 * np.cos(0.5)])
+    assert seen == [0.5]

@@ -141,3 +141,31 @@ def test_an_axis_map_names_axes_that_are_left_alone(p: Primitive) -> None:
                 if there not in one.values() and args[i].ndim and p.name == "concatenate":
                     raise AssertionError("every operand of concatenate has every axis")
             np.testing.assert_allclose(p(*rolled, **params), np.roll(out, 1, there), rtol=1e-12)
+
+
+JITTED = pb.jit(lambda x: pnp.sin(x) * 2.0)
+CUSTOM = pb.custom_jvp(lambda x: pnp.sin(x))
+CUSTOM.defjvps(lambda t, out, x: t * pnp.cos(x))
+ACROSS: dict[str, tuple[Callable[..., Any], list[list[int]], list[list[int]]]] = {
+    "into a call": (lambda x: JITTED(pb.vmap(pnp.sin)(x)), [[0]], [[0]]),
+    "out of a call": (lambda x: pnp.cos(pb.jit(pb.vmap(pnp.sin))(x)), [[0]], [[0]]),
+    "back through a call": (lambda x: pb.vmap(pnp.sin)(JITTED(x)), [[0]], [[0]]),
+    "of the gradient of calls": (pb.grad(lambda x: pnp.sum(pb.vmap(JITTED)(x))), [[0]], [[0]]),
+    "through a carry": (lambda x: lax.scan(lambda c, _: (pb.vmap(pnp.sin)(c), None), x, None, length=2)[0], [[0]], [[0]]),
+    "behind the steps": (lambda x: lax.scan(lambda c, y: (c, pb.vmap(pnp.sin)(y)), 0.0, x)[1], [[1]], [[1]]),
+    "through branches": (lambda x: lax.cond(x[0, 0] > 0, pb.vmap(pnp.sin), lambda y: y, x), [[0]], [[0]]),
+    "through a loop": (lambda x: lax.while_loop(lambda c: c[0, 0] < 1, pb.vmap(lambda y: 2.0 * y), x), [[0]], [[0]]),
+    "through a custom function": (lambda x: CUSTOM(pb.vmap(pnp.sin)(x)), [[0]], [[0]]),
+    "of nothing": (JITTED, [[]], [[]]),
+}
+
+
+@pytest.mark.parametrize("where", ACROSS)
+def test_batch_axes_cross_what_holds_programs(where: str) -> None:
+    function, ins, outs = ACROSS[where]
+    assert positions(function, X[0]) == (ins, outs)
+
+
+def test_a_called_program_shows_the_batch_of_its_call() -> None:
+    assert all("2" in sizes for sizes in blue(lambda x: JITTED(pb.vmap(pnp.sin)(x)), X))
+    assert not any(blue(JITTED, X))
