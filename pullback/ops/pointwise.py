@@ -79,11 +79,14 @@ def batched_operand(arg: Any, axis: int | None, size: int, shape: Shape) -> Any:
     return broadcast_in_dim(arg, shape=(size, *shape), broadcast_dimensions=(0,))
 
 
+def _lower_evaluation(primitive, write, *operands, **params):
+    return lowered(primitive.evaluate)(write, *operands, **params)
+
+
 class Formula(Elementwise):
     """An elementwise operation whose `evaluate` is a formula (`ops/formulas.py`), from which its lowering follows."""
 
-    def lower(primitive, write, *operands, **params):
-        return lowered(primitive.evaluate)(write, *operands, **params)
+    lower: Any = _lower_evaluation
 
 
 class Function(Formula):
