@@ -70,7 +70,7 @@ def log_sigmoid(x: ArrayLike) -> Array:
     return -softplus(-to_inexact(x, "log_sigmoid"))
 
 
-def _weighted(x: Any, weight: Callable[[Any], Any], bound: float) -> Any:
+def _weighted(x: Any, weight: Callable[[Any], Any], bound: float) -> Array:
     """x times a weight that rises from 0 to 1, and is 0 or 1 to the last bit beyond x = -bound and bound, where x is held.
 
     So no infinity meets a 0, neither in the value nor in a derivative of any order.
@@ -170,7 +170,7 @@ def _shifted(a: Any, axes: tuple[int, ...], where: Any) -> tuple[Any, Any]:
     return a - shift, shift
 
 
-def _softmax_parts(name: str, x: ArrayLike, axis: Axis, where: Mask) -> tuple[Any, Any, Any]:
+def _softmax_parts(name: str, x: ArrayLike, axis: Axis, where: Mask) -> tuple[Array, Array, Array]:
     """The elements without the largest, their exponentials and the sum of these; a sum over no elements counts as 1."""
     x = to_inexact(x, name)
     axes = normal_axes(axis, x.type, name)
