@@ -74,10 +74,8 @@ def unflatten(structure: Any, leaves: Iterable[Any]) -> Any:
         ['a', ('b', 'c')]
     """
     found = list(leaves)
-    if len(found) != structure.num_leaves:
-        raise StructureError(
-            f"tree.unflatten: the structure {structure} has {structure.num_leaves} leaves, but got {len(found)}."
-        )
+    if len(found) != (count := _count("unflatten", "structure", structure)):
+        raise StructureError(f"tree.unflatten: the structure {structure} has {count} leaves, but got {len(found)}.")
     return trees.unflatten(structure, found)
 
 
@@ -155,11 +153,18 @@ def transpose(outer: Any, inner: Any, tree: Any) -> Any:
         [(1, 4), (2, 5), (3, 6)]
     """
     found = trees.flatten(tree)[0]
-    if len(found) != outer.num_leaves * inner.num_leaves:
-        raise StructureError(
-            f"tree.transpose expected a tree of {outer.num_leaves} by {inner.num_leaves} leaves, but got {len(found)} leaves."
-        )
-    return trees.unflatten(inner, [trees.unflatten(outer, found[i :: inner.num_leaves]) for i in range(inner.num_leaves)])
+    rows, columns = _count("transpose", "outer", outer), _count("transpose", "inner", inner)
+    if len(found) != rows * columns:
+        raise StructureError(f"tree.transpose expected a tree of {rows} by {columns} leaves, but got {len(found)} leaves.")
+    return trees.unflatten(inner, [trees.unflatten(outer, found[i::columns]) for i in range(columns)])
+
+
+def _count(function: str, name: str, structure: Any) -> int:
+    """The number of leaves of a structure. Raises TypeError if it is none."""
+    count = getattr(structure, "num_leaves", None)
+    if not isinstance(count, int):
+        raise TypeError(f"tree.{function} takes as its {name} what tree.structure returns, but got {structure!r}.")
+    return count
 
 
 Path = tuple[Any, ...]

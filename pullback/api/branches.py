@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.api.functions import check_callable
+from pullback.api.functions import R, check_callable
 from pullback.api.loops import fit, shared_captures
 from pullback.api.traced import Traced, trace
 from pullback.control.cond import cond as cond_primitive
@@ -16,7 +16,7 @@ from pullback.core.dtypes import BOOL, promote
 from pullback.core.errors import DtypeError, ShapeError, StructureError
 from pullback.core.source import api_boundary, describe
 from pullback.core.tracing import type_of
-from pullback.core.trees import array_leaves, structure_paths, unflatten, without_float0
+from pullback.core.trees import array_leaf, array_leaves, structure_paths, unflatten, without_float0
 from pullback.core.types import ArrayType, array_type
 from pullback.ops.compare import clamp, ne
 from pullback.ops.convert import convert_element_type
@@ -32,11 +32,11 @@ _NO_OPERAND: Any = object()
 @api_boundary
 def cond(
     pred: Any,
-    true_fun: Callable[..., Any],
-    false_fun: Callable[..., Any],
+    true_fun: Callable[..., R],
+    false_fun: Callable[..., R],
     *operands: Any,
     operand: Any = _NO_OPERAND,
-) -> Any:
+) -> R:
     """`true_fun(*operands)` if `pred` holds, else `false_fun(*operands)`: only the chosen one is run.
 
     Both are traced, so that one compiled program serves for either. Under `vmap`, a predicate that differs between the
@@ -70,7 +70,7 @@ def cond(
 
 
 @api_boundary
-def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any, operand: Any = _NO_OPERAND) -> Any:
+def switch(index: Any, branches: Sequence[Callable[..., R]], *operands: Any, operand: Any = _NO_OPERAND) -> R:
     """`branches[index](*operands)`: only the chosen function is run.
 
     Arguments:
@@ -92,12 +92,13 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any, o
         [4.0, 9.0, -3.0, -3.0]
     """
     operands = _operands("switch", operands, operand)
-    branches = tuple(branches)
+    if not isinstance(branches, Sequence):
+        raise TypeError(f"switch takes its branches as a list or tuple of functions, but got {branches!r}.")
     if not branches:
         raise ValueError("switch needs at least one branch.")
     for branch in branches:
         check_callable(branch, "switch")
-    (index,), _ = array_leaves([index], lambda: "index")
+    index = array_leaf(index, lambda: "switch's index")
     type = type_of(index)
     if type.shape:
         raise ShapeError(f"switch takes a 0-d index, but got {type}. To choose for every element, vmap the switch.")
@@ -119,10 +120,7 @@ def _operands(what: str, operands: tuple[Any, ...], operand: Any) -> tuple[Any, 
 
 def _predicate(pred: Any) -> Any:
     """A predicate as an index: 1 if it holds."""
-    leaves, _ = array_leaves(pred, lambda: "pred")
-    if len(leaves) != 1:
-        raise StructureError(f"cond takes one 0-d bool as its predicate, but got a tree of {len(leaves)} leaves: {pred!r}.")
-    (pred,) = leaves
+    pred = array_leaf(pred, lambda: "cond's pred")
     type = type_of(pred)
     if type.shape:
         raise ShapeError(
@@ -134,7 +132,7 @@ def _predicate(pred: Any) -> Any:
     return convert_element_type(pred, new_dtype=INT32)
 
 
-def _choose(what: str, index: Any, branches: Sequence[Callable[..., Any]], operands: Sequence[Any]) -> Any:
+def _choose(what: str, index: Any, branches: Sequence[Callable[..., R]], operands: Sequence[Any]) -> R:
     leaves, structures, paths = [], [], []
     for number, tree in enumerate(operands):
         own, structure = array_leaves(without_float0(tree), lambda n=number: f"operand {n}")  # type: ignore[misc]
@@ -147,7 +145,7 @@ def _choose(what: str, index: Any, branches: Sequence[Callable[..., Any]], opera
     captures, programs = shared_captures(traced)
     programs = [_returning(program, out_types) for program in programs]
     outs = bind_holder(cond_primitive, index, *captures, *leaves, branches=tuple(programs))
-    return unflatten(traced[0].structure, outs)
+    return unflatten(traced[0].structure, outs)  # type: ignore[no-any-return]
 
 
 def _joined(what: str, functions: Sequence[Callable[..., Any]], traced: Sequence[Traced]) -> list[ArrayType]:

@@ -8,7 +8,7 @@ from typing import Any
 from pullback.api.functions import leaf_paths
 from pullback.control.callback import io_callback as io_primitive
 from pullback.control.callback import pure_callback as pure_primitive
-from pullback.core.dtypes import canonical
+from pullback.core.dtypes import requested
 from pullback.core.errors import LeafError, StructureError
 from pullback.core.source import api_boundary, describe
 from pullback.core.trees import TreeDef, array_leaves, flatten, unflatten
@@ -70,7 +70,7 @@ def _prepared(
                 f"{what}'s result_shape_dtypes must have a shape and a dtype for each array that the callback returns, as"
                 f" pb.ArrayType(shape, dtype) has, but {path} is {leaf!r}."
             )
-    types = tuple([ArrayType(leaf.shape, canonical(leaf.dtype)) for leaf in announced])
+    types = tuple([ArrayType(leaf.shape, requested(leaf.dtype)) for leaf in announced])
     names = tuple([f"{path} of the callback {describe(callback)}" for path in paths])
     return leaves, {"function": OnTrees(callback, structure, results, names), "types": types}, results
 
@@ -117,11 +117,11 @@ def pure_callback(
     """
     if sharding is not None:
         raise NotImplementedError("pure_callback cannot spread its results over devices: leave sharding out.")
-    if vmap_method is not None and vmap_method not in _METHODS:
+    if vmap_method is not None and not (isinstance(vmap_method, str) and vmap_method in _METHODS):
         legacy = " 'legacy_vectorized' is not supported: 'expand_dims' or 'broadcast_all' say which of the two is meant."
         raise ValueError(
             f"pure_callback's vmap_method must be None or one of {', '.join(map(repr, _METHODS))}, but got {vmap_method!r}."
-            + (legacy if vmap_method == "legacy_vectorized" else "")
+            + (legacy if isinstance(vmap_method, str) and vmap_method == "legacy_vectorized" else "")
         )
     leaves, params, structure = _prepared("pure_callback", callback, result_shape_dtypes, args, kwargs)
     return unflatten(structure, pure_primitive(*leaves, method=vmap_method, **params))

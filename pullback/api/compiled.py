@@ -11,7 +11,7 @@ import numpy as np
 
 from pullback.api.ahead import Lowered, Signature
 from pullback.api.dispatch import FastPath, fast_path, forget_scalars
-from pullback.api.functions import INTEGERS, Function, argument_name, check_callable, global_name, leaf_paths
+from pullback.api.functions import INTEGERS, Function, argument_name, check_callable, check_flags, global_name, leaf_paths
 from pullback.api.traced import trace
 from pullback.control.call import bind_call
 from pullback.core.array import Array, BorrowedArray, as_array, from_numpy
@@ -346,9 +346,9 @@ def _both_ways(
     fun: Function, numbers: int | Sequence[int] | None, names: str | Iterable[str] | None, what: str
 ) -> tuple[tuple[int, ...], frozenset[str]]:
     """Arguments chosen by number and by name, each completed from the other by the function's signature."""
-    given: tuple[Any, ...] = () if numbers is None else (numbers,) if isinstance(numbers, INTEGERS) else tuple(numbers)
+    given: tuple[Any, ...] = () if numbers is None else tuple(numbers) if isinstance(numbers, Iterable) else (numbers,)
     chosen = tuple([int(number) if isinstance(number, np.integer) else number for number in given])
-    called = () if names is None else (names,) if isinstance(names, str) else tuple(names)
+    called = () if names is None else (names,) if isinstance(names, str) or not isinstance(names, Iterable) else tuple(names)
     if not chosen and not called:
         return (), frozenset()
     if not all(isinstance(number, INTEGERS) and not isinstance(number, bool) for number in chosen):
@@ -420,6 +420,7 @@ def jit(
         >>> f(3.0, 2)
         9.0:f32[]:cpu(0)
     """
+    check_flags("jit", show_graph=show_graph, quick=quick, explain_misses=explain_misses is None or explain_misses)
     options = CompileOptions(show_graph=show_graph, quick=quick)
     given = (static_argnums, static_argnames, donate_argnums, donate_argnames, options, explain_misses)
     if fun is None:

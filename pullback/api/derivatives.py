@@ -3,9 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-from pullback.api.functions import INTEGERS, FlatArguments, Function, check_callable, normalize_argnums, trees_of, wrapped
+from pullback.api.functions import (
+    INTEGERS,
+    Argnums,
+    FlatArguments,
+    Function,
+    P,
+    check_callable,
+    check_flags,
+    normalize_argnums,
+    trees_of,
+    wrapped,
+)
 from pullback.api.tangents import (
     FlatResult,
     check_inputs,
@@ -20,7 +31,7 @@ from pullback.core.dtypes import is_inexact, kind
 from pullback.core.errors import GradientError, StructureError
 from pullback.core.source import api_boundary, describe, trim
 from pullback.core.tracing import innermost_staging, type_of
-from pullback.core.trees import array_leaves, flatten, register_node, unflatten
+from pullback.core.trees import TreeDef, array_leaves, flatten, register_node
 from pullback.core.types import ArrayType
 from pullback.core.zero import ONES, ZERO, zeros
 from pullback.program.equality import Keyed
@@ -75,18 +86,12 @@ class LinearizedCall:
     __slots__ = ("active", "flat", "linearized", "result", "types")
 
     def __init__(
-        self,
-        what: str,
-        fun: Function,
-        flat: FlatArguments,
-        has_aux: bool,
-        check: Callable[[Sequence[ArrayType], Sequence[bool]], None] | None = None,
+        self, what: str, fun: Function, flat: FlatArguments, has_aux: bool, holomorphic: bool = False, allow_int: bool = True
     ) -> None:
         self.flat = flat
         self.types = [type_of(leaf) for leaf in flat.leaves]
         self.active = [is_inexact(type.dtype) for type in self.types]
-        if check is not None:
-            check(self.types, self.active)
+        check_inputs(what, flat, self.types, self.active, holomorphic, allow_int)
         self.result = FlatResult(flat.call, has_aux, what, fun)
         self.linearized = linearize_flat(self.result, flat.leaves, self.active, fun)
 
@@ -114,11 +119,13 @@ class LinearizedCall:
 
     def gradients(self, cotangents: Sequence[Any]) -> list[Any]:
         """One tree for each chosen argument: its cotangent."""
-        found = iter(self.pull(cotangents))
-        leaves = [
-            weak_as(type, tangent_result(next(found) if flag else ZERO, type)) for type, flag in zip(self.types, self.active)
-        ]
-        return self.flat.trees(leaves)
+        return self.flat.trees(_gradient_leaves(self.types, self.active, self.pull(cotangents)))
+
+
+def _gradient_leaves(types: Sequence[ArrayType], active: Sequence[bool], found: Sequence[Any]) -> list[Any]:
+    """The gradient of each leaf, of those that were found for the active ones."""
+    given = iter(found)
+    return [weak_as(type, tangent_result(next(given) if flag else ZERO, type)) for type, flag in zip(types, active)]
 
 
 @api_boundary
@@ -170,30 +177,23 @@ def vjp(fun: Function, *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
     """
     check_callable(fun, "vjp")
     call = LinearizedCall("vjp", fun, FlatArguments(fun, primals, {}, range(len(primals))), has_aux)
-    linearized, count = call.linearized, call.result.count
-    shape = VjpStructure(fun, call, linearized.inputs, linearized.tangents[:count])
-    return call.with_aux(call.value(), VjpFunction(shape, linearized.tape))
+    inputs, outs = call.linearized.inputs, call.linearized.tangents[: call.result.count]
+    own = tuple(call.flat.structures), tuple(call.types), tuple(call.active), call.result.structure, tuple(call.out_types)
+    shape = VjpStructure(fun, *own, tuple(inputs), tuple(outs))
+    return call.with_aux(call.value(), VjpFunction(shape, call.linearized.tape))
 
 
-class VjpStructure:
+class VjpStructure(NamedTuple):
     """What a function from cotangents of outputs to those of arguments needs besides its tape."""
 
-    __slots__ = ("active", "function", "inputs", "out_types", "outs", "structure", "structures", "types")
-
-    def __init__(self, fun: Function, call: LinearizedCall, inputs: Sequence[int], outs: Sequence[int | None]) -> None:
-        self.function = fun
-        self.structures = tuple(call.flat.structures)
-        self.types = tuple(call.types)
-        self.active = tuple(call.active)
-        self.structure = call.result.structure
-        self.out_types = tuple(call.out_types)
-        self.inputs = tuple(inputs)
-        self.outs = tuple(outs)
-
-    @property
-    def key(self) -> Any:
-        """Equal for functions that differ in nothing but what they are called."""
-        return self.structures, self.types, self.active, self.structure, self.out_types, self.inputs, self.outs
+    function: Function
+    structures: tuple[TreeDef, ...]
+    types: tuple[ArrayType, ...]
+    active: tuple[bool, ...]
+    structure: TreeDef
+    out_types: tuple[ArrayType, ...]
+    inputs: tuple[int, ...]
+    outs: tuple[int | None, ...]
 
 
 class VjpFunction:
@@ -214,11 +214,8 @@ class VjpFunction:
         try:
             shape = self.shape
             given = cotangent_leaves(cotangent, shape.structure, shape.out_types)
-            found = iter(self.tape.backward(shape.outs, given, shape.inputs))
-            leaves = [
-                weak_as(type, tangent_result(next(found) if flag else ZERO, type))
-                for type, flag in zip(shape.types, shape.active)
-            ]
+            found = self.tape.backward(shape.outs, given, shape.inputs)
+            leaves = _gradient_leaves(shape.types, shape.active, found)
             return tuple(trees_of(shape.structures, leaves))
         except BaseException as error:
             trim(error)
@@ -236,7 +233,7 @@ class _WithoutArrays(Keyed):
     def __init__(self, shape: VjpStructure, tape: Tape) -> None:
         self.shape = shape
         self.tape = tape
-        self.key = (shape.key, tape.key)
+        self.key = (shape[1:], tape.key)  # functions may be called differently
 
 
 def _taken_apart(function: VjpFunction) -> tuple[list[Any], _WithoutArrays]:
@@ -248,7 +245,7 @@ register_node(VjpFunction, _taken_apart, lambda kept, values: VjpFunction(kept.s
 
 
 @api_boundary
-def linear_transpose(fun: Function, *primals: Any) -> Function:
+def linear_transpose(fun: Function, *primals: Any) -> Callable[[Any], tuple[Any, ...]]:
     """The transpose of a linear function, without evaluating it at a point.
 
     Arguments:
@@ -270,24 +267,20 @@ def linear_transpose(fun: Function, *primals: Any) -> Function:
     """
     check_callable(fun, "linear_transpose")
     trees = [flatten(primal) for primal in primals]
+    structures = [structure for _, structure in trees]
     types = [type_of(leaf) for leaves, _ in trees for leaf in leaves]
 
     def transposed(cotangent: Any) -> tuple[Any, ...]:
-        box: dict[str, Any] = {}
+        given: list[Any] = []  # known once the function has run, since only then is the output's structure
 
         def linear(*leaves: Any) -> list[Any]:
-            given = iter(leaves)
-            out = fun(*[unflatten(structure, [next(given) for _ in own]) for own, structure in trees])
-            found, box["structure"] = array_leaves(out, the_output)
-            out_types = [type_of(leaf) for leaf in found]
-            integers = _of_integers(fun, types, out_types)
-            box["given"] = cotangent_leaves(cotangent, box["structure"], out_types, integers)
-            box["outs"] = found
-            return found
+            outs, structure = array_leaves(fun(*trees_of(structures, leaves)), the_output)
+            out_types = [type_of(out) for out in outs]
+            given[:] = cotangent_leaves(cotangent, structure, out_types, _of_integers(fun, types, out_types))
+            return outs
 
-        outs = transpose_flat(linear, types, _Later(box), fun)
-        found = iter([zeros(type) if out is ZERO else weak_as(type, out) for out, type in zip(outs, types)])
-        return tuple([unflatten(structure, [next(found) for _ in own]) for own, structure in trees])
+        found = transpose_flat(linear, types, given, fun)
+        return tuple(trees_of(structures, [zeros(t) if ct is ZERO else weak_as(t, ct) for ct, t in zip(found, types)]))
 
     return wrapped(fun, "transpose_of", transposed)
 
@@ -304,29 +297,16 @@ def _of_integers(fun: Function, types: Sequence[ArrayType], out_types: Sequence[
     return "i" in kinds
 
 
-class _Later(Sequence[Any]):
-    """Cotangents that are known once the function has run, since only then is the output's structure."""
-
-    def __init__(self, box: dict[str, Any]) -> None:
-        self.box = box
-
-    def __len__(self) -> int:
-        return len(self.box["given"])
-
-    def __getitem__(self, index: Any) -> Any:
-        return self.box["given"][index]
-
-
 # ---- grad ---------------------------------------------------------------------------------------------------------------
 
 
 def value_and_grad(
-    fun: Function,
-    argnums: int | Sequence[int] = 0,
+    fun: Callable[P, Any],
+    argnums: Argnums = 0,
     has_aux: bool = False,
     holomorphic: bool = False,
     allow_int: bool = False,
-) -> Function:
+) -> Callable[P, tuple[Any, Any]]:
     """A function that returns the value of `fun` and its gradient.
 
     Arguments:
@@ -349,22 +329,18 @@ def value_and_grad(
         >>> pb.value_and_grad(lambda x: x**2)(3.0)
         (9.0:f32[]:cpu(0), 6.0:f32[]:cpu(0))
     """
-    return wrapped(fun, "value_and_grad", _value_and_grad(fun, argnums, has_aux, holomorphic, allow_int))
+    return wrapped(fun, "value_and_grad", _value_and_grad("value_and_grad", fun, argnums, has_aux, holomorphic, allow_int))
 
 
-def _value_and_grad(fun: Function, argnums: int | Sequence[int], has_aux: bool, holomorphic: bool, allow_int: bool) -> Function:
-    check_callable(fun, "grad")
+def _value_and_grad(
+    what: str, fun: Callable[P, Any], argnums: Argnums, has_aux: bool, holomorphic: bool, allow_int: bool
+) -> Callable[P, tuple[Any, Any]]:
+    check_callable(fun, what)
+    check_flags(what, has_aux=has_aux, holomorphic=holomorphic, allow_int=allow_int)
 
-    def value_and_gradient(*args: Any, **kwargs: Any) -> Any:
-        numbers = normalize_argnums(fun, argnums, len(args), "grad")
-        flat = FlatArguments(fun, args, kwargs, numbers)
-        call = LinearizedCall(
-            "grad",
-            fun,
-            flat,
-            has_aux,
-            lambda types, active: check_inputs("grad", flat, types, active, holomorphic, allow_int),
-        )
+    def value_and_gradient(*args: P.args, **kwargs: P.kwargs) -> tuple[Any, Any]:
+        flat = FlatArguments(fun, args, kwargs, normalize_argnums(fun, argnums, len(args), what))
+        call = LinearizedCall(what, fun, flat, has_aux, holomorphic, allow_int)
         trees = call.gradients([_seed(fun, call, holomorphic)])
         gradient = trees[0] if isinstance(argnums, INTEGERS) else tuple(trees)
         return (call.with_aux(call.value()) if has_aux else call.value()), gradient
@@ -373,12 +349,12 @@ def _value_and_grad(fun: Function, argnums: int | Sequence[int], has_aux: bool, 
 
 
 def grad(
-    fun: Function,
-    argnums: int | Sequence[int] = 0,
+    fun: Callable[P, Any],
+    argnums: Argnums = 0,
     has_aux: bool = False,
     holomorphic: bool = False,
     allow_int: bool = False,
-) -> Function:
+) -> Callable[P, Any]:
     """A function that returns the gradient of `fun`: of the structure, shapes and dtypes of the arguments in `argnums`.
 
     The arguments are those of `value_and_grad`. With `has_aux` the result is `(gradient, aux)`.
@@ -390,9 +366,9 @@ def grad(
         >>> pb.grad(pb.grad(lambda x: x**3))(2.0)
         12.0:f32[]:cpu(0)
     """
-    both = _value_and_grad(fun, argnums, has_aux, holomorphic, allow_int)
+    both = _value_and_grad("grad", fun, argnums, has_aux, holomorphic, allow_int)
 
-    def gradient(*args: Any, **kwargs: Any) -> Any:
+    def gradient(*args: P.args, **kwargs: P.kwargs) -> Any:
         value, found = both(*args, **kwargs)
         return (found, value[1]) if has_aux else found
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -18,9 +18,13 @@ from pullback.engine.backend import Backend, backend, placement, platforms
 from pullback.engine.place import current_default_device, using_default
 from pullback.engine.plugins import discover
 
+T = TypeVar("T")
+
 
 def _platform(name: str | None) -> Backend:
     wanted = current_default_device().platform if name is None else name
+    if not isinstance(wanted, str):
+        raise TypeError(f'A platform goes by its name, as "cpu", but got {name!r}.')
     if wanted not in platforms():
         discover()
     return backend(wanted)
@@ -80,7 +84,7 @@ def find_device(device: Any) -> tuple[Backend, int]:
 
 
 @api_boundary
-def device_put(x: Any, device: Device | None = None) -> Any:
+def device_put(x: T, device: Device | None = None) -> T:
     """The arrays of a tree on a device, where computations with them then happen.
 
     Arguments:
@@ -101,9 +105,8 @@ def device_put(x: Any, device: Device | None = None) -> Any:
     """
     there, index = find_device(current_default_device() if device is None else device)
     leaves, structure = array_leaves(without_float0(x), lambda: "x")
-    return unflatten(
-        structure, [leaf if isinstance(leaf, Tracer) else _put(leaf, there, index, device is not None) for leaf in leaves]
-    )
+    placed = [leaf if isinstance(leaf, Tracer) else _put(leaf, there, index, device is not None) for leaf in leaves]
+    return unflatten(structure, placed)  # type: ignore[no-any-return]
 
 
 def _put(array: Array, there: Backend, index: int, committed: bool) -> Array:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -19,14 +19,17 @@ from pullback.core.trees import LEAF, TreeDef, array_leaves, flatten_with_paths,
 inspect = lazy_module("inspect")
 
 Function = Callable[..., Any]
+P = ParamSpec("P")  # the parameters of the user's function
+R = TypeVar("R")  # its result
+Argnums = int | Sequence[int]
 INTEGERS = (int, np.integer)  # what an argument's number or an axis may be; NumPy's are what arrays of them hold
 
 
-def wrapped(function: Function, transformation: str, call: Function) -> Function:
+def wrapped(function: Function, transformation: str, call: Callable[P, R]) -> Callable[P, R]:
     """`call` as the function that a transformation returns: named and documented after the user's, tracebacks trimmed."""
 
     @functools.wraps(function, updated=())
-    def transformed(*args: Any, **kwargs: Any) -> Any:
+    def transformed(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return call(*args, **kwargs)
         except BaseException as error:
@@ -53,6 +56,13 @@ def check_callable(function: Any, transformation: str) -> None:
         raise TypeError(f"{transformation} takes a function, but got {function!r} of type {type(function).__name__}.")
 
 
+def check_flags(transformation: str, **flags: Any) -> None:
+    """Raise TypeError unless each of these options is True or False."""
+    for name, flag in flags.items():
+        if not isinstance(flag, (bool, np.bool_)):
+            raise TypeError(f"{transformation}'s {name} must be True or False, but got {flag!r} of type {type(flag).__name__}.")
+
+
 def parameter_names(function: Function) -> tuple[str, ...]:
     """The names of a function's positional parameters; empty if they cannot be known."""
     try:
@@ -69,7 +79,7 @@ def argument_name(function: Function, index: int) -> str:
     return names[index] if index < len(names) else f"args[{index}]"
 
 
-def normalize_argnums(function: Function, argnums: int | Sequence[int], count: int, transformation: str) -> tuple[int, ...]:
+def normalize_argnums(function: Function, argnums: Argnums, count: int, transformation: str) -> tuple[int, ...]:
     """`argnums` as non-negative ints. Raises `AxisError` for one that names no argument of this call."""
     numbers = tuple(argnums) if isinstance(argnums, (Sequence, np.ndarray)) else (argnums,)
     for number in numbers:

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from pullback.api.derivatives import LinearizedCall, grad, jvp
-from pullback.api.functions import INTEGERS, FlatArguments, Function, check_callable, normalize_argnums, wrapped
+from pullback.api.functions import (
+    INTEGERS,
+    Argnums,
+    FlatArguments,
+    Function,
+    P,
+    check_callable,
+    check_flags,
+    normalize_argnums,
+    wrapped,
+)
 from pullback.api.tangents import FlatResult, check_inputs, check_tuples, weak_as
 from pullback.core.array import Array
 from pullback.core.axes import Axis
@@ -26,7 +35,7 @@ from pullback.transforms.batch import batch_flat, materialize
 from pullback.transforms.jvp import jvp_flat
 
 
-def jacfwd(fun: Function, argnums: int | Sequence[int] = 0, has_aux: bool = False, holomorphic: bool = False) -> Function:
+def jacfwd(fun: Callable[P, Any], argnums: Argnums = 0, has_aux: bool = False, holomorphic: bool = False) -> Callable[P, Any]:
     """A function that returns the Jacobian of `fun`, column by column by forward mode: best for few inputs, many outputs.
 
     Arguments are those of `grad`, but the output may be any tree of arrays.
@@ -43,38 +52,44 @@ def jacfwd(fun: Function, argnums: int | Sequence[int] = 0, has_aux: bool = Fals
          [0. 4.]]:f32[2,2]:cpu(0)
     """
     check_callable(fun, "jacfwd")
+    check_flags("jacfwd", has_aux=has_aux, holomorphic=holomorphic)
 
-    def jacobian(*args: Any, **kwargs: Any) -> Any:
-        flat, types = _jacobian_inputs("jacfwd", fun, args, kwargs, argnums, holomorphic)
+    def jacobian(*args: P.args, **kwargs: P.kwargs) -> Any:
+        flat = FlatArguments(fun, args, kwargs, normalize_argnums(fun, argnums, len(args), "jacfwd"))
+        types = [type_of(leaf) for leaf in flat.leaves]
+        check_inputs("jacfwd", flat, types, [is_inexact(type.dtype) for type in types], holomorphic, allow_int=False)
+        for type, path in zip(types, flat.paths(), strict=True):
+            if kind(type.dtype) == "c" and not holomorphic:
+                raise GradientError(
+                    f"jacfwd needs real arguments, but argument {path} is {type}."
+                    " Use holomorphic=True for a holomorphic function."
+                )
         result = FlatResult(flat.call, has_aux, "jacfwd", fun)
         values: list[Any] = []
+        out_types: list[ArrayType] = []
 
         def push(*directions: Any) -> list[Any]:
             values[:], tangents = jvp_flat(result, flat.leaves, directions, fun)
-            out_types = [type_of(value) for value in values[: result.count]]
-            _check_jacobian_outputs("jacfwd", fun, out_types, holomorphic)
+            out_types[:] = [type_of(value) for value in values[: result.count]]
+            _check_outputs("jacfwd", fun, out_types, holomorphic)
             return [zeros(type) if t is ZERO else t for t, type in zip(tangents, out_types)]
 
         # one batch over the elements of all inputs; the values do not depend on it, and are computed once
         columns = _along_basis(push, types)
-        rows = []
-        for column, value in zip(columns, values):
-            starts = [0, *itertools.accumulate(type.size for type in types)]
-            blocks = [_block_last(_rows(column, start, type.size), type, type_of(value)) for start, type in zip(starts, types)]
-            rows.append(_per_argument(flat, blocks, argnums))
-        jac = unflatten(result.structure, rows)
+        blocks = [_blocks(column, types, type, transposed=True) for column, type in zip(columns, out_types)]
+        jac = unflatten(result.structure, [_per_argument(flat, row, argnums) for row in blocks])
         return (jac, result.aux(values)) if has_aux else jac
 
     return wrapped(fun, "jacfwd", jacobian)
 
 
 def jacrev(
-    fun: Function,
-    argnums: int | Sequence[int] = 0,
+    fun: Callable[P, Any],
+    argnums: Argnums = 0,
     has_aux: bool = False,
     holomorphic: bool = False,
     allow_int: bool = False,
-) -> Function:
+) -> Callable[P, Any]:
     """A function that returns the Jacobian of `fun`, row by row by reverse mode: best for many inputs, few outputs.
 
     Arguments and result are those of `jacfwd`.
@@ -86,20 +101,14 @@ def jacrev(
          [0. 4.]]:f32[2,2]:cpu(0)
     """
     check_callable(fun, "jacrev")
+    check_flags("jacrev", has_aux=has_aux, holomorphic=holomorphic, allow_int=allow_int)
 
-    def jacobian(*args: Any, **kwargs: Any) -> Any:
-        numbers = normalize_argnums(fun, argnums, len(args), "jacrev")
-        flat = FlatArguments(fun, args, kwargs, numbers)
-        call = LinearizedCall(
-            "jacrev",
-            fun,
-            flat,
-            has_aux,
-            lambda types, active: check_inputs("jacrev", flat, types, active, holomorphic, allow_int),
-        )
-        types, active, out_types = call.types, call.active, call.out_types
-        _check_jacobian_outputs("jacrev", fun, out_types, holomorphic)
-        inputs = [type for type, flag in zip(types, active) if flag]
+    def jacobian(*args: P.args, **kwargs: P.kwargs) -> Any:
+        flat = FlatArguments(fun, args, kwargs, normalize_argnums(fun, argnums, len(args), "jacrev"))
+        call = LinearizedCall("jacrev", fun, flat, has_aux, holomorphic, allow_int)
+        out_types = call.out_types
+        _check_outputs("jacrev", fun, out_types, holomorphic)
+        inputs = [type for type, flag in zip(call.types, call.active) if flag]
 
         def pull(*cotangents: Any) -> list[Any]:
             return [
@@ -107,22 +116,19 @@ def jacrev(
                 for cotangent, type in zip(call.pull(cotangents), inputs)
             ]
 
-        rows = _along_basis(pull, out_types)
-        starts = [0, *itertools.accumulate(type.size for type in out_types)]
-        jac_leaves = []
-        for start, out_type in zip(starts, out_types):
-            blocks = iter([_block_first(_rows(row, start, out_type.size), out_type, type) for row, type in zip(rows, inputs)])
-            leaves = [
-                next(blocks) if flag else np.zeros((*out_type.shape, *type.shape), float0) for flag, type in zip(active, types)
-            ]
-            jac_leaves.append(_per_argument(flat, leaves, argnums))
-        jac = unflatten(call.result.structure, jac_leaves)
+        blocks = iter([_blocks(row, out_types, type) for row, type in zip(_along_basis(pull, out_types), inputs)])
+        by_input = [
+            next(blocks) if flag else [np.zeros((*out.shape, *type.shape), float0) for out in out_types]
+            for flag, type in zip(call.active, call.types)
+        ]
+        by_output = [[own[i] for own in by_input] for i in range(len(out_types))]
+        jac = unflatten(call.result.structure, [_per_argument(flat, row, argnums) for row in by_output])
         return call.with_aux(jac) if has_aux else jac
 
     return wrapped(fun, "jacrev", jacobian)
 
 
-def hessian(fun: Function, argnums: int | Sequence[int] = 0, has_aux: bool = False, holomorphic: bool = False) -> Function:
+def hessian(fun: Callable[P, Any], argnums: Argnums = 0, has_aux: bool = False, holomorphic: bool = False) -> Callable[P, Any]:
     """A function that returns the matrix of second derivatives of `fun`: forward mode over reverse mode.
 
     Arguments are those of `jacfwd`. For a function of trees the result nests the structure twice.
@@ -133,6 +139,7 @@ def hessian(fun: Function, argnums: int | Sequence[int] = 0, has_aux: bool = Fal
         [[4. 2.]
          [2. 0.]]:f32[2,2]:cpu(0)
     """
+    check_callable(fun, "hessian")
     return jacfwd(jacrev(fun, argnums, has_aux, holomorphic), argnums, has_aux, holomorphic)
 
 
@@ -153,29 +160,14 @@ def hvp(fun: Function, primals: Sequence[Any], tangents: Sequence[Any], has_aux:
         >>> pb.hvp(lambda x: x**3, (2.0,), (1.0,))
         12.0:f32[]:cpu(0)
     """
+    check_callable(fun, "hvp")
     check_tuples("hvp", primals=primals, tangents=tangents)
     argnums = tuple(range(len(primals))) if len(primals) > 1 else 0
     found = jvp(grad(fun, argnums, has_aux), primals, tangents, has_aux)
     return (found[1], found[2]) if has_aux else found[1]
 
 
-def _jacobian_inputs(
-    transformation: str, fun: Function, args: tuple[Any, ...], kwargs: dict[str, Any], argnums: Any, holomorphic: bool
-) -> tuple[FlatArguments, list[ArrayType]]:
-    numbers = normalize_argnums(fun, argnums, len(args), transformation)
-    flat = FlatArguments(fun, args, kwargs, numbers)
-    types = [type_of(leaf) for leaf in flat.leaves]
-    check_inputs(transformation, flat, types, [is_inexact(type.dtype) for type in types], holomorphic, allow_int=False)
-    for type, path in zip(types, flat.paths(), strict=True):
-        if kind(type.dtype) == "c" and not holomorphic:
-            raise GradientError(
-                f"{transformation} needs real arguments, but argument {path} is {type}."
-                " Use holomorphic=True for a holomorphic function."
-            )
-    return flat, types
-
-
-def _check_jacobian_outputs(transformation: str, fun: Function, types: Sequence[ArrayType], holomorphic: bool) -> None:
+def _check_outputs(transformation: str, fun: Function, types: Sequence[ArrayType], holomorphic: bool) -> None:
     allowed = "c" if holomorphic else "f" if transformation == "jacrev" else "fc"
     for type in types:
         if kind(type.dtype) not in allowed:
@@ -201,25 +193,22 @@ def _along_basis(linear: Callable[..., Sequence[Any]], types: Sequence[ArrayType
     return [materialize(trace, out) for out in outs]
 
 
-def _rows(matrix: Any, start: int, count: int) -> Any:
-    """`count` rows of a matrix, from `start` on."""
-    shape = type_of(matrix).shape
-    if (start, count) == (0, shape[0]):
-        return matrix
-    return slice_of(matrix, start_indices=(start, *[0] * (len(shape) - 1)), limit_indices=(start + count, *shape[1:]))
+def _blocks(rows: Any, types: Sequence[ArrayType], other: ArrayType, transposed: bool = False) -> list[Any]:
+    """What has a row for each element of arrays of `types`, cut into one array for each: of its shape followed by the shape of
+    the rows, which are of type `other`; or of the shapes in the opposite order."""
+    found, start = [], 0
+    for type in types:
+        block = rows
+        if type.size != type_of(rows).shape[0]:
+            stop = (start + type.size, *other.shape)
+            block = slice_of(rows, start_indices=(start, *[0] * other.ndim), limit_indices=stop)
+        start += type.size
+        if transposed:
+            block = transpose(block, permutation=(*range(1, other.ndim + 1), 0))
+        found.append(reshape(block, new_sizes=(*other.shape, *type.shape) if transposed else (*type.shape, *other.shape)))
+    return found
 
 
-def _block_first(rows: Any, first: ArrayType, second: ArrayType) -> Any:
-    """(size of first, *second) -> (*first, *second)."""
-    return reshape(rows, new_sizes=(*first.shape, *second.shape))
-
-
-def _block_last(columns: Any, first: ArrayType, second: ArrayType) -> Any:
-    """(size of first, *second) -> (*second, *first)."""
-    moved = transpose(columns, permutation=(*range(1, second.ndim + 1), 0))
-    return reshape(moved, new_sizes=(*second.shape, *first.shape))
-
-
-def _per_argument(flat: FlatArguments, leaves: Sequence[Any], argnums: int | Sequence[int]) -> Any:
+def _per_argument(flat: FlatArguments, leaves: Sequence[Any], argnums: Argnums) -> Any:
     trees = flat.trees(leaves)
     return trees[0] if isinstance(argnums, INTEGERS) else tuple(trees)

@@ -11,6 +11,8 @@ from pullback.api.functions import (
     INTEGERS,
     FlatArguments,
     Function,
+    P,
+    R,
     argument_name,
     check_callable,
     leaf_paths,
@@ -30,13 +32,13 @@ from pullback.transforms.batch import Batched, batch_flat, materialize
 
 
 def vmap(
-    fun: Function,
+    fun: Callable[P, R],
     in_axes: Any = 0,
     out_axes: Any = 0,
     axis_name: Hashable | None = None,
     axis_size: int | None = None,
     strategy: str = "select",
-) -> Function:
+) -> Callable[P, R]:
     """A function that applies `fun` to every element of a batch at once.
 
     Arguments:
@@ -67,7 +69,7 @@ def vmap(
         [10. 20.]:f32[2]:cpu(0)
     """
     check_callable(fun, "vmap")
-    if strategy not in ("select", "map"):
+    if not isinstance(strategy, str) or strategy not in ("select", "map"):
         raise ValueError(f'vmap\'s strategy must be "select" or "map", not {strategy!r}.')
     if axis_size is not None and not (isinstance(axis_size, (int, np.integer)) and axis_size >= 0):
         raise AxisError(f"vmap's axis_size must be a non-negative integer, but is {axis_size!r}.")
@@ -77,7 +79,7 @@ def vmap(
         in_axes = tuple(in_axes)
     _check_axes_spec(fun, in_axes)
 
-    def batched(*args: Any, **kwargs: Any) -> Any:
+    def batched(*args: P.args, **kwargs: P.kwargs) -> Any:
         flat = _BatchedArguments(fun, args, kwargs, in_axes)
         batch = Axis(flat.size(axis_size), axis_name, strategy)
         values = [_move_to_front(leaf, axis) if axis else leaf for leaf, axis in zip(flat.leaves, flat.axes)]
@@ -199,7 +201,7 @@ class _BatchedArguments(FlatArguments):
 
 def _normal_axis(axis: Any, what: str, value: Any) -> int:
     """A batch axis as a non-negative int. Raises `AxisError` if `value` has no such axis."""
-    ndim = value.ndim
+    ndim: int = value.ndim
     if not isinstance(axis, INTEGERS) or isinstance(axis, bool):
         raise AxisError(f"vmap's axis for {what} must be an int or None, but is {axis!r}.")
     if not -ndim <= axis < ndim:
@@ -231,7 +233,7 @@ def _place(trace: Any, out: Any, axis: Any, fun: Function, path: Callable[[int],
     if is_float0(out):
         return np.moveaxis(np.zeros((trace.size, *out.shape), float0), 0, axis)
     value = materialize(trace, out)
-    if axis == 0:
+    if axis.__class__ is int and axis == 0:
         return value
     axis, ndim = _normal_axis(axis, path(number), value), type_of(value).ndim
     return transpose(value, permutation=(*range(1, axis + 1), 0, *range(axis + 1, ndim)))

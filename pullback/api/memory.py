@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from pullback.api.functions import Function, check_callable, normalize_argnums, wrapped
+from pullback.api.functions import Function, check_callable, check_flags, normalize_argnums, wrapped
 from pullback.api.traced import traced_call
 from pullback.control.call import inlined
 from pullback.control.checkpoint import Budget, Dots, Either, Everything, Names, Nothing
@@ -121,6 +121,7 @@ def checkpoint(
         1.0:f32[]:cpu(0)
     """
     check_callable(fun, "checkpoint")
+    check_flags("checkpoint", prevent_cse=prevent_cse)
     if policy is not None and budget is not None:
         raise ValueError("checkpoint takes a policy or a budget, not both.")
     if policy is not None and not callable(policy):

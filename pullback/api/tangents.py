@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.api.functions import FlatArguments, Function, leaf_paths
+from pullback.api.functions import FlatArguments, Function, check_flags, leaf_paths
 from pullback.core.array import Array
 from pullback.core.dtypes import float0, is_inexact, kind
 from pullback.core.errors import GradientError, ShapeError, StructureError
@@ -34,6 +34,8 @@ class FlatResult:
 
     def __init__(self, call: Callable[[Sequence[Any]], Any], has_aux: bool, transformation: str, function: Function) -> None:
         self.call = call
+        if has_aux is not False:
+            check_flags(transformation, has_aux=has_aux)
         self.has_aux = has_aux
         self.transformation = transformation
         self.function = function
@@ -130,6 +132,8 @@ def fit_tangent(tangent: Any, primal: ArrayType, path: Callable[[], str], what: 
     if not is_inexact(primal.dtype) and not integers:
         if tangent is None or is_float0(tangent):
             return ZERO
+        if what == "output" and not is_inexact(type_of(array_leaf(tangent, path)).dtype):  # as a tree of ones has it
+            return ZERO
         raise GradientError(
             f"{path()} is {brief(tangent)}, but its {what} is {primal}: integers and bools have no tangent."
             " Pass None, or zeros of dtype pb.float0."
@@ -180,7 +184,7 @@ def check_inputs(
     allow_int: bool,
 ) -> None:
     """Raise `GradientError`, naming the leaf, where an argument has no derivative of the kind that was asked for."""
-    if all(active) and not holomorphic:
+    if not holomorphic and (allow_int or all(active)):
         return
     for type, flag, path in zip(types, active, flat.paths(), strict=True):
         if holomorphic and kind(type.dtype) != "c":
@@ -191,6 +195,6 @@ def check_inputs(
         if not flag and not allow_int:
             raise GradientError(
                 f"{transformation} was asked for the derivative with respect to argument {path}, which is {type}: integers"
-                " and bools have none. Pass floating-point numbers (2.0 instead of 2), choose other argnums, or accept trivial"
-                " gradients with allow_int=True."
+                " and bools have none. Pass floating-point numbers (2.0 instead of 2), or choose other argnums"
+                + ("." if transformation == "jacfwd" else ", or accept trivial gradients with allow_int=True.")
             )

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from pullback.api.functions import Function, argument_name, check_callable, leaf_paths, trees_of
+from pullback.core.dtypes import entering
 from pullback.core.errors import EscapedTracerError
 from pullback.core.source import api_boundary, describe
 from pullback.core.tracing import Tracer, type_of
@@ -94,7 +95,9 @@ def traced_call(
     leaves, structure = flatten((dynamic, kwargs))
     paths = call_paths(fun, dynamic, kwargs)
     leaves = [
-        leaf if placeholders and isinstance(leaf, ArrayType) else array_leaf(leaf, lambda path=path: f"argument {path}")  # type: ignore[misc]
+        leaf.with_dtype(entering(leaf.dtype), leaf.weak)
+        if placeholders and isinstance(leaf, ArrayType)
+        else array_leaf(leaf, lambda path=path: f"argument {path}")  # type: ignore[misc]
         for leaf, path in zip(leaves, paths, strict=True)
     ]
     types = [type_of(leaf) for leaf in leaves]

@@ -123,6 +123,13 @@ class Primitive:
             self.define(field, value)
 
     def __call__(self, /, *args: Any, **params: Any) -> Any:
+        if params and not self._remembers_params:
+            for name, value in params.items():
+                if isinstance(value, Tracer):
+                    raise TypeError(
+                        f"Parameter {name!r} of primitive {self.name!r} is a traced value, of type {value.type}, but parameters"
+                        " are static: pass it by position, as an operand."
+                    )
         return bind(self, args, params)
 
     def bind(self, /, *args: Any, **params: Any) -> Any:
@@ -163,6 +170,13 @@ class Primitive:
                 + (f"; did you mean {close[0]!r}?" if close else ".")
                 + f" Known are {', '.join(FIELDS)}."
             )
+        if (
+            FIELDS[field].rule
+            and not callable(value)
+            and value is not None
+            and not (field == "lower" and isinstance(value, str))
+        ):
+            raise TypeError(f"The {field} rule of primitive {self.name!r} must be a function, but it is {value!r}.")
         if callable(value) and _wants_primitive(value):
             value = functools.partial(value, self)
         if field in ("linear", "named_axes") and isinstance(value, str):
@@ -232,6 +246,10 @@ class Primitive:
         if count not in self._linear_flags:
             names = self.argument_names()
             chosen = names if self.linear is True else self.linear or ()
+            if unknown := [name for name in chosen if names and name not in names]:
+                raise ProgramError(
+                    f"Primitive {self.name!r} is declared linear in {unknown[0]!r}, but its operands are {', '.join(names)}."
+                )
             flags = [name in chosen for name in names[:count]] + [names[-1] in chosen if names else True] * (count - len(names))
             self._linear_flags[count] = tuple(flags)
         return self._linear_flags[count]

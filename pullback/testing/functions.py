@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from pullback.api.functions import check_callable
+from pullback.api.tangents import check_tuples
 from pullback.core.array import Array, as_array
 from pullback.core.trees import flatten, unflatten
 from pullback.testing import checks
@@ -38,7 +40,11 @@ def check_gradients(
         >>> import pullback as pb
         >>> pb.testing.check_gradients(lambda x: pb.lax.mul(x, x), (3.0,))
     """
-    flat, leaves = _flat(f, args)
+    flat, leaves = _flat("check_gradients", f, args)
+    if not isinstance(order, int) or isinstance(order, bool) or order < 1:
+        raise ValueError(f"check_gradients takes an order of at least 1, but got {order!r}.")
+    if not isinstance(modes, (tuple, list)) or not all(mode in ("fwd", "rev") for mode in modes):
+        raise ValueError(f'check_gradients knows the modes "fwd" and "rev", but got {modes!r}.')
     _check_gradients(
         flat, [checks.complex_or_double(leaf) for leaf in leaves], order, modes, rng or np.random.default_rng(0), "f"
     )
@@ -76,7 +82,7 @@ def check_transforms(f: Callable[..., Any], args: Sequence[Any], rng: np.random.
         >>> import numpy as np, pullback as pb
         >>> pb.testing.check_transforms(lambda x: pb.lax.sin(x), (np.arange(3.0),))
     """
-    flat, leaves = _flat(f, args)
+    flat, leaves = _flat("check_transforms", f, args)
     arrays = [as_array(leaf) for leaf in leaves]
     rng = rng or np.random.default_rng(0)
     checks.check_staged(flat, arrays, "f")
@@ -86,7 +92,9 @@ def check_transforms(f: Callable[..., Any], args: Sequence[Any], rng: np.random.
         checks.check_nested(flat, arrays, rng, "f", numerically=False)
 
 
-def _flat(f: Callable[..., Any], args: Sequence[Any]) -> tuple[Flat, list[Any]]:
+def _flat(what: str, f: Callable[..., Any], args: Sequence[Any]) -> tuple[Flat, list[Any]]:
+    check_callable(f, what)
+    check_tuples(what, args=args)
     leaves, structure = flatten(tuple(args))
 
     def flat(*values: Any) -> list[Any]:

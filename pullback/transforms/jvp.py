@@ -111,7 +111,7 @@ class JvpTrace(Trace):
 
     def push(self, primitive: Primitive, primals: list[Any], tangents: list[Any], params: dict[str, Any]) -> Any:
         """The operation's value, and its tangent."""
-        if primitive.linear:
+        if primitive.linear is True or (primitive.linear and is_linear_in(primitive, tangents)):
             out = bind(primitive, primals, params)
             return out, self.push_linear(primitive, primals, tangents, params, out)
         if primitive.jvp is not None:
@@ -197,6 +197,11 @@ def owner(primitive: Primitive, params: dict[str, Any]) -> str:
 def has_derivative(primitive: Primitive) -> bool:
     """Whether a primitive has a rule by which tangents can be pushed through it."""
     return bool(primitive.partials or primitive.linear or primitive.jvp or primitive.linearize)
+
+
+def is_linear_in(primitive: Primitive, tangents: Sequence[Any]) -> bool:
+    """Whether a primitive is jointly linear in all of the operands that have tangents."""
+    return all([flag or tangent is ZERO for tangent, flag in zip(tangents, primitive.linear_flags(len(tangents)))])
 
 
 def linear_operands(primitive: Primitive, primals: list[Any], tangents: list[Any]) -> list[Any] | None:

@@ -11,7 +11,7 @@ import pullback as pb
 import pullback.numpy as pnp
 from pullback import lax
 from pullback.control.cond import cond_as_select
-from pullback.core.errors import DtypeError, MissingRule, ShapeError, StructureError
+from pullback.core.errors import DtypeError, LeafError, MissingRule, ShapeError, StructureError
 from pullback.program.program import Program
 from pullback.testing import check_primitive
 
@@ -119,7 +119,7 @@ def test_forms_of_the_call() -> None:
         (lambda: lax.cond(True, lambda: np.ones(2), lambda: np.ones(2, "int32")), DtypeError, ["output", "f64[2]", "i32[2]"]),
         (lambda: lax.cond(True, lambda: 1.5, lambda: np.int32(1)), DtypeError, ["f32[]", "i32[]"]),
         (lambda: lax.cond(np.ones(2, bool), lambda: 1.0, lambda: 2.0), ShapeError, ["bool[2]", "where"]),
-        (lambda: lax.cond((True, False), lambda: 1.0, lambda: 2.0), StructureError, ["predicate"]),
+        (lambda: lax.cond((True, False), lambda: 1.0, lambda: 2.0), LeafError, ["pred", "tuple"]),
         (lambda: lax.switch(1.0, [lambda: 1.0, lambda: 2.0]), DtypeError, ["integer", "f32[]"]),
         (lambda: lax.switch(np.ones(2, int), [lambda: 1.0, lambda: 2.0]), ShapeError, ["i64[2]"]),
         (lambda: lax.switch(0, []), ValueError, ["at least one"]),
