@@ -70,10 +70,10 @@ neg, population_count = unary("neg", arithmetic.neg), unary("population_count", 
 square, sqrt, rsqrt, cbrt = _each(unary, powers, "square sqrt rsqrt cbrt")
 sign, abs, real, imag = _each(unary, complexes, "sign abs real imag")
 floor, ceil, is_finite = _each(unary, rounding, "floor ceil is_finite")
-exp, exp2, expm1, log, log1p, logistic = _each(unary, exponential, "exp exp2 expm1 log log1p logistic")
+exp, exp2, expm1, log, log1p = _each(unary, exponential, "exp exp2 expm1 log log1p")
 erf, erfc, erf_inv, lgamma, digamma = _each(unary, error_functions, "erf erfc erf_inv lgamma digamma")
 sin, cos, tan, asin, acos, atan = _each(unary, trigonometric, "sin cos tan asin acos atan")
-sinh, cosh, tanh, asinh, acosh, atanh = _each(unary, hyperbolic, "sinh cosh tanh asinh acosh atanh")
+sinh, cosh, tanh, asinh, acosh, atanh, logistic = _each(unary, hyperbolic, "sinh cosh tanh asinh acosh atanh logistic")
 
 
 def conj(x: ArrayLike) -> Array:

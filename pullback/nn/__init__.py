@@ -6,18 +6,21 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from pullback.core.dtypes import canonical, default_dtype, kind
+from pullback.core.array import Array, ArrayLike
+from pullback.core.dtypes import DTypeLike, canonical, default_dtype, kind
 from pullback.core.source import make_boundaries
 from pullback.core.tracing import type_of
 from pullback.numpy.arithmetic import sign
-from pullback.numpy.axes import normal_axes, normal_axis
+from pullback.numpy.axes import Axis, normal_axes, normal_axis
 from pullback.numpy.complexes import real
 from pullback.numpy.elementary import exp, expm1, log, logaddexp, tanh
-from pullback.numpy.logic import isfinite, where
+from pullback.numpy.logic import isfinite
+from pullback.numpy.logic import where as choose
 from pullback.numpy.promotion import literal_of, operand, to_common_dtype, to_common_shape, to_inexact
+from pullback.numpy.reductions import Mask
 from pullback.numpy.reductions import max as maximum_of
 from pullback.numpy.reductions import sum as total
-from pullback.ops import arithmetic, compare, error_functions, exponential
+from pullback.ops import arithmetic, compare, error_functions, hyperbolic
 from pullback.ops import broadcast as broadcasts
 from pullback.ops import shape as shapes
 from pullback.ops.convert import convert_element_type
@@ -30,7 +33,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-def relu(x: Any) -> Any:
+def relu(x: ArrayLike) -> Array:
     """max(x, 0), with derivative 0 at 0.
 
     Example:
@@ -45,15 +48,13 @@ def relu(x: Any) -> Any:
     return compare.select(positive | nan if kind(x.type.dtype) == "f" else positive, x, zero)
 
 
-def relu6(x: Any) -> Any:
+def relu6(x: ArrayLike) -> Array:
     """min(max(x, 0), 6), with derivative 0 at 0 and at 6."""
     x = operand(x, "relu6")
-    low, high = literal_of(0, x.type.dtype), literal_of(6, x.type.dtype)
-    inside = compare.select(compare.ge(x, high), high, x)
-    return compare.select(compare.le(x, low), low, inside)
+    return compare.clamp(literal_of(0, x.type.dtype), x, literal_of(6, x.type.dtype))
 
 
-def sigmoid(x: Any) -> Any:
+def sigmoid(x: ArrayLike) -> Array:
     """1 / (1 + exp(-x)).
 
     Example:
@@ -61,15 +62,15 @@ def sigmoid(x: Any) -> Any:
         >>> pb.nn.sigmoid(0.0)
         0.5:f32[]:cpu(0)
     """
-    return exponential.logistic(to_inexact(x, "sigmoid"))
+    return hyperbolic.logistic(to_inexact(x, "sigmoid"))
 
 
-def log_sigmoid(x: Any) -> Any:
+def log_sigmoid(x: ArrayLike) -> Array:
     """log(sigmoid(x)), without overflow."""
     return -softplus(-to_inexact(x, "log_sigmoid"))
 
 
-def _weighted(x: Any, weight: Callable[[Any], Any], bound: float) -> Any:
+def _weighted(x: Any, weight: Callable[[Any], Any], bound: float) -> Array:
     """x times a weight that rises from 0 to 1, and is 0 or 1 to the last bit beyond x = -bound and bound, where x is held.
 
     So no infinity meets a 0, neither in the value nor in a derivative of any order.
@@ -79,23 +80,23 @@ def _weighted(x: Any, weight: Callable[[Any], Any], bound: float) -> Any:
     return compare.select(compare.ge(x, high), x, arithmetic.mul(held, weight(held)))
 
 
-def silu(x: Any) -> Any:
+def silu(x: ArrayLike) -> Array:
     """x * sigmoid(x): 0 at minus infinity."""
     x = to_inexact(x, "silu")
     if kind(x.type.dtype) == "c":
-        return arithmetic.mul(x, exponential.logistic(x))
-    return _weighted(x, exponential.logistic, 800.0)
+        return arithmetic.mul(x, hyperbolic.logistic(x))
+    return _weighted(x, hyperbolic.logistic, 800.0)
 
 
 swish = silu
 
 
-def softplus(x: Any) -> Any:
+def softplus(x: ArrayLike) -> Array:
     """log(1 + exp(x)), without overflow."""
     return logaddexp(to_inexact(x, "softplus"), 0.0)
 
 
-def gelu(x: Any, approximate: bool = True) -> Any:
+def gelu(x: ArrayLike, approximate: bool = True) -> Array:
     """x times the normal distribution function at x, 0 at minus infinity; approximated by a tanh unless `approximate` is false.
 
     Source: Hendrycks and Gimpel, "Gaussian Error Linear Units", arXiv:1606.08415.
@@ -104,25 +105,30 @@ def gelu(x: Any, approximate: bool = True) -> Any:
     if not approximate:
         return _weighted(x, lambda x: error_functions.erfc(-x * math.sqrt(0.5)) * 0.5, 40.0)
     # (1 + tanh(u)) / 2 = sigmoid(2 u), which keeps its digits where it is small
-    return _weighted(x, lambda x: exponential.logistic((x * x * 0.044715 + 1.0) * x * (2 * math.sqrt(2 / math.pi))), 40.0)
+    return _weighted(x, lambda x: hyperbolic.logistic((x * x * 0.044715 + 1.0) * x * (2 * math.sqrt(2 / math.pi))), 40.0)
 
 
-def elu(x: Any, alpha: Any = 1.0) -> Any:
+def elu(x: ArrayLike, alpha: ArrayLike = 1.0) -> Array:
     """x where it is positive, else alpha * (exp(x) - 1)."""
     x = to_inexact(x, "elu")
     positive = compare.gt(x, literal_of(0, x.type.dtype))
     safe = compare.select(positive, literal_of(0, x.type.dtype), x)
-    return where(positive, x, alpha * expm1(safe))
+    return choose(positive, x, alpha * expm1(safe))
 
 
-def leaky_relu(x: Any, negative_slope: Any = 0.01) -> Any:
+def leaky_relu(x: ArrayLike, negative_slope: ArrayLike = 0.01) -> Array:
     """x where it is 0 or more, else negative_slope * x."""
     x = to_inexact(x, "leaky_relu")
-    return where(compare.ge(x, literal_of(0, x.type.dtype)), x, x * negative_slope)
+    return choose(compare.ge(x, literal_of(0, x.type.dtype)), x, x * negative_slope)
 
 
 def logsumexp(
-    a: Any, axis: Any = None, b: Any = None, keepdims: bool = False, return_sign: bool = False, where: Any = None
+    a: ArrayLike,
+    axis: Axis = None,
+    b: ArrayLike | None = None,
+    keepdims: bool = False,
+    return_sign: bool = False,
+    where: Mask = None,
 ) -> Any:
     """log(sum(b * exp(a))), without overflow: the largest element is taken out first.
 
@@ -155,41 +161,44 @@ def _shifted(a: Any, axes: tuple[int, ...], where: Any) -> tuple[Any, Any]:
     What is computed from the pair does not depend on them, so that neither do its derivatives of any order.
     """
     if where is not None:
-        a = _where(where, a, -math.inf)
+        a = choose(where, a, -math.inf)
     if 0 in [a.type.shape[i] for i in axes]:
         return a, literal_of(0, a.type.dtype)
     size = real(a)
     peak = maximum_of(size, axes, keepdims=True)
-    shift = stop_gradient(_where(isfinite(peak), peak, 0.0))
+    shift = stop_gradient(choose(isfinite(peak), peak, 0.0))
     return a - shift, shift
 
 
-_where = where
+def _softmax_parts(name: str, x: ArrayLike, axis: Axis, where: Mask) -> tuple[Array, Array, Array]:
+    """The elements without the largest, their exponentials and the sum of these; a sum over no elements counts as 1."""
+    x = to_inexact(x, name)
+    axes = normal_axes(axis, x.type, name)
+    shifted, _ = _shifted(x, axes, where)
+    terms = exp(shifted)
+    summed = total(terms, axes, keepdims=True)
+    return shifted, terms, summed if where is None else choose(summed == 0, 1.0, summed)
 
 
-def softmax(x: Any, axis: Any = -1, where: Any = None) -> Any:
-    """exp(x) / sum(exp(x)) along an axis, or axes, without overflow.
+def softmax(x: ArrayLike, axis: Axis = -1, where: Mask = None) -> Array:
+    """exp(x) / sum(exp(x)) along an axis, or axes, without overflow; 0 where `where` is false.
 
     Example:
         >>> import pullback as pb
         >>> pb.nn.softmax(pb.numpy.asarray([0.0, 0.0]))
         [0.5 0.5]:f32[2]:cpu(0)
     """
-    x = to_inexact(x, "softmax")
-    axes = normal_axes(axis, x.type, "softmax")
-    terms = exp(_shifted(x, axes, where)[0])
-    return terms / total(terms, axes, keepdims=True)
+    _, terms, summed = _softmax_parts("softmax", x, axis, where)
+    return terms / summed
 
 
-def log_softmax(x: Any, axis: Any = -1, where: Any = None) -> Any:
+def log_softmax(x: ArrayLike, axis: Axis = -1, where: Mask = None) -> Array:
     """log(softmax(x)), without overflow; minus infinity where `where` is false."""
-    x = to_inexact(x, "log_softmax")
-    axes = normal_axes(axis, x.type, "log_softmax")
-    shifted, _ = _shifted(x, axes, where)
-    return shifted - log(total(exp(shifted), axes, keepdims=True))
+    shifted, _, summed = _softmax_parts("log_softmax", x, axis, where)
+    return shifted - log(summed)
 
 
-def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: int = -1) -> Any:
+def one_hot(x: ArrayLike, num_classes: int, *, dtype: DTypeLike = None, axis: int = -1) -> Array:
     """Indices as vectors of zeros with a one at the index; of zeros alone, where it is out of bounds.
 
     Arguments:

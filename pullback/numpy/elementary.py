@@ -115,10 +115,14 @@ def hypot(x: ArrayLike, y: ArrayLike, /) -> Array:
 # ---- exponentials and logarithms --------------------------------------------------------------------------------------
 
 exp = unary("exp", exponential.exp, np.exp, "e to the power of x.")
-exp2 = unary("exp2", exponential.exp2, np.exp2, "2 to the power of x.")
-expm1 = unary("expm1", exponential.expm1, np.expm1, "e to the power of x, minus 1, exact to the last bits where x is small.")
+exp2 = unary("exp2", exponential.exp2, exponential.exp2.evaluate, "2 to the power of x.")
+expm1 = unary(
+    "expm1", exponential.expm1, exponential.expm1.evaluate, "e to the power of x, minus 1, exact to the last bits near 0."
+)
 log = unary("log", exponential.log, np.log, "The natural logarithm of x; NaN of a negative real number.")
-log1p = unary("log1p", exponential.log1p, np.log1p, "The natural logarithm of 1 + x, exact to the last bits where x is small.")
+log1p = unary(
+    "log1p", exponential.log1p, exponential.log1p.evaluate, "The natural logarithm of 1 + x, exact to the last bits near 0."
+)
 
 
 def _logarithm(name: str, base: int) -> Unary:
@@ -130,8 +134,8 @@ def _logarithm(name: str, base: int) -> Unary:
 
 
 log2, log10 = _logarithm("log2", 2), _logarithm("log10", 10)
-logaddexp = binary("logaddexp", exponential.logaddexp, np.logaddexp, "log(exp(x) + exp(y)), without overflow.", inexact=True)
-logaddexp2 = binary("logaddexp2", exponential.logaddexp2, np.logaddexp2, "log2(2**x + 2**y), without overflow.", inexact=True)
+logaddexp = binary("logaddexp", hyperbolic.logaddexp, np.logaddexp, "log(exp(x) + exp(y)), without overflow.", inexact=True)
+logaddexp2 = binary("logaddexp2", hyperbolic.logaddexp2, np.logaddexp2, "log2(2**x + 2**y), without overflow.", inexact=True)
 
 
 # ---- trigonometric and hyperbolic functions ---------------------------------------------------------------------------

@@ -10,18 +10,17 @@ from pullback.core.primitive import primitive
 from pullback.core.types import is_unknown
 from pullback.core.zero import ZERO
 from pullback.ops import rounding
-from pullback.ops.compare import compare_in_order, eq, gt, lt, select
+from pullback.ops.compare import eq, select
 from pullback.ops.literals import literal
-from pullback.ops.pointwise import Elementwise, where_nonzero
+from pullback.ops.pointwise import Function, OfTwo, where_nonzero
 
 
 @primitive
-class add(Elementwise):
+class add(OfTwo):
     """x + y. Of bools, their disjunction."""
 
     linear = True
     evaluate = np.add
-    lower = "stablehlo.add"
 
     def partials(out, x, y):
         return 1, 1
@@ -29,19 +28,14 @@ class add(Elementwise):
     def transpose(cotangent, x, y):
         return cotangent, cotangent
 
-    def samples(rng):
-        yield (rng.normal(size=(2, 3)), rng.normal(size=(2, 3))), {}
-        yield (rng.normal(size=(2, 3)), rng.normal()), {}
-
 
 @primitive
-class sub(Elementwise):
+class sub(OfTwo):
     """x - y."""
 
     kinds = "iufc"
     linear = True
     evaluate = np.subtract
-    lower = "stablehlo.subtract"
 
     def partials(out, x, y):
         return 1, -1
@@ -49,18 +43,13 @@ class sub(Elementwise):
     def transpose(cotangent, x, y):
         return cotangent, neg(cotangent)
 
-    def samples(rng):
-        yield (rng.normal(size=(2, 3)), rng.normal(size=(2, 3))), {}
-        yield (rng.normal(), rng.normal(size=(2, 3))), {}
-
 
 @primitive
-class mul(Elementwise):
+class mul(OfTwo):
     """x * y. Of bools, their conjunction."""
 
     bilinear = True
     evaluate = np.multiply
-    lower = "stablehlo.multiply"
 
     def partials(out, x, y):
         return y, x
@@ -77,19 +66,14 @@ class mul(Elementwise):
     def sparsity(which, operands):
         return where_nonzero(which, operands, operands[1 - which])
 
-    def samples(rng):
-        yield (rng.normal(size=(2, 3)), rng.normal(size=(2, 3))), {}
-        yield (rng.normal(size=(2, 3)), rng.normal()), {}
-
 
 @primitive
-class neg(Elementwise):
+class neg(Function):
     """-x."""
 
     kinds = "iufc"
     linear = True
     evaluate = np.negative
-    lower = "stablehlo.negate"
 
     def transpose(cotangent, x):
         return (neg(cotangent),)
@@ -97,9 +81,6 @@ class neg(Elementwise):
     def simplify(equation, known):
         inner = known.maker(equation.inputs[0], neg)
         return inner.inputs[0] if inner is not None and inner.inputs[0].type is equation.outputs[0].type else None
-
-    def samples(rng):
-        yield (rng.normal(size=(2, 3)),), {}
 
 
 def _without_one(equation, known, x, y):
@@ -118,7 +99,7 @@ def _quotient(x, y):
 
 
 @primitive
-class div(Elementwise):
+class div(OfTwo):
     """x / y. Of integers, the quotient rounded toward zero; x / 0 is then -1 (the largest unsigned number), as XLA has it."""
 
     cost = 4
@@ -154,7 +135,7 @@ def _remainder(x, y):
 
 
 @primitive
-class rem(Elementwise):
+class rem(OfTwo):
     """What the division of x by y, rounded toward zero, leaves; it has the sign of x. Of integers, rem(x, 0) is x."""
 
     kinds = "iuf"
@@ -169,50 +150,30 @@ class rem(Elementwise):
         yield (5 * rng.normal(size=(2, 3)), -1 - rng.random()), {}
 
 
-def _lower_extreme(write, name, direction, x, y):
-    if x.dtype.kind != "c":
-        return write.elementwise(name, x, y)
-    wins = write.elementwise("stablehlo.or", write.compare("NE", x, x), compare_in_order(write, direction, x, y))
-    return write.select(wins, x, y)
+class Extreme(OfTwo):
+    """The operand that wins; NaN if one is. Where they are equal, each gets half of the derivative; at NaN, neither."""
+
+    def partials(out, x, y):
+        zero, half, one = literal(0, out), literal(0.5, out), literal(1, out)
+
+        def share(own):
+            return select(eq(x, y), half, select(eq(own, out), one, zero))
+
+        return lambda: share(x), lambda: share(y)
 
 
 @primitive
-class max(Elementwise):
+class max(Extreme):
     """The larger of x and y; NaN if one is. Where they are equal, each gets half of the derivative; at NaN, neither."""
 
     evaluate = np.maximum
 
-    def lower(write, x, y):
-        return _lower_extreme(write, "stablehlo.maximum", "GE", x, y)
-
-    def partials(out, x, y):
-        return lambda: _share(gt(x, y), eq(x, y), out), lambda: _share(gt(y, x), eq(x, y), out)
-
-    def samples(rng):
-        yield (rng.normal(size=(2, 3)), rng.normal(size=(2, 3))), {}
-        yield (rng.normal(size=(2, 3)), rng.normal()), {}
-
 
 @primitive
-class min(Elementwise):
+class min(Extreme):
     """The smaller of x and y; NaN if one is. Where they are equal, each gets half of the derivative; at NaN, neither."""
 
     evaluate = np.minimum
-
-    def lower(write, x, y):
-        return _lower_extreme(write, "stablehlo.minimum", "LE", x, y)
-
-    def partials(out, x, y):
-        return lambda: _share(lt(x, y), eq(x, y), out), lambda: _share(lt(y, x), eq(x, y), out)
-
-    def samples(rng):
-        yield (rng.normal(size=(2, 3)), rng.normal(size=(2, 3))), {}
-        yield (rng.normal(), rng.normal(size=(2, 3))), {}
-
-
-def _share(wins, ties, like):
-    """1 where one operand wins, 1/2 where both are equal, else 0."""
-    return select(wins, literal(1, like), select(ties, literal(0.5, like), literal(0, like)))
 
 
 # ---- the arithmetic of series: lists of a value and its derivatives, [x, x', x'', ...], each an array or ZERO -------------

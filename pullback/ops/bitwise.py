@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from pullback.core.primitive import primitive
-from pullback.ops.pointwise import Elementwise
+from pullback.ops.pointwise import Formula
 
 
-class Bitwise(Elementwise):
+class Bitwise(Formula):
     """An operation on bits: no derivative, since its results are integers or bools."""
 
     kinds = "biu"
@@ -23,7 +23,6 @@ class and_(Bitwise):
     """The bits that x and y both have."""
 
     evaluate = np.bitwise_and
-    lower = "stablehlo.and"
 
 
 @primitive
@@ -31,7 +30,6 @@ class or_(Bitwise):
     """The bits that x or y have."""
 
     evaluate = np.bitwise_or
-    lower = "stablehlo.or"
 
 
 @primitive
@@ -39,7 +37,6 @@ class xor(Bitwise):
     """The bits that only one of x and y has."""
 
     evaluate = np.bitwise_xor
-    lower = "stablehlo.xor"
 
 
 @primitive
@@ -47,7 +44,6 @@ class not_(Bitwise):
     """The bits that x does not have."""
 
     evaluate = np.invert
-    lower = "stablehlo.not"
 
     def samples(rng):
         yield (rng.integers(-9, 9, (2, 3)) * 1.0,), {}
@@ -85,7 +81,7 @@ class clz(Bitwise):
         yield (rng.integers(-9, 99, (2, 3)) * 1.0,), {}
 
 
-class Shift(Elementwise):
+class Shift(Formula):
     """Moves bits; y is taken as unsigned, and a y as large as the width moves them all out."""
 
     kinds = "iu"
@@ -101,7 +97,6 @@ class shift_left(Shift):
     """x moved y bits up; zeros come in."""
 
     evaluate = np.left_shift
-    lower = "stablehlo.shift_left"
 
 
 @primitive

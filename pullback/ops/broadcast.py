@@ -11,7 +11,7 @@ from pullback.core.dtypes import accumulation_dtype
 from pullback.core.errors import ShapeError
 from pullback.core.primitive import primitive
 from pullback.core.tracing import type_of
-from pullback.ops.families import Moving, Reduction, accumulated, lower_accumulated, numbered, up
+from pullback.ops.families import Moving, Reduction, numbered, reducing, up
 
 
 @primitive
@@ -79,12 +79,7 @@ class reduce_sum(Reduction):
     linear = True
     keeps_ones = True
     accumulation = accumulation_dtype
-
-    def evaluate(x, *, axes):
-        return accumulated(reduce_sum, np.add, x, axes)
-
-    def lower(write, x, *, axes):
-        return lower_accumulated(reduce_sum, write, "stablehlo.add", x, 0, axes)
+    evaluate, lower = reducing(np.add, "stablehlo.add", 0)
 
     def transpose(cotangent, x, *, axes):
         kept = tuple(axis for axis in range(x.ndim) if axis not in axes)

@@ -65,9 +65,20 @@ class Combination(Collective):
         return x
 
 
-def elsewhere(operation: Any, args: Sequence[Any], axes: Sequence[int | None], params: dict[str, Any]) -> Any:
-    """Batching by a vmap that does not own the axis: the same operation, on whole batches."""
-    return at_owner(operation, args, params), 0 if 0 in axes else None
+def by_owner(*shifted: str) -> Any:
+    """Decorator of a collective's batching rule, which is for the vmap that owns its axis. Any other vmap applies the operation
+    to whole batches, in which the axes that the parameters `shifted` name lie one further."""
+
+    def decorate(rule: Any) -> Any:
+        def vectorize(primitive, batch, args, axes, **params):
+            if batch.name == params["axis_name"]:
+                return rule(batch, args, axes, **params)
+            moved = {name: params.get(name, 0) + (axes[0] == 0) for name in shifted}
+            return at_owner(primitive, args, params | moved), 0 if 0 in axes else None
+
+        return vectorize
+
+    return decorate
 
 
 @primitive
@@ -80,9 +91,8 @@ class psum(Combination):
     def transpose(cotangent, x, *, axis_name):
         return (at_owner(psum, (cotangent,), {"axis_name": axis_name}),)
 
+    @by_owner()
     def vectorize(batch, args, axes, *, axis_name):
-        if batch.name != axis_name:
-            return elsewhere(psum, args, axes, {"axis_name": axis_name})
         (x,) = args
         return reduce_sum(x, axes=(0,)) if axes[0] == 0 else mul(x, literal(batch.size, x)), None
 
@@ -105,9 +115,8 @@ class ExtremeOfBatch(Combination):
 class pmax(ExtremeOfBatch):
     """The maximum over the batch elements of a named axis."""
 
+    @by_owner()
     def vectorize(batch, args, axes, *, axis_name):
-        if batch.name != axis_name:
-            return elsewhere(pmax, args, axes, {"axis_name": axis_name})
         (x,) = args
         return reduce_max(x, axes=(0,)) if axes[0] == 0 else x, None
 
@@ -116,9 +125,8 @@ class pmax(ExtremeOfBatch):
 class pmin(ExtremeOfBatch):
     """The minimum over the batch elements of a named axis."""
 
+    @by_owner()
     def vectorize(batch, args, axes, *, axis_name):
-        if batch.name != axis_name:
-            return elsewhere(pmin, args, axes, {"axis_name": axis_name})
         (x,) = args
         return reduce_min(x, axes=(0,)) if axes[0] == 0 else x, None
 
@@ -130,9 +138,8 @@ class axis_index(Collective):
     def result_type(*, axis_name: Hashable):
         return array_type((), INT32)
 
+    @by_owner()
     def vectorize(batch, args, axes, *, axis_name):
-        if batch.name != axis_name:
-            return elsewhere(axis_index, args, axes, {"axis_name": axis_name})
         return iota(dtype=INT32, shape=(batch.size,), dimension=0), 0
 
 
@@ -156,10 +163,8 @@ class all_gather(Collective):
         mine = dynamic_slice(total, *starts, slice_sizes=tuple([1 if i == axis else s for i, s in enumerate(shape)]))
         return (squeeze(mine, dimensions=(axis,)),)
 
+    @by_owner("axis")
     def vectorize(batch, args, axes, *, axis_name, axis_size, axis=0):
-        if batch.name != axis_name:
-            shifted = axis + 1 if axes[0] == 0 else axis
-            return elsewhere(all_gather, args, axes, {"axis_name": axis_name, "axis_size": axis_size, "axis": shifted})
         x = in_front(args[0], axes[0], batch.size)
         rest = list(range(1, type_of(x).ndim))
         return transpose(x, permutation=(*rest[:axis], 0, *rest[axis:])), None
@@ -182,9 +187,8 @@ class ppermute(Collective):
         back = tuple([(to, source) for source, to in perm])
         return (at_owner(ppermute, (cotangent,), {"axis_name": axis_name, "perm": back}),)
 
+    @by_owner()
     def vectorize(batch, args, axes, *, axis_name, perm):
-        if batch.name != axis_name:
-            return elsewhere(ppermute, args, axes, {"axis_name": axis_name, "perm": perm})
         if any(not 0 <= place < batch.size for pair in perm for place in pair):
             raise AxisError(f"ppermute over the {batch.size} batch elements of {axis_name!r} cannot send along perm={perm}.")
         x = in_front(args[0], axes[0], batch.size)
@@ -215,12 +219,8 @@ class all_to_all(Collective):
         params = {"axis_name": axis_name, "axis_size": axis_size, "split_axis": concat_axis, "concat_axis": split_axis}
         return (at_owner(all_to_all, (cotangent,), params),)
 
+    @by_owner("split_axis", "concat_axis")
     def vectorize(batch, args, axes, *, axis_name, axis_size, split_axis, concat_axis):
-        if batch.name != axis_name:
-            up = 1 if axes[0] == 0 else 0
-            params = {"axis_name": axis_name, "axis_size": axis_size}
-            params |= {"split_axis": split_axis + up, "concat_axis": concat_axis + up}
-            return elsewhere(all_to_all, args, axes, params)
         x = in_front(args[0], axes[0], batch.size)
         rest = [axis for axis in range(1, type_of(x).ndim) if axis != split_axis + 1]
         return transpose(x, permutation=(split_axis + 1, *rest[:concat_axis], 0, *rest[concat_axis:])), 0

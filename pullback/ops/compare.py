@@ -8,100 +8,59 @@ from pullback.core.dtypes import BOOL
 from pullback.core.errors import DtypeError
 from pullback.core.primitive import primitive
 from pullback.core.types import is_unknown
-from pullback.ops.branch_cuts import parts
 from pullback.ops.families import check_kinds
 from pullback.ops.literals import literal
 from pullback.ops.pointwise import Elementwise, Predicate, operand_shape, same_dtype, where_nonzero
 
 
-@primitive
-class eq(Predicate):
-    """Whether x equals y."""
-
-    evaluate = np.equal
-
-    def lower(write, x, y):
-        return write.compare("EQ", x, y)
+class Comparison(Predicate):
+    """A comparison of two numbers; complex ones are ordered by their real parts, then by their imaginary ones."""
 
     def samples(rng):
-        yield (np.array([1.0, 2.0, 3.0]), np.array([1.0, 3.0, 3.0])), {}
+        yield (np.array([1.0, 2.0, 3.0]), np.array([1.0, 3.0, 2.0])), {}
         yield (np.array([1.0, 2.0, 3.0]), np.array(2.0)), {}
 
 
 @primitive
-class ne(Predicate):
+class eq(Comparison):
+    """Whether x equals y."""
+
+    evaluate = np.equal
+
+
+@primitive
+class ne(Comparison):
     """Whether x differs from y; NaN differs from everything."""
 
     evaluate = np.not_equal
 
-    def lower(write, x, y):
-        return write.compare("NE", x, y)
-
-    def samples(rng):
-        yield (np.array([1.0, 2.0, 3.0]), np.array([1.0, 3.0, 3.0])), {}
-
-
-def compare_in_order(write, direction, x, y):
-    """x `LT|LE|GT|GE` y; complex numbers by their real parts, then by their imaginary ones, never if one is NaN (as NumPy)."""
-    if x.dtype.kind != "c":
-        return write.compare(direction, x, y)
-    (x_real, x_imag), (y_real, y_imag) = parts(write, x), parts(write, y)
-    known = write.elementwise("stablehlo.and", write.compare("EQ", x_imag, x_imag), write.compare("EQ", y_imag, y_imag))
-    first = write.elementwise("stablehlo.and", write.compare(direction[0] + "T", x_real, y_real), known)
-    tied = write.elementwise("stablehlo.and", write.compare("EQ", x_real, y_real), write.compare(direction, x_imag, y_imag))
-    return write.elementwise("stablehlo.or", first, tied)
-
 
 @primitive
-class lt(Predicate):
+class lt(Comparison):
     """Whether x is less than y; complex numbers are ordered by their real parts, then by their imaginary ones."""
 
     evaluate = np.less
 
-    def lower(write, x, y):
-        return compare_in_order(write, "LT", x, y)
-
-    def samples(rng):
-        yield (np.array([1.0, 2.0, 3.0]), np.array([1.0, 3.0, 2.0])), {}
-
 
 @primitive
-class le(Predicate):
+class le(Comparison):
     """Whether x is at most y; complex numbers are ordered by their real parts, then by their imaginary ones."""
 
     evaluate = np.less_equal
 
-    def lower(write, x, y):
-        return compare_in_order(write, "LE", x, y)
-
-    def samples(rng):
-        yield (np.array([1.0, 2.0, 3.0]), np.array([1.0, 3.0, 2.0])), {}
-
 
 @primitive
-class gt(Predicate):
+class gt(Comparison):
     """Whether x is greater than y; complex numbers are ordered by their real parts, then by their imaginary ones."""
 
     evaluate = np.greater
 
-    def lower(write, x, y):
-        return compare_in_order(write, "GT", x, y)
-
-    def samples(rng):
-        yield (np.array([1.0, 2.0, 3.0]), np.array([1.0, 3.0, 2.0])), {}
-
 
 @primitive
-class ge(Predicate):
+class ge(Comparison):
     """Whether x is at least y; complex numbers are ordered by their real parts, then by their imaginary ones."""
 
     evaluate = np.greater_equal
-
-    def lower(write, x, y):
-        return compare_in_order(write, "GE", x, y)
-
-    def samples(rng):
-        yield (np.array([1.0, 2.0, 3.0]), np.array([1.0, 3.0, 2.0])), {}
 
 
 @primitive

@@ -10,8 +10,9 @@ from pullback.core.primitive import primitive
 from pullback.ops.arithmetic import mul, neg
 from pullback.ops.compare import clamp
 from pullback.ops.exponential import exp
+from pullback.ops.formulas import lowered, operation
 from pullback.ops.literals import literal
-from pullback.ops.pointwise import Elementwise
+from pullback.ops.pointwise import Function, OfFraction, OfPositive
 from pullback.ops.powers import square
 from pullback.ops.scipy_functions import polygamma_on_host, special
 
@@ -25,7 +26,7 @@ _erfinv, _gammaln = special("erfinv"), special("gammaln")
 
 
 @primitive
-class erf(Elementwise):
+class erf(Function):
     """The error function, 2/sqrt(pi) times the integral of exp(-t^2) from 0 to x."""
 
     cost = 16
@@ -36,12 +37,9 @@ class erf(Elementwise):
     def partials(out, x):
         return (_bell(x, 2 / math.sqrt(math.pi)),)
 
-    def samples(rng):
-        yield (rng.normal(size=(2, 3)),), {}
-
 
 @primitive
-class erfc(Elementwise):
+class erfc(Function):
     """1 - erf(x), exact to the last bits where x is large."""
 
     cost = 16
@@ -52,50 +50,41 @@ class erfc(Elementwise):
     def partials(out, x):
         return (_bell(x, -2 / math.sqrt(math.pi)),)
 
-    def samples(rng):
-        yield (rng.normal(size=(2, 3)),), {}
-
 
 @primitive
-class erf_inv(Elementwise):
+class erf_inv(OfFraction):
     """The y whose erf is x, for x between -1 and 1."""
 
     cost = 20
     kinds = "f"
 
+    lower = "chlo.erf_inv"
+
     def evaluate(x):
         return np.copysign(_erfinv(x), x)  # SciPy's loses the sign of zero
-
-    lower = "chlo.erf_inv"
 
     def partials(out, x):
         return (mul(literal(math.sqrt(math.pi) / 2, x), exp(square(out))),)
 
-    def samples(rng):
-        yield (1.6 * rng.random((2, 3)) - 0.8,), {}
-
 
 @primitive
-class lgamma(Elementwise):
+class lgamma(OfPositive):
     """log |Gamma(x)|; infinite at both infinities, as C99 has it."""
 
     cost = 40
     kinds = "f"
 
+    lower = "chlo.lgamma"
+
     def evaluate(x):
         return np.where(x == -np.inf, np.abs(x), _gammaln(x))
-
-    lower = "chlo.lgamma"
 
     def partials(out, x):
         return (digamma(x),)
 
-    def samples(rng):
-        yield (0.5 + 3 * rng.random((2, 3)),), {}
-
 
 @primitive
-class digamma(Elementwise):
+class digamma(OfPositive):
     """The derivative of log Gamma: infinite at 0, with the sign opposite to that zero's; NaN at negative whole numbers."""
 
     cost = 40
@@ -103,18 +92,14 @@ class digamma(Elementwise):
     evaluate = special("psi")
 
     def lower(write, x):
-        pole = write.elementwise("stablehlo.divide", write.like(x, -1), x)
-        return write.select(write.compare("EQ", x, write.like(x, 0)), pole, write.elementwise("chlo.digamma", x))
+        return lowered(lambda x: np.where(x == 0, -1 / x, operation("chlo.digamma", x)))(write, x)
 
     def partials(out, x):
         return (polygamma(x, n=1),)
 
-    def samples(rng):
-        yield (0.5 + 3 * rng.random((2, 3)),), {}
-
 
 @primitive
-class polygamma(Elementwise):
+class polygamma(Function):
     """The n-th derivative of digamma, n >= 1."""
 
     cost = 40

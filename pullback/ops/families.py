@@ -87,17 +87,21 @@ class Reduction(Rules):
         return primitive(*args, axes=up(axes)), 0
 
 
-def accumulated(primitive, combine, x, axes):
-    """The elements of a NumPy array combined along `axes` by a ufunc: in the dtype that the primitive says, rounded once."""
-    wide = primitive.accumulation(x.dtype)
-    out = combine.reduce(x, axes, wide)
-    return out if wide is x.dtype else out.astype(x.dtype)
+def reducing(combine, name, start):
+    """The evaluation and the lowering rule of a reduction by a ufunc, and by the operation of that name: in the dtype that the
+    primitive says, rounded once. `start` is the neutral element, or makes it for a dtype, where the ufunc knows none."""
 
+    def evaluate(primitive, x, *, axes):
+        wide = primitive.accumulation(x.dtype) if primitive.accumulation else x.dtype
+        out = combine.reduce(x, axes, wide, initial=start(wide)[()]) if callable(start) else combine.reduce(x, axes, wide)
+        return out if wide is x.dtype else out.astype(x.dtype)
 
-def lower_accumulated(primitive, write, name, x, start, axes):
-    """`accumulated` in StableHLO."""
-    out = write.reduce(name, write.convert(x, primitive.accumulation(x.dtype)), start, axes)
-    return write.convert(out, x.dtype)
+    def lower(primitive, write, x, *, axes):
+        wide = primitive.accumulation(x.dtype) if primitive.accumulation else x.dtype
+        first = start(wide) if callable(start) else start
+        return write.convert(write.reduce(name, write.convert(x, wide), first, axes), x.dtype)
+
+    return evaluate, lower
 
 
 def check_axes(name: str, axes: tuple[int, ...], type: ArrayType) -> None:

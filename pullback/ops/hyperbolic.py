@@ -1,90 +1,111 @@
-"""The hyperbolic functions and their inverses."""
+"""The hyperbolic functions and their inverses; the logistic function, and what it is the derivative of."""
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 
 from pullback.core.primitive import primitive
+from pullback.core.tracing import type_of
 from pullback.ops.arithmetic import add, div, mul, sub
-from pullback.ops.branch_cuts import with_signs
-from pullback.ops.exponential import lower_log1p
+from pullback.ops.compare import eq, ne, select
+from pullback.ops.exponential import log1p_formula
+from pullback.ops.formulas import by_parts, lowered, wide
 from pullback.ops.literals import literal
-from pullback.ops.pointwise import Elementwise
-from pullback.ops.powers import one_minus_square, rsqrt, square, vanishing
+from pullback.ops.pointwise import Function, OfFraction, OfTwo
+from pullback.ops.powers import hypot, one_minus_square, rsqrt, square, vanishing
 
 
 @primitive
-class sinh(Elementwise):
+class sinh(Function):
     """Hyperbolic sine."""
 
     cost = 12
-    kinds = "fc"
     evaluate = np.sinh
-    lower = "chlo.sinh"
 
     def partials(out, x):
         return (cosh(x),)
 
-    def samples(rng):
-        yield (rng.normal(size=(2, 3)),), {}
-
 
 @primitive
-class cosh(Elementwise):
+class cosh(Function):
     """Hyperbolic cosine."""
 
     cost = 12
-    kinds = "fc"
     evaluate = np.cosh
-    lower = "chlo.cosh"
 
     def partials(out, x):
         return (sinh(x),)
 
-    def samples(rng):
-        yield (rng.normal(size=(2, 3)),), {}
-
 
 @primitive
-class tanh(Elementwise):
+class tanh(Function):
     """Hyperbolic tangent."""
 
     cost = 12
-    kinds = "fc"
     evaluate = np.tanh
-    lower = "stablehlo.tanh"
 
     def partials(out, x):
-        return (mul(sub(literal(1, out), out), add(literal(1, out), out)),)
+        return (sech_squared(x),)
 
-    def samples(rng):
-        yield (rng.normal(size=(2, 3)),), {}
+
+def _decaying(x):
+    """e^-|x|; of a complex number e^-x or e^x, the one that is not large."""
+    return np.exp(np.where(x.real < 0, x, -x) if x.dtype.kind == "c" else -np.abs(x))
 
 
 @primitive
-class asinh(Elementwise):
+class sech_squared(Function):
+    """1 / cosh(x)^2, the derivative of tanh: to the last digits everywhere, where 1 - tanh(x)^2 would lose those of large x."""
+
+    cost = 12
+
+    @wide
+    def evaluate(x):
+        decaying = _decaying(x + x)
+        return 4 * decaying / np.square(1 + decaying)
+
+    def partials(out, x):
+        return (mul(literal(-2, x), mul(tanh(x), out)),)
+
+
+@primitive
+class logistic(Function):
+    """1 / (1 + exp(-x)), the logistic sigmoid."""
+
+    cost = 12
+
+    @wide
+    def evaluate(x):
+        decaying = _decaying(x)
+        return np.where(x.real < 0, decaying, 1) / (1 + decaying)
+
+    lower = by_parts("stablehlo.logistic", evaluate)
+
+    def partials(out, x):
+        return (mul(literal(0.25, x), sech_squared(mul(literal(0.5, x), x))),)
+
+
+@primitive
+class asinh(Function):
     """The number whose hyperbolic sine is x."""
 
     cost = 16
-    kinds = "fc"
     evaluate = np.arcsinh
-    lower = with_signs("chlo.asinh", real="same")
 
     def partials(out, x):
-        return (vanishing(lambda x: rsqrt(add(square(x), literal(1, x))), x),)
-
-    def samples(rng):
-        yield (rng.normal(size=(2, 3)),), {}
+        if type_of(x).dtype.kind == "c":
+            return (rsqrt(add(square(x), literal(1, x))),)
+        return (div(literal(1, x), hypot(x, literal(1, x))),)
 
 
 @primitive
-class acosh(Elementwise):
+class acosh(Function):
     """The number, at least 0, whose hyperbolic cosine is x."""
 
     cost = 16
-    kinds = "fc"
     evaluate = np.arccosh
-    lower = with_signs("chlo.acosh", real="positive")
 
     def partials(out, x):
         return (mul(rsqrt(sub(x, literal(1, x))), rsqrt(add(x, literal(1, x)))),)
@@ -93,28 +114,64 @@ class acosh(Elementwise):
         yield (1.5 + rng.random((2, 3)),), {}
 
 
-def _lower_atanh(write, x):
+@lowered
+def _lower_atanh(x):
     """sign(x) log1p(2 |x| / (1 - |x|)) / 2 in float64, on the better log1p."""
     if x.dtype != np.float64:
-        return write.op("chlo.atanh", [x])
-    size = write.elementwise("stablehlo.abs", x)
-    rest = write.elementwise("stablehlo.subtract", write.constant(1, x.type), size)
-    ratio = write.elementwise("stablehlo.divide", write.elementwise("stablehlo.add", size, size), rest)
-    half = write.elementwise("stablehlo.multiply", lower_log1p(write, ratio), write.constant(0.5, x.type))
-    return write.elementwise("stablehlo.multiply", write.elementwise("stablehlo.sign", x), half)
+        return np.arctanh(x)
+    size = np.abs(x)
+    return np.copysign(0.5 * log1p_formula((size + size) / (1 - size)), x)
 
 
 @primitive
-class atanh(Elementwise):
+class atanh(OfFraction):
     """The number whose hyperbolic tangent is x."""
 
     cost = 16
-    kinds = "fc"
     evaluate = np.arctanh
-    lower = with_signs(_lower_atanh, real="same")
+    lower = by_parts(_lower_atanh, np.arctanh)
 
     def partials(out, x):
         return (vanishing(lambda x: div(literal(1, x), one_minus_square(x)), x),)
 
-    def samples(rng):
-        yield (1.6 * rng.random((2, 3)) - 0.8,), {}
+
+def _log_of_sum(x, y, unit):
+    """m + log1p(exp(-unit |x - y|)) / unit, where m is the larger one; x + y where x - y is NaN, as of equal infinities."""
+    difference = x - y
+    out = np.maximum(x, y) + log1p_formula(np.exp(-unit * np.abs(difference))) / unit
+    return np.where(np.isnan(difference), x + y, out)
+
+
+def _shares_of_sum(x, y, unit):
+    """b^x / (b^x + b^y) and b^y / (b^x + b^y), where b = e^unit: they depend smoothly on x - y, and are halves where x = y."""
+
+    def share(x, y):
+        difference = sub(x, y)
+        settled = select(eq(x, y), select(ne(difference, difference), literal(0, x), difference), difference)  # inf - inf
+        return logistic(settled if unit == 1 else mul(settled, literal(unit, x)))
+
+    return lambda: share(x, y), lambda: share(y, x)
+
+
+@primitive
+class logaddexp(OfTwo):
+    """log(exp(x) + exp(y)), without overflow."""
+
+    kinds = "f"
+    evaluate = np.logaddexp
+    lower = lowered(lambda x, y: _log_of_sum(x, y, 1))
+
+    def partials(out, x, y):
+        return _shares_of_sum(x, y, 1)
+
+
+@primitive
+class logaddexp2(OfTwo):
+    """log2(2**x + 2**y), without overflow."""
+
+    kinds = "f"
+    evaluate = np.logaddexp2
+    lower = lowered(lambda x, y: _log_of_sum(x, y, math.log(2)))
+
+    def partials(out, x, y):
+        return _shares_of_sum(x, y, math.log(2))

@@ -231,22 +231,38 @@ class Scatter(Rules):
         return targets[elements], elements
 
     def samples(rng):
-        rows = ScatterDimensionNumbers((1,), (0,), (0,))
-        for mode, indices in (("clip", [[2], [0], [9]]), ("fill", [[2], [-1], [0]])):
-            params = {"dimension_numbers": rows, "mode": mode, "unique_indices": True}
-            yield (rng.normal(size=(4, 3)), np.array(indices), rng.normal(size=(3, 3))), params
-        along = ScatterDimensionNumbers((), (1,), (1,), (0,), (0,))
-        indices = np.array([[[0], [2]], [[1], [0]], [[2], [1]], [[0], [1]]])
-        params = {"dimension_numbers": along, "mode": "promise_in_bounds", "unique_indices": True}
-        yield (rng.normal(size=(4, 3)), indices, rng.normal(size=(4, 2))), params
+        yield from separate_windows(rng)
+        windows = ScatterDimensionNumbers((0, 2), (), (1, 0))  # which overlap
+        params = {"dimension_numbers": windows, "mode": "fill", "unique_indices": False}
+        indices = np.array([[1, 0], [0, 2], [1, 1], [5, 0]])
+        yield (rng.normal(size=(4, 3)), indices, rng.normal(size=(2, 4, 2))), params
 
 
-def overlapping(rng):
-    """A sample in which windows overlap."""
-    windows = ScatterDimensionNumbers((0, 2), (), (1, 0))
-    params = {"dimension_numbers": windows, "mode": "fill", "unique_indices": False}
-    indices = np.array([[1, 0], [0, 2], [1, 1], [5, 0]])
-    return (rng.normal(size=(4, 3)), indices, rng.normal(size=(2, 4, 2))), params
+def separate_windows(rng):
+    """Samples in which no windows overlap."""
+    rows = ScatterDimensionNumbers((1,), (0,), (0,))
+    for mode, indices in (("clip", [[2], [0], [9]]), ("fill", [[2], [-1], [0]])):
+        params = {"dimension_numbers": rows, "mode": mode, "unique_indices": True}
+        yield (rng.normal(size=(4, 3)), np.array(indices), rng.normal(size=(3, 3))), params
+    along = ScatterDimensionNumbers((), (1,), (1,), (0,), (0,))
+    indices = np.array([[[0], [2]], [[1], [0]], [[2], [1]], [[0], [1]]])
+    params = {"dimension_numbers": along, "mode": "promise_in_bounds", "unique_indices": True}
+    yield (rng.normal(size=(4, 3)), indices, rng.normal(size=(4, 2))), params
+
+
+def combining(combine, name):
+    """The evaluation and the lowering rule of a scatter that combines by a ufunc, and by the operation of that name; both are
+    None where the updates are put in place."""
+
+    def evaluate(primitive, operand, indices, updates, *, dimension_numbers, mode="clip", unique_indices=False):
+        wide = primitive.accumulation and primitive.accumulation(operand.dtype)
+        return _scatter_host(combine, operand, indices, updates, dimension_numbers, mode, wide)
+
+    def lower(primitive, write, operand, indices, updates, *, dimension_numbers, mode="clip", unique_indices=False):
+        wide = primitive.accumulation and primitive.accumulation(operand.dtype)
+        return _scatter_lower(write, name, operand, indices, updates, dimension_numbers, mode, wide)
+
+    return evaluate, lower
 
 
 def _scatter_host(combine, operand, indices, updates, dimension_numbers, mode, wide=None):
@@ -315,22 +331,11 @@ class scatter_add(Scatter):
     linear = ("operand", "updates")
     kinds = "iufc"
     accumulation = accumulation_dtype
-
-    def evaluate(operand, indices, updates, *, dimension_numbers, mode="clip", unique_indices=False):
-        wide = scatter_add.accumulation(operand.dtype)
-        return _scatter_host(np.add, operand, indices, updates, dimension_numbers, mode, wide)
-
-    def lower(write, operand, indices, updates, *, dimension_numbers, mode="clip", unique_indices=False):
-        wide = scatter_add.accumulation(operand.dtype)
-        return _scatter_lower(write, "stablehlo.add", operand, indices, updates, dimension_numbers, mode, wide)
+    evaluate, lower = combining(np.add, "stablehlo.add")
 
     def transpose(cotangent, operand, indices, updates, *, dimension_numbers, mode="clip", unique_indices=False):
         found = _gathered_back(cotangent, indices, updates, dimension_numbers, mode) if is_unknown(updates) else None
         return cotangent if is_unknown(operand) else None, None, found
-
-    def samples(rng):
-        yield from Scatter.samples(rng)
-        yield overlapping(rng)
 
 
 @primitive
@@ -338,12 +343,7 @@ class scatter(Scatter):
     """`operand` with `updates` put in place at the windows that `indices` point to; where windows overlap, the last wins."""
 
     linear = ("operand", "updates")
-
-    def evaluate(operand, indices, updates, *, dimension_numbers, mode="clip", unique_indices=False):
-        return _scatter_host(None, operand, indices, updates, dimension_numbers, mode)
-
-    def lower(write, operand, indices, updates, *, dimension_numbers, mode="clip", unique_indices=False):
-        return _scatter_lower(write, None, operand, indices, updates, dimension_numbers, mode)
+    evaluate, lower = combining(None, None)
 
     def transpose(cotangent, operand, indices, updates, *, dimension_numbers, mode="clip", unique_indices=False):
         params = {"dimension_numbers": dimension_numbers, "mode": mode, "unique_indices": unique_indices}
@@ -362,10 +362,6 @@ class scatter(Scatter):
                 found = select(eq(standing, numbered), found, literal(0, found))
         return kept, None, found
 
-    def samples(rng):
-        yield from Scatter.samples(rng)
-        yield overlapping(rng)
-
 
 def _alone(indices, numbers):
     """Whether there is one window at most in each element of the batch."""
@@ -381,14 +377,8 @@ class scatter_mul(Scatter):
     kinds = "iufc"
     symbolic_zeros = True
     accumulation = accumulation_dtype
-
-    def evaluate(operand, indices, updates, *, dimension_numbers, mode="clip", unique_indices=False):
-        wide = scatter_mul.accumulation(operand.dtype)
-        return _scatter_host(np.multiply, operand, indices, updates, dimension_numbers, mode, wide)
-
-    def lower(write, operand, indices, updates, *, dimension_numbers, mode="clip", unique_indices=False):
-        wide = scatter_mul.accumulation(operand.dtype)
-        return _scatter_lower(write, "stablehlo.multiply", operand, indices, updates, dimension_numbers, mode, wide)
+    samples = separate_windows
+    evaluate, lower = combining(np.multiply, "stablehlo.multiply")
 
     def jvp(primals, tangents, **params):
         (operand, indices, updates), (t, _, t_updates) = primals, tangents
@@ -427,28 +417,16 @@ class ScatterExtreme(Scatter):
         count = scatter_add(kept, indices, chosen, **params)
         return out, div(scatter_add(mul(t, kept), indices, mul(t_updates, chosen), **params), count)
 
-    def samples(rng):
-        yield from Scatter.samples(rng)
-        yield overlapping(rng)
-
 
 @primitive
 class scatter_min(ScatterExtreme):
     """The smaller of `operand` and `updates` at the windows that `indices` point to."""
 
-    def evaluate(operand, indices, updates, *, dimension_numbers, mode="clip", unique_indices=False):
-        return _scatter_host(np.minimum, operand, indices, updates, dimension_numbers, mode)
-
-    def lower(write, operand, indices, updates, *, dimension_numbers, mode="clip", unique_indices=False):
-        return _scatter_lower(write, "stablehlo.minimum", operand, indices, updates, dimension_numbers, mode)
+    evaluate, lower = combining(np.minimum, "stablehlo.minimum")
 
 
 @primitive
 class scatter_max(ScatterExtreme):
     """The larger of `operand` and `updates` at the windows that `indices` point to."""
 
-    def evaluate(operand, indices, updates, *, dimension_numbers, mode="clip", unique_indices=False):
-        return _scatter_host(np.maximum, operand, indices, updates, dimension_numbers, mode)
-
-    def lower(write, operand, indices, updates, *, dimension_numbers, mode="clip", unique_indices=False):
-        return _scatter_lower(write, "stablehlo.maximum", operand, indices, updates, dimension_numbers, mode)
+    evaluate, lower = combining(np.maximum, "stablehlo.maximum")

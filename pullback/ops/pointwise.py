@@ -13,6 +13,7 @@ from pullback.core.tracing import bind, type_of
 from pullback.core.types import ArrayType, Shape
 from pullback.ops.broadcast import broadcast_in_dim
 from pullback.ops.families import check_kinds
+from pullback.ops.formulas import lowered
 
 
 class Elementwise(Rules):
@@ -78,7 +79,49 @@ def batched_operand(arg: Any, axis: int | None, size: int, shape: Shape) -> Any:
     return broadcast_in_dim(arg, shape=(size, *shape), broadcast_dimensions=(0,))
 
 
-class Predicate(Elementwise):
+def _lower_evaluation(primitive, write, *operands, **params):
+    return lowered(primitive.evaluate)(write, *operands, **params)
+
+
+class Formula(Elementwise):
+    """An elementwise operation whose `evaluate` is a formula (`ops/formulas.py`), from which its lowering follows."""
+
+    lower: Any = _lower_evaluation
+
+
+class Function(Formula):
+    """A function of one number, real or complex."""
+
+    kinds = "fc"
+
+    def samples(rng):
+        yield (rng.normal(size=(2, 3)),), {}
+
+
+class OfPositive(Function):
+    """A function of a positive number."""
+
+    def samples(rng):
+        yield (0.5 + rng.random((2, 3)),), {}
+
+
+class OfFraction(Function):
+    """A function of a number between -1 and 1."""
+
+    def samples(rng):
+        yield (1.6 * rng.random((2, 3)) - 0.8,), {}
+
+
+class OfTwo(Formula):
+    """A function of two numbers."""
+
+    def samples(rng):
+        yield (rng.normal(size=(2, 3)), rng.normal(size=(2, 3))), {}
+        yield (rng.normal(size=(2, 3)), rng.normal()), {}
+        yield (rng.normal(), rng.normal(size=(2, 3))), {}
+
+
+class Predicate(Formula):
     """An elementwise question: the result is bool, and has no derivative."""
 
     def result_type(primitive, *types, **params):

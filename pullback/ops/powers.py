@@ -9,52 +9,37 @@ from pullback.core.errors import DtypeError
 from pullback.core.primitive import primitive
 from pullback.core.zero import ZERO
 from pullback.ops.arithmetic import div, leibniz, mul, neg, product, quotient, sub
-from pullback.ops.branch_cuts import parts, with_signs
 from pullback.ops.compare import eq, select
 from pullback.ops.exponential import log
 from pullback.ops.families import check_kinds
+from pullback.ops.formulas import by_parts, joined, lowered, rsqrt_by_parts, wide
 from pullback.ops.literals import literal
-from pullback.ops.pointwise import Elementwise
+from pullback.ops.pointwise import Formula, Function, OfPositive, OfTwo
 
 
 @primitive
-class square(Elementwise):
+class square(Function):
     """x * x."""
 
     kinds = "iufc"
     evaluate = np.square
 
-    def lower(write, x):
-        return write.elementwise("stablehlo.multiply", x, x)
-
     def partials(out, x):
         return (mul(literal(2, x), x),)
 
-    def samples(rng):
-        yield (rng.normal(size=(2, 3)),), {}
-
 
 @primitive
-class one_minus_square(Elementwise):
+class one_minus_square(Function):
     """1 - x^2, to the last digits near 1 as well."""
 
     cost = 3
-    kinds = "fc"
 
+    @wide
     def evaluate(x):
-        one = x.dtype.type(1)
-        return (one - x) * (one + x)
-
-    def lower(write, x):
-        one = write.like(x, 1)
-        below, above = write.elementwise("stablehlo.subtract", one, x), write.elementwise("stablehlo.add", one, x)
-        return write.elementwise("stablehlo.multiply", below, above)
+        return (1 - x) * (1 + x)
 
     def partials(out, x):
         return (mul(literal(-2, x), x),)
-
-    def samples(rng):
-        yield (rng.normal(size=(2, 3)),), {}
 
 
 def vanishing(rate, x):
@@ -79,7 +64,7 @@ def _by_squaring(x, exponent, multiply):
 
 
 @primitive
-class integer_pow(Elementwise):
+class integer_pow(Formula):
     """x to the power of a fixed whole number y."""
 
     kinds = "iufc"
@@ -93,16 +78,9 @@ class integer_pow(Elementwise):
 
     def evaluate(x, *, y):
         if y == 0:
-            return np.ones(x.shape, x.dtype)
+            return np.ones_like(x)
         power = _by_squaring(x, abs(y), np.multiply)
         return power if y > 0 else x.dtype.type(1) / power
-
-    def lower(write, x, *, y):
-        one = write.constant(1, x.type)
-        if y == 0:
-            return one
-        power = _by_squaring(x, abs(y), lambda a, b: write.elementwise("stablehlo.multiply", a, b))
-        return power if y > 0 else write.elementwise("stablehlo.divide", one, power)
 
     def partials(out, x, *, y):
         if y in (0, 1):
@@ -132,24 +110,20 @@ def _power(x, y):
     return out
 
 
+def _complex_power(x, y):
+    """As NumPy: z**0 is 1; 0**y is 0 if the real part of y is positive, else NaN."""
+    of_zero = np.where(y.real > 0, 0, np.nan * y.real)
+    return np.where(y == 0, 1, np.where(x == 0, joined(of_zero, of_zero), np.power(x, y)))
+
+
 @primitive
-class pow(Elementwise):
+class pow(OfTwo):
     """x to the power of y; NaN where x is negative and y is not whole."""
 
     cost = 20
     kinds = "fc"
     evaluate = _power
-
-    def lower(write, x, y):
-        out = write.elementwise("stablehlo.power", x, y)
-        if x.dtype.kind != "c":
-            return out
-        # as NumPy: z**0 is 1; 0**y is 0 if the real part of y is positive, else NaN
-        y_real, _ = parts(write, y)
-        zero, one = write.like(x, 0), write.like(x, 1)
-        of_zero = write.select(write.compare("GT", y_real, write.like(y_real, 0)), zero, write.like(x, complex(np.nan, np.nan)))
-        out = write.select(write.compare("EQ", x, zero), of_zero, out)
-        return write.select(write.compare("EQ", y, zero), one, out)
+    lower = by_parts("stablehlo.power", _complex_power)
 
     def partials(out, x, y):
         zero, one = literal(0, out), literal(1, out)
@@ -171,28 +145,13 @@ class pow(Elementwise):
         yield (0.5 + rng.random(), rng.normal(size=(2, 3))), {}
 
 
-def _lower_sqrt(write, x):
-    """Of complex numbers: infinite where a part is, whatever the other one is (C99, G.6.4.2)."""
-    out = write.elementwise("stablehlo.sqrt", x)
-    if x.dtype.kind != "c":
-        return out
-    re, im = parts(write, x)
-    infinity = write.like(re, np.inf)
-    steep = write.compare("EQ", write.elementwise("stablehlo.abs", im), infinity)
-    flat = write.elementwise("stablehlo.and", write.compare("EQ", re, infinity), write.compare("NE", im, im))
-    either = write.elementwise("stablehlo.or", steep, flat)
-    return write.select(either, write.op("stablehlo.complex", [infinity, im], x.type), out)
-
-
 @primitive
-class sqrt(Elementwise):
+class sqrt(OfPositive):
     """The square root of x; NaN of a negative real number."""
 
     cost = 4
-    kinds = "fc"
     symbolic_zeros = True
     evaluate = np.sqrt
-    lower = with_signs(_lower_sqrt, real="positive")
 
     def partials(out, x):
         return (div(literal(0.5, out), out),)
@@ -200,9 +159,6 @@ class sqrt(Elementwise):
     def jet(primals, series):
         root = _root([primals[0], *series[0]])
         return root[0], root[1:]
-
-    def samples(rng):
-        yield (0.5 + rng.random((2, 3)),), {}
 
 
 def _root(x):
@@ -215,19 +171,16 @@ def _root(x):
     return out
 
 
-def _reciprocal_root(x):
-    return np.reciprocal(np.sqrt(x))
-
-
 @primitive
-class rsqrt(Elementwise):
+class rsqrt(OfPositive):
     """1 / sqrt(x)."""
 
     cost = 4
-    kinds = "fc"
     symbolic_zeros = True
-    evaluate = _reciprocal_root
-    lower = "stablehlo.rsqrt"
+    lower = by_parts("stablehlo.rsqrt", rsqrt_by_parts)
+
+    def evaluate(x):
+        return rsqrt_by_parts(x) if x.dtype.kind == "c" else np.reciprocal(np.sqrt(x))
 
     def partials(out, x):
         return (mul(literal(-0.5, out), div(out, x)),)
@@ -237,18 +190,14 @@ class rsqrt(Elementwise):
         one = integer_pow(x, y=0)
         return rsqrt(x), quotient([one, *[ZERO] * len(terms)], _root([x, *terms]))[1:]
 
-    def samples(rng):
-        yield (0.5 + rng.random((2, 3)),), {}
-
 
 @primitive
-class cbrt(Elementwise):
+class cbrt(Function):
     """The cube root of x, of negative numbers too."""
 
     cost = 16
     kinds = "f"
     evaluate = np.cbrt
-    lower = "stablehlo.cbrt"
 
     def partials(out, x):
         return (mul(literal(1 / 3, out), integer_pow(out, y=-2)),)
@@ -258,38 +207,46 @@ class cbrt(Elementwise):
         yield (-0.5 - rng.random((2, 3)),), {}
 
 
-def _lower_hypot(write, x, y):
+def _hypot(x, y):
     """m sqrt(1 + (n / m)^2), where m is the larger one and n the smaller; infinite where one of them is."""
-    x, y = write.elementwise("stablehlo.abs", x), write.elementwise("stablehlo.abs", y)
-    large, small = write.elementwise("stablehlo.maximum", x, y), write.elementwise("stablehlo.minimum", x, y)
-    one, infinity = write.like(x, 1), write.like(x, np.inf)
-    nothing = write.compare("EQ", large, write.like(x, 0))
-    ratio = write.elementwise("stablehlo.divide", small, write.select(nothing, one, large))
-    below = write.elementwise("stablehlo.add", one, write.elementwise("stablehlo.multiply", ratio, ratio))
-    length = write.elementwise("stablehlo.multiply", large, write.elementwise("stablehlo.sqrt", below))
-    either = write.elementwise("stablehlo.or", write.compare("EQ", x, infinity), write.compare("EQ", y, infinity))
-    return write.select(either, infinity, length)
+    x, y = np.abs(x), np.abs(y)
+    large = np.maximum(x, y)
+    ratio = np.minimum(x, y) / np.where(large == 0, 1, large)
+    return np.where((x == np.inf) | (y == np.inf), np.inf, large * np.sqrt(1 + ratio * ratio))
 
 
 @primitive
-class hypot(Elementwise):
+class hypot(OfTwo):
     """sqrt(x^2 + y^2), without overflow on the way. At the origin its derivative is 0, as that of |z| is at z = 0."""
 
     kinds = "f"
     evaluate = np.hypot
-    lower = _lower_hypot
+    lower = lowered(_hypot)
 
     def partials(out, x, y):
-        size = select(eq(out, literal(0, out)), literal(np.inf, out), out)
-        return lambda: div(x, size), lambda: div(y, size)
-
-    def samples(rng):
-        yield (rng.normal(size=(2, 3)), rng.normal(size=(2, 3))), {}
-        yield (rng.normal(size=(2, 3)), rng.normal()), {}
+        return lambda: cosine_of(x, y), lambda: cosine_of(y, x)
 
 
 @primitive
-class nextafter(Elementwise):
+class cosine_of(OfTwo):
+    """x / hypot(x, y), the cosine of the angle of (x, y); 0 at the origin, and 1 or -1 where x is infinite and y is not."""
+
+    kinds = "f"
+
+    @wide
+    def evaluate(x, y):
+        size = _hypot(x, y)
+        inside = x / np.where(size == 0, 1, size)
+        return np.where(np.isinf(x) & np.isfinite(y), np.copysign(1, x), inside)
+
+    def partials(out, x, y):
+        size = select(eq(hypot(x, y), literal(0, x)), literal(np.inf, x), hypot(x, y))
+        sine = cosine_of(y, x)
+        return lambda: div(square(sine), size), lambda: neg(div(mul(out, sine), size))
+
+
+@primitive
+class nextafter(OfTwo):
     """The number of x's dtype that comes next after x on the way to y."""
 
     kinds = "f"
@@ -297,6 +254,3 @@ class nextafter(Elementwise):
 
     def evaluate(x, y):
         return np.where(x == y, y, np.nextafter(x, y))  # NumPy's float16 would keep x, a zero of the other sign
-
-    def samples(rng):
-        yield (rng.normal(size=(2, 3)), rng.normal(size=(2, 3))), {}

@@ -18,7 +18,7 @@ from pullback.ops.bitwise import or_
 from pullback.ops.broadcast import broadcast_in_dim, reduce_sum
 from pullback.ops.compare import eq, ne, select
 from pullback.ops.convert import convert_element_type
-from pullback.ops.families import Reduction, accumulated, check_kinds, lower_accumulated, without
+from pullback.ops.families import Reduction, check_kinds, reducing, without
 from pullback.ops.literals import literal
 from pullback.ops.shape import concatenate, reshape, transpose
 from pullback.ops.shape import slice as slice_of
@@ -31,12 +31,7 @@ class reduce_prod(Reduction):
 
     kinds = "iufc"
     accumulation = accumulation_dtype
-
-    def evaluate(x, *, axes):
-        return accumulated(reduce_prod, np.multiply, x, axes)
-
-    def lower(write, x, *, axes):
-        return lower_accumulated(reduce_prod, write, "stablehlo.multiply", x, 1, axes)
+    evaluate, lower = reducing(np.multiply, "stablehlo.multiply", 1)
 
     def jvp(primals, tangents, *, axes):
         (x,), (t,) = primals, tangents
@@ -125,22 +120,14 @@ class Extreme(Reduction):
 class reduce_max(Extreme):
     """The largest element along `axes`, which vanish; NaN if there is one; of none, the smallest value of the dtype."""
 
-    def evaluate(x, *, axes):
-        return np.maximum.reduce(x, axis=axes, initial=lowest(x.dtype)[()])
-
-    def lower(write, x, *, axes):
-        return write.reduce("stablehlo.maximum", x, lowest(x.dtype), axes)
+    evaluate, lower = reducing(np.maximum, "stablehlo.maximum", lowest)
 
 
 @primitive
 class reduce_min(Extreme):
     """The smallest element along `axes`, which vanish; NaN if there is one; of none, the largest value of the dtype."""
 
-    def evaluate(x, *, axes):
-        return np.minimum.reduce(x, axis=axes, initial=highest(x.dtype)[()])
-
-    def lower(write, x, *, axes):
-        return write.reduce("stablehlo.minimum", x, highest(x.dtype), axes)
+    evaluate, lower = reducing(np.minimum, "stablehlo.minimum", highest)
 
 
 class Logic(Reduction):
@@ -157,33 +144,21 @@ class Logic(Reduction):
 class reduce_and(Logic):
     """The bits that all elements along `axes` have; of bools, whether all are true."""
 
-    def evaluate(x, *, axes):
-        return np.bitwise_and.reduce(x, axis=axes)
-
-    def lower(write, x, *, axes):
-        return write.reduce("stablehlo.and", x, np.invert(np.zeros((), x.dtype)), axes)
+    evaluate, lower = reducing(np.bitwise_and, "stablehlo.and", lambda dtype: np.invert(np.zeros((), dtype)))
 
 
 @primitive
 class reduce_or(Logic):
     """The bits that some element along `axes` has; of bools, whether any is true."""
 
-    def evaluate(x, *, axes):
-        return np.bitwise_or.reduce(x, axis=axes)
-
-    def lower(write, x, *, axes):
-        return write.reduce("stablehlo.or", x, 0, axes)
+    evaluate, lower = reducing(np.bitwise_or, "stablehlo.or", 0)
 
 
 @primitive
 class reduce_xor(Logic):
     """The bits that an odd number of the elements along `axes` have."""
 
-    def evaluate(x, *, axes):
-        return np.bitwise_xor.reduce(x, axis=axes)
-
-    def lower(write, x, *, axes):
-        return write.reduce("stablehlo.xor", x, 0, axes)
+    evaluate, lower = reducing(np.bitwise_xor, "stablehlo.xor", 0)
 
 
 class Where(Reduction):
@@ -222,25 +197,27 @@ def _first_where(write, x, extreme, axis, index_dtype):
     return write.convert(first, index_dtype)
 
 
+def finding(find, name, start):
+    """The evaluation and the lowering rule of a search, by NumPy's function and by the operation that finds the extreme."""
+
+    def evaluate(x, *, axis, index_dtype):
+        return find(x, axis=axis).astype(index_dtype)
+
+    def lower(write, x, *, axis, index_dtype):
+        return _first_where(write, x, write.reduce(name, x, start(x.dtype), (axis,)), axis, index_dtype)
+
+    return evaluate, lower
+
+
 @primitive
 class argmax(Where):
     """The index along `axis`, which vanishes, of the first largest element; of the first NaN if there is one."""
 
-    def evaluate(x, *, axis, index_dtype):
-        return np.argmax(x, axis=axis).astype(index_dtype)
-
-    def lower(write, x, *, axis, index_dtype):
-        extreme = write.reduce("stablehlo.maximum", x, lowest(x.dtype), (axis,))
-        return _first_where(write, x, extreme, axis, index_dtype)
+    evaluate, lower = finding(np.argmax, "stablehlo.maximum", lowest)
 
 
 @primitive
 class argmin(Where):
     """The index along `axis`, which vanishes, of the first smallest element; of the first NaN if there is one."""
 
-    def evaluate(x, *, axis, index_dtype):
-        return np.argmin(x, axis=axis).astype(index_dtype)
-
-    def lower(write, x, *, axis, index_dtype):
-        extreme = write.reduce("stablehlo.minimum", x, highest(x.dtype), (axis,))
-        return _first_where(write, x, extreme, axis, index_dtype)
+    evaluate, lower = finding(np.argmin, "stablehlo.minimum", highest)

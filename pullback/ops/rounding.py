@@ -6,37 +6,33 @@ import numpy as np
 
 from pullback.core.primitive import primitive
 from pullback.core.zero import ZERO
-from pullback.ops.pointwise import Elementwise, Predicate
+from pullback.ops.pointwise import Function, Predicate
+
+
+class Step(Function):
+    """A function of a real number that is constant but for its jumps."""
+
+    kinds = "f"
+
+    def partials(out, x, **params):
+        return (ZERO,)
+
+    def samples(rng):
+        yield (3 * rng.normal(size=(2, 3)),), {}
 
 
 @primitive
-class floor(Elementwise):
+class floor(Step):
     """The largest whole number that is not above x."""
 
-    kinds = "f"
     evaluate = np.floor
-    lower = "stablehlo.floor"
-
-    def partials(out, x):
-        return (ZERO,)
-
-    def samples(rng):
-        yield (3 * rng.normal(size=(2, 3)),), {}
 
 
 @primitive
-class ceil(Elementwise):
+class ceil(Step):
     """The smallest whole number that is not below x."""
 
-    kinds = "f"
     evaluate = np.ceil
-    lower = "stablehlo.ceil"
-
-    def partials(out, x):
-        return (ZERO,)
-
-    def samples(rng):
-        yield (3 * rng.normal(size=(2, 3)),), {}
 
 
 def _away_from_zero(x):
@@ -45,10 +41,8 @@ def _away_from_zero(x):
 
 
 @primitive
-class round(Elementwise):
+class round(Step):
     """The whole number nearest to x; halves go to the even one, or, by `rounding_method="away_from_zero"`, to the larger."""
-
-    kinds = "f"
 
     def evaluate(x, *, rounding_method="to_nearest_even"):
         return np.rint(x) if rounding_method == "to_nearest_even" else _away_from_zero(x)
@@ -56,9 +50,6 @@ class round(Elementwise):
     def lower(write, x, *, rounding_method="to_nearest_even"):
         short = "even" if rounding_method == "to_nearest_even" else "afz"
         return write.elementwise(f"stablehlo.round_nearest_{short}", x)
-
-    def partials(out, x, *, rounding_method="to_nearest_even"):
-        return (ZERO,)
 
     def samples(rng):
         yield (3 * rng.normal(size=(2, 3)),), {"rounding_method": "to_nearest_even"}
@@ -71,9 +62,6 @@ class is_finite(Predicate):
 
     kinds = "f"
     evaluate = np.isfinite
-
-    def lower(write, x):
-        return write.op("stablehlo.is_finite", [x])
 
     def samples(rng):
         yield (np.array([1.5, np.inf, -np.inf, np.nan, 0.0]),), {}
@@ -91,7 +79,7 @@ def _in_fewer_bits(x, *, exponent_bits, mantissa_bits):
 
 
 @primitive
-class reduce_precision(Elementwise):
+class reduce_precision(Function):
     """x rounded to a float with `exponent_bits` and `mantissa_bits`, half to even, what is subnormal there to 0. Its derivative
     is rounded likewise, as if rounding were linear."""
 

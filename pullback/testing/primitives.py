@@ -11,11 +11,12 @@ import numpy as np
 
 import pullback.ops
 from pullback.core.array import Array, as_array
+from pullback.core.dtypes import is_inexact
 from pullback.core.errors import DtypeError
 from pullback.core.primitive import Primitive
 from pullback.core.tracing import type_of
 from pullback.testing import checks
-from pullback.testing.values import CheckFailure, Flat, host, in_dtype, is_generic, parse_dtypes
+from pullback.testing.values import CheckFailure, Flat, host, in_dtype, is_generic, parse_dtypes, random_like
 from pullback.transforms.jvp import has_derivative
 
 
@@ -33,8 +34,8 @@ def check_primitive(p: Primitive, *, dtypes: Sequence[Any] | None = None, rng: n
 
     The type rule against real shapes and dtypes; jvp against finite differences; vjp against jvp; vmap against a loop, with
     each choice of batched arguments; compiled against eager, for each dtype; vmap of vjp, vjp of vmap, jvp of vjp, staged vjp;
-    jet against jvp of jvp; its sparsity; and, for an elementwise operation, arrays with no elements. What needs a derivative is
-    left out if the primitive has no rule for one.
+    jet against jvp of jvp; its `sparsity` and `depends` rules; and, for an elementwise operation, arrays with no elements. What
+    needs a derivative is left out if the primitive has no rule for one.
 
     Arguments:
         p: the primitive. A float64 or complex128 array in its samples stands for any dtype that `p.kinds` allows; arrays of
@@ -86,6 +87,8 @@ def _check_sample(p: Primitive, args: Any, params: dict[str, Any], dtypes: Any, 
         if typed is None or not _takes(p, typed, params):
             continue
         _check_values(p, function, typed, params, claim)
+        if p.depends is not None:
+            _check_depends(p, function, typed, params, rng, claim)
         if dtype in (np.float64, np.complex128) and _derived(p) and checks.differentiable(function, typed):
             _check_derivatives(function, typed, params, rng, claim)
 
@@ -121,6 +124,26 @@ def _check_values(p: Primitive, function: Flat, args: Sequence[Array], params: d
         empty = [as_array(np.zeros((0, 3), host(arg).dtype)) if type_of(arg).shape else arg for arg in args]
         checks.check_staged(function, empty, f"{claim}, without elements")
         checks.check_batched(function, empty, f"{claim}, without elements", most=1)
+
+
+def _check_depends(
+    p: Primitive, function: Flat, args: Sequence[Array], params: dict[str, Any], rng: np.random.Generator, claim: str
+) -> None:
+    """Results that do not depend on an operand, as the `depends` rule says, are the same for another value of it."""
+    outs = function(*args)
+    for i, arg in enumerate(args):
+        flags = tuple([int(i == j) for j in range(len(args))])
+        reached = p.depends(flags, **params)  # type: ignore[misc]
+        if len(reached) != len(outs):
+            raise CheckFailure(f"{claim}: the depends rule says {reached!r} of {len(outs)} results.")
+        if not is_inexact(type_of(arg).dtype):
+            continue
+        others = function(*args[:i], random_like(rng, arg), *args[i + 1 :])
+        for which, (flag, before, after) in enumerate(zip(reached, outs, others)):
+            if not flag and not np.array_equal(host(before), host(after), equal_nan=True):
+                raise CheckFailure(
+                    f"{claim}: result {which} changes with operand {i}, but the depends rule says that it does not."
+                )
 
 
 def _check_derivatives(

@@ -1,4 +1,4 @@
-"""No argument of a public function of pullback.numpy is ignored: it is read, and a senseless value of it is refused."""
+"""No argument of a public function of pullback.numpy or pullback.nn is ignored: each is read, and refused if senseless."""
 
 from __future__ import annotations
 
@@ -16,8 +16,11 @@ import pullback.numpy as pnp
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     name: function
-    for name, function in vars(pnp).items()
-    if inspect.isfunction(function) and not name.startswith("_") and function.__module__.startswith("pullback.numpy")
+    for module in (pnp, pb.nn)
+    for name, function in vars(module).items()
+    if inspect.isfunction(function)
+    and name in module.__all__
+    and function.__module__.startswith(("pullback.numpy", "pullback.nn"))
 }
 # It says what it is given, so nothing is senseless.
 WITHOUT_EFFECT = {("isscalar", "x")}
@@ -83,6 +86,7 @@ REQUIRED: dict[str, Any] = {
     "args": MATRIX,
 }
 OVERRIDES: dict[str, dict[str, Any]] = {
+    "one_hot": {"x": np.array([0, 2]), "num_classes": 3},
     "broadcast_shapes": {"args": (3, 3), "shapes": (3, 3)},
     "reshape": {"shape": (9,)},
     "where": {"x": MATRIX, "y": MATRIX},

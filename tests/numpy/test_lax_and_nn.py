@@ -149,3 +149,14 @@ def test_one_hot():
     assert nn.one_hot(np.array([0, 2, 5]), 3).tolist() == [[1, 0, 0], [0, 0, 1], [0, 0, 0]]
     assert nn.one_hot(np.array([0, 2]), 3, axis=0, dtype=int).tolist() == [[1, 0], [0, 0], [0, 1]]
     assert nn.one_hot(1, 3).tolist() == [0, 1, 0]
+
+
+def test_where_nothing_counts_the_softmax_is_zero_and_so_are_its_derivatives():
+    x = pnp.asarray([[1.0, 2.0, 3.0], [1.0, -1.0, 0.0]])
+    mask = np.array([[False, False, False], [True, False, True]])
+    weights = np.exp([1.0, 0.0]) / np.exp([1.0, 0.0]).sum()
+    np.testing.assert_allclose(pb.nn.softmax(x, where=mask), [[0, 0, 0], [weights[0], 0, weights[1]]], rtol=1e-6)
+    np.testing.assert_allclose(pb.nn.log_softmax(x, where=mask)[0], [-np.inf] * 3)
+    for loss in (lambda v: (pb.nn.softmax(v, where=mask) ** 2).sum(), lambda v: pb.nn.log_softmax(v, where=mask)[1, 0]):
+        gradient = np.asarray(pb.grad(loss)(x))
+        assert (gradient[~mask] == 0).all() and (gradient[mask] != 0).all()

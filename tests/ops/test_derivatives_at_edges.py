@@ -46,7 +46,7 @@ def tanh_gelu(v):
 SMOOTH = {
     "softplus": (nn.softplus, softplus, [0.0, 1e-9, -40.0, 3.0]),
     "log_sigmoid": (nn.log_sigmoid, lambda v: -softplus(-v), [0.0, 40.0]),
-    "sigmoid": (nn.sigmoid, lambda v: 1 / (1 + mpmath.exp(-v)), [0.0, -40.0]),
+    "sigmoid": (nn.sigmoid, lambda v: 1 / (1 + mpmath.exp(-v)), [0.0, -40.0, 40.0, 1e-9]),
     "silu": (nn.silu, lambda v: v / (1 + mpmath.exp(-v)), [0.0, -40.0, 2.0, 700.0]),
     "gelu": (nn.gelu, tanh_gelu, [0.0, -3.0, 2.0]),
     "gelu, exact": (lambda v: nn.gelu(v, approximate=False), lambda v: v * normal(v), [0.0, -3.0, 2.0]),
@@ -69,7 +69,15 @@ SMOOTH = {
     "power, base": (lambda v: v**2.0, lambda v: v**2, [0.0, -1.5]),
     "power, cube": (lambda v: pnp.power(v, value(3.0)), lambda v: v**3, [0.0, -1.5]),
     "power, exponent": (lambda v: pnp.power(value(0.5), v), lambda v: mpmath.mpf(0.5) ** v, [0.0, 1.0, -2.0]),
-    "tanh": (nn.tanh, mpmath.tanh, [0.0, 3.0]),
+    "tanh": (nn.tanh, mpmath.tanh, [0.0, 3.0, 1e-9, 25.0, -25.0]),
+    "expm1": (pnp.expm1, mpmath.expm1, [1e-9, -40.0]),
+    "arctan": (pnp.arctan, mpmath.atan, [1e-9, 1e5, -0.5]),
+    "arctan2": (lambda v: pnp.arctan2(v, 2.0), lambda v: mpmath.atan(v / 2), [1e-9, 1e5, -0.5]),
+    "arcsinh": (pnp.arcsinh, mpmath.asinh, [1e-9, 1e5, -0.5]),
+    "arctanh": (pnp.arctanh, mpmath.atanh, [1e-9, 0.999, -0.5]),
+    "arcsin": (pnp.arcsin, mpmath.asin, [1e-9, 0.999, -0.5]),
+    "arccosh": (pnp.arccosh, mpmath.acosh, [1.001, 1e5]),
+    "hypot, one side far longer": (lambda v: pnp.hypot(v, 1.0), lambda v: mpmath.sqrt(v * v + 1), [1e5, -1e5]),
 }  # fmt: skip
 
 
@@ -81,7 +89,9 @@ def test_smooth(name):
         with mpmath.workdps(60):
             expected = [float(mpmath.diff(exact, mpmath.mpf(x), n)) for n in range(4)]
         for order, truth in enumerate(expected):
-            np.testing.assert_allclose(found[order], truth, rtol=1e-10, atol=1e-13, err_msg=f"order {order} at {x}")
+            np.testing.assert_allclose(
+                found[order], truth, rtol=1e-10, atol=0 if abs(truth) > 1e-40 else 1e-15, err_msg=f"order {order} at {x}"
+            )
 
 
 def test_the_hessian_of_a_logistic_loss_at_zero_weights():
@@ -186,3 +196,29 @@ INVERSES = [
 def test_inverse_functions_at_the_ends_of_their_domains(function, x, expected):
     for order, found in enumerate(derivatives(function, x, 4)[1:]):
         np.testing.assert_allclose(found, expected[order], rtol=1e-12)
+
+
+# one-sided, where the function ends
+LIMITS = {
+    "arcsin": (pnp.arcsin, {1.0: (np.pi / 2, inf, inf, inf), -1.0: (-np.pi / 2, inf, -inf, inf)}),
+    "arccos": (pnp.arccos, {1.0: (0, -inf, -inf, -inf), -1.0: (np.pi, -inf, inf, -inf)}),
+    "arccosh": (pnp.arccosh, {1.0: (0, inf, -inf, inf), inf: (inf, 0, 0, 0)}),
+    "arctanh": (pnp.arctanh, {1.0: (inf, inf, inf, inf), -1.0: (-inf, inf, -inf, inf), inf: (nan, 0, 0, 0)}),
+    "arcsinh": (pnp.arcsinh, {inf: (inf, 0, 0, 0), -inf: (-inf, 0, 0, 0), 1e200: (np.arcsinh(1e200), 1e-200, 0, 0)}),
+    "arctan": (pnp.arctan, {inf: (np.pi / 2, 0, 0, 0), -inf: (-np.pi / 2, 0, 0, 0), 1e100: (np.pi / 2, 1e-200, -2e-300, 0)}),
+    "arctan2": (lambda v: pnp.arctan2(v, 1e-100), {1e-100: (np.pi / 4, 5e99)}),
+    "hypot": (lambda v: pnp.hypot(v, 1.0), {inf: (inf, 1, 0, 0), -inf: (inf, -1, 0, 0)}),
+    "sqrt": (pnp.sqrt, {0.0: (0, inf, -inf, inf), inf: (inf, 0, 0, 0)}),
+    "rsqrt": (pb.lax.rsqrt, {0.0: (inf, -inf, inf, -inf), inf: (0, 0, 0, 0)}),
+    "log1p": (pnp.log1p, {-1.0: (-inf, inf, -inf, inf), inf: (inf, 0, 0, 0)}),
+    "erf_inv": (pb.lax.erf_inv, {1.0: (inf, inf, inf, inf), -1.0: (-inf, inf, -inf, inf)}),
+    "expm1": (pnp.expm1, {-inf: (-1, 0, 0, 0)}),
+}
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_limits(name):
+    function, table = LIMITS[name]
+    for x, expected in table.items():
+        for order, (found, truth) in enumerate(zip(derivatives(function, x, len(expected)), expected)):
+            np.testing.assert_allclose(found, truth, rtol=1e-12, err_msg=f"order {order} at {x}")

@@ -133,3 +133,16 @@ def test_one_operand_too_many_is_refused_before_numpy_writes_to_it() -> None:
     with pytest.raises(TypeError, match="sin takes 1 operand, but got 2"):
         sin(x, y)
     np.testing.assert_array_equal(np.asarray(y.host), np.ones(3))
+
+
+def test_a_wrong_depends_rule_is_found():
+    def check(depends):
+        p = Primitive("both", expand=lambda x, y: (sin(x), cos(y)), multiple_results=True, kinds="f", depends=depends)
+        p.define("samples", lambda rng: [((rng.normal(size=3), rng.normal(size=3)), {})])
+        check_primitive(p, dtypes=["float64"])
+
+    check(lambda flags: flags)
+    with pytest.raises(CheckFailure, match="result 0 changes with operand 0"):
+        check(lambda flags: flags[::-1])
+    with pytest.raises(CheckFailure, match="of 2 results"):
+        check(lambda flags: flags[:1])

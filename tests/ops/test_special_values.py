@@ -3,6 +3,7 @@
 import cmath
 
 import ml_dtypes
+import mpmath
 import numpy as np
 import pytest
 
@@ -23,7 +24,7 @@ CASES = [
     (x.expm1, [-inf, inf, -0.0, 0.0], [-1.0, inf, -0.0, 0.0]),
     (x.log, [0.0, -0.0, -1.0, inf, 1.0], [-inf, -inf, nan, inf, 0.0]),
     (x.log1p, [-1.0, -2.0, inf, -0.0], [-inf, nan, inf, -0.0]),
-    (x.logistic, [-inf, inf, nan, 0.0], [0.0, 1.0, nan, 0.5]),
+    (h.logistic, [-inf, inf, nan, 0.0], [0.0, 1.0, nan, 0.5]),
     (p.sqrt, [-1.0, 0.0, -0.0, inf], [nan, 0.0, -0.0, inf]),
     (p.rsqrt, [0.0, -1.0, inf], [inf, nan, 0.0]),
     (p.cbrt, [-8.0, -0.0, -inf], [-2.0, -0.0, -inf]),
@@ -175,3 +176,63 @@ def test_after_a_zero_on_the_way_to_the_other_zero_comes_that_one(dtype, both):
     others = np.array([-0.0, 0.0, 0.0, -0.0]).astype(zeros.dtype)
     for values in both(p.nextafter, zeros, others):
         np.testing.assert_array_equal(np.signbit(values.astype(np.float64)), np.signbit(others.astype(np.float64)))
+
+
+# eager NumPy is the C library's, which follows C99, Annex G; it has no log1p, expm1 and logistic of complex numbers that do
+COMPLEX = {
+    "exp": (x.exp, np.exp), "log": (x.log, np.log), "sqrt": (p.sqrt, np.sqrt), "sin": (t.sin, np.sin), "cos": (t.cos, np.cos),
+    "tan": (t.tan, np.tan), "sinh": (h.sinh, np.sinh), "cosh": (h.cosh, np.cosh), "tanh": (h.tanh, np.tanh),
+    "asin": (t.asin, np.arcsin), "acos": (t.acos, np.arccos), "atan": (t.atan, np.arctan), "asinh": (h.asinh, np.arcsinh),
+    "acosh": (h.acosh, np.arccosh), "atanh": (h.atanh, np.arctanh), "sign": (z.sign, np.sign), "conj": (z.conj, np.conj),
+    "expm1": (x.expm1, x.expm1.evaluate), "log1p": (x.log1p, x.log1p.evaluate), "logistic": (h.logistic, h.logistic.evaluate),
+    "exp2": (x.exp2, x.exp2.evaluate), "rsqrt": (p.rsqrt, p.rsqrt.evaluate), "abs": (z.abs, np.abs),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype, small, large", [("complex128", 1e-100, 800.0), ("complex64", 1e-15, 100.0)])
+@pytest.mark.parametrize("name", COMPLEX)
+def test_complex_functions_of_special_values(name, dtype, small, large, both):
+    function, exact = COMPLEX[name]
+    axis = [sign * size for size in (0.0, small, 1e-3, 0.5, 1.0, 3.0, large, inf) for sign in (1, -1)] + [nan]
+    points = np.array([complex(a, b) for a in axis for b in axis]).astype(dtype)
+    rtol, atol = (1e-12, 1e-300) if dtype == "complex128" else (1e-5, 1e-37)
+    with np.errstate(all="ignore"):
+        expected = exact(points)
+    for values in both(function, points):
+        for part in ("real", "imag"):
+            found, truth = getattr(values, part), getattr(expected, part)
+            np.testing.assert_allclose(found, truth, rtol=rtol, atol=atol)
+            # the signs of zeros are left open where an argument is not finite
+            told = (np.abs(truth) > atol) | ((truth == 0) & np.isfinite(points))
+            np.testing.assert_array_equal(np.signbit(found)[told], np.signbit(truth)[told])
+
+
+LIMITS = {
+    "exp": (x.exp, {complex(-inf, inf): 0, complex(inf, nan): complex(inf, nan), complex(nan, 0.0): complex(nan, 0)}),
+    "expm1": (x.expm1, {-inf: -1, complex(inf, 0.0): complex(inf, 0), 1e-200: 1e-200, 1e-200j: 1e-200j}),
+    "log1p": (x.log1p, {1e-200: 1e-200, -1: complex(-inf, 0), complex(nan, inf): complex(inf, nan), 1e-200j: 1e-200j}),
+    "logistic": (h.logistic, {-inf: 0, inf: 1, -800 + 1j: 0, 800 - 1j: 1, 0: 0.5}),
+    "rsqrt": (p.rsqrt, {complex(inf, nan): 0, complex(1, inf): 0, 0: complex(inf, nan), -4: -0.5j, 1e-200: 1e100}),
+    "sin": (t.sin, {1e-200j: 1e-200j, 800j: complex(0, inf), complex(0.0, nan): complex(0, nan)}),
+}
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_complex_limits(name, both):
+    function, table = LIMITS[name]
+    for values in both(function, np.array(list(table), np.complex128)):
+        np.testing.assert_allclose(values.real, np.real(list(table.values())), rtol=1e-15)
+        np.testing.assert_allclose(values.imag, np.imag(list(table.values())), rtol=1e-15)
+
+
+@pytest.mark.parametrize("name", ["expm1", "log1p", "logistic", "exp2", "sin", "tanh", "asinh", "log"])
+def test_complex_functions_of_ordinary_and_small_values(name, both):
+    functions = {"expm1": mpmath.expm1, "log1p": lambda v: mpmath.log(1 + v), "logistic": lambda v: 1 / (1 + mpmath.exp(-v))}
+    functions |= {"exp2": lambda v: mpmath.mpf(2) ** v}
+    exact = functions.get(name) or getattr(mpmath, name)
+    axis = [sign * size for size in (1e-100, 1e-9, 0.01, 0.7, 2.5, 20.0) for sign in (1, -1)]
+    points = np.array([complex(a, b) for a in axis for b in axis])
+    with mpmath.workdps(300):
+        expected = np.array([complex(exact(mpmath.mpmathify(complex(point)))) for point in points])
+    for values in both(COMPLEX[name][0], points):
+        assert (np.abs(values - expected) <= 1e-14 * np.abs(expected)).all()
