@@ -19,8 +19,8 @@ from pullback.core.errors import LeafError
 from pullback.core.lazy import lazy_module
 from pullback.core.source import api_boundary
 from pullback.core.tracing import Tracer
-from pullback.core.trees import array_leaves, flatten, unflatten
-from pullback.program.equality import Keyed
+from pullback.core.trees import array_leaf, array_leaves, flatten, register_node, unflatten
+from pullback.program.equality import Keyed, param_key
 
 pdb = lazy_module("pdb")
 
@@ -42,6 +42,26 @@ class _Printer(Keyed):
         return f"print {self.key!r}"
 
 
+class _Static(Keyed):
+    """In the place of what is no array in a callback's arguments: a container of nothing, which becomes that value again."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+        self.key = param_key(value)
+
+
+register_node(_Static, lambda static: ((), static), lambda static, _: static.value)
+
+
+def _array_or_static(leaf: Any) -> Any:
+    try:
+        return array_leaf(leaf, lambda: "argument")
+    except LeafError:
+        return _Static(leaf)
+
+
 @api_boundary
 def callback(function: Callable[..., Any], /, *args: Any, ordered: bool = False, **kwargs: Any) -> None:
     """Call a Python function on the values that the arguments have when this line is computed, for its side effects.
@@ -53,7 +73,7 @@ def callback(function: Callable[..., Any], /, *args: Any, ordered: bool = False,
     Arguments:
         function: called with NumPy arrays in place of the arrays in `args` and `kwargs`; what it returns is ignored, and
             what it raises comes out of the call that was running. It may itself use pullback.
-        args, kwargs: trees of arrays.
+        args, kwargs: trees of arrays. What is no array in them (a string, a function) is handed on as it is.
         ordered: whether such calls must happen in the order in which they are written. They always do.
 
     Example:
@@ -70,7 +90,8 @@ def callback(function: Callable[..., Any], /, *args: Any, ordered: bool = False,
     """
     if not callable(function):
         raise TypeError(f"debug.callback takes a function, but got {function!r}.")
-    leaves, structure = array_leaves((args, kwargs), lambda: "argument")
+    given, structure = flatten((args, kwargs))
+    leaves, structure = flatten(unflatten(structure, [_array_or_static(leaf) for leaf in given]))
     callback_primitive(*leaves, function=OnTrees(function, structure))
 
 
@@ -82,7 +103,7 @@ def print(format: str, /, *args: Any, ordered: bool = False, **kwargs: Any) -> N
 
     Arguments:
         format: the text, with `{}`, `{name}` and `{name:.3f}` where values go.
-        args, kwargs: the values: trees of arrays.
+        args, kwargs: the values: trees of arrays; strings and other objects are printed as they are.
         ordered: whether lines must be printed in the order in which they are written. They always are.
 
     Raises:

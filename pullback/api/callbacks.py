@@ -6,12 +6,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pullback.api.functions import check_callable, leaf_paths
+from pullback.api.traced import call_paths
 from pullback.control.callback import io_callback as io_primitive
 from pullback.control.callback import pure_callback as pure_primitive
 from pullback.core.dtypes import requested
 from pullback.core.errors import LeafError, StructureError
 from pullback.core.source import api_boundary, describe
-from pullback.core.trees import TreeDef, array_leaves, flatten, unflatten
+from pullback.core.trees import TreeDef, array_leaf, flatten, unflatten
 from pullback.core.types import ArrayType
 from pullback.program.equality import Keyed
 
@@ -60,7 +61,8 @@ def _prepared(
     if sharding is not None:
         raise NotImplementedError(f"{what} cannot spread its results over devices: leave sharding out.")
     check_callable(callback, what)
-    leaves, structure = array_leaves((args, kwargs), lambda: "argument")
+    given, structure = flatten((args, kwargs))
+    leaves = [array_leaf(leaf, lambda i=i: f"argument {call_paths(callback, args, kwargs)[i]}") for i, leaf in enumerate(given)]  # type: ignore[misc]
     announced, results = flatten(result_shape_dtypes)
     paths = leaf_paths(result_shape_dtypes, "result")[: len(announced)]
     for path, leaf in zip(paths, announced):

@@ -5,13 +5,13 @@ from __future__ import annotations
 import functools
 import weakref
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Self, overload
+from typing import Any, Self, TypedDict, Unpack, overload
 
 import numpy as np
 
 from pullback.api.dispatch import FastPath, Signature, fast_path, forget_scalars
 from pullback.api.functions import Function, argument_name, check_callable, check_flags, chosen_arguments, global_name
-from pullback.api.traced import call_paths, trace
+from pullback.api.traced import announced_type, call_paths, trace
 from pullback.control.call import bind_call
 from pullback.core.array import Array, BorrowedArray, as_array, from_numpy
 from pullback.core.axes import axis_sizes
@@ -27,6 +27,7 @@ from pullback.engine import cache
 from pullback.engine.backend import BorrowedBuffer, CompileOptions, placement
 from pullback.engine.compile import forget_executables, lower_to_text, placed
 from pullback.program.equality import param_key
+from pullback.program.interpret import run
 from pullback.program.program import Program
 from pullback.transforms.simplify import simplify
 
@@ -53,10 +54,12 @@ class Jitted:
         donate_argnames: Names,
         options: CompileOptions,
         explain_misses: bool | None,
+        inline: bool,
     ) -> None:
         check_callable(fun, "jit")
         functools.update_wrapper(self, fun, updated=())
-        self._made_from = (fun, static_argnums, static_argnames, donate_argnums, donate_argnames, options, explain_misses)
+        given = (static_argnums, static_argnames, donate_argnums, donate_argnames, options, explain_misses, inline)
+        self._made_from = (fun, *given)
         self._fun = fun
         self._static_numbers, self._static_names = chosen_arguments(fun, static_argnums, static_argnames, "jit's static")
         self._donate_numbers, self._donate_names = chosen_arguments(fun, donate_argnums, donate_argnames, "jit's donate")
@@ -67,6 +70,7 @@ class Jitted:
             )
         self._options = options
         self._explain_misses = explain_misses
+        self._inline = inline
         self._plain = not (self._static_numbers or self._static_names)
         self._signatures: Bounded[Any, Signature] = Bounded(MAX_SIGNATURES, self._warn_of_signatures)
         self._warned = False
@@ -108,9 +112,11 @@ class Jitted:
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         leaves, signature = self._signature(args, kwargs)
-        traced = innermost_staging() is not None or bool(signature.captures) or bool(signature.program.axis_names)
+        staging = innermost_staging() is not None
+        traced = staging or bool(signature.captures) or bool(signature.program.axis_names)
         if traced or any([isinstance(leaf, Tracer) for leaf in leaves]):
-            outs = bind_call(signature.program, [*signature.captures, *_owned(leaves)])
+            apply = run if self._inline and staging else bind_call
+            outs = apply(signature.program, [*signature.captures, *_owned(leaves)])
             return unflatten(signature.out_structure, outs)
         executable = signature.compile()
         out = signature.run(_owned(leaves) if executable.later else leaves)
@@ -218,8 +224,8 @@ class Jitted:
 
     # ---- ahead of time ----
 
-    def lower(self, /, *args: Any, **kwargs: Any) -> Lowered:
-        """Trace and lower for arguments like these, without compiling or running.
+    def trace(self, /, *args: Any, **kwargs: Any) -> Traced:
+        """Trace for arguments like these, without lowering, compiling or running.
 
         Arguments may be arrays, or `ArrayType`s (`ShapeDtypeStruct`s) in their place.
         """
@@ -228,10 +234,18 @@ class Jitted:
             args = tuple(self._merged(args, _with_placeholders(dynamic)))
             kwargs = {**kwargs, **_with_placeholders(named)}
             statics, both = self._split(args, kwargs)
-            return Lowered(self, self._signature(args, kwargs)[1], statics, flatten(without_float0(both))[1])
+            return Traced(self, self._signature(args, kwargs)[1], statics, flatten(without_float0(both))[1])
         except BaseException as error:
             trim(error)
             raise
+
+    def lower(self, /, *args: Any, **kwargs: Any) -> Lowered:
+        """Trace and lower for arguments like these, without compiling or running; `ArrayType`s serve for arrays."""
+        return self.trace(*args, **kwargs).lower()
+
+    def eval_shape(self, /, *args: Any, **kwargs: Any) -> Any:
+        """The types of the results for arguments like these: `trace(...).out_info`."""
+        return self.trace(*args, **kwargs).out_info
 
     def clear_cache(self) -> None:
         """Forget every signature and its executable."""
@@ -306,35 +320,33 @@ def _with_placeholders(tree: Any) -> Any:
 def _placeholder(leaf: Any) -> Any:
     if is_float0(leaf):
         return without_float0(leaf)
-    if hasattr(leaf, "__array__") or not (hasattr(leaf, "shape") and hasattr(leaf, "dtype")):
-        return leaf
-    return Array(leaf if isinstance(leaf, ArrayType) else ArrayType(leaf.shape, leaf.dtype), None)
+    type = announced_type(leaf)
+    return leaf if type is None else Array(type, None)
+
+
+class _Options(TypedDict, total=False):
+    """The options of `jit`, for type checkers."""
+
+    static_argnums: Numbers
+    static_argnames: Names
+    donate_argnums: Numbers
+    donate_argnames: Names
+    show_graph: bool
+    quick: bool
+    explain_misses: bool | None
+    inline: bool
+    keep_unused: bool
+    in_shardings: None
+    out_shardings: None
+    device: None
+    backend: None
+    compiler_options: None
 
 
 @overload
-def jit(
-    fun: Function,
-    *,
-    static_argnums: Numbers = None,
-    static_argnames: Names = None,
-    donate_argnums: Numbers = None,
-    donate_argnames: Names = None,
-    show_graph: bool = False,
-    quick: bool = False,
-    explain_misses: bool | None = None,
-) -> Jitted: ...
+def jit(fun: Function, **options: Unpack[_Options]) -> Jitted: ...
 @overload
-def jit(
-    fun: None = None,
-    *,
-    static_argnums: Numbers = None,
-    static_argnames: Names = None,
-    donate_argnums: Numbers = None,
-    donate_argnames: Names = None,
-    show_graph: bool = False,
-    quick: bool = False,
-    explain_misses: bool | None = None,
-) -> Callable[[Function], Jitted]: ...
+def jit(fun: None = None, **options: Unpack[_Options]) -> Callable[[Function], Jitted]: ...
 def jit(
     fun: Function | None = None,
     *,
@@ -345,6 +357,13 @@ def jit(
     show_graph: bool = False,
     quick: bool = False,
     explain_misses: bool | None = None,
+    inline: bool = False,
+    keep_unused: bool = False,
+    in_shardings: None = None,
+    out_shardings: None = None,
+    device: None = None,
+    backend: None = None,
+    compiler_options: None = None,
 ) -> Jitted | Callable[[Function], Jitted]:
     """Compile a function with XLA: it is traced once for every signature, and runs as one program from then on.
 
@@ -360,13 +379,18 @@ def jit(
         show_graph: print the StableHLO and the optimized program when a signature is compiled.
         quick: compile at a low optimization level: sooner done, slower to run.
         explain_misses: print why a call had to be traced; by default, whether `PULLBACK_EXPLAIN_MISSES` is set.
+        inline: where an outer function is traced, put the operations in the place of the call.
+        keep_unused: keep arguments that the function does not use among those of the program, as is always done.
+        in_shardings, out_shardings, device, backend, compiler_options: None: arguments of JAX's that are refused here.
 
     Returns:
-        A function of the same arguments, with `.lower(*args)` for ahead-of-time compilation and inspection, and
-        `.clear_cache()`. In other transformations it is one operation, `call`.
+        A function of the same arguments, with `.lower(*args)` for ahead-of-time compilation and inspection, `.trace(*args)`
+        for what comes before that, `.eval_shape(*args)`, and `.clear_cache()`. In other transformations it is one operation,
+        `call`.
 
     Raises:
         StaticArgumentError: an argument that does not exist, or a static argument that cannot be hashed.
+        NotImplementedError: a place to run, a sharding or an option of XLA's was given.
 
     Example:
         >>> import pullback as pb
@@ -374,19 +398,38 @@ def jit(
         >>> f(3.0, 2)
         9.0:f32[]:cpu(0)
     """
-    check_flags("jit", show_graph=show_graph, quick=quick, explain_misses=explain_misses is None or explain_misses)
+    check_flags("jit", show_graph=show_graph, quick=quick, inline=inline, keep_unused=keep_unused)
+    check_flags("jit", explain_misses=explain_misses is None or explain_misses)
+    _refuse("computes on one device", in_shardings=in_shardings, out_shardings=out_shardings)
+    where = "computes where its arguments are: put them on a device with pb.device_put, or use pb.default_device"
+    _refuse(where, device=device, backend=backend)
+    _refuse("takes XLA's options from XLA_FLAGS, and quick=True", compiler_options=compiler_options)
     options = CompileOptions(show_graph=show_graph, quick=quick)
-    given = (static_argnums, static_argnames, donate_argnums, donate_argnames, options, explain_misses)
+    given = (static_argnums, static_argnames, donate_argnums, donate_argnames, options, explain_misses, inline)
     if fun is None:
         return lambda fun: Jitted(fun, *given)
     return Jitted(fun, *given)
+
+
+def _refuse(instead: str, **given: object) -> None:
+    """Raise NotImplementedError for arguments of JAX's that are not None, saying what there is instead."""
+    for name, value in given.items():
+        if value is not None:
+            raise NotImplementedError(f"jit takes no {name}, but got {value!r}: it {instead}.")
 
 
 # ---- ahead of time ----------------------------------------------------------------------------------------------------
 
 
 class _AheadOfTime:
-    """A jitted function for one signature: that of calls with these static arguments, and dynamic ones of this structure."""
+    """A jitted function for one signature: that of calls with these static arguments, and dynamic ones of this structure.
+
+    Attributes:
+        program: the function as a Program of the leaves of its arguments.
+        in_tree: the structure of `(args, kwargs)`, with None in the place of static arguments.
+        in_types: the types of its leaves.
+        out_tree: the structure of the result. out_info: the result, with the type of each array in its place; also `out_types`.
+    """
 
     def __init__(self, jitted: Jitted, signature: Signature, statics: Any, in_structure: TreeDef) -> None:
         self._jitted = jitted
@@ -398,6 +441,24 @@ class _AheadOfTime:
     @property
     def program(self) -> Program:
         return self._signature.program
+
+    @property
+    def in_tree(self) -> TreeDef:
+        return self._in_structure
+
+    @property
+    def in_types(self) -> tuple[ArrayType, ...]:
+        return self.program.input_types
+
+    @property
+    def out_tree(self) -> TreeDef:
+        return self._signature.out_structure
+
+    @property
+    def out_info(self) -> Any:
+        return unflatten(self._signature.out_structure, self.program.output_types)
+
+    out_types = out_info
 
     def __copy__(self) -> Self:  # nothing of it changes
         return self
@@ -412,24 +473,26 @@ class _AheadOfTime:
         return f"<{type(self).__name__.lower()} {describe(self._fun)}>"
 
 
+class Traced(_AheadOfTime):
+    """A function traced for one signature."""
+
+    @property
+    def fun_name(self) -> str:
+        return self.program.name
+
+    def lower(self) -> Lowered:
+        """Lower now."""
+        return Lowered(self._jitted, self._signature, self._statics, self._in_structure)
+
+
 class Lowered(_AheadOfTime):
-    """A function lowered for one signature: its StableHLO, not compiled yet.
+    """A function lowered for one signature: its StableHLO, not compiled yet."""
 
-    Attributes:
-        program: the Program that was lowered.
-    """
-
-    @property
-    def in_types(self) -> tuple[ArrayType, ...]:
-        return self.program.input_types
-
-    @property
-    def out_types(self) -> Any:
-        return unflatten(self._signature.out_structure, self.program.output_types)
-
-    def as_text(self) -> str:
-        """The StableHLO module."""
-        return lower_to_text(self.program, self._signature.options, self._signature.donated)
+    def as_text(self, dialect: str | None = None, *, debug_info: bool = True) -> str:
+        """The StableHLO module: `dialect` can only be "stablehlo"; with the user's lines, unless `debug_info` is False."""
+        if dialect not in (None, "stablehlo"):
+            raise ValueError(f"as_text gives 'stablehlo', not {dialect!r}. XLA's own HLO, optimized, is .compile().as_text().")
+        return lower_to_text(self.program, self._signature.options, self._signature.donated, debug_info)
 
     def cost_analysis(self) -> dict[str, float]:
         """XLA's estimate for the optimized program; compiles it."""

@@ -27,6 +27,7 @@ from pullback.api.tangents import (
     the_output,
     weak_as,
 )
+from pullback.api.traced import announced_type
 from pullback.core.dtypes import is_inexact, kind
 from pullback.core.errors import GradientError, StructureError
 from pullback.core.source import api_boundary, describe, trim
@@ -268,7 +269,7 @@ def linear_transpose(fun: Function, *primals: Any) -> Callable[[Any], tuple[Any,
     check_callable(fun, "linear_transpose")
     trees = [flatten(primal) for primal in primals]
     structures = [structure for _, structure in trees]
-    types = [type_of(leaf) for leaves, _ in trees for leaf in leaves]
+    types = [announced_type(leaf) or type_of(leaf) for leaves, _ in trees for leaf in leaves]
 
     def transposed(cotangent: Any) -> tuple[Any, ...]:
         given: list[Any] = []  # known once the function has run, since only then is the output's structure

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from pullback.core.array import Array, PlacedArray, as_array, host_of
+from pullback.core.array import Array, PlacedArray, as_array, find_converter, host_of
 from pullback.core.devices import Device
 from pullback.core.errors import DeviceError, LeafError
 from pullback.core.source import api_boundary
@@ -118,7 +118,7 @@ def _put(array: Array, there: Backend, index: int, committed: bool) -> Array:
 
 @api_boundary
 def device_get(x: Any) -> Any:
-    """The values of a tree's arrays as NumPy arrays, read-only, without a copy where memory allows.
+    """The values of a tree's arrays as NumPy arrays, read-only, without a copy where memory allows; other leaves as they are.
 
     Raises:
         LeafError: a leaf is traced, so that it has no values yet.
@@ -132,7 +132,8 @@ def device_get(x: Any) -> Any:
     for leaf in leaves:
         if isinstance(leaf, Tracer):
             raise LeafError(f"device_get was given a traced value of type {leaf.type}, which has no values to get yet.")
-    return unflatten(structure, [leaf if isinstance(leaf, np.ndarray) else as_array(leaf).view() for leaf in leaves])
+    others = [isinstance(leaf, np.ndarray) or find_converter(type(leaf)) is None for leaf in leaves]
+    return unflatten(structure, [leaf if other else as_array(leaf).view() for leaf, other in zip(leaves, others)])
 
 
 @contextmanager

@@ -57,9 +57,9 @@ def check_callable(function: Any, transformation: str) -> None:
 
 
 def check_flags(transformation: str, **flags: Any) -> None:
-    """Raise TypeError unless each of these options is True or False."""
+    """Raise TypeError unless each of these options is True or False, or 1 or 0."""
     for name, flag in flags.items():
-        if not isinstance(flag, (bool, np.bool_)):
+        if not (isinstance(flag, (*INTEGERS, np.bool_)) and flag in (0, 1)):
             raise TypeError(f"{transformation}'s {name} must be True or False, but got {flag!r} of type {type(flag).__name__}.")
 
 

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from pullback.api.functions import Function, argument_name, check_callable, leaf_paths, trees_of
-from pullback.core.dtypes import entering
+from pullback.core.array import find_converter
+from pullback.core.dtypes import entering, requested
 from pullback.core.errors import EscapedTracerError
 from pullback.core.source import api_boundary, describe
 from pullback.core.tracing import Tracer, type_of
@@ -95,9 +96,7 @@ def traced_call(
     leaves, structure = flatten((dynamic, kwargs))
     paths = call_paths(fun, dynamic, kwargs)
     leaves = [
-        leaf.with_dtype(entering(leaf.dtype), leaf.weak)
-        if placeholders and isinstance(leaf, ArrayType)
-        else array_leaf(leaf, lambda path=path: f"argument {path}")  # type: ignore[misc]
+        (announced_type(leaf) if placeholders else None) or array_leaf(leaf, lambda path=path: f"argument {path}")  # type: ignore[misc]
         for leaf, path in zip(leaves, paths, strict=True)
     ]
     types = [type_of(leaf) for leaf in leaves]
@@ -107,6 +106,16 @@ def traced_call(
         return fun(*[args[i] if i in static else arg for i, arg in enumerate(inner)], **inner_kwargs)
 
     return TracedCall(leaves, paths, types, trace(transformation, fun, (structure,), types, paths, call=call, trivial=True))
+
+
+def announced_type(leaf: Any) -> ArrayType | None:
+    """The type of the array that a leaf stands for, as such arrays enter: of an `ArrayType`, or of another object that has a
+    shape and a dtype and no values, as JAX's `ShapeDtypeStruct`. None for all else."""
+    if isinstance(leaf, ArrayType):
+        return leaf.with_dtype(entering(leaf.dtype), leaf.weak)
+    if isinstance(leaf, Tracer) or not (hasattr(leaf, "shape") and hasattr(leaf, "dtype")) or find_converter(type(leaf)):
+        return None
+    return ArrayType(leaf.shape, requested(leaf.dtype), bool(getattr(leaf, "weak_type", False)))
 
 
 def call_paths(fun: Function, args: Sequence[Any], kwargs: dict[str, Any]) -> list[str]:

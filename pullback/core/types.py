@@ -28,6 +28,8 @@ class ArrayType:
         sharding: how the array is spread over devices, hashable and printed after an `@`; None where nothing is said.
         varying: the names of the mesh axes along which devices may hold different values.
 
+    `weak_type` is JAX's name for `weak`.
+
     Example:
         >>> import pullback as pb
         >>> pb.ArrayType((2, 3), "float32") is pb.ArrayType([2, 3], pb.numpy.float32)
@@ -53,6 +55,8 @@ class ArrayType:
         weak: bool = False,
         sharding: Hashable | None = None,
         varying: Iterable[Hashable] = (),
+        *,
+        weak_type: bool = False,
     ) -> ArrayType:
         try:
             sizes = tuple(map(index, shape))
@@ -60,13 +64,17 @@ class ArrayType:
             raise TypeError(f"ArrayType takes a shape, a tuple of ints, and then a dtype, but got {shape!r} first.") from None
         if sizes and min(sizes) < 0:
             raise ShapeError(f"ArrayType takes sizes of at least 0, but got the shape {sizes}.")
-        return array_type(sizes, canonical(dtype), bool(weak)).placed(sharding, frozenset(varying))
+        return array_type(sizes, canonical(dtype), bool(weak or weak_type)).placed(sharding, frozenset(varying))
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"ArrayType is immutable: {name} cannot be set; make another with ArrayType(shape, dtype).")
 
     def __reduce__(self) -> tuple[Any, ...]:
         return ArrayType, (self.shape, self.dtype, self.weak, self.sharding, self.varying)
+
+    @property
+    def weak_type(self) -> bool:
+        return self.weak
 
     @property
     def size(self) -> int:

@@ -100,8 +100,8 @@ class Backend(ABC):
         """A Program compiled for one device; the memory of `donated` arguments may be reused for its results."""
 
     @abstractmethod
-    def source_text(self, program: Program, options: CompileOptions, donated: tuple[bool, ...]) -> str:
-        """What is compiled for a Program, as text, with the user's lines."""
+    def source_text(self, program: Program, options: CompileOptions, donated: tuple[bool, ...], located: bool = True) -> str:
+        """What is compiled for a Program, as text; if `located`, with the user's lines."""
 
     @abstractmethod
     def put(self, host: np.ndarray[Any, Any] | np.generic, type: ArrayType, index: int = 0, copy: bool = False) -> Any:

@@ -23,9 +23,11 @@ MAX_OPERATIONS = 1024  # single operations of which the Program is kept
 _holders: weakref.WeakValueDictionary[int, Program] = weakref.WeakValueDictionary()
 
 
-def lower_to_text(program: Program, options: CompileOptions = DEFAULT_OPTIONS, donated: tuple[bool, ...] = ()) -> str:
-    """What a back end compiles for a Program: for XLA a StableHLO module."""
-    return backend(options.platform).source_text(program, options, donated)
+def lower_to_text(
+    program: Program, options: CompileOptions = DEFAULT_OPTIONS, donated: tuple[bool, ...] = (), located: bool = True
+) -> str:
+    """What a back end compiles for a Program, if `located` with the user's lines: for XLA a StableHLO module."""
+    return backend(options.platform).source_text(program, options, donated, located)
 
 
 def compile_program(program: Program, options: CompileOptions = DEFAULT_OPTIONS, donated: tuple[bool, ...] = ()) -> Executable:

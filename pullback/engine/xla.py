@@ -182,8 +182,8 @@ class XlaBackend(Backend):
             array._later = self.put(host_of(array), array.type)
         return array._later
 
-    def source_text(self, program: Program, options: CompileOptions, donated: tuple[bool, ...]) -> str:
-        return lower_program(program, self.platform, donated, located=True).text
+    def source_text(self, program: Program, options: CompileOptions, donated: tuple[bool, ...], located: bool = True) -> str:
+        return lower_program(program, self.platform, donated, located).text
 
     def compile(self, program: Program, options: CompileOptions, donated: tuple[bool, ...]) -> Executable:
         lowered = lower_program(program, self.platform, donated)

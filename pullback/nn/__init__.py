@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pullback.core.array import Array, ArrayLike
-from pullback.core.dtypes import DTypeLike, canonical, default_dtype, kind
+from pullback.core.dtypes import DTypeLike, default_dtype, kind, requested
 from pullback.core.source import make_boundaries
 from pullback.core.tracing import type_of
 from pullback.numpy.arithmetic import sign
@@ -211,13 +211,14 @@ def one_hot(x: ArrayLike, num_classes: int, *, dtype: DTypeLike = None, axis: in
          [0. 0. 1.]]:f32[2,3]:cpu(0)
     """
     x = operand(x, "one_hot")
+    if x.type.dtype.itemsize < 4:  # in which there may be fewer numbers than classes
+        x = convert_element_type(x, new_dtype=default_dtype("f" if kind(x.type.dtype) == "f" else "i"))
     ndim = type_of(x).ndim + 1
     along = normal_axis(axis, ndim, "one_hot")
     shape = (*x.type.shape[:along], num_classes, *x.type.shape[along:])
     spread = broadcasts.broadcast_in_dim(x, shape=shape, broadcast_dimensions=tuple(i for i in range(ndim) if i != along))
-    index = x.type.dtype if kind(x.type.dtype) in "iuf" else default_dtype("i")
-    same = compare.eq(spread, iota(dtype=index, shape=shape, dimension=along))
-    return convert_element_type(same, new_dtype=default_dtype("f") if dtype is None else canonical(dtype))
+    same = compare.eq(spread, iota(dtype=x.type.dtype, shape=shape, dimension=along))
+    return convert_element_type(same, new_dtype=default_dtype("f") if dtype is None else requested(dtype))
 
 
 def __dir__() -> list[str]:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import builtins
+import math
 from typing import Any
 
 import numpy as np
 
 from pullback.core.array import Array, ArrayLike
-from pullback.core.dtypes import BOOL, DType, accumulation_dtype, is_inexact, kind
-from pullback.core.errors import DtypeError
-from pullback.numpy.factories import Binary, Unary, apply_binary, binary, named, unary
-from pullback.numpy.promotion import at_user_line, in_dtype, literal_of, operand, promote, refuse_complex, to_inexact
+from pullback.core.dtypes import BOOL, accumulation_dtype, is_inexact, kind
+from pullback.numpy.factories import Binary, Unary, binary, named, unary
+from pullback.numpy.promotion import in_dtype, literal_of, operand, promote, refuse_complex, to_inexact
 from pullback.ops import arithmetic, bitwise, compare, rounding
 from pullback.ops import complex as complexes
 from pullback.ops.convert import convert_element_type
@@ -82,8 +83,9 @@ def floor_divide(x: ArrayLike, y: ArrayLike, /) -> Array:
         >>> pb.numpy.floor_divide(pb.numpy.asarray([7, -7]), 2)
         [ 3 -4]:i32[2]:cpu(0)
     """
-    x, y = promote("floor_divide", x, y)
-    dtype = _real_numbers("floor_divide", x)
+    x, y = promote("floor_divide", x, y, numeric=True)
+    refuse_complex("floor_divide", x)
+    dtype = x.type.dtype
     if kind(dtype) == "u":
         return arithmetic.div(x, y)
     one, zero = literal_of(1, dtype), literal_of(0, dtype)
@@ -112,8 +114,9 @@ def remainder(x: ArrayLike, y: ArrayLike, /) -> Array:
         >>> pb.numpy.remainder(pb.numpy.asarray([7, -7]), 3)
         [1 2]:i32[2]:cpu(0)
     """
-    x, y = promote("remainder", x, y)
-    dtype = _real_numbers("remainder", x)
+    x, y = promote("remainder", x, y, numeric=True)
+    refuse_complex("remainder", x)
+    dtype = x.type.dtype
     rest = arithmetic.rem(x, y)
     if kind(dtype) == "u":
         return rest
@@ -124,16 +127,9 @@ def remainder(x: ArrayLike, y: ArrayLike, /) -> Array:
 mod = remainder
 
 
-def _real_numbers(name: str, x: Any) -> DType:
-    dtype: DType = x.type.dtype
-    if kind(dtype) in "bc":
-        raise DtypeError(f"{name} takes integers or real numbers, but got {dtype.name}.{at_user_line()}")
-    return dtype
-
-
 def fmod(x: ArrayLike, y: ArrayLike, /) -> Array:
     """What the division of x by y, rounded toward zero, leaves; it has the sign of x, as C's fmod has."""
-    return apply_binary("fmod", arithmetic.rem, x, y, False)
+    return arithmetic.rem(*promote("fmod", x, y, numeric=True))
 
 
 def divmod(x: ArrayLike, y: ArrayLike, /) -> tuple[Array, Array]:
@@ -216,19 +212,24 @@ def round(x: ArrayLike, decimals: int = 0) -> Array:
     if not is_inexact(dtype):
         if decimals >= 0 or dtype is BOOL:
             return x
-        unit = 10**-decimals
-        rounded = rounding.round(true_divide(x, float(unit)))
-        return convert_element_type(multiply(rounded, float(unit)), new_dtype=dtype)
+        if decimals < -19:  # more digits than integers have
+            return multiply(x, 0)
+        unit = 10.0**-decimals
+        rounded = rounding.round(true_divide(x, unit))
+        return convert_element_type(multiply(rounded, unit), new_dtype=dtype)
     if decimals == 0:
         return rounding.round(x)
     wide = in_dtype(x, accumulation_dtype(dtype), x.type.weak)
-    factor = literal_of(10.0 ** (decimals if decimals > 0 else -decimals), wide.type.dtype)
+    unit = 10.0 ** min(builtins.abs(decimals), 308)
+    limit = unit if builtins.abs(decimals) <= 308 and unit <= float(np.finfo(wide.type.dtype).max) else math.inf
+    factor = literal_of(limit, wide.type.dtype)
     if decimals < 0:
-        rounded = arithmetic.mul(rounding.round(arithmetic.div(wide, factor)), factor)
+        rounded = rounding.round(arithmetic.div(wide, factor))
+        rounded = compare.select(compare.eq(rounded, literal_of(0, wide.type.dtype)), rounded, arithmetic.mul(rounded, factor))
     else:
         scaled = arithmetic.mul(wide, factor)
         rounded = arithmetic.div(rounding.round(scaled), factor)
-        rounded = compare.select(rounding.is_finite(scaled), rounded, rounding.round(wide))  # the large have no decimals
+        rounded = compare.select(rounding.is_finite(scaled), rounded, wide)  # the large have no decimals
     return in_dtype(rounded, dtype, x.type.weak)
 
 

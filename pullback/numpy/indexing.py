@@ -48,10 +48,12 @@ class Index:
         shape: the array's shape with the new axes.
         chosen: the axes that arrays of integers (and, with these, ints) choose from; empty for a basic index.
         where: at which axis of the result the common shape of the index arrays stands.
+        wraps: whether negative places count from the end; else they are out of bounds.
     """
 
-    def __init__(self, index: Any, shape: Shape, mode: str | None = None) -> None:
+    def __init__(self, index: Any, shape: Shape, mode: str | None = None, wraps: bool = True) -> None:
         entries, dots = _expand(index if isinstance(index, tuple) else (index,), shape)
+        self.wraps = wraps
         self.axes: list[Any] = []
         sizes: list[int] = []
         rest = iter(shape)
@@ -62,7 +64,7 @@ class Index:
                 continue
             size = next(rest)
             sizes.append(size)
-            self.axes.append(_read_entry(entry, size, len(self.axes), shape, mode))
+            self.axes.append(_read_entry(entry, size, len(self.axes), shape, mode, wraps))
         self.shape = tuple(sizes)
         arrays = [i for i, one in enumerate(self.axes) if not isinstance(one, (Span, int))]
         self.chosen = [i for i, one in enumerate(self.axes) if not isinstance(one, Span)] if arrays else []
@@ -81,7 +83,7 @@ class Index:
             if entry.__class__ is Array and entry.type.size:
                 host = np.asarray(host_of(entry))
                 low, high = int(host.min()), int(host.max())
-                if low < -size or high >= size:
+                if low < (-size if self.wraps else 0) or high >= size:
                     raise IndexError(
                         f"Index {high if high >= size else low} is out of bounds for axis {axis} of size {size} of an array of"
                         f" shape {self.shape}. To have such places clipped, filled or left out, use x.at[index] with a mode."
@@ -94,8 +96,7 @@ class Index:
         for axis in self.chosen:
             entry = self.axes[axis]
             entry = array(entry, default_dtype("i")) if isinstance(entry, int) else entry
-            size = self.shape[axis]
-            arrays.append(from_end(entry, size))
+            arrays.append(from_end(entry, self.shape[axis]) if self.wraps else entry)
         shape = broadcast_shapes("indexing", *[one.type.shape for one in arrays])
         return arrays, shape
 
@@ -171,14 +172,14 @@ def has_tracer(entry: Any) -> bool:
     return any(isinstance(one, (Tracer, Array)) or (isinstance(one, (list, tuple)) and has_tracer(one)) for one in entry)
 
 
-def _read_entry(entry: Any, size: int, axis: int, shape: Shape, mode: str | None) -> Any:
+def _read_entry(entry: Any, size: int, axis: int, shape: Shape, mode: str | None, wraps: bool) -> Any:
     """One entry of an index: a `Span`, a non-negative int, or an array of integers."""
     if isinstance(entry, slice):
         return _span(entry, size)
     converter = find_converter(type(entry))
     if isinstance(entry, (int, np.integer)) or (converter is None and hasattr(entry, "__index__")):
         number = operator.index(entry)
-        if not -size <= number < size:
+        if not (-size if wraps else 0) <= number < size:
             if mode is not None:  # which says what is to happen there
                 return array(number)
             raise IndexError(

@@ -43,7 +43,6 @@ bitwise_and = binary("bitwise_and", bitwise.and_, None, "The bits that x and y b
 bitwise_or = binary("bitwise_or", bitwise.or_, None, "The bits that x or y has; of bools, x or y.")
 bitwise_xor = binary("bitwise_xor", bitwise.xor, None, "The bits that only one of x and y has.")
 bitwise_not = bitwise_invert = invert = unary("invert", bitwise.not_, None, "The bits that x does not have.", inexact=False)
-left_shift = bitwise_left_shift = binary("left_shift", bitwise.shift_left, None, "x moved y bits up; zeros come in.")
 
 
 def bitwise_count(x: ArrayLike, /) -> Array:
@@ -53,13 +52,19 @@ def bitwise_count(x: ArrayLike, /) -> Array:
     return strong(convert_element_type(bitwise.population_count(size), new_dtype=DTYPES["uint8"]))
 
 
+def left_shift(x: ArrayLike, y: ArrayLike, /) -> Array:
+    """x moved y bits up; zeros come in."""
+    return bitwise.shift_left(*promote("left_shift", x, y, numeric=True))
+
+
 def right_shift(x: ArrayLike, y: ArrayLike, /) -> Array:
     """x moved y bits down: copies of the sign bit come in where the dtype is signed, zeros where it is not."""
-    x, y = promote("right_shift", x, y)
+    x, y = promote("right_shift", x, y, numeric=True)
     shift = bitwise.shift_right_arithmetic if kind(x.type.dtype) == "i" else bitwise.shift_right_logical
     return shift(x, y)
 
 
+bitwise_left_shift = left_shift
 bitwise_right_shift = right_shift
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from pullback.core.array import Array, constant, find_converter, from_python, plain_number, scalar_kind
 from pullback.core.bounded import Bounded
-from pullback.core.dtypes import DTYPES, DType, default_dtype, is_inexact
+from pullback.core.dtypes import BOOL, DTYPES, DType, default_dtype, is_inexact
 from pullback.core.dtypes import promote as join
 from pullback.core.errors import DtypeError, LeafError, ShapeError
 from pullback.core.source import user_source
@@ -120,15 +120,16 @@ def common_dtype(values: Sequence[Any], name: str) -> tuple[DType, bool]:
 # ---- promotion ------------------------------------------------------------------------------------------------------
 
 
-def promote(name: str, *args: Any) -> tuple[Array, ...]:
-    """The operands of operation `name` in their common dtype, each of the common shape or 0-d.
+def promote(name: str, *args: Any, numeric: bool = False) -> tuple[Array, ...]:
+    """The operands of operation `name` in their common dtype, each of the common shape or 0-d; with `numeric`, bools as int32.
 
     Raises:
         LeafError: an operand is neither an array nor a number.
         DtypeError: the dtypes have no common one (float8).
         ShapeError: the shapes do not broadcast.
     """
-    return to_common_shape(name, *to_common_dtype(name, *args))
+    values = to_common_shape(name, *to_common_dtype(name, *args))
+    return tuple([in_dtype(value, DTYPES["int32"]) for value in values]) if numeric and values[0].type.dtype is BOOL else values
 
 
 def to_common_dtype(name: str, *args: Any, inexact: bool = False) -> tuple[Array, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 
@@ -62,6 +62,15 @@ class Updater:
         return f"{self._array.type}.at"
 
 
+class How(TypedDict, total=False):
+    """The options of every method of `x.at[index]`."""
+
+    mode: str | None
+    unique_indices: bool
+    indices_are_sorted: bool
+    wrap_negative_indices: bool
+
+
 class Place:
     """Some elements of an array. Every method returns a new array, of the array's type.
 
@@ -71,7 +80,8 @@ class Place:
     `mode` says what happens at places out of bounds: "drop" (or "fill") leaves them out, "clip" moves them inside,
     "promise_in_bounds" says that there are none. Without a mode, known indices raise IndexError, and updates at traced ones are
     dropped. Where an index occurs several times, `set` uses the last of the values, and the others apply all; `unique_indices`
-    promises that none does.
+    promises that none does. With `wrap_negative_indices=False`, negative indices are out of bounds instead of counted from the
+    end. `indices_are_sorted` promises that they are, as in JAX; nothing is made of it.
     """
 
     __slots__ = ("_array", "_index")
@@ -84,93 +94,93 @@ class Place:
         return f"<.at[{self._index!r}] without a method: .get(), .set(values), .add(values), ...>"
 
     @api_boundary
-    def get(self, *, mode: str | None = None, fill_value: Any = None) -> Any:
+    def get(self, *, fill_value: Any = None, **how: Unpack[How]) -> Any:
         """The elements. `mode="fill"` gives NaN or `fill_value` out of bounds; "clip", the default, the nearest element."""
-        check_mode(mode)
+        mode, _, wraps = _checked(how)
         mode = "fill" if mode in ("fill", "drop") or fill_value is not None else mode
-        return read(self._array, Index(self._index, self._array.type.shape, mode), mode, fill_value)
+        return read(self._array, Index(self._index, self._array.type.shape, mode, wraps), mode, fill_value)
 
     @api_boundary
-    def set(self, values: Any, *, mode: str | None = None, unique_indices: bool = False) -> Any:
+    def set(self, values: Any, **how: Unpack[How]) -> Any:
         """With the elements replaced by `values`, which broadcast.
 
         Raises:
             DtypeError: `values` are of a kind that the array cannot hold: complex in real, floating in integers.
         """
         x = self._array
-        return self._update(scatter, lambda old, new: new, _storable(values, x), x.type.dtype, mode, unique_indices)
+        return self._update(scatter, lambda old, new: new, _storable(values, x), x.type.dtype, how)
 
     @api_boundary
-    def add(self, values: Any, *, mode: str | None = None, unique_indices: bool = False) -> Any:
+    def add(self, values: Any, **how: Unpack[How]) -> Any:
         """With `values` added to the elements."""
-        return self._combine(scatter_add, add, values, mode, unique_indices)
+        return self._combine(scatter_add, add, values, how)
 
     @api_boundary
-    def subtract(self, values: Any, *, mode: str | None = None, unique_indices: bool = False) -> Any:
+    def subtract(self, values: Any, **how: Unpack[How]) -> Any:
         """With `values` subtracted from the elements."""
         values, dtype = self._common(values, "subtract")
-        return self._update(scatter_add, add, negative(in_dtype(values, dtype)), dtype, mode, unique_indices)
+        return self._update(scatter_add, add, negative(in_dtype(values, dtype)), dtype, how)
 
     @api_boundary
-    def multiply(self, values: Any, *, mode: str | None = None, unique_indices: bool = False) -> Any:
+    def multiply(self, values: Any, **how: Unpack[How]) -> Any:
         """With the elements multiplied by `values`."""
-        return self._combine(scatter_mul, multiply, values, mode, unique_indices)
+        return self._combine(scatter_mul, multiply, values, how)
 
     mul = multiply
 
     @api_boundary
-    def divide(self, values: Any, *, mode: str | None = None, unique_indices: bool = False) -> Any:
+    def divide(self, values: Any, **how: Unpack[How]) -> Any:
         """With the elements divided by `values`."""
-        return self._by_product(divide, values, mode, unique_indices, inexact=True)
+        return self._by_product(divide, values, how, inexact=True)
 
     @api_boundary
-    def power(self, values: Any, *, mode: str | None = None, unique_indices: bool = False) -> Any:
+    def power(self, values: Any, **how: Unpack[How]) -> Any:
         """With the elements raised to `values`."""
-        return self._by_product(power, values, mode, unique_indices)
+        return self._by_product(power, values, how)
 
     @api_boundary
-    def min(self, values: Any, *, mode: str | None = None, unique_indices: bool = False) -> Any:
+    def min(self, values: Any, **how: Unpack[How]) -> Any:
         """With the smaller one of each element and its value."""
-        return self._combine(scatter_min, minimum, values, mode, unique_indices)
+        return self._combine(scatter_min, minimum, values, how)
 
     @api_boundary
-    def max(self, values: Any, *, mode: str | None = None, unique_indices: bool = False) -> Any:
+    def max(self, values: Any, **how: Unpack[How]) -> Any:
         """With the larger one of each element and its value."""
-        return self._combine(scatter_max, maximum, values, mode, unique_indices)
+        return self._combine(scatter_max, maximum, values, how)
 
     @api_boundary
-    def apply(self, function: Callable[[Any], Any], *, mode: str | None = None) -> Any:
+    def apply(self, function: Callable[[Any], Any], **how: Unpack[How]) -> Any:
         """With an elementwise function applied to the elements."""
-        return self.set(function(self.get(mode=mode)), mode=mode)
+        return self.set(function(self.get(**how)), **how)
 
     def _common(self, values: Any, name: str) -> tuple[Any, DType]:
         """New values, and the dtype in which they meet the array's."""
         values = _number_or_array(values)
         return values, common_dtype([self._array, values], f".at[].{name}")[0]
 
-    def _combine(self, primitive: Any, combine: Any, values: Any, mode: str | None, unique: bool) -> Any:
-        return self._update(primitive, combine, *self._common(values, combine.__name__), mode, unique)
+    def _combine(self, primitive: Any, combine: Any, values: Any, how: How) -> Any:
+        return self._update(primitive, combine, *self._common(values, combine.__name__), how)
 
-    def _by_product(self, function: Any, values: Any, mode: str | None, unique: bool, inexact: bool = False) -> Any:
+    def _by_product(self, function: Any, values: Any, how: How, inexact: bool = False) -> Any:
         """`function` of the array and, at each place, the product of the values for it: 1 where there are none."""
         values, dtype = self._common(values, function.__name__)
         dtype = float_for(dtype) if inexact else dtype
-        factors = Place(full(self._array.type.shape, 1, dtype), self._index).multiply(values, mode=mode, unique_indices=unique)
-        return self._kept(function(in_dtype(self._array, dtype), factors), mode)
+        factors = Place(full(self._array.type.shape, 1, dtype), self._index).multiply(values, **how)
+        return self._kept(function(in_dtype(self._array, dtype), factors), how)
 
-    def _update(self, primitive: Any, combine: Any, values: Any, dtype: DType, mode: str | None, unique: bool) -> Any:
+    def _update(self, primitive: Any, combine: Any, values: Any, dtype: DType, how: How) -> Any:
         """The elements and `values` combined in `dtype`, and put in the array's place."""
-        check_mode(mode)
+        mode, unique, wraps = _checked(how)
         x, values = in_dtype(self._array, dtype), in_dtype(values, dtype)
         mask = _sole_mask(self._index)
         if mask is not None:
-            return self._kept(_masked(x, mask, primitive, combine, values), mode)
-        index = Index(self._index, x.type.shape, mode)
+            return self._kept(_masked(x, mask, primitive, combine, values), how)
+        index = Index(self._index, x.type.shape, mode, wraps)
         reshaped = x if x.type.shape == index.shape else shapes.reshape(x, new_sizes=index.shape)
         out = _updated(reshaped, index, primitive, combine, values, mode, unique)
-        return self._kept(out if out.type.shape == x.type.shape else shapes.reshape(out, new_sizes=x.type.shape), mode)
+        return self._kept(out if out.type.shape == x.type.shape else shapes.reshape(out, new_sizes=x.type.shape), how)
 
-    def _kept(self, out: Any, mode: str | None) -> Any:
+    def _kept(self, out: Any, how: How) -> Any:
         """An updated array in the type of the original; where dtypes of two kinds met, elsewhere with its very elements."""
         x = self._array
         own = x.type.dtype
@@ -179,14 +189,18 @@ class Place:
             out = convert_element_type(out, new_dtype=own, weak=x.type.weak)
         if not mixed:
             return out
-        touched = Place(full(x.type.shape, False), self._index).set(True, mode=mode)
+        touched = Place(full(x.type.shape, False), self._index).set(True, **how)
         return compare.select(touched, out, x)
 
 
-def check_mode(mode: str | None) -> None:
-    """Refuse a mode for indices out of bounds that there is not."""
+def _checked(how: How) -> tuple[str | None, bool, bool]:
+    """What an update was asked for: its mode, whether indices are unique, and whether negative ones count from the end."""
+    if unknown := how.keys() - How.__annotations__.keys():
+        raise TypeError(f".at[] takes no argument {min(unknown)!r}, only {', '.join(How.__annotations__)}.{at_user_line()}")
+    mode = how.get("mode")
     if mode not in (None, "drop", "fill", "clip", "promise_in_bounds"):
         raise ValueError(f".at[] takes mode='drop', 'fill', 'clip' or 'promise_in_bounds', not {mode!r}.{at_user_line()}")
+    return mode, how.get("unique_indices", False), how.get("wrap_negative_indices", True)
 
 
 def _number_or_array(values: Any) -> Any:
@@ -201,7 +215,7 @@ def _storable(values: Any, x: Any) -> Any:
     if RANK[kind(found)] <= RANK[kind(own)]:
         return values
     if values.__class__ in PYTHON_SCALARS:
-        exact = _exactly(values, kind(own))
+        exact = _exactly(values, own)
         if exact is not None:
             return exact
         shown = repr(values)
@@ -213,13 +227,14 @@ def _storable(values: Any, x: Any) -> Any:
     )
 
 
-def _exactly(number: Any, kind: str) -> Any:
-    """A Python number as one of a lower kind, if it has that value; else None."""
+def _exactly(number: Any, dtype: DType) -> Any:
+    """A Python number as one of a dtype of a lower kind, if it has that value; else None."""
     if number.__class__ is complex:
         number = number.real if number.imag == 0 else None
-    if number.__class__ is float and kind != "f":
-        number = int(number) if number.is_integer() else None
-    return number if kind != "b" or number is None else bool(number) if number in (0, 1) else None
+    if number.__class__ is float and kind(dtype) != "f":
+        whole = number.is_integer() and (dtype is BOOL or np.iinfo(dtype).min <= number <= np.iinfo(dtype).max)
+        number = int(number) if whole else None
+    return number if dtype is not BOOL or number is None else bool(number) if number in (0, 1) else None
 
 
 def _sole_mask(index: Any) -> Any:

@@ -68,8 +68,8 @@ CASES: dict[str, Case] = {
         {
             "fun": double,
             **dict.fromkeys(("static_argnums", "static_argnames", "donate_argnums", "donate_argnames")),
-            **dict.fromkeys(("show_graph", "quick"), False),
-            "explain_misses": None,
+            **dict.fromkeys(("show_graph", "quick", "inline", "keep_unused"), False),
+            **dict.fromkeys(("explain_misses", "in_shardings", "out_shardings", "device", "backend", "compiler_options")),
         },
         apply,
     ),
@@ -99,7 +99,7 @@ WRONG: list[Any] = [Senseless(), "text", 1.5, -7, None, {"a": 0}, (0, 0), np.one
 
 def takes(name: str, parameter: str, value: Any) -> bool:
     """Whether an argument may have one of these values: flags, numbers and trees of them, names, and what means nothing."""
-    if parameter in {*FLAGS, "allow_int", "prevent_cse", "show_graph", "quick"}:
+    if parameter in {*FLAGS, "allow_int", "prevent_cse", "show_graph", "quick", "inline", "keep_unused"}:
         return value is True
     if parameter == "rng":  # NumPy's own
         return True
@@ -125,7 +125,7 @@ def takes(name: str, parameter: str, value: Any) -> bool:
         "axis_size": value is None,
         "in_axes": value is None,
         "strategy": False,
-        "device": value is None and name == "device_put",
+        "device": value is None and name in ("device_put", "jit"),
         "donate_argnums": value is None or isinstance(value, tuple),
     }.get(parameter, value is None and parameter in CASES[name][0] and CASES[name][0][parameter] is None)
 

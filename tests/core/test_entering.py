@@ -218,3 +218,14 @@ def test_the_mode_is_part_of_what_was_compiled() -> None:
         with pb.default_bits(64):
             assert f(pnp.asarray(np.ones(2, np.float32))).dtype == np.float64
         assert f(pnp.asarray(np.ones(2, np.float32))).dtype == np.float32
+
+
+def test_types_that_are_asked_for_are_narrowed() -> None:
+    wide = pb.ShapeDtypeStruct((2,), "float64")
+    f = pb.jit(pnp.sin)
+    with narrowing():
+        assert {f.lower(wide).out_info, f.trace(wide).out_info, f.eval_shape(wide), pb.eval_shape(f, wide)} == {
+            pb.ArrayType((2,), "float32")
+        }
+        assert pb.linear_transpose(lambda x: 2 * x, wide)(np.ones(2))[0].dtype == np.float32
+        assert pb.nn.one_hot(np.array([1]), 3, dtype="float64").dtype == np.float32

@@ -132,3 +132,17 @@ def test_a_program_of_spread_arrays_is_another_program() -> None:
 def test_json_refuses_what_it_does_not_write() -> None:
     with pytest.raises(pb.errors.ProgramError):
         type(pb.xpr(lambda x: x * 2, ROWS)).from_json(pb.xpr(lambda x: x * 2, ROWS).to_json(), {})
+
+
+class Struct:
+    """What JAX's ShapeDtypeStruct looks like."""
+
+    shape, dtype, weak_type = (4, 3), np.dtype("float32"), True
+
+
+def test_types_of_jax() -> None:
+    weak = pb.ShapeDtypeStruct((4, 3), "float32", weak_type=True)
+    assert weak is pb.ArrayType((4, 3), "float32", True) and weak.weak_type and not weak.strong().weak_type
+    for shapes in (pb.eval_shape, lambda f, x: pb.jit(f).eval_shape(x), lambda f, x: pb.jit(f).lower(x).out_info):
+        assert shapes(lambda x: x * 2, Struct()) is weak
+    assert pb.linear_transpose(lambda x: x * 2, Struct())(np.ones((4, 3), np.float32))[0].type is weak

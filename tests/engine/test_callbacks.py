@@ -317,3 +317,33 @@ def test_what_a_callback_holds_is_freed_with_the_function():
     gc.collect()
     assert alive() is None
     assert sum([isinstance(getattr(callback, "args", [0])[0], jaxlib._Collector) for callback in gc.callbacks]) == 1
+
+
+@pytest.mark.parametrize("route", [lambda f: f, pb.jit, pb.vmap, lambda f: pb.jit(pb.vmap(f)), lambda f: pb.vmap(pb.jit(f))])
+def test_what_is_no_array_is_handed_on(route, capsys):
+    thing, names, seen = object(), np.array(["a", "b"]), []
+
+    @route
+    def function(x):
+        pb.debug.print("{} {name} {}", "first", x, name=None)
+        pb.debug.callback(lambda *args, **named: seen.append((args, named)), ["s", x], thing, {1}, k={"a": names, "f": len})
+        return x
+
+    function(np.array([1, 2], np.int32))
+    batched = len(seen) == 2
+    assert capsys.readouterr().out == ("first None 1\nfirst None 2\n" if batched else "first None [1 2]\n")
+    for (parts, other, unhashable), named in seen:
+        assert parts[0] == "s" and isinstance(parts[1], np.ndarray) and other is thing and unhashable == {1}
+        assert named["k"]["a"] is names and named["k"]["f"] is len
+
+
+def test_functions_that_hand_on_different_things_are_kept_apart():
+    seen = []
+    for word in ("one", "two", "one"):
+        pb.jit(lambda x, word=word: pb.debug.callback(lambda *args: seen.append(args[0]), word, x))(1.0)
+    assert seen == ["one", "two", "one"]
+
+
+def test_an_argument_of_a_callback_that_is_no_array_is_named():
+    with pytest.raises(pb.errors.LeafError, match=r"argument name\['k'\] is 's'"):
+        pb.pure_callback(lambda name: 1.0, pb.ArrayType(()), {"k": "s"})

@@ -91,6 +91,7 @@ def test_put_and_get_trees():
     assert isinstance(put["a"][1], pb.Array) and put["b"] is None
     got = pb.device_get(put)
     assert isinstance(got["a"][1], np.ndarray) and got["a"][1].dtype == np.float64
+    assert pb.device_get({"x": pb.numpy.ones(1), "name": "weights", "f": len}) == {"x": np.ones(1), "name": "weights", "f": len}
 
 
 def test_put_copies():

@@ -373,3 +373,30 @@ def test_clear_cache(counted):
 
 def test_quick_tier():
     assert float(pb.jit(lambda x: x * 2.0, quick=True)(2.0)) == 4.0
+
+
+def test_stages():
+    jitted = pb.jit(lambda a, n, b, *, c=1.0: (a, {"x": b * n}), static_argnums=1)
+    traced = jitted.trace(pb.ArrayType((2,)), 3, X, c=1.0)
+    lowered = traced.lower()
+    out = (pb.ArrayType((2,)), {"x": pb.ArrayType((4,))})
+    assert jitted.eval_shape(pb.ArrayType((2,)), 3, X, c=1.0) == out
+    for stage in (traced, lowered, lowered.compile()):
+        assert stage.out_info == stage.out_types == out
+        assert stage.out_tree == pb.tree.structure(out)
+        assert stage.in_tree == pb.tree.structure(((1, None, 2), {"c": 3})) and len(stage.in_types) == 3
+    assert traced.fun_name == "<lambda>"
+    assert "loc(" in lowered.as_text() and "loc(" not in lowered.as_text("stablehlo", debug_info=False)
+    with pytest.raises(ValueError, match="not 'hlo'"):
+        lowered.as_text("hlo")
+
+
+def test_options_of_jax():
+    inner = pb.jit(lambda x: pnp.sin(x) * 2.0, inline=True, keep_unused=True, in_shardings=None)
+    program = pb.xpr(lambda x: inner(x) + 1.0, 1.0)
+    assert [equation.primitive.name for equation in program.equations] == ["sin", "mul", "add"]
+    np.testing.assert_allclose(pb.vmap(pb.grad(inner))(X), 2 * np.cos(X), rtol=1e-6)
+    np.testing.assert_allclose(pb.jit(pb.vmap(pb.grad(inner)))(X), 2 * np.cos(X), rtol=1e-6)
+    for name in ("in_shardings", "out_shardings", "device", "backend", "compiler_options"):
+        with pytest.raises(NotImplementedError, match=f"jit takes no {name}, but got 'cpu': it "):
+            pb.jit(inner, **{name: "cpu"})

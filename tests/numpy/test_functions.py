@@ -502,3 +502,13 @@ def test_rounding_does_not_overflow():
         for found in (pnp.round(x, 3), pb.jit(lambda v: pnp.round(v, 3))(x)):
             assert found.dtype == x.dtype
             np.testing.assert_allclose(np.asarray(found, "float64"), np.asarray(x, "float64"), rtol=1e-2)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_rounding_to_any_number_of_decimals(dtype):
+    x = np.array([1.5, -2.5, 1e30, 0.0, 3e-38], dtype)
+    for decimals in (39, 45, 308, 310, 400):
+        expected = np.where(np.abs(x) < 0.5 * 10.0**-decimals, 0, x) if decimals < 300 else x
+        for found in (pnp.round(x, decimals), pb.jit(lambda v, d=decimals: pnp.round(v, d))(x)):
+            np.testing.assert_allclose(found, expected, rtol=1e-6)
+            assert not np.any(pnp.round(x, -decimals)) and not np.any(pnp.round(np.arange(3), -decimals))

@@ -149,6 +149,10 @@ def test_one_hot():
     assert nn.one_hot(np.array([0, 2, 5]), 3).tolist() == [[1, 0, 0], [0, 0, 1], [0, 0, 0]]
     assert nn.one_hot(np.array([0, 2]), 3, axis=0, dtype=int).tolist() == [[1, 0], [0, 0], [0, 1]]
     assert nn.one_hot(1, 3).tolist() == [0, 1, 0]
+    for dtype in ("uint8", "int8", "int16", "float16", "bfloat16"):  # which cannot count to 70,000
+        places = pnp.asarray([0, 4, -2]).astype(dtype)
+        for found in (nn.one_hot(places, 70_000), pb.jit(nn.one_hot, static_argnums=1)(places, 70_000)):
+            assert found.sum(1).tolist() == [1, 1, dtype == "uint8"] and found[1, 4] == 1
 
 
 def test_where_nothing_counts_the_softmax_is_zero_and_so_are_its_derivatives():

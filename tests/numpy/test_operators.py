@@ -196,3 +196,15 @@ def test_signs_of_zeros_in_complex_numbers():
         number = complex(-1, sign)
         np.testing.assert_allclose(pnp.log(pnp.where(True, number, 2j)), np.log(number))
         np.testing.assert_allclose(pnp.power(number, 0.5 + 0j), np.power(number, 0.5 + 0j), atol=1e-6)
+
+
+@pytest.mark.parametrize("how", ["eager", "jit"])
+def test_of_two_bools_comes_an_integer(how):
+    x, y = np.array([True, False]), np.array([True, True])
+    for name in ("floor_divide", "remainder", "fmod", "left_shift", "right_shift", "divmod"):
+        function = getattr(pnp, name)
+        for other in (y, True):
+            found = (pb.jit(function) if how == "jit" else function)(x, other)
+            expected = getattr(np, name)(x, other)
+            for one, want in zip(found if name == "divmod" else [found], expected if name == "divmod" else [expected]):
+                assert one.dtype == np.int32 and not one.type.weak and one.tolist() == want.tolist(), name

@@ -231,3 +231,36 @@ def test_factors_that_each_meet_an_element_of_their_own_have_derivatives() -> No
         assert how(pb.grad(lambda u: pb.vmap(lambda x, u: x.at[1].multiply(u))(x, u).sum()))(u).tolist() == [2.0, 6.0, 10.0]
     with pytest.raises(pb.errors.GradientError, match="unique_indices"):
         each(np.array([[0, 0], [1, 2], [3, 3]]))(u)
+
+
+PLACES: list[tuple[Any, Any]] = [(-1, 0), (np.array([-1, 1]), [0, 1]), (np.array([[-1], [1]]), [[0], [1]])]
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(("index", "clipped"), PLACES, ids=str)
+def test_negative_indices_may_be_out_of_bounds(method: str, index: Any, clipped: Any) -> None:
+    x = pnp.asarray([2.0, 4.0, 8.0])
+    traced = pb.jit(lambda x, index, mode: getattr(x.at[index], method)(3.0, mode=mode, **how), static_argnames="mode")
+    how: dict[str, Any] = {"wrap_negative_indices": False, "indices_are_sorted": True, "unique_indices": True}
+    inside = np.asarray(index)[np.asarray(index) >= 0]
+    for update in (lambda mode: getattr(x.at[index], method)(3.0, mode=mode, **how), lambda mode: traced(x, index, mode)):
+        for mode, places in (("drop", inside), ("fill", inside), ("clip", clipped)):
+            assert update(mode).tolist() == getattr(x.at[places], method)(3.0).tolist()
+    with pytest.raises(IndexError, match="out of bounds"):
+        getattr(x.at[index], method)(3.0, **how)
+
+
+def test_options_of_reading() -> None:
+    x = pnp.asarray([2.0, 4.0, 8.0])
+    how: dict[str, Any] = {"wrap_negative_indices": False, "indices_are_sorted": True, "unique_indices": True}
+    assert x.at[np.array([-1, 1])].get(mode="fill", fill_value=7.0, **how).tolist() == [7.0, 4.0]
+    assert x.at[-1].get(mode="clip", **how) == 2.0 and x.at[-1:].get(mode="clip", **how).tolist() == [8.0]
+    assert x.at[np.array([-1, 1])].apply(lambda y: y + 1, mode="drop", **how).tolist() == [2.0, 5.0, 8.0]
+    for wrong in (lambda: x.at[0].get(fill=1), lambda: x.at[0].add(1, modes="clip")):
+        with pytest.raises(TypeError, match=r"\.at\[\] takes no argument"):
+            wrong()
+
+
+def test_a_float_beyond_the_integers_is_no_python_integer() -> None:
+    with pytest.raises(pb.errors.DtypeError, match=r"1e\+20 in an array of int32"):
+        pnp.arange(3).at[0].set(1e20)
