@@ -132,7 +132,7 @@ def jit(fun: Function | None = None, static: bool = True, show_graph: bool = Fal
         9.0:f32[]:cpu(0)
     """
     chosen = pb.jit(show_graph=show_graph)
-    return chosen if fun is None else chosen(fun)  # type: ignore[no-any-return]
+    return chosen if fun is None else chosen(fun)
 
 
 def _jacobian(transform: Function, fun: Function, argnums: Any, has_aux: bool) -> Function:

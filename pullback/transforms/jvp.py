@@ -84,7 +84,7 @@ class JvpTrace(Trace):
         if partials is not None:  # elementwise: the fast path
             out = bind(primitive, primals, params)
             terms = []
-            token = enter(self.transformation, "partials", "residual") if self.recording else None
+            rule = enter(self.transformation, "partials", "residual") if self.recording else None
             try:
                 multipliers = partials(out, *primals, **params) if params else partials(out, *primals)
                 trusted = primitive.trusted
@@ -99,8 +99,8 @@ class JvpTrace(Trace):
                         if multiplier is not ZERO:
                             terms.append((tangent, multiplier))
             finally:
-                if token is not None:
-                    leave(token)
+                if rule is not None:
+                    leave(rule)
             return Dual(self, out, self.combine(terms, out.type)) if terms else out
         if primitive.expand is not None and not has_derivative(primitive):
             return primitive.expanded(args, params)

@@ -35,7 +35,7 @@ class LinearizeTrace(JvpTrace):
     def __init__(self, function: Callable[..., Any] | None = None) -> None:
         super().__init__(function)
         self.tape = Tape(function)
-        self.combine = self.tape.scale
+        self.combine = self.tape.scale  # type: ignore[method-assign]  # the tape's own method, with no call between
 
     def push(self, primitive: Primitive, primals: list[Any], tangents: list[Any], params: dict[str, Any]) -> Any:
         if primitive.linearize is not None and not (primitive.linear and is_linear_in(primitive, tangents)):
