@@ -220,8 +220,10 @@ def round(x: ArrayLike, decimals: int = 0) -> Array:
     if decimals == 0:
         return rounding.round(x)
     wide = in_dtype(x, accumulation_dtype(dtype), x.type.weak)
+    info = np.finfo(wide.type.dtype)
+    largest = float(info.max) if decimals < 0 else 1 / float(info.tiny)  # XLA multiplies by the reciprocal
     unit = 10.0 ** min(builtins.abs(decimals), 308)
-    limit = unit if builtins.abs(decimals) <= 308 and unit <= float(np.finfo(wide.type.dtype).max) else math.inf
+    limit = unit if builtins.abs(decimals) <= 308 and unit <= largest else math.inf
     factor = literal_of(limit, wide.type.dtype)
     if decimals < 0:
         rounded = rounding.round(arithmetic.div(wide, factor))

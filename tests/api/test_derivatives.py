@@ -472,3 +472,13 @@ def test_staged_reverse_mode_multiplies_nothing_by_one(function: Any, operations
     assert [equation.primitive.name for equation in program.equations] == operations
     np.testing.assert_allclose(np.asarray(pb.jit(pb.grad(function))(x)), np.asarray(pb.grad(function)(x)), rtol=1e-6)
     assert pb.jit(pb.grad(function))(x).type is pb.ArrayType((2, 3), "float32")
+
+
+@pytest.mark.parametrize("flag", [True, np.True_, 1, np.int32(1)])
+def test_a_flag_may_be_1(flag: Any) -> None:
+    for transform in (pb.grad, pb.value_and_grad, pb.jacfwd, pb.jacrev):
+        assert transform(lambda x: (x * 2, x), has_aux=flag)(3.0)[1] in (3.0, 2.0)
+    assert pb.jvp(lambda x: (x, x * 2), (3.0,), (1.0,), has_aux=flag)[2] == 6.0
+    for wrong in (2, "yes", 1.0, None):
+        with pytest.raises(TypeError, match="has_aux must be True or False"):
+            pb.grad(lambda x: (x, x), has_aux=wrong)(3.0)
