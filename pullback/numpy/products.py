@@ -25,6 +25,7 @@ from pullback.numpy.promotion import (
     broadcast_shapes,
     check_precision,
     in_dtype,
+    strong,
     to_common_dtype,
 )
 from pullback.numpy.reductions import any as any_of
@@ -209,11 +210,11 @@ def cross(a: ArrayLike, b: ArrayLike, axisa: int = -1, axisb: int = -1, axisc: i
     (a0, a1, *a2), (b0, b1, *b2) = parts
     third = subtract(multiply(a0, b1), multiply(a1, b0))
     if not a2 and not b2:
-        return third
+        return strong(third)
     a_last, b_last = a2[0] if a2 else zeros_like(a0), b2[0] if b2 else zeros_like(b0)
     first = subtract(multiply(a1, b_last), multiply(a_last, b1))
     second = subtract(multiply(a_last, b0), multiply(a0, b_last))
-    return stack(broadcast_arrays(first, second, third), axisc)
+    return strong(stack(broadcast_arrays(first, second, third), axisc))
 
 
 # ---- einsum ---------------------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from pullback.core.types import Shape, ShapeLike
 from pullback.numpy.axes import Axis, normal_axes, normal_axis, several
 from pullback.numpy.creation import array, checked_shape
 from pullback.numpy.indexing import take
-from pullback.numpy.promotion import PYTHON_SCALARS, at_user_line, broadcast, operand, to_common_dtype
+from pullback.numpy.promotion import at_user_line, broadcast, operand, to_common_dtype
 from pullback.numpy.promotion import broadcast_shapes as common_shape
 from pullback.ops import shape as shapes
 
@@ -186,12 +186,15 @@ def broadcast_shapes(*args: ShapeLike) -> Shape:
 # ---- joining ----------------------------------------------------------------------------------------------------------
 
 
+_SEQUENCES = (list, tuple, range)
+
+
 def _parts(name: str, arrays: Any) -> list[Any]:
     """The operands of a joining function: an array's first axis, or a sequence's elements, in their common dtype."""
     if isinstance(arrays, (Array, Tracer)) or hasattr(arrays, "ndim"):
         arrays = operand(arrays, name)
         return list(unstack(arrays))
-    values = [value if value.__class__ in PYTHON_SCALARS else array(value) for value in arrays]
+    values = [array(value) if isinstance(value, _SEQUENCES) else value for value in arrays]
     if not values:
         raise ShapeError(f"{name} takes at least one array.{at_user_line()}")
     return list(to_common_dtype(name, *values))
@@ -275,21 +278,24 @@ def append(arr: ArrayLike, values: ArrayLike | Sequence[Any], axis: int | None =
 
 def atleast_1d(*arys: ArrayLike) -> Any:
     """The arrays, each with one axis or more."""
-    return _each_reshaped(arys, lambda shape: shape or (1,))
+    return _each_reshaped("atleast_1d", arys, lambda shape: shape or (1,))
 
 
 def atleast_2d(*arys: ArrayLike) -> Any:
     """The arrays, each with two axes or more; new ones stand in front."""
-    return _each_reshaped(arys, lambda shape: (1,) * (2 - len(shape)) + shape)
+    return _each_reshaped("atleast_2d", arys, lambda shape: (1,) * (2 - len(shape)) + shape)
 
 
 def atleast_3d(*arys: ArrayLike) -> Any:
     """The arrays, each with three axes or more; a vector becomes (1, n, 1), a matrix (n, m, 1)."""
-    return _each_reshaped(arys, lambda shape: {0: (1, 1, 1), 1: (1, *shape, 1), 2: (*shape, 1)}.get(len(shape), shape))
+    return _each_reshaped(
+        "atleast_3d", arys, lambda shape: {0: (1, 1, 1), 1: (1, *shape, 1), 2: (*shape, 1)}.get(len(shape), shape)
+    )
 
 
-def _each_reshaped(arys: Sequence[Any], wanted: Callable[[Shape], Shape]) -> Any:
-    out = [reshape(a, wanted(a.type.shape)) for a in map(array, arys)]
+def _each_reshaped(name: str, arys: Sequence[Any], wanted: Callable[[Shape], Shape]) -> Any:
+    values = [array(a) if isinstance(a, _SEQUENCES) else operand(a, name) for a in arys]
+    out = [reshape(a, wanted(a.type.shape)) for a in values]
     return out[0] if len(out) == 1 else out
 
 
