@@ -159,7 +159,7 @@ class logaddexp(OfTwo):
 
     kinds = "f"
     evaluate = np.logaddexp
-    lower = lowered(lambda x, y: _log_of_sum(x, y, 1))
+    lower = lowered(wide(lambda x, y: _log_of_sum(x, y, 1)))
 
     def partials(out, x, y):
         return _shares_of_sum(x, y, 1)
@@ -171,7 +171,7 @@ class logaddexp2(OfTwo):
 
     kinds = "f"
     evaluate = np.logaddexp2
-    lower = lowered(lambda x, y: _log_of_sum(x, y, math.log(2)))
+    lower = lowered(wide(lambda x, y: _log_of_sum(x, y, math.log(2))))
 
     def partials(out, x, y):
         return _shares_of_sum(x, y, math.log(2))

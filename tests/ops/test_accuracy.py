@@ -10,6 +10,7 @@ from pullback.ops import exponential as x
 from pullback.ops import hyperbolic as h
 from pullback.ops import powers as p
 from pullback.ops import trigonometric as t
+from pullback.ops.literals import literal
 from pullback.testing import check_gradients
 
 TINY = (1e-10, -1e-10, 1e-4, -1e-4, 1e-3)
@@ -48,6 +49,18 @@ CASES = {
     "cbrt": (p.cbrt, lambda v: mpmath.sign(v) * mpmath.cbrt(abs(v)), between(-10, 10, 1e30), (4, 4)),
     "sqrt": (p.sqrt, mpmath.sqrt, np.exp(between(-80, 80)), (1, 1)),
     "rsqrt": (p.rsqrt, lambda v: 1 / mpmath.sqrt(v), np.exp(between(-80, 80)), (4, 4)),
+    "logaddexp": (
+        lambda v: h.logaddexp(v, literal(-1.0, v)),
+        lambda v: mpmath.log(mpmath.exp(v) + mpmath.exp(-1)),
+        between(-9, -3, -1, 2, 9),
+        (4, 4),
+    ),
+    "logaddexp2": (
+        lambda v: h.logaddexp2(v, literal(0.0, v)),
+        lambda v: mpmath.log(2**v + 1, 2),
+        between(-20, 9, *TINY),
+        (8, 16),
+    ),
     "polygamma": (lambda v: e.polygamma(v, n=1), lambda v: mpmath.polygamma(1, v), between(0.125, 30), (20, 20)),
 }
 LEAST = {"erfc": 30, "lgamma": 8, "polygamma": 4}  # SciPy's own misses in float64, where more than 2
@@ -77,7 +90,7 @@ def test_accuracy(name, dtype, both):
     assert checked > 5
 
 
-REAL_ONLY = {"erf", "erfc", "erf_inv", "lgamma", "digamma", "polygamma", "cbrt"}
+REAL_ONLY = {"erf", "erfc", "erf_inv", "lgamma", "digamma", "polygamma", "cbrt", "logaddexp", "logaddexp2"}
 COMPLEX = [name for name in CASES if name not in REAL_ONLY]
 
 
