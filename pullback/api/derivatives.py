@@ -300,6 +300,7 @@ def _of_integers(fun: Function, types: Sequence[ArrayType], out_types: Sequence[
 # ---- grad ---------------------------------------------------------------------------------------------------------------
 
 
+@api_boundary
 def value_and_grad(
     fun: Callable[P, Any],
     argnums: Argnums = 0,
@@ -348,6 +349,7 @@ def _value_and_grad(
     return value_and_gradient
 
 
+@api_boundary
 def grad(
     fun: Callable[P, Any],
     argnums: Argnums = 0,

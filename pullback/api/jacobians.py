@@ -35,6 +35,7 @@ from pullback.transforms.batch import batch_flat, materialize
 from pullback.transforms.jvp import jvp_flat
 
 
+@api_boundary
 def jacfwd(fun: Callable[P, Any], argnums: Argnums = 0, has_aux: bool = False, holomorphic: bool = False) -> Callable[P, Any]:
     """A function that returns the Jacobian of `fun`, column by column by forward mode: best for few inputs, many outputs.
 
@@ -83,6 +84,7 @@ def jacfwd(fun: Callable[P, Any], argnums: Argnums = 0, has_aux: bool = False, h
     return wrapped(fun, "jacfwd", jacobian)
 
 
+@api_boundary
 def jacrev(
     fun: Callable[P, Any],
     argnums: Argnums = 0,
@@ -128,6 +130,7 @@ def jacrev(
     return wrapped(fun, "jacrev", jacobian)
 
 
+@api_boundary
 def hessian(fun: Callable[P, Any], argnums: Argnums = 0, has_aux: bool = False, holomorphic: bool = False) -> Callable[P, Any]:
     """A function that returns the matrix of second derivatives of `fun`: forward mode over reverse mode.
 
