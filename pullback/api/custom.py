@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 from collections.abc import Callable, Iterator, Sequence
+from types import FunctionType, MethodType
 from typing import Any
 
 from pullback.api.functions import Function, check_callable, chosen_arguments, global_name, trees_of
@@ -286,7 +288,7 @@ class CustomFunction:
         else:
             own.out_types = program.output_types
             captured = list(found)
-            if captured:
+            if captured or (innermost_staging() is not None and _holds_tracer(self.rules, set())):
                 rules = closed_rules(rules, captured, types, program.output_types)
                 program = _with_operands(program, len(found), captured)
         outs = bind_custom(program, rules, [*captured, *leaves])
@@ -319,6 +321,31 @@ def _is_watched(value: Any, batching: bool) -> bool:
     """Whether a transformation under way wants the rules for an operation on this value: any but vmap on its own, unless
     there is a rule for `batching`."""
     return any(batching or not isinstance(layer, Batched) for layer in _layers(value))
+
+
+def _holds_tracer(value: Any, seen: set[int]) -> bool:
+    """Whether a traced value stands in a function's closure or defaults, or in what those hold: a rule that a Program keeps is
+    used where that value is no longer known, unless it becomes an operand."""
+    if isinstance(value, Tracer) or id(value) in seen:
+        return isinstance(value, Tracer)
+    seen.add(id(value))
+    parts: list[Any] = []
+    if isinstance(value, FunctionType):
+        parts = [value.__defaults__, value.__kwdefaults__]
+        for cell in value.__closure__ or ():
+            with contextlib.suppress(ValueError):  # not filled yet
+                parts.append(cell.cell_contents)
+    elif isinstance(value, (tuple, list)):
+        parts = [*value]
+    elif isinstance(value, dict):
+        parts = [*value.values()]
+    elif isinstance(value, functools.partial):
+        parts = [value.func, value.args, value.keywords]
+    elif isinstance(value, MethodType):
+        parts = [value.__func__, value.__self__]
+    elif isinstance(value, CustomFunction):
+        parts = [value.fun, value.rules]
+    return any([_holds_tracer(part, seen) for part in parts])
 
 
 def _refuse_younger(rules: CustomRules, leaves: Sequence[Any], outs: Sequence[Any]) -> None:

@@ -290,9 +290,8 @@ def parse_type(text: str) -> Any:
         raise UsageError(f"type {text!r} cannot be read: {error.msg}. Each type is quoted by itself. {_LOOK}") from None
     except _NoType as wrong:
         found, hint = wrong.args
-        raise UsageError(
-            f"type {text!r}: {ast.unparse(found).replace('[()]', '[]')} is no type.{hint or ' ' + _LOOK}"
-        ) from None
+        part = ast.unparse(found).replace("[()]", "[]")
+        raise UsageError(f"type {text!r}: {part!r} is no type.{hint or ' ' + _LOOK}") from None
 
 
 _LOOK = "Types look like f32[64,10], i32[], (f32[2], f32[3]), {w: f32[3], b: f32[]}."
@@ -317,8 +316,8 @@ def _type_of(node: ast.expr) -> Any:
             found = [size.value if isinstance(size, ast.Constant) else None for size in getattr(sizes, "elts", [sizes])]
             if all(type(size) is int for size in found):
                 return ArrayType(found, BY_SHORT_NAME[dtype])
-        case ast.Subscript(ast.Name(dtype)):
-            raise _NoType(node, suggestion(dtype, BY_SHORT_NAME))
+        case ast.Subscript(ast.Name(dtype) as name) if dtype not in BY_SHORT_NAME:
+            raise _NoType(name, suggestion(dtype, BY_SHORT_NAME))
         case ast.Name(dtype) if dtype in BY_SHORT_NAME:
             raise _NoType(node, f" A single number is {dtype}[].")
     raise _NoType(node, "")

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from pullback.core.axes import Axis
+from pullback.core.errors import EscapedTracerError
 from pullback.core.tracing import type_of
 from pullback.core.types import ArrayType
 from pullback.core.zero import ZERO, instantiate
@@ -39,7 +40,12 @@ def stage_closed(function: Any, types: Sequence[ArrayType], name: str, base: Pro
             return function(*args)
 
     program, captures = stage(attributing_to_it, types, name=name)
-    assert not captures, "a function of a closed Program cannot capture tracers"
+    if captures:
+        raise EscapedTracerError(
+            f"A rule uses a traced value of type {type_of(captures[0])} that it closes over, which belongs to"
+            f" {captures[0].owner.describe()}, in a function that was traced by itself: one in a jit, a loop, a branch or a"
+            " checkpoint inside of that. Pass the value as an argument of the function that has the rule."
+        )
     return drop_dead_code(program)
 
 

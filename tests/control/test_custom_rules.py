@@ -14,6 +14,7 @@ import pullback.numpy as pnp
 from pullback.core.errors import (
     AxisError,
     DtypeError,
+    EscapedTracerError,
     GradientError,
     LeafError,
     MissingRule,
@@ -847,6 +848,59 @@ def test_rules_that_close_over_more_than_the_function():
 
     np.testing.assert_allclose(float(pb.grad(pb.jit(later))(3.0, 2.0)), 6.0)
     np.testing.assert_allclose(np.asarray(pb.vmap(pb.grad(pb.jit(later)), (None, 0))(3.0, np.arange(3.0))), [0.0, 2.0, 6.0])
+
+
+ONE_STEP = {
+    "jit": lambda f, x: pb.jit(f)(x),
+    "checkpoint": lambda f, x: pb.checkpoint(f)(x),
+    "cond": lambda f, x: pb.lax.cond(x > 0.0, f, lambda x: x, x),
+    "scan": lambda f, x: pb.lax.scan(lambda c, _: (f(c), None), x, None, length=1)[0],
+    "fori_loop": lambda f, x: pb.lax.fori_loop(0, 1, lambda i, c: f(c), x),
+}
+
+
+def rule_by_jvp(z):
+    f = pb.custom_jvp(lambda x: x * 2.0)
+    f.defjvp(lambda p, t: (f(*p), t[0] * z))
+    return f
+
+
+def rule_by_jvps(z):
+    f = pb.custom_jvp(lambda x: x * 2.0)
+    f.defjvps(functools.partial(lambda z, t, out, x: t * z, z))
+    return f
+
+
+def rule_by_vjp(z):
+    f = pb.custom_vjp(lambda x: x * 2.0)
+    f.defvjp(lambda x: (f(x), x), lambda x, ct: ({"ct": ct * scale(z)}["ct"],))
+
+    def scale(z, by=z):
+        return z * 0.5 + by * 0.5
+
+    return f
+
+
+@pytest.mark.parametrize("held", ONE_STEP)
+@pytest.mark.parametrize("make", [rule_by_jvp, rule_by_jvps, rule_by_vjp])
+def test_rules_alone_that_close_over_a_traced_value_inside_what_holds_programs(make, held):
+    def by_x(z, x=3.0):
+        return pb.grad(lambda x: ONE_STEP[held](lambda y: make(z)(y), x))(x)
+
+    zs = np.arange(3.0)
+    assert float(pb.jit(by_x)(5.0)) == 5.0
+    np.testing.assert_array_equal(np.asarray(pb.vmap(by_x)(zs)), zs)
+    np.testing.assert_array_equal(np.asarray(pb.jit(pb.vmap(by_x))(zs)), zs)
+
+
+def test_a_batching_rule_that_is_left_behind_is_named():
+    def f(z):
+        g = pb.custom_vmap(lambda x: x * 2.0)
+        g.def_vmap(lambda size, batched, x: (x * z, True))
+        return pb.vmap(pb.jit(lambda x: g(x)))(np.ones(2))
+
+    with pytest.raises(EscapedTracerError, match=r"A rule uses a traced value .* closes over, which belongs to jit of"):
+        pb.jit(f)(2.0)
 
 
 RULES_OF_Z = {
