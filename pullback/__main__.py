@@ -79,7 +79,7 @@ def make_parser() -> ArgumentParser:
         default="program",
         help="the Program (this is the default), the StableHLO made of it, or what XLA's optimizer made of that",
     )
-    look.add_argument("--sources", action="store_true", help="end each equation with your line that it comes from")
+    look.add_argument("--sources", action="store_true", help="end each equation with the place of your line that it comes from")
     look.add_argument("--color", choices=("auto", "always", "never"), default="auto", help="colour the sizes of axes")
     look.add_argument(
         "--argnums",

@@ -12,6 +12,7 @@ from typing import Any
 
 from pullback.core import trees
 from pullback.core.errors import StructureError
+from pullback.core.source import make_boundaries
 from pullback.core.trees import register_dataclass, register_node
 
 __all__ = [
@@ -104,9 +105,10 @@ def _up_to(shape: Any, other: Any, tree: Any, position: int) -> list[Any]:
         return [other]
     try:
         found: list[Any] = shape.flatten_up_to(other)
-    except ValueError as error:
+    except ValueError:
+        where = trees.misfit(tree, other, f"rest[{position - 1}]") or f"rest[{position - 1}] differs"
         raise StructureError(
-            f"tree.map: tree number {position} does not have the structure of the first one, {structure(tree)}: {error}"
+            f"tree.map: the first tree has the structure {structure(tree)}, which every other must have: {where}."
         ) from None
     return found
 
@@ -199,6 +201,9 @@ def map_with_path(function: Callable[..., Any], tree: Any, *rest: Any, is_leaf: 
     found, shape = flatten_with_path(tree, is_leaf)
     columns = [_up_to(shape, other, tree, i + 1) for i, other in enumerate(rest)]
     return trees.unflatten(shape, [function(path, leaf, *row) for (path, leaf), *row in zip(found, *columns, strict=True)])
+
+
+make_boundaries(globals(), __all__)
 
 
 def __dir__() -> list[str]:

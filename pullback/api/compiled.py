@@ -19,7 +19,7 @@ from pullback.core.bounded import Bounded
 from pullback.core.dtypes import SHORT_NAMES, dtype_mode
 from pullback.core.errors import ShapeError, StaticArgumentError, StructureError
 from pullback.core.lazy import lazy_module
-from pullback.core.source import describe, flag, trim, warn
+from pullback.core.source import api_boundary, describe, flag, trim, warn
 from pullback.core.tracing import Tracer, innermost_staging, type_of
 from pullback.core.trees import TreeDef, array_leaf, array_leaves, flatten, is_float0, unflatten, without_float0
 from pullback.core.types import ArrayType
@@ -347,6 +347,7 @@ class _Options(TypedDict, total=False):
 def jit(fun: Function, **options: Unpack[_Options]) -> Jitted: ...
 @overload
 def jit(fun: None = None, **options: Unpack[_Options]) -> Callable[[Function], Jitted]: ...
+@api_boundary
 def jit(
     fun: Function | None = None,
     *,

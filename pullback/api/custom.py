@@ -54,6 +54,7 @@ class CustomFunction:
         """Without a function, a decorator: `@pb.custom_jvp(nondiff_argnums=0)`."""
         return super().__new__(cls) if fun is not None else functools.partial(cls, *args, **kwargs)
 
+    @api_boundary
     def __init__(
         self, fun: Function, nondiff_argnums: int | Sequence[int] = (), nondiff_argnames: str | Sequence[str] = ()
     ) -> None:
@@ -469,6 +470,7 @@ class _Backward:
 register_node(_Backward, lambda kept: (kept.captured, kept.static), lambda static, captured: _Backward(static, captured))
 
 
+@api_boundary
 def custom_gradient(fun: Function) -> Function:
     """A function that says its own gradient: `fun` returns its output, and a function from the output's cotangent to a
     cotangent for each argument (a tuple; with one argument, it may be the cotangent itself).

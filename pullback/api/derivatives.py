@@ -301,6 +301,7 @@ def _of_integers(fun: Function, types: Sequence[ArrayType], out_types: Sequence[
 # ---- grad ---------------------------------------------------------------------------------------------------------------
 
 
+@api_boundary
 def value_and_grad(
     fun: Callable[P, Any],
     argnums: Argnums = 0,
@@ -349,6 +350,7 @@ def _value_and_grad(
     return value_and_gradient
 
 
+@api_boundary
 def grad(
     fun: Callable[P, Any],
     argnums: Argnums = 0,
@@ -358,7 +360,20 @@ def grad(
 ) -> Callable[P, Any]:
     """A function that returns the gradient of `fun`: of the structure, shapes and dtypes of the arguments in `argnums`.
 
-    The arguments are those of `value_and_grad`. With `has_aux` the result is `(gradient, aux)`.
+    Arguments:
+        fun: a function whose output is one 0-d real array.
+        argnums: the positional arguments to differentiate with respect to: an int, or a sequence of ints for a tuple of
+            gradients.
+        has_aux: whether `fun` returns a pair, whose second member is passed on without a derivative.
+        holomorphic: whether `fun` is a holomorphic function of complex arguments, with a complex output.
+        allow_int: whether to accept integer arguments; their gradient is trivial, of dtype `float0`.
+
+    Returns:
+        A function of the same arguments; its result is the gradient, or `(gradient, aux)` with `has_aux`.
+
+    Raises:
+        GradientError, when the returned function is called: the output is no 0-d real number, or an argument has no
+            derivative.
 
     Example:
         >>> import pullback as pb

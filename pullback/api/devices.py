@@ -49,6 +49,7 @@ def devices(platform: str | None = None) -> list[Device]:
     return list(_platform(platform).devices)
 
 
+@api_boundary
 def local_devices(platform: str | None = None) -> list[Device]:
     """Those of `devices` that belong to this process.
 
@@ -60,6 +61,7 @@ def local_devices(platform: str | None = None) -> list[Device]:
     return devices(platform)
 
 
+@api_boundary
 def device_count(platform: str | None = None) -> int:
     """How many devices a platform has.
 

@@ -35,15 +35,24 @@ from pullback.transforms.batch import batch_flat, materialize
 from pullback.transforms.jvp import jvp_flat
 
 
+@api_boundary
 def jacfwd(fun: Callable[P, Any], argnums: Argnums = 0, has_aux: bool = False, holomorphic: bool = False) -> Callable[P, Any]:
     """A function that returns the Jacobian of `fun`, column by column by forward mode: best for few inputs, many outputs.
 
-    Arguments are those of `grad`, but the output may be any tree of arrays.
+    Arguments:
+        fun: a function of arrays and pytrees, whose output is any tree of arrays.
+        argnums: the positional arguments to differentiate with respect to: an int, or a sequence of ints for a tuple of
+            Jacobians.
+        has_aux: whether `fun` returns a pair, whose second member is passed on without a derivative.
+        holomorphic: whether `fun` is a holomorphic function of complex arguments, with a complex output.
 
     Returns:
         A function of the same arguments. Its result is a tree like the output, in which each leaf is a tree like the
         argument (a tuple of them for a sequence of `argnums`), in which each leaf has the output's shape followed by the
         input's. With `has_aux`, `(jacobian, aux)`.
+
+    Raises:
+        GradientError, when the returned function is called: an argument or the output has no derivative of this kind.
 
     Example:
         >>> import pullback as pb
@@ -83,6 +92,7 @@ def jacfwd(fun: Callable[P, Any], argnums: Argnums = 0, has_aux: bool = False, h
     return wrapped(fun, "jacfwd", jacobian)
 
 
+@api_boundary
 def jacrev(
     fun: Callable[P, Any],
     argnums: Argnums = 0,
@@ -92,7 +102,21 @@ def jacrev(
 ) -> Callable[P, Any]:
     """A function that returns the Jacobian of `fun`, row by row by reverse mode: best for many inputs, few outputs.
 
-    Arguments and result are those of `jacfwd`.
+    Arguments:
+        fun: a function of arrays and pytrees, whose output is any tree of arrays.
+        argnums: the positional arguments to differentiate with respect to: an int, or a sequence of ints for a tuple of
+            Jacobians.
+        has_aux: whether `fun` returns a pair, whose second member is passed on without a derivative.
+        holomorphic: whether `fun` is a holomorphic function of complex arguments, with a complex output.
+        allow_int: whether to accept integer arguments; their Jacobian is trivial, of dtype `float0`.
+
+    Returns:
+        A function of the same arguments. Its result is a tree like the output, in which each leaf is a tree like the
+        argument (a tuple of them for a sequence of `argnums`), in which each leaf has the output's shape followed by the
+        input's. With `has_aux`, `(jacobian, aux)`.
+
+    Raises:
+        GradientError, when the returned function is called: an argument or the output has no derivative of this kind.
 
     Example:
         >>> import pullback as pb
@@ -128,10 +152,23 @@ def jacrev(
     return wrapped(fun, "jacrev", jacobian)
 
 
+@api_boundary
 def hessian(fun: Callable[P, Any], argnums: Argnums = 0, has_aux: bool = False, holomorphic: bool = False) -> Callable[P, Any]:
     """A function that returns the matrix of second derivatives of `fun`: forward mode over reverse mode.
 
-    Arguments are those of `jacfwd`. For a function of trees the result nests the structure twice.
+    Arguments:
+        fun: a function of arrays and pytrees, whose output is any tree of arrays.
+        argnums: the positional arguments to differentiate with respect to: an int, or a sequence of ints for a tuple of
+            rows of Hessians.
+        has_aux: whether `fun` returns a pair, whose second member is passed on without a derivative.
+        holomorphic: whether `fun` is a holomorphic function of complex arguments, with a complex output.
+
+    Returns:
+        A function of the same arguments. Its result is the Jacobian of the Jacobian: for a function of trees it nests the
+        structure of the argument twice. With `has_aux`, `(hessian, aux)`.
+
+    Raises:
+        GradientError, when the returned function is called: an argument or the output has no derivative of this kind.
 
     Example:
         >>> import pullback as pb

@@ -89,6 +89,7 @@ def parse_bytes(budget: int | str) -> int:
 # ---- checkpoint -----------------------------------------------------------------------------------------------------------
 
 
+@api_boundary
 def checkpoint(
     fun: Function,
     *,

@@ -12,7 +12,7 @@ from pullback.control.holder import bind_holder
 from pullback.control.linear_solve import linear_solve as linear_solve_primitive
 from pullback.control.linear_solve import root as root_primitive
 from pullback.control.linear_solve import same_types
-from pullback.core.errors import DtypeError, StructureError
+from pullback.core.errors import DtypeError, ShapeError, StructureError
 from pullback.core.source import api_boundary, describe
 from pullback.core.tracing import type_of
 from pullback.core.trees import TreeDef, array_leaves, flatten, unflatten
@@ -46,7 +46,8 @@ def _check(
     if structure is not wanted and structure != wanted:
         raise StructureError(f"{what} must be of structure {wanted}, but is of structure {structure}.")
     if not same_types(types, wanted_types):
-        raise DtypeError(
+        alike = [type.shape for type in types] == [type.shape for type in wanted_types]
+        raise (DtypeError if alike else ShapeError)(
             f"{what} must be of types {', '.join(map(str, wanted_types))}, but is of types {', '.join(map(str, types))}."
         )
 
@@ -99,7 +100,7 @@ def custom_root(
         The root, and the auxiliary data if there are any.
 
     Raises:
-        StructureError, DtypeError: the results are not of x's structure and types.
+        StructureError, ShapeError, DtypeError: the results are not of x's structure and types.
 
     Example: the fixed point x = cos(a x), which is a root of cos(a x) - x.
         >>> import pullback as pb
@@ -177,8 +178,8 @@ def custom_linear_solve(
         x, and the auxiliary data if there are any.
 
     Raises:
-        StructureError, DtypeError: the results are not of b's structure and types. GradientError: `matvec` is not linear; or
-            reverse mode, without a `transpose_solve`.
+        StructureError, ShapeError, DtypeError: the results are not of b's structure and types. GradientError: `matvec` is
+            not linear; or reverse mode, without a `transpose_solve`.
 
     Example:
         >>> import pullback as pb

@@ -74,6 +74,7 @@ def jet(fun: Function, primals: Sequence[Any], series: Sequence[Any]) -> tuple[A
     return result.output(outs), result.output(shown)
 
 
+@api_boundary
 def nth_derivative(fun: Function, n: int) -> Function:
     """A function that returns the n-th derivative of a function of one number, by Taylor mode.
 

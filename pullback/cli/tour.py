@@ -53,7 +53,7 @@ def _transform() -> None:
 
     heading("2. Its Program")
     say(
-        "pb.xpr(f, x) runs f on a stand-in for x that knows its shape and dtype only, and writes down what f does: one"
+        "pb.xpr(f, x) runs f on a stand-in for x that knows its shape and dtype only, and records what f does: one"
         " operation a line, each result with its type and its place."
     )
     quote_program(pb.xpr(f, x))

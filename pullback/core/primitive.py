@@ -31,7 +31,7 @@ from pullback.core.errors import AxisError, DtypeError, LeafError, MissingRule, 
 from pullback.core.execution import engine
 from pullback.core.fields import FIELDS, Fields, Rule
 from pullback.core.lazy import lazy_module
-from pullback.core.source import Source, is_ours, user_source
+from pullback.core.source import Source, api_boundary, is_ours, trim, user_source
 from pullback.core.tracing import Tracer, bind, type_of
 from pullback.core.types import ArrayType
 from pullback.core.zero import ZERO
@@ -75,6 +75,7 @@ class Primitive(Fields):
         42.0:f32[]:cpu(0)
     """
 
+    @api_boundary
     def __init__(self, name: str, **rules: Any) -> None:
         self.name = name
         self.__name__ = self.__qualname__ = name
@@ -95,7 +96,11 @@ class Primitive(Fields):
                         f"Parameter {name!r} of primitive {self.name!r} is a traced value, of type {value.type}, but parameters"
                         " are static: pass it by position, as an operand."
                     )
-        return bind(self, args, params)
+        try:
+            return bind(self, args, params)
+        except BaseException as error:
+            trim(error)
+            raise
 
     def bind(self, /, *args: Any, **params: Any) -> Any:
         """Apply the primitive; the same as calling it."""
@@ -315,6 +320,7 @@ class Primitive(Fields):
         raise self.missing("evaluate", "evaluation")
 
 
+@api_boundary
 def primitive(rules: type) -> Primitive:
     """Class decorator: make a Primitive of a class body. Its name and docstring are the class's; inherited rules count.
 
@@ -327,7 +333,7 @@ def primitive(rules: type) -> Primitive:
         The Primitive, which is called on arrays: `p(x, y, axes=(0,))`.
 
     Raises:
-        UnknownRule: a name that no transformation reads (`tranpose`).
+        UnknownRule: a name that no transformation reads (`tranpose`). TypeError: `rules` is no class.
 
     Example:
         >>> import pullback as pb
@@ -339,6 +345,8 @@ def primitive(rules: type) -> Primitive:
         >>> pb.grad(multiply_add)(2.0, 3.0, 4.0)
         3.0:f32[]:cpu(0)
     """
+    if not isinstance(rules, type):
+        raise TypeError(f"primitive makes a Primitive of a class of rules, but got {rules!r}; pb.Primitive(name) has none yet.")
     fields: dict[str, Any] = {}
     for base in reversed(rules.__mro__):
         if base.__module__ not in ("builtins", "typing"):

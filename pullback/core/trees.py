@@ -237,11 +237,11 @@ def broadcast_prefix(prefix: Any, tree: Any, what: str, root: str) -> list[Any]:
     try:
         found: list[Any] = there.broadcast_prefix(values, tree, namespace=NAMESPACE)
     except ValueError:
-        raise StructureError(f"{what} does not fit: {_misfit(values, tree, root)}.") from None
+        raise StructureError(f"{what} does not fit: {misfit(values, tree, root)}.") from None
     return [None if value is _NONE else value for value in found]
 
 
-def _misfit(prefix: Any, tree: Any, path: str) -> str:
+def misfit(prefix: Any, tree: Any, path: str) -> str:
     """Where a tree is not a prefix of another, and why; empty where it is one."""
     if structure_of(prefix) is LEAF:
         return ""
@@ -252,7 +252,7 @@ def _misfit(prefix: Any, tree: Any, path: str) -> str:
     if names != entries:
         return f"{path} is {_a(tree)} of {_listed(entries)}, but the entry for it is of {_listed(names)}"
     parts = zip(given, wanted, entries, strict=True)
-    return next(filter(None, [_misfit(value, part, f"{path}[{entry!r}]") for value, part, entry in parts]), f"{path} differs")
+    return next(filter(None, [misfit(value, part, f"{path}[{entry!r}]") for value, part, entry in parts]), f"{path} differs")
 
 
 def _a(value: Any) -> str:

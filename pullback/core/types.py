@@ -14,6 +14,7 @@ import numpy as np
 from pullback.core.bounded import Bounded
 from pullback.core.dtypes import SHORT_NAMES, DType, canonical
 from pullback.core.errors import ShapeError
+from pullback.core.source import api_boundary
 
 Shape = tuple[int, ...]
 ShapeLike = SupportsIndex | Iterable[SupportsIndex]  # what a shape is made of: a size, or several
@@ -48,6 +49,7 @@ class ArrayType:
     sharding: Hashable | None
     varying: frozenset[Hashable]
 
+    @api_boundary
     def __new__(
         cls,
         shape: Iterable[int] = (),

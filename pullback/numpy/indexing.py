@@ -156,9 +156,8 @@ def _without_lists(entry: Any) -> Any:
     if not _is_mask(entry):
         return entry
     if isinstance(entry, Tracer):
-        made = entry.where()
         raise TracerIntegerConversionError(
-            f"An array was indexed with a traced mask of type {entry.type}{f' ({made})' if made else ''} in"
+            f"An array was indexed with a traced mask of type {entry.type} in"
             f" {entry.owner.describe()}: how many elements it chooses is not known. Keep the shape with"
             f" pb.numpy.where(mask, x, 0), or sum with sum(x, where=mask).{at_user_line()}"
         )

@@ -290,8 +290,8 @@ def _steps(subscripts: str, operands: tuple[Shape, ...], optimize: Any) -> list[
     try:
         _, info = opt_einsum.contract_path(subscripts, *operands, shapes=True, optimize=optimize)
     except (ValueError, IndexError) as error:
-        shown = ", ".join(map(str, operands))
-        raise ShapeError(f"einsum {subscripts!r} of arrays of shapes {shown}: {error}{at_user_line()}") from None
+        shown, reason = ", ".join(map(str, operands)), str(error).rstrip(".")
+        raise ShapeError(f"einsum {subscripts!r} of arrays of shapes {shown}: {reason}.{at_user_line()}") from None
     except (TypeError, KeyError):
         raise ValueError(
             f"einsum takes optimize=True, False, 'greedy', 'optimal', 'auto' or a path, not {optimize!r}.{at_user_line()}"

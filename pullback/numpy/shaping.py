@@ -44,6 +44,8 @@ def reshape(a: ArrayLike, shape: ShapeLike, order: str = "C", *, copy: bool | No
     if wanted.count(-1) == 1:
         known = math.prod(size for size in wanted if size != -1)
         wanted[wanted.index(-1)] = a.type.size // known if known else -1
+    if wanted.count(-1) > 1:
+        raise ShapeError(f"reshape finds one size by itself, but {shape} has -1 {wanted.count(-1)} times.{at_user_line()}")
     if -1 in wanted or math.prod(wanted) != a.type.size:
         raise ShapeError(f"reshape cannot give {a.type}, which has {a.type.size} elements, the shape {shape}.{at_user_line()}")
     copy = None if copy is None else bool(copy)

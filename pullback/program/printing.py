@@ -60,7 +60,7 @@ def program_text(
     """A Program as text, in time linear in the number of its equations.
 
     Arguments:
-        sources: end each equation with the user's line that it comes from, as a comment.
+        sources: end each equation with the place of the user's line that it comes from, and its named scopes, as a comment.
         style: `PLAIN`, `ANSI` or `HTML`: the colours of batch axes and of other axes.
         batch_axes: which axes of a variable are batch axes, in place of what the Programs know of it themselves.
         device: what is printed as the place of each value.
@@ -201,7 +201,8 @@ class _Printer:
         operands = [self.atom(atom, names, types) for atom in equation.inputs]
         written += [f" {operand}" for operand in operands]
         if self.sources and equation.source is not None:
-            written.append(self.style.escape(f"  # {equation.source.file}:{equation.source.line}"))
+            scope = f" in {'/'.join(equation.source.scope)}" if equation.source.scope else ""
+            written.append(self.style.escape(f"  # {equation.source.file}:{equation.source.line}{scope}"))
         return "".join(written)
 
     def atom(self, atom: Atom, names: Mapping[Variable, str], operand_types: list[ArrayType]) -> str:

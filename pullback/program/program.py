@@ -9,6 +9,7 @@ from typing import Any, TextIO
 from pullback.core.array import Array, from_python, is_constant
 from pullback.core.errors import ShapeError
 from pullback.core.primitive import Primitive, fits
+from pullback.core.source import api_boundary
 from pullback.core.trees import array_leaf
 from pullback.core.types import ArrayType
 from pullback.program.equality import Structure, structure_of
@@ -97,10 +98,12 @@ class Program(Graph):
         found: frozenset[Any] = self.memo("axis_names", find)
         return found
 
+    @api_boundary
     def __call__(self, *args: Any) -> Any:
         """Run it on an array for each input, of its shape and dtype; returns the output, or a tuple when there are several."""
         if len(args) != len(self.inputs):
-            raise TypeError(f"This Program takes {len(self.inputs)} arrays, but got {len(args)}.")
+            wanted = ", ".join(map(str, self.input_types)) or "none"
+            raise TypeError(f"This Program takes an array for each of its inputs ({wanted}), but got {len(args)}.")
         outs = run(self, [_fitting(arg, variable.type, i) for i, (arg, variable) in enumerate(zip(args, self.inputs))])
         return outs[0] if len(outs) == 1 else outs
 
@@ -126,7 +129,7 @@ class Program(Graph):
         """The Program as text, as `str` gives it; of captured arrays of more than 64 elements it shows only the size.
 
         Arguments:
-            sources: end each equation with the user's line that it comes from, as a comment.
+            sources: end each equation with the place of the user's line that it comes from, and its named scopes, as a comment.
 
         Example:
             >>> import pullback as pb
@@ -138,6 +141,7 @@ class Program(Graph):
         """
         return program_text(self, sources=sources)
 
+    @api_boundary
     def to_json(self) -> str:
         """The Program as JSON text, with the names and sources that it has; docs/program-format.md describes it.
 
@@ -154,6 +158,7 @@ class Program(Graph):
         return to_json(self)
 
     @classmethod
+    @api_boundary
     def from_json(cls, text: str, primitives: Mapping[str, Primitive], classes: Mapping[str, type] | None = None) -> Program:
         """The Program that `to_json` wrote; see `pullback.program.serialization.from_json`.
 
@@ -188,7 +193,7 @@ class Program(Graph):
 
         Arguments:
             color: whether to colour it; by default, when `file` is a terminal.
-            sources: end each equation with the user's line that it comes from.
+            sources: end each equation with the place of the user's line that it comes from, and its named scopes.
             file: where to print it; by default, standard output.
 
         Example:

@@ -4,10 +4,13 @@
 to color the columns (or rows) so that no two of a color meet.
 """
 
+from pullback.core.source import make_boundaries
 from pullback.sparse.derivatives import hessian, hessian_pattern, jacobian, jacobian_pattern
 from pullback.sparse.matrix import Pattern, SparseMatrix
 
 __all__ = ["Pattern", "SparseMatrix", "hessian", "hessian_pattern", "jacobian", "jacobian_pattern"]
+
+make_boundaries(globals(), __all__)
 
 
 def __dir__() -> list[str]:

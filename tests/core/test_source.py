@@ -1,16 +1,20 @@
 """The user's lines, functions named for messages, and tracebacks without our frames."""
 
 import functools
+import importlib
 import os
 import subprocess
 import sys
 import textwrap
 import traceback
+import types
 
 import numpy as np
 import pytest
 from counting import calls_made
 
+import pullback as pb
+import pullback.numpy as pnp
 from pullback.core import source
 from pullback.core.source import RecordedSource, api_boundary, describe, innermost, is_ours, is_users, trim, user_source
 
@@ -252,3 +256,63 @@ def test_what_python_prints_for_an_error_of_ours():
     lines = done.stderr.splitlines()
     assert [line.split(",")[1] for line in lines if line.startswith("  File")] == [" line 8", " line 5"]
     assert 'ProgramError: This JSON is not a Program: it has no "format": "pullback.program".' in done.stderr
+
+
+# ---- every function that users call ends its tracebacks at their line ------------------------------------------------------
+
+BARE = {  # those that have no errors of their own to raise, and context managers, which Python's contextlib runs
+    "pullback": {
+        "cache_info", "clear_caches", "default_bits", "default_device", "ensure_compile_time_eval", "is_unknown", "named_scope",
+        "register_platform",
+    },
+    "pullback.debug": {"breakpoint"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["", ".debug", ".lax", ".nn", ".numpy", ".sparse", ".testing", ".tree"])
+def test_public_functions_trim_their_errors(name):
+    module = importlib.import_module(f"pullback{name}")
+    functions = {name for name in dir(module) if isinstance(getattr(module, name), types.FunctionType)}
+    assert {name for name in functions if not getattr(getattr(module, name), "is_boundary", False)} == BARE.get(
+        module.__name__, set()
+    )
+
+
+class Wrong(pb.Elementwise):
+    kinds = "f"
+
+    def evaluate(x):
+        return x.sum()
+
+
+wrong = pb.Primitive("wrong", result_type=lambda x: x, evaluate=lambda x: x.sum())
+sine = pb.xpr(pnp.sin, 1.0)
+
+MISTAKES = {
+    "jit of a number": lambda: pb.jit(3),
+    "a static argument that is not there": lambda: pb.jit(lambda x: x, static_argnames="y"),
+    "vmap of a number": lambda: pb.vmap(3),
+    "in_axes of a wrong type": lambda: pb.vmap(lambda x: x, in_axes="0")(pnp.ones(3)),
+    "grad of a number": lambda: pb.grad(3),
+    "a budget that is no number": lambda: pb.checkpoint(lambda x: x, budget="many"),
+    "custom_vjp of a number": lambda: pb.custom_vjp(3),
+    "a misspelt rule": lambda: pb.Primitive("p", evalute=abs),
+    "a primitive of a number": lambda: pb.primitive(3),
+    "a primitive whose rules disagree": lambda: wrong(pnp.ones(3)),
+    "a primitive of a wrong kind": lambda: pb.primitive(Wrong)(1),
+    "a Program with too few arguments": lambda: sine(),
+    "a Program with an argument of another shape": lambda: sine(pnp.ones(3)),
+    "a Program of what is no JSON": lambda: pb.Program.from_json("hello", {}),
+    "a type of a dtype that is none": lambda: pb.ArrayType((3,), "f99"),
+    "trees that differ": lambda: pb.tree.map(max, (1, 2), [1, 2]),
+    "a sparse Jacobian in a mode that is none": lambda: pb.sparse.jacobian(pnp.sin, mode="up"),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_errors_end_at_the_line_of_the_mistake(name):
+    with pytest.raises((pb.errors.PullbackError, TypeError, ValueError)) as caught:
+        MISTAKES[name]()
+    frames = traceback.extract_tb(caught.value.__traceback__)
+    assert {frame.filename for frame in frames} == {__file__}
+    assert not isinstance(caught.value, AttributeError)

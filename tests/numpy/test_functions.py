@@ -157,6 +157,19 @@ def test_joining_as_numpy(name):
     same(pnp.stack([1.0, pnp.asarray(2.0)], axis=-1), np.stack([1.0, 2.0], axis=-1))
 
 
+MISFITS = {
+    "einsum": (lambda: pnp.einsum("ij,jk->il", A[:2, :2], A[:2, :2]), r"did not appear in the input\. At "),
+    "reshape": (lambda: pnp.reshape(pnp.ones(6), (-1, -1)), r"one size by itself, but \(-1, -1\) has -1 2 times\. At "),
+}
+
+
+@pytest.mark.parametrize("name", MISFITS)
+def test_what_the_errors_of_shapes_say(name):
+    mistake, message = MISFITS[name]
+    with pytest.raises(pb.errors.ShapeError, match=message):
+        mistake()
+
+
 @pytest.mark.parametrize("subscripts,operands", EINSUMS, ids=[text for text, _ in EINSUMS])
 def test_einsum_as_numpy(subscripts, operands):
     expected = np.einsum(subscripts, *operands)

@@ -185,8 +185,9 @@ def test_what_is_no_index():
 
 
 def test_a_traced_mask_cannot_choose():
-    with pytest.raises(pb.errors.ConcretizationError, match=r"pb.numpy.where\(mask, x, 0\)"):
+    with pytest.raises(pb.errors.ConcretizationError, match=r"pb.numpy.where\(mask, x, 0\)") as caught:
         pb.jit(lambda x: x[x > 0])(X)
+    assert str(caught.value).count(__file__) == 2  # the function's place, and the line
     with pytest.raises(pb.errors.ConcretizationError, match="dynamic_slice_in_dim"):
         pb.jit(lambda x, n: x[:n])(X, 2)
 

@@ -223,6 +223,9 @@ def test_sources_stand_behind_each_equation_on_request():
     x, y = Variable(SCALAR), Variable(SCALAR)
     noted = Program([x], [Equation(note, (x,), (y,), {}, RecordedSource("model.py", 7, "f", "y = x"))], [y])
     assert "note a  # model.py:7\n" in noted.text(sources=True)
+    x, y = Variable(SCALAR), Variable(SCALAR)
+    scoped = Program([x], [Equation(note, (x,), (y,), {}, RecordedSource("model.py", 7, "f", "y = x", ("layer", "gate")))], [y])
+    assert "note a  # model.py:7 in layer/gate\n" in scoped.text(sources=True)
 
 
 def test_repr_is_one_line():
