@@ -117,7 +117,7 @@ def takes(name: str, parameter: str, value: Any) -> bool:
         "pred": number,
         "index": isinstance(value, int) and not isinstance(value, bool),
         "platform": value is None,
-        "x": not isinstance(value, (Senseless, str, bytes)),
+        "x": name == "device_get" or not isinstance(value, (Senseless, str, bytes)),
         "tree": True,
         "leaves": isinstance(value, (dict, list, bytes)),  # of one item each
         "explain_misses": value is True or value is None,
