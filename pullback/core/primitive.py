@@ -157,8 +157,8 @@ class Primitive(Fields):
         alone = self.evaluate.__class__ is np.ufunc or _is_our_own(self.evaluate)
         self.plain = bool(alone and self.quiet and self.result_type and not self.multiple_results)
         self.trusted = _is_our_own(self.partials)
-        self.trusts_vectorize = _is_our_own(getattr(self.vectorize, "func", self.vectorize))
-        self._remembers_params = _is_our_own(getattr(self.result_type, "func", self.result_type))  # a family's is bound
+        self.trusts_vectorize = _is_our_own(self.vectorize)
+        self._remembers_params = _is_our_own(self.result_type)
 
     def def_lower(self, rule: Rule | None = None, *, platform: str | None = None) -> Any:
         """Decorator: the operation in StableHLO, `(write, *values, **params)`; for one platform only if it is named."""
@@ -380,7 +380,7 @@ def _described(type: ArrayType) -> str:
 
 
 def _is_our_own(rule: Any) -> bool:
-    code = getattr(rule, "__code__", None)
+    code = getattr(getattr(rule, "func", rule), "__code__", None)  # a family's rule is bound to the primitive
     return code is not None and is_ours(code.co_filename)
 
 

@@ -104,6 +104,19 @@ def kept_shape(type: ArrayType, axes: tuple[int, ...]) -> tuple[int, ...]:
 _where = where
 
 
+def _by_numpy(ufunc: np.ufunc, a: Any, axis: Any, keepdims: Any) -> Array | None:
+    """The fast path: a reduction of floating-point numbers in NumPy memory along axes that there are; None if it is another."""
+    if a.__class__ is Array and keepdims.__class__ is bool and innermost_staging() is None:
+        type, host = a.type, a._host
+        if host is not None and type.dtype in NATIVE_FLOATS and not type.weak and type.shape and 0 not in type.shape:
+            ndim = type.ndim
+            axes = () if axis is None else axis if axis.__class__ is tuple else (axis,)
+            if len({i % ndim for i in axes if i.__class__ is int and -ndim <= i < ndim}) == len(axes):
+                out = _quiet_numpy.run(ufunc.reduce, host, axis, None, None, keepdims)
+                return Array(array_type(out.shape, type.dtype), out)
+    return None
+
+
 def _reduced(primitive: Any, a: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
     out = primitive(a, axes=axes) if axes or primitive is not sums.reduce_sum else a
     return shapes.reshape(out, new_sizes=kept_shape(a.type, axes)) if keepdims and axes else out
@@ -128,17 +141,16 @@ def _start(name: str, initial: Any, dtype: DType) -> Any:
 
 
 def _sum_like(name: str, primitive: Any, ufunc: np.ufunc, neutral: int, combine: Function, doc: str) -> Sum:
-    whole = ufunc.reduce
-
     def function(
         a: Any, axis: Any = None, dtype: Any = None, *, keepdims: bool = False, initial: Any = None, where: Any = None
     ) -> Any:
-        if axis is dtype is initial is where is None and not keepdims and (a.__class__ is Array or isinstance(a, Tracer)):
-            type = a.type
-            if type.dtype in NATIVE_FLOATS and not type.weak and type.shape:  # the fast path
-                if a.__class__ is Array and a._host is not None and innermost_staging() is None:
-                    return Array(array_type((), type.dtype), _quiet_numpy.run(whole, a._host, None))
-                return bind(primitive, (a,), {"axes": tuple(range(type.ndim))})
+        if dtype is initial is where is None:
+            if (out := _by_numpy(ufunc, a, axis, keepdims)) is not None:
+                return out
+            if axis is None and not keepdims and isinstance(a, Tracer):
+                type = a.type
+                if type.dtype in NATIVE_FLOATS and not type.weak and type.shape:
+                    return bind(primitive, (a,), {"axes": tuple(range(type.ndim))})
         a = operand(a, name)
         wanted = summed_dtype(a.type.dtype) if dtype is None else requested(dtype)
         a = _masked(name, in_dtype(a, wanted), where, neutral)
@@ -156,8 +168,10 @@ sum = _sum_like("sum", sums.reduce_sum, np.add, 0, add, "The sum of elements; 0 
 prod = _sum_like("prod", reduce.reduce_prod, np.multiply, 1, multiply, "The product of elements; 1 where there are none.")
 
 
-def _extreme(name: str, primitive: Any, combine: Function, doc: str) -> Extreme:
+def _extreme(name: str, primitive: Any, ufunc: np.ufunc, combine: Function, doc: str) -> Extreme:
     def function(a: Any, axis: Any = None, *, keepdims: bool = False, initial: Any = None, where: Any = None) -> Any:
+        if initial is where is None and (found := _by_numpy(ufunc, a, axis, keepdims)) is not None:
+            return found
         a = operand(a, name)
         axes = normal_axes(axis, a.type, name)
         if where is not None and initial is None:
@@ -198,8 +212,8 @@ def _worst(primitive: Any, like: Any) -> Any:
     return literal_of(-math.inf if primitive is reduce.reduce_max else math.inf, dtype)
 
 
-max = _extreme("max", reduce.reduce_max, maximum, "The largest element; NaN if one of them is.")
-min = _extreme("min", reduce.reduce_min, minimum, "The smallest element; NaN if one of them is.")
+max = _extreme("max", reduce.reduce_max, np.maximum, maximum, "The largest element; NaN if one of them is.")
+min = _extreme("min", reduce.reduce_min, np.minimum, minimum, "The smallest element; NaN if one of them is.")
 amax, amin = max, min
 
 
@@ -285,6 +299,8 @@ def mean(a: ArrayLike, axis: Axis = None, dtype: DTypeLike = None, *, keepdims: 
         >>> pb.numpy.mean(pb.numpy.asarray([1.0, 2.0, 4.0]))
         2.3333333:f32[]:cpu(0)
     """
+    if dtype is where is None and (total := _by_numpy(np.add, a, axis, keepdims)) is not None:
+        return divide(total, a.size / total.size)  # type: ignore[union-attr]
     a, wanted = _averaged("mean", a, dtype)
     axes = normal_axes(axis, a.type, "mean")
     total = sum(a, axes, a.type.dtype, keepdims=keepdims, where=where)
@@ -312,9 +328,12 @@ def _spread(name: str, finish: Function, doc: str) -> Spread:
         centered = subtract(a, center)
         squares = real(multiply(centered, conj(centered))) if kind(wanted) == "c" else powers.square(centered)
         total = sum(squares, axes, keepdims=keepdims, where=where)
-        count = subtract(_count(name, a, axes, where, keepdims), ddof if correction is None else correction)
-        variance = divide(total, _where(count > 0, count, math.nan))
-        return strong(in_dtype(finish(variance), real_dtype(wanted)))
+        count = _count(name, a, axes, where, keepdims) - (ddof if correction is None else correction)
+        if isinstance(count, float):
+            divisor = count if count > 0 else math.nan
+        else:
+            divisor = _where(count > 0, count, math.nan)
+        return strong(in_dtype(finish(divide(total, divisor)), real_dtype(wanted)))
 
     return named(function, name, doc)
 
