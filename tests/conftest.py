@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -10,6 +11,9 @@ import pytest
 
 from pullback.program.checking import check_program
 from pullback.program.program import Program
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a process that a shell runs in the background
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True, scope="session")

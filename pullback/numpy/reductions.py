@@ -112,7 +112,7 @@ def _by_numpy(ufunc: np.ufunc, a: Any, axis: Any, keepdims: Any) -> Array | None
             ndim = type.ndim
             axes = () if axis is None else axis if axis.__class__ is tuple else (axis,)
             if len({i % ndim for i in axes if i.__class__ is int and -ndim <= i < ndim}) == len(axes):
-                out = _quiet_numpy.run(ufunc.reduce, host, axis, None, None, keepdims)
+                out = _quiet_numpy.run(ufunc.reduce, host, axis, None, None, keepdims)  # type: ignore[call-arg]
                 return Array(array_type(out.shape, type.dtype), out)
     return None
 
@@ -299,7 +299,7 @@ def mean(a: ArrayLike, axis: Axis = None, dtype: DTypeLike = None, *, keepdims: 
         >>> pb.numpy.mean(pb.numpy.asarray([1.0, 2.0, 4.0]))
         2.3333333:f32[]:cpu(0)
     """
-    if dtype is where is None and (total := _by_numpy(np.add, a, axis, keepdims)) is not None:
+    if dtype is None and where is None and (total := _by_numpy(np.add, a, axis, keepdims)) is not None:
         return divide(total, a.size / total.size)  # type: ignore[union-attr]
     a, wanted = _averaged("mean", a, dtype)
     axes = normal_axes(axis, a.type, "mean")
@@ -330,10 +330,10 @@ def _spread(name: str, finish: Function, doc: str) -> Spread:
         total = sum(squares, axes, keepdims=keepdims, where=where)
         count = _count(name, a, axes, where, keepdims) - (ddof if correction is None else correction)
         if isinstance(count, float):
-            divisor = count if count > 0 else math.nan
+            count = count if count > 0 else math.nan
         else:
-            divisor = _where(count > 0, count, math.nan)
-        return strong(in_dtype(finish(divide(total, divisor)), real_dtype(wanted)))
+            count = _where(count > 0, count, math.nan)
+        return strong(in_dtype(finish(divide(total, count)), real_dtype(wanted)))
 
     return named(function, name, doc)
 

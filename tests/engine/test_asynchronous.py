@@ -204,7 +204,7 @@ def test_threads_share_results() -> None:
 
 
 HEAD = """
-import _thread, os, signal, sys, time, warnings
+import _thread, os, sys, time, warnings
 import numpy as np, pullback as pb
 function = pb.jit(lambda x: pb.lax.fori_loop(0, 2000, lambda i, c: c @ x, x))
 x = pb.numpy.eye(256)
@@ -216,7 +216,6 @@ SCRIPTS = {
     "the process ends, and the result is gone": "del out",
     "the client is no longer needed": "pb.clear_caches(); del out, function",
     "Ctrl-C while waiting": """
-signal.signal(signal.SIGINT, signal.default_int_handler)  # which a process in the background does not have
 def interrupt(pause, sleep=time.sleep):
     time.sleep = sleep
     _thread.interrupt_main()
