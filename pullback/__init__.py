@@ -20,14 +20,14 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Array", "ArrayType", "CustomVJPPrimal", "Device", "Elementwise", "Primitive", "Program", "ShapeDtypeStruct",
-    "SymbolicZero", "Tracer", "cache_info", "checkpoint", "checkpoint_name", "checkpoint_policies", "clear_caches",
-    "closure_convert", "compat", "custom_gradient", "custom_jvp", "custom_linear_solve", "custom_root", "custom_vjp",
-    "custom_vmap", "data", "debug", "default_bits", "default_device", "device_count", "device_get", "device_put", "devices",
-    "ensure_compile_time_eval", "errors", "eval_shape", "float0", "grad", "hessian", "hvp", "io_callback", "is_unknown",
-    "jacfwd", "jacrev", "jet", "jit", "jvp", "lax", "linear_transpose", "linearize", "local_devices", "named_scope", "nn",
-    "nth_derivative",
-    "numpy", "odeint", "primitive", "pure_callback", "register_platform", "remat", "saved_residuals", "sparse",
-    "stop_gradient", "testing", "tree", "value_and_grad", "vjp", "vmap", "xpr",
+    "SymbolicZero", "Tracer", "block_until_ready", "cache_info", "checkpoint", "checkpoint_name", "checkpoint_policies",
+    "clear_caches", "closure_convert", "compat", "custom_gradient", "custom_jvp", "custom_linear_solve", "custom_root",
+    "custom_vjp", "custom_vmap", "data", "debug", "default_bits", "default_device", "device_count", "device_get",
+    "device_put", "devices", "ensure_compile_time_eval", "errors", "eval_shape", "float0", "grad", "hessian", "hvp",
+    "io_callback", "is_unknown", "jacfwd", "jacrev", "jet", "jit", "jvp", "lax", "linear_transpose", "linearize",
+    "local_devices", "named_scope", "nn", "nth_derivative", "numpy", "odeint", "primitive", "pure_callback",
+    "register_platform", "remat", "saved_residuals", "sparse", "stop_gradient", "testing", "tree", "value_and_grad",
+    "vjp", "vmap", "xpr",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     from pullback.api.compiled import cache_info, clear_caches, jit
     from pullback.api.custom import closure_convert, custom_gradient, custom_jvp, custom_vjp, custom_vmap
     from pullback.api.derivatives import grad, jvp, linear_transpose, linearize, value_and_grad, vjp
-    from pullback.api.devices import default_device, device_count, device_get, device_put, devices, local_devices
+    from pullback.api.devices import block_until_ready, default_device, device_count, device_get, device_put, devices
+    from pullback.api.devices import local_devices
     from pullback.api.traced import eval_shape, xpr
     from pullback.api.jacobians import hessian, hvp, jacfwd, jacrev
     from pullback.api.mapping import vmap
@@ -64,7 +65,9 @@ _HOMES = {
     "api.compiled": ("cache_info", "clear_caches", "jit"),
     "api.custom": ("closure_convert", "custom_gradient", "custom_jvp", "custom_vjp", "custom_vmap"),
     "api.derivatives": ("grad", "jvp", "linear_transpose", "linearize", "value_and_grad", "vjp"),
-    "api.devices": ("default_device", "device_count", "device_get", "device_put", "devices", "local_devices"),
+    "api.devices": (
+        "block_until_ready", "default_device", "device_count", "device_get", "device_put", "devices", "local_devices",
+    ),
     "api.traced": ("eval_shape", "xpr"),
     "api.jacobians": ("hessian", "hvp", "jacfwd", "jacrev"),
     "api.mapping": ("vmap",),

@@ -138,6 +138,22 @@ def device_get(x: Any) -> Any:
     return unflatten(structure, [leaf if other else as_array(leaf).view() for leaf, other in zip(leaves, others)])
 
 
+@api_boundary
+def block_until_ready(x: T) -> T:
+    """The tree itself, once the values of all of its arrays have been computed: what a long compiled call returns may still be
+    on its way. Leaves that are no Arrays are passed on.
+
+    Example:
+        >>> import pullback as pb
+        >>> pb.block_until_ready({"w": pb.jit(lambda x: x + 1.0)(1.0)})
+        {'w': 2.0:f32[]:cpu(0)}
+    """
+    for leaf in flatten(x)[0]:
+        if isinstance(leaf, Array):
+            leaf.block_until_ready()
+    return x
+
+
 @contextmanager
 def default_device(device: Device) -> Iterator[None]:
     """Run compiled functions on `device` inside the `with` block, unless their arguments were put on another.

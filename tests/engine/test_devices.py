@@ -94,6 +94,13 @@ def test_put_and_get_trees():
     assert pb.device_get({"x": pb.numpy.ones(1), "name": "weights", "f": len}) == {"x": np.ones(1), "name": "weights", "f": len}
 
 
+def test_waiting_for_a_tree():
+    long = pb.jit(lambda x: pb.lax.fori_loop(0, 1000, lambda i, c: c @ x, x))(pb.numpy.eye(256))
+    tree = {"long": [long, pb.numpy.ones(2)], "name": "weights", "none": None, "host": np.ones(2)}
+    assert pb.block_until_ready(tree) is tree and long.is_ready()
+    assert float(pb.grad(lambda x: pb.block_until_ready([x])[0] ** 2)(3.0)) == 6.0
+
+
 def test_put_copies():
     x = np.ones(2)
     put = pb.device_put(x)
