@@ -230,11 +230,10 @@ class Jitted:
         Arguments may be arrays, or `ArrayType`s (`ShapeDtypeStruct`s) in their place.
         """
         try:
-            _, (dynamic, named) = self._split(args, kwargs)
-            args = tuple(self._merged(args, _with_placeholders(dynamic)))
-            kwargs = {**kwargs, **_with_placeholders(named)}
-            statics, both = self._split(args, kwargs)
-            return Traced(self, self._signature(args, kwargs)[1], statics, flatten(without_float0(both))[1])
+            statics, dynamic = self._split(args, kwargs)
+            positional, named = dynamic = _with_placeholders(dynamic)
+            signature = self._signature(tuple(self._merged(args, positional)), {**kwargs, **named})[1]
+            return Traced(self, signature, statics, flatten(without_float0(dynamic))[1])
         except BaseException as error:
             trim(error)
             raise
