@@ -3,8 +3,8 @@ that was dropped anywhere is seen: under every stack of transformations, the mul
 
 import functools
 import gc
-import threading
 import weakref
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -1255,11 +1255,8 @@ def test_threads():
         except BaseException as error:
             failures.append(error)
 
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(6) as threads:
+        list(threads.map(work, range(6)))  # raises what a thread has raised
     assert failures == []
 
 

@@ -7,8 +7,8 @@ import os
 import pickle
 import subprocess
 import sys
-import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -195,11 +195,8 @@ def test_threads_share_results() -> None:
             if not np.all(np.asarray(out) == number * i):
                 wrong.append((seed, i))
 
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(6) as threads:
+        list(threads.map(work, range(6)))  # raises what a thread has raised
     assert not wrong
 
 

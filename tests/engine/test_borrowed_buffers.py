@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -32,11 +32,8 @@ def test_calls_from_many_threads_do_not_meet() -> None:
             if not np.all(np.asarray(f(x, -x)) == x):
                 wrong.append((seed, i))
 
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(6) as threads:
+        list(threads.map(work, range(6)))  # raises what a thread has raised
     assert not wrong
 
 

@@ -3,8 +3,8 @@
 import gc
 import subprocess
 import sys
-import threading
 import weakref
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -220,11 +220,8 @@ def test_exceptions_stay_with_the_calls_that_raised_them():
             if found != number:
                 wrong.append((number, found))
 
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(work, range(4)))  # raises what a thread has raised
     assert not wrong and not failures._waiting
 
 
