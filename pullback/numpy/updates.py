@@ -74,7 +74,7 @@ class How(TypedDict, total=False):
 class Place:
     """Some elements of an array. Every method returns a new array, of the array's type.
 
-    Values and elements meet in their common dtype; the result goes back into the array's, a fraction dropped. `set` refuses
+    Values and elements meet in their common dtype; the result is converted to the array's, a fraction dropped. `set` refuses
     values of another kind (floats for an array of integers), unless they are Python numbers that fit exactly.
 
     `mode` says what happens at places out of bounds: "drop" (or "fill") leaves them out, "clip" moves them inside,
