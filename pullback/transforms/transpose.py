@@ -134,7 +134,7 @@ class Tape(Trace):
         """Record a linear operation whose results have `types`."""
         operands = [Slot(arg.index) if arg.__class__ is Linear and arg.owner is self else arg for arg in args]
         outs = tuple([Linear(self, type) for type in types])
-        origin = here() if self.recording or primitive.transpose is None else None
+        origin = here() if self.recording or primitive.linear is not True else None  # for errors
         self.steps.append(Apply(primitive, operands, params, [out.index for out in outs], origin))
         return outs if primitive.multiple_results else outs[0]
 
