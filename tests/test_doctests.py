@@ -60,7 +60,7 @@ def is_ours(found: Any) -> bool:
 def public() -> Iterator[tuple[str, Any]]:
     """Everything public that is ours: functions, classes, and the methods and properties of these, each once."""
     seen: set[int] = set()
-    rooms = ["numpy"]
+    rooms = ["numpy", "lax"]
     for room in rooms:
         module = getattr(pb, room) if room else pb
         for name in module.__all__:
