@@ -18,7 +18,7 @@ import numpy as np
 from pullback.core import array as arrays
 from pullback.core.array import Array, later_buffer
 from pullback.core.devices import DEFAULT_DEVICE
-from pullback.core.dtypes import kind
+from pullback.core.dtypes import is_inexact, kind
 from pullback.core.errors import ShapeError, TracerArrayConversionError, TracerBoolConversionError, TracerIntegerConversionError
 from pullback.core.methods import ArrayMethods
 from pullback.core.source import make_boundaries
@@ -371,12 +371,18 @@ def _concrete(x: Tracer) -> Any:
 def _conversion(convert: Callable[[Any], Any], what: str, error: type[Exception], instead: str) -> Function:
     def method(x: Tracer) -> Any:
         value = _concrete(x)
-        if value is not None:
+        if value is not None and not (error is TracerArrayConversionError and is_inexact(x.type.dtype)):
             return convert(value)
-        cure = instead.format(cure=x.cure())
-        raise error(f"Python needed {what} of {_story(x)}: it has no value yet. {cure}{_used(x)}")
+        raise error(f"Python needed {what} of {_story(x)}: {_lack(x, value)} {instead.format(cure=x.cure())}{_used(x)}")
 
     return method
+
+
+def _lack(x: Tracer, value: Any) -> str:
+    """What a traced value has not, or a Python number."""
+    if value is None:
+        return "it has no value yet."
+    return "a number of Python's would lose its derivative. Where none is wanted, convert pb.lax.stop_gradient(x) instead."
 
 
 _BOOL_CURE = "Choose with pb.numpy.where(condition, a, b), branch with pb.lax.cond, loop with pb.lax.while_loop; or {cure}."
@@ -390,7 +396,11 @@ _FLOAT_CURE = "Keep it an array: pb.numpy's functions take it as it is; to chang
 def _method_of_values(name: str) -> Function:
     def method(x: Tracer, *args: Any) -> Any:
         value = _concrete(x)
-        return getattr(value, name)(*args) if value is not None else x.__array__()
+        if value is not None and not is_inexact(x.type.dtype):
+            return getattr(value, name)(*args)
+        raise TracerArrayConversionError(
+            f"Python needed its values, by .{name}(), of {_story(x)}: {_lack(x, value)} {_FLOAT_CURE}{_used(x)}"
+        )
 
     return named(method, name, getattr(_OfArrays, name).__doc__)
 
