@@ -431,20 +431,16 @@ class _AheadOfTime:
         out_tree: the structure of the result. out_info: the result, with the type of each array in its place; also `out_types`.
     """
 
-    def __init__(self, jitted: Jitted, signature: Signature, statics: Any, in_structure: TreeDef) -> None:
+    def __init__(self, jitted: Jitted, signature: Signature, statics: Any, in_tree: TreeDef) -> None:
         self._jitted = jitted
         self._fun = jitted._fun
         self._signature = signature
         self._statics = statics
-        self._in_structure = in_structure
+        self.in_tree = in_tree
 
     @property
     def program(self) -> Program:
         return self._signature.program
-
-    @property
-    def in_tree(self) -> TreeDef:
-        return self._in_structure
 
     @property
     def in_types(self) -> tuple[ArrayType, ...]:
@@ -482,7 +478,7 @@ class Traced(_AheadOfTime):
 
     def lower(self) -> Lowered:
         """Lower now."""
-        return Lowered(self._jitted, self._signature, self._statics, self._in_structure)
+        return Lowered(self._jitted, self._signature, self._statics, self.in_tree)
 
 
 class Lowered(_AheadOfTime):
@@ -501,7 +497,7 @@ class Lowered(_AheadOfTime):
     def compile(self) -> Compiled:
         """Compile now."""
         self._signature.compile()
-        return Compiled(self._jitted, self._signature, self._statics, self._in_structure)
+        return Compiled(self._jitted, self._signature, self._statics, self.in_tree)
 
 
 class Compiled(_AheadOfTime):
@@ -517,9 +513,9 @@ class Compiled(_AheadOfTime):
                 f"{describe(self._fun)} was compiled for other static arguments. The jitted function itself compiles again."
             )
         leaves, structure = array_leaves(without_float0(dynamic), lambda: "argument")
-        if structure is not self._in_structure and structure != self._in_structure:
+        if structure is not self.in_tree and structure != self.in_tree:
             raise StructureError(
-                f"{describe(self._fun)} was compiled for arguments of structure {self._in_structure}, but got {structure}."
+                f"{describe(self._fun)} was compiled for arguments of structure {self.in_tree}, but got {structure}."
             )
         expected = self._signature.program.input_types
         if tuple([type_of(leaf) for leaf in leaves]) != expected:
@@ -538,7 +534,7 @@ class Compiled(_AheadOfTime):
     def _given(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
         """The static arguments of a call, which may also be left out, and the dynamic ones."""
         numbered = dict(self._statics[0]) if self._statics else {}
-        count = self._in_structure.child(0).num_children
+        count = self.in_tree.child(0).num_children
         if not numbered or len(args) != count - len(numbered):
             return self._jitted._split(args, kwargs)
         (_, named), (_, dynamic) = self._jitted._split((), kwargs)

@@ -64,7 +64,6 @@ class CustomFunction:
         self.rules = RuleFunctions()
         self._defined = False
         self._fixed, _ = chosen_arguments(fun, nondiff_argnums, nondiff_argnames, f"{self._kind}'s nondiff")
-        self._signatures: list[Any] = []
         self._splits: dict[int, tuple[int, ...]] = {}
 
     # ---- giving it rules ----
@@ -217,7 +216,7 @@ class CustomFunction:
 
     def _positional(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
         """A call's arguments by position, as rules take them, defaults included."""
-        signature = self._signature()
+        signature = self._signature
         if signature is None:
             if not kwargs:
                 return args
@@ -236,14 +235,13 @@ class CustomFunction:
         found: tuple[Any, ...] = bound.args
         return found
 
+    @functools.cached_property
     def _signature(self) -> Any:
         """The function's signature; None if it does not tell."""
-        if not self._signatures:
-            try:
-                self._signatures.append(inspect.signature(self.fun))
-            except (TypeError, ValueError):
-                self._signatures.append(None)
-        return self._signatures[0]
+        try:
+            return inspect.signature(self.fun)
+        except (TypeError, ValueError):
+            return None
 
     def _numbers(self, count: int) -> tuple[int, ...]:
         """Which of `count` arguments are not fixed."""

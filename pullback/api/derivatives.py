@@ -220,7 +220,7 @@ class VjpFunction(Keyed):
         self.tape = tape
 
     @property
-    def key(self) -> Any:  # type: ignore[override]
+    def key(self) -> Any:
         return self.shape[1:], self.tape.key  # functions may be called differently
 
     @property

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.api.functions import Function, check_callable, leaf_paths
+from pullback.api.functions import Function, R, check_callable, leaf_paths
 from pullback.api.mapping import vmap
 from pullback.api.traced import Traced, trace
 from pullback.control.callback import callback
@@ -127,13 +127,13 @@ def returning(program: Program, types: Sequence[ArrayType]) -> Program:
 
 @api_boundary
 def scan(
-    f: Callable[[Any, Any], tuple[Any, Any]],
+    f: Callable[[Any, Any], tuple[R, Any]],
     init: Any,
     xs: Any = None,
     length: int | None = None,
     reverse: bool = False,
     unroll: int | bool = 1,
-) -> tuple[Any, Any]:
+) -> tuple[R, Any]:
     """Carry a value through a loop over the leading axis of `xs`, stacking what each step returns.
 
     As `for x in xs: carry, y = f(carry, x); ys.append(y)`, but one operation, whose cost to trace and compile does not grow
@@ -235,13 +235,13 @@ def _pair_structure(what: str, f: Function, traced: Traced) -> tuple[tuple[TreeD
 @api_boundary
 def while_loop(
     cond_fun: Callable[[Any], Any],
-    body_fun: Callable[[Any], Any],
+    body_fun: Callable[[Any], R],
     init_val: Any,
     *,
     max_steps: int | None = None,
     checkpoint: int | None = None,
     checked: bool = False,
-) -> Any:
+) -> R:
     """Apply `value = body_fun(value)` while `cond_fun(value)` holds.
 
     Forward mode, `vmap` and `jit` need to know nothing of the number of steps. Under `vmap` each batch element stops when its
@@ -347,8 +347,8 @@ def _check_condition(cond_fun: Function, condition: Traced) -> None:
 
 @api_boundary
 def fori_loop(
-    lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_val: Any, *, unroll: int | bool | None = None
-) -> Any:
+    lower: Any, upper: Any, body_fun: Callable[[Any, Any], R], init_val: Any, *, unroll: int | bool | None = None
+) -> R:
     """Apply `value = body_fun(i, value)` for i from `lower` up to (not including) `upper`.
 
     Arguments:
@@ -452,7 +452,7 @@ def _counted_while(bounds: Sequence[Any], body_fun: Function, init_val: Any) -> 
 
 
 @api_boundary
-def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> Any:
+def map(f: Callable[[Any], R], xs: Any, *, batch_size: int | None = None) -> R:
     """Apply `f` to the elements of `xs` along their leading axis one after the other, and stack the results.
 
     What `vmap` computes, in a loop: it takes the memory of one element at a time, or of `batch_size`.
@@ -503,7 +503,7 @@ def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> A
 
 
 @api_boundary
-def associative_scan(fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = False, axis: int = 0) -> Any:
+def associative_scan(fn: Callable[[Any, Any], Any], elems: R, reverse: bool = False, axis: int = 0) -> R:
     """All partial results `x0, fn(x0, x1), fn(fn(x0, x1), x2), ...` of an associative operation, in logarithmic depth.
 
     About twice the work of the loop that it replaces, in 2 log2(n) calls of `fn`, each on many elements at once (G. Blelloch,
