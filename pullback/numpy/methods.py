@@ -81,7 +81,8 @@ def _operators() -> dict[str, Function]:
             found[name] = binary(name, primitive, ufunc, text, inexact=symbol == "truediv", operator=True)
         found[f"__r{symbol}__"] = _operator(f"__r{symbol}__", function, reflected=True)
     for symbol, primitive, ufunc in _COMPARISONS:
-        found[f"__{symbol}__"] = binary(f"__{symbol}__", primitive, ufunc, "", compares=True, operator=True)
+        text = getattr(logic, ufunc.__name__).__doc__
+        found[f"__{symbol}__"] = binary(f"__{symbol}__", primitive, ufunc, text, compares=True, operator=True)
     return found
 
 
