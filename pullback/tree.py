@@ -137,7 +137,7 @@ def reduce(function: Callable[[Any, Any], R], tree: Any, initializer: Any = _MIS
         6
     """
     found = leaves(tree, is_leaf)
-    return functools.reduce(function, found) if initializer is _MISSING else functools.reduce(function, found, initializer)
+    return functools.reduce(function, found) if initializer is _MISSING else functools.reduce(function, found, initializer)  # type: ignore[no-any-return]
 
 
 def transpose(outer: TreeDef, inner: TreeDef, tree: Any) -> Any:

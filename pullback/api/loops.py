@@ -290,7 +290,7 @@ def while_loop(
     if checked:
         (going,) = replay(test, (*captures, *outs))
         callback(going, function=_Refusal(f"while_loop of {describe(body_fun)}", max_steps or 0))
-    return unflatten(structure, outs)
+    return unflatten(structure, outs)  # type: ignore[no-any-return]
 
 
 def _body(what: str, fun: Function, init: Any, *first: ArrayType) -> tuple[Traced, list[Any], list[str]]:
@@ -378,7 +378,7 @@ def fori_loop(
             raise ValueError(
                 f"fori_loop of {describe(body_fun)} has bounds that are traced, so unroll={unroll!r} has no meaning."
             )
-        return _counted_while(bounds, body_fun, init_val)
+        return _counted_while(bounds, body_fun, init_val)  # type: ignore[no-any-return]
     first, last = bounds
     steps = max(last - first, 0)
     dtype = type_of(0).dtype if first >= -(2**31) and last < 2**31 else np.dtype(np.int64)
@@ -402,7 +402,7 @@ def fori_loop(
         reverse=False,
         unroll=_unroll("fori_loop", 1 if unroll is None else unroll, steps),
     )
-    return unflatten(body.structure, outs[1:])
+    return unflatten(body.structure, outs[1:])  # type: ignore[no-any-return]
 
 
 def _named_after(step: Any, function: Function) -> None:
@@ -479,7 +479,7 @@ def map(f: Callable[[Any], R], xs: Any, *, batch_size: int | None = None) -> R:
 
     _named_after(step, f)
     if batch_size is None:
-        return scan(step, None, xs)[1]
+        return scan(step, None, xs)[1]  # type: ignore[no-any-return]
     if batch_size < 1:
         raise ValueError(f"map's batch_size must be 1 or more, not {batch_size!r}.")
     leaves, structure = array_leaves(xs, lambda: "xs")
@@ -499,7 +499,7 @@ def map(f: Callable[[Any], R], xs: Any, *, batch_size: int | None = None) -> R:
         rest = length - whole * batch_size
         leaves_out, out_structure = array_leaves(vmap(f)(tree_of(whole * batch_size, length, rest)), lambda: "the output")
         found.append(leaves_out)
-    return unflatten(out_structure, [x[0] if len(x) == 1 else concatenate(*x, dimension=0) for x in zip(*found)])
+    return unflatten(out_structure, [x[0] if len(x) == 1 else concatenate(*x, dimension=0) for x in zip(*found)])  # type: ignore[no-any-return]
 
 
 @api_boundary
@@ -568,7 +568,7 @@ def associative_scan(fn: Callable[[Any, Any], Any], elems: R, reverse: bool = Fa
         return [_interleaved(a, b, at) for a, b, at in zip(at_even, at_odd, axes)]
 
     found = prefixes(flipped(leaves) if reverse else leaves)
-    return unflatten(structure, flipped(found) if reverse else found)
+    return unflatten(structure, flipped(found) if reverse else found)  # type: ignore[no-any-return]
 
 
 def _check_result(fn: Any, structure: TreeDef, out_structure: TreeDef, inputs: Sequence[Any], outs: Sequence[Any]) -> None:

@@ -24,8 +24,8 @@ from pullback.core.axes import Axis
 from pullback.core.dtypes import float0
 from pullback.core.errors import AxisError, StructureError
 from pullback.core.source import api_boundary, describe
-from pullback.core.tracing import Tracer, type_of
-from pullback.core.trees import LEAF, TreeDef, array_leaf, broadcast_prefix, flatten, is_float0, structure_paths, unflatten
+from pullback.core.tracing import Tracer, is_float0, type_of
+from pullback.core.trees import LEAF, TreeDef, array_leaf, broadcast_prefix, flatten, structure_paths, unflatten
 from pullback.ops.shape import transpose
 from pullback.transforms.batch import Batched, batch_flat, materialize
 
@@ -111,9 +111,10 @@ def vmap(
 
 def _check_axes_spec(fun: Function, in_axes: Any) -> None:
     if isinstance(in_axes, Mapping):
-        names = parameters_of(fun)
-        if names is None or any(one.kind is one.VAR_KEYWORD for one in names.values()):
+        parameters = parameters_of(fun)
+        if parameters is None or any(one.kind is one.VAR_KEYWORD for one in parameters.values()):
             return
+        names = [name for name, one in parameters.items() if one.kind is not one.VAR_POSITIONAL]
         if unknown := [name for name in in_axes if name not in names]:
             raise AxisError(f"vmap's in_axes names {unknown[0]!r}, but {describe(fun)} has the parameters {', '.join(names)}.")
     elif (in_axes is not None and not isinstance(in_axes, (*INTEGERS, tuple))) or isinstance(in_axes, bool):
