@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from pullback.core import trees
 from pullback.core.errors import StructureError
-from pullback.core.source import make_boundaries
+from pullback.core.source import make_public
 from pullback.core.trees import TreeDef, register_dataclass, register_node
 
 __all__ = [
@@ -204,8 +204,4 @@ def map_with_path(function: Callable[..., Any], tree: Any, *rest: Any, is_leaf: 
     return trees.unflatten(shape, [function(path, leaf, *row) for (path, leaf), *row in zip(found, *columns, strict=True)])
 
 
-make_boundaries(globals(), __all__)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+make_public(globals())
