@@ -198,19 +198,12 @@ def breakpoint(*, stdin: TextIO | None = None, stdout: TextIO | None = None) -> 
     values: dict[str, Any] = {}
     others: dict[str, Any] = {}
     for name, value in frame.f_locals.items():
-        leaves, _ = flatten(value)
+        leaves = flatten(value)[0]
         traced = any(isinstance(leaf, (Array, Tracer)) for leaf in leaves)
-        (values if traced and _is_arrays(value) else others)[name] = value
+        arrays = traced and not any(isinstance(_array_or_static(leaf), _Static) for leaf in leaves)
+        (values if arrays else others)[name] = value
     leaves, structure = array_leaves(values, lambda: "variable")
     callback_primitive(*leaves, function=_Debugger(frame, structure, others, stdin=stdin, stdout=stdout))
-
-
-def _is_arrays(tree: Any) -> bool:
-    try:
-        array_leaves(tree, lambda: "variable")
-    except LeafError:
-        return False
-    return True
 
 
 def __dir__() -> list[str]:

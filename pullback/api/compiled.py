@@ -11,7 +11,7 @@ import numpy as np
 
 from pullback.api.dispatch import FastPath, Signature, fast_path, forget_scalars
 from pullback.api.functions import Function, argument_name, check_callable, check_flags, chosen_arguments, global_name
-from pullback.api.traced import announced_type, call_paths, trace
+from pullback.api.traced import call_paths, trace, with_placeholders
 from pullback.control.call import bind_call
 from pullback.core.array import Array, BorrowedArray, as_array, from_numpy
 from pullback.core.axes import axis_sizes
@@ -231,7 +231,7 @@ class Jitted:
         """
         try:
             statics, dynamic = self._split(args, kwargs)
-            positional, named = dynamic = _with_placeholders(dynamic)
+            positional, named = dynamic = with_placeholders(dynamic)
             signature = self._signature(tuple(self._merged(args, positional)), {**kwargs, **named})[1]
             return Traced(self, signature, statics, flatten(without_float0(dynamic))[1])
         except BaseException as error:
@@ -308,19 +308,6 @@ def _differences(seen: Any, new: Any, paths: list[str]) -> list[str]:
     if seen[5] != new[5]:
         found.append(f"device: was {seen[5].platform}({seen[5].number}), is now {new[5].platform}({new[5].number})")
     return found
-
-
-def _with_placeholders(tree: Any) -> Any:
-    """A tree whose ArrayTypes have been replaced by Arrays without values, which suffice for tracing."""
-    leaves, structure = flatten(tree)
-    return unflatten(structure, [_placeholder(leaf) for leaf in leaves])
-
-
-def _placeholder(leaf: Any) -> Any:
-    if is_float0(leaf):
-        return without_float0(leaf)
-    type = announced_type(leaf)
-    return leaf if type is None else Array(type, None)
 
 
 class _Options(TypedDict, total=False):

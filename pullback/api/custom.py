@@ -10,7 +10,7 @@ from types import FunctionType, MethodType
 from typing import Any
 
 from pullback.api.functions import Function, check_callable, chosen_arguments, global_name, trees_of
-from pullback.api.traced import trace
+from pullback.api.traced import trace, with_placeholders
 from pullback.api.user_rules import RuleFunctions, UserRules
 from pullback.control.custom_function import Unstaged, bind_custom
 from pullback.control.custom_rules import About, CustomRules, closed_rules
@@ -21,7 +21,6 @@ from pullback.core.lazy import lazy_module
 from pullback.core.source import api_boundary, describe, trim
 from pullback.core.tracing import Tracer, innermost_staging, type_of
 from pullback.core.trees import TreeDef, array_leaves, flatten, register_node, unflatten
-from pullback.core.types import ArrayType
 from pullback.program.program import Program, Variable, run
 from pullback.transforms.batch import Batched
 from pullback.transforms.jvp import Dual
@@ -550,8 +549,8 @@ def closure_convert(fun: Function, *example_args: Any) -> tuple[Function, list[A
         3.0:f32[]:cpu(0)
     """
     check_callable(fun, "closure_convert")
-    examples, structure = flatten(tuple(example_args))
-    types = [leaf if isinstance(leaf, ArrayType) else type_of(leaf) for leaf in examples]
+    examples, structure = flatten(with_placeholders(example_args))
+    types = [type_of(leaf) for leaf in examples]
     program, captured, out_structure = trace("closure_convert", fun, (structure,), types, call=lambda args: fun(*args))
     hoisted = [is_inexact(tracer.dtype) for tracer in captured]
     values = [tracer for tracer, flag in zip(captured, hoisted) if flag]

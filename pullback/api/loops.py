@@ -165,12 +165,13 @@ def scan(
     steps = _number_of_steps("scan", f, xs, stacks, length)
     x_types = [_element_type(type_of(stack)) for stack in stacks]
     paths = leaf_paths(init, "carry") + leaf_paths(xs, "x")[: len(stacks)]
+    must = f"scan's body {describe(f)} must return a pair (carry, y)"
     traced, types = settled(
         [type_of(leaf) for leaf in carry],
         lambda types: trace("scan", f, (carry_structure, x_structure), [*types, *x_types], paths),
-        lambda traced: traced.program.output_types[: _pair_structure("scan", f, traced)[1]],
+        lambda traced: traced.out_types[: pair_structure(traced, must)[1]],
     )
-    out_structure, carried = _pair_structure("scan", f, traced)
+    out_structure, carried = pair_structure(traced, must)
     check_carry("scan", f, carry_structure, types, out_structure[0], traced.program.output_types[:carried], init)
     outs = bind_holder(
         scan_primitive,
@@ -220,14 +221,12 @@ def _unroll(what: str, unroll: Any, steps: int) -> int:
     return max(steps if unroll is True else _count(f"{what}'s unroll", unroll), 1)
 
 
-def _pair_structure(what: str, f: Function, traced: Traced) -> tuple[tuple[TreeDef, TreeDef], int]:
-    """The structures of the carry and of the rest in what a body returns, and the number of the carry's leaves."""
-    outs = unflatten(traced.structure, range(len(traced.program.outputs)))
+def pair_structure(traced: Traced, what: str) -> tuple[tuple[TreeDef, TreeDef], int]:
+    """The structures of the first and of the second in the pair that a function returns, and the number of the first's leaves;
+    `what` is how errors call the function, and the pair."""
+    outs = unflatten(traced.structure, range(len(traced.out_types)))
     if not isinstance(outs, (tuple, list)) or len(outs) != 2:
-        raise StructureError(
-            f"{what}'s body {describe(f)} must return a pair (carry, y), but it returned"
-            f" {unflatten(traced.structure, traced.program.output_types)!r}."
-        )
+        raise StructureError(f"{what}, but it returned {unflatten(traced.structure, traced.out_types)!r}.")
     leaves, first = flatten(outs[0])
     return (first, flatten(outs[1])[1]), len(leaves)
 
