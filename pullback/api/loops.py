@@ -404,12 +404,6 @@ def fori_loop(
     return unflatten(body.structure, outs[1:])  # type: ignore[no-any-return]
 
 
-def _named_after(step: Any, function: Function) -> None:
-    """Let Programs and error messages call a step by the name and line of the user's function that it applies."""
-    step.__name__ = getattr(function, "__name__", "body")
-    step.__wrapped__ = function
-
-
 def _bound(value: Any, name: str) -> Any:
     """A loop's bound: a Python int where it is known, else a tracer."""
     if value.__class__ is int:
@@ -439,11 +433,11 @@ def _counted_while(bounds: Sequence[Any], body_fun: Function, init_val: Any) -> 
         for bound in bounds
     ]
 
+    @functools.wraps(body_fun, updated=())  # so that Programs and errors name the user's function
     def step(state: Any) -> Any:
         i, value = state
         return add(i, literal(1, i)), body_fun(i, value)
 
-    _named_after(step, body_fun)
     return while_loop(lambda state: lt(state[0], last), step, (first, init_val))[1]
 
 
@@ -473,10 +467,10 @@ def map(f: Callable[[Any], R], xs: Any, *, batch_size: int | None = None) -> R:
     """
     check_callable(f, "map")
 
+    @functools.wraps(f, updated=())  # so that Programs and errors name the user's function
     def step(_: None, x: Any) -> tuple[None, Any]:
         return None, f(x)
 
-    _named_after(step, f)
     if batch_size is None:
         return scan(step, None, xs)[1]  # type: ignore[no-any-return]
     if batch_size < 1:
