@@ -11,7 +11,7 @@ import numpy as np
 
 from pullback.api.dispatch import FastPath, Signature, fast_path, forget_scalars
 from pullback.api.functions import Function, argument_name, check_callable, check_flags, chosen_arguments, global_name
-from pullback.api.traced import announced_type, call_paths, trace
+from pullback.api.traced import call_paths, trace, with_placeholders
 from pullback.control.call import bind_call
 from pullback.core.array import Array, BorrowedArray, as_array, from_numpy
 from pullback.core.axes import axis_sizes
@@ -231,7 +231,7 @@ class Jitted:
         """
         try:
             statics, dynamic = self._split(args, kwargs)
-            positional, named = dynamic = _with_placeholders(dynamic)
+            positional, named = dynamic = with_placeholders(dynamic)
             signature = self._signature(tuple(self._merged(args, positional)), {**kwargs, **named})[1]
             return Traced(self, signature, statics, flatten(without_float0(dynamic))[1])
         except BaseException as error:
@@ -308,19 +308,6 @@ def _differences(seen: Any, new: Any, paths: list[str]) -> list[str]:
     if seen[5] != new[5]:
         found.append(f"device: was {seen[5].platform}({seen[5].number}), is now {new[5].platform}({new[5].number})")
     return found
-
-
-def _with_placeholders(tree: Any) -> Any:
-    """A tree whose ArrayTypes have been replaced by Arrays without values, which suffice for tracing."""
-    leaves, structure = flatten(tree)
-    return unflatten(structure, [_placeholder(leaf) for leaf in leaves])
-
-
-def _placeholder(leaf: Any) -> Any:
-    if is_float0(leaf):
-        return without_float0(leaf)
-    type = announced_type(leaf)
-    return leaf if type is None else Array(type, None)
 
 
 class _Options(TypedDict, total=False):
@@ -431,20 +418,16 @@ class _AheadOfTime:
         out_tree: the structure of the result. out_info: the result, with the type of each array in its place; also `out_types`.
     """
 
-    def __init__(self, jitted: Jitted, signature: Signature, statics: Any, in_structure: TreeDef) -> None:
+    def __init__(self, jitted: Jitted, signature: Signature, statics: Any, in_tree: TreeDef) -> None:
         self._jitted = jitted
         self._fun = jitted._fun
         self._signature = signature
         self._statics = statics
-        self._in_structure = in_structure
+        self.in_tree = in_tree
 
     @property
     def program(self) -> Program:
         return self._signature.program
-
-    @property
-    def in_tree(self) -> TreeDef:
-        return self._in_structure
 
     @property
     def in_types(self) -> tuple[ArrayType, ...]:
@@ -482,7 +465,7 @@ class Traced(_AheadOfTime):
 
     def lower(self) -> Lowered:
         """Lower now."""
-        return Lowered(self._jitted, self._signature, self._statics, self._in_structure)
+        return Lowered(self._jitted, self._signature, self._statics, self.in_tree)
 
 
 class Lowered(_AheadOfTime):
@@ -501,7 +484,7 @@ class Lowered(_AheadOfTime):
     def compile(self) -> Compiled:
         """Compile now."""
         self._signature.compile()
-        return Compiled(self._jitted, self._signature, self._statics, self._in_structure)
+        return Compiled(self._jitted, self._signature, self._statics, self.in_tree)
 
 
 class Compiled(_AheadOfTime):
@@ -517,9 +500,9 @@ class Compiled(_AheadOfTime):
                 f"{describe(self._fun)} was compiled for other static arguments. The jitted function itself compiles again."
             )
         leaves, structure = array_leaves(without_float0(dynamic), lambda: "argument")
-        if structure is not self._in_structure and structure != self._in_structure:
+        if structure is not self.in_tree and structure != self.in_tree:
             raise StructureError(
-                f"{describe(self._fun)} was compiled for arguments of structure {self._in_structure}, but got {structure}."
+                f"{describe(self._fun)} was compiled for arguments of structure {self.in_tree}, but got {structure}."
             )
         expected = self._signature.program.input_types
         if [(leaf.type.shape, leaf.type.dtype) for leaf in leaves] != [(type.shape, type.dtype) for type in expected]:
@@ -538,7 +521,7 @@ class Compiled(_AheadOfTime):
     def _given(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
         """The static arguments of a call, which may also be left out, and the dynamic ones."""
         numbered = dict(self._statics[0]) if self._statics else {}
-        count = self._in_structure.child(0).num_children
+        count = self.in_tree.child(0).num_children
         if not numbered or len(args) != count - len(numbered):
             return self._jitted._split(args, kwargs)
         (_, named), (_, dynamic) = self._jitted._split((), kwargs)
