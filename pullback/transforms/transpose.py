@@ -134,7 +134,10 @@ class Tape(Trace):
         """Record a linear operation whose results have `types`."""
         operands = [Slot(arg.index) if arg.__class__ is Linear and arg.owner is self else arg for arg in args]
         outs = tuple([Linear(self, type) for type in types])
-        origin = here() if self.recording or primitive.transpose is None else None
+        # A product of two unknown values, and a quotient by one: if they are needed, an error names their line
+        alike = args[0].__class__ is Linear if primitive.bilinear else primitive.linear == ("x",)
+        nonlinear = primitive.transpose is None or (alike and args[-1].__class__ is Linear and len(args) > 1)
+        origin = here() if self.recording or nonlinear else None
         self.steps.append(Apply(primitive, operands, params, [out.index for out in outs], origin))
         return outs if primitive.multiple_results else outs[0]
 
