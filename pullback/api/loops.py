@@ -21,7 +21,7 @@ from pullback.core.dtypes import BOOL, kind, promote
 from pullback.core.errors import AxisError, DtypeError, ShapeError, StructureError
 from pullback.core.source import api_boundary, describe
 from pullback.core.tracing import Tracer, type_of
-from pullback.core.trees import LEAF, TreeDef, array_leaves, flatten, unflatten
+from pullback.core.trees import LEAF, TreeDef, array_leaves, flatten, unflatten, without_float0
 from pullback.core.types import ArrayType, array_type
 from pullback.ops.arithmetic import add
 from pullback.ops.compare import lt
@@ -160,6 +160,7 @@ def scan(
         (6.0:f32[]:cpu(0), [0. 2. 9.]:f32[3]:cpu(0))
     """
     check_callable(f, "scan")
+    init = without_float0(init)
     carry, carry_structure = array_leaves(init, lambda: "init")
     stacks, x_structure = array_leaves(xs, lambda: "xs")
     steps = _number_of_steps("scan", f, xs, stacks, length)
@@ -222,7 +223,7 @@ def _unroll(what: str, unroll: Any, steps: int) -> int:
 
 def _pair_structure(what: str, f: Function, traced: Traced) -> tuple[tuple[TreeDef, TreeDef], int]:
     """The structures of the carry and of the rest in what a body returns, and the number of the carry's leaves."""
-    outs = unflatten(traced.structure, range(len(traced.program.outputs)))
+    outs = without_float0(unflatten(traced.structure, range(len(traced.program.outputs))))
     if not isinstance(outs, (tuple, list)) or len(outs) != 2:
         raise StructureError(
             f"{what}'s body {describe(f)} must return a pair (carry, y), but it returned"
@@ -296,6 +297,7 @@ def while_loop(
 def _body(what: str, fun: Function, init: Any, *first: ArrayType) -> tuple[Traced, list[Any], list[str]]:
     """A loop's body, `(*first, value) -> value`; the leaves of the value at the start, of the types that they have in the loop;
     and the paths of its arguments."""
+    init = without_float0(init)
     carry, structure = array_leaves(init, lambda: "init_val")
     paths = [*"i"[: len(first)], *leaf_paths(init, "value")[: len(carry)]]
     body, types = settled(

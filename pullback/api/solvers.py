@@ -15,7 +15,7 @@ from pullback.control.linear_solve import same_types
 from pullback.core.errors import DtypeError, ShapeError, StructureError
 from pullback.core.source import api_boundary, describe
 from pullback.core.tracing import type_of
-from pullback.core.trees import TreeDef, array_leaves, flatten, unflatten
+from pullback.core.trees import TreeDef, array_leaves, flatten, unflatten, without_float0
 from pullback.core.types import ArrayType
 from pullback.core.zero import instantiate
 from pullback.transforms.derive import transpose_program
@@ -65,7 +65,7 @@ def _split_aux(what: str, has_aux: bool, traced: Traced) -> tuple[TreeDef, list[
     types = list(traced.program.output_types)
     if not has_aux:
         return traced.structure, types, None
-    pair = unflatten(traced.structure, range(len(types)))
+    pair = without_float0(unflatten(traced.structure, range(len(types))))
     if not isinstance(pair, (tuple, list)) or len(pair) != 2:
         raise StructureError(f"{what} with has_aux=True must return a pair (solution, auxiliary data).")
     leaves, structure = flatten(pair[0])
