@@ -154,7 +154,7 @@ class Jitted:
             def call(traced: Any) -> Any:
                 return self._fun(*self._merged(args, traced[0]), **{**kwargs, **traced[1]})
 
-            program, captures, out_structure = trace("jit", self._fun, (structure,), types, paths(), call=call, trivial=True)
+            program, captures, out_structure = trace("jit", self._fun, (structure,), types, paths(), call=call)
             found = Signature(simplify(program), captures, out_structure, () if captures else self._donated(*dynamic), options)
             if not found.captures:  # what closes over tracers of an enclosing transformation is good for this call only
                 found = self._signatures.setdefault(key, found)

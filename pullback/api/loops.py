@@ -21,7 +21,7 @@ from pullback.core.dtypes import BOOL, kind, promote
 from pullback.core.errors import AxisError, DtypeError, ShapeError, StructureError
 from pullback.core.source import api_boundary, describe
 from pullback.core.tracing import Tracer, type_of
-from pullback.core.trees import LEAF, TreeDef, array_leaves, flatten, unflatten
+from pullback.core.trees import LEAF, TreeDef, array_leaves, flatten, unflatten, without_float0
 from pullback.core.types import ArrayType, array_type
 from pullback.ops.arithmetic import add
 from pullback.ops.compare import lt
@@ -160,6 +160,7 @@ def scan(
         (6.0:f32[]:cpu(0), [0. 2. 9.]:f32[3]:cpu(0))
     """
     check_callable(f, "scan")
+    init = without_float0(init)
     carry, carry_structure = array_leaves(init, lambda: "init")
     stacks, x_structure = array_leaves(xs, lambda: "xs")
     steps = _number_of_steps("scan", f, xs, stacks, length)
@@ -224,7 +225,7 @@ def _unroll(what: str, unroll: Any, steps: int) -> int:
 def pair_structure(traced: Traced, what: str) -> tuple[tuple[TreeDef, TreeDef], int]:
     """The structures of the first and of the second in the pair that a function returns, and the number of the first's leaves;
     `what` is how errors call the function, and the pair."""
-    outs = unflatten(traced.structure, range(len(traced.out_types)))
+    outs = without_float0(unflatten(traced.structure, range(len(traced.out_types))))
     if not isinstance(outs, (tuple, list)) or len(outs) != 2:
         raise StructureError(f"{what}, but it returned {unflatten(traced.structure, traced.out_types)!r}.")
     leaves, first = flatten(outs[0])
@@ -295,6 +296,7 @@ def while_loop(
 def _body(what: str, fun: Function, init: Any, *first: ArrayType) -> tuple[Traced, list[Any], list[str]]:
     """A loop's body, `(*first, value) -> value`; the leaves of the value at the start, of the types that they have in the loop;
     and the paths of its arguments."""
+    init = without_float0(init)
     carry, structure = array_leaves(init, lambda: "init_val")
     paths = [*"i"[: len(first)], *leaf_paths(init, "value")[: len(carry)]]
     body, types = settled(

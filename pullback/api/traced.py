@@ -44,23 +44,22 @@ def trace(
     paths: Sequence[str] = (),
     *,
     call: Function | None = None,
-    trivial: bool = False,
 ) -> Traced:
-    """Trace a function of as many trees as there are structures, whose leaves have the given types, in order.
+    """Trace a function of as many trees as there are structures, whose leaves have the given types, in order. Arrays of dtype
+    float0 belong to the structure of what it returns.
 
     Arguments:
         transformation: what error messages say is being done to the function.
         fun: the user's function, after which the Program is named.
         paths: how error messages call each leaf.
         call: what is traced in place of `fun`, where the trees are not its arguments as they are.
-        trivial: whether the result may hold arrays of dtype float0, which then belong to its structure.
     """
     call = fun if call is None else call
     result: list[TreeDef] = []
 
     def flat(*leaves: Any) -> list[Any]:
         out = call(*trees_of(structures, leaves))
-        outs, structure = array_leaves(without_float0(out) if trivial else out, lambda: f"the output of {describe(fun)}")
+        outs, structure = array_leaves(without_float0(out), lambda: f"the output of {describe(fun)}")
         result.append(structure)
         return outs
 
@@ -102,7 +101,7 @@ def traced_call(
         inner, inner_kwargs = packed
         return fun(*[args[i] if i in static else arg for i, arg in enumerate(inner)], **inner_kwargs)
 
-    return TracedCall(leaves, paths, types, trace(transformation, fun, (structure,), types, paths, call=call, trivial=True))
+    return TracedCall(leaves, paths, types, trace(transformation, fun, (structure,), types, paths, call=call))
 
 
 def with_placeholders(tree: Any) -> Any:

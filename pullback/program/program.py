@@ -37,14 +37,16 @@ class Program(Graph):
 
     __slots__ = ()
 
-    def rearranged(self, inputs: Sequence[int], outputs: Sequence[int] | None = None) -> Program:
-        """The same equations with the inputs in another order, and some of the outputs."""
+    def rearranged(self, inputs: Sequence[int | ArrayType], outputs: Sequence[int] | None = None) -> Program:
+        """The same equations with the inputs in another order, among them new ones of these types, which nothing reads, and
+        some of the outputs."""
         key = tuple(inputs), tuple(range(len(self.outputs)) if outputs is None else outputs)
         if key == (tuple(range(len(self.inputs))), tuple(range(len(self.outputs)))):
             return self
 
         def make() -> Program:
-            new_inputs, new_outputs = [self.inputs[i] for i in key[0]], [self.outputs[i] for i in key[1]]
+            new_inputs = [Variable(i) if isinstance(i, ArrayType) else self.inputs[i] for i in key[0]]
+            new_outputs = [self.outputs[i] for i in key[1]]
             return Program(new_inputs, self.equations, new_outputs, self.constants, self.name, self.batch_axes)
 
         made: Program = self.memo(("rearranged", *key), make)
