@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.core.array import Array, constant, find_converter, from_python, plain_number, scalar_kind
-from pullback.core.bounded import Bounded
+from pullback.core.array import Array, find_converter, from_python, plain_number, scalar_kind
 from pullback.core.dtypes import BOOL, DTYPES, DType, default_dtype, is_inexact
 from pullback.core.dtypes import promote as join
 from pullback.core.errors import DtypeError, LeafError, ShapeError
@@ -22,6 +21,7 @@ from pullback.core.tracing import Tracer
 from pullback.core.types import Shape
 from pullback.ops.broadcast import broadcast_in_dim
 from pullback.ops.convert import convert_element_type
+from pullback.ops.literals import literal_of as literal_of
 
 PYTHON_SCALARS = (bool, int, float, complex)
 # Dtypes whose arithmetic NumPy does natively, with the same results as the type rules promise.
@@ -75,26 +75,6 @@ def _short(value: Any) -> str:
 
 
 # ---- Python scalars -------------------------------------------------------------------------------------------------
-
-_literals: Bounded[tuple[Any, type, DType], Array] = Bounded(4096)
-
-
-def literal_of(value: Any, dtype: DType) -> Array:
-    """A Python scalar as a weak 0-d array of a dtype; common ones are made once."""
-    key = (value, value.__class__, dtype)
-    try:
-        found = _literals[key]
-    except KeyError:
-        found = from_python(value, dtype)
-        if value == value and not _has_signed_zero(value):
-            _literals[key] = constant(found)
-    return found
-
-
-def _has_signed_zero(value: Any) -> bool:
-    """Whether another number that differs in the sign of a zero is equal to this one, as a key too."""
-    kind_of = value.__class__
-    return (kind_of is float and value == 0) or (kind_of is complex and 0 in (value.real, value.imag))
 
 
 def weak_pair(value: Any) -> tuple[DType, bool]:

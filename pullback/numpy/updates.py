@@ -7,15 +7,16 @@ from typing import Any, TypedDict, Unpack
 
 import numpy as np
 
+from pullback.core.array import Array, host_of
 from pullback.core.dtypes import BOOL, RANK, DType, default_dtype, kind
 from pullback.core.errors import DtypeError, ShapeError
 from pullback.core.source import api_boundary
-from pullback.core.tracing import Tracer
+from pullback.core.tracing import Tracer, innermost_staging
 from pullback.core.types import Shape
 from pullback.numpy.arithmetic import add, divide, maximum, minimum, multiply, negative
 from pullback.numpy.creation import array, full
 from pullback.numpy.elementary import power
-from pullback.numpy.indexing import Index, Span, has_tracer, index_vectors, read
+from pullback.numpy.indexing import Index, Span, get_item, has_tracer, index_vectors, is_basic, read
 from pullback.numpy.logic import where
 from pullback.numpy.promotion import (
     PYTHON_SCALARS,
@@ -172,6 +173,8 @@ class Place:
         """The elements and `values` combined in `dtype`, and put in the array's place."""
         mode, unique, wraps = _checked(how)
         x, values = in_dtype(self._array, dtype), in_dtype(values, dtype)
+        if wraps and (written := _written(x, self._index, combine, values)) is not None:
+            return self._kept(written, how)
         mask = _sole_mask(self._index)
         if mask is not None:
             return self._kept(_masked(x, mask, primitive, combine, values), how)
@@ -235,6 +238,18 @@ def _exactly(number: Any, dtype: DType) -> Any:
         whole = number.is_integer() and (dtype is BOOL or np.iinfo(dtype).min <= number <= np.iinfo(dtype).max)
         number = int(number) if whole else None
     return number if dtype is not BOOL or number is None else bool(number) if number in (0, 1) else None
+
+
+def _written(x: Any, index: Any, combine: Any, values: Any) -> Array | None:
+    """The fast path: an update in NumPy memory of places that there are, named by ints and slices; None if it is another."""
+    if x.__class__ is values.__class__ is Array and x._host is not None and innermost_staging() is None and is_basic(index):
+        out = np.array(x._host)
+        try:
+            out[index] = host_of(combine(get_item(x, index), values))
+        except (IndexError, ValueError):
+            return None  # the general path does what `mode` says, or says what is wrong, and where
+        return Array(x.type, out)
+    return None
 
 
 def _sole_mask(index: Any) -> Any:
