@@ -3,7 +3,7 @@ to see: xpr, eval_shape."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any, NamedTuple
 
 from pullback.api.functions import Function, argument_name, check_callable, leaf_paths, trees_of
@@ -83,7 +83,7 @@ def traced_call(
     fun: Function,
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
-    static: Sequence[int] = (),
+    static: Container[int] = (),
     placeholders: bool = False,
 ) -> TracedCall:
     """Trace a function for the arguments of one call.

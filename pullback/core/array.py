@@ -244,7 +244,7 @@ immutable_memory: set[type] = {FrozenMemory, bytes}
 
 
 def from_python(value: bool | int | float | complex, dtype: DType | None = None) -> Array:
-    """A 0-d array of a Python scalar, weak unless that is a bool, in the default dtype of its kind unless `dtype` says otherwise."""
+    """A 0-d array of a Python scalar, weak unless that is a bool; in the default dtype of its kind, or in `dtype`."""
     wanted = dtype or default_dtype(scalar_kind(value))
     try:
         return Array(array_type((), wanted, value.__class__ is not bool), np.asarray(value, wanted))

@@ -46,23 +46,32 @@ def pad(
     """An array made larger at its edges.
 
     Arguments:
+        array: an array or a number.
         pad_width: how many elements to add: an int, a pair (before, after), or such a pair for each axis.
-        mode: "constant" (with `constant_values`), "edge" (the outermost elements), "linear_ramp" (from these to `end_values`),
-            "maximum", "mean", "minimum" (of the outermost `stat_length` elements), "reflect" and "symmetric" (the mirror
-            image, without and with the outermost elements), "wrap" (the other end), or "empty" (anything; here zeros).
+        mode: "constant" (with `constant_values`), "edge" (the outermost elements), "linear_ramp" (from these to
+            `end_values`), "maximum", "mean", "minimum" (of the outermost `stat_length` elements), "reflect" and "symmetric"
+            (the mirror image, without and with the outermost elements), "wrap" (the other end), or "empty" (anything; here
+            zeros).
         constant_values, end_values: a number; or, like `pad_width`, a pair, or a pair for each axis. 0 by default.
         stat_length: how many elements, given likewise; all by default, and at most.
         reflect_type: "even" for the mirror image itself, the default; "odd" for twice the outermost element minus it.
 
+    Returns:
+        An array of the dtype of the given one.
+
     Raises:
+        LeafError: `array` is neither an array nor a number.
         ShapeError: a negative width; or no elements to extend, in any mode but "constant" and "empty".
+        ValueError: an unknown mode, or an argument that the mode has no use for.
 
     Example:
-        >>> import pullback as pb
-        >>> pb.numpy.pad(pb.numpy.asarray([1, 2]), 1)
+        >>> pnp.pad(pnp.array([1, 2]), 1)
         [0 1 2 0]:i32[4]:cpu(0)
-        >>> pb.numpy.pad(pb.numpy.asarray([1, 2, 4]), (0, 2), "reflect", reflect_type="odd")
+        >>> pnp.pad(pnp.array([1, 2, 4]), (0, 2), "reflect", reflect_type="odd")
         [1 2 4 6 7]:i32[5]:cpu(0)
+        >>> pnp.pad(pnp.array([[1, 2]]), ((0, 1), (2, 0)), "edge")
+        [[1 1 1 2]
+         [1 1 1 2]]:i32[2,4]:cpu(0)
     """
     a = operand(array, "pad")
     if not isinstance(mode, str) or mode not in _MODES:

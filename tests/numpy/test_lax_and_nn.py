@@ -73,6 +73,12 @@ def test_lax_neither_promotes_nor_broadcasts():
         lax.add(M, M.astype(int))
 
 
+@pytest.mark.parametrize("call", [lambda: lax.concatenate([], 0), lambda: lax.broadcast(X, (-1,))])
+def test_lax_refuses_shapes_in_its_own_words(call):
+    with pytest.raises(pb.errors.ShapeError, match=r"^(concatenate|broadcast)"):
+        call()
+
+
 def test_stop_gradient():
     assert float(pb.grad(lambda x: x * pb.stop_gradient(x))(3.0)) == 3.0
     assert float(pb.grad(lambda x: pb.stop_gradient({"a": x})["a"])(3.0)) == 0.0
