@@ -27,7 +27,7 @@ PYTHON_SCALARS = (bool, int, float, complex)
 # Dtypes whose arithmetic NumPy does natively, with the same results as the type rules promise.
 NATIVE_INEXACT = frozenset(DTYPES[name] for name in ("float32", "float64", "complex64", "complex128"))
 NATIVE_FLOATS = frozenset(DTYPES[name] for name in ("float32", "float64"))
-NATIVE_NUMBERS = NATIVE_INEXACT | {DTYPES[name] for name in ("int32", "int64", "uint8", "uint32")}
+NATIVE_NUMBERS = NATIVE_INEXACT | {DTYPES[name] for name in ("bool", "int32", "int64", "uint8", "uint32")}
 
 
 def at_user_line() -> str:
