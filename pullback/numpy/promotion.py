@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from pullback.core.array import Array, find_converter, from_python, plain_number, scalar_kind
 from pullback.core.dtypes import BOOL, DTYPES, DType, default_dtype, is_inexact
 from pullback.core.dtypes import promote as join
@@ -21,6 +19,7 @@ from pullback.core.tracing import Tracer
 from pullback.core.types import Shape
 from pullback.ops.broadcast import broadcast_in_dim
 from pullback.ops.convert import convert_element_type
+from pullback.ops.formulas import PART_DTYPE
 from pullback.ops.literals import literal_of as literal_of
 
 PYTHON_SCALARS = (bool, int, float, complex)
@@ -128,7 +127,7 @@ def float_for(dtype: DType) -> DType:
 
 def real_dtype(dtype: DType) -> DType:
     """The dtype of the parts of complex numbers of a dtype; a real dtype itself."""
-    return np.empty(0, dtype).real.dtype if dtype.kind == "c" else dtype
+    return PART_DTYPE.get(dtype, dtype)
 
 
 def in_dtype(value: Any, dtype: DType, weak: bool = False) -> Array:

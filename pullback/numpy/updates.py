@@ -330,23 +330,13 @@ def _scattered(x: Any, index: Index, primitive: Any, values: Any, mode: str | No
     batch = [i for i in range(len(layout)) if i not in window_dims]
     batch_shape = tuple([values.type.shape[i] for i in batch])
     pointed = [axis for axis in range(len(index.axes)) if axis not in whole]
+    end = batch.index(index.where) + len(common) if common else 0  # of the common axes, among those of the batch
     columns = []
     for axis in pointed:
         one = index.axes[axis]
-        if axis in given:
-            rows = given[axis]
-            first = batch.index(index.where) if common else 0
-            unit = [1] * len(batch)
-            padded = (1,) * (len(common) - rows.type.ndim) + rows.type.shape
-            unit[first : first + len(common)] = padded
-            rows = shapes.reshape(rows, new_sizes=tuple(unit))
-        else:
-            places = one.places() if isinstance(one, Span) else np.asarray(one)
-            unit = [1] * len(batch)
-            if isinstance(one, Span):
-                unit[batch.index(layout.index(axis))] = one.length
-            rows = array(places.reshape(unit).astype(default_dtype("i")))
-        columns.append(rows)
+        rows = given[axis] if axis in given else array(one.places() if isinstance(one, Span) else one, default_dtype("i"))
+        behind = len(batch) - (batch.index(layout.index(axis)) + 1 if isinstance(one, Span) else end)
+        columns.append(shapes.reshape(rows, new_sizes=(*rows.type.shape, *[1] * behind)))
     vectors = index_vectors(columns, batch_shape) if columns else array(np.zeros((*batch_shape, 0), default_dtype("i")))
     numbers = ScatterDimensionNumbers(window_dims, tuple(pointed), tuple(pointed))
     how = mode if mode in ("clip", "promise_in_bounds") else "fill"

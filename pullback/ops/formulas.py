@@ -132,7 +132,7 @@ _ORDERS = {
 
 
 def by_kind(real, of_complex, of_integers=None):
-    """The formula that is `of_complex` of complex numbers, `of_integers` of integers, if that is given, and `real` of others."""
+    """The formula `of_complex` of complex numbers, `of_integers` of integers, if that is given, and `real` of all others."""
     rules = {"c": of_complex, "i": of_integers or real, "u": of_integers or real}
 
     def formula(*operands):
