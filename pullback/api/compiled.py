@@ -10,15 +10,7 @@ from typing import Any, Self, TypedDict, Unpack, overload
 import numpy as np
 
 from pullback.api.dispatch import FastPath, Signature, fast_path, forget_scalars
-from pullback.api.functions import (
-    Function,
-    argument_name,
-    check_callable,
-    check_flags,
-    chosen_arguments,
-    from_front,
-    global_name,
-)
+from pullback.api.functions import Function, argument_name, check_callable, check_flags, chosen_arguments, global_name
 from pullback.api.traced import announced_type, call_paths, trace
 from pullback.control.call import bind_call
 from pullback.core.array import Array, BorrowedArray, as_array, from_numpy
@@ -28,7 +20,7 @@ from pullback.core.dtypes import SHORT_NAMES, dtype_mode
 from pullback.core.errors import ShapeError, StaticArgumentError, StructureError
 from pullback.core.lazy import lazy_module
 from pullback.core.source import api_boundary, describe, flag, trim, warn
-from pullback.core.tracing import Tracer, innermost_staging, type_of
+from pullback.core.tracing import Tracer, innermost_staging
 from pullback.core.trees import TreeDef, array_leaf, array_leaves, flatten, is_float0, unflatten, without_float0
 from pullback.core.types import ArrayType
 from pullback.engine import cache
@@ -173,7 +165,7 @@ class Jitted:
         static."""
         if self._plain:
             return (), (args, kwargs)
-        numbers, names = from_front(self._static_numbers, len(args)), self._static_names
+        numbers, names = _numbers(self._static_numbers, len(args)), self._static_names
         statics = (
             tuple([(i, param_key(arg)) for i, arg in enumerate(args) if i in numbers]),
             tuple([(name, param_key(kwargs[name])) for name in sorted(kwargs) if name in names]),
@@ -183,19 +175,19 @@ class Jitted:
 
     def _merged(self, args: tuple[Any, ...], dynamic: Sequence[Any]) -> list[Any]:
         """Positional arguments: the static ones of a call, and `dynamic` in place of the others."""
-        numbers = from_front(self._static_numbers, len(args))
+        numbers = _numbers(self._static_numbers, len(args))
         return [args[i] if i in numbers else arg for i, arg in enumerate(dynamic)]
 
     def _donated(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[bool, ...]:
         """Which leaves of a call's dynamic arguments are donated; empty if none are."""
-        numbers, names = from_front(self._donate_numbers, len(args)), self._donate_names
+        numbers, names = _numbers(self._donate_numbers, len(args)), self._donate_names
         flags = [i in numbers for i, arg in enumerate(args) for _ in flatten(arg)[0]]
         flags += [name in names for name in sorted(kwargs) for _ in flatten(kwargs[name])[0]]
         return tuple(flags) if any(flags) else ()
 
     def _unhashable(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> StaticArgumentError:
         statics = [
-            (argument_name(self._fun, i), args[i]) for i in sorted(from_front(self._static_numbers, len(args))) if i < len(args)
+            (argument_name(self._fun, i), args[i]) for i in sorted(_numbers(self._static_numbers, len(args))) if i < len(args)
         ]
         for name, value in statics + [(name, kwargs[name]) for name in sorted(kwargs) if name in self._static_names]:
             try:
@@ -289,6 +281,11 @@ def _leaf(leaf: Any, index: int, paths: Callable[[], Sequence[str]]) -> Any:
 def _owned(leaves: list[Any]) -> list[Any]:
     """Leaves that may be used after this call: NumPy arrays, to which the caller can still write, are copied."""
     return [as_array(leaf._host) if leaf.__class__ is BorrowedArray else leaf for leaf in leaves]
+
+
+def _numbers(numbers: Sequence[int], count: int) -> frozenset[int]:
+    """Argument numbers in a call with `count` positional arguments; negative ones count from the last."""
+    return frozenset([number + count if number < 0 else number for number in numbers])
 
 
 def _differences(seen: Any, new: Any, paths: list[str]) -> list[str]:
@@ -508,7 +505,7 @@ class Lowered(_AheadOfTime):
 
 
 class Compiled(_AheadOfTime):
-    """A function compiled for one signature. Call it with arguments of exactly those types; it never traces again.
+    """A function compiled for one signature. Call it with arguments of those shapes and dtypes; it never traces again.
 
     Static arguments are left out, or given as they were to `lower`.
     """
@@ -525,14 +522,14 @@ class Compiled(_AheadOfTime):
                 f"{describe(self._fun)} was compiled for arguments of structure {self._in_structure}, but got {structure}."
             )
         expected = self._signature.program.input_types
-        if tuple([type_of(leaf) for leaf in leaves]) != expected:
+        if [(leaf.type.shape, leaf.type.dtype) for leaf in leaves] != [(type.shape, type.dtype) for type in expected]:
             listed = ", ".join(map(str, expected))
             raise ShapeError(
                 f"{describe(self._fun)} was compiled for arguments of types {listed}, but got"
-                f" {', '.join(str(type_of(leaf)) for leaf in leaves)}. Call the jitted function instead,"
+                f" {', '.join(str(leaf.type) for leaf in leaves)}. Call the jitted function instead,"
                 " which compiles for new types, or convert the arguments."
             )
-        if innermost_staging() is not None or any(isinstance(leaf, Tracer) for leaf in leaves):
+        if any(isinstance(leaf, Tracer) for leaf in leaves):
             raise TypeError(
                 f"{describe(self._fun)} was compiled ahead of time, so it cannot be transformed; transform the jitted function."
             )

@@ -208,15 +208,20 @@ class VjpStructure(NamedTuple):
     outs: tuple[int | None, ...]
 
 
-class VjpFunction:
+class VjpFunction(Keyed):
     """What `vjp` returns, to be applied to cotangents.
 
     It is a container of the arrays that it keeps: a jitted function may return it, and it may be a residual of a custom_vjp.
+    Without them, it is the metadata of that container.
     """
 
     def __init__(self, shape: VjpStructure, tape: Tape) -> None:
         self.shape = shape
         self.tape = tape
+
+    @property
+    def key(self) -> Any:  # type: ignore[override]
+        return self.shape[1:], self.tape.key  # functions may be called differently
 
     @property
     def __name__(self) -> str:
@@ -237,20 +242,9 @@ class VjpFunction:
         return f"<vjp of {describe(self.shape.function)}>"
 
 
-class _WithoutArrays(Keyed):
-    """A VjpFunction without the arrays that it keeps: what it is as a container."""
-
-    __slots__ = ("shape", "tape")
-
-    def __init__(self, shape: VjpStructure, tape: Tape) -> None:
-        self.shape = shape
-        self.tape = tape
-        self.key = (shape[1:], tape.key)  # functions may be called differently
-
-
-def _taken_apart(function: VjpFunction) -> tuple[list[Any], _WithoutArrays]:
+def _taken_apart(function: VjpFunction) -> tuple[list[Any], VjpFunction]:
     values, tape = function.tape.emptied()
-    return values, _WithoutArrays(function.shape, tape)
+    return values, VjpFunction(function.shape, tape)
 
 
 register_node(VjpFunction, _taken_apart, lambda kept, values: VjpFunction(kept.shape, kept.tape.filled(values)))

@@ -143,11 +143,6 @@ def chosen_arguments(
     return tuple(sorted({*chosen, *by_name})), frozenset({*called, *by_number})
 
 
-def from_front(numbers: Sequence[int], count: int) -> frozenset[int]:
-    """Argument numbers in a call with `count` positional arguments; negative ones count from the last."""
-    return frozenset([number + count if number < 0 else number for number in numbers])
-
-
 class FlatArguments:
     """Some of a call's arguments, taken apart into array leaves, and how to call the function with others in their place."""
 

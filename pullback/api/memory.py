@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from pullback.api.functions import Function, P, R, check_callable, check_flags, chosen_arguments, from_front, wrapped
+from pullback.api.functions import Function, P, R, check_callable, check_flags, chosen_arguments, wrapped
 from pullback.api.traced import traced_call
 from pullback.control.call import inlined
 from pullback.control.checkpoint import Budget, Dots, Either, Everything, Except, Names, Nothing
@@ -141,9 +141,7 @@ def checkpoint(
         chosen = Budget(parse_bytes(budget))
 
     def checkpointed(*args: P.args, **kwargs: P.kwargs) -> Any:
-        leaves, _, _, (program, captures, structure) = traced_call(
-            "checkpoint", fun, args, kwargs, from_front(static, len(args))
-        )
+        leaves, _, _, (program, captures, structure) = traced_call("checkpoint", fun, args, kwargs, static)
         outs = checkpoint_primitive(*captures, *leaves, program=program, policy=chosen, prevent_cse=bool(prevent_cse))
         return unflatten(structure, outs)
 

@@ -3,7 +3,7 @@ to see: xpr, eval_shape."""
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from pullback.api.functions import Function, argument_name, check_callable, leaf_paths, trees_of
@@ -83,15 +83,17 @@ def traced_call(
     fun: Function,
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
-    static: Container[int] = (),
+    static: Sequence[int] = (),
     placeholders: bool = False,
 ) -> TracedCall:
     """Trace a function for the arguments of one call.
 
     Arguments:
-        static: the numbers of the positional arguments that are handed to the function as they are.
+        static: the numbers of the positional arguments that are handed to the function as they are; negative ones count from
+            the last.
         placeholders: whether an `ArrayType` serves for an array.
     """
+    static = [number % len(args) for number in static if -len(args) <= number < len(args)]
     dynamic, kwargs = without_float0((tuple([None if i in static else arg for i, arg in enumerate(args)]), kwargs))
     leaves, structure = flatten((dynamic, kwargs))
     paths = call_paths(fun, dynamic, kwargs)

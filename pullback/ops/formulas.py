@@ -304,7 +304,7 @@ ratio = by_kind(np.divide, quotient_by_parts)
 
 
 def power_by_parts(z, w):
-    """z^w = exp(w log z), as C99 defines it; z^0 is 1, z^1 is z, and 0^w is 0 if the real part of w is positive, else NaN."""
+    """z^w = exp(w log z), as in C99; z^0 is 1, z^1 is z, and 0^w is 0 where the real part of w is positive, else NaN."""
     of_zero = np.where(w.real > 0, 0, np.nan * w.real)
     power = np.where(z == 0, joined(of_zero, of_zero), np.exp(product_by_parts(w, np.log(z))))
     return np.where(w == 0, 1, np.where(w == 1, z, power))
