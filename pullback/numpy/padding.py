@@ -106,12 +106,12 @@ def pad(
 
 def _pairs(given: Any, ndim: int, what: str) -> Any:
     """A number, a pair, or a pair for each axis, as a pair for each axis."""
+    if not isinstance(given, (tuple, list)) and not getattr(given, "ndim", 0):
+        return [(given, given)] * ndim
     if isinstance(given, Tracer):
-        rows = [list(row) if row.ndim else row for row in given] if given.ndim else given
+        rows: Any = [list(row) if row.ndim else row for row in given]
     else:
-        rows = given.tolist() if getattr(given, "ndim", 0) else given
-    if not isinstance(rows, (tuple, list)):
-        return [(rows, rows)] * ndim
+        rows = given if isinstance(given, (tuple, list)) else given.tolist()
     if not any(isinstance(row, (tuple, list)) for row in rows):
         rows = (rows,)
     rows = [row if isinstance(row, (tuple, list)) else (row,) for row in rows]
