@@ -48,7 +48,7 @@ def array(object: Any, dtype: DTypeLike = None, *, copy: bool = True, ndmin: int
         device: where; None, or the device that arrays are made on. `pb.device_put` moves them to others.
 
     Returns:
-        An array, whose dtype counts where it meets another (it is not weak).
+        An array; if no dtype is given, weak where `object` is, as a Python number is: its dtype gives way to another.
 
     Raises:
         LeafError: something in `object` is neither an array nor a number.
@@ -83,10 +83,13 @@ def _array(value: Any, dtype: DType | None) -> Any:
         return _from_sequence(value, dtype)
     if isinstance(value, range):
         return _from_sequence(list(value), default_dtype("i") if dtype is None else dtype)
-    value = plain_number(value)
-    if value.__class__ in PYTHON_SCALARS:
+    if value.__class__ not in _PLAIN and not isinstance(value, (Array, Tracer)):
+        value = plain_number(value)
+    if value.__class__ in _PLAIN:
+        if dtype is None:
+            return from_python(value)
         refuse_dropped_part(scalar_kind(value), dtype)
-        loses = dtype is not None and RANK[scalar_kind(value)] > RANK[kind(dtype)]
+        loses = RANK[scalar_kind(value)] > RANK[kind(dtype)]
         made = from_python(value, None if loses else dtype)
     elif isinstance(value, np.ndarray):
         made = from_numpy(value, copy=not is_frozen(value))
@@ -165,6 +168,8 @@ def asarray(a: Any, dtype: DTypeLike = None, *, copy: bool | None = None, device
     """
     refuse_device(device, "asarray")
     copy = None if copy is None else bool(copy)
+    if dtype is None and not copy and isinstance(a, (Array, Tracer)):
+        return a  # type: ignore[return-value]  # or a tracer
     made = array(a, dtype, copy=bool(copy))
     if copy is False and made is not a:
         raise ValueError(

@@ -59,7 +59,7 @@ _COMPARISONS: dict[str, Function] = {
 def _operator(name: str, function: Function, reflected: bool = False) -> Function:
     """An operator by a function of two operands; NotImplemented for operands that no function takes."""
     if hasattr(function, "as_operator") and not reflected:
-        return function.as_operator(name)  # type: ignore[no-any-return]
+        return function.as_operator(name)
 
     def method(x: Any, y: Any) -> Any:
         if not is_operand(y):

@@ -143,7 +143,7 @@ def _side(a: Array, axis: int, width: int, mode: str, option: Any, at: int) -> A
         count = size if option is None else option
         if not isinstance(count, (int, np.integer)) or count < 1:
             raise ValueError(f"pad takes as stat_length ints of 1 or more, but got {option!r}.{at_user_line()}")
-        edge = _STATISTICS[mode](_outermost(a, axis, at, count if count < size else size), axis, keepdims=True)
+        edge = _STATISTICS[mode](_outermost(a, axis, at, int(count) if count < size else size), axis, keepdims=True)
         edge = in_dtype(edge if is_inexact(dtype) else rint(edge), dtype)
     if mode != "linear_ramp":
         return broadcast(edge, shape)

@@ -12,7 +12,7 @@ from pullback.core.tracing import type_of
 _literals: Bounded[tuple[Any, type, DType], Array] = Bounded(4096)
 
 
-def literal_of(value: complex, dtype: DType) -> Array:
+def literal_of(value: Any, dtype: DType) -> Array:
     """A number as a weak 0-d array of a dtype; made once."""
     # by its text where an equal number may have a zero of the other sign, or where it is not equal to itself
     name = value if value and value == value and value.__class__ is not complex else repr(value)
