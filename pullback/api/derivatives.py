@@ -133,9 +133,18 @@ def _gradient_leaves(types: Sequence[ArrayType], active: Sequence[bool], found: 
 def linearize(fun: Function, *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
     """The value of a function at a point, and its derivative there as a linear function to apply many times.
 
+    Arguments:
+        fun: a function of arrays and pytrees.
+        primals: the arguments to evaluate it at.
+        has_aux: whether `fun` returns a pair, whose second member is passed on without a derivative.
+
     Returns:
         `(output, f_jvp)`, and the auxiliary data if `has_aux`; `f_jvp(*tangents)` is what `jvp` would give, at no cost of
         evaluating `fun` again.
+
+    Raises:
+        LeafError: a leaf of an argument or of the output is neither an array nor a number.
+        StructureError: the function returned no pair, with `has_aux`.
 
     Example:
         >>> import pullback as pb
@@ -170,6 +179,10 @@ def vjp(fun: Function, *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
         `(output, f_vjp)`, and the auxiliary data if `has_aux`. `f_vjp(cotangent)` takes a tree like the output and returns a
         tuple with a tree for each argument; integer leaves get zeros of dtype `float0`. It may be called many times.
 
+    Raises:
+        LeafError: a leaf of an argument or of the output is neither an array nor a number.
+        StructureError: the function returned no pair, with `has_aux`.
+
     Example:
         >>> import pullback as pb
         >>> y, f_vjp = pb.vjp(lambda x, y: x * y, 3.0, 4.0)
@@ -201,6 +214,14 @@ class VjpFunction:
     """What `vjp` returns, to be applied to cotangents.
 
     It is a container of the arrays that it keeps: a jitted function may return it, and it may be a residual of a custom_vjp.
+
+    Example:
+        >>> import pullback as pb
+        >>> y, f_vjp = pb.vjp(lambda x: x * x, 3.0)
+        >>> f_vjp
+        <vjp of <lambda> (...)>
+        >>> f_vjp(1.0)
+        (6.0:f32[]:cpu(0),)
     """
 
     def __init__(self, shape: VjpStructure, tape: Tape) -> None:
