@@ -141,6 +141,7 @@ class _BatchedArguments(FlatArguments):
             raise StructureError(
                 f"vmap of {describe(fun)} has in_axes={in_axes!r} for {len(in_axes)} positional arguments, but was called with"
                 f" {len(args)}."
+                + (" What is passed by name is batched along axis 0; in_axes may be a dict by argument name." if kwargs else "")
             )
         self.axes: list[int | None] = []
         self.sizes: list[tuple[int, int, int]] = []  # of batched leaves: which, its axis, how many elements

@@ -29,7 +29,7 @@ from pullback.ops.convert import convert_element_type
 from pullback.ops.literals import literal
 from pullback.ops.reduce import reduce_or
 from pullback.program.program import Program, axis_names, run
-from pullback.program.provenance import attributed_source
+from pullback.program.provenance import attributed, source_of
 from pullback.transforms.batch import repeated
 from pullback.transforms.derive import batch_program, stage_closed
 from pullback.transforms.stage import replay
@@ -140,7 +140,7 @@ def refuse_effects(what: str, programs: Sequence[Program]) -> None:
     """Raise unless Programs that are to run for all batch elements, needed or not, do nothing besides computing values."""
     effects = sorted({effect for program in programs for effect in program.effects})
     if effects:
-        source = attributed_source()
+        source = source_of(attributed())
         where = f" (at {source})" if source is not None else ""
         computes = "computes all branches" if what == "cond" else "takes each step, until the last of them has stopped,"
         raise MissingRule(

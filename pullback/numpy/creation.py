@@ -239,8 +239,7 @@ def _traced_size(size: Tracer, name: str) -> TracerIntegerConversionError:
     made = size.where()
     return TracerIntegerConversionError(
         f"{name} was given a traced size of type {size.type}{f' ({made})' if made else ''} in {size.owner.describe()}: shapes"
-        " must be known when a function is traced. Make that argument static (static_argnums or static_argnames in pb.jit)."
-        + at_user_line()
+        f" must be known when a function is traced. To know it, {size.cure()}.{at_user_line()}"
     )
 
 

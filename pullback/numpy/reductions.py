@@ -37,6 +37,7 @@ from pullback.ops import complex as complexes
 from pullback.ops import powers, reduce
 from pullback.ops import shape as shapes
 from pullback.ops.convert import convert_element_type
+from pullback.ops.families import MANY
 
 Mask = ArrayLike | None
 
@@ -137,7 +138,9 @@ def _by_numpy(ufunc: np.ufunc, a: Any, axis: Any, keepdims: Any) -> Array | None
     """The fast path: a reduction of floating-point numbers in NumPy memory along axes that there are; None if it is another."""
     if a.__class__ is Array and keepdims.__class__ is bool and innermost_staging() is None:
         type, host = a.type, a._host
-        if host is not None and type.dtype in NATIVE_FLOATS and not type.weak and type.shape and 0 not in type.shape:
+        if host is None or (host.size > MANY and ufunc is np.add and not (axis is None and host.flags.c_contiguous)):
+            return None
+        if type.dtype in NATIVE_FLOATS and not type.weak and type.shape and 0 not in type.shape:
             ndim = type.ndim
             axes = () if axis is None else axis if axis.__class__ is tuple else (axis,)
             if len({i % ndim for i in axes if i.__class__ is int and -ndim <= i < ndim}) == len(axes):

@@ -12,7 +12,7 @@ from typing import Any
 from pullback.core.tracing import Tracer, bind
 from pullback.program.batching import BatchAxes, batch_axes_of
 from pullback.program.equation import Equation, Graph, Variable
-from pullback.program.provenance import attribute, attribute_again, is_recording
+from pullback.program.provenance import recorder
 
 Handle = Callable[[Equation, list[Any]], Any]
 
@@ -48,34 +48,30 @@ def run(program: Graph, args: Iterable[Any]) -> tuple[Any, ...]:
 
     Whatever is staged meanwhile is attributed to the equation that it comes from.
     """
-    if not is_recording():
-        return interpret(program, args, _apply)
-    handle: Handle = _attribute_and_apply
+    recording = recorder()
+    if recording is None:
+        return interpret(program, args, lambda equation, operands: bind(equation.primitive, operands, equation.params))
+
+    def handle(equation: Equation, operands: list[Any]) -> Any:
+        recording.attributed = equation
+        return bind(equation.primitive, operands, equation.params)
+
+    before = recording.attributed
     if program.batch_axes:
         args, axes = list(args), batch_axes_of(program)
         _note(axes, program.inputs, args)
-        handle = _keeping(axes)
-    token = attribute(None)
+        handle = _keeping(axes, handle)
     try:
         return interpret(program, args, handle)
     finally:
-        attribute_again(token)
+        recording.attributed = before
 
 
-def _apply(equation: Equation, operands: list[Any]) -> Any:
-    return bind(equation.primitive, operands, equation.params)
-
-
-def _attribute_and_apply(equation: Equation, operands: list[Any]) -> Any:
-    attribute(equation)
-    return bind(equation.primitive, operands, equation.params)
-
-
-def _keeping(axes: BatchAxes) -> Handle:
-    """The same where some axes are known to be a batch's: those of the results stay known."""
+def _keeping(axes: BatchAxes, apply: Handle) -> Handle:
+    """`apply` where some axes are known to be a batch's: those of the results stay known."""
 
     def apply_and_note(equation: Equation, operands: list[Any]) -> Any:
-        out = _attribute_and_apply(equation, operands)
+        out = apply(equation, operands)
         _note(axes, equation.outputs, out if equation.primitive.multiple_results else (out,))
         return out
 

@@ -17,7 +17,7 @@ from pullback.core.types import ArrayType
 from pullback.core.zero import ZERO, instantiate
 from pullback.program.batching import batch_axes_of
 from pullback.program.program import Atom, Program, Variable
-from pullback.program.provenance import attributed, attributing
+from pullback.program.provenance import attributed, recorder
 from pullback.transforms.batch import Batched, batch_flat, materialize
 from pullback.transforms.jet import jet_flat
 from pullback.transforms.jvp import jvp_flat
@@ -36,8 +36,8 @@ def stage_closed(function: Any, types: Sequence[ArrayType], name: str, base: Pro
     around = attributed() if base is None else base.equations[-1] if base.equations else None
 
     def attributing_to_it(*args: Any) -> Any:
-        with attributing(around):
-            return function(*args)
+        recorder().attributed = around  # type: ignore[union-attr]  # the trace that `stage` has just begun
+        return function(*args)
 
     program, captures = stage(attributing_to_it, types, name=name)
     if captures:

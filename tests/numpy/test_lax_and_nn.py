@@ -170,3 +170,15 @@ def test_where_nothing_counts_the_softmax_is_zero_and_so_are_its_derivatives():
     for loss in (lambda v: (pb.nn.softmax(v, where=mask) ** 2).sum(), lambda v: pb.nn.log_softmax(v, where=mask)[1, 0]):
         gradient = np.asarray(pb.grad(loss)(x))
         assert (gradient[~mask] == 0).all() and (gradient[mask] != 0).all()
+
+
+@pytest.mark.parametrize("how", ["eager", "jit"])
+def test_softplus_of_complex_numbers(how):
+    """log(1 + e^z), by its principal value; its derivative is the logistic function."""
+    points = np.array([0.3 + 1j, -2.0 - 0.5j, 1.5 + 20j, 4.0 + 3j])
+    function, derivative = nn.softplus, pb.vmap(pb.grad(nn.softplus, holomorphic=True))
+    if how == "jit":
+        function, derivative = pb.jit(function), pb.jit(derivative)
+    np.testing.assert_allclose(function(points), np.log1p(np.exp(points)), rtol=1e-14)
+    np.testing.assert_allclose(nn.log_sigmoid(points), -np.log1p(np.exp(-points)), rtol=1e-13)
+    np.testing.assert_allclose(derivative(points), 1 / (1 + np.exp(-points)), rtol=1e-14)
