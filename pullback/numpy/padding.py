@@ -10,6 +10,7 @@ import numpy as np
 from pullback.core.array import Array, ArrayLike
 from pullback.core.dtypes import is_inexact, requested
 from pullback.core.errors import ShapeError
+from pullback.core.tracing import Tracer
 from pullback.numpy import reductions
 from pullback.numpy.arithmetic import add, floor_divide, multiply, rint, subtract, true_divide
 from pullback.numpy.indexing import take
@@ -105,7 +106,10 @@ def pad(
 
 def _pairs(given: Any, ndim: int, what: str) -> Any:
     """A number, a pair, or a pair for each axis, as a pair for each axis."""
-    rows = given.tolist() if getattr(given, "ndim", 0) else given
+    if isinstance(given, Tracer):
+        rows = [list(row) if row.ndim else row for row in given] if given.ndim else given
+    else:
+        rows = given.tolist() if getattr(given, "ndim", 0) else given
     rows = rows if isinstance(rows, (tuple, list)) else (rows,)
     if not any(isinstance(row, (tuple, list)) for row in rows):
         rows = (rows,)
@@ -136,7 +140,7 @@ def _side(a: Array, axis: int, width: int, mode: str, option: Any, at: int) -> A
     edge = _outermost(a, axis, at, 1)
     if mode in _STATISTICS:
         count = size if option is None else option
-        if not isinstance(count, int) or count < 1:
+        if not isinstance(count, (int, np.integer)) or count < 1:
             raise ValueError(f"pad takes as stat_length ints of 1 or more, but got {option!r}.{at_user_line()}")
         edge = _STATISTICS[mode](_outermost(a, axis, at, count if count < size else size), axis, keepdims=True)
         edge = in_dtype(edge if is_inexact(dtype) else rint(edge), dtype)
