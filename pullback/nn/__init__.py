@@ -102,14 +102,13 @@ def log_sigmoid(x: ArrayLike) -> Array:
     """log(sigmoid(x)), without overflow.
 
     Arguments:
-        x: an array or a number, of any shape, real.
+        x: an array or a number, of any shape.
 
     Returns:
-        An array of the shape of x, of a floating dtype.
+        An array of the shape of x, of a floating or complex dtype.
 
     Raises:
         LeafError: x is neither an array nor a number.
-        DtypeError: x is complex.
 
     Example:
         >>> nn.log_sigmoid(pnp.array([0.0, -200.0]))
@@ -162,14 +161,13 @@ def softplus(x: ArrayLike) -> Array:
     """log(1 + exp(x)), without overflow.
 
     Arguments:
-        x: an array or a number, of any shape, real.
+        x: an array or a number, of any shape.
 
     Returns:
-        An array of the shape of x, of a floating dtype.
+        An array of the shape of x, of a floating or complex dtype.
 
     Raises:
         LeafError: x is neither an array nor a number.
-        DtypeError: x is complex.
 
     Example:
         >>> nn.softplus(pnp.array([0.0, 200.0]))
