@@ -20,6 +20,7 @@ import pullback as pb
 from pullback.api.compiled import Compiled, Jitted, Lowered, Traced
 from pullback.api.derivatives import VjpFunction
 from pullback.api.memory import Residual, Residuals
+from pullback.compat import nabla
 from pullback.core.array import Array
 from pullback.numpy.dtypes import ArrayNamespaceInfo
 from pullback.numpy.updates import Place, Updater
@@ -108,6 +109,12 @@ def sections(text: str) -> dict[str, str]:
     """The parts of a docstring by their headings: Arguments, Returns, Raises, Example."""
     parts = re.split(r"^(\w+):$", text, flags=re.MULTILINE)
     return dict(zip(parts[1::2], parts[2::2]))
+
+
+def test_what_bears_names_of_nabla_has_an_example() -> None:
+    """Those that are not pullback's own under another name; the test of modules runs them."""
+    own = [getattr(nabla, name) for name in nabla.__all__ if is_ours(getattr(nabla, name))]
+    assert not [found.__name__ for found in own if ">>> " not in (found.__doc__ or "")]
 
 
 FUNCTIONS = [name for name, found in PUBLIC.items() if inspect.isfunction(found)]

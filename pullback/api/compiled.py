@@ -20,8 +20,8 @@ from pullback.core.dtypes import SHORT_NAMES, dtype_mode
 from pullback.core.errors import ShapeError, StaticArgumentError, StructureError
 from pullback.core.lazy import lazy_module
 from pullback.core.source import api_boundary, describe, flag, trim, warn
-from pullback.core.tracing import Tracer, innermost_staging
-from pullback.core.trees import TreeDef, array_leaf, array_leaves, flatten, is_float0, unflatten, without_float0
+from pullback.core.tracing import Tracer, innermost_staging, is_float0
+from pullback.core.trees import TreeDef, array_leaf, array_leaves, flatten, unflatten, without_float0
 from pullback.core.types import ArrayType
 from pullback.engine import cache
 from pullback.engine.backend import BorrowedBuffer, CompileOptions, placement

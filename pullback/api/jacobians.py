@@ -198,6 +198,8 @@ def hvp(fun: Function, primals: Sequence[Any], tangents: Sequence[Any], has_aux:
         >>> import pullback as pb
         >>> pb.hvp(lambda x: x**3, (2.0,), (1.0,))
         12.0:f32[]:cpu(0)
+
+    Source: Pearlmutter, "Fast exact multiplication by the Hessian", Neural Computation 6 (1994).
     """
     check_callable(fun, "hvp")
     check_tuples("hvp", primals=primals, tangents=tangents)

@@ -24,8 +24,8 @@ from pullback.core.axes import Axis
 from pullback.core.dtypes import float0
 from pullback.core.errors import AxisError, StructureError
 from pullback.core.source import api_boundary, describe
-from pullback.core.tracing import Tracer, type_of
-from pullback.core.trees import LEAF, TreeDef, array_leaf, broadcast_prefix, flatten, is_float0, structure_paths, unflatten
+from pullback.core.tracing import Tracer, is_float0, type_of
+from pullback.core.trees import LEAF, TreeDef, array_leaf, broadcast_prefix, flatten, structure_paths, unflatten
 from pullback.ops.shape import transpose
 from pullback.transforms.batch import Batched, batch_flat, materialize
 

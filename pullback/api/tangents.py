@@ -12,8 +12,8 @@ from pullback.core.array import Array
 from pullback.core.dtypes import float0, is_inexact, kind
 from pullback.core.errors import GradientError, ShapeError, StructureError
 from pullback.core.source import describe
-from pullback.core.tracing import Tracer, live, type_of
-from pullback.core.trees import LEAF, TreeDef, array_leaf, array_leaves, flatten, is_float0, unflatten
+from pullback.core.tracing import Tracer, is_float0, live, type_of
+from pullback.core.trees import LEAF, TreeDef, array_leaf, array_leaves, flatten, unflatten
 from pullback.core.types import ArrayType
 from pullback.core.zero import ZERO, zeros
 from pullback.ops.convert import convert_element_type

@@ -25,7 +25,7 @@ from pullback.core.types import ArrayType
 from pullback.ops.contract import dot_general
 from pullback.ops.pointwise import each_alone
 from pullback.program.cost import equation_cost
-from pullback.program.equation import Atom, Equation, Variable
+from pullback.program.equation import Atom, Equation, Variable, remembered
 from pullback.program.program import Program, run
 from pullback.stablehlo.writer import TensorType, i64s
 from pullback.transforms.derive import Flags, linearize_program, stage_closed
@@ -143,36 +143,32 @@ class Split(NamedTuple):
     nonzero: Flags  # which outputs have a tangent
 
 
+@remembered
 def split_program(program: Program, active: Flags, policy: Any) -> Split:
     """The two halves of a Program's linearization, with as few values between them as `policy` allows."""
+    linearized = linearize_program(inlined(program), active)
+    whole = linearized.forward
+    wanted = [(whole.outputs if place == "output" else whole.inputs)[i] for place, i in linearized.residuals]
+    if isinstance(policy, Budget):
+        kept = policy.choose(whole, wanted)
+    else:
+        kept = {out for equation in whole.equations if policy_keeps(policy, equation) for out in equation.outputs}
+    saved, equations = to_recompute(whole, wanted, kept)
+    inputs = used_inputs(whole, equations, wanted)
+    known = [*[whole.inputs[i] for i in inputs], *saved]
+    again = drop_dead_code(Program(known, equations, wanted, whole.constants, f"again_{program.name}"))
 
-    def make() -> Split:
-        linearized = linearize_program(inlined(program), active)
-        whole = linearized.forward
-        wanted = [(whole.outputs if place == "output" else whole.inputs)[i] for place, i in linearized.residuals]
-        if isinstance(policy, Budget):
-            kept = policy.choose(whole, wanted)
-        else:
-            kept = {out for equation in whole.equations if policy_keeps(policy, equation) for out in equation.outputs}
-        saved, equations = to_recompute(whole, wanted, kept)
-        inputs = used_inputs(whole, equations, wanted)
-        known = [*[whole.inputs[i] for i in inputs], *saved]
-        again = drop_dead_code(Program(known, equations, wanted, whole.constants, f"again_{program.name}"))
+    def tangent(*args: Any) -> Sequence[Any]:
+        return replay(linearized.tangent, [*replay(again, args[: len(known)]), *args[len(known) :]])
 
-        def tangent(*args: Any) -> Sequence[Any]:
-            return replay(linearized.tangent, [*replay(again, args[: len(known)]), *args[len(known) :]])
-
-        types = [*[atom.type for atom in known], *linearized.tangent.input_types[len(wanted) :]]
-        outputs = (*whole.outputs[: len(program.outputs)], *saved)
-        return Split(
-            drop_dead_code(whole.with_outputs(outputs)),
-            stage_closed(tangent, types, f"tangent_{program.name}"),
-            tuple(inputs),
-            linearized.nonzero,
-        )
-
-    split: Split = program.memo(("checkpoint", active, policy), make)
-    return split
+    types = [*[atom.type for atom in known], *linearized.tangent.input_types[len(wanted) :]]
+    outputs = (*whole.outputs[: len(program.outputs)], *saved)
+    return Split(
+        drop_dead_code(whole.with_outputs(outputs)),
+        stage_closed(tangent, types, f"tangent_{program.name}"),
+        tuple(inputs),
+        linearized.nonzero,
+    )
 
 
 def policy_keeps(policy: Any, equation: Equation) -> bool:

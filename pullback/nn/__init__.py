@@ -74,6 +74,8 @@ def relu6(x: ArrayLike) -> Array:
     Example:
         >>> nn.relu6(pnp.array([-1.0, 2.0, 9.0]))
         [0. 2. 6.]:f32[3]:cpu(0)
+
+    Source: Krizhevsky, "Convolutional Deep Belief Networks on CIFAR-10" (2010).
     """
     x = operand(x, "relu6")
     return compare.clamp(literal_of(0, x.type.dtype), x, literal_of(6, x.type.dtype))
@@ -250,6 +252,8 @@ def leaky_relu(x: ArrayLike, negative_slope: ArrayLike = 0.01) -> Array:
         [ 2.   -0.01]:f32[2]:cpu(0)
         >>> nn.leaky_relu(-1.0, negative_slope=0.2)
         -0.2:f32[]:cpu(0)
+
+    Source: Maas, Hannun and Ng, "Rectifier Nonlinearities Improve Neural Network Acoustic Models", ICML (2013).
     """
     x = to_inexact(x, "leaky_relu")
     return choose(compare.ge(x, literal_of(0, x.type.dtype)), x, x * negative_slope)
@@ -288,6 +292,9 @@ def logsumexp(
         (0.541325:f32[]:cpu(0), -1.0:f32[]:cpu(0))
         >>> nn.logsumexp(pnp.zeros(0))
         -inf:f32[]:cpu(0)
+
+    Source: Blanchard, Higham and Higham, "Accurately computing the log-sum-exp and softmax functions", IMA J. Numer. Anal. 41
+        (2021).
     """
     a = to_inexact(a, "logsumexp")
     axes = normal_axes(axis, a.type, "logsumexp")
@@ -351,6 +358,9 @@ def softmax(x: ArrayLike, axis: Axis = -1, where: Mask = None) -> Array:
          [0.         0.95257413]]:f32[2,2]:cpu(0)
         >>> nn.softmax(pnp.array([1.0, 1.0, 5.0]), where=pnp.array([True, True, False]))
         [0.5 0.5 0. ]:f32[3]:cpu(0)
+
+    Source: Blanchard, Higham and Higham, "Accurately computing the log-sum-exp and softmax functions", IMA J. Numer. Anal. 41
+        (2021).
     """
     _, terms, summed = _softmax_parts("softmax", x, axis, where)
     return terms / summed

@@ -52,33 +52,25 @@ def run(program: Graph, args: Iterable[Any]) -> tuple[Any, ...]:
     if recording is None:
         return interpret(program, args, lambda equation, operands: bind(equation.primitive, operands, equation.params))
 
-    def handle(equation: Equation, operands: list[Any]) -> Any:
+    args, axes = list(args), batch_axes_of(program) if program.batch_axes else {}
+
+    def apply(equation: Equation, operands: list[Any]) -> Any:
         recording.attributed = equation
-        return bind(equation.primitive, operands, equation.params)
+        out = bind(equation.primitive, operands, equation.params)
+        if axes:
+            _note(axes, equation.outputs, out if equation.primitive.multiple_results else (out,))
+        return out
 
     before = recording.attributed
-    if program.batch_axes:
-        args, axes = list(args), batch_axes_of(program)
-        _note(axes, program.inputs, args)
-        handle = _keeping(axes, handle)
+    _note(axes, program.inputs, args)
     try:
-        return interpret(program, args, handle)
+        return interpret(program, args, apply)
     finally:
         recording.attributed = before
 
 
-def _keeping(axes: BatchAxes, apply: Handle) -> Handle:
-    """`apply` where some axes are known to be a batch's: those of the results stay known."""
-
-    def apply_and_note(equation: Equation, operands: list[Any]) -> Any:
-        out = apply(equation, operands)
-        _note(axes, equation.outputs, out if equation.primitive.multiple_results else (out,))
-        return out
-
-    return apply_and_note
-
-
 def _note(axes: BatchAxes, variables: Sequence[Variable], values: Sequence[Any]) -> None:
+    """The batch axes of these variables that are known stay known of the values that stand for them."""
     for variable, value in zip(variables, values):
         if variable in axes and isinstance(value, Tracer):
             value.note_batch(axes[variable])
