@@ -76,6 +76,9 @@ def callback(function: Callable[..., object], /, *args: Any, ordered: bool = Fal
         args, kwargs: trees of arrays. What is no array in them (a string, a function) is handed on as it is.
         ordered: whether such calls must happen in the order in which they are written. They always do.
 
+    Raises:
+        TypeError: `function` cannot be called.
+
     Example:
         >>> import pullback as pb
         >>> seen = []
@@ -172,7 +175,7 @@ class _Debugger:
 
 
 def breakpoint(*, stdin: TextIO | None = None, stdout: TextIO | None = None) -> None:
-    """Stop here when this line is computed, in Python's debugger, inside any transformation.
+    r"""Stop here when this line is computed, in Python's debugger, inside any transformation.
 
     The variables of the function that calls this are there with the values that they have in that call: look at them with
     `p x`, see the source with `l`, go on with `c`. Under `vmap` it stops for every batch element. Nothing that is done there
@@ -186,7 +189,7 @@ def breakpoint(*, stdin: TextIO | None = None, stdout: TextIO | None = None) -> 
         >>> @pb.jit
         ... def f(x):
         ...     y = 2.0 * x
-        ...     pb.debug.breakpoint(stdin=io.StringIO("p y + 1.0\\nc\\n"), stdout=shown)
+        ...     pb.debug.breakpoint(stdin=io.StringIO("p y + 1.0\nc\n"), stdout=shown)
         ...     return y
         >>> shown = io.StringIO()
         >>> f(3.0)

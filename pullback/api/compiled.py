@@ -43,7 +43,14 @@ _instances: weakref.WeakSet[Jitted] = weakref.WeakSet()
 
 
 class Jitted:
-    """A compiled function: what `jit` returns. Call it as the function itself."""
+    """A compiled function: what `jit` returns. Call it as the function itself.
+
+    Example:
+        >>> import pullback as pb
+        >>> f = pb.jit(lambda x: x + 1.0)
+        >>> f(1.0), f
+        (2.0:f32[]:cpu(0), <jit of <lambda> (...)>)
+    """
 
     def __init__(
         self,
@@ -228,6 +235,17 @@ class Jitted:
         """Trace for arguments like these, without lowering, compiling or running.
 
         Arguments may be arrays, or `ArrayType`s (`ShapeDtypeStruct`s) in their place.
+
+        Arguments:
+            args, kwargs: the arguments: arrays, or `ArrayType`s in their place.
+
+        Returns:
+            A `Traced`: the function for this signature.
+
+        Example:
+            >>> import pullback as pb
+            >>> pb.jit(lambda x: x + 1.0).trace(pb.ArrayType((3,), "float32")).out_info
+            f32[3]
         """
         try:
             statics, dynamic = self._split(args, kwargs)
@@ -239,15 +257,47 @@ class Jitted:
             raise
 
     def lower(self, /, *args: Any, **kwargs: Any) -> Lowered:
-        """Trace and lower for arguments like these, without compiling or running; `ArrayType`s serve for arrays."""
+        """Trace and lower for arguments like these, without compiling or running; `ArrayType`s serve for arrays.
+
+        Arguments:
+            args, kwargs: the arguments: arrays, or `ArrayType`s in their place.
+
+        Returns:
+            A `Lowered`: the function for this signature, as StableHLO.
+
+        Example:
+            >>> import pullback as pb
+            >>> "stablehlo.add" in pb.jit(lambda x: x + 1.0).lower(1.0).as_text()
+            True
+        """
         return self.trace(*args, **kwargs).lower()
 
     def eval_shape(self, /, *args: Any, **kwargs: Any) -> Any:
-        """The types of the results for arguments like these: `trace(...).out_info`."""
+        """The types of the results for arguments like these: `trace(...).out_info`.
+
+        Arguments:
+            args, kwargs: the arguments: arrays, or `ArrayType`s in their place.
+
+        Returns:
+            The tree of the result, with an `ArrayType` for each array.
+
+        Example:
+            >>> import pullback as pb
+            >>> pb.jit(lambda x: {"total": pb.numpy.sum(x)}).eval_shape(pb.ArrayType((3,), "float32"))
+            {'total': f32[]}
+        """
         return self.trace(*args, **kwargs).out_info
 
     def clear_cache(self) -> None:
-        """Forget every signature and its executable."""
+        """Forget every signature and its executable.
+
+        Example:
+            >>> import pullback as pb
+            >>> f = pb.jit(lambda x: x + 1.0)
+            >>> f(1.0)
+            2.0:f32[]:cpu(0)
+            >>> f.clear_cache()
+        """
         self._signatures.clear()
         self._fast_paths = []
 
@@ -427,18 +477,46 @@ class _AheadOfTime:
 
     @property
     def program(self) -> Program:
+        """The function as a Program of the leaves of its arguments.
+
+        Example:
+            >>> import pullback as pb
+            >>> pb.jit(lambda x: x + 1.0).trace(1.0).program
+            <Program <lambda>: (~f32[]) -> (~f32[]), 1 equations>
+        """
         return self._signature.program
 
     @property
     def in_types(self) -> tuple[ArrayType, ...]:
+        """The types of the leaves of the arguments.
+
+        Example:
+            >>> import pullback as pb
+            >>> pb.jit(lambda x: x + 1.0).trace(pb.numpy.zeros(3)).in_types
+            (f32[3],)
+        """
         return self.program.input_types
 
     @property
     def out_tree(self) -> TreeDef:
+        """The structure of the result.
+
+        Example:
+            >>> import pullback as pb
+            >>> pb.jit(lambda x: {"y": x}).trace(1.0).out_tree == pb.tree.structure({"y": 1.0})
+            True
+        """
         return self._signature.out_structure
 
     @property
     def out_info(self) -> Any:
+        """The result, with the type of each array in its place; also called `out_types`.
+
+        Example:
+            >>> import pullback as pb
+            >>> pb.jit(lambda x: {"y": x > 0.0}).trace(pb.numpy.zeros(3)).out_info
+            {'y': bool[3]}
+        """
         return unflatten(self._signature.out_structure, self.program.output_types)
 
     out_types = out_info
@@ -457,32 +535,94 @@ class _AheadOfTime:
 
 
 class Traced(_AheadOfTime):
-    """A function traced for one signature."""
+    """A function traced for one signature.
+
+    Example:
+        >>> import pullback as pb
+        >>> pb.jit(lambda x: x + 1.0).trace(pb.numpy.zeros(3)).program
+        <Program <lambda>: (f32[3]) -> (f32[3]), 1 equations>
+    """
 
     @property
     def fun_name(self) -> str:
+        """The name of the function.
+
+        Example:
+            >>> import pullback as pb
+            >>> pb.jit(lambda x: x + 1.0).trace(1.0).fun_name
+            '<lambda>'
+        """
         return self.program.name
 
     def lower(self) -> Lowered:
-        """Lower now."""
+        """Lower now.
+
+        Returns:
+            A `Lowered`.
+
+        Example:
+            >>> import pullback as pb
+            >>> "stablehlo.add" in pb.jit(lambda x: x + 1.0).trace(1.0).lower().as_text()
+            True
+        """
         return Lowered(self._jitted, self._signature, self._statics, self.in_tree)
 
 
 class Lowered(_AheadOfTime):
-    """A function lowered for one signature: its StableHLO, not compiled yet."""
+    """A function lowered for one signature: its StableHLO, not compiled yet.
+
+    Example:
+        >>> import pullback as pb
+        >>> pb.jit(lambda x: x + 1.0).lower(1.0).compile()(2.0)
+        3.0:f32[]:cpu(0)
+    """
 
     def as_text(self, dialect: str | None = None, *, debug_info: bool = True) -> str:
-        """The StableHLO module: `dialect` can only be "stablehlo"; with the user's lines, unless `debug_info` is False."""
+        """The StableHLO module: `dialect` can only be "stablehlo"; with the user's lines, unless `debug_info` is False.
+
+        Arguments:
+            dialect: "stablehlo", or None, which means it.
+            debug_info: whether to give the user's lines.
+
+        Returns:
+            A string.
+
+        Raises:
+            ValueError: another dialect.
+
+        Example:
+            >>> import pullback as pb
+            >>> "stablehlo.add" in pb.jit(lambda x: x + 1.0).lower(1.0).as_text(debug_info=False)
+            True
+        """
         if dialect not in (None, "stablehlo"):
             raise ValueError(f"as_text gives 'stablehlo', not {dialect!r}. XLA's own HLO, optimized, is .compile().as_text().")
         return lower_to_text(self.program, self._signature.options, self._signature.donated, debug_info)
 
     def cost_analysis(self) -> dict[str, float]:
-        """XLA's estimate for the optimized program; compiles it."""
+        """XLA's estimate for the optimized program; compiles it.
+
+        Returns:
+            A dict of numbers by what they count.
+
+        Example:
+            >>> import pullback as pb
+            >>> pb.jit(lambda x: x + 1.0).lower(pb.numpy.zeros(8)).cost_analysis()["flops"]
+            8.0
+        """
         return self.compile().cost_analysis()
 
     def compile(self) -> Compiled:
-        """Compile now."""
+        """Compile now.
+
+        Returns:
+            A `Compiled`.
+
+        Example:
+            >>> import pullback as pb
+            >>> pb.jit(lambda x: x + 1.0).lower(1.0).compile()(2.0)
+            3.0:f32[]:cpu(0)
+        """
         self._signature.compile()
         return Compiled(self._jitted, self._signature, self._statics, self.in_tree)
 
@@ -491,6 +631,12 @@ class Compiled(_AheadOfTime):
     """A function compiled for one signature. Call it with arguments of those shapes and dtypes; it never traces again.
 
     Static arguments are left out, or given as they were to `lower`.
+
+    Example:
+        >>> import pullback as pb
+        >>> compiled = pb.jit(lambda x: x + 1.0).lower(pb.numpy.zeros(2)).compile()
+        >>> compiled(pb.numpy.array([1.0, 2.0]))
+        [2. 3.]:f32[2]:cpu(0)
     """
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
@@ -530,13 +676,40 @@ class Compiled(_AheadOfTime):
         return (self._statics[0] if named else (), named), (filled, dynamic)
 
     def as_text(self) -> str:
-        """The optimized program, as XLA prints it (HLO)."""
+        """The optimized program, as XLA prints it (HLO).
+
+        Returns:
+            A string.
+
+        Example:
+            >>> import pullback as pb
+            >>> pb.jit(lambda x: x + 1.0).lower(1.0).compile().as_text()[:9]
+            'HloModule'
+        """
         return self._signature.compile().optimized_text()
 
     def cost_analysis(self) -> dict[str, float]:
-        """XLA's estimate of the work: `flops`, `bytes accessed`, `transcendentals`, ..."""
+        """XLA's estimate of the work: `flops`, `bytes accessed`, `transcendentals`, ...
+
+        Returns:
+            A dict of numbers by what they count.
+
+        Example:
+            >>> import pullback as pb
+            >>> pb.jit(lambda x: x + 1.0).lower(pb.numpy.zeros(8)).compile().cost_analysis()["flops"]
+            8.0
+        """
         return self._signature.compile().cost_analysis()
 
     def memory_analysis(self) -> dict[str, int]:
-        """Bytes of arguments, outputs, temporaries and code, as XLA reports them: `temp_size_in_bytes`, ..."""
+        """Bytes of arguments, outputs, temporaries and code, as XLA reports them: `temp_size_in_bytes`, ...
+
+        Returns:
+            A dict of numbers by what they count.
+
+        Example:
+            >>> import pullback as pb
+            >>> pb.jit(lambda x: x + 1.0).lower(pb.numpy.zeros(8)).compile().memory_analysis()["output_size_in_bytes"]
+            32
+        """
         return self._signature.compile().memory_analysis()

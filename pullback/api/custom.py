@@ -472,8 +472,15 @@ def custom_gradient(fun: Function) -> Function:
     """A function that says its own gradient: `fun` returns its output, and a function from the output's cotangent to a
     cotangent for each argument (a tuple; with one argument, it may be the cotangent itself).
 
+    Arguments:
+        fun: a function that returns a pair: its output, and the function from cotangents to cotangents.
+
     Returns:
         a function of the same arguments that returns the output alone. It has reverse mode only, as `custom_vjp`.
+
+    Raises:
+        TypeError: `fun` cannot be called.
+        StructureError, ShapeError, DtypeError: what the function of cotangents returned is not like the arguments.
 
     Example:
         >>> import pullback as pb

@@ -150,6 +150,9 @@ def xpr(fun: Function, *args: Any, **kwargs: Any) -> Program:
     Returns:
         A `Program`. Its inputs are the leaves of the arguments from left to right, its outputs those of the result.
 
+    Raises:
+        LeafError: a leaf of the arguments or of the result is neither an array, nor a number, nor an ArrayType.
+
     Example:
         >>> import pullback as pb
         >>> print(pb.xpr(lambda x: 2.0 * x + 1.0, pb.ArrayType((3,), "float32")))
@@ -166,8 +169,15 @@ def xpr(fun: Function, *args: Any, **kwargs: Any) -> Program:
 def eval_shape(fun: Function, *args: Any, **kwargs: Any) -> Any:
     """The shapes and dtypes of a function's results, without computing them.
 
+    Arguments:
+        fun: a function of arrays and pytrees.
+        args, kwargs: what to call it with; an `ArrayType` serves for an array.
+
     Returns:
         The tree of the result, with an `ArrayType` for each array.
+
+    Raises:
+        LeafError: a leaf of the arguments or of the result is neither an array, nor a number, nor an ArrayType.
 
     Example:
         >>> import pullback as pb

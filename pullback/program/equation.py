@@ -179,14 +179,42 @@ class Graph:
 
     @property
     def input_types(self) -> tuple[ArrayType, ...]:
+        """The type of each input.
+
+        Example:
+            >>> import pullback as pb
+            >>> pb.xpr(lambda x: x > 0.0, pb.ArrayType((3,), "float32")).input_types
+            (f32[3],)
+        """
         return tuple([variable.type for variable in self.inputs])
 
     @property
     def output_types(self) -> tuple[ArrayType, ...]:
+        """The type of each output.
+
+        Example:
+            >>> import pullback as pb
+            >>> pb.xpr(lambda x: x > 0.0, pb.ArrayType((3,), "float32")).output_types
+            (bool[3],)
+        """
         return tuple([atom.type for atom in self.outputs])
 
     def memo(self, key: Any, make: Callable[[], Any]) -> Any:
-        """What `make` returned for `key` the first time: transformed Programs are derived once."""
+        """What `make` returned for `key` the first time: transformed Programs are derived once.
+
+        Arguments:
+            key: what it is remembered by, hashable.
+            make: a function without arguments.
+
+        Returns:
+            What `make` returned.
+
+        Example:
+            >>> import pullback as pb
+            >>> program = pb.xpr(lambda x: x + 1.0, 1.0)
+            >>> program.memo("count", lambda: len(program.equations)), program.memo("count", lambda: 99)
+            (1, 1)
+        """
         try:
             return self._memo[key]
         except KeyError:
