@@ -136,7 +136,7 @@ class while_loop(Holder):
             raise unbounded(body)
         unknown = tuple([int(is_unknown(operand)) for operand in operands])
         nested = bounded(condition, body, num_consts, max_steps, levels)
-        transposed, nonzero = transpose_program(nested, unknown)
+        transposed, nonzero = transpose_program(nested, unknown, partly=True)
         known = [value for value in operands if not is_unknown(value)]
         solved = iter(at_flags(_apply(body, max_steps)(transposed, [*known, *cotangents]), nonzero))
         return tuple([next(solved) if flag else None for flag in unknown])
