@@ -8,12 +8,12 @@ from __future__ import annotations
 import builtins
 import functools
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from pullback.core import trees
 from pullback.core.errors import StructureError
-from pullback.core.source import make_boundaries
-from pullback.core.trees import register_dataclass, register_node
+from pullback.core.source import make_public
+from pullback.core.trees import TreeDef, register_dataclass, register_node
 
 __all__ = [
     "all", "flatten", "flatten_with_path", "leaves", "leaves_with_path", "map", "map_with_path", "reduce", "register_dataclass",
@@ -21,9 +21,10 @@ __all__ = [
 ]  # fmt: skip
 
 IsLeaf = Callable[[Any], bool] | None
+R = TypeVar("R")
 
 
-def flatten(tree: Any, is_leaf: IsLeaf = None) -> tuple[list[Any], Any]:
+def flatten(tree: Any, is_leaf: IsLeaf = None) -> tuple[list[Any], TreeDef]:
     """A tree's leaves, from left to right, and its structure, which `unflatten` takes.
 
     Arguments:
@@ -62,7 +63,7 @@ def leaves(tree: Any, is_leaf: IsLeaf = None) -> list[Any]:
     return trees.flatten(tree, is_leaf)[0]
 
 
-def structure(tree: Any, is_leaf: IsLeaf = None) -> Any:
+def structure(tree: Any, is_leaf: IsLeaf = None) -> TreeDef:
     """A tree's structure: it without its leaves. Structures compare and hash.
 
     Arguments:
@@ -81,7 +82,7 @@ def structure(tree: Any, is_leaf: IsLeaf = None) -> Any:
     return trees.flatten(tree, is_leaf)[1]
 
 
-def unflatten(structure: Any, leaves: Iterable[Any]) -> Any:
+def unflatten(structure: TreeDef, leaves: Iterable[Any]) -> Any:
     """The tree of a structure with these leaves.
 
     Arguments:
@@ -163,7 +164,7 @@ def all(tree: Any, is_leaf: IsLeaf = None) -> bool:
 _MISSING = object()
 
 
-def reduce(function: Callable[[Any, Any], Any], tree: Any, initializer: Any = _MISSING, is_leaf: IsLeaf = None) -> Any:
+def reduce(function: Callable[[Any, Any], R], tree: Any, initializer: Any = _MISSING, is_leaf: IsLeaf = None) -> R:
     """All leaves combined by a function of two, from left to right, starting from `initializer` if one is given.
 
     Arguments:
@@ -185,10 +186,10 @@ def reduce(function: Callable[[Any, Any], Any], tree: Any, initializer: Any = _M
         0
     """
     found = leaves(tree, is_leaf)
-    return functools.reduce(function, found) if initializer is _MISSING else functools.reduce(function, found, initializer)
+    return functools.reduce(function, found) if initializer is _MISSING else functools.reduce(function, found, initializer)  # type: ignore[no-any-return]
 
 
-def transpose(outer: Any, inner: Any, tree: Any) -> Any:
+def transpose(outer: TreeDef, inner: TreeDef, tree: Any) -> Any:
     """A tree of trees turned inside out.
 
     Arguments:
@@ -226,7 +227,7 @@ def _count(function: str, name: str, structure: Any) -> int:
 Path = tuple[Any, ...]
 
 
-def flatten_with_path(tree: Any, is_leaf: IsLeaf = None) -> tuple[list[tuple[Path, Any]], Any]:
+def flatten_with_path(tree: Any, is_leaf: IsLeaf = None) -> tuple[list[tuple[Path, Any]], TreeDef]:
     """As `flatten`, with the path to each leaf: a tuple of keys, indices and field names.
 
     Arguments:
@@ -286,8 +287,4 @@ def map_with_path(function: Callable[..., Any], tree: Any, *rest: Any, is_leaf: 
     return trees.unflatten(shape, [function(path, leaf, *row) for (path, leaf), *row in zip(found, *columns, strict=True)])
 
 
-make_boundaries(globals(), __all__)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+make_public(globals())

@@ -11,7 +11,7 @@ import numpy as np
 
 from pullback.api.dispatch import FastPath, Signature, fast_path, forget_scalars
 from pullback.api.functions import Function, argument_name, check_callable, check_flags, chosen_arguments, global_name
-from pullback.api.traced import announced_type, call_paths, trace
+from pullback.api.traced import call_paths, trace, with_placeholders
 from pullback.control.call import bind_call
 from pullback.core.array import Array, BorrowedArray, as_array, from_numpy
 from pullback.core.axes import axis_sizes
@@ -161,7 +161,7 @@ class Jitted:
             def call(traced: Any) -> Any:
                 return self._fun(*self._merged(args, traced[0]), **{**kwargs, **traced[1]})
 
-            program, captures, out_structure = trace("jit", self._fun, (structure,), types, paths(), call=call, trivial=True)
+            program, captures, out_structure = trace("jit", self._fun, (structure,), types, paths(), call=call)
             found = Signature(simplify(program), captures, out_structure, () if captures else self._donated(*dynamic), options)
             if not found.captures:  # what closes over tracers of an enclosing transformation is good for this call only
                 found = self._signatures.setdefault(key, found)
@@ -249,7 +249,7 @@ class Jitted:
         """
         try:
             statics, dynamic = self._split(args, kwargs)
-            positional, named = dynamic = _with_placeholders(dynamic)
+            positional, named = dynamic = with_placeholders(dynamic)
             signature = self._signature(tuple(self._merged(args, positional)), {**kwargs, **named})[1]
             return Traced(self, signature, statics, flatten(without_float0(dynamic))[1])
         except BaseException as error:
@@ -360,19 +360,6 @@ def _differences(seen: Any, new: Any, paths: list[str]) -> list[str]:
     return found
 
 
-def _with_placeholders(tree: Any) -> Any:
-    """A tree whose ArrayTypes have been replaced by Arrays without values, which suffice for tracing."""
-    leaves, structure = flatten(tree)
-    return unflatten(structure, [_placeholder(leaf) for leaf in leaves])
-
-
-def _placeholder(leaf: Any) -> Any:
-    if is_float0(leaf):
-        return without_float0(leaf)
-    type = announced_type(leaf)
-    return leaf if type is None else Array(type, None)
-
-
 class _Options(TypedDict, total=False):
     """The options of `jit`, for type checkers."""
 
@@ -481,12 +468,12 @@ class _AheadOfTime:
         out_tree: the structure of the result. out_info: the result, with the type of each array in its place; also `out_types`.
     """
 
-    def __init__(self, jitted: Jitted, signature: Signature, statics: Any, in_structure: TreeDef) -> None:
+    def __init__(self, jitted: Jitted, signature: Signature, statics: Any, in_tree: TreeDef) -> None:
         self._jitted = jitted
         self._fun = jitted._fun
         self._signature = signature
         self._statics = statics
-        self._in_structure = in_structure
+        self.in_tree = in_tree
 
     @property
     def program(self) -> Program:
@@ -498,17 +485,6 @@ class _AheadOfTime:
             <Program <lambda>: (~f32[]) -> (~f32[]), 1 equations>
         """
         return self._signature.program
-
-    @property
-    def in_tree(self) -> TreeDef:
-        """The structure of `(args, kwargs)`, with None in the place of static arguments.
-
-        Example:
-            >>> import pullback as pb
-            >>> pb.jit(lambda x: x + 1.0).trace(1.0).in_tree == pb.tree.structure(((1.0,), {}))
-            True
-        """
-        return self._in_structure
 
     @property
     def in_types(self) -> tuple[ArrayType, ...]:
@@ -589,7 +565,7 @@ class Traced(_AheadOfTime):
             >>> "stablehlo.add" in pb.jit(lambda x: x + 1.0).trace(1.0).lower().as_text()
             True
         """
-        return Lowered(self._jitted, self._signature, self._statics, self._in_structure)
+        return Lowered(self._jitted, self._signature, self._statics, self.in_tree)
 
 
 class Lowered(_AheadOfTime):
@@ -648,7 +624,7 @@ class Lowered(_AheadOfTime):
             3.0:f32[]:cpu(0)
         """
         self._signature.compile()
-        return Compiled(self._jitted, self._signature, self._statics, self._in_structure)
+        return Compiled(self._jitted, self._signature, self._statics, self.in_tree)
 
 
 class Compiled(_AheadOfTime):
@@ -670,9 +646,9 @@ class Compiled(_AheadOfTime):
                 f"{describe(self._fun)} was compiled for other static arguments. The jitted function itself compiles again."
             )
         leaves, structure = array_leaves(without_float0(dynamic), lambda: "argument")
-        if structure is not self._in_structure and structure != self._in_structure:
+        if structure is not self.in_tree and structure != self.in_tree:
             raise StructureError(
-                f"{describe(self._fun)} was compiled for arguments of structure {self._in_structure}, but got {structure}."
+                f"{describe(self._fun)} was compiled for arguments of structure {self.in_tree}, but got {structure}."
             )
         expected = self._signature.program.input_types
         if [(leaf.type.shape, leaf.type.dtype) for leaf in leaves] != [(type.shape, type.dtype) for type in expected]:
@@ -691,7 +667,7 @@ class Compiled(_AheadOfTime):
     def _given(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
         """The static arguments of a call, which may also be left out, and the dynamic ones."""
         numbered = dict(self._statics[0]) if self._statics else {}
-        count = self._in_structure.child(0).num_children
+        count = self.in_tree.child(0).num_children
         if not numbered or len(args) != count - len(numbered):
             return self._jitted._split(args, kwargs)
         (_, named), (_, dynamic) = self._jitted._split((), kwargs)

@@ -16,7 +16,7 @@ from pullback.api.tangents import (
     tangent_result,
     weak_as,
 )
-from pullback.api.traced import announced_type
+from pullback.api.traced import with_placeholders
 from pullback.core.dtypes import is_inexact, kind
 from pullback.core.errors import GradientError
 from pullback.core.source import api_boundary, describe, trim
@@ -241,7 +241,7 @@ class VjpFunction(Keyed):
         self.tape = tape
 
     @property
-    def key(self) -> Any:  # type: ignore[override]
+    def key(self) -> Any:
         """What it is as a container, apart from its arrays: the types and structures that it was made for, and its operations.
 
         Example:
@@ -301,9 +301,9 @@ def linear_transpose(fun: Callable[..., R], *primals: Any) -> Callable[[R], tupl
         ([3. 6.]:f32[2]:cpu(0),)
     """
     check_callable(fun, "linear_transpose")
-    trees = [flatten(primal) for primal in primals]
+    trees = [flatten(primal) for primal in with_placeholders(primals)]
     structures = [structure for _, structure in trees]
-    types = [announced_type(leaf) or type_of(leaf) for leaves, _ in trees for leaf in leaves]
+    types = [type_of(leaf) for leaves, _ in trees for leaf in leaves]
 
     def transposed(cotangent: R) -> tuple[Any, ...]:
         given: list[Any] = []  # known once the function has run, since only then is the output's structure

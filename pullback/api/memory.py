@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from pullback.api.functions import Function, P, R, check_callable, check_flags, chosen_arguments, wrapped
-from pullback.api.traced import traced_call
+from pullback.api.traced import traced_call, with_placeholders
 from pullback.control.call import inlined
 from pullback.control.checkpoint import Budget, Dots, Either, Everything, Except, Names, Nothing
 from pullback.control.checkpoint import checkpoint as checkpoint_primitive
@@ -344,7 +344,7 @@ def saved_residuals(fun: Function, *args: Any, **kwargs: Any) -> Residuals:
         224
     """
     check_callable(fun, "saved_residuals")
-    _, paths, types, (recorded, captures, _) = traced_call("saved_residuals", fun, args, kwargs, placeholders=True)
+    _, paths, types, (recorded, captures, _) = traced_call("saved_residuals", fun, *with_placeholders((args, kwargs)))
     active_count = len(flatten(args)[0])
     whole = inlined(recorded)  # what is inside jit is seen line by line
     box: dict[str, Any] = {}

@@ -318,10 +318,10 @@ immutable_memory: set[type] = {FrozenMemory, bytes}
 
 
 def from_python(value: bool | int | float | complex, dtype: DType | None = None) -> Array:
-    """A weak 0-d array from a Python scalar, in the default dtype of its kind unless `dtype` says otherwise."""
+    """A 0-d array of a Python scalar, weak unless that is a bool; in the default dtype of its kind, or in `dtype`."""
     wanted = dtype or default_dtype(scalar_kind(value))
     try:
-        return Array(array_type((), wanted, True), np.asarray(value, wanted))
+        return Array(array_type((), wanted, value.__class__ is not bool), np.asarray(value, wanted))
     except OverflowError:
         raise OverflowError(
             f"The Python integer {value} does not fit into {wanted.name}. Give the array a wider dtype, or make 64-bit"

@@ -316,7 +316,7 @@ def evaluate(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) 
     """
     if primitive.evaluate is None:
         return primitive.derive_evaluation(args, params)
-    arrays = [as_array(arg) for arg in args]
+    arrays = [arg if arg.__class__ is Array else as_array(arg) for arg in args]
     rule: Callable[..., Any] = primitive.evaluate
     types = tuple([array.type for array in arrays])
     result_types = primitive.infer(types, params) if primitive.result_type is not None else None

@@ -8,7 +8,7 @@ from typing import Any
 
 from pullback.core.array import Array, ArrayLike
 from pullback.core.dtypes import DTypeLike, default_dtype, kind, requested
-from pullback.core.source import make_boundaries
+from pullback.core.source import make_public
 from pullback.core.tracing import type_of
 from pullback.numpy.arithmetic import sign
 from pullback.numpy.axes import Axis, normal_axes, normal_axis
@@ -425,8 +425,4 @@ def one_hot(x: ArrayLike, num_classes: int, *, dtype: DTypeLike = None, axis: in
     return convert_element_type(same, new_dtype=default_dtype("f") if dtype is None else requested(dtype))
 
 
-def __dir__() -> list[str]:
-    return sorted(__all__)
-
-
-make_boundaries(globals(), __all__)
+make_public(globals())

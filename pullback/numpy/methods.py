@@ -18,49 +18,48 @@ import numpy as np
 from pullback.core import array as arrays
 from pullback.core.array import Array, later_buffer
 from pullback.core.devices import DEFAULT_DEVICE
-from pullback.core.dtypes import kind
+from pullback.core.dtypes import is_inexact, kind
 from pullback.core.errors import ShapeError, TracerArrayConversionError, TracerBoolConversionError, TracerIntegerConversionError
 from pullback.core.methods import ArrayMethods
 from pullback.core.source import make_boundaries
 from pullback.core.tracing import Tracer, escaped
 from pullback.core.types import ArrayType
 from pullback.numpy import arithmetic, complexes, creation, elementary, indexing, logic, products, reductions, shaping, updates
-from pullback.numpy.factories import Function, binary, is_operand, named
+from pullback.numpy.factories import Function, is_operand, named
 from pullback.numpy.promotion import at_user_line
-from pullback.ops import arithmetic as primitives
-from pullback.ops import compare
 
 # ---- operators --------------------------------------------------------------------------------------------------------
 
-# Symbol, general function, and for those that are hot a fast path: primitive and NumPy's function.
-_BINARY: list[tuple[str, Function, Any]] = [
-    ("add", arithmetic.add, (primitives.add, np.add)),
-    ("sub", arithmetic.subtract, (primitives.sub, np.subtract)),
-    ("mul", arithmetic.multiply, (primitives.mul, np.multiply)),
-    ("truediv", arithmetic.true_divide, (primitives.div, np.true_divide)),
-    ("floordiv", arithmetic.floor_divide, None),
-    ("mod", arithmetic.remainder, None),
-    ("divmod", arithmetic.divmod, None),
-    ("pow", elementary.power, None),
-    ("matmul", products.matmul, None),
-    ("and", logic.bitwise_and, None),
-    ("or", logic.bitwise_or, None),
-    ("xor", logic.bitwise_xor, None),
-    ("lshift", logic.left_shift, None),
-    ("rshift", logic.right_shift, None),
-]
-_COMPARISONS = [
-    ("eq", compare.eq, np.equal),
-    ("ne", compare.ne, np.not_equal),
-    ("lt", compare.lt, np.less),
-    ("le", compare.le, np.less_equal),
-    ("gt", compare.gt, np.greater),
-    ("ge", compare.ge, np.greater_equal),
-]
+_ARITHMETIC: dict[str, Function] = {
+    "add": arithmetic.add,
+    "sub": arithmetic.subtract,
+    "mul": arithmetic.multiply,
+    "truediv": arithmetic.true_divide,
+    "floordiv": arithmetic.floor_divide,
+    "mod": arithmetic.remainder,
+    "divmod": arithmetic.divmod,
+    "pow": elementary.power,
+    "matmul": products.matmul,
+    "and": logic.bitwise_and,
+    "or": logic.bitwise_or,
+    "xor": logic.bitwise_xor,
+    "lshift": logic.left_shift,
+    "rshift": logic.right_shift,
+}
+_COMPARISONS: dict[str, Function] = {
+    "eq": logic.equal,
+    "ne": logic.not_equal,
+    "lt": logic.less,
+    "le": logic.less_equal,
+    "gt": logic.greater,
+    "ge": logic.greater_equal,
+}
 
 
 def _operator(name: str, function: Function, reflected: bool = False) -> Function:
     """An operator by a function of two operands; NotImplemented for operands that no function takes."""
+    if hasattr(function, "as_operator") and not reflected:
+        return function.as_operator(name)
 
     def method(x: Any, y: Any) -> Any:
         if not is_operand(y):
@@ -71,19 +70,8 @@ def _operator(name: str, function: Function, reflected: bool = False) -> Functio
 
 
 def _operators() -> dict[str, Function]:
-    found: dict[str, Function] = {}
-    for symbol, function, hot in _BINARY:
-        name, text = f"__{symbol}__", function.__doc__ or ""
-        if hot is None:
-            found[name] = _operator(name, function)
-        else:
-            primitive, ufunc = hot
-            found[name] = binary(name, primitive, ufunc, text, inexact=symbol == "truediv", operator=True)
-        found[f"__r{symbol}__"] = _operator(f"__r{symbol}__", function, reflected=True)
-    for symbol, primitive, ufunc in _COMPARISONS:
-        text = getattr(logic, ufunc.__name__).__doc__
-        found[f"__{symbol}__"] = binary(f"__{symbol}__", primitive, ufunc, text, compares=True, operator=True)
-    return found
+    found = {f"__{symbol}__": _operator(f"__{symbol}__", function) for symbol, function in (_ARITHMETIC | _COMPARISONS).items()}
+    return found | {f"__r{symbol}__": _operator(f"__r{symbol}__", function, True) for symbol, function in _ARITHMETIC.items()}
 
 
 # ---- what all arrays can do ---------------------------------------------------------------------------------------------
@@ -158,7 +146,7 @@ def _weak_type(x: Any) -> bool:
         x: an array or a number, of any shape and dtype.
 
     Example:
-        >>> pb.jit(lambda x: x)(1.0).weak_type, pnp.array(1.0).weak_type
+        >>> pnp.array(1.0).weak_type, pnp.array([1.0]).weak_type
         (True, False)
     """
     return bool(x.type.weak)
@@ -554,12 +542,18 @@ def _concrete(x: Tracer) -> Any:
 def _conversion(convert: Callable[[Any], Any], what: str, error: type[Exception], instead: str) -> Function:
     def method(x: Tracer) -> Any:
         value = _concrete(x)
-        if value is not None:
+        if value is not None and not (error is TracerArrayConversionError and is_inexact(x.type.dtype)):
             return convert(value)
-        cure = instead.format(cure=x.cure())
-        raise error(f"Python needed {what} of {_story(x)}: it has no value yet. {cure}{_used(x)}")
+        raise error(f"Python needed {what} of {_story(x)}: {_lack(x, value)} {instead.format(cure=x.cure())}{_used(x)}")
 
     return method
+
+
+def _lack(x: Tracer, value: Any) -> str:
+    """What a traced value has not, or a Python number."""
+    if value is None:
+        return "it has no value yet."
+    return "a number of Python's would lose its derivative. Where none is wanted, convert pb.lax.stop_gradient(x) instead."
 
 
 _BOOL_CURE = "Choose with pb.numpy.where(condition, a, b), branch with pb.lax.cond, loop with pb.lax.while_loop; or {cure}."
@@ -574,7 +568,11 @@ def _method_of_values(name: str) -> Function:
     @functools.wraps(getattr(_OfArrays, name))
     def method(x: Tracer, *args: Any) -> Any:
         value = _concrete(x)
-        return getattr(value, name)(*args) if value is not None else x.__array__()
+        if value is not None and not is_inexact(x.type.dtype):
+            return getattr(value, name)(*args)
+        raise TracerArrayConversionError(
+            f"Python needed its values, by .{name}(), of {_story(x)}: {_lack(x, value)} {_FLOAT_CURE}{_used(x)}"
+        )
 
     return method
 

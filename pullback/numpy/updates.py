@@ -7,15 +7,16 @@ from typing import Any, TypedDict, Unpack
 
 import numpy as np
 
+from pullback.core.array import Array, host_of
 from pullback.core.dtypes import BOOL, RANK, DType, default_dtype, kind
 from pullback.core.errors import DtypeError, ShapeError
 from pullback.core.source import api_boundary
-from pullback.core.tracing import Tracer
+from pullback.core.tracing import Tracer, innermost_staging
 from pullback.core.types import Shape
 from pullback.numpy.arithmetic import add, divide, maximum, minimum, multiply, negative
 from pullback.numpy.creation import array, full
 from pullback.numpy.elementary import power
-from pullback.numpy.indexing import Index, Span, has_tracer, index_vectors, read
+from pullback.numpy.indexing import Index, Span, get_item, has_tracer, index_vectors, is_basic, read
 from pullback.numpy.logic import where
 from pullback.numpy.promotion import (
     PYTHON_SCALARS,
@@ -307,6 +308,8 @@ class Place:
         """The elements and `values` combined in `dtype`, and put in the array's place."""
         mode, unique, wraps = _checked(how)
         x, values = in_dtype(self._array, dtype), in_dtype(values, dtype)
+        if wraps and (written := _written(x, self._index, combine, values)) is not None:
+            return self._kept(written, how)
         mask = _sole_mask(self._index)
         if mask is not None:
             return self._kept(_masked(x, mask, primitive, combine, values), how)
@@ -370,6 +373,18 @@ def _exactly(number: Any, dtype: DType) -> Any:
         whole = number.is_integer() and (dtype is BOOL or np.iinfo(dtype).min <= number <= np.iinfo(dtype).max)
         number = int(number) if whole else None
     return number if dtype is not BOOL or number is None else bool(number) if number in (0, 1) else None
+
+
+def _written(x: Any, index: Any, combine: Any, values: Any) -> Array | None:
+    """The fast path: an update in NumPy memory of places that there are, named by ints and slices; None if it is another."""
+    if x.__class__ is values.__class__ is Array and x._host is not None and innermost_staging() is None and is_basic(index):
+        out = np.array(x._host)
+        try:
+            out[index] = host_of(combine(get_item(x, index), values))
+        except (IndexError, ValueError):
+            return None  # the general path does what `mode` says, or says what is wrong, and where
+        return Array(x.type, out)
+    return None
 
 
 def _sole_mask(index: Any) -> Any:
@@ -450,23 +465,13 @@ def _scattered(x: Any, index: Index, primitive: Any, values: Any, mode: str | No
     batch = [i for i in range(len(layout)) if i not in window_dims]
     batch_shape = tuple([values.type.shape[i] for i in batch])
     pointed = [axis for axis in range(len(index.axes)) if axis not in whole]
+    end = batch.index(index.where) + len(common) if common else 0  # of the common axes, among those of the batch
     columns = []
     for axis in pointed:
         one = index.axes[axis]
-        if axis in given:
-            rows = given[axis]
-            first = batch.index(index.where) if common else 0
-            unit = [1] * len(batch)
-            padded = (1,) * (len(common) - rows.type.ndim) + rows.type.shape
-            unit[first : first + len(common)] = padded
-            rows = shapes.reshape(rows, new_sizes=tuple(unit))
-        else:
-            places = one.places() if isinstance(one, Span) else np.asarray(one)
-            unit = [1] * len(batch)
-            if isinstance(one, Span):
-                unit[batch.index(layout.index(axis))] = one.length
-            rows = array(places.reshape(unit).astype(default_dtype("i")))
-        columns.append(rows)
+        rows = given[axis] if axis in given else array(one.places() if isinstance(one, Span) else one, default_dtype("i"))
+        behind = len(batch) - (batch.index(layout.index(axis)) + 1 if isinstance(one, Span) else end)
+        columns.append(shapes.reshape(rows, new_sizes=(*rows.type.shape, *[1] * behind)))
     vectors = index_vectors(columns, batch_shape) if columns else array(np.zeros((*batch_shape, 0), default_dtype("i")))
     numbers = ScatterDimensionNumbers(window_dims, tuple(pointed), tuple(pointed))
     how = mode if mode in ("clip", "promise_in_bounds") else "fill"

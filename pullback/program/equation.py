@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, TypeVar
+
+import numpy as np
 
 from pullback.core.array import Array
 from pullback.core.lazy import lazy_module
@@ -45,6 +47,11 @@ class Literal:
 
     def __repr__(self) -> str:
         return f"Literal({self.value})"
+
+    @property
+    def key(self) -> Any:
+        """Equal for literals of the same type and bits."""
+        return self.type, np.asarray(self.value.host).tobytes()
 
 
 Atom = Variable | Literal
@@ -251,13 +258,12 @@ def record_fields(value: Any) -> list[tuple[str, Any]]:
     return [(field.name, getattr(value, field.name)) for field in dataclasses.fields(value) if field.init]
 
 
-def nested_programs(value: Any) -> Iterator[Graph]:
-    """The Programs in an equation's parameter: itself, or inside tuples and dataclasses."""
-    if isinstance(value, Graph):
-        yield value
-    elif isinstance(value, tuple):
-        for item in value:
-            yield from nested_programs(item)
-    elif is_record(value):
-        for _, item in record_fields(value):
-            yield from nested_programs(item)
+def parts_of(value: Any) -> list[Any]:
+    """A parameter and all that it holds in tuples and records, each Program as it is."""
+    found = [value]
+    for item in found:  # which grows meanwhile
+        if isinstance(item, tuple):
+            found.extend(item)
+        elif is_record(item):
+            found.extend([field for _, field in record_fields(item)])
+    return found

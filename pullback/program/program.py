@@ -45,11 +45,11 @@ class Program(Graph):
 
     __slots__ = ()
 
-    def rearranged(self, inputs: Sequence[int], outputs: Sequence[int] | None = None) -> Program:
-        """The same equations with the inputs in another order, and some of the outputs.
+    def rearranged(self, inputs: Sequence[int | ArrayType], outputs: Sequence[int] | None = None) -> Program:
+        """The same equations with the inputs in another order, among them new ones that nothing reads, and some of the outputs.
 
         Arguments:
-            inputs: the number of an input for each of the new Program's.
+            inputs: for each of the new Program's the number of an input of this one, or the type of a new one.
             outputs: the numbers of the outputs that it has; all by default.
 
         Returns:
@@ -66,7 +66,8 @@ class Program(Graph):
             return self
 
         def make() -> Program:
-            new_inputs, new_outputs = [self.inputs[i] for i in key[0]], [self.outputs[i] for i in key[1]]
+            new_inputs = [Variable(i) if isinstance(i, ArrayType) else self.inputs[i] for i in key[0]]
+            new_outputs = [self.outputs[i] for i in key[1]]
             return Program(new_inputs, self.equations, new_outputs, self.constants, self.name, self.batch_axes)
 
         made: Program = self.memo(("rearranged", *key), make)
