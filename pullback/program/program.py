@@ -46,10 +46,10 @@ class Program(Graph):
     __slots__ = ()
 
     def rearranged(self, inputs: Sequence[int | ArrayType], outputs: Sequence[int] | None = None) -> Program:
-        """The same equations with the inputs in another order, among them new ones that nothing reads, and some of the outputs.
+        """The same equations with the inputs in another order, among them new ones, and some of the outputs.
 
         Arguments:
-            inputs: for each of the new Program's the number of an input of this one, or the type of a new one.
+            inputs: for each of the new Program's the number of an input, or the type of a new one, which nothing reads.
             outputs: the numbers of the outputs that it has; all by default.
 
         Returns:
