@@ -37,6 +37,10 @@ FLOATING = "; integers and bools become the default floating dtype."
 COMMON = ", in the common dtype."
 
 
+# What `help` shows: inside, operands are of any class until they have been looked at.
+_OPERANDS = {"x": "ArrayLike", "y": "ArrayLike"}
+
+
 def named(function: Function, name: str, doc: str, sections: str = "", module: str = "pullback.numpy") -> Function:
     """Give a function made by a factory its own name and documentation.
 
@@ -51,6 +55,8 @@ def named(function: Function, name: str, doc: str, sections: str = "", module: s
     function.__name__ = function.__qualname__ = name
     function.__doc__ = doc
     function.__module__ = module
+    if sections and function.__annotations__.keys() - {"return"} <= _OPERANDS.keys():
+        function.__annotations__ = {name: _OPERANDS.get(name, "Array") for name in function.__annotations__}
     return function
 
 

@@ -43,12 +43,13 @@ class Updater:
     """`x.at`: index it, and call one of the methods of what that gives.
 
     Example:
-        >>> import pullback as pb
-        >>> x = pb.numpy.zeros(3)
+        >>> x = pnp.zeros(3)
         >>> x.at[1].set(5.0)
         [0. 5. 0.]:f32[3]:cpu(0)
-        >>> x.at[pb.numpy.asarray([0, 0])].add(1.0)
+        >>> x.at[pnp.array([0, 0])].add(1.0)
         [2. 0. 0.]:f32[3]:cpu(0)
+        >>> x
+        [0. 0. 0.]:f32[3]:cpu(0)
     """
 
     __slots__ = ("_array",)
@@ -83,6 +84,13 @@ class Place:
     dropped. Where an index occurs several times, `set` uses the last of the values, and the others apply all; `unique_indices`
     promises that none does. With `wrap_negative_indices=False`, negative indices are out of bounds instead of counted from the
     end. `indices_are_sorted` promises that they are, as in JAX; nothing is made of it.
+
+    Example:
+        >>> x = pnp.array([1.0, 2.0, 3.0])
+        >>> x.at[1:].multiply(10.0)
+        [ 1. 20. 30.]:f32[3]:cpu(0)
+        >>> x.at[5].set(0.0, mode="drop"), x.at[5].get(mode="fill")
+        ([1. 2. 3.]:f32[3]:cpu(0), nan:f32[]:cpu(0))
     """
 
     __slots__ = ("_array", "_index")
@@ -96,7 +104,22 @@ class Place:
 
     @api_boundary
     def get(self, *, fill_value: Any = None, **how: Unpack[How]) -> Any:
-        """The elements. `mode="fill"` gives NaN or `fill_value` out of bounds; "clip", the default, the nearest element."""
+        """The elements. `mode="fill"` gives NaN or `fill_value` out of bounds; "clip", the default, the nearest element.
+
+        Arguments:
+            fill_value: what stands for elements out of bounds; implies `mode="fill"`.
+            how: `mode`, `wrap_negative_indices` and the other options, as above.
+
+        Returns:
+            An array.
+
+        Raises:
+            IndexError: a known index is out of bounds, and there is no mode.
+
+        Example:
+            >>> pnp.array([1.0, 2.0]).at[pnp.array([0, 7])].get(mode="fill")
+            [ 1. nan]:f32[2]:cpu(0)
+        """
         mode, _, wraps = _checked(how)
         mode = "fill" if mode in ("fill", "drop") or fill_value is not None else mode
         return read(self._array, Index(self._index, self._array.type.shape, mode, wraps), mode, fill_value)
@@ -105,53 +128,165 @@ class Place:
     def set(self, values: Any, **how: Unpack[How]) -> Any:
         """With the elements replaced by `values`, which broadcast.
 
+        Arguments:
+            values: an array or a number that broadcasts to the elements.
+            how: `mode` and the other options.
+
+        Returns:
+            A new array.
+
         Raises:
             DtypeError: `values` are of a kind that the array cannot hold: complex in real, floating in integers.
+            IndexError: a known index is out of bounds, and there is no mode.
+            ShapeError: `values` do not broadcast to the elements.
+
+        Example:
+            >>> pnp.array([1, 2, 3]).at[0].set(9)
+            [9 2 3]:i32[3]:cpu(0)
+            >>> pnp.zeros((2, 2)).at[:, 1].set(pnp.array([1.0, 2.0]))
+            [[0. 1.]
+             [0. 2.]]:f32[2,2]:cpu(0)
         """
         x = self._array
         return self._update(scatter, lambda old, new: new, _storable(values, x), x.type.dtype, how)
 
     @api_boundary
     def add(self, values: Any, **how: Unpack[How]) -> Any:
-        """With `values` added to the elements."""
+        """With `values` added to the elements.
+
+        Arguments:
+            values: an array or a number that broadcasts to the elements.
+            how: `mode` and the other options.
+
+        Returns:
+            A new array.
+
+        Example:
+            >>> pnp.array([1, 2, 3]).at[pnp.array([0, 0, 2])].add(10)
+            [21  2 13]:i32[3]:cpu(0)
+        """
         return self._combine(scatter_add, add, values, how)
 
     @api_boundary
     def subtract(self, values: Any, **how: Unpack[How]) -> Any:
-        """With `values` subtracted from the elements."""
+        """With `values` subtracted from the elements.
+
+        Arguments:
+            values: an array or a number that broadcasts to the elements.
+            how: `mode` and the other options.
+
+        Returns:
+            A new array.
+
+        Example:
+            >>> pnp.array([1, 2, 3]).at[1:].subtract(10)
+            [ 1 -8 -7]:i32[3]:cpu(0)
+        """
         values, dtype = self._common(values, "subtract")
         return self._update(scatter_add, add, negative(in_dtype(values, dtype)), dtype, how)
 
     @api_boundary
     def multiply(self, values: Any, **how: Unpack[How]) -> Any:
-        """With the elements multiplied by `values`."""
+        """With the elements multiplied by `values`.
+
+        Arguments:
+            values: an array or a number that broadcasts to the elements.
+            how: `mode` and the other options.
+
+        Returns:
+            A new array.
+
+        Example:
+            >>> pnp.array([4, 5, 6]).at[0].multiply(0.5)
+            [2 5 6]:i32[3]:cpu(0)
+        """
         return self._combine(scatter_mul, multiply, values, how)
 
     mul = multiply
 
     @api_boundary
     def divide(self, values: Any, **how: Unpack[How]) -> Any:
-        """With the elements divided by `values`."""
+        """With the elements divided by `values`.
+
+        Arguments:
+            values: an array or a number that broadcasts to the elements.
+            how: `mode` and the other options.
+
+        Returns:
+            A new array.
+
+        Example:
+            >>> pnp.array([4.0, 5.0]).at[0].divide(8.0)
+            [0.5 5. ]:f32[2]:cpu(0)
+        """
         return self._by_product(divide, values, how, inexact=True)
 
     @api_boundary
     def power(self, values: Any, **how: Unpack[How]) -> Any:
-        """With the elements raised to `values`."""
+        """With the elements raised to `values`.
+
+        Arguments:
+            values: an array or a number that broadcasts to the elements.
+            how: `mode` and the other options.
+
+        Returns:
+            A new array.
+
+        Example:
+            >>> pnp.array([2.0, 3.0]).at[1].power(2)
+            [2. 9.]:f32[2]:cpu(0)
+        """
         return self._by_product(power, values, how)
 
     @api_boundary
     def min(self, values: Any, **how: Unpack[How]) -> Any:
-        """With the smaller one of each element and its value."""
+        """With the smaller one of each element and its value.
+
+        Arguments:
+            values: an array or a number that broadcasts to the elements.
+            how: `mode` and the other options.
+
+        Returns:
+            A new array.
+
+        Example:
+            >>> pnp.array([1.0, 5.0]).at[:].min(3.0)
+            [1. 3.]:f32[2]:cpu(0)
+        """
         return self._combine(scatter_min, minimum, values, how)
 
     @api_boundary
     def max(self, values: Any, **how: Unpack[How]) -> Any:
-        """With the larger one of each element and its value."""
+        """With the larger one of each element and its value.
+
+        Arguments:
+            values: an array or a number that broadcasts to the elements.
+            how: `mode` and the other options.
+
+        Returns:
+            A new array.
+
+        Example:
+            >>> pnp.array([1.0, 5.0]).at[:].max(3.0)
+            [3. 5.]:f32[2]:cpu(0)
+        """
         return self._combine(scatter_max, maximum, values, how)
 
     @api_boundary
     def apply(self, function: Callable[[Any], Any], **how: Unpack[How]) -> Any:
-        """With an elementwise function applied to the elements."""
+        """With an elementwise function applied to the elements.
+
+        Arguments:
+            function: an elementwise function of an array.
+            how: `mode` and the other options.
+
+        Returns:
+            A new array.
+
+        Example:
+            >>> pnp.array([1.0, 4.0, 9.0]).at[1:].apply(pnp.sqrt)
+            [1. 2. 3.]:f32[3]:cpu(0)
+        """
         return self.set(function(self.get(**how)), **how)
 
     def _common(self, values: Any, name: str) -> tuple[Any, DType]:
