@@ -31,9 +31,10 @@ import numpy as np
 
 from pullback.control.call import bind_call
 from pullback.control.checkpoint import Budget, checkpoint
-from pullback.control.cond import cond, one_by_one, refuse_effects
-from pullback.control.guard import chosen, guarded
+from pullback.control.cond import cond, one_by_one
+from pullback.control.guard import chosen, effects_where, run_guarded
 from pullback.control.holder import (
+    Held,
     Holder,
     Spread,
     Wiring,
@@ -160,10 +161,9 @@ class while_loop(Holder):
         out_axes = tuple([0 if flag else None for flag in made.outs])
         if not differs:
             return bind_holder(while_loop, *operands, **held.on(made.programs, test=test)), out_axes
-        refuse_effects("while_loop", (held.test, body))
         consts, carry, _ = held.split(operands)
         (going,) = replay(test, operands)
-        stop, advance = _with_exits(test, body, made, held.consts, batch, params["max_steps"] is not None)
+        stop, advance = _with_exits(held, made, test, batch)
         found = bind_holder(while_loop, *consts, going, *carry, **held.on([advance], test=stop))
         return found[1:], out_axes
 
@@ -173,28 +173,30 @@ def _apply(body: Program, max_steps: int) -> Any:
     return bind_call if max_steps * len(body.equations) > STEPWISE_OPERATIONS else replay
 
 
-def _with_exits(
-    condition: Program, body: Program, batched: Spread, num_consts: int, batch: Axis, reverse: bool
-) -> tuple[Program, Program]:
+def _with_exits(held: Held, made: Spread, test: Program, batch: Axis) -> tuple[Program, Program]:
     """A batched condition, and a step, as those of a loop that also carries which batch elements are still going.
 
-    Each step of it tests the condition once; an element that has stopped keeps its carry, and so it stays stopped. `reverse`
-    says whether reverse mode may go through the loop.
+    Each step of it tests the condition once; an element that has stopped keeps its carry, and so it stays stopped.
     """
-    consts, carry = split(condition.input_types, num_consts)
+    (body,), count = held.programs, held.consts
+    consts, carry = split(test.input_types, count)
     types = [*consts, array_type((batch.size,), np.dtype(bool)), *carry]
+    reverse = held.given["max_steps"] is not None  # may go through the loop
 
     def stop(*args: Any) -> list[Any]:
-        return [reduce_or(args[num_consts], axes=(0,))]
+        return [reduce_or(args[count], axes=(0,))]
 
     def advance(*args: Any) -> list[Any]:
-        consts, (going,), carry = split(args, num_consts, 1)
-        guards, flags = guarded(going, (*consts, *carry), batched.ins, batch.size, reverse)
-        outs = replay(batch_program(body, batch, flags, batched.outs)[0], guards)
-        new = [chosen(going, a, b) if flag else b for a, b, flag in zip(outs, carry, batched.outs)]
-        return [*replay(condition, (*consts, *new)), *new]
+        consts, (going,), carry = split(args, count, 1)
+        outs = run_guarded(body, batch, going, (*consts, *carry), made.ins, made.outs, reverse)
+        new = [chosen(going, a, b) if flag else b for a, b, flag in zip(outs, carry, made.outs)]
+        if not test.effects:
+            return [*replay(test, (*consts, *new)), *new]
+        watched, _ = batch_program(effects_where(held.test), batch, (1, *made.ins), (1,))
+        (more,) = replay(watched, (going, *consts, *new))
+        return [and_(going, more), *new]  # what a callback returns for an element that has stopped says nothing
 
-    return stage_closed(stop, types, condition.name), stage_closed(advance, types, body.name)
+    return stage_closed(stop, types, test.name), stage_closed(advance, types, body.name)
 
 
 def unbounded(body: Program) -> GradientError:
