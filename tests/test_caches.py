@@ -43,7 +43,7 @@ DECIDED_BY_THE_TEXT = {
     "engine/jaxlib.py:_loaded",
     "engine/jaxlib.py:_mlir",
     "engine/plugins.py:discover",
-    "engine/xla.py:_device_of_sharding",
+    "engine/xla.py:_places",
     "engine/xla.py:_kept",
     "engine/xla.py:processor",
     "numpy/methods.py:_namespace_module",

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from pullback.api.functions import Function, check_callable, check_flags, normalize_argnums, wrapped
 from pullback.api.traced import traced_call
 from pullback.control.call import inlined
-from pullback.control.checkpoint import Budget, Dots, Either, Everything, Except, Names, Nothing
+from pullback.control.checkpoint import EVERYTHING, NOTHING, Budget, Dots, Either, Names
 from pullback.control.checkpoint import checkpoint as checkpoint_primitive
 from pullback.control.checkpoint import name as name_primitive
 from pullback.core.array import Array
@@ -38,10 +38,10 @@ class checkpoint_policies:
     (a `checkpoint` inside the loop's body decides there).
     """
 
-    everything_saveable = Everything()
+    everything_saveable = EVERYTHING
     """Keep what reverse mode would keep without `checkpoint`."""
 
-    nothing_saveable = Nothing()
+    nothing_saveable = NOTHING
     """Keep the arguments only."""
 
     dots_saveable = checkpoint_dots = Dots(batched=True)
@@ -58,12 +58,12 @@ class checkpoint_policies:
     @staticmethod
     def save_any_names_but_these(*names: str) -> Policy:
         """Keep values that `checkpoint_name` gave a name, but for these names."""
-        return Names(tuple(sorted(names)), others=True)
+        return Names(tuple(sorted(names)), these=False)
 
     @staticmethod
     def save_anything_except_these_names(*names: str) -> Policy:
         """Keep what reverse mode would keep, but for values that `checkpoint_name` gave one of these names."""
-        return Except(tuple(sorted(names)))
+        return Names(tuple(sorted(names)), these=False, unnamed=True)
 
     @staticmethod
     def save_from_both_policies(first: Policy, second: Policy) -> Policy:

@@ -208,22 +208,6 @@ def used_inputs(program: Program, equations: Sequence[Equation], wanted: Sequenc
 
 
 @dataclass(frozen=True)
-class Everything:
-    """Keep what reverse mode would keep without a checkpoint."""
-
-    def __call__(self, primitive: Primitive, *types: ArrayType, **params: Any) -> bool:
-        return True
-
-
-@dataclass(frozen=True)
-class Nothing:
-    """Keep the operands only."""
-
-    def __call__(self, primitive: Primitive, *types: ArrayType, **params: Any) -> bool:
-        return False
-
-
-@dataclass(frozen=True)
 class Dots:
     """Keep the results of matrix products; where not `batched`, only of those without batch axes."""
 
@@ -235,23 +219,18 @@ class Dots:
 
 @dataclass(frozen=True)
 class Names:
-    """Keep values that were given one of the names; with `others`, those that were given another one."""
+    """Keep values that were given one of the names, or, if not `these`, another one; and, if `unnamed`, those without any."""
 
     names: tuple[str, ...]
-    others: bool = False
+    these: bool = True
+    unnamed: bool = False
 
     def __call__(self, primitive: Primitive, *types: ArrayType, **params: Any) -> bool:
-        return primitive is name and (params["name"] in self.names) is not self.others
+        return (params["name"] in self.names) is self.these if primitive is name else self.unnamed
 
 
-@dataclass(frozen=True)
-class Except:
-    """Keep all values but those that were given one of the names."""
-
-    names: tuple[str, ...]
-
-    def __call__(self, primitive: Primitive, *types: ArrayType, **params: Any) -> bool:
-        return primitive is not name or params["name"] not in self.names
+EVERYTHING = Names((), these=False, unnamed=True)  # what reverse mode would keep without a checkpoint
+NOTHING = Names(())  # but the operands
 
 
 @dataclass(frozen=True)

@@ -28,9 +28,8 @@ from pullback.ops.dynamic import dynamic_slice
 from pullback.ops.literals import literal
 from pullback.ops.reduce import argmax, reduce_or
 from pullback.program.equality import Keyed
-from pullback.program.interpret import interpret
+from pullback.program.interpret import bind_equation
 from pullback.program.program import Equation, Program
-from pullback.program.provenance import attributing
 from pullback.transforms.batch import repeated
 from pullback.transforms.derive import Flags, batch_program, stage_closed
 from pullback.transforms.simplify import has_effect
@@ -147,12 +146,11 @@ def effects_where(program: Program) -> Program:
     def make() -> Program:
         def guarded_effects(which: Any, *args: Any) -> Sequence[Any]:
             def apply(equation: Equation, operands: list[Any]) -> Any:
-                with attributing(equation):
-                    if has_effect(equation):
-                        return _applied_where(which, equation, operands)
-                    return bind(equation.primitive, operands, equation.params)
+                if has_effect(equation):
+                    return _applied_where(which, equation, operands)
+                return bind_equation(equation, operands)
 
-            return interpret(program, args, apply)
+            return replay(program, args, apply)
 
         types = [array_type((), np.dtype(bool)), *program.input_types]
         return stage_closed(guarded_effects, types, program.name, program)

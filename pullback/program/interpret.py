@@ -43,18 +43,21 @@ def interpret(program: Graph, args: Iterable[Any], handle: Handle) -> tuple[Any,
     return tuple([values[atom] if atom.__class__ is Variable else atom.value.alias() for atom in program.outputs])  # type: ignore[union-attr]
 
 
-def run(program: Graph, args: Iterable[Any]) -> tuple[Any, ...]:
+def run(program: Graph, args: Iterable[Any], apply: Handle | None = None) -> tuple[Any, ...]:
     """Apply a Program to a value for each input, by binding its equations in order: any transformation can watch.
 
     Whatever is staged meanwhile is attributed to the equation that it comes from.
+
+    Arguments:
+        apply: what to do with an equation in place of binding it.
     """
     if not is_recording():
-        return interpret(program, args, _apply)
-    handle: Handle = _attribute_and_apply
+        return interpret(program, args, apply or bind_equation)
+    handle = _attribute_and_bind if apply is None else _attributing(apply)
     if program.batch_axes:
         args, axes = list(args), batch_axes_of(program)
         _note(axes, program.inputs, args)
-        handle = _keeping(axes)
+        handle = _keeping(axes, handle)
     token = attribute(None)
     try:
         return interpret(program, args, handle)
@@ -62,20 +65,29 @@ def run(program: Graph, args: Iterable[Any]) -> tuple[Any, ...]:
         attribute_again(token)
 
 
-def _apply(equation: Equation, operands: list[Any]) -> Any:
+def bind_equation(equation: Equation, operands: list[Any]) -> Any:
+    """Apply an equation's operation to other operands."""
     return bind(equation.primitive, operands, equation.params)
 
 
-def _attribute_and_apply(equation: Equation, operands: list[Any]) -> Any:
+def _attribute_and_bind(equation: Equation, operands: list[Any]) -> Any:
     attribute(equation)
     return bind(equation.primitive, operands, equation.params)
 
 
-def _keeping(axes: BatchAxes) -> Handle:
+def _attributing(apply: Handle) -> Handle:
+    def attribute_and_apply(equation: Equation, operands: list[Any]) -> Any:
+        attribute(equation)
+        return apply(equation, operands)
+
+    return attribute_and_apply
+
+
+def _keeping(axes: BatchAxes, apply: Handle) -> Handle:
     """The same where some axes are known to be a batch's: those of the results stay known."""
 
     def apply_and_note(equation: Equation, operands: list[Any]) -> Any:
-        out = _attribute_and_apply(equation, operands)
+        out = apply(equation, operands)
         _note(axes, equation.outputs, out if equation.primitive.multiple_results else (out,))
         return out
 
