@@ -79,7 +79,7 @@ class Jitted:
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         try:
-            if innermost_staging() is None and not placement.several:
+            if innermost_staging() is None and not placement.several and not axis_sizes():
                 for mode, find, borrows, run, build in self._fast_paths:
                     # No handler covers the run, in which there may be Python functions of the user's
                     if mode is not dtype_mode():

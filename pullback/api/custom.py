@@ -125,7 +125,7 @@ class CustomFunction:
         Arguments:
             fwd: takes what the function takes, and returns a pair: the output, and a tree of arrays to keep (the residuals).
             bwd: `bwd(*nondiff, residuals, cotangent)` to a tuple with a cotangent for each argument that is not one of
-                nondiff_argnums; None for zero, or for an integer.
+                nondiff_argnums; None for zero. What it returns for an integer is ignored.
             symbolic_zeros: whether `fwd` gets a `CustomVJPPrimal(value, perturbed)` in place of each array, and `bwd` a
                 `SymbolicZero` for cotangents known to be zero.
             optimize_remat: accepted for compatibility; what `fwd` computes and nobody uses is never computed by compiled code.

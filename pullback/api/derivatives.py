@@ -73,7 +73,7 @@ def jvp(fun: Function, primals: Sequence[Any], tangents: Sequence[Any], has_aux:
     directions = tangent_leaves(flat, tangents)
     result = FlatResult(flat.call, has_aux, "jvp", fun)
     outs, out_tangents = jvp_flat(result, flat.leaves, directions, fun)
-    shown = [tangent_result(t, out.type) for t, out in zip(out_tangents, outs)]
+    shown = [tangent_result(t, type_of(out)) for t, out in zip(out_tangents, outs)]
     pair = result.output(outs), result.output(shown)
     return (*pair, result.aux(outs)) if has_aux else pair
 

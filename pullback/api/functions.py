@@ -157,7 +157,7 @@ class FlatArguments:
                 self.leaves.append(arg if arg.__class__ is Array else live(arg))
                 self.structures.append(LEAF)
                 continue
-            leaves, structure = array_leaves(args[number], lambda n=number: f"argument {self.name(n)}")  # type: ignore[misc]
+            leaves, structure = array_leaves(args[number], lambda n=number: f"argument {self.name(n)}", True)  # type: ignore[misc]
             self.leaves += leaves
             self.structures.append(structure)
 

@@ -26,7 +26,6 @@ from pullback.core.errors import AxisError, StructureError
 from pullback.core.source import api_boundary, describe
 from pullback.core.tracing import Tracer, type_of
 from pullback.core.trees import LEAF, TreeDef, array_leaf, broadcast_prefix, flatten, is_float0, structure_paths, unflatten
-from pullback.core.types import Shape
 from pullback.ops.shape import transpose
 from pullback.transforms.batch import Batched, batch_flat, materialize
 
@@ -91,7 +90,7 @@ def vmap(
             out = flat.call(leaves)
             outs, structure = flatten(out)
             return [
-                leaf if is_float0(leaf) else array_leaf(leaf, lambda i=i: leaf_paths(out, "output")[i])  # type: ignore[misc]
+                array_leaf(leaf, lambda i=i: leaf_paths(out, "output")[i], True)  # type: ignore[misc]
                 for i, leaf in enumerate(outs)
             ]
 
@@ -161,10 +160,8 @@ class _BatchedArguments(FlatArguments):
                     spec, arg, f"vmap's in_axes for argument {self.name(number)}, {spec!r},", self.name(number)
                 )
             for index, (leaf, axis) in enumerate(zip(leaves, own), len(self.leaves)):
-                if is_float0(leaf):
-                    shape: Shape = leaf.shape
-                elif axis is not None or isinstance(leaf, (Array, Tracer, np.ndarray)):  # anything else may go by untouched
-                    leaf = array_leaf(leaf, lambda i=index: f"argument {self.paths()[i]}")  # type: ignore[misc]
+                if axis is not None or isinstance(leaf, (Array, Tracer, np.ndarray)):  # anything else may go by untouched
+                    leaf = array_leaf(leaf, lambda i=index: f"argument {self.paths()[i]}", True)  # type: ignore[misc]
                     shape = type_of(leaf).shape
                 if axis is not None:
                     if axis.__class__ is not int or not 0 <= axis < len(shape):
@@ -207,14 +204,10 @@ def _normal_axis(axis: Any, what: str, value: Any) -> int:
         raise AxisError(f"vmap's axis for {what} must be an int or None, but is {axis!r}.")
     if not -ndim <= axis < ndim:
         raise AxisError(
-            f"vmap was asked to batch {what} along axis {axis}, but it has type {_type_text(value)}, "
+            f"vmap was asked to batch {what} along axis {axis}, but it has type {type_of(value)}, "
             + (f"whose axes are 0 to {ndim - 1}." if ndim else "which has no axes; use None for what is not batched.")
         )
     return int(axis) % ndim
-
-
-def _type_text(value: Any) -> str:
-    return f"float0[{','.join(map(str, value.shape))}]" if is_float0(value) else str(type_of(value))
 
 
 def _move_to_front(value: Any, axis: int) -> Any:

@@ -50,7 +50,7 @@ class FlatResult:
             if out.__class__ is Array or isinstance(out, Tracer):
                 self.structure, self.count = LEAF, 1
                 return [out if out.__class__ is Array else live(out)]
-            found, self.structure = array_leaves(out, the_output)
+            found, self.structure = array_leaves(out, the_output, True)
             self.count = len(found)
             return found
         if not isinstance(out, (tuple, list)) or len(out) != 2:
@@ -58,7 +58,7 @@ class FlatResult:
                 f"{self.transformation} with has_aux=True needs a function that returns a pair (output, auxiliary data),"
                 f" but {describe(self.function)} returned {brief(out)}."
             )
-        found, self.structure = array_leaves(out[0], the_output)
+        found, self.structure = array_leaves(out[0], the_output, True)
         self.count = len(found)
         self._aux_leaves, self._aux_structure = flatten(out[1])
         return found + [live(leaf) for leaf in self._aux_leaves if isinstance(leaf, Tracer)]

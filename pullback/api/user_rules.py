@@ -330,7 +330,7 @@ class Role(enum.Enum):
 
     VALUE = enum.auto()  # arrays only
     TANGENT = enum.auto()  # SymbolicZero; None for integers
-    COTANGENT = enum.auto()  # SymbolicZero; None for any part of the tree
+    COTANGENT = enum.auto()  # SymbolicZero; None for any part of the tree; any number or array for integers
 
 
 def _like(tree: Any, structure: TreeDef, types: Sequence[ArrayType], what: str, other: str, role: Role) -> list[Any]:
@@ -369,7 +369,7 @@ def _fit(leaf: Any, type: ArrayType, role: Role) -> Any:
         if leaf is None:
             return ZERO if role is Role.COTANGENT or not inexact else _Misfit(StructureError)
         if not inexact and is_float0(leaf):
-            return ZERO if leaf.shape == type.shape else _Misfit(ShapeError)
+            return ZERO if leaf.shape == type.shape or role is Role.COTANGENT else _Misfit(ShapeError)
         if isinstance(leaf, SymbolicZero):
             if leaf.type is type.strong():
                 return ZERO
@@ -379,6 +379,8 @@ def _fit(leaf: Any, type: ArrayType, role: Role) -> Any:
     except LeafError:
         return _Misfit(StructureError)
     own = type_of(value)
+    if role is Role.COTANGENT and not inexact:  # of whatever shape and dtype, as for JAX: nobody asks for it
+        return ZERO
     if own.shape != type.shape:
         return _Misfit(ShapeError)
     if own.dtype is not type.dtype:
@@ -441,9 +443,7 @@ def _shown(tree: Any) -> str:
 
 
 def _describe_leaf(leaf: Any) -> str:
-    if isinstance(leaf, SymbolicZero) or is_float0(leaf):
-        return repr(leaf) if isinstance(leaf, SymbolicZero) else f"float0[{','.join(map(str, leaf.shape))}]"
     try:
-        return str(type_of(leaf))
+        return repr(leaf) if isinstance(leaf, SymbolicZero) else str(type_of(leaf))
     except LeafError:
         return brief(leaf) if not callable(leaf) else describe(leaf)

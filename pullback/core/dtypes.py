@@ -58,13 +58,14 @@ COMPLEX64, COMPLEX128 = DTYPES["complex64"], DTYPES["complex128"]
 _KINDS: dict[DType, str] = {
     dtype: "f" if name in FLOAT8_NAMES or name == "bfloat16" else dtype.kind for name, dtype in DTYPES.items()
 }
-
+_KINDS[float0] = "V"
 
 _ACCUMULATION: dict[DType, DType] = {dtype: FLOAT32 for dtype, letter in _KINDS.items() if letter == "f" and dtype.itemsize < 4}
 
 
 def kind(dtype: DType) -> str:
-    """The kind of a dtype, one letter: `b` bool, `i` signed, `u` unsigned, `f` floating (bfloat16 too), `c` complex."""
+    """The kind of a dtype, one letter: `b` bool, `i` signed, `u` unsigned, `f` floating (bfloat16 too), `c` complex; `V`
+    for `float0`, which no Array has."""
     return _KINDS[dtype]
 
 

@@ -167,7 +167,8 @@ def ends_calls(function: F) -> F:
 
 @contextlib.contextmanager
 def named_scope(name: str) -> Iterator[None]:
-    """Name a part of a function: the equations that are traced in this block say so, as do those derived from them.
+    """Name a part of a function: the equations that are traced in this block say so, as do those derived from them, and the
+    operations that they become in compiled code that is shown.
 
     Arguments:
         name: what to call the part; blocks inside one another add up.

@@ -21,11 +21,11 @@ from typing import Any
 import numpy as np
 
 from pullback.core.array import Array, PlacedArray, as_array, converters, host_of
-from pullback.core.dtypes import SHORT_NAMES, entering, kind
+from pullback.core.dtypes import SHORT_NAMES, entering, float0, kind
 from pullback.core.errors import EscapedTracerError
 from pullback.core.methods import ArrayMethods
 from pullback.core.source import describe
-from pullback.core.types import ArrayType, Shape, array_type, host_type
+from pullback.core.types import ArrayType, Shape, array_type, host_type, trivial_type
 
 # A Primitive, whose module imports this one: `core/primitive.py` says what dispatch and evaluation find in it.
 Primitive = Any
@@ -88,14 +88,19 @@ converters[Tracer] = lambda value: value
 
 
 def type_of(value: Any) -> ArrayType:
-    """The ArrayType of an Array, a tracer, a NumPy array, a Python scalar, or an ArrayType (itself)."""
+    """The ArrayType of an Array, a tracer, a NumPy array (of dtype float0 too), a Python scalar, or an ArrayType (itself)."""
     if isinstance(value, (Array, Tracer)):
         return value.type
     if isinstance(value, ArrayType):
         return value
     if value.__class__ is np.ndarray and value.dtype in SHORT_NAMES and value.dtype.isnative:
         return array_type(value.shape, entering(value.dtype))
-    return as_array(value).type
+    return trivial_type(value.shape) if is_float0(value) else as_array(value).type
+
+
+def is_float0(leaf: Any) -> bool:
+    """Whether a value is the trivial tangent of an integer."""
+    return isinstance(leaf, np.ndarray) and leaf.dtype == float0
 
 
 # ---- dispatch -------------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from pullback.core.array import Array, find_converter
 from pullback.core.dtypes import float0
 from pullback.core.errors import LeafError, StructureError
 from pullback.core.lazy import lazy_module
-from pullback.core.tracing import Tracer, live
+from pullback.core.tracing import Tracer, is_float0, live
 
 dataclasses = lazy_module("dataclasses")
 
@@ -165,12 +165,14 @@ def register_dataclass(cls: type, data_fields: Sequence[str] | None = None, meta
 # ---- leaves that must be arrays ---------------------------------------------------------------------------------------
 
 
-def array_leaf(leaf: Any, path: Callable[[], str]) -> Any:
-    """A leaf as an Array or tracer. Raises `LeafError`, naming its path, for anything else."""
+def array_leaf(leaf: Any, path: Callable[[], str], trivial: bool = False) -> Any:
+    """A leaf as an Array or tracer, or, if `trivial`, an array of dtype float0. Else raises `LeafError`, with its path."""
     if leaf.__class__ is Array or isinstance(leaf, Array):
         return leaf
     if isinstance(leaf, Tracer):
         return live(leaf)
+    if trivial and is_float0(leaf):
+        return leaf
     convert = find_converter(type(leaf))
     if convert is None:
         raise LeafError(
@@ -184,19 +186,17 @@ def array_leaf(leaf: Any, path: Callable[[], str]) -> Any:
         raise LeafError(f"{path()}: {error}") from None
 
 
-def array_leaves(tree: Any, what: Callable[[], str]) -> tuple[list[Any], TreeDef]:
-    """`flatten`, with every leaf an Array or tracer; `what()` is how errors call the tree, as `argument x`."""
+def array_leaves(tree: Any, what: Callable[[], str], trivial: bool = False) -> tuple[list[Any], TreeDef]:
+    """`flatten`, with every leaf as `array_leaf` has it; `what()` is how errors call the tree, as `argument x`."""
     if tree.__class__ is Array:
         return [tree], LEAF
     if isinstance(tree, Tracer):
         return [live(tree)], LEAF
     leaves, structure = flatten(tree)
-    return [array_leaf(leaf, lambda i=i: flatten_with_paths(tree, what())[0][i]) for i, leaf in enumerate(leaves)], structure  # type: ignore[misc]
-
-
-def is_float0(leaf: Any) -> bool:
-    """Whether a leaf is the trivial tangent of an integer."""
-    return isinstance(leaf, np.ndarray) and leaf.dtype == float0
+    return [
+        array_leaf(leaf, lambda i=i: flatten_with_paths(tree, what())[0][i], trivial)  # type: ignore[misc]
+        for i, leaf in enumerate(leaves)
+    ], structure
 
 
 class _Trivial:

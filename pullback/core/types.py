@@ -12,7 +12,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from pullback.core.bounded import Bounded
-from pullback.core.dtypes import SHORT_NAMES, DType, canonical
+from pullback.core.dtypes import SHORT_NAMES, DType, canonical, float0
 from pullback.core.errors import ShapeError
 from pullback.core.source import api_boundary
 
@@ -114,7 +114,8 @@ class ArrayType:
         return self.with_shape(tuple(size for axis, size in enumerate(self.shape) if axis not in gone))
 
     def __str__(self) -> str:
-        return f"{'~' if self.weak else ''}{SHORT_NAMES[self.dtype]}[{','.join(map(str, self.shape))}]{self.place}"
+        name = SHORT_NAMES.get(self.dtype, "float0")
+        return f"{'~' if self.weak else ''}{name}[{','.join(map(str, self.shape))}]{self.place}"
 
     __repr__ = __str__
 
@@ -157,6 +158,11 @@ def array_type(shape: Shape, dtype: DType, weak: bool = False) -> ArrayType:
         shape = tuple(map(index, shape))  # an IntEnum or a NumPy integer, which equals the plain int that is kept in its place
         dtype = canonical(dtype)
         return _recent.setdefault((shape, dtype, weak), _the_one(shape, dtype, weak, None, NOWHERE))
+
+
+def trivial_type(shape: Shape) -> ArrayType:
+    """The type of what has the dtype float0: NumPy arrays that hold nothing, never an Array."""
+    return _the_one(shape, float0, False, None, NOWHERE)
 
 
 def host_type(value: np.ndarray[Any, Any] | np.generic, weak: bool = False) -> ArrayType:

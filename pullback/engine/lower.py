@@ -15,6 +15,7 @@ from pullback.engine.loops import loop_settings
 from pullback.program.cost import Cost, cost
 from pullback.program.interpret import interpret
 from pullback.program.program import Equation, Program
+from pullback.program.provenance import name_stack
 from pullback.stablehlo.writer import TensorType, Value, Writer, function, location, module
 
 # Arrays up to this many bytes that a function closes over are written into its module, where XLA can fold them; larger
@@ -110,6 +111,7 @@ class Lowering(Writer):
         self.module = module
         self._last_host_call: tuple[Any, Value | None] = (None, None)
         self.passed = passed  # large constants, by the identity of their arrays
+        self.stack = ""  # of the operation that is being written, its name below those of its scopes
 
     @property
     def platform(self) -> str:
@@ -244,11 +246,12 @@ class Lowering(Writer):
 
     def equation(self, equation: Equation, operands: Sequence[Value | Array]) -> Any:
         """Write one equation; returns the value of its result, or of each where there are several."""
-        outer = self.location
+        outer = self.location, self.stack
         if self.module.located and equation.source is not None:
-            self.location = location(equation.primitive.name, equation.source.file, equation.source.line)
+            self.stack += ("/" if self.stack else "") + name_stack(equation)
+            self.location = location(self.stack, equation.source.file, equation.source.line)
         out = self._equation(equation, operands)
-        self.location = outer
+        self.location, self.stack = outer
         return out
 
     def _equation(self, equation: Equation, atoms: Sequence[Value | Array]) -> Any:

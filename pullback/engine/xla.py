@@ -70,7 +70,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 1e-3, 5e-3
 
 # The line of a module that XLA complains of, and what it says; and what stands behind a line of a located module.
 _REFUSED = re.compile(r'-"?:(\d+):\d+: (?:error: )?(.*)')
-_PLACE = re.compile(r'"(.*?)"\("(.*?)":(\d+)')
+_PLACE = re.compile(r'"(?:.*?/)*([^/]*?)"\("(.*?)":(\d+)')
 
 
 class BufferAccess:

@@ -62,6 +62,17 @@ def source_of(attribution: Attribution) -> Source | None:
     return attribution.source if isinstance(attribution, Equation) else attribution
 
 
+_ROLES = {"primal": "{}", "tangent": "jvp({})", "residual": "jvp({})", "cotangent": "transpose(jvp({}))"}
+
+
+def name_stack(equation: Equation) -> str:
+    """An equation's name below those of its scopes, of which the outermost says what role it has, written as JAX writes it:
+    `transpose(jvp(layer))/inner/mul`; for a value of the user's own, `layer/inner/mul`."""
+    scope = equation.source.scope if equation.source is not None else ()
+    names = [_ROLES[equation.role].format(*scope[:1] or ("",)), *scope[1:], equation.primitive.name]
+    return "/".join([name for name in names if name])
+
+
 @contextmanager
 def attributing(to: Attribution) -> Iterator[None]:
     """Attribute what is staged in this block to an equation, or to a line; to the user's lines, if to None."""

@@ -20,6 +20,10 @@ def along_integers(n: Any, x: Any, dn: Any, dx: Any) -> Any:
     return pb.jvp(lambda n, x: x * n, (n, x), (dn, dx))[1]
 
 
+def scaled(x: Any, t: Any) -> Any:
+    return x * 2.0, t
+
+
 ONES, NUMBERS = np.ones(3, "float32"), np.arange(3)
 
 # Each a call and the shapes that its result must have, as JAX 0.10.2 gives them; a shape is that of a float0 array
@@ -43,6 +47,29 @@ CALLS: dict[str, tuple[Callable[[], Any], Any]] = {
     "checkpoint": (lambda: pb.checkpoint(lambda x: x)(trivial(3)), (3,)),
     "cond": (lambda: pb.lax.cond(True, lambda t, x: t, lambda t, x: t, trivial(3), ONES), (3,)),
     "eval_shape": (lambda: pb.eval_shape(lambda x: x, trivial(3)), (3,)),
+    "jvp, value": (lambda: pb.jvp(scaled, (ONES, trivial(3)), (ONES, trivial(3)))[0][1], (3,)),
+    "jvp, tangent": (lambda: pb.jvp(scaled, (ONES, trivial(3)), (ONES, None))[1][1], (3,)),
+    "jvp, unused": (lambda: pb.jvp(lambda x, t: x * x, (ONES, trivial(2)), (ONES, trivial(2)))[1], 2 * ONES),
+    "jvp, tree": (
+        lambda: pb.jvp(lambda d: d["x"] * 2.0, ({"t": trivial(2), "x": ONES},), ({"t": None, "x": ONES},))[1],
+        2 * ONES,
+    ),
+    "jvp of jit": (lambda: pb.jvp(pb.jit(scaled), (ONES, trivial(3)), (ONES, trivial(3)))[1][1], (3,)),
+    "jvp of vmap": (lambda: pb.jvp(pb.vmap(scaled), (ONES, trivial(3)), (ONES, trivial(3)))[1][0], 2 * ONES),
+    "vmap of its jvp": (
+        lambda: pb.vmap(lambda x, t: pb.jvp(scaled, (x, t), (x, t))[1][0])(ONES, trivial(3)),
+        2 * ONES,
+    ),
+    "linearize": (lambda: pb.linearize(scaled, ONES, trivial(3))[0][1], (3,)),
+    "linearize, tangents": (lambda: pb.linearize(scaled, ONES, trivial(3))[1](ONES, trivial(3))[1], (3,)),
+    "vjp, value": (lambda: pb.vjp(scaled, ONES, trivial(3))[0][1], (3,)),
+    "vjp, cotangent": (lambda: pb.vjp(scaled, ONES, trivial(3))[1]((ONES, trivial(3)))[1], (3,)),
+    "vjp": (lambda: pb.vjp(scaled, ONES, trivial(3))[1]((ONES, None))[0], 2 * ONES),
+    "jit of vjp": (lambda: pb.jit(lambda x, t: pb.vjp(scaled, x, t)[1]((x, t)))(ONES, trivial(3))[1], (3,)),
+    "vjp, from jit": (lambda: pb.jit(lambda x, t: pb.vjp(scaled, x, t))(ONES, trivial(3))[1]((ONES, None))[1], (3,)),
+    "grad": (lambda: pb.grad(lambda x, t: pnp.sum(scaled(x, t)[0]))(ONES, trivial(3)), 2 * ONES),
+    "jacrev, trivial": (lambda: pb.jacrev(lambda x, t: x, (0, 1), allow_int=True)(ONES, trivial(2))[1], (3, 2)),
+    "jet": (lambda: pb.jet(scaled, (1.0, trivial(2)), ([1.0], [None]))[1][0][0], 2.0),
     "device_put": (lambda: pb.device_put({"t": trivial(3)})["t"], (3,)),
 }
 
@@ -74,4 +101,13 @@ def test_errors_name_float0_arguments() -> None:
         pb.vmap(lambda t, x: x, in_axes=(1, 0))(trivial(2), ONES)
     with pytest.raises(pb.errors.LeafError, match=r"argument b\['w'\] is 'text'"):
         pb.jit(lambda a, b: a)(trivial(2), {"t": trivial(1), "w": "text"})
+    for derivative in (pb.grad, pb.value_and_grad, pb.jacfwd, pb.jacrev):
+        with pytest.raises(pb.errors.GradientError, match=r"argument t, which is float0\[2\]"):
+            derivative(lambda x, t: x, 1)(1.0, trivial(2))
+    with pytest.raises(pb.errors.GradientError, match=r"tangents\[1\].*float0\[2\]"):
+        pb.jvp(scaled, (1.0, trivial(2)), (1.0, np.ones(2)))
+    with pytest.raises(pb.errors.GradientError, match=r"takes \(~f32\[\], float0\[2\]\)"):
+        pb.linear_transpose(lambda x, t: x, 1.0, trivial(2))(1.0)
+    with pytest.raises(pb.errors.LeafError, match="float0"):
+        pb.jvp(lambda x, t: pnp.sin(t), (1.0, trivial(2)), (1.0, None))
     assert pb.xpr(lambda t, x: x, trivial(2), ONES).input_types == (pb.ArrayType((3,), "float32"),)

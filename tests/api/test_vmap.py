@@ -297,3 +297,21 @@ def test_what_is_not_batched_may_be_anything(f: Any, in_axes: Any, other: Any, e
 def test_what_is_batched_is_an_array() -> None:
     with pytest.raises(LeafError, match="argument name is 'double'"):
         pb.vmap(lambda x, name: x)(matrix, "double")
+
+
+@pytest.mark.parametrize("calls_before", range(4))
+def test_a_compiled_function_asks_for_the_axes_around_each_call(calls_before: int) -> None:
+    """As batch normalisation does that also runs outside of a vmap, and is called with what the vmap closes over."""
+
+    @pb.jit
+    def summed(x: Any) -> Any:
+        try:
+            return 100.0 * pb.lax.psum(x, "i")
+        except AxisError:
+            return x
+
+    two = pnp.asarray(2.0)
+    assert [float(summed(two)) for _ in range(calls_before)] == [2.0] * calls_before
+    found = pb.vmap(lambda x: summed(two) + x, axis_name="i")(np.arange(3.0))
+    assert found.tolist() == [600.0, 601.0, 602.0]
+    assert float(summed(two)) == 2.0
