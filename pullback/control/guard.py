@@ -134,7 +134,7 @@ class CalledWhere(Keyed):
         self.names = getattr(function, "names", ())
 
     def __call__(self, which: HostArray, *leaves: HostArray) -> Sequence[Any]:
-        return self.function(*leaves) if which else [np.zeros(type.shape, type.dtype) for type in self.types]  # type: ignore[no-any-return]
+        return self.function(*leaves) if which else [np.zeros(type.shape, type.dtype) for type in self.types]
 
     def __repr__(self) -> str:
         return repr(self.function)
