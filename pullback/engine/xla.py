@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import os
@@ -131,7 +132,6 @@ class XlaBackend(Backend):
         self._batched_put = lib.jax.batched_device_put
         immutable_memory.add(lib.jax.ArrayImpl)
         self._avals: Bounded[ArrayType, Any] = Bounded(MAX_TYPES)
-        self._handlers: Bounded[tuple[ArrayType, int], Any] = Bounded(MAX_TYPES)
 
     def _lose_threads(self) -> None:
         self.forked = True
@@ -160,11 +160,7 @@ class XlaBackend(Backend):
 
     def handler(self, type: ArrayType, index: int) -> Any:
         """What makes an array object of an executable's result."""
-        key = (type, index)
-        found = self._handlers.get(key)
-        if found is None:
-            found = self._handlers[key] = jaxlib().result_handler(self.aval(type), self.shardings[index])
-        return found
+        return jaxlib().result_handler(self.aval(type), self.shardings[index])
 
     def put(self, host: np.ndarray[Any, Any] | np.generic, type: ArrayType, index: int = 0, copy: bool = False) -> Any:
         """Host values in a buffer on a device. On the CPU aligned memory is shared unless `copy`: nobody may write to it while
@@ -254,23 +250,19 @@ class XlaBackend(Backend):
         if lowered.callbacks:  # it holds Python functions, so it is nobody else's
             return self.translate(lowered, options)
         key = disk.digest(generation_inputs(self, lowered, options))
-        return cache.recall(key) or cache.once(key, lambda: cache.recall(key), lambda: self._make(key, lowered, options))
+        return cache.kept(key, lambda: self._make(key, lowered, options))
 
     def _make(self, key: str, lowered: Lowered, options: CompileOptions) -> Any:
-        blob, made = disk.read(key), None
+        blob = disk.read(key)
         if blob is not None:
-            try:
+            with contextlib.suppress(Exception):  # whatever jaxlib finds wrong with it: it is made again
                 made = self.client.deserialize_executable(blob, [self.raw_devices[options.number]])
-            except Exception:  # whatever jaxlib finds wrong with it: it is made again
-                made = None
-            else:
                 cache.count("disk_hits")
-        if made is None:
-            start = time.perf_counter()
-            made = self.translate(lowered, options)
-            if time.perf_counter() - start >= KEPT_SECONDS and disk.directory() is not None:
-                disk.write(key, bytes(self.client.serialize_executable(made)))
-        cache.remember(key, made)
+                return made
+        start = time.perf_counter()
+        made = self.translate(lowered, options)
+        if time.perf_counter() - start >= KEPT_SECONDS and disk.directory() is not None:
+            disk.write(key, bytes(self.client.serialize_executable(made)))
         return made
 
     def translate(self, lowered: Lowered, options: CompileOptions) -> Any:
@@ -358,7 +350,7 @@ def register_platform(name: str, make_client: Callable[[], Any]) -> None:
     register_backend(name, lambda: XlaBackend(name, make_client()))
 
 
-_starting = threading.Lock()
+_starting = threading.RLock()
 
 
 def _asynchronous() -> XlaBackend:
