@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from pullback.core.devices import Device
     from pullback.core.dtypes import default_bits, float0
     from pullback.core.primitive import Primitive, primitive
-    from pullback.core.source import named_scope
+    from pullback.program.provenance import named_scope
     from pullback.core.tracing import Tracer, ensure_compile_time_eval
     from pullback.core.types import ArrayType, ShapeDtypeStruct, is_unknown
     from pullback.engine.xla import register_platform
@@ -79,7 +79,6 @@ _HOMES = {
     "core.devices": ("Device",),
     "core.dtypes": ("default_bits", "float0"),
     "core.primitive": ("Primitive", "primitive"),
-    "core.source": ("named_scope",),
     "core.tracing": ("Tracer", "ensure_compile_time_eval"),
     "core.types": ("ArrayType", "ShapeDtypeStruct", "is_unknown"),
     "engine.xla": ("register_platform",),
@@ -87,6 +86,7 @@ _HOMES = {
     "ode": ("odeint",),
     "ops.pointwise": ("Elementwise",),
     "program.program": ("Program",),
+    "program.provenance": ("named_scope",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 _MODULES = frozenset({"compat", "data", "debug", "lax", "nn", "sparse", "testing", "tree"})

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pullback.api.functions import R, check_callable
-from pullback.api.loops import fit, shared_captures
+from pullback.api.loops import returning, shared_captures
 from pullback.api.traced import Traced, trace
 from pullback.control.cond import cond as cond_primitive
 from pullback.control.holder import bind_holder
@@ -21,9 +21,6 @@ from pullback.core.types import ArrayType, array_type
 from pullback.ops.compare import clamp, ne
 from pullback.ops.convert import convert_element_type
 from pullback.ops.literals import literal
-from pullback.program.program import Program
-from pullback.transforms.derive import stage_closed
-from pullback.transforms.stage import replay
 
 INT32 = np.dtype(np.int32)
 _NO_OPERAND: Any = object()
@@ -143,7 +140,7 @@ def _choose(what: str, index: Any, branches: Sequence[Callable[..., R]], operand
     traced = [trace(what, branch, structures, types, paths, trivial=True) for branch in branches]
     out_types = _joined(what, branches, traced)
     captures, programs = shared_captures(traced)
-    programs = [_returning(program, out_types) for program in programs]
+    programs = [returning(program, out_types) for program in programs]
     outs = bind_holder(cond_primitive, index, *captures, *leaves, branches=tuple(programs))
     return unflatten(traced[0].structure, outs)  # type: ignore[no-any-return]
 
@@ -179,14 +176,3 @@ def _joined(what: str, functions: Sequence[Callable[..., Any]], traced: Sequence
                     )
         found.append(array_type(row[0].shape, joined, weak))
     return found
-
-
-def _returning(program: Program, types: Sequence[ArrayType]) -> Program:
-    """The Program with its results converted to these types, where they differ in dtype or weakness."""
-    if tuple(types) == program.output_types:
-        return program
-
-    def converted(*args: Any) -> list[Any]:
-        return [fit(out, type) for out, type in zip(replay(program, args), types)]
-
-    return stage_closed(converted, program.input_types, program.name)

@@ -20,8 +20,8 @@ from pullback.core.dtypes import SHORT_NAMES, dtype_mode
 from pullback.core.errors import ShapeError, StaticArgumentError, StructureError
 from pullback.core.lazy import lazy_module
 from pullback.core.source import api_boundary, describe, flag, trim, warn
-from pullback.core.tracing import Tracer, innermost_staging, type_of
-from pullback.core.trees import TreeDef, array_leaf, array_leaves, flatten, is_float0, unflatten, without_float0
+from pullback.core.tracing import Tracer, innermost_staging, is_float0
+from pullback.core.trees import TreeDef, array_leaf, array_leaves, flatten, unflatten, without_float0
 from pullback.core.types import ArrayType
 from pullback.engine import cache
 from pullback.engine.backend import BorrowedBuffer, CompileOptions, placement
@@ -506,7 +506,7 @@ class Lowered(_AheadOfTime):
 
 
 class Compiled(_AheadOfTime):
-    """A function compiled for one signature. Call it with arguments of exactly those types; it never traces again.
+    """A function compiled for one signature. Call it with arguments of those shapes and dtypes; it never traces again.
 
     Static arguments are left out, or given as they were to `lower`.
     """
@@ -523,14 +523,14 @@ class Compiled(_AheadOfTime):
                 f"{describe(self._fun)} was compiled for arguments of structure {self._in_structure}, but got {structure}."
             )
         expected = self._signature.program.input_types
-        if tuple([type_of(leaf) for leaf in leaves]) != expected:
+        if [(leaf.type.shape, leaf.type.dtype) for leaf in leaves] != [(type.shape, type.dtype) for type in expected]:
             listed = ", ".join(map(str, expected))
             raise ShapeError(
                 f"{describe(self._fun)} was compiled for arguments of types {listed}, but got"
-                f" {', '.join(str(type_of(leaf)) for leaf in leaves)}. Call the jitted function instead,"
+                f" {', '.join(str(leaf.type) for leaf in leaves)}. Call the jitted function instead,"
                 " which compiles for new types, or convert the arguments."
             )
-        if innermost_staging() is not None or any(isinstance(leaf, Tracer) for leaf in leaves):
+        if any(isinstance(leaf, Tracer) for leaf in leaves):
             raise TypeError(
                 f"{describe(self._fun)} was compiled ahead of time, so it cannot be transformed; transform the jitted function."
             )

@@ -3,33 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, overload
 
-from pullback.api.functions import (
-    INTEGERS,
-    Argnums,
-    FlatArguments,
-    Function,
-    P,
-    check_callable,
-    check_flags,
-    normalize_argnums,
-    trees_of,
-    wrapped,
-)
+from pullback.api.functions import Argnums, FlatArguments, Function, P, R, check_callable, check_flags, trees_of, wrapped
 from pullback.api.tangents import (
     FlatResult,
     check_inputs,
-    check_tuples,
+    check_outputs,
+    check_pairs,
     cotangent_leaves,
     tangent_leaves,
     tangent_result,
-    the_output,
     weak_as,
 )
 from pullback.api.traced import announced_type
 from pullback.core.dtypes import is_inexact, kind
-from pullback.core.errors import GradientError, StructureError
+from pullback.core.errors import GradientError
 from pullback.core.source import api_boundary, describe, trim
 from pullback.core.tracing import innermost_staging, type_of
 from pullback.core.trees import TreeDef, array_leaves, flatten, register_node
@@ -43,6 +32,12 @@ from pullback.transforms.transpose import Tape, ones, transpose_flat
 # ---- forward ----------------------------------------------------------------------------------------------------------
 
 
+@overload
+def jvp(
+    fun: Callable[..., R], primals: Sequence[Any], tangents: Sequence[Any], has_aux: Literal[False] = False
+) -> tuple[R, R]: ...
+@overload
+def jvp(fun: Function, primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool) -> tuple[Any, ...]: ...
 @api_boundary
 def jvp(fun: Function, primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False) -> tuple[Any, ...]:
     """The value of a function, and its directional derivative: the Jacobian times a vector (forward mode).
@@ -65,13 +60,16 @@ def jvp(fun: Function, primals: Sequence[Any], tangents: Sequence[Any], has_aux:
         >>> pb.jvp(lambda x: x * x, (3.0,), (1.0,))
         (9.0:f32[]:cpu(0), 6.0:f32[]:cpu(0))
     """
-    check_callable(fun, "jvp")
-    check_tuples("jvp", primals=primals, tangents=tangents)
-    if len(primals) != len(tangents):
-        raise StructureError(f"jvp got {len(primals)} primals but {len(tangents)} tangents; it needs one tangent for each.")
-    flat = FlatArguments(fun, tuple(primals), {}, range(len(primals)))
-    directions = tangent_leaves(flat, tangents)
-    result = FlatResult(flat.call, has_aux, "jvp", fun)
+    return push_forward("jvp", fun, primals, tangents, has_aux)
+
+
+def push_forward(what: str, fun: Function, primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool) -> tuple[Any, ...]:
+    """`jvp`, for a transformation that error messages call `what`."""
+    check_callable(fun, what)
+    check_pairs(what, "tangents", primals, tangents)
+    flat = FlatArguments(fun, primals, {})
+    directions = tangent_leaves(what, flat, tangents)
+    result = FlatResult(flat.call, has_aux, what, fun)
     outs, out_tangents = jvp_flat(result, flat.leaves, directions, fun)
     shown = [tangent_result(t, type_of(out)) for t, out in zip(out_tangents, outs)]
     pair = result.output(outs), result.output(shown)
@@ -87,7 +85,13 @@ class LinearizedCall:
     __slots__ = ("active", "flat", "linearized", "result", "types")
 
     def __init__(
-        self, what: str, fun: Function, flat: FlatArguments, has_aux: bool, holomorphic: bool = False, allow_int: bool = True
+        self,
+        what: str,
+        fun: Function,
+        flat: FlatArguments,
+        has_aux: bool,
+        holomorphic: bool = False,
+        allow_int: bool | None = True,
     ) -> None:
         self.flat = flat
         self.types = [type_of(leaf) for leaf in flat.leaves]
@@ -118,9 +122,9 @@ class LinearizedCall:
         rest = [ZERO] * (len(self.linearized.values) - len(cotangents))  # auxiliary data have no cotangent
         return self.linearized.pull([*cotangents, *rest])
 
-    def gradients(self, cotangents: Sequence[Any]) -> list[Any]:
-        """One tree for each chosen argument: its cotangent."""
-        return self.flat.trees(_gradient_leaves(self.types, self.active, self.pull(cotangents)))
+    def gradient_leaves(self, cotangents: Sequence[Any]) -> list[Any]:
+        """The cotangents of the chosen arguments' leaves, as the user gets them."""
+        return _gradient_leaves(self.types, self.active, self.pull(cotangents))
 
 
 def _gradient_leaves(types: Sequence[ArrayType], active: Sequence[bool], found: Sequence[Any]) -> list[Any]:
@@ -129,6 +133,10 @@ def _gradient_leaves(types: Sequence[ArrayType], active: Sequence[bool], found: 
     return [weak_as(type, tangent_result(next(given) if flag else ZERO, type)) for type, flag in zip(types, active)]
 
 
+@overload
+def linearize(fun: Callable[..., R], *primals: Any, has_aux: Literal[False] = False) -> tuple[R, Callable[..., R]]: ...
+@overload
+def linearize(fun: Function, *primals: Any, has_aux: bool) -> tuple[Any, ...]: ...
 @api_boundary
 def linearize(fun: Function, *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
     """The value of a function at a point, and its derivative there as a linear function to apply many times.
@@ -144,19 +152,22 @@ def linearize(fun: Function, *primals: Any, has_aux: bool = False) -> tuple[Any,
         (8.0:f32[]:cpu(0), 12.0:f32[]:cpu(0))
     """
     check_callable(fun, "linearize")
-    call = LinearizedCall("linearize", fun, FlatArguments(fun, primals, {}, range(len(primals))), has_aux)
+    call = LinearizedCall("linearize", fun, FlatArguments(fun, primals, {}), has_aux)
     out_types = call.out_types
 
     def f_jvp(*tangents: Any) -> Any:
-        if len(tangents) != len(primals):
-            raise StructureError(f"This linear function takes {len(primals)} tangents, but got {len(tangents)}.")
-        given = tangent_leaves(call.flat, tangents)
+        check_pairs("linearize", "tangents", primals, tangents)
+        given = tangent_leaves("linearize", call.flat, tangents)
         outs = call.linearized.push([tangent for tangent, flag in zip(given, call.active) if flag])
         return call.result.output([tangent_result(t, type) for t, type in zip(outs, out_types)])
 
     return call.with_aux(call.value(), wrapped(fun, "jvp_of", f_jvp))
 
 
+@overload
+def vjp(fun: Callable[..., R], *primals: Any, has_aux: Literal[False] = False) -> tuple[R, Callable[[R], tuple[Any, ...]]]: ...
+@overload
+def vjp(fun: Function, *primals: Any, has_aux: bool) -> tuple[Any, ...]: ...
 @api_boundary
 def vjp(fun: Function, *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
     """The value of a function, and a function from cotangents of its output to those of its arguments (reverse mode).
@@ -177,7 +188,7 @@ def vjp(fun: Function, *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
         (4.0:f32[]:cpu(0), 3.0:f32[]:cpu(0))
     """
     check_callable(fun, "vjp")
-    call = LinearizedCall("vjp", fun, FlatArguments(fun, primals, {}, range(len(primals))), has_aux)
+    call = LinearizedCall("vjp", fun, FlatArguments(fun, primals, {}), has_aux)
     inputs, outs = call.linearized.inputs, call.linearized.tangents[: call.result.count]
     own = tuple(call.flat.structures), tuple(call.types), tuple(call.active), call.result.structure, tuple(call.out_types)
     shape = VjpStructure(fun, *own, tuple(inputs), tuple(outs))
@@ -197,15 +208,20 @@ class VjpStructure(NamedTuple):
     outs: tuple[int | None, ...]
 
 
-class VjpFunction:
+class VjpFunction(Keyed):
     """What `vjp` returns, to be applied to cotangents.
 
     It is a container of the arrays that it keeps: a jitted function may return it, and it may be a residual of a custom_vjp.
+    Without them, it is the metadata of that container.
     """
 
     def __init__(self, shape: VjpStructure, tape: Tape) -> None:
         self.shape = shape
         self.tape = tape
+
+    @property
+    def key(self) -> Any:  # type: ignore[override]
+        return self.shape[1:], self.tape.key  # functions may be called differently
 
     @property
     def __name__(self) -> str:
@@ -226,27 +242,16 @@ class VjpFunction:
         return f"<vjp of {describe(self.shape.function)}>"
 
 
-class _WithoutArrays(Keyed):
-    """A VjpFunction without the arrays that it keeps: what it is as a container."""
-
-    __slots__ = ("shape", "tape")
-
-    def __init__(self, shape: VjpStructure, tape: Tape) -> None:
-        self.shape = shape
-        self.tape = tape
-        self.key = (shape[1:], tape.key)  # functions may be called differently
-
-
-def _taken_apart(function: VjpFunction) -> tuple[list[Any], _WithoutArrays]:
+def _taken_apart(function: VjpFunction) -> tuple[list[Any], VjpFunction]:
     values, tape = function.tape.emptied()
-    return values, _WithoutArrays(function.shape, tape)
+    return values, VjpFunction(function.shape, tape)
 
 
 register_node(VjpFunction, _taken_apart, lambda kept, values: VjpFunction(kept.shape, kept.tape.filled(values)))
 
 
 @api_boundary
-def linear_transpose(fun: Function, *primals: Any) -> Callable[[Any], tuple[Any, ...]]:
+def linear_transpose(fun: Callable[..., R], *primals: Any) -> Callable[[R], tuple[Any, ...]]:
     """The transpose of a linear function, without evaluating it at a point.
 
     Arguments:
@@ -271,11 +276,11 @@ def linear_transpose(fun: Function, *primals: Any) -> Callable[[Any], tuple[Any,
     structures = [structure for _, structure in trees]
     types = [announced_type(leaf) or type_of(leaf) for leaves, _ in trees for leaf in leaves]
 
-    def transposed(cotangent: Any) -> tuple[Any, ...]:
+    def transposed(cotangent: R) -> tuple[Any, ...]:
         given: list[Any] = []  # known once the function has run, since only then is the output's structure
 
         def linear(*leaves: Any) -> list[Any]:
-            outs, structure = array_leaves(fun(*trees_of(structures, leaves)), the_output)
+            outs, structure = array_leaves(fun(*trees_of(structures, leaves)), lambda: "the output")
             out_types = [type_of(out) for out in outs]
             given[:] = cotangent_leaves(cotangent, structure, out_types, _of_integers(fun, types, out_types))
             return outs
@@ -331,23 +336,8 @@ def value_and_grad(
         >>> pb.value_and_grad(lambda x: x**2)(3.0)
         (9.0:f32[]:cpu(0), 6.0:f32[]:cpu(0))
     """
-    return wrapped(fun, "value_and_grad", _value_and_grad("value_and_grad", fun, argnums, has_aux, holomorphic, allow_int))
-
-
-def _value_and_grad(
-    what: str, fun: Callable[P, Any], argnums: Argnums, has_aux: bool, holomorphic: bool, allow_int: bool
-) -> Callable[P, tuple[Any, Any]]:
-    check_callable(fun, what)
-    check_flags(what, has_aux=has_aux, holomorphic=holomorphic, allow_int=allow_int)
-
-    def value_and_gradient(*args: P.args, **kwargs: P.kwargs) -> tuple[Any, Any]:
-        flat = FlatArguments(fun, args, kwargs, normalize_argnums(fun, argnums, len(args), what))
-        call = LinearizedCall(what, fun, flat, has_aux, holomorphic, allow_int)
-        trees = call.gradients([_seed(fun, call, holomorphic)])
-        gradient = trees[0] if isinstance(argnums, INTEGERS) else tuple(trees)
-        return (call.with_aux(call.value()) if has_aux else call.value()), gradient
-
-    return value_and_gradient
+    check_flags("value_and_grad", allow_int=allow_int)
+    return gradient_of("value_and_grad", fun, argnums, has_aux, holomorphic, allow_int, with_value=True)
 
 
 @api_boundary
@@ -382,39 +372,49 @@ def grad(
         >>> pb.grad(pb.grad(lambda x: x**3))(2.0)
         12.0:f32[]:cpu(0)
     """
-    both = _value_and_grad("grad", fun, argnums, has_aux, holomorphic, allow_int)
+    check_flags("grad", allow_int=allow_int)
+    return gradient_of("grad", fun, argnums, has_aux, holomorphic, allow_int)
+
+
+def gradient_of(
+    what: str,
+    fun: Callable[P, Any],
+    argnums: Argnums = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool | None = None,
+    with_value: bool = False,
+) -> Callable[P, Any]:
+    """`grad`, or `value_and_grad`, for a transformation that error messages call `what`."""
+    check_callable(fun, what)
+    check_flags(what, has_aux=has_aux, holomorphic=holomorphic)
 
     def gradient(*args: P.args, **kwargs: P.kwargs) -> Any:
-        value, found = both(*args, **kwargs)
-        return (found, value[1]) if has_aux else found
+        call = LinearizedCall(
+            what, fun, FlatArguments.chosen(what, fun, argnums, args, kwargs), has_aux, holomorphic, allow_int
+        )
+        found = call.flat.per_argument(call.gradient_leaves([_seed(what, fun, call, holomorphic)]))
+        if not with_value:
+            return call.with_aux(found) if has_aux else found
+        return (call.with_aux(call.value()) if has_aux else call.value()), found
 
-    return wrapped(fun, "grad", gradient)
+    return wrapped(fun, "value_and_grad" if with_value else "grad", gradient)
 
 
-def _seed(fun: Function, call: LinearizedCall, holomorphic: bool) -> Any:
+def _seed(what: str, fun: Function, call: LinearizedCall, holomorphic: bool) -> Any:
     """The cotangent 1 of a function's only output. Raises `GradientError` unless that is a 0-d real number."""
     values = call.outputs
     if len(values) != 1:
         raise GradientError(
-            f"grad needs a function with one 0-d output, but {describe(fun)} returned a tree of {len(values)} arrays,"
+            f"{what} needs a function with one 0-d output, but {describe(fun)} returned a tree of {len(values)} arrays,"
             f" {call.result.structure}. Return the number to differentiate, with the rest as auxiliary data (has_aux=True)."
         )
     type = type_of(values[0])
     if type.shape:
         raise GradientError(
-            f"grad needs a function with a 0-d output, but {describe(fun)} returned {type}."
+            f"{what} needs a function with a 0-d output, but {describe(fun)} returned {type}."
             " Reduce it to a number (sum, mean), or use jacrev, jacfwd or vjp."
         )
-    wanted = "c" if holomorphic else "f"
-    if kind(type.dtype) != wanted:
-        cure = (
-            "Use holomorphic=True for a holomorphic function, or differentiate its real part."
-            if kind(type.dtype) == "c"
-            else "Return a floating-point number."
-        )
-        raise GradientError(
-            f"grad{' with holomorphic=True' if holomorphic else ''} needs a {'complex' if holomorphic else 'real'}"
-            f" floating-point output, but {describe(fun)} returned {type}. {cure}"
-        )
+    check_outputs(what, fun, [type], holomorphic)
     # Staged, a product with one is left out. Eagerly it is what makes a new array: a gradient is never the user's own operand.
     return ONES if innermost_staging() is not None else ones(type)

@@ -213,13 +213,6 @@ def forget_scalars() -> None:
 # ---- building the output ----------------------------------------------------------------------------------------------
 
 
-class _Name:
-    """Stands for the Array of a result in the user's output."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-
 def _builder(signature: Signature, made: type[Array]) -> Callable[[Sequence[Any]], Any]:
     """What makes the user's output of result buffers. Arrays are made without `__init__`, which takes as long again."""
     types, structure = signature.program.output_types, signature.out_structure
@@ -242,36 +235,30 @@ def _builder(signature: Signature, made: type[Array]) -> Callable[[Sequence[Any]
     lines = [f"{', '.join([f'b{i}' for i in range(len(types))])}, = outs"] if types else []
     for i, name in enumerate(names):
         lines.append(f"{name} = new(made); {name}.type = t{i}; {name}._host = None; {name}._buffer = b{i}")
-    output = _spelled(unflatten(structure, [_Name(name) for name in names])) if _is_plain(structure) else None
-    lines.append(f"return {output if output is not None else f'unflatten(structure, [{chr(44).join(names)}])'}")
+    made_by = f"unflatten(structure, [{', '.join(names)}])"
+    lines.append(f"return {_spelled(unflatten(structure, names)) if _is_plain(structure) else made_by}")
     exec("\n".join(["def build(outs):", *[f"    {line}" for line in lines]]), scope)
     build: Callable[[Sequence[Any]], Any] = scope["build"]
     return build
 
 
 def _is_plain(structure: TreeDef, depth: int = 0) -> bool:
-    """Whether a structure has no containers but tuples, lists, None and dicts, so that none looks at what it is made of; and
-    whether Python's parser takes an expression as deep."""
+    """Whether a structure can be spelled: it has no containers but tuples, lists, None and dicts of strings, so that none looks
+    at what it is made of, and Python's parser takes an expression as deep."""
     return structure is LEAF or (
         depth < MAX_DEPTH
         and structure.type in (None, NoneType, tuple, list, dict)
+        and (structure.type is not dict or all([key.__class__ is str for key in structure.entries()]))
         and all([_is_plain(child, depth + 1) for child in structure.children()])
     )
 
 
-def _spelled(tree: Any) -> str | None:
-    """An output of tuples, lists, None and dicts of strings as source; None if there are other containers in it."""
+def _spelled(tree: Any) -> str:
+    """A tree of names, as source."""
     kind = tree.__class__
-    if kind is _Name:
-        return str(tree.name)
-    if tree is None:
-        return "None"
-    if kind is dict and all([key.__class__ is str for key in tree]):
-        items = [_spelled(item) for item in tree.values()]
-        inner = ", ".join([f"{key!r}: {item}" for key, item in zip(tree, items)])
-        return None if None in items else f"{{{inner}}}"
+    if kind is dict:
+        return f"{{{', '.join([f'{key!r}: {_spelled(item)}' for key, item in tree.items()])}}}"
     if kind is tuple or kind is list:
-        items = [_spelled(item) for item in tree]
-        inner = "".join([f"{item}, " for item in items])
-        return None if None in items else f"({inner})" if kind is tuple else f"[{inner}]"
-    return None
+        inner = "".join([f"{_spelled(item)}, " for item in tree])
+        return f"({inner})" if kind is tuple else f"[{inner}]"
+    return str(tree)  # a name, or None

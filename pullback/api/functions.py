@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, ParamSpec, TypeVar
+from collections.abc import Callable, Container, Iterable, Sequence
+from typing import Any, ParamSpec, Self, TypeVar
 
 import numpy as np
 
 from pullback.core.array import Array
-from pullback.core.errors import AxisError, StaticArgumentError
+from pullback.core.errors import GradientError, StaticArgumentError
 from pullback.core.lazy import lazy_module
-from pullback.core.source import describe, trim
+from pullback.core.source import describe, trim, user_source
 from pullback.core.tracing import Tracer, live
 from pullback.core.trees import LEAF, TreeDef, array_leaves, flatten_with_paths, unflatten
 
@@ -76,24 +76,28 @@ def parameter_names(function: Function) -> tuple[str, ...]:
 def argument_name(function: Function, index: int) -> str:
     """How error messages call positional argument `index`: by its parameter's name, or as `args[index]`."""
     names = parameter_names(function)
-    return names[index] if index < len(names) else f"args[{index}]"
+    return names[index] if -len(names) <= index < len(names) else f"args[{index}]"
 
 
-def normalize_argnums(function: Function, argnums: Argnums, count: int, transformation: str) -> tuple[int, ...]:
-    """`argnums` as non-negative ints. Raises `AxisError` for one that names no argument of this call."""
+def normalize_argnums(
+    function: Function, argnums: Argnums, count: int, named: Container[str], transformation: str
+) -> tuple[int, ...]:
+    """`argnums` as non-negative ints. Raises `GradientError` for one that is not among the `count` arguments that were given by
+    position; `named` are those given by name."""
     numbers = tuple(argnums) if isinstance(argnums, (Sequence, np.ndarray)) else (argnums,)
     for number in numbers:
         if not isinstance(number, INTEGERS) or isinstance(number, bool):
             raise TypeError(f"{transformation}'s argnums must be an int or a sequence of ints, but got {argnums!r}.")
         if not -count <= number < count:
-            raise AxisError(
-                f"{transformation} of {describe(function)} was asked for argument {number} (argnums={argnums!r}), but it was"
-                f" called with {count} positional argument{'s' if count != 1 else ''}."
-                " Pass differentiated arguments by position, and count them from 0."
+            why = f"there is no argument {number} among the {count} that were passed by position"
+            if (name := argument_name(function, int(number))) in named:
+                why = f"argument {name} was passed by name: pass it by position"
+            raise GradientError(
+                f"{transformation} of {describe(function)} has argnums={argnums!r}, but {why}. At {user_source()}."
             )
     normal = tuple([int(number) % count for number in numbers])
     if len(set(normal)) != len(normal):
-        raise AxisError(f"{transformation}'s argnums={argnums!r} names an argument twice.")
+        raise GradientError(f"{transformation}'s argnums={argnums!r} names an argument twice.")
     return normal
 
 
@@ -142,16 +146,19 @@ def chosen_arguments(
 class FlatArguments:
     """Some of a call's arguments, taken apart into array leaves, and how to call the function with others in their place."""
 
-    __slots__ = ("args", "function", "kwargs", "leaves", "numbers", "structures")
+    __slots__ = ("alone", "args", "function", "kwargs", "leaves", "numbers", "structures")
 
-    def __init__(self, function: Function, args: tuple[Any, ...], kwargs: dict[str, Any], numbers: Sequence[int]) -> None:
+    def __init__(
+        self, function: Function, args: Sequence[Any], kwargs: dict[str, Any], numbers: Sequence[int] | None = None
+    ) -> None:
         self.function = function
         self.args = args
         self.kwargs = kwargs
-        self.numbers = numbers
+        self.numbers = range(len(args)) if numbers is None else numbers
+        self.alone = False
         self.structures: list[TreeDef] = []
         self.leaves: list[Any] = []
-        for number in numbers:
+        for number in self.numbers:
             arg = args[number]
             if arg.__class__ is Array or isinstance(arg, Tracer):
                 self.leaves.append(arg if arg.__class__ is Array else live(arg))
@@ -160,6 +167,20 @@ class FlatArguments:
             leaves, structure = array_leaves(args[number], lambda n=number: f"argument {self.name(n)}", True)  # type: ignore[misc]
             self.leaves += leaves
             self.structures.append(structure)
+
+    @classmethod
+    def chosen(
+        cls, transformation: str, function: Function, argnums: Argnums, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Self:
+        """Those with respect to which a transformation is to differentiate."""
+        made = cls(function, args, kwargs, normalize_argnums(function, argnums, len(args), kwargs, transformation))
+        made.alone = isinstance(argnums, INTEGERS)
+        return made
+
+    def per_argument(self, leaves: Sequence[Any]) -> Any:
+        """A derivative, of these leaves: a tree for each chosen argument; or only one, where `argnums` was a number."""
+        trees = self.trees(leaves)
+        return trees[0] if self.alone else tuple(trees)
 
     def call(self, leaves: Sequence[Any]) -> Any:
         """The function's result with these leaves in place of the ones that were taken out."""

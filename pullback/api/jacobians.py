@@ -7,24 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from pullback.api.derivatives import LinearizedCall, grad, jvp
-from pullback.api.functions import (
-    INTEGERS,
-    Argnums,
-    FlatArguments,
-    Function,
-    P,
-    check_callable,
-    check_flags,
-    normalize_argnums,
-    wrapped,
-)
-from pullback.api.tangents import FlatResult, check_inputs, check_tuples, weak_as
+from pullback.api.derivatives import LinearizedCall, gradient_of, push_forward
+from pullback.api.functions import Argnums, FlatArguments, Function, P, check_callable, check_flags, wrapped
+from pullback.api.tangents import FlatResult, check_inputs, check_outputs, check_tuples, weak_as
 from pullback.core.array import Array
 from pullback.core.axes import Axis
-from pullback.core.dtypes import float0, is_inexact, kind
-from pullback.core.errors import GradientError
-from pullback.core.source import api_boundary, describe
+from pullback.core.dtypes import float0, is_inexact
+from pullback.core.source import api_boundary
 from pullback.core.tracing import type_of
 from pullback.core.trees import unflatten
 from pullback.core.types import ArrayType, array_type
@@ -60,33 +49,32 @@ def jacfwd(fun: Callable[P, Any], argnums: Argnums = 0, has_aux: bool = False, h
         [[2. 0.]
          [0. 4.]]:f32[2,2]:cpu(0)
     """
-    check_callable(fun, "jacfwd")
-    check_flags("jacfwd", has_aux=has_aux, holomorphic=holomorphic)
+    return _by_columns("jacfwd", fun, argnums, has_aux, holomorphic)
+
+
+def _by_columns(what: str, fun: Callable[P, Any], argnums: Argnums, has_aux: bool, holomorphic: bool) -> Callable[P, Any]:
+    """`jacfwd`, for a transformation that error messages call `what`."""
+    check_callable(fun, what)
+    check_flags(what, has_aux=has_aux, holomorphic=holomorphic)
 
     def jacobian(*args: P.args, **kwargs: P.kwargs) -> Any:
-        flat = FlatArguments(fun, args, kwargs, normalize_argnums(fun, argnums, len(args), "jacfwd"))
+        flat = FlatArguments.chosen(what, fun, argnums, args, kwargs)
         types = [type_of(leaf) for leaf in flat.leaves]
-        check_inputs("jacfwd", flat, types, [is_inexact(type.dtype) for type in types], holomorphic, allow_int=False)
-        for type, path in zip(types, flat.paths(), strict=True):
-            if kind(type.dtype) == "c" and not holomorphic:
-                raise GradientError(
-                    f"jacfwd needs real arguments, but argument {path} is {type}."
-                    " Use holomorphic=True for a holomorphic function."
-                )
-        result = FlatResult(flat.call, has_aux, "jacfwd", fun)
+        check_inputs(what, flat, types, [is_inexact(type.dtype) for type in types], holomorphic, None, real=True)
+        result = FlatResult(flat.call, has_aux, what, fun)
         values: list[Any] = []
         out_types: list[ArrayType] = []
 
         def push(*directions: Any) -> list[Any]:
             values[:], tangents = jvp_flat(result, flat.leaves, directions, fun)
             out_types[:] = [type_of(value) for value in values[: result.count]]
-            _check_outputs("jacfwd", fun, out_types, holomorphic)
+            check_outputs(what, fun, out_types, holomorphic, "fc")
             return [zeros(type) if t is ZERO else t for t, type in zip(tangents, out_types)]
 
         # one batch over the elements of all inputs; the values do not depend on it, and are computed once
         columns = _along_basis(push, types)
         blocks = [_blocks(column, types, type, transposed=True) for column, type in zip(columns, out_types)]
-        jac = unflatten(result.structure, [_per_argument(flat, row, argnums) for row in blocks])
+        jac = unflatten(result.structure, [flat.per_argument(row) for row in blocks])
         return (jac, result.aux(values)) if has_aux else jac
 
     return wrapped(fun, "jacfwd", jacobian)
@@ -124,14 +112,22 @@ def jacrev(
         [[2. 0.]
          [0. 4.]]:f32[2,2]:cpu(0)
     """
-    check_callable(fun, "jacrev")
-    check_flags("jacrev", has_aux=has_aux, holomorphic=holomorphic, allow_int=allow_int)
+    check_flags("jacrev", allow_int=allow_int)
+    return _by_rows("jacrev", fun, argnums, has_aux, holomorphic, allow_int)
+
+
+def _by_rows(
+    what: str, fun: Callable[P, Any], argnums: Argnums, has_aux: bool, holomorphic: bool, allow_int: bool | None = None
+) -> Callable[P, Any]:
+    """`jacrev`, for a transformation that error messages call `what`."""
+    check_callable(fun, what)
+    check_flags(what, has_aux=has_aux, holomorphic=holomorphic)
 
     def jacobian(*args: P.args, **kwargs: P.kwargs) -> Any:
-        flat = FlatArguments(fun, args, kwargs, normalize_argnums(fun, argnums, len(args), "jacrev"))
-        call = LinearizedCall("jacrev", fun, flat, has_aux, holomorphic, allow_int)
+        flat = FlatArguments.chosen(what, fun, argnums, args, kwargs)
+        call = LinearizedCall(what, fun, flat, has_aux, holomorphic, allow_int)
         out_types = call.out_types
-        _check_outputs("jacrev", fun, out_types, holomorphic)
+        check_outputs(what, fun, out_types, holomorphic)
         inputs = [type for type, flag in zip(call.types, call.active) if flag]
 
         def pull(*cotangents: Any) -> list[Any]:
@@ -146,7 +142,7 @@ def jacrev(
             for flag, type in zip(call.active, call.types)
         ]
         by_output = [[own[i] for own in by_input] for i in range(len(out_types))]
-        jac = unflatten(call.result.structure, [_per_argument(flat, row, argnums) for row in by_output])
+        jac = unflatten(call.result.structure, [flat.per_argument(row) for row in by_output])
         return call.with_aux(jac) if has_aux else jac
 
     return wrapped(fun, "jacrev", jacobian)
@@ -176,8 +172,8 @@ def hessian(fun: Callable[P, Any], argnums: Argnums = 0, has_aux: bool = False, 
         [[4. 2.]
          [2. 0.]]:f32[2,2]:cpu(0)
     """
-    check_callable(fun, "hessian")
-    return jacfwd(jacrev(fun, argnums, has_aux, holomorphic), argnums, has_aux, holomorphic)
+    rows = _by_rows("hessian", fun, argnums, has_aux, holomorphic)
+    return _by_columns("hessian", rows, argnums, has_aux, holomorphic)
 
 
 @api_boundary
@@ -200,17 +196,8 @@ def hvp(fun: Function, primals: Sequence[Any], tangents: Sequence[Any], has_aux:
     check_callable(fun, "hvp")
     check_tuples("hvp", primals=primals, tangents=tangents)
     argnums = tuple(range(len(primals))) if len(primals) > 1 else 0
-    found = jvp(grad(fun, argnums, has_aux), primals, tangents, has_aux)
+    found = push_forward("hvp", gradient_of("hvp", fun, argnums, has_aux), primals, tangents, has_aux)
     return (found[1], found[2]) if has_aux else found[1]
-
-
-def _check_outputs(transformation: str, fun: Function, types: Sequence[ArrayType], holomorphic: bool) -> None:
-    allowed = "c" if holomorphic else "f" if transformation == "jacrev" else "fc"
-    for type in types:
-        if kind(type.dtype) not in allowed:
-            wanted = {"c": "complex", "f": "real floating-point", "fc": "floating-point"}[allowed]
-            cure = " Use jacfwd, or holomorphic=True for a holomorphic function." if kind(type.dtype) == "c" else ""
-            raise GradientError(f"{transformation} needs {wanted} outputs, but {describe(fun)} returned {type}.{cure}")
 
 
 def _along_basis(linear: Callable[..., Sequence[Any]], types: Sequence[ArrayType]) -> list[Any]:
@@ -244,8 +231,3 @@ def _blocks(rows: Any, types: Sequence[ArrayType], other: ArrayType, transposed:
             block = transpose(block, permutation=(*range(1, other.ndim + 1), 0))
         found.append(reshape(block, new_sizes=(*other.shape, *type.shape) if transposed else (*type.shape, *other.shape)))
     return found
-
-
-def _per_argument(flat: FlatArguments, leaves: Sequence[Any], argnums: Argnums) -> Any:
-    trees = flat.trees(leaves)
-    return trees[0] if isinstance(argnums, INTEGERS) else tuple(trees)

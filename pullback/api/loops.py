@@ -29,6 +29,7 @@ from pullback.ops.convert import convert_element_type
 from pullback.ops.literals import literal
 from pullback.ops.shape import concatenate, reshape, rev
 from pullback.ops.shape import slice as slice_primitive
+from pullback.program.equality import Keyed
 from pullback.program.program import Program, Variable
 from pullback.transforms.derive import stage_closed
 from pullback.transforms.stage import replay
@@ -91,14 +92,17 @@ def strengthened(types: Sequence[ArrayType], out_types: Sequence[ArrayType]) -> 
 def settled(
     types: Sequence[ArrayType],
     record: Callable[[Sequence[ArrayType]], Traced],
-    carried: Callable[[Traced], Sequence[ArrayType]] = lambda traced: traced.program.output_types,
+    carried: Callable[[Traced], Sequence[ArrayType]] = lambda traced: traced.out_types,
+    strong: bool = False,
 ) -> tuple[Traced, Sequence[ArrayType]]:
     """What `record` makes of a loop's body for a carry of `types`, or of those that Python numbers among it come to have; and
-    these. `carried` are the types that it returns as carry."""
+    these, none of them weak if `strong`. `carried` are the types that it returns as carry."""
     while True:
         traced = record(types)
         out_types = carried(traced)
         better = strengthened(types, out_types) if len(out_types) == len(types) else types
+        if better == types and strong:
+            better = [type.strong() for type in types]
         if better == types:
             return traced, types
         types = better
@@ -108,6 +112,17 @@ def fit(value: Any, type: ArrayType) -> Any:
     """A leaf as a given type, which differs from its own in dtype and weakness at most."""
     own = type_of(value)
     return value if own is type else convert_element_type(value, new_dtype=type.dtype, weak=type.weak)
+
+
+def returning(program: Program, types: Sequence[ArrayType]) -> Program:
+    """The Program with results of these types, which differ from its own in dtype and weakness at most."""
+    if tuple(types) == program.output_types:
+        return program
+
+    def fitted(*args: Any) -> list[Any]:
+        return [fit(out, type) for out, type in zip(replay(program, args), types)]
+
+    return stage_closed(fitted, program.input_types, program.name)
 
 
 @api_boundary
@@ -147,7 +162,7 @@ def scan(
     check_callable(f, "scan")
     carry, carry_structure = array_leaves(init, lambda: "init")
     stacks, x_structure = array_leaves(xs, lambda: "xs")
-    steps = _number_of_steps(f, xs, stacks, length)
+    steps = _number_of_steps("scan", f, xs, stacks, length)
     x_types = [_element_type(type_of(stack)) for stack in stacks]
     paths = leaf_paths(init, "carry") + leaf_paths(xs, "x")[: len(stacks)]
     traced, types = settled(
@@ -162,7 +177,7 @@ def scan(
         *traced.captures,
         *[fit(leaf, type) for leaf, type in zip(carry, types)],
         *stacks,
-        body=_exactly(traced.program, [*types, *traced.program.output_types[carried:]]),
+        body=returning(traced.program, [*types, *traced.program.output_types[carried:]]),
         num_consts=len(traced.captures),
         num_carry=len(carry),
         length=steps,
@@ -176,19 +191,20 @@ def _element_type(type: ArrayType) -> ArrayType:
     return array_type(type.shape[1:], type.dtype, type.weak)
 
 
-def _number_of_steps(f: Function, xs: Any, stacks: Sequence[Any], length: int | None) -> int:
+def _number_of_steps(what: str, f: Function, xs: Any, stacks: Sequence[Any], length: int | None = None) -> int:
     sizes = {}
     for path, stack in zip(leaf_paths(xs, "xs"), stacks):
         if not type_of(stack).shape:
-            raise AxisError(f"scan of {describe(f)} loops over the leading axis of xs, but {path} is {type_of(stack)}.")
+            raise AxisError(f"{what} of {describe(f)} loops over the leading axis of xs, but {path} is {type_of(stack)}.")
         sizes[path] = type_of(stack).shape[0]
     if length is not None:
         sizes["length"] = _count("scan's length", length)
     if not sizes:
-        raise AxisError(f"scan of {describe(f)} has no xs to loop over: pass length.")
+        cure = ": pass length" if what == "scan" else ""
+        raise AxisError(f"{what} of {describe(f)} has no xs to loop over{cure}.")
     if len(set(sizes.values())) > 1:
         listed = ", ".join(f"{path} has {size}" if path != "length" else f"length is {size}" for path, size in sizes.items())
-        raise AxisError(f"scan of {describe(f)} was given different numbers of steps: {listed}.")
+        raise AxisError(f"{what} of {describe(f)} was given different numbers of steps: {listed}.")
     return next(iter(sizes.values()))
 
 
@@ -263,39 +279,42 @@ def while_loop(
     check_callable(cond_fun, "while_loop")
     check_callable(body_fun, "while_loop")
     levels = _levels(max_steps, checkpoint, checked)
-    carry, structure = array_leaves(init_val, lambda: "init_val")
-    paths = leaf_paths(init_val, "value")[: len(carry)]
-    body, types = settled(
-        [type_of(leaf) for leaf in carry], lambda types: trace("while_loop", body_fun, (structure,), types, paths)
-    )
-    check_carry("while_loop", body_fun, structure, types, body.structure, body.program.output_types, init_val, "value")
+    body, carry, paths = _body("while_loop", body_fun, init_val)
+    types, structure = [type_of(leaf) for leaf in carry], body.structure
     condition = trace("while_loop", cond_fun, (structure,), types, paths)
     _check_condition(cond_fun, condition)
     captures, (test, step) = shared_captures((condition, body))
-    step = _exactly(step, types)
+    step = returning(step, types)
     params = {"condition": test, "body": step, "num_consts": len(captures), "max_steps": max_steps, "levels": levels}
-    outs = bind_holder(while_primitive, *captures, *[fit(leaf, type) for leaf, type in zip(carry, types)], **params)
+    outs = bind_holder(while_primitive, *captures, *carry, **params)
     if checked:
         (going,) = replay(test, (*captures, *outs))
         callback(going, function=_Refusal(f"while_loop of {describe(body_fun)}", max_steps or 0))
     return unflatten(structure, outs)
 
 
-class _Refusal:
+def _body(what: str, fun: Function, init: Any, *first: ArrayType) -> tuple[Traced, list[Any], list[str]]:
+    """A loop's body, `(*first, value) -> value`; the leaves of the value at the start, of the types that they have in the loop;
+    and the paths of its arguments."""
+    carry, structure = array_leaves(init, lambda: "init_val")
+    paths = [*"i"[: len(first)], *leaf_paths(init, "value")[: len(carry)]]
+    body, types = settled(
+        [type_of(leaf) for leaf in carry],
+        lambda types: trace(what, fun, (*[LEAF for _ in first], structure), [*first, *types], paths),
+    )
+    check_carry(what, fun, structure, types, body.structure, body.out_types, init, "value")
+    return body, [fit(leaf, type) for leaf, type in zip(carry, types)], paths
+
+
+class _Refusal(Keyed):
     """What a checked loop calls at its end; equal to another of the same loop, so that programs that hold it are."""
 
     def __init__(self, what: str, max_steps: int) -> None:
-        self.message = f"{what} was not finished after max_steps={max_steps} steps: its condition still holds."
+        self.key = f"{what} was not finished after max_steps={max_steps} steps: its condition still holds."
 
     def __call__(self, going: Any) -> None:
         if going:
-            raise RuntimeError(self.message)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Refusal) and other.message == self.message
-
-    def __hash__(self) -> int:
-        return hash(self.message)
+            raise RuntimeError(self.key)
 
 
 def _levels(max_steps: int | None, checkpoint: int | None, checked: bool) -> int:
@@ -324,15 +343,6 @@ def _check_condition(cond_fun: Function, condition: Traced) -> None:
         raise ShapeError(f"{must} {type}: use .any() or .all().")
     if type.dtype is not BOOL:
         raise DtypeError(f"{must} {type}: compare it with something.")
-
-
-def _exactly(program: Program, types: Sequence[ArrayType]) -> Program:
-    """A body that returns exactly the types that it takes, where they may differ in weakness."""
-    if list(program.output_types) == list(types):
-        return program
-    return stage_closed(
-        lambda *args: [fit(out, type) for out, type in zip(replay(program, args), types)], program.input_types, program.name
-    )
 
 
 @api_boundary
@@ -373,24 +383,18 @@ def fori_loop(
     steps = max(last - first, 0)
     dtype = type_of(0).dtype if first >= -(2**31) and last < 2**31 else np.dtype(np.int64)
     index = Array(array_type((), dtype, weak=True), np.asarray(first, dtype))
-    carry, structure = array_leaves(init_val, lambda: "init_val")
-    paths = ["i", *leaf_paths(init_val, "value")[: len(carry)]]
-    body, types = settled(
-        [type_of(leaf) for leaf in carry],
-        lambda types: trace("fori_loop", body_fun, (LEAF, structure), [index.type, *types], paths),
-    )
-    check_carry("fori_loop", body_fun, structure, types, body.structure, body.program.output_types, init_val, "value")
+    body, carry, _ = _body("fori_loop", body_fun, init_val, index.type)
     count = len(body.captures)
 
     def step(*args: Any) -> list[Any]:
         i, outs = args[count], replay(body.program, args)
-        return [add(i, literal(1, i)), *[fit(out, type) for out, type in zip(outs, types)]]
+        return [add(i, literal(1, i)), *[fit(out, type_of(leaf)) for out, leaf in zip(outs, carry)]]
 
     outs = bind_holder(
         scan_primitive,
         *body.captures,
         index,
-        *[fit(leaf, type) for leaf, type in zip(carry, types)],
+        *carry,
         body=stage_closed(step, body.program.input_types, body.program.name, body.program),
         num_consts=count,
         num_carry=1 + len(carry),
@@ -398,7 +402,7 @@ def fori_loop(
         reverse=False,
         unroll=_unroll("fori_loop", 1 if unroll is None else unroll, steps),
     )
-    return unflatten(structure, outs[1:])
+    return unflatten(body.structure, outs[1:])
 
 
 def _named_after(step: Any, function: Function) -> None:
@@ -479,9 +483,7 @@ def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> A
     if batch_size < 1:
         raise ValueError(f"map's batch_size must be 1 or more, not {batch_size!r}.")
     leaves, structure = array_leaves(xs, lambda: "xs")
-    if not leaves:
-        raise AxisError(f"map of {describe(f)} has no xs to go over.")
-    length = _length(f, leaves)
+    length = _number_of_steps("map", f, xs, leaves)
     whole = length // batch_size
 
     def tree_of(start: int, stop: int, *shape: int) -> Any:
@@ -498,13 +500,6 @@ def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> A
         leaves_out, out_structure = array_leaves(vmap(f)(tree_of(whole * batch_size, length, rest)), lambda: "the output")
         found.append(leaves_out)
     return unflatten(out_structure, [x[0] if len(x) == 1 else concatenate(*x, dimension=0) for x in zip(*found)])
-
-
-def _length(f: Any, leaves: Sequence[Any]) -> int:
-    shapes = [type_of(leaf).shape for leaf in leaves]
-    if any(not shape for shape in shapes) or len({shape[0] for shape in shapes}) > 1:
-        raise AxisError(f"map of {describe(f)} goes along the leading axis of all leaves of xs, but they have shapes {shapes}.")
-    return shapes[0][0]
 
 
 @api_boundary

@@ -24,8 +24,8 @@ from pullback.core.axes import Axis
 from pullback.core.dtypes import float0
 from pullback.core.errors import AxisError, StructureError
 from pullback.core.source import api_boundary, describe
-from pullback.core.tracing import Tracer, type_of
-from pullback.core.trees import LEAF, TreeDef, array_leaf, broadcast_prefix, flatten, is_float0, structure_paths, unflatten
+from pullback.core.tracing import Tracer, is_float0, type_of
+from pullback.core.trees import LEAF, TreeDef, array_leaf, broadcast_prefix, flatten, structure_paths, unflatten
 from pullback.ops.shape import transpose
 from pullback.transforms.batch import Batched, batch_flat, materialize
 
@@ -141,6 +141,7 @@ class _BatchedArguments(FlatArguments):
             raise StructureError(
                 f"vmap of {describe(fun)} has in_axes={in_axes!r} for {len(in_axes)} positional arguments, but was called with"
                 f" {len(args)}."
+                + (" What is passed by name is batched along axis 0; in_axes may be a dict by argument name." if kwargs else "")
             )
         self.axes: list[int | None] = []
         self.sizes: list[tuple[int, int, int]] = []  # of batched leaves: which, its axis, how many elements

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from pullback.api.functions import Function, check_callable, check_flags, normalize_argnums, wrapped
+from pullback.api.functions import Function, P, R, check_callable, check_flags, chosen_arguments, wrapped
 from pullback.api.traced import traced_call
 from pullback.control.call import inlined
 from pullback.control.checkpoint import EVERYTHING, NOTHING, Budget, Dots, Either, Names
@@ -91,13 +91,13 @@ def parse_bytes(budget: int | str) -> int:
 
 @api_boundary
 def checkpoint(
-    fun: Function,
+    fun: Callable[P, R],
     *,
     policy: Policy | None = None,
     budget: int | str | None = None,
     static_argnums: int | Sequence[int] = (),
     prevent_cse: bool = True,
-) -> Function:
+) -> Callable[P, R]:
     """A function that computes its intermediate values again in reverse mode, instead of keeping them: less memory, more work.
 
     Values and derivatives are those of `fun`. The arguments are always kept. Also called `remat`.
@@ -117,7 +117,7 @@ def checkpoint(
 
     Raises:
         ValueError: both a policy and a budget are given, or the budget is no number of bytes. TypeError: the policy cannot be
-            called.
+            called. StaticArgumentError: `fun` has no such positional argument.
 
     Example:
         >>> import pullback as pb
@@ -129,6 +129,7 @@ def checkpoint(
     """
     check_callable(fun, "checkpoint")
     check_flags("checkpoint", prevent_cse=prevent_cse)
+    static, _ = chosen_arguments(fun, static_argnums, None, "checkpoint's static")
     if policy is not None and budget is not None:
         raise ValueError("checkpoint takes a policy or a budget, not both.")
     if policy is not None and not callable(policy):
@@ -139,8 +140,7 @@ def checkpoint(
     if budget is not None:
         chosen = Budget(parse_bytes(budget))
 
-    def checkpointed(*args: Any, **kwargs: Any) -> Any:
-        static = normalize_argnums(fun, static_argnums, len(args), "checkpoint")
+    def checkpointed(*args: P.args, **kwargs: P.kwargs) -> Any:
         leaves, _, _, (program, captures, structure) = traced_call("checkpoint", fun, args, kwargs, static)
         outs = checkpoint_primitive(*captures, *leaves, program=program, policy=chosen, prevent_cse=bool(prevent_cse))
         return unflatten(structure, outs)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pullback.api.functions import check_callable, leaf_paths
-from pullback.api.loops import fit, shared_captures, strengthened
+from pullback.api.loops import fit, settled, shared_captures
 from pullback.api.traced import Traced, trace
 from pullback.control.holder import bind_holder
 from pullback.control.linear_solve import linear_solve as linear_solve_primitive
@@ -54,17 +54,10 @@ def _check(
 
 def _settled(
     what: str, function: Callable[[Any], Any], structure: TreeDef, leaves: Sequence[Any], paths: Sequence[str]
-) -> tuple[Traced, list[ArrayType]]:
+) -> tuple[Traced, Sequence[ArrayType]]:
     """A function recorded, and the types of its argument: Python numbers in it take the types that the result has."""
     types = [type_of(leaf) for leaf in leaves]
-    while True:
-        traced = trace(what, function, (structure,), types, paths)
-        out_types = traced.program.output_types
-        better = strengthened(types, out_types) if len(out_types) == len(types) else types
-        better = better if better != types else [type.strong() for type in types]
-        if better == types:
-            return traced, types
-        types = better
+    return settled(types, lambda types: trace(what, function, (structure,), types, paths), strong=True)
 
 
 def _split_aux(what: str, has_aux: bool, traced: Traced) -> tuple[TreeDef, list[ArrayType], TreeDef]:

@@ -12,16 +12,11 @@ from pullback.core.array import Array
 from pullback.core.dtypes import float0, is_inexact, kind
 from pullback.core.errors import GradientError, ShapeError, StructureError
 from pullback.core.source import describe
-from pullback.core.tracing import Tracer, live, type_of
-from pullback.core.trees import LEAF, TreeDef, array_leaf, array_leaves, flatten, is_float0, unflatten
+from pullback.core.tracing import Tracer, is_float0, live, type_of
+from pullback.core.trees import LEAF, TreeDef, array_leaf, array_leaves, flatten, unflatten
 from pullback.core.types import ArrayType
 from pullback.core.zero import ZERO, zeros
 from pullback.ops.convert import convert_element_type
-
-
-def the_output() -> str:
-    """How error messages call what a function returned."""
-    return "the output"
 
 
 class FlatResult:
@@ -50,7 +45,7 @@ class FlatResult:
             if out.__class__ is Array or isinstance(out, Tracer):
                 self.structure, self.count = LEAF, 1
                 return [out if out.__class__ is Array else live(out)]
-            found, self.structure = array_leaves(out, the_output, True)
+            found, self.structure = array_leaves(out, lambda: "the output", True)
             self.count = len(found)
             return found
         if not isinstance(out, (tuple, list)) or len(out) != 2:
@@ -58,7 +53,7 @@ class FlatResult:
                 f"{self.transformation} with has_aux=True needs a function that returns a pair (output, auxiliary data),"
                 f" but {describe(self.function)} returned {brief(out)}."
             )
-        found, self.structure = array_leaves(out[0], the_output, True)
+        found, self.structure = array_leaves(out[0], lambda: "the output", True)
         self.count = len(found)
         self._aux_leaves, self._aux_structure = flatten(out[1])
         return found + [live(leaf) for leaf in self._aux_leaves if isinstance(leaf, Tracer)]
@@ -89,10 +84,17 @@ def check_tuples(transformation: str, **given: Any) -> None:
             )
 
 
+def check_pairs(transformation: str, name: str, primals: Any, given: Any) -> None:
+    """Raise unless `primals`, and the argument `name`, are two tuples or lists of one length."""
+    check_tuples(transformation, **{"primals": primals, name: given})
+    if len(primals) != len(given):
+        raise StructureError(f"{transformation} got {len(primals)} primals but {len(given)} {name}: each needs its own.")
+
+
 # ---- tangents and cotangents ------------------------------------------------------------------------------------------
 
 
-def tangent_leaves(flat: FlatArguments, tangents: Sequence[Any]) -> list[Any]:
+def tangent_leaves(transformation: str, flat: FlatArguments, tangents: Sequence[Any]) -> list[Any]:
     """The tangents' leaves, each fit for its primal; ZERO for those of integers."""
     found: list[Any] = []
     start = 0
@@ -102,7 +104,7 @@ def tangent_leaves(flat: FlatArguments, tangents: Sequence[Any]) -> list[Any]:
             found.append(tangent)
             start += 1
             continue
-        leaves = leaves_like(tangent, structure, f"jvp's tangents[{number}]", f"primals[{number}]")
+        leaves = leaves_like(tangent, structure, f"{transformation}'s tangents[{number}]", f"primals[{number}]")
         primals = flat.leaves[start : start + len(leaves)]
         start += len(leaves)
         for index, (leaf, primal) in enumerate(zip(leaves, primals, strict=True)):
@@ -181,10 +183,16 @@ def check_inputs(
     types: Sequence[ArrayType],
     active: Sequence[bool],
     holomorphic: bool,
-    allow_int: bool,
+    allow_int: bool | None,
+    real: bool = False,
 ) -> None:
-    """Raise `GradientError`, naming the leaf, where an argument has no derivative of the kind that was asked for."""
-    if not holomorphic and (allow_int or all(active)):
+    """Raise `GradientError`, naming the leaf, where an argument has no derivative of the kind that was asked for.
+
+    Arguments:
+        allow_int: whether integers are accepted; None where that is no option of the transformation's.
+        real: whether complex arguments are only for holomorphic functions.
+    """
+    if not holomorphic and (allow_int or all(active)) and not real:
         return
     for type, flag, path in zip(types, active, flat.paths(), strict=True):
         if holomorphic and kind(type.dtype) != "c":
@@ -196,5 +204,23 @@ def check_inputs(
             raise GradientError(
                 f"{transformation} was asked for the derivative with respect to argument {path}, which is {type}: integers"
                 " and bools have none. Pass floating-point numbers (2.0 instead of 2), or choose other argnums"
-                + ("." if transformation == "jacfwd" else ", or accept trivial gradients with allow_int=True.")
+                + ("." if allow_int is None else ", or accept trivial gradients with allow_int=True.")
             )
+        if real and not holomorphic and kind(type.dtype) == "c":
+            raise GradientError(
+                f"{transformation} needs real arguments, but argument {path} is {type}."
+                " Use holomorphic=True for a holomorphic function."
+            )
+
+
+def check_outputs(transformation: str, fun: Function, types: Sequence[ArrayType], holomorphic: bool, kinds: str = "f") -> None:
+    """Raise `GradientError` where an output has no derivative of the kind that was asked for; `kinds` are those that the
+    outputs of a function that is not holomorphic may have."""
+    kinds = "c" if holomorphic else kinds
+    for type in types:
+        if kind(type.dtype) not in kinds:
+            wanted = {"c": "complex", "f": "real floating-point", "fc": "floating-point"}[kinds]
+            cure = "Leave holomorphic out for a real function." if holomorphic else "Return floating-point numbers."
+            if kind(type.dtype) == "c":
+                cure = "Use holomorphic=True for a holomorphic function, differentiate the real part, or use jacfwd."
+            raise GradientError(f"{transformation} needs {wanted} outputs, but {describe(fun)} returned {type}. {cure}")

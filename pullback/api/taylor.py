@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from pullback.api.functions import FlatArguments, Function, check_callable, leaf_paths, wrapped
-from pullback.api.tangents import FlatResult, brief, check_tuples, fit_tangent, tangent_result
+from pullback.api.functions import FlatArguments, P, R, check_callable, leaf_paths, wrapped
+from pullback.api.tangents import FlatResult, brief, check_pairs, fit_tangent, tangent_result
 from pullback.core.dtypes import is_inexact
 from pullback.core.errors import GradientError, StructureError
-from pullback.core.source import api_boundary, describe
+from pullback.core.source import api_boundary
 from pullback.core.tracing import type_of
 from pullback.core.trees import LEAF
 from pullback.core.types import ArrayType
@@ -18,7 +18,7 @@ from pullback.transforms.jet import jet_flat
 
 
 @api_boundary
-def jet(fun: Function, primals: Sequence[Any], series: Sequence[Any]) -> tuple[Any, Any]:
+def jet(fun: Callable[..., R], primals: Sequence[Any], series: Sequence[Any]) -> tuple[R, Any]:
     """The value of a function along a curve, and its derivatives with respect to the curve's parameter, up to an order n.
 
     For a curve x(t) that starts at x(0) = `primals` with the derivatives x'(0), x''(0), ..., x^(n)(0) in `series`, these are
@@ -51,10 +51,8 @@ def jet(fun: Function, primals: Sequence[Any], series: Sequence[Any]) -> tuple[A
     Taylor-mode automatic differentiation for higher-order derivatives in JAX (2019).
     """
     check_callable(fun, "jet")
-    check_tuples("jet", primals=primals, series=series)
-    if len(primals) != len(series):
-        raise StructureError(f"jet got {len(primals)} primals but {len(series)} series; it needs one series for each.")
-    flat = FlatArguments(fun, tuple(primals), {}, range(len(primals)))
+    check_pairs("jet", "series", primals, series)
+    flat = FlatArguments(fun, primals, {})
     lists: list[Any] = []
     paths: list[str] = []
     for number, (structure, entry, primal) in enumerate(zip(flat.structures, series, primals, strict=True)):
@@ -75,7 +73,7 @@ def jet(fun: Function, primals: Sequence[Any], series: Sequence[Any]) -> tuple[A
 
 
 @api_boundary
-def nth_derivative(fun: Function, n: int) -> Function:
+def nth_derivative(fun: Callable[P, R], n: int) -> Callable[P, R]:
     """A function that returns the n-th derivative of a function of one number, by Taylor mode.
 
     Nesting `grad` n times does work that grows exponentially with n; this grows polynomially, most often as n^2.
@@ -99,12 +97,10 @@ def nth_derivative(fun: Function, n: int) -> Function:
     if not isinstance(n, int) or isinstance(n, bool) or n < 0:
         raise TypeError(f"nth_derivative takes a whole number n of at least 0, but got {n!r}.")
 
-    def derivative(*args: Any, **kwargs: Any) -> Any:
-        if not args:
-            raise TypeError(f"nth_derivative of {describe(fun)} needs the point as its first positional argument.")
+    def derivative(*args: P.args, **kwargs: P.kwargs) -> Any:
         if n == 0:
             return fun(*args, **kwargs)
-        flat = FlatArguments(fun, args, kwargs, (0,))
+        flat = FlatArguments.chosen("nth_derivative", fun, 0, args, kwargs)
         type = type_of(flat.leaves[0]) if flat.structures[0] is LEAF else None
         if type is None or type.shape or not is_inexact(type.dtype):
             raise GradientError(

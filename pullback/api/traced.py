@@ -89,9 +89,11 @@ def traced_call(
     """Trace a function for the arguments of one call.
 
     Arguments:
-        static: the numbers of the positional arguments that are handed to the function as they are.
+        static: the numbers of the positional arguments that are handed to the function as they are; negative ones count from
+            the last.
         placeholders: whether an `ArrayType` serves for an array.
     """
+    static = [number % len(args) for number in static if -len(args) <= number < len(args)]
     dynamic, kwargs = without_float0((tuple([None if i in static else arg for i, arg in enumerate(args)]), kwargs))
     leaves, structure = flatten((dynamic, kwargs))
     paths = call_paths(fun, dynamic, kwargs)

@@ -15,7 +15,7 @@ from pullback.control.custom_rules import About, CustomRules
 from pullback.core.dtypes import float0, kind
 from pullback.core.errors import DtypeError, LeafError, ShapeError, StructureError
 from pullback.core.source import describe
-from pullback.core.tracing import type_of
+from pullback.core.tracing import is_float0, type_of
 from pullback.core.trees import (
     LEAF,
     TreeDef,
@@ -23,7 +23,6 @@ from pullback.core.trees import (
     broadcast_prefix,
     flatten,
     flatten_with_paths,
-    is_float0,
     optree,
     unflatten,
 )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pullback.control.holder import Holder, Wiring, bind_holder
+from pullback.control.holder import Holder, Wiring, bind_holder, check_operands
 from pullback.core.execution import engine
 from pullback.core.primitive import primitive
 from pullback.program.interpret import bind_equation, run
@@ -21,6 +21,10 @@ class call(Holder):
     """Apply `program` to the operands."""
 
     wiring = Wiring("program")
+
+    def result_type(*types, program: Program):
+        check_operands("call", types, program.input_types)
+        return program.output_types
 
     def evaluate(*arrays, program):
         return tuple(engine().run_program(program, arrays))

@@ -25,7 +25,7 @@ from pullback.core.types import ArrayType
 from pullback.ops.contract import dot_general
 from pullback.ops.pointwise import each_alone
 from pullback.program.cost import equation_cost
-from pullback.program.equation import Atom, Equation, Variable
+from pullback.program.equation import Atom, Equation, Variable, remembered
 from pullback.program.program import Program
 from pullback.stablehlo.writer import TensorType, i64s
 from pullback.transforms.derive import Flags, linearize_program, stage_closed
@@ -74,6 +74,9 @@ class checkpoint(Holder):
 
     wiring = Wiring("program")
 
+    def result_type(*types, program: Program, policy, prevent_cse: bool, again: bool = False):
+        return program.output_types
+
     def lower(write, *values, program, policy, prevent_cse, again=False):
         if not (again and prevent_cse and values):
             return write.inline(program, *values)
@@ -121,32 +124,28 @@ def _in_a_branch(write, program, values):
 # ---- what is kept, and what is computed again --------------------------------------------------------------------------
 
 
+@remembered
 def split_program(program: Program, active: Flags, policy: Any) -> Halves:
     """The two halves of a Program's linearization, with as few values between them as `policy` allows."""
+    linearized = linearize_program(inlined(program), active)
+    whole = linearized.forward
+    wanted = [(whole.outputs if place == "output" else whole.inputs)[i] for place, i in linearized.residuals]
+    if isinstance(policy, Budget):
+        kept = policy.choose(whole, wanted)
+    else:
+        kept = {out for equation in whole.equations if policy_keeps(policy, equation) for out in equation.outputs}
+    saved, equations = to_recompute(whole, wanted, kept)
+    inputs = used_inputs(whole, equations, wanted)
+    known = [*[whole.inputs[i] for i in inputs], *saved]
+    again = drop_dead_code(Program(known, equations, wanted, whole.constants, f"again_{program.name}"))
 
-    def make() -> Halves:
-        linearized = linearize_program(inlined(program), active)
-        whole = linearized.forward
-        wanted = [(whole.outputs if place == "output" else whole.inputs)[i] for place, i in linearized.residuals]
-        if isinstance(policy, Budget):
-            kept = policy.choose(whole, wanted)
-        else:
-            kept = {out for equation in whole.equations if policy_keeps(policy, equation) for out in equation.outputs}
-        saved, equations = to_recompute(whole, wanted, kept)
-        inputs = used_inputs(whole, equations, wanted)
-        known = [*[whole.inputs[i] for i in inputs], *saved]
-        again = drop_dead_code(Program(known, equations, wanted, whole.constants, f"again_{program.name}"))
+    def tangent(*args: Any) -> Sequence[Any]:
+        return replay(linearized.tangent, [*replay(again, args[: len(known)]), *args[len(known) :]])
 
-        def tangent(*args: Any) -> Sequence[Any]:
-            return replay(linearized.tangent, [*replay(again, args[: len(known)]), *args[len(known) :]])
-
-        types = [*[atom.type for atom in known], *linearized.tangent.input_types[len(wanted) :]]
-        forward = drop_dead_code(whole.with_outputs((*whole.outputs[: len(program.outputs)], *saved)))
-        places = (*inputs, *range(len(active), len(active) + len(saved)))
-        return Halves((forward,), (stage_closed(tangent, types, f"tangent_{program.name}"),), places, linearized.nonzero)
-
-    split: Halves = program.memo(("checkpoint", active, policy), make)
-    return split
+    types = [*[atom.type for atom in known], *linearized.tangent.input_types[len(wanted) :]]
+    forward = drop_dead_code(whole.with_outputs((*whole.outputs[: len(program.outputs)], *saved)))
+    places = (*inputs, *range(len(active), len(active) + len(saved)))
+    return Halves((forward,), (stage_closed(tangent, types, f"tangent_{program.name}"),), places, linearized.nonzero)
 
 
 def policy_keeps(policy: Any, equation: Equation) -> bool:

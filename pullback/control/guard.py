@@ -28,8 +28,9 @@ from pullback.ops.dynamic import dynamic_slice
 from pullback.ops.literals import literal
 from pullback.ops.reduce import argmax, reduce_or
 from pullback.program.equality import Keyed
+from pullback.program.equation import Equation, remembered
 from pullback.program.interpret import bind_equation
-from pullback.program.program import Equation, Program
+from pullback.program.program import Program
 from pullback.transforms.batch import repeated
 from pullback.transforms.derive import Flags, batch_program, stage_closed
 from pullback.transforms.simplify import has_effect
@@ -140,23 +141,18 @@ class CalledWhere(Keyed):
         return repr(self.function)
 
 
+@remembered
 def effects_where(program: Program) -> Program:
     """A Program that takes one more operand, a bool, before the others, and has effects only where that holds."""
 
-    def make() -> Program:
-        def guarded_effects(which: Any, *args: Any) -> Sequence[Any]:
-            def apply(equation: Equation, operands: list[Any]) -> Any:
-                if has_effect(equation):
-                    return _applied_where(which, equation, operands)
-                return bind_equation(equation, operands)
+    def guarded_effects(which: Any, *args: Any) -> Sequence[Any]:
+        def apply(equation: Equation, operands: list[Any]) -> Any:
+            return _applied_where(which, equation, operands) if has_effect(equation) else bind_equation(equation, operands)
 
-            return replay(program, args, apply)
+        return replay(program, args, apply)
 
-        types = [array_type((), np.dtype(bool)), *program.input_types]
-        return stage_closed(guarded_effects, types, program.name, program)
-
-    made: Program = program.memo("effects where", make)
-    return made
+    types = [array_type((), np.dtype(bool)), *program.input_types]
+    return stage_closed(guarded_effects, types, program.name, program)
 
 
 def _applied_where(which: Any, equation: Equation, operands: list[Any]) -> Any:

@@ -182,11 +182,6 @@ class Wired(Rules):
     needs_axis = True
     symbolic_zeros = True
 
-    def result_type(primitive, *types, **params):
-        program = params[primitive.wiring.programs]
-        check_operands(primitive.name, types, program.input_types)
-        return program.output_types
-
     def evaluate(primitive, *arrays, **params):
         return run(params[primitive.wiring.programs], arrays)
 

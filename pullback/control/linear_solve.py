@@ -40,6 +40,9 @@ class Solver(Wired):
 
     wiring = Wiring("solve")
 
+    def result_type(*types, solve: Program, num_consts: int, **params: Program | None):
+        return solve.output_types
+
     def vectorize(primitive, batch, args, axes, *, num_consts, **programs):
         flags = [int(axis == 0) for axis in axes[:num_consts]]
 

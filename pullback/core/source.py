@@ -8,8 +8,7 @@ import itertools
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator
-from contextvars import ContextVar
+from collections.abc import Callable, Iterable
 from types import CodeType, FrameType, FunctionType, TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -148,15 +147,12 @@ class _Places(dict[tuple[int, tuple[str, ...]], CodeSource]):
 
 
 # The places of each frame of the user's that was met lately, until what is traced ends: then only our own innermost frames are
-# walked. And all of them, by the ids of what they keep alive.
+# walked. And all of them, by the ids of the codes that they keep alive, and by callers.
 _frames: dict[FrameType, _Places] = {}
-_places: dict[tuple[int, int], _Places] = {}
+_places: dict[tuple[int, CodeSource | None], _Places] = {}
 _count = itertools.count(1)
 MOST_FRAMES, MOST_PLACES = 64, 1 << 16
 _RESUMABLE = 0x20 | 0x80 | 0x200  # the flags of generators, coroutines and both at once: another frame may go on with them
-
-_scope: ContextVar[tuple[str, ...]] = ContextVar("pullback_scope", default=())
-scope, enter_scope = _scope.get, _scope.set
 
 
 def ends_calls(function: F) -> F:
@@ -165,32 +161,7 @@ def ends_calls(function: F) -> F:
     return function
 
 
-@contextlib.contextmanager
-def named_scope(name: str) -> Iterator[None]:
-    """Name a part of a function: the equations that are traced in this block say so, as do those derived from them, and the
-    operations that they become in compiled code that is shown.
-
-    Arguments:
-        name: what to call the part; blocks inside one another add up.
-
-    Example:
-        >>> import pullback as pb
-        >>> def f(x):
-        ...     with pb.named_scope("layer"):
-        ...         return x * 2.0
-        >>> pb.xpr(f, 1.0).equations[0].source.scope
-        ('layer',)
-    """
-    if not isinstance(name, str):
-        raise TypeError(f"named_scope takes a string, not {type(name).__name__}.")
-    token = _scope.set((*_scope.get(), name))
-    try:
-        yield
-    finally:
-        _scope.reset(token)
-
-
-def user_source(depth: int = 1) -> CodeSource | None:
+def user_source(depth: int = 1, scope: tuple[str, ...] = ()) -> CodeSource | None:
     """The innermost frame that is the user's, with those that called it; None when there is none (a call straight from C).
 
     Costs some 50 ns, and as much again for every frame of ours that lies in between, of which `depth` are passed over unseen.
@@ -208,7 +179,7 @@ def user_source(depth: int = 1) -> CodeSource | None:
         places = _frames[frame]
     except KeyError:
         places = _places_in(frame)
-    return places[frame.f_lasti, _scope.get()]
+    return places[frame.f_lasti, scope]
 
 
 def forget_callers() -> None:
@@ -236,7 +207,7 @@ def _places_in(frame: FrameType) -> _Places:
     while True:
         inner = chain.pop()
         code = inner.f_code
-        key = (id(code), id(caller))
+        key = (id(code), caller)
         places = _places.get(key)
         if places is None:
             places = _places.setdefault(key, _Places(code, caller))

@@ -33,6 +33,14 @@ Primitive = Any
 _next_serial = itertools.count(1).__next__
 
 
+# How users make a value known while a function is traced, by the transformation that traces it.
+_CURES = {
+    "jit": "make the argument that it depends on static (static_argnums in pb.jit)",
+    "checkpoint": "make the argument that it depends on static (static_argnums in pb.checkpoint)",
+    "vmap": "leave the argument that it depends on out of the batch (None in vmap's in_axes)",
+}
+
+
 class Trace:
     """One transformation at work. `process` handles an operation that has one of this trace's tracers among its arguments."""
 
@@ -79,6 +87,16 @@ class Tracer(ArrayMethods):
     def where(self) -> str:
         """Where this tracer came from, in words; empty if that is not known."""
         return ""
+
+    def cure(self) -> str:
+        """How to make this value known where Python needs it, in words, for the end of an error message."""
+        value: Any = self
+        while hasattr(value, "primal"):  # a derivative stands in the way of no value
+            value = value.primal
+        owner = getattr(value, "owner", self.owner)
+        other = "let it depend on what the function closes over, and not on its arguments"
+        traces = dict.fromkeys([owner, innermost_staging() or owner])
+        return ", and ".join([_CURES.get(trace.transformation, other) for trace in traces])
 
     def note_batch(self, axes: frozenset[int]) -> None:
         """If this stands for a value of a Program under construction, tell the Program that these are batch axes of it."""

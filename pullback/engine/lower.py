@@ -13,6 +13,7 @@ from pullback.core.types import ArrayType
 from pullback.engine.failures import stand_in
 from pullback.engine.loops import loop_settings
 from pullback.program.cost import Cost, cost
+from pullback.program.equation import remembered
 from pullback.program.interpret import interpret
 from pullback.program.program import Equation, Program
 from pullback.program.provenance import name_stack
@@ -90,17 +91,13 @@ def identifier(name: str) -> str:
     return "".join([letter if letter.isalnum() and letter.isascii() else "_" for letter in name])
 
 
+@remembered
 def passed_constants(program: Program) -> list[Array]:
     """The captured arrays of a Program and of all Programs in it that are passed as arguments, each once, in order."""
-
-    def find() -> list[Array]:
-        found = {id(array): array for _, array in program.constants if array.type.nbytes > EMBEDDED_BYTES}
-        for inner in program.subprograms():
-            found.update((id(array), array) for array in passed_constants(inner))
-        return list(found.values())
-
-    listed: list[Array] = program.memo("passed constants", find)
-    return listed
+    found = {id(array): array for _, array in program.constants if array.type.nbytes > EMBEDDED_BYTES}
+    for inner in program.subprograms():
+        found.update((id(array), array) for array in passed_constants(inner))
+    return list(found.values())
 
 
 class Lowering(Writer):

@@ -47,10 +47,24 @@ def psum(x: Any, axis_name: Any, *, axis_index_groups: None = None) -> Any:
 
     Booleans are counted, in int32.
 
+    Arguments:
+        x: a tree of arrays and numbers.
+        axis_name: the name of an axis, or several in a tuple.
+        axis_index_groups: None.
+
+    Returns:
+        The same tree; an array in it is the same for all batch elements.
+
+    Raises:
+        AxisError: there is no axis of that name.
+        LeafError: a leaf is neither an array nor a number.
+        NotImplementedError: `axis_index_groups` is given.
+
     Example:
-        >>> import pullback as pb
-        >>> pb.vmap(lambda x: x / pb.lax.psum(x, "i"), axis_name="i")(pb.numpy.asarray([1.0, 3.0]))
+        >>> pb.vmap(lambda x: x / lax.psum(x, "i"), axis_name="i")(pnp.array([1.0, 3.0]))
         [0.25 0.75]:f32[2]:cpu(0)
+        >>> pb.vmap(lambda x: lax.psum(1, "i"), axis_name="i", out_axes=None)(pnp.zeros(5))
+        5:i32[]:cpu(0)
     """
     _no_groups("psum", axis_index_groups)
     if x.__class__ in PYTHON_SCALARS:
@@ -65,25 +79,93 @@ def _counted(x: Any) -> Any:
 
 
 def pmean(x: Any, axis_name: Any, *, axis_index_groups: None = None) -> Any:
-    """The mean over the batch elements of a named axis."""
+    """The mean over the batch elements of a named axis.
+
+    Arguments:
+        x: a tree of arrays and numbers; integers become the default floating dtype.
+        axis_name: the name of an axis, or several in a tuple.
+        axis_index_groups: None.
+
+    Returns:
+        The same tree; an array in it is the same for all batch elements.
+
+    Raises:
+        AxisError: there is no axis of that name.
+        LeafError: a leaf is neither an array nor a number.
+        NotImplementedError: `axis_index_groups` is given.
+
+    Example:
+        >>> pb.vmap(lambda x: x - lax.pmean(x, "i"), axis_name="i")(pnp.array([1.0, 3.0]))
+        [-1.  1.]:f32[2]:cpu(0)
+    """
     _no_groups("pmean", axis_index_groups)
     return _over("pmean", axis_name, x, lambda leaf, name: collective.mean_over(to_inexact(leaf, "pmean"), name))
 
 
 def pmax(x: Any, axis_name: Any, *, axis_index_groups: None = None) -> Any:
-    """The largest over the batch elements of a named axis."""
+    """The largest over the batch elements of a named axis.
+
+    Arguments:
+        x: a tree of arrays and numbers.
+        axis_name: the name of an axis, or several in a tuple.
+        axis_index_groups: None.
+
+    Returns:
+        The same tree; an array in it is the same for all batch elements.
+
+    Raises:
+        AxisError: there is no axis of that name.
+        LeafError: a leaf is neither an array nor a number.
+        NotImplementedError: `axis_index_groups` is given.
+
+    Example:
+        >>> pb.vmap(lambda x: lax.pmax(x, "i"), axis_name="i")(pnp.array([1.0, 3.0]))
+        [3. 3.]:f32[2]:cpu(0)
+    """
     _no_groups("pmax", axis_index_groups)
     return _over("pmax", axis_name, x, collective.max_over)
 
 
 def pmin(x: Any, axis_name: Any, *, axis_index_groups: None = None) -> Any:
-    """The smallest over the batch elements of a named axis."""
+    """The smallest over the batch elements of a named axis.
+
+    Arguments:
+        x: a tree of arrays and numbers.
+        axis_name: the name of an axis, or several in a tuple.
+        axis_index_groups: None.
+
+    Returns:
+        The same tree; an array in it is the same for all batch elements.
+
+    Raises:
+        AxisError: there is no axis of that name.
+        LeafError: a leaf is neither an array nor a number.
+        NotImplementedError: `axis_index_groups` is given.
+
+    Example:
+        >>> pb.vmap(lambda x: lax.pmin(x, "i"), axis_name="i", out_axes=None)(pnp.array([1.0, 3.0]))
+        1.0:f32[]:cpu(0)
+    """
     _no_groups("pmin", axis_index_groups)
     return _over("pmin", axis_name, x, collective.min_over)
 
 
 def axis_index(axis_name: Any) -> Any:
-    """Each batch element's number along a named axis; along several, in row-major order."""
+    """Each batch element's number along a named axis; along several, in row-major order.
+
+    Arguments:
+        axis_name: the name of an axis, or several in a tuple.
+
+    Returns:
+        A 0-d array of int32.
+
+    Raises:
+        AxisError: there is no axis of that name.
+
+    Example:
+        >>> pb.vmap(lambda x: x + lax.axis_index("i"), axis_name="i")(pnp.array([10, 10, 10]))
+        [10 11 12]:i32[3]:cpu(0)
+    """
     if not isinstance(axis_name, (tuple, list)):
         return collective.index_along(axis_name)
     total: Any = from_python(0, INT32)
@@ -94,7 +176,21 @@ def axis_index(axis_name: Any) -> Any:
 
 
 def axis_size(axis_name: Hashable) -> int:
-    """The number of batch elements of a named axis."""
+    """The number of batch elements of a named axis.
+
+    Arguments:
+        axis_name: the name of an axis.
+
+    Returns:
+        An int.
+
+    Raises:
+        AxisError: there is no axis of that name.
+
+    Example:
+        >>> pb.vmap(lambda x: x / lax.axis_size("i"), axis_name="i")(pnp.array([2.0, 4.0]))
+        [1. 2.]:f32[2]:cpu(0)
+    """
     return collective.axis_size(axis_name)
 
 
@@ -103,13 +199,27 @@ def all_gather(x: Any, axis_name: Any, *, axis_index_groups: None = None, axis: 
 
     Several names, in a tuple, are gathered in row-major order. A negative `axis` counts from the end of the result.
 
+    Arguments:
+        x: a tree of arrays and numbers.
+        axis_name: the name of an axis, or several in a tuple.
+        axis_index_groups: None.
+        axis: where the values lie in the result.
+        tiled: whether they are joined along an axis that they have.
+
+    Returns:
+        The same tree; an array in it is the same for all batch elements.
+
     Raises:
         AxisError: the result has no such axis, or there is no axis of that name.
+        LeafError: a leaf is neither an array nor a number.
+        NotImplementedError: `axis_index_groups` is given.
 
     Example:
-        >>> import pullback as pb
-        >>> x = pb.numpy.asarray([[1.0], [3.0]])
-        >>> pb.vmap(lambda x: pb.lax.all_gather(x, "i", tiled=True), axis_name="i", out_axes=None)(x)
+        >>> x = pnp.array([[1.0], [3.0]])
+        >>> pb.vmap(lambda x: lax.all_gather(x, "i").shape[0] * x, axis_name="i")(x)
+        [[2.]
+         [6.]]:f32[2,1]:cpu(0)
+        >>> pb.vmap(lambda x: lax.all_gather(x, "i", tiled=True), axis_name="i", out_axes=None)(x)
         [1. 3.]:f32[2]:cpu(0)
     """
     _no_groups("all_gather", axis_index_groups)
@@ -141,13 +251,48 @@ def _in_blocks(name: str, x: Any, axis: int, count: int) -> Any:
 
 
 def ppermute(x: Any, axis_name: Any, perm: Sequence[tuple[int, int]]) -> Any:
-    """Values sent between batch elements: `perm` lists pairs (source, destination). What gets nothing has zeros."""
+    """Values sent between batch elements: `perm` lists pairs (source, destination). What gets nothing has zeros.
+
+    Arguments:
+        x: a tree of arrays and numbers.
+        axis_name: the name of an axis.
+        perm: pairs of ints, no source and no destination twice.
+
+    Returns:
+        The same tree.
+
+    Raises:
+        AxisError: there is no axis of that name, or `axis_name` names several.
+        ShapeError: a source or a destination occurs twice, or is no number of a batch element.
+        LeafError: a leaf is neither an array nor a number.
+
+    Example:
+        >>> pb.vmap(lambda x: lax.ppermute(x, "i", [(0, 1), (1, 2)]), axis_name="i")(pnp.array([1, 2, 3]))
+        [0 1 2]:i32[3]:cpu(0)
+    """
     name = _one_name("ppermute", axis_name)
     return _over("ppermute", name, x, lambda leaf, name: collective.permute_over(leaf, name, perm))
 
 
 def pshuffle(x: Any, axis_name: Any, perm: Sequence[int]) -> Any:
-    """Values permuted: batch element i gets the value of batch element perm[i]."""
+    """Values permuted: batch element i gets the value of batch element perm[i].
+
+    Arguments:
+        x: a tree of arrays and numbers.
+        axis_name: the name of an axis.
+        perm: each number of a batch element once.
+
+    Returns:
+        The same tree.
+
+    Raises:
+        AxisError: there is no axis of that name, or `axis_name` names several; or `perm` is no permutation.
+        LeafError: a leaf is neither an array nor a number.
+
+    Example:
+        >>> pb.vmap(lambda x: lax.pshuffle(x, "i", [2, 0, 1]), axis_name="i")(pnp.array([1, 2, 3]))
+        [3 1 2]:i32[3]:cpu(0)
+    """
     count = axis_size(_one_name("pshuffle", axis_name))
     if sorted(perm) != list(range(count)):
         raise AxisError(f"pshuffle needs a permutation of 0 to {count - 1} over the axis {axis_name!r}, not perm={perm!r}.")
@@ -162,9 +307,26 @@ def all_to_all(
     If `tiled`, the split axis stays: it is cut into as many blocks as there are batch elements, and what comes is joined along
     `concat_axis`. Negative axes count from the end.
 
+    Arguments:
+        x: a tree of arrays.
+        axis_name: the name of an axis.
+        split_axis, concat_axis: axes of the values, before and after.
+        axis_index_groups: None.
+        tiled: whether the split axis stays.
+
+    Returns:
+        The same tree.
+
     Raises:
         ShapeError: the size of the split axis is not that of the named one, nor, if `tiled`, a multiple of it.
         AxisError: the values have no such axis, or there is no axis of that name.
+        NotImplementedError: `axis_index_groups` is given.
+
+    Example:
+        >>> x = pnp.array([[1, 2], [3, 4]])
+        >>> pb.vmap(lambda row: lax.all_to_all(row, "i", 0, 0), axis_name="i")(x)
+        [[1 3]
+         [2 4]]:i32[2,2]:cpu(0)
     """
     _no_groups("all_to_all", axis_index_groups)
 
@@ -179,7 +341,27 @@ def all_to_all(
 
 
 def pswapaxes(x: Any, axis_name: Any, axis: int, *, axis_index_groups: None = None) -> Any:
-    """A named axis exchanged with an axis of the values, which has its size: `all_to_all` to where it comes from."""
+    """A named axis exchanged with an axis of the values, which has its size: `all_to_all` to where it comes from.
+
+    Arguments:
+        x: a tree of arrays.
+        axis_name: the name of an axis.
+        axis: an axis of the values.
+        axis_index_groups: None.
+
+    Returns:
+        The same tree.
+
+    Raises:
+        ShapeError: the size of the axis is not that of the named one.
+        AxisError: the values have no such axis, or there is no axis of that name.
+        NotImplementedError: `axis_index_groups` is given.
+
+    Example:
+        >>> pb.vmap(lambda row: lax.pswapaxes(row, "i", 0), axis_name="i")(pnp.array([[1, 2], [3, 4]]))
+        [[1 3]
+         [2 4]]:i32[2,2]:cpu(0)
+    """
     return all_to_all(x, axis_name, axis, axis, axis_index_groups=axis_index_groups)
 
 
@@ -190,14 +372,24 @@ def psum_scatter(
 
     If `tiled`, the axis stays: it is cut into as many blocks as there are batch elements, and each gets one.
 
+    Arguments:
+        x: a tree of arrays.
+        axis_name: the name of an axis.
+        scatter_dimension: the axis of the values that is divided among the batch elements.
+        axis_index_groups: None.
+        tiled: whether that axis stays.
+
+    Returns:
+        The same tree.
+
     Raises:
         ShapeError: the size of the axis is not that of the named one, nor, if `tiled`, a multiple of it.
         AxisError: the values have no such axis, or there is no axis of that name.
+        NotImplementedError: `axis_index_groups` is given.
 
     Example:
-        >>> import pullback as pb
-        >>> x = pb.numpy.asarray([[1.0, 2.0], [3.0, 4.0]])
-        >>> pb.vmap(lambda x: pb.lax.psum_scatter(x, "i"), axis_name="i")(x)
+        >>> x = pnp.array([[1.0, 2.0], [3.0, 4.0]])
+        >>> pb.vmap(lambda x: lax.psum_scatter(x, "i"), axis_name="i")(x)
         [4. 6.]:f32[2]:cpu(0)
     """
     _no_groups("psum_scatter", axis_index_groups)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+from inspect import signature
+from typing import Any
 
 from pullback.core.array import Array, ArrayLike, from_python, scalar_kind
 from pullback.core.dtypes import RANK, kind
@@ -13,7 +13,7 @@ from pullback.numpy.promotion import PYTHON_SCALARS, at_user_line, literal_of, o
 from pullback.ops import arithmetic, bitwise, compare, error_functions, exponential, hyperbolic, powers, rounding, trigonometric
 from pullback.ops import complex as complexes
 
-F = TypeVar("F")
+_KINDS = {"b": "bool", "iu": "integer", "f": "floating", "c": "complex"}
 
 
 def lifted(name: str, args: tuple[Any, ...]) -> tuple[Array, ...]:
@@ -30,70 +30,404 @@ def lifted(name: str, args: tuple[Any, ...]) -> tuple[Array, ...]:
     ])  # fmt: skip
 
 
-def _finished(name: str, primitive: Any, function: Function) -> Function:
-    text = f"{primitive.__doc__}\n\nOperands have one dtype, and one shape or none; nothing is promoted or broadcast.\n"
-    return named(function, name, text, "pullback.lax")
+def _finished(primitive: Any, function: Function, name: str, relaxed: str, example: str, result: str) -> Function:
+    """The function with its documentation: the primitive's, what all of these functions share, and an example.
+
+    Arguments:
+        relaxed: the function of `pullback.numpy` that is the same for operands that need not fit; "" if there is none.
+        result: what is to be said of the result's dtype.
+    """
+    names = [name for letters, name in _KINDS.items() if set(letters) & set(primitive.kinds)]
+    kinds = (
+        "of any dtype" if len(names) == len(_KINDS) else " or ".join([", ".join(names[:-1]), names[-1]]).removeprefix(" or ")
+    )
+    if len(signature(function).parameters) == 1:
+        operands = f"x: an array{kinds} of any shape, or a number."
+        errors = ["LeafError: x is neither an array nor a number.", "DtypeError: x is of another dtype."]
+    else:
+        operands = f"x, y: arrays of one dtype{kinds} and of one shape, or 0-d; a Python number takes the other's dtype."
+        errors = ["LeafError: x or y is neither an array nor a number.", "DtypeError: their dtypes differ, or are others."]
+        errors += ["ShapeError: their shapes differ."]
+    counterpart = f"\n\n    `pullback.numpy.{relaxed}` converts, promotes and broadcasts its operands first." if relaxed else ""
+    raised = "\n        ".join(errors)
+    text = (
+        f"{primitive.__doc__}{counterpart}\n\n    Arguments:\n        {operands}\n\n    Returns:\n        An array of the same"
+        f" shape, {result}.\n\n    Raises:\n        {raised}\n\n    Example:{example}"
+    )
+    return named(function, name, text, module="pullback.lax")
 
 
-def unary(name: str, primitive: Any) -> Unary:
+def unary(name: str, primitive: Any, relaxed: str, example: str, result: str = "in the dtype of x") -> Unary:
     """A primitive of one operand as a function that also takes a Python number."""
 
     def function(x: Any) -> Any:
         return primitive(*lifted(name, (x,)))
 
-    return _finished(name, primitive, function)
+    return _finished(primitive, function, name, relaxed, example, result)
 
 
-def binary(name: str, primitive: Any) -> Binary:
+def binary(name: str, primitive: Any, relaxed: str, example: str, result: str = "in their dtype") -> Binary:
     """A primitive of two operands as a function that also takes Python numbers."""
 
     def function(x: Any, y: Any) -> Any:
         return primitive(*lifted(name, (x, y)))
 
-    return _finished(name, primitive, function)
+    return _finished(primitive, function, name, relaxed, example, result)
 
 
-def _each(make: Callable[[str, Any], F], module: Any, names: str) -> list[F]:
-    """The functions of primitives that are called in a module of `ops` what they are called here."""
-    return [make(name, getattr(module, name)) for name in names.split()]
+# fmt: off
+# ---- numbers -----------------------------------------------------------------------------------------------------------
+add = binary("add", arithmetic.add, "add", """
+        >>> lax.add(pnp.array([1, 2]), 3)
+        [4 5]:i32[2]:cpu(0)
+        >>> lax.add(True, True)
+        True:bool[]:cpu(0)
+    """)
+sub = binary("sub", arithmetic.sub, "subtract", """
+        >>> lax.sub(pnp.array([1, 2]), 3)
+        [-2 -1]:i32[2]:cpu(0)
+    """)
+mul = binary("mul", arithmetic.mul, "multiply", """
+        >>> lax.mul(pnp.array([1.0, 2.0]), 0.5)
+        [0.5 1. ]:f32[2]:cpu(0)
+    """)
+div = binary("div", arithmetic.div, "", """
+        >>> lax.div(pnp.array([7, -7]), 2)
+        [ 3 -3]:i32[2]:cpu(0)
+        >>> pnp.divide(pnp.array([7, -7]), 2), pnp.floor_divide(pnp.array([7, -7]), 2)
+        ([ 3.5 -3.5]:f32[2]:cpu(0), [ 3 -4]:i32[2]:cpu(0))
+    """)
+rem = binary("rem", arithmetic.rem, "fmod", """
+        >>> lax.rem(pnp.array([7, -7]), 3)
+        [ 1 -1]:i32[2]:cpu(0)
+        >>> pnp.remainder(pnp.array([7, -7]), 3)
+        [1 2]:i32[2]:cpu(0)
+    """)
+max = binary("max", arithmetic.max, "maximum", """
+        >>> lax.max(pnp.array([1.0, 5.0, pnp.nan]), 2.0)
+        [ 2.  5. nan]:f32[3]:cpu(0)
+    """)
+min = binary("min", arithmetic.min, "minimum", """
+        >>> lax.min(pnp.array([1.0, 5.0, pnp.nan]), 2.0)
+        [ 1.  2. nan]:f32[3]:cpu(0)
+    """)
+pow = binary("pow", powers.pow, "power", """
+        >>> lax.pow(pnp.array([2.0, -2.0]), 0.5)
+        [1.4142135       nan]:f32[2]:cpu(0)
+        >>> lax.integer_pow(pnp.array([2.0, -2.0]), 3)
+        [ 8. -8.]:f32[2]:cpu(0)
+    """)
+atan2 = binary("atan2", trigonometric.atan2, "arctan2", """
+        >>> lax.atan2(pnp.array([1.0, -1.0]), pnp.array([0.0, -1.0]))
+        [ 1.5707964 -2.3561945]:f32[2]:cpu(0)
+    """)
+complex = binary("complex", complexes.complex, "", """
+        >>> lax.complex(pnp.array([1.0, 2.0]), pnp.array([0.0, -1.0]))
+        [1.+0.j 2.-1.j]:c64[2]:cpu(0)
+    """, result="complex")
+neg = unary("neg", arithmetic.neg, "negative", """
+        >>> lax.neg(pnp.array([1, -2]))
+        [-1  2]:i32[2]:cpu(0)
+    """)
+sign = unary("sign", complexes.sign, "sign", """
+        >>> lax.sign(pnp.array([-2.5, 0.0, 7.0]))
+        [-1.  0.  1.]:f32[3]:cpu(0)
+    """)
+abs = unary("abs", complexes.abs, "abs", """
+        >>> lax.abs(pnp.array([-1, 2]))
+        [1 2]:i32[2]:cpu(0)
+        >>> lax.abs(3 + 4j)
+        5.0:f32[]:cpu(0)
+    """, result="real")
+real = unary("real", complexes.real, "real", """
+        >>> lax.real(pnp.array([1 + 2j]))
+        [1.]:f32[1]:cpu(0)
+    """, result="real")
+imag = unary("imag", complexes.imag, "imag", """
+        >>> lax.imag(pnp.array([1 + 2j]))
+        [2.]:f32[1]:cpu(0)
+    """, result="real")
+square = unary("square", powers.square, "square", """
+        >>> lax.square(pnp.array([-3, 4]))
+        [ 9 16]:i32[2]:cpu(0)
+    """)
+sqrt = unary("sqrt", powers.sqrt, "sqrt", """
+        >>> lax.sqrt(pnp.array([4.0, -1.0]))
+        [ 2. nan]:f32[2]:cpu(0)
+    """)
+rsqrt = unary("rsqrt", powers.rsqrt, "", """
+        >>> lax.rsqrt(pnp.array([4.0, 0.0]))
+        [0.5 inf]:f32[2]:cpu(0)
+    """)
+cbrt = unary("cbrt", powers.cbrt, "cbrt", """
+        >>> lax.cbrt(pnp.array([8.0, -27.0]))
+        [ 2. -3.]:f32[2]:cpu(0)
+    """)
+floor = unary("floor", rounding.floor, "floor", """
+        >>> lax.floor(pnp.array([1.7, -1.7]))
+        [ 1. -2.]:f32[2]:cpu(0)
+    """)
+ceil = unary("ceil", rounding.ceil, "ceil", """
+        >>> lax.ceil(pnp.array([1.2, -1.2]))
+        [ 2. -1.]:f32[2]:cpu(0)
+    """)
+is_finite = unary("is_finite", rounding.is_finite, "isfinite", """
+        >>> lax.is_finite(pnp.array([1.0, pnp.inf, pnp.nan]))
+        [ True False False]:bool[3]:cpu(0)
+    """, result="of bools")
 
+# ---- comparisons -------------------------------------------------------------------------------------------------------
+eq = binary("eq", compare.eq, "equal", """
+        >>> lax.eq(pnp.array([1, 2]), 2)
+        [False  True]:bool[2]:cpu(0)
+    """, result="of bools")
+ne = binary("ne", compare.ne, "not_equal", """
+        >>> lax.ne(pnp.array([1.0, pnp.nan]), pnp.array([1.0, pnp.nan]))
+        [False  True]:bool[2]:cpu(0)
+    """, result="of bools")
+lt = binary("lt", compare.lt, "less", """
+        >>> lax.lt(pnp.array([1.0, 2.0, pnp.nan]), 2.0)
+        [ True False False]:bool[3]:cpu(0)
+    """, result="of bools")
+le = binary("le", compare.le, "less_equal", """
+        >>> lax.le(pnp.array([1.0, 2.0, pnp.nan]), 2.0)
+        [ True  True False]:bool[3]:cpu(0)
+    """, result="of bools")
+gt = binary("gt", compare.gt, "greater", """
+        >>> lax.gt(pnp.array([1, 2, 3]), 2)
+        [False False  True]:bool[3]:cpu(0)
+    """, result="of bools")
+ge = binary("ge", compare.ge, "greater_equal", """
+        >>> lax.ge(pnp.array([1, 2, 3]), 2)
+        [False  True  True]:bool[3]:cpu(0)
+    """, result="of bools")
 
-add, sub, mul, div, rem, max, min = _each(binary, arithmetic, "add sub mul div rem max min")
-eq, ne, lt, le, gt, ge = _each(binary, compare, "eq ne lt le gt ge")
-shift_left, shift_right_logical, shift_right_arithmetic = _each(
-    binary, bitwise, "shift_left shift_right_logical shift_right_arithmetic"
-)
-bitwise_and, bitwise_or = binary("bitwise_and", bitwise.and_), binary("bitwise_or", bitwise.or_)
-bitwise_xor, bitwise_not = binary("bitwise_xor", bitwise.xor), unary("bitwise_not", bitwise.not_)
-pow, atan2, complex = binary("pow", powers.pow), binary("atan2", trigonometric.atan2), binary("complex", complexes.complex)
-neg, population_count = unary("neg", arithmetic.neg), unary("population_count", bitwise.population_count)
-square, sqrt, rsqrt, cbrt = _each(unary, powers, "square sqrt rsqrt cbrt")
-sign, abs, real, imag = _each(unary, complexes, "sign abs real imag")
-floor, ceil, is_finite = _each(unary, rounding, "floor ceil is_finite")
-exp, exp2, expm1, log, log1p = _each(unary, exponential, "exp exp2 expm1 log log1p")
-erf, erfc, erf_inv, lgamma, digamma = _each(unary, error_functions, "erf erfc erf_inv lgamma digamma")
-sin, cos, tan, asin, acos, atan = _each(unary, trigonometric, "sin cos tan asin acos atan")
-sinh, cosh, tanh, asinh, acosh, atanh, logistic = _each(unary, hyperbolic, "sinh cosh tanh asinh acosh atanh logistic")
+# ---- bits --------------------------------------------------------------------------------------------------------------
+bitwise_and = binary("bitwise_and", bitwise.and_, "bitwise_and", """
+        >>> lax.bitwise_and(pnp.array([0b1100, 1]), 0b1010)
+        [8 0]:i32[2]:cpu(0)
+    """)
+bitwise_or = binary("bitwise_or", bitwise.or_, "bitwise_or", """
+        >>> lax.bitwise_or(pnp.array([0b1100, 1]), 0b1010)
+        [14 11]:i32[2]:cpu(0)
+    """)
+bitwise_xor = binary("bitwise_xor", bitwise.xor, "bitwise_xor", """
+        >>> lax.bitwise_xor(pnp.array([0b1100, 1]), 0b1010)
+        [ 6 11]:i32[2]:cpu(0)
+    """)
+bitwise_not = unary("bitwise_not", bitwise.not_, "bitwise_not", """
+        >>> lax.bitwise_not(pnp.array([0, 5]))
+        [-1 -6]:i32[2]:cpu(0)
+        >>> lax.bitwise_not(True)
+        False:bool[]:cpu(0)
+    """)
+shift_left = binary("shift_left", bitwise.shift_left, "left_shift", """
+        >>> lax.shift_left(pnp.array([1, -3]), 2)
+        [  4 -12]:i32[2]:cpu(0)
+    """)
+shift_right_logical = binary("shift_right_logical", bitwise.shift_right_logical, "", """
+        >>> lax.shift_right_logical(pnp.array([8, -8]), 1)
+        [         4 2147483644]:i32[2]:cpu(0)
+    """)
+shift_right_arithmetic = binary("shift_right_arithmetic", bitwise.shift_right_arithmetic, "", """
+        >>> lax.shift_right_arithmetic(pnp.array([8, -8]), 1)
+        [ 4 -4]:i32[2]:cpu(0)
+    """)
+population_count = unary("population_count", bitwise.population_count, "", """
+        >>> lax.population_count(pnp.array([7, -1]))
+        [ 3 32]:i32[2]:cpu(0)
+        >>> pnp.bitwise_count(pnp.array([7, -1]))
+        [3 1]:u8[2]:cpu(0)
+    """)
+
+# ---- exponentials and the error function -------------------------------------------------------------------------------
+exp = unary("exp", exponential.exp, "exp", """
+        >>> lax.exp(pnp.array([0.0, -pnp.inf]))
+        [1. 0.]:f32[2]:cpu(0)
+    """)
+exp2 = unary("exp2", exponential.exp2, "exp2", """
+        >>> lax.exp2(pnp.array([3.0, -1.0]))
+        [8.  0.5]:f32[2]:cpu(0)
+    """)
+expm1 = unary("expm1", exponential.expm1, "expm1", """
+        >>> lax.expm1(pnp.array([1e-10, 0.0]))
+        [1.e-10 0.e+00]:f32[2]:cpu(0)
+    """)
+log = unary("log", exponential.log, "log", """
+        >>> lax.log(pnp.array([1.0, 0.0, -1.0]))
+        [  0. -inf  nan]:f32[3]:cpu(0)
+    """)
+log1p = unary("log1p", exponential.log1p, "log1p", """
+        >>> lax.log1p(pnp.array([1e-10, -1.0]))
+        [1.e-10   -inf]:f32[2]:cpu(0)
+    """)
+erf = unary("erf", error_functions.erf, "", """
+        >>> lax.erf(pnp.array([0.0, 1.0, pnp.inf]))
+        [0.        0.8427008 1.       ]:f32[3]:cpu(0)
+    """)
+erfc = unary("erfc", error_functions.erfc, "", """
+        >>> lax.erfc(pnp.array([0.0, 5.0]))
+        [1.0000000e+00 1.5374598e-12]:f32[2]:cpu(0)
+        >>> 1.0 - lax.erf(5.0)
+        0.0:f32[]:cpu(0)
+    """)
+erf_inv = unary("erf_inv", error_functions.erf_inv, "", """
+        >>> lax.erf_inv(pnp.array([0.0, 0.5, 1.0]))
+        [0.         0.47693628        inf]:f32[3]:cpu(0)
+    """)
+lgamma = unary("lgamma", error_functions.lgamma, "", """
+        >>> lax.lgamma(pnp.array([1.0, 5.0, 0.0]))
+        [0.        3.1780539       inf]:f32[3]:cpu(0)
+    """)
+digamma = unary("digamma", error_functions.digamma, "", """
+        >>> lax.digamma(pnp.array([1.0, -1.0]))
+        [-0.5772157        nan]:f32[2]:cpu(0)
+    """)
+logistic = unary("logistic", hyperbolic.logistic, "", """
+        >>> lax.logistic(pnp.array([0.0, -200.0]))
+        [0.5 0. ]:f32[2]:cpu(0)
+        >>> nn.sigmoid(0)
+        0.5:f32[]:cpu(0)
+    """)
+
+# ---- angles ------------------------------------------------------------------------------------------------------------
+sin = unary("sin", trigonometric.sin, "sin", """
+        >>> lax.sin(pnp.array([0.0, pnp.pi / 2]))
+        [0. 1.]:f32[2]:cpu(0)
+    """)
+cos = unary("cos", trigonometric.cos, "cos", """
+        >>> lax.cos(pnp.array([0.0, 1.0]))
+        [1.        0.5403023]:f32[2]:cpu(0)
+    """)
+tan = unary("tan", trigonometric.tan, "tan", """
+        >>> lax.tan(pnp.array([0.0, pnp.pi / 4]))
+        [0. 1.]:f32[2]:cpu(0)
+    """)
+asin = unary("asin", trigonometric.asin, "arcsin", """
+        >>> lax.asin(pnp.array([1.0, 2.0]))
+        [1.5707964       nan]:f32[2]:cpu(0)
+    """)
+acos = unary("acos", trigonometric.acos, "arccos", """
+        >>> lax.acos(pnp.array([1.0, -1.0, 2.0]))
+        [0.        3.1415927       nan]:f32[3]:cpu(0)
+    """)
+atan = unary("atan", trigonometric.atan, "arctan", """
+        >>> lax.atan(pnp.array([1.0, -pnp.inf]))
+        [ 0.7853982 -1.5707964]:f32[2]:cpu(0)
+    """)
+sinh = unary("sinh", hyperbolic.sinh, "sinh", """
+        >>> lax.sinh(pnp.array([0.0, 1.0]))
+        [0.        1.1752012]:f32[2]:cpu(0)
+    """)
+cosh = unary("cosh", hyperbolic.cosh, "cosh", """
+        >>> lax.cosh(pnp.array([0.0, 1.0]))
+        [1.        1.5430806]:f32[2]:cpu(0)
+    """)
+tanh = unary("tanh", hyperbolic.tanh, "tanh", """
+        >>> lax.tanh(pnp.array([0.5, 100.0]))
+        [0.4621172 1.       ]:f32[2]:cpu(0)
+    """)
+asinh = unary("asinh", hyperbolic.asinh, "arcsinh", """
+        >>> lax.asinh(pnp.array([0.0, 1.0]))
+        [0.        0.8813736]:f32[2]:cpu(0)
+    """)
+acosh = unary("acosh", hyperbolic.acosh, "arccosh", """
+        >>> lax.acosh(pnp.array([1.0, 0.5]))
+        [ 0. nan]:f32[2]:cpu(0)
+    """)
+atanh = unary("atanh", hyperbolic.atanh, "arctanh", """
+        >>> lax.atanh(pnp.array([0.5, 1.0]))
+        [0.54930615        inf]:f32[2]:cpu(0)
+    """)
+# fmt: on
 
 
 def conj(x: ArrayLike) -> Array:
-    """The complex conjugate of x; a real x becomes complex, with the imaginary part 0."""
+    """The complex conjugate of x; a real x becomes complex, with the imaginary part 0.
+
+    Arguments:
+        x: an array or a number, floating or complex, of any shape.
+
+    Returns:
+        A complex array of the shape of x.
+
+    Raises:
+        LeafError: x is neither an array nor a number.
+        DtypeError: x is of another dtype.
+
+    Example:
+        >>> lax.conj(pnp.array([1 + 2j])), lax.conj(pnp.array([3.0]))
+        ([1.-2.j]:c64[1]:cpu(0), [3.+0.j]:c64[1]:cpu(0))
+    """
     (x,) = lifted("conj", (x,))
     return complexes.complex(x, literal_of(0, x.type.dtype)) if kind(x.type.dtype) == "f" else complexes.conj(x)
 
 
 def nextafter(x1: ArrayLike, x2: ArrayLike) -> Array:
-    """The floating-point number next to x1 in the direction of x2."""
+    """The floating-point number next to x1 in the direction of x2.
+
+    Arguments:
+        x1, x2: floating arrays of one dtype and one shape, or 0-d; a Python number takes the other's dtype.
+
+    Returns:
+        An array of the same shape and dtype.
+
+    Raises:
+        LeafError: an operand is neither an array nor a number.
+        DtypeError: their dtypes differ, or are not floating.
+        ShapeError: their shapes differ.
+
+    Example:
+        >>> lax.nextafter(pnp.array([1.0]), 2.0) - 1.0
+        [1.1920929e-07]:f32[1]:cpu(0)
+    """
     return powers.nextafter(*lifted("nextafter", (x1, x2)))
 
 
 def integer_pow(x: ArrayLike, y: int) -> Array:
-    """x to the power of a fixed whole number y."""
+    """x to the power of a fixed whole number y.
+
+    Arguments:
+        x: an array or a number, integer, floating or complex, of any shape.
+        y: an int.
+
+    Returns:
+        An array of the shape and dtype of x.
+
+    Raises:
+        LeafError: x is neither an array nor a number.
+        DtypeError: x is bool, or of integers where y is negative.
+
+    Example:
+        >>> lax.integer_pow(pnp.array([2.0, -3.0]), 3)
+        [  8. -27.]:f32[2]:cpu(0)
+        >>> lax.integer_pow(pnp.array([2.0, 0.0]), -1)
+        [0.5 inf]:f32[2]:cpu(0)
+    """
     return powers.integer_pow(*lifted("integer_pow", (x,)), y=y)
 
 
 def round(x: ArrayLike, rounding_method: str = "away_from_zero") -> Array:
-    """The nearest whole number; halves go away from zero, or, by "to_nearest_even", to the even one."""
+    """The nearest whole number; halves go away from zero, or, by "to_nearest_even", to the even one.
+
+    Arguments:
+        x: a floating array or number, of any shape.
+        rounding_method: "away_from_zero" or "to_nearest_even", as `pullback.numpy.round` does.
+
+    Returns:
+        An array of the shape and dtype of x.
+
+    Raises:
+        LeafError: x is neither an array nor a number.
+        DtypeError: x is not floating.
+        ValueError: another method.
+
+    Example:
+        >>> lax.round(pnp.array([0.5, 2.5, -2.5]))
+        [ 1.  3. -3.]:f32[3]:cpu(0)
+        >>> lax.round(pnp.array([0.5, 2.5, -2.5]), "to_nearest_even")
+        [ 0.  2. -2.]:f32[3]:cpu(0)
+    """
     method = str(getattr(rounding_method, "name", rounding_method)).lower()
     if method not in ("away_from_zero", "to_nearest_even"):
         raise ValueError(f"round's rounding_method is 'away_from_zero' or 'to_nearest_even', not {rounding_method!r}.")
@@ -101,18 +435,71 @@ def round(x: ArrayLike, rounding_method: str = "away_from_zero") -> Array:
 
 
 def reciprocal(x: ArrayLike) -> Array:
-    """1 / x."""
+    """1 / x.
+
+    Arguments:
+        x: an array or a number, integer, floating or complex, of any shape.
+
+    Returns:
+        An array of the shape and dtype of x.
+
+    Raises:
+        LeafError: x is neither an array nor a number.
+        DtypeError: x is bool.
+
+    Example:
+        >>> lax.reciprocal(pnp.array([4.0, 0.0]))
+        [0.25  inf]:f32[2]:cpu(0)
+    """
     (x,) = lifted("reciprocal", (x,))
     return arithmetic.div(literal_of(1, x.type.dtype), x)
 
 
 def select(pred: ArrayLike, on_true: ArrayLike, on_false: ArrayLike) -> Array:
-    """on_true where the bool array `pred` holds, else on_false."""
+    """on_true where the bool array `pred` holds, else on_false.
+
+    Arguments:
+        pred: a bool array, of the shape of the others or 0-d.
+        on_true, on_false: arrays of one dtype and one shape, or 0-d; a Python number takes the other's dtype.
+
+    Returns:
+        An array of that shape and dtype.
+
+    Raises:
+        LeafError: an operand is neither an array nor a number.
+        DtypeError: `pred` is not bool, or the dtypes of the others differ.
+        ShapeError: the shapes differ.
+
+    Example:
+        >>> lax.select(pnp.array([True, False]), pnp.array([1, 2]), pnp.array([10, 20]))
+        [ 1 20]:i32[2]:cpu(0)
+        >>> lax.select(True, pnp.array([1, 2]), 0)
+        [1 2]:i32[2]:cpu(0)
+    """
     return compare.select(operand(pred, "select"), *lifted("select", (on_true, on_false)))
 
 
 def select_n(which: ArrayLike, *cases: ArrayLike) -> Array:
-    """The case that `which` numbers: of two, the first where it is false."""
+    """The case that `which` numbers: of two, the first where it is false.
+
+    Arguments:
+        which: an array of bools or integers, of the shape of the cases or 0-d.
+        cases: arrays of one dtype and one shape, or 0-d; as many as `which` can number, two for bools.
+
+    Returns:
+        An array of that shape and dtype.
+
+    Raises:
+        LeafError: an operand is neither an array nor a number.
+        DtypeError: the dtypes of the cases differ.
+        ShapeError: the shapes differ.
+
+    Example:
+        >>> lax.select_n(pnp.array([0, 2, 1]), pnp.array([1, 2, 3]), pnp.array([10, 20, 30]), pnp.array([100, 200, 300]))
+        [  1 200  30]:i32[3]:cpu(0)
+        >>> lax.select_n(pnp.array([True, False]), pnp.array([1, 2]), pnp.array([10, 20]))
+        [10  2]:i32[2]:cpu(0)
+    """
     which = operand(which, "select_n")
     values = lifted("select_n", cases)
     if which.type.dtype == bool:
@@ -124,7 +511,23 @@ def select_n(which: ArrayLike, *cases: ArrayLike) -> Array:
 
 
 def clamp(min: ArrayLike, x: ArrayLike, max: ArrayLike) -> Array:
-    """x, but no less than `min` and no more than `max`."""
+    """x, but no less than `min` and no more than `max`.
+
+    Arguments:
+        min, x, max: arrays of one dtype, not complex, and of one shape, or 0-d; Python numbers take the dtype of x.
+
+    Returns:
+        An array of the shape and dtype of x.
+
+    Raises:
+        LeafError: an operand is neither an array nor a number.
+        DtypeError: their dtypes differ, or are complex.
+        ShapeError: their shapes differ.
+
+    Example:
+        >>> lax.clamp(0.0, pnp.array([-1.0, 0.5, 2.0]), 1.0)
+        [0.  0.5 1. ]:f32[3]:cpu(0)
+    """
     value = operand(x, "clamp")
     _, low, high = lifted("clamp", (value, min, max))
     return compare.clamp(low, value, high)

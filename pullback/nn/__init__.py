@@ -113,7 +113,8 @@ def elu(x: ArrayLike, alpha: ArrayLike = 1.0) -> Array:
     x = to_inexact(x, "elu")
     positive = compare.gt(x, literal_of(0, x.type.dtype))
     safe = compare.select(positive, literal_of(0, x.type.dtype), x)
-    return choose(positive, x, alpha * expm1(safe))
+    below = expm1(safe)  # 1 times an infinite complex number has NaN in it
+    return choose(positive, x, below if alpha.__class__ in (int, float) and alpha == 1 else alpha * below)
 
 
 def leaky_relu(x: ArrayLike, negative_slope: ArrayLike = 0.01) -> Array:

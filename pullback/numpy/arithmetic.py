@@ -10,7 +10,7 @@ import numpy as np
 
 from pullback.core.array import Array, ArrayLike
 from pullback.core.dtypes import BOOL, accumulation_dtype, is_inexact, kind
-from pullback.numpy.factories import Binary, Unary, binary, named, unary
+from pullback.numpy.factories import COMMON, Binary, Unary, about, binary, named, unary
 from pullback.numpy.promotion import in_dtype, literal_of, operand, promote, refuse_complex, to_inexact
 from pullback.ops import arithmetic, bitwise, compare, rounding
 from pullback.ops import complex as complexes
@@ -18,19 +18,80 @@ from pullback.ops.convert import convert_element_type
 
 # ---- arithmetic -------------------------------------------------------------------------------------------------------
 
-add = binary("add", arithmetic.add, np.add, "x + y; of bools, x or y.")
-subtract = binary("subtract", arithmetic.sub, np.subtract, "x - y.")
-multiply = binary("multiply", arithmetic.mul, np.multiply, "x * y; of bools, x and y.")
-true_divide = binary("true_divide", arithmetic.div, np.true_divide, "x / y.", inexact=True)
+# fmt: off
+add = binary("add", arithmetic.add, np.add, """x + y; of bools, x or y.
+
+    Example:
+        >>> pnp.add(pnp.array([1, 2]), 0.5)
+        [1.5 2.5]:f32[2]:cpu(0)
+        >>> pnp.add(True, True)
+        True:bool[]:cpu(0)
+    """)
+subtract = binary("subtract", arithmetic.sub, np.subtract, """x - y.
+
+    Example:
+        >>> pnp.subtract(pnp.array([[1], [2]]), pnp.array([1, 2]))
+        [[ 0 -1]
+         [ 1  0]]:i32[2,2]:cpu(0)
+    """)
+multiply = binary("multiply", arithmetic.mul, np.multiply, """x * y; of bools, x and y.
+
+    Example:
+        >>> pnp.multiply(pnp.array([1.0, 2.0]), 3)
+        [3. 6.]:f32[2]:cpu(0)
+    """)
+true_divide = binary("true_divide", arithmetic.div, np.true_divide, """x / y.
+
+    Example:
+        >>> pnp.divide(pnp.array([1, -1, 0]), 0)
+        [ inf -inf  nan]:f32[3]:cpu(0)
+    """, inexact=True)
 divide = true_divide
-maximum = binary("maximum", arithmetic.max, np.maximum, "The larger of x and y; NaN if one is. Of 0.0 and -0.0, either.")
-minimum = binary("minimum", arithmetic.min, np.minimum, "The smaller of x and y; NaN if one is. Of 0.0 and -0.0, either.")
-negative = unary("negative", arithmetic.neg, np.negative, "-x.", inexact=False)
-sign = unary("sign", complexes.sign, None, "-1, 0 or 1 by the sign of x; of a complex number, x / |x|.", inexact=False)
+maximum = binary("maximum", arithmetic.max, np.maximum, """The larger of x and y; NaN if one is. Of 0.0 and -0.0, either.
+
+    Example:
+        >>> pnp.maximum(pnp.array([1.0, 5.0, pnp.nan]), 2.0)
+        [ 2.  5. nan]:f32[3]:cpu(0)
+        >>> pb.grad(lambda x: pnp.maximum(x, 2.0))(2.0)  # where they are equal, half of the derivative goes to each
+        0.5:f32[]:cpu(0)
+    """)
+minimum = binary("minimum", arithmetic.min, np.minimum, """The smaller of x and y; NaN if one is. Of 0.0 and -0.0, either.
+
+    Example:
+        >>> pnp.minimum(pnp.array([1.0, 5.0, pnp.nan]), 2.0)
+        [ 1.  2. nan]:f32[3]:cpu(0)
+    """)
+negative = unary("negative", arithmetic.neg, np.negative, """-x.
+
+    Example:
+        >>> pnp.negative(pnp.array([1, -2]))
+        [-1  2]:i32[2]:cpu(0)
+    """, inexact=False)
+sign = unary("sign", complexes.sign, None, """-1, 0 or 1 by the sign of x; of a complex number, x / |x|.
+
+    Example:
+        >>> pnp.sign(pnp.array([-2.5, 0.0, 7.0]))
+        [-1.  0.  1.]:f32[3]:cpu(0)
+    """, inexact=False)
+# fmt: on
 
 
 def positive(x: ArrayLike, /) -> Array:
-    """+x: x itself, as an array."""
+    """+x: x itself, as an array.
+
+    Arguments:
+        x: an array or a number, of any shape and dtype.
+
+    Returns:
+        x as an array, in its dtype.
+
+    Raises:
+        LeafError: an operand is neither an array nor a number.
+
+    Example:
+        >>> pnp.positive(-3)
+        -3:i32[]:cpu(0)
+    """
     return operand(x, "positive")
 
 
@@ -43,10 +104,14 @@ def absolute(x: ArrayLike, /) -> Array:
     Returns:
         An array of the shape of x, and of its dtype (float32 for complex64, float64 for complex128).
 
+    Raises:
+        LeafError: an operand is neither an array nor a number.
+
     Example:
-        >>> import pullback as pb
-        >>> pb.numpy.absolute(pb.numpy.asarray([-1.5, 2.0]))
+        >>> pnp.absolute(pnp.array([-1.5, 2.0]))
         [1.5 2. ]:f32[2]:cpu(0)
+        >>> pnp.absolute(3 + 4j)
+        5.0:f32[]:cpu(0)
     """
     x = operand(x, "absolute")
     return x if kind(x.type.dtype) in "bu" else complexes.abs(x)
@@ -56,7 +121,22 @@ abs = absolute
 
 
 def fabs(x: ArrayLike, /) -> Array:
-    """|x| of a real number; integers become the default floating dtype."""
+    """|x| of a real number; integers become the default floating dtype.
+
+    Arguments:
+        x: an array or a number, of any shape, real.
+
+    Returns:
+        An array of the shape of x, of a floating dtype.
+
+    Raises:
+        LeafError: an operand is neither an array nor a number.
+        DtypeError: an operand is complex.
+
+    Example:
+        >>> pnp.fabs(pnp.array([-1, 2]))
+        [1. 2.]:f32[2]:cpu(0)
+    """
     x = to_inexact(x, "fabs")
     refuse_complex("fabs", x)
     return complexes.abs(x)
@@ -78,10 +158,16 @@ def floor_divide(x: ArrayLike, y: ArrayLike, /) -> Array:
     Returns:
         An array of the broadcast shape, in the common dtype.
 
+    Raises:
+        LeafError: an operand is neither an array nor a number.
+        ShapeError: the shapes do not broadcast.
+        DtypeError: an operand is complex, or the dtypes have no common one.
+
     Example:
-        >>> import pullback as pb
-        >>> pb.numpy.floor_divide(pb.numpy.asarray([7, -7]), 2)
+        >>> pnp.floor_divide(pnp.array([7, -7]), 2)
         [ 3 -4]:i32[2]:cpu(0)
+        >>> pnp.floor_divide(pnp.array([7.0, 1.0]), pnp.array([-2.0, 0.0]))
+        [-4. inf]:f32[2]:cpu(0)
     """
     x, y = promote("floor_divide", x, y, numeric=True)
     refuse_complex("floor_divide", x)
@@ -109,10 +195,16 @@ def remainder(x: ArrayLike, y: ArrayLike, /) -> Array:
     Returns:
         An array of the broadcast shape, in the common dtype.
 
+    Raises:
+        LeafError: an operand is neither an array nor a number.
+        ShapeError: the shapes do not broadcast.
+        DtypeError: an operand is complex, or the dtypes have no common one.
+
     Example:
-        >>> import pullback as pb
-        >>> pb.numpy.remainder(pb.numpy.asarray([7, -7]), 3)
+        >>> pnp.remainder(pnp.array([7, -7]), 3)
         [1 2]:i32[2]:cpu(0)
+        >>> pnp.remainder(5.5, -2.0)
+        -0.5:f32[]:cpu(0)
     """
     x, y = promote("remainder", x, y, numeric=True)
     refuse_complex("remainder", x)
@@ -128,39 +220,116 @@ mod = remainder
 
 
 def fmod(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """What the division of x by y, rounded toward zero, leaves; it has the sign of x, as C's fmod has."""
+    """What the division of x by y, rounded toward zero, leaves; it has the sign of x, as C's fmod has.
+
+    Arguments:
+        x, y: real arrays or numbers whose shapes broadcast.
+
+    Returns:
+        An array of the broadcast shape, in the common dtype.
+
+    Raises:
+        LeafError: an operand is neither an array nor a number.
+        ShapeError: the shapes do not broadcast.
+        DtypeError: an operand is complex, or the dtypes have no common one.
+
+    Example:
+        >>> pnp.fmod(pnp.array([7, -7]), 3)
+        [ 1 -1]:i32[2]:cpu(0)
+        >>> pnp.remainder(pnp.array([7, -7]), 3)
+        [1 2]:i32[2]:cpu(0)
+    """
     return arithmetic.rem(*promote("fmod", x, y, numeric=True))
 
 
 def divmod(x: ArrayLike, y: ArrayLike, /) -> tuple[Array, Array]:
-    """The pair (floor_divide(x, y), remainder(x, y))."""
+    """The pair (floor_divide(x, y), remainder(x, y)).
+
+    Arguments:
+        x, y: real arrays or numbers whose shapes broadcast.
+
+    Returns:
+        Two arrays of the broadcast shape, in the common dtype.
+
+    Raises:
+        LeafError: an operand is neither an array nor a number.
+        ShapeError: the shapes do not broadcast.
+        DtypeError: an operand is complex, or the dtypes have no common one.
+
+    Example:
+        >>> pnp.divmod(pnp.array([7, -7]), 2)
+        ([ 3 -4]:i32[2]:cpu(0), [1 1]:i32[2]:cpu(0))
+    """
     x, y = promote("divmod", x, y)
     return floor_divide(x, y), remainder(x, y)
 
 
 def modf(x: ArrayLike, /) -> tuple[Array, Array]:
-    """The fractional and the whole part of x, both with its sign."""
+    """The fractional and the whole part of x, both with its sign.
+
+    Arguments:
+        x: an array or a number, of any shape, real.
+
+    Returns:
+        Two arrays of the shape of x, of a floating dtype.
+
+    Raises:
+        LeafError: an operand is neither an array nor a number.
+        DtypeError: an operand is complex.
+
+    Example:
+        >>> pnp.modf(pnp.array([2.5, -2.5]))
+        ([ 0.5 -0.5]:f32[2]:cpu(0), [ 2. -2.]:f32[2]:cpu(0))
+    """
     x = to_inexact(x, "modf")
     whole = trunc(x)
     return arithmetic.sub(x, whole), whole
 
 
 def reciprocal(x: ArrayLike, /) -> Array:
-    """1 / x; integers become the default floating dtype."""
+    """1 / x; integers become the default floating dtype.
+
+    Arguments:
+        x: an array or a number, of any shape.
+
+    Returns:
+        An array of the shape of x, of a floating or complex dtype.
+
+    Raises:
+        LeafError: an operand is neither an array nor a number.
+
+    Example:
+        >>> pnp.reciprocal(pnp.array([4, 0]))
+        [0.25  inf]:f32[2]:cpu(0)
+    """
     x = to_inexact(x, "reciprocal")
     return arithmetic.div(literal_of(1, x.type.dtype), x)
 
 
-def _ignoring_nan(name: str, primitive: Any, which: str) -> Binary:
+def _ignoring_nan(name: str, primitive: Any, doc: str) -> Binary:
     def function(x: Any, y: Any, /) -> Any:
         x, y = promote(name, x, y)
         return compare.select(compare.ne(x, x), y, compare.select(compare.ne(y, y), x, primitive(x, y)))
 
-    return named(function, name, f"The {which} of x and y; where one of them is NaN, the other. Of 0.0 and -0.0, either.")
+    return named(function, name, doc, about(2, COMMON))
 
 
-fmax = _ignoring_nan("fmax", arithmetic.max, "larger")
-fmin = _ignoring_nan("fmin", arithmetic.min, "smaller")
+# fmt: off
+fmax = _ignoring_nan("fmax", arithmetic.max,
+    """The larger of x and y; where one of them is NaN, the other. Of 0.0 and -0.0, either.
+
+    Example:
+        >>> pnp.fmax(pnp.array([1.0, pnp.nan]), pnp.array([pnp.nan, pnp.nan]))
+        [ 1. nan]:f32[2]:cpu(0)
+    """)
+fmin = _ignoring_nan("fmin", arithmetic.min,
+    """The smaller of x and y; where one of them is NaN, the other. Of 0.0 and -0.0, either.
+
+    Example:
+        >>> pnp.fmin(pnp.array([1.0, pnp.nan]), 2.0)
+        [1. 2.]:f32[2]:cpu(0)
+    """)
+# fmt: on
 
 
 # ---- rounding ---------------------------------------------------------------------------------------------------------
@@ -171,15 +340,42 @@ def _rounds(name: str, primitive: Any, doc: str) -> Unary:
         x = operand(x, name)
         return primitive(x) if is_inexact(x.type.dtype) else x
 
-    return named(function, name, f"{doc} Integers and bools stay as they are.")
+    return named(function, name, doc, about(1, ", in its dtype.", "complex"))
 
 
-floor = _rounds("floor", rounding.floor, "The largest whole number that is not above x.")
-ceil = _rounds("ceil", rounding.ceil, "The smallest whole number that is not below x.")
+# fmt: off
+floor = _rounds("floor", rounding.floor, """The largest whole number that is not above x. Integers and bools stay as they are.
+
+    Example:
+        >>> pnp.floor(pnp.array([1.7, -1.7]))
+        [ 1. -2.]:f32[2]:cpu(0)
+    """)
+ceil = _rounds("ceil", rounding.ceil, """The smallest whole number that is not below x. Integers and bools stay as they are.
+
+    Example:
+        >>> pnp.ceil(pnp.array([1.2, -1.2]))
+        [ 2. -1.]:f32[2]:cpu(0)
+    """)
+# fmt: on
 
 
 def trunc(x: ArrayLike, /) -> Array:
-    """x without its fractional part: the nearest whole number toward zero. Integers and bools stay as they are."""
+    """x without its fractional part: the nearest whole number toward zero. Integers and bools stay as they are.
+
+    Arguments:
+        x: an array or a number, of any shape, real.
+
+    Returns:
+        An array of the shape of x, in its dtype.
+
+    Raises:
+        LeafError: an operand is neither an array nor a number.
+        DtypeError: an operand is complex.
+
+    Example:
+        >>> pnp.trunc(pnp.array([1.7, -1.7]))
+        [ 1. -1.]:f32[2]:cpu(0)
+    """
     x = operand(x, "trunc")
     if not is_inexact(x.type.dtype):
         return x
@@ -200,10 +396,16 @@ def round(x: ArrayLike, decimals: int = 0) -> Array:
     Returns:
         An array of the shape and dtype of x.
 
+    Raises:
+        LeafError: an operand is neither an array nor a number.
+
     Example:
-        >>> import pullback as pb
-        >>> pb.numpy.round(pb.numpy.asarray([1.25, -2.5]), 1)
-        [ 1.2 -2.5]:f32[2]:cpu(0)
+        >>> pnp.round(pnp.array([0.5, 1.5, 2.5]))
+        [0. 2. 2.]:f32[3]:cpu(0)
+        >>> pnp.round(pnp.array([1.25, -2.57]), 1)
+        [ 1.2 -2.6]:f32[2]:cpu(0)
+        >>> pnp.round(pnp.array([1234, 1250]), -2)
+        [1200 1200]:i32[2]:cpu(0)
     """
     x = operand(x, "round")
     dtype = x.type.dtype
@@ -239,5 +441,19 @@ around = round
 
 
 def rint(x: ArrayLike, /) -> Array:
-    """The whole number nearest to x; halves go to the even one. Integers and bools stay as they are."""
+    """The whole number nearest to x; halves go to the even one. Integers and bools stay as they are.
+
+    Arguments:
+        x: an array or a number, of any shape.
+
+    Returns:
+        An array of the shape of x, in its dtype.
+
+    Raises:
+        LeafError: an operand is neither an array nor a number.
+
+    Example:
+        >>> pnp.rint(pnp.array([0.5, 1.5, -2.7]))
+        [ 0.  2. -3.]:f32[3]:cpu(0)
+    """
     return round(x)

@@ -18,8 +18,8 @@ def normal_axis(axis: Any, ndim: int, name: str) -> int:
     """One axis, counted from the front. Raises `AxisError` for one that an array of `ndim` axes does not have."""
     if isinstance(axis, Tracer):
         raise AxisError(
-            f"{name} was given a traced axis of type {axis.type}: axes must be Python ints. Make the argument static"
-            f" (static_argnums in pb.jit).{at_user_line()}"
+            f"{name} was given a traced axis of type {axis.type}: axes must be Python ints. To know it, {axis.cure()}."
+            + at_user_line()
         )
     try:
         number = operator.index(axis)

@@ -44,17 +44,27 @@ def array(object: Any, dtype: DTypeLike = None, *, copy: bool = True, ndmin: int
         object: the values. Traced values may be among them.
         dtype: the result's dtype; by default that of the values, where Python numbers get the default dtypes.
         copy: whether an Array is copied. Memory to which somebody else could write always is.
-        device: where; None, or the device that arrays are made on. `pb.device_put` moves them to others.
         ndmin: the least number of axes; axes of size 1 are put in front.
+        device: where; None, or the device that arrays are made on. `pb.device_put` moves them to others.
+
+    Returns:
+        An array, whose dtype counts where it meets another (it is not weak).
 
     Raises:
         LeafError: something in `object` is neither an array nor a number.
         ShapeError: the sequences are ragged.
+        DtypeError: a complex number, and a real `dtype`.
+        OverflowError: an integer that `dtype` cannot hold.
+        ValueError: another device.
 
     Example:
-        >>> import pullback as pb
-        >>> pb.numpy.array([1.0, 2.0, 3.0])
+        >>> pnp.array([1.0, 2.0, 3.0])
         [1. 2. 3.]:f32[3]:cpu(0)
+        >>> pnp.array([[1, 2], [3, 4]], dtype=pnp.float32)
+        [[1. 2.]
+         [3. 4.]]:f32[2,2]:cpu(0)
+        >>> pnp.array([1, 2.5]), pnp.array(3, ndmin=2).shape
+        ([1.  2.5]:f32[2]:cpu(0), (1, 1))
     """
     wanted = None if dtype is None else requested(dtype)
     refuse_device(device, "array")
@@ -137,13 +147,26 @@ def asarray(a: Any, dtype: DTypeLike = None, *, copy: bool | None = None, device
 
     Arguments and errors are those of `array`. A NumPy array is copied, since it can still be written to.
 
+    Arguments:
+        a: the values, as for `array`. A NumPy array is copied, since it can still be written to.
+        dtype: the result's dtype; by default that of the values.
+        copy: True for a copy of an Array as well; False for an error where a copy is necessary.
+        device: None, or the device that arrays are made on; `pb.device_put` moves arrays to others.
+
+    Returns:
+        An array; `a` itself, if it is one of the dtype.
+
     Raises:
-        ValueError: `copy` is False, and a copy is necessary.
+        LeafError: something in `a` is neither an array nor a number.
+        ShapeError: the sequences are ragged.
+        ValueError: `copy` is False, and a copy is necessary; or another device.
 
     Example:
-        >>> import pullback as pb
-        >>> pb.numpy.asarray([[1, 2], [3, 4]]).shape
+        >>> pnp.asarray([[1, 2], [3, 4]]).shape
         (2, 2)
+        >>> x = pnp.asarray(np.zeros(2))
+        >>> pnp.asarray(x) is x
+        True
     """
     refuse_device(device, "asarray")
     copy = None if copy is None else bool(copy)
@@ -163,8 +186,21 @@ def asarray(a: Any, dtype: DTypeLike = None, *, copy: bool | None = None, device
 def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Array:
     """A copy of another library's array, taken through the DLPack protocol: the other could still write to its own.
 
+    Arguments:
+        x: an array with the methods `__dlpack__` and `__dlpack_device__`.
+        copy: True for a copy of one of this library's arrays as well; False for an error where a copy is necessary.
+        device: None, or the device that arrays are made on; `pb.device_put` moves arrays to others.
+
+    Returns:
+        An array of the shape and dtype of x.
+
     Raises:
-        ValueError: `copy` is False, and x is not one of this library's arrays.
+        TypeError: x has no method `__dlpack__`.
+        ValueError: `copy` is False, and x is not one of this library's arrays; or another device.
+
+    Example:
+        >>> pnp.from_dlpack(np.arange(3.0, dtype=np.float32))
+        [0. 1. 2.]:f32[3]:cpu(0)
     """
     refuse_device(device, "from_dlpack")
     if not hasattr(x, "__dlpack__"):
@@ -203,8 +239,7 @@ def _traced_size(size: Tracer, name: str) -> TracerIntegerConversionError:
     made = size.where()
     return TracerIntegerConversionError(
         f"{name} was given a traced size of type {size.type}{f' ({made})' if made else ''} in {size.owner.describe()}: shapes"
-        " must be known when a function is traced. Make that argument static (static_argnums or static_argnames in pb.jit)."
-        + at_user_line()
+        f" must be known when a function is traced. To know it, {size.cure()}.{at_user_line()}"
     )
 
 
@@ -212,13 +247,24 @@ def full(shape: ShapeLike, fill_value: ArrayLike, dtype: DTypeLike = None, *, de
     """An array filled with one value.
 
     Arguments:
-        shape: an int or a sequence of ints. fill_value: a number, or an array that broadcasts to the shape.
+        shape: an int or a sequence of ints.
+        fill_value: a number, or an array that broadcasts to the shape.
         dtype: by default that of `fill_value`.
+        device: None, or the device that arrays are made on; `pb.device_put` moves arrays to others.
+
+    Returns:
+        An array of the shape.
+
+    Raises:
+        ShapeError: the shape has a negative size, or `fill_value` does not broadcast to it.
+        ValueError: a device other than that on which arrays are made.
 
     Example:
-        >>> import pullback as pb
-        >>> pb.numpy.full((2,), 7)
+        >>> pnp.full((2,), 7)
         [7 7]:i32[2]:cpu(0)
+        >>> pnp.full((2, 2), pnp.array([1.0, 2.0]))
+        [[1. 2.]
+         [1. 2.]]:f32[2,2]:cpu(0)
     """
     refuse_device(device, "full")
     sizes = checked_shape(shape, "full")
@@ -231,10 +277,23 @@ def full(shape: ShapeLike, fill_value: ArrayLike, dtype: DTypeLike = None, *, de
 def zeros(shape: ShapeLike, dtype: DTypeLike = None, *, device: Any = None) -> Array:
     """An array of zeros; `dtype` is by default the default floating dtype.
 
+    Arguments:
+        shape: an int or a sequence of ints.
+        dtype: by default the default floating dtype.
+        device: None, or the device that arrays are made on; `pb.device_put` moves arrays to others.
+
+    Returns:
+        An array of the shape.
+
+    Raises:
+        ShapeError: the shape has a negative size.
+        ValueError: a device other than that on which arrays are made.
+
     Example:
-        >>> import pullback as pb
-        >>> pb.numpy.zeros(3)
+        >>> pnp.zeros(3)
         [0. 0. 0.]:f32[3]:cpu(0)
+        >>> pnp.zeros((2, 0), dtype=pnp.int8)
+        []:i8[2,0]:cpu(0)
     """
     return _filled("zeros", 0, shape, dtype, device)
 
@@ -242,16 +301,45 @@ def zeros(shape: ShapeLike, dtype: DTypeLike = None, *, device: Any = None) -> A
 def ones(shape: ShapeLike, dtype: DTypeLike = None, *, device: Any = None) -> Array:
     """An array of ones; `dtype` is by default the default floating dtype.
 
+    Arguments:
+        shape: an int or a sequence of ints.
+        dtype: by default the default floating dtype.
+        device: None, or the device that arrays are made on; `pb.device_put` moves arrays to others.
+
+    Returns:
+        An array of the shape.
+
+    Raises:
+        ShapeError: the shape has a negative size.
+        ValueError: a device other than that on which arrays are made.
+
     Example:
-        >>> import pullback as pb
-        >>> pb.numpy.ones((2, 2), pb.numpy.int32).dtype
-        dtype('int32')
+        >>> pnp.ones((2, 2), pnp.int32)
+        [[1 1]
+         [1 1]]:i32[2,2]:cpu(0)
     """
     return _filled("ones", 1, shape, dtype, device)
 
 
 def empty(shape: ShapeLike, dtype: DTypeLike = None, *, device: Any = None) -> Array:
-    """An array of a shape; its values are zeros, since an array is never without values."""
+    """An array of a shape; its values are zeros, since an array is never without values.
+
+    Arguments:
+        shape: an int or a sequence of ints.
+        dtype: by default the default floating dtype.
+        device: None, or the device that arrays are made on; `pb.device_put` moves arrays to others.
+
+    Returns:
+        An array of the shape.
+
+    Raises:
+        ShapeError: the shape has a negative size.
+        ValueError: a device other than that on which arrays are made.
+
+    Example:
+        >>> pnp.empty(2)
+        [0. 0.]:f32[2]:cpu(0)
+    """
     return _filled("empty", 0, shape, dtype, device)
 
 
@@ -266,7 +354,26 @@ def _filled(name: str, value: int, shape: ShapeLike, dtype: DTypeLike, device: A
 def full_like(
     a: ArrayLike, fill_value: ArrayLike, dtype: DTypeLike = None, shape: ShapeLike | None = None, *, device: Any = None
 ) -> Array:
-    """An array filled with one value, of the shape and dtype of `a` unless `shape` or `dtype` say otherwise."""
+    """An array filled with one value, of the shape and dtype of `a` unless `shape` or `dtype` say otherwise.
+
+    Arguments:
+        a: an array or a number.
+        fill_value: a number, or an array that broadcasts to the shape.
+        dtype, shape: in place of those of `a`.
+        device: None, or the device that arrays are made on; `pb.device_put` moves arrays to others.
+
+    Returns:
+        An array of that shape and dtype.
+
+    Raises:
+        LeafError: an operand is neither an array nor a number.
+        ShapeError: the shape has a negative size, or `fill_value` does not broadcast to it.
+        ValueError: a device other than that on which arrays are made.
+
+    Example:
+        >>> pnp.full_like(pnp.array([1, 2]), 7.9)
+        [7 7]:i32[2]:cpu(0)
+    """
     refuse_device(device, "full_like")
     sizes, wanted = _like(a, shape, dtype)
     return full(sizes, fill_value, wanted)
@@ -278,17 +385,73 @@ def _like(a: Any, shape: Any, dtype: Any) -> tuple[Any, Any]:
 
 
 def zeros_like(a: ArrayLike, dtype: DTypeLike = None, shape: ShapeLike | None = None, *, device: Any = None) -> Array:
-    """An array of zeros, of the shape and dtype of `a` unless `shape` or `dtype` say otherwise."""
+    """An array of zeros, of the shape and dtype of `a` unless `shape` or `dtype` say otherwise.
+
+    Arguments:
+        a: an array or a number.
+        dtype, shape: in place of those of `a`.
+        device: None, or the device that arrays are made on; `pb.device_put` moves arrays to others.
+
+    Returns:
+        An array of that shape and dtype.
+
+    Raises:
+        LeafError: an operand is neither an array nor a number.
+        ShapeError: the shape has a negative size.
+        ValueError: a device other than that on which arrays are made.
+
+    Example:
+        >>> pnp.zeros_like(pnp.array([1, 2]))
+        [0 0]:i32[2]:cpu(0)
+        >>> pnp.zeros_like(pnp.array([1, 2]), shape=(1, 3))
+        [[0 0 0]]:i32[1,3]:cpu(0)
+    """
     return _filled("zeros_like", 0, *_like(a, shape, dtype), device)
 
 
 def ones_like(a: ArrayLike, dtype: DTypeLike = None, shape: ShapeLike | None = None, *, device: Any = None) -> Array:
-    """An array of ones, of the shape and dtype of `a` unless `shape` or `dtype` say otherwise."""
+    """An array of ones, of the shape and dtype of `a` unless `shape` or `dtype` say otherwise.
+
+    Arguments:
+        a: an array or a number.
+        dtype, shape: in place of those of `a`.
+        device: None, or the device that arrays are made on; `pb.device_put` moves arrays to others.
+
+    Returns:
+        An array of that shape and dtype.
+
+    Raises:
+        LeafError: an operand is neither an array nor a number.
+        ShapeError: the shape has a negative size.
+        ValueError: a device other than that on which arrays are made.
+
+    Example:
+        >>> pnp.ones_like(pnp.array([1, 2]), dtype=pnp.float32)
+        [1. 1.]:f32[2]:cpu(0)
+    """
     return _filled("ones_like", 1, *_like(a, shape, dtype), device)
 
 
 def empty_like(a: ArrayLike, dtype: DTypeLike = None, shape: ShapeLike | None = None, *, device: Any = None) -> Array:
-    """An array of the shape and dtype of `a` unless `shape` or `dtype` say otherwise; its values are zeros."""
+    """An array of the shape and dtype of `a` unless `shape` or `dtype` say otherwise; its values are zeros.
+
+    Arguments:
+        a: an array or a number.
+        dtype, shape: in place of those of `a`.
+        device: None, or the device that arrays are made on; `pb.device_put` moves arrays to others.
+
+    Returns:
+        An array of that shape and dtype.
+
+    Raises:
+        LeafError: an operand is neither an array nor a number.
+        ShapeError: the shape has a negative size.
+        ValueError: a device other than that on which arrays are made.
+
+    Example:
+        >>> pnp.empty_like(pnp.array([[1.5, 2.5]]))
+        [[0. 0.]]:f32[1,2]:cpu(0)
+    """
     return _filled("empty_like", 0, *_like(a, shape, dtype), device)
 
 
@@ -307,10 +470,27 @@ def arange(
 
     The number of elements must be known, so start, stop and step cannot be traced values.
 
+    Arguments:
+        start, stop, step: numbers or 0-d arrays. With one alone, it is `stop`; the step is 1 by default.
+        dtype: by default the common dtype of the three.
+        device: None, or the device that arrays are made on; `pb.device_put` moves arrays to others.
+
+    Returns:
+        A vector; an empty one if `stop` cannot be reached.
+
+    Raises:
+        LeafError: one of them is not a number.
+        TracerIntegerConversionError: one of them is traced.
+        OverflowError: an integer does not fit into the default dtype.
+        ValueError: a device other than that on which arrays are made.
+
     Example:
-        >>> import pullback as pb
-        >>> pb.numpy.arange(3)
+        >>> pnp.arange(3)
         [0 1 2]:i32[3]:cpu(0)
+        >>> pnp.arange(1, 2, 0.25)
+        [1.   1.25 1.5  1.75]:f32[4]:cpu(0)
+        >>> pnp.arange(5, 0, -2), pnp.arange(5, 0)
+        ([5 3 1]:i32[3]:cpu(0), []:i32[0]:cpu(0))
     """
     refuse_device(device, "arange")
     for value in (start, stop, step):
@@ -352,12 +532,32 @@ def linspace(
 
     Arguments:
         start, stop: numbers, or arrays that broadcast; the new axis goes to `axis` of the result.
-        endpoint: whether `stop` is the last number. retstep: whether to return the spacing as well.
+        num: how many.
+        endpoint: whether `stop` is the last number.
+        retstep: whether to return the spacing as well.
+        dtype: by default the common dtype of the ends, floating or complex.
+        axis: where the new axis lies in the result.
+        device: None, or the device that arrays are made on; `pb.device_put` moves arrays to others.
+
+    Returns:
+        An array of shape (num, ...); or the pair of it and the spacing.
+
+    Raises:
+        LeafError: an operand is neither an array nor a number.
+        ShapeError: the shapes do not broadcast.
+        AxisError: the array has no such axis.
+        DtypeError: the dtypes have no common one.
+        ValueError: a device other than that on which arrays are made.
+        ShapeError: `num` is negative.
 
     Example:
-        >>> import pullback as pb
-        >>> pb.numpy.linspace(0.0, 1.0, 5)
+        >>> pnp.linspace(0, 1, 5)
         [0.   0.25 0.5  0.75 1.  ]:f32[5]:cpu(0)
+        >>> pnp.linspace(0.0, 1.0, 4, endpoint=False, retstep=True)
+        ([0.   0.25 0.5  0.75]:f32[4]:cpu(0), 0.25:f32[]:cpu(0))
+        >>> pnp.linspace(pnp.array([0.0, 10.0]), 1.0, 3, axis=1)
+        [[ 0.   0.5  1. ]
+         [10.   5.5  1. ]]:f32[2,3]:cpu(0)
     """
     refuse_device(device, "linspace")
     (count,) = checked_shape(num, "linspace")
@@ -387,7 +587,30 @@ def linspace(
 def logspace(
     start: ArrayLike, stop: ArrayLike, num: int = 50, endpoint: bool = True, base: ArrayLike = 10.0, dtype: DTypeLike = None
 ) -> Array:
-    """`num` numbers evenly spaced in their logarithm, from base**start to base**stop."""
+    """`num` numbers evenly spaced in their logarithm, from base**start to base**stop.
+
+    Arguments:
+        start, stop: exponents: numbers, or arrays that broadcast.
+        num: how many.
+        endpoint: whether base**stop is the last number.
+        base: a number, or an array that broadcasts.
+        dtype: by default the common dtype, floating or complex.
+
+    Returns:
+        An array of shape (num, ...).
+
+    Raises:
+        LeafError: an operand is neither an array nor a number.
+        ShapeError: the shapes do not broadcast.
+        DtypeError: the dtypes have no common one.
+        ShapeError: `num` is negative.
+
+    Example:
+        >>> pnp.logspace(0, 3, 4)
+        [   1.   10.  100. 1000.]:f32[4]:cpu(0)
+        >>> pnp.logspace(0, 2, 3, base=2)
+        [1. 2. 4.]:f32[3]:cpu(0)
+    """
     exponents = linspace(start, stop, num, endpoint)
     values = powers.pow(*to_common_dtype("logspace", base, exponents))
     return values if dtype is None else convert_element_type(values, new_dtype=requested(dtype))
@@ -396,18 +619,49 @@ def logspace(
 def eye(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike = None, *, device: Any = None) -> Array:
     """Ones on the diagonal number `k`, zeros elsewhere; of shape (N, M), or (N, N).
 
+    Arguments:
+        N, M: how many rows and columns; as many columns as rows by default.
+        k: which diagonal; positive ones lie above the main one.
+        dtype: by default the default floating dtype.
+        device: None, or the device that arrays are made on; `pb.device_put` moves arrays to others.
+
+    Returns:
+        A matrix.
+
+    Raises:
+        ShapeError: the shape has a negative size.
+        ValueError: a device other than that on which arrays are made.
+
     Example:
-        >>> import pullback as pb
-        >>> pb.numpy.eye(2)
+        >>> pnp.eye(2)
         [[1. 0.]
          [0. 1.]]:f32[2,2]:cpu(0)
+        >>> pnp.eye(2, 3, k=1, dtype=pnp.int32)
+        [[0 1 0]
+         [0 0 1]]:i32[2,3]:cpu(0)
     """
     refuse_device(device, "eye")
     return _ones_where("eye", compare.eq, N, M, k, dtype)
 
 
 def identity(n: int, dtype: DTypeLike = None) -> Array:
-    """The identity matrix of shape (n, n)."""
+    """The identity matrix of shape (n, n).
+
+    Arguments:
+        n: how many rows and columns.
+        dtype: by default the default floating dtype.
+
+    Returns:
+        A matrix of shape (n, n).
+
+    Raises:
+        ShapeError: the shape has a negative size.
+
+    Example:
+        >>> pnp.identity(2)
+        [[1. 0.]
+         [0. 1.]]:f32[2,2]:cpu(0)
+    """
     return eye(n, dtype=dtype)
 
 
@@ -419,7 +673,24 @@ def _mask(compares: Any, rows: int, columns: int, k: int) -> Any:
 
 
 def tri(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike = None) -> Array:
-    """Ones on and below the diagonal number `k`, zeros above; of shape (N, M), or (N, N)."""
+    """Ones on and below the diagonal number `k`, zeros above; of shape (N, M), or (N, N).
+
+    Arguments:
+        N, M: how many rows and columns; as many columns as rows by default.
+        k: which diagonal; positive ones lie above the main one.
+        dtype: by default the default floating dtype.
+
+    Returns:
+        A matrix.
+
+    Raises:
+        ShapeError: the shape has a negative size.
+
+    Example:
+        >>> pnp.tri(2, 3)
+        [[1. 0. 0.]
+         [1. 1. 0.]]:f32[2,3]:cpu(0)
+    """
     return _ones_where("tri", compare.le, N, M, k, dtype)
 
 
@@ -442,9 +713,19 @@ def _triangle(name: str, m: Any, mask_offset: int, keep_below: bool) -> Any:
 def tril(m: ArrayLike, k: int = 0) -> Array:
     """The lower triangle of a matrix: zeros above the diagonal number `k`. Works on the last two axes.
 
+    Arguments:
+        m: an array of shape (..., rows, columns).
+        k: which diagonal; positive ones lie above the main one.
+
+    Returns:
+        An array of the shape and dtype of m.
+
+    Raises:
+        LeafError: an operand is neither an array nor a number.
+        ShapeError: m has fewer than two axes.
+
     Example:
-        >>> import pullback as pb
-        >>> pb.numpy.tril(pb.numpy.asarray([[1, 2], [3, 4]]))
+        >>> pnp.tril(pnp.array([[1, 2], [3, 4]]))
         [[1 0]
          [3 4]]:i32[2,2]:cpu(0)
     """
@@ -452,18 +733,47 @@ def tril(m: ArrayLike, k: int = 0) -> Array:
 
 
 def triu(m: ArrayLike, k: int = 0) -> Array:
-    """The upper triangle of a matrix: zeros below the diagonal number `k`. Works on the last two axes."""
+    """The upper triangle of a matrix: zeros below the diagonal number `k`. Works on the last two axes.
+
+    Arguments:
+        m: an array of shape (..., rows, columns).
+        k: which diagonal; positive ones lie above the main one.
+
+    Returns:
+        An array of the shape and dtype of m.
+
+    Raises:
+        LeafError: an operand is neither an array nor a number.
+        ShapeError: m has fewer than two axes.
+
+    Example:
+        >>> pnp.triu(pnp.array([[1, 2], [3, 4]]), k=1)
+        [[0 2]
+         [0 0]]:i32[2,2]:cpu(0)
+    """
     return _triangle("triu", m, k - 1, False)
 
 
 def diag(v: ArrayLike, k: int = 0) -> Array:
     """Of a vector, the matrix with it on the diagonal number `k`; of a matrix, that diagonal.
 
+    Arguments:
+        v: an array of one or two axes.
+        k: which diagonal; positive ones lie above the main one.
+
+    Returns:
+        A matrix of shape (n + |k|, n + |k|), or a vector.
+
+    Raises:
+        LeafError: an operand is neither an array nor a number.
+        ShapeError: v has neither one axis nor two.
+
     Example:
-        >>> import pullback as pb
-        >>> pb.numpy.diag(pb.numpy.asarray([1.0, 2.0]))
+        >>> pnp.diag(pnp.array([1.0, 2.0]))
         [[1. 0.]
          [0. 2.]]:f32[2,2]:cpu(0)
+        >>> pnp.diag(pnp.array([[1, 2], [3, 4]]), k=1)
+        [2]:i32[1]:cpu(0)
     """
     v = operand(v, "diag")
     if v.type.ndim == 2:
@@ -480,10 +790,24 @@ def diag(v: ArrayLike, k: int = 0) -> Array:
 def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
     """The diagonal number `offset` of the matrices that lie in two axes; it becomes the last axis.
 
+    Arguments:
+        a: an array of two axes or more.
+        offset: which diagonal; positive ones lie above the main one.
+        axis1, axis2: the axes of the rows and of the columns.
+
+    Returns:
+        An array without the two axes, and with the diagonal's as its last.
+
+    Raises:
+        LeafError: an operand is neither an array nor a number.
+        ShapeError: `a` has fewer than two axes.
+        AxisError: the array has no such axis, or one is given twice.
+
     Example:
-        >>> import pullback as pb
-        >>> pb.numpy.diagonal(pb.numpy.asarray([[1, 2], [3, 4]]))
+        >>> pnp.diagonal(pnp.array([[1, 2], [3, 4]]))
         [1 4]:i32[2]:cpu(0)
+        >>> pnp.diagonal(pnp.ones((2, 3, 4)), axis1=1, axis2=2).shape
+        (2, 3)
     """
     a = operand(a, "diagonal")
     ndim = a.type.ndim
@@ -508,7 +832,24 @@ def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> A
 
 
 def diagflat(v: ArrayLike, k: int = 0) -> Array:
-    """The matrix with the elements of v, in row-major order, on the diagonal number `k`."""
+    """The matrix with the elements of v, in row-major order, on the diagonal number `k`.
+
+    Arguments:
+        v: an array of n elements, of any shape.
+        k: which diagonal; positive ones lie above the main one.
+
+    Returns:
+        A matrix of shape (n + |k|, n + |k|).
+
+    Raises:
+        LeafError: an operand is neither an array nor a number.
+
+    Example:
+        >>> pnp.diagflat(pnp.array([1, 2]), k=-1)
+        [[0 0 0]
+         [1 0 0]
+         [0 2 0]]:i32[3,3]:cpu(0)
+    """
     v = operand(v, "diagflat")
     return diag(shapes.reshape(v, new_sizes=(v.type.size,)), k)
 
@@ -517,9 +858,25 @@ def meshgrid(*xi: ArrayLike, indexing: str = "xy", sparse: bool = False, copy: b
     """The coordinates of a grid: for each vector, an array in which it varies along its own axis.
 
     Arguments:
+        xi: vectors.
         indexing: "xy" has the first vector along the second axis, "ij" along the first.
         sparse: keep the other axes of size 1, to broadcast later.
         copy: True; arrays are immutable, so a view could not be told from one.
+
+    Returns:
+        A list of as many arrays as vectors, each with as many axes.
+
+    Raises:
+        LeafError: an operand is neither an array nor a number.
+        ValueError: `copy` is False, or another `indexing`.
+
+    Example:
+        >>> x, y = pnp.meshgrid(pnp.array([1, 2, 3]), pnp.array([10, 20]))
+        >>> x + y
+        [[11 12 13]
+         [21 22 23]]:i32[2,3]:cpu(0)
+        >>> [each.shape for each in pnp.meshgrid(pnp.arange(3), pnp.arange(2), indexing="ij", sparse=True)]
+        [(3, 1), (1, 2)]
     """
     if not copy:
         raise ValueError("meshgrid(copy=False) would return views, which arrays do not have: leave `copy` out.")
@@ -540,7 +897,25 @@ def meshgrid(*xi: ArrayLike, indexing: str = "xy", sparse: bool = False, copy: b
 
 
 def indices(dimensions: Sequence[int], dtype: DTypeLike = None, sparse: bool = False) -> Any:
-    """For each axis of a grid, the index along it at each place: an array of shape (number of axes, *dimensions)."""
+    """For each axis of a grid, the index along it at each place: an array of shape (number of axes, *dimensions).
+
+    Arguments:
+        dimensions: a sequence of ints.
+        dtype: by default the default integer dtype.
+        sparse: return a tuple of arrays instead, which broadcast to it.
+
+    Returns:
+        An array of shape (number of axes, *dimensions).
+
+    Raises:
+        ShapeError: the shape has a negative size.
+
+    Example:
+        >>> rows, columns = pnp.indices((2, 3))
+        >>> rows * 10 + columns
+        [[ 0  1  2]
+         [10 11 12]]:i32[2,3]:cpu(0)
+    """
     shape = checked_shape(dimensions, "indices")
     wanted = default_dtype("i") if dtype is None else requested(dtype)
     grids = meshgrid(*[iota(dtype=wanted, shape=(size,), dimension=0) for size in shape], indexing="ij", sparse=sparse)
@@ -551,7 +926,23 @@ def copy(a: ArrayLike, order: str | None = None) -> Array:
     """A copy, which outlives the donation of the original. Until then both share their memory: neither can be written to.
 
     Arguments:
+        a: an array or a number.
         order: None, "C", "K" or "A"; arrays have no memory order that could be seen.
+
+    Returns:
+        An array of the shape and dtype of `a`.
+
+    Raises:
+        LeafError: an operand is neither an array nor a number.
+        ValueError: another `order`.
+
+    Example:
+        >>> x = pnp.array([1.0, 2.0])
+        >>> y = pnp.copy(x)
+        >>> pb.jit(lambda x: x + 1.0, donate_argnums=0)(x)
+        [2. 3.]:f32[2]:cpu(0)
+        >>> y
+        [1. 2.]:f32[2]:cpu(0)
     """
     if order not in (None, "C", "K", "A"):
         raise ValueError(f"copy takes order='C', 'K' or 'A', not {order!r}: arrays lie in row-major order.")
@@ -563,12 +954,23 @@ def astype(x: ArrayLike, dtype: DTypeLike, /, *, copy: bool = False, device: Any
     """x in another dtype. Floats become integers by dropping their fraction; complex numbers become real by theirs.
 
     Arguments:
+        x: an array or a number.
+        dtype: the dtype of the result.
         copy: whether an array that has the dtype already is copied; else it is returned as it is.
+        device: None, or the device that arrays are made on; `pb.device_put` moves arrays to others.
+
+    Returns:
+        An array of the shape of x.
+
+    Raises:
+        LeafError: an operand is neither an array nor a number.
+        ValueError: a device other than that on which arrays are made.
 
     Example:
-        >>> import pullback as pb
-        >>> pb.numpy.astype(pb.numpy.asarray([1.7, -1.7]), pb.numpy.int32)
+        >>> pnp.astype(pnp.array([1.7, -1.7]), pnp.int32)
         [ 1 -1]:i32[2]:cpu(0)
+        >>> pnp.astype(pnp.array([0.0, 0.5]), bool)
+        [False  True]:bool[2]:cpu(0)
     """
     refuse_device(device, "astype")
     x = operand(x, "astype")

@@ -44,13 +44,18 @@ def result_type(*args: Any) -> DType:
     Arguments:
         args: arrays, numbers, dtypes, or names of dtypes. Python numbers (and `int`, `float`, `complex`) are weak.
 
+    Returns:
+        A dtype.
+
     Raises:
         DtypeError: there is none (float8 with another floating type).
+        TypeError: no argument.
 
     Example:
-        >>> import pullback as pb
-        >>> pb.numpy.result_type(pb.numpy.int32, pb.numpy.float32)
+        >>> pnp.result_type(pnp.int32, pnp.float32)
         dtype('float32')
+        >>> pnp.result_type(pnp.array([1], pnp.int8), 2.5), pnp.result_type(pnp.float16, 2.5)
+        (dtype('float32'), dtype('float16'))
     """
     if not args:
         raise TypeError("result_type takes at least one array or dtype.")
@@ -61,18 +66,64 @@ def result_type(*args: Any) -> DType:
 
 
 def promote_types(a: DTypeLike, b: DTypeLike) -> DType:
-    """The dtype that two dtypes meet in, as `result_type`."""
+    """The dtype that two dtypes meet in, as `result_type`.
+
+    Arguments:
+        a, b: dtypes, or names of dtypes.
+
+    Returns:
+        A dtype.
+
+    Raises:
+        DtypeError: there is none (float8 with another floating type).
+
+    Example:
+        >>> pnp.promote_types("int16", "bfloat16")
+        dtype(bfloat16)
+    """
     return result_type(a, b)
 
 
 def can_cast(from_: Any, to: Any, casting: str = "safe") -> bool:
-    """Whether a dtype, or an array's, can be converted to another under NumPy's rule `casting`."""
+    """Whether a dtype, or an array's, can be converted to another under NumPy's rule `casting`.
+
+    Arguments:
+        from_: a dtype, or an array of one.
+        to: a dtype.
+        casting: "no", "equiv", "safe", "same_kind" or "unsafe".
+
+    Returns:
+        A bool.
+
+    Raises:
+        DtypeError: `from_` or `to` is no dtype.
+        ValueError: another `casting`.
+
+    Example:
+        >>> pnp.can_cast("int32", "float64"), pnp.can_cast("float64", "float32", casting="same_kind")
+        (True, True)
+    """
     source = from_.dtype if isinstance(from_, (Array, Tracer, np.ndarray, np.generic)) else canonical(from_)
     return bool(np.can_cast(source, canonical(to), casting))  # type: ignore[arg-type]
 
 
 def issubdtype(arg1: Any, arg2: Any) -> bool:
-    """Whether a dtype belongs to another or to a class of them (`pb.numpy.floating`); bfloat16 and float8 are floating."""
+    """Whether a dtype belongs to another or to a class of them (`pb.numpy.floating`); bfloat16 and float8 are floating.
+
+    Arguments:
+        arg1: a dtype, or a class of them.
+        arg2: a dtype, or a class of them.
+
+    Returns:
+        A bool.
+
+    Raises:
+        DtypeError: `arg1` is neither.
+
+    Example:
+        >>> pnp.issubdtype(pnp.bfloat16, pnp.floating), pnp.issubdtype("int32", pnp.inexact)
+        (True, False)
+    """
     if isinstance(arg1, type) and issubclass(arg1, np.generic) and arg1.__module__ == "numpy" and arg1 not in _CONCRETE:
         return bool(np.issubdtype(arg1, arg2))
     found = canonical(arg1)
@@ -95,8 +146,23 @@ _KIND_LETTERS = {
 
 
 def isdtype(dtype: DTypeLike, kind: Any) -> bool:
-    """Whether a dtype is another one, or of a kind named as in the Array API: "bool", "signed integer",
-    "unsigned integer", "integral", "real floating", "complex floating", "numeric"; or of one of several, in a tuple."""
+    """Whether a dtype is another one, or of a kind.
+
+    Arguments:
+        dtype: a dtype.
+        kind: another one; or a kind as the Array API names them: "bool", "signed integer", "unsigned integer", "integral",
+            "real floating", "complex floating", "numeric"; or a tuple of these, for any of them.
+
+    Returns:
+        A bool.
+
+    Raises:
+        DtypeError: `dtype` or `kind` is neither.
+
+    Example:
+        >>> pnp.isdtype(pnp.int8, "integral"), pnp.isdtype(pnp.bfloat16, ("bool", "real floating"))
+        (True, True)
+    """
     found = canonical(dtype)
     if isinstance(kind, tuple):
         return any(isdtype(found, one) for one in kind)
@@ -109,13 +175,45 @@ _kind = kind
 
 
 def finfo(dtype: Any) -> Any:
-    """The limits of a floating dtype: eps, max, min, tiny, bits, ...; bfloat16 and float8 included."""
+    """The limits of a floating dtype: eps, max, min, tiny, bits, ...; bfloat16 and float8 included.
+
+    Arguments:
+        dtype: a floating or complex dtype, or an array of one.
+
+    Returns:
+        An object with the limits as attributes.
+
+    Raises:
+        DtypeError: not a dtype.
+        ValueError: the dtype is not floating.
+
+    Example:
+        >>> pnp.finfo(pnp.float32).eps
+        np.float32(1.1920929e-07)
+        >>> pnp.finfo(pnp.bfloat16).bits
+        16
+    """
     found = _of(dtype)
     return np.finfo(found) if found.isbuiltin == 1 else ml_dtypes.finfo(found)  # type: ignore[no-untyped-call]
 
 
 def iinfo(dtype: Any) -> Any:
-    """The limits of an integer dtype: min, max, bits."""
+    """The limits of an integer dtype: min, max, bits.
+
+    Arguments:
+        dtype: an integer dtype, or an array of one.
+
+    Returns:
+        An object with the limits as attributes.
+
+    Raises:
+        DtypeError: not a dtype.
+        ValueError: the dtype is not one of integers.
+
+    Example:
+        >>> pnp.iinfo(pnp.int8).min, pnp.iinfo(pnp.int8).max
+        (-128, 127)
+    """
     return np.iinfo(_of(dtype))
 
 
@@ -124,33 +222,102 @@ def _of(dtype: Any) -> DType:
 
 
 def iscomplexobj(x: ArrayLike) -> bool:
-    """Whether a value's dtype is complex."""
+    """Whether a value's dtype is complex.
+
+    Arguments:
+        x: an array or a number.
+
+    Returns:
+        A bool.
+
+    Raises:
+        LeafError: an operand is neither an array nor a number.
+
+    Example:
+        >>> pnp.iscomplexobj(pnp.array([1 + 0j])), pnp.iscomplexobj(1.0)
+        (True, False)
+    """
     return kind(operand(x, "iscomplexobj").type.dtype) == "c"
 
 
 def isrealobj(x: ArrayLike) -> bool:
-    """Whether a value's dtype is not complex."""
+    """Whether a value's dtype is not complex.
+
+    Arguments:
+        x: an array or a number.
+
+    Returns:
+        A bool.
+
+    Raises:
+        LeafError: an operand is neither an array nor a number.
+
+    Example:
+        >>> pnp.isrealobj(pnp.array([1 + 0j])), pnp.isrealobj(1.0)
+        (False, True)
+    """
     return not iscomplexobj(x)
 
 
 def isscalar(x: Any) -> bool:
-    """Whether a value is a number, or an array of no axes."""
+    """Whether a value is a number, or an array of no axes.
+
+    Arguments:
+        x: anything.
+
+    Returns:
+        A bool.
+
+    Example:
+        >>> pnp.isscalar(3.0), pnp.isscalar(pnp.array(3.0)), pnp.isscalar(pnp.array([3.0])), pnp.isscalar("3")
+        (True, True, False, False)
+    """
     return x.__class__ in PYTHON_SCALARS or getattr(x, "ndim", None) == 0
 
 
 class ArrayNamespaceInfo:
-    """What this namespace can do, as the Array API asks (`__array_namespace_info__`)."""
+    """What this namespace can do, as the Array API asks (`__array_namespace_info__`).
+
+    Example:
+        >>> info = pnp.__array_namespace_info__()
+        >>> info.default_dtypes()["real floating"]
+        dtype('float32')
+    """
 
     def capabilities(self) -> dict[str, Any]:
-        """Boolean indexing works on arrays whose values are known; shapes never depend on data while tracing."""
+        """Boolean indexing works on arrays whose values are known; shapes never depend on data while tracing.
+
+        Returns:
+            A dict.
+
+        Example:
+            >>> pnp.__array_namespace_info__().capabilities()["data-dependent shapes"]
+            False
+        """
         return {"boolean indexing": True, "data-dependent shapes": False, "max dimensions": 64}
 
     def default_device(self) -> None:
-        """None: whichever device the library chooses."""
+        """None: whichever device the library chooses.
+
+        Example:
+            >>> pnp.__array_namespace_info__().default_device() is None
+            True
+        """
         return None
 
     def default_dtypes(self, *, device: Any = None) -> dict[str, DType]:
-        """The dtypes of new arrays."""
+        """The dtypes of new arrays.
+
+        Arguments:
+            device: of no effect: they are the same on each.
+
+        Returns:
+            A dict of dtypes by the names of their kinds.
+
+        Example:
+            >>> pnp.__array_namespace_info__().default_dtypes()["integral"]
+            dtype('int32')
+        """
         return {
             "real floating": default_dtype("f"),
             "complex floating": default_dtype("c"),
@@ -159,13 +326,36 @@ class ArrayNamespaceInfo:
         }
 
     def dtypes(self, *, device: Any = None, kind: Any = None) -> dict[str, DType]:
-        """The Array API's dtypes, all or those of a kind."""
+        """The Array API's dtypes, all or those of a kind.
+
+        Arguments:
+            device: of no effect: they are the same on each.
+            kind: as for `isdtype`; None for all.
+
+        Returns:
+            A dict of dtypes by their names.
+
+        Raises:
+            DtypeError: an unknown `kind`.
+
+        Example:
+            >>> pnp.__array_namespace_info__().dtypes(kind="complex floating")
+            {'complex64': dtype('complex64'), 'complex128': dtype('complex128')}
+        """
         names = [name for name in DTYPES if not name.startswith("float8") and name not in ("bfloat16", "float16")]
         return {name: DTYPES[name] for name in names if kind is None or isdtype(DTYPES[name], kind)}
 
 
 def __array_namespace_info__() -> ArrayNamespaceInfo:
-    """What this namespace can do, as the Array API asks."""
+    """What this namespace can do, as the Array API asks.
+
+    Returns:
+        An object with the methods `capabilities`, `default_device`, `default_dtypes` and `dtypes`.
+
+    Example:
+        >>> sorted(pnp.__array_namespace_info__().dtypes(kind="real floating"))
+        ['float32', 'float64']
+    """
     return ArrayNamespaceInfo()
 
 

@@ -34,14 +34,53 @@ Binary = Callable[[ArrayLike, ArrayLike], Array]
 NO_PARAMS: dict[str, Any] = {}
 _fast_scalars = frozenset({float, int})
 _nothing: frozenset[DType] = frozenset()
+FLOATING = "; integers and bools become the default floating dtype."
+COMMON = ", in the common dtype."
 
 
-def named(function: Function, name: str, doc: str, module: str = "pullback.numpy") -> Function:
-    """Give a function made by a factory its own name and documentation."""
+def named(function: Function, name: str, doc: str, sections: str = "", module: str = "pullback.numpy") -> Function:
+    """Give a function made by a factory its own name and documentation.
+
+    Arguments:
+        doc: what it does, and an example, as in the docstring of a function that is written out.
+        sections: the arguments, results and errors that the factory's functions share; they go between the two, unless `doc`
+            has its own.
+    """
+    if sections and "Arguments:" not in doc:
+        summary, _, example = doc.partition("\n\n    Example:")
+        doc = f"{summary}\n\n{sections}\n\n    Example:{example}" if example else f"{summary}\n\n{sections}\n"
     function.__name__ = function.__qualname__ = name
     function.__doc__ = doc
     function.__module__ = module
     return function
+
+
+def about(operands: int, result: str, refused: str = "", promotes: bool = True) -> str:
+    """The sections on arguments, results and errors of an elementwise function of one operand or two.
+
+    Arguments:
+        result: what is to be said of the result's dtype.
+        refused: the numbers that it does not take: "complex".
+        promotes: whether operands meet in a common dtype.
+    """
+    one = operands == 1
+    given = "x: an array or a number, of any shape." if one else "x, y: arrays or numbers whose shapes broadcast."
+    shape = "An array of the shape of x" if one else "An array of the broadcast shape"
+    x = "x" if one else "x or y"
+    errors = [f"LeafError: {x} is neither an array nor a number."]
+    errors += [f"DtypeError: {x} is {refused}."] if refused else []
+    errors += ["DtypeError: the dtypes have no common one."] if promotes and not one else []
+    errors += [] if one else ["ShapeError: the shapes do not broadcast."]
+    raised = "\n        ".join(errors)
+    return f"    Arguments:\n        {given}\n\n    Returns:\n        {shape}{result}\n\n    Raises:\n        {raised}"
+
+
+def refused_by(primitive: Any, inexact: bool) -> str:
+    """The numbers that an elementwise primitive has no rule for; where `inexact`, integers and bools are converted first."""
+    letters = {"f": "floating", "c": "complex"} if "f" not in primitive.kinds else {"b": "bool", "c": "complex"}
+    return " or ".join(
+        text for letter, text in letters.items() if letter not in primitive.kinds and not (letter == "b" and inexact)
+    )
 
 
 def unary(name: str, primitive: Any, ufunc: Any, doc: str, *, inexact: bool = True) -> Unary:
@@ -69,8 +108,7 @@ def unary(name: str, primitive: Any, ufunc: Any, doc: str, *, inexact: bool = Tr
             raise
 
     function.is_boundary = True  # type: ignore[attr-defined]
-    kind = "Integers and bools become the default floating dtype." if inexact else "The dtype is kept."
-    return named(function, name, _documentation(name, doc, ("x",), kind))
+    return named(function, name, doc, about(1, FLOATING if inexact else ", in its dtype.", refused_by(primitive, inexact)))
 
 
 def apply_binary(name: str, primitive: Any, x: Any, y: Any, inexact: bool) -> Any:
@@ -143,8 +181,8 @@ def binary(
             raise
 
     function.is_boundary = True  # type: ignore[attr-defined]
-    result = "The result is bool." if compares else "Integers and bools become floating." if inexact else ""
-    return named(function, name, _documentation(name, doc, ("x", "y"), result))
+    dtype = ", of bools." if compares else ", in the common dtype; integers and bools become floating." if inexact else COMMON
+    return named(function, name, doc, about(2, dtype, refused_by(primitive, inexact)))
 
 
 _plain_operands = frozenset({Array, float, int, np.ndarray, list, tuple})
@@ -156,17 +194,3 @@ def is_operand(value: Any) -> bool:
     For anything else, None or a string, it leaves the answer to the other operand and to Python: `x == None` is False.
     """
     return value.__class__ in _plain_operands or find_converter(type(value)) is not None
-
-
-def _documentation(name: str, doc: str, arguments: tuple[str, ...], result: str) -> str:
-    if len(arguments) == 1:
-        text = (
-            "    Arguments:\n        x: an array or a number, of any shape.\n\n"
-            "    Returns:\n        An array of the shape of x."
-        )
-    else:
-        text = (
-            "    Arguments:\n        x, y: arrays or numbers whose shapes broadcast; they are promoted to a common dtype.\n\n"
-            "    Returns:\n        An array of the broadcast shape."
-        )
-    return f"{doc}\n\n{text}{' ' + result if result else ''}\n"

@@ -335,13 +335,29 @@ def take(
     """The elements of a at `indices` along an axis; of the flattened array, without one.
 
     Arguments:
-        indices: integers; negative ones count from the end.
-        mode: what to do with those out of bounds: "fill" (the default: NaN, or `fill_value`), "clip" to the nearest, or "wrap".
+        a: an array or a number.
+        indices: integers, of any shape; negative ones count from the end.
+        axis: the axis; None for the flattened array.
+        out: None: arrays are immutable.
+        mode: what to do with indices out of bounds: "fill" (the default: NaN, or `fill_value`), "clip" to the nearest, or
+            "wrap".
+        fill_value: a number or a 0-d array, for "fill".
+
+    Returns:
+        An array in the dtype of `a`, with the axes of `indices` in place of `axis`.
+
+    Raises:
+        LeafError: an operand is neither an array nor a number.
+        AxisError: the array has no such axis.
+        IndexError: `indices` are not integers.
+        TypeError: `out` is given.
+        ValueError: an unknown `mode`, or a `fill_value` in another mode than "fill".
 
     Example:
-        >>> import pullback as pb
-        >>> pb.numpy.take(pb.numpy.asarray([10, 20, 30]), pb.numpy.asarray([2, 0]))
+        >>> pnp.take(pnp.array([10, 20, 30]), pnp.array([2, 0]))
         [30 10]:i32[2]:cpu(0)
+        >>> pnp.take(pnp.array([1.0, 2.0]), pnp.array([1, 5])), pnp.take(pnp.array([1.0, 2.0]), 5, mode="clip")
+        ([ 2. nan]:f32[2]:cpu(0), 2.0:f32[]:cpu(0))
     """
     if out is not None:
         raise TypeError(f"take cannot write into `out`: arrays are immutable. Use the result.{at_user_line()}")
@@ -368,13 +384,25 @@ def take_along_axis(
     """The elements of an array at `indices` along one axis; along the others, array and indices run together.
 
     Arguments:
+        arr: an array.
         indices: integers, of as many axes as the array; sizes other than along `axis` broadcast.
+        axis: the axis; None for the flattened array.
         mode: what to do with those out of bounds: "fill" (the default: NaN), or "clip" to the nearest.
 
+    Returns:
+        An array of the shape of the indices, broadcast with the array's; in the array's dtype.
+
+    Raises:
+        LeafError: an operand is neither an array nor a number.
+        AxisError: the array has no such axis.
+        ShapeError: the shapes do not broadcast.
+        ShapeError: the indices have not as many axes as the array.
+        IndexError: they are not integers.
+        ValueError: an unknown `mode`.
+
     Example:
-        >>> import pullback as pb
-        >>> x = pb.numpy.asarray([[3, 1], [2, 5]])
-        >>> pb.numpy.take_along_axis(x, pb.numpy.asarray([[1], [0]]), axis=1)
+        >>> x = pnp.array([[3, 1], [2, 5]])
+        >>> pnp.take_along_axis(x, pnp.array([[1], [0]]), axis=1)
         [[1]
          [2]]:i32[2,1]:cpu(0)
     """
@@ -398,7 +426,26 @@ def take_along_axis(
 
 
 def compress(condition: ArrayLike | Sequence[bool], a: ArrayLike, axis: int | None = None) -> Array:
-    """The elements of a (along `axis`, or of the flattened array) where a known condition is true."""
+    """The elements of a (along `axis`, or of the flattened array) where a known condition is true.
+
+    Arguments:
+        condition: a vector of bools (numbers count as true unless they are 0), known while tracing.
+        a: an array or a number.
+        axis: the axis; None for the flattened array.
+
+    Returns:
+        An array in the dtype of `a`.
+
+    Raises:
+        LeafError: an operand is neither an array nor a number.
+        AxisError: the array has no such axis.
+        ShapeError: the condition has not one axis.
+        TracerIntegerConversionError: it is traced.
+
+    Example:
+        >>> pnp.compress([True, False, True], pnp.array([1, 2, 3]))
+        [1 3]:i32[2]:cpu(0)
+    """
     if isinstance(condition, Tracer):
         return get_item(a, condition)  # raises, with the cure
     mask = np.asarray(condition)

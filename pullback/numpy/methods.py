@@ -81,7 +81,8 @@ def _operators() -> dict[str, Function]:
             found[name] = binary(name, primitive, ufunc, text, inexact=symbol == "truediv", operator=True)
         found[f"__r{symbol}__"] = _operator(f"__r{symbol}__", function, reflected=True)
     for symbol, primitive, ufunc in _COMPARISONS:
-        found[f"__{symbol}__"] = binary(f"__{symbol}__", primitive, ufunc, "", compares=True, operator=True)
+        text = getattr(logic, ufunc.__name__).__doc__
+        found[f"__{symbol}__"] = binary(f"__{symbol}__", primitive, ufunc, text, compares=True, operator=True)
     return found
 
 
@@ -367,23 +368,21 @@ def _concrete(x: Tracer) -> Any:
     return value
 
 
-def _conversion(convert: Callable[[Any], Any], what: str, error: type[Exception], cure: str) -> Function:
+def _conversion(convert: Callable[[Any], Any], what: str, error: type[Exception], instead: str) -> Function:
     def method(x: Tracer) -> Any:
         value = _concrete(x)
         if value is not None:
             return convert(value)
+        cure = instead.format(cure=x.cure())
         raise error(f"Python needed {what} of {_story(x)}: it has no value yet. {cure}{_used(x)}")
 
     return method
 
 
-_BOOL_CURE = (
-    "Choose with pb.numpy.where(condition, a, b), branch with pb.lax.cond, loop with pb.lax.while_loop; or make the argument"
-    " that it depends on static (static_argnums in pb.jit)."
-)
+_BOOL_CURE = "Choose with pb.numpy.where(condition, a, b), branch with pb.lax.cond, loop with pb.lax.while_loop; or {cure}."
 _INTEGER_CURE = (
-    "Make the argument that it depends on static (static_argnums in pb.jit), if it decides a shape or a Python loop; index with"
-    " x[i] of an array instead of a list; loop with pb.lax.fori_loop."
+    "Index with x[i] of an array instead of a list; loop with pb.lax.fori_loop; or, if it decides a shape or a Python loop,"
+    " {cure}."
 )
 _FLOAT_CURE = "Keep it an array: pb.numpy's functions take it as it is; to change its dtype, use .astype()."
 

@@ -10,6 +10,7 @@ import numpy as np
 from pullback.core.array import Array, ArrayLike
 from pullback.core.dtypes import is_inexact, requested
 from pullback.core.errors import ShapeError
+from pullback.core.tracing import Tracer
 from pullback.numpy import reductions
 from pullback.numpy.arithmetic import add, floor_divide, multiply, rint, subtract, true_divide
 from pullback.numpy.indexing import take
@@ -46,23 +47,32 @@ def pad(
     """An array made larger at its edges.
 
     Arguments:
+        array: an array or a number.
         pad_width: how many elements to add: an int, a pair (before, after), or such a pair for each axis.
-        mode: "constant" (with `constant_values`), "edge" (the outermost elements), "linear_ramp" (from these to `end_values`),
-            "maximum", "mean", "minimum" (of the outermost `stat_length` elements), "reflect" and "symmetric" (the mirror
-            image, without and with the outermost elements), "wrap" (the other end), or "empty" (anything; here zeros).
+        mode: "constant" (with `constant_values`), "edge" (the outermost elements), "linear_ramp" (from these to
+            `end_values`), "maximum", "mean", "minimum" (of the outermost `stat_length` elements), "reflect" and "symmetric"
+            (the mirror image, without and with the outermost elements), "wrap" (the other end), or "empty" (anything; here
+            zeros).
         constant_values, end_values: a number; or, like `pad_width`, a pair, or a pair for each axis. 0 by default.
         stat_length: how many elements, given likewise; all by default, and at most.
         reflect_type: "even" for the mirror image itself, the default; "odd" for twice the outermost element minus it.
 
+    Returns:
+        An array of the dtype of the given one.
+
     Raises:
+        LeafError: `array` is neither an array nor a number.
         ShapeError: a negative width; or no elements to extend, in any mode but "constant" and "empty".
+        ValueError: an unknown mode, or an argument that the mode has no use for.
 
     Example:
-        >>> import pullback as pb
-        >>> pb.numpy.pad(pb.numpy.asarray([1, 2]), 1)
+        >>> pnp.pad(pnp.array([1, 2]), 1)
         [0 1 2 0]:i32[4]:cpu(0)
-        >>> pb.numpy.pad(pb.numpy.asarray([1, 2, 4]), (0, 2), "reflect", reflect_type="odd")
+        >>> pnp.pad(pnp.array([1, 2, 4]), (0, 2), "reflect", reflect_type="odd")
         [1 2 4 6 7]:i32[5]:cpu(0)
+        >>> pnp.pad(pnp.array([[1, 2]]), ((0, 1), (2, 0)), "edge")
+        [[1 1 1 2]
+         [1 1 1 2]]:i32[2,4]:cpu(0)
     """
     a = operand(array, "pad")
     if not isinstance(mode, str) or mode not in _MODES:
@@ -96,7 +106,10 @@ def pad(
 
 def _pairs(given: Any, ndim: int, what: str) -> Any:
     """A number, a pair, or a pair for each axis, as a pair for each axis."""
-    rows = given.tolist() if getattr(given, "ndim", 0) else given
+    if isinstance(given, Tracer):
+        rows = [list(row) if row.ndim else row for row in given] if given.ndim else given
+    else:
+        rows = given.tolist() if getattr(given, "ndim", 0) else given
     rows = rows if isinstance(rows, (tuple, list)) else (rows,)
     if not any(isinstance(row, (tuple, list)) for row in rows):
         rows = (rows,)
@@ -127,7 +140,7 @@ def _side(a: Array, axis: int, width: int, mode: str, option: Any, at: int) -> A
     edge = _outermost(a, axis, at, 1)
     if mode in _STATISTICS:
         count = size if option is None else option
-        if not isinstance(count, int) or count < 1:
+        if not isinstance(count, (int, np.integer)) or count < 1:
             raise ValueError(f"pad takes as stat_length ints of 1 or more, but got {option!r}.{at_user_line()}")
         edge = _STATISTICS[mode](_outermost(a, axis, at, count if count < size else size), axis, keepdims=True)
         edge = in_dtype(edge if is_inexact(dtype) else rint(edge), dtype)

@@ -61,17 +61,23 @@ def matmul(a: ArrayLike, b: ArrayLike, /, *, precision: Any = None, preferred_el
     Arguments:
         a: an array (..., n, k), or (k,). b: an array (..., k, m), or (k,).
         preferred_element_type: the dtype to accumulate in, and of the result.
+        precision: checked, and without effect: products are computed in the full precision of their dtype.
 
     Returns:
         An array (..., n, m), without n or m where a vector was given.
 
     Raises:
+        LeafError: an operand is neither an array nor a number.
+        DtypeError: the dtypes have no common one.
         ShapeError: an operand is 0-d, the sizes k differ, or the leading axes do not broadcast.
 
     Example:
-        >>> import pullback as pb
-        >>> pb.numpy.matmul(pb.numpy.asarray([[1.0, 2.0], [3.0, 4.0]]), pb.numpy.asarray([1.0, 1.0]))
+        >>> pnp.matmul(pnp.array([[1.0, 2.0], [3.0, 4.0]]), pnp.array([1.0, 1.0]))
         [3. 7.]:f32[2]:cpu(0)
+        >>> pnp.matmul(pnp.ones((5, 2, 3)), pnp.ones((3, 4))).shape
+        (5, 2, 4)
+        >>> pnp.matmul(pnp.array([100], pnp.int8), pnp.array([2], pnp.int8), preferred_element_type=pnp.int32)
+        200:i32[]:cpu(0)
     """
     if precision is None and preferred_element_type is None and (out := _plain_matmul(a, b)) is not None:
         return out
@@ -107,10 +113,24 @@ def _plain_matmul(a: Any, b: Any) -> Array | None:
 def dot(a: ArrayLike, b: ArrayLike, *, precision: Any = None, preferred_element_type: DTypeLike = None) -> Array:
     """The sum of products over the last axis of a and the last but one of b (a vector's only one); of numbers, the product.
 
+    Arguments:
+        a, b: arrays or numbers.
+        precision: checked, and without effect: products are computed in the full precision of their dtype.
+        preferred_element_type: the dtype to accumulate in, and of the result; by default the common one.
+
+    Returns:
+        An array without the two axes that are summed over, those of `a` first.
+
+    Raises:
+        LeafError: an operand is neither an array nor a number.
+        DtypeError: the dtypes have no common one.
+        ShapeError: the sizes of the summed axes differ.
+
     Example:
-        >>> import pullback as pb
-        >>> pb.numpy.dot(pb.numpy.asarray([1.0, 2.0]), pb.numpy.asarray([3.0, 4.0]))
+        >>> pnp.dot(pnp.array([1.0, 2.0]), pnp.array([3.0, 4.0]))
         11.0:f32[]:cpu(0)
+        >>> pnp.dot(pnp.ones((2, 3)), pnp.ones((4, 3, 5))).shape
+        (2, 4, 5)
     """
     check_precision(precision, "dot")
     a, b = to_common_dtype("dot", a, b)
@@ -123,14 +143,48 @@ def dot(a: ArrayLike, b: ArrayLike, *, precision: Any = None, preferred_element_
 
 
 def vdot(a: ArrayLike, b: ArrayLike, *, precision: Any = None, preferred_element_type: DTypeLike = None) -> Array:
-    """The sum of conj(a) * b over all elements, taken in row-major order."""
+    """The sum of conj(a) * b over all elements, taken in row-major order.
+
+    Arguments:
+        a, b: arrays of as many elements.
+        precision: checked, and without effect: products are computed in the full precision of their dtype.
+        preferred_element_type: the dtype to accumulate in, and of the result; by default the common one.
+
+    Returns:
+        A 0-d array, in the common dtype.
+
+    Raises:
+        LeafError: an operand is neither an array nor a number.
+        DtypeError: the dtypes have no common one.
+        ShapeError: the numbers of elements differ.
+
+    Example:
+        >>> pnp.vdot(pnp.array([1j, 2]), pnp.array([1j, 2]))
+        (5+0j):c64[]:cpu(0)
+    """
     check_precision(precision, "vdot")
     a, b = to_common_dtype("vdot", a, b)
     return dot(ravel(conj(a)), ravel(b), preferred_element_type=preferred_element_type)
 
 
 def inner(a: ArrayLike, b: ArrayLike) -> Array:
-    """The sum of products over the last axes of a and b."""
+    """The sum of products over the last axes of a and b.
+
+    Arguments:
+        a, b: arrays or numbers.
+
+    Returns:
+        An array without the last axes, those of `a` first; in the common dtype.
+
+    Raises:
+        LeafError: an operand is neither an array nor a number.
+        DtypeError: the dtypes have no common one.
+        ShapeError: the sizes of the last axes differ.
+
+    Example:
+        >>> pnp.inner(pnp.array([[1, 2], [3, 4]]), pnp.array([10, 1]))
+        [12 34]:i32[2]:cpu(0)
+    """
     a, b = to_common_dtype("inner", a, b)
     if not a.type.shape or not b.type.shape:
         return multiply(a, b)
@@ -140,13 +194,47 @@ def inner(a: ArrayLike, b: ArrayLike) -> Array:
 
 
 def outer(a: ArrayLike, b: ArrayLike) -> Array:
-    """The matrix of all products a_i * b_j; the operands are flattened."""
+    """The matrix of all products a_i * b_j; the operands are flattened.
+
+    Arguments:
+        a, b: arrays or numbers, of n and m elements.
+
+    Returns:
+        A matrix of shape (n, m), in the common dtype.
+
+    Raises:
+        LeafError: an operand is neither an array nor a number.
+        DtypeError: the dtypes have no common one.
+
+    Example:
+        >>> pnp.outer(pnp.array([1, 2]), pnp.array([10, 1, 0]))
+        [[10  1  0]
+         [20  2  0]]:i32[2,3]:cpu(0)
+    """
     a, b = to_common_dtype("outer", a, b)
     return multiply(shapes.reshape(a, new_sizes=(a.type.size, 1)), shapes.reshape(b, new_sizes=(1, b.type.size)))
 
 
 def vecdot(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
-    """The sum of conj(x1) * x2 along one axis; the others broadcast."""
+    """The sum of conj(x1) * x2 along one axis; the others broadcast.
+
+    Arguments:
+        x1, x2: arrays whose shapes broadcast.
+        axis: the axis to sum over.
+
+    Returns:
+        An array without that axis, in the common dtype.
+
+    Raises:
+        LeafError: an operand is neither an array nor a number.
+        ShapeError: the shapes do not broadcast.
+        DtypeError: the dtypes have no common one.
+        AxisError: there is no such axis.
+
+    Example:
+        >>> pnp.vecdot(pnp.array([[1, 2], [3, 4]]), pnp.array([10, 1]))
+        [12 34]:i32[2]:cpu(0)
+    """
     x1, x2 = to_common_dtype("vecdot", x1, x2)
     shape = broadcast_shapes("vecdot", x1.type.shape, x2.type.shape)
     x1, x2 = broadcast(x1, shape), broadcast(x2, shape)
@@ -159,7 +247,23 @@ def tensordot(a: ArrayLike, b: ArrayLike, axes: int | Sequence[Any] = 2) -> Arra
     """The sum of products over pairs of axes.
 
     Arguments:
+        a, b: arrays.
         axes: an int n for the last n axes of a with the first n of b; or a pair of axes, or of sequences of axes.
+
+    Returns:
+        An array of the axes that are left, those of `a` first; in the common dtype.
+
+    Raises:
+        LeafError: an operand is neither an array nor a number.
+        DtypeError: the dtypes have no common one.
+        AxisError: the array has no such axis.
+        ShapeError: the axes do not have the same sizes.
+
+    Example:
+        >>> pnp.tensordot(pnp.ones((2, 3, 4)), pnp.ones((3, 4, 5))).shape
+        (2, 5)
+        >>> pnp.tensordot(pnp.array([[1, 2], [3, 4]]), pnp.array([10, 1]), axes=(0, 0))
+        [13 24]:i32[2]:cpu(0)
     """
     a, b = to_common_dtype("tensordot", a, b)
     if isinstance(axes, int):
@@ -176,7 +280,23 @@ def tensordot(a: ArrayLike, b: ArrayLike, axes: int | Sequence[Any] = 2) -> Arra
 
 
 def kron(a: ArrayLike, b: ArrayLike) -> Array:
-    """The Kronecker product: blocks of b, scaled by the elements of a."""
+    """The Kronecker product: blocks of b, scaled by the elements of a.
+
+    Arguments:
+        a, b: arrays or numbers.
+
+    Returns:
+        An array in the common dtype, along each axis as large as the product of the sizes.
+
+    Raises:
+        LeafError: an operand is neither an array nor a number.
+        DtypeError: the dtypes have no common one.
+
+    Example:
+        >>> pnp.kron(pnp.array([[1, 0], [0, 2]]), pnp.array([1, 1]))
+        [[1 1 0 0]
+         [0 0 2 2]]:i32[2,4]:cpu(0)
+    """
     a, b = to_common_dtype("kron", a, b)
     ndim = max(a.type.ndim, b.type.ndim)
     a_shape = (1,) * (ndim - a.type.ndim) + a.type.shape
@@ -189,16 +309,53 @@ def kron(a: ArrayLike, b: ArrayLike) -> Array:
 def trace(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: DTypeLike = None) -> Array:
     """The sum of a diagonal of the matrices that lie in two axes.
 
+    Arguments:
+        a: an array of two axes or more.
+        offset: which diagonal; positive ones lie above the main one.
+        axis1, axis2: the axes of the rows and of the columns.
+        dtype: the dtype to sum in; by default that of `a`, or the default integers for narrow ones and bools.
+
+    Returns:
+        An array without the two axes.
+
+    Raises:
+        LeafError: an operand is neither an array nor a number.
+        AxisError: the array has no such axis, or one is given twice.
+        ShapeError: `a` has fewer than two axes.
+
     Example:
-        >>> import pullback as pb
-        >>> pb.numpy.trace(pb.numpy.asarray([[1.0, 2.0], [3.0, 4.0]]))
+        >>> pnp.trace(pnp.array([[1.0, 2.0], [3.0, 4.0]]))
         5.0:f32[]:cpu(0)
+        >>> pnp.trace(pnp.array([[1.0, 2.0], [3.0, 4.0]]), offset=1)
+        2.0:f32[]:cpu(0)
     """
     return total(diagonal(a, offset, axis1, axis2), -1, dtype)
 
 
 def cross(a: ArrayLike, b: ArrayLike, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None) -> Array:
-    """The vector product of vectors of 3 elements (2 elements: the third is taken as 0) along an axis of each operand."""
+    """The vector product of vectors of 3 elements (2 elements: the third is taken as 0) along an axis of each operand.
+
+    Arguments:
+        a, b: arrays of vectors; their other axes broadcast.
+        axisa, axisb, axisc: the axes in which the vectors of a, b and the result lie.
+        axis: in place of all three.
+
+    Returns:
+        An array of vectors of 3 elements; of numbers, where both operands have vectors of 2. In the common dtype.
+
+    Raises:
+        LeafError: an operand is neither an array nor a number.
+        ShapeError: the shapes do not broadcast.
+        DtypeError: the dtypes have no common one.
+        AxisError: the array has no such axis.
+        ShapeError: vectors of neither 2 elements nor 3.
+
+    Example:
+        >>> pnp.cross(pnp.array([1, 0, 0]), pnp.array([0, 1, 0]))
+        [0 0 1]:i32[3]:cpu(0)
+        >>> pnp.cross(pnp.array([1, 0]), pnp.array([0, 1]))
+        1:i32[]:cpu(0)
+    """
     if axis is not None:
         axisa = axisb = axisc = axis
     a, b = to_common_dtype("cross", a, b)
@@ -240,16 +397,26 @@ def einsum(
         optimize: how the order of contraction is chosen (by the package opt_einsum): the name of one of its algorithms,
             "auto", "greedy", "optimal", ...; True for "auto"; False for from left to right; or a path, as
             `numpy.einsum_path` gives it.
-        precision: accepted for JAX's sake; products are computed in full.
+        precision: checked, and without effect: products are computed in the full precision of their dtype.
+        preferred_element_type: the dtype to accumulate in, and of the result; by default the common one.
+
+    Returns:
+        An array with an axis for each letter of the result.
 
     Raises:
+        LeafError: an operand is neither an array nor a number.
+        DtypeError: the dtypes have no common one.
         ShapeError: the letters do not fit the operands.
+        TypeError: `subscripts` are neither a string nor an array with its axes.
+        ValueError: an unknown `optimize` or `precision`.
 
     Example:
-        >>> import pullback as pb
-        >>> a = pb.numpy.asarray([[1.0, 2.0], [3.0, 4.0]])
-        >>> pb.numpy.einsum("ij->i", a)
-        [3. 7.]:f32[2]:cpu(0)
+        >>> a = pnp.array([[1.0, 2.0], [3.0, 4.0]])
+        >>> pnp.einsum("ij->i", a), pnp.einsum("ii", a)
+        ([3. 7.]:f32[2]:cpu(0), 5.0:f32[]:cpu(0))
+        >>> pnp.einsum("ij,jk->ik", a, a)
+        [[ 7. 10.]
+         [15. 22.]]:f32[2,2]:cpu(0)
     """
     check_precision(precision, "einsum")
     if not isinstance(subscripts, str):

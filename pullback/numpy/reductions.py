@@ -37,6 +37,7 @@ from pullback.ops import complex as complexes
 from pullback.ops import powers, reduce
 from pullback.ops import shape as shapes
 from pullback.ops.convert import convert_element_type
+from pullback.ops.families import MANY
 
 Mask = ArrayLike | None
 
@@ -71,19 +72,48 @@ class Spread(Protocol):
 
 F = TypeVar("F", bound=Function)
 
-_ARGUMENTS = """
-    Arguments:
-        a: an array.
+_ARGUMENTS = """    Arguments:
+        a: an array of any shape.
         axis: the axis or axes to reduce; all of them by default.
-        {extra}keepdims: keep the reduced axes, of size 1.
-        initial: a value to start from. where: bools; elements where they are false are left out.
+        {}keepdims: keep the reduced axes, of size 1.
+        where: bools that broadcast to the shape of `a`; elements where they are false are left out.
 
     Returns:
-        An array without the reduced axes{result}.
+        An array without the reduced axes, {}
 
     Raises:
+        LeafError: `a` is neither an array nor a number.
         AxisError: an axis that the array does not have, or one given twice.
-"""
+        ShapeError: `where` does not broadcast to the shape of `a`{}"""
+_INITIAL = "initial: a value to start from.\n        "
+_DTYPE = (
+    "dtype: the dtype to reduce in; by default the array's own, or the default integers for narrow ones and bools.\n        "
+)
+_OF_MEAN = "dtype: the dtype to compute in; by default the array's own, or the default floating dtype for integers.\n        "
+_DDOF = """ddof, correction: two names of what is subtracted from the number of elements n that the sum is divided by: 1 gives
+            the unbiased estimate. NaN where n is no larger.
+        """
+_COMPLEX = ".\n        DtypeError: a real `dtype` for complex numbers."
+_NOTHING = """; or there are no elements, and no `initial`.
+        ValueError: `where` without `initial`: there may be no element that it chooses."""
+_POSITIONS = """    Arguments:
+        a: an array of any shape.
+        axis: the axis to look along; by default the array is flattened first.
+        keepdims: keep that axis, of size 1.
+
+    Returns:
+        Indices, of the default integer dtype.
+
+    Raises:
+        LeafError: `a` is neither an array nor a number.
+        AxisError: the array has no such axis.
+        ShapeError: there are no elements along it."""
+_SUMS = _ARGUMENTS.format(_DTYPE + _INITIAL, "in `dtype`.", ".")
+_EXTREMES = _ARGUMENTS.format(_INITIAL, "in the dtype of `a`.", _NOTHING)
+_MEANS = _ARGUMENTS.format(_OF_MEAN, "in `dtype`; NaN where no element counts.", _COMPLEX)
+_SPREADS = _ARGUMENTS.format(_OF_MEAN + _DDOF, "real, in the precision of `dtype`.", _COMPLEX) + (
+    "\n        ValueError: both `ddof` and `correction`."
+)
 
 
 def summed_dtype(dtype: DType) -> DType:
@@ -108,7 +138,9 @@ def _by_numpy(ufunc: np.ufunc, a: Any, axis: Any, keepdims: Any) -> Array | None
     """The fast path: a reduction of floating-point numbers in NumPy memory along axes that there are; None if it is another."""
     if a.__class__ is Array and keepdims.__class__ is bool and innermost_staging() is None:
         type, host = a.type, a._host
-        if host is not None and type.dtype in NATIVE_FLOATS and not type.weak and type.shape and 0 not in type.shape:
+        if host is None or (host.size > MANY and ufunc is np.add and not (axis is None and host.flags.c_contiguous)):
+            return None
+        if type.dtype in NATIVE_FLOATS and not type.weak and type.shape and 0 not in type.shape:
             ndim = type.ndim
             axes = () if axis is None else axis if axis.__class__ is tuple else (axis,)
             if len({i % ndim for i in axes if i.__class__ is int and -ndim <= i < ndim}) == len(axes):
@@ -158,14 +190,30 @@ def _sum_like(name: str, primitive: Any, ufunc: np.ufunc, neutral: int, combine:
         out = _reduced(primitive, a, normal_axes(axis, a.type, name), keepdims)
         return strong(in_dtype(out if initial is None else combine(out, _start(name, initial, wanted)), wanted))
 
-    extra = (
-        "dtype: the dtype to sum in; by default the array's own, or the default integers for narrow ones and bools.\n        "
-    )
-    return named(function, name, doc + "\n" + _ARGUMENTS.format(extra=extra, result=""))
+    return named(function, name, doc, _SUMS)
 
 
-sum = _sum_like("sum", sums.reduce_sum, np.add, 0, add, "The sum of elements; 0 where there are none.")
-prod = _sum_like("prod", reduce.reduce_prod, np.multiply, 1, multiply, "The product of elements; 1 where there are none.")
+# fmt: off
+sum = _sum_like("sum", sums.reduce_sum, np.add, 0, add, """The sum of elements; 0 where there are none.
+
+    Example:
+        >>> x = pnp.array([[1, 2], [3, 4]])
+        >>> pnp.sum(x), pnp.sum(x, axis=0), pnp.sum(x, axis=1, keepdims=True).shape
+        (10:i32[]:cpu(0), [4 6]:i32[2]:cpu(0), (2, 1))
+        >>> pnp.sum(pnp.array([1.0, pnp.nan]), where=pnp.array([True, False]))
+        1.0:f32[]:cpu(0)
+        >>> pnp.sum(pnp.array([True, True, False]))
+        2:i32[]:cpu(0)
+    """)
+prod = _sum_like("prod", reduce.reduce_prod, np.multiply, 1, multiply, """The product of elements; 1 where there are none.
+
+    Example:
+        >>> pnp.prod(pnp.array([[1.0, 2.0], [3.0, 4.0]]), axis=1)
+        [ 2. 12.]:f32[2]:cpu(0)
+        >>> pnp.prod(pnp.zeros(0))
+        1.0:f32[]:cpu(0)
+    """)
+# fmt: on
 
 
 def _extreme(name: str, primitive: Any, ufunc: np.ufunc, combine: Function, doc: str) -> Extreme:
@@ -187,7 +235,7 @@ def _extreme(name: str, primitive: Any, ufunc: np.ufunc, combine: Function, doc:
         out = reduced(primitive, a, axes, keepdims)
         return strong(out if initial is None else combine(out, initial))
 
-    return named(function, name, doc + "\n" + _ARGUMENTS.format(extra="", result=""))
+    return named(function, name, doc, _EXTREMES)
 
 
 def _complex_extreme(primitive: Any, a: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
@@ -212,8 +260,28 @@ def _worst(primitive: Any, like: Any) -> Any:
     return literal_of(-math.inf if primitive is reduce.reduce_max else math.inf, dtype)
 
 
-max = _extreme("max", reduce.reduce_max, np.maximum, maximum, "The largest element; NaN if one of them is.")
-min = _extreme("min", reduce.reduce_min, np.minimum, minimum, "The smallest element; NaN if one of them is.")
+# fmt: off
+max = _extreme("max", reduce.reduce_max, np.maximum, maximum, """The largest element; NaN if one of them is.
+
+    Example:
+        >>> pnp.max(pnp.array([[1, 5], [7, 2]]), axis=0)
+        [7 5]:i32[2]:cpu(0)
+        >>> pnp.max(pnp.array([1.0, pnp.nan]))
+        nan:f32[]:cpu(0)
+        >>> pb.grad(pnp.max)(pnp.array([3.0, 3.0]))  # equal elements share the derivative
+        [0.5 0.5]:f32[2]:cpu(0)
+        >>> pnp.max(pnp.zeros(0), initial=-1.0)
+        -1.0:f32[]:cpu(0)
+    """)
+min = _extreme("min", reduce.reduce_min, np.minimum, minimum, """The smallest element; NaN if one of them is.
+
+    Example:
+        >>> pnp.min(pnp.array([[1, 5], [7, 2]]), axis=1)
+        [1 2]:i32[2]:cpu(0)
+        >>> pnp.min(pnp.array([4.0, 1.0]), initial=9.0, where=pnp.array([True, False]))
+        4.0:f32[]:cpu(0)
+    """)
+# fmt: on
 amax, amin = max, min
 
 
@@ -223,12 +291,27 @@ def _logical(name: str, primitive: Any, neutral: bool, doc: str) -> Logical:
         a = _masked(name, a, where, neutral)
         return _reduced(primitive, a, normal_axes(axis, a.type, name), keepdims)
 
-    text = _ARGUMENTS.format(extra="", result="; bool").replace("initial: a value to start from. ", "")
-    return named(function, name, doc + "\n" + text)
+    return named(function, name, doc, _ARGUMENTS.format("", "of bools.", "."))
 
 
-any = _logical("any", reduce.reduce_or, False, "Whether an element is true; false where there are none.")
-all = _logical("all", reduce.reduce_and, True, "Whether all elements are true; true where there are none.")
+# fmt: off
+any = _logical("any", reduce.reduce_or, False, """Whether an element is true; false where there are none.
+
+    Example:
+        >>> pnp.any(pnp.array([[0, 0], [0, 3]]), axis=0)
+        [False  True]:bool[2]:cpu(0)
+        >>> pnp.any(pnp.zeros(0))
+        False:bool[]:cpu(0)
+    """)
+all = _logical("all", reduce.reduce_and, True, """Whether all elements are true; true where there are none.
+
+    Example:
+        >>> pnp.all(pnp.array([[0, 1], [2, 3]]), axis=1)
+        [False  True]:bool[2]:cpu(0)
+        >>> pnp.all(pnp.zeros(0))
+        True:bool[]:cpu(0)
+    """)
+# fmt: on
 
 
 def _index(name: str, primitive: Any, doc: str) -> Position:
@@ -250,15 +333,29 @@ def _index(name: str, primitive: Any, doc: str) -> Position:
             out = shapes.reshape(out, new_sizes=kept_shape(original, axes))
         return out
 
-    text = (
-        "    Arguments:\n        a: an array. axis: the axis to look along; by default the array is flattened first.\n"
-        "        keepdims: keep that axis, of size 1.\n\n    Returns:\n        Indices, of the default integer dtype.\n"
-    )
-    return named(function, name, f"{doc}\n\n{text}")
+    return named(function, name, doc, _POSITIONS)
 
 
-argmax = _index("argmax", reduce.argmax, "The index of the first largest element; of the first NaN, if there is one.")
-argmin = _index("argmin", reduce.argmin, "The index of the first smallest element; of the first NaN, if there is one.")
+# fmt: off
+argmax = _index("argmax", reduce.argmax, """The index of the first largest element; of the first NaN, if there is one.
+
+    Example:
+        >>> pnp.argmax(pnp.array([[1, 7], [7, 2]]))
+        1:i32[]:cpu(0)
+        >>> pnp.argmax(pnp.array([[1, 7], [7, 2]]), axis=0)
+        [1 0]:i32[2]:cpu(0)
+        >>> pnp.argmax(pnp.array([1.0, pnp.nan, 9.0]))
+        1:i32[]:cpu(0)
+    """)
+argmin = _index("argmin", reduce.argmin, """The index of the first smallest element; of the first NaN, if there is one.
+
+    Example:
+        >>> pnp.argmin(pnp.array([3, 1, 1]))
+        1:i32[]:cpu(0)
+        >>> pnp.argmin(pnp.array([[3, 1], [0, 5]]), axis=1)
+        [1 0]:i32[2]:cpu(0)
+    """)
+# fmt: on
 
 
 def _count(name: str, a: Any, axes: tuple[int, ...], where_: Any, keepdims: bool) -> Any:
@@ -287,17 +384,26 @@ def mean(a: ArrayLike, axis: Axis = None, dtype: DTypeLike = None, *, keepdims: 
     """The arithmetic mean; NaN where there are no elements.
 
     Arguments:
-        a: an array; integers are averaged in the default floating dtype.
+        a: an array of any shape; integers are averaged in the default floating dtype.
         axis: the axis or axes to average over; all by default.
-        dtype: the dtype to compute in. keepdims: keep the reduced axes, of size 1. where: which elements count.
+        dtype: the dtype to compute in; floats of 16 bits and fewer are accumulated in float32 all the same.
+        keepdims: keep the reduced axes, of size 1.
+        where: bools that broadcast to the shape of `a`; elements where they are false are left out.
 
     Returns:
-        An array without the reduced axes.
+        An array without the reduced axes, in `dtype`.
+
+    Raises:
+        LeafError: `a` is neither an array nor a number.
+        AxisError: the array has no such axis, or one is given twice.
+        ShapeError: `where` does not broadcast to the shape of `a`.
+        DtypeError: a real `dtype` for complex numbers.
 
     Example:
-        >>> import pullback as pb
-        >>> pb.numpy.mean(pb.numpy.asarray([1.0, 2.0, 4.0]))
-        2.3333333:f32[]:cpu(0)
+        >>> pnp.mean(pnp.array([[1, 2], [4, 8]]), axis=0)
+        [2.5 5. ]:f32[2]:cpu(0)
+        >>> pnp.mean(pnp.zeros(0))
+        nan:f32[]:cpu(0)
     """
     if dtype is None and where is None and (total := _by_numpy(np.add, a, axis, keepdims)) is not None:
         return divide(total, a.size / total.size)  # type: ignore[union-attr]
@@ -335,38 +441,73 @@ def _spread(name: str, finish: Function, doc: str) -> Spread:
             count = _where(count > 0, count, math.nan)
         return strong(in_dtype(finish(divide(total, count)), real_dtype(wanted)))
 
-    return named(function, name, doc)
+    return named(function, name, doc, _SPREADS)
 
 
-var = _spread(
-    "var",
-    lambda variance: variance,
-    """The variance: the mean of |a - mean|^2.
-
-    Arguments:
-        a: an array. axis: the axis or axes to reduce; all by default.
-        ddof, correction: the sum is divided by n minus this (two names of one thing); 1 gives the unbiased estimate, and NaN
-            where n is no larger.
-        dtype, keepdims, where: as for `mean`.
+# fmt: off
+var = _spread("var", lambda variance: variance, """The variance: the mean of |a - mean|^2.
 
     Example:
-        >>> import pullback as pb
-        >>> pb.numpy.var(pb.numpy.asarray([1.0, 3.0]))
-        1.0:f32[]:cpu(0)
-    """,
-)
-std = _spread("std", sqrt, "The standard deviation: the square root of `var`, with the same arguments.")
+        >>> x = pnp.array([1.0, 3.0])
+        >>> pnp.var(x), pnp.var(x, ddof=1)
+        (1.0:f32[]:cpu(0), 2.0:f32[]:cpu(0))
+    """)
+std = _spread("std", sqrt, """The standard deviation: the square root of `var`.
+
+    Example:
+        >>> pnp.std(pnp.array([[1.0, 3.0], [2.0, 6.0]]), axis=1)
+        [1. 2.]:f32[2]:cpu(0)
+        >>> pnp.std(pnp.array([1.0]), ddof=1)
+        nan:f32[]:cpu(0)
+    """)
+# fmt: on
 
 
 def ptp(a: ArrayLike, axis: Axis = None, *, keepdims: bool = False) -> Array:
-    """Peak to peak: the largest element minus the smallest."""
+    """Peak to peak: the largest element minus the smallest.
+
+    Arguments:
+        a: an array of any shape, of numbers.
+        axis: the axis or axes to reduce; all of them by default.
+        keepdims: keep the reduced axes, of size 1.
+
+    Returns:
+        An array without the reduced axes, in the dtype of `a`.
+
+    Raises:
+        LeafError: `a` is neither an array nor a number.
+        DtypeError: `a` is bool.
+        AxisError: the array has no such axis, or one is given twice.
+        ShapeError: there are no elements.
+
+    Example:
+        >>> pnp.ptp(pnp.array([[3, 9], [1, 2]]), axis=1)
+        [6 1]:i32[2]:cpu(0)
+    """
     a = operand(a, "ptp")
     axes = normal_axes(axis, a.type, "ptp")
     return subtract(max(a, axes, keepdims=keepdims), min(a, axes, keepdims=keepdims))
 
 
 def count_nonzero(a: ArrayLike, axis: Axis = None, *, keepdims: bool = False) -> Array:
-    """How many elements differ from 0."""
+    """How many elements differ from 0.
+
+    Arguments:
+        a: an array of any shape and dtype.
+        axis: the axis or axes to reduce; all of them by default.
+        keepdims: keep the reduced axes, of size 1.
+
+    Returns:
+        An array without the reduced axes, of the default integer dtype.
+
+    Raises:
+        LeafError: `a` is neither an array nor a number.
+        AxisError: the array has no such axis, or one is given twice.
+
+    Example:
+        >>> pnp.count_nonzero(pnp.array([[0, 1], [2, 3]]), axis=0)
+        [1 2]:i32[2]:cpu(0)
+    """
     a = as_predicate(a, "count_nonzero")
     return sum(a, normal_axes(axis, a.type, "count_nonzero"), keepdims=keepdims)
 
@@ -377,8 +518,25 @@ def average(
     """The weighted mean: sum(a * weights) / sum(weights).
 
     Arguments:
+        a: an array of any shape.
+        axis: the axis or axes to average over; all of them by default.
         weights: of the shape of `a`; or a vector as long as `a` is along `axis`. None for equal weights.
         returned: whether to return the sum of the weights as well.
+        keepdims: keep the reduced axes, of size 1.
+
+    Returns:
+        An array without the reduced axes, of a floating or complex dtype; or a pair of such arrays.
+
+    Raises:
+        LeafError: `a` or `weights` is neither an array nor a number.
+        AxisError: the array has no such axis, or one is given twice.
+        ShapeError: the shape of the weights does not fit.
+
+    Example:
+        >>> pnp.average(pnp.array([1.0, 5.0]), weights=pnp.array([3, 1]))
+        2.0:f32[]:cpu(0)
+        >>> pnp.average(pnp.array([1.0, 5.0]), weights=pnp.array([3, 1]), returned=True)
+        (2.0:f32[]:cpu(0), 4.0:f32[]:cpu(0))
     """
     a = operand(a, "average")
     if weights is None:
@@ -404,7 +562,7 @@ def average(
 # ---- leaving NaN out ------------------------------------------------------------------------------------------------
 
 
-def _without_nan(name: str, neutral: float, reduce_: F, doc: str) -> F:
+def _without_nan(name: str, neutral: float, reduce_: F, sections: str, doc: str) -> F:
     @functools.wraps(reduce_)
     def function(a: Any, axis: Any = None, *args: Any, **options: Any) -> Any:
         a = operand(a, name)
@@ -417,16 +575,40 @@ def _without_nan(name: str, neutral: float, reduce_: F, doc: str) -> F:
             return out
         return where(all(missing, axis, keepdims=options.get("keepdims", False)), math.nan, out)
 
-    return named(function, name, f"{doc} Arguments are those of `{name.removeprefix('nan')}`.")  # type: ignore[return-value]
+    return named(function, name, doc, sections)  # type: ignore[return-value]
 
 
-nansum = _without_nan("nansum", 0.0, sum, "The sum of the elements that are not NaN.")
-nanprod = _without_nan("nanprod", 1.0, prod, "The product of the elements that are not NaN.")
-nanmax = _without_nan("nanmax", -math.inf, max, "The largest element that is not NaN; NaN if there is none.")
-nanmin = _without_nan("nanmin", math.inf, min, "The smallest element that is not NaN; NaN if there is none.")
+# fmt: off
+nansum = _without_nan("nansum", 0.0, sum, _SUMS, """The sum of the elements that are not NaN.
+
+    Example:
+        >>> pnp.nansum(pnp.array([1.0, pnp.nan, 2.0]))
+        3.0:f32[]:cpu(0)
+        >>> pnp.nansum(pnp.array([pnp.nan]))
+        0.0:f32[]:cpu(0)
+    """)
+nanprod = _without_nan("nanprod", 1.0, prod, _SUMS, """The product of the elements that are not NaN.
+
+    Example:
+        >>> pnp.nanprod(pnp.array([[2.0, pnp.nan], [3.0, 4.0]]), axis=1)
+        [ 2. 12.]:f32[2]:cpu(0)
+    """)
+nanmax = _without_nan("nanmax", -math.inf, max, _EXTREMES, """The largest element that is not NaN; NaN if there is none.
+
+    Example:
+        >>> pnp.nanmax(pnp.array([[1.0, pnp.nan], [pnp.nan, pnp.nan]]), axis=1)
+        [ 1. nan]:f32[2]:cpu(0)
+    """)
+nanmin = _without_nan("nanmin", math.inf, min, _EXTREMES, """The smallest element that is not NaN; NaN if there is none.
+
+    Example:
+        >>> pnp.nanmin(pnp.array([3.0, pnp.nan, 2.0]))
+        2.0:f32[]:cpu(0)
+    """)
+# fmt: on
 
 
-def _of_present(name: str, reduce_: F, doc: str) -> F:
+def _of_present(name: str, reduce_: F, sections: str, doc: str) -> F:
     @functools.wraps(reduce_)
     def function(a: Any, axis: Any = None, *args: Any, where: Any = None, **options: Any) -> Any:
         a = operand(a, name)
@@ -434,16 +616,53 @@ def _of_present(name: str, reduce_: F, doc: str) -> F:
             where = a == a if where is None else (a == a) & as_predicate(where, name)
         return reduce_(a, normal_axes(axis, a.type, name), *args, where=where, **options)
 
-    return named(function, name, f"{doc} Arguments are those of `{name.removeprefix('nan')}`.")  # type: ignore[return-value]
+    return named(function, name, doc, sections)  # type: ignore[return-value]
 
 
-nanmean = _of_present("nanmean", mean, "The mean of the elements that are not NaN.")
-nanvar = _of_present("nanvar", var, "The variance of the elements that are not NaN.")
-nanstd = _of_present("nanstd", std, "The standard deviation of the elements that are not NaN.")
+# fmt: off
+nanmean = _of_present("nanmean", mean, _MEANS, """The mean of the elements that are not NaN.
+
+    Example:
+        >>> pnp.nanmean(pnp.array([[1.0, pnp.nan, 3.0], [pnp.nan, pnp.nan, pnp.nan]]), axis=1)
+        [ 2. nan]:f32[2]:cpu(0)
+    """)
+nanvar = _of_present("nanvar", var, _SPREADS, """The variance of the elements that are not NaN.
+
+    Example:
+        >>> pnp.nanvar(pnp.array([1.0, pnp.nan, 3.0]))
+        1.0:f32[]:cpu(0)
+    """)
+nanstd = _of_present("nanstd", std, _SPREADS, """The standard deviation of the elements that are not NaN.
+
+    Example:
+        >>> pnp.nanstd(pnp.array([1.0, pnp.nan, 5.0]), ddof=1)
+        2.828427:f32[]:cpu(0)
+    """)
+# fmt: on
 
 
 def array_equal(a1: ArrayLike, a2: ArrayLike, equal_nan: bool = False) -> Array:
-    """Whether two arrays have one shape and equal elements; a 0-d bool."""
+    """Whether two arrays have one shape and equal elements; a 0-d bool.
+
+    Arguments:
+        a1, a2: arrays or numbers, of any shapes and dtypes.
+        equal_nan: whether NaN equals NaN.
+
+    Returns:
+        A 0-d array of bool.
+
+    Raises:
+        LeafError: an operand is neither an array nor a number.
+        DtypeError: the dtypes have no common one.
+
+    Example:
+        >>> pnp.array_equal(pnp.array([1, 2]), pnp.array([1.0, 2.0]))
+        True:bool[]:cpu(0)
+        >>> pnp.array_equal(pnp.array([1, 2]), pnp.array([[1, 2]]))
+        False:bool[]:cpu(0)
+        >>> pnp.array_equal(pnp.nan, pnp.nan, equal_nan=True)
+        True:bool[]:cpu(0)
+    """
     a1, a2 = operand(a1, "array_equal"), operand(a2, "array_equal")
     if a1.type.shape != a2.type.shape:
         return strong(operand(False, "array_equal"))
@@ -454,12 +673,49 @@ def array_equal(a1: ArrayLike, a2: ArrayLike, equal_nan: bool = False) -> Array:
 
 
 def allclose(a: ArrayLike, b: ArrayLike, rtol: ArrayLike = 1e-5, atol: ArrayLike = 1e-8, equal_nan: bool = False) -> Array:
-    """Whether all elements are close, as `isclose` has it; a 0-d bool."""
+    """Whether all elements are close, as `isclose` has it; a 0-d bool.
+
+    Arguments:
+        a, b: arrays or numbers whose shapes broadcast.
+        rtol, atol: the relative and the absolute tolerance: numbers, or arrays that broadcast.
+        equal_nan: whether NaN is close to NaN.
+
+    Returns:
+        A 0-d array of bool.
+
+    Raises:
+        LeafError: an operand is neither an array nor a number.
+        ShapeError: the shapes do not broadcast.
+        DtypeError: the dtypes have no common one.
+
+    Example:
+        >>> pnp.allclose(pnp.array([1.0, 2.0]), pnp.array([1.0, 2.00001]))
+        True:bool[]:cpu(0)
+        >>> pnp.allclose(pnp.array([1.0, pnp.nan]), pnp.array([1.0, pnp.nan]))
+        False:bool[]:cpu(0)
+    """
     return all(isclose(a, b, rtol, atol, equal_nan))
 
 
 def isin(element: ArrayLike, test_elements: ArrayLike, *, invert: bool = False) -> Array:
-    """Whether each element is one of `test_elements`."""
+    """Whether each element is one of `test_elements`.
+
+    Arguments:
+        element, test_elements: arrays or numbers, of any shapes.
+        invert: whether to return whether it is none of them.
+
+    Returns:
+        An array of bools, of the shape of `element`.
+
+    Raises:
+        LeafError: an operand is neither an array nor a number.
+        DtypeError: the dtypes have no common one.
+
+    Example:
+        >>> pnp.isin(pnp.array([[1, 2], [3, 4]]), pnp.array([2, 3]))
+        [[False  True]
+         [ True False]]:bool[2,2]:cpu(0)
+    """
     a, b = to_common_dtype("isin", element, test_elements)
     spread = shapes.reshape(a, new_sizes=(*a.type.shape, 1))
     found = any(spread == shapes.reshape(b, new_sizes=(b.type.size,)), -1)

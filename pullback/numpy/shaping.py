@@ -27,17 +27,26 @@ def reshape(a: ArrayLike, shape: ShapeLike, order: str = "C", *, copy: bool | No
     """The elements of a, in row-major order, in another shape.
 
     Arguments:
-        a: an array. shape: an int or a sequence of ints; one of them may be -1, and is found from the others.
+        a: an array or a number.
+        shape: an int or a sequence of ints; one of them may be -1, and is found from the others.
         order: "C" for row-major order, "F" for column-major.
         copy: True for an array that outlives the donation of `a`; None or False to share its memory.
 
+    Returns:
+        An array of the shape, in the dtype of `a`.
+
     Raises:
+        LeafError: an operand is neither an array nor a number.
         ShapeError: the shape has another number of elements.
+        ValueError: another `order`.
 
     Example:
-        >>> import pullback as pb
-        >>> pb.numpy.reshape(pb.numpy.arange(6), (2, -1)).shape
-        (2, 3)
+        >>> pnp.reshape(pnp.arange(6), (2, -1))
+        [[0 1 2]
+         [3 4 5]]:i32[2,3]:cpu(0)
+        >>> pnp.reshape(pnp.arange(6), (2, 3), order="F")
+        [[0 2 4]
+         [1 3 5]]:i32[2,3]:cpu(0)
     """
     a = operand(a, "reshape")
     wanted = list(checked_shape(shape, "reshape", least=-1))
@@ -59,17 +68,49 @@ def reshape(a: ArrayLike, shape: ShapeLike, order: str = "C", *, copy: bool | No
 
 
 def ravel(a: ArrayLike, order: str = "C") -> Array:
-    """The elements of a as a vector, in row-major order ("F": column-major)."""
+    """The elements of a as a vector, in row-major order ("F": column-major).
+
+    Arguments:
+        a: an array or a number.
+        order: "C" for row-major order, "F" for column-major.
+
+    Returns:
+        A vector, in the dtype of `a`.
+
+    Raises:
+        LeafError: an operand is neither an array nor a number.
+        ValueError: another `order`.
+
+    Example:
+        >>> pnp.ravel(pnp.array([[1, 2], [3, 4]]))
+        [1 2 3 4]:i32[4]:cpu(0)
+        >>> pnp.ravel(pnp.array([[1, 2], [3, 4]]), "F")
+        [1 3 2 4]:i32[4]:cpu(0)
+    """
     return reshape(a, -1 if operand(a, "ravel").type.size else 0, order)
 
 
 def transpose(a: ArrayLike, axes: Sequence[int] | None = None) -> Array:
     """The axes of a in another order; reversed, if none is given.
 
+    Arguments:
+        a: an array or a number.
+        axes: each axis once, in the order of the result; reversed by default.
+
+    Returns:
+        An array in the dtype of `a`.
+
+    Raises:
+        LeafError: an operand is neither an array nor a number.
+        AxisError: `axes` are not each axis once.
+
     Example:
-        >>> import pullback as pb
-        >>> pb.numpy.transpose(pb.numpy.zeros((2, 3))).shape
-        (3, 2)
+        >>> pnp.transpose(pnp.array([[1, 2, 3], [4, 5, 6]]))
+        [[1 4]
+         [2 5]
+         [3 6]]:i32[3,2]:cpu(0)
+        >>> pnp.transpose(pnp.zeros((2, 3, 4)), (1, 2, 0)).shape
+        (3, 4, 2)
     """
     a = operand(a, "transpose")
     ndim = a.type.ndim
@@ -83,7 +124,22 @@ permute_dims = transpose
 
 
 def matrix_transpose(x: ArrayLike, /) -> Array:
-    """The last two axes exchanged."""
+    """The last two axes exchanged.
+
+    Arguments:
+        x: an array of shape (..., rows, columns).
+
+    Returns:
+        An array of shape (..., columns, rows), in the dtype of x.
+
+    Raises:
+        LeafError: an operand is neither an array nor a number.
+        ShapeError: x has fewer than two axes.
+
+    Example:
+        >>> pnp.matrix_transpose(pnp.zeros((5, 2, 3))).shape
+        (5, 3, 2)
+    """
     x = operand(x, "matrix_transpose")
     if x.type.ndim < 2:
         raise ShapeError(f"matrix_transpose takes a matrix, or a stack of them, but got {x.type}.{at_user_line()}")
@@ -93,10 +149,22 @@ def matrix_transpose(x: ArrayLike, /) -> Array:
 def moveaxis(a: ArrayLike, source: ShapeLike, destination: ShapeLike) -> Array:
     """Axes moved to other places; the rest keep their order.
 
+    Arguments:
+        a: an array.
+        source, destination: an axis, or as many axes of `a` as of the result.
+
+    Returns:
+        An array in the dtype of `a`.
+
+    Raises:
+        LeafError: an operand is neither an array nor a number.
+        AxisError: an axis that the array does not have or that is given twice; or not as many destinations as sources.
+
     Example:
-        >>> import pullback as pb
-        >>> pb.numpy.moveaxis(pb.numpy.zeros((2, 3, 4)), 0, -1).shape
+        >>> pnp.moveaxis(pnp.zeros((2, 3, 4)), 0, -1).shape
         (3, 4, 2)
+        >>> pnp.moveaxis(pnp.zeros((2, 3, 4)), (0, 1), (1, 2)).shape
+        (4, 2, 3)
     """
     a = operand(a, "moveaxis")
     ndim = a.type.ndim
@@ -112,7 +180,23 @@ def moveaxis(a: ArrayLike, source: ShapeLike, destination: ShapeLike) -> Array:
 
 
 def swapaxes(a: ArrayLike, axis1: int, axis2: int) -> Array:
-    """Two axes exchanged."""
+    """Two axes exchanged.
+
+    Arguments:
+        a: an array.
+        axis1, axis2: the two axes.
+
+    Returns:
+        An array in the dtype of `a`.
+
+    Raises:
+        LeafError: an operand is neither an array nor a number.
+        AxisError: the array has no such axis.
+
+    Example:
+        >>> pnp.swapaxes(pnp.zeros((2, 3, 4)), 0, 2).shape
+        (4, 3, 2)
+    """
     a = operand(a, "swapaxes")
     order = list(range(a.type.ndim))
     first, second = (normal_axis(axis, a.type.ndim, "swapaxes") for axis in (axis1, axis2))
@@ -121,7 +205,24 @@ def swapaxes(a: ArrayLike, axis1: int, axis2: int) -> Array:
 
 
 def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Array:
-    """An axis moved to before another one."""
+    """An axis moved to before another one.
+
+    Arguments:
+        a: an array.
+        axis: the axis to move.
+        start: the axis before which it is put; the number of axes, for the last place.
+
+    Returns:
+        An array in the dtype of `a`.
+
+    Raises:
+        LeafError: an operand is neither an array nor a number.
+        AxisError: the array has no such axis.
+
+    Example:
+        >>> pnp.rollaxis(pnp.zeros((2, 3, 4)), 2).shape
+        (4, 2, 3)
+    """
     a = operand(a, "rollaxis")
     axis = normal_axis(axis, a.type.ndim, "rollaxis")
     start = start + a.type.ndim if start < 0 else start
@@ -131,10 +232,20 @@ def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Array:
 def expand_dims(a: ArrayLike, axis: Axis) -> Array:
     """New axes of size 1 at the places `axis` of the result.
 
+    Arguments:
+        a: an array or a number.
+        axis: an int or a sequence of ints, counted in the result.
+
+    Returns:
+        An array in the dtype of `a`.
+
+    Raises:
+        LeafError: an operand is neither an array nor a number.
+        AxisError: the result has no such axis, or one is given twice.
+
     Example:
-        >>> import pullback as pb
-        >>> pb.numpy.expand_dims(pb.numpy.zeros(3), 0).shape
-        (1, 3)
+        >>> pnp.expand_dims(pnp.zeros(3), 0).shape, pnp.expand_dims(pnp.zeros(3), (0, -1)).shape
+        ((1, 3), (1, 3, 1))
     """
     a = operand(a, "expand_dims")
     places = several(axis)
@@ -147,7 +258,24 @@ def expand_dims(a: ArrayLike, axis: Axis) -> Array:
 
 
 def squeeze(a: ArrayLike, axis: Axis = None) -> Array:
-    """Without the axes of size 1; or without those of `axis`, which must be of size 1."""
+    """Without the axes of size 1; or without those of `axis`, which must be of size 1.
+
+    Arguments:
+        a: an array or a number.
+        axis: an int or a sequence of ints; every axis of size 1 by default.
+
+    Returns:
+        An array in the dtype of `a`.
+
+    Raises:
+        LeafError: an operand is neither an array nor a number.
+        AxisError: the array has no such axis, or one is given twice.
+        ShapeError: one of the axes is not of size 1.
+
+    Example:
+        >>> pnp.squeeze(pnp.zeros((1, 3, 1))).shape, pnp.squeeze(pnp.zeros((1, 3, 1)), axis=0).shape
+        ((3,), (3, 1))
+    """
     a = operand(a, "squeeze")
     if axis is None:
         axes = tuple([i for i, size in enumerate(a.type.shape) if size == 1])
@@ -161,8 +289,21 @@ def squeeze(a: ArrayLike, axis: Axis = None) -> Array:
 def broadcast_to(array: ArrayLike, shape: ShapeLike) -> Array:
     """The array repeated along new axes in front, and along axes of size 1, to a shape.
 
+    Arguments:
+        array: an array or a number.
+        shape: an int or a sequence of ints.
+
+    Returns:
+        An array of the shape, in the dtype of the given one.
+
     Raises:
+        LeafError: an operand is neither an array nor a number.
         ShapeError: the array does not broadcast to it.
+
+    Example:
+        >>> pnp.broadcast_to(pnp.array([1, 2]), (2, 2))
+        [[1 2]
+         [1 2]]:i32[2,2]:cpu(0)
     """
     array = operand(array, "broadcast_to")
     sizes = checked_shape(shape, "broadcast_to")
@@ -174,14 +315,43 @@ def broadcast_to(array: ArrayLike, shape: ShapeLike) -> Array:
 
 
 def broadcast_arrays(*args: ArrayLike) -> list[Array]:
-    """The arrays broadcast to their common shape."""
+    """The arrays broadcast to their common shape.
+
+    Arguments:
+        args: arrays or numbers; each keeps its dtype.
+
+    Returns:
+        A list of arrays of one shape.
+
+    Raises:
+        LeafError: an operand is neither an array nor a number.
+        ShapeError: the shapes do not broadcast.
+
+    Example:
+        >>> pnp.broadcast_arrays(pnp.array([1, 2]), 0.5)
+        [[1 2]:i32[2]:cpu(0), [0.5 0.5]:f32[2]:cpu(0)]
+    """
     values = [operand(arg, "broadcast_arrays") for arg in args]
     shape = common_shape("broadcast_arrays", *[value.type.shape for value in values]) if values else ()
     return [broadcast(value, shape) for value in values]
 
 
 def broadcast_shapes(*args: ShapeLike) -> Shape:
-    """The shape that arrays of these shapes broadcast to."""
+    """The shape that arrays of these shapes broadcast to.
+
+    Arguments:
+        args: shapes: ints or sequences of ints.
+
+    Returns:
+        A tuple of ints.
+
+    Raises:
+        ShapeError: the shapes do not broadcast.
+
+    Example:
+        >>> pnp.broadcast_shapes((4, 1), (3,), 1)
+        (4, 3)
+    """
     return common_shape("broadcast_shapes", *[checked_shape(shape, "broadcast_shapes") for shape in args]) if args else ()
 
 
@@ -205,13 +375,26 @@ def _parts(name: str, arrays: Any) -> list[Any]:
 def concatenate(arrays: ArrayLike | Sequence[Any], axis: int | None = 0, dtype: DTypeLike = None) -> Array:
     """Arrays joined along an axis that they have; None flattens them first.
 
+    Arguments:
+        arrays: a sequence of arrays or of lists of numbers; of an array, those along its first axis.
+        axis: the axis; None to flatten them first.
+        dtype: by default their common dtype.
+
+    Returns:
+        An array.
+
     Raises:
-        ShapeError: their other axes differ.
+        LeafError: one of them is neither an array nor a list of numbers.
+        ShapeError: their other axes differ, they are 0-d, or there are none.
+        AxisError: the array has no such axis.
+        DtypeError: the dtypes have no common one.
 
     Example:
-        >>> import pullback as pb
-        >>> pb.numpy.concatenate([pb.numpy.asarray([1, 2]), pb.numpy.asarray([3])])
-        [1 2 3]:i32[3]:cpu(0)
+        >>> pnp.concatenate([pnp.array([1, 2]), pnp.array([0.5])])
+        [1.  2.  0.5]:f32[3]:cpu(0)
+        >>> pnp.concatenate([pnp.ones((2, 1)), pnp.zeros((2, 2))], axis=1)
+        [[1. 0. 0.]
+         [1. 0. 0.]]:f32[2,3]:cpu(0)
     """
     return _joined("concatenate", _parts("concatenate", arrays), axis, dtype)
 
@@ -238,10 +421,26 @@ def _joined(name: str, parts: list[Any], axis: int | None, dtype: Any = None) ->
 def stack(arrays: ArrayLike | Sequence[Any], axis: int = 0, dtype: DTypeLike = None) -> Array:
     """Arrays of one shape, along a new axis.
 
+    Arguments:
+        arrays: a sequence of arrays, numbers or lists of numbers.
+        axis: where the new axis lies in the result.
+        dtype: by default their common dtype.
+
+    Returns:
+        An array with one axis more.
+
+    Raises:
+        LeafError: one of them is neither an array nor a list of numbers.
+        ShapeError: their shapes differ, or there are none.
+        AxisError: the array has no such axis.
+        DtypeError: the dtypes have no common one.
+
     Example:
-        >>> import pullback as pb
-        >>> pb.numpy.stack([1.0, 2.0])
+        >>> pnp.stack([1.0, 2.0])
         [1. 2.]:f32[2]:cpu(0)
+        >>> pnp.stack([pnp.array([1, 2]), pnp.array([3, 4])], axis=1)
+        [[1 3]
+         [2 4]]:i32[2,2]:cpu(0)
     """
     parts = _parts("stack", arrays)
     if len({part.type.shape for part in parts}) > 1:
@@ -252,44 +451,181 @@ def stack(arrays: ArrayLike | Sequence[Any], axis: int = 0, dtype: DTypeLike = N
 
 
 def vstack(tup: ArrayLike | Sequence[Any], dtype: DTypeLike = None) -> Array:
-    """Arrays on top of each other: joined along the first axis; vectors are rows."""
+    """Arrays on top of each other: joined along the first axis; vectors are rows.
+
+    Arguments:
+        tup: a sequence of arrays, numbers or lists of numbers.
+        dtype: by default their common dtype.
+
+    Returns:
+        An array of two axes or more.
+
+    Raises:
+        LeafError: one of them is neither an array nor a list of numbers.
+        ShapeError: their other axes differ, or there are none.
+        DtypeError: the dtypes have no common one.
+
+    Example:
+        >>> pnp.vstack([[1, 2], [3, 4]])
+        [[1 2]
+         [3 4]]:i32[2,2]:cpu(0)
+    """
     return _joined("vstack", [atleast_2d(part) for part in _parts("vstack", tup)], 0, dtype)
 
 
 def hstack(tup: ArrayLike | Sequence[Any], dtype: DTypeLike = None) -> Array:
-    """Arrays side by side: joined along the second axis; vectors along their only one."""
+    """Arrays side by side: joined along the second axis; vectors along their only one.
+
+    Arguments:
+        tup: a sequence of arrays, numbers or lists of numbers.
+        dtype: by default their common dtype.
+
+    Returns:
+        An array of one axis or more.
+
+    Raises:
+        LeafError: one of them is neither an array nor a list of numbers.
+        ShapeError: their other axes differ, or there are none.
+        DtypeError: the dtypes have no common one.
+
+    Example:
+        >>> pnp.hstack([[1, 2], [3]])
+        [1 2 3]:i32[3]:cpu(0)
+        >>> pnp.hstack([pnp.ones((2, 1)), pnp.zeros((2, 2))]).shape
+        (2, 3)
+    """
     parts = [atleast_1d(part) for part in _parts("hstack", tup)]
     return _joined("hstack", parts, 0 if parts[0].type.ndim == 1 else 1, dtype)
 
 
 def dstack(tup: ArrayLike | Sequence[Any], dtype: DTypeLike = None) -> Array:
-    """Arrays behind each other: joined along the third axis."""
+    """Arrays behind each other: joined along the third axis.
+
+    Arguments:
+        tup: a sequence of arrays, numbers or lists of numbers.
+        dtype: by default their common dtype.
+
+    Returns:
+        An array of three axes or more.
+
+    Raises:
+        LeafError: one of them is neither an array nor a list of numbers.
+        ShapeError: their other axes differ, or there are none.
+        DtypeError: the dtypes have no common one.
+
+    Example:
+        >>> pnp.dstack([[1, 2], [3, 4]])
+        [[[1 3]
+          [2 4]]]:i32[1,2,2]:cpu(0)
+    """
     return _joined("dstack", [atleast_3d(part) for part in _parts("dstack", tup)], 2, dtype)
 
 
 def column_stack(tup: ArrayLike | Sequence[Any]) -> Array:
-    """Vectors as the columns of a matrix; matrices side by side."""
+    """Vectors as the columns of a matrix; matrices side by side.
+
+    Arguments:
+        tup: a sequence of vectors, matrices, numbers or lists of numbers.
+
+    Returns:
+        A matrix.
+
+    Raises:
+        LeafError: one of them is neither an array nor a list of numbers.
+        ShapeError: their first axes differ, or there are none.
+        DtypeError: the dtypes have no common one.
+
+    Example:
+        >>> pnp.column_stack([[1, 2], [3, 4]])
+        [[1 3]
+         [2 4]]:i32[2,2]:cpu(0)
+    """
     parts = [expand_dims(atleast_1d(part), 1) if part.type.ndim < 2 else part for part in _parts("column_stack", tup)]
     return _joined("column_stack", parts, 1)
 
 
 def append(arr: ArrayLike, values: ArrayLike | Sequence[Any], axis: int | None = None) -> Array:
-    """`values` joined to the end of an array; both are flattened unless an axis is given."""
+    """`values` joined to the end of an array; both are flattened unless an axis is given.
+
+    Arguments:
+        arr, values: arrays or lists of numbers.
+        axis: the axis along which to join them; None to flatten both first.
+
+    Returns:
+        An array, in the common dtype.
+
+    Raises:
+        LeafError: one of them is neither an array nor a list of numbers.
+        ShapeError: their other axes differ.
+        AxisError: the array has no such axis.
+        DtypeError: the dtypes have no common one.
+
+    Example:
+        >>> pnp.append(pnp.array([[1, 2]]), [3])
+        [1 2 3]:i32[3]:cpu(0)
+        >>> pnp.append(pnp.array([[1, 2]]), [[3, 4]], axis=0)
+        [[1 2]
+         [3 4]]:i32[2,2]:cpu(0)
+    """
     return concatenate([arr, values], axis)
 
 
 def atleast_1d(*arys: ArrayLike) -> Any:
-    """The arrays, each with one axis or more."""
+    """The arrays, each with one axis or more.
+
+    Arguments:
+        arys: arrays, numbers or lists of numbers; each keeps its dtype.
+
+    Returns:
+        An array; a list, of several.
+
+    Raises:
+        LeafError: an operand is neither an array nor a number.
+
+    Example:
+        >>> pnp.atleast_1d(3.0)
+        [3.]:f32[1]:cpu(0)
+    """
     return _each_reshaped("atleast_1d", arys, lambda shape: shape or (1,))
 
 
 def atleast_2d(*arys: ArrayLike) -> Any:
-    """The arrays, each with two axes or more; new ones stand in front."""
+    """The arrays, each with two axes or more; new ones stand in front.
+
+    Arguments:
+        arys: arrays, numbers or lists of numbers; each keeps its dtype.
+
+    Returns:
+        An array; a list, of several.
+
+    Raises:
+        LeafError: an operand is neither an array nor a number.
+
+    Example:
+        >>> pnp.atleast_2d([1, 2])
+        [[1 2]]:i32[1,2]:cpu(0)
+        >>> [each.shape for each in pnp.atleast_2d(1.0, pnp.zeros((2, 3, 4)))]
+        [(1, 1), (2, 3, 4)]
+    """
     return _each_reshaped("atleast_2d", arys, lambda shape: (1,) * (2 - len(shape)) + shape)
 
 
 def atleast_3d(*arys: ArrayLike) -> Any:
-    """The arrays, each with three axes or more; a vector becomes (1, n, 1), a matrix (n, m, 1)."""
+    """The arrays, each with three axes or more; a vector becomes (1, n, 1), a matrix (n, m, 1).
+
+    Arguments:
+        arys: arrays, numbers or lists of numbers; each keeps its dtype.
+
+    Returns:
+        An array; a list, of several.
+
+    Raises:
+        LeafError: an operand is neither an array nor a number.
+
+    Example:
+        >>> pnp.atleast_3d([1, 2]).shape, pnp.atleast_3d(pnp.zeros((2, 3))).shape
+        ((1, 2, 1), (2, 3, 1))
+    """
     return _each_reshaped(
         "atleast_3d", arys, lambda shape: {0: (1, 1, 1), 1: (1, *shape, 1), 2: (*shape, 1)}.get(len(shape), shape)
     )
@@ -312,7 +648,26 @@ def cut(a: Any, axis: int, start: int, stop: int) -> Any:
 
 
 def unstack(x: ArrayLike, /, *, axis: int = 0) -> tuple[Array, ...]:
-    """The arrays that lie along an axis, which they do not have any more."""
+    """The arrays that lie along an axis, which they do not have any more.
+
+    Arguments:
+        x: an array.
+        axis: the axis.
+
+    Returns:
+        A tuple of arrays with one axis less, in the dtype of x.
+
+    Raises:
+        LeafError: an operand is neither an array nor a number.
+        AxisError: the array has no such axis.
+
+    Example:
+        >>> pnp.unstack(pnp.array([[1, 2], [3, 4]]))
+        ([1 2]:i32[2]:cpu(0), [3 4]:i32[2]:cpu(0))
+        >>> first, second = pnp.unstack(pnp.array([[1, 2], [3, 4]]), axis=1)
+        >>> first
+        [1 3]:i32[2]:cpu(0)
+    """
     x = operand(x, "unstack")
     along = normal_axis(axis, x.type.ndim, "unstack")
     return tuple([shapes.squeeze(cut(x, along, i, i + 1), dimensions=(along,)) for i in range(x.type.shape[along])])
@@ -321,13 +676,25 @@ def unstack(x: ArrayLike, /, *, axis: int = 0) -> tuple[Array, ...]:
 def split(ary: ArrayLike, indices_or_sections: int | Sequence[int], axis: int = 0) -> list[Array]:
     """An array cut along an axis: into equal parts, if given an int; or at the given indices.
 
+    Arguments:
+        ary: an array.
+        indices_or_sections: how many parts; or a sequence of the indices at which each but the first starts.
+        axis: the axis.
+
+    Returns:
+        A list of arrays, in the dtype of `ary`.
+
     Raises:
+        LeafError: an operand is neither an array nor a number.
+        AxisError: the array has no such axis.
         ShapeError: the axis cannot be cut into so many equal parts.
+        TypeError: indices that are not integers.
 
     Example:
-        >>> import pullback as pb
-        >>> [part.shape for part in pb.numpy.split(pb.numpy.zeros(6), 3)]
-        [(2,), (2,), (2,)]
+        >>> pnp.split(pnp.arange(6), 3)
+        [[0 1]:i32[2]:cpu(0), [2 3]:i32[2]:cpu(0), [4 5]:i32[2]:cpu(0)]
+        >>> pnp.split(pnp.arange(6), [1, 4])
+        [[0]:i32[1]:cpu(0), [1 2 3]:i32[3]:cpu(0), [4 5]:i32[2]:cpu(0)]
     """
     ary = operand(ary, "split")
     size = ary.type.shape[normal_axis(axis, ary.type.ndim, "split")]
@@ -339,7 +706,26 @@ def split(ary: ArrayLike, indices_or_sections: int | Sequence[int], axis: int = 
 
 
 def array_split(ary: ArrayLike, indices_or_sections: int | Sequence[int], axis: int = 0) -> list[Array]:
-    """As `split`, but parts may differ in size by one."""
+    """As `split`, but parts may differ in size by one.
+
+    Arguments:
+        ary: an array.
+        indices_or_sections: how many parts; or a sequence of the indices at which each but the first starts.
+        axis: the axis.
+
+    Returns:
+        A list of arrays, in the dtype of `ary`.
+
+    Raises:
+        LeafError: an operand is neither an array nor a number.
+        AxisError: the array has no such axis.
+        ShapeError: fewer parts than one.
+        TypeError: indices that are not integers.
+
+    Example:
+        >>> pnp.array_split(pnp.arange(5), 2)
+        [[0 1 2]:i32[3]:cpu(0), [3 4]:i32[2]:cpu(0)]
+    """
     ary = operand(ary, "array_split")
     along = normal_axis(axis, ary.type.ndim, "array_split")
     size = ary.type.shape[along]
@@ -357,17 +743,68 @@ def array_split(ary: ArrayLike, indices_or_sections: int | Sequence[int], axis: 
 
 
 def hsplit(ary: ArrayLike, indices_or_sections: int | Sequence[int]) -> list[Array]:
-    """`split` along the second axis; of a vector, along its only one."""
+    """`split` along the second axis; of a vector, along its only one.
+
+    Arguments:
+        ary: an array.
+        indices_or_sections: how many parts; or a sequence of the indices at which each but the first starts.
+
+    Returns:
+        A list of arrays, in the dtype of `ary`.
+
+    Raises:
+        LeafError: an operand is neither an array nor a number.
+        AxisError: the array has no such axis.
+        ShapeError: the axis cannot be cut into so many equal parts.
+
+    Example:
+        >>> [part.shape for part in pnp.hsplit(pnp.zeros((3, 4)), 2)]
+        [(3, 2), (3, 2)]
+    """
     return split(ary, indices_or_sections, 0 if operand(ary, "hsplit").type.ndim == 1 else 1)
 
 
 def vsplit(ary: ArrayLike, indices_or_sections: int | Sequence[int]) -> list[Array]:
-    """`split` along the first axis."""
+    """`split` along the first axis.
+
+    Arguments:
+        ary: an array.
+        indices_or_sections: how many parts; or a sequence of the indices at which each but the first starts.
+
+    Returns:
+        A list of arrays, in the dtype of `ary`.
+
+    Raises:
+        LeafError: an operand is neither an array nor a number.
+        AxisError: the array has no such axis.
+        ShapeError: the axis cannot be cut into so many equal parts.
+
+    Example:
+        >>> pnp.vsplit(pnp.array([[1, 2], [3, 4]]), 2)
+        [[[1 2]]:i32[1,2]:cpu(0), [[3 4]]:i32[1,2]:cpu(0)]
+    """
     return split(ary, indices_or_sections, 0)
 
 
 def dsplit(ary: ArrayLike, indices_or_sections: int | Sequence[int]) -> list[Array]:
-    """`split` along the third axis."""
+    """`split` along the third axis.
+
+    Arguments:
+        ary: an array of three axes or more.
+        indices_or_sections: how many parts; or a sequence of the indices at which each but the first starts.
+
+    Returns:
+        A list of arrays, in the dtype of `ary`.
+
+    Raises:
+        LeafError: an operand is neither an array nor a number.
+        AxisError: the array has no such axis.
+        ShapeError: the axis cannot be cut into so many equal parts.
+
+    Example:
+        >>> [part.shape for part in pnp.dsplit(pnp.zeros((1, 2, 5)), [2])]
+        [(1, 2, 2), (1, 2, 3)]
+    """
     return split(ary, indices_or_sections, 2)
 
 
@@ -375,7 +812,26 @@ def dsplit(ary: ArrayLike, indices_or_sections: int | Sequence[int]) -> list[Arr
 
 
 def tile(A: ArrayLike, reps: ShapeLike) -> Array:
-    """The array laid side by side, `reps` times along each axis."""
+    """The array laid side by side, `reps` times along each axis.
+
+    Arguments:
+        A: an array or a number.
+        reps: an int or a sequence of ints, for the last axes; more of them make new axes in front.
+
+    Returns:
+        An array in the dtype of A.
+
+    Raises:
+        LeafError: an operand is neither an array nor a number.
+        ShapeError: a negative number of times.
+
+    Example:
+        >>> pnp.tile(pnp.array([1, 2]), 2)
+        [1 2 1 2]:i32[4]:cpu(0)
+        >>> pnp.tile(pnp.array([1, 2]), (2, 1))
+        [[1 2]
+         [1 2]]:i32[2,2]:cpu(0)
+    """
     A = operand(A, "tile")
     times = checked_shape(reps, "tile")
     ndim = max(A.type.ndim, len(times))
@@ -392,12 +848,27 @@ def repeat(
     """Each element (or each slice along `axis`) repeated. The counts must be known: an int, or a sequence of ints.
 
     Arguments:
+        a: an array or a number.
+        repeats: how often: an int for all of them, or a sequence of ints for each; not traced.
+        axis: the axis; None to flatten the array first.
         total_repeat_length: the size of the result along the axis: it is cut off there, or filled with the last element.
 
+    Returns:
+        An array in the dtype of `a`.
+
+    Raises:
+        LeafError: an operand is neither an array nor a number.
+        AxisError: the array has no such axis.
+        ShapeError: not one count for each element, or a negative one.
+        TracerIntegerConversionError: a traced count.
+
     Example:
-        >>> import pullback as pb
-        >>> pb.numpy.repeat(pb.numpy.asarray([1, 2]), 2)
+        >>> pnp.repeat(pnp.array([1, 2]), 2)
         [1 1 2 2]:i32[4]:cpu(0)
+        >>> pnp.repeat(pnp.array([[1, 2], [3, 4]]), pnp.array([2, 1]), axis=0)
+        [[1 2]
+         [1 2]
+         [3 4]]:i32[3,2]:cpu(0)
     """
     a = operand(a, "repeat")
     if axis is None:
@@ -421,29 +892,97 @@ def repeat(
 
 
 def flip(m: ArrayLike, axis: Axis = None) -> Array:
-    """The elements in reverse order along axes; along all of them by default."""
+    """The elements in reverse order along axes; along all of them by default.
+
+    Arguments:
+        m: an array or a number.
+        axis: an int or a sequence of ints; all axes by default.
+
+    Returns:
+        An array of the shape and dtype of m.
+
+    Raises:
+        LeafError: an operand is neither an array nor a number.
+        AxisError: the array has no such axis, or one is given twice.
+
+    Example:
+        >>> pnp.flip(pnp.array([[1, 2], [3, 4]]))
+        [[4 3]
+         [2 1]]:i32[2,2]:cpu(0)
+        >>> pnp.flip(pnp.array([[1, 2], [3, 4]]), axis=0)
+        [[3 4]
+         [1 2]]:i32[2,2]:cpu(0)
+    """
     m = operand(m, "flip")
     axes = normal_axes(axis, m.type, "flip")
     return shapes.rev(m, dimensions=axes) if axes else m
 
 
 def fliplr(m: ArrayLike) -> Array:
-    """`flip` along the second axis."""
+    """`flip` along the second axis.
+
+    Arguments:
+        m: an array of two axes or more.
+
+    Returns:
+        An array of the shape and dtype of m.
+
+    Raises:
+        LeafError: an operand is neither an array nor a number.
+        AxisError: the array has no such axis.
+
+    Example:
+        >>> pnp.fliplr(pnp.array([[1, 2], [3, 4]]))
+        [[2 1]
+         [4 3]]:i32[2,2]:cpu(0)
+    """
     return flip(m, 1)
 
 
 def flipud(m: ArrayLike) -> Array:
-    """`flip` along the first axis."""
+    """`flip` along the first axis.
+
+    Arguments:
+        m: an array of one axis or more.
+
+    Returns:
+        An array of the shape and dtype of m.
+
+    Raises:
+        LeafError: an operand is neither an array nor a number.
+        AxisError: the array has no such axis.
+
+    Example:
+        >>> pnp.flipud(pnp.array([[1, 2], [3, 4]]))
+        [[3 4]
+         [1 2]]:i32[2,2]:cpu(0)
+    """
     return flip(m, 0)
 
 
 def roll(a: ArrayLike, shift: ShapeLike | Array, axis: Axis = None) -> Array:
     """The elements moved along axes; those that fall off the end come in at the start. Without axes, the array is flat.
 
+    Arguments:
+        a: an array or a number.
+        shift: how far: an int, or one for each axis; it may be traced.
+        axis: an int or a sequence of ints; the flattened array by default.
+
+    Returns:
+        An array of the shape and dtype of `a`.
+
+    Raises:
+        LeafError: an operand is neither an array nor a number.
+        AxisError: the array has no such axis.
+        TypeError: a shift that is not an integer.
+        ValueError: neither one shift nor as many as axes.
+
     Example:
-        >>> import pullback as pb
-        >>> pb.numpy.roll(pb.numpy.asarray([1, 2, 3]), 1)
+        >>> pnp.roll(pnp.array([1, 2, 3]), 1)
         [3 1 2]:i32[3]:cpu(0)
+        >>> pnp.roll(pnp.array([[1, 2], [3, 4]]), -1, axis=1)
+        [[2 1]
+         [4 3]]:i32[2,2]:cpu(0)
     """
     a = operand(a, "roll")
     if axis is None:
@@ -466,7 +1005,25 @@ def roll(a: ArrayLike, shift: ShapeLike | Array, axis: Axis = None) -> Array:
 
 
 def rot90(m: ArrayLike, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Array:
-    """The array turned by k quarter turns, from the first of two axes toward the second."""
+    """The array turned by k quarter turns, from the first of two axes toward the second.
+
+    Arguments:
+        m: an array of two axes or more.
+        k: how many quarter turns; negative ones turn the other way.
+        axes: the two axes.
+
+    Returns:
+        An array in the dtype of m.
+
+    Raises:
+        LeafError: an operand is neither an array nor a number.
+        AxisError: the array has no such axis, or the two are one.
+
+    Example:
+        >>> pnp.rot90(pnp.array([[1, 2], [3, 4]]))
+        [[2 4]
+         [1 3]]:i32[2,2]:cpu(0)
+    """
     m = operand(m, "rot90")
     first, second = (normal_axis(axis, m.type.ndim, "rot90") for axis in axes)
     if first == second:

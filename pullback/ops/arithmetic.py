@@ -11,6 +11,7 @@ from pullback.core.types import is_unknown
 from pullback.core.zero import ZERO
 from pullback.ops import rounding
 from pullback.ops.compare import eq, select
+from pullback.ops.formulas import by_kind, quotient_by_parts
 from pullback.ops.literals import literal
 from pullback.ops.pointwise import Function, OfTwo, where_nonzero
 
@@ -106,7 +107,7 @@ class div(OfTwo):
     kinds = "iufc"
     linear = ("x",)
     symbolic_zeros = True
-    evaluate = _quotient
+    evaluate = by_kind(_quotient, quotient_by_parts)
     lower = "stablehlo.divide"
 
     def partials(out, x, y):

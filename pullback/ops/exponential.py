@@ -8,7 +8,7 @@ import numpy as np
 
 from pullback.core.primitive import primitive
 from pullback.ops.arithmetic import add, div, mul
-from pullback.ops.formulas import by_parts, exp2_by_parts, expm1_by_parts, log1p_by_parts, lowered
+from pullback.ops.formulas import by_kind, exp2_by_parts, expm1_by_parts, log1p_by_parts, lowered
 from pullback.ops.literals import literal
 from pullback.ops.pointwise import Function, OfFraction, OfPositive
 
@@ -29,9 +29,7 @@ class exp2(Function):
     """2 to the power of x."""
 
     cost = 8
-
-    def evaluate(x):
-        return exp2_by_parts(x) if x.dtype.kind == "c" else np.exp2(x)
+    evaluate = by_kind(np.exp2, exp2_by_parts)
 
     def partials(out, x):
         return (mul(out, literal(math.log(2), out)),)
@@ -42,9 +40,7 @@ class expm1(Function):
     """e to the power of x, minus 1, exact to the last bits where x is small."""
 
     cost = 8
-
-    def evaluate(x):
-        return expm1_by_parts(x) if x.dtype.kind == "c" else np.expm1(x)
+    evaluate = by_kind(np.expm1, expm1_by_parts)
 
     def partials(out, x):
         return (exp(x),)
@@ -81,10 +77,8 @@ class log1p(OfFraction):
     """The natural logarithm of 1 + x, exact to the last bits where x is small."""
 
     cost = 8
-    lower = by_parts(lowered(log1p_formula), np.log1p)
-
-    def evaluate(x):
-        return log1p_by_parts(x) if x.dtype.kind == "c" else np.log1p(x)
+    evaluate = by_kind(np.log1p, log1p_by_parts)
+    lower = lowered(by_kind(log1p_formula, log1p_by_parts))
 
     def partials(out, x):
         return (div(literal(1, x), add(x, literal(1, x))),)

@@ -131,6 +131,16 @@ _ORDERS = {
 # ---- complex functions ----------------------------------------------------------------------------------------------
 
 
+def by_kind(real, of_complex):
+    """The formula that is `real` of real numbers and `of_complex` of complex ones."""
+
+    def formula(*operands):
+        return (of_complex if operands[0].dtype.kind == "c" else real)(*operands)
+
+    formula.nin = getattr(of_complex, "nin", 0) or of_complex.__code__.co_argcount
+    return formula
+
+
 def by_parts(real, formula):
     """The lowering rule that is `real` (a rule, or the name of an operation) on real numbers, and writes a formula on complex
     ones."""
@@ -220,7 +230,9 @@ def expm1_by_parts(z):
 
 
 def log1p_by_parts(z):
-    """log |1 + z| + i arg(1 + z), on NumPy arrays; where |1 + z| is near 1, of |1 + z|^2 = 1 + x (2 + x) + y^2."""
+    """log |1 + z| + i arg(1 + z); on NumPy arrays, where |1 + z| is near 1, of |1 + z|^2 = 1 + x (2 + x) + y^2."""
+    if isinstance(z, Written):
+        return np.log1p(z)
     x, y = z.real.astype(np.float64), z.imag.astype(np.float64)
     size = np.hypot(1 + x, y)
     near = 0.5 * np.log1p(x * (2 + x) + y * y)
@@ -243,6 +255,58 @@ def _sqrt(z):
     u = np.where(np.isinf(y) | (x == np.inf), np.inf, np.abs(out.real))
     v = np.where(np.isinf(y) | (x == np.inf) & np.isnan(y), y, np.copysign(out.imag, y))
     return joined(u, np.where((x == -np.inf) & np.isnan(y), np.inf, v))
+
+
+def _boxed(z):
+    """The parts of z, and whether it is infinite: there a part that is so becomes 1, the other one 0, with their signs."""
+    far = np.isinf(z.real) | np.isinf(z.imag)
+
+    def part(x):
+        return np.where(far, np.where(np.isinf(x), np.copysign(1, x), np.copysign(0, x)), x)
+
+    return (part(z.real), part(z.imag)), far
+
+
+def _settled(part, against):
+    """A part of a factor, 0 for NaN where the other factor is infinite."""
+    return np.where(against & np.isnan(part), np.copysign(0, part), part)
+
+
+def product_by_parts(z, w):
+    """z w, infinite where a factor is and the other is not zero. Source: C99, G.5.1, example 1."""
+    u, v = z.real * w.real - z.imag * w.imag, z.real * w.imag + z.imag * w.real
+    ((a, b), z_far), ((c, d), w_far) = _boxed(z), _boxed(w)
+    a, b, c, d = _settled(a, w_far), _settled(b, w_far), _settled(c, z_far), _settled(d, z_far)
+    lost = np.isnan(u) & np.isnan(v) & (z_far | w_far)
+    return joined(np.where(lost, np.inf * (a * c - b * d), u), np.where(lost, np.inf * (a * d + b * c), v))
+
+
+def quotient_by_parts(z, w):
+    """z / w, infinite where z is infinite or w is zero, and zero where w is infinite, as XLA has it; NumPy's is NaN there.
+    Source: C99, G.5.1, example 2."""
+    if isinstance(w, Written):
+        return z / w
+    out = np.true_divide(z, w)
+    if np.isfinite(out).all():
+        return out
+    ((a, b), z_far), ((c, d), w_far) = _boxed(z), _boxed(w)
+    size = np.where(w_far, 0.0, np.inf)
+    lost = np.isnan(out.real) & np.isnan(out.imag) & np.where(w_far, np.isfinite(z), z_far & np.isfinite(w))
+    u, v = np.where(lost, size * (a * c + b * d), out.real), np.where(lost, size * (b * c - a * d), out.imag)
+    none = (w == 0) & ~(np.isnan(z.real) & np.isnan(z.imag))
+    pole = np.copysign(np.inf, w.real)
+    u, v = np.where(none, pole * z.real, u), np.where(none, pole * z.imag, v)
+    return joined(u, v).astype(out.dtype)
+
+
+ratio = by_kind(np.divide, quotient_by_parts)
+
+
+def power_by_parts(z, w):
+    """z^w = exp(w log z), as in C99; z^0 is 1, z^1 is z, and 0^w is 0 where the real part of w is positive, else NaN."""
+    of_zero = np.where(w.real > 0, 0, np.nan * w.real)
+    power = np.where(z == 0, joined(of_zero, of_zero), np.exp(product_by_parts(w, np.log(z))))
+    return np.where(w == 0, 1, np.where(w == 1, z, power))
 
 
 def rsqrt_by_parts(z):

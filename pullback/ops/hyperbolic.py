@@ -11,7 +11,7 @@ from pullback.core.tracing import type_of
 from pullback.ops.arithmetic import add, div, mul, sub
 from pullback.ops.compare import eq, ne, select
 from pullback.ops.exponential import log1p_formula
-from pullback.ops.formulas import by_parts, lowered, wide
+from pullback.ops.formulas import by_kind, by_parts, joined, log1p_by_parts, lowered, wide
 from pullback.ops.literals import literal
 from pullback.ops.pointwise import Function, OfFraction, OfTwo
 from pullback.ops.powers import hypot, one_minus_square, rsqrt, square, vanishing
@@ -142,36 +142,47 @@ def _log_of_sum(x, y, unit):
     return np.where(np.isnan(difference), x + y, out)
 
 
-def _shares_of_sum(x, y, unit):
-    """b^x / (b^x + b^y) and b^y / (b^x + b^y), where b = e^unit: they depend smoothly on x - y, and are halves where x = y."""
+def _complex_log_of_sum(x, y, unit):
+    """As `_log_of_sum`, by the larger one in the order of complex numbers; the angle times `unit` lies in (-pi, pi]."""
+    large = np.maximum(x, y)
+    out = large + log1p_by_parts(np.exp(np.where(x == y, 0, np.minimum(x, y) - large) * unit)) / unit
+    angle, limit = out.imag, math.pi / unit
+    wrapped = angle - 2 * limit * np.ceil((angle - limit) / (2 * limit))
+    return joined(out.real, np.where(np.abs(angle) <= limit, angle, wrapped))
+
+
+def summing_exponentials(ufunc, unit):
+    """Evaluation, lowering and partials of log_b(b^x + b^y), where b = e^unit; of real numbers it is the ufunc.
+
+    The derivatives b^x / (b^x + b^y) and b^y / (b^x + b^y) depend smoothly on x - y, and are halves where x = y.
+    """
+
+    def of_complex(x, y):
+        return _complex_log_of_sum(x, y, unit)
 
     def share(x, y):
         difference = sub(x, y)
         settled = select(eq(x, y), select(ne(difference, difference), literal(0, x), difference), difference)  # inf - inf
         return logistic(settled if unit == 1 else mul(settled, literal(unit, x)))
 
-    return lambda: share(x, y), lambda: share(y, x)
+    def partials(out, x, y):
+        return lambda: share(x, y), lambda: share(y, x)
+
+    of_real = wide(lambda x, y: _log_of_sum(x, y, unit))
+    return by_kind(ufunc, of_complex), lowered(by_kind(of_real, of_complex)), partials
 
 
 @primitive
 class logaddexp(OfTwo):
     """log(exp(x) + exp(y)), without overflow."""
 
-    kinds = "f"
-    evaluate = np.logaddexp
-    lower = lowered(wide(lambda x, y: _log_of_sum(x, y, 1)))
-
-    def partials(out, x, y):
-        return _shares_of_sum(x, y, 1)
+    kinds = "fc"
+    evaluate, lower, partials = summing_exponentials(np.logaddexp, 1)
 
 
 @primitive
 class logaddexp2(OfTwo):
     """log2(2**x + 2**y), without overflow."""
 
-    kinds = "f"
-    evaluate = np.logaddexp2
-    lower = lowered(wide(lambda x, y: _log_of_sum(x, y, math.log(2))))
-
-    def partials(out, x, y):
-        return _shares_of_sum(x, y, math.log(2))
+    kinds = "fc"
+    evaluate, lower, partials = summing_exponentials(np.logaddexp2, math.log(2))

@@ -12,7 +12,7 @@ from pullback.ops.arithmetic import div, leibniz, mul, neg, product, quotient, s
 from pullback.ops.compare import eq, select
 from pullback.ops.exponential import log
 from pullback.ops.families import check_kinds
-from pullback.ops.formulas import by_parts, joined, lowered, rsqrt_by_parts, wide
+from pullback.ops.formulas import by_kind, by_parts, lowered, power_by_parts, ratio, rsqrt_by_parts, wide
 from pullback.ops.literals import literal
 from pullback.ops.pointwise import Formula, Function, OfPositive, OfTwo
 
@@ -80,7 +80,7 @@ class integer_pow(Formula):
         if y == 0:
             return np.ones_like(x)
         power = _by_squaring(x, abs(y), np.multiply)
-        return power if y > 0 else x.dtype.type(1) / power
+        return power if y > 0 else ratio(x.dtype.type(1), power)
 
     def partials(out, x, *, y):
         if y in (0, 1):
@@ -105,15 +105,15 @@ class integer_pow(Formula):
 def _power(x, y):
     out = np.power(x, y)
     half = y == 0.5
-    if half.any() and x.dtype.kind != "c":  # NumPy may take square roots: -0 at -0, NaN at -inf
+    if half.any():  # NumPy may take square roots: -0 at -0, NaN at -inf
         out = np.where(half & ((x == 0) | (x == -np.inf)), np.abs(x), out)
     return out
 
 
 def _complex_power(x, y):
-    """As NumPy: z**0 is 1; 0**y is 0 if the real part of y is positive, else NaN."""
-    of_zero = np.where(y.real > 0, 0, np.nan * y.real)
-    return np.where(y == 0, 1, np.where(x == 0, joined(of_zero, of_zero), np.power(x, y)))
+    """NumPy multiplies where y is a whole number, which is exact, but NaN where infinities meet."""
+    finite = np.isfinite(x) & np.isfinite(y)
+    return np.power(x, y) if finite.all() else np.where(finite, np.power(x, y), power_by_parts(x, y))
 
 
 @primitive
@@ -122,8 +122,8 @@ class pow(OfTwo):
 
     cost = 20
     kinds = "fc"
-    evaluate = _power
-    lower = by_parts("stablehlo.power", _complex_power)
+    evaluate = by_kind(_power, _complex_power)
+    lower = by_parts("stablehlo.power", power_by_parts)
 
     def partials(out, x, y):
         zero, one = literal(0, out), literal(1, out)
@@ -177,10 +177,8 @@ class rsqrt(OfPositive):
 
     cost = 4
     symbolic_zeros = True
+    evaluate = by_kind(lambda x: np.reciprocal(np.sqrt(x)), rsqrt_by_parts)
     lower = by_parts("stablehlo.rsqrt", rsqrt_by_parts)
-
-    def evaluate(x):
-        return rsqrt_by_parts(x) if x.dtype.kind == "c" else np.reciprocal(np.sqrt(x))
 
     def partials(out, x):
         return (mul(literal(-0.5, out), div(out, x)),)

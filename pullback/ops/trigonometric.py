@@ -9,7 +9,7 @@ import numpy as np
 from pullback.core.primitive import primitive
 from pullback.core.tracing import type_of
 from pullback.ops.arithmetic import add, div, neg
-from pullback.ops.formulas import wide
+from pullback.ops.formulas import ratio, wide
 from pullback.ops.literals import literal
 from pullback.ops.pointwise import Function, OfFraction, OfTwo
 from pullback.ops.powers import cosine_of, hypot, one_minus_square, rsqrt, square
@@ -107,32 +107,30 @@ def _sinc_series(n, radius):
     raise AssertionError(n)
 
 
-def sinc_radius(n):
-    """Up to which |pi x| the n-th derivative of sinc is taken from its series; the function itself needs that at 0 only."""
-    return max(2, n) if n else 0
-
-
 @primitive
 class sinc(Function):
     """The n-th derivative of sin(pi x) / (pi x), which is 1 at 0.
 
-    Where |pi x| is small, it is the Taylor series of S(u) = sin(u) / u. Elsewhere it follows from u S = sin(u), differentiated
-    n times: u S_n + n S_(n-1) is the n-th derivative of sine. Solving for S_n multiplies an error by n / u, so u > n.
+    Where |pi x| is small, it is the Taylor series of S(u) = sin(u) / u; the function itself needs that at 0 only, but where the
+    parts of a complex number are of different sizes. Elsewhere it follows from u S = sin(u), differentiated n times: u S_n +
+    n S_(n-1) is the n-th derivative of sine. Solving for S_n multiplies an error by n / u, so u > n.
     """
 
     @wide
     def evaluate(x, *, n):
         u = x * math.pi
         sine, cosine = np.sin(u), np.cos(u)
-        far = sine / u
+        far = ratio(sine, u)
         for k in range(1, n + 1):
-            far = ((sine, cosine, -sine, -cosine)[k % 4] - k * far) / u
-        *rest, near = _sinc_series(n, sinc_radius(n))
+            far = ratio((sine, cosine, -sine, -cosine)[k % 4] - k * far, u)
+        radius = max(2, n) if n or x.dtype.kind == "c" else 0
+        *rest, near = _sinc_series(n, radius)
         near, squared = near + 0 * u, np.square(u)
         for coefficient in reversed(rest):
             near = near * squared + coefficient
         near = near * u if n % 2 else near
-        return np.where(np.abs(u) <= sinc_radius(n), near, far) * math.pi**n
+        out = np.where(np.abs(u) <= radius, near, far)
+        return out * math.pi**n if n else out  # 1 times an infinite complex number has NaN in it
 
     def partials(out, x, *, n):
         return (sinc(x, n=n + 1),)

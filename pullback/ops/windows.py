@@ -20,7 +20,13 @@ MODES = ("clip", "fill", "promise_in_bounds")
 
 
 class GatherDimensionNumbers(NamedTuple):
-    """Which axes are which in a gather; and in a scatter, where they tell how it would be read back."""
+    """Which axes are which in a gather; and in a scatter, where they tell how it would be read back.
+
+    Example:
+        >>> rows = lax.GatherDimensionNumbers(offset_dims=(1,), collapsed_slice_dims=(0,), start_index_map=(0,))
+        >>> lax.gather(pnp.array([[1, 2], [3, 4]]), pnp.array([[1]]), rows, slice_sizes=(1, 2))
+        [[3 4]]:i32[1,2]:cpu(0)
+    """
 
     offset_dims: tuple[int, ...]  # the axes of the result that lie within a window
     collapsed_slice_dims: tuple[int, ...]  # the axes of the operand, 1 wide in a window, that are dropped
@@ -29,18 +35,43 @@ class GatherDimensionNumbers(NamedTuple):
     start_indices_batching_dims: tuple[int, ...] = ()  # ... these axes of the indices
 
     def kept(self, ndim: int) -> list[int]:
-        """The axes of the operand that the windows keep."""
+        """The axes of the operand that the windows keep.
+
+        Arguments:
+            ndim: how many axes the operand has.
+
+        Returns:
+            A list of ints.
+
+        Example:
+            >>> lax.GatherDimensionNumbers((1,), (0,), (0,)).kept(2)
+            [1]
+        """
         return [
             axis for axis in range(ndim) if axis not in self.collapsed_slice_dims and axis not in self.operand_batching_dims
         ]
 
     def as_scatter(self) -> ScatterDimensionNumbers:
-        """The scatter that writes where this gather reads."""
+        """The scatter that writes where this gather reads.
+
+        Returns:
+            A `ScatterDimensionNumbers`.
+
+        Example:
+            >>> lax.GatherDimensionNumbers((1,), (0,), (0,)).as_scatter().inserted_window_dims
+            (0,)
+        """
         return ScatterDimensionNumbers(*self)
 
 
 class ScatterDimensionNumbers(NamedTuple):
-    """Which axes are which in a scatter."""
+    """Which axes are which in a scatter.
+
+    Example:
+        >>> rows = lax.ScatterDimensionNumbers((1,), inserted_window_dims=(0,), scatter_dims_to_operand_dims=(0,))
+        >>> rows.as_gather().offset_dims
+        (1,)
+    """
 
     update_window_dims: tuple[int, ...]  # the axes of the updates that lie within a window
     inserted_window_dims: tuple[int, ...]  # the axes of the operand, 1 wide in a window, that the updates lack
@@ -49,7 +80,15 @@ class ScatterDimensionNumbers(NamedTuple):
     scatter_indices_batching_dims: tuple[int, ...] = ()  # ... these axes of the indices
 
     def as_gather(self) -> GatherDimensionNumbers:
-        """The gather that reads where this scatter writes."""
+        """The gather that reads where this scatter writes.
+
+        Returns:
+            A `GatherDimensionNumbers`.
+
+        Example:
+            >>> lax.ScatterDimensionNumbers((1,), (0,), (0,)).as_gather().offset_dims
+            (1,)
+        """
         return GatherDimensionNumbers(*self)
 
 

@@ -6,11 +6,10 @@ operation that leaves an axis alone passes it on, from its operands to its resul
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from pullback.program.equation import Atom, Equation, Graph, Variable
+from pullback.program.equation import Atom, Equation, Graph, Variable, remembered
 
 BatchAxes = Mapping[Variable, frozenset[int]]
 Seeds = tuple[frozenset[int], ...]
@@ -26,10 +25,10 @@ def batch_axes_of(program: Graph) -> BatchAxes:
         >>> [sorted(batch_axes_of(program)[variable]) for variable in (*program.inputs, *program.outputs)]
         [[1], [0]]
     """
-    found: BatchAxes = program.memo("batch axes", lambda: _complete(program, ()))
-    return found
+    return _complete(program, ())
 
 
+@remembered
 def _complete(program: Graph, given: Seeds) -> dict[Variable, frozenset[int]]:
     """All that is known of a Program's variables, and of those of the Programs that it holds as they are applied here.
 
@@ -73,7 +72,7 @@ def _share_with_held(equation: Equation, known: dict[Any, frozenset[int]]) -> No
             [frozenset([axis - shift for axis in known.get(outer, _NONE) if axis >= shift]) for (outer, shift), _ in rows]
         )
         if any(given) or batch_axes_of(inner):
-            found = inner.memo(("batch axes", given), functools.partial(_complete, inner, given))
+            found = _complete(inner, given)
             known.update(found)
             for (outer, shift), own in rows:
                 _note(known, outer, [axis + shift for axis in found.get(own, _NONE)])

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pullback.program.equation import Equation
+from pullback.program.equation import Equation, remembered
 from pullback.program.program import Program, programs_in
 
 
@@ -17,15 +17,11 @@ class Cost(NamedTuple):
     bytes: float
 
 
+@remembered
 def cost(program: Program) -> Cost:
     """The cost of a Program; remembered."""
-
-    def find() -> Cost:
-        costs = [equation_cost(equation) for equation in program.equations]
-        return Cost(sum([one.flops for one in costs]), sum([one.bytes for one in costs]))
-
-    found: Cost = program.memo("cost", find)
-    return found
+    costs = [equation_cost(equation) for equation in program.equations]
+    return Cost(sum([one.flops for one in costs]), sum([one.bytes for one in costs]))
 
 
 def equation_cost(equation: Equation) -> Cost:

@@ -5,9 +5,10 @@ Printing, JSON, equality and checking read a `Graph`; `Program`, defined below t
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 from pullback.core.array import Array
 from pullback.core.lazy import lazy_module
@@ -187,6 +188,23 @@ class Graph:
         while len(self._memo) >= MAX_DERIVED:
             self._memo.pop(next(iter(self._memo)), None)
         return self._memo.setdefault(key, made)
+
+
+G = TypeVar("G", bound=Graph)
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def remembered(derive: Callable[Concatenate[G, P], R]) -> Callable[Concatenate[G, P], R]:
+    """Decorator of a function that derives something from a Program: it is done once, and remembered with the Program for as
+    long as that lives. The other arguments can be hashed."""
+
+    @functools.wraps(derive)
+    def found(program: G, /, *args: P.args, **options: P.kwargs) -> R:
+        made: R = program.memo((derive, *args, *options.items()), lambda: derive(program, *args, **options))
+        return made
+
+    return found
 
 
 # ---- what parameters hold ----

@@ -12,7 +12,7 @@ from typing import Any
 from pullback.core.tracing import Tracer, bind
 from pullback.program.batching import BatchAxes, batch_axes_of
 from pullback.program.equation import Equation, Graph, Variable
-from pullback.program.provenance import attribute, attribute_again, is_recording
+from pullback.program.provenance import recorder
 
 Handle = Callable[[Equation, list[Any]], Any]
 
@@ -43,58 +43,42 @@ def interpret(program: Graph, args: Iterable[Any], handle: Handle) -> tuple[Any,
     return tuple([values[atom] if atom.__class__ is Variable else atom.value.alias() for atom in program.outputs])  # type: ignore[union-attr]
 
 
-def run(program: Graph, args: Iterable[Any], apply: Handle | None = None) -> tuple[Any, ...]:
-    """Apply a Program to a value for each input, by binding its equations in order: any transformation can watch.
-
-    Whatever is staged meanwhile is attributed to the equation that it comes from.
-
-    Arguments:
-        apply: what to do with an equation in place of binding it.
-    """
-    if not is_recording():
-        return interpret(program, args, apply or bind_equation)
-    handle = _attribute_and_bind if apply is None else _attributing(apply)
-    if program.batch_axes:
-        args, axes = list(args), batch_axes_of(program)
-        _note(axes, program.inputs, args)
-        handle = _keeping(axes, handle)
-    token = attribute(None)
-    try:
-        return interpret(program, args, handle)
-    finally:
-        attribute_again(token)
-
-
 def bind_equation(equation: Equation, operands: list[Any]) -> Any:
     """Apply an equation's operation to other operands."""
     return bind(equation.primitive, operands, equation.params)
 
 
-def _attribute_and_bind(equation: Equation, operands: list[Any]) -> Any:
-    attribute(equation)
-    return bind(equation.primitive, operands, equation.params)
+def run(program: Graph, args: Iterable[Any], apply: Handle = bind_equation) -> tuple[Any, ...]:
+    """Apply a Program to a value for each input, by binding its equations in order: any transformation can watch.
 
+    Whatever is staged meanwhile is attributed to the equation that it comes from.
 
-def _attributing(apply: Handle) -> Handle:
+    Arguments:
+        apply: what else to do with an equation than to bind it.
+    """
+    recording = recorder()
+    if recording is None:
+        return interpret(program, args, apply)
+
+    args, axes = list(args), batch_axes_of(program) if program.batch_axes else {}
+
     def attribute_and_apply(equation: Equation, operands: list[Any]) -> Any:
-        attribute(equation)
-        return apply(equation, operands)
-
-    return attribute_and_apply
-
-
-def _keeping(axes: BatchAxes, apply: Handle) -> Handle:
-    """The same where some axes are known to be a batch's: those of the results stay known."""
-
-    def apply_and_note(equation: Equation, operands: list[Any]) -> Any:
+        recording.attributed = equation
         out = apply(equation, operands)
-        _note(axes, equation.outputs, out if equation.primitive.multiple_results else (out,))
+        if axes:
+            _note(axes, equation.outputs, out if equation.primitive.multiple_results else (out,))
         return out
 
-    return apply_and_note
+    before = recording.attributed
+    _note(axes, program.inputs, args)
+    try:
+        return interpret(program, args, attribute_and_apply)
+    finally:
+        recording.attributed = before
 
 
 def _note(axes: BatchAxes, variables: Sequence[Variable], values: Sequence[Any]) -> None:
+    """The batch axes of these variables that are known stay known of the values that stand for them."""
     for variable, value in zip(variables, values):
         if variable in axes and isinstance(value, Tracer):
             value.note_batch(axes[variable])

@@ -13,7 +13,7 @@ from pullback.core.source import api_boundary
 from pullback.core.trees import array_leaf
 from pullback.core.types import ArrayType
 from pullback.program.equality import Structure, structure_of
-from pullback.program.equation import Atom, Equation, Graph, Literal, Variable
+from pullback.program.equation import Atom, Equation, Graph, Literal, Variable, remembered
 from pullback.program.interpret import run
 from pullback.program.printing import ANSI, HTML, PLAIN, program_text
 from pullback.program.serialization import from_json, to_json
@@ -78,25 +78,17 @@ class Program(Graph):
         return [value for equation in self.equations for value in programs_in(equation.params)]
 
     @property
+    @remembered
     def effects(self) -> frozenset[str]:
         """What running it does besides returning values."""
-
-        def find() -> frozenset[str]:
-            own = {equation.primitive.effect for equation in self.equations if equation.primitive.effect is not None}
-            return frozenset(own).union(*(inner.effects for inner in self.subprograms()))
-
-        found: frozenset[str] = self.memo("effects", find)
-        return found
+        own = {equation.primitive.effect for equation in self.equations if equation.primitive.effect is not None}
+        return frozenset(own).union(*(inner.effects for inner in self.subprograms()))
 
     @property
+    @remembered
     def axis_names(self) -> frozenset[Any]:
         """The named axes that its collective operations refer to."""
-
-        def find() -> frozenset[Any]:
-            return frozenset([name for one in self.equations for name in axis_names(one.primitive, one.params)])
-
-        found: frozenset[Any] = self.memo("axis_names", find)
-        return found
+        return frozenset([name for one in self.equations for name in axis_names(one.primitive, one.params)])
 
     @api_boundary
     def __call__(self, *args: Any) -> Any:

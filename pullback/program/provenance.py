@@ -2,59 +2,68 @@
 
 An operation that a user's function applies while it is traced has the user's line by itself. What is applied later than that
 (a Program replayed, a tape walked) is attributed to the equation, or the line, that it was recorded with. Each transformation
-also says which rule it applies. Both live in the context, and staging reads them; nothing is recorded where nothing is staged.
+also says which rule it applies. The trace that records keeps all of this, so a function that is traced by itself starts with
+nothing, and where nothing is staged nothing is kept.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar, Token
 from typing import Any
 
 from pullback.core.source import Source, user_source
-from pullback.core.tracing import innermost_staging
+from pullback.core.tracing import Trace, innermost_staging
 from pullback.program.equation import Equation, Made
 
 Attribution = Equation | Source | None
 
-_attributed: ContextVar[Any] = ContextVar("pullback_attributed", default=None)
-attributed = _attributed.get
-attribute = _attributed.set
-attribute_again = _attributed.reset
-
-_made: ContextVar[Made | None] = ContextVar("pullback_made", default=None)
-made_by = _made.get
-leave = _made.reset
-make_by = _made.set
-
 _interned: dict[tuple[Any, ...], Made] = {}  # as many as there are nests of rules
 
 
-def enter(transformation: str, rule: str, role: str = "") -> Token[Made | None]:
-    """What is staged from here on, up to `leave` with what this returns, is made by this rule."""
-    within = _made.get()
-    key = (transformation, rule, role, id(within))  # `within` is interned itself, and stays
-    made = _interned.get(key)
-    if made is None:
-        made = _interned.setdefault(key, Made(transformation, rule, role, within))
-    return _made.set(made)
+class Recorder(Trace):
+    """A trace that records, with what it records next comes from.
+
+    Attributes:
+        attributed: the equation that is replayed, or the line; None for the user's own lines. made: the rule at work.
+        scope: the named scopes.
+    """
+
+    __slots__ = ("attributed", "made", "scope")
+
+    def __init__(self, function: Callable[..., Any] | None = None) -> None:
+        super().__init__(function)
+        self.attributed: Any = None
+        self.made: Made | None = None
+        self.scope: tuple[str, ...] = ()
+
+    def enter(self, transformation: str, rule: str, role: str = "") -> Made | None:
+        """What is recorded from here on is made by this rule; returns what `made` is to be set to when the rule has ended."""
+        within = self.made
+        key = (transformation, rule, role, id(within))  # `within` is interned itself, and stays
+        made = _interned.get(key)
+        if made is None:
+            made = _interned.setdefault(key, Made(transformation, rule, role, within))
+        self.made = made
+        return within
 
 
-def is_recording() -> bool:
-    """Whether a Program is being recorded, so that provenance is worth keeping."""
-    return innermost_staging() is not None
+recorder: Callable[[], Recorder | None] = innermost_staging  # type: ignore[assignment]
+"""The innermost trace that records; None where nothing is staged, so that there is no provenance to keep."""
+
+
+def attributed() -> Attribution:
+    """The equation that is being replayed, or the line; None where nothing is."""
+    now = recorder()
+    return None if now is None else now.attributed
 
 
 def here() -> Attribution:
     """What is staged now is attributed to this: an equation that is replayed, or else the user's line."""
-    found = _attributed.get()
-    return user_source(2) if found is None else found
-
-
-def attributed_source() -> Source | None:
-    """The user's line of what is being replayed; None where nothing is."""
-    return source_of(_attributed.get())
+    now = recorder()
+    if now is None:
+        return user_source(2)
+    return user_source(2, now.scope) if now.attributed is None else now.attributed
 
 
 def source_of(attribution: Attribution) -> Source | None:
@@ -74,21 +83,40 @@ def name_stack(equation: Equation) -> str:
 
 
 @contextmanager
-def attributing(to: Attribution) -> Iterator[None]:
-    """Attribute what is staged in this block to an equation, or to a line; to the user's lines, if to None."""
-    token = _attributed.set(to)
+def named_scope(name: str) -> Iterator[None]:
+    """Name a part of a function: the equations that are traced in this block say so, as do those derived from them, and the
+    operations that they become in compiled code that is shown.
+
+    Arguments:
+        name: what to call the part; blocks inside one another add up.
+
+    Example:
+        >>> import pullback as pb
+        >>> def f(x):
+        ...     with pb.named_scope("layer"):
+        ...         return x * 2.0
+        >>> pb.xpr(f, 1.0).equations[0].source.scope
+        ('layer',)
+    """
+    if not isinstance(name, str):
+        raise TypeError(f"named_scope takes a string, not {type(name).__name__}.")
+    around = recorder()
+    if around is None:
+        yield
+        return
+    before = around.scope
+    around.scope = (*before, name)
     try:
         yield
     finally:
-        _attributed.reset(token)
+        around.scope = before
 
 
 @contextmanager
-def replaying(transformation: str, rule: str, role: str) -> Iterator[bool]:
-    """In this block, what was recorded is done again by a rule, and attributed to what it was recorded with. Gives True."""
-    attribution, made = attribute(_attributed.get()), enter(transformation, rule, role)
+def replaying(recording: Recorder, transformation: str, rule: str, role: str) -> Iterator[Recorder]:
+    """In this block, what was recorded is done again by a rule, to be attributed to what it was recorded with."""
+    before = recording.attributed, recording.enter(transformation, rule, role)
     try:
-        yield True
+        yield recording
     finally:
-        leave(made)
-        attribute_again(attribution)
+        recording.attributed, recording.made = before

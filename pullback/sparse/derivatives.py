@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pullback.api.derivatives import grad
-from pullback.api.functions import INTEGERS, FlatArguments, Function, check_callable, normalize_argnums, wrapped
+from pullback.api.derivatives import gradient_of
+from pullback.api.functions import INTEGERS, FlatArguments, Function, P, check_callable, wrapped
 from pullback.api.tangents import FlatResult
 from pullback.control.call import inlined
 from pullback.core.array import Array, as_array
@@ -46,7 +46,9 @@ class Plan(NamedTuple):
         return int(self.colors.max(initial=-1)) + 1
 
 
-def jacobian(fun: Function, pattern: Any = None, argnums: int = 0, mode: str | None = None) -> Function:
+def jacobian(
+    fun: Callable[P, Any], pattern: Any = None, argnums: int = 0, mode: str | None = None
+) -> Callable[P, SparseMatrix]:
     """A function that returns the Jacobian of `fun` as a sparse matrix, at the cost of a few directional derivatives.
 
     Columns without a common nonzero row are found together, by forward mode; or rows, by reverse mode, if that takes fewer
@@ -86,13 +88,11 @@ def jacobian(fun: Function, pattern: Any = None, argnums: int = 0, mode: str | N
     """
     if mode not in (None, "forward", "reverse"):
         raise ValueError(f"sparse.jacobian takes mode='forward', 'reverse' or None, but got {mode!r}.")
-    name = "sparse.jacobian"
-    check_callable(fun, name)
-    _check_argnums(name, argnums)
-    return wrapped(fun, "sparse_jacobian", _matrix_of(name, fun, fun, pattern, argnums, lambda p: _jacobian_plan(p, mode)))
+    check_callable(fun, "sparse.jacobian")
+    return _matrix_of("sparse.jacobian", fun, fun, pattern, argnums, lambda p: _jacobian_plan(p, mode))
 
 
-def hessian(fun: Function, pattern: Any = None, argnums: int = 0) -> Function:
+def hessian(fun: Callable[P, Any], pattern: Any = None, argnums: int = 0) -> Callable[P, SparseMatrix]:
     """A function that returns the Hessian of `fun` as a sparse matrix, at the cost of a few gradients.
 
     A Hessian is symmetric, so each entry need be found only once; an arrowhead, with a full row and column, takes 2 directions.
@@ -119,16 +119,15 @@ def hessian(fun: Function, pattern: Any = None, argnums: int = 0) -> Function:
 
     Source: Gebremedhin, Manne and Pothen, What color is your Jacobian?, SIAM Review 47 (2005): star coloring.
     """
-    name = "sparse.hessian"
-    check_callable(fun, name)
-    _check_argnums(name, argnums)
-    return wrapped(fun, "sparse_hessian", _matrix_of(name, fun, grad(fun, argnums), pattern, argnums, _hessian_plan))
+    gradient = gradient_of("sparse.hessian", fun, argnums)
+    return _matrix_of("sparse.hessian", fun, gradient, pattern, argnums, _hessian_plan)
 
 
 def _matrix_of(
     name: str, fun: Function, derived: Function, pattern: Any, argnums: int, make_plan: Callable[[Pattern], Plan]
 ) -> Function:
     """The function that returns the Jacobian of `derived`, which is `fun` or its gradient."""
+    _check_argnums(name, argnums)
     plans: dict[Any, Plan] = {}
     tried = set()
 
@@ -140,7 +139,7 @@ def _matrix_of(
             tried.add(call.key)
         return call.matrix(plans[call.key])
 
-    return matrix
+    return wrapped(fun, name.replace(".", "_"), matrix)
 
 
 def jacobian_pattern(fun: Function, *args: Any, argnums: int = 0, **kwargs: Any) -> Pattern:
@@ -157,7 +156,6 @@ def jacobian_pattern(fun: Function, *args: Any, argnums: int = 0, **kwargs: Any)
                [False,  True,  True]])
     """
     check_callable(fun, "sparse.jacobian_pattern")
-    _check_argnums("sparse.jacobian_pattern", argnums)
     return _Call("sparse.jacobian_pattern", fun, fun, argnums, args, kwargs).pattern(None)
 
 
@@ -173,10 +171,8 @@ def hessian_pattern(fun: Function, *args: Any, argnums: int = 0, **kwargs: Any) 
                [ True, False, False],
                [False, False, False]])
     """
-    check_callable(fun, "sparse.hessian_pattern")
-    _check_argnums("sparse.hessian_pattern", argnums)
-    call = _Call("sparse.hessian_pattern", fun, grad(fun, argnums), argnums, args, kwargs)
-    return _symmetric(call.pattern(None))
+    name = "sparse.hessian_pattern"
+    return _symmetric(_Call(name, fun, gradient_of(name, fun, argnums), argnums, args, kwargs).pattern(None))
 
 
 def _check_argnums(name: str, argnums: Any) -> None:
@@ -191,29 +187,30 @@ class _Call:
         self, name: str, fun: Function, derived: Function, argnums: int, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> None:
         self.name, self.fun = name, fun
-        (number,) = normalize_argnums(fun, argnums, len(args), name)
+        _check_argnums(name, argnums)
+        chosen = FlatArguments.chosen(name, fun, argnums, args, kwargs)
+        (number,) = chosen.numbers
         keywords = tuple(kwargs)
 
         def positional(*values: Any) -> Any:
             return derived(*values[: len(args)], **dict(zip(keywords, values[len(args) :])))
 
         everything = (*args, *kwargs.values())
-        self.whole = FlatArguments(positional, everything, {}, range(len(everything)))
+        self.whole = FlatArguments(positional, everything, {})
         self.flat = FlatArguments(positional, everything, {}, (number,))
         self.types = [type_of(leaf) for leaf in self.whole.leaves]
         self.key = (tuple(self.types), tuple(self.whole.structures), keywords)
         if self.whole.structures[number] is not LEAF:
             raise GradientError(
-                f"{name} differentiates with respect to one array, but argument"
-                f" {FlatArguments(fun, args, {}, ()).name(number)} is a tree of them. Concatenate them, or choose"
-                " another argument."
+                f"{name} differentiates with respect to one array, but argument {chosen.name(number)} is a tree of them."
+                " Concatenate them, or choose another argument."
             )
-        self.active = sum(1 if s is LEAF else s.num_leaves for s in self.whole.structures[:number])
+        self.active = sum(structure.num_leaves for structure in self.whole.structures[:number])
         self.type = self.types[self.active]
         if kind(self.type.dtype) != "f":
             raise GradientError(
-                f"{name} needs a real floating-point argument, but argument"
-                f" {FlatArguments(fun, args, {}, ()).name(number)} is {self.type}. Convert it with .astype(float)."
+                f"{name} needs a real floating-point argument, but argument {chosen.name(number)} is {self.type}."
+                " Convert it with .astype(float)."
             )
 
     def checked(self, values: Sequence[Any]) -> Sequence[Any]:

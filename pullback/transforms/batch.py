@@ -15,7 +15,7 @@ from pullback.core.primitive import Primitive
 from pullback.core.tracing import Tracer, type_of
 from pullback.core.types import ArrayType
 from pullback.ops.broadcast import broadcast_in_dim
-from pullback.program.provenance import attribute, attribute_again, enter, here, is_recording, leave
+from pullback.program.provenance import here, recorder
 
 NO_CONTEXT = contextlib.nullcontext()
 IN_FRONT = frozenset({0})
@@ -54,7 +54,7 @@ class BatchTrace(AxisOwner):
         super().__init__(function)
         self.axis = axis
         self.size = axis.size
-        self.recording = is_recording()
+        self.recording = recorder()
         self.element_types: dict[ArrayType, ArrayType] = {}  # by the types of batches
 
     def element_type(self, batch: ArrayType) -> ArrayType:
@@ -77,15 +77,17 @@ class BatchTrace(AxisOwner):
                 values.append(arg)
                 axes.append(None)
         size = self.axis if primitive.needs_axis else self.size
-        if not self.recording:
+        recording = self.recording
+        if recording is None:
             returned = rule(size, values, axes, **params)
         else:
-            attribution, made = attribute(here()), enter("vmap", "vectorize")
+            before = recording.attributed
+            recording.attributed = here()
+            made = recording.enter("vmap", "vectorize")
             try:
                 returned = rule(size, values, axes, **params)
             finally:
-                leave(made)
-                attribute_again(attribution)
+                recording.attributed, recording.made = before, made
         try:
             out, axis = returned
         except (TypeError, ValueError):

@@ -16,8 +16,9 @@ from pullback.core.tracing import type_of
 from pullback.core.types import ArrayType
 from pullback.core.zero import ZERO, instantiate
 from pullback.program.batching import batch_axes_of
+from pullback.program.equation import remembered
 from pullback.program.program import Atom, Program, Variable
-from pullback.program.provenance import attributed, attributing
+from pullback.program.provenance import attributed, recorder
 from pullback.transforms.batch import Batched, batch_flat, materialize
 from pullback.transforms.jet import jet_flat
 from pullback.transforms.jvp import jvp_flat
@@ -36,8 +37,8 @@ def stage_closed(function: Any, types: Sequence[ArrayType], name: str, base: Pro
     around = attributed() if base is None else base.equations[-1] if base.equations else None
 
     def attributing_to_it(*args: Any) -> Any:
-        with attributing(around):
-            return function(*args)
+        recorder().attributed = around  # type: ignore[union-attr]  # the trace that `stage` has just begun
+        return function(*args)
 
     program, captures = stage(attributing_to_it, types, name=name)
     if captures:
@@ -54,6 +55,7 @@ Flags = tuple[int, ...]
 the derivative of order k is not zero, so that rows are united by `|` whatever they say."""
 
 
+@remembered
 def pushed_program(program: Program, order: int | None, active: Flags, forced: Flags = ()) -> tuple[Program, Flags]:
     """inputs + their active derivatives -> outputs + those of their derivatives that are not zero (the flags).
 
@@ -61,30 +63,25 @@ def pushed_program(program: Program, order: int | None, active: Flags, forced: F
     those of the first value first, each value's by rising order. Those of outputs that are flagged in `forced` are returned
     even where they are zero, as a loop's carry needs.
     """
+    flags: list[int] = []
 
-    def make() -> tuple[Program, Flags]:
-        flags: list[int] = []
+    def function(*xs: Any) -> tuple[Any, ...]:
+        return replay(program, xs)
 
-        def function(*xs: Any) -> tuple[Any, ...]:
-            return replay(program, xs)
+    def pushed(*args: Any) -> list[Any]:
+        primals, series = args[: len(active)], series_of(args[len(active) :], active, order)
+        found: Sequence[Sequence[Any]]
+        if order is None:
+            outs, tangents = jvp_flat(function, primals, [tangent for (tangent,) in series])
+            found = [(tangent,) for tangent in tangents]
+        else:
+            outs, found = jet_flat(function, primals, series, order)
+        flags.extend(a | b for a, b in zip(nonzero_orders(found), forced or [0] * len(outs), strict=True))
+        return [*outs, *active_terms(program.output_types, found, flags)]
 
-        def pushed(*args: Any) -> list[Any]:
-            primals, series = args[: len(active)], series_of(args[len(active) :], active, order)
-            found: Sequence[Sequence[Any]]
-            if order is None:
-                outs, tangents = jvp_flat(function, primals, [tangent for (tangent,) in series])
-                found = [(tangent,) for tangent in tangents]
-            else:
-                outs, found = jet_flat(function, primals, series, order)
-            flags.extend(a | b for a, b in zip(nonzero_orders(found), forced or [0] * len(outs), strict=True))
-            return [*outs, *active_terms(program.output_types, found, flags)]
-
-        types = active_terms(program.input_types, [[t.strong()] * (order or 1) for t in program.input_types], active)
-        name = f"{'jvp' if order is None else 'jet'}_{program.name}"
-        return stage_closed(pushed, [*program.input_types, *types], name, program), tuple(flags)
-
-    made: tuple[Program, Flags] = program.memo(("pushed", order, active, forced), make)
-    return made
+    types = active_terms(program.input_types, [[t.strong()] * (order or 1) for t in program.input_types], active)
+    name = f"{'jvp' if order is None else 'jet'}_{program.name}"
+    return stage_closed(pushed, [*program.input_types, *types], name, program), tuple(flags)
 
 
 def nonzero_orders(series: Sequence[Sequence[Any]]) -> Flags:
@@ -117,50 +114,46 @@ class LinearizedProgram(NamedTuple):
     nonzero: Flags  # which outputs have a tangent
 
 
+@remembered
 def linearize_program(program: Program, active: Flags, forced: Flags = ()) -> LinearizedProgram:
     """The two halves of a Program's linearization. A residual that is an input of the Program is not stored again."""
+    box: dict[str, Any] = {}
 
-    def make() -> LinearizedProgram:
-        box: dict[str, Any] = {}
+    def forward(*args: Any) -> list[Any]:
+        linearized = linearize_flat(lambda *xs: replay(program, xs), args, [bool(flag) for flag in active])
+        known = _known_values(linearized.tape.steps)
+        variables = {arg.variable: i for i, arg in enumerate(args)}
+        outs = list(linearized.values)
+        where: list[tuple[str, int]] = []
+        for value in known:
+            at = variables.get(value.variable)
+            if at is None:
+                where.append(("output", len(outs)))
+                outs.append(value)
+            else:
+                where.append(("input", at))
+        box.update(linearized=linearized, known=known, where=where)
+        return outs
 
-        def forward(*args: Any) -> list[Any]:
-            linearized = linearize_flat(lambda *xs: replay(program, xs), args, [bool(flag) for flag in active])
-            known = _known_values(linearized.tape.steps)
-            variables = {arg.variable: i for i, arg in enumerate(args)}
-            outs = list(linearized.values)
-            where: list[tuple[str, int]] = []
-            for value in known:
-                at = variables.get(value.variable)
-                if at is None:
-                    where.append(("output", len(outs)))
-                    outs.append(value)
-                else:
-                    where.append(("input", at))
-            box.update(linearized=linearized, known=known, where=where)
-            return outs
+    forward_program = stage_closed(forward, program.input_types, f"forward_{program.name}", program)
+    linearized, known = box["linearized"], box["known"]
+    batched = batch_axes_of(forward_program)
+    wanted = forced or (0,) * len(program.outputs)
+    nonzero = tuple([int(tangent is not None or flag) for tangent, flag in zip(linearized.tangents, wanted, strict=True)])
 
-        forward_program = stage_closed(forward, program.input_types, f"forward_{program.name}", program)
-        linearized, known = box["linearized"], box["known"]
-        batched = batch_axes_of(forward_program)
-        wanted = forced or (0,) * len(program.outputs)
-        nonzero = tuple([int(tangent is not None or flag) for tangent, flag in zip(linearized.tangents, wanted, strict=True)])
+    def tangent(*args: Any) -> list[Any]:
+        values = {value.variable: arg for value, arg in zip(known, args)}
+        for value, arg in zip(known, args):
+            if value.variable in batched:
+                arg.note_batch(batched[value.variable])
+        tape = linearized.tape.mapped(lambda value: values[value.variable] if isinstance(value, Staged) else value)
+        outs = tape.forward(linearized.inputs, args[len(known) :], linearized.tangents)
+        outs = [instantiate(out, type) for out, type in zip(outs, program.output_types, strict=True)]
+        return [out for out, flag in zip(outs, nonzero) if flag]
 
-        def tangent(*args: Any) -> list[Any]:
-            values = {value.variable: arg for value, arg in zip(known, args)}
-            for value, arg in zip(known, args):
-                if value.variable in batched:
-                    arg.note_batch(batched[value.variable])
-            tape = linearized.tape.mapped(lambda value: values[value.variable] if isinstance(value, Staged) else value)
-            outs = tape.forward(linearized.inputs, args[len(known) :], linearized.tangents)
-            outs = [instantiate(out, type) for out, type in zip(outs, program.output_types, strict=True)]
-            return [out for out, flag in zip(outs, nonzero) if flag]
-
-        types = [*[value.type for value in known], *[linearized.tape.types[index].strong() for index in linearized.inputs]]
-        tangent_program = stage_closed(tangent, types, f"tangent_{program.name}", program)
-        return LinearizedProgram(forward_program, tangent_program, tuple(box["where"]), nonzero)
-
-    made: LinearizedProgram = program.memo(("linearize", active, forced), make)
-    return made
+    types = [*[value.type for value in known], *[linearized.tape.types[index].strong() for index in linearized.inputs]]
+    tangent_program = stage_closed(tangent, types, f"tangent_{program.name}", program)
+    return LinearizedProgram(forward_program, tangent_program, tuple(box["where"]), nonzero)
 
 
 def _known_values(steps: Sequence[Scale | Apply]) -> list[Staged]:
@@ -174,28 +167,24 @@ def _known_values(steps: Sequence[Scale | Apply]) -> list[Staged]:
     return list(found.values())
 
 
+@remembered
 def transpose_program(program: Program, unknown: Flags, forced: Flags = ()) -> tuple[Program, Flags]:
     """known inputs + cotangents of the outputs -> those cotangents of the unknown inputs that are not zero (the flags).
 
     Those flagged in `forced`, in any case.
     """
+    flags: list[int] = []
+    solved_for = [type for type, flag in zip(program.input_types, unknown) if flag]
+    known_types = [type for type, flag in zip(program.input_types, unknown) if not flag]
 
-    def make() -> tuple[Program, Flags]:
-        flags: list[int] = []
-        solved_for = [type for type, flag in zip(program.input_types, unknown) if flag]
-        known_types = [type for type, flag in zip(program.input_types, unknown) if not flag]
+    def transposed(*args: Any) -> list[Any]:
+        known, cotangents = args[: len(known_types)], args[len(known_types) :]
+        outs = transpose_flat(of_unknown(program, unknown, known), solved_for, cotangents)
+        flags.extend(int(out is not ZERO or flag) for out, flag in zip(outs, forced or (0,) * len(outs), strict=True))
+        return [instantiate(out, type) for out, type, flag in zip(outs, solved_for, flags) if flag]
 
-        def transposed(*args: Any) -> list[Any]:
-            known, cotangents = args[: len(known_types)], args[len(known_types) :]
-            outs = transpose_flat(of_unknown(program, unknown, known), solved_for, cotangents)
-            flags.extend(int(out is not ZERO or flag) for out, flag in zip(outs, forced or (0,) * len(outs), strict=True))
-            return [instantiate(out, type) for out, type, flag in zip(outs, solved_for, flags) if flag]
-
-        types = [*known_types, *[type.strong() for type in program.output_types]]
-        return stage_closed(transposed, types, f"transpose_{program.name}", program), tuple(flags)
-
-    made: tuple[Program, Flags] = program.memo(("transpose", unknown, forced), make)
-    return made
+    types = [*known_types, *[type.strong() for type in program.output_types]]
+    return stage_closed(transposed, types, f"transpose_{program.name}", program), tuple(flags)
 
 
 def of_unknown(program: Program, unknown: Sequence[int], known: Sequence[Any]) -> Callable[..., tuple[Any, ...]]:
@@ -208,26 +197,22 @@ def of_unknown(program: Program, unknown: Sequence[int], known: Sequence[Any]) -
     return linear
 
 
+@remembered
 def batch_program(program: Program, batch: Axis, batched: Flags, forced: Flags = ()) -> tuple[Program, Flags]:
     """The Program on batches: inputs that are `batched` carry one in front; which outputs do is the second result.
 
     Outputs flagged in `forced` do even where all batch elements agree.
     """
+    flags: list[int] = []
 
-    def make() -> tuple[Program, Flags]:
-        flags: list[int] = []
+    def mapped(*args: Any) -> list[Any]:
+        trace, outs = batch_flat(lambda *xs: replay(program, xs), args, [bool(flag) for flag in batched], batch)
+        wanted = forced or (0,) * len(outs)
+        flags.extend(int(flag or (out.__class__ is Batched and out.owner is trace)) for out, flag in zip(outs, wanted))
+        return [materialize(trace, out) if flag else out for out, flag in zip(outs, flags)]
 
-        def mapped(*args: Any) -> list[Any]:
-            trace, outs = batch_flat(lambda *xs: replay(program, xs), args, [bool(flag) for flag in batched], batch)
-            wanted = forced or (0,) * len(outs)
-            flags.extend(int(flag or (out.__class__ is Batched and out.owner is trace)) for out, flag in zip(outs, wanted))
-            return [materialize(trace, out) if flag else out for out, flag in zip(outs, flags)]
-
-        types = batched_types(program.input_types, batch.size, batched)
-        return stage_closed(mapped, types, f"vmap_{program.name}", program), tuple(flags)
-
-    made: tuple[Program, Flags] = program.memo(("batch", batch, batched, forced), make)
-    return made
+    types = batched_types(program.input_types, batch.size, batched)
+    return stage_closed(mapped, types, f"vmap_{program.name}", program), tuple(flags)
 
 
 def batched_types(types: Sequence[ArrayType], size: int, batched: Sequence[int]) -> list[ArrayType]:
@@ -250,16 +235,12 @@ def fixed_point(flags: Flags, step: Callable[[Flags], Flags]) -> Flags:
         current = grown
 
 
+@remembered
 def pruned_program(program: Program, wanted: Flags) -> tuple[Program, Flags]:
     """The Program for the wanted outputs alone, and which of its inputs it still reads."""
-
-    def make() -> tuple[Program, Flags]:
-        smaller = drop_dead_code(program.with_outputs([atom for atom, flag in zip(program.outputs, wanted) if flag]))
-        used = {atom for equation in smaller.equations for atom in equation.inputs} | set(smaller.outputs)
-        return smaller, tuple([int(variable in used) for variable in program.inputs])
-
-    made: tuple[Program, Flags] = program.memo(("pruned", wanted), make)
-    return made
+    smaller = drop_dead_code(program.with_outputs([atom for atom, flag in zip(program.outputs, wanted) if flag]))
+    used = {atom for equation in smaller.equations for atom in equation.inputs} | set(smaller.outputs)
+    return smaller, tuple([int(variable in used) for variable in program.inputs])
 
 
 def split_invariants(program: Program, count: int) -> tuple[Program, Program]:
@@ -295,21 +276,17 @@ def split_invariants(program: Program, count: int) -> tuple[Program, Program]:
     return drop_dead_code(before), drop_dead_code(loop)
 
 
+@remembered
 def dependent_outputs(program: Program, inputs: Flags) -> Flags:
     """Which outputs depend on any of the flagged inputs."""
-
-    def make() -> Flags:
-        reached: set[Atom] = {variable for variable, flag in zip(program.inputs, inputs, strict=True) if flag}
-        for equation in program.equations:
-            flags = tuple([int(atom in reached) for atom in equation.inputs])
-            if any(flags):
-                depends = equation.primitive.depends
-                outs = (1,) * len(equation.outputs) if depends is None else depends(flags, **equation.params)
-                reached.update(out for out, flag in zip(equation.outputs, outs, strict=True) if flag)
-        return tuple([int(atom in reached) for atom in program.outputs])
-
-    made: Flags = program.memo(("depends", inputs), make)
-    return made
+    reached: set[Atom] = {variable for variable, flag in zip(program.inputs, inputs, strict=True) if flag}
+    for equation in program.equations:
+        flags = tuple([int(atom in reached) for atom in equation.inputs])
+        if any(flags):
+            depends = equation.primitive.depends
+            outs = (1,) * len(equation.outputs) if depends is None else depends(flags, **equation.params)
+            reached.update(out for out, flag in zip(equation.outputs, outs, strict=True) if flag)
+    return tuple([int(atom in reached) for atom in program.outputs])
 
 
 def taking(program: Program, types: Sequence[ArrayType], places: Sequence[int]) -> Program:

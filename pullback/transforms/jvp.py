@@ -13,7 +13,7 @@ from pullback.core.tracing import Trace, Tracer, bind, type_of
 from pullback.core.types import ArrayType
 from pullback.core.zero import ZERO, instantiate
 from pullback.ops.scaling import combine
-from pullback.program.provenance import attribute, attribute_again, attributed, enter, is_recording, leave, made_by
+from pullback.program.provenance import recorder
 from pullback.transforms.stage import primal_after_all
 from pullback.transforms.transpose import closed_over
 
@@ -44,18 +44,19 @@ class JvpTrace(Trace):
 
     def __init__(self, function: Callable[..., Any] | None = None) -> None:
         super().__init__(function)
-        self.recording = is_recording()
+        self.recording = recorder()
 
     def by_rule(self, rule: Callable[[], Any], name: str, role: str) -> Any:
         """What a rule returns; what it stages is said to be made by it."""
-        if not self.recording:
+        recording = self.recording
+        if recording is None:
             return rule()
-        token = enter(self.transformation, name, role)
+        before = recording.enter(self.transformation, name, role)
+        made = recording.made
         try:
-            made = made_by()
             returned = rule()
         finally:
-            leave(token)
+            recording.made = before
         if name in ("jvp", "linearize") and isinstance(returned, tuple) and len(returned) == 2:
             primal_after_all(returned[0], made)
         return returned
@@ -66,12 +67,14 @@ class JvpTrace(Trace):
 
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         """The operation on duals, by the first rule that there is."""
-        if self.recording and attributed() is None and (line := user_source(2)) is not None:
-            token = attribute(line)  # once for all that the rules will stage
-            try:
-                return self.process(primitive, args, params)
-            finally:
-                attribute_again(token)
+        recording = self.recording
+        if recording is not None and recording.attributed is None:
+            recording.attributed = user_source(2, recording.scope)  # once for all that the rules will stage
+            if recording.attributed is not None:
+                try:
+                    return self.process(primitive, args, params)
+                finally:
+                    recording.attributed = None
         primals, tangents = [], []
         for arg in args:
             if arg.__class__ is Dual and arg.owner is self:
@@ -84,7 +87,7 @@ class JvpTrace(Trace):
         if partials is not None:  # elementwise: the fast path
             out = bind(primitive, primals, params)
             terms = []
-            rule = enter(self.transformation, "partials", "residual") if self.recording else None
+            before = None if recording is None else recording.enter(self.transformation, "partials", "residual")
             try:
                 multipliers = partials(out, *primals, **params) if params else partials(out, *primals)
                 trusted = primitive.trusted
@@ -99,8 +102,8 @@ class JvpTrace(Trace):
                         if multiplier is not ZERO:
                             terms.append((tangent, multiplier))
             finally:
-                if rule is not None:
-                    leave(rule)
+                if recording is not None:
+                    recording.made = before
             return Dual(self, out, self.combine(terms, out.type)) if terms else out
         if primitive.expand is not None and not has_derivative(primitive):
             return primitive.expanded(args, params)

@@ -8,13 +8,13 @@ from typing import Any
 from pullback.core.array import Array, as_array
 from pullback.core.axes import youngest_owner
 from pullback.core.primitive import Primitive
-from pullback.core.source import Source, ends_calls, enter_scope, forget_callers, scope, user_source
-from pullback.core.tracing import Trace, Tracer, escaped, innermost_staging, record_into
+from pullback.core.source import Source, ends_calls, forget_callers, user_source
+from pullback.core.tracing import Tracer, escaped, innermost_staging, record_into
 from pullback.core.types import ArrayType
 from pullback.program.equation import Made
 from pullback.program.interpret import run as replay
 from pullback.program.program import Atom, Equation, Literal, Program, Variable, axis_names
-from pullback.program.provenance import attribute, attributed, made_by, make_by
+from pullback.program.provenance import Recorder
 
 __all__ = ["Staged", "StagingTrace", "primal_after_all", "replay", "stage"]
 
@@ -42,7 +42,7 @@ class Staged(Tracer):
         return f"argument {self.argument}" if self.argument else str(source) if source is not None else ""
 
 
-class StagingTrace(Trace):
+class StagingTrace(Recorder):
     """Records equations. Arrays and older tracers that the function closes over become constants and captures."""
 
     __slots__ = ("batch_axes", "captures", "constants", "equations", "transformation")
@@ -87,21 +87,21 @@ class StagingTrace(Trace):
                 types.append(atom.type)
         key = tuple(types)
         result_type = primitive.infer(key, params) if params else primitive.inferred.get(key) or primitive.infer(key, params)
-        origin = attributed()
+        origin = self.attributed
         source: Source | None
         if origin is None:
-            source = user_source(3)  # above `process` and `bind`
+            source = user_source(3, self.scope)  # above `process` and `bind`
         elif origin.__class__ is Equation:
             source = origin.source
         else:
             source, origin = origin, None
         if primitive.multiple_results:
             outputs = tuple([Variable(type) for type in result_type])
-            equation = Equation(primitive, tuple(atoms), outputs, params, source, origin, made_by())
+            equation = Equation(primitive, tuple(atoms), outputs, params, source, origin, self.made)
             self.equations.append(equation)
             return tuple([Staged(self, variable, equation) for variable in outputs])
         variable = Variable(result_type)
-        equation = Equation(primitive, tuple(atoms), (variable,), params, source, origin, made_by())
+        equation = Equation(primitive, tuple(atoms), (variable,), params, source, origin, self.made)
         self.equations.append(equation)
         return Staged(self, variable, equation)
 
@@ -136,20 +136,16 @@ def stage(
     inputs = [Variable(type) for type in types]
     names = arguments or [""] * len(inputs)
     tracers = [Staged(trace, variable, None, argument) for variable, argument in zip(inputs, names, strict=True)]
-    before = innermost_staging(), attributed(), made_by(), scope()
-    try:  # not by context managers: an interrupt between two of them would leave some of this behind
-        record_into(trace)
-        attribute(None)
-        make_by(None)
-        enter_scope(())
-        outputs = [trace.atom(value) for value in function(*tracers)]
+    before = innermost_staging()
+    try:  # twice: where an interrupt skips `record_into`, `bind` finds that the trace has ended
+        try:
+            record_into(trace)
+            outputs = [trace.atom(value) for value in function(*tracers)]
+        finally:
+            trace.open = False
+            forget_callers()
     finally:
-        record_into(before[0])
-        attribute(before[1])
-        make_by(before[2])
-        enter_scope(before[3])
-        trace.open = False
-        forget_callers()
+        record_into(before)
     captured = list(trace.captures.values())
     inputs = [*(variable for variable, _ in captured), *inputs]
     program = Program(inputs, trace.equations, outputs, trace.constants.values(), name, trace.batch_axes)

@@ -28,9 +28,9 @@ from pullback.ops.scaling import combine, scaled
 from pullback.program.equality import param_key
 from pullback.program.equation import Equation
 from pullback.program.program import programs_in
-from pullback.program.provenance import Attribution, attribute, here, is_recording, replaying, source_of
+from pullback.program.provenance import Attribution, Recorder, here, recorder, replaying, source_of
 
-UNRECORDED = nullcontext(False)
+UNRECORDED = nullcontext(None)
 
 
 class Linear(Tracer):
@@ -121,7 +121,7 @@ class Tape(Trace):
         super().__init__(function)
         self.types: list[ArrayType] = []
         self.steps: list[Scale | Apply] = []
-        self.recording = is_recording()
+        self.recording = recorder() is not None
 
     def scale(self, terms: list[tuple[Linear, Any]], type: ArrayType) -> Linear:
         """Record sum_i value_i * multiplier_i."""
@@ -134,7 +134,10 @@ class Tape(Trace):
         """Record a linear operation whose results have `types`."""
         operands = [Slot(arg.index) if arg.__class__ is Linear and arg.owner is self else arg for arg in args]
         outs = tuple([Linear(self, type) for type in types])
-        origin = here() if self.recording or primitive.transpose is None else None
+        # A product of two unknown values, and a quotient by one: if they are needed, an error names their line
+        alike = args[0].__class__ is Linear if primitive.bilinear else primitive.linear == ("x",)
+        nonlinear = primitive.transpose is None or (alike and args[-1].__class__ is Linear and len(args) > 1)
+        origin = here() if self.recording or nonlinear else None
         self.steps.append(Apply(primitive, operands, params, [out.index for out in outs], origin))
         return outs if primitive.multiple_results else outs[0]
 
@@ -231,9 +234,10 @@ class Tape(Trace):
 
     # ---- walking it ----
 
-    def walking(self, rule: str, role: str) -> AbstractContextManager[bool]:
-        """Say what is staged while the tape is walked; whether each step is to be told to `attribute`."""
-        return replaying("grad", rule, role) if self.recording and is_recording() else UNRECORDED
+    def walking(self, rule: str, role: str) -> AbstractContextManager[Recorder | None]:
+        """Say what is staged while the tape is walked; gives what is to be told of each step, if there is anything."""
+        recording = recorder()
+        return replaying(recording, "grad", rule, role) if self.recording and recording is not None else UNRECORDED
 
     def backward(self, outs: Sequence[int | None], cotangents: Sequence[Any], inputs: Sequence[int]) -> list[Any]:
         """The transpose: cotangents of `outs` (ZERO and ONES allowed) to cotangents of `inputs` (ZERO possible)."""
@@ -252,8 +256,8 @@ class Tape(Trace):
                 accumulate(out, cotangent)
         with self.walking("transpose", "cotangent") as recording:
             for step in reversed(self.steps):
-                if recording:
-                    attribute(step.origin)
+                if recording is not None:
+                    recording.attributed = step.origin
                 if step.__class__ is Scale:
                     cotangent = found[step.out]
                     if cotangent is None:
@@ -328,8 +332,8 @@ class Tape(Trace):
             values[index] = tangent
         with self.walking("linearize", "tangent") as recording:
             for step in self.steps:
-                if recording:
-                    attribute(step.origin)
+                if recording is not None:
+                    recording.attributed = step.origin
                 if isinstance(step, Scale):
                     terms = [(values[index], multiplier) for index, multiplier in step.terms if values[index] is not ZERO]
                     values[step.out] = combine(terms, self.types[step.out])
@@ -341,7 +345,7 @@ class Tape(Trace):
                     instantiate(values[operand.index], self.types[operand.index]) if operand.__class__ is Slot else operand
                     for operand in step.operands
                 ]
-                with replaying("grad", step.rule, "tangent") if step.rule and recording else UNRECORDED:
+                with replaying(recording, "grad", step.rule, "tangent") if step.rule and recording else UNRECORDED:
                     result = step.primitive(*args, **step.params)
                 for out, value in zip(step.outs, result if step.primitive.multiple_results else (result,), strict=True):
                     values[out] = value

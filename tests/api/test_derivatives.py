@@ -197,9 +197,9 @@ class TestGradOptions:
             pb.grad(function)(np.float64(2.0))
 
     def test_argnums_out_of_range(self) -> None:
-        with pytest.raises(pb.errors.AxisError, match="argument 2"):
+        with pytest.raises(pb.errors.GradientError, match="argument 2"):
             pb.grad(lambda x: x, argnums=2)(1.0)
-        with pytest.raises(pb.errors.AxisError, match="twice"):
+        with pytest.raises(pb.errors.GradientError, match="twice"):
             pb.grad(lambda x, y: x, argnums=(0, -2))(1.0, 2.0)
         with pytest.raises(TypeError, match="int or a sequence"):
             pb.grad(lambda x: x, argnums=("x",))(1.0)  # type: ignore[arg-type]
@@ -399,7 +399,7 @@ class TestJacobians:
         # of a complex derivative by a real argument, reverse mode finds the real part alone
         assert pb.jacfwd(lambda x: pnp.exp(1j * x))(0.0) == 1j
         for x in (0.0, 1j):
-            with pytest.raises(pb.errors.GradientError, match="jacfwd, or holomorphic"):
+            with pytest.raises(pb.errors.GradientError, match=r"holomorphic=True .* or use jacfwd"):
                 pb.jacrev(lambda x: pnp.exp(1j * x))(x)
 
 

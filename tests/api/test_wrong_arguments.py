@@ -127,6 +127,7 @@ def takes(name: str, parameter: str, value: Any) -> bool:
         "strategy": False,
         "device": value is None and name in ("device_put", "jit"),
         "donate_argnums": value is None or isinstance(value, tuple),
+        "static_argnums": value is None or (name == "checkpoint" and isinstance(value, tuple)),
     }.get(parameter, value is None and parameter in CASES[name][0] and CASES[name][0][parameter] is None)
 
 

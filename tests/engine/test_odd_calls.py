@@ -234,3 +234,20 @@ def test_a_full_cache_serves_many_threads():
     finally:
         sys.setswitchinterval(before)
     assert errors == [] and len(kept) <= 16 + 6
+
+
+def test_what_is_compiled_ahead_of_time_runs_on_known_values_wherever_it_is_called():
+    compiled = pb.jit(lambda x: x + 1).lower(pb.ArrayType((3,), "float32")).compile()
+    assert pb.jit(lambda y: y + compiled(np.ones(3, "f4")))(pnp.ones(3, "float32")).tolist() == [3.0] * 3
+    assert pb.vmap(lambda y: y + compiled(np.ones(3, "f4")))(pnp.arange(2.0)).tolist() == [[2.0] * 3, [3.0] * 3]
+    with pytest.raises(TypeError, match="cannot be transformed"):
+        pb.jit(compiled)(pnp.ones(3, "float32"))
+
+
+def test_what_is_compiled_ahead_of_time_takes_weak_and_strong_numbers():
+    for given in (1.0, np.float32(1.0), pnp.asarray(1.0), pnp.ones((), "float32")):
+        compiled = pb.jit(lambda x: x + 1).lower(given).compile()
+        assert [float(compiled(x)) for x in (2.0, np.float32(2.0), pnp.asarray(2.0), pnp.full((), 2, "float32"))] == [3.0] * 4
+        for wrong in (2, np.float64(2.0), pnp.ones(1)):
+            with pytest.raises(pb.errors.ShapeError, match="was compiled for arguments of types"):
+                compiled(wrong)

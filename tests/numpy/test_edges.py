@@ -86,6 +86,7 @@ def test_a_mode_is_obeyed_at_single_places_too():
         lambda: pnp.isposinf(COMPLEX),
         lambda: pnp.signbit(COMPLEX),
         lambda: pnp.copysign(X[0], np.complex64(1j)),
+        lambda: pnp.heaviside(np.complex64(1j), 0.5),
         lambda: pnp.hypot(COMPLEX, 1.0),
         lambda: pnp.var(COMPLEX, dtype="float32"),
         lambda: pnp.std(COMPLEX, dtype="float32"),

@@ -246,7 +246,7 @@ def test_pad_of_whole_numbers_as_numpy(mode):
     if mode in ("reflect", "symmetric"):
         options = [{"reflect_type": "even"}, {"reflect_type": "odd"}]
     elif mode in ("maximum", "mean", "minimum"):
-        options = [{}, {"stat_length": 2}, {"stat_length": [[1], [3]]}]
+        options = [{}, {"stat_length": 2}, {"stat_length": np.int64(2)}, {"stat_length": [[1], [3]]}]
     elif mode == "linear_ramp":
         options = [{}, {"end_values": 100}, {"end_values": ((3, -7), (120, 4))}]
     for x in (SMALL.astype(np.int8), SMALL.astype(np.uint8), INTS, SMALL.astype(np.int64), INTS[:1, :2]):
@@ -257,6 +257,18 @@ def test_pad_of_whole_numbers_as_numpy(mode):
                 same(pnp.pad(pnp.asarray(x), width, mode, **given), np.pad(x, width, mode, **given))
     assert pnp.pad(pnp.asarray(A), ((1, 2), (0, 3)), "empty").shape == (6, 7)
     same(pnp.pad(pnp.zeros((0, 2)), ((0, 0), (1, 1)), mode), np.pad(np.zeros((0, 2), "f4"), ((0, 0), (1, 1)), mode))
+
+
+@pytest.mark.parametrize("values", [3.0, (3.0, 4.0), ((1.0, 2.0), (3.0, 4.0))])
+def test_pad_with_traced_numbers(values):
+    for mode, name in (("constant", "constant_values"), ("linear_ramp", "end_values")):
+        expected = np.pad(np.ones((3, 2)), 1, mode, **{name: values})
+        given = np.array(values)
+        for found in (
+            pb.jit(lambda v, mode=mode, name=name: pnp.pad(np.ones((3, 2)), 1, mode, **{name: v}))(given),
+            pb.vmap(lambda v, mode=mode, name=name: pnp.pad(np.ones((3, 2)), 1, mode, **{name: v}))(given[None])[0],
+        ):
+            np.testing.assert_allclose(np.asarray(found), expected)
 
 
 @pytest.mark.parametrize(

@@ -73,6 +73,12 @@ def test_lax_neither_promotes_nor_broadcasts():
         lax.add(M, M.astype(int))
 
 
+@pytest.mark.parametrize("call", [lambda: lax.concatenate([], 0), lambda: lax.broadcast(X, (-1,))])
+def test_lax_refuses_shapes_in_its_own_words(call):
+    with pytest.raises(pb.errors.ShapeError, match=r"^(concatenate|broadcast)"):
+        call()
+
+
 def test_stop_gradient():
     assert float(pb.grad(lambda x: x * pb.stop_gradient(x))(3.0)) == 3.0
     assert float(pb.grad(lambda x: pb.stop_gradient({"a": x})["a"])(3.0)) == 0.0
@@ -164,3 +170,15 @@ def test_where_nothing_counts_the_softmax_is_zero_and_so_are_its_derivatives():
     for loss in (lambda v: (pb.nn.softmax(v, where=mask) ** 2).sum(), lambda v: pb.nn.log_softmax(v, where=mask)[1, 0]):
         gradient = np.asarray(pb.grad(loss)(x))
         assert (gradient[~mask] == 0).all() and (gradient[mask] != 0).all()
+
+
+@pytest.mark.parametrize("how", ["eager", "jit"])
+def test_softplus_of_complex_numbers(how):
+    """log(1 + e^z), by its principal value; its derivative is the logistic function."""
+    points = np.array([0.3 + 1j, -2.0 - 0.5j, 1.5 + 20j, 4.0 + 3j])
+    function, derivative = nn.softplus, pb.vmap(pb.grad(nn.softplus, holomorphic=True))
+    if how == "jit":
+        function, derivative = pb.jit(function), pb.jit(derivative)
+    np.testing.assert_allclose(function(points), np.log1p(np.exp(points)), rtol=1e-14)
+    np.testing.assert_allclose(nn.log_sigmoid(points), -np.log1p(np.exp(-points)), rtol=1e-13)
+    np.testing.assert_allclose(derivative(points), 1 / (1 + np.exp(-points)), rtol=1e-14)

@@ -1,12 +1,14 @@
 """Infinities, NaN, signed zeros, and the edges of domains: the same on NumPy and compiled."""
 
 import cmath
+import math
 
 import ml_dtypes
 import mpmath
 import numpy as np
 import pytest
 
+from pullback import lax, nn
 from pullback.ops import arithmetic as a
 from pullback.ops import compare as c
 from pullback.ops import complex as z
@@ -186,7 +188,36 @@ COMPLEX = {
     "acosh": (h.acosh, np.arccosh), "atanh": (h.atanh, np.arctanh), "sign": (z.sign, np.sign), "conj": (z.conj, np.conj),
     "expm1": (x.expm1, x.expm1.evaluate), "log1p": (x.log1p, x.log1p.evaluate), "logistic": (h.logistic, h.logistic.evaluate),
     "exp2": (x.exp2, x.exp2.evaluate), "rsqrt": (p.rsqrt, p.rsqrt.evaluate), "abs": (z.abs, np.abs),
+    "reciprocal": (lax.reciprocal, lambda v: _annex_g(_divided_by, 1, v)), "elu": (nn.elu, lambda v: nn.elu(v).host),
+    "sinc": (lambda v: t.sinc(v, n=0), lambda v: t.sinc.evaluate(v, n=0)),
+    "cube": (lambda v: p.integer_pow(v, y=3), lambda v: p.integer_pow.evaluate(v, y=3)),
 }  # fmt: skip
+
+
+def _divided_by(z, w):
+    """z / w as C99 writes it down, G.5.1, example 2, without its scaling."""
+    a, b, c, d = z.real, z.imag, w.real, w.imag
+    out = z / w if w else complex(nan, nan)
+    if math.isnan(out.real) and math.isnan(out.imag):
+        if w == 0 and not (math.isnan(a) and math.isnan(b)):
+            return complex(math.copysign(inf, c) * a, math.copysign(inf, c) * b)
+        if cmath.isinf(z) and cmath.isfinite(w):
+            a, b = _boxed(a), _boxed(b)
+            return complex(inf * (a * c + b * d), inf * (b * c - a * d))
+        if cmath.isinf(w) and cmath.isfinite(z):
+            c, d = _boxed(c), _boxed(d)
+            return complex(0 * (a * c + b * d), 0 * (b * c - a * d))
+    return out
+
+
+def _boxed(part):
+    return math.copysign(1.0 if math.isinf(part) else 0.0, part)
+
+
+def _annex_g(rule, *operands):
+    """A rule for complex numbers of Python's, for each element."""
+    values = [rule(*map(complex, each)) for each in np.broadcast(*operands)]
+    return np.array(values).reshape(np.broadcast_shapes(*map(np.shape, operands)))
 
 
 @pytest.mark.parametrize("dtype, small, large", [("complex128", 1e-100, 800.0), ("complex64", 1e-15, 100.0)])
@@ -205,6 +236,63 @@ def test_complex_functions_of_special_values(name, dtype, small, large, both):
             # the signs of zeros are left open where an argument is not finite
             told = (np.abs(truth) > atol) | ((truth == 0) & np.isfinite(points))
             np.testing.assert_array_equal(np.signbit(found)[told], np.signbit(truth)[told])
+
+
+def _grid():
+    axis = [sign * size for size in (0.0, 1e-100, 1e-3, 0.5, 1.0, 3.0, 800.0, inf) for sign in (1, -1)] + [nan]
+    points = np.array([complex(a, b) for a in axis for b in axis])
+    return [side.reshape(-1) for side in np.meshgrid(points, points)]
+
+
+def test_complex_quotients_of_special_values(both):
+    left, right = _grid()
+    expected = _annex_g(_divided_by, left, right)
+    plain = np.isfinite(expected)
+    for values in both(a.div, left, right):
+        assert (np.abs(values[plain] - expected[plain]) <= 1e-15 * np.abs(expected[plain])).all()
+        for part in ("real", "imag"):
+            np.testing.assert_array_equal(getattr(values, part)[~plain], getattr(expected, part)[~plain])
+
+
+def test_complex_powers_of_special_values(both):
+    """exp(w log z) of C99, and Python's own pow where that is finite."""
+    left, right = _grid()
+    eager, compiled = both(p.pow, left, right)
+    plain = np.isfinite(eager)
+    np.testing.assert_array_equal(plain, np.isfinite(compiled))
+    for part in ("real", "imag"):
+        np.testing.assert_allclose(getattr(eager, part)[~plain], getattr(compiled, part)[~plain], rtol=1e-12)
+    chosen = np.flatnonzero(plain & np.isfinite(left) & np.isfinite(right) & (left.imag != 0))[::7]
+    with mpmath.workdps(30):
+        exact = [mpmath.power(mpmath.mpmathify(complex(left[i])), mpmath.mpmathify(complex(right[i]))) for i in chosen]
+    size = 1 + np.abs(right[chosen]) * (1 + np.abs(np.log(left[chosen])))  # what the exponent magnifies rounding by
+    for values in (eager[chosen], compiled[chosen]):
+        truth = np.array([complex(value) for value in exact])
+        assert (np.abs(values - truth) <= 1e-15 * size * np.abs(truth) + 1e-300).all()
+    far = {(inf + 0j, -1): 0, (complex(-inf, 1), -3): 0, (2, -inf): 0, (0.5, inf): 0, (complex(3, inf), -2 + 1j): 0}
+    for (base, exponent), limit in far.items():
+        for values in both(p.pow, np.array([complex(base)]), np.array([complex(exponent)])):
+            assert values == limit
+    for base, exponent in ((inf, 2), (complex(1, -inf), 0.5), (2, inf), (0.5, complex(-inf, nan)), (complex(nan, inf), 1)):
+        for values in both(p.pow, np.array([complex(base)]), np.array([complex(exponent)])):
+            assert np.isinf(values)
+
+
+@pytest.mark.parametrize("base", [math.e, 2.0])
+def test_complex_logarithms_of_sums(base, both):
+    function = h.logaddexp if base == math.e else h.logaddexp2
+    unit = math.log(base)
+    rng = np.random.default_rng(0)
+    x, y = [rng.normal(size=200) * 3 + 1j * rng.uniform(-9, 9, 200) for _ in range(2)]
+    x[:4], y[:4] = [800 + 1j, -800 + 1j, 3 + 100j, 1e-9j], [-5 + 2j, -801 + 1j, 3 + 100j, -2e-9j]
+    with mpmath.workdps(700):
+        exact = [mpmath.log(mpmath.exp(mpmath.mpc(a) * unit) + mpmath.exp(mpmath.mpc(b) * unit)) / unit for a, b in zip(x, y)]
+    for values in both(function, x, y):
+        np.testing.assert_allclose(values, [complex(value) for value in exact], rtol=1e-13)
+    ends = {(-inf, -inf): -inf, (-inf, 2 + 1j): 2 + 1j, (inf, 3j): inf, (inf, inf): inf}
+    left, right = [np.array([complex(pair[i]) for pair in ends]) for i in (0, 1)]
+    for values in both(function, left, right):
+        np.testing.assert_array_equal(values, list(ends.values()))
 
 
 LIMITS = {

@@ -194,7 +194,7 @@ def test_integers_have_no_series() -> None:
 def test_malformed_calls_are_refused() -> None:
     with pytest.raises(TypeError, match="tuple or list"):
         pb.jet(pnp.sin, 1.0, ([1.0],))
-    with pytest.raises(StructureError, match="one series for each"):
+    with pytest.raises(StructureError, match="each needs its own"):
         pb.jet(pnp.sin, (1.0,), ([1.0], [1.0]))
     with pytest.raises(StructureError, match="one length"):
         pb.jet(lambda x, y: x * y, (1.0, 1.0), ([1.0], [1.0, 0]))

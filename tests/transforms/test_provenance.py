@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import pathlib
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -222,3 +225,11 @@ def test_json_keeps_where_equations_come_from_and_equality_ignores_it() -> None:
 def test_batches_keep_the_role() -> None:
     base = pb.xpr(pb.grad(plain), X)
     assert {equation.role for equation in pb.xpr(pb.vmap(base), np.stack([X, X])).equations} >= {"cotangent", "residual"}
+
+
+def test_it_costs_less_than_a_twentieth_of_the_work_of_tracing() -> None:
+    """By the benchmark, which counts the work instead of timing it; in a process of its own, since it traces Python itself."""
+    benchmark = pathlib.Path(__file__).parents[2] / "benchmarks" / "provenance.py"
+    shown = subprocess.run([sys.executable, benchmark], capture_output=True, text=True, check=True).stdout
+    more = {line[:28].strip(): float(line.split()[-1].removesuffix("%")) for line in shown.splitlines()[1:]}
+    assert len(more) == 5 and max(more.values()) < 5.0, more

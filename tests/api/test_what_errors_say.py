@@ -1,0 +1,178 @@
+"""Errors name the transformation that was called, the argument, the line, and a cure that this transformation has."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pullback as pb
+import pullback.numpy as pnp
+from pullback.core.errors import AxisError, ConcretizationError, GradientError, StaticArgumentError, StructureError
+
+X = np.ones(3, np.float32)
+DIFFERENTIATE: dict[str, Callable[..., Any]] = {
+    "grad": pb.grad,
+    "value_and_grad": pb.value_and_grad,
+    "jacfwd": pb.jacfwd,
+    "jacrev": pb.jacrev,
+    "hessian": pb.hessian,
+    "sparse.jacobian": pb.sparse.jacobian,
+    "sparse.hessian": pb.sparse.hessian,
+}
+
+
+def product(x: Any, y: Any = 1.0) -> Any:
+    return pnp.sum(x * y)
+
+
+@pytest.mark.parametrize("name", DIFFERENTIATE)
+def test_arguments_to_differentiate_are_passed_by_position(name: str) -> None:
+    transform = DIFFERENTIATE[name]
+    says = rf"^{re.escape(name)} of product .* has argnums={{}}, but {{}}.* At {re.escape(__file__)}:"
+    by_name = "argument {} was passed by name: pass it by position"
+    none = "there is no argument {} among the {} that were passed by position"
+    for call, argnums, why in [
+        (lambda: transform(product)(x=X), 0, by_name.format("x")),
+        (lambda: transform(product, argnums=1)(X, y=X), 1, by_name.format("y")),
+        (lambda: transform(product, argnums=-1)(x=X, y=X), -1, by_name.format("y")),
+        (lambda: transform(product, argnums=1)(X), 1, none.format(1, 1)),
+        (lambda: transform(product, argnums=-3)(X, X), -3, none.format(-3, 2)),
+        (lambda: transform(product)(), 0, none.format(0, 0)),
+    ]:
+        with pytest.raises(GradientError, match=says.format(argnums, why)) as caught:
+            call()
+        assert isinstance(caught.value, TypeError)  # as JAX has it
+
+
+def test_other_transformations_of_arguments_that_are_not_there() -> None:
+    with pytest.raises(GradientError, match=r"nth_derivative of product .* argument x was passed by name"):
+        pb.nth_derivative(product, 2)(x=1.0)
+    with pytest.raises(StaticArgumentError, match="checkpoint's static_argnums names argument 3, but product"):
+        pb.checkpoint(product, static_argnums=3)
+    with pytest.raises(StructureError, match=r"was called with 0.* by name is batched along axis 0"):
+        pb.vmap(product, in_axes=(0,))(x=X)
+    assert pb.vmap(product)(x=X).shape == (3,)
+
+
+def test_static_arguments_of_checkpoint_may_be_left_out() -> None:
+    def power(x: Any, n: int = 3) -> Any:
+        assert isinstance(n, int)
+        return x**n
+
+    for number in (1, -1):
+        kept = pb.checkpoint(power, static_argnums=number)
+        assert float(pb.grad(kept)(2.0)) == 12.0 and float(pb.grad(kept)(2.0, 2)) == 4.0
+
+
+# What each has of a function that returns an array, a pair, integers, or takes integers, complex numbers; or too many tangents.
+REFUSED: dict[str, Callable[[], Any]] = {
+    "grad needs a function with a 0-d output": lambda: pb.grad(lambda x: x)(X),
+    "value_and_grad needs a function with a 0-d output": lambda: pb.value_and_grad(lambda x: x)(X),
+    "value_and_grad needs real floating-point outputs": lambda: pb.value_and_grad(lambda x: 1)(X),
+    "hvp needs a function with a 0-d output": lambda: pb.hvp(lambda x: x, (X,), (X,)),
+    "hvp needs a function with one 0-d output": lambda: pb.hvp(lambda x: (x, x), (X,), (X,)),
+    "hvp got 1 primals but 2 tangents": lambda: pb.hvp(product, (X,), (X, X)),
+    "hvp's tangents[0] has structure": lambda: pb.hvp(product, (X,), ((X, X),)),
+    "linearize got 1 primals but 2 tangents": lambda: pb.linearize(product, X)[1](X, X),
+    "linearize's tangents[0] has structure": lambda: pb.linearize(product, X)[1]((X, X)),
+    "hessian needs real floating-point outputs": lambda: pb.hessian(lambda x: pnp.astype(x, "int32"))(X),
+    "hessian needs real arguments": lambda: pb.hessian(product)(1j * X),
+    "hessian was asked for the derivative with respect to argument x": lambda: pb.hessian(product)(np.arange(3)),
+    "hessian with has_aux=True needs a function that returns a pair": lambda: pb.hessian(product, has_aux=True)(X),
+    "hessian's has_aux must be True or False": lambda: pb.hessian(product, has_aux="no"),  # type: ignore[arg-type]
+    "hessian with holomorphic=True needs complex arguments": lambda: pb.hessian(product, holomorphic=True)(X),
+    "sparse.hessian needs a function with a 0-d output": lambda: pb.sparse.hessian(lambda x: x)(X),
+    "sparse.hessian needs a function with one 0-d output": lambda: pb.sparse.hessian(lambda x: (x, x))(X),
+    "sparse.hessian_pattern needs a function with a 0-d output": lambda: pb.sparse.hessian_pattern(lambda x: x, X),
+    "sparse.hessian takes a function": lambda: pb.sparse.hessian(3),  # type: ignore[arg-type]
+    "sparse.hessian_pattern takes a function": lambda: pb.sparse.hessian_pattern(3, X),  # type: ignore[arg-type]
+}
+
+
+@pytest.mark.parametrize("says", REFUSED)
+def test_errors_name_the_transformation_that_was_called(says: str) -> None:
+    with pytest.raises((TypeError, pb.errors.PullbackError), match="^" + re.escape(says)):
+        REFUSED[says]()
+
+
+def test_only_options_that_there_are_get_advised() -> None:
+    for transform in (pb.hessian, pb.jacfwd):
+        with pytest.raises(GradientError) as caught:
+            transform(product)(np.arange(3))
+        assert "allow_int" not in str(caught.value)
+    with pytest.raises(GradientError, match="allow_int=True"):
+        pb.jacrev(product)(np.arange(3))
+
+
+STATIC, CHECKPOINT, BATCH = r"static \(static_argnums in pb.jit\)", "in pb.checkpoint", "None in vmap's in_axes"
+CLOSURE = "what the function closes over"
+CURES = (STATIC, CHECKPOINT, BATCH, CLOSURE)
+# What Python does with a traced value, and in what: the cures that apply there, and no others.
+NEEDED: dict[str, Callable[[Any], Any]] = {
+    "if": lambda x: 1.0 if x else 2.0,
+    "comparison": lambda x: 1.0 if x > 0 else 2.0,
+    "int": lambda x: int(x) * 1.0,
+    "size": lambda x: pnp.zeros(pnp.astype(x, "int32")).sum(),
+    "range": lambda x: sum([1.0 for _ in range(pnp.astype(x, "int32"))]),
+    "index": lambda x: [1.0, 2.0][pnp.astype(x, "int32")],
+    "axis": lambda x: pnp.sum(X, axis=pnp.astype(x, "int32")),
+}
+AROUND: dict[str, tuple[Callable[[Any], Any], set[str]]] = {
+    "jit": (lambda f: pb.jit(f)(1.0), {STATIC}),
+    "jit of grad": (lambda f: pb.jit(pb.grad(f))(1.0), {STATIC}),
+    "vmap": (lambda f: pb.vmap(f)(X), {BATCH}),
+    "vmap of grad": (lambda f: pb.vmap(pb.grad(f))(X), {BATCH}),
+    "grad of vmap": (lambda f: pb.grad(lambda x: pb.vmap(f)(x).sum())(X), {BATCH}),
+    "jvp of vmap": (lambda f: pb.jvp(pb.vmap(f), (X,), (X,)), {BATCH}),
+    "vmap of jit": (lambda f: pb.vmap(pb.jit(f))(X), {STATIC}),
+    "jit of vmap": (lambda f: pb.jit(pb.vmap(f))(X), {STATIC, BATCH}),
+    "checkpoint": (lambda f: pb.checkpoint(f)(1.0), {CHECKPOINT}),
+    "scan": (lambda f: pb.lax.scan(lambda c, x: (c, f(x)), 0.0, X), {CLOSURE}),
+    "cond": (lambda f: pb.lax.cond(True, f, f, 1.0), {CLOSURE}),
+    "xpr": (lambda f: pb.xpr(f, 1.0), {CLOSURE}),
+    "linear_transpose": (lambda f: pb.linear_transpose(f, 1.0)(1.0), {CLOSURE}),
+}
+
+
+@pytest.mark.parametrize("around", AROUND)
+@pytest.mark.parametrize("needed", NEEDED)
+def test_the_cure_for_a_value_that_is_not_known_is_one_of_the_transformation(around: str, needed: str) -> None:
+    transform, cures = AROUND[around]
+    with pytest.raises((ConcretizationError, AxisError)) as caught:
+        transform(NEEDED[needed])
+    assert {cure for cure in CURES if re.search(cure, str(caught.value))} == cures
+    assert f"{__file__}:" in str(caught.value)
+
+
+def nonlinear(x: Any) -> Any:
+    y = 2.0 * x
+    return y * y  # the line
+
+
+def divided(x: Any) -> Any:
+    return 1.0 / x  # the line
+
+
+def contracted(x: Any) -> Any:
+    return pnp.dot(x, x)  # the line
+
+
+squared = pb.custom_jvp(lambda x: x)
+squared.defjvp(lambda primals, tangents: (*primals, tangents[0] * tangents[0]))  # the line
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        *[lambda f=f, wrap=wrap: pb.linear_transpose(wrap(f), X)(np.ones(f(X).shape, np.float32))
+          for f in (nonlinear, divided, contracted) for wrap in (lambda f: f, pb.jit)],
+        lambda: pb.grad(squared)(1.0),
+    ],
+)  # fmt: skip
+def test_what_is_not_linear_is_named_with_its_line(call: Callable[[], Any]) -> None:
+    with pytest.raises(GradientError, match=r"linear.* At .*# the line"):
+        call()
