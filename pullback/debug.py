@@ -63,7 +63,7 @@ def _array_or_static(leaf: Any) -> Any:
 
 
 @api_boundary
-def callback(function: Callable[..., Any], /, *args: Any, ordered: bool = False, **kwargs: Any) -> None:
+def callback(function: Callable[..., object], /, *args: Any, ordered: bool = False, **kwargs: Any) -> None:
     """Call a Python function on the values that the arguments have when this line is computed, for its side effects.
 
     Works eagerly and inside every transformation. In a compiled function it is called each time that function runs; under
@@ -76,6 +76,9 @@ def callback(function: Callable[..., Any], /, *args: Any, ordered: bool = False,
             what it raises comes out of the call that was running. It may itself use pullback.
         args, kwargs: trees of arrays. What is no array in them (a string, a function) is handed on as it is.
         ordered: whether such calls must happen in the order in which they are written. They always do.
+
+    Raises:
+        TypeError: `function` cannot be called.
 
     Example:
         >>> import pullback as pb
@@ -156,21 +159,14 @@ def _places(format: str, numbers: Iterator[int]) -> Iterator[int | str]:
 class _Debugger:
     """Opens Python's debugger where a function called `breakpoint`, on the values that its variables have."""
 
-    __slots__ = ("file", "globals", "line", "others", "stdin", "stdout", "structure")
+    __slots__ = ("file", "globals", "line", "others", "streams", "structure")
 
-    def __init__(
-        self, frame: FrameType, structure: Any, others: dict[str, Any], stdin: TextIO | None, stdout: TextIO | None
-    ) -> None:
-        self.file = frame.f_code.co_filename
-        self.line = frame.f_lineno
-        self.globals = frame.f_globals
-        self.structure = structure
-        self.others = others
-        self.stdin = stdin
-        self.stdout = stdout
+    def __init__(self, frame: FrameType, structure: Any, others: dict[str, Any], **streams: TextIO | None) -> None:
+        self.file, self.line, self.globals = frame.f_code.co_filename, frame.f_lineno, frame.f_globals
+        self.structure, self.others, self.streams = structure, others, streams
 
     def __call__(self, *leaves: Any) -> None:
-        debugger = pdb.Pdb(stdin=self.stdin, stdout=self.stdout, nosigint=True)
+        debugger = pdb.Pdb(**self.streams, nosigint=True)
         # A frame of the user's file and line, whose local variables are the values: what the debugger shows.
         here = ast.increment_lineno(ast.parse("__stop__()"), self.line - 1)
         stop = {"__stop__": lambda: debugger.set_trace(sys._getframe(1))}
@@ -181,7 +177,7 @@ class _Debugger:
 
 
 def breakpoint(*, stdin: TextIO | None = None, stdout: TextIO | None = None) -> None:
-    """Stop here when this line is computed, in Python's debugger, inside any transformation.
+    r"""Stop here when this line is computed, in Python's debugger, inside any transformation.
 
     The variables of the function that calls this are there with the values that they have in that call: look at them with
     `p x`, see the source with `l`, go on with `c`. Under `vmap` it stops for every batch element. Nothing that is done there
@@ -195,7 +191,7 @@ def breakpoint(*, stdin: TextIO | None = None, stdout: TextIO | None = None) -> 
         >>> @pb.jit
         ... def f(x):
         ...     y = 2.0 * x
-        ...     pb.debug.breakpoint(stdin=io.StringIO("p y + 1.0\\nc\\n"), stdout=shown)
+        ...     pb.debug.breakpoint(stdin=io.StringIO("p y + 1.0\nc\n"), stdout=shown)
         ...     return y
         >>> shown = io.StringIO()
         >>> f(3.0)
@@ -207,19 +203,12 @@ def breakpoint(*, stdin: TextIO | None = None, stdout: TextIO | None = None) -> 
     values: dict[str, Any] = {}
     others: dict[str, Any] = {}
     for name, value in frame.f_locals.items():
-        leaves, _ = flatten(value)
+        leaves = flatten(value)[0]
         traced = any(isinstance(leaf, (Array, Tracer)) for leaf in leaves)
-        (values if traced and _is_arrays(value) else others)[name] = value
+        arrays = traced and not any(isinstance(_array_or_static(leaf), _Static) for leaf in leaves)
+        (values if arrays else others)[name] = value
     leaves, structure = array_leaves(values, lambda: "variable")
-    callback_primitive(*leaves, function=_Debugger(frame, structure, others, stdin, stdout))
-
-
-def _is_arrays(tree: Any) -> bool:
-    try:
-        array_leaves(tree, lambda: "variable")
-    except LeafError:
-        return False
-    return True
+    callback_primitive(*leaves, function=_Debugger(frame, structure, others, stdin=stdin, stdout=stdout))
 
 
 def __dir__() -> list[str]:

@@ -8,12 +8,12 @@ from __future__ import annotations
 import builtins
 import functools
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from pullback.core import trees
 from pullback.core.errors import StructureError
-from pullback.core.source import make_boundaries
-from pullback.core.trees import register_dataclass, register_node
+from pullback.core.source import make_public
+from pullback.core.trees import TreeDef, register_dataclass, register_node
 
 __all__ = [
     "all", "flatten", "flatten_with_path", "leaves", "leaves_with_path", "map", "map_with_path", "reduce", "register_dataclass",
@@ -21,17 +21,20 @@ __all__ = [
 ]  # fmt: skip
 
 IsLeaf = Callable[[Any], bool] | None
+R = TypeVar("R")
 
 
-def flatten(tree: Any, is_leaf: IsLeaf = None) -> tuple[list[Any], Any]:
+def flatten(tree: Any, is_leaf: IsLeaf = None) -> tuple[list[Any], TreeDef]:
     """A tree's leaves, from left to right, and its structure, which `unflatten` takes.
 
     Arguments:
         tree: any tree.
         is_leaf: says of a container that it is to be kept whole, as a leaf.
 
+    Returns:
+        The list of leaves, and the structure.
+
     Example:
-        >>> import pullback as pb
         >>> leaves, structure = pb.tree.flatten({"a": (1, None), "b": 2})
         >>> leaves
         [1, 2]
@@ -44,34 +47,57 @@ def flatten(tree: Any, is_leaf: IsLeaf = None) -> tuple[list[Any], Any]:
 def leaves(tree: Any, is_leaf: IsLeaf = None) -> list[Any]:
     """A tree's leaves, from left to right.
 
+    Arguments:
+        tree: any tree.
+        is_leaf: says of a container that it is to be kept whole, as a leaf.
+
+    Returns:
+        A list.
+
     Example:
-        >>> import pullback as pb
-        >>> pb.tree.leaves([1, (2, {"a": 3})])
+        >>> tree.leaves([1, (2, {"a": 3}), None])
         [1, 2, 3]
+        >>> tree.leaves([1, (2, 3)], is_leaf=lambda x: isinstance(x, tuple))
+        [1, (2, 3)]
     """
     return trees.flatten(tree, is_leaf)[0]
 
 
-def structure(tree: Any, is_leaf: IsLeaf = None) -> Any:
+def structure(tree: Any, is_leaf: IsLeaf = None) -> TreeDef:
     """A tree's structure: it without its leaves. Structures compare and hash.
 
+    Arguments:
+        tree: any tree.
+        is_leaf: says of a container that it is to be kept whole, as a leaf.
+
+    Returns:
+        The structure, with the number of leaves as `num_leaves`.
+
     Example:
-        >>> import pullback as pb
-        >>> pb.tree.structure((1, 2)) == pb.tree.structure(("a", "b"))
+        >>> tree.structure((1, 2)) == tree.structure(("a", "b"))
         True
+        >>> tree.structure({"a": 1, "b": [2, 3]}).num_leaves
+        3
     """
     return trees.flatten(tree, is_leaf)[1]
 
 
-def unflatten(structure: Any, leaves: Iterable[Any]) -> Any:
+def unflatten(structure: TreeDef, leaves: Iterable[Any]) -> Any:
     """The tree of a structure with these leaves.
+
+    Arguments:
+        structure: what `structure` or `flatten` returned.
+        leaves: as many values as it has places.
+
+    Returns:
+        The tree.
 
     Raises:
         StructureError: there are more leaves, or fewer, than the structure has places.
+        TypeError: `structure` is none.
 
     Example:
-        >>> import pullback as pb
-        >>> pb.tree.unflatten(pb.tree.structure([0, (0, 0)]), "abc")
+        >>> tree.unflatten(tree.structure([0, (0, 0)]), "abc")
         ['a', ('b', 'c')]
     """
     found = list(leaves)
@@ -84,14 +110,19 @@ def map(function: Callable[..., Any], tree: Any, *rest: Any, is_leaf: IsLeaf = N
     """The tree of `function(leaf, ...)`: of every leaf of `tree`, with what stands at its place in the other trees.
 
     Arguments:
+        function: a function of a leaf of each tree.
+        tree: any tree.
         rest: trees of which `tree` is a prefix.
+        is_leaf: says of a container in `tree` that it is to be kept whole, as a leaf.
+
+    Returns:
+        A tree of the structure of `tree`.
 
     Raises:
         StructureError: another tree does not have what `tree` has.
 
     Example:
-        >>> import pullback as pb
-        >>> pb.tree.map(lambda x, y: x + y, {"a": 1, "b": (2, 3)}, {"a": 10, "b": (20, 30)})
+        >>> tree.map(lambda x, y: x + y, {"a": 1, "b": (2, 3)}, {"a": 10, "b": (20, 30)})
         {'a': 11, 'b': (22, 33)}
     """
     found, shape = trees.flatten(tree, is_leaf)
@@ -116,10 +147,16 @@ def _up_to(shape: Any, other: Any, tree: Any, position: int) -> list[Any]:
 def all(tree: Any, is_leaf: IsLeaf = None) -> bool:
     """Whether every leaf is true.
 
+    Arguments:
+        tree: any tree.
+        is_leaf: says of a container that it is to be kept whole, as a leaf.
+
+    Returns:
+        A bool; true of a tree without leaves.
+
     Example:
-        >>> import pullback as pb
-        >>> pb.tree.all({"a": True, "b": [1, 0]})
-        False
+        >>> tree.all({"a": True, "b": [1, 0]}), tree.all({})
+        (False, True)
     """
     return builtins.all(leaves(tree, is_leaf))
 
@@ -127,31 +164,49 @@ def all(tree: Any, is_leaf: IsLeaf = None) -> bool:
 _MISSING = object()
 
 
-def reduce(function: Callable[[Any, Any], Any], tree: Any, initializer: Any = _MISSING, is_leaf: IsLeaf = None) -> Any:
+def reduce(function: Callable[[Any, Any], R], tree: Any, initializer: Any = _MISSING, is_leaf: IsLeaf = None) -> R:
     """All leaves combined by a function of two, from left to right, starting from `initializer` if one is given.
 
+    Arguments:
+        function: of what was combined so far, and the next leaf.
+        tree: any tree.
+        initializer: what to start from; the first leaf by default.
+        is_leaf: says of a container that it is to be kept whole, as a leaf.
+
+    Returns:
+        What the function returned last.
+
+    Raises:
+        TypeError: the tree has no leaves, and there is no `initializer`.
+
     Example:
-        >>> import pullback as pb
-        >>> pb.tree.reduce(lambda x, y: x + y, {"a": 1, "b": (2, 3)})
+        >>> tree.reduce(lambda x, y: x + y, {"a": 1, "b": (2, 3)})
         6
+        >>> tree.reduce(lambda x, y: x + y, [], initializer=0)
+        0
     """
     found = leaves(tree, is_leaf)
-    return functools.reduce(function, found) if initializer is _MISSING else functools.reduce(function, found, initializer)
+    return functools.reduce(function, found) if initializer is _MISSING else functools.reduce(function, found, initializer)  # type: ignore[no-any-return]
 
 
-def transpose(outer: Any, inner: Any, tree: Any) -> Any:
+def transpose(outer: TreeDef, inner: TreeDef, tree: Any) -> Any:
     """A tree of trees turned inside out.
 
     Arguments:
-        outer: the structure of `tree` down to the inner trees. inner: the structure of each of these.
+        outer: the structure of `tree` down to the inner trees.
+        inner: the structure of each of these.
+        tree: the tree of trees.
 
     Returns:
         A tree of structure `inner` whose leaves are trees of structure `outer`.
 
+    Raises:
+        StructureError: `tree` has another number of leaves.
+        TypeError: `outer` or `inner` is no structure.
+
     Example:
-        >>> import pullback as pb
-        >>> pair, triple = pb.tree.structure((0, 0)), pb.tree.structure([0, 0, 0])
-        >>> pb.tree.transpose(pair, triple, ([1, 2, 3], [4, 5, 6]))
+        >>> pair, triple = tree.structure((0, 0)), tree.structure([0, 0, 0])
+        >>> tree.transpose(pair, triple, ([1, 2, 3], [4, 5, 6]))
         [(1, 4), (2, 5), (3, 6)]
     """
     found = trees.flatten(tree)[0]
@@ -172,12 +227,18 @@ def _count(function: str, name: str, structure: Any) -> int:
 Path = tuple[Any, ...]
 
 
-def flatten_with_path(tree: Any, is_leaf: IsLeaf = None) -> tuple[list[tuple[Path, Any]], Any]:
+def flatten_with_path(tree: Any, is_leaf: IsLeaf = None) -> tuple[list[tuple[Path, Any]], TreeDef]:
     """As `flatten`, with the path to each leaf: a tuple of keys, indices and field names.
 
+    Arguments:
+        tree: any tree.
+        is_leaf: says of a container that it is to be kept whole, as a leaf.
+
+    Returns:
+        The list of pairs (path, leaf), and the structure.
+
     Example:
-        >>> import pullback as pb
-        >>> pb.tree.flatten_with_path({"a": [10, 20]})[0]
+        >>> tree.flatten_with_path({"a": [10, 20]})[0]
         [(('a', 0), 10), (('a', 1), 20)]
     """
     found, shape = trees.flatten(tree, is_leaf)
@@ -186,16 +247,39 @@ def flatten_with_path(tree: Any, is_leaf: IsLeaf = None) -> tuple[list[tuple[Pat
 
 
 def leaves_with_path(tree: Any, is_leaf: IsLeaf = None) -> list[tuple[Path, Any]]:
-    """A tree's leaves, each with its path."""
+    """A tree's leaves, each with its path.
+
+    Arguments:
+        tree: any tree.
+        is_leaf: says of a container that it is to be kept whole, as a leaf.
+
+    Returns:
+        A list of pairs (path, leaf); a path is a tuple of keys, indices and field names.
+
+    Example:
+        >>> tree.leaves_with_path({"a": [10, 20]})
+        [(('a', 0), 10), (('a', 1), 20)]
+    """
     return flatten_with_path(tree, is_leaf)[0]
 
 
 def map_with_path(function: Callable[..., Any], tree: Any, *rest: Any, is_leaf: IsLeaf = None) -> Any:
     """As `map`, of a function that is given each leaf's path first.
 
+    Arguments:
+        function: a function of a path, and a leaf of each tree.
+        tree: any tree.
+        rest: trees of which `tree` is a prefix.
+        is_leaf: says of a container in `tree` that it is to be kept whole, as a leaf.
+
+    Returns:
+        A tree of the structure of `tree`.
+
+    Raises:
+        StructureError: another tree does not have what `tree` has.
+
     Example:
-        >>> import pullback as pb
-        >>> pb.tree.map_with_path(lambda path, x: f"{path[-1]}={x}", {"a": 1, "b": 2})
+        >>> tree.map_with_path(lambda path, x: f"{path[-1]}={x}", {"a": 1, "b": 2})
         {'a': 'a=1', 'b': 'b=2'}
     """
     found, shape = flatten_with_path(tree, is_leaf)
@@ -203,8 +287,4 @@ def map_with_path(function: Callable[..., Any], tree: Any, *rest: Any, is_leaf: 
     return trees.unflatten(shape, [function(path, leaf, *row) for (path, leaf), *row in zip(found, *columns, strict=True)])
 
 
-make_boundaries(globals(), __all__)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+make_public(globals())

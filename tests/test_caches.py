@@ -19,7 +19,8 @@ from pullback.core.dtypes import FLOAT32, FLOAT64
 from pullback.engine import backend, cache
 from pullback.engine import compile as compiling
 from pullback.engine.failures import MAX_WAITING
-from pullback.numpy import products, promotion
+from pullback.numpy import products
+from pullback.ops import literals
 from pullback.program.equation import MAX_DERIVED
 from pullback.stablehlo import writer
 from pullback.transforms import transpose
@@ -29,6 +30,7 @@ TABLE = (ROOT.parent / "docs" / "architecture.md").read_text()
 
 # Tables whose size the program's text decides, not what it is run on.
 DECIDED_BY_THE_TEXT = {
+    "api/custom.py:_signature",
     "api/custom.py:_splits",
     "core/axes.py:_NONE",
     "core/dtypes.py:_join",
@@ -172,14 +174,14 @@ def fill_types_of_back_end(monkeypatch: Any) -> tuple[int, int]:
 
 
 def fill_constants(monkeypatch: Any) -> tuple[int, int]:
-    for cached in (transpose._ones, zero._zeros, promotion._literals):
+    for cached in (transpose._ones, zero._zeros, literals._literals):
         monkeypatch.setattr(cached, "limit", 3)
         cached.clear()
     for size in range(1, 9):
         zero.zeros(types.array_type((size,), FLOAT32))
         transpose.ones(types.array_type((), (FLOAT32, FLOAT64)[size % 2], size % 3 == 0))
-        promotion.literal_of(size + 0.25, FLOAT32)
-    return max(map(len, (transpose._ones, zero._zeros, promotion._literals))), 3
+        literals.literal_of(size + 0.25, FLOAT32)
+    return max(map(len, (transpose._ones, zero._zeros, literals._literals))), 3
 
 
 def fill_types(monkeypatch: Any) -> tuple[int, int]:
@@ -239,7 +241,7 @@ def test_bounds_in_the_table_are_those_of_the_code() -> None:
         "core/types.py` `_recent": types._recent.limit,
         "core/zero.py` `_zeros": zero._zeros.limit,
         "numpy/products.py` `_steps": products._steps.cache_info().maxsize,
-        "numpy/promotion.py` `_literals": promotion._literals.limit,
+        "ops/literals.py` `_literals": literals._literals.limit,
         "engine/cache.py` `_memory": cache.MAX_IN_MEMORY,
         "engine/compile.py` `_operations": compiling.MAX_OPERATIONS,
         "engine/failures.py` `_waiting": MAX_WAITING,

@@ -137,7 +137,7 @@ def _choose(what: str, index: Any, branches: Sequence[Callable[..., R]], operand
         structures.append(structure)
         paths += structure_paths(structure, f"operands[{number}]")
     types = [type_of(leaf) for leaf in leaves]
-    traced = [trace(what, branch, structures, types, paths, trivial=True) for branch in branches]
+    traced = [trace(what, branch, structures, types, paths) for branch in branches]
     out_types = _joined(what, branches, traced)
     captures, programs = shared_captures(traced)
     programs = [returning(program, out_types) for program in programs]

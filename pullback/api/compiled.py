@@ -11,7 +11,7 @@ import numpy as np
 
 from pullback.api.dispatch import FastPath, Signature, fast_path, forget_scalars
 from pullback.api.functions import Function, argument_name, check_callable, check_flags, chosen_arguments, global_name
-from pullback.api.traced import announced_type, call_paths, trace
+from pullback.api.traced import call_paths, trace, with_placeholders
 from pullback.control.call import bind_call
 from pullback.core.array import Array, BorrowedArray, as_array, from_numpy
 from pullback.core.axes import axis_sizes
@@ -43,7 +43,14 @@ _instances: weakref.WeakValueDictionary[int, Jitted] = weakref.WeakValueDictiona
 
 
 class Jitted:
-    """A compiled function: what `jit` returns. Call it as the function itself."""
+    """A compiled function: what `jit` returns. Call it as the function itself.
+
+    Example:
+        >>> import pullback as pb
+        >>> f = pb.jit(lambda x: x + 1.0)
+        >>> f(1.0), f
+        (2.0:f32[]:cpu(0), <jit of <lambda> (...)>)
+    """
 
     def __init__(
         self,
@@ -154,7 +161,7 @@ class Jitted:
             def call(traced: Any) -> Any:
                 return self._fun(*self._merged(args, traced[0]), **{**kwargs, **traced[1]})
 
-            program, captures, out_structure = trace("jit", self._fun, (structure,), types, paths(), call=call, trivial=True)
+            program, captures, out_structure = trace("jit", self._fun, (structure,), types, paths(), call=call)
             found = Signature(simplify(program), captures, out_structure, () if captures else self._donated(*dynamic), options)
             if not found.captures:  # what closes over tracers of an enclosing transformation is good for this call only
                 found = self._signatures.setdefault(key, found)
@@ -228,10 +235,21 @@ class Jitted:
         """Trace for arguments like these, without lowering, compiling or running.
 
         Arguments may be arrays, or `ArrayType`s (`ShapeDtypeStruct`s) in their place.
+
+        Arguments:
+            args, kwargs: the arguments: arrays, or `ArrayType`s in their place.
+
+        Returns:
+            A `Traced`: the function for this signature.
+
+        Example:
+            >>> import pullback as pb
+            >>> pb.jit(lambda x: x + 1.0).trace(pb.ArrayType((3,), "float32")).out_info
+            f32[3]
         """
         try:
             statics, dynamic = self._split(args, kwargs)
-            positional, named = dynamic = _with_placeholders(dynamic)
+            positional, named = dynamic = with_placeholders(dynamic)
             signature = self._signature(tuple(self._merged(args, positional)), {**kwargs, **named})[1]
             return Traced(self, signature, statics, flatten(without_float0(dynamic))[1])
         except BaseException as error:
@@ -239,15 +257,47 @@ class Jitted:
             raise
 
     def lower(self, /, *args: Any, **kwargs: Any) -> Lowered:
-        """Trace and lower for arguments like these, without compiling or running; `ArrayType`s serve for arrays."""
+        """Trace and lower for arguments like these, without compiling or running; `ArrayType`s serve for arrays.
+
+        Arguments:
+            args, kwargs: the arguments: arrays, or `ArrayType`s in their place.
+
+        Returns:
+            A `Lowered`: the function for this signature, as StableHLO.
+
+        Example:
+            >>> import pullback as pb
+            >>> "stablehlo.add" in pb.jit(lambda x: x + 1.0).lower(1.0).as_text()
+            True
+        """
         return self.trace(*args, **kwargs).lower()
 
     def eval_shape(self, /, *args: Any, **kwargs: Any) -> Any:
-        """The types of the results for arguments like these: `trace(...).out_info`."""
+        """The types of the results for arguments like these: `trace(...).out_info`.
+
+        Arguments:
+            args, kwargs: the arguments: arrays, or `ArrayType`s in their place.
+
+        Returns:
+            The tree of the result, with an `ArrayType` for each array.
+
+        Example:
+            >>> import pullback as pb
+            >>> pb.jit(lambda x: {"total": pb.numpy.sum(x)}).eval_shape(pb.ArrayType((3,), "float32"))
+            {'total': f32[]}
+        """
         return self.trace(*args, **kwargs).out_info
 
     def clear_cache(self) -> None:
-        """Forget every signature and its executable."""
+        """Forget every signature and its executable.
+
+        Example:
+            >>> import pullback as pb
+            >>> f = pb.jit(lambda x: x + 1.0)
+            >>> f(1.0)
+            2.0:f32[]:cpu(0)
+            >>> f.clear_cache()
+        """
         self._signatures.clear()
         self._fast_paths = []
 
@@ -309,19 +359,6 @@ def _differences(seen: Any, new: Any, paths: list[str]) -> list[str]:
     if seen[5] != new[5]:
         found.append(f"device: was {seen[5].platform}({seen[5].number}), is now {new[5].platform}({new[5].number})")
     return found
-
-
-def _with_placeholders(tree: Any) -> Any:
-    """A tree whose ArrayTypes have been replaced by Arrays without values, which suffice for tracing."""
-    leaves, structure = flatten(tree)
-    return unflatten(structure, [_placeholder(leaf) for leaf in leaves])
-
-
-def _placeholder(leaf: Any) -> Any:
-    if is_float0(leaf):
-        return without_float0(leaf)
-    type = announced_type(leaf)
-    return leaf if type is None else Array(type, None)
 
 
 class _Options(TypedDict, total=False):
@@ -432,31 +469,55 @@ class _AheadOfTime:
         out_tree: the structure of the result. out_info: the result, with the type of each array in its place; also `out_types`.
     """
 
-    def __init__(self, jitted: Jitted, signature: Signature, statics: Any, in_structure: TreeDef) -> None:
+    def __init__(self, jitted: Jitted, signature: Signature, statics: Any, in_tree: TreeDef) -> None:
         self._jitted = jitted
         self._fun = jitted._fun
         self._signature = signature
         self._statics = statics
-        self._in_structure = in_structure
+        self.in_tree = in_tree
 
     @property
     def program(self) -> Program:
+        """The function as a Program of the leaves of its arguments.
+
+        Example:
+            >>> import pullback as pb
+            >>> pb.jit(lambda x: x + 1.0).trace(1.0).program
+            <Program <lambda>: (~f32[]) -> (~f32[]), 1 equations>
+        """
         return self._signature.program
 
     @property
-    def in_tree(self) -> TreeDef:
-        return self._in_structure
-
-    @property
     def in_types(self) -> tuple[ArrayType, ...]:
+        """The types of the leaves of the arguments.
+
+        Example:
+            >>> import pullback as pb
+            >>> pb.jit(lambda x: x + 1.0).trace(pb.numpy.zeros(3)).in_types
+            (f32[3],)
+        """
         return self.program.input_types
 
     @property
     def out_tree(self) -> TreeDef:
+        """The structure of the result.
+
+        Example:
+            >>> import pullback as pb
+            >>> pb.jit(lambda x: {"y": x}).trace(1.0).out_tree == pb.tree.structure({"y": 1.0})
+            True
+        """
         return self._signature.out_structure
 
     @property
     def out_info(self) -> Any:
+        """The result, with the type of each array in its place; also called `out_types`.
+
+        Example:
+            >>> import pullback as pb
+            >>> pb.jit(lambda x: {"y": x > 0.0}).trace(pb.numpy.zeros(3)).out_info
+            {'y': bool[3]}
+        """
         return unflatten(self._signature.out_structure, self.program.output_types)
 
     out_types = out_info
@@ -475,40 +536,108 @@ class _AheadOfTime:
 
 
 class Traced(_AheadOfTime):
-    """A function traced for one signature."""
+    """A function traced for one signature.
+
+    Example:
+        >>> import pullback as pb
+        >>> pb.jit(lambda x: x + 1.0).trace(pb.numpy.zeros(3)).program
+        <Program <lambda>: (f32[3]) -> (f32[3]), 1 equations>
+    """
 
     @property
     def fun_name(self) -> str:
+        """The name of the function.
+
+        Example:
+            >>> import pullback as pb
+            >>> pb.jit(lambda x: x + 1.0).trace(1.0).fun_name
+            '<lambda>'
+        """
         return self.program.name
 
     def lower(self) -> Lowered:
-        """Lower now."""
-        return Lowered(self._jitted, self._signature, self._statics, self._in_structure)
+        """Lower now.
+
+        Returns:
+            A `Lowered`.
+
+        Example:
+            >>> import pullback as pb
+            >>> "stablehlo.add" in pb.jit(lambda x: x + 1.0).trace(1.0).lower().as_text()
+            True
+        """
+        return Lowered(self._jitted, self._signature, self._statics, self.in_tree)
 
 
 class Lowered(_AheadOfTime):
-    """A function lowered for one signature: its StableHLO, not compiled yet."""
+    """A function lowered for one signature: its StableHLO, not compiled yet.
+
+    Example:
+        >>> import pullback as pb
+        >>> pb.jit(lambda x: x + 1.0).lower(1.0).compile()(2.0)
+        3.0:f32[]:cpu(0)
+    """
 
     def as_text(self, dialect: str | None = None, *, debug_info: bool = True) -> str:
-        """The StableHLO module: `dialect` can only be "stablehlo"; with the user's lines, unless `debug_info` is False."""
+        """The StableHLO module: `dialect` can only be "stablehlo"; with the user's lines, unless `debug_info` is False.
+
+        Arguments:
+            dialect: "stablehlo", or None, which means it.
+            debug_info: whether to give the user's lines.
+
+        Returns:
+            A string.
+
+        Raises:
+            ValueError: another dialect.
+
+        Example:
+            >>> import pullback as pb
+            >>> "stablehlo.add" in pb.jit(lambda x: x + 1.0).lower(1.0).as_text(debug_info=False)
+            True
+        """
         if dialect not in (None, "stablehlo"):
             raise ValueError(f"as_text gives 'stablehlo', not {dialect!r}. XLA's own HLO, optimized, is .compile().as_text().")
         return lower_to_text(self.program, self._signature.options, self._signature.donated, debug_info)
 
     def cost_analysis(self) -> dict[str, float]:
-        """XLA's estimate for the optimized program; compiles it."""
+        """XLA's estimate for the optimized program; compiles it.
+
+        Returns:
+            A dict of numbers by what they count.
+
+        Example:
+            >>> import pullback as pb
+            >>> pb.jit(lambda x: x + 1.0).lower(pb.numpy.zeros(8)).cost_analysis()["flops"]
+            8.0
+        """
         return self.compile().cost_analysis()
 
     def compile(self) -> Compiled:
-        """Compile now."""
+        """Compile now.
+
+        Returns:
+            A `Compiled`.
+
+        Example:
+            >>> import pullback as pb
+            >>> pb.jit(lambda x: x + 1.0).lower(1.0).compile()(2.0)
+            3.0:f32[]:cpu(0)
+        """
         self._signature.compile()
-        return Compiled(self._jitted, self._signature, self._statics, self._in_structure)
+        return Compiled(self._jitted, self._signature, self._statics, self.in_tree)
 
 
 class Compiled(_AheadOfTime):
     """A function compiled for one signature. Call it with arguments of those shapes and dtypes; it never traces again.
 
     Static arguments are left out, or given as they were to `lower`.
+
+    Example:
+        >>> import pullback as pb
+        >>> compiled = pb.jit(lambda x: x + 1.0).lower(pb.numpy.zeros(2)).compile()
+        >>> compiled(pb.numpy.array([1.0, 2.0]))
+        [2. 3.]:f32[2]:cpu(0)
     """
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
@@ -518,9 +647,9 @@ class Compiled(_AheadOfTime):
                 f"{describe(self._fun)} was compiled for other static arguments. The jitted function itself compiles again."
             )
         leaves, structure = array_leaves(without_float0(dynamic), lambda: "argument")
-        if structure is not self._in_structure and structure != self._in_structure:
+        if structure is not self.in_tree and structure != self.in_tree:
             raise StructureError(
-                f"{describe(self._fun)} was compiled for arguments of structure {self._in_structure}, but got {structure}."
+                f"{describe(self._fun)} was compiled for arguments of structure {self.in_tree}, but got {structure}."
             )
         expected = self._signature.program.input_types
         if [(leaf.type.shape, leaf.type.dtype) for leaf in leaves] != [(type.shape, type.dtype) for type in expected]:
@@ -539,7 +668,7 @@ class Compiled(_AheadOfTime):
     def _given(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
         """The static arguments of a call, which may also be left out, and the dynamic ones."""
         numbered = dict(self._statics[0]) if self._statics else {}
-        count = self._in_structure.child(0).num_children
+        count = self.in_tree.child(0).num_children
         if not numbered or len(args) != count - len(numbered):
             return self._jitted._split(args, kwargs)
         (_, named), (_, dynamic) = self._jitted._split((), kwargs)
@@ -548,13 +677,40 @@ class Compiled(_AheadOfTime):
         return (self._statics[0] if named else (), named), (filled, dynamic)
 
     def as_text(self) -> str:
-        """The optimized program, as XLA prints it (HLO)."""
+        """The optimized program, as XLA prints it (HLO).
+
+        Returns:
+            A string.
+
+        Example:
+            >>> import pullback as pb
+            >>> pb.jit(lambda x: x + 1.0).lower(1.0).compile().as_text()[:9]
+            'HloModule'
+        """
         return self._signature.compile().optimized_text()
 
     def cost_analysis(self) -> dict[str, float]:
-        """XLA's estimate of the work: `flops`, `bytes accessed`, `transcendentals`, ..."""
+        """XLA's estimate of the work: `flops`, `bytes accessed`, `transcendentals`, ...
+
+        Returns:
+            A dict of numbers by what they count.
+
+        Example:
+            >>> import pullback as pb
+            >>> pb.jit(lambda x: x + 1.0).lower(pb.numpy.zeros(8)).compile().cost_analysis()["flops"]
+            8.0
+        """
         return self._signature.compile().cost_analysis()
 
     def memory_analysis(self) -> dict[str, int]:
-        """Bytes of arguments, outputs, temporaries and code, as XLA reports them: `temp_size_in_bytes`, ..."""
+        """Bytes of arguments, outputs, temporaries and code, as XLA reports them: `temp_size_in_bytes`, ...
+
+        Returns:
+            A dict of numbers by what they count.
+
+        Example:
+            >>> import pullback as pb
+            >>> pb.jit(lambda x: x + 1.0).lower(pb.numpy.zeros(8)).compile().memory_analysis()["output_size_in_bytes"]
+            32
+        """
         return self._signature.compile().memory_analysis()

@@ -10,7 +10,7 @@ from types import FunctionType, MethodType
 from typing import Any
 
 from pullback.api.functions import Function, check_callable, chosen_arguments, global_name, trees_of
-from pullback.api.traced import trace
+from pullback.api.traced import trace, with_placeholders
 from pullback.api.user_rules import RuleFunctions, UserRules
 from pullback.control.custom_function import Unstaged, bind_custom
 from pullback.control.custom_rules import About, CustomRules, closed_rules
@@ -21,7 +21,6 @@ from pullback.core.lazy import lazy_module
 from pullback.core.source import api_boundary, describe, trim
 from pullback.core.tracing import Tracer, innermost_staging, type_of
 from pullback.core.trees import TreeDef, array_leaves, flatten, register_node, unflatten
-from pullback.core.types import ArrayType
 from pullback.program.program import Program, Variable, run
 from pullback.transforms.batch import Batched
 from pullback.transforms.jvp import Dual
@@ -64,7 +63,6 @@ class CustomFunction:
         self.rules = RuleFunctions()
         self._defined = False
         self._fixed, _ = chosen_arguments(fun, nondiff_argnums, nondiff_argnames, f"{self._kind}'s nondiff")
-        self._signatures: list[Any] = []
         self._splits: dict[int, tuple[int, ...]] = {}
 
     # ---- giving it rules ----
@@ -217,7 +215,7 @@ class CustomFunction:
 
     def _positional(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
         """A call's arguments by position, as rules take them, defaults included."""
-        signature = self._signature()
+        signature = self._signature
         if signature is None:
             if not kwargs:
                 return args
@@ -236,14 +234,13 @@ class CustomFunction:
         found: tuple[Any, ...] = bound.args
         return found
 
+    @functools.cached_property
     def _signature(self) -> Any:
         """The function's signature; None if it does not tell."""
-        if not self._signatures:
-            try:
-                self._signatures.append(inspect.signature(self.fun))
-            except (TypeError, ValueError):
-                self._signatures.append(None)
-        return self._signatures[0]
+        try:
+            return inspect.signature(self.fun)
+        except (TypeError, ValueError):
+            return None
 
     def _numbers(self, count: int) -> tuple[int, ...]:
         """Which of `count` arguments are not fixed."""
@@ -475,8 +472,15 @@ def custom_gradient(fun: Function) -> Function:
     """A function that says its own gradient: `fun` returns its output, and a function from the output's cotangent to a
     cotangent for each argument (a tuple; with one argument, it may be the cotangent itself).
 
+    Arguments:
+        fun: a function that returns a pair: its output, and the function from cotangents to cotangents.
+
     Returns:
         a function of the same arguments that returns the output alone. It has reverse mode only, as `custom_vjp`.
+
+    Raises:
+        TypeError: `fun` cannot be called.
+        StructureError, ShapeError, DtypeError: what the function of cotangents returned is not like the arguments.
 
     Example:
         >>> import pullback as pb
@@ -552,8 +556,8 @@ def closure_convert(fun: Function, *example_args: Any) -> tuple[Function, list[A
         3.0:f32[]:cpu(0)
     """
     check_callable(fun, "closure_convert")
-    examples, structure = flatten(tuple(example_args))
-    types = [leaf if isinstance(leaf, ArrayType) else type_of(leaf) for leaf in examples]
+    examples, structure = flatten(with_placeholders(example_args))
+    types = [type_of(leaf) for leaf in examples]
     program, captured, out_structure = trace("closure_convert", fun, (structure,), types, call=lambda args: fun(*args))
     hoisted = [is_inexact(tracer.dtype) for tracer in captured]
     values = [tracer for tracer, flag in zip(captured, hoisted) if flag]

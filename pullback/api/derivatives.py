@@ -16,7 +16,7 @@ from pullback.api.tangents import (
     tangent_result,
     weak_as,
 )
-from pullback.api.traced import announced_type
+from pullback.api.traced import with_placeholders
 from pullback.core.dtypes import is_inexact, kind
 from pullback.core.errors import GradientError
 from pullback.core.source import api_boundary, describe, trim
@@ -141,9 +141,18 @@ def linearize(fun: Function, *primals: Any, has_aux: bool) -> tuple[Any, ...]: .
 def linearize(fun: Function, *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
     """The value of a function at a point, and its derivative there as a linear function to apply many times.
 
+    Arguments:
+        fun: a function of arrays and pytrees.
+        primals: the arguments to evaluate it at.
+        has_aux: whether `fun` returns a pair, whose second member is passed on without a derivative.
+
     Returns:
         `(output, f_jvp)`, and the auxiliary data if `has_aux`; `f_jvp(*tangents)` is what `jvp` would give, at no cost of
         evaluating `fun` again.
+
+    Raises:
+        LeafError: a leaf of an argument or of the output is neither an array nor a number.
+        StructureError: the function returned no pair, with `has_aux`.
 
     Example:
         >>> import pullback as pb
@@ -181,6 +190,10 @@ def vjp(fun: Function, *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
         `(output, f_vjp)`, and the auxiliary data if `has_aux`. `f_vjp(cotangent)` takes a tree like the output and returns a
         tuple with a tree for each argument; integer leaves get zeros of dtype `float0`. It may be called many times.
 
+    Raises:
+        LeafError: a leaf of an argument or of the output is neither an array nor a number.
+        StructureError: the function returned no pair, with `has_aux`.
+
     Example:
         >>> import pullback as pb
         >>> y, f_vjp = pb.vjp(lambda x, y: x * y, 3.0, 4.0)
@@ -213,6 +226,14 @@ class VjpFunction(Keyed):
 
     It is a container of the arrays that it keeps: a jitted function may return it, and it may be a residual of a custom_vjp.
     Without them, it is the metadata of that container.
+
+    Example:
+        >>> import pullback as pb
+        >>> y, f_vjp = pb.vjp(lambda x: x * x, 3.0)
+        >>> f_vjp
+        <vjp of <lambda> (...)>
+        >>> f_vjp(1.0)
+        (6.0:f32[]:cpu(0),)
     """
 
     def __init__(self, shape: VjpStructure, tape: Tape) -> None:
@@ -220,7 +241,15 @@ class VjpFunction(Keyed):
         self.tape = tape
 
     @property
-    def key(self) -> Any:  # type: ignore[override]
+    def key(self) -> Any:
+        """What it is as a container, apart from its arrays: the types and structures that it was made for, and its operations.
+
+        Example:
+            >>> import pullback as pb
+            >>> first, second = [pb.vjp(pb.numpy.sin, 3.0)[1] for _ in range(2)]
+            >>> first.key[0] == second.key[0]
+            True
+        """
         return self.shape[1:], self.tape.key  # functions may be called differently
 
     @property
@@ -272,9 +301,9 @@ def linear_transpose(fun: Callable[..., R], *primals: Any) -> Callable[[R], tupl
         ([3. 6.]:f32[2]:cpu(0),)
     """
     check_callable(fun, "linear_transpose")
-    trees = [flatten(primal) for primal in primals]
+    trees = [flatten(primal) for primal in with_placeholders(primals)]
     structures = [structure for _, structure in trees]
-    types = [announced_type(leaf) or type_of(leaf) for leaves, _ in trees for leaf in leaves]
+    types = [type_of(leaf) for leaves, _ in trees for leaf in leaves]
 
     def transposed(cotangent: R) -> tuple[Any, ...]:
         given: list[Any] = []  # known once the function has run, since only then is the output's structure

@@ -38,6 +38,9 @@ def devices(platform: str | None = None) -> list[Device]:
     Arguments:
         platform: `"cpu"`, or one that a plugin or `register_platform` made known; by default, the default device's.
 
+    Returns:
+        A list of `Device`s.
+
     Raises:
         DeviceError: there is no such platform.
 
@@ -53,6 +56,15 @@ def devices(platform: str | None = None) -> list[Device]:
 def local_devices(platform: str | None = None) -> list[Device]:
     """Those of `devices` that belong to this process.
 
+    Arguments:
+        platform: as for `devices`.
+
+    Returns:
+        A list of `Device`s.
+
+    Raises:
+        DeviceError: there is no such platform.
+
     Example:
         >>> import pullback as pb
         >>> pb.local_devices()[0]
@@ -64,6 +76,15 @@ def local_devices(platform: str | None = None) -> list[Device]:
 @api_boundary
 def device_count(platform: str | None = None) -> int:
     """How many devices a platform has.
+
+    Arguments:
+        platform: as for `devices`.
+
+    Returns:
+        An int.
+
+    Raises:
+        DeviceError: there is no such platform.
 
     Example:
         >>> import pullback as pb
@@ -122,6 +143,12 @@ def _put(array: Array, there: Backend, index: int, committed: bool) -> Array:
 def device_get(x: Any) -> Any:
     """The values of a tree's arrays as NumPy arrays, read-only, without a copy where memory allows; other leaves as they are.
 
+    Arguments:
+        x: any tree.
+
+    Returns:
+        The tree, with NumPy arrays for Arrays and numbers.
+
     Raises:
         LeafError: a leaf is traced, so that it has no values yet.
 
@@ -143,6 +170,15 @@ def block_until_ready(x: T) -> T:
     """The tree itself, once the values of all of its arrays have been computed: what a long compiled call returns may still be
     on its way. Leaves that are no Arrays are passed on.
 
+    Arguments:
+        x: any tree.
+
+    Returns:
+        The tree itself.
+
+    Raises:
+        what a Python function that was called by a compiled one raised.
+
     Example:
         >>> import pullback as pb
         >>> pb.block_until_ready({"w": pb.jit(lambda x: x + 1.0)(1.0)})
@@ -157,6 +193,12 @@ def block_until_ready(x: T) -> T:
 @contextmanager
 def default_device(device: Device) -> Iterator[None]:
     """Run compiled functions on `device` inside the `with` block, unless their arguments were put on another.
+
+    Arguments:
+        device: one of `pb.devices()`.
+
+    Returns:
+        A context manager.
 
     Raises:
         DeviceError: there is no such device.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable, Container, Iterable, Sequence
-from typing import Any, ParamSpec, Self, TypeVar
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
 
 import numpy as np
 
@@ -15,6 +15,9 @@ from pullback.core.lazy import lazy_module
 from pullback.core.source import describe, trim, user_source
 from pullback.core.tracing import Tracer, live
 from pullback.core.trees import LEAF, TreeDef, array_leaves, flatten_with_paths, unflatten
+
+if TYPE_CHECKING:
+    from inspect import Parameter
 
 inspect = lazy_module("inspect")
 
@@ -63,14 +66,18 @@ def check_flags(transformation: str, **flags: Any) -> None:
             raise TypeError(f"{transformation}'s {name} must be True or False, but got {flag!r} of type {type(flag).__name__}.")
 
 
+def parameters_of(function: Function) -> Mapping[str, Parameter] | None:
+    """A function's parameters by name; None if they cannot be known."""
+    try:
+        return inspect.signature(function).parameters  # type: ignore[no-any-return]
+    except (TypeError, ValueError):
+        return None
+
+
 def parameter_names(function: Function) -> tuple[str, ...]:
     """The names of a function's positional parameters; empty if they cannot be known."""
-    try:
-        signature = inspect.signature(function)
-    except (TypeError, ValueError):
-        return ()
-    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return tuple(name for name, parameter in signature.parameters.items() if parameter.kind in positional)
+    parameters = parameters_of(function) or {}
+    return tuple([name for name, one in parameters.items() if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)])
 
 
 def argument_name(function: Function, index: int) -> str:
@@ -117,14 +124,11 @@ def chosen_arguments(
         raise StaticArgumentError(f"{what}_argnums must be ints, but got {numbers!r}.")
     if not all(isinstance(name, str) for name in called):
         raise StaticArgumentError(f"{what}_argnames must be strings, but got {names!r}.")
-    try:
-        parameters = inspect.signature(fun).parameters
-    except (TypeError, ValueError):
+    parameters, positional = parameters_of(fun), parameter_names(fun)
+    if parameters is None:
         return chosen, frozenset(called)
-    kinds = inspect.Parameter
-    positional = [n for n, p in parameters.items() if p.kind in (kinds.POSITIONAL_ONLY, kinds.POSITIONAL_OR_KEYWORD)]
-    has_rest = any(p.kind is kinds.VAR_POSITIONAL for p in parameters.values())
-    takes_any = any(p.kind is kinds.VAR_KEYWORD for p in parameters.values())
+    has_rest = any(one.kind is one.VAR_POSITIONAL for one in parameters.values())
+    takes_any = any(one.kind is one.VAR_KEYWORD for one in parameters.values())
     for number in chosen:
         if not has_rest and not -len(positional) <= number < len(positional):
             raise StaticArgumentError(

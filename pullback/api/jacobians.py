@@ -182,16 +182,24 @@ def hvp(fun: Function, primals: Sequence[Any], tangents: Sequence[Any], has_aux:
 
     Arguments:
         fun: a function with one 0-d real output.
-        primals: the arguments, a tuple or list. tangents: the vector, one tree for each argument.
+        primals: the arguments, a tuple or list.
+        tangents: the vector, one tree for each argument.
+        has_aux: whether `fun` returns a pair, whose second member is passed on without a derivative.
 
     Returns:
         A tree like the first argument, or a tuple with one for each argument if there are several; with `has_aux`,
         `(product, aux)`.
 
+    Raises:
+        GradientError: the output is not one 0-d real number.
+        ShapeError, DtypeError: a tangent is not like its primal.
+
     Example:
         >>> import pullback as pb
         >>> pb.hvp(lambda x: x**3, (2.0,), (1.0,))
         12.0:f32[]:cpu(0)
+
+    Source: Pearlmutter, "Fast exact multiplication by the Hessian", Neural Computation 6 (1994).
     """
     check_callable(fun, "hvp")
     check_tuples("hvp", primals=primals, tangents=tangents)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.api.functions import Function, check_callable, leaf_paths
+from pullback.api.functions import Function, R, check_callable, leaf_paths
 from pullback.api.mapping import vmap
 from pullback.api.traced import Traced, trace
 from pullback.control.callback import callback
@@ -21,7 +21,7 @@ from pullback.core.dtypes import BOOL, kind, promote
 from pullback.core.errors import AxisError, DtypeError, ShapeError, StructureError
 from pullback.core.source import api_boundary, describe
 from pullback.core.tracing import Tracer, type_of
-from pullback.core.trees import LEAF, TreeDef, array_leaves, flatten, unflatten
+from pullback.core.trees import LEAF, TreeDef, array_leaves, flatten, unflatten, without_float0
 from pullback.core.types import ArrayType, array_type
 from pullback.ops.arithmetic import add
 from pullback.ops.compare import lt
@@ -127,13 +127,13 @@ def returning(program: Program, types: Sequence[ArrayType]) -> Program:
 
 @api_boundary
 def scan(
-    f: Callable[[Any, Any], tuple[Any, Any]],
+    f: Callable[[Any, Any], tuple[R, Any]],
     init: Any,
     xs: Any = None,
     length: int | None = None,
     reverse: bool = False,
     unroll: int | bool = 1,
-) -> tuple[Any, Any]:
+) -> tuple[R, Any]:
     """Carry a value through a loop over the leading axis of `xs`, stacking what each step returns.
 
     As `for x in xs: carry, y = f(carry, x); ys.append(y)`, but one operation, whose cost to trace and compile does not grow
@@ -160,17 +160,19 @@ def scan(
         (6.0:f32[]:cpu(0), [0. 2. 9.]:f32[3]:cpu(0))
     """
     check_callable(f, "scan")
+    init = without_float0(init)
     carry, carry_structure = array_leaves(init, lambda: "init")
     stacks, x_structure = array_leaves(xs, lambda: "xs")
     steps = _number_of_steps("scan", f, xs, stacks, length)
     x_types = [_element_type(type_of(stack)) for stack in stacks]
     paths = leaf_paths(init, "carry") + leaf_paths(xs, "x")[: len(stacks)]
+    must = f"scan's body {describe(f)} must return a pair (carry, y)"
     traced, types = settled(
         [type_of(leaf) for leaf in carry],
         lambda types: trace("scan", f, (carry_structure, x_structure), [*types, *x_types], paths),
-        lambda traced: traced.program.output_types[: _pair_structure("scan", f, traced)[1]],
+        lambda traced: traced.out_types[: pair_structure(traced, must)[1]],
     )
-    out_structure, carried = _pair_structure("scan", f, traced)
+    out_structure, carried = pair_structure(traced, must)
     check_carry("scan", f, carry_structure, types, out_structure[0], traced.program.output_types[:carried], init)
     outs = bind_holder(
         scan_primitive,
@@ -220,14 +222,12 @@ def _unroll(what: str, unroll: Any, steps: int) -> int:
     return max(steps if unroll is True else _count(f"{what}'s unroll", unroll), 1)
 
 
-def _pair_structure(what: str, f: Function, traced: Traced) -> tuple[tuple[TreeDef, TreeDef], int]:
-    """The structures of the carry and of the rest in what a body returns, and the number of the carry's leaves."""
-    outs = unflatten(traced.structure, range(len(traced.program.outputs)))
+def pair_structure(traced: Traced, what: str) -> tuple[tuple[TreeDef, TreeDef], int]:
+    """The structures of the first and of the second in the pair that a function returns, and the number of the first's leaves;
+    `what` is how errors call the function, and the pair."""
+    outs = without_float0(unflatten(traced.structure, range(len(traced.out_types))))
     if not isinstance(outs, (tuple, list)) or len(outs) != 2:
-        raise StructureError(
-            f"{what}'s body {describe(f)} must return a pair (carry, y), but it returned"
-            f" {unflatten(traced.structure, traced.program.output_types)!r}."
-        )
+        raise StructureError(f"{what}, but it returned {unflatten(traced.structure, traced.out_types)!r}.")
     leaves, first = flatten(outs[0])
     return (first, flatten(outs[1])[1]), len(leaves)
 
@@ -235,13 +235,13 @@ def _pair_structure(what: str, f: Function, traced: Traced) -> tuple[tuple[TreeD
 @api_boundary
 def while_loop(
     cond_fun: Callable[[Any], Any],
-    body_fun: Callable[[Any], Any],
+    body_fun: Callable[[Any], R],
     init_val: Any,
     *,
     max_steps: int | None = None,
     checkpoint: int | None = None,
     checked: bool = False,
-) -> Any:
+) -> R:
     """Apply `value = body_fun(value)` while `cond_fun(value)` holds.
 
     Forward mode, `vmap` and `jit` need to know nothing of the number of steps. Under `vmap` each batch element stops when its
@@ -290,12 +290,13 @@ def while_loop(
     if checked:
         (going,) = replay(test, (*captures, *outs))
         callback(going, function=_Refusal(f"while_loop of {describe(body_fun)}", max_steps or 0))
-    return unflatten(structure, outs)
+    return unflatten(structure, outs)  # type: ignore[no-any-return]
 
 
 def _body(what: str, fun: Function, init: Any, *first: ArrayType) -> tuple[Traced, list[Any], list[str]]:
     """A loop's body, `(*first, value) -> value`; the leaves of the value at the start, of the types that they have in the loop;
     and the paths of its arguments."""
+    init = without_float0(init)
     carry, structure = array_leaves(init, lambda: "init_val")
     paths = [*"i"[: len(first)], *leaf_paths(init, "value")[: len(carry)]]
     body, types = settled(
@@ -347,8 +348,8 @@ def _check_condition(cond_fun: Function, condition: Traced) -> None:
 
 @api_boundary
 def fori_loop(
-    lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_val: Any, *, unroll: int | bool | None = None
-) -> Any:
+    lower: Any, upper: Any, body_fun: Callable[[Any, Any], R], init_val: Any, *, unroll: int | bool | None = None
+) -> R:
     """Apply `value = body_fun(i, value)` for i from `lower` up to (not including) `upper`.
 
     Arguments:
@@ -378,7 +379,7 @@ def fori_loop(
             raise ValueError(
                 f"fori_loop of {describe(body_fun)} has bounds that are traced, so unroll={unroll!r} has no meaning."
             )
-        return _counted_while(bounds, body_fun, init_val)
+        return _counted_while(bounds, body_fun, init_val)  # type: ignore[no-any-return]
     first, last = bounds
     steps = max(last - first, 0)
     dtype = type_of(0).dtype if first >= -(2**31) and last < 2**31 else np.dtype(np.int64)
@@ -402,13 +403,7 @@ def fori_loop(
         reverse=False,
         unroll=_unroll("fori_loop", 1 if unroll is None else unroll, steps),
     )
-    return unflatten(body.structure, outs[1:])
-
-
-def _named_after(step: Any, function: Function) -> None:
-    """Let Programs and error messages call a step by the name and line of the user's function that it applies."""
-    step.__name__ = getattr(function, "__name__", "body")
-    step.__wrapped__ = function
+    return unflatten(body.structure, outs[1:])  # type: ignore[no-any-return]
 
 
 def _bound(value: Any, name: str) -> Any:
@@ -440,11 +435,11 @@ def _counted_while(bounds: Sequence[Any], body_fun: Function, init_val: Any) -> 
         for bound in bounds
     ]
 
+    @functools.wraps(body_fun, updated=())  # so that Programs and errors name the user's function
     def step(state: Any) -> Any:
         i, value = state
         return add(i, literal(1, i)), body_fun(i, value)
 
-    _named_after(step, body_fun)
     return while_loop(lambda state: lt(state[0], last), step, (first, init_val))[1]
 
 
@@ -452,7 +447,7 @@ def _counted_while(bounds: Sequence[Any], body_fun: Function, init_val: Any) -> 
 
 
 @api_boundary
-def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> Any:
+def map(f: Callable[[Any], R], xs: Any, *, batch_size: int | None = None) -> R:
     """Apply `f` to the elements of `xs` along their leading axis one after the other, and stack the results.
 
     What `vmap` computes, in a loop: it takes the memory of one element at a time, or of `batch_size`.
@@ -474,12 +469,12 @@ def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> A
     """
     check_callable(f, "map")
 
+    @functools.wraps(f, updated=())  # so that Programs and errors name the user's function
     def step(_: None, x: Any) -> tuple[None, Any]:
         return None, f(x)
 
-    _named_after(step, f)
     if batch_size is None:
-        return scan(step, None, xs)[1]
+        return scan(step, None, xs)[1]  # type: ignore[no-any-return]
     if batch_size < 1:
         raise ValueError(f"map's batch_size must be 1 or more, not {batch_size!r}.")
     leaves, structure = array_leaves(xs, lambda: "xs")
@@ -499,11 +494,11 @@ def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> A
         rest = length - whole * batch_size
         leaves_out, out_structure = array_leaves(vmap(f)(tree_of(whole * batch_size, length, rest)), lambda: "the output")
         found.append(leaves_out)
-    return unflatten(out_structure, [x[0] if len(x) == 1 else concatenate(*x, dimension=0) for x in zip(*found)])
+    return unflatten(out_structure, [x[0] if len(x) == 1 else concatenate(*x, dimension=0) for x in zip(*found)])  # type: ignore[no-any-return]
 
 
 @api_boundary
-def associative_scan(fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = False, axis: int = 0) -> Any:
+def associative_scan(fn: Callable[[Any, Any], Any], elems: R, reverse: bool = False, axis: int = 0) -> R:
     """All partial results `x0, fn(x0, x1), fn(fn(x0, x1), x2), ...` of an associative operation, in logarithmic depth.
 
     About twice the work of the loop that it replaces, in 2 log2(n) calls of `fn`, each on many elements at once (G. Blelloch,
@@ -568,7 +563,7 @@ def associative_scan(fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = 
         return [_interleaved(a, b, at) for a, b, at in zip(at_even, at_odd, axes)]
 
     found = prefixes(flipped(leaves) if reverse else leaves)
-    return unflatten(structure, flipped(found) if reverse else found)
+    return unflatten(structure, flipped(found) if reverse else found)  # type: ignore[no-any-return]
 
 
 def _check_result(fn: Any, structure: TreeDef, out_structure: TreeDef, inputs: Sequence[Any], outs: Sequence[Any]) -> None:

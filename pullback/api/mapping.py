@@ -16,7 +16,7 @@ from pullback.api.functions import (
     argument_name,
     check_callable,
     leaf_paths,
-    parameter_names,
+    parameters_of,
     wrapped,
 )
 from pullback.core.array import Array
@@ -111,20 +111,17 @@ def vmap(
 
 def _check_axes_spec(fun: Function, in_axes: Any) -> None:
     if isinstance(in_axes, Mapping):
-        names = parameter_names(fun)
-        unknown = [name for name in in_axes if names and name not in names and not _takes_keywords(fun)]
-        if unknown:
+        parameters = parameters_of(fun)
+        if parameters is None or any(one.kind is one.VAR_KEYWORD for one in parameters.values()):
+            return
+        names = [name for name, one in parameters.items() if one.kind is not one.VAR_POSITIONAL]
+        if unknown := [name for name in in_axes if name not in names]:
             raise AxisError(f"vmap's in_axes names {unknown[0]!r}, but {describe(fun)} has the parameters {', '.join(names)}.")
     elif (in_axes is not None and not isinstance(in_axes, (*INTEGERS, tuple))) or isinstance(in_axes, bool):
         raise AxisError(
             "vmap's in_axes must be an int, None, a tuple with an entry for each argument, or a dict by argument name, but got"
             f" {in_axes!r}."
         )
-
-
-def _takes_keywords(fun: Function) -> bool:
-    code = getattr(fun, "__code__", None)
-    return code is None or bool(code.co_flags & 0x0C) or code.co_kwonlyargcount > 0
 
 
 class _BatchedArguments(FlatArguments):

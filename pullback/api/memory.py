@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from pullback.api.functions import Function, P, R, check_callable, check_flags, chosen_arguments, wrapped
-from pullback.api.traced import traced_call
+from pullback.api.traced import traced_call, with_placeholders
 from pullback.control.call import inlined
 from pullback.control.checkpoint import EVERYTHING, NOTHING, Budget, Dots, Either, Names
 from pullback.control.checkpoint import checkpoint as checkpoint_primitive
@@ -36,6 +36,13 @@ class checkpoint_policies:
     A policy is a function `(primitive, *types, **params) -> bool` of an operation, the types of its operands, and its
     parameters; True means that its results may be kept. Operations inside `jit` are seen one by one; a loop is one operation
     (a `checkpoint` inside the loop's body decides there).
+
+    Example:
+        >>> import pullback as pb
+        >>> policy = pb.checkpoint_policies.dots_saveable
+        >>> f = pb.checkpoint(lambda x, w: pb.numpy.sin(pb.numpy.sin(x @ w)), policy=policy)
+        >>> [residual.made_by for residual in pb.saved_residuals(f, pb.numpy.ones((2, 3)), pb.numpy.ones((3, 4)))]
+        ['argument', 'argument', 'dot_general']
     """
 
     everything_saveable = EVERYTHING
@@ -52,22 +59,79 @@ class checkpoint_policies:
 
     @staticmethod
     def save_only_these_names(*names: str) -> Policy:
-        """Keep values that `checkpoint_name` gave one of these names."""
+        """Keep values that `checkpoint_name` gave one of these names.
+
+        Arguments:
+            names: strings.
+
+        Returns:
+            A policy.
+
+        Example:
+            >>> import pullback as pb
+            >>> policy = pb.checkpoint_policies.save_only_these_names("hidden")
+            >>> f = pb.checkpoint(lambda x: pb.numpy.sin(pb.checkpoint_name(pb.numpy.sin(x), "hidden")), policy=policy)
+            >>> len(pb.saved_residuals(f, 1.0)), len(pb.saved_residuals(pb.checkpoint(f), 1.0))
+            (2, 1)
+        """
         return Names(tuple(sorted(names)))
 
     @staticmethod
     def save_any_names_but_these(*names: str) -> Policy:
-        """Keep values that `checkpoint_name` gave a name, but for these names."""
+        """Keep values that `checkpoint_name` gave a name, but for these names.
+
+        Arguments:
+            names: strings.
+
+        Returns:
+            A policy.
+
+        Example:
+            >>> import pullback as pb
+            >>> policy = pb.checkpoint_policies.save_any_names_but_these("large")
+            >>> f = pb.checkpoint(lambda x: pb.numpy.sin(pb.checkpoint_name(pb.numpy.sin(x), "small")), policy=policy)
+            >>> len(pb.saved_residuals(f, 1.0))
+            2
+        """
         return Names(tuple(sorted(names)), these=False)
 
     @staticmethod
     def save_anything_except_these_names(*names: str) -> Policy:
-        """Keep what reverse mode would keep, but for values that `checkpoint_name` gave one of these names."""
+        """Keep what reverse mode would keep, but for values that `checkpoint_name` gave one of these names.
+
+        Arguments:
+            names: strings.
+
+        Returns:
+            A policy.
+
+        Example:
+            >>> import pullback as pb
+            >>> policy = pb.checkpoint_policies.save_anything_except_these_names("large")
+            >>> f = pb.checkpoint(lambda x: pb.numpy.sin(pb.checkpoint_name(pb.numpy.sin(x), "large")), policy=policy)
+            >>> [residual.made_by for residual in pb.saved_residuals(f, 1.0)]
+            ['cos', 'cos']
+        """
         return Names(tuple(sorted(names)), these=False, unnamed=True)
 
     @staticmethod
     def save_from_both_policies(first: Policy, second: Policy) -> Policy:
-        """Keep what one policy or the other keeps."""
+        """Keep what one policy or the other keeps.
+
+        Arguments:
+            first, second: policies.
+
+        Returns:
+            A policy.
+
+        Example:
+            >>> import pullback as pb
+            >>> named = pb.checkpoint_policies.save_only_these_names("hidden")
+            >>> policy = pb.checkpoint_policies.save_from_both_policies(named, pb.checkpoint_policies.dots_saveable)
+            >>> f = pb.checkpoint(lambda x, w: pb.numpy.sin(pb.checkpoint_name(pb.numpy.sin(x @ w), "hidden")), policy=policy)
+            >>> len(pb.saved_residuals(f, pb.numpy.ones((2, 3)), pb.numpy.ones((3, 4))))
+            4
+        """
         return Either(first, second)
 
 
@@ -155,6 +219,17 @@ remat = checkpoint
 def checkpoint_name(x: Any, name: str) -> Any:
     """x, under a name by which `checkpoint_policies.save_only_these_names` can ask to keep it. Takes trees.
 
+    Arguments:
+        x: a tree of arrays.
+        name: a string.
+
+    Returns:
+        The same tree.
+
+    Raises:
+        TypeError: the name is not a string.
+        LeafError: a leaf is neither an array nor a number.
+
     Example:
         >>> import pullback as pb
         >>> policy = pb.checkpoint_policies.save_only_these_names("hidden")
@@ -180,6 +255,11 @@ class Residual(NamedTuple):
             `checkpoint_name`; "argument" or "constant" where there is none.
         source: the user's line with that operation, or the path of the argument.
         wanted_by: the operations whose derivatives need it.
+
+    Example:
+        >>> import pullback as pb
+        >>> pb.saved_residuals(lambda x: pb.numpy.sin(x), pb.numpy.ones(3))[0].made_by
+        'cos'
     """
 
     type: ArrayType
@@ -190,11 +270,23 @@ class Residual(NamedTuple):
 
 
 class Residuals(list[Residual]):
-    """The residuals of a function: a list of records, which prints as a table."""
+    """The residuals of a function: a list of records, which prints as a table.
+
+    Example:
+        >>> import pullback as pb
+        >>> len(pb.saved_residuals(lambda x: pb.numpy.sin(x), pb.numpy.ones(3)))
+        1
+    """
 
     @property
     def bytes(self) -> int:
-        """The memory that they take together."""
+        """The memory that they take together.
+
+        Example:
+            >>> import pullback as pb
+            >>> pb.saved_residuals(lambda x: pb.numpy.sin(x), pb.numpy.ones(3)).bytes
+            12
+        """
         return sum(residual.bytes for residual in self)
 
     def __repr__(self) -> str:
@@ -240,6 +332,9 @@ def saved_residuals(fun: Function, *args: Any, **kwargs: Any) -> Residuals:
         A list of `Residual` records (type, bytes, made_by, source, wanted_by), in the order in which they are made; it prints
         as a table.
 
+    Raises:
+        LeafError: a leaf of the arguments is neither an array, nor a number, nor an ArrayType.
+
     Example:
         >>> import pullback as pb
         >>> saved = pb.saved_residuals(lambda x, w: pb.numpy.tanh(x @ w), pb.numpy.ones((8, 4)), pb.numpy.ones((4, 2)))
@@ -249,7 +344,7 @@ def saved_residuals(fun: Function, *args: Any, **kwargs: Any) -> Residuals:
         224
     """
     check_callable(fun, "saved_residuals")
-    _, paths, types, (recorded, captures, _) = traced_call("saved_residuals", fun, args, kwargs, placeholders=True)
+    _, paths, types, (recorded, captures, _) = traced_call("saved_residuals", fun, *with_placeholders((args, kwargs)))
     active_count = len(flatten(args)[0])
     whole = inlined(recorded)  # what is inside jit is seen line by line
     box: dict[str, Any] = {}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pullback.api.functions import check_callable, leaf_paths
-from pullback.api.loops import fit, settled, shared_captures
+from pullback.api.loops import fit, pair_structure, settled, shared_captures
 from pullback.api.traced import Traced, trace
 from pullback.control.holder import bind_holder
 from pullback.control.linear_solve import linear_solve as linear_solve_primitive
@@ -60,16 +60,12 @@ def _settled(
     return settled(types, lambda types: trace(what, function, (structure,), types, paths), strong=True)
 
 
-def _split_aux(what: str, has_aux: bool, traced: Traced) -> tuple[TreeDef, list[ArrayType], TreeDef]:
+def _split_aux(what: str, has_aux: bool, traced: Traced) -> tuple[TreeDef, Sequence[ArrayType], TreeDef]:
     """The structure and types of what a solver found, and the structure of its auxiliary data."""
-    types = list(traced.program.output_types)
     if not has_aux:
-        return traced.structure, types, None
-    pair = unflatten(traced.structure, range(len(types)))
-    if not isinstance(pair, (tuple, list)) or len(pair) != 2:
-        raise StructureError(f"{what} with has_aux=True must return a pair (solution, auxiliary data).")
-    leaves, structure = flatten(pair[0])
-    return structure, types[: len(leaves)], flatten(pair[1])[1]
+        return traced.structure, traced.out_types, None
+    (found, aux), count = pair_structure(traced, f"{what} with has_aux=True must return a pair (solution, auxiliary data)")
+    return found, traced.out_types[:count], aux
 
 
 @api_boundary

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from pullback.api.functions import Function, argument_name, check_callable, leaf_paths, trees_of
-from pullback.core.array import find_converter
+from pullback.core.array import Array, find_converter
 from pullback.core.dtypes import entering, requested
 from pullback.core.errors import EscapedTracerError
 from pullback.core.source import api_boundary, describe
@@ -44,23 +44,22 @@ def trace(
     paths: Sequence[str] = (),
     *,
     call: Function | None = None,
-    trivial: bool = False,
 ) -> Traced:
-    """Trace a function of as many trees as there are structures, whose leaves have the given types, in order.
+    """Trace a function of as many trees as there are structures, whose leaves have the given types, in order. Arrays of dtype
+    float0 belong to the structure of what it returns.
 
     Arguments:
         transformation: what error messages say is being done to the function.
         fun: the user's function, after which the Program is named.
         paths: how error messages call each leaf.
         call: what is traced in place of `fun`, where the trees are not its arguments as they are.
-        trivial: whether the result may hold arrays of dtype float0, which then belong to its structure.
     """
     call = fun if call is None else call
     result: list[TreeDef] = []
 
     def flat(*leaves: Any) -> list[Any]:
         out = call(*trees_of(structures, leaves))
-        outs, structure = array_leaves(without_float0(out) if trivial else out, lambda: f"the output of {describe(fun)}")
+        outs, structure = array_leaves(without_float0(out), lambda: f"the output of {describe(fun)}")
         result.append(structure)
         return outs
 
@@ -84,40 +83,40 @@ def traced_call(
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
     static: Sequence[int] = (),
-    placeholders: bool = False,
 ) -> TracedCall:
     """Trace a function for the arguments of one call.
 
     Arguments:
         static: the numbers of the positional arguments that are handed to the function as they are; negative ones count from
             the last.
-        placeholders: whether an `ArrayType` serves for an array.
     """
     static = [number % len(args) for number in static if -len(args) <= number < len(args)]
     dynamic, kwargs = without_float0((tuple([None if i in static else arg for i, arg in enumerate(args)]), kwargs))
     leaves, structure = flatten((dynamic, kwargs))
     paths = call_paths(fun, dynamic, kwargs)
-    leaves = [
-        (announced_type(leaf) if placeholders else None) or array_leaf(leaf, lambda path=path: f"argument {path}")  # type: ignore[misc]
-        for leaf, path in zip(leaves, paths, strict=True)
-    ]
+    leaves = [array_leaf(leaf, lambda path=path: f"argument {path}") for leaf, path in zip(leaves, paths, strict=True)]  # type: ignore[misc]
     types = [type_of(leaf) for leaf in leaves]
 
     def call(packed: tuple[tuple[Any, ...], dict[str, Any]]) -> Any:
         inner, inner_kwargs = packed
         return fun(*[args[i] if i in static else arg for i, arg in enumerate(inner)], **inner_kwargs)
 
-    return TracedCall(leaves, paths, types, trace(transformation, fun, (structure,), types, paths, call=call, trivial=True))
+    return TracedCall(leaves, paths, types, trace(transformation, fun, (structure,), types, paths, call=call))
 
 
-def announced_type(leaf: Any) -> ArrayType | None:
-    """The type of the array that a leaf stands for, as such arrays enter: of an `ArrayType`, or of another object that has a
-    shape and a dtype and no values, as JAX's `ShapeDtypeStruct`. None for all else."""
+def with_placeholders(tree: Any) -> Any:
+    """The tree with an Array without values, which suffices for tracing, in the place of each leaf that stands for an array: an
+    `ArrayType`, or another object that has a shape and a dtype and no values, as JAX's `ShapeDtypeStruct`."""
+    leaves, structure = flatten(tree)
+    return unflatten(structure, [_placeholder(leaf) for leaf in leaves])
+
+
+def _placeholder(leaf: Any) -> Any:
     if isinstance(leaf, ArrayType):
-        return leaf.with_dtype(entering(leaf.dtype), leaf.weak)
+        return Array(leaf.with_dtype(entering(leaf.dtype), leaf.weak), None)
     if isinstance(leaf, Tracer) or not (hasattr(leaf, "shape") and hasattr(leaf, "dtype")) or find_converter(type(leaf)):
-        return None
-    return ArrayType(leaf.shape, requested(leaf.dtype), bool(getattr(leaf, "weak_type", False)))
+        return leaf
+    return Array(ArrayType(leaf.shape, requested(leaf.dtype), bool(getattr(leaf, "weak_type", False))), None)
 
 
 def call_paths(fun: Function, args: Sequence[Any], kwargs: dict[str, Any]) -> list[str]:
@@ -131,7 +130,7 @@ def call_paths(fun: Function, args: Sequence[Any], kwargs: dict[str, Any]) -> li
 
 def _record(fun: Function, args: tuple[Any, ...], kwargs: dict[str, Any], what: str) -> Traced:
     check_callable(fun, what)
-    traced = traced_call(what, fun, args, kwargs, placeholders=True).traced
+    traced = traced_call(what, fun, *with_placeholders((args, kwargs))).traced
     if traced.captures and what == "xpr":
         raise EscapedTracerError(
             f"xpr of {describe(fun)} met a traced value of {traced.captures[0].owner.describe()}, which encloses it."
@@ -151,6 +150,9 @@ def xpr(fun: Function, *args: Any, **kwargs: Any) -> Program:
     Returns:
         A `Program`. Its inputs are the leaves of the arguments from left to right, its outputs those of the result.
 
+    Raises:
+        LeafError: a leaf of the arguments or of the result is neither an array, nor a number, nor an ArrayType.
+
     Example:
         >>> import pullback as pb
         >>> print(pb.xpr(lambda x: 2.0 * x + 1.0, pb.ArrayType((3,), "float32")))
@@ -167,8 +169,15 @@ def xpr(fun: Function, *args: Any, **kwargs: Any) -> Program:
 def eval_shape(fun: Function, *args: Any, **kwargs: Any) -> Any:
     """The shapes and dtypes of a function's results, without computing them.
 
+    Arguments:
+        fun: a function of arrays and pytrees.
+        args, kwargs: what to call it with; an `ArrayType` serves for an array.
+
     Returns:
         The tree of the result, with an `ArrayType` for each array.
+
+    Raises:
+        LeafError: a leaf of the arguments or of the result is neither an array, nor a number, nor an ArrayType.
 
     Example:
         >>> import pullback as pb

@@ -60,22 +60,59 @@ class SymbolicZero:
 
     @property
     def shape(self) -> tuple[int, ...]:
+        """The shape of the tangent.
+
+        Example:
+            >>> import pullback as pb
+            >>> pb.SymbolicZero((3,), "float32").shape
+            (3,)
+        """
         return self.type.shape
 
     @property
     def dtype(self) -> np.dtype[Any]:
+        """The dtype of the tangent: float0, if the value has no derivative.
+
+        Example:
+            >>> import pullback as pb
+            >>> pb.SymbolicZero((3,), "float32").dtype, pb.SymbolicZero((3,), "int32").dtype == pb.float0
+            (dtype('float32'), True)
+        """
         return self.type.dtype if kind(self.type.dtype) in "fc" else float0
 
     @property
     def ndim(self) -> int:
+        """How many axes the tangent has.
+
+        Example:
+            >>> import pullback as pb
+            >>> pb.SymbolicZero((3,), "float32").ndim
+            1
+        """
         return self.type.ndim
 
     @property
     def size(self) -> int:
+        """How many elements the tangent has.
+
+        Example:
+            >>> import pullback as pb
+            >>> pb.SymbolicZero((3,), "float32").size
+            3
+        """
         return self.type.size
 
     def instantiate(self) -> Any:
-        """Real zeros."""
+        """Real zeros.
+
+        Returns:
+            An array; of dtype float0 where the value has no derivative.
+
+        Example:
+            >>> import pullback as pb
+            >>> pb.SymbolicZero((3,), "float32").instantiate()
+            [0. 0. 0.]:f32[3]:cpu(0)
+        """
         return _real_zeros(self.type)
 
     def __repr__(self) -> str:
@@ -87,6 +124,19 @@ class CustomVJPPrimal:
 
     Attributes:
         value: the array. perturbed: whether the function is being differentiated with respect to it.
+
+    Example:
+        >>> import pullback as pb
+        >>> @pb.custom_vjp
+        ... def f(x, y):
+        ...     return x * y
+        >>> def fwd(x, y):
+        ...     print(x.perturbed, y.perturbed)
+        ...     return x.value * y.value, y.value
+        >>> f.defvjp(fwd, lambda y, cotangent: (cotangent * y, None), symbolic_zeros=True)
+        >>> pb.grad(f)(2.0, 3.0)
+        True False
+        3.0:f32[]:cpu(0)
     """
 
     __slots__ = ("perturbed", "value")

@@ -44,7 +44,6 @@ from pullback.transforms.derive import (
     pushed_program,
     series_of,
     stage_closed,
-    taking,
     transpose_program,
     united,
 )
@@ -292,7 +291,7 @@ def _pushed(primitive: Primitive, order: int | None, primals: Any, series: Any, 
     outputs = _joined(split(results[:outs], held.carry), split(results[outs:], of_carry))
     test = held.test
     if test is not None:
-        test = taking(test, [type_of(operands[i]) for i in inputs], [inputs.index(i) for i in range(count)])
+        test = test.rearranged([i if i < count else type_of(operands[i]) for i in inputs])
     programs = [program.rearranged(inputs, outputs) for program in made.programs]
     params = held.on(programs, test=test, consts=held.consts + of_consts, carry=held.carry + of_carry)
     found = dict(zip(outputs, bind_holder(primitive, *lead, *[operands[i] for i in inputs], **params), strict=True))
@@ -383,8 +382,8 @@ def linearize_branches(programs: tuple[Program, ...], active: Flags) -> Halves:
         types = [*programs[0].input_types, *places]
         tangent = []
         for part, row in zip(parts, reads):
-            takes = [*[types[i] for i in known], *part.tangent.input_types[len(row) :]]
-            tangent.append(taking(part.tangent, takes, [*[known.index(i) for i in row], *range(len(known), len(takes))]))
+            takes = [row.index(i) if i in row else types[i] for i in known]
+            tangent.append(part.tangent.rearranged([*takes, *range(len(row), len(part.tangent.inputs))]))
         forward = [_with_places(part.forward, count, row, places) for part, row in zip(parts, rows)]
         return Halves(tuple(forward), tuple(tangent), known, nonzero)
 

@@ -61,7 +61,7 @@ from pullback.ops.convert import convert_element_type
 from pullback.ops.literals import literal
 from pullback.ops.reduce import reduce_or
 from pullback.program.program import Program, run
-from pullback.transforms.derive import batch_program, stage_closed, taking
+from pullback.transforms.derive import batch_program, stage_closed
 from pullback.transforms.stage import replay
 
 INT32 = np.dtype(np.int32)
@@ -277,7 +277,7 @@ def _opened(
     (condition, tested), (body, used) = condition.opened(), body.opened()
     operands = (*tested, *used, *operands)
     types = [array.type for array in operands]
-    own = range(len(tested) + len(used), len(types))
-    condition = taking(condition, types, [*range(len(tested)), *own])
-    body = taking(body, types, [*range(len(tested), own.start), *own])
-    return {"condition": condition, "body": body, "num_consts": own.start + num_consts}, operands
+    first, own = len(tested), len(tested) + len(used)
+    condition = condition.rearranged([*range(first), *types[first:own], *range(first, len(condition.inputs))])
+    body = body.rearranged([*types[:first], *range(len(body.inputs))])
+    return {"condition": condition, "body": body, "num_consts": own + num_consts}, operands

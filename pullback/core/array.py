@@ -62,40 +62,104 @@ class Array(ArrayMethods):
 
     @property
     def shape(self) -> Shape:
+        """The size of each axis, a tuple of ints.
+
+        Example:
+            >>> import pullback as pb
+            >>> pb.numpy.zeros((2, 3)).shape
+            (2, 3)
+        """
         return self.type.shape
 
     @property
     def dtype(self) -> DType:
+        """The dtype of the elements, a NumPy dtype.
+
+        Example:
+            >>> import pullback as pb
+            >>> pb.numpy.zeros(3).dtype
+            dtype('float32')
+        """
         return self.type.dtype
 
     @property
     def ndim(self) -> int:
+        """The number of axes.
+
+        Example:
+            >>> import pullback as pb
+            >>> pb.numpy.zeros((2, 3)).ndim
+            2
+        """
         return self.type.ndim
 
     @property
     def size(self) -> int:
+        """The number of elements.
+
+        Example:
+            >>> import pullback as pb
+            >>> pb.numpy.zeros((2, 3)).size
+            6
+        """
         return self.type.size
 
     @property
     def device(self) -> Device:
-        """Where the values are; an array that so far lives in NumPy memory is on the default CPU device."""
+        """Where the values are; an array that so far lives in NumPy memory is on the default CPU device.
+
+        Example:
+            >>> import pullback as pb
+            >>> pb.numpy.zeros(3).device
+            cpu(0)
+        """
         return DEFAULT_DEVICE if self._buffer is None else buffer_access.device_of(self._buffer)
 
     @property
     def host(self) -> HostArray | np.generic:
-        """The values as NumPy sees them, read-only, fetched from the device if need be."""
+        """The values as NumPy sees them, read-only, fetched from the device if need be.
+
+        Example:
+            >>> import pullback as pb
+            >>> pb.numpy.array([1, 2]).host
+            array([1, 2], dtype=int32)
+        """
         host = host_of(self)
         if host.__class__ is np.ndarray:
             self._host = host = frozen(host)
         return host
 
     def view(self) -> HostArray:
-        """The values as a read-only NumPy array, without a copy."""
+        """The values as a read-only NumPy array, without a copy.
+
+        Returns:
+            A NumPy array.
+
+        Example:
+            >>> import pullback as pb
+            >>> pb.numpy.array([1, 2]).view()
+            array([1, 2], dtype=int32)
+        """
         self._host = host = frozen(host_of(self))
         return host.view()
 
     def alias(self) -> Self:
-        """Another Array of the same values, as good as a copy: they share memory until one of them gives it up."""
+        """Another Array of the same values, as good as a copy: they share memory until one of them gives it up.
+
+        Returns:
+            An Array.
+
+        Raises:
+            DonatedBufferError: this one has given up its memory.
+
+        Example:
+            >>> import pullback as pb
+            >>> x = pb.numpy.array([1.0, 2.0])
+            >>> y = x.alias()
+            >>> x.delete()
+            >>> y
+            [1. 2.]:f32[2]:cpu(0)
+        """
         if is_deleted(self):
             raise _donated(self.type)
         made = self.__class__(self.type, self._host, self._buffer)
@@ -103,7 +167,17 @@ class Array(ArrayMethods):
         return made
 
     def delete(self) -> None:
-        """Give up the memory of this array; any later use raises `DonatedBufferError`."""
+        """Give up the memory of this array; any later use raises `DonatedBufferError`.
+
+        Example:
+            >>> import pullback as pb
+            >>> x = pb.numpy.array([1.0, 2.0])
+            >>> x.delete()
+            >>> x
+            Traceback (most recent call last):
+                ...
+            pullback.core.errors.DonatedBufferError: ...
+        """
         if not is_constant(self):  # those belong to everyone
             self._host = self._buffer = self._later = None
 
@@ -247,10 +321,10 @@ immutable_memory: set[type] = {FrozenMemory, bytes}
 
 
 def from_python(value: bool | int | float | complex, dtype: DType | None = None) -> Array:
-    """A weak 0-d array from a Python scalar, in the default dtype of its kind unless `dtype` says otherwise."""
+    """A 0-d array of a Python scalar, weak unless that is a bool; in the default dtype of its kind, or in `dtype`."""
     wanted = dtype or default_dtype(scalar_kind(value))
     try:
-        return Array(array_type((), wanted, True), np.asarray(value, wanted))
+        return Array(array_type((), wanted, value.__class__ is not bool), np.asarray(value, wanted))
     except OverflowError:
         raise OverflowError(
             f"The Python integer {value} does not fit into {wanted.name}. Give the array a wider dtype, or make 64-bit"

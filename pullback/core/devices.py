@@ -6,7 +6,11 @@ from typing import NamedTuple
 
 
 class Device(NamedTuple):
-    """One processor that XLA drives: a platform name, and its number among those of the platform.
+    """One processor that XLA drives.
+
+    Attributes:
+        platform: the name of its platform, such as "cpu".
+        id: its number among the devices of the platform.
 
     Example:
         >>> import pullback as pb

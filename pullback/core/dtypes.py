@@ -175,6 +175,12 @@ def default_bits(bits: int) -> Iterator[None]:
 
     The environment variable `PULLBACK_DEFAULT_BITS` sets the same for a whole process. Arrays keep the dtype they have.
 
+    Arguments:
+        bits: 32 or 64.
+
+    Returns:
+        A context manager.
+
     Raises:
         ValueError: `bits` is neither 32 nor 64.
 

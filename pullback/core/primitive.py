@@ -42,14 +42,26 @@ difflib = lazy_module("difflib")
 _DEFAULTS = {name: field.default for name, field in FIELDS.items()}
 
 
-def _decorator(field: str) -> Callable[[Primitive, Rule], Rule]:
+_DECORATOR = """Decorator: {}.
+
+        Arguments:
+            rule: the rule, a function.
+
+        Returns:
+            The rule.
+
+        Example:
+            >>> import pullback as pb{}"""
+
+
+def _decorator(field: str, example: str) -> Callable[[Primitive, Rule], Rule]:
     def define(self: Primitive, rule: Rule) -> Rule:
         self.define(field, rule)
         return rule
 
     define.__name__ = f"def_{field}"
     define.__qualname__ = f"Primitive.def_{field}"
-    define.__doc__ = f"Decorator: {FIELDS[field].text}."
+    define.__doc__ = _DECORATOR.format(FIELDS[field].text, example)
     return define
 
 
@@ -103,7 +115,21 @@ class Primitive(Fields):
             raise
 
     def bind(self, /, *args: Any, **params: Any) -> Any:
-        """Apply the primitive; the same as calling it."""
+        """Apply the primitive; the same as calling it.
+
+        Arguments:
+            args: the operands: arrays and numbers.
+            params: the parameters, which are static.
+
+        Returns:
+            An array, or a tuple of arrays.
+
+        Example:
+            >>> import pullback as pb
+            >>> double = pb.Primitive("double", evaluate=lambda x: 2 * x)
+            >>> double.bind(21.0)
+            42.0:f32[]:cpu(0)
+        """
         return bind(self, args, params)
 
     def __repr__(self) -> str:
@@ -114,25 +140,145 @@ class Primitive(Fields):
 
     # ---- filling in rules ----
 
-    def_result_type = _decorator("result_type")
-    def_evaluate = _decorator("evaluate")
-    def_expand = _decorator("expand")
-    def_partials = _decorator("partials")
-    def_jvp = _decorator("jvp")
-    def_linearize = _decorator("linearize")
-    def_transpose = _decorator("transpose")
-    def_vectorize = _decorator("vectorize")
-    def_jet = _decorator("jet")
-    def_simplify = _decorator("simplify")
-    def_prune = _decorator("prune")
-    def_depends = _decorator("depends")
-    def_sparsity = _decorator("sparsity")
-    def_axis_map = _decorator("axis_map")
-    def_samples = _decorator("samples")
-    def_cost = _decorator("cost")
+    # fmt: off
+    def_result_type = _decorator("result_type", """
+            >>> double = pb.Primitive("double", evaluate=lambda x: 2 * x)
+            >>> double_type = double.def_result_type(lambda x: x)
+            >>> pb.eval_shape(double, pb.ArrayType((3,), "float32"))
+            f32[3]
+        """)
+    def_evaluate = _decorator("evaluate", """
+            >>> double = pb.Primitive("double")
+            >>> @double.def_evaluate
+            ... def double_evaluate(x):
+            ...     return 2 * x
+            >>> double(21.0)
+            42.0:f32[]:cpu(0)
+        """)
+    def_expand = _decorator("expand", """
+            >>> cube = pb.Primitive("cube")
+            >>> @cube.def_expand
+            ... def cube_expand(x):
+            ...     return x * x * x
+            >>> pb.grad(cube)(2.0)
+            12.0:f32[]:cpu(0)
+        """)
+    def_partials = _decorator("partials", """
+            >>> square = pb.Primitive("square", evaluate=lambda x: x * x)
+            >>> @square.def_partials
+            ... def square_partials(out, x):
+            ...     return (2.0 * x,)
+            >>> pb.grad(square)(3.0)
+            6.0:f32[]:cpu(0)
+        """)
+    def_jvp = _decorator("jvp", """
+            >>> square = pb.Primitive("square", evaluate=lambda x: x * x)
+            >>> @square.def_jvp
+            ... def square_jvp(primals, tangents):
+            ...     (x,), (t,) = primals, tangents
+            ...     return square(x), 2.0 * x * t
+            >>> pb.jvp(square, (3.0,), (1.0,))
+            (9.0:f32[]:cpu(0), 6.0:f32[]:cpu(0))
+        """)
+    def_linearize = _decorator("linearize", """
+            >>> square = pb.Primitive("square", evaluate=lambda x: x * x)
+            >>> @square.def_linearize
+            ... def square_linearize(primals, active):
+            ...     (x,) = primals
+            ...     return square(x), lambda t: 2.0 * x * t
+            >>> pb.grad(square)(3.0)
+            6.0:f32[]:cpu(0)
+        """)
+    def_transpose = _decorator("transpose", """
+            >>> double = pb.Primitive("double", evaluate=lambda x: 2 * x, result_type=lambda x: x, linear=True)
+            >>> @double.def_transpose
+            ... def double_transpose(cotangent, x):
+            ...     return (2.0 * cotangent,)
+            >>> pb.grad(double)(21.0)
+            2.0:f32[]:cpu(0)
+        """)
+    def_vectorize = _decorator("vectorize", """
+            >>> total = pb.Primitive("total", evaluate=lambda x: x.sum())
+            >>> @total.def_vectorize
+            ... def total_vectorize(size, args, axes):
+            ...     return pb.numpy.sum(args[0], axis=1), 0
+            >>> pb.vmap(total)(pb.numpy.array([[1.0, 2.0], [3.0, 4.0]]))
+            [3. 7.]:f32[2]:cpu(0)
+        """)
+    def_jet = _decorator("jet", """
+            >>> double = pb.Primitive("double", evaluate=lambda x: 2 * x)
+            >>> @double.def_jet
+            ... def double_jet(primals, series):
+            ...     return double(*primals), [2.0 * term for term in series[0]]
+            >>> pb.jet(double, (3.0,), ((1.0, 0.0),))
+            (6.0:f32[]:cpu(0), [2.0:f32[]:cpu(0), 0.0:f32[]:cpu(0)])
+        """)
+    def_simplify = _decorator("simplify", """
+            >>> same = pb.Primitive("same", evaluate=lambda x: x, result_type=lambda x: x, lower=lambda write, x: x)
+            >>> same_simplify = same.def_simplify(lambda equation, known: equation.inputs[0])
+            >>> "same" in pb.jit(lambda x: same(x) + 1.0).lower(1.0).as_text()
+            False
+        """)
+    def_prune = _decorator("prune", """
+            >>> pair = pb.Primitive("pair", multiple_results=True)
+            >>> pair_prune = pair.def_prune(lambda wanted, **params: (params, range(1), range(2)))
+            >>> pair.prune((True, False))
+            ({}, range(0, 1), range(0, 2))
+        """)
+    def_depends = _decorator("depends", """
+            >>> pair = pb.Primitive("pair", multiple_results=True)
+            >>> pair_depends = pair.def_depends(lambda flags, **params: list(flags))
+            >>> pair.depends((1, 0))
+            [1, 0]
+        """)
+    def_sparsity = _decorator("sparsity", """
+            >>> reverse = pb.Primitive("reverse", evaluate=lambda x: x[::-1], result_type=lambda x: x, linear=True)
+            >>> @reverse.def_sparsity
+            ... def reverse_sparsity(which, operands):
+            ...     size = operands[0].size
+            ...     return range(size), range(size)[::-1]
+            >>> pb.sparse.jacobian_pattern(reverse, pb.numpy.zeros(3)).columns
+            array([2, 1, 0])
+        """)
+    def_axis_map = _decorator("axis_map", """
+            >>> double = pb.Primitive("double", evaluate=lambda x: 2 * x, result_type=lambda x: x)
+            >>> double_axes = double.def_axis_map(lambda x: [{axis: axis for axis in range(x.ndim)}])
+            >>> double.axis_map(pb.ArrayType((2, 3), "float32"))
+            [{0: 0, 1: 1}]
+        """)
+    def_samples = _decorator("samples", """
+            >>> cube = pb.Primitive("cube", expand=lambda x: x * x * x, kinds="f")
+            >>> @cube.def_samples
+            ... def cube_samples(rng):
+            ...     yield (rng.normal(size=3),), {}
+            >>> pb.testing.check_primitive(cube, dtypes=["float32"])
+        """)
+    def_cost = _decorator("cost", """
+            >>> cube = pb.Primitive("cube", evaluate=lambda x: x * x * x)
+            >>> cube_cost = cube.def_cost(lambda operands, results: 2 * operands[0].size)
+            >>> cube.cost([pb.ArrayType((3,), "float32")], [])
+            6
+        """)
+    # fmt: on
 
     def define(self, field: str, value: Any) -> None:
-        """Set one rule or fact; refuses names that nothing would read."""
+        """Set one rule or fact; refuses names that nothing would read.
+
+        Arguments:
+            field: its name, one of those that `def_...` name.
+            value: a function, or what else such a field holds.
+
+        Raises:
+            UnknownRule: nothing would read a field of that name.
+            TypeError: a rule that is not a function.
+
+        Example:
+            >>> import pullback as pb
+            >>> double = pb.Primitive("double", evaluate=lambda x: 2 * x)
+            >>> double.define("partials", lambda out, x: (2.0,))
+            >>> pb.grad(double)(21.0)
+            2.0:f32[]:cpu(0)
+        """
         self._define({field: value})
 
     def _define(self, rules: dict[str, Any]) -> None:
@@ -161,7 +307,24 @@ class Primitive(Fields):
         self._remembers_params = _is_our_own(self.result_type)
 
     def def_lower(self, rule: Rule | None = None, *, platform: str | None = None) -> Any:
-        """Decorator: the operation in StableHLO, `(write, *values, **params)`; for one platform only if it is named."""
+        """Decorator: the operation in StableHLO, `(write, *values, **params)`; for one platform only if it is named.
+
+        Arguments:
+            rule: the rule: a function of a writer and the operands' values.
+            platform: the platform that it is for; all by default.
+
+        Returns:
+            The rule; or a decorator, if none is given.
+
+        Example:
+            >>> import pullback as pb
+            >>> double = pb.Primitive("double", result_type=lambda x: x)
+            >>> @double.def_lower
+            ... def lower_double(write, x):
+            ...     return write.elementwise("stablehlo.add", x, x)
+            >>> pb.jit(double)(21.0)
+            42.0:f32[]:cpu(0)
+        """
         if rule is None:
             return lambda rule: self.def_lower(rule, platform=platform)
         if platform is None:
@@ -173,7 +336,19 @@ class Primitive(Fields):
     # ---- reading them ----
 
     def lowering(self, platform: str) -> Rule | str | None:
-        """The lowering rule for a platform: its own, or else the one for all."""
+        """The lowering rule for a platform: its own, or else the one for all.
+
+        Arguments:
+            platform: the platform's name.
+
+        Returns:
+            A function, the name of a StableHLO operation, or None.
+
+        Example:
+            >>> import pullback as pb
+            >>> pb.Primitive("sine", lower="stablehlo.sine").lowering("cpu")
+            'stablehlo.sine'
+        """
         return (self.platforms or {}).get(platform, self.lower)
 
     def infer(self, types: tuple[ArrayType, ...], params: dict[str, Any]) -> Any:
@@ -181,6 +356,22 @@ class Primitive(Fields):
 
         Remembered where NumPy evaluates the operation; the others hold Programs, which should not live on for that. A user's
         rule may tell 2 from 2.0, which are one key, so with parameters it is asked every time.
+
+        Arguments:
+            types: the types of the operands.
+            params: the parameters.
+
+        Returns:
+            An ArrayType, or a tuple of them.
+
+        Raises:
+            MissingRule: there is no such rule.
+            ProgramError: it returned something else.
+
+        Example:
+            >>> import pullback as pb
+            >>> pb.Primitive("double", result_type=lambda x: x).infer((pb.ArrayType((3,), "float32"),), {})
+            f32[3]
         """
         key = (types, *params, *params.values()) if params else types
         remembers = self.evaluate is not None and not self.on_arrays and (not params or self._remembers_params)
@@ -213,7 +404,22 @@ class Primitive(Fields):
         return result
 
     def linear_flags(self, count: int) -> tuple[bool, ...]:
-        """For a call with `count` operands: in which of them, jointly, the operation is linear."""
+        """For a call with `count` operands: in which of them, jointly, the operation is linear.
+
+        Arguments:
+            count: how many operands there are.
+
+        Returns:
+            A bool for each.
+
+        Raises:
+            ProgramError: `linear` names an operand that there is not.
+
+        Example:
+            >>> import pullback as pb
+            >>> pb.Primitive("scale", result_type=lambda x, factor: x, linear="x").linear_flags(2)
+            (True, False)
+        """
         if count not in self._linear_flags:
             names = self.argument_names()
             chosen = names if self.linear is True else self.linear or ()
@@ -226,7 +432,16 @@ class Primitive(Fields):
         return self._linear_flags[count]
 
     def argument_names(self) -> list[str]:
-        """The names of the operands, as the rules call them; a starred one stands last."""
+        """The names of the operands, as the rules call them; a starred one stands last.
+
+        Returns:
+            A list of strings; empty where the rules do not say.
+
+        Example:
+            >>> import pullback as pb
+            >>> pb.Primitive("scale", result_type=lambda x, factor: x).argument_names()
+            ['x', 'factor']
+        """
         rule = self.result_type or self.evaluate or self.expand
         try:
             parameters = inspect.signature(rule).parameters if rule is not None else {}
@@ -235,7 +450,21 @@ class Primitive(Fields):
         return [name for name, parameter in parameters.items() if parameter.kind is not inspect.Parameter.KEYWORD_ONLY]
 
     def missing(self, rule: str, transformation: str, source: Source | None = None) -> MissingRule:
-        """The error for a rule that `transformation` needs and that nobody has written; `source` is where it was applied."""
+        """The error for a rule that `transformation` needs and that nobody has written; `source` is where it was applied.
+
+        Arguments:
+            rule: the name of the rule.
+            transformation: what needs it.
+            source: the user's line; by default the present one.
+
+        Returns:
+            The error, which is not raised.
+
+        Example:
+            >>> import pullback as pb
+            >>> str(pb.Primitive("double").missing("jvp", "grad")).split(";")[0]
+            "Forward-mode differentiation (jvp) rule for primitive 'double' not implemented"
+        """
         phrase, instead = FIELDS[rule].phrase, FIELDS[rule].instead
         source = source or user_source()
         return MissingRule(
@@ -246,14 +475,41 @@ class Primitive(Fields):
         )
 
     def disagreement(self, got: ArrayType, expected: ArrayType) -> ProgramError:
-        """The error for an evaluation rule whose result is not what the type rule promised."""
+        """The error for an evaluation rule whose result is not what the type rule promised.
+
+        Arguments:
+            got: the type of what was returned.
+            expected: the type that was promised.
+
+        Returns:
+            The error, which is not raised.
+
+        Example:
+            >>> import pullback as pb
+            >>> str(pb.Primitive("double").disagreement(pb.ArrayType((2,)), pb.ArrayType((3,)))).split(". ")[0]
+            "The evaluation rule of primitive 'double' returned f32[2], but its result_type rule says f32[3]"
+        """
         return ProgramError(
             f"The evaluation rule of primitive {self.name!r} returned {got}, but its result_type rule says {expected.strong()}."
             " One of the two is wrong; pb.testing.check_primitive compares them on every sample."
         )
 
     def malformed(self, rule: str, must: str, returned: Any) -> ProgramError:
-        """The error for a rule that returned something of the wrong form."""
+        """The error for a rule that returned something of the wrong form.
+
+        Arguments:
+            rule: the name of the rule.
+            must: what it must return.
+            returned: what it returned.
+
+        Returns:
+            The error, which is not raised.
+
+        Example:
+            >>> import pullback as pb
+            >>> str(pb.Primitive("double").malformed("jvp", "a pair", 3)).split(" At ")[0]
+            "The jvp rule of primitive 'double' must return a pair, but it returned 3."
+        """
         return ProgramError(
             f"The {rule} rule of primitive {self.name!r} must return {must}, but it returned {returned!r}." + _place()
         )
@@ -265,6 +521,20 @@ class Primitive(Fields):
 
         NumPy arrays are copied; Python numbers take the dtype of `type`, as they do everywhere. `what` says in the error what
         should have been returned, as in "a tangent of the result's".
+
+        Arguments:
+            rule: the name of the rule.
+            what: what should have been returned.
+            returned: what was returned.
+            type: the type that it must have, weakness apart.
+
+        Raises:
+            ProgramError: it is neither an array nor a number, or of another shape or dtype.
+
+        Example:
+            >>> import pullback as pb
+            >>> pb.Primitive("double").value("evaluate", "a value of the result's", 2, pb.ArrayType((), "float32"))
+            2.0:f32[]:cpu(0)
         """
         if returned.__class__ is not Array and not isinstance(returned, (Array, Tracer)):
             if type is not None and isinstance(returned, (bool, int, float, complex)) and fits(returned, type.dtype):
@@ -280,14 +550,47 @@ class Primitive(Fields):
         return returned
 
     def values(self, rule: str, what: str, returned: Any, types: Sequence[ArrayType] | None = None) -> tuple[Any, ...]:
-        """`value` for each of several; they may come in a list."""
+        """`value` for each of several; they may come in a list.
+
+        Arguments:
+            rule: the name of the rule.
+            what: what should have been returned.
+            returned: what was returned, a tuple or list.
+            types: the types that the values must have, weakness apart.
+
+        Raises:
+            ProgramError: another number of values, or one that is not what it must be.
+
+        Example:
+            >>> import pullback as pb
+            >>> pb.Primitive("pair").values("evaluate", "values of the results'", [1.0, 2.0])
+            (1.0:f32[]:cpu(0), 2.0:f32[]:cpu(0))
+        """
         if not isinstance(returned, (tuple, list)) or (types is not None and len(types) != len(returned)):
             raise self.malformed(rule, "a tuple, with one value for each result", returned)
         return tuple([self.value(rule, what, one, type) for one, type in zip(returned, types or itertools.repeat(None))])
 
     def multiplier(self, multiplier: Any, tangent: ArrayType, type: ArrayType) -> Any:
         """A derivative that `partials` returned, for an operand whose tangent is of a type, as what a tangent can be scaled by;
-        ZERO if a result of `type` has no derivative."""
+        ZERO if a result of `type` has no derivative.
+
+        Arguments:
+            multiplier: what `partials` returned for the operand.
+            tangent: the type of the operand's tangent.
+            type: the result's type.
+
+        Returns:
+            An array, an int, or ZERO.
+
+        Raises:
+            ProgramError: the multiplier is of another shape or dtype.
+
+        Example:
+            >>> import pullback as pb
+            >>> scalar = pb.ArrayType((), "float32")
+            >>> pb.Primitive("double").multiplier(2.0, scalar, scalar)
+            2.0:f32[]:cpu(0)
+        """
         if multiplier is ZERO or not is_inexact(type.dtype):
             return ZERO
         if tangent.shape != type.shape and tangent.shape:
@@ -306,13 +609,45 @@ class Primitive(Fields):
         )
 
     def expanded(self, args: Sequence[Any], params: dict[str, Any]) -> Any:
-        """The operation's value by its `expand` rule."""
+        """The operation's value by its `expand` rule.
+
+        Arguments:
+            args: the operands.
+            params: the parameters.
+
+        Returns:
+            An array, or a tuple of arrays.
+
+        Raises:
+            ProgramError: the rule returned something else.
+
+        Example:
+            >>> import pullback as pb
+            >>> pb.Primitive("double", expand=lambda x: x + x).expanded((21.0,), {})
+            42.0:f32[]:cpu(0)
+        """
         out = self.expand(*args, **params)  # type: ignore[misc]
         types = self.infer(tuple([type_of(arg) for arg in args]), params) if self.result_type is not None else None
         return (self.values if self.multiple_results else self.value)("expand", "a value of the result's", out, types)
 
     def derive_evaluation(self, args: Sequence[Any], params: dict[str, Any]) -> Any:
-        """The operation's value without an `evaluate` rule: by its expansion, or by compiling its lowering."""
+        """The operation's value without an `evaluate` rule: by its expansion, or by compiling its lowering.
+
+        Arguments:
+            args: the operands.
+            params: the parameters.
+
+        Returns:
+            An array, or a tuple of arrays.
+
+        Raises:
+            MissingRule: there is nothing to derive it from.
+
+        Example:
+            >>> import pullback as pb
+            >>> pb.Primitive("double", expand=lambda x: x + x).derive_evaluation((21.0,), {})
+            42.0:f32[]:cpu(0)
+        """
         if self.expand is not None:
             return self.expanded(args, params)
         if (self.lower is not None or self.platforms) and self.result_type is not None:

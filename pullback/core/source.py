@@ -351,3 +351,9 @@ def make_boundaries(functions: dict[str, Any], names: Iterable[str]) -> None:
             functions[name] = boundary = made.setdefault(found, api_boundary(found))
             if "__name__" in functions:
                 boundary.__module__, boundary.__qualname__ = functions["__name__"], name
+
+
+def make_public(module: dict[str, Any]) -> None:
+    """Make an `api_boundary` of each public function of a module, given its globals, and let `dir` show public names only."""
+    make_boundaries(module, module["__all__"])
+    module["__dir__"] = lambda: sorted(module["__all__"])

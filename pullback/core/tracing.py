@@ -61,7 +61,18 @@ class Trace:
 
 
 class Tracer(ArrayMethods):
-    """A value that a trace stands in for. Each kind adds what it carries, and says its `type`."""
+    """A value that a trace stands in for. Each kind adds what it carries, and says its `type`.
+
+    Example:
+        >>> import pullback as pb
+        >>> shown = []
+        >>> def f(x):
+        ...     shown.append(x)
+        ...     return x * 2.0
+        >>> y = pb.jit(f)(1.0)
+        >>> isinstance(shown[0], pb.Tracer), isinstance(shown[0], pb.Array)
+        (True, True)
+    """
 
     __slots__ = ("__weakref__", "owner")
     __array_priority__ = 100.0
@@ -70,26 +81,72 @@ class Tracer(ArrayMethods):
 
     @property
     def shape(self) -> Shape:
+        """The size of each axis, a tuple of ints.
+
+        Example:
+            >>> import pullback as pb
+            >>> program = pb.xpr(lambda x: print(x.shape), pb.numpy.zeros((2, 3)))
+            (2, 3)
+        """
         return self.type.shape
 
     @property
     def dtype(self) -> np.dtype[Any]:
+        """The dtype of the elements, a NumPy dtype.
+
+        Example:
+            >>> import pullback as pb
+            >>> program = pb.xpr(lambda x: print(x.dtype), pb.numpy.zeros(3))
+            float32
+        """
         return self.type.dtype
 
     @property
     def ndim(self) -> int:
+        """The number of axes.
+
+        Example:
+            >>> import pullback as pb
+            >>> program = pb.xpr(lambda x: print(x.ndim), pb.numpy.zeros((2, 3)))
+            2
+        """
         return self.type.ndim
 
     @property
     def size(self) -> int:
+        """The number of elements.
+
+        Example:
+            >>> import pullback as pb
+            >>> program = pb.xpr(lambda x: print(x.size), pb.numpy.zeros((2, 3)))
+            6
+        """
         return self.type.size
 
     def where(self) -> str:
-        """Where this tracer came from, in words; empty if that is not known."""
+        """Where this tracer came from, in words; empty if that is not known.
+
+        Returns:
+            A string.
+
+        Example:
+            >>> import pullback as pb
+            >>> program = pb.xpr(lambda x: print(x.where()), 1.0)
+            argument x
+        """
         return ""
 
     def cure(self) -> str:
-        """How to make this value known where Python needs it, in words, for the end of an error message."""
+        """How to make this value known where Python needs it, in words, for the end of an error message.
+
+        Returns:
+            A string.
+
+        Example:
+            >>> import pullback as pb
+            >>> program = pb.xpr(lambda x: print(x.cure()), 1.0)
+            let it depend on what the function closes over, and not on its arguments
+        """
         value: Any = self
         while hasattr(value, "primal"):  # a derivative stands in the way of no value
             value = value.primal
@@ -99,7 +156,17 @@ class Tracer(ArrayMethods):
         return ", and ".join([_CURES.get(trace.transformation, other) for trace in traces])
 
     def note_batch(self, axes: frozenset[int]) -> None:
-        """If this stands for a value of a Program under construction, tell the Program that these are batch axes of it."""
+        """If this stands for a value of a Program under construction, tell the Program that these are batch axes of it.
+
+        Arguments:
+            axes: the numbers of axes.
+
+        Example:
+            >>> import pullback as pb
+            >>> program = pb.xpr(lambda x: x.note_batch(frozenset({0})), pb.numpy.ones(3))
+            >>> program.batch_axes[program.inputs[0]]
+            frozenset({0})
+        """
 
 
 converters[Tracer] = lambda value: value
@@ -201,6 +268,9 @@ def escaped(tracer: Tracer) -> EscapedTracerError:
 def ensure_compile_time_eval() -> Iterator[None]:
     """Evaluate now, even while a Program is being recorded, what depends on no traced value.
 
+    Returns:
+        A context manager.
+
     Example:
         >>> import pullback as pb
         >>> @pb.jit
@@ -246,7 +316,7 @@ def evaluate(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) 
     """
     if primitive.evaluate is None:
         return primitive.derive_evaluation(args, params)
-    arrays = [as_array(arg) for arg in args]
+    arrays = [arg if arg.__class__ is Array else as_array(arg) for arg in args]
     rule: Callable[..., Any] = primitive.evaluate
     types = tuple([array.type for array in arrays])
     result_types = primitive.infer(types, params) if primitive.result_type is not None else None

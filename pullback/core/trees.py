@@ -117,6 +117,18 @@ def register_node(
         cls: the class.
         flatten: an instance to `(children, metadata)`; metadata must be hashable and comparable.
         unflatten: `(metadata, children)` to an instance.
+
+    Raises:
+        ValueError: the class is registered already.
+
+    Example:
+        >>> import pullback as pb
+        >>> class Pair:
+        ...     def __init__(self, first, second):
+        ...         self.first, self.second = first, second
+        >>> pb.tree.register_node(Pair, lambda pair: ((pair.first, pair.second), None), lambda _, children: Pair(*children))
+        >>> pb.grad(lambda pair: pair.first * pair.second)(Pair(2.0, 3.0)).first
+        3.0:f32[]:cpu(0)
     """
     if _optree is None:
         _waiting.append((cls, flatten, unflatten))
@@ -131,6 +143,7 @@ def register_dataclass(cls: type, data_fields: Sequence[str] | None = None, meta
     """Make a dataclass a container of its fields. Dataclasses that are met in a tree are registered by themselves.
 
     Arguments:
+        cls: the dataclass.
         data_fields: the fields that hold trees; by default all but `meta_fields`.
         meta_fields: the fields that belong to the structure; by default those marked `field(metadata={"static": True})`.
 
@@ -139,6 +152,17 @@ def register_dataclass(cls: type, data_fields: Sequence[str] | None = None, meta
 
     Raises:
         StructureError: fields are left over, or are named twice.
+
+    Example:
+        >>> import pullback as pb
+        >>> import dataclasses
+        >>> @pb.tree.register_dataclass
+        ... @dataclasses.dataclass
+        ... class Layer:
+        ...     weight: float
+        ...     name: str = dataclasses.field(metadata={"static": True})
+        >>> pb.tree.leaves(Layer(2.0, "first"))
+        [2.0]
     """
     names = [field.name for field in dataclasses.fields(cls) if field.init]
     static = {field.name for field in dataclasses.fields(cls) if field.metadata.get("static", False)}

@@ -76,40 +76,118 @@ class ArrayType:
 
     @property
     def weak_type(self) -> bool:
+        """As `weak`, by JAX's name: whether it is made from Python numbers alone, so that it widens nothing.
+
+        Example:
+            >>> import pullback as pb
+            >>> pb.ArrayType((3,), "float32", weak=True).weak_type
+            True
+        """
         return self.weak
 
     @property
     def size(self) -> int:
-        """The number of elements."""
+        """The number of elements.
+
+        Example:
+            >>> import pullback as pb
+            >>> pb.ArrayType((2, 3), "float32").size
+            6
+        """
         return math.prod(self.shape)
 
     @property
     def nbytes(self) -> int:
-        """The bytes that the elements take."""
+        """The bytes that the elements take.
+
+        Example:
+            >>> import pullback as pb
+            >>> pb.ArrayType((2, 3), "float32").nbytes
+            24
+        """
         return self.size * self.dtype.itemsize
 
     def with_shape(self, shape: Shape) -> ArrayType:
-        """The same dtype in another shape, of which no sharding is known."""
+        """The same dtype in another shape, of which no sharding is known.
+
+        Arguments:
+            shape: a tuple of ints.
+
+        Returns:
+            An ArrayType.
+
+        Example:
+            >>> import pullback as pb
+            >>> pb.ArrayType((2, 3), "float32").with_shape((6,))
+            f32[6]
+        """
         found = array_type(shape, self.dtype, self.weak)
         return found.placed(None, self.varying) if self.varying else found
 
     def with_dtype(self, dtype: DType, weak: bool = False) -> ArrayType:
-        """The same shape of another dtype."""
+        """The same shape of another dtype.
+
+        Arguments:
+            dtype: a NumPy dtype.
+            weak: whether the type is weak.
+
+        Returns:
+            An ArrayType.
+
+        Example:
+            >>> import pullback as pb
+            >>> pb.ArrayType((2, 3), "float32").with_dtype(pb.numpy.dtype("int8"))
+            i8[2,3]
+        """
         found = array_type(self.shape, dtype, weak)
         return found if self.sharding is None and not self.varying else found.placed(self.sharding, self.varying)
 
     def strong(self) -> ArrayType:
-        """The same type, no longer weak."""
+        """The same type, no longer weak.
+
+        Returns:
+            An ArrayType.
+
+        Example:
+            >>> import pullback as pb
+            >>> pb.ArrayType((3,), "float32", weak=True), pb.ArrayType((3,), "float32", weak=True).strong()
+            (~f32[3], f32[3])
+        """
         return self.with_dtype(self.dtype) if self.weak else self
 
     def placed(self, sharding: Hashable | None, varying: frozenset[Hashable]) -> ArrayType:
-        """The same shape, dtype and weakness, spread over devices in another way."""
+        """The same shape, dtype and weakness, spread over devices in another way.
+
+        Arguments:
+            sharding: how it is spread, hashable; None where nothing is said.
+            varying: the names of the mesh axes along which devices may hold different values.
+
+        Returns:
+            An ArrayType.
+
+        Example:
+            >>> import pullback as pb
+            >>> pb.ArrayType((2, 3), "float32").placed("(data,·)", frozenset())
+            f32[2,3]@(data,·)
+        """
         if sharding is None and not varying:
             return array_type(self.shape, self.dtype, self.weak)
         return _the_one(self.shape, self.dtype, self.weak, sharding, varying)
 
     def without(self, axes: Iterable[int]) -> ArrayType:
-        """The type after `axes` (non-negative) have been removed."""
+        """The type after `axes` (non-negative) have been removed.
+
+        Arguments:
+            axes: ints.
+
+        Returns:
+            An ArrayType.
+
+        Example:
+            >>> import pullback as pb
+            >>> pb.ArrayType((2, 3, 4), "float32").without([0, 2])
+            f32[3]
+        """
         gone = set(axes)
         return self.with_shape(tuple(size for axis, size in enumerate(self.shape) if axis not in gone))
 
@@ -121,7 +199,13 @@ class ArrayType:
 
     @property
     def place(self) -> str:
-        """How the array is spread over devices, as text behind its type; empty where nothing is said."""
+        """How the array is spread over devices, as text behind its type; empty where nothing is said.
+
+        Example:
+            >>> import pullback as pb
+            >>> pb.ArrayType((2, 3), "float32", sharding="(data,·)").place, pb.ArrayType((2, 3), "float32").place
+            ('@(data,·)', '')
+        """
         if self.sharding is None and not self.varying:
             return ""
         names = f"{{{','.join(sorted(map(str, self.varying)))}}}" if self.varying else ""
@@ -174,5 +258,17 @@ ShapeDtypeStruct = ArrayType  # JAX's name
 
 
 def is_unknown(operand: Any) -> bool:
-    """In a `transpose` rule: whether an operand is one of those to be solved for, which arrive as their ArrayType."""
+    """In a `transpose` rule: whether an operand is one of those to be solved for, which arrive as their ArrayType.
+
+    Arguments:
+        operand: an operand as a `transpose` rule gets it.
+
+    Returns:
+        A bool.
+
+    Example:
+        >>> import pullback as pb
+        >>> pb.is_unknown(pb.ArrayType((3,), "float32")), pb.is_unknown(pb.numpy.zeros(3))
+        (True, False)
+    """
     return isinstance(operand, ArrayType)

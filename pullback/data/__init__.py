@@ -31,7 +31,8 @@ def load_digits() -> tuple[Split, Split]:
         - labels: int32 of shape (1541,) and (256,): the digit that was meant, 0 to 9.
 
     Example:
-        >>> (images, labels), (test_images, test_labels) = load_digits()
+        >>> import pullback as pb
+        >>> (images, labels), (test_images, test_labels) = pb.data.load_digits()
         >>> images.shape, test_images.shape, images.dtype
         ((1541, 8, 8), (256, 8, 8), dtype('float32'))
         >>> labels[:10]

@@ -42,6 +42,9 @@ def count(what: str, amount: float = 1) -> None:
 def cache_info() -> CacheInfo:
     """How many executables were found in memory, read from disk, or compiled, in this process.
 
+    Returns:
+        A record with the numbers of executables: `entries` in memory, and how often one was found there, read, or compiled.
+
     Example:
         >>> import pullback as pb
         >>> pb.cache_info().compiled >= 0

@@ -346,7 +346,16 @@ def _make_cpu_client(asynchronous: bool = False) -> Any:
 
 
 def register_platform(name: str, make_client: Callable[[], Any]) -> None:
-    """Make a platform known for which XLA compiles: `make_client` returns its PJRT client when it is first needed."""
+    """Make a platform known for which XLA compiles: `make_client` returns its PJRT client when it is first needed.
+
+    Arguments:
+        name: what it is called, as in `pb.devices(name)`.
+        make_client: a function without arguments that returns a PJRT client of jaxlib's.
+
+    Example:
+        >>> import pullback as pb
+        >>> pb.register_platform("imaginary", lambda: None)  # its client is made when it is first used
+    """
     register_backend(name, lambda: XlaBackend(name, make_client()))
 
 

@@ -8,7 +8,7 @@ A Python number beside an array takes its dtype.
 from pullback.api.branches import cond, switch
 from pullback.api.loops import associative_scan, fori_loop, map, scan, while_loop
 from pullback.api.solvers import custom_linear_solve, custom_root
-from pullback.core.source import make_boundaries
+from pullback.core.source import make_public
 from pullback.lax.arrays import (
     argmax, argmin, batch_matmul, bitcast_convert_type, broadcast, broadcast_in_dim, broadcasted_iota, concatenate,
     convert_element_type, dot, dot_general, dynamic_index_in_dim, dynamic_slice, dynamic_slice_in_dim,
@@ -45,8 +45,4 @@ __all__ = [
     "transpose", "while_loop",
 ]  # fmt: skip
 
-def __dir__() -> list[str]:
-    return sorted(__all__)
-
-
-make_boundaries(globals(), __all__)
+make_public(globals())

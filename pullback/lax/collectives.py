@@ -7,12 +7,14 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 from pullback.core.array import from_python
-from pullback.core.dtypes import INT32, kind
+from pullback.core.dtypes import INT32, accumulation_dtype, kind
 from pullback.core.errors import AxisError, ShapeError
 from pullback.core.trees import array_leaves, unflatten
-from pullback.numpy.promotion import PYTHON_SCALARS, literal_of, to_inexact
+from pullback.numpy.axes import normal_axis
+from pullback.numpy.promotion import PYTHON_SCALARS, in_dtype, literal_of, to_inexact
 from pullback.ops import arithmetic, collective
 from pullback.ops.broadcast import reduce_sum
+from pullback.ops.collective import over
 from pullback.ops.convert import convert_element_type
 from pullback.ops.shape import reshape
 
@@ -70,7 +72,7 @@ def psum(x: Any, axis_name: Any, *, axis_index_groups: None = None) -> Any:
     if x.__class__ in PYTHON_SCALARS:
         names = axis_name if isinstance(axis_name, (tuple, list)) else (axis_name,)
         return math.prod([axis_size(name) for name in names], start=x)
-    return _over("psum", axis_name, x, lambda leaf, name: collective.sum_over(_counted(leaf), name))
+    return _over("psum", axis_name, x, lambda leaf, name: over(name, collective.psum, _counted(leaf)))
 
 
 def _counted(x: Any) -> Any:
@@ -99,7 +101,13 @@ def pmean(x: Any, axis_name: Any, *, axis_index_groups: None = None) -> Any:
         [-1.  1.]:f32[2]:cpu(0)
     """
     _no_groups("pmean", axis_index_groups)
-    return _over("pmean", axis_name, x, lambda leaf, name: collective.mean_over(to_inexact(leaf, "pmean"), name))
+
+    def mean(leaf: Any, name: Hashable) -> Any:
+        leaf = to_inexact(leaf, "pmean")
+        total = over(name, collective.psum, in_dtype(leaf, accumulation_dtype(leaf.type.dtype)))
+        return in_dtype(arithmetic.div(total, literal_of(axis_size(name), total.type.dtype)), leaf.type.dtype)
+
+    return _over("pmean", axis_name, x, mean)
 
 
 def pmax(x: Any, axis_name: Any, *, axis_index_groups: None = None) -> Any:
@@ -123,7 +131,7 @@ def pmax(x: Any, axis_name: Any, *, axis_index_groups: None = None) -> Any:
         [3. 3.]:f32[2]:cpu(0)
     """
     _no_groups("pmax", axis_index_groups)
-    return _over("pmax", axis_name, x, collective.max_over)
+    return _over("pmax", axis_name, x, lambda leaf, name: over(name, collective.pmax, leaf))
 
 
 def pmin(x: Any, axis_name: Any, *, axis_index_groups: None = None) -> Any:
@@ -147,7 +155,7 @@ def pmin(x: Any, axis_name: Any, *, axis_index_groups: None = None) -> Any:
         1.0:f32[]:cpu(0)
     """
     _no_groups("pmin", axis_index_groups)
-    return _over("pmin", axis_name, x, collective.min_over)
+    return _over("pmin", axis_name, x, lambda leaf, name: over(name, collective.pmin, leaf))
 
 
 def axis_index(axis_name: Any) -> Any:
@@ -167,11 +175,11 @@ def axis_index(axis_name: Any) -> Any:
         [10 11 12]:i32[3]:cpu(0)
     """
     if not isinstance(axis_name, (tuple, list)):
-        return collective.index_along(axis_name)
+        return over(axis_name, collective.axis_index)
     total: Any = from_python(0, INT32)
     for name in axis_name:
         scaled = arithmetic.mul(total, literal_of(axis_size(name), total.type.dtype))
-        total = arithmetic.add(scaled, collective.index_along(name))
+        total = arithmetic.add(scaled, over(name, collective.axis_index))
     return total
 
 
@@ -226,13 +234,18 @@ def all_gather(x: Any, axis_name: Any, *, axis_index_groups: None = None, axis: 
     names = axis_name if isinstance(axis_name, (tuple, list)) else (axis_name,)
 
     def gathered(leaf: Any) -> Any:
-        at = collective.normal_axis("all_gather", axis, leaf.type.ndim if tiled else leaf.type.ndim + 1, leaf)
+        at = normal_axis(axis, leaf.type.ndim if tiled else leaf.type.ndim + 1, "all_gather")
         for name in reversed(names):
-            leaf = collective.gather_over(leaf, name, at)
+            leaf = over(name, collective.all_gather, leaf, axis_size=axis_size(name), axis=at)
         return _merged(leaf, at, len(names) + tiled)
 
     leaves, structure = array_leaves(x, lambda: "all_gather's argument")
     return unflatten(structure, [gathered(leaf) for leaf in leaves])
+
+
+def _exchanged(x: Any, name: Hashable, split: int, concat: int) -> Any:
+    """`all_to_all` by normal axes."""
+    return over(name, collective.all_to_all, x, axis_size=axis_size(name), split_axis=split, concat_axis=concat)
 
 
 def _merged(x: Any, axis: int, count: int) -> Any:
@@ -271,7 +284,8 @@ def ppermute(x: Any, axis_name: Any, perm: Sequence[tuple[int, int]]) -> Any:
         [0 1 2]:i32[3]:cpu(0)
     """
     name = _one_name("ppermute", axis_name)
-    return _over("ppermute", name, x, lambda leaf, name: collective.permute_over(leaf, name, perm))
+    pairs = tuple([(int(source), int(to)) for source, to in perm])
+    return _over("ppermute", name, x, lambda leaf, name: over(name, collective.ppermute, leaf, perm=pairs))
 
 
 def pshuffle(x: Any, axis_name: Any, perm: Sequence[int]) -> Any:
@@ -331,11 +345,11 @@ def all_to_all(
     _no_groups("all_to_all", axis_index_groups)
 
     def exchanged(leaf: Any, name: Hashable) -> Any:
-        split, concat = [collective.normal_axis("all_to_all", axis, leaf.type.ndim, leaf) for axis in (split_axis, concat_axis)]
+        split, concat = [normal_axis(axis, leaf.type.ndim, "all_to_all") for axis in (split_axis, concat_axis)]
         if not tiled:
-            return collective.exchange_over(leaf, name, split, concat)
+            return _exchanged(leaf, name, split, concat)
         blocks = _in_blocks("all_to_all", leaf, split, axis_size(name))
-        return _merged(collective.exchange_over(blocks, name, split, concat), concat, 2)
+        return _merged(_exchanged(blocks, name, split, concat), concat, 2)
 
     return _over("all_to_all", _one_name("all_to_all", axis_name), x, exchanged)
 
@@ -396,9 +410,9 @@ def psum_scatter(
 
     def part(leaf: Any, name: Hashable) -> Any:
         leaf = _counted(leaf)
-        axis = collective.normal_axis("psum_scatter", scatter_dimension, leaf.type.ndim, leaf)
+        axis = normal_axis(scatter_dimension, leaf.type.ndim, "psum_scatter")
         if tiled:
             leaf = _in_blocks("psum_scatter", leaf, axis, axis_size(name))
-        return reduce_sum(collective.exchange_over(leaf, name, axis, 0), axes=(0,))
+        return reduce_sum(_exchanged(leaf, name, axis, 0), axes=(0,))
 
     return _over("psum_scatter", _one_name("psum_scatter", axis_name), x, part)

@@ -38,23 +38,25 @@ def _finished(primitive: Any, function: Function, name: str, relaxed: str, examp
         result: what is to be said of the result's dtype.
     """
     names = [name for letters, name in _KINDS.items() if set(letters) & set(primitive.kinds)]
-    kinds = (
-        "of any dtype" if len(names) == len(_KINDS) else " or ".join([", ".join(names[:-1]), names[-1]]).removeprefix(" or ")
-    )
+    listed = " or ".join([", ".join(names[:-1]), names[-1]]).removeprefix(" or ")
+    kinds = "" if len(names) == len(_KINDS) else f" ({listed})"
+    of_others = ", or are others" if kinds else ""
     if len(signature(function).parameters) == 1:
-        operands = f"x: an array{kinds} of any shape, or a number."
-        errors = ["LeafError: x is neither an array nor a number.", "DtypeError: x is of another dtype."]
+        operands, conversion = f"x: an array{kinds} of any shape, or a number.", "no conversion"
+        errors = ["LeafError: x is neither an array nor a number."]
+        errors += ["DtypeError: x is of another dtype."] if kinds else []
     else:
         operands = f"x, y: arrays of one dtype{kinds} and of one shape, or 0-d; a Python number takes the other's dtype."
-        errors = ["LeafError: x or y is neither an array nor a number.", "DtypeError: their dtypes differ, or are others."]
+        conversion = "neither promotion nor broadcasting"
+        errors = ["LeafError: x or y is neither an array nor a number.", f"DtypeError: their dtypes differ{of_others}."]
         errors += ["ShapeError: their shapes differ."]
-    counterpart = f"\n\n    `pullback.numpy.{relaxed}` converts, promotes and broadcasts its operands first." if relaxed else ""
+    counterpart = f"\n\n    As `pullback.numpy.{relaxed}`, of operands that need {conversion}." if relaxed else ""
     raised = "\n        ".join(errors)
-    text = (
-        f"{primitive.__doc__}{counterpart}\n\n    Arguments:\n        {operands}\n\n    Returns:\n        An array of the same"
-        f" shape, {result}.\n\n    Raises:\n        {raised}\n\n    Example:{example}"
+    sections = (
+        f"    Arguments:\n        {operands}\n\n    Returns:\n        An array of the same shape, {result}.\n\n"
+        f"    Raises:\n        {raised}"
     )
-    return named(function, name, text, module="pullback.lax")
+    return named(function, name, f"{primitive.__doc__}{counterpart}\n\n    Example:{example}", sections, "pullback.lax")
 
 
 def unary(name: str, primitive: Any, relaxed: str, example: str, result: str = "in the dtype of x") -> Unary:

@@ -8,7 +8,7 @@ from typing import Any
 
 from pullback.core.array import Array, ArrayLike
 from pullback.core.dtypes import DTypeLike, default_dtype, kind, requested
-from pullback.core.source import make_boundaries
+from pullback.core.source import make_public
 from pullback.core.tracing import type_of
 from pullback.numpy.arithmetic import sign
 from pullback.numpy.axes import Axis, normal_axes, normal_axis
@@ -36,10 +36,20 @@ __all__ = [
 def relu(x: ArrayLike) -> Array:
     """max(x, 0), with derivative 0 at 0.
 
+    Arguments:
+        x: an array or a number, of any shape, real.
+
+    Returns:
+        An array of the shape and dtype of x.
+
+    Raises:
+        LeafError: x is neither an array nor a number.
+
     Example:
-        >>> import pullback as pb
-        >>> pb.nn.relu(pb.numpy.asarray([-1.0, 2.0]))
-        [0. 2.]:f32[2]:cpu(0)
+        >>> nn.relu(pnp.array([-1.0, 2.0, pnp.nan]))
+        [ 0.  2. nan]:f32[3]:cpu(0)
+        >>> pb.grad(nn.relu)(0.0)
+        0.0:f32[]:cpu(0)
     """
     x = operand(x, "relu")
     zero = literal_of(0, x.type.dtype)
@@ -49,7 +59,24 @@ def relu(x: ArrayLike) -> Array:
 
 
 def relu6(x: ArrayLike) -> Array:
-    """min(max(x, 0), 6), with derivative 0 at 0 and at 6."""
+    """min(max(x, 0), 6), with derivative 0 at 0 and at 6.
+
+    Arguments:
+        x: an array or a number, of any shape, real.
+
+    Returns:
+        An array of the shape and dtype of x.
+
+    Raises:
+        LeafError: x is neither an array nor a number.
+        DtypeError: x is complex.
+
+    Example:
+        >>> nn.relu6(pnp.array([-1.0, 2.0, 9.0]))
+        [0. 2. 6.]:f32[3]:cpu(0)
+
+    Source: Krizhevsky, "Convolutional Deep Belief Networks on CIFAR-10" (2010).
+    """
     x = operand(x, "relu6")
     return compare.clamp(literal_of(0, x.type.dtype), x, literal_of(6, x.type.dtype))
 
@@ -57,16 +84,40 @@ def relu6(x: ArrayLike) -> Array:
 def sigmoid(x: ArrayLike) -> Array:
     """1 / (1 + exp(-x)).
 
+    Arguments:
+        x: an array or a number, of any shape.
+
+    Returns:
+        An array of the shape of x, of a floating or complex dtype.
+
+    Raises:
+        LeafError: x is neither an array nor a number.
+
     Example:
-        >>> import pullback as pb
-        >>> pb.nn.sigmoid(0.0)
-        0.5:f32[]:cpu(0)
+        >>> nn.sigmoid(pnp.array([0.0, -200.0, 200.0]))
+        [0.5 0.  1. ]:f32[3]:cpu(0)
     """
     return hyperbolic.logistic(to_inexact(x, "sigmoid"))
 
 
 def log_sigmoid(x: ArrayLike) -> Array:
-    """log(sigmoid(x)), without overflow."""
+    """log(sigmoid(x)), without overflow.
+
+    Arguments:
+        x: an array or a number, of any shape.
+
+    Returns:
+        An array of the shape of x, of a floating or complex dtype.
+
+    Raises:
+        LeafError: x is neither an array nor a number.
+
+    Example:
+        >>> nn.log_sigmoid(pnp.array([0.0, -200.0]))
+        [  -0.6931472 -200.       ]:f32[2]:cpu(0)
+        >>> pnp.log(nn.sigmoid(-200.0))
+        -inf:f32[]:cpu(0)
+    """
     return -softplus(-to_inexact(x, "log_sigmoid"))
 
 
@@ -81,7 +132,24 @@ def _weighted(x: Any, weight: Callable[[Any], Any], bound: float) -> Array:
 
 
 def silu(x: ArrayLike) -> Array:
-    """x * sigmoid(x): 0 at minus infinity."""
+    """x * sigmoid(x): 0 at minus infinity.
+
+    Arguments:
+        x: an array or a number, of any shape.
+
+    Returns:
+        An array of the shape of x, of a floating or complex dtype.
+
+    Raises:
+        LeafError: x is neither an array nor a number.
+
+    Example:
+        >>> nn.silu(pnp.array([1.0, 0.0, -pnp.inf]))
+        [ 0.7310586  0.        -0.       ]:f32[3]:cpu(0)
+
+    Source: Elfwing, Uchibe and Doya, "Sigmoid-Weighted Linear Units for Neural Network Function Approximation in Reinforcement
+        Learning", arXiv:1702.03118.
+    """
     x = to_inexact(x, "silu")
     if kind(x.type.dtype) == "c":
         return arithmetic.mul(x, hyperbolic.logistic(x))
@@ -92,12 +160,43 @@ swish = silu
 
 
 def softplus(x: ArrayLike) -> Array:
-    """log(1 + exp(x)), without overflow."""
+    """log(1 + exp(x)), without overflow.
+
+    Arguments:
+        x: an array or a number, of any shape.
+
+    Returns:
+        An array of the shape of x, of a floating or complex dtype.
+
+    Raises:
+        LeafError: x is neither an array nor a number.
+
+    Example:
+        >>> nn.softplus(pnp.array([0.0, 200.0]))
+        [  0.6931472 200.       ]:f32[2]:cpu(0)
+        >>> pb.grad(pb.grad(nn.softplus))(0.0)
+        0.25:f32[]:cpu(0)
+    """
     return logaddexp(to_inexact(x, "softplus"), 0.0)
 
 
 def gelu(x: ArrayLike, approximate: bool = True) -> Array:
     """x times the normal distribution function at x, 0 at minus infinity; approximated by a tanh unless `approximate` is false.
+
+    Arguments:
+        x: an array or a number, of any shape, real.
+        approximate: whether to use the formula with tanh.
+
+    Returns:
+        An array of the shape of x, of a floating dtype.
+
+    Raises:
+        LeafError: x is neither an array nor a number.
+        DtypeError: x is complex.
+
+    Example:
+        >>> nn.gelu(1.0), nn.gelu(1.0, approximate=False)
+        (0.841192:f32[]:cpu(0), 0.8413447:f32[]:cpu(0))
 
     Source: Hendrycks and Gimpel, "Gaussian Error Linear Units", arXiv:1606.08415.
     """
@@ -109,7 +208,25 @@ def gelu(x: ArrayLike, approximate: bool = True) -> Array:
 
 
 def elu(x: ArrayLike, alpha: ArrayLike = 1.0) -> Array:
-    """x where it is positive, else alpha * (exp(x) - 1)."""
+    """x where it is positive, else alpha * (exp(x) - 1).
+
+    Arguments:
+        x: an array or a number, of any shape, real.
+        alpha: a number, or an array that broadcasts with x.
+
+    Returns:
+        An array of the shape of x, of a floating dtype.
+
+    Raises:
+        LeafError: x is neither an array nor a number.
+
+    Example:
+        >>> nn.elu(pnp.array([2.0, -1.0, -pnp.inf]))
+        [ 2.         -0.63212055 -1.        ]:f32[3]:cpu(0)
+
+    Source: Clevert, Unterthiner and Hochreiter, "Fast and Accurate Deep Network Learning by Exponential Linear Units (ELUs)",
+        arXiv:1511.07289.
+    """
     x = to_inexact(x, "elu")
     positive = compare.gt(x, literal_of(0, x.type.dtype))
     safe = compare.select(positive, literal_of(0, x.type.dtype), x)
@@ -118,7 +235,26 @@ def elu(x: ArrayLike, alpha: ArrayLike = 1.0) -> Array:
 
 
 def leaky_relu(x: ArrayLike, negative_slope: ArrayLike = 0.01) -> Array:
-    """x where it is 0 or more, else negative_slope * x."""
+    """x where it is 0 or more, else negative_slope * x.
+
+    Arguments:
+        x: an array or a number, of any shape, real.
+        negative_slope: a number, or an array that broadcasts with x.
+
+    Returns:
+        An array of the shape of x, of a floating dtype.
+
+    Raises:
+        LeafError: x is neither an array nor a number.
+
+    Example:
+        >>> nn.leaky_relu(pnp.array([2.0, -1.0]))
+        [ 2.   -0.01]:f32[2]:cpu(0)
+        >>> nn.leaky_relu(-1.0, negative_slope=0.2)
+        -0.2:f32[]:cpu(0)
+
+    Source: Maas, Hannun and Ng, "Rectifier Nonlinearities Improve Neural Network Acoustic Models", ICML (2013).
+    """
     x = to_inexact(x, "leaky_relu")
     return choose(compare.ge(x, literal_of(0, x.type.dtype)), x, x * negative_slope)
 
@@ -134,14 +270,31 @@ def logsumexp(
     """log(sum(b * exp(a))), without overflow: the largest element is taken out first.
 
     Arguments:
-        a: an array. axis: the axis or axes to sum over; all by default. b: factors that broadcast with a.
-        keepdims: keep these axes, of size 1. where: bools; elements where they are false are left out.
+        a: an array of any shape.
+        axis: the axis or axes to sum over; all by default.
+        b: factors that broadcast with a.
+        keepdims: keep these axes, of size 1.
+        where: bools that broadcast with a; elements where they are false are left out.
         return_sign: return log|sum| and the sign of the sum.
 
+    Returns:
+        An array without the axes, of a floating or complex dtype; or a pair of such.
+
+    Raises:
+        LeafError: a or b is neither an array nor a number.
+        AxisError: an axis that the array does not have, or one given twice.
+        ShapeError: a, b and `where` do not broadcast.
+
     Example:
-        >>> import pullback as pb
-        >>> pb.nn.logsumexp(pb.numpy.asarray([1000.0, 1000.0]))
+        >>> nn.logsumexp(pnp.array([1000.0, 1000.0]))
         1000.6932:f32[]:cpu(0)
+        >>> nn.logsumexp(pnp.array([0.0, 1.0]), b=pnp.array([1.0, -1.0]), return_sign=True)
+        (0.541325:f32[]:cpu(0), -1.0:f32[]:cpu(0))
+        >>> nn.logsumexp(pnp.zeros(0))
+        -inf:f32[]:cpu(0)
+
+    Source: Blanchard, Higham and Higham, "Accurately computing the log-sum-exp and softmax functions", IMA J. Numer. Anal. 41
+        (2021).
     """
     a = to_inexact(a, "logsumexp")
     axes = normal_axes(axis, a.type, "logsumexp")
@@ -184,17 +337,55 @@ def _softmax_parts(name: str, x: ArrayLike, axis: Axis, where: Mask) -> tuple[Ar
 def softmax(x: ArrayLike, axis: Axis = -1, where: Mask = None) -> Array:
     """exp(x) / sum(exp(x)) along an axis, or axes, without overflow; 0 where `where` is false.
 
+    Arguments:
+        x: an array of any shape.
+        axis: the axis or axes along which the results add up to 1.
+        where: bools that broadcast with x; elements where they are false are left out.
+
+    Returns:
+        An array of the shape of x, of a floating or complex dtype.
+
+    Raises:
+        LeafError: x is neither an array nor a number.
+        AxisError: an axis that the array does not have, or one given twice.
+        ShapeError: x and `where` do not broadcast.
+
     Example:
-        >>> import pullback as pb
-        >>> pb.nn.softmax(pb.numpy.asarray([0.0, 0.0]))
+        >>> nn.softmax(pnp.array([0.0, 0.0]))
         [0.5 0.5]:f32[2]:cpu(0)
+        >>> nn.softmax(pnp.array([[1000.0, 0.0], [3.0, 3.0]]), axis=0)
+        [[1.         0.04742587]
+         [0.         0.95257413]]:f32[2,2]:cpu(0)
+        >>> nn.softmax(pnp.array([1.0, 1.0, 5.0]), where=pnp.array([True, True, False]))
+        [0.5 0.5 0. ]:f32[3]:cpu(0)
+
+    Source: Blanchard, Higham and Higham, "Accurately computing the log-sum-exp and softmax functions", IMA J. Numer. Anal. 41
+        (2021).
     """
     _, terms, summed = _softmax_parts("softmax", x, axis, where)
     return terms / summed
 
 
 def log_softmax(x: ArrayLike, axis: Axis = -1, where: Mask = None) -> Array:
-    """log(softmax(x)), without overflow; minus infinity where `where` is false."""
+    """log(softmax(x)), without overflow; minus infinity where `where` is false.
+
+    Arguments:
+        x: an array of any shape.
+        axis: the axis or axes along which the exponentials of the results add up to 1.
+        where: bools that broadcast with x; elements where they are false are left out.
+
+    Returns:
+        An array of the shape of x, of a floating or complex dtype.
+
+    Raises:
+        LeafError: x is neither an array nor a number.
+        AxisError: an axis that the array does not have, or one given twice.
+        ShapeError: x and `where` do not broadcast.
+
+    Example:
+        >>> nn.log_softmax(pnp.array([0.0, -1000.0]))
+        [    0. -1000.]:f32[2]:cpu(0)
+    """
     shifted, _, summed = _softmax_parts("log_softmax", x, axis, where)
     return shifted - log(summed)
 
@@ -203,13 +394,25 @@ def one_hot(x: ArrayLike, num_classes: int, *, dtype: DTypeLike = None, axis: in
     """Indices as vectors of zeros with a one at the index; of zeros alone, where it is out of bounds.
 
     Arguments:
-        x: integers. num_classes: the length of the vectors. axis: where they lie in the result.
+        x: integers, an array of any shape.
+        num_classes: the length of the vectors.
+        dtype: of the result; by default the default floating dtype.
+        axis: where the vectors lie in the result.
+
+    Returns:
+        An array with one axis more than x.
+
+    Raises:
+        LeafError: x is neither an array nor a number.
+        AxisError: the result has no such axis.
 
     Example:
-        >>> import pullback as pb
-        >>> pb.nn.one_hot(pb.numpy.asarray([0, 2]), 3)
+        >>> nn.one_hot(pnp.array([0, 2, 9]), 3)
         [[1. 0. 0.]
-         [0. 0. 1.]]:f32[2,3]:cpu(0)
+         [0. 0. 1.]
+         [0. 0. 0.]]:f32[3,3]:cpu(0)
+        >>> nn.one_hot(1, 3, dtype=bool)
+        [False  True False]:bool[3]:cpu(0)
     """
     x = operand(x, "one_hot")
     if x.type.dtype.itemsize < 4:  # in which there may be fewer numbers than classes
@@ -222,8 +425,4 @@ def one_hot(x: ArrayLike, num_classes: int, *, dtype: DTypeLike = None, axis: in
     return convert_element_type(same, new_dtype=default_dtype("f") if dtype is None else requested(dtype))
 
 
-def __dir__() -> list[str]:
-    return sorted(__all__)
-
-
-make_boundaries(globals(), __all__)
+make_public(globals())

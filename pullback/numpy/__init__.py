@@ -15,7 +15,7 @@ import math
 import sys
 from typing import NoReturn
 
-from pullback.core.source import make_boundaries
+from pullback.core.source import make_public
 from pullback.numpy import methods
 from pullback.numpy.arithmetic import (
     abs, absolute, add, around, ceil, divide, divmod, fabs, fix, floor, floor_divide, fmax, fmin, fmod, maximum, minimum, mod,
@@ -107,10 +107,5 @@ def __getattr__(name: str) -> NoReturn:
         raise AttributeError(f"pullback.numpy has no {name} yet: sorting, scanning and searching come later.")
     raise AttributeError(f"pullback.numpy has no attribute {name!r}.")
 
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
-
-
-make_boundaries(globals(), __all__)
+make_public(globals())
 methods.install(sys.modules[__name__])

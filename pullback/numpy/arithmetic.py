@@ -19,7 +19,7 @@ from pullback.ops.convert import convert_element_type
 # ---- arithmetic -------------------------------------------------------------------------------------------------------
 
 # fmt: off
-add = binary("add", arithmetic.add, np.add, """x + y; of bools, x or y.
+add = binary("add", arithmetic.add, """x + y; of bools, x or y.
 
     Example:
         >>> pnp.add(pnp.array([1, 2]), 0.5)
@@ -27,27 +27,27 @@ add = binary("add", arithmetic.add, np.add, """x + y; of bools, x or y.
         >>> pnp.add(True, True)
         True:bool[]:cpu(0)
     """)
-subtract = binary("subtract", arithmetic.sub, np.subtract, """x - y.
+subtract = binary("subtract", arithmetic.sub, """x - y.
 
     Example:
         >>> pnp.subtract(pnp.array([[1], [2]]), pnp.array([1, 2]))
         [[ 0 -1]
          [ 1  0]]:i32[2,2]:cpu(0)
     """)
-multiply = binary("multiply", arithmetic.mul, np.multiply, """x * y; of bools, x and y.
+multiply = binary("multiply", arithmetic.mul, """x * y; of bools, x and y.
 
     Example:
         >>> pnp.multiply(pnp.array([1.0, 2.0]), 3)
         [3. 6.]:f32[2]:cpu(0)
     """)
-true_divide = binary("true_divide", arithmetic.div, np.true_divide, """x / y.
+true_divide = binary("true_divide", arithmetic.div, """x / y.
 
     Example:
         >>> pnp.divide(pnp.array([1, -1, 0]), 0)
         [ inf -inf  nan]:f32[3]:cpu(0)
     """, inexact=True)
 divide = true_divide
-maximum = binary("maximum", arithmetic.max, np.maximum, """The larger of x and y; NaN if one is. Of 0.0 and -0.0, either.
+maximum = binary("maximum", arithmetic.max, """The larger of x and y; NaN if one is. Of 0.0 and -0.0, either.
 
     Example:
         >>> pnp.maximum(pnp.array([1.0, 5.0, pnp.nan]), 2.0)
@@ -55,19 +55,19 @@ maximum = binary("maximum", arithmetic.max, np.maximum, """The larger of x and y
         >>> pb.grad(lambda x: pnp.maximum(x, 2.0))(2.0)  # where they are equal, half of the derivative goes to each
         0.5:f32[]:cpu(0)
     """)
-minimum = binary("minimum", arithmetic.min, np.minimum, """The smaller of x and y; NaN if one is. Of 0.0 and -0.0, either.
+minimum = binary("minimum", arithmetic.min, """The smaller of x and y; NaN if one is. Of 0.0 and -0.0, either.
 
     Example:
         >>> pnp.minimum(pnp.array([1.0, 5.0, pnp.nan]), 2.0)
         [ 1.  2. nan]:f32[3]:cpu(0)
     """)
-negative = unary("negative", arithmetic.neg, np.negative, """-x.
+negative = unary("negative", arithmetic.neg, """-x.
 
     Example:
         >>> pnp.negative(pnp.array([1, -2]))
         [-1  2]:i32[2]:cpu(0)
     """, inexact=False)
-sign = unary("sign", complexes.sign, None, """-1, 0 or 1 by the sign of x; of a complex number, x / |x|.
+sign = unary("sign", complexes.sign, """-1, 0 or 1 by the sign of x; of a complex number, x / |x|.
 
     Example:
         >>> pnp.sign(pnp.array([-2.5, 0.0, 7.0]))

@@ -7,7 +7,7 @@ import math
 from pullback.core.array import Array, ArrayLike
 from pullback.core.dtypes import kind
 from pullback.numpy.creation import zeros_like
-from pullback.numpy.promotion import literal_of, operand, to_inexact
+from pullback.numpy.promotion import literal_of, operand, strong, to_inexact
 from pullback.ops import arithmetic, trigonometric
 from pullback.ops import complex as complexes
 
@@ -99,5 +99,7 @@ def angle(z: ArrayLike, deg: bool = False) -> Array:
         45.0:f32[]:cpu(0)
     """
     z = to_inexact(z, "angle")
-    found = trigonometric.atan2(imag(z), real(z))
+    found = (
+        trigonometric.atan2(imag(z), real(z)) if kind(z.type.dtype) == "c" else strong(trigonometric.atan2(zeros_like(z), z))
+    )
     return arithmetic.mul(found, literal_of(180 / math.pi, found.type.dtype)) if deg else found

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from pullback.core.array import Array, ArrayLike, from_numpy, from_python, host_of, is_frozen, plain_number, scalar_kind
+from pullback.core.array import Array, ArrayLike, from_numpy, from_python, is_frozen, plain_number, scalar_kind
 from pullback.core.devices import DEFAULT_DEVICE
 from pullback.core.dtypes import RANK, DType, DTypeLike, default_dtype, is_inexact, kind, requested
 from pullback.core.errors import AxisError, DtypeError, ShapeError, TracerIntegerConversionError
-from pullback.core.tracing import Tracer, type_of
+from pullback.core.tracing import Tracer, innermost_staging, type_of
 from pullback.core.types import Shape, ShapeLike, array_type
 from pullback.numpy.arithmetic import add, multiply, subtract, true_divide
 from pullback.numpy.axes import normal_axis
@@ -48,7 +48,7 @@ def array(object: Any, dtype: DTypeLike = None, *, copy: bool = True, ndmin: int
         device: where; None, or the device that arrays are made on. `pb.device_put` moves them to others.
 
     Returns:
-        An array, whose dtype counts where it meets another (it is not weak).
+        An array; if no dtype is given, weak where `object` is, as a Python number is: its dtype gives way to another.
 
     Raises:
         LeafError: something in `object` is neither an array nor a number.
@@ -66,12 +66,11 @@ def array(object: Any, dtype: DTypeLike = None, *, copy: bool = True, ndmin: int
         >>> pnp.array([1, 2.5]), pnp.array(3, ndmin=2).shape
         ([1.  2.5]:f32[2]:cpu(0), (1, 1))
     """
-    wanted = None if dtype is None else requested(dtype)
     refuse_device(device, "array")
     copy = bool(copy)
-    made = _array(object, wanted)
-    if made.type.weak:
-        made = _strong(made) if made.__class__ is Array else convert_element_type(made, new_dtype=made.type.dtype)
+    made = _array(object, None if dtype is None else requested(dtype))
+    if dtype is not None and made.type.weak:
+        made = strong(made)
     if made is object and copy and isinstance(made, Array):
         made = made.alias()
     if ndmin > made.type.ndim:
@@ -79,19 +78,18 @@ def array(object: Any, dtype: DTypeLike = None, *, copy: bool = True, ndmin: int
     return made
 
 
-def _strong(made: Array) -> Array:
-    return Array(made.type.strong(), host_of(made), made._buffer)
-
-
 def _array(value: Any, dtype: DType | None) -> Any:
     if isinstance(value, (list, tuple)):
         return _from_sequence(value, dtype)
     if isinstance(value, range):
         return _from_sequence(list(value), default_dtype("i") if dtype is None else dtype)
-    value = plain_number(value)
-    if value.__class__ in PYTHON_SCALARS:
+    if value.__class__ not in _PLAIN and not isinstance(value, (Array, Tracer)):
+        value = plain_number(value)
+    if value.__class__ in _PLAIN:
+        if dtype is None:
+            return from_python(value)
         refuse_dropped_part(scalar_kind(value), dtype)
-        loses = dtype is not None and RANK[scalar_kind(value)] > RANK[kind(dtype)]
+        loses = RANK[scalar_kind(value)] > RANK[kind(dtype)]
         made = from_python(value, None if loses else dtype)
     elif isinstance(value, np.ndarray):
         made = from_numpy(value, copy=not is_frozen(value))
@@ -139,7 +137,7 @@ def _from_sequence(value: Sequence[Any], dtype: DType | None) -> Any:
         shown = ", ".join(str(part.type.shape) for part in parts)
         raise ShapeError(f"array: the elements of the list have different shapes: {shown}.{at_user_line()}")
     rows = [in_dtype(shapes.reshape(part, new_sizes=(1, *part.type.shape)), wanted) for part in parts]
-    return shapes.concatenate(*rows, dimension=0)
+    return strong(shapes.concatenate(*rows, dimension=0))
 
 
 def asarray(a: Any, dtype: DTypeLike = None, *, copy: bool | None = None, device: Any = None) -> Array:
@@ -170,17 +168,14 @@ def asarray(a: Any, dtype: DTypeLike = None, *, copy: bool | None = None, device
     """
     refuse_device(device, "asarray")
     copy = None if copy is None else bool(copy)
-    if isinstance(a, (Array, Tracer)) and (dtype is None or a.type.dtype == requested(dtype)) and not a.type.weak:
-        return a.alias() if copy and isinstance(a, Array) else a  # type: ignore[return-value]  # or a tracer
-    if copy is False:
+    if dtype is None and not copy and isinstance(a, (Array, Tracer)):
+        return a  # type: ignore[return-value]  # or a tracer
+    made = array(a, dtype, copy=bool(copy))
+    if copy is False and made is not a:
         raise ValueError(
             f"asarray(copy=False): an array cannot be made of this {type(a).__name__} without a copy.{at_user_line()}"
         )
-    if isinstance(a, np.ndarray):
-        return _array(a, None if dtype is None else requested(dtype))
-    if dtype is None and (number := plain_number(a)).__class__ in PYTHON_SCALARS:
-        return from_python(number)
-    return array(a, dtype)
+    return made
 
 
 def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Array:
@@ -206,7 +201,7 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
     if not hasattr(x, "__dlpack__"):
         raise TypeError(f"from_dlpack takes an array with a method __dlpack__, but got {x!r}.{at_user_line()}")
     copy = None if copy is None else bool(copy)
-    return x.alias() if isinstance(x, Array) else asarray(np.from_dlpack(x), copy=copy)
+    return strong(x.alias()) if isinstance(x, Array) else asarray(np.from_dlpack(x), copy=copy)
 
 
 def refuse_device(device: Any, name: str) -> None:
@@ -220,8 +215,9 @@ def refuse_device(device: Any, name: str) -> None:
 
 def checked_shape(shape: Any, name: str, least: int = 0) -> Shape:
     """A shape as a tuple of ints. Raises `ShapeError` for negative sizes, and an error with the cure for traced ones."""
-    if isinstance(shape, Tracer) or not isinstance(shape, Iterable) or getattr(shape, "ndim", None) == 0:
-        shape = (shape,)
+    if shape.__class__ is not tuple:
+        whole = shape.__class__ is int or isinstance(shape, Tracer) or not isinstance(shape, Iterable)
+        shape = (shape,) if whole or getattr(shape, "ndim", None) == 0 else shape
     out = []
     for size in shape:
         if isinstance(size, Tracer):
@@ -230,7 +226,7 @@ def checked_shape(shape: Any, name: str, least: int = 0) -> Shape:
             out.append(operator.index(size))
         except TypeError:
             raise ShapeError(f"{name} takes a shape of whole numbers, but got {shape!r}.{at_user_line()}") from None
-    if any(size < least for size in out):
+    if any([size < least for size in out]):
         raise ShapeError(f"{name}: a shape has no negative sizes, but got {tuple(out)}.{at_user_line()}")
     return tuple(out)
 
@@ -249,7 +245,7 @@ def full(shape: ShapeLike, fill_value: ArrayLike, dtype: DTypeLike = None, *, de
     Arguments:
         shape: an int or a sequence of ints.
         fill_value: a number, or an array that broadcasts to the shape.
-        dtype: by default that of `fill_value`.
+        dtype: by default that of `fill_value`, weak if it is weak, as a Python number is.
         device: None, or the device that arrays are made on; `pb.device_put` moves arrays to others.
 
     Returns:
@@ -268,7 +264,7 @@ def full(shape: ShapeLike, fill_value: ArrayLike, dtype: DTypeLike = None, *, de
     """
     refuse_device(device, "full")
     sizes = checked_shape(shape, "full")
-    value = array(fill_value, dtype)
+    value = array(fill_value, dtype, copy=False)
     if value.type.shape and broadcast_shapes("full", value.type.shape, sizes) != sizes:
         raise ShapeError(f"full: a value of type {value.type} does not broadcast to the shape {sizes}.{at_user_line()}")
     return broadcast(value, sizes)
@@ -343,11 +339,13 @@ def empty(shape: ShapeLike, dtype: DTypeLike = None, *, device: Any = None) -> A
     return _filled("empty", 0, shape, dtype, device)
 
 
-def _filled(name: str, value: int, shape: ShapeLike, dtype: DTypeLike, device: Any) -> Array:
+def _filled(name: str, value: int, shape: ShapeLike, dtype: DTypeLike, device: Any, weak: bool = False) -> Array:
     refuse_device(device, name)
     wanted = default_dtype("f") if dtype is None else requested(dtype)
     sizes = checked_shape(shape, name)
-    one = Array(array_type((), wanted), np.asarray(value, wanted))
+    if innermost_staging() is None:
+        return Array(array_type(sizes, wanted, weak), np.full(sizes, value, wanted))
+    one = Array(array_type((), wanted, weak), np.asarray(value, wanted))
     return broadcast_in_dim(one, shape=sizes, broadcast_dimensions=()) if sizes else one
 
 
@@ -374,14 +372,15 @@ def full_like(
         >>> pnp.full_like(pnp.array([1, 2]), 7.9)
         [7 7]:i32[2]:cpu(0)
     """
-    refuse_device(device, "full_like")
-    sizes, wanted = _like(a, shape, dtype)
-    return full(sizes, fill_value, wanted)
+    sizes, wanted, device, weak = _like(a, shape, dtype, device)
+    out = full(sizes, fill_value, wanted, device=device)
+    return convert_element_type(out, new_dtype=wanted, weak=True) if weak and not type_of(fill_value).shape else out
 
 
-def _like(a: Any, shape: Any, dtype: Any) -> tuple[Any, Any]:
+def _like(a: Any, shape: Any, dtype: Any, device: Any) -> tuple[Any, Any, Any, bool]:
+    """The shape, the dtype and the device of an array like `a`, and whether it is weak: as `a` is, unless a dtype is given."""
     type = type_of(a)
-    return type.shape if shape is None else shape, type.dtype if dtype is None else dtype
+    return type.shape if shape is None else shape, type.dtype if dtype is None else dtype, device, type.weak and dtype is None
 
 
 def zeros_like(a: ArrayLike, dtype: DTypeLike = None, shape: ShapeLike | None = None, *, device: Any = None) -> Array:
@@ -406,7 +405,7 @@ def zeros_like(a: ArrayLike, dtype: DTypeLike = None, shape: ShapeLike | None = 
         >>> pnp.zeros_like(pnp.array([1, 2]), shape=(1, 3))
         [[0 0 0]]:i32[1,3]:cpu(0)
     """
-    return _filled("zeros_like", 0, *_like(a, shape, dtype), device)
+    return _filled("zeros_like", 0, *_like(a, shape, dtype, device))
 
 
 def ones_like(a: ArrayLike, dtype: DTypeLike = None, shape: ShapeLike | None = None, *, device: Any = None) -> Array:
@@ -429,7 +428,7 @@ def ones_like(a: ArrayLike, dtype: DTypeLike = None, shape: ShapeLike | None = N
         >>> pnp.ones_like(pnp.array([1, 2]), dtype=pnp.float32)
         [1. 1.]:f32[2]:cpu(0)
     """
-    return _filled("ones_like", 1, *_like(a, shape, dtype), device)
+    return _filled("ones_like", 1, *_like(a, shape, dtype, device))
 
 
 def empty_like(a: ArrayLike, dtype: DTypeLike = None, shape: ShapeLike | None = None, *, device: Any = None) -> Array:
@@ -452,7 +451,7 @@ def empty_like(a: ArrayLike, dtype: DTypeLike = None, shape: ShapeLike | None = 
         >>> pnp.empty_like(pnp.array([[1.5, 2.5]]))
         [[0. 0.]]:f32[1,2]:cpu(0)
     """
-    return _filled("empty_like", 0, *_like(a, shape, dtype), device)
+    return _filled("empty_like", 0, *_like(a, shape, dtype, device))
 
 
 # ---- counted --------------------------------------------------------------------------------------------------------
@@ -493,19 +492,18 @@ def arange(
         ([5 3 1]:i32[3]:cpu(0), []:i32[0]:cpu(0))
     """
     refuse_device(device, "arange")
-    for value in (start, stop, step):
-        if isinstance(value, Tracer):
-            raise _traced_size(value, "arange")
     if stop is None:
         start, stop = 0, start
-    step = 1 if step is None else step
-    bounds: list[Any] = [number_or_operand(value, "arange") for value in (start, stop, step)]
+    bounds: list[Any] = [number_or_operand(value, "arange") for value in (start, stop, 1 if step is None else step)]
+    for value in bounds:
+        if isinstance(value, Tracer):
+            raise _traced_size(value, "arange")
     wanted = requested(dtype) if dtype is not None else common_dtype(bounds, "arange")[0]
     numbers: list[Any] = [value if value.__class__ in PYTHON_SCALARS else value.view().item() for value in bounds]
-    if is_inexact(wanted) or not all(isinstance(number, int) for number in numbers):
+    if is_inexact(wanted) or {*map(type, numbers)} - {int, bool}:
         made = np.arange(*numbers, dtype=np.float64).astype(wanted)
     else:
-        if numbers[0] == 0 and numbers[2] == 1 and kind(wanted) != "b":
+        if numbers[0] == 0 and numbers[2] == 1 and kind(wanted) != "b" and innermost_staging() is not None:
             return iota(dtype=wanted, shape=(max(0, numbers[1]),), dimension=0)
         counted = np.arange(*numbers)
         made = counted.astype(wanted)

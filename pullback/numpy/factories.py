@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from pullback.core.array import Array, ArrayLike, find_converter
-from pullback.core.dtypes import BOOL, DType, is_inexact
+from pullback.core.dtypes import BOOL, DType, is_inexact, kind
 from pullback.core.source import trim
 from pullback.core.tracing import Tracer, _quiet_numpy, bind, innermost_staging
 from pullback.core.types import array_type
@@ -33,9 +33,12 @@ Unary = Callable[[ArrayLike], Array]
 Binary = Callable[[ArrayLike, ArrayLike], Array]
 NO_PARAMS: dict[str, Any] = {}
 _fast_scalars = frozenset({float, int})
-_nothing: frozenset[DType] = frozenset()
 FLOATING = "; integers and bools become the default floating dtype."
 COMMON = ", in the common dtype."
+
+
+# What `help` shows: inside, operands are of any class until they have been looked at.
+_OPERANDS = {"x": "ArrayLike", "y": "ArrayLike"}
 
 
 def named(function: Function, name: str, doc: str, sections: str = "", module: str = "pullback.numpy") -> Function:
@@ -52,6 +55,8 @@ def named(function: Function, name: str, doc: str, sections: str = "", module: s
     function.__name__ = function.__qualname__ = name
     function.__doc__ = doc
     function.__module__ = module
+    if sections and function.__annotations__.keys() - {"return"} <= _OPERANDS.keys():
+        function.__annotations__ = {name: _OPERANDS.get(name, "Array") for name in function.__annotations__}
     return function
 
 
@@ -83,14 +88,16 @@ def refused_by(primitive: Any, inexact: bool) -> str:
     )
 
 
-def unary(name: str, primitive: Any, ufunc: Any, doc: str, *, inexact: bool = True) -> Unary:
-    """An elementwise function of one array.
+def _fast_path(primitive: Any, dtypes: frozenset[DType]) -> tuple[Any, frozenset[DType]]:
+    """NumPy's function for a primitive, and for which of some dtypes it is that: for none, where it is none of NumPy's."""
+    ufunc = getattr(primitive.evaluate, "of_floats", primitive.evaluate)
+    letters = primitive.kinds if ufunc is primitive.evaluate else "f"
+    return ufunc, frozenset([dtype for dtype in dtypes if kind(dtype) in letters and isinstance(ufunc, np.ufunc)])
 
-    Arguments:
-        ufunc: what NumPy calls it, for the fast path; None for no such path.
-        inexact: whether integers and bools are converted to the default floating dtype first.
-    """
-    fast = _nothing if ufunc is None else NATIVE_INEXACT if not {"f", "c"} - set(primitive.kinds) else NATIVE_FLOATS
+
+def unary(name: str, primitive: Any, doc: str, *, inexact: bool = True) -> Unary:
+    """An elementwise function of one array; where `inexact`, integers and bools become the default floating dtype first."""
+    ufunc, fast = _fast_path(primitive, NATIVE_INEXACT)
     prepare = to_inexact if inexact else operand
 
     def function(x: Any, /) -> Any:
@@ -129,18 +136,17 @@ def apply_binary(name: str, primitive: Any, x: Any, y: Any, inexact: bool) -> An
 
 
 def binary(
-    name: str, primitive: Any, ufunc: Any, doc: str, *, inexact: bool = False, compares: bool = False, operator: bool = False
+    name: str, primitive: Any, doc: str, *, inexact: bool = False, compares: bool = False, operator: bool = False
 ) -> Binary:
-    """An elementwise function of two arrays.
+    """An elementwise function of two arrays; its attribute `as_operator` makes the method of a name that does the same.
 
     Arguments:
-        ufunc: what NumPy calls it, for the fast path; None for no such path.
         inexact: whether integers and bools are converted to the default floating dtype first (division).
         compares: whether the result is bool.
         operator: made for a method: it returns NotImplemented for an operand that is neither array nor number.
     """
-    fast = _nothing if ufunc is None else NATIVE_FLOATS if inexact or "c" not in primitive.kinds else NATIVE_NUMBERS
-    floats = _nothing if ufunc is None else NATIVE_FLOATS
+    ufunc, fast = _fast_path(primitive, NATIVE_FLOATS if inexact else NATIVE_NUMBERS)
+    floats = fast & NATIVE_FLOATS
     called = name.strip("_")  # an operator's error speaks of add, not of __add__
 
     def function(x: Any, y: Any, /) -> Any:
@@ -180,7 +186,10 @@ def binary(
             trim(error)
             raise
 
-    function.is_boundary = True  # type: ignore[attr-defined]
+    def as_operator(name: str) -> Binary:
+        return binary(name, primitive, doc, inexact=inexact, compares=compares, operator=True)
+
+    function.is_boundary, function.as_operator = True, as_operator  # type: ignore[attr-defined]
     dtype = ", of bools." if compares else ", in the common dtype; integers and bools become floating." if inexact else COMMON
     return named(function, name, doc, about(2, dtype, refused_by(primitive, inexact)))
 

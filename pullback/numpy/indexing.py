@@ -214,7 +214,7 @@ def _span(entry: slice, size: int) -> Span:
 
 def get_item(x: Any, index: Any) -> Any:
     """x[index], as NumPy has it. Known integers out of bounds raise IndexError; traced ones are moved inside."""
-    if x.__class__ is Array and x._host is not None and innermost_staging() is None and _is_basic(index):
+    if x.__class__ is Array and x._host is not None and innermost_staging() is None and is_basic(index):
         try:
             out = x._host[index]  # type: ignore[index]
         except IndexError:
@@ -226,7 +226,8 @@ def get_item(x: Any, index: Any) -> Any:
     return read(x, Index(index, x.type.shape))
 
 
-def _is_basic(index: Any) -> bool:
+def is_basic(index: Any) -> bool:
+    """Whether an index is made of ints, slices of ints, None and `...` alone."""
     if index.__class__ is tuple:
         for entry in index:
             if entry.__class__ not in _BASIC:

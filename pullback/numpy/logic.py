@@ -6,8 +6,6 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from pullback.core.array import Array, ArrayLike
 from pullback.core.dtypes import BOOL, DTYPES, is_inexact, kind
 from pullback.numpy.arithmetic import absolute, add, maximum, minimum, multiply
@@ -30,38 +28,38 @@ from pullback.ops.convert import convert_element_type
 # ---- comparisons ------------------------------------------------------------------------------------------------------
 
 # fmt: off
-equal = binary("equal", compare.eq, np.equal, """Whether x equals y.
+equal = binary("equal", compare.eq, """Whether x equals y.
 
     Example:
         >>> pnp.equal(pnp.array([1.0, pnp.nan]), pnp.array([1.0, pnp.nan]))
         [ True False]:bool[2]:cpu(0)
     """, compares=True)
-not_equal = binary("not_equal", compare.ne, np.not_equal, """Whether x differs from y; NaN does from everything.
+not_equal = binary("not_equal", compare.ne, """Whether x differs from y; NaN does from everything.
 
     Example:
         >>> pnp.not_equal(pnp.array([1, 2]), 2)
         [ True False]:bool[2]:cpu(0)
     """, compares=True)
-less = binary("less", compare.lt, np.less, """Whether x is less than y.
+less = binary("less", compare.lt, """Whether x is less than y.
 
     Example:
         >>> pnp.less(pnp.array([1.0, 2.0, pnp.nan]), 2)
         [ True False False]:bool[3]:cpu(0)
     """, compares=True)
-less_equal = binary("less_equal", compare.le, np.less_equal, """Whether x is at most y.
+less_equal = binary("less_equal", compare.le, """Whether x is at most y.
 
     Example:
         >>> pnp.less_equal(pnp.array([1.0, 2.0, pnp.nan]), 2)
         [ True  True False]:bool[3]:cpu(0)
     """, compares=True)
-greater = binary("greater", compare.gt, np.greater, """Whether x is greater than y.
+greater = binary("greater", compare.gt, """Whether x is greater than y.
 
     Example:
         >>> pnp.greater(pnp.array([[1], [3]]), pnp.array([1, 2]))
         [[False False]
          [ True  True]]:bool[2,2]:cpu(0)
     """, compares=True)
-greater_equal = binary("greater_equal", compare.ge, np.greater_equal, """Whether x is at least y.
+greater_equal = binary("greater_equal", compare.ge, """Whether x is at least y.
 
     Example:
         >>> pnp.greater_equal(3, pnp.array([2, 3, 4]))
@@ -73,7 +71,7 @@ greater_equal = binary("greater_equal", compare.ge, np.greater_equal, """Whether
 # ---- bits and logic ---------------------------------------------------------------------------------------------------
 
 # fmt: off
-bitwise_and = binary("bitwise_and", bitwise.and_, None, """The bits that x and y both have; of bools, x and y.
+bitwise_and = binary("bitwise_and", bitwise.and_, """The bits that x and y both have; of bools, x and y.
 
     Example:
         >>> pnp.bitwise_and(0b1100, 0b1010)
@@ -81,19 +79,19 @@ bitwise_and = binary("bitwise_and", bitwise.and_, None, """The bits that x and y
         >>> pnp.bitwise_and(pnp.array([True, False]), True)
         [ True False]:bool[2]:cpu(0)
     """)
-bitwise_or = binary("bitwise_or", bitwise.or_, None, """The bits that x or y has; of bools, x or y.
+bitwise_or = binary("bitwise_or", bitwise.or_, """The bits that x or y has; of bools, x or y.
 
     Example:
         >>> pnp.bitwise_or(pnp.array([0b1100, 0]), 0b1010)
         [14 10]:i32[2]:cpu(0)
     """)
-bitwise_xor = binary("bitwise_xor", bitwise.xor, None, """The bits that only one of x and y has.
+bitwise_xor = binary("bitwise_xor", bitwise.xor, """The bits that only one of x and y has.
 
     Example:
         >>> pnp.bitwise_xor(pnp.array([0b1100, 0]), 0b1010)
         [ 6 10]:i32[2]:cpu(0)
     """)
-bitwise_not = bitwise_invert = invert = unary("invert", bitwise.not_, None, """The bits that x does not have.
+bitwise_not = bitwise_invert = invert = unary("invert", bitwise.not_, """The bits that x does not have.
 
     Example:
         >>> pnp.invert(pnp.array([0, 5]))

@@ -18,49 +18,48 @@ import numpy as np
 from pullback.core import array as arrays
 from pullback.core.array import Array, later_buffer
 from pullback.core.devices import DEFAULT_DEVICE
-from pullback.core.dtypes import kind
+from pullback.core.dtypes import is_inexact, kind
 from pullback.core.errors import ShapeError, TracerArrayConversionError, TracerBoolConversionError, TracerIntegerConversionError
 from pullback.core.methods import ArrayMethods
 from pullback.core.source import make_boundaries
 from pullback.core.tracing import Tracer, escaped
 from pullback.core.types import ArrayType
 from pullback.numpy import arithmetic, complexes, creation, elementary, indexing, logic, products, reductions, shaping, updates
-from pullback.numpy.factories import Function, binary, is_operand, named
+from pullback.numpy.factories import Function, is_operand, named
 from pullback.numpy.promotion import at_user_line
-from pullback.ops import arithmetic as primitives
-from pullback.ops import compare
 
 # ---- operators --------------------------------------------------------------------------------------------------------
 
-# Symbol, general function, and for those that are hot a fast path: primitive and NumPy's function.
-_BINARY: list[tuple[str, Function, Any]] = [
-    ("add", arithmetic.add, (primitives.add, np.add)),
-    ("sub", arithmetic.subtract, (primitives.sub, np.subtract)),
-    ("mul", arithmetic.multiply, (primitives.mul, np.multiply)),
-    ("truediv", arithmetic.true_divide, (primitives.div, np.true_divide)),
-    ("floordiv", arithmetic.floor_divide, None),
-    ("mod", arithmetic.remainder, None),
-    ("divmod", arithmetic.divmod, None),
-    ("pow", elementary.power, None),
-    ("matmul", products.matmul, None),
-    ("and", logic.bitwise_and, None),
-    ("or", logic.bitwise_or, None),
-    ("xor", logic.bitwise_xor, None),
-    ("lshift", logic.left_shift, None),
-    ("rshift", logic.right_shift, None),
-]
-_COMPARISONS = [
-    ("eq", compare.eq, np.equal),
-    ("ne", compare.ne, np.not_equal),
-    ("lt", compare.lt, np.less),
-    ("le", compare.le, np.less_equal),
-    ("gt", compare.gt, np.greater),
-    ("ge", compare.ge, np.greater_equal),
-]
+_ARITHMETIC: dict[str, Function] = {
+    "add": arithmetic.add,
+    "sub": arithmetic.subtract,
+    "mul": arithmetic.multiply,
+    "truediv": arithmetic.true_divide,
+    "floordiv": arithmetic.floor_divide,
+    "mod": arithmetic.remainder,
+    "divmod": arithmetic.divmod,
+    "pow": elementary.power,
+    "matmul": products.matmul,
+    "and": logic.bitwise_and,
+    "or": logic.bitwise_or,
+    "xor": logic.bitwise_xor,
+    "lshift": logic.left_shift,
+    "rshift": logic.right_shift,
+}
+_COMPARISONS: dict[str, Function] = {
+    "eq": logic.equal,
+    "ne": logic.not_equal,
+    "lt": logic.less,
+    "le": logic.less_equal,
+    "gt": logic.greater,
+    "ge": logic.greater_equal,
+}
 
 
 def _operator(name: str, function: Function, reflected: bool = False) -> Function:
     """An operator by a function of two operands; NotImplemented for operands that no function takes."""
+    if hasattr(function, "as_operator") and not reflected:
+        return function.as_operator(name)
 
     def method(x: Any, y: Any) -> Any:
         if not is_operand(y):
@@ -71,19 +70,8 @@ def _operator(name: str, function: Function, reflected: bool = False) -> Functio
 
 
 def _operators() -> dict[str, Function]:
-    found: dict[str, Function] = {}
-    for symbol, function, hot in _BINARY:
-        name, text = f"__{symbol}__", function.__doc__ or ""
-        if hot is None:
-            found[name] = _operator(name, function)
-        else:
-            primitive, ufunc = hot
-            found[name] = binary(name, primitive, ufunc, text, inexact=symbol == "truediv", operator=True)
-        found[f"__r{symbol}__"] = _operator(f"__r{symbol}__", function, reflected=True)
-    for symbol, primitive, ufunc in _COMPARISONS:
-        text = getattr(logic, ufunc.__name__).__doc__
-        found[f"__{symbol}__"] = binary(f"__{symbol}__", primitive, ufunc, text, compares=True, operator=True)
-    return found
+    found = {f"__{symbol}__": _operator(f"__{symbol}__", function) for symbol, function in (_ARITHMETIC | _COMPARISONS).items()}
+    return found | {f"__r{symbol}__": _operator(f"__r{symbol}__", function, True) for symbol, function in _ARITHMETIC.items()}
 
 
 # ---- what all arrays can do ---------------------------------------------------------------------------------------------
@@ -123,14 +111,55 @@ _FUNCTIONS: dict[str, Function] = {
     "take": indexing.take,
     "trace": products.trace,
 }
+
+
+def _nbytes(x: Any) -> int:
+    """The bytes that the elements take.
+
+    Arguments:
+        x: an array or a number, of any shape and dtype.
+
+    Example:
+        >>> pnp.zeros((2, 3)).nbytes
+        24
+    """
+    return int(x.type.nbytes)
+
+
+def _itemsize(x: Any) -> int:
+    """The bytes that an element takes.
+
+    Arguments:
+        x: an array or a number, of any shape and dtype.
+
+    Example:
+        >>> pnp.zeros((2, 3)).itemsize
+        4
+    """
+    return int(x.type.dtype.itemsize)
+
+
+def _weak_type(x: Any) -> bool:
+    """Whether the dtype gives way where it meets another: that of what is made from Python numbers alone.
+
+    Arguments:
+        x: an array or a number, of any shape and dtype.
+
+    Example:
+        >>> pb.jit(lambda x: x)(1.0).weak_type, pnp.array(1.0).weak_type
+        (True, False)
+    """
+    return bool(x.type.weak)
+
+
 _PROPERTIES: dict[str, Function] = {
     "T": shaping.transpose,
     "mT": shaping.matrix_transpose,
     "real": complexes.real,
     "imag": complexes.imag,
-    "nbytes": lambda x: x.type.nbytes,
-    "itemsize": lambda x: x.type.dtype.itemsize,
-    "weak_type": lambda x: x.type.weak,
+    "nbytes": _nbytes,
+    "itemsize": _itemsize,
+    "weak_type": _weak_type,
     "at": updates.Updater,
 }
 
@@ -174,7 +203,19 @@ class _OfAll:
         return _namespace_module[0]
 
     def copy(self: Any, order: str = "C") -> Any:
-        """A copy, which outlives the donation of the original."""
+        """A copy, which outlives the donation of the original.
+
+        Arguments:
+            order: "C", "K" or "A"; arrays have no memory order that could be seen.
+
+        Returns:
+            An array.
+
+        Example:
+            >>> x = pnp.array([1.0, 2.0])
+            >>> x.copy()
+            [1. 2.]:f32[2]:cpu(0)
+        """
         return creation.copy(self, order)
 
     def __copy__(self: Any) -> Any:
@@ -184,34 +225,123 @@ class _OfAll:
         return creation.copy(self)
 
     def reshape(self: Any, *shape: Any, order: str = "C", copy: bool | None = None) -> Any:
-        """The elements in another shape, given as ints or as one sequence; one of them may be -1."""
+        """The elements in another shape, given as ints or as one sequence; one of them may be -1.
+
+        Arguments:
+            shape: ints, or one sequence of ints; one of them may be -1.
+            order: "C" for row-major order, "F" for column-major.
+            copy: True for an array that outlives the donation of this one.
+
+        Returns:
+            An array.
+
+        Raises:
+            ShapeError: the shape has another number of elements.
+
+        Example:
+            >>> pnp.arange(6).reshape(2, -1)
+            [[0 1 2]
+             [3 4 5]]:i32[2,3]:cpu(0)
+        """
         return shaping.reshape(self, shape[0] if len(shape) == 1 else shape, order, copy=copy)
 
     def transpose(self: Any, *axes: Any) -> Any:
-        """The axes in another order, given as ints or as one sequence; reversed, if none is given."""
+        """The axes in another order, given as ints or as one sequence; reversed, if none is given.
+
+        Arguments:
+            axes: ints, or one sequence of ints: each axis once.
+
+        Returns:
+            An array.
+
+        Raises:
+            AxisError: not each axis once.
+
+        Example:
+            >>> pnp.zeros((2, 3, 4)).transpose(1, 2, 0).shape
+            (3, 4, 2)
+        """
         order = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes
         return shaping.transpose(self, order if order else None)
 
     def flatten(self: Any, order: str = "C") -> Any:
-        """The elements as a vector."""
+        """The elements as a vector.
+
+        Arguments:
+            order: "C" for row-major order, "F" for column-major.
+
+        Returns:
+            A vector.
+
+        Example:
+            >>> pnp.array([[1, 2], [3, 4]]).flatten()
+            [1 2 3 4]:i32[4]:cpu(0)
+        """
         return shaping.ravel(self, order)
 
     def astype(self: Any, dtype: Any, copy: bool = False) -> Any:
-        """The array in another dtype; one that has it already is returned as it is, unless `copy` is true."""
+        """The array in another dtype; one that has it already is returned as it is, unless `copy` is true.
+
+        Arguments:
+            dtype: the dtype of the result.
+            copy: whether an array that has it already is copied.
+
+        Returns:
+            An array.
+
+        Raises:
+            DtypeError: `dtype` is none.
+
+        Example:
+            >>> pnp.array([1.7, -1.7]).astype(int)
+            [ 1 -1]:i32[2]:cpu(0)
+        """
         return creation.astype(self, dtype, copy=copy)
 
     def block_until_ready(self: Any) -> Any:
-        """The array, once its values have been computed."""
+        """The array, once its values have been computed.
+
+        Returns:
+            The array itself.
+
+        Example:
+            >>> pb.jit(lambda x: x + 1.0)(1.0).block_until_ready()
+            2.0:f32[]:cpu(0)
+        """
         for buffer in _buffers(self):
             arrays.buffer_access.wait(buffer)
         return self
 
     def is_ready(self: Any) -> bool:
-        """Whether the values have been computed, so that nothing that asks for them waits."""
+        """Whether the values have been computed, so that nothing that asks for them waits.
+
+        Returns:
+            A bool; true of a traced value.
+
+        Example:
+            >>> pnp.zeros(3).is_ready()
+            True
+        """
         return all([arrays.buffer_access.is_ready(buffer) for buffer in _buffers(self)])
 
     def to_device(self: Any, device: Any, /, *, stream: Any = None) -> Any:
-        """The array on a device; arrays start on the default one."""
+        """The array on a device; arrays start on the default one.
+
+        Arguments:
+            device: the device, or a name of its platform.
+            stream: None.
+
+        Returns:
+            The array.
+
+        Raises:
+            ValueError: another device than the one where it is, or a stream.
+
+        Example:
+            >>> x = pnp.zeros(3)
+            >>> x.to_device(x.device) is x
+            True
+        """
         if stream is not None:
             raise ValueError(f"to_device knows no streams, but got stream={stream!r}.")
         if device == DEFAULT_DEVICE or device == self.device or device == "cpu":
@@ -311,7 +441,21 @@ class _OfArrays:
         return _rebuild, (self.type.shape, self.type.dtype.name, self.type.weak, self.tobytes())
 
     def item(self: Any, *args: int) -> Any:
-        """The one element of the array, or the one at the given index, as a Python number."""
+        """The one element of the array, or the one at the given index, as a Python number.
+
+        Arguments:
+            args: the index of an element, if there are several.
+
+        Returns:
+            A Python number.
+
+        Raises:
+            ShapeError: several elements, and no index.
+
+        Example:
+            >>> pnp.array(2.5).item(), pnp.array([[1, 2], [3, 4]]).item(1, 0)
+            (2.5, 3)
+        """
         host = np.asarray(self.host)
         if not args and host.size != 1:
             raise ShapeError(
@@ -320,15 +464,42 @@ class _OfArrays:
         return host.item(*args)
 
     def tolist(self: Any) -> Any:
-        """The values as nested lists of Python numbers."""
+        """The values as nested lists of Python numbers.
+
+        Returns:
+            A list of lists; a number, of a 0-d array.
+
+        Example:
+            >>> pnp.array([[1, 2], [3, 4]]).tolist(), pnp.array(2.5).tolist()
+            ([[1, 2], [3, 4]], 2.5)
+        """
         return np.asarray(self.host).tolist()
 
     def tobytes(self: Any, order: Any = "C") -> bytes:
-        """The bytes of the values, in row-major order."""
+        r"""The bytes of the values, in row-major order.
+
+        Arguments:
+            order: "C" for row-major order, "F" for column-major.
+
+        Returns:
+            Bytes.
+
+        Example:
+            >>> pnp.array([1, 2], pnp.int8).tobytes()
+            b'\x01\x02'
+        """
         return np.asarray(self.host).tobytes(order)
 
     def devices(self: Any) -> set[Any]:
-        """The devices that hold the values."""
+        """The devices that hold the values.
+
+        Returns:
+            A set of `Device`s.
+
+        Example:
+            >>> pnp.zeros(3).devices()
+            {cpu(0)}
+        """
         return {self.device}
 
 
@@ -371,12 +542,18 @@ def _concrete(x: Tracer) -> Any:
 def _conversion(convert: Callable[[Any], Any], what: str, error: type[Exception], instead: str) -> Function:
     def method(x: Tracer) -> Any:
         value = _concrete(x)
-        if value is not None:
+        if value is not None and not (error is TracerArrayConversionError and is_inexact(x.type.dtype)):
             return convert(value)
-        cure = instead.format(cure=x.cure())
-        raise error(f"Python needed {what} of {_story(x)}: it has no value yet. {cure}{_used(x)}")
+        raise error(f"Python needed {what} of {_story(x)}: {_lack(x, value)} {instead.format(cure=x.cure())}{_used(x)}")
 
     return method
+
+
+def _lack(x: Tracer, value: Any) -> str:
+    """What a traced value has not, or a Python number."""
+    if value is None:
+        return "it has no value yet."
+    return "a number of Python's would lose its derivative. Where none is wanted, convert pb.lax.stop_gradient(x) instead."
 
 
 _BOOL_CURE = "Choose with pb.numpy.where(condition, a, b), branch with pb.lax.cond, loop with pb.lax.while_loop; or {cure}."
@@ -388,11 +565,16 @@ _FLOAT_CURE = "Keep it an array: pb.numpy's functions take it as it is; to chang
 
 
 def _method_of_values(name: str) -> Function:
+    @functools.wraps(getattr(_OfArrays, name))
     def method(x: Tracer, *args: Any) -> Any:
         value = _concrete(x)
-        return getattr(value, name)(*args) if value is not None else x.__array__()
+        if value is not None and not is_inexact(x.type.dtype):
+            return getattr(value, name)(*args)
+        raise TracerArrayConversionError(
+            f"Python needed its values, by .{name}(), of {_story(x)}: {_lack(x, value)} {_FLOAT_CURE}{_used(x)}"
+        )
 
-    return named(method, name, getattr(_OfArrays, name).__doc__)
+    return method
 
 
 class _OfTracers:

@@ -82,7 +82,7 @@ def pad(
     if wrong := [name for name, value in given.items() if value is not None]:
         raise ValueError(f"pad with mode={mode!r} has no use for {wrong[0]}.{at_user_line()}")
     widths = _pairs(pad_width, a.type.ndim, "pad_width")
-    if not all(isinstance(width, (int, np.integer)) and width >= 0 for pair in widths for width in pair):
+    if not all([isinstance(width, (int, np.integer)) and width >= 0 for pair in widths for width in pair]):
         raise ShapeError(f"pad takes as widths ints of 0 or more, but got {pad_width}.{at_user_line()}")
     if mode in ("reflect", "symmetric"):
         if option not in (None, "even", "odd"):
@@ -92,7 +92,7 @@ def pad(
         option = 0
     options = _pairs(option, a.type.ndim, _MODES[mode] or "")
     first = options[0][0] if options else 0
-    if mode in ("constant", "empty") and all(value is first for pair in options for value in pair):
+    if mode in ("constant", "empty") and all([value is first for pair in options for value in pair]):
         fill = in_dtype(number_or_operand(first, "pad", "constant_values"), a.type.dtype)
         return shapes.pad(a, fill, padding_config=tuple([(before, after, 0) for before, after in widths]))
     for axis, (before, after) in enumerate(widths):
@@ -106,11 +106,12 @@ def pad(
 
 def _pairs(given: Any, ndim: int, what: str) -> Any:
     """A number, a pair, or a pair for each axis, as a pair for each axis."""
+    if not isinstance(given, (tuple, list)) and not getattr(given, "ndim", 0):
+        return [(given, given)] * ndim
     if isinstance(given, Tracer):
-        rows = [list(row) if row.ndim else row for row in given] if given.ndim else given
+        rows: Any = [list(row) if row.ndim else row for row in given]
     else:
-        rows = given.tolist() if getattr(given, "ndim", 0) else given
-    rows = rows if isinstance(rows, (tuple, list)) else (rows,)
+        rows = given if isinstance(given, (tuple, list)) else given.tolist()
     if not any(isinstance(row, (tuple, list)) for row in rows):
         rows = (rows,)
     rows = [row if isinstance(row, (tuple, list)) else (row,) for row in rows]
@@ -142,7 +143,7 @@ def _side(a: Array, axis: int, width: int, mode: str, option: Any, at: int) -> A
         count = size if option is None else option
         if not isinstance(count, (int, np.integer)) or count < 1:
             raise ValueError(f"pad takes as stat_length ints of 1 or more, but got {option!r}.{at_user_line()}")
-        edge = _STATISTICS[mode](_outermost(a, axis, at, count if count < size else size), axis, keepdims=True)
+        edge = _STATISTICS[mode](_outermost(a, axis, at, int(count) if count < size else size), axis, keepdims=True)
         edge = in_dtype(edge if is_inexact(dtype) else rint(edge), dtype)
     if mode != "linear_ramp":
         return broadcast(edge, shape)

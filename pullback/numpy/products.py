@@ -70,6 +70,7 @@ def matmul(a: ArrayLike, b: ArrayLike, /, *, precision: Any = None, preferred_el
         LeafError: an operand is neither an array nor a number.
         DtypeError: the dtypes have no common one.
         ShapeError: an operand is 0-d, the sizes k differ, or the leading axes do not broadcast.
+        ValueError: an unknown `precision`.
 
     Example:
         >>> pnp.matmul(pnp.array([[1.0, 2.0], [3.0, 4.0]]), pnp.array([1.0, 1.0]))
@@ -125,6 +126,7 @@ def dot(a: ArrayLike, b: ArrayLike, *, precision: Any = None, preferred_element_
         LeafError: an operand is neither an array nor a number.
         DtypeError: the dtypes have no common one.
         ShapeError: the sizes of the summed axes differ.
+        ValueError: an unknown `precision`.
 
     Example:
         >>> pnp.dot(pnp.array([1.0, 2.0]), pnp.array([3.0, 4.0]))
@@ -157,6 +159,7 @@ def vdot(a: ArrayLike, b: ArrayLike, *, precision: Any = None, preferred_element
         LeafError: an operand is neither an array nor a number.
         DtypeError: the dtypes have no common one.
         ShapeError: the numbers of elements differ.
+        ValueError: an unknown `precision`.
 
     Example:
         >>> pnp.vdot(pnp.array([1j, 2]), pnp.array([1j, 2]))
@@ -345,10 +348,9 @@ def cross(a: ArrayLike, b: ArrayLike, axisa: int = -1, axisb: int = -1, axisc: i
 
     Raises:
         LeafError: an operand is neither an array nor a number.
-        ShapeError: the shapes do not broadcast.
         DtypeError: the dtypes have no common one.
         AxisError: the array has no such axis.
-        ShapeError: vectors of neither 2 elements nor 3.
+        ShapeError: vectors of neither 2 elements nor 3, or other axes that do not broadcast.
 
     Example:
         >>> pnp.cross(pnp.array([1, 0, 0]), pnp.array([0, 1, 0]))

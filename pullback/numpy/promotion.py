@@ -10,10 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
-from pullback.core.array import Array, constant, find_converter, from_python, plain_number, scalar_kind
-from pullback.core.bounded import Bounded
+from pullback.core.array import Array, find_converter, from_python, plain_number, scalar_kind
 from pullback.core.dtypes import BOOL, DTYPES, DType, default_dtype, is_inexact
 from pullback.core.dtypes import promote as join
 from pullback.core.errors import DtypeError, LeafError, ShapeError
@@ -22,12 +19,14 @@ from pullback.core.tracing import Tracer
 from pullback.core.types import Shape
 from pullback.ops.broadcast import broadcast_in_dim
 from pullback.ops.convert import convert_element_type
+from pullback.ops.formulas import PART_DTYPE
+from pullback.ops.literals import literal_of as literal_of
 
 PYTHON_SCALARS = (bool, int, float, complex)
 # Dtypes whose arithmetic NumPy does natively, with the same results as the type rules promise.
 NATIVE_INEXACT = frozenset(DTYPES[name] for name in ("float32", "float64", "complex64", "complex128"))
 NATIVE_FLOATS = frozenset(DTYPES[name] for name in ("float32", "float64"))
-NATIVE_NUMBERS = NATIVE_INEXACT | {DTYPES[name] for name in ("int32", "int64", "uint8", "uint32")}
+NATIVE_NUMBERS = NATIVE_INEXACT | {DTYPES[name] for name in ("bool", "int32", "int64", "uint8", "uint32")}
 
 
 def at_user_line() -> str:
@@ -75,26 +74,6 @@ def _short(value: Any) -> str:
 
 
 # ---- Python scalars -------------------------------------------------------------------------------------------------
-
-_literals: Bounded[tuple[Any, type, DType], Array] = Bounded(4096)
-
-
-def literal_of(value: Any, dtype: DType) -> Array:
-    """A Python scalar as a weak 0-d array of a dtype; common ones are made once."""
-    key = (value, value.__class__, dtype)
-    try:
-        found = _literals[key]
-    except KeyError:
-        found = from_python(value, dtype)
-        if value == value and not _has_signed_zero(value):
-            _literals[key] = constant(found)
-    return found
-
-
-def _has_signed_zero(value: Any) -> bool:
-    """Whether another number that differs in the sign of a zero is equal to this one, as a key too."""
-    kind_of = value.__class__
-    return (kind_of is float and value == 0) or (kind_of is complex and 0 in (value.real, value.imag))
 
 
 def weak_pair(value: Any) -> tuple[DType, bool]:
@@ -148,7 +127,7 @@ def float_for(dtype: DType) -> DType:
 
 def real_dtype(dtype: DType) -> DType:
     """The dtype of the parts of complex numbers of a dtype; a real dtype itself."""
-    return np.empty(0, dtype).real.dtype if dtype.kind == "c" else dtype
+    return PART_DTYPE.get(dtype, dtype)
 
 
 def in_dtype(value: Any, dtype: DType, weak: bool = False) -> Array:
@@ -217,4 +196,10 @@ def refuse_complex(name: str, *values: Any) -> None:
 
 def strong(value: Any) -> Array:
     """A value whose dtype counts where it meets another: not weak, as what Python numbers become is."""
-    return convert_element_type(value, new_dtype=value.type.dtype) if value.type.weak else value
+    if not value.type.weak:
+        return value  # type: ignore[no-any-return]
+    if value.__class__ is not Array:
+        return convert_element_type(value, new_dtype=value.type.dtype)
+    made = value.alias()
+    made.type = value.type.strong()
+    return made  # type: ignore[no-any-return]

@@ -7,15 +7,16 @@ from typing import Any, TypedDict, Unpack
 
 import numpy as np
 
+from pullback.core.array import Array, host_of
 from pullback.core.dtypes import BOOL, RANK, DType, default_dtype, kind
 from pullback.core.errors import DtypeError, ShapeError
 from pullback.core.source import api_boundary
-from pullback.core.tracing import Tracer
+from pullback.core.tracing import Tracer, innermost_staging
 from pullback.core.types import Shape
 from pullback.numpy.arithmetic import add, divide, maximum, minimum, multiply, negative
 from pullback.numpy.creation import array, full
 from pullback.numpy.elementary import power
-from pullback.numpy.indexing import Index, Span, has_tracer, index_vectors, read
+from pullback.numpy.indexing import Index, Span, get_item, has_tracer, index_vectors, is_basic, read
 from pullback.numpy.logic import where
 from pullback.numpy.promotion import (
     PYTHON_SCALARS,
@@ -42,12 +43,13 @@ class Updater:
     """`x.at`: index it, and call one of the methods of what that gives.
 
     Example:
-        >>> import pullback as pb
-        >>> x = pb.numpy.zeros(3)
+        >>> x = pnp.zeros(3)
         >>> x.at[1].set(5.0)
         [0. 5. 0.]:f32[3]:cpu(0)
-        >>> x.at[pb.numpy.asarray([0, 0])].add(1.0)
+        >>> x.at[pnp.array([0, 0])].add(1.0)
         [2. 0. 0.]:f32[3]:cpu(0)
+        >>> x
+        [0. 0. 0.]:f32[3]:cpu(0)
     """
 
     __slots__ = ("_array",)
@@ -82,6 +84,13 @@ class Place:
     dropped. Where an index occurs several times, `set` uses the last of the values, and the others apply all; `unique_indices`
     promises that none does. With `wrap_negative_indices=False`, negative indices are out of bounds instead of counted from the
     end. `indices_are_sorted` promises that they are, as in JAX; nothing is made of it.
+
+    Example:
+        >>> x = pnp.array([1.0, 2.0, 3.0])
+        >>> x.at[1:].multiply(10.0)
+        [ 1. 20. 30.]:f32[3]:cpu(0)
+        >>> x.at[5].set(0.0, mode="drop"), x.at[5].get(mode="fill")
+        ([1. 2. 3.]:f32[3]:cpu(0), nan:f32[]:cpu(0))
     """
 
     __slots__ = ("_array", "_index")
@@ -95,7 +104,22 @@ class Place:
 
     @api_boundary
     def get(self, *, fill_value: Any = None, **how: Unpack[How]) -> Any:
-        """The elements. `mode="fill"` gives NaN or `fill_value` out of bounds; "clip", the default, the nearest element."""
+        """The elements. `mode="fill"` gives NaN or `fill_value` out of bounds; "clip", the default, the nearest element.
+
+        Arguments:
+            fill_value: what stands for elements out of bounds; implies `mode="fill"`.
+            how: `mode`, `wrap_negative_indices` and the other options, as above.
+
+        Returns:
+            An array.
+
+        Raises:
+            IndexError: a known index is out of bounds, and there is no mode.
+
+        Example:
+            >>> pnp.array([1.0, 2.0]).at[pnp.array([0, 7])].get(mode="fill")
+            [ 1. nan]:f32[2]:cpu(0)
+        """
         mode, _, wraps = _checked(how)
         mode = "fill" if mode in ("fill", "drop") or fill_value is not None else mode
         return read(self._array, Index(self._index, self._array.type.shape, mode, wraps), mode, fill_value)
@@ -104,53 +128,165 @@ class Place:
     def set(self, values: Any, **how: Unpack[How]) -> Any:
         """With the elements replaced by `values`, which broadcast.
 
+        Arguments:
+            values: an array or a number that broadcasts to the elements.
+            how: `mode` and the other options.
+
+        Returns:
+            A new array.
+
         Raises:
             DtypeError: `values` are of a kind that the array cannot hold: complex in real, floating in integers.
+            IndexError: a known index is out of bounds, and there is no mode.
+            ShapeError: `values` do not broadcast to the elements.
+
+        Example:
+            >>> pnp.array([1, 2, 3]).at[0].set(9)
+            [9 2 3]:i32[3]:cpu(0)
+            >>> pnp.zeros((2, 2)).at[:, 1].set(pnp.array([1.0, 2.0]))
+            [[0. 1.]
+             [0. 2.]]:f32[2,2]:cpu(0)
         """
         x = self._array
         return self._update(scatter, lambda old, new: new, _storable(values, x), x.type.dtype, how)
 
     @api_boundary
     def add(self, values: Any, **how: Unpack[How]) -> Any:
-        """With `values` added to the elements."""
+        """With `values` added to the elements.
+
+        Arguments:
+            values: an array or a number that broadcasts to the elements.
+            how: `mode` and the other options.
+
+        Returns:
+            A new array.
+
+        Example:
+            >>> pnp.array([1, 2, 3]).at[pnp.array([0, 0, 2])].add(10)
+            [21  2 13]:i32[3]:cpu(0)
+        """
         return self._combine(scatter_add, add, values, how)
 
     @api_boundary
     def subtract(self, values: Any, **how: Unpack[How]) -> Any:
-        """With `values` subtracted from the elements."""
+        """With `values` subtracted from the elements.
+
+        Arguments:
+            values: an array or a number that broadcasts to the elements.
+            how: `mode` and the other options.
+
+        Returns:
+            A new array.
+
+        Example:
+            >>> pnp.array([1, 2, 3]).at[1:].subtract(10)
+            [ 1 -8 -7]:i32[3]:cpu(0)
+        """
         values, dtype = self._common(values, "subtract")
         return self._update(scatter_add, add, negative(in_dtype(values, dtype)), dtype, how)
 
     @api_boundary
     def multiply(self, values: Any, **how: Unpack[How]) -> Any:
-        """With the elements multiplied by `values`."""
+        """With the elements multiplied by `values`.
+
+        Arguments:
+            values: an array or a number that broadcasts to the elements.
+            how: `mode` and the other options.
+
+        Returns:
+            A new array.
+
+        Example:
+            >>> pnp.array([4, 5, 6]).at[0].multiply(0.5)
+            [2 5 6]:i32[3]:cpu(0)
+        """
         return self._combine(scatter_mul, multiply, values, how)
 
     mul = multiply
 
     @api_boundary
     def divide(self, values: Any, **how: Unpack[How]) -> Any:
-        """With the elements divided by `values`."""
+        """With the elements divided by `values`.
+
+        Arguments:
+            values: an array or a number that broadcasts to the elements.
+            how: `mode` and the other options.
+
+        Returns:
+            A new array.
+
+        Example:
+            >>> pnp.array([4.0, 5.0]).at[0].divide(8.0)
+            [0.5 5. ]:f32[2]:cpu(0)
+        """
         return self._by_product(divide, values, how, inexact=True)
 
     @api_boundary
     def power(self, values: Any, **how: Unpack[How]) -> Any:
-        """With the elements raised to `values`."""
+        """With the elements raised to `values`.
+
+        Arguments:
+            values: an array or a number that broadcasts to the elements.
+            how: `mode` and the other options.
+
+        Returns:
+            A new array.
+
+        Example:
+            >>> pnp.array([2.0, 3.0]).at[1].power(2)
+            [2. 9.]:f32[2]:cpu(0)
+        """
         return self._by_product(power, values, how)
 
     @api_boundary
     def min(self, values: Any, **how: Unpack[How]) -> Any:
-        """With the smaller one of each element and its value."""
+        """With the smaller one of each element and its value.
+
+        Arguments:
+            values: an array or a number that broadcasts to the elements.
+            how: `mode` and the other options.
+
+        Returns:
+            A new array.
+
+        Example:
+            >>> pnp.array([1.0, 5.0]).at[:].min(3.0)
+            [1. 3.]:f32[2]:cpu(0)
+        """
         return self._combine(scatter_min, minimum, values, how)
 
     @api_boundary
     def max(self, values: Any, **how: Unpack[How]) -> Any:
-        """With the larger one of each element and its value."""
+        """With the larger one of each element and its value.
+
+        Arguments:
+            values: an array or a number that broadcasts to the elements.
+            how: `mode` and the other options.
+
+        Returns:
+            A new array.
+
+        Example:
+            >>> pnp.array([1.0, 5.0]).at[:].max(3.0)
+            [3. 5.]:f32[2]:cpu(0)
+        """
         return self._combine(scatter_max, maximum, values, how)
 
     @api_boundary
     def apply(self, function: Callable[[Any], Any], **how: Unpack[How]) -> Any:
-        """With an elementwise function applied to the elements."""
+        """With an elementwise function applied to the elements.
+
+        Arguments:
+            function: an elementwise function of an array.
+            how: `mode` and the other options.
+
+        Returns:
+            A new array.
+
+        Example:
+            >>> pnp.array([1.0, 4.0, 9.0]).at[1:].apply(pnp.sqrt)
+            [1. 2. 3.]:f32[3]:cpu(0)
+        """
         return self.set(function(self.get(**how)), **how)
 
     def _common(self, values: Any, name: str) -> tuple[Any, DType]:
@@ -172,6 +308,8 @@ class Place:
         """The elements and `values` combined in `dtype`, and put in the array's place."""
         mode, unique, wraps = _checked(how)
         x, values = in_dtype(self._array, dtype), in_dtype(values, dtype)
+        if wraps and (written := _written(x, self._index, combine, values)) is not None:
+            return self._kept(written, how)
         mask = _sole_mask(self._index)
         if mask is not None:
             return self._kept(_masked(x, mask, primitive, combine, values), how)
@@ -235,6 +373,18 @@ def _exactly(number: Any, dtype: DType) -> Any:
         whole = number.is_integer() and (dtype is BOOL or np.iinfo(dtype).min <= number <= np.iinfo(dtype).max)
         number = int(number) if whole else None
     return number if dtype is not BOOL or number is None else bool(number) if number in (0, 1) else None
+
+
+def _written(x: Any, index: Any, combine: Any, values: Any) -> Array | None:
+    """The fast path: an update in NumPy memory of places that there are, named by ints and slices; None if it is another."""
+    if x.__class__ is values.__class__ is Array and x._host is not None and innermost_staging() is None and is_basic(index):
+        out = np.array(x._host)
+        try:
+            out[index] = host_of(combine(get_item(x, index), values))
+        except (IndexError, ValueError):
+            return None  # the general path does what `mode` says, or says what is wrong, and where
+        return Array(x.type, out)
+    return None
 
 
 def _sole_mask(index: Any) -> Any:
@@ -315,23 +465,13 @@ def _scattered(x: Any, index: Index, primitive: Any, values: Any, mode: str | No
     batch = [i for i in range(len(layout)) if i not in window_dims]
     batch_shape = tuple([values.type.shape[i] for i in batch])
     pointed = [axis for axis in range(len(index.axes)) if axis not in whole]
+    end = batch.index(index.where) + len(common) if common else 0  # of the common axes, among those of the batch
     columns = []
     for axis in pointed:
         one = index.axes[axis]
-        if axis in given:
-            rows = given[axis]
-            first = batch.index(index.where) if common else 0
-            unit = [1] * len(batch)
-            padded = (1,) * (len(common) - rows.type.ndim) + rows.type.shape
-            unit[first : first + len(common)] = padded
-            rows = shapes.reshape(rows, new_sizes=tuple(unit))
-        else:
-            places = one.places() if isinstance(one, Span) else np.asarray(one)
-            unit = [1] * len(batch)
-            if isinstance(one, Span):
-                unit[batch.index(layout.index(axis))] = one.length
-            rows = array(places.reshape(unit).astype(default_dtype("i")))
-        columns.append(rows)
+        rows = given[axis] if axis in given else array(one.places() if isinstance(one, Span) else one, default_dtype("i"))
+        behind = len(batch) - (batch.index(layout.index(axis)) + 1 if isinstance(one, Span) else end)
+        columns.append(shapes.reshape(rows, new_sizes=(*rows.type.shape, *[1] * behind)))
     vectors = index_vectors(columns, batch_shape) if columns else array(np.zeros((*batch_shape, 0), default_dtype("i")))
     numbers = ScatterDimensionNumbers(window_dims, tuple(pointed), tuple(pointed))
     how = mode if mode in ("clip", "promise_in_bounds") else "fill"

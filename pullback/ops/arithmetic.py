@@ -90,9 +90,7 @@ def _without_one(equation, known, x, y):
     return x if same and known.number(y) == 1 else None
 
 
-def _quotient(x, y):
-    if x.dtype.kind not in "iu":
-        return np.true_divide(x, y)
+def _whole_quotient(x, y):
     floor = np.floor_divide(x, y)
     if x.dtype.kind == "i":
         floor = floor + ((floor * y != x) & ((x < 0) != (y < 0)))
@@ -107,7 +105,7 @@ class div(OfTwo):
     kinds = "iufc"
     linear = ("x",)
     symbolic_zeros = True
-    evaluate = by_kind(_quotient, quotient_by_parts)
+    evaluate = by_kind(np.true_divide, quotient_by_parts, _whole_quotient)
     lower = "stablehlo.divide"
 
     def partials(out, x, y):

@@ -7,14 +7,13 @@ when the compiled function is batched.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from operator import index
+from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
 
 from pullback.core.axes import axis_owner
-from pullback.core.dtypes import INT32, accumulation_dtype
+from pullback.core.dtypes import INT32
 from pullback.core.errors import AxisError, ShapeError
 from pullback.core.primitive import Rules, primitive
 from pullback.core.tracing import bind_at, type_of
@@ -32,11 +31,16 @@ from pullback.ops.reduce import reduce_max, reduce_min
 from pullback.ops.shape import in_front, squeeze, transpose
 
 
-def at_owner(operation: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
-    """Apply a collective where both its operands and the owner of its axis can see it."""
-    owner = axis_owner(params["axis_name"])
+def over(axis_name: Hashable, operation: Any, *args: Any, **params: Any) -> Any:
+    """Apply a collective over a named axis, where both its operands and the owner of the axis can see it."""
+    params["axis_name"] = axis_name
     operation.infer(tuple([type_of(arg) for arg in args]), params)  # refuses what does not fit, which the owner would not ask
-    return bind_at(owner, operation, tuple(args), params)
+    return bind_at(axis_owner(axis_name), operation, args, params)
+
+
+def axis_size(axis_name: Hashable) -> int:
+    """The number of batch elements of a named axis."""
+    return axis_owner(axis_name).axis.size
 
 
 class Collective(Rules):
@@ -74,7 +78,7 @@ def by_owner(*shifted: str) -> Any:
             if batch.name == params["axis_name"]:
                 return rule(batch, args, axes, **params)
             moved = {name: params.get(name, 0) + (axes[0] == 0) for name in shifted}
-            return at_owner(primitive, args, params | moved), 0 if 0 in axes else None
+            return over(params.pop("axis_name"), primitive, *args, **(params | moved)), 0 if 0 in axes else None
 
         return vectorize
 
@@ -89,7 +93,7 @@ class psum(Combination):
     linear = True
 
     def transpose(cotangent, x, *, axis_name):
-        return (at_owner(psum, (cotangent,), {"axis_name": axis_name}),)
+        return (over(axis_name, psum, cotangent),)
 
     @by_owner()
     def vectorize(batch, args, axes, *, axis_name):
@@ -104,31 +108,35 @@ class ExtremeOfBatch(Combination):
 
     def jvp(primitive, primals, tangents, *, axis_name):
         (x,), (t,) = primals, tangents
-        params = {"axis_name": axis_name}
-        out = at_owner(primitive, (x,), params)
+        out = over(axis_name, primitive, x)
         chosen = eq(x, out)
-        count = at_owner(psum, (convert_element_type(chosen, new_dtype=type_of(x).dtype),), params)
-        return out, div(at_owner(psum, (select(chosen, t, literal(0, t)),), params), count)
+        count = over(axis_name, psum, convert_element_type(chosen, new_dtype=type_of(x).dtype))
+        return out, div(over(axis_name, psum, select(chosen, t, literal(0, t))), count)
+
+
+def extreme_by(reduction):
+    """The batching rule of an extreme over batch elements, at the owner of the axis."""
+
+    @by_owner()
+    def vectorize(batch, args, axes, *, axis_name):
+        (x,) = args
+        return reduction(x, axes=(0,)) if axes[0] == 0 else x, None
+
+    return vectorize
 
 
 @primitive
 class pmax(ExtremeOfBatch):
     """The maximum over the batch elements of a named axis."""
 
-    @by_owner()
-    def vectorize(batch, args, axes, *, axis_name):
-        (x,) = args
-        return reduce_max(x, axes=(0,)) if axes[0] == 0 else x, None
+    vectorize = extreme_by(reduce_max)
 
 
 @primitive
 class pmin(ExtremeOfBatch):
     """The minimum over the batch elements of a named axis."""
 
-    @by_owner()
-    def vectorize(batch, args, axes, *, axis_name):
-        (x,) = args
-        return reduce_min(x, axes=(0,)) if axes[0] == 0 else x, None
+    vectorize = extreme_by(reduce_min)
 
 
 @primitive
@@ -155,8 +163,8 @@ class all_gather(Collective):
         return x.with_shape((*x.shape[:axis], axis_size, *x.shape[axis:]))
 
     def transpose(cotangent, x, *, axis_name, axis_size, axis=0):
-        total = at_owner(psum, (cotangent,), {"axis_name": axis_name})
-        here = at_owner(axis_index, (), {"axis_name": axis_name})
+        total = over(axis_name, psum, cotangent)
+        here = over(axis_name, axis_index)
         shape = type_of(total).shape
         zero = literal(0, here)
         starts = [here if i == axis else zero for i in range(len(shape))]
@@ -185,7 +193,7 @@ class ppermute(Collective):
 
     def transpose(cotangent, x, *, axis_name, perm):
         back = tuple([(to, source) for source, to in perm])
-        return (at_owner(ppermute, (cotangent,), {"axis_name": axis_name, "perm": back}),)
+        return (over(axis_name, ppermute, cotangent, perm=back),)
 
     @by_owner()
     def vectorize(batch, args, axes, *, axis_name, perm):
@@ -216,73 +224,11 @@ class all_to_all(Collective):
         return x.with_shape((*rest[:concat_axis], axis_size, *rest[concat_axis:]))
 
     def transpose(cotangent, x, *, axis_name, axis_size, split_axis, concat_axis):
-        params = {"axis_name": axis_name, "axis_size": axis_size, "split_axis": concat_axis, "concat_axis": split_axis}
-        return (at_owner(all_to_all, (cotangent,), params),)
+        swapped = {"split_axis": concat_axis, "concat_axis": split_axis}
+        return (over(axis_name, all_to_all, cotangent, axis_size=axis_size, **swapped),)
 
     @by_owner("split_axis", "concat_axis")
     def vectorize(batch, args, axes, *, axis_name, axis_size, split_axis, concat_axis):
         x = in_front(args[0], axes[0], batch.size)
         rest = [axis for axis in range(1, type_of(x).ndim) if axis != split_axis + 1]
         return transpose(x, permutation=(split_axis + 1, *rest[:concat_axis], 0, *rest[concat_axis:])), 0
-
-
-# ---- as functions ---------------------------------------------------------------------------------------------------
-
-
-def normal_axis(name: str, axis: int, ndim: int, x: Any) -> int:
-    """An axis of a collective's operand or result, counted from 0. Raises `AxisError` if there is none."""
-    if not -ndim <= axis < ndim:
-        known = f"the axes are 0 to {ndim - 1}" if ndim else "there are no axes"
-        raise AxisError(f"{name} of {type_of(x)} cannot use axis {axis}: {known}.")
-    return index(axis) % ndim
-
-
-def axis_size(axis_name: Hashable) -> int:
-    """The number of batch elements of a named axis."""
-    return axis_owner(axis_name).axis.size
-
-
-def sum_over(x: Any, axis_name: Hashable) -> Any:
-    """`psum` over a named axis."""
-    return at_owner(psum, (x,), {"axis_name": axis_name})
-
-
-def max_over(x: Any, axis_name: Hashable) -> Any:
-    """`pmax` over a named axis."""
-    return at_owner(pmax, (x,), {"axis_name": axis_name})
-
-
-def min_over(x: Any, axis_name: Hashable) -> Any:
-    """`pmin` over a named axis."""
-    return at_owner(pmin, (x,), {"axis_name": axis_name})
-
-
-def mean_over(x: Any, axis_name: Hashable) -> Any:
-    """`pmean`: the mean over a named axis."""
-    dtype = type_of(x).dtype
-    wide = accumulation_dtype(dtype)
-    total = sum_over(x if wide is dtype else convert_element_type(x, new_dtype=wide), axis_name)
-    out = div(total, literal(axis_size(axis_name), total))
-    return out if wide is dtype else convert_element_type(out, new_dtype=dtype)
-
-
-def index_along(axis_name: Hashable) -> Any:
-    """`axis_index` of a named axis."""
-    return at_owner(axis_index, (), {"axis_name": axis_name})
-
-
-def gather_over(x: Any, axis_name: Hashable, axis: int = 0) -> Any:
-    """`all_gather` over a named axis."""
-    return at_owner(all_gather, (x,), {"axis_name": axis_name, "axis_size": axis_size(axis_name), "axis": axis})
-
-
-def permute_over(x: Any, axis_name: Hashable, perm: Sequence[tuple[int, int]]) -> Any:
-    """`ppermute` over a named axis."""
-    pairs = tuple([(int(source), int(to)) for source, to in perm])
-    return at_owner(ppermute, (x,), {"axis_name": axis_name, "perm": pairs})
-
-
-def exchange_over(x: Any, axis_name: Hashable, split_axis: int, concat_axis: int) -> Any:
-    """`all_to_all` over a named axis."""
-    params = {"axis_name": axis_name, "axis_size": axis_size(axis_name), "split_axis": split_axis, "concat_axis": concat_axis}
-    return at_owner(all_to_all, (x,), params)

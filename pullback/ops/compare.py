@@ -8,7 +8,6 @@ from pullback.core.dtypes import BOOL
 from pullback.core.errors import DtypeError
 from pullback.core.primitive import primitive
 from pullback.core.types import is_unknown
-from pullback.ops.families import check_kinds
 from pullback.ops.literals import literal
 from pullback.ops.pointwise import Elementwise, Predicate, operand_shape, same_dtype, where_nonzero
 
@@ -103,10 +102,6 @@ class clamp(Elementwise):
     """x, but no less than `lo` and no more than `hi` (which wins if it is below `lo`): min(max(x, lo), hi)."""
 
     kinds = "biuf"
-
-    def result_type(lo, x, hi):
-        check_kinds("clamp", "biuf", lo, x, hi)
-        return same_dtype("clamp", (lo, x, hi)).with_shape(operand_shape("clamp", (lo, x, hi)))
 
     def evaluate(lo, x, hi):
         return np.minimum(np.maximum(x, lo), hi)

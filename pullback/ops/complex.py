@@ -29,7 +29,7 @@ class Part(Formula):
     linear = True
 
     def result_type(primitive, x):
-        check_kinds(primitive.name, "c", x)
+        check_kinds(primitive.name, primitive.kinds, x)
         return x.with_dtype(PART_DTYPE[x.dtype], x.weak)
 
     def samples(rng):
@@ -126,8 +126,8 @@ class abs(Function):
     symbolic_zeros = True
     evaluate = np.absolute
 
-    def result_type(x):
-        check_kinds("abs", "iufc", x)
+    def result_type(primitive, x):
+        check_kinds(primitive.name, primitive.kinds, x)
         return x.with_dtype(PART_DTYPE[x.dtype], x.weak) if x.dtype in PART_DTYPE else x
 
     def jvp(primals, tangents):

@@ -11,9 +11,7 @@ from pullback.core.errors import DtypeError, ShapeError
 from pullback.core.primitive import Rules, primitive
 from pullback.core.types import array_type
 from pullback.ops.families import Linear, all_but
-from pullback.stablehlo.writer import TensorType
-
-_FLOATS_OF_COMPLEX = {8: np.dtype(np.float32), 16: np.dtype(np.float64)}
+from pullback.ops.formulas import part_type
 
 
 def convert_host(x, dtype: DType):
@@ -76,10 +74,9 @@ class convert_element_type(Linear):
 
     def lower(write, x, *, new_dtype, weak=False):
         if x.dtype.kind == "c" and new_dtype.kind != "c":
-            part = TensorType(x.shape, _FLOATS_OF_COMPLEX[x.dtype.itemsize])
             if new_dtype is BOOL:
                 return write.compare("NE", x, write.constant(0, x.type))
-            x = write.op("stablehlo.real", [x], part)
+            x = write.op("stablehlo.real", [x], part_type(x))
         if new_dtype is BOOL and x.dtype is not BOOL:
             return write.compare("NE", x, write.constant(0, x.type))
         return write.convert(x, new_dtype)

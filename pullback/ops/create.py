@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from pullback.core.array import from_python
 from pullback.core.dtypes import BOOL, DType, canonical
 from pullback.core.errors import AxisError, DtypeError
 from pullback.core.primitive import Rules, primitive
 from pullback.core.types import Shape, array_type
 from pullback.ops.broadcast import broadcast_in_dim
-from pullback.ops.literals import number
 
 
 @primitive
@@ -47,4 +47,4 @@ class iota(Rules):
 
 def full(shape: Shape, value: complex, dtype: DType) -> Any:
     """An array of a shape and dtype filled with one number."""
-    return broadcast_in_dim(number(value, dtype), shape=shape, broadcast_dimensions=())
+    return broadcast_in_dim(from_python(value, dtype), shape=shape, broadcast_dimensions=())

@@ -131,13 +131,14 @@ _ORDERS = {
 # ---- complex functions ----------------------------------------------------------------------------------------------
 
 
-def by_kind(real, of_complex):
-    """The formula that is `real` of real numbers and `of_complex` of complex ones."""
+def by_kind(real, of_complex, of_integers=None):
+    """The formula `of_complex` of complex numbers, `of_integers` of integers, if that is given, and `real` of all others."""
+    rules = {"c": of_complex, "i": of_integers or real, "u": of_integers or real}
 
     def formula(*operands):
-        return (of_complex if operands[0].dtype.kind == "c" else real)(*operands)
+        return rules.get(operands[0].dtype.kind, real)(*operands)
 
-    formula.nin = getattr(of_complex, "nin", 0) or of_complex.__code__.co_argcount
+    formula.nin, formula.of_floats = of_complex.__code__.co_argcount, real
     return formula
 
 

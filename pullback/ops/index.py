@@ -35,7 +35,7 @@ from pullback.ops.windows import (
     window_layout,
     window_places,
 )
-from pullback.stablehlo.writer import TensorType, i64s, listed
+from pullback.stablehlo.writer import i64s, listed
 
 
 @primitive
@@ -77,10 +77,8 @@ class gather(Rules):
             out = np.broadcast_to(operand, (*indices.shape[:-1], *shape))
         order = partial + whole
         out = np.transpose(out, [*range(batch), *[batch + order.index(axis) for axis in kept]])
-        if inside is not None and not inside.all():
-            value = default_fill(operand.dtype) if fill_value is None else fill_value
-            mask = inside.reshape(inside.shape + (1,) * len(kept))
-            out = np.where(mask, out, np.asarray(value).astype(operand.dtype))
+        if inside is not None:
+            out = _filled(out, inside, len(kept), fill_value)
         layout = window_layout(dimension_numbers, out.ndim)
         return out.transpose(np.argsort(layout)) if layout != list(range(out.ndim)) else out
 
@@ -158,12 +156,16 @@ def _take_host(operand, indices, axis, mode, fill_value):
     """The commonest gather: whole slices along one axis."""
     out = np.take(operand, indices, axis, mode="clip")
     if mode == "fill":
-        inside = (indices >= 0) & (indices < operand.shape[axis])
-        if not inside.all():
-            value = default_fill(operand.dtype) if fill_value is None else fill_value
-            mask = inside.reshape(inside.shape + (1,) * (operand.ndim - 1 - axis))
-            out = np.where(mask, out, np.asarray(value).astype(operand.dtype))
+        out = _filled(out, (indices >= 0) & (indices < operand.shape[axis]), operand.ndim - 1 - axis, fill_value)
     return out
+
+
+def _filled(out, inside, ndim, fill_value):
+    """What was gathered, and the fill value where a window, of `ndim` axes, does not lie inside."""
+    if inside.all():
+        return out
+    value = default_fill(out.dtype) if fill_value is None else fill_value
+    return np.where(inside.reshape(inside.shape + (1,) * ndim), out, np.asarray(value).astype(out.dtype))
 
 
 def take(operand: Any, indices: Any, axis: int, mode: str = "clip", fill_value: Any = None) -> Any:
@@ -256,67 +258,48 @@ def combining(combine, name):
 
     def evaluate(primitive, operand, indices, updates, *, dimension_numbers, mode="clip", unique_indices=False):
         wide = primitive.accumulation and primitive.accumulation(operand.dtype)
-        return _scatter_host(combine, operand, indices, updates, dimension_numbers, mode, wide)
+        numbers = dimension_numbers.as_gather()
+        sizes = update_sizes(operand, updates, numbers)
+        places, inside = window_places(indices, numbers, sizes, operand.shape, "clip" if mode == "clip" else "fill")
+        values = updates.transpose(window_layout(numbers, updates.ndim))
+        flat = np.zeros((), np.int64)
+        for place, size in zip(places, operand.shape):
+            flat = flat * size + place
+        flat = np.broadcast_to(flat, values.shape)
+        if inside is not None and not inside.all():
+            flat, values = flat[inside], values[inside]
+        out = np.array(operand, wide, order="C")
+        target, flat, values = out.reshape(-1), flat.reshape(-1), values.reshape(-1)
+        if combine is None:
+            target[flat] = values
+        else:
+            combine.at(target, flat, values.astype(out.dtype, copy=False))
+        return out.astype(operand.dtype, copy=False)
 
     def lower(primitive, write, operand, indices, updates, *, dimension_numbers, mode="clip", unique_indices=False):
-        wide = primitive.accumulation and primitive.accumulation(operand.dtype)
-        return _scatter_lower(write, name, operand, indices, updates, dimension_numbers, mode, wide)
+        dtype = operand.dtype
+        wide = primitive.accumulation(dtype) if primitive.accumulation else dtype
+        operand, updates = write.convert(operand, wide), write.convert(updates, wide)
+        numbers = dimension_numbers.as_gather()
+        indices = wide_indices(write, indices)
+        if mode == "clip":
+            sizes = update_sizes(operand, updates, numbers)
+            indices = clamped_indices(write, indices, numbers, sizes, operand.shape)
+        text = (
+            f"#stablehlo.scatter<update_window_dims = {listed(numbers.offset_dims)},"
+            f" inserted_window_dims = {listed(numbers.collapsed_slice_dims)},"
+            f" input_batching_dims = {listed(numbers.operand_batching_dims)},"
+            f" scatter_indices_batching_dims = {listed(numbers.start_indices_batching_dims)},"
+            f" scatter_dims_to_operand_dims = {listed(numbers.start_index_map)}, index_vector_dim = {len(indices.shape) - 1}>"
+        )
+        body, given = write.combiner(name, wide), {"scatter_dimension_numbers": text}
+        out = write.many("stablehlo.scatter", [operand, indices, updates], [operand.type], [body], **given)[0]
+        return write.convert(out, dtype)
 
     return evaluate, lower
 
 
-def _scatter_host(combine, operand, indices, updates, dimension_numbers, mode, wide=None):
-    """A scatter on NumPy arrays; `combine` is a ufunc, or None to put the updates in place; `wide`, what to accumulate in."""
-    numbers = dimension_numbers.as_gather()
-    sizes = update_sizes(operand, updates, numbers)
-    inside_mode = "clip" if mode == "clip" else "fill"
-    places, inside = window_places(indices, numbers, sizes, operand.shape, inside_mode)
-    values = updates.transpose(window_layout(numbers, updates.ndim))
-    flat = np.zeros((), np.int64)
-    for place, size in zip(places, operand.shape):
-        flat = flat * size + place
-    flat = np.broadcast_to(flat, values.shape)
-    if inside is not None and not inside.all():
-        flat, values = flat[inside], values[inside]
-    out = np.array(operand, wide, order="C")
-    target, flat, values = out.reshape(-1), flat.reshape(-1), values.reshape(-1)
-    if combine is None:
-        target[flat] = values
-    else:
-        combine.at(target, flat, values.astype(out.dtype, copy=False))
-    return out.astype(operand.dtype, copy=False)
-
-
-def _scatter_lower(write, combine, operand, indices, updates, dimension_numbers, mode, wide=None):
-    """A scatter in StableHLO; `combine` names a binary operation, or is None to put the updates in place."""
-    dtype = operand.dtype
-    if wide is not None:
-        operand, updates = write.convert(operand, wide), write.convert(updates, wide)
-    numbers = dimension_numbers.as_gather()
-    indices = wide_indices(write, indices)
-    if mode == "clip":
-        sizes = update_sizes(operand, updates, numbers)
-        indices = clamped_indices(write, indices, numbers, sizes, operand.shape)
-    if combine is None:
-        scalar = TensorType((), operand.dtype)
-        with write.region([scalar, scalar]) as region:
-            region.returns(region.arguments[1])
-        body = region.text
-    else:
-        body = write.combiner(combine, operand.dtype)
-    text = (
-        f"#stablehlo.scatter<update_window_dims = {listed(numbers.offset_dims)},"
-        f" inserted_window_dims = {listed(numbers.collapsed_slice_dims)},"
-        f" input_batching_dims = {listed(numbers.operand_batching_dims)},"
-        f" scatter_indices_batching_dims = {listed(numbers.start_indices_batching_dims)},"
-        f" scatter_dims_to_operand_dims = {listed(numbers.start_index_map)}, index_vector_dim = {len(indices.shape) - 1}>"
-    )
-    given = {"scatter_dimension_numbers": text}
-    out = write.many("stablehlo.scatter", [operand, indices, updates], [operand.type], [body], **given)[0]
-    return write.convert(out, dtype)
-
-
-def _gathered_back(array, indices, like, dimension_numbers, mode):
+def _gathered_back(array, indices, like, *, dimension_numbers, mode="clip", unique_indices=False):
     """What stands at the windows of a scatter, in the shape of its updates; 0 for windows that were dropped."""
     numbers = dimension_numbers.as_gather()
     sizes = update_sizes(type_of(array), type_of(like), numbers)
@@ -334,7 +317,9 @@ class scatter_add(Scatter):
     evaluate, lower = combining(np.add, "stablehlo.add")
 
     def transpose(cotangent, operand, indices, updates, *, dimension_numbers, mode="clip", unique_indices=False):
-        found = _gathered_back(cotangent, indices, updates, dimension_numbers, mode) if is_unknown(updates) else None
+        found = None
+        if is_unknown(updates):
+            found = _gathered_back(cotangent, indices, updates, dimension_numbers=dimension_numbers, mode=mode)
         return cotangent if is_unknown(operand) else None, None, found
 
 
@@ -352,13 +337,13 @@ class scatter(Scatter):
         if is_unknown(operand):
             kept = scatter(cotangent, indices, full(update_type.shape, 0, type_of(cotangent).dtype), **params)
         if is_unknown(updates):
-            found = _gathered_back(cotangent, indices, updates, dimension_numbers, mode)
+            found = _gathered_back(cotangent, indices, updates, **params)
             if not unique_indices:  # of the updates of one element only the last counts: number them, and see whose is there
                 numbered = iota(dtype=INT32, shape=(update_type.size + 1,), dimension=0)
                 numbered = slice_of(numbered, start_indices=(1,), limit_indices=(update_type.size + 1,), strides=None)
                 numbered = reshape(numbered, new_sizes=update_type.shape)
                 winners = scatter(full(type_of(cotangent).shape, 0, INT32), indices, numbered, **params)
-                standing = _gathered_back(winners, indices, updates, dimension_numbers, mode)
+                standing = _gathered_back(winners, indices, updates, **params)
                 found = select(eq(standing, numbered), found, literal(0, found))
         return kept, None, found
 
@@ -396,8 +381,7 @@ class scatter_mul(Scatter):
                     " go to the same element: promise that with unique_indices=True, or multiply by an array made with"
                     " .at[...].set instead."
                 )
-            place = {"dimension_numbers": params["dimension_numbers"], "mode": params["mode"]}
-            before = _gathered_back(operand, indices, updates, **place)
+            before = _gathered_back(operand, indices, updates, **params)
             total = scatter_add(total, indices, mul(before, t_updates), **params)
         return out, total
 
@@ -410,10 +394,9 @@ class ScatterExtreme(Scatter):
     def jvp(primitive, primals, tangents, **params):
         (operand, indices, updates), (t, _, t_updates) = primals, tangents
         out = primitive(operand, indices, updates, **params)
-        place = {"dimension_numbers": params["dimension_numbers"], "mode": params["mode"]}
         dtype = type_of(out).dtype
         kept = convert_element_type(eq(operand, out), new_dtype=dtype)
-        chosen = convert_element_type(eq(updates, _gathered_back(out, indices, updates, **place)), new_dtype=dtype)
+        chosen = convert_element_type(eq(updates, _gathered_back(out, indices, updates, **params)), new_dtype=dtype)
         count = scatter_add(kept, indices, chosen, **params)
         return out, div(scatter_add(mul(t, kept), indices, mul(t_updates, chosen), **params), count)
 

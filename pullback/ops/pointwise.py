@@ -17,17 +17,66 @@ from pullback.ops.formulas import lowered
 
 
 class Elementwise(Rules):
-    """f(x, y, ...) on each element. Needs `evaluate`, `lower`, and `partials` where it has derivatives."""
+    """f(x, y, ...) on each element. Needs `evaluate`, `lower`, and `partials` where it has derivatives.
+
+    Example:
+        >>> import pullback as pb
+        >>> @pb.primitive
+        ... class double(pb.Elementwise):
+        ...     "2 x."
+        ...     def evaluate(x): return 2 * x
+        ...     def lower(write, x): return write.elementwise("stablehlo.add", x, x)
+        ...     def partials(out, x): return (2.0,)
+        >>> pb.jit(pb.vmap(double))(pb.numpy.array([1.0, 2.0])), pb.grad(double)(3.0)
+        ([2. 4.]:f32[2]:cpu(0), 2.0:f32[]:cpu(0))
+    """
 
     elementwise = True
     quiet = True
 
     def result_type(primitive, *types, **params):
+        """The dtype that all operands have, and the shape that they have unless they are 0-d.
+
+        Arguments:
+            primitive: the Primitive, which the rule is given by itself.
+            types: the operands' types.
+            params: the parameters; any.
+
+        Returns:
+            An ArrayType.
+
+        Raises:
+            DtypeError: the dtypes differ, or are of a kind that the primitive has no rule for.
+            ShapeError: the shapes differ.
+
+        Example:
+            >>> import pullback as pb
+            >>> pb.Elementwise.result_type(pb.Primitive("f"), pb.ArrayType((3,), "float32"), pb.ArrayType((), "float32"))
+            f32[3]
+        """
         check_count(primitive, types)
         check_kinds(primitive.name, primitive.kinds, *types)
         return same_dtype(primitive.name, types).with_shape(operand_shape(primitive.name, types))
 
     def vectorize(primitive, size, args, axes, **params):
+        """The operation itself on whole batches, since it does the same to each element.
+
+        Arguments:
+            primitive: the Primitive, which the rule is given by itself.
+            size: how many batch elements there are.
+            args: the operands.
+            axes: for each of them 0, if it is batched, or None.
+            params: the parameters.
+
+        Returns:
+            The result and its batch axis, 0.
+
+        Example:
+            >>> import pullback as pb
+            >>> double = pb.Primitive("double", evaluate=lambda x: 2 * x)
+            >>> pb.Elementwise.vectorize(double, 2, (pb.numpy.array([1.0, 2.0]),), (0,))
+            ([2. 4.]:f32[2]:cpu(0), 0)
+        """
         if len(args) == 1:
             return bind(primitive, args, params), 0
         ndims = [type_of(arg).ndim for arg in args]
@@ -45,6 +94,22 @@ class Elementwise(Rules):
         return bind(primitive, [batched_operand(arg, axis, size, shape) for arg, axis in zip(args, axes)], params), 0
 
     def sparsity(primitive, which, operands, **params):
+        """Each element of the result depends on that element of an operand, and all on one that is 0-d.
+
+        Arguments:
+            primitive: the Primitive, which the rule is given by itself.
+            which: the number of the operand.
+            operands: NumPy arrays where they are known, else types.
+            params: the parameters.
+
+        Returns:
+            Two arrays of flat indices: of the result's elements, and of those of the operand on which they depend.
+
+        Example:
+            >>> import pullback as pb
+            >>> pb.Elementwise.sparsity(pb.Primitive("f"), 0, [pb.ArrayType((3,), "float32")])
+            (array([0, 1, 2]), array([0, 1, 2]))
+        """
         return each_alone(which, operands)
 
 

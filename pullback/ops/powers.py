@@ -70,8 +70,8 @@ class integer_pow(Formula):
     kinds = "iufc"
     symbolic_zeros = True
 
-    def result_type(x, *, y: int):
-        check_kinds("integer_pow", "iufc", x)
+    def result_type(primitive, x, *, y: int):
+        check_kinds(primitive.name, primitive.kinds, x)
         if y < 0 and kind(x.dtype) in "iu":
             raise DtypeError(f"integer_pow cannot raise {x} to {y}: that is no integer. Make it floating point with .astype().")
         return x

@@ -262,21 +262,14 @@ class pad(Moving):
         return common.with_shape(shape)
 
     def evaluate(x, value, *, padding_config):
-        spread_shape = [padded_size(size, 0, 0, between) for size, (_, _, between) in zip(x.shape, padding_config)]
-        grown = [
-            size + builtins.max(low, 0) + builtins.max(high, 0) for size, (low, high, _) in zip(spread_shape, padding_config)
-        ]
-        out = np.full(grown, value, x.dtype)
-        places = [
-            builtins.slice(builtins.max(low, 0), builtins.max(low, 0) + size, between + 1)
-            for size, (low, _, between) in zip(spread_shape, padding_config)
-        ]
-        out[tuple(places)] = x
-        cuts = [
-            builtins.slice(builtins.max(-low, 0), size - builtins.max(-high, 0))
-            for size, (low, high, _) in zip(grown, padding_config)
-        ]
-        return out[tuple(cuts)]
+        starts = [builtins.max(low, 0) for low, _, _ in padding_config]
+        stops = [start + padded_size(size, 0, 0, each[2]) for start, size, each in zip(starts, x.shape, padding_config)]
+        grown = [stop + builtins.max(high, 0) for stop, (_, high, _) in zip(stops, padding_config)]
+        out = np.empty(grown, x.dtype)
+        out[...] = value
+        out[tuple(map(builtins.slice, starts, stops, [between + 1 for _, _, between in padding_config]))] = x
+        cuts = [(builtins.max(-low, 0), size - builtins.max(-high, 0)) for size, (low, high, _) in zip(grown, padding_config)]
+        return out[tuple([builtins.slice(*cut) for cut in cuts])]
 
     def lower(write, x, value, *, padding_config):
         low, high, between = ([config[i] for config in padding_config] for i in range(3))

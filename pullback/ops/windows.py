@@ -22,17 +22,23 @@ MODES = ("clip", "fill", "promise_in_bounds")
 class GatherDimensionNumbers(NamedTuple):
     """Which axes are which in a gather; and in a scatter, where they tell how it would be read back.
 
+    Attributes:
+        offset_dims: the axes of the result that lie within a window.
+        collapsed_slice_dims: the axes of the operand, 1 wide in a window, that are dropped.
+        start_index_map: the axis of the operand that each element of an index vector counts along.
+        operand_batching_dims, start_indices_batching_dims: the axes of the operand that run along with axes of the indices.
+
     Example:
         >>> rows = lax.GatherDimensionNumbers(offset_dims=(1,), collapsed_slice_dims=(0,), start_index_map=(0,))
         >>> lax.gather(pnp.array([[1, 2], [3, 4]]), pnp.array([[1]]), rows, slice_sizes=(1, 2))
         [[3 4]]:i32[1,2]:cpu(0)
     """
 
-    offset_dims: tuple[int, ...]  # the axes of the result that lie within a window
-    collapsed_slice_dims: tuple[int, ...]  # the axes of the operand, 1 wide in a window, that are dropped
-    start_index_map: tuple[int, ...]  # the axis of the operand that each element of an index vector counts along
-    operand_batching_dims: tuple[int, ...] = ()  # the axes of the operand that run along with ...
-    start_indices_batching_dims: tuple[int, ...] = ()  # ... these axes of the indices
+    offset_dims: tuple[int, ...]
+    collapsed_slice_dims: tuple[int, ...]
+    start_index_map: tuple[int, ...]
+    operand_batching_dims: tuple[int, ...] = ()
+    start_indices_batching_dims: tuple[int, ...] = ()
 
     def kept(self, ndim: int) -> list[int]:
         """The axes of the operand that the windows keep.
@@ -67,17 +73,23 @@ class GatherDimensionNumbers(NamedTuple):
 class ScatterDimensionNumbers(NamedTuple):
     """Which axes are which in a scatter.
 
+    Attributes:
+        update_window_dims: the axes of the updates that lie within a window.
+        inserted_window_dims: the axes of the operand, 1 wide in a window, that the updates lack.
+        scatter_dims_to_operand_dims: the axis of the operand that each element of an index vector counts along.
+        operand_batching_dims, scatter_indices_batching_dims: the axes of the operand that run along with axes of the indices.
+
     Example:
         >>> rows = lax.ScatterDimensionNumbers((1,), inserted_window_dims=(0,), scatter_dims_to_operand_dims=(0,))
         >>> rows.as_gather().offset_dims
         (1,)
     """
 
-    update_window_dims: tuple[int, ...]  # the axes of the updates that lie within a window
-    inserted_window_dims: tuple[int, ...]  # the axes of the operand, 1 wide in a window, that the updates lack
-    scatter_dims_to_operand_dims: tuple[int, ...]  # the axis of the operand that each element of an index vector counts along
-    operand_batching_dims: tuple[int, ...] = ()  # the axes of the operand that run along with ...
-    scatter_indices_batching_dims: tuple[int, ...] = ()  # ... these axes of the indices
+    update_window_dims: tuple[int, ...]
+    inserted_window_dims: tuple[int, ...]
+    scatter_dims_to_operand_dims: tuple[int, ...]
+    operand_batching_dims: tuple[int, ...] = ()
+    scatter_indices_batching_dims: tuple[int, ...] = ()
 
     def as_gather(self) -> GatherDimensionNumbers:
         """The gather that reads where this scatter writes.

@@ -15,10 +15,11 @@ from pullback.core.errors import ProgramError, PullbackError
 from pullback.core.source import source_text
 from pullback.core.tracing import Tracer
 from pullback.core.types import ArrayType
-from pullback.program.equation import Equation, Graph, Literal, Variable, is_record, nested_programs, record_fields
+from pullback.program.equation import Equation, Graph, Literal, Variable, parts_of, remembered
 from pullback.program.printing import equation_text
 
 
+@remembered
 def check_program(program: Graph) -> None:
     """Raise `ProgramError` unless a Program, and every Program inside it, keeps the rules of the IR.
 
@@ -45,7 +46,7 @@ def check_program(program: Graph) -> None:
             ...
         pullback.core.errors.ProgramError: In Program main: its output 0 is a variable of type f32[3] that nothing defines.
     """
-    program.memo("checked", lambda: _Checker(program).check())
+    _Checker(program).check()
 
 
 class _Checker:
@@ -55,7 +56,7 @@ class _Checker:
         self.program = program
         self.defined: set[Variable] = set()
 
-    def check(self) -> bool:
+    def check(self) -> None:
         program = self.program
         for place, variable in enumerate(program.inputs):
             self.define(variable, f"its input {place}", None)
@@ -66,7 +67,6 @@ class _Checker:
             self.equation(equation)
         for place, atom in enumerate(program.outputs):
             self.atom(atom, f"its output {place}", None)
-        return True
 
     def fail(self, what: str, equation: Equation | None) -> NoReturn:
         message = f"In Program {self.program.name}: {what}."
@@ -120,10 +120,10 @@ class _Checker:
             self.define(variable, f"result {place} of {primitive.name}", equation)
 
     def param(self, value: Any, what: str, equation: Equation) -> None:
-        for inner in nested_programs(value):
-            check_program(inner)
-        for item in _items(value):
-            if isinstance(item, Tracer):
+        for item in parts_of(value):
+            if isinstance(item, Graph):
+                check_program(item)
+            elif isinstance(item, Tracer):
                 self.fail(f"{what} holds a traced value, of {item.owner.describe()}", equation)
         try:
             hash(value)
@@ -201,17 +201,6 @@ def _is_of(value: Any, kind: Any) -> bool:
     if kind is Any or (kind is int and isinstance(value, bool)):
         return kind is Any
     return isinstance(value, origin or kind)
-
-
-def _items(value: Any) -> list[Any]:
-    """A parameter and all that it holds in tuples and records."""
-    found = [value]
-    for item in found:  # which grows meanwhile
-        if isinstance(item, tuple):
-            found.extend(item)
-        elif is_record(item):
-            found.extend(field for _, field in record_fields(item))
-    return found
 
 
 def reason(error: Exception) -> str:

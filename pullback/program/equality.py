@@ -89,9 +89,7 @@ def _program_key(program: Graph) -> tuple[Any, ...]:
         return tuple(types)
 
     def use(atom: Atom) -> Any:
-        if isinstance(atom, Literal):
-            return atom.type, np.asarray(atom.value.host).tobytes()
-        return numbers.get(atom, atom)
+        return atom.key if isinstance(atom, Literal) else numbers.get(atom, atom)
 
     inputs = declare(program.inputs)
     captured = declare([variable for variable, _ in program.constants])

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, TypeVar
+
+import numpy as np
 
 from pullback.core.array import Array
 from pullback.core.lazy import lazy_module
@@ -45,6 +47,11 @@ class Literal:
 
     def __repr__(self) -> str:
         return f"Literal({self.value})"
+
+    @property
+    def key(self) -> Any:
+        """Equal for literals of the same type and bits."""
+        return self.type, np.asarray(self.value.host).tobytes()
 
 
 Atom = Variable | Literal
@@ -172,14 +179,42 @@ class Graph:
 
     @property
     def input_types(self) -> tuple[ArrayType, ...]:
+        """The type of each input.
+
+        Example:
+            >>> import pullback as pb
+            >>> pb.xpr(lambda x: x > 0.0, pb.ArrayType((3,), "float32")).input_types
+            (f32[3],)
+        """
         return tuple([variable.type for variable in self.inputs])
 
     @property
     def output_types(self) -> tuple[ArrayType, ...]:
+        """The type of each output.
+
+        Example:
+            >>> import pullback as pb
+            >>> pb.xpr(lambda x: x > 0.0, pb.ArrayType((3,), "float32")).output_types
+            (bool[3],)
+        """
         return tuple([atom.type for atom in self.outputs])
 
     def memo(self, key: Any, make: Callable[[], Any]) -> Any:
-        """What `make` returned for `key` the first time: transformed Programs are derived once."""
+        """What `make` returned for `key` the first time: transformed Programs are derived once.
+
+        Arguments:
+            key: what it is remembered by, hashable.
+            make: a function without arguments.
+
+        Returns:
+            What `make` returned.
+
+        Example:
+            >>> import pullback as pb
+            >>> program = pb.xpr(lambda x: x + 1.0, 1.0)
+            >>> program.memo("count", lambda: len(program.equations)), program.memo("count", lambda: 99)
+            (1, 1)
+        """
         try:
             return self._memo[key]
         except KeyError:
@@ -223,13 +258,12 @@ def record_fields(value: Any) -> list[tuple[str, Any]]:
     return [(field.name, getattr(value, field.name)) for field in dataclasses.fields(value) if field.init]
 
 
-def nested_programs(value: Any) -> Iterator[Graph]:
-    """The Programs in an equation's parameter: itself, or inside tuples and dataclasses."""
-    if isinstance(value, Graph):
-        yield value
-    elif isinstance(value, tuple):
-        for item in value:
-            yield from nested_programs(item)
-    elif is_record(value):
-        for _, item in record_fields(value):
-            yield from nested_programs(item)
+def parts_of(value: Any) -> list[Any]:
+    """A parameter and all that it holds in tuples and records, each Program as it is."""
+    found = [value]
+    for item in found:  # which grows meanwhile
+        if isinstance(item, tuple):
+            found.extend(item)
+        elif is_record(item):
+            found.extend([field for _, field in record_fields(item)])
+    return found

@@ -17,7 +17,7 @@ from pullback.core.lazy import lazy_module
 from pullback.core.primitive import Primitive
 from pullback.core.types import ArrayType, array_type
 from pullback.program.batching import BatchAxes, batch_axes_of
-from pullback.program.equation import Atom, Equation, Graph, Literal, Variable, is_record, nested_programs, record_fields
+from pullback.program.equation import Atom, Equation, Graph, Literal, Variable, is_record, parts_of, record_fields
 
 if TYPE_CHECKING:
     import html
@@ -40,13 +40,10 @@ class Style(NamedTuple):
     escape: Callable[[str], str]
 
 
-def _escaped(text: str) -> str:
-    return html.escape(text)
-
-
 PLAIN = Style(("", ""), ("", ""), str)
 ANSI = Style(("\x1b[34m", "\x1b[0m"), ("\x1b[95m", "\x1b[0m"), str)
-HTML = Style(('<span style="color:#1f6feb">', "</span>"), ('<span style="color:#d6409f">', "</span>"), _escaped)
+_BLUE, _PINK = ((f'<span style="color:{colour}">', "</span>") for colour in ("#1f6feb", "#d6409f"))
+HTML = Style(_BLUE, _PINK, lambda text: html.escape(text))
 
 
 def program_text(
@@ -119,10 +116,11 @@ def share_counts(program: Graph) -> tuple[list[Graph], dict[int, int]]:
     for outer in found:  # which grows meanwhile
         for equation in outer.equations:
             for value in equation.params.values():
-                for inner in nested_programs(value):
-                    counts[id(inner)] = counts.get(id(inner), 0) + 1
-                    if counts[id(inner)] == 1:
-                        found.append(inner)
+                for inner in parts_of(value):
+                    if isinstance(inner, Graph):
+                        counts[id(inner)] = counts.get(id(inner), 0) + 1
+                        if counts[id(inner)] == 1:
+                            found.append(inner)
     return found, counts
 
 

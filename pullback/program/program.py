@@ -33,31 +33,77 @@ class Program(Graph):
         outputs: a Variable or Literal for each result.
         name: the function that it was made from.
         batch_axes: which axes of a variable are batch axes, as far as vmap said so (`batching.batch_axes_of` has the rest).
+
+    Example:
+        >>> import pullback as pb
+        >>> program = pb.xpr(lambda x: 2.0 * x + 1.0, pb.ArrayType((3,), "float32"))
+        >>> program
+        <Program <lambda>: (f32[3]) -> (f32[3]), 2 equations>
+        >>> program(pb.numpy.ones(3))
+        [3. 3. 3.]:f32[3]:cpu(0)
     """
 
     __slots__ = ()
 
-    def rearranged(self, inputs: Sequence[int], outputs: Sequence[int] | None = None) -> Program:
-        """The same equations with the inputs in another order, and some of the outputs."""
+    def rearranged(self, inputs: Sequence[int | ArrayType], outputs: Sequence[int] | None = None) -> Program:
+        """The same equations with the inputs in another order, among them new ones, and some of the outputs.
+
+        Arguments:
+            inputs: for each of the new Program's the number of an input, or the type of a new one, which nothing reads.
+            outputs: the numbers of the outputs that it has; all by default.
+
+        Returns:
+            A Program.
+
+        Example:
+            >>> import pullback as pb
+            >>> program = pb.xpr(lambda x, y: (x - y, x), 1.0, 2.0)
+            >>> program.rearranged([1, 0], [0])(10.0, 1.0)
+            -9.0:f32[]:cpu(0)
+        """
         key = tuple(inputs), tuple(range(len(self.outputs)) if outputs is None else outputs)
         if key == (tuple(range(len(self.inputs))), tuple(range(len(self.outputs)))):
             return self
 
         def make() -> Program:
-            new_inputs, new_outputs = [self.inputs[i] for i in key[0]], [self.outputs[i] for i in key[1]]
+            new_inputs = [Variable(i) if isinstance(i, ArrayType) else self.inputs[i] for i in key[0]]
+            new_outputs = [self.outputs[i] for i in key[1]]
             return Program(new_inputs, self.equations, new_outputs, self.constants, self.name, self.batch_axes)
 
         made: Program = self.memo(("rearranged", *key), make)
         return made
 
     def with_outputs(self, outputs: Iterable[Atom]) -> Program:
-        """The same equations, returning other values of this Program."""
+        """The same equations, returning other values of this Program.
+
+        Arguments:
+            outputs: Variables and Literals of this Program.
+
+        Returns:
+            A Program.
+
+        Example:
+            >>> import pullback as pb
+            >>> program = pb.xpr(lambda x: 2.0 * x + 1.0, 1.0)
+            >>> program.with_outputs(program.equations[0].outputs)(3.0)
+            6.0:f32[]:cpu(0)
+        """
         return Program(self.inputs, self.equations, outputs, self.constants, self.name, self.batch_axes)
 
     def opened(self) -> tuple[Program, tuple[Array, ...]]:
         """The Program with the arrays that it closes over as inputs in front of its own, and those arrays.
 
         So functions that differ only in the values that they close over become equal. Numbers written in the function stay.
+
+        Returns:
+            The Program, and a tuple of arrays.
+
+        Example:
+            >>> import pullback as pb
+            >>> weight = pb.numpy.array([1.0, 2.0])
+            >>> program, values = pb.xpr(lambda x: x * weight, 3.0).opened()
+            >>> program, values
+            (<Program <lambda>: (f32[2], ~f32[]) -> (f32[2]), 1 equations>, ([1. 2.]:f32[2]:cpu(0),))
         """
         given = dict(self.constants)
         places: dict[int, Variable] = {}
@@ -74,20 +120,41 @@ class Program(Graph):
         return Program([*given, *self.inputs], equations, outputs, (), self.name, self.batch_axes), tuple(given.values())
 
     def subprograms(self) -> list[Program]:
-        """The Programs that this one's equations hold, one level down."""
+        """The Programs that this one's equations hold, one level down.
+
+        Returns:
+            A list of Programs.
+
+        Example:
+            >>> import pullback as pb
+            >>> pb.xpr(lambda x: pb.jit(lambda y: y + 1.0)(x), 1.0).subprograms()
+            [<Program <lambda>: (~f32[]) -> (~f32[]), 1 equations>]
+        """
         return [value for equation in self.equations for value in programs_in(equation.params)]
 
     @property
     @remembered
     def effects(self) -> frozenset[str]:
-        """What running it does besides returning values."""
+        """What running it does besides returning values.
+
+        Example:
+            >>> import pullback as pb
+            >>> pb.xpr(lambda x: pb.debug.print("{}", x), 1.0).effects
+            frozenset({'callback'})
+        """
         own = {equation.primitive.effect for equation in self.equations if equation.primitive.effect is not None}
         return frozenset(own).union(*(inner.effects for inner in self.subprograms()))
 
     @property
     @remembered
     def axis_names(self) -> frozenset[Any]:
-        """The named axes that its collective operations refer to."""
+        """The named axes that its collective operations refer to.
+
+        Example:
+            >>> import pullback as pb
+            >>> pb.xpr(lambda x: x + 1.0, 1.0).axis_names
+            frozenset()
+        """
         return frozenset([name for one in self.equations for name in axis_names(one.primitive, one.params)])
 
     @api_boundary
@@ -103,7 +170,14 @@ class Program(Graph):
 
     @property
     def structure(self) -> Structure:
-        """The token that Programs share that are equal: those that differ only in the names of variables and in sources."""
+        """The token that Programs share that are equal: those that differ only in the names of variables and in sources.
+
+        Example:
+            >>> import pullback as pb
+            >>> first, second = [pb.xpr(lambda x: x + 1.0, 1.0) for _ in range(2)]
+            >>> first.structure is second.structure
+            True
+        """
         return structure_of(self)
 
     def __eq__(self, other: object) -> bool:
@@ -123,13 +197,16 @@ class Program(Graph):
         Arguments:
             sources: end each equation with the place of the user's line that it comes from, and its named scopes, as a comment.
 
+        Returns:
+            A string.
+
         Example:
             >>> import pullback as pb
-            >>> x = Variable(pb.ArrayType((3,), "float32"))
-            >>> print(Program([x], [], [x]).text())
+            >>> print(pb.xpr(lambda x: x + 1.0, pb.ArrayType((3,), "float32")).text())
             { lambda (a:f32[3]:cpu(0)) ;
               let
-              in a }
+                b:f32[3]:cpu(0) = add a 1.0
+              in b }
         """
         return program_text(self, sources=sources)
 
@@ -137,15 +214,17 @@ class Program(Graph):
     def to_json(self) -> str:
         """The Program as JSON text, with the names and sources that it has; docs/program-format.md describes it.
 
+        Returns:
+            A string.
+
         Raises:
             ProgramError: a parameter is not data, but a Python function or an object of an unknown class.
 
         Example:
             >>> import pullback as pb
-            >>> x = Variable(pb.ArrayType((3,), "float32"))
-            >>> program = Program([x], [], [x], name="same")
-            >>> Program.from_json(program.to_json(), {})
-            <Program same: (f32[3]) -> (f32[3]), 0 equations>
+            >>> program = pb.xpr(lambda x: x, pb.ArrayType((3,), "float32"))
+            >>> pb.Program.from_json(program.to_json(), {}) == program
+            True
         """
         return to_json(self)
 
@@ -158,14 +237,20 @@ class Program(Graph):
             text: the JSON text.
             primitives: the operations that it may use, by name.
             classes: enums, NamedTuples and dataclasses in parameters, where the primitives' own modules do not name them.
+
+        Returns:
+            A Program.
+
         Raises:
             ProgramError: the text is not such JSON, is of an unknown version, or uses something unknown.
 
         Example:
-            >>> Program.from_json('{"format": "pullback.program", "version": 99}', {})  # doctest: +ELLIPSIS
-            Traceback (most recent call last):
-                ...
-            pullback.core.errors.ProgramError: This Program was written in version 99 of the format; this pullback reads ...
+            >>> import pullback as pb
+            >>> try:
+            ...     pb.Program.from_json('{"format": "pullback.program", "version": 99}', {})
+            ... except pb.errors.ProgramError as error:
+            ...     print(str(error).split(";")[0])
+            This Program was written in version 99 of the format
         """
         return from_json(text, primitives, cls, classes)
 
@@ -190,11 +275,11 @@ class Program(Graph):
 
         Example:
             >>> import pullback as pb
-            >>> x = Variable(pb.ArrayType((3,), "float32"))
-            >>> Program([x], [], [x]).show(color=False)
+            >>> pb.xpr(lambda x: x + 1.0, pb.ArrayType((3,), "float32")).show(color=False)
             { lambda (a:f32[3]:cpu(0)) ;
               let
-              in a }
+                b:f32[3]:cpu(0) = add a 1.0
+              in b }
         """
         out = sys.stdout if file is None else file
         style = ANSI if (out.isatty() if color is None else color) else PLAIN

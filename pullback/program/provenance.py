@@ -90,6 +90,9 @@ def named_scope(name: str) -> Iterator[None]:
     Arguments:
         name: what to call the part; blocks inside one another add up.
 
+    Returns:
+        A context manager, which is also a decorator.
+
     Example:
         >>> import pullback as pb
         >>> def f(x):

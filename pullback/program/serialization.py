@@ -273,7 +273,8 @@ class _Reader(Generic[P]):
             case "tuple":
                 return tuple([self.value(item, primitive) for item in content])
             case "enum":
-                return self.find_class(content[0], primitive)[content[1]]
+                found: Any = self.find_class(content[0], primitive)
+                return found[content[1]]
             case "record":
                 name, fields = content
                 return self.find_class(name, primitive)(**{key: self.value(item, primitive) for key, item in fields.items()})
@@ -284,14 +285,19 @@ class _Reader(Generic[P]):
             raise ProgramError(f"There is no primitive {name!r} among those given.")
         return self.primitives[name]
 
-    def find_class(self, name: str, primitive: Primitive) -> Any:
-        found = find_class(name, primitive, self.classes)
-        if found is None:
-            raise ProgramError(
-                f"A parameter of {primitive.name} is of a class {name!r} that the module of {primitive.name} does not name;"
-                " give it as classes={...}."
-            )
-        return found
+    def find_class(self, name: str, primitive: Primitive) -> type[Any]:
+        """The enum, NamedTuple or dataclass of a name: among `classes`, else in the module that defines `primitive`."""
+        found = self.classes.get(name) or getattr(sys.modules.get(primitive.__module__), name, None)
+        if isinstance(found, type) and (
+            issubclass(found, enum.Enum)
+            or hasattr(found, "__dataclass_fields__")
+            or (issubclass(found, tuple) and hasattr(found, "_fields"))
+        ):
+            return found
+        raise ProgramError(
+            f"A parameter of {primitive.name} is of a class {name!r} that the module of {primitive.name} does not name;"
+            " give it as classes={...}."
+        )
 
 
 def read_type(text: str) -> ArrayType:
@@ -332,14 +338,3 @@ _AS_TEXT: dict[str, tuple[type, Callable[[Any], str], Callable[[str], Any]]] = {
     "dtype": (np.dtype, SHORT_NAMES.__getitem__, BY_SHORT_NAME.__getitem__),
     "type": (ArrayType, str, read_type),
 }
-
-
-def find_class(name: str, primitive: Primitive, classes: Mapping[str, type]) -> type[Any] | None:
-    """The enum, NamedTuple or dataclass of a name: among `classes`, else in the module that defines `primitive`."""
-    found = classes.get(name) or getattr(sys.modules.get(primitive.__module__), name, None)
-    is_data = isinstance(found, type) and (
-        issubclass(found, enum.Enum)
-        or hasattr(found, "__dataclass_fields__")
-        or (issubclass(found, tuple) and hasattr(found, "_fields"))
-    )
-    return found if is_data else None

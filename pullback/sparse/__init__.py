@@ -4,14 +4,10 @@
 to color the columns (or rows) so that no two of a color meet.
 """
 
-from pullback.core.source import make_boundaries
+from pullback.core.source import make_public
 from pullback.sparse.derivatives import hessian, hessian_pattern, jacobian, jacobian_pattern
 from pullback.sparse.matrix import Pattern, SparseMatrix
 
 __all__ = ["Pattern", "SparseMatrix", "hessian", "hessian_pattern", "jacobian", "jacobian_pattern"]
 
-make_boundaries(globals(), __all__)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+make_public(globals())

@@ -146,8 +146,16 @@ def jacobian_pattern(fun: Function, *args: Any, argnums: int = 0, **kwargs: Any)
     """The entries of the Jacobian of `fun` that may differ from zero, found from its operations.
 
     Arguments:
+        fun: a function of arrays and pytrees that returns one floating-point array.
         args, kwargs: arguments of `fun`; only their types matter.
-        argnums: the positional argument that the Jacobian is by.
+        argnums: the positional argument with respect to which the Jacobian is.
+
+    Returns:
+        A `Pattern` of shape (output size, argument size).
+
+    Raises:
+        GradientError: an argument or output without a Jacobian of this kind.
+        MissingRule: all results of a large operation would have to be taken to depend on all of its operands.
 
     Example:
         >>> import pullback as pb
@@ -162,7 +170,17 @@ def jacobian_pattern(fun: Function, *args: Any, argnums: int = 0, **kwargs: Any)
 def hessian_pattern(fun: Function, *args: Any, argnums: int = 0, **kwargs: Any) -> Pattern:
     """The entries of the Hessian of `fun` that may differ from zero, found from its operations.
 
-    Arguments are those of `jacobian_pattern`.
+    Arguments:
+        fun: a function of arrays and pytrees that returns one 0-d floating-point number.
+        args, kwargs: arguments of `fun`; only their types matter.
+        argnums: the positional argument with respect to which the Hessian is.
+
+    Returns:
+        A `Pattern` of shape (argument size, argument size).
+
+    Raises:
+        GradientError: an argument or output without a Hessian of this kind.
+        MissingRule: all results of a large operation would have to be taken to depend on all of its operands.
 
     Example:
         >>> import pullback as pb

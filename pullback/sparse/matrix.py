@@ -30,6 +30,14 @@ class Pattern:
         shape: how many rows and columns the matrix has.
         overestimated: the operations, with their source lines, for which it is not known what depends on what, so that all of
             their results were taken to depend on all of their operands: there the pattern may have more entries than needed.
+
+    Example:
+        >>> import pullback as pb
+        >>> pattern = pb.sparse.Pattern([0, 1], [2, 0], (2, 3))
+        >>> pattern
+        <Pattern 2 x 3, 2 entries>
+        >>> pattern == pb.sparse.Pattern([1, 0], [0, 2], (2, 3))
+        True
     """
 
     __slots__ = ("_hash", "columns", "overestimated", "rows", "shape")
@@ -48,11 +56,27 @@ class Pattern:
 
     @property
     def count(self) -> int:
-        """The number of entries."""
+        """The number of entries.
+
+        Example:
+            >>> import pullback as pb
+            >>> pb.sparse.Pattern([0, 1, 1], [2, 0, 0], (2, 3)).count
+            2
+        """
         return len(self.rows)
 
     def todense(self) -> np.ndarray[Any, np.dtype[np.bool_]]:
-        """The pattern as a NumPy array of bools."""
+        """The pattern as a NumPy array of bools.
+
+        Returns:
+            A NumPy array of the pattern's shape.
+
+        Example:
+            >>> import pullback as pb
+            >>> pb.sparse.Pattern([0, 1], [2, 0], (2, 3)).todense()
+            array([[False, False,  True],
+                   [ True, False, False]])
+        """
         out = np.zeros(self.shape, bool)
         out[self.rows, self.columns] = True
         return out
@@ -107,24 +131,60 @@ class SparseMatrix:
 
     @property
     def indices(self) -> tuple[Indices, Indices]:
-        """The rows and columns of the entries, as NumPy arrays."""
+        """The rows and columns of the entries, as NumPy arrays.
+
+        Example:
+            >>> import pullback as pb
+            >>> pb.sparse.SparseMatrix(pb.numpy.ones(2), ([0, 1], [2, 0]), (2, 3)).indices
+            (array([0, 1]), array([2, 0]))
+        """
         return self.pattern.rows, self.pattern.columns
 
     @property
     def shape(self) -> tuple[int, int]:
+        """How many rows and columns the matrix has.
+
+        Example:
+            >>> import pullback as pb
+            >>> pb.sparse.SparseMatrix(pb.numpy.ones(2), ([0, 1], [2, 0]), (2, 3)).shape
+            (2, 3)
+        """
         return self.pattern.shape
 
     @property
     def dtype(self) -> np.dtype[Any]:
+        """The dtype of the entries.
+
+        Example:
+            >>> import pullback as pb
+            >>> pb.sparse.SparseMatrix(pb.numpy.ones(2), ([0, 1], [2, 0]), (2, 3)).dtype
+            dtype('float32')
+        """
         return type_of(self.data).dtype
 
     @property
     def nnz(self) -> int:
-        """The number of entries, zeros among them counted."""
+        """The number of entries, zeros among them counted.
+
+        Example:
+            >>> import pullback as pb
+            >>> pb.sparse.SparseMatrix(pb.numpy.array([1.0, 0.0]), ([0, 1], [2, 0]), (2, 3)).nnz
+            2
+        """
         return self.pattern.count
 
     def todense(self) -> Any:
-        """The matrix as an array, zeros and all; also where it is traced."""
+        """The matrix as an array, zeros and all; also where it is traced.
+
+        Returns:
+            An array of the matrix's shape and dtype.
+
+        Example:
+            >>> import pullback as pb
+            >>> pb.sparse.SparseMatrix(pb.numpy.ones(2), ([0, 1], [2, 0]), (2, 3)).todense()
+            [[0. 0. 1.]
+             [1. 0. 0.]]:f32[2,3]:cpu(0)
+        """
         height, width = self.shape
         if not self.nnz:
             return zeros(array_type(self.shape, self.dtype))
@@ -137,8 +197,17 @@ class SparseMatrix:
     def to_scipy(self) -> Any:
         """The matrix as SciPy's `coo_array`, which other libraries' solvers take.
 
+        Returns:
+            A `scipy.sparse.coo_array`.
+
         Raises:
             TracerArrayConversionError: the values are traced, so they are not known yet.
+
+        Example:
+            >>> import pullback as pb
+            >>> pb.sparse.SparseMatrix(pb.numpy.ones(2), ([0, 1], [2, 0]), (2, 3)).to_scipy().toarray()
+            array([[0., 0., 1.],
+                   [1., 0., 0.]], dtype=float32)
         """
         return coo_array(np.asarray(self.data), *self.indices, self.shape)
 

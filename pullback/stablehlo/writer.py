@@ -256,11 +256,11 @@ class Writer:
             body.returns(*step(body.arguments))
         return self.many("stablehlo.while", start, types, regions=[test.text, body.text])
 
-    def combiner(self, name: str, dtype: np.dtype[Any]) -> str:
-        """A region that combines two scalars with a binary operation, as scatter and all_reduce want it."""
+    def combiner(self, name: str | None, dtype: np.dtype[Any]) -> str:
+        """A region that combines two scalars with a binary operation, or takes the second one, as scatter wants it."""
         scalar = TensorType((), dtype)
         with self.region([scalar, scalar]) as region:
-            region.returns(self.elementwise(name, *region.arguments))
+            region.returns(self.elementwise(name, *region.arguments) if name else region.arguments[1])
         return region.text
 
 

@@ -4,15 +4,11 @@
 function. Each raises `CheckFailure`, which says what disagrees with what.
 """
 
-from pullback.core.source import make_boundaries
+from pullback.core.source import make_public
 from pullback.testing.functions import check_gradients, check_transforms
 from pullback.testing.primitives import all_primitives, check_primitive
 from pullback.testing.values import CheckFailure
 
 __all__ = ["CheckFailure", "all_primitives", "check_gradients", "check_primitive", "check_transforms"]
 
-make_boundaries(globals(), __all__)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+make_public(globals())

@@ -21,7 +21,16 @@ from pullback.transforms.jvp import has_derivative
 
 
 def all_primitives() -> list[Primitive]:
-    """Every primitive that the modules of `pullback.ops` define, by name."""
+    """Every primitive that the modules of `pullback.ops` define, by name.
+
+    Returns:
+        A list of Primitives.
+
+    Example:
+        >>> import pullback as pb
+        >>> [p.name for p in pb.testing.all_primitives()][:3]
+        ['abs', 'acos', 'acosh']
+    """
     found: dict[str, Primitive] = {}
     for module in pkgutil.iter_modules(pullback.ops.__path__, "pullback.ops."):
         members = vars(importlib.import_module(module.name)).values()

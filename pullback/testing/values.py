@@ -33,7 +33,13 @@ DTYPES_OF_KIND = {
 
 
 class CheckFailure(AssertionError):
-    """A check of `pb.testing` has failed. The message says which one, on what, and shows both values."""
+    """A check of `pb.testing` has failed. The message says which one, on what, and shows both values.
+
+    Example:
+        >>> import pullback as pb
+        >>> issubclass(pb.testing.CheckFailure, AssertionError)
+        True
+    """
 
 
 def host(value: Any) -> np.ndarray[Any, Any]:

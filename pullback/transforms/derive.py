@@ -287,18 +287,3 @@ def dependent_outputs(program: Program, inputs: Flags) -> Flags:
             outs = (1,) * len(equation.outputs) if depends is None else depends(flags, **equation.params)
             reached.update(out for out, flag in zip(equation.outputs, outs, strict=True) if flag)
     return tuple([int(atom in reached) for atom in program.outputs])
-
-
-def taking(program: Program, types: Sequence[ArrayType], places: Sequence[int]) -> Program:
-    """The Program as one that takes values of `types`: its inputs are those at `places`, and nothing reads the others."""
-    if tuple(places) == tuple(range(len(types))):
-        return program
-
-    def make() -> Program:
-        inputs = [Variable(type) for type in types]
-        for variable, place in zip(program.inputs, places, strict=True):
-            inputs[place] = variable
-        return Program(inputs, program.equations, program.outputs, program.constants, program.name, program.batch_axes)
-
-    made: Program = program.memo(("taking", tuple(types), tuple(places)), make)
-    return made

@@ -75,14 +75,7 @@ class JvpTrace(Trace):
                     return self.process(primitive, args, params)
                 finally:
                     recording.attributed = None
-        primals, tangents = [], []
-        for arg in args:
-            if arg.__class__ is Dual and arg.owner is self:
-                primals.append(arg.primal)
-                tangents.append(arg.tangent)
-            else:
-                primals.append(arg)
-                tangents.append(ZERO)
+        primals = [arg.primal if arg.__class__ is Dual and arg.owner is self else arg for arg in args]
         partials = primitive.partials
         if partials is not None:  # elementwise: the fast path
             out = bind(primitive, primals, params)
@@ -91,22 +84,23 @@ class JvpTrace(Trace):
             try:
                 multipliers = partials(out, *primals, **params) if params else partials(out, *primals)
                 trusted = primitive.trusted
-                if not (trusted or isinstance(multipliers, (tuple, list))) or len(multipliers) != len(tangents):
+                if not trusted and (not isinstance(multipliers, (tuple, list)) or len(multipliers) != len(args)):
                     raise primitive.malformed("partials", "a derivative for each operand", multipliers)
-                for tangent, multiplier in zip(tangents, multipliers):
-                    if tangent is not ZERO:
+                for arg, multiplier in zip(args, multipliers):
+                    if arg.__class__ is Dual and arg.owner is self:
                         if callable(multiplier):
                             multiplier = multiplier()
                         if not trusted:
-                            multiplier = primitive.multiplier(multiplier, tangent.type, out.type)
+                            multiplier = primitive.multiplier(multiplier, arg.tangent.type, out.type)
                         if multiplier is not ZERO:
-                            terms.append((tangent, multiplier))
+                            terms.append((arg.tangent, multiplier))
             finally:
                 if recording is not None:
                     recording.made = before
             return Dual(self, out, self.combine(terms, out.type)) if terms else out
         if primitive.expand is not None and not has_derivative(primitive):
             return primitive.expanded(args, params)
+        tangents = [arg.tangent if arg.__class__ is Dual and arg.owner is self else ZERO for arg in args]
         out, tangent = self.push(primitive, primals, tangents, params)
         if primitive.multiple_results:
             return tuple([o if t is ZERO else Dual(self, o, t) for o, t in zip(out, tangent, strict=True)])
@@ -182,10 +176,14 @@ class JvpTrace(Trace):
             return (ZERO,) * len(out) if primitive.multiple_results else ZERO
         if not primitive.multiple_results and not is_inexact(out.type.dtype):
             return ZERO
-        found = self.by_rule(lambda: bind(primitive, args, params), "linear", "tangent")
+        found = self.apply_linear(primitive, args, params, out)
         if not primitive.multiple_results:
             return found
         return tuple([t if is_inexact(o.type.dtype) else ZERO for o, t in zip(out, found, strict=True)])
+
+    def apply_linear(self, primitive: Primitive, args: list[Any], params: dict[str, Any], out: Any) -> Any:
+        """A linear operation on tangents, whose result is of the type of `out`."""
+        return self.by_rule(lambda: bind(primitive, args, params), "linear", "tangent")
 
 
 def owner(primitive: Primitive, params: dict[str, Any]) -> str:

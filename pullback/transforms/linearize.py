@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pullback.core.array import Array
-from pullback.core.dtypes import is_inexact
 from pullback.core.errors import GradientError
 from pullback.core.primitive import Primitive
 from pullback.core.tracing import type_of
@@ -20,7 +19,7 @@ from pullback.core.types import ArrayType
 from pullback.core.zero import ZERO
 from pullback.program.program import Equation, Literal, Program, Variable
 from pullback.transforms.batch import Batched
-from pullback.transforms.jvp import Dual, JvpTrace, is_linear_in, linear_operands, owner
+from pullback.transforms.jvp import Dual, JvpTrace, is_linear_in, owner
 from pullback.transforms.stage import Staged
 from pullback.transforms.transpose import Linear, Tape
 
@@ -63,16 +62,10 @@ class LinearizeTrace(JvpTrace):
             " multiply by them."
         )
 
-    def push_linear(
-        self, primitive: Primitive, primals: list[Any], tangents: list[Any], params: dict[str, Any], out: Any
-    ) -> Any:
-        args = linear_operands(primitive, primals, tangents)
+    def apply_linear(self, primitive: Primitive, args: list[Any], params: dict[str, Any], out: Any) -> Any:
         if primitive.multiple_results:
-            return super().push_linear(primitive, primals, tangents, params, out)
-        out_type = type_of(out)
-        if args is None or not is_inexact(out_type.dtype):
-            return ZERO
-        return self.tape.apply(primitive, tuple(args), params, (out_type,))
+            return super().apply_linear(primitive, args, params, out)
+        return self.tape.apply(primitive, args, params, (type_of(out),))
 
 
 def is_zero(value: Any) -> bool:

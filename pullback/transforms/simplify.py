@@ -163,7 +163,7 @@ def _key(equation: Equation) -> Any:
     """Equal for equations that compute the same; None for those that must each be done."""
     if equation.primitive.effect is not None:
         return None
-    atoms = tuple([atom if atom.__class__ is Variable else _literal_key(atom) for atom in equation.inputs])  # type: ignore[arg-type]
+    atoms = tuple([atom.key if isinstance(atom, Literal) else atom for atom in equation.inputs])
     types = tuple([variable.type for variable in equation.outputs])  # expansions may differ in weakness alone
     if not equation.params:
         return equation.primitive, atoms, types
@@ -173,10 +173,6 @@ def _key(equation: Equation) -> Any:
     except TypeError:
         return None
     return key
-
-
-def _literal_key(literal: Literal) -> Any:
-    return literal.type, np.asarray(literal.value.host).tobytes()
 
 
 def _param_key(value: Any) -> Any:

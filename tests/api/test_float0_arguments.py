@@ -24,6 +24,15 @@ def scaled(x: Any, t: Any) -> Any:
     return x * 2.0, t
 
 
+def powers(x: Any) -> Any:
+    """x^4, by three steps."""
+    return pb.lax.scan(lambda c, _: ((c[0], c[1] * x), None), (trivial(1), x), None, 3)[0][1]
+
+
+def counted(n: Any) -> Any:
+    return pb.lax.while_loop(lambda c: c[0] < n, lambda c: (c[0] + 1, c[1]), (0, trivial(2)))[0]
+
+
 ONES, NUMBERS = np.ones(3, "float32"), np.arange(3)
 
 # Each a call and the shapes that its result must have, as JAX 0.10.2 gives them; a shape is that of a float0 array
@@ -70,6 +79,12 @@ CALLS: dict[str, tuple[Callable[[], Any], Any]] = {
     "grad": (lambda: pb.grad(lambda x, t: pnp.sum(scaled(x, t)[0]))(ONES, trivial(3)), 2 * ONES),
     "jacrev, trivial": (lambda: pb.jacrev(lambda x, t: x, (0, 1), allow_int=True)(ONES, trivial(2))[1], (3, 2)),
     "jet": (lambda: pb.jet(scaled, (1.0, trivial(2)), ([1.0], [None]))[1][0][0], 2.0),
+    "scan, carry": (lambda: pb.lax.scan(lambda c, x: ((c[0], c[1] + x), c[0]), (trivial(3), 0.0), ONES)[0][0], (3,)),
+    "scan, other": (lambda: pb.lax.scan(lambda c, x: ((c[0], c[1] + x), c[1]), (trivial(3), 0.0), ONES)[1], NUMBERS),
+    "while_loop": (lambda: pb.lax.while_loop(lambda c: c[0] < 3, lambda c: (c[0] + 1, c[1]), (0, trivial(2)))[1], (2,)),
+    "fori_loop": (lambda: pb.lax.fori_loop(0, 3, lambda i, c: (c[0] + i, c[1]), (0, trivial(2)))[1], (2,)),
+    "grad of scan": (lambda: pb.grad(powers)(3.0), 27.0 * 4.0),
+    "vmap of while_loop": (lambda: pb.vmap(counted)(NUMBERS), NUMBERS),
     "device_put": (lambda: pb.device_put({"t": trivial(3)})["t"], (3,)),
 }
 

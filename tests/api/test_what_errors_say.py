@@ -58,6 +58,16 @@ def test_other_transformations_of_arguments_that_are_not_there() -> None:
     assert pb.vmap(product)(x=X).shape == (3,)
 
 
+def test_axes_by_name_are_those_of_parameters() -> None:
+    def f(x: Any, *rest: Any, scale: Any) -> Any:
+        return x * scale
+
+    assert pb.vmap(f, in_axes={"x": 0, "scale": 0})(X, scale=X).shape == (3,)
+    for name in ("rest", "scaled"):  # the second was accepted in silence, and not batched
+        with pytest.raises(AxisError, match=f"in_axes names '{name}', but .* has the parameters x, scale"):
+            pb.vmap(f, in_axes={"x": 0, name: 0})
+
+
 def test_static_arguments_of_checkpoint_may_be_left_out() -> None:
     def power(x: Any, n: int = 3) -> Any:
         assert isinstance(n, int)

@@ -146,3 +146,6 @@ def test_types_of_jax() -> None:
     for shapes in (pb.eval_shape, lambda f, x: pb.jit(f).eval_shape(x), lambda f, x: pb.jit(f).lower(x).out_info):
         assert shapes(lambda x: x * 2, Struct()) is weak
     assert pb.linear_transpose(lambda x: x * 2, Struct())(np.ones((4, 3), np.float32))[0].type is weak
+    converted, values = pb.closure_convert(lambda x: x * 2, Struct())
+    assert not values and converted(np.ones((4, 3), np.float32)).shape == (4, 3)
+    assert [residual.type for residual in pb.saved_residuals(lambda x: x * x, Struct())] == [weak]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import operator
 
 import numpy as np
@@ -179,8 +180,34 @@ def test_eager_derivatives_allow_python_control_flow():
 
     assert float(pb.grad(f)(3.0)) == 6.0 and float(pb.grad(f)(-3.0)) == -1.0
     assert float(pb.grad(lambda x: x * int(x))(2.5)) == 2.0
-    assert float(pb.grad(pb.grad(lambda x: x**3 if float(x) > 1 else x))(2.0)) == 12.0
+    assert float(pb.grad(pb.grad(lambda x: x**3 if x > 1 else x))(2.0)) == 12.0
+    assert float(pb.grad(lambda x: x * float(pb.lax.stop_gradient(x)))(3.0)) == 3.0
+    assert float(pb.grad(lambda x, n: x * float(n))(3.0, np.int32(2))) == 2.0
     assert pb.jvp(f, (3.0,), (1.0,))[1].tolist() == 6.0
+
+
+def stored(x):
+    host = np.zeros(2)
+    host[0] = x
+    return pnp.sum(host)
+
+
+@pytest.mark.parametrize(
+    "transform", [pb.grad, lambda f: lambda x: pb.jvp(f, (x,), (1.0,)), lambda f: pb.grad(pb.grad(f)), pb.jacfwd]
+)
+@pytest.mark.parametrize(
+    "convert",
+    [float, complex, math.sin, lambda x: x.item(), lambda x: x.tolist(), lambda x: x.tobytes(), np.float64, np.sin, stored],
+)
+def test_no_number_of_python_loses_a_derivative(convert, transform):
+    with pytest.raises((pb.errors.TracerArrayConversionError, ValueError)) as caught:
+        transform(lambda x: x * convert(x))(2.0)
+    error = caught.value if convert is not stored else caught.value.__cause__  # NumPy says that it is no number
+    assert isinstance(error, pb.errors.TracerArrayConversionError)
+    assert convert in (
+        np.sin,
+        np.float64,
+    ) or "would lose its derivative. Where none is wanted, convert pb.lax.stop_gradient(x)" in str(error)
 
 
 def test_operators_take_host_arrays_of_any_layout():

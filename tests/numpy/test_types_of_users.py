@@ -15,7 +15,7 @@ from pullback.core.array import Array
 from pullback.core.methods import ArrayMethods
 
 PROGRAM = """
-    from typing import assert_type
+    from typing import Any, assert_type
 
     import numpy as np
     import pullback as pb
@@ -43,6 +43,20 @@ PROGRAM = """
     assert_type(float(x[0, 0]), float)
     assert_type([row for row in x], list[pb.Array])
     assert_type(np.asarray(x).ndim, int)
+    assert_type(pb.jvp(predict, (x, x), (x, x)), tuple[pb.Array, pb.Array])
+    value, pull = pb.vjp(predict, x, x)
+    assert_type(value, pb.Array)
+    assert_type(pull(value), tuple[Any, ...])
+    value, push = pb.linearize(predict, x, x)
+    assert_type(push(x, x), pb.Array)
+    assert_type(pb.vjp(lambda x: (x, x), x, has_aux=True), tuple[Any, ...])
+    assert_type(pb.checkpoint(predict)(x, x), pb.Array)
+    assert_type(pb.nth_derivative(predict, 2)(x, x), pb.Array)
+    assert_type(pb.jet(predict, (x, x), ([x], [x]))[0], pb.Array)
+    assert_type(pb.sparse.hessian(predict)(x, x), pb.sparse.SparseMatrix)
+    assert_type(pb.lax.fori_loop(0, 3, lambda i, y: predict(y, y), x), pb.Array)
+    assert_type(pb.lax.map(lambda row: predict(row, row), x), pb.Array)
+    assert_type(pb.tree.reduce(predict, [x, x]), pb.Array)
 """
 WRONG = [
     ("pnp.sum(x, axis='rows')", "axis"),
@@ -54,6 +68,9 @@ WRONG = [
     ("pnp.max(x, keepdim=True)", "keepdim"),
     ("pb.lax.reshape(x)", "new_sizes"),
     ("x[0] = 1", "indexed assignment"),
+    ("pull(x, x)", "Too many arguments"),
+    ("pb.checkpoint(predict)(x)", "Too few arguments"),
+    ("pb.sparse.jacobian(predict)(x, x, x)", "Too many arguments"),
 ]
 
 

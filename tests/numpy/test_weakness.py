@@ -1,7 +1,8 @@
 """Whether results are weak, for every function: a weak dtype gives way where it meets another, so a wrong one is a wrong dtype.
 
-The rule, which is JAX's: the result of an elementwise function is weak if the common dtype of its operands is; that of a
-reduction, or of a choice of dtype by the function, is not. Bools are never weak here.
+The rule, which is JAX's: the result of an elementwise function, or an array made like another or of a number, is weak if the
+common dtype of its operands is; that of a reduction, or of a choice of dtype by the function or its caller, is not. Bools are
+never weak.
 """
 
 import inspect
@@ -226,11 +227,20 @@ WEAK_OF_WEAK = {
     pnp.tile: lambda: pnp.tile(V, 2),
     pnp.unstack: lambda: pnp.unstack(V)[0],
     pnp.vsplit: lambda: pnp.vsplit(M, 3)[0],
+    pnp.array: lambda: pnp.array(WEAK),
+    pnp.asarray: lambda: pnp.asarray(WEAK),
+    pnp.empty_like: lambda: pnp.empty_like(V),
+    pnp.full: lambda: pnp.full(2, 0.5),
+    pnp.full_like: lambda: pnp.full_like(V, 0.5),
+    pnp.ones_like: lambda: pnp.ones_like(V),
+    pnp.zeros_like: lambda: pnp.zeros_like(V),
+    pnp.imag: lambda: pnp.imag(WEAK),
+    lax.full: lambda: lax.full((2,), 0.5),
+    lax.full_like: lambda: lax.full_like(V, 0.5),
     pnp.copy: lambda: pnp.copy(WEAK),
     pnp.diag: lambda: pnp.diag(V),
     pnp.diagflat: lambda: pnp.diagflat(V),
     pnp.diagonal: lambda: pnp.diagonal(M),
-    pnp.from_dlpack: lambda: pnp.from_dlpack(V),
     pnp.meshgrid: lambda: pnp.meshgrid(V, V)[0],
     pnp.tril: lambda: pnp.tril(M),
     pnp.triu: lambda: pnp.triu(M),
@@ -310,36 +320,44 @@ NEVER_WEAK = {
     pnp.allclose: lambda: pnp.allclose(V, V),
     pnp.isin: lambda: pnp.isin(V, V),
     pnp.arange: lambda: pnp.arange(3.0),
-    pnp.array: lambda: pnp.array(WEAK),
-    pnp.asarray: lambda: pnp.asarray(WEAK),
+    pnp.from_dlpack: lambda: pnp.from_dlpack(V),
     pnp.astype: lambda: pnp.astype(WEAK, "float32"),
     pnp.empty: lambda: pnp.empty(2),
-    pnp.empty_like: lambda: pnp.empty_like(V),
     pnp.eye: lambda: pnp.eye(2),
-    pnp.full: lambda: pnp.full(2, 0.5),
-    pnp.full_like: lambda: pnp.full_like(V, 0.5),
     pnp.identity: lambda: pnp.identity(2),
     pnp.indices: lambda: pnp.indices((2,)),
     pnp.linspace: lambda: pnp.linspace(0.0, 1.0),
     pnp.logspace: lambda: pnp.logspace(0.0, 1.0),
     pnp.ones: lambda: pnp.ones(2),
-    pnp.ones_like: lambda: pnp.ones_like(V),
     pnp.tri: lambda: pnp.tri(2),
     pnp.zeros: lambda: pnp.zeros(2),
-    pnp.zeros_like: lambda: pnp.zeros_like(V),
     pnp.angle: lambda: pnp.angle(WEAK),
-    pnp.imag: lambda: pnp.imag(WEAK),
     pnp.bitwise_count: lambda: pnp.bitwise_count(2),
     lax.convert_element_type: lambda: lax.convert_element_type(WEAK, "float32"),
     lax.bitcast_convert_type: lambda: lax.bitcast_convert_type(WEAK, "int32"),
     lax.iota: lambda: lax.iota("float32", 2),
     lax.broadcasted_iota: lambda: lax.broadcasted_iota("float32", (2,), 0),
-    lax.full: lambda: lax.full((2,), 0.5),
-    lax.full_like: lambda: lax.full_like(V, 0.5),
     lax.argmax: lambda: lax.argmax(V, 0, "int32"),
     lax.argmin: lambda: lax.argmin(V, 0, "int32"),
     lax.is_finite: lambda: lax.is_finite(WEAK),
     lax.eq: lambda: lax.eq(WEAK, WEAK),
+}
+# What decides a dtype decides weakness too: an argument `dtype`, a list, another array's dtype.
+DECIDED = {
+    "array of a list": lambda: pnp.array([WEAK, 0.5]),
+    "asarray of a list": lambda: pnp.asarray([0.5]),
+    "array of a bool": lambda: pnp.array(True),
+    "array, dtype": lambda: pnp.array(WEAK, "float32"),
+    "asarray, dtype": lambda: pnp.asarray(0.5, float),
+    "full, dtype": lambda: pnp.full(2, WEAK, "float32"),
+    "full of a strong number": lambda: pnp.full(2, np.float32(1)),
+    "full_like, dtype": lambda: pnp.full_like(V, 0.5, "float32"),
+    "full_like of a strong array": lambda: pnp.full_like(STRONG, 0.5),
+    "full_like with an array": lambda: pnp.full_like(V, np.ones(3, "f4")),
+    "zeros_like, dtype": lambda: pnp.zeros_like(V, "float32"),
+    "ones_like of a strong array": lambda: pnp.ones_like(STRONG),
+    "lax.full, dtype": lambda: lax.full((2,), 0.5, "float32"),
+    "imag of a strong array": lambda: pnp.imag(STRONG),
 }
 OF_NUMBERS = (
     "abs acos acosh asin asinh atan atanh cbrt ceil cos cosh erf erf_inv erfc exp exp2 expm1 floor lgamma log log1p logistic"
@@ -357,7 +375,7 @@ OTHERS |= {"custom_linear_solve", "GatherDimensionNumbers", "ScatterDimensionNum
 
 @pytest.mark.parametrize("how", ["eager", "jit"])
 def test_other_functions(how):
-    for table, weak in ((WEAK_OF_WEAK, True), (NEVER_WEAK, False)):
+    for table, weak in ((WEAK_OF_WEAK, True), (NEVER_WEAK, False), (DECIDED, False)):
         out = (
             pb.jit(lambda table=table: [call() for call in table.values()])() if how == "jit" else [c() for c in table.values()]
         )
