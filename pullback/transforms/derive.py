@@ -168,10 +168,10 @@ def _known_values(steps: Sequence[Scale | Apply]) -> list[Staged]:
 
 
 @remembered
-def transpose_program(program: Program, unknown: Flags, forced: Flags = (), partly: bool = False) -> tuple[Program, Flags]:
+def transpose_program(program: Program, unknown: Flags, forced: Flags = ()) -> tuple[Program, Flags]:
     """known inputs + cotangents of the outputs -> those cotangents of the unknown inputs that are not zero (the flags).
 
-    Those flagged in `forced`, in any case. `partly`: there may be known outputs, whose cotangents are zero.
+    Those flagged in `forced`, in any case.
     """
     flags: list[int] = []
     solved_for = [type for type, flag in zip(program.input_types, unknown) if flag]
@@ -179,7 +179,7 @@ def transpose_program(program: Program, unknown: Flags, forced: Flags = (), part
 
     def transposed(*args: Any) -> list[Any]:
         known, cotangents = args[: len(known_types)], args[len(known_types) :]
-        outs = transpose_flat(of_unknown(program, unknown, known), solved_for, cotangents, partly=partly)
+        outs = transpose_flat(of_unknown(program, unknown, known), solved_for, cotangents)
         flags.extend(int(out is not ZERO or flag) for out, flag in zip(outs, forced or (0,) * len(outs), strict=True))
         return [instantiate(out, type) for out, type, flag in zip(outs, solved_for, flags) if flag]
 

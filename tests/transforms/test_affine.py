@@ -88,7 +88,7 @@ RULES = {
 @pytest.mark.parametrize("gradient", [pb.grad, lambda f: pb.jit(pb.grad(f))], ids=["grad", "jit of grad"])
 @pytest.mark.parametrize("name", RULES)
 def test_a_jvp_rule_may_not_add_a_constant_to_tangents(name: str, gradient: Callable[..., Any]) -> None:
-    with pytest.raises(GradientError, match="jvp rule of .* must be linear in the tangents, but by 'add' it adds"):
+    with pytest.raises(GradientError, match=r"jvp rule of .* must be linear in the tangents, but by 'add' it adds"):
         gradient(RULES[name])(1.0)
 
 
