@@ -17,12 +17,12 @@ from pullback.control.scan import scan as scan_primitive
 from pullback.control.while_loop import levels_for
 from pullback.control.while_loop import while_loop as while_primitive
 from pullback.core.array import Array
-from pullback.core.dtypes import BOOL, kind, promote
+from pullback.core.dtypes import BOOL, float0, kind, promote
 from pullback.core.errors import AxisError, DtypeError, ShapeError, StructureError
 from pullback.core.source import api_boundary, describe
-from pullback.core.tracing import Tracer, type_of
+from pullback.core.tracing import Tracer, is_float0, type_of
 from pullback.core.trees import LEAF, TreeDef, array_leaves, flatten, unflatten, without_float0
-from pullback.core.types import ArrayType, array_type
+from pullback.core.types import ArrayType, Shape, array_type
 from pullback.ops.arithmetic import add
 from pullback.ops.compare import lt
 from pullback.ops.convert import convert_element_type
@@ -162,8 +162,10 @@ def scan(
     check_callable(f, "scan")
     init = without_float0(init)
     carry, carry_structure = array_leaves(init, lambda: "init")
-    stacks, x_structure = array_leaves(xs, lambda: "xs")
-    steps = _number_of_steps("scan", f, xs, stacks, length)
+    given, whole = array_leaves(xs, lambda: "xs", True)
+    steps = _number_of_steps("scan", f, xs, given, length)
+    xs = _with_float0(whole, given, lambda shape: shape[1:])
+    stacks, x_structure = flatten(without_float0(xs))
     x_types = [_element_type(type_of(stack)) for stack in stacks]
     paths = leaf_paths(init, "carry") + leaf_paths(xs, "x")[: len(stacks)]
     must = f"scan's body {describe(f)} must return a pair (carry, y)"
@@ -186,7 +188,13 @@ def scan(
         reverse=bool(reverse),
         unroll=_unroll("scan", unroll, steps),
     )
-    return unflatten(carry_structure, outs[:carried]), unflatten(out_structure[1], outs[carried:])
+    ys, y_structure = flatten(unflatten(out_structure[1], outs[carried:]))
+    return unflatten(carry_structure, outs[:carried]), _with_float0(y_structure, ys, lambda shape: (steps, *shape))
+
+
+def _with_float0(structure: TreeDef, leaves: Sequence[Any], shape_of: Callable[[Shape], Shape]) -> Any:
+    """A tree whose arrays of dtype float0 get other shapes: those of elements in place of stacks, or the other way round."""
+    return unflatten(structure, [np.zeros(shape_of(x.shape), float0) if is_float0(x) else x for x in leaves])
 
 
 def _element_type(type: ArrayType) -> ArrayType:

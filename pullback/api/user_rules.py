@@ -25,6 +25,7 @@ from pullback.core.trees import (
     flatten_with_paths,
     optree,
     unflatten,
+    without_float0,
 )
 from pullback.core.types import ArrayType
 from pullback.core.zero import ZERO, zeros
@@ -239,7 +240,7 @@ class UserRules:
 
     def call(self, *leaves: Any) -> list[Any]:
         """The function itself, on leaves."""
-        found, self.out_structure = flatten(self.function.fun(*self.arguments(self.trees(leaves))))
+        found, self.out_structure = flatten(without_float0(self.function.fun(*self.arguments(self.trees(leaves)))))
         return [self._leaf(leaf, i, found, f"The output of {self.described}") for i, leaf in enumerate(found)]
 
     def _leaf(self, leaf: Any, index: int, leaves: Sequence[Any], what: str, structure: TreeDef = None) -> Any:
@@ -270,7 +271,7 @@ class UserRules:
                 f"{self.described} was given {len(rules)} rules with defjvps, but is called with {len(trees)} arguments."
             )
         out = self.function(*trees)  # with its rules, for the next derivative
-        outs, self.out_structure = flatten(out)
+        outs, self.out_structure = flatten(without_float0(out))
         out_types = [type_of(value) for value in outs]
         total: list[Any] = [ZERO] * len(outs)
         start = 0
@@ -294,7 +295,7 @@ class UserRules:
         returned = self.functions.fwd(*self.arguments(self.trees(operands)))  # type: ignore[misc]
         value, kept = _pair(returned, what, "the output and the residuals")
         outs = self._outputs(value, what)
-        leaves, structure = flatten(kept)
+        leaves, structure = flatten(without_float0(kept))
         fixed = [leaf if type(leaf) in (bool, int, float, complex) else None for leaf in leaves]
         residuals = [
             self._leaf(x, i, leaves, f"{what}: its residual ", structure) for i, x in enumerate(leaves) if fixed[i] is None
@@ -328,6 +329,7 @@ class UserRules:
         rule: Function = self.functions.vmap  # type: ignore[assignment]
         returned = rule(size, tuple(self.trees(list(batched))), *self.trees(operands))
         value, spec = _pair(returned, what, "the output and which parts of it are batched")
+        value = without_float0(value)
         leaves, structure = flatten(value)
         if self.out_types is not None and structure != self.out_structure:
             raise _structures(what, value, self.out_structure, self.out_types, "the function")
@@ -347,7 +349,7 @@ class UserRules:
     def _outputs(self, value: Any, what: str) -> list[Any]:
         """The output that a derivative rule returned: like the function's own."""
         if self.out_types is None:  # the function could not be traced
-            leaves, self.out_structure = flatten(value)
+            leaves, self.out_structure = flatten(without_float0(value))
             outs = [self._leaf(leaf, i, leaves, what) for i, leaf in enumerate(leaves)]
             self.out_types = tuple([type_of(out) for out in outs])
             return outs
@@ -444,6 +446,10 @@ def _fit(leaf: Any, type: ArrayType, role: Role) -> Any:
 
 def _walk(tree: Any, model: Any, nothing: bool) -> list[Any]:
     """The leaves of a tree at the places of those of `model`; None is one, and, if `nothing`, stands for a whole subtree."""
+    if is_float0(model):  # it belongs to the structure
+        if tree is not None and not is_float0(tree) and not isinstance(tree, SymbolicZero):
+            raise StructureError
+        return []
     inner, structure = flatten(model)
     if structure is LEAF:
         if tree is not None and not isinstance(tree, SymbolicZero) and flatten(tree)[1] is not LEAF:
