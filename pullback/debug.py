@@ -68,7 +68,8 @@ def callback(function: Callable[..., object], /, *args: Any, ordered: bool = Fal
 
     Works eagerly and inside every transformation. In a compiled function it is called each time that function runs; under
     `grad` once, with the primal values; under `vmap` once for every batch element, in order, if an argument depends on the
-    batch, else once. Several calls in one function happen in the order in which they are written.
+    batch, else once; in a branch, or a step of a loop, that not every batch element runs, once for each that does. Several
+    calls in one function happen in the order in which they are written.
 
     Arguments:
         function: called with NumPy arrays in place of the arrays in `args` and `kwargs`; what it returns is ignored, and
@@ -102,7 +103,8 @@ def callback(function: Callable[..., object], /, *args: Any, ordered: bool = Fal
 def print(format: str, /, *args: Any, ordered: bool = False, **kwargs: Any) -> None:
     """Print values when they are computed, by a format string as `str.format` takes it; inside any transformation.
 
-    Under `vmap` a line is printed for every batch element, in order, if a value depends on the batch, else one line.
+    Under `vmap` a line is printed for every batch element, in order, if a value depends on the batch, else one line; in a
+    branch, or a step of a loop, that not every batch element runs, one for each that does.
 
     Arguments:
         format: the text, with `{}`, `{name}` and `{name:.3f}` where values go.

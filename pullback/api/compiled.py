@@ -39,7 +39,7 @@ MAX_SIGNATURES = 256  # of one function: each holds a Program and an executable,
 Numbers = int | Sequence[int] | None
 Names = str | Iterable[str] | None
 
-_instances: weakref.WeakSet[Jitted] = weakref.WeakSet()
+_instances: weakref.WeakValueDictionary[int, Jitted] = weakref.WeakValueDictionary()
 
 
 class Jitted:
@@ -82,7 +82,7 @@ class Jitted:
         self._signatures: Bounded[Any, Signature] = Bounded(MAX_SIGNATURES, self._warn_of_signatures)
         self._warned = False
         self._fast_paths: list[FastPath] = []
-        _instances.add(self)
+        _instances[id(self)] = self
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         try:
@@ -311,8 +311,9 @@ def clear_caches() -> None:
         >>> pb.cache_info().entries
         0
     """
-    for jitted in list(_instances):
-        jitted.clear_cache()
+    for found in _instances.valuerefs():  # a copy: other threads make more meanwhile
+        if (jitted := found()) is not None:
+            jitted.clear_cache()
     forget_executables()
     forget_scalars()
 

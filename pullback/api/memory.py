@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from pullback.api.functions import Function, P, R, check_callable, check_flags, chosen_arguments, wrapped
 from pullback.api.traced import traced_call, with_placeholders
 from pullback.control.call import inlined
-from pullback.control.checkpoint import Budget, Dots, Either, Everything, Except, Names, Nothing
+from pullback.control.checkpoint import EVERYTHING, NOTHING, Budget, Dots, Either, Names
 from pullback.control.checkpoint import checkpoint as checkpoint_primitive
 from pullback.control.checkpoint import name as name_primitive
 from pullback.core.array import Array
@@ -45,10 +45,10 @@ class checkpoint_policies:
         ['argument', 'argument', 'dot_general']
     """
 
-    everything_saveable = Everything()
+    everything_saveable = EVERYTHING
     """Keep what reverse mode would keep without `checkpoint`."""
 
-    nothing_saveable = Nothing()
+    nothing_saveable = NOTHING
     """Keep the arguments only."""
 
     dots_saveable = checkpoint_dots = Dots(batched=True)
@@ -93,7 +93,7 @@ class checkpoint_policies:
             >>> len(pb.saved_residuals(f, 1.0))
             2
         """
-        return Names(tuple(sorted(names)), others=True)
+        return Names(tuple(sorted(names)), these=False)
 
     @staticmethod
     def save_anything_except_these_names(*names: str) -> Policy:
@@ -112,7 +112,7 @@ class checkpoint_policies:
             >>> [residual.made_by for residual in pb.saved_residuals(f, 1.0)]
             ['cos', 'cos']
         """
-        return Except(tuple(sorted(names)))
+        return Names(tuple(sorted(names)), these=False, unnamed=True)
 
     @staticmethod
     def save_from_both_policies(first: Policy, second: Policy) -> Policy:

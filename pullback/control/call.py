@@ -6,15 +6,14 @@ one that they came from, so that nesting transformations stays linear in the siz
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from pullback.control.holder import Holder, Wiring, bind_holder, check_operands
-from pullback.core.array import Array
 from pullback.core.execution import engine
 from pullback.core.primitive import primitive
-from pullback.program.interpret import interpret
-from pullback.program.program import Atom, Equation, Literal, Program, Variable, run
+from pullback.program.interpret import bind_equation, run
+from pullback.program.program import Equation, Program
+from pullback.transforms.derive import stage_closed
 
 
 @primitive
@@ -44,29 +43,14 @@ def bind_call(program: Program, args: Any) -> Any:
 
 def inlined(program: Program) -> Program:
     """The Program with the equations of those that it calls in the place of the calls."""
-    if not any(equation.primitive is call for equation in program.equations):
+    if not any([equation.primitive is call for equation in program.equations]):
         return program
-    equations: list[Equation] = []
-    constants: dict[int, tuple[Variable, Array]] = {}
-    batch_axes: dict[Variable, Any] = {}
 
-    def atom(value: Atom | Array) -> Atom:
-        if not isinstance(value, Array):
-            return value
-        if not value.type.shape:
-            return Literal(value)
-        return constants.setdefault(id(value), (Variable(value.type), value))[0]
+    def apply(equation: Equation, operands: list[Any]) -> Any:
+        return (
+            run(equation.params["program"], operands, apply)
+            if equation.primitive is call
+            else bind_equation(equation, operands)
+        )
 
-    def place(equation: Equation, operands: Sequence[Atom | Array]) -> Any:
-        if equation.primitive is call:
-            called = equation.params["program"]
-            known.update(called.batch_axes)
-            return interpret(called, operands, place)
-        outputs = tuple([Variable(out.type) for out in equation.outputs])
-        batch_axes.update((new, known[old]) for new, old in zip(outputs, equation.outputs) if old in known)
-        equations.append(equation.replace(tuple([atom(operand) for operand in operands]), outputs))
-        return outputs if equation.primitive.multiple_results else outputs[0]
-
-    known = dict(program.batch_axes)
-    outputs = [atom(out) for out in interpret(program, program.inputs, place)]
-    return Program(program.inputs, equations, outputs, constants.values(), program.name, {**program.batch_axes, **batch_axes})
+    return stage_closed(lambda *args: run(program, args, apply), program.input_types, program.name, program)

@@ -19,14 +19,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pullback.control.call import inlined
-from pullback.control.holder import Holder, Wiring, at_flags, bind_holder
+from pullback.control.holder import Halves, Holder, Wiring, bind_holder, in_halves
 from pullback.core.primitive import Primitive, Rules, primitive
 from pullback.core.types import ArrayType
 from pullback.ops.contract import dot_general
 from pullback.ops.pointwise import each_alone
 from pullback.program.cost import equation_cost
 from pullback.program.equation import Atom, Equation, Variable, remembered
-from pullback.program.program import Program, run
+from pullback.program.program import Program
 from pullback.stablehlo.writer import TensorType, i64s
 from pullback.transforms.derive import Flags, linearize_program, stage_closed
 from pullback.transforms.simplify import drop_dead_code, has_effect
@@ -77,9 +77,6 @@ class checkpoint(Holder):
     def result_type(*types, program: Program, policy, prevent_cse: bool, again: bool = False):
         return program.output_types
 
-    def evaluate(*arrays, program, policy, prevent_cse, again=False):
-        return run(program, arrays)
-
     def lower(write, *values, program, policy, prevent_cse, again=False):
         if not (again and prevent_cse and values):
             return write.inline(program, *values)
@@ -88,20 +85,13 @@ class checkpoint(Holder):
         return write.inline(program, *write.many("stablehlo.optimization_barrier", values, [value.type for value in values]))
 
     def linearize(primals, active, *, program, policy, prevent_cse, again=False):
-        split = split_program(program, active, policy)
-        params = {"policy": policy, "prevent_cse": prevent_cse}
-        outs = _bind(split.forward, primals, {**params, "again": again})
-        count = len(program.outputs)
-        known = [*[primals[i] for i in split.inputs], *outs[count:]]
+        halves = split_program(program, active, policy)
 
-        def push(*tangents):
-            return at_flags(_bind(split.tangent, [*known, *tangents], {**params, "again": True}), split.nonzero)
+        def apply(made, args):
+            late = again or made is halves.tangent
+            return bind_holder(checkpoint, *args, program=made[0], policy=policy, prevent_cse=prevent_cse, again=late)
 
-        return tuple(outs[:count]), push
-
-
-def _bind(program: Program, args: Sequence[Any], params: dict[str, Any]) -> Any:
-    return bind_holder(checkpoint, *args, program=program, **params)
+        return in_halves(halves, primals, apply)
 
 
 def _in_a_branch(write, program, values):
@@ -134,17 +124,8 @@ def _in_a_branch(write, program, values):
 # ---- what is kept, and what is computed again --------------------------------------------------------------------------
 
 
-class Split(NamedTuple):
-    """A checkpointed Program split in two."""
-
-    forward: Program  # inputs -> outputs + kept values
-    tangent: Program  # some inputs + kept values + tangents of the active inputs -> tangents of the outputs
-    inputs: tuple[int, ...]  # which inputs those are
-    nonzero: Flags  # which outputs have a tangent
-
-
 @remembered
-def split_program(program: Program, active: Flags, policy: Any) -> Split:
+def split_program(program: Program, active: Flags, policy: Any) -> Halves:
     """The two halves of a Program's linearization, with as few values between them as `policy` allows."""
     linearized = linearize_program(inlined(program), active)
     whole = linearized.forward
@@ -162,13 +143,9 @@ def split_program(program: Program, active: Flags, policy: Any) -> Split:
         return replay(linearized.tangent, [*replay(again, args[: len(known)]), *args[len(known) :]])
 
     types = [*[atom.type for atom in known], *linearized.tangent.input_types[len(wanted) :]]
-    outputs = (*whole.outputs[: len(program.outputs)], *saved)
-    return Split(
-        drop_dead_code(whole.with_outputs(outputs)),
-        stage_closed(tangent, types, f"tangent_{program.name}"),
-        tuple(inputs),
-        linearized.nonzero,
-    )
+    forward = drop_dead_code(whole.with_outputs((*whole.outputs[: len(program.outputs)], *saved)))
+    places = (*inputs, *range(len(active), len(active) + len(saved)))
+    return Halves((forward,), (stage_closed(tangent, types, f"tangent_{program.name}"),), places, linearized.nonzero)
 
 
 def policy_keeps(policy: Any, equation: Equation) -> bool:
@@ -204,22 +181,6 @@ def used_inputs(program: Program, equations: Sequence[Equation], wanted: Sequenc
 
 
 @dataclass(frozen=True)
-class Everything:
-    """Keep what reverse mode would keep without a checkpoint."""
-
-    def __call__(self, primitive: Primitive, *types: ArrayType, **params: Any) -> bool:
-        return True
-
-
-@dataclass(frozen=True)
-class Nothing:
-    """Keep the operands only."""
-
-    def __call__(self, primitive: Primitive, *types: ArrayType, **params: Any) -> bool:
-        return False
-
-
-@dataclass(frozen=True)
 class Dots:
     """Keep the results of matrix products; where not `batched`, only of those without batch axes."""
 
@@ -231,23 +192,18 @@ class Dots:
 
 @dataclass(frozen=True)
 class Names:
-    """Keep values that were given one of the names; with `others`, those that were given another one."""
+    """Keep values that were given one of the names, or, if not `these`, another one; and, if `unnamed`, those without any."""
 
     names: tuple[str, ...]
-    others: bool = False
+    these: bool = True
+    unnamed: bool = False
 
     def __call__(self, primitive: Primitive, *types: ArrayType, **params: Any) -> bool:
-        return primitive is name and (params["name"] in self.names) is not self.others
+        return (params["name"] in self.names) is self.these if primitive is name else self.unnamed
 
 
-@dataclass(frozen=True)
-class Except:
-    """Keep all values but those that were given one of the names."""
-
-    names: tuple[str, ...]
-
-    def __call__(self, primitive: Primitive, *types: ArrayType, **params: Any) -> bool:
-        return primitive is not name or params["name"] not in self.names
+EVERYTHING = Names((), these=False, unnamed=True)  # what reverse mode would keep without a checkpoint
+NOTHING = Names(())  # but the operands
 
 
 @dataclass(frozen=True)

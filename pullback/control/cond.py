@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from pullback.control.guard import chosen, guarded
+from pullback.control.guard import chosen, run_guarded
 from pullback.control.holder import Holder, Wiring, bind_holder, check_operands
 from pullback.control.scan import scan
 from pullback.core.axes import Axis
-from pullback.core.errors import AxisError, MissingRule
+from pullback.core.errors import AxisError
 from pullback.core.primitive import Rules, primitive
 from pullback.core.tracing import type_of
 from pullback.core.types import array_type
@@ -29,10 +29,8 @@ from pullback.ops.convert import convert_element_type
 from pullback.ops.literals import literal
 from pullback.ops.reduce import reduce_or
 from pullback.program.program import Program, axis_names, run
-from pullback.program.provenance import attributed, source_of
 from pullback.transforms.batch import repeated
 from pullback.transforms.derive import batch_program, stage_closed
-from pullback.transforms.stage import replay
 
 INT32 = np.dtype(np.int32)
 
@@ -78,12 +76,10 @@ class cond(Holder):
             return outs, (0,) * len(everything)
         if batch.strategy == "map":
             return one_by_one(cond, batch, args, axes, {"branches": branches, "early_exit": early_exit})
-        refuse_effects("cond", branches)
         results = []
         for number, branch in enumerate(branches):
             which = _chooses(index, number, len(branches))
-            guards, own_flags = guarded(which, values, flags, batch.size)
-            results.append(replay(batch_program(branch, batch, own_flags, everything)[0], guards))
+            results.append(run_guarded(branch, batch, which, values, flags, everything))
         return tuple([cond_as_select(index, *outs) for outs in zip(*results)]), (0,) * len(everything)
 
 
@@ -134,21 +130,6 @@ def _chooses(index: Any, number: int, count: int) -> Any:
     if number == 0:
         return lt(index, literal(1, index))
     return (ge if number == count - 1 else eq)(index, literal(number, index))
-
-
-def refuse_effects(what: str, programs: Sequence[Program]) -> None:
-    """Raise unless Programs that are to run for all batch elements, needed or not, do nothing besides computing values."""
-    effects = sorted({effect for program in programs for effect in program.effects})
-    if effects:
-        source = source_of(attributed())
-        where = f" (at {source})" if source is not None else ""
-        computes = "computes all branches" if what == "cond" else "takes each step, until the last of them has stopped,"
-        raise MissingRule(
-            f"vmap of a {what} whose predicate differs between the batch elements {computes} for all of them, and selects; but"
-            f" a branch or body of this one{where} has an effect ({', '.join(effects)}), which must not"
-            ' happen for the others. Use vmap(..., strategy="map"), which takes the batch elements one by one, or move the'
-            " effect out of it."
-        )
 
 
 def one_by_one(holder: Any, batch: Axis, args: Sequence[Any], axes: Sequence[int | None], params: dict[str, Any]) -> Any:

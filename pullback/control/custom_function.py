@@ -19,7 +19,7 @@ from pullback.control.custom_rules import (
     tangent_of_batching,
     transpose_of_batching,
 )
-from pullback.control.holder import Wiring, at_flags, bind_holder, split
+from pullback.control.holder import Wired, Wiring, at_flags, bind_holder, split
 from pullback.core.dtypes import is_inexact
 from pullback.core.errors import EscapedTracerError, GradientError, ShapeError
 from pullback.core.primitive import Rules, primitive
@@ -55,14 +55,10 @@ def _staged(program: Program | Unstaged) -> Program:
 
 
 @primitive
-class custom_function(Rules):
+class custom_function(Wired):
     """Apply `program` to the operands; `rules` say how to transform it."""
 
     wiring = Wiring("program")
-    multiple_results = True
-    on_arrays = True
-    needs_axis = True
-    symbolic_zeros = True
 
     def result_type(*types, program, rules):
         program = _staged(program)
@@ -72,9 +68,6 @@ class custom_function(Rules):
 
     def evaluate(*arrays, program, rules):
         return run(_staged(program), arrays)
-
-    def lower(write, *values, program, rules):
-        return write.inline(program, *values)
 
     def jvp(primals, tangents, *, program, rules):
         active = tuple([t is not ZERO for t in tangents])

@@ -1,9 +1,9 @@
-"""only_where: keeps what a select throws away out of derivatives.
+"""What a select throws away must not be noticed: neither in derivatives (`only_where`) nor by what it does (`effects_where`).
 
 Under vmap a branch that a batch element did not choose, and a step after its loop has ended, are computed all the same, and a
 select drops the results. The backward pass multiplies their derivatives by zero, which is not enough: zero times infinity is
 not a number. So what goes into such a computation goes through `only_where`, the identity, whose derivative is *selected* to
-be zero.
+be zero. And its callbacks are told for which batch elements they are meant: they do nothing for the others.
 """
 
 from __future__ import annotations
@@ -13,16 +13,28 @@ from typing import Any
 
 import numpy as np
 
+from pullback.control.callback import callback, io_callback
+from pullback.control.holder import bind_holder, held_by, split
+from pullback.core.array import HostArray
+from pullback.core.axes import Axis
 from pullback.core.dtypes import is_inexact
+from pullback.core.errors import MissingRule
 from pullback.core.primitive import Rules, primitive
-from pullback.core.tracing import Tracer, type_of
+from pullback.core.tracing import Tracer, bind, type_of
+from pullback.core.types import ArrayType, array_type
 from pullback.ops.broadcast import broadcast_in_dim
 from pullback.ops.compare import select
 from pullback.ops.dynamic import dynamic_slice
 from pullback.ops.literals import literal
 from pullback.ops.reduce import argmax, reduce_or
+from pullback.program.equality import Keyed
+from pullback.program.equation import Equation, remembered
+from pullback.program.interpret import bind_equation
+from pullback.program.program import Program
 from pullback.transforms.batch import repeated
-from pullback.transforms.derive import Flags
+from pullback.transforms.derive import Flags, batch_program, stage_closed
+from pullback.transforms.simplify import has_effect
+from pullback.transforms.stage import replay
 
 INT32 = np.dtype(np.int32)
 
@@ -57,6 +69,16 @@ def chosen(which: Any, new: Any, old: Any) -> Any:
     if len(shape) > depth:
         which = broadcast_in_dim(which, shape=shape, broadcast_dimensions=tuple(range(depth)))
     return select(which, new, old)
+
+
+def run_guarded(
+    program: Program, batch: Axis, which: Any, values: Sequence[Any], flags: Flags, outs: Flags, reverse: bool = True
+) -> tuple[Any, ...]:
+    """A Program's results on a batch of which only the elements count for which `which` holds; `outs` carry the batch."""
+    values, flags = guarded(which, values, flags, batch.size, reverse)
+    if program.effects:
+        program, values, flags = effects_where(program), [which, *values], (1, *flags)
+    return replay(batch_program(program, batch, flags, outs)[0], values)
 
 
 def guarded(which: Any, values: Sequence[Any], batched: Flags, size: int, reverse: bool = True) -> tuple[list[Any], Flags]:
@@ -97,3 +119,56 @@ def _everywhere(batch: Any, index: Any) -> Any:
     return broadcast_in_dim(
         dynamic_slice(batch, *starts, slice_sizes=(1, *shape[1:])), shape=shape, broadcast_dimensions=tuple(range(len(shape)))
     )
+
+
+# ---- effects ----------------------------------------------------------------------------------------------------------
+
+
+class CalledWhere(Keyed):
+    """A callback's function, called only where its first argument holds; elsewhere its results are zeros."""
+
+    __slots__ = ("function", "names", "types")
+
+    def __init__(self, function: Any, types: Sequence[ArrayType]) -> None:
+        self.key = function, types
+        self.function, self.types = self.key
+        self.names = getattr(function, "names", ())
+
+    def __call__(self, which: HostArray, *leaves: HostArray) -> Sequence[Any]:
+        return self.function(*leaves) if which else [np.zeros(type.shape, type.dtype) for type in self.types]
+
+    def __repr__(self) -> str:
+        return repr(self.function)
+
+
+@remembered
+def effects_where(program: Program) -> Program:
+    """A Program that takes one more operand, a bool, before the others, and has effects only where that holds."""
+
+    def guarded_effects(which: Any, *args: Any) -> Sequence[Any]:
+        def apply(equation: Equation, operands: list[Any]) -> Any:
+            return _applied_where(which, equation, operands) if has_effect(equation) else bind_equation(equation, operands)
+
+        return replay(program, args, apply)
+
+    types = [array_type((), np.dtype(bool)), *program.input_types]
+    return stage_closed(guarded_effects, types, program.name, program)
+
+
+def _applied_where(which: Any, equation: Equation, operands: list[Any]) -> Any:
+    primitive, params = equation.primitive, equation.params
+    if primitive in (callback, io_callback):
+        function = CalledWhere(params["function"], params.get("types", ()))
+        levels = tuple([(size, (False, *flags)) for size, flags in params.get("levels", ())])
+        return bind(primitive, [which, *operands], {**params, "function": function, "levels": levels})
+    if primitive.prune is None:  # then its rules would have to change as well
+        raise MissingRule(
+            f"{primitive.name} has an effect, inside a branch or loop that runs for some elements of a batch only"
+            f" (at {equation.source}), and it cannot be kept from happening for the others. Use"
+            ' vmap(..., strategy="map"), which takes the batch elements one by one, or move the effect out of it.'
+        )
+    held = held_by(primitive, params)
+    lead, own = split(operands, held.wiring.lead)
+    test = None if held.test is None else effects_where(held.test)
+    params = held.on([effects_where(inner) for inner in held.programs], test=test, consts=held.consts + 1)
+    return bind_holder(primitive, *lead, which, *own, **params)

@@ -30,7 +30,7 @@ from pullback.core.types import ArrayType, is_unknown
 from pullback.core.zero import ZERO, zeros
 from pullback.ops.broadcast import broadcast_in_dim
 from pullback.ops.shape import transpose
-from pullback.program.program import Program, axis_names
+from pullback.program.program import Program, axis_names, run
 from pullback.transforms.batch import repeated
 from pullback.transforms.derive import (
     Flags,
@@ -173,13 +173,23 @@ def bind_holder(holder: Any, *args: Any, **params: Any) -> Any:
 # ---- what follows from it ---------------------------------------------------------------------------------------------
 
 
-class Holder(Rules):
-    """The rules of an operation that follow from its `wiring`."""
+class Wired(Rules):
+    """What follows for every operation with a `wiring`, and for one that runs its Program once."""
 
     multiple_results = True
     on_arrays = True
     needs_axis = True
     symbolic_zeros = True
+
+    def evaluate(primitive, *arrays, **params):
+        return run(params[primitive.wiring.programs], arrays)
+
+    def lower(primitive, write, *values, **params):
+        return write.inline(params[primitive.wiring.programs], *values)
+
+
+class Holder(Wired):
+    """The rules of an operation that follow from its `wiring`."""
 
     def jvp(primitive, primals, tangents, **params):
         live = [tangent for tangent in tangents if tangent is not ZERO]
@@ -198,16 +208,7 @@ class Holder(Rules):
         held = held_by(primitive, params)
         lead, values = split(primals, held.wiring.lead)
         halves = linearize_branches(held.programs, tuple(active[len(lead) :]))
-        outs = bind_holder(primitive, *primals, **held.on(halves.forward))
-        count = len(halves.nonzero)
-        known = [*values, *outs[count:]]
-        known = [known[i] for i in halves.known]
-
-        def push(*tangents):
-            found = bind_holder(primitive, *lead, *known, *tangents, **held.on(halves.tangent))
-            return at_flags(found, halves.nonzero)
-
-        return tuple(outs[:count]), push
+        return in_halves(halves, values, lambda made, args: bind_holder(primitive, *lead, *args, **held.on(made)))
 
     def transpose(primitive, cotangents, *operands, **params):
         held = held_by(primitive, params)
@@ -332,6 +333,19 @@ class Halves(NamedTuple):
     nonzero: Flags  # which outputs have a tangent
 
 
+def in_halves(halves: Halves, values: Sequence[Any], apply: Callable[[tuple[Program, ...], Sequence[Any]], Any]) -> Any:
+    """What a `linearize` rule returns: the first half is applied now, the second one to tangents."""
+    outs = apply(halves.forward, values)
+    count = len(halves.nonzero)
+    known = [*values, *outs[count:]]
+    known = [known[i] for i in halves.known]
+
+    def push(*tangents: Any) -> tuple[Any, ...]:
+        return at_flags(apply(halves.tangent, [*known, *tangents]), halves.nonzero)
+
+    return tuple(outs[:count]), push
+
+
 def linearize_branches(programs: tuple[Program, ...], active: Flags) -> Halves:
     """The two halves of Programs of which one is run. Residuals that are inputs are at hand; the Programs share places for the
     others, by type."""
@@ -346,7 +360,7 @@ def linearize_branches(programs: tuple[Program, ...], active: Flags) -> Halves:
         rows, reads = (
             [],
             [],
-        )  # for each Program the places of its residuals that are no inputs; where each is in inputs + places
+        )  # of each Program: the places of its residuals that are no inputs; where each is in inputs + places
         for part in parts:
             used: Counter[ArrayType] = Counter()
             row, read = [], []

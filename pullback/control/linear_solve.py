@@ -16,21 +16,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from pullback.control.holder import Wiring, bind_holder, split
+from pullback.control.holder import Wired, Wiring, bind_holder, split
 from pullback.core.errors import GradientError
-from pullback.core.primitive import Rules, primitive
+from pullback.core.primitive import primitive
 from pullback.core.tracing import type_of
 from pullback.core.types import ArrayType, is_unknown
 from pullback.core.zero import ZERO, instantiate
 from pullback.ops.arithmetic import neg, sub
-from pullback.program.program import Program, run
+from pullback.program.program import Program
 from pullback.transforms.batch import repeated
 from pullback.transforms.derive import batch_program
 from pullback.transforms.jvp import jvp_flat
 from pullback.transforms.stage import replay
 
 
-class Solver(Rules):
+class Solver(Wired):
     """What follows for an operation whose result is what its Program `solve` returns.
 
     The operands are `num_consts` constants, which are all that any of the Programs closes over, then what `solve` starts from.
@@ -39,19 +39,9 @@ class Solver(Rules):
     """
 
     wiring = Wiring("solve")
-    multiple_results = True
-    on_arrays = True
-    needs_axis = True
-    symbolic_zeros = True
 
     def result_type(*types, solve: Program, num_consts: int, **params: Program | None):
         return solve.output_types
-
-    def evaluate(*arrays, solve, **params):
-        return run(solve, arrays)
-
-    def lower(write, *values, solve, **params):
-        return write.inline(solve, *values)
 
     def vectorize(primitive, batch, args, axes, *, num_consts, **programs):
         flags = [int(axis == 0) for axis in axes[:num_consts]]

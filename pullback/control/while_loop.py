@@ -29,11 +29,12 @@ from typing import Any
 
 import numpy as np
 
-from pullback.control.call import bind_call
+from pullback.control.call import bind_call, call
 from pullback.control.checkpoint import Budget, checkpoint
-from pullback.control.cond import cond, one_by_one, refuse_effects
-from pullback.control.guard import chosen, guarded
+from pullback.control.cond import cond, one_by_one
+from pullback.control.guard import chosen, effects_where, run_guarded
 from pullback.control.holder import (
+    Held,
     Holder,
     Spread,
     Wiring,
@@ -42,6 +43,8 @@ from pullback.control.holder import (
     bind_holder,
     check_operands,
     held_by,
+    in_halves,
+    linearize_branches,
     split,
 )
 from pullback.control.scan import STEPWISE_OPERATIONS, scan
@@ -49,7 +52,7 @@ from pullback.core.axes import Axis
 from pullback.core.errors import GradientError
 from pullback.core.execution import engine
 from pullback.core.primitive import primitive
-from pullback.core.types import ArrayType, array_type, is_unknown
+from pullback.core.types import ArrayType, array_type
 from pullback.core.zero import zeros
 from pullback.ops.arithmetic import add
 from pullback.ops.bitwise import and_
@@ -58,7 +61,7 @@ from pullback.ops.convert import convert_element_type
 from pullback.ops.literals import literal
 from pullback.ops.reduce import reduce_or
 from pullback.program.program import Program, run
-from pullback.transforms.derive import batch_program, linearize_program, stage_closed, transpose_program
+from pullback.transforms.derive import batch_program, stage_closed
 from pullback.transforms.stage import replay
 
 INT32 = np.dtype(np.int32)
@@ -118,28 +121,17 @@ class while_loop(Holder):
     def linearize(primals, active, *, condition, body, num_consts, max_steps=None, levels=1):
         if max_steps is None:
             return NotImplemented  # another loop carries the tangents along; it has no transpose
-        nested = linearize_program(bounded(condition, body, num_consts, max_steps, levels), tuple(active))
-        if not any(nested.nonzero):
+        halves = linearize_branches((bounded(condition, body, num_consts, max_steps, levels),), tuple(active))
+        if not any(halves.nonzero):
             params = {"condition": condition, "body": body, "num_consts": num_consts, "max_steps": max_steps, "levels": levels}
-            return bind_holder(while_loop, *primals, **params), lambda *tangents: at_flags((), nested.nonzero)
-        apply = _apply(body, max_steps)
-        outs = apply(nested.forward, primals)
-        residuals = [outs[i] if kind == "output" else primals[i] for kind, i in nested.residuals]
-
-        def push(*tangents):
-            return at_flags(apply(nested.tangent, [*residuals, *tangents]), nested.nonzero)
-
-        return tuple(outs[: len(body.outputs)]), push
+            return bind_holder(while_loop, *primals, **params), lambda *tangents: at_flags((), halves.nonzero)
+        apply = bind_call if max_steps * len(body.equations) > STEPWISE_OPERATIONS else replay
+        return in_halves(halves, primals, lambda made, args: apply(made[0], args))
 
     def transpose(cotangents, *operands, condition, body, num_consts, max_steps=None, levels=1):
         if max_steps is None:
             raise unbounded(body)
-        unknown = tuple([int(is_unknown(operand)) for operand in operands])
-        nested = bounded(condition, body, num_consts, max_steps, levels)
-        transposed, nonzero = transpose_program(nested, unknown)
-        known = [value for value in operands if not is_unknown(value)]
-        solved = iter(at_flags(_apply(body, max_steps)(transposed, [*known, *cotangents]), nonzero))
-        return tuple([next(solved) if flag else None for flag in unknown])
+        return call.transpose(cotangents, *operands, program=bounded(condition, body, num_consts, max_steps, levels))
 
     def vectorize(batch, args, axes, **params):
         held = held_by(while_loop, params)
@@ -160,41 +152,37 @@ class while_loop(Holder):
         out_axes = tuple([0 if flag else None for flag in made.outs])
         if not differs:
             return bind_holder(while_loop, *operands, **held.on(made.programs, test=test)), out_axes
-        refuse_effects("while_loop", (held.test, body))
         consts, carry, _ = held.split(operands)
         (going,) = replay(test, operands)
-        stop, advance = _with_exits(test, body, made, held.consts, batch, params["max_steps"] is not None)
+        stop, advance = _with_exits(held, held.test, made, test, batch)
         found = bind_holder(while_loop, *consts, going, *carry, **held.on([advance], test=stop))
         return found[1:], out_axes
 
 
-def _apply(body: Program, max_steps: int) -> Any:
-    """How the derivatives of a loop are computed: compiled, unless they are short."""
-    return bind_call if max_steps * len(body.equations) > STEPWISE_OPERATIONS else replay
+def _with_exits(held: Held, condition: Program, made: Spread, test: Program, batch: Axis) -> tuple[Program, Program]:
+    """The batched condition `test`, and a step, as those of a loop that also carries which batch elements are still going.
 
-
-def _with_exits(
-    condition: Program, body: Program, batched: Spread, num_consts: int, batch: Axis, reverse: bool
-) -> tuple[Program, Program]:
-    """A batched condition, and a step, as those of a loop that also carries which batch elements are still going.
-
-    Each step of it tests the condition once; an element that has stopped keeps its carry, and so it stays stopped. `reverse`
-    says whether reverse mode may go through the loop.
+    Each step of it tests the condition once; an element that has stopped keeps its carry, and so it stays stopped.
     """
-    consts, carry = split(condition.input_types, num_consts)
+    (body,), count = held.programs, held.consts
+    consts, carry = split(test.input_types, count)
     types = [*consts, array_type((batch.size,), np.dtype(bool)), *carry]
+    reverse = held.given.get("max_steps") is not None  # mode may go through the loop
 
     def stop(*args: Any) -> list[Any]:
-        return [reduce_or(args[num_consts], axes=(0,))]
+        return [reduce_or(args[count], axes=(0,))]
 
     def advance(*args: Any) -> list[Any]:
-        consts, (going,), carry = split(args, num_consts, 1)
-        guards, flags = guarded(going, (*consts, *carry), batched.ins, batch.size, reverse)
-        outs = replay(batch_program(body, batch, flags, batched.outs)[0], guards)
-        new = [chosen(going, a, b) if flag else b for a, b, flag in zip(outs, carry, batched.outs)]
-        return [*replay(condition, (*consts, *new)), *new]
+        consts, (going,), carry = split(args, count, 1)
+        outs = run_guarded(body, batch, going, (*consts, *carry), made.ins, made.outs, reverse)
+        new = [chosen(going, a, b) if flag else b for a, b, flag in zip(outs, carry, made.outs)]
+        if not test.effects:
+            return [*replay(test, (*consts, *new)), *new]
+        watched, _ = batch_program(effects_where(condition), batch, (1, *made.ins), (1,))
+        (more,) = replay(watched, (going, *consts, *new))
+        return [and_(going, more), *new]  # what a callback returns for an element that has stopped says nothing
 
-    return stage_closed(stop, types, condition.name), stage_closed(advance, types, body.name)
+    return stage_closed(stop, types, test.name), stage_closed(advance, types, body.name)
 
 
 def unbounded(body: Program) -> GradientError:

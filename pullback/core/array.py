@@ -214,7 +214,10 @@ def host_of(array: Array) -> HostArray | np.generic:
             if buffer is None:
                 raise _donated(array.type)
             buffer_access.wait(buffer)
-        array._host = host = buffer_access.to_host(buffer, array.type)
+        host = buffer_access.to_host(buffer, array.type)
+        if host is None:
+            raise _donated(array.type)
+        array._host = host
     return host
 
 
@@ -257,7 +260,7 @@ class PlacedArray(Array):
 class BufferAccess(Protocol):
     """What the engine knows of device buffers; it fills in `buffer_access` when it is loaded."""
 
-    def to_host(self, buffer: Any, type: ArrayType) -> HostArray: ...
+    def to_host(self, buffer: Any, type: ArrayType) -> HostArray | None: ...  # None if another thread has just donated it
     def device_of(self, buffer: Any) -> Device: ...
     def wait(self, buffer: Any) -> None: ...
     def is_ready(self, buffer: Any) -> bool: ...

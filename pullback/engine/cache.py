@@ -30,7 +30,7 @@ class CacheInfo(NamedTuple):
 
 
 _memory: OrderedDict[Hashable, Any] = OrderedDict()
-_lock = threading.Lock()
+_lock = threading.RLock()  # reentrant, since a signal's handler, or a collection of garbage, may come in between and compile
 _counts: dict[str, Any] = {"hits": 0, "disk_hits": 0, "compiled": 0, "compile_seconds": 0.0}
 
 
@@ -55,41 +55,33 @@ def cache_info() -> CacheInfo:
         return CacheInfo(**_counts, entries=len(_memory), directory=str(found) if found else None)
 
 
-def recall(key: Hashable) -> Any:
-    """An executable kept in memory, or None."""
-    with _lock:
-        found = _memory.get(key)
-        if found is not None:
-            _memory.move_to_end(key)
-            _counts["hits"] += 1
-        return found
-
-
-def remember(key: Hashable, executable: Any) -> None:
-    """Keep an executable in memory; the one longest unused makes room for it."""
-    with _lock:
-        _memory[key] = executable
-        while len(_memory) > MAX_IN_MEMORY:
-            _memory.popitem(last=False)
-
-
-def forget_all() -> None:
-    """Empty the memory; what is on disk stays."""
-    with _lock:
-        _memory.clear()
-
-
 # One lock for each key for which something is being made; it lives for as long as a thread holds it or waits for it.
 _making: WeakValueDictionary[Hashable, Any] = WeakValueDictionary()
 
 
-def once(key: Hashable, find: Callable[[], Any], make: Callable[[], Any]) -> Any:
-    """`find()` if that is not None, else `make()`, which threads that ask for one key at once run only once.
+def kept(key: Hashable, make: Callable[[], Any]) -> Any:
+    """The executable that is kept under a key; else `make()`, which threads that ask for one key at once run only once.
 
     Where it fails, its own thread gets the error, and another one that waited tries again.
     """
     with _lock:
         making = _making.setdefault(key, threading.RLock())
     with making:
-        found = find()
-        return make() if found is None else found
+        with _lock:
+            found = _memory.get(key)
+            if found is not None:
+                _memory.move_to_end(key)
+                _counts["hits"] += 1
+                return found
+        found = make()
+        with _lock:
+            _memory[key] = found
+            while len(_memory) > MAX_IN_MEMORY:  # the one longest unused makes room
+                _memory.popitem(last=False)
+        return found
+
+
+def forget_all() -> None:
+    """Empty the memory; what is on disk stays."""
+    with _lock:
+        _memory.clear()

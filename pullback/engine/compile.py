@@ -32,10 +32,6 @@ def lower_to_text(
 
 def compile_program(program: Program, options: CompileOptions = DEFAULT_OPTIONS, donated: tuple[bool, ...] = ()) -> Executable:
     """Compile a Program; remembered with it. Threads that ask for the same one at once get the same one."""
-    key = ("executable", options, donated)
-    found: Executable | None = program._memo.get(key)
-    if found is not None:
-        return found
 
     def make() -> Executable:
         there = backend(options.platform)
@@ -43,18 +39,18 @@ def compile_program(program: Program, options: CompileOptions = DEFAULT_OPTIONS,
         if options.show_graph:
             print(f"StableHLO:\n{there.source_text(program, options, donated)}\nOptimized by XLA:\n{made.optimized_text()}")
         _holders[id(program)] = program
-        kept: Executable = program._memo.setdefault(key, made)
-        return kept
+        return made
 
-    made: Executable = cache.once((id(program), key), lambda: program._memo.get(key), make)
+    made: Executable = program.memo(("executable", options, donated), make)
     return made
 
 
 def forget_executables() -> None:
     """Forget every executable in this process; those on disk stay."""
-    for program in list(_holders.values()):
-        for key in [key for key in program._memo if key.__class__ is tuple and key[0] == "executable"]:
-            program._memo.pop(key, None)
+    for found in _holders.valuerefs():  # a copy: other threads compile meanwhile
+        memo = {} if (program := found()) is None else program._memo
+        for key in [key for key in list(memo) if key.__class__ is tuple and key[0] == "executable"]:
+            memo.pop(key, None)
     _holders.clear()
     _operations.clear()
     cache.forget_all()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import functools
 import os
 import platform as machine
@@ -30,7 +32,7 @@ from pullback.core.array import (
 from pullback.core.bounded import Bounded
 from pullback.core.devices import Device
 from pullback.core.dtypes import DType, carrier
-from pullback.core.errors import ProgramError
+from pullback.core.errors import DeviceError, ProgramError
 from pullback.core.types import ArrayType
 from pullback.engine import cache, disk
 from pullback.engine.backend import (
@@ -73,28 +75,36 @@ _PLACE = re.compile(r'"(?:.*?/)*([^/]*?)"\("(.*?)":(\d+)')
 
 
 class BufferAccess:
-    """How `core.array` reaches values that lie in device buffers (jaxlib's array objects)."""
+    """How `core.array` reaches values that lie in device buffers (jaxlib's array objects).
 
-    def to_host(self, raw: Any, type: ArrayType) -> np.ndarray[Any, Any]:
+    Another thread may donate a buffer at any moment; to ask it then for anything but `is_deleted` crashes.
+    """
+
+    def to_host(self, raw: Any, type: ArrayType) -> np.ndarray[Any, Any] | None:
         """The values as NumPy sees them: the same memory on the CPU, a copy elsewhere."""
         if type.size == 0:
             return np.empty(type.shape, type.dtype)
+        if raw.is_deleted():
+            return None
         if raw.platform() != "cpu":
             return np.asarray(raw._single_device_array_to_np_array_did_copy()[0])
         seen = np.asarray(memoryview(raw))
         return seen if seen.dtype is type.dtype else seen.view(type.dtype)
 
     def device_of(self, raw: Any) -> Device:
-        return _device_of_sharding[id(raw._sharding)]
+        there, index = _places[id(raw._sharding)]
+        return there.devices[index]
 
     def wait(self, raw: Any) -> None:
         start = time.perf_counter()
-        while not raw.is_ready():
+        while not self.is_ready(raw):
+            _places[id(raw._sharding)][0].check_threads()
             time.sleep(min(max(FIRST_PAUSE, (time.perf_counter() - start) / 50), LONGEST_PAUSE))
-        raw.block_until_ready()  # raises what went wrong
+        if not raw.is_deleted():
+            raw.block_until_ready()  # raises what went wrong
 
     def is_ready(self, raw: Any) -> bool:
-        return bool(raw.is_ready())
+        return bool(raw.is_deleted() or raw.is_ready())
 
 
 class XlaBackend(Backend):
@@ -102,7 +112,10 @@ class XlaBackend(Backend):
 
     Attributes:
         later: whether calls return before they have run: of the CPU's asynchronous client, whose buffers Arrays keep apart.
+        forked: whether the client is that of the process from which this one was forked, without the client's threads.
     """
+
+    forked = False
 
     def __init__(self, platform: str, client: Any, later: bool = False) -> None:
         lib = jaxlib()
@@ -113,12 +126,25 @@ class XlaBackend(Backend):
         self.raw_devices = client.local_devices()
         self.devices = [Device(platform, raw.id) for raw in self.raw_devices]
         self.shardings = [lib.jax.GSPMDSharding(lib.jax.DeviceList((raw,)), lib.replicated) for raw in self.raw_devices]
-        _device_of_sharding.update(zip(map(id, self.shardings), self.devices, strict=True))
-        _kept.append(self)
+        _places.update((id(sharding), (self, i)) for i, sharding in enumerate(self.shardings))
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._lose_threads)
         self._batched_put = lib.jax.batched_device_put
         immutable_memory.add(lib.jax.ArrayImpl)
         self._avals: Bounded[ArrayType, Any] = Bounded(MAX_TYPES)
-        self._handlers: Bounded[tuple[ArrayType, int], Any] = Bounded(MAX_TYPES)
+
+    def _lose_threads(self) -> None:
+        self.forked = True
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self.client))  # the end of a client waits for its threads
+
+    def check_threads(self) -> None:
+        """Raise where XLA would wait for ever."""
+        if self.forked:
+            raise DeviceError(
+                "This process was forked from one in which pullback had compiled something, and XLA's threads are missing here:"
+                " nothing can be compiled, and what was still being computed never will be. Start processes with"
+                " multiprocessing's 'spawn' or 'forkserver' instead, or fork before the first compilation."
+            )
 
     def aval(self, type: ArrayType) -> Any:
         """What jaxlib wants to know of an array: any object with these three attributes."""
@@ -134,11 +160,7 @@ class XlaBackend(Backend):
 
     def handler(self, type: ArrayType, index: int) -> Any:
         """What makes an array object of an executable's result."""
-        key = (type, index)
-        found = self._handlers.get(key)
-        if found is None:
-            found = self._handlers[key] = jaxlib().result_handler(self.aval(type), self.shardings[index])
-        return found
+        return jaxlib().result_handler(self.aval(type), self.shardings[index])
 
     def put(self, host: np.ndarray[Any, Any] | np.generic, type: ArrayType, index: int = 0, copy: bool = False) -> Any:
         """Host values in a buffer on a device. On the CPU aligned memory is shared unless `copy`: nobody may write to it while
@@ -187,6 +209,7 @@ class XlaBackend(Backend):
         return lower_program(program, self.platform, donated, located).text
 
     def compile(self, program: Program, options: CompileOptions, donated: tuple[bool, ...]) -> Executable:
+        self.check_threads()
         lowered = lower_program(program, self.platform, donated)
         there = _asynchronous() if self._may_run_later(program, lowered) else self
         try:
@@ -227,23 +250,19 @@ class XlaBackend(Backend):
         if lowered.callbacks:  # it holds Python functions, so it is nobody else's
             return self.translate(lowered, options)
         key = disk.digest(generation_inputs(self, lowered, options))
-        return cache.recall(key) or cache.once(key, lambda: cache.recall(key), lambda: self._make(key, lowered, options))
+        return cache.kept(key, lambda: self._make(key, lowered, options))
 
     def _make(self, key: str, lowered: Lowered, options: CompileOptions) -> Any:
-        blob, made = disk.read(key), None
+        blob = disk.read(key)
         if blob is not None:
-            try:
+            with contextlib.suppress(Exception):  # whatever jaxlib finds wrong with it: it is made again
                 made = self.client.deserialize_executable(blob, [self.raw_devices[options.number]])
-            except Exception:  # whatever jaxlib finds wrong with it: it is made again
-                made = None
-            else:
                 cache.count("disk_hits")
-        if made is None:
-            start = time.perf_counter()
-            made = self.translate(lowered, options)
-            if time.perf_counter() - start >= KEPT_SECONDS and disk.directory() is not None:
-                disk.write(key, bytes(self.client.serialize_executable(made)))
-        cache.remember(key, made)
+                return made
+        start = time.perf_counter()
+        made = self.translate(lowered, options)
+        if time.perf_counter() - start >= KEPT_SECONDS and disk.directory() is not None:
+            disk.write(key, bytes(self.client.serialize_executable(made)))
         return made
 
     def translate(self, lowered: Lowered, options: CompileOptions) -> Any:
@@ -314,9 +333,9 @@ def generation_inputs(there: XlaBackend, lowered: Lowered, options: CompileOptio
 
 # ---- platforms --------------------------------------------------------------------------------------------------------
 
-# By the identity of the sharding, which its back end keeps: its hash is another one once jax has been imported too.
-_device_of_sharding: dict[int, Device] = {}
-_kept: list[XlaBackend] = []  # all that were ever started: arrays may still be on them
+# Every back end that was ever started, as arrays may still be on it, with the number of its device. By the identity of the
+# sharding: its hash is another one once jax has been imported too.
+_places: dict[int, tuple[XlaBackend, int]] = {}
 
 
 def _make_cpu_client(asynchronous: bool = False) -> Any:
@@ -340,13 +359,13 @@ def register_platform(name: str, make_client: Callable[[], Any]) -> None:
     register_backend(name, lambda: XlaBackend(name, make_client()))
 
 
-_starting = threading.Lock()
+_starting = threading.RLock()
 
 
 def _asynchronous() -> XlaBackend:
     """The CPU by a client whose calls return before they have run; started when a program needs it."""
     with _starting:
-        found = next((there for there in _kept if there.later), None)
+        found = next((there for there, _ in _places.values() if there.later), None)
         return XlaBackend("cpu", _make_cpu_client(asynchronous=True), later=True) if found is None else found
 
 

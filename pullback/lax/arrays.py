@@ -794,7 +794,7 @@ def gather(
         slice_sizes: for each axis of the operand the size of a window.
         mode: what to do with windows that are not within the array: "clip" moves them inside, "fill" fills them,
             "promise_in_bounds" says that there are none.
-        fill_value: a number, for "fill"; NaN by default (of integers, the largest or smallest).
+        fill_value: a number, for "fill"; by default NaN, of signed integers the smallest, of unsigned ones the largest.
 
     Returns:
         An array of the dtype of the operand.

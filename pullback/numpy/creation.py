@@ -103,7 +103,7 @@ def refuse_dropped_part(found: str, dtype: DType | None) -> None:
         raise DtypeError(f"array: a complex number does not fit into {dtype.name}; take its .real.{at_user_line()}")
 
 
-_PLAIN = frozenset({bool, int, float, complex})
+_PLAIN: frozenset[Any] = frozenset({bool, int, float, complex})
 
 
 def _kinds_within(value: Any, found: set[type]) -> bool:

@@ -146,7 +146,7 @@ def _weak_type(x: Any) -> bool:
         x: an array or a number, of any shape and dtype.
 
     Example:
-        >>> pb.jit(lambda x: x)(1.0).weak_type, pnp.array(1.0).weak_type
+        >>> pnp.array(1.0).weak_type, pnp.array([1.0]).weak_type
         (True, False)
     """
     return bool(x.type.weak)

@@ -197,9 +197,9 @@ def refuse_complex(name: str, *values: Any) -> None:
 def strong(value: Any) -> Array:
     """A value whose dtype counts where it meets another: not weak, as what Python numbers become is."""
     if not value.type.weak:
-        return value  # type: ignore[no-any-return]
+        return value
     if value.__class__ is not Array:
         return convert_element_type(value, new_dtype=value.type.dtype)
     made = value.alias()
     made.type = value.type.strong()
-    return made  # type: ignore[no-any-return]
+    return made

@@ -7,10 +7,9 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
-_HALF = (np.dtype("float16"), np.dtype(ml_dtypes.bfloat16))
+from pullback.ops.formulas import wide
 
 
 @cache
@@ -20,15 +19,9 @@ def _found(name: str) -> Callable[..., Any]:
 
 
 def special(name: str) -> Callable[..., Any]:
-    """scipy.special's function `name` as an evaluation rule; 16-bit floats are computed in float32 and rounded."""
-
-    def evaluate(x: Any) -> Any:
-        if x.dtype in _HALF:
-            return _found(name)(x.astype(np.float32)).astype(x.dtype)
-        return _found(name)(x)
-
-    evaluate.__name__ = name
-    return evaluate
+    """scipy.special's function `name` as an evaluation rule; narrow floats are computed in float32 and rounded."""
+    rule: Callable[..., Any] = wide(lambda x: _found(name)(x))
+    return rule
 
 
 def polygamma_on_host(x: Any, n: int) -> Any:

@@ -43,20 +43,28 @@ def interpret(program: Graph, args: Iterable[Any], handle: Handle) -> tuple[Any,
     return tuple([values[atom] if atom.__class__ is Variable else atom.value.alias() for atom in program.outputs])  # type: ignore[union-attr]
 
 
-def run(program: Graph, args: Iterable[Any]) -> tuple[Any, ...]:
+def bind_equation(equation: Equation, operands: list[Any]) -> Any:
+    """Apply an equation's operation to other operands."""
+    return bind(equation.primitive, operands, equation.params)
+
+
+def run(program: Graph, args: Iterable[Any], apply: Handle = bind_equation) -> tuple[Any, ...]:
     """Apply a Program to a value for each input, by binding its equations in order: any transformation can watch.
 
     Whatever is staged meanwhile is attributed to the equation that it comes from.
+
+    Arguments:
+        apply: what else to do with an equation than to bind it.
     """
     recording = recorder()
     if recording is None:
-        return interpret(program, args, lambda equation, operands: bind(equation.primitive, operands, equation.params))
+        return interpret(program, args, apply)
 
     args, axes = list(args), batch_axes_of(program) if program.batch_axes else {}
 
-    def apply(equation: Equation, operands: list[Any]) -> Any:
+    def attribute_and_apply(equation: Equation, operands: list[Any]) -> Any:
         recording.attributed = equation
-        out = bind(equation.primitive, operands, equation.params)
+        out = apply(equation, operands)
         if axes:
             _note(axes, equation.outputs, out if equation.primitive.multiple_results else (out,))
         return out
@@ -64,7 +72,7 @@ def run(program: Graph, args: Iterable[Any]) -> tuple[Any, ...]:
     before = recording.attributed
     _note(axes, program.inputs, args)
     try:
-        return interpret(program, args, apply)
+        return interpret(program, args, attribute_and_apply)
     finally:
         recording.attributed = before
 

@@ -11,7 +11,7 @@ import pullback as pb
 import pullback.numpy as pnp
 from pullback import lax
 from pullback.control.while_loop import levels_for, steps_a_level
-from pullback.core.errors import DtypeError, GradientError, MissingRule, ShapeError, StructureError
+from pullback.core.errors import DtypeError, GradientError, ShapeError, StructureError
 from pullback.program.program import Program
 
 
@@ -131,20 +131,6 @@ def test_a_condition_that_all_examples_share_stays_one() -> None:
     (loop,) = [equation for equation in program.equations if equation.primitive.name == "while_loop"]
     assert loop.params["condition"].output_types[0].shape == ()
     assert "select" not in str(loop.params["body"])
-
-
-def test_effects_of_examples_that_stop_at_different_steps(capfd: pytest.CaptureFixture[str]) -> None:
-    def f(n: Any) -> Any:
-        def step(i: Any) -> Any:
-            pb.debug.print("{}", i)
-            return i + 1
-
-        return lax.while_loop(lambda i: i < n, step, 0)
-
-    with pytest.raises(MissingRule, match='strategy="map"'):
-        pb.vmap(f)(np.array([1, 2], "int32"))
-    np.testing.assert_array_equal(pb.vmap(f, strategy="map")(np.array([1, 2], "int32")), [1, 2])
-    assert capfd.readouterr().out.split() == ["0", "0", "1"]
 
 
 def test_effects_are_not_repeated_by_the_backward_pass(capfd: pytest.CaptureFixture[str]) -> None:

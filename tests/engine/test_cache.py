@@ -4,12 +4,14 @@ import os
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
 import pullback as pb
 from pullback.api.traced import xpr
+from pullback.engine import backend as backends
 from pullback.engine import cache, disk, xla
 from pullback.engine.backend import CompileOptions, backend
 from pullback.engine.jaxlib import jaxlib
@@ -285,7 +287,7 @@ def test_a_folder_that_cannot_be_written_is_read(own_cache, monkeypatch):
 def test_memory_is_bounded(monkeypatch):
     monkeypatch.setattr(cache, "MAX_IN_MEMORY", 2)
     for i in range(4):
-        cache.remember(i, object())
+        cache.kept(i, object)
     assert pb.cache_info().entries == 2
 
 
@@ -317,6 +319,32 @@ def test_another_process_hits(own_cache):
     assert not found[1].stderr
 
 
+@pytest.mark.parametrize("lock", [cache._lock, xla._starting, backends._lock])
+def test_a_signal_handler_may_compile_wherever_it_comes(lock):
+    with lock:  # it runs in the thread that it interrupts
+        assert float(pb.jit(lambda x: x + 1.0)(1.0)) == 2.0
+
+
+def test_caches_are_cleared_while_others_compile():
+    ended = threading.Event()
+
+    def clear():
+        while not ended.is_set():
+            pb.clear_caches()
+
+    def make(thread):
+        try:
+            for i in range(8):
+                assert float(pb.jit(lambda x: x + float(i))(1.0)) == 1.0 + i
+                _ = [pb.jit(lambda x: x) for _ in range(500)]
+        finally:
+            ended.set()
+
+    with ThreadPoolExecutor(3) as threads:
+        for one in [threads.submit(clear), threads.submit(make, 1), threads.submit(make, 2)]:
+            one.result()
+
+
 def test_waiting_threads_survive_a_failure():
     tries = []
 
@@ -327,5 +355,6 @@ def test_waiting_threads_survive_a_failure():
         return "made"
 
     with pytest.raises(KeyboardInterrupt):
-        cache.once("key", lambda: None, make)
-    assert cache.once("key", lambda: None, make) == "made"
+        cache.kept("key", make)
+    assert cache.kept("key", make) == cache.kept("key", make) == "made" and len(tries) == 2
+    pb.clear_caches()
