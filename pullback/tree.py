@@ -140,7 +140,7 @@ def _up_to(shape: Any, other: Any, position: int) -> list[Any]:
         found: list[Any] = shape.flatten_up_to(other)
     except ValueError:
         where = trees.difference(structure(other), shape, f"rest[{position}]", "the first tree has", trees.leaf_for_anything)
-        raise StructureError(f"tree.map: every other tree must have what the first one has, but {where}.") from None
+        raise StructureError(f"Every other tree must have what the first one has, but {where}.") from None
     return found
 
 
