@@ -22,7 +22,7 @@ from pullback.core.dtypes import BOOL, kind, promote
 from pullback.core.errors import AxisError, DtypeError, ShapeError, StructureError
 from pullback.core.source import api_boundary, describe
 from pullback.core.tracing import Tracer, type_of
-from pullback.core.trees import LEAF, TreeDef, array_leaves, check_like, flatten, unflatten, without_float0
+from pullback.core.trees import LEAF, TreeDef, array_leaves, check_like, flatten, stacked_float0, unflatten, without_float0
 from pullback.core.types import ArrayType, array_type
 from pullback.ops.arithmetic import add
 from pullback.ops.compare import lt
@@ -185,7 +185,7 @@ def scan(
         reverse=bool(reverse),
         unroll=_unroll("scan", unroll, steps),
     )
-    return unflatten(carry_structure, outs[:carried]), unflatten(out_structure[1], outs[carried:])
+    return unflatten(carry_structure, outs[:carried]), stacked_float0(unflatten(out_structure[1], outs[carried:]), steps)
 
 
 def _element_type(type: ArrayType) -> ArrayType:

@@ -243,6 +243,14 @@ def without_float0(tree: Any) -> Any:
     return unflatten(structure, [_Trivial(leaf.shape) if is_float0(leaf) else leaf for leaf in leaves])
 
 
+def stacked_float0(tree: Any, count: int) -> Any:
+    """The tree in which arrays of dtype float0 are `count` of them, stacked."""
+    leaves, structure = flatten(tree)
+    if not any([leaf.__class__ is np.ndarray and is_float0(leaf) for leaf in leaves]):
+        return tree
+    return unflatten(structure, [np.zeros((count, *leaf.shape), float0) if is_float0(leaf) else leaf for leaf in leaves])
+
+
 _NONE = object()  # stands for None in a prefix, where it is a value; in the tree that the prefix is for, None has no leaves
 
 
