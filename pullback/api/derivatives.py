@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from types import NoneType
 from typing import Any, Literal, NamedTuple, overload
 
 from pullback.api.functions import Argnums, FlatArguments, Function, P, R, check_callable, check_flags, trees_of, wrapped
@@ -208,6 +209,16 @@ def vjp(fun: Function, *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
     return call.with_aux(call.value(), VjpFunction(shape, call.linearized.tape))
 
 
+_NOT_GIVEN: Any = object()
+
+
+def _one_cotangent(function: Function, what: str) -> TypeError:
+    return TypeError(
+        f"{what} of {describe(function)} gives a function that takes one cotangent, a tree like the output: of a tuple of two"
+        " arrays, a tuple of two cotangents, f_vjp((a, b))."
+    )
+
+
 class VjpStructure(NamedTuple):
     """What a function from cotangents of outputs to those of arguments needs besides its tape."""
 
@@ -256,9 +267,11 @@ class VjpFunction(Keyed):
     def __name__(self) -> str:
         return f"vjp_of_{getattr(self.shape.function, '__name__', 'function').strip('<>')}"
 
-    def __call__(self, cotangent: Any) -> tuple[Any, ...]:
+    def __call__(self, cotangent: Any = _NOT_GIVEN, *more: Any) -> tuple[Any, ...]:
         try:
             shape = self.shape
+            if cotangent is _NOT_GIVEN or more:
+                raise _one_cotangent(shape.function, "vjp")
             given = cotangent_leaves(cotangent, shape.structure, shape.out_types)
             found = self.tape.backward(shape.outs, given, shape.inputs)
             leaves = _gradient_leaves(shape.types, shape.active, found)
@@ -305,7 +318,9 @@ def linear_transpose(fun: Callable[..., R], *primals: Any) -> Callable[[R], tupl
     structures = [structure for _, structure in trees]
     types = [type_of(leaf) for leaves, _ in trees for leaf in leaves]
 
-    def transposed(cotangent: R) -> tuple[Any, ...]:
+    def transposed(cotangent: R = _NOT_GIVEN, *more: Any) -> tuple[Any, ...]:
+        if cotangent is _NOT_GIVEN or more:
+            raise _one_cotangent(fun, "linear_transpose")
         given: list[Any] = []  # known once the function has run, since only then is the output's structure
 
         def linear(*leaves: Any) -> list[Any]:
@@ -434,10 +449,13 @@ def _seed(what: str, fun: Function, call: LinearizedCall, holomorphic: bool) -> 
     """The cotangent 1 of a function's only output. Raises `GradientError` unless that is a 0-d real number."""
     values = call.outputs
     if len(values) != 1:
-        raise GradientError(
-            f"{what} needs a function with one 0-d output, but {describe(fun)} returned a tree of {len(values)} arrays,"
-            f" {call.result.structure}. Return the number to differentiate, with the rest as auxiliary data (has_aux=True)."
-        )
+        kind = call.result.structure.type
+        found = "None: is a return missing?"
+        if kind is not NoneType:
+            found = (
+                f"a {kind.__name__} of {len(values)} arrays. Return the number, with the rest as auxiliary data (has_aux=True)."
+            )
+        raise GradientError(f"{what} needs a function with one 0-d output, but {describe(fun)} returned {found}")
     type = type_of(values[0])
     if type.shape:
         raise GradientError(
