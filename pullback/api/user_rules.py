@@ -17,6 +17,7 @@ from pullback.core.errors import DtypeError, LeafError, ShapeError, StructureErr
 from pullback.core.source import describe
 from pullback.core.tracing import is_float0, type_of
 from pullback.core.trees import (
+    LEAF,
     TreeDef,
     array_leaf,
     broadcast_prefix,
