@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from pullback import numpy
 from pullback.core import errors
+from pullback.core.absent import absent
 from pullback.core.execution import loader
 
 __version__ = "0.1.0"
@@ -96,8 +97,7 @@ def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return importlib.import_module(f"pullback.{name}")
     if name not in _HOME_OF:
-        hint = f": it is pullback.numpy.{name}" if name in numpy.__all__ else ""
-        raise AttributeError(f"module 'pullback' has no attribute {name!r}{hint}.", name=name)
+        raise absent("pullback", name, f"it is pullback.numpy.{name}" if name in numpy.__all__ else "")
     found = getattr(importlib.import_module(f"pullback.{_HOME_OF[name]}"), name)
     globals()[name] = found
     return found
