@@ -21,10 +21,10 @@ from pullback.api.derivatives import jvp, vjp
 from pullback.api.loops import scan, while_loop
 from pullback.core.array import Array
 from pullback.core.dtypes import is_inexact, kind
-from pullback.core.errors import ShapeError, StructureError
+from pullback.core.errors import ShapeError
 from pullback.core.source import api_boundary, describe
 from pullback.core.tracing import type_of
-from pullback.core.trees import TreeDef, array_leaves, unflatten
+from pullback.core.trees import TreeDef, array_leaves, check_like, unflatten
 from pullback.ops.stop_gradient import stop_gradient
 
 # The tableau: slope i is f(y + h sum_j A[i][j] k_j, t + C[i] h); the last row of A gives the new value, of order 5.
@@ -370,18 +370,14 @@ def _on_vectors(
     func: Callable[..., Any], packed: Packed, structure: TreeDef, arguments: TreeDef, free: Sequence[bool]
 ) -> Callable[..., Any]:
     """A user's derivative as a function of vectors: (y, t, floating-point operands, others) -> dy/dt."""
+    must = f"{describe(func)} must return a tree like y0"
 
     def wrapped(y: Any, t: Any, given: Sequence[Any], others: Sequence[Any]) -> Any:
         own, rest = iter(given), iter(others)
         args = unflatten(arguments, [next(own) if flag else next(rest) for flag in free])
         out, found = array_leaves(func(unflatten(structure, packed.unpacked(y)), t, *args), lambda: "the derivative")
-        if found is not structure and found != structure:
-            raise StructureError(f"odeint: {describe(func)} must return a tree like y0, {structure}, but returned {found}.")
-        for leaf, type in zip(out, packed.types):
-            if type_of(leaf).shape != type.shape:
-                raise ShapeError(
-                    f"odeint: {describe(func)} must return derivatives of y0's shapes, but returned {type_of(leaf)} for {type}."
-                )
+        types = [type_of(leaf) for leaf in out], packed.types
+        check_like(found, structure, "output", "y0 has", lambda where: f"odeint: {must}, but {where}.", types, shapes_only=True)
         return Packed(out).vector(y.dtype)
 
     return wrapped

@@ -102,7 +102,9 @@ def unflatten(structure: TreeDef, leaves: Iterable[Any]) -> Any:
     """
     found = list(leaves)
     if len(found) != (count := _count("unflatten", "structure", structure)):
-        raise StructureError(f"tree.unflatten: the structure {structure} has {count} leaves, but got {len(found)}.")
+        first = trees.structure_paths(structure, "tree")[len(found) :][:1]
+        without = f": there is none for {first[0]}" if first else ""
+        raise StructureError(f"tree.unflatten: the structure has {count} leaves, but got {len(found)}{without}.")
     return trees.unflatten(structure, found)
 
 
@@ -126,21 +128,19 @@ def map(function: Callable[..., Any], tree: Any, *rest: Any, is_leaf: IsLeaf = N
         {'a': 11, 'b': (22, 33)}
     """
     found, shape = trees.flatten(tree, is_leaf)
-    columns = [found, *[_up_to(shape, other, tree, i + 1) for i, other in enumerate(rest)]]
+    columns = [found, *[_up_to(shape, other, i) for i, other in enumerate(rest)]]
     return trees.unflatten(shape, [function(*row) for row in zip(*columns, strict=True)])
 
 
-def _up_to(shape: Any, other: Any, tree: Any, position: int) -> list[Any]:
+def _up_to(shape: Any, other: Any, position: int) -> list[Any]:
     """What stands in `other` at the places of the leaves of a structure."""
     if shape is trees.LEAF:
         return [other]
     try:
         found: list[Any] = shape.flatten_up_to(other)
     except ValueError:
-        where = trees.misfit(tree, other, f"rest[{position - 1}]") or f"rest[{position - 1}] differs"
-        raise StructureError(
-            f"tree.map: the first tree has the structure {structure(tree)}, which every other must have: {where}."
-        ) from None
+        where = trees.difference(structure(other), shape, f"rest[{position}]", "the first tree has", trees.leaf_for_anything)
+        raise StructureError(f"Every other tree must have what the first one has, but {where}.") from None
     return found
 
 
@@ -283,7 +283,7 @@ def map_with_path(function: Callable[..., Any], tree: Any, *rest: Any, is_leaf: 
         {'a': 'a=1', 'b': 'b=2'}
     """
     found, shape = flatten_with_path(tree, is_leaf)
-    columns = [_up_to(shape, other, tree, i + 1) for i, other in enumerate(rest)]
+    columns = [_up_to(shape, other, i) for i, other in enumerate(rest)]
     return trees.unflatten(shape, [function(path, leaf, *row) for (path, leaf), *row in zip(found, *columns, strict=True)])
 
 

@@ -13,10 +13,10 @@ from pullback.api.traced import Traced, trace
 from pullback.control.cond import cond as cond_primitive
 from pullback.control.holder import bind_holder
 from pullback.core.dtypes import BOOL, promote
-from pullback.core.errors import DtypeError, ShapeError, StructureError
+from pullback.core.errors import DtypeError, ShapeError
 from pullback.core.source import api_boundary, describe
 from pullback.core.tracing import type_of
-from pullback.core.trees import array_leaf, array_leaves, structure_paths, unflatten, without_float0
+from pullback.core.trees import array_leaf, array_leaves, check_like, structure_paths, unflatten, without_float0
 from pullback.core.types import ArrayType, array_type
 from pullback.ops.compare import clamp, ne
 from pullback.ops.convert import convert_element_type
@@ -149,11 +149,15 @@ def _joined(what: str, functions: Sequence[Callable[..., Any]], traced: Sequence
     """The types of the results, the same for all branches. Raises an error that names the leaf where there are none."""
     first = traced[0]
     for function, other in zip(functions[1:], traced[1:]):
-        if first.structure != other.structure:
-            raise StructureError(
-                f"The branches of a {what} must return the same structure, but {describe(functions[0])} returns"
-                f" {first.structure}, and {describe(function)} returns {other.structure}."
-            )
+        check_like(
+            other.structure,
+            first.structure,
+            "output",
+            f"{describe(functions[0])} returns",
+            lambda where, f=function: (
+                f"The branches of a {what} must return the same structure, but of what {describe(f)} returns, {where}."
+            ),  # type: ignore[misc]
+        )
     paths = structure_paths(first.structure, "output")
     found = []
     for place, path in enumerate(paths):

@@ -10,9 +10,9 @@ from pullback.api.traced import call_paths
 from pullback.control.callback import io_callback as io_primitive
 from pullback.control.callback import pure_callback as pure_primitive
 from pullback.core.dtypes import requested
-from pullback.core.errors import LeafError, StructureError
+from pullback.core.errors import LeafError
 from pullback.core.source import api_boundary, describe
-from pullback.core.trees import TreeDef, array_leaf, flatten, unflatten
+from pullback.core.trees import TreeDef, array_leaf, check_like, flatten, unflatten
 from pullback.core.types import ArrayType
 from pullback.program.equality import Keyed
 
@@ -43,11 +43,13 @@ class OnTrees(Keyed):
         if self.results is None:
             return ()
         found, structure = flatten(out)
-        if structure is not self.results and structure != self.results:
-            raise StructureError(
-                f"The callback {describe(self.function)} returned a result of structure {structure}, but result_shape_dtypes"
-                f" has {self.results}."
-            )
+        check_like(
+            structure,
+            self.results,
+            "output",
+            "result_shape_dtypes has",
+            lambda where: f"The callback {describe(self.function)} returned another structure: {where}.",
+        )
         return found
 
     def __repr__(self) -> str:

@@ -17,11 +17,11 @@ from pullback.core.array import Array, BorrowedArray, as_array, from_numpy
 from pullback.core.axes import axis_sizes
 from pullback.core.bounded import Bounded
 from pullback.core.dtypes import SHORT_NAMES, dtype_mode
-from pullback.core.errors import ShapeError, StaticArgumentError, StructureError
+from pullback.core.errors import DtypeError, ShapeError, StaticArgumentError, StructureError
 from pullback.core.lazy import lazy_module
 from pullback.core.source import api_boundary, describe, flag, trim, warn
 from pullback.core.tracing import Tracer, innermost_staging, is_float0
-from pullback.core.trees import TreeDef, array_leaf, array_leaves, flatten, unflatten, without_float0
+from pullback.core.trees import TreeDef, array_leaf, array_leaves, difference, flatten, unflatten, without_float0
 from pullback.core.types import ArrayType
 from pullback.engine import cache
 from pullback.engine.backend import BorrowedBuffer, CompileOptions, placement
@@ -214,9 +214,9 @@ class Jitted:
         name = f"jit of {describe(self._fun)}"
         if not self._signatures:
             return f"{name}: traced, since it is called for the first time."
-        differences = min([_differences(seen, key, paths) for seen in self._signatures], key=len)
-        return f"{name}: traced again, since no earlier call is like this one. Next to the nearest:\n  " + "\n  ".join(
-            differences
+        differences = min([_differences(self._fun, seen, key, paths) for seen in self._signatures], key=len)
+        return f"{name}: traced again, since no earlier call is like this one. Compared with the nearest:\n  " + "\n  ".join(
+            dict.fromkeys(differences)
         )
 
     def _warn_of_signatures(self) -> None:
@@ -339,10 +339,25 @@ def _numbers(numbers: Sequence[int], count: int) -> frozenset[int]:
     return frozenset([number + count if number < 0 else number for number in numbers])
 
 
-def _differences(seen: Any, new: Any, paths: list[str]) -> list[str]:
+def _argument_differs(fun: Function, given: TreeDef, wanted: TreeDef, other: str) -> str:
+    """The first argument, named by its parameter, in which the structure of a call's arguments differs from that of another."""
+
+    def by_name(structure: TreeDef) -> dict[str, TreeDef]:
+        args, kwargs = structure.children()
+        named = zip(kwargs.entries(), kwargs.children(), strict=True)
+        return {argument_name(fun, i): arg for i, arg in enumerate(args.children())} | {
+            f"{name} (passed by name)": arg for name, arg in named
+        }
+
+    own, expected = by_name(given), by_name(wanted)
+    name = next((name for name in {**expected, **own} if own.get(name) != expected.get(name)), "arguments")
+    return difference(own.get(name), expected.get(name), name, other)
+
+
+def _differences(fun: Function, seen: Any, new: Any, paths: list[str]) -> list[str]:
     """How two signature keys differ, in words."""
     if seen[0] != new[0]:
-        return [f"the arguments' structure was {seen[0]} and is now {new[0]}"] * (1 + len(seen[1]) + len(new[1]))
+        return [f"argument {_argument_differs(fun, new[0], seen[0], 'before it was')}"] * (1 + len(seen[1]) + len(new[1]))
     found = [f"argument {path}: was {a}, is now {b}" for path, a, b in zip(paths, seen[1], new[1]) if a is not b]
     if seen[2] != new[2]:
         before = {item for part in seen[2] for item in part}
@@ -647,18 +662,15 @@ class Compiled(_AheadOfTime):
                 f"{describe(self._fun)} was compiled for other static arguments. The jitted function itself compiles again."
             )
         leaves, structure = array_leaves(without_float0(dynamic), lambda: "argument")
+        says = "{} was compiled for other arguments: {}. Call the jitted function instead, which compiles for new ones{}."
         if structure is not self.in_tree and structure != self.in_tree:
-            raise StructureError(
-                f"{describe(self._fun)} was compiled for arguments of structure {self.in_tree}, but got {structure}."
-            )
-        expected = self._signature.program.input_types
-        if [(leaf.type.shape, leaf.type.dtype) for leaf in leaves] != [(type.shape, type.dtype) for type in expected]:
-            listed = ", ".join(map(str, expected))
-            raise ShapeError(
-                f"{describe(self._fun)} was compiled for arguments of types {listed}, but got"
-                f" {', '.join(str(leaf.type) for leaf in leaves)}. Call the jitted function instead,"
-                " which compiles for new types, or convert the arguments."
-            )
+            where = _argument_differs(self._fun, structure, self.in_tree, "it was compiled for")
+            raise StructureError(says.format(describe(self._fun), where, ""))
+        for index, (leaf, type) in enumerate(zip(leaves, self._signature.program.input_types)):
+            if leaf.type is not type and (leaf.type.shape, leaf.type.dtype) != (type.shape, type.dtype):
+                where = f"{call_paths(self._fun, *dynamic)[index]} is {leaf.type} where it was compiled for {type}"
+                error = ShapeError if leaf.type.shape != type.shape else DtypeError
+                raise error(says.format(describe(self._fun), where, ", or convert the argument"))
         if any(isinstance(leaf, Tracer) for leaf in leaves):
             raise TypeError(
                 f"{describe(self._fun)} was compiled ahead of time, so it cannot be transformed; transform the jitted function."

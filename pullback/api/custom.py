@@ -20,7 +20,7 @@ from pullback.core.errors import ConcretizationError, MissingRule, StructureErro
 from pullback.core.lazy import lazy_module
 from pullback.core.source import api_boundary, describe, trim
 from pullback.core.tracing import Tracer, innermost_staging, type_of
-from pullback.core.trees import TreeDef, array_leaves, flatten, register_node, unflatten
+from pullback.core.trees import TreeDef, array_leaves, check_like, flatten, register_node, unflatten
 from pullback.program.program import Program, Variable, run
 from pullback.transforms.batch import Batched
 from pullback.transforms.jvp import Dual
@@ -545,7 +545,7 @@ def closure_convert(fun: Function, *example_args: Any) -> tuple[Function, list[A
         arguments of the types of `example_args` only.
 
     Raises:
-        StructureError, when `converted` is called: the arguments are not like `example_args`.
+        StructureError, ShapeError, DtypeError, when `converted` is called: the arguments are not like `example_args`.
 
     Example:
         >>> import pullback as pb
@@ -568,12 +568,17 @@ def closure_convert(fun: Function, *example_args: Any) -> tuple[Function, list[A
         args, given = args_and_values[: max(split, 0)], iter(args_and_values[max(split, 0) :])
         leaves, found = array_leaves(tuple(args), lambda: "the arguments")
         own = [type_of(leaf) for leaf in leaves]
-        if found != structure or [type.strong() for type in own] != [type.strong() for type in types]:
-            raise StructureError(
-                f"{describe(fun)} was converted for the arguments\n    {unflatten(structure, types)!r}\nand {len(values)}"
-                f" values that it closes over, but is called with\n    {unflatten(found, own)!r}\nand"
-                f" {len(args_and_values) - len(args)} values."
-            )
+        check_like(
+            found,
+            structure,
+            "args",
+            "example_args has",
+            lambda where: (
+                f"{describe(fun)} was converted for arguments like example_args, with the {len(values)} values that it closes"
+                f" over behind them, but {where}."
+            ),
+            (own, types),
+        )
         rest = iter(others)
         return unflatten(out_structure, run(program, [*[next(given if flag else rest) for flag in hoisted], *leaves]))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from types import NoneType
 from typing import Any, Literal, NamedTuple, overload
 
 from pullback.api.functions import Argnums, FlatArguments, Function, P, R, check_callable, check_flags, trees_of, wrapped
@@ -434,10 +435,13 @@ def _seed(what: str, fun: Function, call: LinearizedCall, holomorphic: bool) -> 
     """The cotangent 1 of a function's only output. Raises `GradientError` unless that is a 0-d real number."""
     values = call.outputs
     if len(values) != 1:
-        raise GradientError(
-            f"{what} needs a function with one 0-d output, but {describe(fun)} returned a tree of {len(values)} arrays,"
-            f" {call.result.structure}. Return the number to differentiate, with the rest as auxiliary data (has_aux=True)."
-        )
+        kind = call.result.structure.type
+        found = "None: is a return missing?"
+        if kind is not NoneType:
+            found = (
+                f"a {kind.__name__} of {len(values)} arrays. Return the number, with the rest as auxiliary data (has_aux=True)."
+            )
+        raise GradientError(f"{what} needs a function with one 0-d output, but {describe(fun)} returned {found}")
     type = type_of(values[0])
     if type.shape:
         raise GradientError(

@@ -10,6 +10,7 @@ import numpy as np
 
 from pullback.api.functions import Function, R, check_callable, leaf_paths
 from pullback.api.mapping import vmap
+from pullback.api.tangents import brief
 from pullback.api.traced import Traced, trace
 from pullback.control.callback import callback
 from pullback.control.holder import bind_holder
@@ -21,7 +22,7 @@ from pullback.core.dtypes import BOOL, kind, promote
 from pullback.core.errors import AxisError, DtypeError, ShapeError, StructureError
 from pullback.core.source import api_boundary, describe
 from pullback.core.tracing import Tracer, type_of
-from pullback.core.trees import LEAF, TreeDef, array_leaves, flatten, unflatten, without_float0
+from pullback.core.trees import LEAF, TreeDef, array_leaves, check_like, flatten, stacked_float0, unflatten, without_float0
 from pullback.core.types import ArrayType, array_type
 from pullback.ops.arithmetic import add
 from pullback.ops.compare import lt
@@ -57,22 +58,20 @@ def check_carry(
     types: Sequence[ArrayType],
     out: TreeDef,
     out_types: Sequence[ArrayType],
-    tree: Any,
     root: str = "carry",
 ) -> None:
     """Raise an error that names the leaf, unless what a loop's body returns as carry is of the type that it takes."""
-    if structure is not out and structure != out:
-        raise StructureError(
-            f"{what}'s body {describe(fun)} takes a carry of structure {structure}, but returns one of structure {out};"
-            " they must be equal."
-        )
-    for path, before, after in zip(leaf_paths(tree, root), types, out_types, strict=True):
-        if before.shape != after.shape or before.dtype is not after.dtype:
-            error: type[Exception] = ShapeError if before.shape != after.shape else DtypeError
-            raise error(
-                f"{what}'s body {describe(fun)} takes {path} as {before}, but returns it as {after}. A carry keeps its type"
-                f" from step to step: make {path} {after} at the start, or convert what the body returns (.astype, reshape)."
-            )
+    check_like(
+        out,
+        structure,
+        root,
+        "it takes",
+        lambda where: (
+            f"{what}'s body {describe(fun)} must return the {root} as it takes it, but returned: {where}. A {root} keeps its"
+            f" structure and types from step to step: change the one at the start, or what the body returns (.astype, reshape)."
+        ),
+        (out_types, types),
+    )
 
 
 def strengthened(types: Sequence[ArrayType], out_types: Sequence[ArrayType]) -> list[ArrayType]:
@@ -173,7 +172,7 @@ def scan(
         lambda traced: traced.out_types[: pair_structure(traced, must)[1]],
     )
     out_structure, carried = pair_structure(traced, must)
-    check_carry("scan", f, carry_structure, types, out_structure[0], traced.program.output_types[:carried], init)
+    check_carry("scan", f, carry_structure, types, out_structure[0], traced.program.output_types[:carried])
     outs = bind_holder(
         scan_primitive,
         *traced.captures,
@@ -186,7 +185,7 @@ def scan(
         reverse=bool(reverse),
         unroll=_unroll("scan", unroll, steps),
     )
-    return unflatten(carry_structure, outs[:carried]), unflatten(out_structure[1], outs[carried:])
+    return unflatten(carry_structure, outs[:carried]), stacked_float0(unflatten(out_structure[1], outs[carried:]), steps)
 
 
 def _element_type(type: ArrayType) -> ArrayType:
@@ -227,7 +226,7 @@ def pair_structure(traced: Traced, what: str) -> tuple[tuple[TreeDef, TreeDef], 
     `what` is how errors call the function, and the pair."""
     outs = without_float0(unflatten(traced.structure, range(len(traced.out_types))))
     if not isinstance(outs, (tuple, list)) or len(outs) != 2:
-        raise StructureError(f"{what}, but it returned {unflatten(traced.structure, traced.out_types)!r}.")
+        raise StructureError(f"{what}, but it returned {brief(unflatten(traced.structure, traced.out_types))}.")
     leaves, first = flatten(outs[0])
     return (first, flatten(outs[1])[1]), len(leaves)
 
@@ -303,7 +302,7 @@ def _body(what: str, fun: Function, init: Any, *first: ArrayType) -> tuple[Trace
         [type_of(leaf) for leaf in carry],
         lambda types: trace(what, fun, (*[LEAF for _ in first], structure), [*first, *types], paths),
     )
-    check_carry(what, fun, structure, types, body.structure, body.out_types, init, "value")
+    check_carry(what, fun, structure, types, body.structure, body.out_types, "value")
     return body, [fit(leaf, type) for leaf, type in zip(carry, types)], paths
 
 
@@ -567,16 +566,15 @@ def associative_scan(fn: Callable[[Any, Any], Any], elems: R, reverse: bool = Fa
 
 
 def _check_result(fn: Any, structure: TreeDef, out_structure: TreeDef, inputs: Sequence[Any], outs: Sequence[Any]) -> None:
-    if structure != out_structure:
-        raise StructureError(
-            f"associative_scan's {describe(fn)} must return the structure that it takes, {structure}, but returned"
-            f" {out_structure}."
-        )
-    for x, out in zip(inputs, outs):
-        if type_of(x).shape != type_of(out).shape:
-            raise ShapeError(
-                f"associative_scan's {describe(fn)} takes slices of {type_of(x)}, but returned {type_of(out)} for them."
-            )
+    check_like(
+        out_structure,
+        structure,
+        "output",
+        "it takes",
+        lambda where: f"associative_scan's {describe(fn)} must return what is like each of its arguments, but {where}.",
+        ([type_of(out) for out in outs], [type_of(x) for x in inputs]),
+        shapes_only=True,
+    )
 
 
 def _part(x: Any, axis: int, start: int, stop: int, step: int = 1) -> Any:

@@ -19,6 +19,7 @@ from pullback.api.functions import (
     parameters_of,
     wrapped,
 )
+from pullback.api.tangents import brief
 from pullback.core.array import Array
 from pullback.core.axes import Axis
 from pullback.core.dtypes import float0
@@ -98,7 +99,7 @@ def vmap(
         if out_axes.__class__ is int or out_axes is None:
             specs = [out_axes] * len(outs)
         else:
-            specs = broadcast_prefix(out_axes, unflatten(structure, outs), f"vmap's out_axes={out_axes!r}", "output")
+            specs = broadcast_prefix(out_axes, unflatten(structure, outs), f"vmap's out_axes={brief(out_axes)}", "output")
 
         def path(i: int) -> str:
             return structure_paths(structure, "output")[i]
@@ -155,7 +156,7 @@ class _BatchedArguments(FlatArguments):
                 own = [spec] * len(leaves)
             else:
                 own = broadcast_prefix(
-                    spec, arg, f"vmap's in_axes for argument {self.name(number)}, {spec!r},", self.name(number)
+                    spec, arg, f"vmap's in_axes for argument {self.name(number)}, {brief(spec)},", self.name(number)
                 )
             for index, (leaf, axis) in enumerate(zip(leaves, own), len(self.leaves)):
                 if axis is not None or isinstance(leaf, (Array, Tracer, np.ndarray)):  # anything else may go by untouched

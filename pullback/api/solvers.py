@@ -11,11 +11,9 @@ from pullback.api.traced import Traced, trace
 from pullback.control.holder import bind_holder
 from pullback.control.linear_solve import linear_solve as linear_solve_primitive
 from pullback.control.linear_solve import root as root_primitive
-from pullback.control.linear_solve import same_types
-from pullback.core.errors import DtypeError, ShapeError, StructureError
 from pullback.core.source import api_boundary, describe
 from pullback.core.tracing import type_of
-from pullback.core.trees import TreeDef, array_leaves, flatten, unflatten
+from pullback.core.trees import TreeDef, array_leaves, check_like, flatten, unflatten
 from pullback.core.types import ArrayType
 from pullback.core.zero import instantiate
 from pullback.transforms.derive import transpose_program
@@ -30,8 +28,9 @@ def _flat_caller(program: Any, captures: Sequence[Any], structure: TreeDef, out:
 
     def function(x: Any) -> Any:
         leaves, found = array_leaves(x, lambda: "the argument")
-        if found is not structure and found != structure:
-            raise StructureError(f"The function given to the solver takes a tree of structure {structure}, but got {found}.")
+        check_like(
+            found, structure, "x", "it takes", lambda where: f"The function that the solver was given was called with: {where}."
+        )
         types = program.input_types[len(captures) :]
         fitted = [fit(leaf, type) if type_of(leaf).shape == type.shape else leaf for leaf, type in zip(leaves, types)]
         return unflatten(out, replay(program, (*captures, *fitted)))
@@ -40,16 +39,11 @@ def _flat_caller(program: Any, captures: Sequence[Any], structure: TreeDef, out:
 
 
 def _check(
-    what: str, structure: TreeDef, types: Sequence[ArrayType], wanted: TreeDef, wanted_types: Sequence[ArrayType]
+    what: str, structure: TreeDef, types: Sequence[ArrayType], wanted: TreeDef, wanted_types: Sequence[ArrayType], other: str
 ) -> None:
     """Raise unless the result of a user's function is a tree of the structure and types of another."""
-    if structure is not wanted and structure != wanted:
-        raise StructureError(f"{what} must be of structure {wanted}, but is of structure {structure}.")
-    if not same_types(types, wanted_types):
-        alike = [type.shape for type in types] == [type.shape for type in wanted_types]
-        raise (DtypeError if alike else ShapeError)(
-            f"{what} must be of types {', '.join(map(str, wanted_types))}, but is of types {', '.join(map(str, types))}."
-        )
+    says = f"{what} must be a tree like {other}, but "
+    check_like(structure, wanted, "output", f"{other} has", lambda where: f"{says}{where}.", (types, wanted_types))
 
 
 def _settled(
@@ -108,11 +102,11 @@ def custom_root(
     paths = leaf_paths(initial_guess, "x")[: len(guess)]
     function, types = _settled("custom_root", f, structure, guess, paths)
     guess = [fit(leaf, type) for leaf, type in zip(guess, types)]
-    _check(f"The result of {describe(f)}", function.structure, function.program.output_types, structure, types)
+    _check(f"The result of {describe(f)}", function.structure, function.program.output_types, structure, types, "initial_guess")
     called = _flat_caller(function.program, function.captures, structure, structure)
     solving = trace("custom_root", solve, (structure,), types, paths, call=lambda x: solve(called, x))
     found, found_types, aux = _split_aux("custom_root's solve", has_aux, solving)
-    _check("What custom_root's solve returns", found, found_types, structure, types)
+    _check("What custom_root's solve returns", found, found_types, structure, types, "initial_guess")
 
     def linearized_solve(x: Sequence[Any], right: Any) -> Any:
         linear = linearize_flat(lambda *leaves: replay(function.program, (*function.captures, *leaves)), x)
@@ -124,7 +118,14 @@ def custom_root(
             return unflatten(structure, [instantiate(tangent, type_of(value)) for tangent, value in pushed])
 
         out, out_structure = array_leaves(tangent_solve(g, right), lambda: "tangent_solve's result")
-        _check("What custom_root's tangent_solve returns", out_structure, [type_of(leaf) for leaf in out], structure, types)
+        _check(
+            "What custom_root's tangent_solve returns",
+            out_structure,
+            [type_of(leaf) for leaf in out],
+            structure,
+            types,
+            "initial_guess",
+        )
         return [fit(leaf, type) for leaf, type in zip(out, types)]
 
     listing = flatten([0] * len(types))[1]
@@ -187,7 +188,7 @@ def custom_linear_solve(
     paths = leaf_paths(b, "x")[: len(right)]
     operator, types = _settled("custom_linear_solve", matvec, structure, right, paths)
     right = [fit(leaf, type) for leaf, type in zip(right, types)]
-    _check(f"The result of {describe(matvec)}", operator.structure, operator.program.output_types, structure, types)
+    _check(f"The result of {describe(matvec)}", operator.structure, operator.program.output_types, structure, types, "b")
     transposed = operator
     if not symmetric:
         unknown = (*[0] * len(operator.captures), *[1] * len(types))
@@ -197,7 +198,7 @@ def custom_linear_solve(
         called = _flat_caller(system.program, system.captures, structure, structure)
         traced = trace("custom_linear_solve", solver, (structure,), types, paths, call=lambda tree: solver(called, tree))
         found, found_types, aux = _split_aux(what, has_aux, traced)
-        _check(f"What {what} returns", found, found_types, structure, types)
+        _check(f"What {what} returns", found, found_types, structure, types, "b")
         return traced, aux
 
     forward, aux = prepared("custom_linear_solve's solve", solve, operator)

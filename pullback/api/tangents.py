@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from pullback.api.functions import FlatArguments, Function, check_flags, leaf_paths
+from pullback.api.functions import FlatArguments, Function, check_flags
 from pullback.core.array import Array
 from pullback.core.dtypes import float0, is_inexact, kind
 from pullback.core.errors import GradientError, ShapeError, StructureError
 from pullback.core.source import describe
 from pullback.core.tracing import Tracer, is_float0, live, type_of
-from pullback.core.trees import LEAF, TreeDef, array_leaf, array_leaves, flatten, unflatten
+from pullback.core.trees import LEAF, TreeDef, array_leaf, array_leaves, flatten, leaves_like, structure_paths, unflatten
 from pullback.core.types import ArrayType
 from pullback.core.zero import ZERO, zeros
 from pullback.ops.convert import convert_element_type
@@ -104,29 +104,19 @@ def tangent_leaves(transformation: str, flat: FlatArguments, tangents: Sequence[
             found.append(tangent)
             start += 1
             continue
-        leaves = leaves_like(tangent, structure, f"{transformation}'s tangents[{number}]", f"primals[{number}]")
+        root = f"tangents[{number}]"
+        leaves = leaves_like(
+            tangent,
+            structure,
+            root,
+            f"primals[{number}] has",
+            lambda where: f"{transformation} takes tangents like the primals, but {where}.",
+        )
         primals = flat.leaves[start : start + len(leaves)]
         start += len(leaves)
         for index, (leaf, primal) in enumerate(zip(leaves, primals, strict=True)):
-            found.append(fit_tangent(leaf, type_of(primal), lambda n=number, i=index: f"tangents[{n}] (leaf {i})"))  # type: ignore[misc]
+            found.append(fit_tangent(leaf, type_of(primal), lambda i=index, s=structure, r=root: structure_paths(s, r)[i]))  # type: ignore[misc]
     return found
-
-
-def leaves_like(tree: Any, structure: TreeDef, what: str, other: str) -> list[Any]:
-    """The leaves of a tree that must have a given structure; None may stand for a leaf. Raises `StructureError`."""
-    if structure is LEAF:
-        if flatten(tree)[1] is LEAF or tree is None or is_float0(tree):
-            return [tree]
-    else:
-        try:
-            leaves: list[Any] = structure.flatten_up_to(tree)
-        except ValueError:
-            leaves = []
-        if leaves and all(leaf is None or is_float0(leaf) or flatten(leaf)[1] is LEAF for leaf in leaves):
-            return leaves
-        if not structure.num_leaves and flatten(tree)[1] == structure:
-            return []
-    raise StructureError(f"{what} has structure {flatten(tree)[1]}, but {other} has {structure}; they must be equal.")
 
 
 def fit_tangent(tangent: Any, primal: ArrayType, path: Callable[[], str], what: str = "primal", integers: bool = False) -> Any:
@@ -169,10 +159,15 @@ def weak_as(argument: ArrayType, gradient: Any) -> Any:
 
 def cotangent_leaves(cotangent: Any, structure: TreeDef, types: Sequence[ArrayType], integers: bool = False) -> list[Any]:
     """A cotangent's leaves, each fit for the output that it belongs to; `integers` says whether one of an integer counts."""
-    leaves = leaves_like(cotangent, structure, "The cotangent", "the output")
-    paths = leaf_paths(cotangent, "cotangent") if len(leaves) > 1 else ["cotangent"]
+    leaves = leaves_like(
+        cotangent,
+        structure,
+        "cotangent",
+        "the output has",
+        lambda where: f"A cotangent must be a tree like the output, but {where}.",
+    )
     return [
-        fit_tangent(leaf, type, lambda i=i: paths[i], "output", integers)  # type: ignore[misc]
+        fit_tangent(leaf, type, lambda i=i: structure_paths(structure, "cotangent")[i], "output", integers)  # type: ignore[misc]
         for i, (leaf, type) in enumerate(zip(leaves, types, strict=True))
     ]
 

@@ -17,13 +17,15 @@ from pullback.core.errors import DtypeError, LeafError, ShapeError, StructureErr
 from pullback.core.source import describe
 from pullback.core.tracing import is_float0, type_of
 from pullback.core.trees import (
-    LEAF,
     TreeDef,
     array_leaf,
     broadcast_prefix,
+    check_like,
     flatten,
-    flatten_with_paths,
-    optree,
+    leaves_like,
+    none_for_anything,
+    none_for_leaf,
+    structure_paths,
     unflatten,
 )
 from pullback.core.types import ArrayType
@@ -244,8 +246,7 @@ class UserRules:
 
     def _leaf(self, leaf: Any, index: int, leaves: Sequence[Any], what: str, structure: TreeDef = None) -> Any:
         def path() -> str:
-            tree = unflatten(structure or self.out_structure, range(len(leaves)))
-            return f"{what}{_path(tree, index)}"
+            return structure_paths(structure or self.out_structure, what)[index]
 
         return array_leaf(leaf, path)
 
@@ -316,9 +317,7 @@ class UserRules:
         found: list[Any] = []
         for number, (tree, structure) in enumerate(zip(returned, self.structures)):
             types = self.types[len(found) : len(found) + structure.num_leaves]
-            found += _like(
-                tree, structure, types, f"{what}: the cotangent of argument {number}", "the argument", Role.COTANGENT
-            )
+            found += _like(tree, structure, types, what, f"cotangents[{number}]", f"argument {number}", Role.COTANGENT)
         return found
 
     # ---- batching ----
@@ -329,8 +328,10 @@ class UserRules:
         returned = rule(size, tuple(self.trees(list(batched))), *self.trees(operands))
         value, spec = _pair(returned, what, "the output and which parts of it are batched")
         leaves, structure = flatten(value)
-        if self.out_types is not None and structure != self.out_structure:
-            raise _structures(what, value, self.out_structure, self.out_types, "the function")
+        if self.out_types is not None:
+            check_like(
+                structure, self.out_structure, "output", "the function's output has", lambda where: f"{what} returned: {where}."
+            )
         flags = broadcast_prefix(spec, value, f"{what}: which parts are batched, {spec!r},", "output")
         if not all(isinstance(flag, (bool, np.bool_)) for flag in flags):
             raise StructureError(f"{what} must say with bools which parts of the output are batched, but said {spec!r}.")
@@ -340,7 +341,7 @@ class UserRules:
         else:
             self.out_structure = structure
         other = f"a batch of {size} outputs of the function"
-        return _like(value, structure, types, what, other, Role.VALUE), [bool(flag) for flag in flags]
+        return _like(value, structure, types, what, "output", other, Role.VALUE), [bool(flag) for flag in flags]
 
     # ---- what rules return ----
 
@@ -351,10 +352,10 @@ class UserRules:
             outs = [self._leaf(leaf, i, leaves, what) for i, leaf in enumerate(leaves)]
             self.out_types = tuple([type_of(out) for out in outs])
             return outs
-        return _like(value, self.out_structure, self.out_types, f"{what}: the output", "the function's output", Role.VALUE)
+        return _like(value, self.out_structure, self.out_types, what, "output", "the function's output", Role.VALUE)
 
     def _tangents(self, tangent: Any, what: str, types: Sequence[ArrayType]) -> list[Any]:
-        return _like(tangent, self.out_structure, types, f"{what}: the tangent of the output", "the output", Role.TANGENT)
+        return _like(tangent, self.out_structure, types, what, "tangent", "the output", Role.TANGENT)
 
 
 def _given(tangent: Any, type: ArrayType, symbolic: bool) -> Any:
@@ -382,27 +383,20 @@ class Role(enum.Enum):
     COTANGENT = enum.auto()  # SymbolicZero; None for any part of the tree; any number or array for integers
 
 
-def _like(tree: Any, structure: TreeDef, types: Sequence[ArrayType], what: str, other: str, role: Role) -> list[Any]:
+def _like(tree: Any, structure: TreeDef, types: Sequence[ArrayType], what: str, root: str, other: str, role: Role) -> list[Any]:
     """The leaves of what a rule returned, each of the type that it must have; ZERO for those known to be zero.
 
     Arguments:
-        what: how errors call it. other: what it must be like.
+        what: how errors call the rule. root: and the tree. other: what it must be like.
     """
-    leaves, found = flatten(tree)
-    if found != structure:
-        try:
-            leaves = _walk(tree, unflatten(structure, range(len(types))), role is Role.COTANGENT)
-        except StructureError:
-            raise _structures(what, tree, structure, types, other) from None
+    allowed = none_for_anything if role is Role.COTANGENT else none_for_leaf
+    leaves = leaves_like(tree, structure, root, f"{other} has", lambda where: f"{what} returned: {where}.", allowed)
     fitted = []
     for index, (leaf, type) in enumerate(zip(leaves, types, strict=True)):
         fit = _fit(leaf, type, role)
         if isinstance(fit, _Misfit):
-            path = _path(unflatten(structure, range(len(types))), index)
-            raise fit.error(
-                f"{what}{f', at {path},' if path else ''} is {_describe_leaf(leaf)}, but {other} has {type}:\n"
-                f"    {_shown(tree)}\nshould be like\n    {unflatten(structure, types)!r}"
-            )
+            path = structure_paths(structure, root)[index]
+            raise fit.error(f"{what} returned: {path} is {_describe_leaf(leaf)} where {other} has {type}.")
         fitted.append(fit)
     return fitted
 
@@ -442,37 +436,7 @@ def _fit(leaf: Any, type: ArrayType, role: Role) -> Any:
     return value if inexact or role is Role.VALUE else ZERO
 
 
-def _walk(tree: Any, model: Any, nothing: bool) -> list[Any]:
-    """The leaves of a tree at the places of those of `model`; None is one, and, if `nothing`, stands for a whole subtree."""
-    inner, structure = flatten(model)
-    if structure is LEAF:
-        if tree is not None and not isinstance(tree, SymbolicZero) and flatten(tree)[1] is not LEAF:
-            raise StructureError
-        return [tree]
-    if tree is None and nothing:
-        return [None] * len(inner)
-    if not inner and flatten(tree)[1] == structure:
-        return []
-    if type(tree) is not type(model) or flatten(tree)[1] is LEAF:
-        raise StructureError
-    children, metadata = optree().tree_flatten_one_level(tree, namespace="pullback")[:2]
-    models, expected = optree().tree_flatten_one_level(model, namespace="pullback")[:2]
-    if metadata != expected or len(children) != len(models):
-        raise StructureError
-    return [leaf for child, own in zip(children, models) for leaf in _walk(child, own, nothing)]
-
-
 # ---- messages ---------------------------------------------------------------------------------------------------------
-
-
-def _structures(what: str, tree: Any, structure: TreeDef, types: Sequence[ArrayType], other: str) -> StructureError:
-    return StructureError(
-        f"{what} has another structure than {other}:\n    {_shown(tree)}\nshould be like\n    {unflatten(structure, types)!r}"
-    )
-
-
-def _path(tree: Any, index: int) -> str:
-    return flatten_with_paths(tree, "")[0][index]
 
 
 class _Shown:

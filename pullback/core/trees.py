@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import importlib
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from types import NoneType
 from typing import Any
 
 import numpy as np
 
 from pullback.core.array import Array, find_converter
 from pullback.core.dtypes import float0
-from pullback.core.errors import LeafError, StructureError
+from pullback.core.errors import DtypeError, LeafError, ShapeError, StructureError
 from pullback.core.lazy import lazy_module
 from pullback.core.tracing import Tracer, is_float0, live
+from pullback.core.types import ArrayType
 
 dataclasses = lazy_module("dataclasses")
 
@@ -241,6 +243,14 @@ def without_float0(tree: Any) -> Any:
     return unflatten(structure, [_Trivial(leaf.shape) if is_float0(leaf) else leaf for leaf in leaves])
 
 
+def stacked_float0(tree: Any, count: int) -> Any:
+    """The tree in which arrays of dtype float0 are `count` of them, stacked."""
+    leaves, structure = flatten(tree)
+    if not any([leaf.__class__ is np.ndarray and is_float0(leaf) for leaf in leaves]):
+        return tree
+    return unflatten(structure, [np.zeros((count, *leaf.shape), float0) if is_float0(leaf) else leaf for leaf in leaves])
+
+
 _NONE = object()  # stands for None in a prefix, where it is a value; in the tree that the prefix is for, None has no leaves
 
 
@@ -261,29 +271,141 @@ def broadcast_prefix(prefix: Any, tree: Any, what: str, root: str) -> list[Any]:
     try:
         found: list[Any] = there.broadcast_prefix(values, tree, namespace=NAMESPACE)
     except ValueError:
-        raise StructureError(f"{what} does not fit: {misfit(values, tree, root)}.") from None
+        where = difference(structure_of(tree), structure_of(values), root, "the entry for it has", leaf_for_anything)
+        raise StructureError(f"{what} does not fit: {where}.") from None
     return [None if value is _NONE else value for value in found]
 
 
-def misfit(prefix: Any, tree: Any, path: str) -> str:
-    """Where a tree is not a prefix of another, and why; empty where it is one."""
-    if structure_of(prefix) is LEAF:
-        return ""
-    if type(prefix) is not type(tree):
-        return f"{path} is {_a(tree)}, but the entry for it is {_a(prefix)}"
-    given, _, names, _ = optree().tree_flatten_one_level(prefix, namespace=NAMESPACE)
-    wanted, _, entries, _ = optree().tree_flatten_one_level(tree, namespace=NAMESPACE)
-    if names != entries:
-        return f"{path} is {_a(tree)} of {_listed(entries)}, but the entry for it is of {_listed(names)}"
-    parts = zip(given, wanted, entries, strict=True)
-    return next(filter(None, [misfit(value, part, f"{path}[{entry!r}]") for value, part, entry in parts]), f"{path} differs")
+# ---- how trees differ -------------------------------------------------------------------------------------------------
+
+# Where a tree may differ from the one that it must be like: whether a part of it may stand for another one, given both.
+Allowed = Callable[[TreeDef, TreeDef], bool]
 
 
-def _a(value: Any) -> str:
-    return "None" if value is None else "a leaf" if structure_of(value) is LEAF else f"a {type(value).__name__}"
+def leaf_for_anything(given: TreeDef, wanted: TreeDef) -> bool:
+    """The tree that is wanted is a prefix: a leaf of it stands for any tree."""
+    return _sort(wanted) is None
 
 
-def _listed(entries: Sequence[Any]) -> str:
-    if all([isinstance(entry, int) for entry in entries]):
+def none_for_leaf(given: TreeDef, wanted: TreeDef) -> bool:
+    """None may stand for a leaf, as for the tangent of an integer."""
+    return _sort(given) is NoneType and _sort(wanted) is None
+
+
+def none_for_anything(given: TreeDef, wanted: TreeDef) -> bool:
+    """None may stand for any part of the tree."""
+    return _sort(given) is NoneType
+
+
+def check_like(
+    given: TreeDef,
+    wanted: TreeDef,
+    root: str,
+    other: str,
+    says: Callable[[str], str],
+    types: tuple[Sequence[ArrayType], Sequence[ArrayType]] = ((), ()),
+    shapes_only: bool = False,
+) -> None:
+    """Raise `StructureError`, `ShapeError` or `DtypeError`, which name the first place that differs, unless two trees have one
+    structure, and leaves of the same types, but for weakness.
+
+    Arguments:
+        given, wanted: the structures. types: those of the leaves of the two.
+        root, other: how errors call the tree, and the one that it must be like, with a verb: `carry`, and `init has`.
+        says: the error's message, of the sentence that names the place.
+        shapes_only: the dtypes need not agree.
+    """
+    if given is not wanted and given != wanted:
+        raise StructureError(says(difference(given, wanted, root, other)))
+    for index, (own, expected) in enumerate(zip(*types, strict=True)):
+        if own is not expected and (own.shape != expected.shape or (own.dtype is not expected.dtype and not shapes_only)):
+            error = ShapeError if own.shape != expected.shape else DtypeError
+            raise error(says(f"{structure_paths(wanted, root)[index]} is {own} where {other} {expected}"))
+
+
+def leaves_like(
+    tree: Any, wanted: TreeDef, root: str, other: str, says: Callable[[str], str], allowed: Allowed = none_for_leaf
+) -> list[Any]:
+    """The leaves of a tree that must have a structure, but for what is `allowed`: a None for each leaf that a None stands for.
+    Else raises `StructureError`; the arguments are those of `check_like`."""
+    if wanted is LEAF and tree is None:
+        return [None]
+    leaves, given = flatten(tree)
+    if given is wanted or given == wanted:
+        return leaves
+    if next(_differences(given, wanted, root, allowed), None):
+        raise StructureError(says(difference(given, wanted, root, other, allowed)))
+    return broadcast_prefix(tree, unflatten(wanted, range(wanted.num_leaves)), root, other)
+
+
+def difference(given: TreeDef | None, wanted: TreeDef | None, root: str, other: str, allowed: Allowed | None = None) -> str:
+    """The first place in which a tree differs from the one that it must be like, and how: `carry['b'] is a tuple where init has
+    a list`. None is the structure of what is not there. See `check_like` for the arguments."""
+    for exact in (False, True):  # an OrderedDict instead of a dict only where nothing else differs
+        for path, own, expected in _differences(given, wanted, root, allowed, exact):
+            return f"{path} is {own} where {other} {expected}"
+    return f"{root} differs"
+
+
+def _differences(
+    given: TreeDef | None, wanted: TreeDef | None, path: str, allowed: Allowed | None, exact: bool = False
+) -> Iterator[tuple[str, str, str]]:
+    """The places in which two trees differ, from left to right, each with what is there and what should be."""
+    if given is None or wanted is None:
+        yield path, "missing" if given is None else _a(given), "nothing" if wanted is None else _a(wanted)
+        return
+    if allowed is not None and allowed(given, wanted):
+        return
+    if _sort(given, exact) is not _sort(wanted, exact):
+        yield path, _a(given), _a(wanted)
+        return
+    if _sort(given) is None:
+        return
+    own, expected = _parts(given, path), _parts(wanted, path)
+    keys_differ = own.keys() != expected.keys()
+    if keys_differ and (_sort(given, False) is not dict or (own.keys() - expected.keys() and expected.keys() - own.keys())):
+        yield path, f"{_a(given)} of {_listed(given, expected)}", _listed(wanted, own)
+        return
+    for key in {**expected, **own}:
+        there, mine = own.get(key) or (expected[key][0], None)
+        yield from _differences(mine, expected.get(key, (there, None))[1], there, allowed, exact)
+    if not keys_differ and given.one_level() != wanted.one_level() and (exact or _sort(given, False) is not dict):
+        yield path, f"{_a(given)} with {_static(given.one_level())}", _static(wanted.one_level())
+
+
+def _sort(structure: TreeDef, exact: bool = True) -> type | None:
+    """The class of a tree; None for a leaf. Unless `exact`, the kinds of dict are one."""
+    found: type | None = None if structure is LEAF else structure.type
+    return dict if not exact and found is not None and issubclass(found, dict) else found
+
+
+def _parts(structure: TreeDef, path: str) -> dict[Any, tuple[str, TreeDef]]:
+    """The parts of a container by their keys or numbers, each with its path."""
+    accessors = structure.one_level().accessors() if structure.num_children else ()
+    parts = zip(structure.entries(), accessors, structure.children(), strict=True)
+    return {entry: (accessor.codify(path), LEAF if part.is_leaf() else part) for entry, accessor, part in parts}
+
+
+def _a(structure: TreeDef) -> str:
+    cls = _sort(structure)
+    if cls is None or cls is NoneType:
+        return "a leaf" if cls is None else "None"
+    if cls is _Trivial:
+        return "an array of dtype float0"
+    return f"{'an' if cls.__name__[0] in 'AEIOU' else 'a'} {cls.__name__}"
+
+
+def _listed(structure: TreeDef, others: Container[Any]) -> str:
+    """The parts of a container: its keys, if there are many only those that `others` lacks; or their number."""
+    entries = structure.entries()
+    if _sort(structure, False) is not dict:
         return f"{len(entries)} element{'s' if len(entries) != 1 else ''}"
-    return f"keys {', '.join([repr(entry) for entry in entries])}"
+    shown = entries if len(entries) <= 6 else [entry for entry in entries if entry not in others]
+    more = f" and {len(shown) - 6} more" if len(shown) > 6 else ""
+    return f"keys {', '.join([repr(entry) for entry in shown[:6]])}{more}" if entries else "no keys"
+
+
+def _static(node: TreeDef) -> str:
+    """What belongs to a container besides its parts, of its structure without these."""
+    text = str(node).removeprefix("PyTreeSpec(").partition(", namespace=")[0]
+    return f"static parts {text[text.index('[') + 1 : text.rindex('], [')]}" if "], [" in text else text.removesuffix(")")

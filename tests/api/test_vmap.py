@@ -241,16 +241,16 @@ def test_only_none() -> None:
 
 MISFITS: list[tuple[dict[str, Any], str]] = [
     ({"in_axes": ({"a": 0, "b": (0, 1), "c": 0},)}, r"argument tree, .* does not fit: tree\['b'\] is a tuple of 3 elem"),
-    ({"in_axes": ({"a": 0},)}, r"tree is a dict of keys 'a', 'b', 'c', but the entry for it is of keys 'a'\."),
-    ({"in_axes": ({"a": [0], "b": 0, "c": 0},)}, r"tree\['a'\] is a leaf, but the entry for it is a list"),
-    ({"in_axes": ({"a": 0, "b": 0, "c": (0,)},)}, r"tree\['c'\] is None, but the entry for it is a tuple"),
+    ({"in_axes": ({"a": 0},)}, r"tree\['b'\] is a tuple where the entry for it has nothing\."),
+    ({"in_axes": ({"a": [0], "b": 0, "c": 0},)}, r"tree\['a'\] is a leaf where the entry for it has a list"),
+    ({"in_axes": ({"a": 0, "b": 0, "c": (0,)},)}, r"tree\['c'\] is None where the entry for it has a tuple"),
     ({"in_axes": ({"a": 0, "b": (0, 0, "x"), "c": 0},)}, r"argument tree\['b'\]\[2\] must be an int or None"),
     (
         {"out_axes": (0, {"a": 0, "c": 1})},
-        r"does not fit: output\[1\] is a dict of keys 'a', 'b', but .* keys 'a', 'c'",
+        r"does not fit: output\[1\] is a dict of keys 'a', 'b' where .* keys 'a', 'c'",
     ),
-    ({"out_axes": (0, (0, 1))}, r"output\[1\] is a dict, but the entry for it is a tuple"),
-    ({"out_axes": (0,)}, r"output is a tuple of 2 elements, but the entry for it is of 1 element\."),
+    ({"out_axes": (0, (0, 1))}, r"output\[1\] is a dict where the entry for it has a tuple"),
+    ({"out_axes": (0,)}, r"output is a tuple of 2 elements where the entry for it has 1 element\."),
     ({"out_axes": (0, {"a": 0, "b": None})}, r"None in out_axes for output\[1\]\['b'\], of type f32\[2\]"),
     ({"out_axes": (0, {"a": 0, "b": 7})}, r"batch output\[1\]\['b'\] along axis 7"),
     ({"axis_size": -1}, "axis_size must be a non-negative integer, but is -1"),

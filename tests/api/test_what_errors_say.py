@@ -86,9 +86,13 @@ REFUSED: dict[str, Callable[[], Any]] = {
     "hvp needs a function with a 0-d output": lambda: pb.hvp(lambda x: x, (X,), (X,)),
     "hvp needs a function with one 0-d output": lambda: pb.hvp(lambda x: (x, x), (X,), (X,)),
     "hvp got 1 primals but 2 tangents": lambda: pb.hvp(product, (X,), (X, X)),
-    "hvp's tangents[0] has structure": lambda: pb.hvp(product, (X,), ((X, X),)),
+    "hvp takes tangents like the primals, but tangents[0] is a tuple where primals[0] has a leaf.": lambda: pb.hvp(
+        product, (X,), ((X, X),)
+    ),
     "linearize got 1 primals but 2 tangents": lambda: pb.linearize(product, X)[1](X, X),
-    "linearize's tangents[0] has structure": lambda: pb.linearize(product, X)[1]((X, X)),
+    "linearize takes tangents like the primals, but tangents[0] is a tuple where primals[0] has a leaf.": lambda: pb.linearize(
+        product, X
+    )[1]((X, X)),
     "hessian needs real floating-point outputs": lambda: pb.hessian(lambda x: pnp.astype(x, "int32"))(X),
     "hessian needs real arguments": lambda: pb.hessian(product)(1j * X),
     "hessian was asked for the derivative with respect to argument x": lambda: pb.hessian(product)(np.arange(3)),

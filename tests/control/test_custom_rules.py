@@ -429,7 +429,7 @@ def test_a_batching_rule_that_closes_over_the_batch():
     ("returned", "error", "message"),
     [
         (lambda x: x, StructureError, "must return a pair"),
-        (lambda x: ((x, x), (True, True)), StructureError, "another structure"),
+        (lambda x: ((x, x), (True, True)), StructureError, "output is a tuple where"),
         (lambda x: (x[0], True), ShapeError, "a batch of 3 outputs"),
         (lambda x: (x, False), ShapeError, "a batch of 3 outputs"),
         (lambda x: (x.astype("float32"), True), DtypeError, r"f32\[3\]"),
@@ -467,14 +467,18 @@ WRONG = {
     "fwd: a leaf too few": (
         {"fwd": lambda x: ({"a": x, "b": (x,)}, None)},
         StructureError,
-        r"(?s)another structure.*'b': \(f64\[2\],\).*should be like.*'b': \(f64\[2\], ~i32\[\]\)",
+        r"output\['b'\] is a tuple of 1 element where the function's output has 2 elements\.$",
     ),
-    "fwd: another kind of container": ({"fwd": lambda x: ({"a": x, "b": [x, 3]}, None)}, StructureError, "another structure"),
+    "fwd: another kind of container": (
+        {"fwd": lambda x: ({"a": x, "b": [x, 3]}, None)},
+        StructureError,
+        r"output\['b'\] is a list where",
+    ),
     "fwd: None": ({"fwd": lambda x: ({"a": None, "b": (x, 3)}, None)}, StructureError, r"\['a'\].* is None"),
     "fwd: a shape": (
         {"fwd": lambda x: ({"a": x[0], "b": (x, 3)}, None)},
         ShapeError,
-        r"(?s)the output, at \['a'\], is f64\[\], but the function's output has f64\[2\].*should be like",
+        r"output\['a'\] is f64\[\] where the function's output has f64\[2\]\.$",
     ),
     "fwd: a dtype": ({"fwd": lambda x: ({"a": x.astype("float32"), "b": (x, 3)}, None)}, DtypeError, r"is f32\[2\]"),
     "fwd: an integer's dtype": ({"fwd": lambda x: ({"a": x, "b": (x, 3.0)}, None)}, DtypeError, r"\['b'\]\[1\]"),
@@ -485,33 +489,41 @@ WRONG = {
         r"must return a tuple .* for each argument, 1 of them",
     ),
     "bwd: one too many": ({"bwd": lambda kept, ct: (ct["a"], ct["a"])}, StructureError, "returned .*f64"),
-    "bwd: another tree": ({"bwd": lambda kept, ct: ({"a": ct["a"]},)}, StructureError, "cotangent of argument 0"),
-    "bwd: a shape": ({"bwd": lambda kept, ct: (ct["a"][0],)}, ShapeError, r"is f64\[\], but the argument has f64\[2\]"),
+    "bwd: another tree": (
+        {"bwd": lambda kept, ct: ({"a": ct["a"]},)},
+        StructureError,
+        r"cotangents\[0\] is a dict where argument 0 has a leaf",
+    ),
+    "bwd: a shape": ({"bwd": lambda kept, ct: (ct["a"][0],)}, ShapeError, r"is f64\[\] where argument 0 has f64\[2\]"),
     "bwd: a dtype": ({"bwd": lambda kept, ct: (ct["a"].astype("float32"),)}, DtypeError, r"is f32\[2\]"),
     "jvp: no pair": ({"jvp": lambda p, t: good(p[0])}, StructureError, "must return a pair"),
-    "jvp: output": ({"jvp": lambda p, t: (p[0], t[0])}, StructureError, "another structure than the function's output"),
-    "jvp: tangent": ({"jvp": lambda p, t: (good(p[0]), t[0])}, StructureError, "the tangent of the output has another"),
+    "jvp: output": (
+        {"jvp": lambda p, t: (p[0], t[0])},
+        StructureError,
+        "output is a leaf where the function's output has a dict",
+    ),
+    "jvp: tangent": ({"jvp": lambda p, t: (good(p[0]), t[0])}, StructureError, "tangent is a leaf where the output has a dict"),
     "jvp: a missing tangent": (
         {"jvp": lambda p, t: (good(p[0]), {"a": None, "b": (t[0], None)})},
         StructureError,
-        r"tangent of the output, at \['a'\], is None",
+        r"tangent\['a'\] is None where the output has f64\[2\]",
     ),
     "jvp: a shape": (
         {"jvp": lambda p, t: (good(p[0]), {"a": t[0][0], "b": (t[0], None)})},
         ShapeError,
-        r"\['a'\], is f64\[\]",
+        r"tangent\['a'\] is f64\[\]",
     ),
     "jvp: a dtype": (
         {"jvp": lambda p, t: (good(p[0]), {"a": t[0].astype("float32"), "b": (t[0], None)})},
         DtypeError,
-        r"\['a'\], is f32\[2\]",
+        r"tangent\['a'\] is f32\[2\]",
     ),
 }
 
 
 @pytest.mark.parametrize("staged", [False, True])
 @pytest.mark.parametrize("case", WRONG)
-def test_wrong_rules_are_refused_with_both_trees(case, staged):
+def test_wrong_rules_are_refused_with_the_place(case, staged):
     rules, error, message = WRONG[case]
     f = tree_function(**rules)
     with pytest.raises(error, match=message):
@@ -1000,7 +1012,7 @@ def test_closure_convert():
     assert values == []
     np.testing.assert_array_equal(np.asarray(converted({"a": np.ones(2)})), [2.0, 2.0])
     for wrong in ({"a": np.ones(3)}, {"b": np.ones(2)}):
-        with pytest.raises(StructureError, match="was converted for the arguments"):
+        with pytest.raises((StructureError, ShapeError), match="was converted for arguments like example_args"):
             converted(wrong)
 
 

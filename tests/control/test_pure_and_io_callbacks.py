@@ -233,8 +233,8 @@ WRONG = {
         pb.errors.DtypeError,
         r"result\['y'\] of the callback .* has dtype float64.*astype",
     ),
-    "structure": (lambda x: [x], pb.errors.StructureError, "returned a result of structure"),
-    "none": (lambda x: None, pb.errors.StructureError, "returned a result of structure"),
+    "structure": (lambda x: [x], pb.errors.StructureError, "output is a list where result_shape_dtypes has a dict"),
+    "none": (lambda x: None, pb.errors.StructureError, "output is None where"),
 }
 
 

@@ -171,9 +171,24 @@ CAUSES = [
     ("update without a method", lambda: pb.jit(lambda x: x.at[0])(X), errors.LeafError, [".at[0] without a method", ".set"]),
     ("hvp without tuples", lambda: pb.hvp(lambda x: pb.numpy.sum(x), X, X), TypeError, ["hvp takes its primals"]),
     ("static array", lambda: pb.jit(abs, static_argnums=0)(X), errors.StaticArgumentError, ["of type Array"]),
-    ("one array, not two", lambda: pb.vjp(lambda x: (x, x), 1.0)[1](1.0), errors.StructureError, ["has structure one array,"]),
-    ("carry", lambda: pb.lax.scan(lambda c, x: ((c, c), x), 1.0, X), errors.StructureError, ["structure one array,"]),
-    ("branch", lambda: pb.lax.cond(True, lambda x: x, lambda x: (x, x), 1.0), errors.StructureError, ["returns one array."]),
+    (
+        "one array, not two",
+        lambda: pb.vjp(lambda x: (x, x), 1.0)[1](1.0),
+        errors.StructureError,
+        ["cotangent is a leaf where the output has a tuple"],
+    ),
+    (
+        "carry",
+        lambda: pb.lax.scan(lambda c, x: ((c, c), x), 1.0, X),
+        errors.StructureError,
+        ["carry is a tuple where it takes a leaf"],
+    ),
+    (
+        "branch",
+        lambda: pb.lax.cond(True, lambda x: x, lambda x: (x, x), 1.0),
+        errors.StructureError,
+        ["output is a leaf where", "returns a tuple."],
+    ),
     ("compiled for others", lambda: pb.jit(abs).lower(X).compile()(X[:2]), errors.ShapeError, ["f32[2]", "Call the jitted"]),
     ("no such static argument", lambda: pb.jit(lambda x: x, static_argnames="y"), errors.StaticArgumentError, ["'y'"]),
 ]

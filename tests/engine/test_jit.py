@@ -338,7 +338,7 @@ def test_lower_and_compile():
     np.testing.assert_array_equal(
         np.asarray(ready(np.ones((2, 3), np.float32), np.ones((3, 4), np.float32))[0]), np.full((2, 4), 3.0)
     )
-    with pytest.raises(pb.errors.ShapeError):
+    with pytest.raises(pb.errors.DtypeError):
         ready(np.ones((2, 3)), np.ones((3, 4)))
     with pytest.raises(TypeError, match="cannot be transformed"):
         pb.grad(lambda x: pnp.sum(ready(x, np.ones((3, 4), np.float32))[0]))(np.ones((2, 3), np.float32))

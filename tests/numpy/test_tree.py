@@ -89,13 +89,17 @@ def test_leaves_chosen_by_the_caller():
 
 
 def test_structures_that_differ():
-    with pytest.raises(pb.errors.StructureError, match=r"rest\[0\] is a list of 3 elements, but .* of 2 elements"):
+    with pytest.raises(
+        pb.errors.StructureError, match=r"rest\[0\] is a list of 3 elements where the first tree has 2 elements"
+    ):
         tree.map(lambda x, y: x, [1, 2], [1, 2, 3])
     with pytest.raises(
-        pb.errors.StructureError, match=r"rest\[1\]\['a'\] is a leaf, but the entry for it is a tuple"
+        pb.errors.StructureError, match=r"rest\[1\]\['a'\] is a leaf where the first tree has a tuple"
     ) as caught:
         tree.map(lambda x, y, z: x, {"a": (1, 2)}, {"a": (1, 2)}, {"a": np.ones(1000)})
     assert "1., 1." not in str(caught.value)  # no values of the tree
+    with pytest.raises(pb.errors.StructureError, match=r"rest\[0\]\['a'\] is missing where the first tree has a leaf"):
+        tree.map_with_path(lambda path, x, y: x, {"a": 1}, {})
     with pytest.raises(pb.errors.StructureError, match="2 by 3 leaves"):
         tree.transpose(tree.structure((0, 0)), tree.structure([0, 0, 0]), [1])
     assert tree.structure([1, 2]) != tree.structure((1, 2))

@@ -67,9 +67,19 @@ def test_they_come_out_of_vmap(out_axes: Any, shape: tuple[int, ...], wrap: Any)
     np.testing.assert_allclose(real if real.shape == (3, 2) else real.T, np.cos(FLOATS) * INTS, rtol=1e-6)
 
 
+@pytest.mark.parametrize("wrap", [lambda f: f, pb.jit], ids=["eager", "jit"])
+def test_steps_of_a_loop_return_them_stacked(wrap: Any) -> None:
+    trivial = np.zeros((3, 2), pb.float0)
+    for loop in (
+        lambda x: pb.lax.scan(lambda c, row: (c, (trivial, c)), 0.0, x)[1],
+        lambda x: pb.lax.map(lambda row: (trivial, 0.0), x),
+    ):
+        ys, real = wrap(loop)(np.ones((4, 2), np.float32))
+        assert (ys.shape, ys.dtype) == ((4, 3, 2), pb.float0) and real.shape == (4,)
+
+
 def test_where_they_cannot_go_they_are_refused() -> None:
     trivial = np.zeros((3, 2), pb.float0)
-    scan = pb.lax.scan
-    for f in (lambda t: scan(lambda c, x: (c, t), 0.0, FLOATS), lambda t: scan(lambda c, x: (c, x), 0.0, t), pb.numpy.sin):
+    for f in (lambda t: pb.lax.scan(lambda c, x: (c, x), 0.0, t), pb.numpy.sin):
         with pytest.raises(LeafError, match="float0"):
             f(trivial)
