@@ -64,7 +64,7 @@ def test_known_bounds_cost_no_array_of_indices() -> None:
     for run in (lambda g: g, pb.jit):
         np.testing.assert_allclose(float(run(pb.grad(f))(2.0)), 4 * 2.0**3 + 2 * 2 * 2.0 + 3, rtol=1e-6)
         np.testing.assert_allclose(run(pb.vmap(f))(np.array([1.0, 2.0])), [1 + 2 + 3 + 4, 16 + 8 + 6 + 4], rtol=1e-6)
-    with pytest.raises(DtypeError, match=r"fori_loop's body .* takes value as"):
+    with pytest.raises(DtypeError, match=r"fori_loop.s body .* value is bool\[\] where it takes f32\[\]"):
         lax.fori_loop(0, 2, lambda i, c: c > 0, np.float32(1))
 
 
