@@ -213,6 +213,16 @@ def vjp(fun: Function, *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
     return call.with_aux(call.value(), VjpFunction(shape, call.linearized.tape))
 
 
+_NOT_GIVEN: Any = object()
+
+
+def _one_cotangent(function: Function, what: str) -> TypeError:
+    return TypeError(
+        f"{what} of {describe(function)} gives a function that takes one cotangent, a tree like the output: of a tuple of two"
+        " arrays, a tuple of two cotangents, f_vjp((a, b))."
+    )
+
+
 class VjpStructure(NamedTuple):
     """What a function from cotangents of outputs to those of arguments needs besides its tape."""
 
@@ -261,9 +271,11 @@ class VjpFunction(Keyed):
     def __name__(self) -> str:
         return f"vjp_of_{getattr(self.shape.function, '__name__', 'function').strip('<>')}"
 
-    def __call__(self, cotangent: Any) -> tuple[Any, ...]:
+    def __call__(self, cotangent: Any = _NOT_GIVEN, *more: Any) -> tuple[Any, ...]:
         try:
             shape = self.shape
+            if cotangent is _NOT_GIVEN or more:
+                raise _one_cotangent(shape.function, "vjp")
             given = cotangent_leaves(cotangent, shape.structure, shape.out_types)
             found = self.tape.backward(shape.outs, given, shape.inputs)
             leaves = _gradient_leaves(shape.types, shape.active, found)
@@ -310,7 +322,9 @@ def linear_transpose(fun: Callable[..., R], *primals: Any) -> Callable[[R], tupl
     structures = [structure for _, structure in trees]
     types = [type_of(leaf) for leaves, _ in trees for leaf in leaves]
 
-    def transposed(cotangent: R) -> tuple[Any, ...]:
+    def transposed(cotangent: R = _NOT_GIVEN, *more: Any) -> tuple[Any, ...]:
+        if cotangent is _NOT_GIVEN or more:
+            raise _one_cotangent(fun, "linear_transpose")
         given: list[Any] = []  # known once the function has run, since only then is the output's structure
 
         def linear(*leaves: Any) -> list[Any]:

@@ -38,7 +38,7 @@ from pullback.transforms.derive import (
 )
 from pullback.transforms.simplify import drop_dead_code
 from pullback.transforms.stage import replay, stage
-from pullback.transforms.transpose import JVP_RULE, Apply, Linear, Tape
+from pullback.transforms.transpose import JVP_RULE, Linear, Tape
 
 
 class Unstaged:
@@ -178,9 +178,7 @@ def _on_the_tape(rules: CustomRules, tape: Tape, primals: Sequence[Any], tangent
                 given[i] = Linear(tape, type_of(x).strong())
                 zeros.add(given[i].index)
     outs, found = rules.jvp(primals, given)  # type: ignore[misc]
-    for step in tape.steps[start:]:
-        if isinstance(step, Apply) and not step.rule:
-            step.rule = JVP_RULE + rules.described
+    tape.made_by(JVP_RULE + rules.described, start)
     tape.without(start, zeros)
     return outs, [ZERO if tape.index_of(tangent) in zeros else tangent for tangent in found]
 

@@ -96,6 +96,7 @@ class Primitive(Fields):
         self._remembers_params = False
         self.plain = False  # evaluated by NumPy or a rule of ours, with one result: takes the fast path through `evaluate`
         self.trusts_vectorize = True  # `vectorize` is our own, likewise
+        self.trusts_pushes = True  # `jvp` and `linearize` are our own, likewise
         self.trusted = False  # `partials` is our own, which the tests hold to its form; a user's is held to it at each use
         vars(self).update(_DEFAULTS)
         self._define(rules)
@@ -293,6 +294,11 @@ class Primitive(Fields):
             known = FIELDS[field]
             if known.rule and not callable(value) and value is not None and not (field == "lower" and isinstance(value, str)):
                 raise TypeError(f"The {field} rule of primitive {self.name!r} must be a function, but it is {value!r}.")
+            if field == "kinds" and not set(value) <= set(_DEFAULTS["kinds"]):
+                raise ValueError(
+                    f"The kinds of primitive {self.name!r} must be letters among {_DEFAULTS['kinds']!r} (bool,"
+                    f" signed and unsigned integer, floating-point, complex), but are {value!r}."
+                )
             if _wants_primitive(value):
                 value = functools.partial(value, self)
             if field in ("linear", "named_axes") and isinstance(value, str):
@@ -303,6 +309,7 @@ class Primitive(Fields):
         alone = self.evaluate.__class__ is np.ufunc or _is_our_own(self.evaluate)
         self.plain = bool(alone and self.quiet and self.result_type and not self.multiple_results)
         self.trusted = _is_our_own(self.partials)
+        self.trusts_pushes = all([rule is None or _is_our_own(rule) for rule in (self.jvp, self.linearize)])
         self.trusts_vectorize = _is_our_own(self.vectorize)
         self._remembers_params = _is_our_own(self.result_type)
 

@@ -220,8 +220,8 @@ def _places_in(frame: FrameType) -> _Places:
 
 
 def describe(function: Callable[..., Any]) -> str:
-    """A function named for an error message: its name, file and first line; `functools.partial` and decorators are seen
-    through, and an object that can be called is named by its class.
+    """A function named for an error message: its name, and its file and first line unless they are ours; `functools.partial`
+    and decorators are seen through, and an object that can be called is named by its class.
 
     Example:
         >>> import functools, math
@@ -233,7 +233,8 @@ def describe(function: Callable[..., Any]) -> str:
     code = getattr(inner, "__code__", None)
     if code is None and callable(inner):
         code = getattr(type(inner).__call__, "__code__", None)
-    return f"{name} ({code.co_filename}:{code.co_firstlineno})" if code is not None else str(name)
+    theirs = code is not None and not is_ours(code.co_filename)  # a line of our own says nothing to a user
+    return f"{name} ({code.co_filename}:{code.co_firstlineno})" if theirs else str(name)
 
 
 def innermost(function: Any) -> Any:

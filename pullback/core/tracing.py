@@ -79,6 +79,9 @@ class Tracer(ArrayMethods):
     owner: Trace
     type: ArrayType
 
+    def __init_subclass__(cls) -> None:
+        cls.__name__ = "Tracer"  # the one name that users know, in Python's own errors too
+
     @property
     def shape(self) -> Shape:
         """The size of each axis, a tuple of ints.

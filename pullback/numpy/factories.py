@@ -179,7 +179,7 @@ def binary(
                     return apply_binary(called, primitive, x, y, inexact)
                 return Array(array_type(y.type.shape, BOOL) if compares else y.type, out)
         if operator and y.__class__ not in _plain_operands and not is_operand(y):
-            return NotImplemented
+            return no_operand(y, name)
         try:
             return apply_binary(called, primitive, x, y, inexact)
         except BaseException as error:
@@ -195,6 +195,11 @@ def binary(
 
 
 _plain_operands = frozenset({Array, float, int, np.ndarray, list, tuple})
+
+
+def no_operand(value: Any, name: str) -> Any:
+    """The answer of the operator of a name to what `is_operand` is not true of. None has no operators of its own to ask."""
+    return operand(value, "An operator") if value is None and name not in ("__eq__", "__ne__") else NotImplemented
 
 
 def is_operand(value: Any) -> bool:

@@ -25,7 +25,7 @@ from pullback.core.source import make_boundaries
 from pullback.core.tracing import Tracer, escaped
 from pullback.core.types import ArrayType
 from pullback.numpy import arithmetic, complexes, creation, elementary, indexing, logic, products, reductions, shaping, updates
-from pullback.numpy.factories import Function, is_operand, named
+from pullback.numpy.factories import Function, is_operand, named, no_operand
 from pullback.numpy.promotion import at_user_line
 
 # ---- operators --------------------------------------------------------------------------------------------------------
@@ -63,7 +63,7 @@ def _operator(name: str, function: Function, reflected: bool = False) -> Functio
 
     def method(x: Any, y: Any) -> Any:
         if not is_operand(y):
-            return NotImplemented
+            return no_operand(y, name)
         return function(y, x) if reflected else function(x, y)
 
     return named(method, name, function.__doc__ or "")
@@ -195,6 +195,12 @@ class _OfAll:
             f"Arrays are immutable: x[{_index_text(index)}] = y cannot be done in place. Write"
             f" x = x.at[{_index_text(index)}].set(y),"
             f" which gives a new array and, under jit, costs no copy.{at_user_line()}"
+        )
+
+    def __delitem__(self: Any, index: Any) -> None:
+        raise TypeError(
+            f"Arrays are immutable: del x[{_index_text(index)}] cannot be done in place. Take the elements that stay, by slices"
+            f" and pnp.concatenate, or by an array of indices: x = x[stay].{at_user_line()}"
         )
 
     def __array_namespace__(self: Any, api_version: str | None = None) -> Any:

@@ -42,6 +42,8 @@ def operand(value: Any, name: str, position: str = "an operand") -> Array:
     converter = find_converter(type(value))
     if converter is None:
         hint = " Make an array of it first, with pb.numpy.asarray." if isinstance(value, (list, tuple)) else ""
+        if value is None:
+            hint = " A function that ends without a return gives None: is one missing?"
         raise LeafError(
             f"{name} takes arrays and numbers, but {position} is {_short(value)} of type"
             f" {type(value).__name__}.{hint}{at_user_line()}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypedDict, Unpack
+from typing import Any, Self, TypedDict, Unpack
 
 import numpy as np
 
@@ -60,8 +60,17 @@ class Updater:
     def __getitem__(self, index: Any) -> Place:
         return Place(self._array, index)
 
+    def __setitem__(self, index: Any, value: Any) -> None:
+        raise _in_place("=", "set")
+
     def __repr__(self) -> str:
         return f"{self._array.type}.at"
+
+
+def _in_place(operator: str, method: str) -> TypeError:
+    return TypeError(
+        f"Arrays are immutable: x.at[i] {operator} y cannot be done in place. Write x = x.at[i].{method}(y).{at_user_line()}"
+    )
 
 
 class How(TypedDict, total=False):
@@ -101,6 +110,21 @@ class Place:
 
     def __repr__(self) -> str:
         return f"<.at[{self._index!r}] without a method: .get(), .set(values), .add(values), ...>"
+
+    def __iadd__(self, values: Any) -> Self:
+        raise _in_place("+=", "add")
+
+    def __isub__(self, values: Any) -> Self:
+        raise _in_place("-=", "subtract")
+
+    def __imul__(self, values: Any) -> Self:
+        raise _in_place("*=", "multiply")
+
+    def __itruediv__(self, values: Any) -> Self:
+        raise _in_place("/=", "divide")
+
+    def __ipow__(self, values: Any) -> Self:
+        raise _in_place("**=", "power")
 
     @api_boundary
     def get(self, *, fill_value: Any = None, **how: Unpack[How]) -> Any:

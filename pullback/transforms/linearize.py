@@ -21,7 +21,7 @@ from pullback.program.program import Equation, Literal, Program, Variable
 from pullback.transforms.batch import Batched
 from pullback.transforms.jvp import Dual, JvpTrace, is_linear_in, owner
 from pullback.transforms.stage import Staged
-from pullback.transforms.transpose import Linear, Tape
+from pullback.transforms.transpose import JVP_RULE, LINEARIZE_RULE, Linear, Tape
 
 
 class LinearizeTrace(JvpTrace):
@@ -37,11 +37,16 @@ class LinearizeTrace(JvpTrace):
         self.combine = self.tape.scale  # type: ignore[method-assign]  # the tape's own method, with no call between
 
     def push(self, primitive: Primitive, primals: list[Any], tangents: list[Any], params: dict[str, Any]) -> Any:
+        start = len(self.tape.steps)
+        found = NotImplemented
         if primitive.linearize is not None and not (primitive.linear and is_linear_in(primitive, tangents)):
-            pushed = self.push_linearized(primitive, primals, tangents, params)
-            if pushed is not NotImplemented:
-                return pushed
-        return super().push(primitive, primals, tangents, params)
+            found = self.push_linearized(primitive, primals, tangents, params)
+        if found is NotImplemented:
+            found = super().push(primitive, primals, tangents, params)
+        if not primitive.trusts_pushes:
+            called = LINEARIZE_RULE if primitive.linearize is not None else JVP_RULE
+            self.tape.made_by(called + owner(primitive, params), start)
+        return found
 
     def received(self, primitive: Primitive, rule: str, primals: list[Any], params: dict[str, Any], returned: Any) -> Any:
         outs, tangents = super().received(primitive, rule, primals, params, returned)

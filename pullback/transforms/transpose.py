@@ -172,6 +172,12 @@ class Tape(Trace):
                 outs = [found[i] if flag else out for i, (flag, out) in enumerate(zip(wanted, outs))]
         return tuple(outs)
 
+    def made_by(self, rule: str, start: int) -> None:
+        """Say of the steps since number `start` whose rule applied them, where that is not known."""
+        for step in self.steps[start:]:
+            if isinstance(step, Apply) and not step.rule:
+                step.rule = rule
+
     def without(self, start: int, zeros: set[int]) -> set[int]:
         """Take out of the steps since number `start` what is zero where the values `zeros` are; gives all values that are."""
         kept: list[Scale | Apply] = []
@@ -407,12 +413,12 @@ def nonlinear(step: Apply) -> GradientError:
         )
     return GradientError(
         f"linear_transpose met {name!r} applied to an unknown value; it is not linear in that operand, so the"
-        " function has no transpose. Use vjp, which linearizes the function first. If it is a jvp rule that does this, the"
-        f" rule is wrong: it must be linear in the tangents.{at}"
+        f" function has no transpose. Use vjp, which linearizes the function first.{at}"
     )
 
 
-JVP_RULE = "The jvp rule of "  # how the rule of a user's function is called, before its name
+# How a user's rules by which tangents are pushed are called, before the name of whose they are.
+JVP_RULE, LINEARIZE_RULE = "The jvp rule of ", "The linearize rule of "
 
 
 def _users_rule(origin: Attribution) -> str:
@@ -420,7 +426,7 @@ def _users_rule(origin: Attribution) -> str:
     while isinstance(origin, Equation):
         made = origin.made
         while made is not None:
-            if made.rule.startswith(JVP_RULE):
+            if made.rule.startswith((JVP_RULE, LINEARIZE_RULE)):
                 return made.rule
             made = made.within
         origin = origin.origin

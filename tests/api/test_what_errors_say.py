@@ -190,3 +190,101 @@ squared.defjvp(lambda primals, tangents: (*primals, tangents[0] * tangents[0])) 
 def test_what_is_not_linear_is_named_with_its_line(call: Callable[[], Any]) -> None:
     with pytest.raises(GradientError, match=r"linear.* At .*# the line"):
         call()
+
+
+def returns_nothing(x: Any) -> None:
+    x * 2.0
+
+
+def stored(x: Any) -> None:
+    x.at[0] = 1.0
+
+
+def added(x: Any) -> None:
+    x.at[0] += 1.0
+
+
+def raised(x: Any) -> None:
+    x.at[0] **= 2.0
+
+
+def deleted(x: Any) -> None:
+    del x[0]
+
+
+MISUSES: dict[Callable[[Any], Any], str] = {
+    lambda x: (
+        x + returns_nothing(x)
+    ): r"An operator takes .* an operand is None .* without a return gives None: is one missing\?",  # type: ignore[func-returns-value]
+    lambda x: returns_nothing(x) * x: "without a return gives None",  # type: ignore[func-returns-value]
+    lambda x: x < None: "without a return gives None",
+    lambda x: pnp.sin(returns_nothing(x)): "sin takes .* without a return gives None",  # type: ignore[func-returns-value]
+    stored: r"immutable: x\.at\[i\] = y cannot be done in place\. Write x = x\.at\[i\]\.set\(y\)\.",
+    added: r"Write x = x\.at\[i\]\.add\(y\)\.",
+    raised: r"Write x = x\.at\[i\]\.power\(y\)\.",
+    deleted: r"immutable: del x\[0\] cannot be done in place\.",
+}
+
+
+@pytest.mark.parametrize("transform", [lambda f: f, pb.jit, pb.vmap, pb.jacrev, pb.jacfwd])
+@pytest.mark.parametrize("function", MISUSES)
+def test_what_cannot_be_done_with_an_array_is_said_with_the_cure(function: Callable[[Any], Any], transform: Any) -> None:
+    with pytest.raises(TypeError, match=MISUSES[function]) as caught:
+        transform(function)(pnp.ones((3, 3)))
+    assert f" At {__file__}:" in str(caught.value)
+
+
+@pytest.mark.parametrize("transform", [pb.jit, pb.vmap, pb.jacrev, pb.jacfwd, lambda f: lambda x: pb.jet(f, (x,), ((x,),))])
+def test_pythons_own_errors_call_a_traced_value_a_tracer(transform: Any) -> None:
+    for function, error in [(lambda x: x + "text", TypeError), (lambda x: x.cumulated(), AttributeError)]:
+        with pytest.raises(error, match="'Tracer'"):
+            transform(function)(X)
+    assert transform(lambda x: x * (1.0 if (x == None) is False else 2.0)) is not None  # noqa: E711
+
+
+def test_the_function_from_vjp_takes_one_cotangent() -> None:
+    _, f_vjp = pb.vjp(lambda x: (x, x), 1.0)
+    says = r"of .*<lambda> .* takes one cotangent, a tree like the output"
+    for call in [lambda: f_vjp(1.0, 1.0), lambda: f_vjp(), lambda: pb.linear_transpose(lambda x: (x, x), 1.0)(1.0, 1.0)]:
+        with pytest.raises(TypeError, match=says):
+            call()
+    assert float(f_vjp(cotangent=(1.0, 1.0))[0]) == 2.0
+
+
+def test_kinds_of_a_primitive_are_letters() -> None:
+    with pytest.raises(ValueError, match=r"kinds of primitive 'double' must be letters among 'biufc' .*, but are 'float'"):
+        pb.Primitive("double", evaluate=lambda x: 2 * x, kinds="float")
+
+
+square = pb.Primitive("square", evaluate=lambda x: x * x, result_type=lambda x: x, lower=lambda write, x: x)
+square.def_jvp(lambda primals, tangents: (square(*primals), tangents[0] * tangents[0]))
+pushed = pb.Primitive("pushed", evaluate=lambda x: x * x, result_type=lambda x: x, lower=lambda write, x: x)
+pushed.def_linearize(lambda primals, active: (pushed(*primals), lambda tangent: tangent * tangent))
+
+
+@pytest.mark.parametrize(
+    "around", [lambda f: f, pb.jit, pb.checkpoint, lambda f: lambda x: pb.lax.fori_loop(0, 2, lambda _, c: f(c), x)]
+)
+@pytest.mark.parametrize(("primitive", "rule"), [(square, "jvp"), (pushed, "linearize")])
+def test_a_rule_of_a_primitive_that_is_not_linear_is_named(around: Any, primitive: Any, rule: str) -> None:
+    for call in (lambda: pb.grad(around(primitive))(1.0), lambda: pb.jit(pb.grad(around(primitive)))(1.0)):
+        with pytest.raises(
+            GradientError, match=f"The {rule} rule of primitive '{primitive.name}' must be linear .* applies 'mul'"
+        ):
+            call()
+
+
+# Functions of ours that users hand to ours: no line of ours is shown.
+OURS: dict[str, Callable[[], Any]] = {
+    "sin": lambda: pb.grad(pnp.sin)(X),
+    "Compiled": lambda: pb.vmap(pb.jit(lambda x: x).lower(1.0).compile(), in_axes=(0, 0))(X),
+    "function sin": lambda: pb.custom_jvp(pnp.sin)(X),
+    "square": lambda: pb.grad(square)(X),
+}
+
+
+@pytest.mark.parametrize("named", OURS)
+def test_no_line_of_ours_is_shown_as_if_it_were_the_users(named: str) -> None:
+    with pytest.raises(pb.errors.PullbackError, match=rf"{named} (?!\()") as caught:
+        OURS[named]()
+    assert "/pullback/" not in str(caught.value).replace(__file__, "")
