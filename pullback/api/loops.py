@@ -22,7 +22,17 @@ from pullback.core.dtypes import BOOL, kind, promote
 from pullback.core.errors import AxisError, DtypeError, ShapeError, StructureError
 from pullback.core.source import api_boundary, describe
 from pullback.core.tracing import Tracer, type_of
-from pullback.core.trees import LEAF, TreeDef, array_leaves, check_like, flatten, stacked_float0, unflatten, without_float0
+from pullback.core.trees import (
+    LEAF,
+    TreeDef,
+    array_leaves,
+    check_like,
+    flatten,
+    stacked_float0,
+    unflatten,
+    unstacked_float0,
+    without_float0,
+)
 from pullback.core.types import ArrayType, array_type
 from pullback.ops.arithmetic import add
 from pullback.ops.compare import lt
@@ -161,8 +171,9 @@ def scan(
     check_callable(f, "scan")
     init = without_float0(init)
     carry, carry_structure = array_leaves(init, lambda: "init")
+    steps = _number_of_steps("scan", f, xs, array_leaves(xs, lambda: "xs", True)[0], length)
+    xs = without_float0(unstacked_float0(xs))
     stacks, x_structure = array_leaves(xs, lambda: "xs")
-    steps = _number_of_steps("scan", f, xs, stacks, length)
     x_types = [_element_type(type_of(stack)) for stack in stacks]
     paths = leaf_paths(init, "carry") + leaf_paths(xs, "x")[: len(stacks)]
     must = f"scan's body {describe(f)} must return a pair (carry, y)"
