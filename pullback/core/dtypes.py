@@ -173,7 +173,8 @@ def requested(dtype: Any) -> DType:
 def default_bits(bits: int) -> Iterator[None]:
     """Make arrays from Python numbers 32 or 64 bits wide inside the `with` block (complex ones 64 or 128).
 
-    The environment variable `PULLBACK_DEFAULT_BITS` sets the same for a whole process. Arrays keep the dtype they have.
+    Called without `with`, it changes nothing. The environment variable `PULLBACK_DEFAULT_BITS` sets the same for a whole
+    process. Arrays keep the dtype they have.
 
     Arguments:
         bits: 32 or 64.
