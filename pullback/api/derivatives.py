@@ -155,6 +155,7 @@ def linearize(fun: Function, *primals: Any, has_aux: bool = False) -> tuple[Any,
     Raises:
         LeafError: a leaf of an argument or of the output is neither an array nor a number.
         StructureError: the function returned no pair, with `has_aux`.
+        As `jvp`, when `f_jvp` is called with tangents that are not like the primals.
 
     Example:
         >>> import pullback as pb
@@ -195,6 +196,8 @@ def vjp(fun: Function, *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
     Raises:
         LeafError: a leaf of an argument or of the output is neither an array nor a number.
         StructureError: the function returned no pair, with `has_aux`.
+        StructureError, ShapeError, GradientError, when `f_vjp` is called: the cotangent is not like the output in its
+            structure, its shapes or its dtypes.
 
     Example:
         >>> import pullback as pb

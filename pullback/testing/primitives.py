@@ -48,14 +48,16 @@ def check_primitive(p: Primitive, *, dtypes: Sequence[Any] | None = None, rng: n
 
     Arguments:
         p: the primitive. A float64 or complex128 array in its samples stands for any dtype that `p.kinds` allows (without
-            `kinds`: bools, integers, floating-point and complex numbers); arrays of other dtypes are used as they are.
+            `kinds`: bools, integers, floating-point and complex numbers); arrays of other dtypes are used as they are. So
+            `kinds` says what is tried: "f" for a primitive of real numbers.
         dtypes: the dtypes to try it with, instead of the usual ones of those kinds.
         rng: what `p.samples` gets, and where random directions come from.
 
     Raises:
         CheckFailure: two rules disagree, or the samples are none; the message names the check and the sample.
-        MissingRule: there is no `samples` rule. ProgramError: a rule returned what no such rule may return; a note says for
-            which sample, in which dtype.
+        MissingRule: there is no `samples` rule, or a rule that is needed is missing.
+        ProgramError: a rule returned what is not of the form, shape or dtype that it must have, or the type rule and results
+            disagree; a note says for which sample, in which dtype.
 
     Example:
         >>> import pullback as pb

@@ -336,7 +336,7 @@ class Tape(Trace):
                 type = self.types[operand.index]
                 if result.__class__ is not Array or result.type is not type:
                     if result is None:
-                        must = f"a cotangent for each operand that is unknown (zeros, if it is zero), and one of type {type}"
+                        must = f"a cotangent for each operand that is unknown (pb.ZERO if it is zero), and one of type {type}"
                         raise primitive.malformed("transpose", must + " is", results)
                     if primitive.elementwise and not type.shape:  # it may have been repeated
                         type = type.with_shape(getattr(result, "shape", ()))
