@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from types import NoneType
 from typing import Any, Literal, NamedTuple, overload
 
+from pullback.api.devices import device_put
 from pullback.api.functions import Argnums, FlatArguments, Function, P, R, check_callable, check_flags, trees_of, wrapped
 from pullback.api.tangents import (
     FlatResult,
@@ -18,6 +19,7 @@ from pullback.api.tangents import (
     weak_as,
 )
 from pullback.api.traced import with_placeholders
+from pullback.core.array import PlacedArray
 from pullback.core.dtypes import is_inexact, kind
 from pullback.core.errors import GradientError
 from pullback.core.source import api_boundary, describe, trim
@@ -470,4 +472,6 @@ def _seed(what: str, fun: Function, call: LinearizedCall, holomorphic: bool) -> 
         )
     check_outputs(what, fun, [type], holomorphic)
     # Staged, a product with one is left out. Eagerly it is what makes a new array: a gradient is never the user's own operand.
-    return ONES if innermost_staging() is not None else ones(type)
+    if innermost_staging() is not None:
+        return ONES
+    return device_put(ones(type), values[0].device) if values[0].__class__ is PlacedArray else ones(type)

@@ -21,7 +21,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from pullback.control.holder import Holder, Wiring, at_flags, bind_holder, check_operands, held_by, split
-from pullback.core.array import Array
+from pullback.core.array import Array, on_a_device
 from pullback.core.execution import engine
 from pullback.core.primitive import primitive
 from pullback.core.tracing import type_of
@@ -63,7 +63,7 @@ class scan(Holder):
         return (*outs[:num_carry], *[stacked_type(type, length) for type in outs[num_carry:]])
 
     def evaluate(*arrays, body, num_consts, num_carry, length, reverse, unroll):
-        if length * len(body.equations) > STEPWISE_OPERATIONS:
+        if length * len(body.equations) > STEPWISE_OPERATIONS or on_a_device(arrays):
             body, captured = body.opened()  # so that what it closes over may change from call to call
             params = {"num_carry": num_carry, "length": length, "reverse": reverse, "unroll": unroll}
             params |= {"body": body, "num_consts": len(captured) + num_consts}

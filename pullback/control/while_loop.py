@@ -48,6 +48,7 @@ from pullback.control.holder import (
     split,
 )
 from pullback.control.scan import STEPWISE_OPERATIONS, scan
+from pullback.core.array import on_a_device
 from pullback.core.axes import Axis
 from pullback.core.errors import GradientError
 from pullback.core.execution import engine
@@ -89,7 +90,7 @@ class while_loop(Holder):
         while max_steps is None or steps < max_steps:
             if not run(condition, (*consts, *carry))[0].host:
                 break
-            if steps * cost > STEPWISE_OPERATIONS:
+            if steps * cost > STEPWISE_OPERATIONS or on_a_device(arrays):
                 left = None if max_steps is None else max_steps - steps
                 opened, operands = _opened(condition, body, num_consts, (*consts, *carry))
                 return engine().run_operation(while_loop, operands, {**opened, "max_steps": left, "levels": 1})

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol, Self
 from weakref import WeakValueDictionary
 
@@ -255,6 +255,11 @@ class PlacedArray(Array):
     """
 
     __slots__ = ()
+
+
+def on_a_device(values: Iterable[Any]) -> bool:
+    """Whether one of these was put on a device, where operations on them happen."""
+    return any([value.__class__ is PlacedArray for value in values])
 
 
 class BufferAccess(Protocol):

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.core.array import Array, ArrayLike, from_numpy, from_python, is_frozen, plain_number, scalar_kind
+from pullback.core.array import Array, ArrayLike, PlacedArray, from_numpy, from_python, is_frozen, plain_number, scalar_kind
 from pullback.core.devices import DEFAULT_DEVICE
 from pullback.core.dtypes import RANK, DType, DTypeLike, default_dtype, is_inexact, kind, requested
 from pullback.core.errors import AxisError, DtypeError, ShapeError, TracerIntegerConversionError
@@ -33,6 +33,7 @@ from pullback.numpy.promotion import (
 from pullback.ops import arithmetic, compare, powers, rounding
 from pullback.ops import shape as shapes
 from pullback.ops.broadcast import broadcast_in_dim
+from pullback.ops.compare import select
 from pullback.ops.convert import convert_element_type
 from pullback.ops.create import iota
 
@@ -405,7 +406,7 @@ def zeros_like(a: ArrayLike, dtype: DTypeLike = None, shape: ShapeLike | None = 
         >>> pnp.zeros_like(pnp.array([1, 2]), shape=(1, 3))
         [[0 0 0]]:i32[1,3]:cpu(0)
     """
-    return _filled("zeros_like", 0, *_like(a, shape, dtype, device))
+    return _beside(a, _filled("zeros_like", 0, *_like(a, shape, dtype, device)))
 
 
 def ones_like(a: ArrayLike, dtype: DTypeLike = None, shape: ShapeLike | None = None, *, device: Any = None) -> Array:
@@ -428,7 +429,7 @@ def ones_like(a: ArrayLike, dtype: DTypeLike = None, shape: ShapeLike | None = N
         >>> pnp.ones_like(pnp.array([1, 2]), dtype=pnp.float32)
         [1. 1.]:f32[2]:cpu(0)
     """
-    return _filled("ones_like", 1, *_like(a, shape, dtype, device))
+    return _beside(a, _filled("ones_like", 1, *_like(a, shape, dtype, device)))
 
 
 def empty_like(a: ArrayLike, dtype: DTypeLike = None, shape: ShapeLike | None = None, *, device: Any = None) -> Array:
@@ -451,7 +452,15 @@ def empty_like(a: ArrayLike, dtype: DTypeLike = None, shape: ShapeLike | None = 
         >>> pnp.empty_like(pnp.array([[1.5, 2.5]]))
         [[0. 0.]]:f32[1,2]:cpu(0)
     """
-    return _filled("empty_like", 0, *_like(a, shape, dtype, device))
+    return _beside(a, _filled("empty_like", 0, *_like(a, shape, dtype, device)))
+
+
+def _beside(a: Any, made: Array) -> Array:
+    """What was made like an array: on the device that this was put on, if it is of its type, by an operation there."""
+    if a.__class__ is not PlacedArray or made.type is not a.type:
+        return made
+    found: Array = select(array(False), a, made)
+    return found
 
 
 # ---- counted --------------------------------------------------------------------------------------------------------

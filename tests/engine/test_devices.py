@@ -49,6 +49,17 @@ except pb.errors.DonatedBufferError:
     pass
 else:
     raise AssertionError("not donated")
+loops = [
+    lambda x: pb.lax.scan(lambda c, y: (c + y, c), 0.0, x), lambda x: pb.lax.scan(lambda c, y: (c, c), x, None, length=2),
+    lambda x: pb.lax.map(lambda y: 2.0 * y, x), lambda x: pb.lax.fori_loop(0, 3, lambda i, c: 2.0 * c, x),
+    lambda x: pb.lax.while_loop(lambda c: c[1] < 9.0, lambda c: 2.0 * c, x), lambda x: pb.grad(lambda y: (y * 2.0).sum())(x),
+    lambda x: pb.value_and_grad(lambda y: (y * y).sum())(x), pnp.zeros_like, pnp.ones_like, pnp.empty_like,
+]
+for i, loop in enumerate(loops):
+    for out in pb.tree.leaves(loop(x1)):
+        assert out.device == d[1], (i, out.device)
+    for one, other in zip(pb.tree.leaves(loop(x1)), pb.tree.leaves(loop(x))):
+        np.testing.assert_allclose(np.asarray(one), np.asarray(other), rtol=1e-6)
 assert float(pb.device_put({"a": x1}, d[2])["a"][1]) == 1.0
 print("done")
 """
