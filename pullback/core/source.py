@@ -232,8 +232,9 @@ def describe(function: Callable[..., Any]) -> str:
     code = getattr(inner, "__code__", None)
     if code is None and callable(inner):
         code = getattr(type(inner).__call__, "__code__", None)
-    theirs = code is not None and not is_ours(code.co_filename)  # a line of our own says nothing to a user
-    return f"{name} ({code.co_filename}:{code.co_firstlineno})" if theirs else str(name)
+    if code is None or is_ours(code.co_filename):  # a line of our own says nothing to a user
+        return str(name)
+    return f"{name} ({code.co_filename}:{code.co_firstlineno})"
 
 
 def innermost(function: Any) -> Any:
