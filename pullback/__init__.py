@@ -14,20 +14,21 @@ from typing import TYPE_CHECKING, Any
 
 from pullback import numpy
 from pullback.core import errors
+from pullback.core.absent import absent
 from pullback.core.execution import loader
 
 __version__ = "0.1.0"
 
 __all__ = [
-    "Array", "ArrayType", "CustomVJPPrimal", "Device", "Elementwise", "Primitive", "Program", "ShapeDtypeStruct",
+    "ZERO", "Array", "ArrayType", "CustomVJPPrimal", "Device", "Elementwise", "Primitive", "Program", "ShapeDtypeStruct",
     "SymbolicZero", "Tracer", "block_until_ready", "cache_info", "checkpoint", "checkpoint_name", "checkpoint_policies",
     "clear_caches", "closure_convert", "compat", "custom_gradient", "custom_jvp", "custom_linear_solve", "custom_root",
     "custom_vjp", "custom_vmap", "data", "debug", "default_bits", "default_device", "device_count", "device_get",
     "device_put", "devices", "ensure_compile_time_eval", "errors", "eval_shape", "float0", "grad", "hessian", "hvp",
     "io_callback", "is_unknown", "jacfwd", "jacrev", "jet", "jit", "jvp", "lax", "linear_transpose", "linearize",
     "local_devices", "named_scope", "nn", "nth_derivative", "numpy", "odeint", "primitive", "pure_callback",
-    "register_platform", "remat", "saved_residuals", "sparse", "stop_gradient", "testing", "tree", "value_and_grad",
-    "vjp", "vmap", "xpr",
+    "register_platform", "remat", "saved_residuals", "sparse", "stop_gradient", "testing", "tree", "value_and_grad", "vjp",
+    "vmap", "xpr",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from pullback.program.provenance import named_scope
     from pullback.core.tracing import Tracer, ensure_compile_time_eval
     from pullback.core.types import ArrayType, ShapeDtypeStruct, is_unknown
+    from pullback.core.zero import ZERO
     from pullback.engine.xla import register_platform
     from pullback.lax import stop_gradient
     from pullback.ode import odeint
@@ -81,6 +83,7 @@ _HOMES = {
     "core.primitive": ("Primitive", "primitive"),
     "core.tracing": ("Tracer", "ensure_compile_time_eval"),
     "core.types": ("ArrayType", "ShapeDtypeStruct", "is_unknown"),
+    "core.zero": ("ZERO",),
     "engine.xla": ("register_platform",),
     "lax": ("stop_gradient",),
     "ode": ("odeint",),
@@ -96,8 +99,7 @@ def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return importlib.import_module(f"pullback.{name}")
     if name not in _HOME_OF:
-        hint = f": it is pullback.numpy.{name}" if name in numpy.__all__ else ""
-        raise AttributeError(f"module 'pullback' has no attribute {name!r}{hint}.", name=name)
+        raise absent("pullback", name, f"it is pullback.numpy.{name}" if name in numpy.__all__ else "")
     found = getattr(importlib.import_module(f"pullback.{_HOME_OF[name]}"), name)
     globals()[name] = found
     return found

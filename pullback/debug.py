@@ -188,8 +188,8 @@ def breakpoint(*, stdin: TextIO | None = None, stdout: TextIO | None = None) -> 
     r"""Stop here when this line is computed, in Python's debugger, inside any transformation.
 
     The variables of the function that calls this are there with the values that they have in that call: look at them with
-    `p x`, see the source with `l`, go on with `c`. Under `vmap` it stops for every batch element. Nothing that is done there
-    changes the computation.
+    `p x`, see the source with `l`, go on with `c`. Under `vmap` it stops for every batch element; in a branch, or a step
+    of a loop, that not every batch element runs, for each that does. Nothing that is done there changes the computation.
 
     Arguments:
         stdin, stdout: where the debugger reads its commands and writes; by default, the terminal.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import pathlib
 import re
 
@@ -43,6 +44,24 @@ def test_links(page: str, link: str) -> None:
 def test_files_named_in_contributing_exist() -> None:
     for file in re.findall(r"`((?:core|transforms|api|ops|tests|program)/[\w/.]*)`", PAGES["CONTRIBUTING.md"]):
         assert (ROOT / file).exists() or (ROOT / "pullback" / file).exists(), file
+
+
+ROWS = re.findall(r"^\| (`.*) \| (.*) \|$", TEXT.partition("| JAX | here |")[2], re.M)
+
+
+@pytest.mark.parametrize("theirs, ours", ROWS)
+def test_what_is_not_there_and_what_is_in_its_place(theirs: str, ours: str) -> None:
+    room = ""
+    for name in re.findall(r"`(.*?)`", theirs):
+        if "." in name:  # a name without a module is of the one before
+            found, _, name = name.rpartition(".")
+            room = found.replace("jax", "pb").replace("jnp", "pb.numpy") if found != "lax" else "pb.lax"
+        if room.startswith("pb.experimental"):
+            room, name = "pb", "experimental"
+        with pytest.raises(AttributeError, match=f"no attribute '{name}': "):
+            eval(f"{room}.{name}", {"pb": pb})
+    for path in re.findall(r"pb\.([\w.]*\w)", ours):
+        assert operator.attrgetter(path)(pb) is not None
 
 
 # ---- numbers: every one in the README's prose is counted here ----------------------------------------------------------

@@ -373,7 +373,9 @@ class custom_jvp(CustomFunction):
     Arguments:
         fun: a function of arrays and pytrees. Arguments passed by name, and defaults, are resolved by its signature. Left
             out, this is a decorator: `@pb.custom_jvp(nondiff_argnums=0)`.
-        nondiff_argnums, nondiff_argnames: arguments without derivatives: of any type, and handed to the rules as they are.
+        nondiff_argnums, nondiff_argnames: arguments without derivatives: of any type, and handed to the rules as they are:
+            first, one by one, in the order of the parameters. So rules are called as `jvp(*nondiff, primals, tangents)` and
+            `bwd(*nondiff, residuals, cotangent)`; `fwd` takes what the function takes.
 
     Returns:
         the function, to which rules are given with `defjvp` or `defjvps`; and also, if it is to have them, with `defvjp`
@@ -392,6 +394,16 @@ class custom_jvp(CustomFunction):
         >>> relu.defjvps(lambda t, out, x: pb.numpy.where(x > 0.0, t, 0.0))
         >>> pb.vmap(pb.grad(relu))(pb.numpy.asarray([-1.0, 0.0, 1.0]))
         [0. 0. 1.]:f32[3]:cpu(0)
+
+        With an argument that is a function:
+
+        >>> scaled = pb.custom_jvp(lambda x, f: 3.0 * f(x), nondiff_argnums=1)
+        >>> @scaled.defjvp
+        ... def scaled_jvp(f, primals, tangents):
+        ...     (x,), (t,) = primals, tangents
+        ...     return scaled(x, f), 3.0 * pb.grad(f)(x) * t
+        >>> pb.grad(scaled)(2.0, lambda x: x * x)
+        12.0:f32[]:cpu(0)
     """
 
     _kind = "custom_jvp"
@@ -400,7 +412,8 @@ class custom_jvp(CustomFunction):
 class custom_vjp(CustomFunction):
     """A function with a rule of its own for reverse mode. Forward mode needs another one, which `defjvp` gives it.
 
-    Arguments, results and errors are those of `custom_jvp`.
+    Arguments, results and errors are those of `custom_jvp`. The rules are `fwd(*args)` to the output and residuals, and
+    `bwd(*nondiff, residuals, cotangent)` to a tuple of cotangents.
 
     Example:
         >>> import pullback as pb

@@ -54,7 +54,8 @@ def jvp(fun: Function, primals: Sequence[Any], tangents: Sequence[Any], has_aux:
         `(output, output tangent)`, and the auxiliary data if there are any.
 
     Raises:
-        StructureError: the tangents' structure is not that of the primals. ShapeError, DtypeError: nor are their types.
+        StructureError: the tangents' structure is not that of the primals. ShapeError: nor are their shapes.
+        GradientError: nor are their dtypes; or a tangent of an integer or bool leaf is neither None nor of dtype `float0`.
 
     Example:
         >>> import pullback as pb
@@ -154,6 +155,7 @@ def linearize(fun: Function, *primals: Any, has_aux: bool = False) -> tuple[Any,
     Raises:
         LeafError: a leaf of an argument or of the output is neither an array nor a number.
         StructureError: the function returned no pair, with `has_aux`.
+        As `jvp`, when `f_jvp` is called with tangents that are not like the primals.
 
     Example:
         >>> import pullback as pb
@@ -194,6 +196,8 @@ def vjp(fun: Function, *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
     Raises:
         LeafError: a leaf of an argument or of the output is neither an array nor a number.
         StructureError: the function returned no pair, with `has_aux`.
+        StructureError, ShapeError, GradientError, when `f_vjp` is called: the cotangent is not like the output in its
+            structure, its shapes or its dtypes.
 
     Example:
         >>> import pullback as pb

@@ -61,8 +61,9 @@ def vmap(
             a tree of them that is a prefix of the output's.
         axis_name: a name by which `psum`, `pmean`, `axis_index`, ... refer to the batch axis inside `fun`.
         axis_size: the number of batch elements, needed only where no argument is batched.
-        strategy: what becomes of a `cond` or `switch` whose predicate differs between the batch elements: "select" computes all
-            branches for all batch elements, and chooses; "map" keeps the branches apart, taking the elements one by one.
+        strategy: what becomes of a `cond`, `switch` or `while_loop` whose predicate differs between the batch elements:
+            "select" computes all branches, and as many steps as the slowest element needs, for all batch elements, and
+            chooses; "map" takes the elements through it one by one, so that each runs its own branch or steps alone.
 
     Returns:
         A function of the same arguments with batch axes added. Keyword arguments are batched along axis 0, unless `in_axes`

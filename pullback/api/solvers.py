@@ -11,6 +11,7 @@ from pullback.api.traced import Traced, trace
 from pullback.control.holder import bind_holder
 from pullback.control.linear_solve import linear_solve as linear_solve_primitive
 from pullback.control.linear_solve import root as root_primitive
+from pullback.core.errors import PullbackError
 from pullback.core.source import api_boundary, describe
 from pullback.core.tracing import type_of
 from pullback.core.trees import OUT_OF_RESULTS, TreeDef, array_leaves, check_like, flatten, unflatten
@@ -19,6 +20,7 @@ from pullback.core.zero import instantiate
 from pullback.transforms.derive import transpose_program
 from pullback.transforms.linearize import linearize_flat
 from pullback.transforms.stage import replay
+from pullback.transforms.transpose import NotLinear
 
 Solver = Callable[[Callable[[Any], Any], Any], Any]
 
@@ -75,8 +77,9 @@ def custom_root(
             with respect to those.
         initial_guess: a tree like x; the root does not depend on it.
         solve: `(f, initial_guess)` to the root; any solver, of any operations.
-        tangent_solve: `(g, y)` to the x with g(x) = y, for a linear function g; itself differentiable, and for reverse mode
-            linear in y: `lambda g, y: y / g(1.0)` for a number; `custom_linear_solve` for vectors.
+        tangent_solve: `(g, y)` to the x with g(x) = y, for a linear function g; itself differentiable, and linear in y:
+            `lambda g, y: y / g(1.0)` for a number; `custom_linear_solve` for vectors. Forward mode takes it at its word;
+            reverse mode raises a GradientError where it is not linear.
         has_aux: whether `solve` returns a pair, whose second member is passed on without a derivative.
 
     Returns:
@@ -191,10 +194,14 @@ def custom_linear_solve(
     operator, types = _settled("custom_linear_solve", matvec, structure, right, paths)
     right = [fit(leaf, type) for leaf, type in zip(right, types)]
     _check(f"The result of {describe(matvec)}", operator.structure, operator.program.output_types, structure, types, "b")
+    unknown = (*[0] * len(operator.captures), *[1] * len(types))
     transposed = operator
-    if not symmetric:
-        unknown = (*[0] * len(operator.captures), *[1] * len(types))
-        transposed = operator._replace(program=transpose_program(operator.program, unknown, (1,) * len(types))[0])
+    try:
+        program, _ = transpose_program(operator.program, unknown, (1,) * len(types))
+        transposed = operator if symmetric else operator._replace(program=program)
+    except PullbackError as error:
+        if not symmetric or isinstance(error, NotLinear):  # what is its own transpose need not have rules for it
+            raise
 
     def prepared(what: str, solver: Solver, system: Traced) -> tuple[Traced, TreeDef]:
         called = _flat_caller(system.program, system.captures, structure, structure)

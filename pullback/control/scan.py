@@ -43,7 +43,8 @@ from pullback.transforms.derive import (
 from pullback.transforms.simplify import drop_dead_code
 from pullback.transforms.sparsity import sparsity_of_steps
 from pullback.transforms.stage import replay
-from pullback.transforms.transpose import transpose_flat
+from pullback.transforms.transpose import has_constant_part, transpose_flat
+from pullback.transforms.zeros import is_zero
 
 # Eager loops up to this many operations run step by step on NumPy; longer ones are compiled.
 STEPWISE_OPERATIONS = 2000
@@ -152,7 +153,9 @@ class scan(Holder):
         k_free = fixed_point(k_given, lambda flags: dependent_outputs(body, (*c_free, *flags, *x_free))[: held.carry])
         if not all(k_free):
             return _transpose_beside_known(cotangents, operands, k_free, params)
-        consts, _, xs = held.split(operands)
+        consts, carry, xs = held.split(operands)
+        if not all([is_unknown(value) or is_zero(value) for value in carry]):
+            raise has_constant_part("a loop adds unknown values to a carry that starts from one that is not known to be zero")
         known_c, known_x = ([value for value in part if not is_unknown(value)] for part in (consts, xs))
         free = (*c_free, *k_free, *x_free)
         solved_types = [type for type, flag in zip(body.input_types, free) if flag]
@@ -161,7 +164,7 @@ class scan(Holder):
 
         def backward(*args):
             kc, totals, ct_k, ct_y, kx = split(args, len(known_c), len(solved_c), held.carry, len(ct_ys))
-            found = transpose_flat(of_unknown(body, free, (*kc, *kx)), solved_types, (*ct_k, *ct_y))
+            found = transpose_flat(of_unknown(body, free, (*kc, *kx)), solved_types, (*ct_k, *ct_y), partly=True)
             found = [instantiate(ct, type) for ct, type in zip(found, solved_types)]
             return [*map(add, totals, found), *found[len(solved_c) :]]
 

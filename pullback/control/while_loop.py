@@ -52,7 +52,7 @@ from pullback.core.axes import Axis
 from pullback.core.errors import GradientError
 from pullback.core.execution import engine
 from pullback.core.primitive import primitive
-from pullback.core.types import ArrayType, array_type
+from pullback.core.types import ArrayType, array_type, is_unknown
 from pullback.core.zero import zeros
 from pullback.ops.arithmetic import add
 from pullback.ops.bitwise import and_
@@ -61,7 +61,7 @@ from pullback.ops.convert import convert_element_type
 from pullback.ops.literals import literal
 from pullback.ops.reduce import reduce_or
 from pullback.program.program import Program, run
-from pullback.transforms.derive import batch_program, stage_closed
+from pullback.transforms.derive import batch_program, dependent_outputs, pruned_program, stage_closed
 from pullback.transforms.stage import replay
 
 INT32 = np.dtype(np.int32)
@@ -131,7 +131,11 @@ class while_loop(Holder):
     def transpose(cotangents, *operands, condition, body, num_consts, max_steps=None, levels=1):
         if max_steps is None:
             raise unbounded(body)
-        return call.transpose(cotangents, *operands, program=bounded(condition, body, num_consts, max_steps, levels))
+        nested = bounded(condition, body, num_consts, max_steps, levels)
+        reached = dependent_outputs(nested, tuple([int(is_unknown(operand)) for operand in operands]))
+        linear, _ = pruned_program(nested, reached)  # what is known has no cotangent
+        wanted = [ct for ct, flag in zip(cotangents, reached) if flag]
+        return call.transpose(wanted, *operands, program=linear)
 
     def vectorize(batch, args, axes, **params):
         held = held_by(while_loop, params)

@@ -20,8 +20,8 @@ class Axis(NamedTuple):
     Attributes:
         size: the number of batch elements.
         name: what collective operations call the axis; None if they cannot refer to it.
-        strategy: what a cond does whose predicate differs between the batch elements: "select" among the results of all
-            branches, or "map" the cond over the elements.
+        strategy: what a cond or while_loop does whose predicate differs between the batch elements: "select" among the
+            results for all of them, or "map" it over the elements.
     """
 
     size: int

@@ -18,7 +18,8 @@ __all__ = [
 class PullbackError(Exception):
     """The base of every error class of this library: `except pb.errors.PullbackError` catches them all.
 
-    What is wrong with the values that a function is given, rather than with how pullback is used, raises Python's own errors.
+    Mistakes that any Python function could find in its arguments raise Python's own errors, which it does not catch: an index
+    out of bounds IndexError, an unknown option ValueError, an argument of a kind that is never taken TypeError.
 
     Fails:
         >>> import pullback as pb

@@ -64,8 +64,8 @@ class Fields:
     partials: Rule | None = _rule(
         "Partial derivatives rule",
         "of an elementwise operation, `(out, *args, **params)` -> for each operand the derivative with respect to it: an"
-        " array, a number (it means itself; None says 1), ZERO, or a function of no arguments that returns one of them, called"
-        " if it is needed",
+        " array, a number (it means itself; None says 1), pb.ZERO, or a function of no arguments that returns one of them,"
+        " called if it is needed",
     )
     jvp: Rule | None = _rule(
         "Forward-mode differentiation (jvp) rule",
@@ -80,8 +80,8 @@ class Fields:
     )
     transpose: Rule | None = _rule(
         "Reverse-mode differentiation (transpose) rule",
-        "`(cotangent, *args, **params)` -> a cotangent for each operand that is unknown, which arrives as its ArrayType (ZERO"
-        " where it is zero), and None for each that is known",
+        "`(cotangent, *args, **params)` -> a cotangent for each operand that is unknown, which arrives as its ArrayType"
+        " (pb.ZERO where it is zero), and None for each that is known",
         "`partials` (elementwise), or `expand`",
     )
     vectorize: Rule | None = _rule(
@@ -143,8 +143,8 @@ class Fields:
     quiet: bool = _field("`evaluate` is NumPy alone: run it without NumPy's floating-point warnings", False)
     on_arrays: bool = _field("`evaluate` takes and returns Arrays, wherever their values are", False)
     keeps_ones: bool = _field("of one operand: its transpose takes an array of ones to an array of ones", False)
-    symbolic_zeros: bool = _field("`jvp` is given ZERO where a tangent is known to be zero", False)
-    symbolic_cotangents: bool = _field("`transpose` is given ZERO where a cotangent is known to be zero", False)
+    symbolic_zeros: bool = _field("`jvp` is given pb.ZERO where a tangent is known to be zero", False)
+    symbolic_cotangents: bool = _field("`transpose` is given pb.ZERO where a cotangent is known to be zero", False)
     wiring: Any = _field("how the Programs that it holds are wired to its operands and results (`control/holder.py`)")
     platforms: dict[str, Rule | str] | None = _field('lowering rules for one platform only, `{"cuda": rule}`')
 

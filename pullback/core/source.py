@@ -10,10 +10,11 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable
 from types import CodeType, FrameType, FunctionType, TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar
 
 import numpy as np
 
+from pullback.core.absent import absent
 from pullback.core.bounded import Bounded
 from pullback.core.lazy import lazy_module
 
@@ -356,6 +357,12 @@ def make_boundaries(functions: dict[str, Any], names: Iterable[str]) -> None:
 
 
 def make_public(module: dict[str, Any]) -> None:
-    """Make an `api_boundary` of each public function of a module, given its globals, and let `dir` show public names only."""
+    """Make an `api_boundary` of each public function of a module, given its globals, let `dir` show public names only, and the
+    error for other names say what stands for them."""
     make_boundaries(module, module["__all__"])
     module["__dir__"] = lambda: sorted(module["__all__"])
+
+    def __getattr__(name: str) -> NoReturn:
+        raise absent(module["__name__"], name)
+
+    module["__getattr__"] = __getattr__

@@ -114,7 +114,7 @@ def structure_paths(structure: TreeDef, root: str) -> list[str]:
 def register_node(
     cls: type, flatten: Callable[[Any], tuple[Iterable[Any], Any]], unflatten: Callable[[Any, Sequence[Any]], Any]
 ) -> None:
-    """Make a class a container.
+    """Make a class a container. JAX calls this `register_pytree_node`; the arguments are in the same order.
 
     Arguments:
         cls: the class.

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 import sys
-from typing import NoReturn
 
 from pullback.core.source import make_public
 from pullback.numpy import methods
@@ -94,18 +93,6 @@ __all__ = [
 pi, e, euler_gamma, inf, nan = math.pi, math.e, 0.5772156649015329, math.inf, math.nan
 newaxis = None
 bool = bool_
-
-_LATER = frozenset([
-    "sort", "argsort", "partition", "argpartition", "searchsorted", "unique", "median", "quantile", "percentile", "nanmedian",
-    "cumsum", "cumprod", "diff", "ediff1d", "gradient", "trapezoid", "histogram", "bincount", "convolve", "correlate", "interp",
-    "polyfit", "polyval", "nonzero", "argwhere", "flatnonzero", "lexsort",
-])  # fmt: skip
-
-
-def __getattr__(name: str) -> NoReturn:
-    if name in _LATER:
-        raise AttributeError(f"pullback.numpy has no {name} yet: sorting, scanning and searching come later.")
-    raise AttributeError(f"pullback.numpy has no attribute {name!r}.")
 
 make_public(globals())
 methods.install(sys.modules[__name__])

@@ -340,8 +340,8 @@ def take(
         indices: integers, of any shape; negative ones count from the end.
         axis: the axis; None for the flattened array.
         out: None: arrays are immutable.
-        mode: what to do with indices out of bounds: "fill" (the default: NaN, or `fill_value`), "clip" to the nearest, or
-            "wrap".
+        mode: what to do with indices out of bounds: "fill" (the default: `fill_value`, or else NaN, of integers the smallest
+            number, of unsigned ones the largest), "clip" to the nearest, with negative ones taken for 0, or "wrap".
         fill_value: a number or a 0-d array, for "fill".
 
     Returns:
@@ -375,7 +375,7 @@ def take(
         number_or_operand(fill_value, "take", "fill_value")
     if mode == "wrap":
         places = in_dtype(places, default_dtype("i")) % a.type.shape[along]
-    index = Index((slice(None),) * along + (places,), a.type.shape)
+    index = Index((slice(None),) * along + (places,), a.type.shape, wraps=mode != "clip")
     return read(a, index, "fill" if mode in (None, "fill") else "clip", fill_value)
 
 

@@ -6,7 +6,9 @@ import math
 
 import numpy as np
 
+from pullback.core.array import Array
 from pullback.core.primitive import primitive
+from pullback.core.tracing import evaluate
 from pullback.core.types import is_unknown
 from pullback.core.zero import ZERO
 from pullback.ops import rounding
@@ -90,6 +92,12 @@ def _without_one(equation, known, x, y):
     return x if same and known.number(y) == 1 else None
 
 
+def _one_over(y):
+    """1 / y; if y is a known number, such as the count of a mean, a number too, so that a Program records no division."""
+    one = literal(1, y)
+    return evaluate(div, (one, y), {}) if y.__class__ is Array and not y.type.shape else div(one, y)
+
+
 def _whole_quotient(x, y):
     floor = np.floor_divide(x, y)
     if x.dtype.kind == "i":
@@ -109,7 +117,7 @@ class div(OfTwo):
     lower = "stablehlo.divide"
 
     def partials(out, x, y):
-        return lambda: div(literal(1, y), y), lambda: neg(div(out, y))
+        return lambda: _one_over(y), lambda: neg(div(out, y))
 
     def transpose(cotangent, x, y):
         return div(cotangent, y), None

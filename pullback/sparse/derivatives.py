@@ -65,8 +65,8 @@ def jacobian(
         mode: `"forward"` or `"reverse"`, to use that mode even if the other takes fewer directions.
 
     Returns:
-        A function of the same arguments, whose result is a `SparseMatrix` of shape (output size, argument size). It can be
-        compiled, and the matrix's values differentiated.
+        A function of the same arguments, whose result is a `SparseMatrix` of shape (output size, argument size): multiply and
+        solve with its `to_scipy()`. The function can be compiled, and the matrix's values differentiated.
 
     Raises:
         GradientError, when that is called: an argument or output without a Jacobian of this kind, or the pattern given was
@@ -103,7 +103,8 @@ def hessian(fun: Callable[P, Any], pattern: Any = None, argnums: int = 0) -> Cal
         argnums: the positional argument to differentiate with respect to, one floating-point array of any shape.
 
     Returns:
-        A function of the same arguments, whose result is a `SparseMatrix` of shape (argument size, argument size).
+        A function of the same arguments, whose result is a `SparseMatrix` of shape (argument size, argument size);
+        multiply and solve with its `to_scipy()`.
 
     Raises:
         As `jacobian`.

@@ -100,6 +100,9 @@ class Pattern:
 class SparseMatrix:
     """A matrix of which the entries that may differ from zero are listed (coordinate form). A pytree: its one leaf is `data`.
 
+    It holds numbers and does no arithmetic: `to_scipy()` gives a matrix to multiply and solve with, `todense()` an array. What
+    `vmap` of a sparse Jacobian returns holds a batch of `data`: `vmap(lambda matrix: matrix.todense())` takes it apart.
+
     Arguments:
         data: the values of the entries, an array with one axis.
         indices: their rows and columns, two integer arrays as long as `data`; each pair at most once, in order row by row.

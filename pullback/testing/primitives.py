@@ -48,12 +48,15 @@ def check_primitive(p: Primitive, *, dtypes: Sequence[Any] | None = None, rng: n
 
     Arguments:
         p: the primitive. A float64 or complex128 array in its samples stands for any dtype that `p.kinds` allows; arrays of
-            other dtypes are used as they are.
+            other dtypes are used as they are. So `kinds` says what is tried: "f" for a primitive of real numbers.
         dtypes: the dtypes to try it with, instead of the usual ones of those kinds.
         rng: what `p.samples` gets, and where random directions come from.
 
     Raises:
-        CheckFailure: two rules disagree, or there are no samples; the message names the check and the sample.
+        CheckFailure: two rules disagree; the message names the check and the sample.
+        MissingRule: there are no samples, or a rule that is needed is missing.
+        ProgramError: a rule returned what is not of the form, shape or dtype that it must have, or the type rule and results
+            disagree.
 
     Example:
         >>> import pullback as pb

@@ -6,22 +6,17 @@ tape backwards. Elementwise operations with `partials` go straight onto the tape
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from pullback.core.array import Array
 from pullback.core.errors import GradientError
 from pullback.core.primitive import Primitive
 from pullback.core.tracing import type_of
 from pullback.core.types import ArrayType
 from pullback.core.zero import ZERO
-from pullback.program.program import Equation, Literal, Program, Variable
-from pullback.transforms.batch import Batched
 from pullback.transforms.jvp import Dual, JvpTrace, is_linear_in, owner
-from pullback.transforms.stage import Staged
 from pullback.transforms.transpose import JVP_RULE, LINEARIZE_RULE, Linear, Tape
+from pullback.transforms.zeros import is_zero
 
 
 class LinearizeTrace(JvpTrace):
@@ -71,39 +66,6 @@ class LinearizeTrace(JvpTrace):
         if primitive.multiple_results:
             return super().apply_linear(primitive, args, params, out)
         return self.tape.apply(primitive, args, params, (type_of(out),))
-
-
-def is_zero(value: Any) -> bool:
-    """Whether a value is known to be zero: from its elements, or, while a Program is being staged, from what made it."""
-    while isinstance(value, (Batched, Dual)):
-        value = value.value if isinstance(value, Batched) else value.primal
-    if isinstance(value, Array):
-        return not np.any(value.host)
-    if not isinstance(value, Staged):
-        return False
-    trace = value.owner
-    return value.variable in _zeros_among(trace.equations, trace.constants.values(), ())
-
-
-def _zeros_among(
-    equations: Sequence[Equation], constants: Iterable[tuple[Variable, Array]], inputs: Iterable[Variable]
-) -> set[Variable]:
-    """The variables that are zero if `inputs` are, since linear operations keep zeros, and products have one factor of it."""
-    zeros = {*inputs, *[variable for variable, array in constants if not np.any(array.host)]}
-    for equation in equations:
-        primitive, program = equation.primitive, equation.params.get("program")
-        own = [not np.any(x.value.host) if isinstance(x, Literal) else x in zeros for x in equation.inputs]
-        if isinstance(program, Program) and program.input_types == tuple([x.type for x in equation.inputs]):  # a call
-            given = [x for x, flag in zip(program.inputs, own) if flag]
-            inner = _zeros_among(program.equations, program.constants, given)
-            found = [not np.any(x.value.host) if isinstance(x, Literal) else x in inner for x in program.outputs]
-            zeros.update([out for out, flag in zip(equation.outputs, found) if flag])
-        elif own and (
-            (primitive.bilinear and any(own))
-            or (primitive.linear and all([zero for zero, flag in zip(own, primitive.linear_flags(len(own))) if flag]))
-        ):
-            zeros.update(equation.outputs)
-    return zeros
 
 
 class Linearized(NamedTuple):

@@ -45,7 +45,7 @@ class Staged(Tracer):
 class StagingTrace(Recorder):
     """Records equations. Arrays and older tracers that the function closes over become constants and captures."""
 
-    __slots__ = ("batch_axes", "captures", "constants", "equations", "transformation")
+    __slots__ = ("batch_axes", "captures", "constants", "equations", "seen", "transformation", "zeros")
 
     def __init__(self, function: Callable[..., Any] | None = None, transformation: str = "jit") -> None:
         super().__init__(function)
@@ -54,6 +54,8 @@ class StagingTrace(Recorder):
         self.constants: dict[int, tuple[Variable, Array]] = {}
         self.captures: dict[int, tuple[Variable, Tracer]] = {}
         self.batch_axes: dict[Variable, frozenset[int]] = {}  # as far as vmap has said so
+        self.zeros: set[Variable] = set()  # as `is_zero` has found them
+        self.seen = (0, 0)  # among how many of the constants and equations
 
     def atom(self, value: Any) -> Atom:
         """The Variable or Literal that stands for a value in this Program."""

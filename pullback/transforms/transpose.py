@@ -15,8 +15,10 @@ import numpy as np
 
 from pullback.core.array import Array, constant, host_of
 from pullback.core.bounded import Bounded
+from pullback.core.dtypes import is_inexact
 from pullback.core.errors import GradientError, LeafError
 from pullback.core.primitive import Primitive
+from pullback.core.source import describe
 from pullback.core.tracing import Trace, Tracer, bind, type_of
 from pullback.core.types import ArrayType
 from pullback.core.zero import ONES, ZERO, instantiate, zeros
@@ -29,6 +31,7 @@ from pullback.program.equality import param_key
 from pullback.program.equation import Equation
 from pullback.program.program import programs_in
 from pullback.program.provenance import Attribution, Recorder, here, recorder, replaying, source_of
+from pullback.transforms.zeros import is_zero
 
 UNRECORDED = nullcontext(None)
 
@@ -83,7 +86,7 @@ class Known(NamedTuple):
 class Apply:
     """A step of the tape: any other linear operation. Its operands are known values, and Slots; `rule` is whose it is."""
 
-    __slots__ = ("operands", "origin", "outs", "params", "primitive", "rule")
+    __slots__ = ("affine", "operands", "origin", "outs", "params", "primitive", "rule")
 
     def __init__(
         self, primitive: Primitive, operands: list[Any], params: dict[str, Any], outs: list[int], origin: Attribution = None
@@ -94,6 +97,7 @@ class Apply:
         self.outs = outs
         self.origin = origin
         self.rule = ""  # the user's rule that applied it, in words
+        self.affine = False  # whether a known operand adds something to the result that is not known to be zero
 
     @property
     def key(self) -> Any:
@@ -157,7 +161,13 @@ class Tape(Trace):
     def record(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         """Record an operation all of whose results depend on what is unknown."""
         result = primitive.infer(tuple([type_of(arg) for arg in args]), params)
-        return self.apply(primitive, args, params, result if primitive.multiple_results else (result,))
+        out = self.apply(primitive, args, params, result if primitive.multiple_results else (result,))
+        if primitive.linear is True or (primitive.linear and len(primitive.linear) > 1):  # jointly in several
+            for arg, flag in zip(args, primitive.linear_flags(len(args))):
+                if flag and self.index_of(arg) is None and not is_zero(arg):
+                    step: Any = self.steps[-1]
+                    step.affine, step.origin = True, step.origin or here()
+        return out
 
     def in_two(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any], reached: Sequence[int]) -> Any:
         """An operation that holds Programs, as two: one for the results that depend on what is unknown (`reached`), which is
@@ -188,7 +198,7 @@ class Tape(Trace):
             else:
                 needed = sum([slot.index not in zeros for slot in step.operands if slot.__class__ is Slot])
                 outs = step.outs
-            if needed:
+            if needed or (isinstance(step, Apply) and step.affine):
                 kept.append(step)
             else:
                 zeros.update(outs)
@@ -210,7 +220,7 @@ class Tape(Trace):
             else:
                 operands = [operand if operand.__class__ is Slot else new(operand) for operand in step.operands]
                 applied = Apply(step.primitive, operands, step.params, step.outs, origin)
-                applied.rule = step.rule
+                applied.rule, applied.affine = step.rule, step.affine
                 made.steps.append(applied)
         return made
 
@@ -294,6 +304,8 @@ class Tape(Trace):
             return
         if cotangents[0] is ONES or len(cotangents) > 1:
             cotangents = [real_ones(cotangent, self.types[out]) for cotangent, out in zip(cotangents, step.outs)]
+        if step.affine:
+            raise affine(step)
         if primitive.transpose is None:
             if primitive.partials is not None and not primitive.linear:
                 raise nonlinear(step)
@@ -324,7 +336,7 @@ class Tape(Trace):
                 type = self.types[operand.index]
                 if result.__class__ is not Array or result.type is not type:
                     if result is None:
-                        must = f"a cotangent for each operand that is unknown (zeros, if it is zero), and one of type {type}"
+                        must = f"a cotangent for each operand that is unknown (pb.ZERO if it is zero), and one of type {type}"
                         raise primitive.malformed("transpose", must + " is", results)
                     if primitive.elementwise and not type.shape:  # it may have been repeated
                         type = type.with_shape(getattr(result, "shape", ()))
@@ -401,19 +413,45 @@ def ones_times(multiplier: Any, type: ArrayType, operand: ArrayType) -> Any:
     return broadcast_in_dim(multiplier, shape=type.shape, broadcast_dimensions=())
 
 
-def nonlinear(step: Apply) -> GradientError:
+class NotLinear(GradientError):
+    """What is to be transposed is not linear."""
+
+
+def nonlinear(step: Apply) -> NotLinear:
     """The error for transposing an operation that is not linear."""
     name, source = step.primitive.name, source_of(step.origin)
     at = f" At {source}." if source else ""
     rule = step.rule or _users_rule(step.origin)
     if rule:
-        return GradientError(
+        return NotLinear(
             f"{rule} must be linear in the tangents, but it applies {name!r} to an unknown tangent, in which that is not"
             f" linear.{at} Multiply the tangents by what does not depend on them."
         )
-    return GradientError(
+    return NotLinear(
         f"linear_transpose met {name!r} applied to an unknown value; it is not linear in that operand, so the"
         f" function has no transpose. Use vjp, which linearizes the function first.{at}"
+    )
+
+
+def affine(step: Apply) -> NotLinear:
+    """The error for transposing an operation that adds something known to an unknown value."""
+    name, source = step.primitive.name, source_of(step.origin)
+    at = f" At {source}." if source else ""
+    rule = step.rule or _users_rule(step.origin)
+    if rule:
+        return NotLinear(
+            f"{rule} must be linear in the tangents, but by {name!r} it adds to them a value that does not depend on them,"
+            f" and that is not known to be zero.{at} A tangent is zero where the tangents of the arguments are: leave it out."
+        )
+    return has_constant_part(f"{name!r} adds to an unknown value one that is known, and not known to be zero", at)
+
+
+def has_constant_part(how: str, at: str = "") -> NotLinear:
+    """The error for transposing a function that is not zero where its arguments are."""
+    return NotLinear(
+        f"A function that must be linear has a constant part: {how}.{at} Such a function has no transpose: leave the constant"
+        " part out, or use vjp, which linearizes the function first. If it is a jvp rule that does this, the rule is wrong: it"
+        " must be linear in the tangents."
     )
 
 
@@ -445,13 +483,26 @@ def closed_over(whose: str, value: Tracer) -> GradientError:
 
 
 def transpose_flat(
-    function: Callable[..., Sequence[Any]], types: Sequence[ArrayType], cotangents: Sequence[Any], described: Any = None
+    function: Callable[..., Sequence[Any]],
+    types: Sequence[ArrayType],
+    cotangents: Sequence[Any],
+    described: Any = None,
+    partly: bool = False,
 ) -> list[Any]:
-    """The transpose of a flat linear function, applied to cotangents: one cotangent per input, ZERO possible."""
+    """The transpose of a flat linear function, applied to cotangents: one cotangent per input, ZERO possible.
+
+    Results that are known must be known to be zero; unless they are not asked for, since the function is linear only `partly`.
+    """
     tape = Tape(described or function)
     inputs = [Linear(tape, type) for type in types]
     try:
         outs = function(*inputs)
     finally:
         tape.open = False
-    return tape.backward([tape.index_of(out) for out in outs], cotangents, range(len(inputs)))
+    indices = [tape.index_of(out) for out in outs]
+    if None in indices and not partly:
+        for out, index, cotangent in zip(outs, indices, cotangents, strict=True):
+            if index is None and cotangent is not ZERO and is_inexact(type_of(out).dtype) and not is_zero(out):
+                whose = describe(described) if described is not None else "it"
+                raise has_constant_part(f"{whose} returns a value that depends on nothing unknown, and is not known to be zero")
+    return tape.backward(indices, cotangents, range(len(inputs)))

@@ -2,6 +2,7 @@
 
 import importlib
 import inspect
+import operator
 import pathlib
 import pickle
 import pkgutil
@@ -15,6 +16,7 @@ import pytest
 
 import pullback as pb
 import pullback.numpy as pnp
+from pullback.core.absent import ABSENT
 
 PUBLIC = ["", "numpy", "lax", "nn", "tree", "debug", "sparse", "testing", "data", "compat", "compat.nabla", "core.errors"]
 PRIVATE_MODULES = {"api", "cli", "control", "core", "engine", "ode", "ops", "program", "stablehlo", "transforms", "native"}
@@ -50,6 +52,30 @@ def test_what_is_not_there_is_an_attribute_error():
     assert not hasattr(pb, "random") and not hasattr(pnp, "no_such_function")
     with pytest.raises(AttributeError, match=r"module 'pullback' has no attribute 'sin'.*pullback.numpy"):
         pb.sin  # noqa: B018
+
+
+NOT_THERE = [
+    (module, name, text) for module, texts in ABSENT.items() for names, text in texts.items() for name in names.split()
+]
+
+
+@pytest.mark.parametrize("module, name, text", NOT_THERE, ids=[f"{module}.{name}" for module, name, _ in NOT_THERE])
+def test_a_name_of_jax_leads_to_its_counterpart(module, name, text):
+    with pytest.raises(AttributeError, match=f"module '{module}' has no attribute '{name}': ") as raised:
+        getattr(importlib.import_module(module), name)
+    assert str(raised.value).endswith(text + ".")
+    for path in re.findall(r"pb\.([\w.]*\w)", text):  # what it names is there
+        assert operator.attrgetter(path)(pb) is not None
+
+
+def test_other_names_are_explained_as_far_as_can_be():
+    for module, name, text in (
+        (pnp, "gcd", "NumPy's function of that name comes later."),
+        (pb.lax, "dynamic_slise", "did you mean dynamic_slice?"),
+        (pb, "gradd", "did you mean grad?"),
+    ):
+        with pytest.raises(AttributeError, match=re.escape(text)):
+            getattr(module, name)
 
 
 def test_looking_around_works():

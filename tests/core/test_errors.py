@@ -1,7 +1,9 @@
 """Every error class says its cause, shows an example that fails with it, and a cure; all of them run."""
 
+import builtins
 import doctest
 import inspect
+import re
 from pathlib import Path
 
 import numpy as np
@@ -201,3 +203,42 @@ def test_messages_name_what_is_wrong_and_where(make, error, fragments):
     said = str(caught.value)
     for fragment in fragments:
         assert fragment in said, said
+
+
+PAGE = (Path(__file__).parents[2] / "docs" / "errors.md").read_text(encoding="utf-8")
+ROWS = re.findall(r"^\| `(\w+)` \| .*? \| (.*) \|$", PAGE.partition("## Built-in errors")[2], re.M)
+BUILT_IN = [(name, code) for name, last in ROWS for code in re.findall(r"`(.*?)`", last)]
+
+
+@pytest.mark.parametrize("name, code", BUILT_IN, ids=[code for _, code in BUILT_IN])
+def test_built_in_errors_are_those_of_the_page(name, code):
+    with pytest.raises(getattr(builtins, name)) as raised:
+        exec(code, {"pb": pb, "pnp": pb.numpy, "x": pb.numpy.ones(3), "y": 1.0})
+    assert not isinstance(raised.value, errors.PullbackError)
+
+
+def test_an_index_out_of_bounds_does_what_the_page_says():
+    x, seven = pb.numpy.array([10.0, 20.0, 30.0]), pb.numpy.array(7)
+    take_along = lambda i: pb.numpy.take_along_axis(x, pb.numpy.reshape(i, (1,)), 0)[0]  # noqa: E731
+    for touch, known, traced in (
+        (lambda i: x[i], IndexError, 30.0),
+        (lambda i: x.at[i].get(), IndexError, 30.0),
+        (lambda i: x.at[i].set(5.0), IndexError, [10.0, 20.0, 30.0]),
+        (lambda i: x.at[i].add(5.0), IndexError, [10.0, 20.0, 30.0]),
+        (lambda i: x.at[i].get(mode="fill"), np.nan, np.nan),
+        (lambda i: x.at[i].get(mode="clip"), 30.0, 30.0),
+        (lambda i: x.at[i].set(5.0, mode="drop"), [10.0, 20.0, 30.0], [10.0, 20.0, 30.0]),
+        (lambda i: x.at[i].set(5.0, mode="clip"), [10.0, 20.0, 5.0], [10.0, 20.0, 5.0]),
+        (lambda i: pb.numpy.take(x, i), np.nan, np.nan),
+        (lambda i: pb.numpy.take(x, i, mode="wrap"), 20.0, 20.0),
+        (take_along, np.nan, np.nan),
+        (lambda i: pb.lax.dynamic_slice(x, (i,), (2,)), [20.0, 30.0], [20.0, 30.0]),
+    ):
+        if known is IndexError:
+            with pytest.raises(IndexError, match="out of bounds for axis 0 of size 3"):
+                touch(seven)
+        else:
+            np.testing.assert_array_equal(touch(seven), known)
+        np.testing.assert_array_equal(pb.jit(touch)(seven), traced)
+        np.testing.assert_array_equal(pb.vmap(touch)(seven[None])[0], traced)
+        np.testing.assert_array_equal(pb.lax.fori_loop(7, 8, lambda i, out, f=touch: f(i), touch(pb.numpy.array(0))), traced)

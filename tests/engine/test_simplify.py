@@ -6,6 +6,7 @@ from counting import calls_made
 
 import pullback as pb
 from pullback.engine.compile import lower_to_text
+from pullback.program.program import programs_in
 from pullback.transforms.simplify import simplify
 
 pnp = pb.numpy
@@ -36,6 +37,23 @@ def test_simpler(case):
     assert names(function, X) == expected
     np.testing.assert_array_equal(np.asarray(pb.jit(function)(X)), np.asarray(pb.jit(lambda x: function(x))(X)))
     np.testing.assert_allclose(np.asarray(pb.jit(function)(X)), np.asarray(function(pnp.asarray(X))), rtol=1e-6)
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, pb.jit, pb.checkpoint, pb.vmap], ids=["plain", "jit", "checkpoint", "vmap"])
+def test_what_a_mean_scales_its_cotangent_with_is_a_number(wrap):
+    def loss(x):
+        return pnp.mean(wrap(lambda x: x * x)(x)) + pnp.mean(x / 3.0)
+
+    program = pb.xpr(pb.grad(loss), X)
+    done = [equation.primitive.name for inner in (program, *[p for e in program.equations for p in programs_in(e.params)])
+            for equation in inner.equations]  # fmt: skip
+    assert "div" not in done and "convert_element_type" not in done
+    np.testing.assert_allclose(pb.jit(pb.grad(loss))(X), (2.0 * X + 1.0 / 3.0) / X.size, rtol=1e-6)
+    for y in (0.0, -0.0, 3.0):  # the same derivative of a quotient by a number, eager and compiled
+        slope, one = pb.grad(lambda x, y=y: x / y), np.float32(1)
+        with np.errstate(divide="ignore"):
+            np.testing.assert_array_equal(slope(one), one / np.float32(y))
+        np.testing.assert_array_equal(pb.jit(slope)(one), slope(one))
 
 
 STAYS = {

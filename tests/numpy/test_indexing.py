@@ -165,6 +165,11 @@ def test_out_of_bounds():
     assert np.isnan(np.asarray(pnp.take(row, np.array([9])))).all()
     assert pnp.take(row, np.array([4]), mode="wrap").tolist() == [2]
     assert pnp.take(row, np.array([4]), mode="clip").tolist() == [3]
+    for places in ([-1, -3, -5, 1, 9], [[-2, 2]]):  # clipping leaves none that count from the end
+        for take in (pnp.take, pb.jit(pnp.take, static_argnames="mode")):
+            np.testing.assert_array_equal(
+                take(row, np.array(places), mode="clip"), np.take(np.asarray(row), places, mode="clip")
+            )
 
 
 def test_what_is_no_index():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from typing import Any
 
 import numpy as np
@@ -20,6 +22,17 @@ def twice(**rules: Any) -> pb.Primitive:
 
 
 X = np.ones(3, "float32")
+
+
+def test_zero_is_what_a_rule_returns_on_purpose() -> None:
+    first = pb.Primitive(
+        "first", evaluate=lambda x, y: x, result_type=same_type, linear=True,
+        lower=lambda write, x, y: x, transpose=lambda cotangent, x, y: (cotangent, pb.ZERO),
+    )  # fmt: skip
+    for transform in (lambda f: f, pb.jit):
+        own, other = transform(pb.grad(lambda x, y: pb.numpy.sum(3.0 * first(x, y)), (0, 1)))(X, X)
+        assert own.tolist() == [3.0] * 3 and other.tolist() == [0.0] * 3
+    assert pickle.loads(pickle.dumps(pb.ZERO)) is copy.deepcopy(pb.ZERO) is pb.ZERO
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,166 @@
+"""Names of JAX's and NumPy's that pullback does not have: what is there in their place, or that they come later.
+
+The messages of `AttributeError` read this table, so that who types a name that he knows learns the one to type here.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+
+from pullback.core.lazy import lazy_module
+
+difflib = lazy_module("difflib")
+
+_RANDOM = "random numbers come later; until then, draw them with numpy.random and pass them as arguments"
+_DEVICES = "computing on several devices comes later"
+_SORTING = "sorting and searching come later; of known values, NumPy's function does it"
+_SCANS = "scans along an axis come later; until then, pb.lax.associative_scan(pb.lax.{}, x)"
+_UPDATES = "arrays are immutable; write x.at[index].set(values), .add, .multiply, .min or .max, and use the result"
+_CONVOLUTION = "convolutions and windows come later"
+_LINEAR_ALGEBRA = (
+    "linear algebra comes later; until then, pb.lax.custom_linear_solve with a solver of your own, or NumPy's function"
+    " through pb.pure_callback"
+)
+_GAMMA = "it comes later; pb.lax has lgamma, digamma, erf, erfc and erf_inv"
+_FFT = "Fourier transforms come later"
+_TREES = "trees are handled by pb.tree.map, flatten, unflatten, leaves, reduce, ..."
+_DEBUG = "to look at values, use pb.debug.print, pb.debug.callback or pb.debug.breakpoint"
+
+# By module, then by names that share an explanation, which follows the message "module ... has no attribute ...:".
+ABSENT: dict[str, dict[str, str]] = {
+    "pullback": {
+        "make_jaxpr": "pb.xpr(f, *args) gives the Program of a function",
+        "jacobian": "it is pb.jacfwd or pb.jacrev",
+        "tree_util tree_map tree_leaves tree_flatten tree_unflatten tree_structure tree_reduce tree_all": _TREES,
+        "tree_multimap tree_transpose": _TREES,
+        "random": _RANDOM,
+        "pmap shard_map sharding NamedSharding P make_mesh set_mesh distributed process_index process_count": _DEVICES,
+        "scipy": "it comes later; there are pb.lax.erf, erfc, erf_inv, lgamma and digamma, and pb.nn.logsumexp",
+        "config enable_x64": "write `with pb.default_bits(64):`, or set the environment variable PULLBACK_DEFAULT_BITS=64",
+        "debug_nans debug_infs": _DEBUG,
+        "disable_jit": "code that is not jitted runs operation by operation; call the function without pb.jit",
+        "log_compiles explain_cache_misses": "write pb.jit(f, explain_misses=True), or set PULLBACK_EXPLAIN_MISSES=1",
+        "named_call": "it is pb.named_scope",
+        "typeof": "it is x.type of an array",
+        "typing": "it is pb.Array, for arrays and traced values",
+        "default_backend": "it is pb.devices()[0].platform",
+        "local_device_count": "it is pb.device_count",
+        "effects_barrier": "effects have happened when a call returns; pb.block_until_ready waits for values",
+        "experimental": "what is here stands in pb: odeint, sparse, pure_callback, io_callback",
+        "custom_derivatives custom_batching": "they are pb.custom_jvp, pb.custom_vjp, pb.custom_gradient, pb.custom_vmap",
+        "ad_checkpoint": "it is pb.checkpoint",
+        "extend": "a primitive is a class with the decorator pb.primitive",
+        "export": "it comes later; a Program can be written as JSON: pb.xpr(f, *args).to_json()",
+        "default_matmul_precision": "products are computed in the full precision of their dtype",
+        "dlpack": "it is pb.numpy.from_dlpack",
+        "profiler": "it comes later; pb.jit(f).lower(*args).cost_analysis() says what a function costs",
+        "flatten_util": "it comes later; until then, pb.tree.flatten and pb.numpy.concatenate of the raveled leaves",
+        "image ffi": "it comes later",
+    },
+    "pullback.numpy": {
+        "linalg": _LINEAR_ALGEBRA,
+        "fft": _FFT,
+        "random": _RANDOM,
+        "sort argsort lexsort partition argpartition searchsorted digitize": _SORTING,
+        "median quantile percentile nanmedian nanquantile nanpercentile": _SORTING,
+        "unique unique_values unique_counts unique_inverse unique_all union1d intersect1d setdiff1d setxor1d": _SORTING,
+        "nonzero flatnonzero argwhere extract": _SORTING
+        + "; pb.numpy.where(condition, x, y) and pb.numpy.compress choose elements",
+        "cumsum cumulative_sum nancumsum": _SCANS.format("add"),
+        "cumprod cumulative_prod nancumprod": _SCANS.format("mul"),
+        "diff": "it comes later; until then, x[1:] - x[:-1]",
+        "trapezoid": "it comes later; until then, pb.numpy.sum((y[1:] + y[:-1]) * (x[1:] - x[:-1])) / 2",
+        "interp piecewise": "it comes later; until then, pb.numpy.where or pb.numpy.select of formulas",
+        "convolve correlate": _CONVOLUTION,
+        "vectorize apply_along_axis apply_over_axes": "it is pb.vmap",
+        "put put_along_axis place putmask fill_diagonal copyto": _UPDATES,
+        "ndarray": "it is pb.Array",
+        "float_ double": "it is pb.numpy.float64",
+        "single": "it is pb.numpy.float32",
+        "int_": "it is pb.numpy.int32, or int64 with pb.default_bits(64)",
+        "shape": "it is x.shape",
+        "ndim": "it is x.ndim",
+        "size": "it is x.size",
+        "save savez load loadtxt savetxt set_printoptions printoptions": "use NumPy's function",
+    },
+    "pullback.lax": {
+        "sort sort_key_val top_k approx_max_k approx_min_k": _SORTING,
+        "cumsum": _SCANS.format("add"),
+        "cumprod": _SCANS.format("mul"),
+        "cummax": _SCANS.format("max"),
+        "cummin": _SCANS.format("min"),
+        "cumlogsumexp": "scans along an axis come later; until then, pb.lax.associative_scan(pb.numpy.logaddexp, x)",
+        "conv conv_general_dilated conv_transpose conv_general_dilated_patches reduce_window": _CONVOLUTION,
+        "scatter scatter_add scatter_mul scatter_min scatter_max scatter_sub scatter_apply": _UPDATES,
+        "reduce": "it is pb.lax.reduce_sum, reduce_prod, reduce_max, reduce_min, reduce_and, reduce_or or reduce_xor",
+        "fft": _FFT,
+        "linalg": _LINEAR_ALGEBRA,
+        "igamma igammac betainc polygamma zeta bessel_i0e bessel_i1e random_gamma_grad": _GAMMA,
+        "rng_uniform rng_bit_generator": _RANDOM,
+        "with_sharding_constraint pbroadcast pcast pvary": _DEVICES,
+        "Precision": "products are computed in the full precision of their dtype",
+        "GatherScatterMode": 'modes are strings: "fill", "clip", "drop"',
+        "RoundingMethod": 'rounding methods are strings: "to_nearest_even", "away_from_zero"',
+        "broadcast_shapes": "it is pb.numpy.broadcast_shapes",
+        "collapse": "it is pb.lax.reshape",
+        "split": "it is pb.numpy.split",
+        "stack": "it is pb.numpy.stack",
+        "unstack": "it is pb.numpy.unstack",
+        "tile": "it is pb.numpy.tile",
+        "empty": "it is pb.numpy.empty",
+        "optimization_barrier": "it comes later; pb.checkpoint keeps its second computation apart from the first",
+        "reduce_precision": "it comes later; until then, x.astype(dtype).astype(x.dtype)",
+        "platform_dependent": "a primitive may have a lowering rule for each platform: def_lower(platform=...)",
+    },
+    "pullback.nn": {
+        "initializers": _RANDOM,
+        "hard_tanh": "it is pb.numpy.clip(x, -1.0, 1.0)",
+        "hard_sigmoid": "it is pb.nn.relu6(x + 3.0) / 6.0",
+        "hard_silu hard_swish": "it is x * pb.nn.relu6(x + 3.0) / 6.0",
+        "soft_sign": "it is x / (1.0 + abs(x))",
+        "mish": "it is x * pb.numpy.tanh(pb.nn.softplus(x))",
+        "identity": "it is lambda x: x",
+        "selu celu glu squareplus standardize log1mexp sparse_plus sparse_sigmoid": "it comes later",
+        "dot_product_attention": "it comes later; until then, pb.nn.softmax(q @ k.T / scale) @ v",
+    },
+    "pullback.tree": {
+        "tree_map": "it is pb.tree.map",
+        "tree_flatten": "it is pb.tree.flatten",
+        "tree_unflatten": "it is pb.tree.unflatten",
+        "tree_leaves": "it is pb.tree.leaves",
+        "tree_structure": "it is pb.tree.structure",
+        "tree_reduce": "it is pb.tree.reduce",
+        "tree_transpose": "it is pb.tree.transpose",
+        "tree_all": "it is pb.tree.all",
+        "tree_map_with_path": "it is pb.tree.map_with_path",
+        "tree_flatten_with_path": "it is pb.tree.flatten_with_path",
+        "tree_leaves_with_path": "it is pb.tree.leaves_with_path",
+        "register_pytree_node register_pytree_node_class register_pytree_with_keys register_static": (
+            "it is pb.tree.register_node, or pb.tree.register_dataclass"
+        ),
+        "Partial": "functools.partial is a leaf; pass its arguments by themselves",
+    },
+}
+_EXPLANATIONS = {
+    module: {name: text for names, text in entries.items() for name in names.split()} for module, entries in ABSENT.items()
+}
+
+
+def absent(module: str, name: str, hint: str = "") -> AttributeError:
+    """The error for a name that a public module does not have.
+
+    Arguments:
+        module: the module's name.
+        name: the name that was asked for.
+        hint: what to say where the table has nothing to say.
+    """
+    found = sys.modules[module]
+    text = _EXPLANATIONS.get(module, {}).get(name) or hint
+    if not text and module == "pullback.numpy" and name in np.__all__:
+        text = "NumPy's function of that name comes later"
+    if not text and not name.startswith("_") and (near := difflib.get_close_matches(name, found.__all__, 1)):
+        text = f"did you mean {near[0]}?"
+    closed = text if text.endswith("?") else f"{text}."
+    return AttributeError(f"module {module!r} has no attribute {name!r}{': ' if text else ''}{closed}", name=name)
