@@ -132,7 +132,7 @@ def _predicate(pred: Any) -> Any:
 def _choose(what: str, index: Any, branches: Sequence[Callable[..., R]], operands: Sequence[Any]) -> R:
     leaves, structures, paths = [], [], []
     for number, tree in enumerate(operands):
-        own, structure = array_leaves(without_float0(tree), lambda n=number: f"operand {n}")  # type: ignore[misc]
+        own, structure = array_leaves(without_float0(tree), lambda n=number: f"operands[{n}]")  # type: ignore[misc]
         leaves += own
         structures.append(structure)
         paths += structure_paths(structure, f"operands[{number}]")
