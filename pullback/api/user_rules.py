@@ -415,7 +415,7 @@ def _like(tree: Any, structure: TreeDef, types: Sequence[ArrayType], what: str, 
         if is_float0(own) and not (
             is_float0(leaf) or isinstance(leaf, SymbolicZero) or (leaf is None and role is not Role.VALUE)
         ):
-            raise StructureError(f"{what} returned: {path} is {_describe_leaf(leaf)} where {other} has {type_of(own)}.")
+            raise StructureError(f"{what} returned: {path} is {brief(leaf)} where {other} has {type_of(own)}.")
     leaves = [leaf for leaf, own in zip(leaves, model) if not is_float0(own)]
     fitted = []
     for index, (leaf, type) in enumerate(zip(leaves, types, strict=True)):
