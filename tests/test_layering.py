@@ -30,7 +30,7 @@ ABOVE: dict[str, set[str]] = {
     "debug": {"core", "program", "control", "api"},
     "data": set(),
     "testing": {"core", "program", "ops", "transforms", "control", "api", "numpy"},
-    "sparse": {"core", "program", "ops", "transforms", "control", "api"},
+    "sparse": {"core", "program", "ops", "transforms", "control", "api", "numpy"},
 }
 ANYTHING = {"__init__", "__main__", "cli", "compat"}  # they stand below everything else
 

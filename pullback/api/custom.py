@@ -20,7 +20,16 @@ from pullback.core.errors import ConcretizationError, MissingRule, StructureErro
 from pullback.core.lazy import lazy_module
 from pullback.core.source import api_boundary, describe, trim
 from pullback.core.tracing import Tracer, innermost_staging, type_of
-from pullback.core.trees import OUT_OF_RESULTS, TreeDef, array_leaves, check_like, flatten, register_node, unflatten
+from pullback.core.trees import (
+    OUT_OF_RESULTS,
+    TreeDef,
+    array_leaves,
+    check_like,
+    flatten,
+    register_node,
+    unflatten,
+    without_float0,
+)
 from pullback.program.program import Program, Variable, run
 from pullback.transforms.batch import Batched
 from pullback.transforms.jvp import Dual
@@ -255,7 +264,8 @@ class CustomFunction:
         leaves: list[Any] = []
         structures: list[TreeDef] = []
         for number in numbers:
-            found, structure = array_leaves(args[number], lambda n=number: f"argument {n} of {describe(self.fun)}")  # type: ignore[misc]
+            what = lambda n=number: f"argument {n} of {describe(self.fun)}"  # noqa: E731
+            found, structure = array_leaves(without_float0(args[number]), what)
             leaves += found
             structures.append(structure)
         if innermost_staging() is None and not any([_is_watched(leaf, self.rules.vmap is not None) for leaf in leaves]):
@@ -297,7 +307,9 @@ class CustomFunction:
         """What the function returned when nothing was traced: arrays, which do not depend on anything differentiated."""
         if out.__class__ is Array:
             return out
-        leaves, structure = array_leaves(out, lambda: f"what {describe(self.fun)} returned: output", keep_out=OUT_OF_RESULTS)
+        leaves, structure = array_leaves(
+            without_float0(out), lambda: f"what {describe(self.fun)} returned: output", keep_out=OUT_OF_RESULTS
+        )
         for leaf in leaves if self._has_derivative_rule() else ():
             if any(isinstance(layer, Dual) for layer in _layers(leaf)):
                 raise About(self.fun, self._kind).closed_over(leaf)
@@ -512,7 +524,9 @@ def custom_gradient(fun: Function) -> Function:
 
     def fwd(*args: Any) -> tuple[Any, _Backward]:
         out, backward = _value_and_backward(fun, args, {})
-        leaves, structure = array_leaves(out, lambda: f"what {describe(fun)} returned: output", keep_out=OUT_OF_RESULTS)
+        leaves, structure = array_leaves(
+            without_float0(out), lambda: f"what {describe(fun)} returned: output", keep_out=OUT_OF_RESULTS
+        )
         types = [type_of(leaf).strong() for leaf in leaves]
         traced = trace("custom_gradient", backward, (structure,), types)
         alone = len(args) == 1 and traced.structure == flatten(args[0])[1]  # the cotangent of the only argument, a list say
@@ -520,7 +534,7 @@ def custom_gradient(fun: Function) -> Function:
 
     def bwd(kept: _Backward, cotangent: Any) -> tuple[Any, ...]:
         program, structure, alone = kept.static
-        found = unflatten(structure, run(program, [*kept.captured, *flatten(cotangent)[0]]))
+        found = unflatten(structure, run(program, [*kept.captured, *flatten(without_float0(cotangent))[0]]))
         return (found,) if alone or not isinstance(found, (tuple, list)) else tuple(found)
 
     made = custom_vjp(value)
@@ -569,7 +583,7 @@ def closure_convert(fun: Function, *example_args: Any) -> tuple[Function, list[A
         3.0:f32[]:cpu(0)
     """
     check_callable(fun, "closure_convert")
-    examples, structure = flatten(with_placeholders(example_args))
+    examples, structure = flatten(without_float0(with_placeholders(example_args)))
     types = [type_of(leaf) for leaf in examples]
     program, captured, out_structure = trace("closure_convert", fun, (structure,), types, call=lambda args: fun(*args))
     hoisted = [is_inexact(tracer.dtype) for tracer in captured]
@@ -579,7 +593,7 @@ def closure_convert(fun: Function, *example_args: Any) -> tuple[Function, list[A
     def converted(*args_and_values: Any) -> Any:
         split = len(args_and_values) - len(values)
         args, given = args_and_values[: max(split, 0)], iter(args_and_values[max(split, 0) :])
-        leaves, found = array_leaves(tuple(args), lambda: "the arguments")
+        leaves, found = array_leaves(without_float0(tuple(args)), lambda: "the arguments")
         own = [type_of(leaf) for leaf in leaves]
         check_like(
             found,

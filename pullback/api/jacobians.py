@@ -14,7 +14,7 @@ from pullback.core.array import Array
 from pullback.core.axes import Axis
 from pullback.core.dtypes import float0, is_inexact
 from pullback.core.source import api_boundary
-from pullback.core.tracing import type_of
+from pullback.core.tracing import is_float0, type_of
 from pullback.core.trees import unflatten
 from pullback.core.types import ArrayType, array_type
 from pullback.core.zero import ZERO, zeros
@@ -67,14 +67,19 @@ def _by_columns(what: str, fun: Callable[P, Any], argnums: Argnums, has_aux: boo
 
         def push(*directions: Any) -> list[Any]:
             values[:], tangents = jvp_flat(result, flat.leaves, directions, fun)
-            out_types[:] = [type_of(value) for value in values[: result.count]]
+            pairs = [(t, type_of(value)) for t, value in zip(tangents, values[: result.count]) if not is_float0(value)]
+            out_types[:] = [type for _, type in pairs]
             check_outputs(what, fun, out_types, holomorphic, "fc")
-            return [zeros(type) if t is ZERO else t for t, type in zip(tangents, out_types)]
+            return [zeros(type) if t is ZERO else t for t, type in pairs]
 
         # one batch over the elements of all inputs; the values do not depend on it, and are computed once
         columns = _along_basis(push, types)
-        blocks = [_blocks(column, types, type, transposed=True) for column, type in zip(columns, out_types)]
-        jac = unflatten(result.structure, [flat.per_argument(row) for row in blocks])
+        blocks = iter([_blocks(column, types, type, transposed=True) for column, type in zip(columns, out_types)])
+        rows = [
+            [np.zeros((*out.shape, *type.shape), float0) for type in types] if is_float0(out) else next(blocks)
+            for out in values[: result.count]
+        ]
+        jac = unflatten(result.structure, [flat.per_argument(row) for row in rows])
         return (jac, result.aux(values)) if has_aux else jac
 
     return wrapped(fun, "jacfwd", jacobian)

@@ -32,6 +32,7 @@ from pullback.core.trees import (
     flatten,
     stacked_float0,
     unflatten,
+    unstacked_float0,
     without_float0,
 )
 from pullback.core.types import ArrayType, array_type
@@ -172,8 +173,9 @@ def scan(
     check_callable(f, "scan")
     init = without_float0(init)
     carry, carry_structure = array_leaves(init, lambda: "init")
+    steps = _number_of_steps("scan", f, xs, array_leaves(xs, lambda: "xs", True)[0], length)
+    xs = without_float0(unstacked_float0(xs))
     stacks, x_structure = array_leaves(xs, lambda: "xs")
-    steps = _number_of_steps("scan", f, xs, stacks, length)
     x_types = [_element_type(type_of(stack)) for stack in stacks]
     paths = leaf_paths(init, "carry") + leaf_paths(xs, "x")[: len(stacks)]
     must = f"scan's body {describe(f)} must return a pair (carry, y)"

@@ -17,6 +17,7 @@ from pullback.core.errors import DtypeError, LeafError, ShapeError, StructureErr
 from pullback.core.source import describe
 from pullback.core.tracing import is_float0, type_of
 from pullback.core.trees import (
+    LEAF,
     OUT_OF_RESULTS,
     TreeDef,
     array_leaf,
@@ -28,6 +29,7 @@ from pullback.core.trees import (
     none_for_leaf,
     structure_paths,
     unflatten,
+    without_float0,
 )
 from pullback.core.types import ArrayType
 from pullback.core.zero import ZERO, zeros
@@ -242,7 +244,7 @@ class UserRules:
 
     def call(self, *leaves: Any) -> list[Any]:
         """The function itself, on leaves."""
-        found, self.out_structure = flatten(self.function.fun(*self.arguments(self.trees(leaves))))
+        found, self.out_structure = flatten(without_float0(self.function.fun(*self.arguments(self.trees(leaves)))))
         return [self._leaf(leaf, i, lambda: f"what {self.described} returned: output") for i, leaf in enumerate(found)]
 
     def _leaf(self, leaf: Any, index: int, what: Callable[[], str], structure: TreeDef = None) -> Any:
@@ -272,7 +274,7 @@ class UserRules:
                 f"{self.described} was given {len(rules)} rules with defjvps, but is called with {len(trees)} arguments."
             )
         out = self.function(*trees)  # with its rules, for the next derivative
-        outs, self.out_structure = flatten(out)
+        outs, self.out_structure = flatten(without_float0(out))
         out_types = [type_of(value) for value in outs]
         total: list[Any] = [ZERO] * len(outs)
         start = 0
@@ -298,7 +300,7 @@ class UserRules:
         returned = _applied(self.functions.fwd, what, form, *self.arguments(self.trees(operands)))
         value, kept = _pair(returned, what, "the output and the residuals")
         outs = self._outputs(value, what)
-        leaves, structure = flatten(kept)
+        leaves, structure = flatten(without_float0(kept))
         fixed = [leaf if type(leaf) in (bool, int, float, complex) else None for leaf in leaves]
         residuals = [
             self._leaf(x, i, lambda: f"{what} returned: residuals", structure) for i, x in enumerate(leaves) if fixed[i] is None
@@ -332,6 +334,7 @@ class UserRules:
         args = (size, tuple(self.trees(list(batched))), *self.trees(operands))
         returned = _applied(rule, what, "rule(axis_size, in_batched, *arguments)", *args)
         value, spec = _pair(returned, what, "the output and which parts of it are batched")
+        value = without_float0(value)
         leaves, structure = flatten(value)
         if self.out_types is not None:
             check_like(
@@ -353,7 +356,7 @@ class UserRules:
     def _outputs(self, value: Any, what: str) -> list[Any]:
         """The output that a derivative rule returned: like the function's own."""
         if self.out_types is None:  # the function could not be traced
-            leaves, self.out_structure = flatten(value)
+            leaves, self.out_structure = flatten(without_float0(value))
             outs = [self._leaf(leaf, i, lambda: f"{what} returned: output") for i, leaf in enumerate(leaves)]
             self.out_types = tuple([type_of(out) for out in outs])
             return outs
@@ -405,7 +408,15 @@ def _like(tree: Any, structure: TreeDef, types: Sequence[ArrayType], what: str, 
         what: how errors call the rule. root: and the tree. other: what it must be like.
     """
     allowed = none_for_anything if role is Role.COTANGENT else none_for_leaf
-    leaves = leaves_like(tree, structure, root, f"{other} has", lambda where: f"{what} returned: {where}.", allowed)
+    # arrays of dtype float0 are leaves of it
+    model, whole = (types, LEAF) if structure is LEAF else flatten(unflatten(structure, types))
+    leaves = leaves_like(tree, whole, root, f"{other} has", lambda where: f"{what} returned: {where}.", allowed)
+    for leaf, own, path in zip(leaves, model, structure_paths(whole, root) if len(model) > len(types) else ()):
+        if is_float0(own) and not (
+            is_float0(leaf) or isinstance(leaf, SymbolicZero) or (leaf is None and role is not Role.VALUE)
+        ):
+            raise StructureError(f"{what} returned: {path} is {brief(leaf)} where {other} has {type_of(own)}.")
+    leaves = [leaf for leaf, own in zip(leaves, model) if not is_float0(own)]
     fitted = []
     for index, (leaf, type) in enumerate(zip(leaves, types, strict=True)):
         fit = _fit(leaf, type, role)

@@ -9,14 +9,15 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from contextlib import ContextDecorator, contextmanager
+from contextvars import ContextVar, Token
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 
 from pullback.core.errors import DtypeError
+from pullback.core.source import warn
 
 DType = np.dtype[Any]
 DTypeLike = DType | type | str | None  # what names a dtype (`float`, `np.float32`, "float32"); None where there is a default
@@ -169,17 +170,15 @@ def requested(dtype: Any) -> DType:
     return entering(canonical(dtype))
 
 
-@contextmanager
-def default_bits(bits: int) -> Iterator[None]:
-    """Make arrays from Python numbers 32 or 64 bits wide inside the `with` block (complex ones 64 or 128).
+class default_bits(ContextDecorator):
+    """Make arrays from Python numbers 32 or 64 bits wide inside the `with` block, or the decorated function (complex ones 64 or
+    128). As a statement by itself it does nothing, and warns.
 
-    The environment variable `PULLBACK_DEFAULT_BITS` sets the same for a whole process. Arrays keep the dtype they have.
+    Called without `with`, it changes nothing. The environment variable `PULLBACK_DEFAULT_BITS` sets the same for a whole
+    process. Arrays keep the dtype they have.
 
     Arguments:
         bits: 32 or 64.
-
-    Returns:
-        A context manager.
 
     Raises:
         ValueError: `bits` is neither 32 nor 64.
@@ -190,10 +189,40 @@ def default_bits(bits: int) -> Iterator[None]:
         ...     pb.numpy.asarray(1.0).dtype
         dtype('float64')
     """
-    if bits not in _MODES:
-        raise ValueError(f"default_bits takes 32 or 64, not {bits!r}.")
-    with _in_mode(_MODES[bits]):
-        yield
+
+    def __init__(self, bits: int) -> None:
+        self._used = True  # what is refused is not what nobody entered
+        if bits.__class__ is bool or bits not in _MODES:
+            raise ValueError(f"default_bits takes 32 or 64, not {bits!r}.")
+        self._mode, self._used = _MODES[bits], False
+        self._tokens: list[Token[DtypeMode]] = []
+
+    def __enter__(self) -> None:
+        self._used = True
+        self._tokens.append(_dtype_mode.set(self._mode))
+
+    def __exit__(self, *error: object) -> None:
+        _dtype_mode.reset(self._tokens.pop())
+
+    def _recreate_cm(self) -> default_bits:
+        """One of its own for each call of a decorated function, which may call itself, or be called in several threads."""
+        self._used = True
+        return default_bits(self._mode.bits)
+
+    def __call__(self, function: Any) -> Any:
+        self._used = True
+        return super().__call__(function)
+
+    def __del__(self) -> None:
+        if not self._used:
+            bits = self._mode.bits
+            warn(
+                f"default_bits({bits}) did nothing: it holds inside `with pb.default_bits({bits}):`, or a function that it"
+                f" decorates. For a whole process, set the environment variable PULLBACK_DEFAULT_BITS={bits}."
+            )
+
+    def __repr__(self) -> str:
+        return f"default_bits({self._mode.bits})"
 
 
 @contextmanager

@@ -259,10 +259,19 @@ def without_float0(tree: Any) -> Any:
 
 def stacked_float0(tree: Any, count: int) -> Any:
     """The tree in which arrays of dtype float0 are `count` of them, stacked."""
+    return _reshaped_float0(tree, lambda shape: (count, *shape))
+
+
+def unstacked_float0(tree: Any) -> Any:
+    """The tree in which arrays of dtype float0 are one of those that are stacked in them."""
+    return _reshaped_float0(tree, lambda shape: shape[1:])
+
+
+def _reshaped_float0(tree: Any, shape_of: Callable[[tuple[int, ...]], tuple[int, ...]]) -> Any:
     leaves, structure = flatten(tree)
     if not any([leaf.__class__ is np.ndarray and is_float0(leaf) for leaf in leaves]):
         return tree
-    return unflatten(structure, [np.zeros((count, *leaf.shape), float0) if is_float0(leaf) else leaf for leaf in leaves])
+    return unflatten(structure, [np.zeros(shape_of(leaf.shape), float0) if is_float0(leaf) else leaf for leaf in leaves])
 
 
 _NONE = object()  # stands for None in a prefix, where it is a value; in the tree that the prefix is for, None has no leaves

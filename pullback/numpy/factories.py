@@ -205,6 +205,9 @@ def no_operand(value: Any, name: str) -> Any:
 def is_operand(value: Any) -> bool:
     """Whether an operator deals with a value: an array or a number, which it takes, or a list or tuple, which it refuses.
 
-    For anything else, None or a string, it leaves the answer to the other operand and to Python: `x == None` is False.
+    For anything else, None or a string, it leaves the answer to the other operand and to Python: `x == None` is False. So it
+    does for what has operators of its own for arrays, as it says by NumPy's protocol: its `__array_ufunc__` is None.
     """
-    return value.__class__ in _plain_operands or find_converter(type(value)) is not None
+    if value.__class__ in _plain_operands:
+        return True
+    return find_converter(type(value)) is not None and getattr(value, "__array_ufunc__", False) is not None

@@ -10,7 +10,7 @@ import numpy as np
 from pullback.core.array import Array, host_of
 from pullback.core.dtypes import BOOL, RANK, DType, default_dtype, kind
 from pullback.core.errors import DtypeError, ShapeError
-from pullback.core.source import api_boundary
+from pullback.core.source import api_boundary, warn
 from pullback.core.tracing import Tracer, innermost_staging
 from pullback.core.types import Shape
 from pullback.numpy.arithmetic import add, divide, maximum, minimum, multiply, negative
@@ -85,8 +85,9 @@ class How(TypedDict, total=False):
 class Place:
     """Some elements of an array. Every method returns a new array, of the array's type.
 
-    Values and elements meet in their common dtype; the result is converted to the array's, a fraction dropped. `set` refuses
-    values of another kind (floats for an array of integers), unless they are Python numbers that fit exactly.
+    Values and elements meet in their common dtype, and the result is converted to the array's. Where that loses something, as
+    a fraction in an array of integers, or might, since values are traced, there is a warning. `set` refuses values of another
+    kind (floats for an array of integers), unless they are Python numbers that fit exactly.
 
     `mode` says what happens at places out of bounds: "drop" (or "fill") leaves them out, "clip" moves them inside,
     "promise_in_bounds" says that there are none. Without a mode, known indices raise IndexError, and updates at traced ones are
@@ -316,6 +317,10 @@ class Place:
     def _common(self, values: Any, name: str) -> tuple[Any, DType]:
         """New values, and the dtype in which they meet the array's."""
         values = _number_or_array(values)
+        own = self._array.type.dtype
+        if values.__class__ is float and kind(own) in "biu" and name not in ("divide", "power"):  # a whole number stays one
+            exact = _exactly(values, own)
+            values = values if exact is None else exact
         return values, common_dtype([self._array, values], f".at[].{name}")[0]
 
     def _combine(self, primitive: Any, combine: Any, values: Any, how: How) -> Any:
@@ -346,13 +351,27 @@ class Place:
         """An updated array in the type of the original; where dtypes of two kinds met, elsewhere with its very elements."""
         x = self._array
         own = x.type.dtype
-        mixed = kind(out.type.dtype) != kind(own)
+        before, mixed = out, kind(out.type.dtype) != kind(own)
         if out.type is not x.type:
             out = convert_element_type(out, new_dtype=own, weak=x.type.weak)
         if not mixed:
             return out
+        if RANK[kind(before.type.dtype)] > RANK[kind(own)]:
+            _warn_of_loss(before, out)
         touched = Place(full(x.type.shape, False), self._index).set(True, **how)
         return compare.select(touched, out, x)
+
+
+def _warn_of_loss(before: Any, after: Any) -> None:
+    """Warn if an update loses part of what was computed by its conversion to the array's dtype, or if nobody knows."""
+    known = isinstance(before, Array) and isinstance(after, Array)
+    if known and np.array_equal(before.host, after.host.astype(before.type.dtype)):
+        return
+    wide, own = before.type.dtype.name, after.type.dtype.name
+    warn(
+        f".at[] computed {wide} for an array of {own}, in which part of that {'is' if known else 'may be'} lost. Convert the"
+        f" array, x.astype({wide!r}), or the values, .astype({own!r})."
+    )
 
 
 def _checked(how: How) -> tuple[str | None, bool, bool]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from pullback.core.array import Array
 from pullback.core.primitive import primitive
-from pullback.core.tracing import evaluate
+from pullback.core.tracing import evaluate, innermost_staging
 from pullback.core.types import is_unknown
 from pullback.core.zero import ZERO
 from pullback.ops import rounding
@@ -93,9 +93,10 @@ def _without_one(equation, known, x, y):
 
 
 def _one_over(y):
-    """1 / y; if y is a known number, such as the count of a mean, a number too, so that a Program records no division."""
+    """1 / y; in a Program a number, not a division, if y is a known number, such as the count of a mean."""
     one = literal(1, y)
-    return evaluate(div, (one, y), {}) if y.__class__ is Array and not y.type.shape else div(one, y)
+    known = innermost_staging() is not None and y.__class__ is Array and not y.type.shape
+    return evaluate(div, (one, y), {}) if known else div(one, y)
 
 
 def _whole_quotient(x, y):

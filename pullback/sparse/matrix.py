@@ -13,6 +13,8 @@ from pullback.core.tracing import Tracer, type_of
 from pullback.core.trees import register_node
 from pullback.core.types import array_type
 from pullback.core.zero import zeros
+from pullback.numpy.creation import zeros as array_of_zeros
+from pullback.numpy.promotion import operand
 from pullback.ops.create import full
 from pullback.ops.index import scatter_add
 from pullback.ops.scipy_functions import coo_array
@@ -108,6 +110,11 @@ class SparseMatrix:
         indices: their rows and columns, two integer arrays as long as `data`; each pair at most once, in order row by row.
         shape: how many rows and columns it has.
 
+    `matrix @ x` and `x @ matrix` multiply it by a vector or a matrix, entry by entry, traced or not, with derivatives.
+    `todense()` is an array, which NumPy and pb.numpy take. `to_scipy()` is SciPy's matrix, which its solvers take, as
+    `scipy.sparse.linalg.spsolve(matrix.to_scipy().tocsr(), b)`. What vmap returns is a batch of matrices in one, whose `data`
+    has an axis in front: apply to it pb.vmap of a function that uses a matrix, `pb.vmap(lambda m: m.todense())(batch)`.
+
     Example:
         >>> import pullback as pb
         >>> matrix = pb.sparse.SparseMatrix(pb.numpy.asarray([1.0, 2.0]), ([0, 1], [2, 0]), (2, 3))
@@ -116,9 +123,12 @@ class SparseMatrix:
         >>> matrix.todense()
         [[0. 0. 1.]
          [2. 0. 0.]]:f32[2,3]:cpu(0)
+        >>> matrix @ pb.numpy.asarray([1.0, 2.0, 3.0])
+        [3. 2.]:f32[2]:cpu(0)
     """
 
     __slots__ = ("data", "pattern")
+    __array_ufunc__ = None  # so that NumPy leaves a product with one of its arrays to `__rmatmul__`
 
     def __init__(self, data: Any, indices: tuple[Any, Any], shape: tuple[int, int]) -> None:
         self.data = data if isinstance(data, (Array, Tracer)) else as_array(data)
@@ -188,6 +198,7 @@ class SparseMatrix:
             [[0. 0. 1.]
              [1. 0. 0.]]:f32[2,3]:cpu(0)
         """
+        self._alone("todense()", "m.todense()")
         height, width = self.shape
         if not self.nnz:
             return zeros(array_type(self.shape, self.dtype))
@@ -212,12 +223,52 @@ class SparseMatrix:
             array([[0., 0., 1.],
                    [1., 0., 0.]], dtype=float32)
         """
+        if np.ndim(self.data) != 1:
+            raise self._batched(
+                "to_scipy()", "its matrices one by one: m.to_scipy() of each pb.tree.map(lambda x: x[i], batch)"
+            )
         return coo_array(np.asarray(self.data), *self.indices, self.shape)
 
-    def __repr__(self) -> str:
-        return (
-            f"<SparseMatrix {self.shape[0]} x {self.shape[1]}, {self.nnz} entries of {str(type_of(self.data)).split('[')[0]}>"
+    def __matmul__(self, other: Any) -> Any:
+        other = operand(other, "@", "the other operand")
+        return self._product("m @ x", other, self.pattern.rows, self.pattern.columns, self.shape)
+
+    def __rmatmul__(self, other: Any) -> Any:
+        other = operand(other, "@", "the other operand")
+        return self._product("x @ m", other.T, self.pattern.columns, self.pattern.rows, self.shape[::-1]).T
+
+    def _product(self, what: str, other: Any, into: Indices, of: Indices, shape: tuple[int, int]) -> Any:
+        """The sum over the entries: to each row of the result, an entry times a row of `other`."""
+        self._alone(what, what)
+        if other.ndim not in (1, 2) or other.shape[0] != shape[1]:
+            raise ShapeError(
+                f"A sparse matrix of shape {self.shape} is multiplied by a vector or a matrix that fits, but got {other.type}."
+            )
+        data = self.data if other.ndim == 1 else reshape(self.data, new_sizes=(self.nnz, 1))
+        products = data * other[of]
+        return array_of_zeros((shape[0], *other.shape[1:]), products.dtype).at[into].add(products)
+
+    def __array__(self, *args: Any, **kwargs: Any) -> Any:
+        raise TypeError(
+            "A SparseMatrix does not become a NumPy array by itself: use .todense() for all of its elements, .data and .indices"
+            " for its entries, or .to_scipy()."
         )
+
+    def _alone(self, what: str, cure: str) -> None:
+        """Raise `ShapeError` for a batch of matrices, which a vmap has returned."""
+        if len(type_of(self.data).shape) != 1:
+            raise self._batched(what, f"pb.vmap(lambda m: {cure})(batch)")
+
+    def _batched(self, what: str, cure: str) -> ShapeError:
+        return ShapeError(
+            f"{what} is for one sparse matrix, but this is a batch of them, with data {self.data.type}. Use {cure}."
+        )
+
+    def __repr__(self) -> str:
+        text = str(type_of(self.data))
+        batch = type_of(self.data).shape[:-1]
+        many = f"batch {list(batch)} of " if batch else ""
+        return f"<SparseMatrix {many}{self.shape[0]} x {self.shape[1]}, {self.nnz} entries of {text.split('[')[0]}>"
 
 
 def of_pattern(data: Any, pattern: Pattern) -> SparseMatrix:

@@ -12,7 +12,7 @@ import numpy as np
 import pullback.ops
 from pullback.core.array import Array, as_array
 from pullback.core.dtypes import is_inexact
-from pullback.core.errors import DtypeError
+from pullback.core.errors import DtypeError, ProgramError
 from pullback.core.primitive import Primitive
 from pullback.core.tracing import type_of
 from pullback.testing import checks
@@ -47,16 +47,17 @@ def check_primitive(p: Primitive, *, dtypes: Sequence[Any] | None = None, rng: n
     needs a derivative is left out if the primitive has no rule for one.
 
     Arguments:
-        p: the primitive. A float64 or complex128 array in its samples stands for any dtype that `p.kinds` allows; arrays of
-            other dtypes are used as they are. So `kinds` says what is tried: "f" for a primitive of real numbers.
+        p: the primitive. A float64 or complex128 array in its samples stands for any dtype that `p.kinds` allows (without
+            `kinds`: bools, integers, floating-point and complex numbers); arrays of other dtypes are used as they are. So
+            `kinds` says what is tried: "f" for a primitive of real numbers.
         dtypes: the dtypes to try it with, instead of the usual ones of those kinds.
         rng: what `p.samples` gets, and where random directions come from.
 
     Raises:
-        CheckFailure: two rules disagree; the message names the check and the sample.
-        MissingRule: there are no samples, or a rule that is needed is missing.
+        CheckFailure: two rules disagree, or the samples are none; the message names the check and the sample.
+        MissingRule: there is no `samples` rule, or a rule that is needed is missing.
         ProgramError: a rule returned what is not of the form, shape or dtype that it must have, or the type rule and results
-            disagree.
+            disagree; a note says for which sample, in which dtype.
 
     Example:
         >>> import pullback as pb
@@ -98,11 +99,27 @@ def _check_sample(p: Primitive, args: Any, params: dict[str, Any], dtypes: Any, 
         typed = in_dtype(args, dtype)
         if typed is None or not _takes(p, typed, params):
             continue
-        _check_values(p, function, typed, params, claim)
+        try:
+            _check_values(p, function, typed, params, claim)
+        except (CheckFailure, ProgramError) as error:
+            _say_whose_choice(error, p, dtype, describe(claim, typed, params))
+            raise
         if p.depends is not None:
             _check_depends(p, function, typed, params, rng, claim)
         if dtype in (np.float64, np.complex128) and _derived(p) and checks.differentiable(function, typed):
             _check_derivatives(function, typed, params, rng, claim)
+
+
+def _say_whose_choice(error: Exception, p: Primitive, dtype: Any, claim: str) -> None:
+    """Add to an error which sample it is about, and that its dtype is not the user's choice."""
+    if dtype.kind in "fc" and isinstance(error, CheckFailure):
+        return
+    error.args = (
+        f"{error}\nThat was in {claim}. check_primitive chose the dtype {dtype.name}, since the primitive's kinds are"
+        f" {p.kinds!r}. If it is not for such numbers, say so: kinds='f' for floating-point numbers, say; or name the dtypes to"
+        " try, check_primitive(p, dtypes=[...]).",
+        *error.args[1:],
+    )
 
 
 def _derived(p: Primitive) -> bool:

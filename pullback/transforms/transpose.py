@@ -450,8 +450,7 @@ def has_constant_part(how: str, at: str = "") -> NotLinear:
     """The error for transposing a function that is not zero where its arguments are."""
     return NotLinear(
         f"A function that must be linear has a constant part: {how}.{at} Such a function has no transpose: leave the constant"
-        " part out, or use vjp, which linearizes the function first. If it is a jvp rule that does this, the rule is wrong: it"
-        " must be linear in the tangents."
+        " part out, or use vjp, which linearizes the function first."
     )
 
 

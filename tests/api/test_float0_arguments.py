@@ -33,6 +33,13 @@ def counted(n: Any) -> Any:
     return pb.lax.while_loop(lambda c: c[0] < n, lambda c: (c[0] + 1, c[1]), (0, trivial(2)))[0]
 
 
+by_jvp = pb.custom_jvp(lambda x, t: (x * x, t))
+by_jvp.defjvp(lambda primals, tangents: ((primals[0] ** 2, primals[1]), (2.0 * primals[0] * tangents[0], tangents[1])))
+by_vjp = pb.custom_vjp(lambda x, t: (x * x, t))
+by_vjp.defvjp(lambda x, t: ((x * x, t), (x, t)), lambda kept, ct: (2.0 * kept[0] * ct[0], kept[1]))
+by_vmap = pb.custom_vmap(lambda x, t: x * x)
+by_vmap.def_vmap(lambda size, batched, x, t: (x * x, batched[0]))
+by_gradient = pb.custom_gradient(lambda x, t: (x * x, lambda ct: (2.0 * x * ct, None)))
 ONES, NUMBERS = np.ones(3, "float32"), np.arange(3)
 
 # Each a call and the shapes that its result must have, as JAX 0.10.2 gives them; a shape is that of a float0 array
@@ -85,6 +92,25 @@ CALLS: dict[str, tuple[Callable[[], Any], Any]] = {
     "fori_loop": (lambda: pb.lax.fori_loop(0, 3, lambda i, c: (c[0] + i, c[1]), (0, trivial(2)))[1], (2,)),
     "grad of scan": (lambda: pb.grad(powers)(3.0), 27.0 * 4.0),
     "vmap of while_loop": (lambda: pb.vmap(counted)(NUMBERS), NUMBERS),
+    "scan, xs": (lambda: pb.lax.scan(lambda c, x: (c + x[0], x[1]), 0.0, (ONES, trivial(3, 2)))[1], (3, 2)),
+    "scan, xs alone": (lambda: pb.lax.scan(lambda c, x: (c + 1.0, c), 0.0, trivial(3, 2))[1], NUMBERS),
+    "scan, element": (lambda: pb.lax.scan(lambda c, x: (x, None), trivial(2), trivial(3, 2))[0], (2,)),
+    "scan, ys": (lambda: pb.lax.scan(lambda c, x: (c, trivial(2)), 0.0, ONES)[1], (3, 2)),
+    "jit of scan, ys": (lambda: pb.jit(lambda t: pb.lax.scan(lambda c, x: (c, x), 0.0, t)[1])(trivial(3, 2)), (3, 2)),
+    "map": (lambda: pb.lax.map(lambda a: a[1], (ONES, trivial(3))), (3,)),
+    "jacfwd": (lambda: pb.jacfwd(lambda x: (x * x, trivial(2)))(ONES)[1], (2, 3)),
+    "jacfwd, other": (lambda: pb.jacfwd(lambda x: (trivial(2), x * 2.0))(ONES)[1], np.diag(2 * ONES)),
+    "custom_jvp": (lambda: by_jvp(2.0, trivial(3))[1], (3,)),
+    "custom_jvp, grad": (lambda: pb.grad(lambda x, t: by_jvp(x, t)[0])(2.0, trivial(3)), 4.0),
+    "custom_jvp, jvp": (lambda: pb.jvp(by_jvp, (2.0, trivial(3)), (1.0, trivial(3)))[1][1], (3,)),
+    "custom_jvp, vmap": (lambda: pb.vmap(by_jvp)(ONES, trivial(3, 2))[1], (3, 2)),
+    "custom_vjp": (lambda: by_vjp(2.0, trivial(3))[1], (3,)),
+    "custom_vjp, grad": (lambda: pb.grad(lambda x, t: by_vjp(x, t)[0])(2.0, trivial(3)), 4.0),
+    "custom_vjp, jit of vjp": (lambda: pb.jit(lambda x, t: pb.vjp(by_vjp, x, t)[1]((1.0, None)))(2.0, trivial(3))[1], (3,)),
+    "custom_vjp, vmap of grad": (lambda: pb.vmap(pb.grad(lambda x, t: by_vjp(x, t)[0]))(ONES, trivial(3, 2)), 2 * ONES),
+    "custom_vmap": (lambda: pb.vmap(by_vmap)(ONES, trivial(3, 2)), ONES),
+    "custom_gradient": (lambda: pb.grad(by_gradient)(2.0, trivial(3)), 4.0),
+    "closure_convert": (lambda: pb.closure_convert(lambda x, t: (x, t), 2.0, trivial(3))[0](2.0, trivial(3))[1], (3,)),
     "device_put": (lambda: pb.device_put({"t": trivial(3)})["t"], (3,)),
 }
 

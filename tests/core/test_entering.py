@@ -229,3 +229,22 @@ def test_types_that_are_asked_for_are_narrowed() -> None:
         }
         assert pb.linear_transpose(lambda x: 2 * x, wide)(np.ones(2))[0].dtype == np.float32
         assert pb.nn.one_hot(np.array([1]), 3, dtype="float64").dtype == np.float32
+
+
+def test_default_bits_holds_in_blocks_and_functions_and_warns_where_it_does_nothing():
+    @pb.default_bits(64)
+    def made(n):
+        return made(n - 1) if n else pnp.asarray(1.0).dtype.name
+
+    both = pb.default_bits(64)
+    with both, both:
+        assert pnp.asarray(1.0).dtype == "float64"
+    with pb.default_bits(64), pb.default_bits(32):
+        assert pnp.asarray(1.0).dtype == "float32"
+    assert made(2) == "float64" and pnp.asarray(1.0).dtype == "float32"
+    for wrong in (16, "64", None, True):
+        with pytest.raises(ValueError, match="takes 32 or 64"):
+            pb.default_bits(wrong)
+    with pytest.warns(RuntimeWarning, match=r"default_bits\(64\) did nothing: .* PULLBACK_DEFAULT_BITS=64"):
+        pb.default_bits(64)
+    assert pnp.asarray(1.0).dtype == "float32"

@@ -95,3 +95,17 @@ def test_functions_under_transformations_come_back_and_compute_the_same(name, tr
     again = Program.from_json(program.to_json(), PRIMITIVES)
     assert again == program
     assert np.asarray(again(x)).tobytes() == np.asarray(program(x)).tobytes()
+
+
+def test_check_primitive_says_which_dtype_it_chose_and_how_to_choose_others():
+    def twice(**more):
+        rules = {"evaluate": lambda x: 2 * x, "result_type": lambda x: x, "partials": lambda out, x: (2.0,)}
+        rules["lower"] = lambda write, x: write.elementwise("stablehlo.add", x, x)
+        rules["vectorize"] = lambda size, args, axes: (p(*args), 0)
+        p = pb.Primitive("twice", samples=lambda rng: [((rng.normal(size=3),), {})], **rules, **more)
+        return p
+
+    with pytest.raises(pb.errors.ProgramError, match=r"sample 0 \(bool\[3\]\).* chose the dtype bool, .*kinds='f'.*dtypes="):
+        pb.testing.check_primitive(twice())
+    pb.testing.check_primitive(twice(kinds="f"))
+    pb.testing.check_primitive(twice(), dtypes=["float64"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -38,6 +39,7 @@ def run(method: str, x: Any, index: Any, values: Any, compiled: bool = True) -> 
     return [getattr(x.at[index], method)(values), *([traced(x, values)] if compiled else [])]
 
 
+@pytest.mark.filterwarnings("ignore:.* lost")
 @pytest.mark.parametrize("values", [2, 2.0, np.float32(2.0), np.float64(2.0), np.int32(2), np.asarray([2, 3, 2], np.int64)])
 @pytest.mark.parametrize("method", [name for name in METHODS if name != "set"])
 @pytest.mark.parametrize("dtype", [name for name in DTYPES if name != "bool"])
@@ -76,6 +78,7 @@ UPDATES_OF_INTEGERS: list[tuple[str, Any, list[int]]] = [
 ]
 
 
+@pytest.mark.filterwarnings("ignore:.* lost")
 @pytest.mark.parametrize(("method", "values", "expected"), UPDATES_OF_INTEGERS)
 def test_floats_meet_integers(method: str, values: Any, expected: list[int]) -> None:
     x = pnp.array([4, 5, 6])
@@ -86,9 +89,35 @@ def test_floats_meet_integers(method: str, values: Any, expected: list[int]) -> 
 
 def test_elements_that_are_not_updated_stay_exactly() -> None:
     x = pnp.array([16777217, 16777217])  # no float32 has this value
-    for out in run("multiply", x, 0, 0.5) + run("add", x, [0], 0.5) + run("divide", x, np.array([True, False]), 2):
-        assert out.tolist()[1] == 16777217
-    assert pnp.asarray(np.int64([2**60 + 1, 1])).at[1].multiply(1.5).tolist() == [2**60 + 1, 1]
+    with pytest.warns(RuntimeWarning, match="lost"):
+        for out in run("multiply", x, 0, 0.5) + run("add", x, [0], 0.5) + run("divide", x, np.array([True, False]), 2):
+            assert out.tolist()[1] == 16777217
+    with pytest.warns(RuntimeWarning, match="lost"):
+        assert pnp.asarray(np.int64([2**60 + 1, 1])).at[1].multiply(1.5).tolist() == [2**60 + 1, 1]
+
+
+INTS, AT = np.arange(1, 4, dtype="int32"), np.asarray([0, 2])
+LOSSES: dict[str, tuple[Any, str, list[int]]] = {
+    "fraction": (lambda x: x.at[0].add(1.5), "int32, in which part of that is lost", [2, 2, 3]),
+    "fraction, scattered": (lambda x: x.at[AT].subtract(0.5), "is lost", [0, 2, 2]),
+    "fraction, masked": (lambda x: x.at[x > 2].multiply(0.5), "is lost", [1, 2, 1]),
+    "quotient": (lambda x: x.at[1:].divide(4), "is lost", [1, 0, 0]),
+    "array": (lambda x: x.at[0].max(np.float32(1.5)), "is lost", [1, 2, 3]),
+    "traced": (pb.jit(lambda x: x.at[0].add(1.5)), "may be lost", [2, 2, 3]),
+    "traced values": (lambda x: pb.vmap(lambda v: x.at[0].add(v))(np.ones(1))[0], "may be lost", [2, 2, 3]),
+    "exact": (lambda x: x.at[0].multiply(np.float32(2.0)), "", [2, 2, 3]),
+    "exact number": (lambda x: x.at[0].add(2.0), "", [3, 2, 3]),
+    "exact number, traced": (pb.jit(lambda x: x.at[0].add(2.0)), "", [3, 2, 3]),
+    "exact quotient": (lambda x: x.at[1].divide(2), "", [1, 1, 3]),
+}
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_an_update_that_loses_something_says_so(name: str) -> None:
+    update, message, expected = LOSSES[name]
+    with pytest.warns(RuntimeWarning, match=message) if message else contextlib.nullcontext():
+        out = update(pnp.asarray(INTS))
+    assert out.dtype == np.int32 and out.tolist() == expected
 
 
 def test_python_numbers_are_exact_in_wide_arrays() -> None:
@@ -207,7 +236,8 @@ def test_repeated_indices_apply_all() -> None:
         ufunc.at(expected, index, values)  # type: ignore[attr-defined]
         for out in run(method, pnp.asarray(x), index, values):
             np.testing.assert_allclose(np.asarray(out), expected)
-    assert pnp.array([1, 2, 3]).at[index].add(0.6).tolist() == [2, 2, 3]  # 1 + 0.6 + 0.6, and only then a whole number
+    with pytest.warns(RuntimeWarning, match="lost"):
+        assert pnp.array([1, 2, 3]).at[index].add(0.6).tolist() == [2, 2, 3]  # 1 + 0.6 + 0.6, and only then a whole number
 
 
 def test_derivatives_of_updates() -> None:

@@ -397,3 +397,45 @@ def test_random_programs(choice: list[int], seed: int) -> None:
     assert not ((dense != 0) & ~pattern.todense()).any()
     assert not pattern.overestimated
     assert_allclose(np.asarray(pb.sparse.jacobian(f)(x).todense()), dense, rtol=1e-10, atol=1e-10)
+
+
+MATRIX = pb.sparse.SparseMatrix(pnp.asarray([1.0, 2.0, 3.0, 4.0]), ([0, 0, 1, 3], [0, 2, 2, 1]), (4, 3))
+PRODUCTS = {
+    "vector": (lambda m: m @ np.arange(3.0), lambda d: d @ np.arange(3.0)),
+    "array": (lambda m: m @ pnp.arange(3.0), lambda d: d @ np.arange(3.0)),
+    "matrix": (lambda m: m @ np.arange(6.0).reshape(3, 2), lambda d: d @ np.arange(6.0).reshape(3, 2)),
+    "vector, left": (lambda m: np.arange(4.0) @ m, lambda d: np.arange(4.0) @ d),
+    "array, left": (lambda m: pnp.arange(4.0) @ m, lambda d: np.arange(4.0) @ d),
+    "matrix, left": (lambda m: np.arange(8.0).reshape(2, 4) @ m, lambda d: np.arange(8.0).reshape(2, 4) @ d),
+}
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, pb.jit], ids=["eager", "jit"])
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_products_with_a_sparse_matrix(name, wrap):
+    sparse, dense = PRODUCTS[name]
+    full = np.asarray(MATRIX.todense())
+    np.testing.assert_allclose(wrap(sparse)(MATRIX), dense(full))
+    found = wrap(pb.grad(lambda m: pnp.sum(sparse(m) ** 2)))(MATRIX).todense()
+    wanted = pb.grad(lambda d: pnp.sum(dense(d) ** 2))(pnp.asarray(full))
+    np.testing.assert_allclose(found, np.where(full != 0, wanted, 0.0))
+    batch = pb.vmap(lambda k: pb.tree.map(lambda x: k * x, MATRIX))(pnp.arange(1.0, 3.0))
+    np.testing.assert_allclose(wrap(pb.vmap(sparse))(batch), np.stack([dense(full), dense(2 * full)]))
+
+
+def test_what_a_sparse_matrix_refuses_says_what_to_do():
+    batch = pb.vmap(lambda k: pb.tree.map(lambda x: k * x, MATRIX))(pnp.arange(1.0, 3.0))
+    assert repr(batch) == "<SparseMatrix batch [2] of 4 x 3, 4 entries of f32>"
+    np.testing.assert_allclose(pb.vmap(lambda m: m.todense())(batch)[1], 2 * MATRIX.todense())
+    refused = [
+        (lambda: np.asarray(MATRIX), TypeError, r"\.todense\(\)"),
+        (lambda: batch.todense(), ShapeError, r"pb\.vmap\(lambda m: m\.todense\(\)\)\(batch\)"),
+        (lambda: batch @ np.ones(3), ShapeError, r"pb\.vmap\(lambda m: m @ x\)"),
+        (lambda: batch.to_scipy(), ShapeError, "one by one"),
+        (lambda: MATRIX @ np.ones(4), ShapeError, r"shape \(4, 3\)"),
+        (lambda: MATRIX @ 2.0, ShapeError, r"shape \(4, 3\)"),
+        (lambda: np.ones(3) @ MATRIX, ShapeError, r"shape \(4, 3\)"),
+    ]
+    for call, error, message in refused:
+        with pytest.raises(error, match=message):
+            call()

@@ -79,7 +79,5 @@ def test_steps_of_a_loop_return_them_stacked(wrap: Any) -> None:
 
 
 def test_where_they_cannot_go_they_are_refused() -> None:
-    trivial = np.zeros((3, 2), pb.float0)
-    for f in (lambda t: pb.lax.scan(lambda c, x: (c, x), 0.0, t), pb.numpy.sin):
-        with pytest.raises(LeafError, match="float0"):
-            f(trivial)
+    with pytest.raises(LeafError, match="float0"):
+        pb.numpy.sin(np.zeros((3, 2), pb.float0))

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from tutorial_runner import FOLDER, matches, outputs, steps
 
+import pullback as pb
+
 TUTORIALS = sorted(FOLDER.glob("[0-9]-*.md"))
 
 
@@ -31,6 +33,12 @@ def test_tutorial(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 def test_index_lists_every_tutorial_in_order() -> None:
     index = (FOLDER / "README.md").read_text()
     assert re.findall(r"\((\d-[\w-]+\.md)\)", index) == [path.name for path in TUTORIALS]
+
+
+def test_every_environment_variable_is_described() -> None:
+    package = Path(pb.__file__).parent
+    read = {name for file in package.rglob("*.py") for name in re.findall(r"[\"'](PULLBACK_[A-Z_]+)[\"']", file.read_text())}
+    assert read == set(re.findall(r"^\| `(PULLBACK_\w+)` \|", (FOLDER / "7-looking-inside.md").read_text(), re.M))
 
 
 def test_an_ellipsis_stands_for_part_of_a_line_or_for_whole_lines() -> None:
