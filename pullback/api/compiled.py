@@ -197,6 +197,11 @@ class Jitted:
             (argument_name(self._fun, i), args[i]) for i in sorted(_numbers(self._static_numbers, len(args))) if i < len(args)
         ]
         for name, value in statics + [(name, kwargs[name]) for name in sorted(kwargs) if name in self._static_names]:
+            if isinstance(value, Tracer):
+                return StaticArgumentError(
+                    f"Argument {name} of {describe(self._fun)} is static, but is a traced value of {value.owner.describe()}: it"
+                    f" has no value yet. Do not make it static; or, for this value to be known here, {value.cure()}."
+                )
             try:
                 hash(value)
             except TypeError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -223,6 +224,8 @@ def _number_of_steps(what: str, f: Function, xs: Any, stacks: Sequence[Any], len
 
 def _count(name: str, number: Any) -> int:
     """A number of steps that a loop was given, as an int."""
+    if isinstance(number, Tracer):
+        number = operator.index(number)
     if not isinstance(number, (int, np.integer)) or number < 0:
         raise ValueError(f"{name} must be a number of steps, an int of 0 or more, but got {number!r}.")
     return int(number)

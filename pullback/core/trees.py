@@ -208,6 +208,11 @@ def array_leaf(leaf: Any, path: Callable[[], str], trivial: bool = False, keep_o
     convert = find_converter(type(leaf))
     if convert is None:
         source = user_source()
+        if isinstance(leaf, ArrayType):
+            raise LeafError(
+                f"{path()} is the type {leaf}, which has no values. Pass an array; xpr, eval_shape and jit(f).lower take types."
+                f"{f' At {source}.' if source else ''}"
+            )
         raise LeafError(
             f"{path()} is {leaf!r} of type {type(leaf).__name__}, which is neither an array nor a number, nor a container"
             " that pullback knows. Convert it (pb.numpy.asarray), register its class (pb.tree.register_node), or"

@@ -403,3 +403,41 @@ def test_an_argument_that_escaped_is_said_to_be_one() -> None:
     pb.lax.scan(lambda carry, x: (escaped.append(carry) or carry, x), 1.0, X)  # type: ignore[func-returns-value]
     with pytest.raises(pb.errors.EscapedTracerError, match=r"already returned\. It is argument carry of it\."):
         escaped[0] + 1
+
+
+by_number = pb.jit(lambda x, n: x * n, static_argnums=1)
+KNOWN = np.arange(3.0)
+# Slips around traced values and what is no array, and the cure that is said.
+SLIPS: dict[str, tuple[Callable[[], Any], str]] = {
+    "static": (
+        lambda: pb.jit(lambda n: by_number(X, n))(2),
+        r"n of <lambda> .* is static, but is a traced value of jit of .*static_argnums in pb.jit",
+    ),
+    "static in vmap": (
+        lambda: pb.vmap(lambda n: by_number(X, n))(X),
+        "is static, but is a traced value of vmap of .*None in vmap's in_axes",
+    ),
+    "index": (
+        lambda: pb.jit(lambda i: KNOWN[i])(1),
+        r"as an index, use it on an array of pb.numpy's, pb.numpy.asarray\(a\)\[i\]",
+    ),
+    "slice": (lambda: pb.jit(lambda i: KNOWN[i : i + 1])(1), "slice with pb.lax.dynamic_slice_in_dim"),
+    "max": (lambda: pb.jit(lambda x: max(x, 0.0))(1.0), "for Python's max, min and `in`, write pb.numpy.maximum"),
+    "length": (
+        lambda: pb.jit(lambda n: pb.lax.scan(lambda c, _: (c, None), 1.0, None, length=n))(3),
+        r"static \(static_argnums in pb.jit\)",
+    ),
+    "list": (lambda: pnp.array([1.0, [None]]), r"its argument\[1\]\[0\] is None"),
+    "generator": (lambda: pnp.array(i for i in range(3)), "Make a list of it first"),
+    "type": (lambda: pb.jit(product)(pb.ArrayType((3,), "float32")), r"x is the type f32\[3\], .* jit\(f\).lower take types"),
+    "no elements": (lambda: pnp.max(pnp.zeros(0)), "along all axes"),
+    "longdouble": (lambda: pnp.asarray(np.zeros(2, np.longdouble)), "float64"),
+}
+
+
+@pytest.mark.parametrize("slip", SLIPS)
+def test_slips_are_said_with_their_cure(slip: str) -> None:
+    call, says = SLIPS[slip]
+    with pytest.raises((pb.errors.PullbackError, TypeError), match=says) as caught:
+        call()
+    assert not re.search("Staged|Dual|Batched", str(caught.value))
