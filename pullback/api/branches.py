@@ -46,6 +46,8 @@ def cond(
             anything.
         operands: what they take, any trees. operand: the only one, by name.
 
+    JAX's older form with an operand for each function, `cond(pred, x, true_fun, y, false_fun)`, is taken too.
+
     Returns:
         What the chosen function returns. A leaf that is weak (made from a Python number) in one branch takes the dtype that it
         has in the other.
@@ -60,6 +62,10 @@ def cond(
         >>> safe_sqrt(4.0), pb.grad(safe_sqrt)(-1.0)
         (2.0:f32[]:cpu(0), 0.0:f32[]:cpu(0))
     """
+    parts: tuple[Any, ...] = (true_fun, false_fun, *operands)
+    if [callable(part) for part in parts] == [False, True, False, True]:  # JAX's older form
+        own, f, other, g = parts
+        return cond(pred, lambda x, _: f(x), lambda _, y: g(y), own, other)
     check_callable(true_fun, "cond")
     check_callable(false_fun, "cond")
     operands = _operands("cond", operands, operand)

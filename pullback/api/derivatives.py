@@ -54,8 +54,8 @@ def jvp(fun: Function, primals: Sequence[Any], tangents: Sequence[Any], has_aux:
         `(output, output tangent)`, and the auxiliary data if there are any.
 
     Raises:
-        StructureError: the tangents' structure is not that of the primals. ShapeError: nor are their shapes.
-        GradientError: nor are their dtypes; or a tangent of an integer or bool leaf is neither None nor of dtype `float0`.
+        StructureError: the tangents' structure is not that of the primals. ShapeError, DtypeError: nor are their types.
+        GradientError: a tangent for an integer or bool is neither None nor of dtype `float0`.
 
     Example:
         >>> import pullback as pb
@@ -278,7 +278,9 @@ class VjpFunction(Keyed):
                 raise _one_cotangent(shape.function, "vjp")
             given = cotangent_leaves(cotangent, shape.structure, shape.out_types)
             found = self.tape.backward(shape.outs, given, shape.inputs)
-            leaves = _gradient_leaves(shape.types, shape.active, found)
+            # as in JAX, what is multiplied by a cotangent stronger than its output is strong
+            strong = any([t.weak and ct is not ZERO and not type_of(ct).weak for t, ct in zip(shape.out_types, given)])
+            leaves = _gradient_leaves([t.strong() for t in shape.types] if strong else shape.types, shape.active, found)
             return tuple(trees_of(shape.structures, leaves))
         except BaseException as error:
             trim(error)

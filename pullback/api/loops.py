@@ -144,6 +144,7 @@ def scan(
     length: int | None = None,
     reverse: bool = False,
     unroll: int | bool = 1,
+    _split_transpose: bool = False,
 ) -> tuple[R, Any]:
     """Carry a value through a loop over the leading axis of `xs`, stacking what each step returns.
 
@@ -157,6 +158,7 @@ def scan(
         length: the number of steps, needed where `xs` has no leaves.
         reverse: whether to go from the last element of `xs` to the first; the results stay in the order of `xs`.
         unroll: how many steps of the loop are compiled in a row; True for all of them.
+        _split_transpose: accepted for compatibility; nothing is made of it.
 
     Returns:
         `(carry, ys)`: the carry after the last step, and what the steps returned, stacked along a new leading axis.

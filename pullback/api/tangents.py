@@ -10,7 +10,7 @@ import numpy as np
 from pullback.api.functions import FlatArguments, Function, check_flags
 from pullback.core.array import Array
 from pullback.core.dtypes import float0, is_inexact, kind
-from pullback.core.errors import GradientError, ShapeError, StructureError
+from pullback.core.errors import DtypeError, GradientError, ShapeError, StructureError
 from pullback.core.source import describe
 from pullback.core.tracing import Tracer, is_float0, live, type_of
 from pullback.core.trees import (
@@ -167,7 +167,7 @@ def fit_tangent(tangent: Any, primal: ArrayType, path: Callable[[], str], what: 
         raise ShapeError(f"{path()} has type {type}, but its {what} has type {primal}; the shapes must be equal.")
     if type.dtype is not primal.dtype:
         if not type.weak or "iufc".find(kind(type.dtype)) > "iufc".find(kind(primal.dtype)):  # not 1j for 1., nor 1. for 1
-            raise GradientError(
+            raise DtypeError(
                 f"{path()} has type {type}, but its {what} has type {primal}; the dtypes must be equal. Convert with .astype()."
             )
         value = convert_element_type(value, new_dtype=primal.dtype)

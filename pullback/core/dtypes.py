@@ -174,8 +174,7 @@ class default_bits(ContextDecorator):
     """Make arrays from Python numbers 32 or 64 bits wide inside the `with` block, or the decorated function (complex ones 64 or
     128). As a statement by itself it does nothing, and warns.
 
-    Called without `with`, it changes nothing. The environment variable `PULLBACK_DEFAULT_BITS` sets the same for a whole
-    process. Arrays keep the dtype they have.
+    The environment variable `PULLBACK_DEFAULT_BITS` sets the same for a whole process. Arrays keep the dtype they have.
 
     Arguments:
         bits: 32 or 64.

@@ -158,6 +158,12 @@ class Tracer(ArrayMethods):
         traces = dict.fromkeys([owner, innermost_staging() or owner])
         return ", and ".join([_CURES.get(trace.transformation, other) for trace in traces])
 
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise TypeError(
+            f"A traced value of type {self.type} cannot be pickled: it stands for a value in {self.owner.describe()}, and has"
+            " no elements yet. Return it, and pickle the result; or pickle inside a pb.io_callback."
+        )
+
     def note_batch(self, axes: frozenset[int]) -> None:
         """If this stands for a value of a Program under construction, tell the Program that these are batch axes of it.
 

@@ -163,7 +163,7 @@ def _without_lists(entry: Any) -> Any:
         )
     mask = np.asarray(entry)
     if mask.ndim == 0:
-        raise IndexError(f"A single True or False is not an index; add an axis with None or [None, ...].{at_user_line()}")
+        raise IndexError(f"True or False is an index by itself only, not among others; add an axis with None.{at_user_line()}")
     return mask
 
 
@@ -223,6 +223,10 @@ def get_item(x: Any, index: Any) -> Any:
             if not out.flags.c_contiguous:
                 out = out.copy()
             return Array(array_type(out.shape, x.type.dtype, x.type.weak), out)
+    if (
+        _is_mask(index) and not isinstance(index, Tracer) and np.ndim(index) == 0
+    ):  # as NumPy: an axis of one element, or of none
+        return get_item(x, None) if index else get_item(get_item(x, None), slice(0))
     return read(x, Index(index, x.type.shape))
 
 

@@ -330,6 +330,20 @@ class _OfAll:
         """
         return all([arrays.buffer_access.is_ready(buffer) for buffer in _buffers(self)])
 
+    def is_deleted(self: Any) -> bool:
+        """Whether the array has given up its memory, by `delete()` or a donation.
+
+        Returns:
+            A bool; false of a traced value.
+
+        Example:
+            >>> x = pnp.zeros(3)
+            >>> step = pb.jit(lambda x: x + 1.0, donate_argnums=0)
+            >>> x.is_deleted(), step(x), x.is_deleted()
+            (False, [1. 1. 1.]:f32[3]:cpu(0), True)
+        """
+        return isinstance(self, arrays.Array) and arrays.is_deleted(self)
+
     def to_device(self: Any, device: Any, /, *, stream: Any = None) -> Any:
         """The array on a device; arrays start on the default one.
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import binascii
 import enum
+import itertools
 import sys
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -111,7 +112,9 @@ class _Writer:
         self.places: dict[int, int] = {}
         self.sources: dict[tuple[Any, ...], int] = {}
         self.ancestors: list[dict[str, Any]] = []
-        self.numbers: dict[int, int] = {}  # of the equations written, in `programs` or as ancestors, by their ids
+        self.numbers: dict[int, int] = {}  # by the ids of equations, those that they have in the text
+        self.placed: dict[int, None] = {}  # of those, the numbers of equations in `programs`
+        self.next_number = itertools.count().__next__
 
     def program(self, program: Graph) -> int:
         """The place of a Program in the list, where it is put at its first use."""
@@ -135,15 +138,26 @@ class _Writer:
             entry: dict[str, Any] = {"primitive": equation.primitive.name, "params": params}
             entry["inputs"] = [atom(operand) for operand in equation.inputs]
             entry["outputs"] = [declare(variable) for variable in equation.outputs]
-            written["equations"].append({**entry, **self.provenance(equation)})
+            written["equations"].append({**entry, **self.provenance(equation, self.place(equation))})
         written["outputs"] = [atom(output) for output in program.outputs]
         self.programs.append(written)
         place = self.places[id(program)] = len(self.programs) - 1
         return place
 
-    def provenance(self, equation: Equation) -> dict[str, Any]:
+    def place(self, equation: Equation) -> int:
+        """The number of an equation in `programs`, which no other has: copies of one equation have the id of that."""
+        number = self.numbers.get(equation.id)
+        if number is None or number in self.placed:
+            number = self.next_number()
+            self.numbers.setdefault(equation.id, number)
+        else:  # it was met as the ancestor of another one
+            self.ancestors = [one for one in self.ancestors if one["id"] != number]
+        self.placed[number] = None
+        return number
+
+    def provenance(self, equation: Equation, number: int) -> dict[str, Any]:
         """Where an equation comes from. Of equations of earlier Programs only this is kept, among `ancestors`."""
-        found: dict[str, Any] = {"id": self.numbers.setdefault(equation.id, len(self.numbers))}
+        found: dict[str, Any] = {"id": number}
         if equation.source is not None:
             found["source"] = self.source(equation.source)
         if equation.made is not None:
@@ -154,7 +168,8 @@ class _Writer:
         origin = equation.origin
         if origin is not None:
             if origin.id not in self.numbers:
-                self.ancestors.append({"primitive": origin.primitive.name, **self.provenance(origin)})
+                own = self.numbers[origin.id] = self.next_number()
+                self.ancestors.append({"primitive": origin.primitive.name, **self.provenance(origin, own)})
             found["origin"] = self.numbers[origin.id]
         return found
 

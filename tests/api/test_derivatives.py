@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import collections
+import copy
 import dataclasses
+import pickle
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -276,7 +278,7 @@ def test_a_complex_number_is_no_tangent_of_a_real_one() -> None:
         lambda: pb.jet(pnp.sin, (2.0,), ([1j],)),
         lambda: pb.linear_transpose(lambda x: x * 2.0, 2.0)(1j),
     ):
-        with pytest.raises(pb.errors.GradientError, match="dtypes must be equal"):
+        with pytest.raises(pb.errors.DtypeError, match="dtypes must be equal"):
             call()
     assert pb.vjp(lambda x: x * 2.0, 1j)[1](1.0)[0] == 2.0  # while a real number is also a complex one
 
@@ -320,7 +322,7 @@ class TestLinearTranspose:
         x = np.arange(3)
         with pytest.raises(pb.errors.GradientError, match="integers with integers for results"):
             pb.linear_transpose(f, x)(pb.tree.map(pnp.ones_like, f(pnp.asarray(x))))
-        with pytest.raises(pb.errors.GradientError, match="dtypes must be equal"):
+        with pytest.raises(pb.errors.DtypeError, match="dtypes must be equal"):
             pb.linear_transpose(lambda x: 2 * x, x)(np.ones(3))
 
 
@@ -429,6 +431,9 @@ WEAKNESS: dict[str, tuple[Any, Any]] = {
     ),
     "value_and_grad": (lambda: pb.value_and_grad(lambda x: pnp.sum(x * A))(3.0), (False, True)),
     "vjp": (lambda: pb.vjp(lambda x: x * A, 3.0)[1](A), (True,)),
+    "vjp, strong cotangent": (lambda: pb.vjp(lambda x: pnp.sin(x) * x, 3.0)[1](STRONG), (False,)),
+    "vjp, weak cotangent": (lambda: pb.vjp(lambda x: pnp.sin(x) * x, 3.0)[1](1.0), (True,)),
+    "vmap of vjp": (lambda: pb.vmap(pb.vjp(lambda x: pnp.sin(x) * x, 3.0)[1])(A), (False,)),
     "jacrev": (lambda: pb.jacrev(lambda x: x * A)(3.0), True),
     "jacfwd": (lambda: pb.jacfwd(lambda x: x * A)(3.0), False),
     "jacfwd, weak output": (lambda: pb.jacfwd(lambda x: x * x)(3.0), True),
@@ -483,3 +488,22 @@ def test_a_flag_may_be_1(flag: Any) -> None:
     for wrong in (2, "yes", 1.0, None):
         with pytest.raises(TypeError, match="has_aux must be True or False"):
             pb.grad(lambda x: (x, x), has_aux=wrong)(3.0)
+
+
+def test_a_tangent_or_cotangent_of_another_dtype_is_a_dtype_error() -> None:
+    wide, narrow = np.ones(3), np.ones(3, np.float32)
+    for call in (
+        lambda: pb.jvp(lambda x: x, (wide,), (narrow,)),
+        lambda: pb.vjp(lambda x: x, wide)[1](narrow),
+        lambda: pb.linearize(lambda x: x, wide)[1](narrow),
+    ):
+        with pytest.raises(pb.errors.DtypeError, match=r"f32\[3\].*f64\[3\].*astype"):
+            call()
+
+
+@pytest.mark.parametrize("transform", [pb.jit, pb.grad, pb.vmap], ids=["jit", "grad", "vmap"])
+def test_a_traced_value_is_not_pickled_but_copied(transform: Any) -> None:
+    x = np.ones(2) if transform is pb.vmap else 1.0
+    with pytest.raises(TypeError, match=r"A traced value of type .* cannot be pickled: .*lambda"):
+        transform(lambda x: (pickle.dumps(x), x)[1])(x)
+    transform(lambda x: copy.deepcopy(x) * copy.copy(x))(x)

@@ -139,3 +139,10 @@ def test_branches_that_were_not_chosen_leave_no_nan_in_gradients() -> None:
         found = run(pb.grad(lambda xs, a: pnp.sum(pb.vmap(f, (0, None))(xs, a)), (0, 1)))(xs, np.float64(1.0))
         np.testing.assert_allclose(found[0], [0.25, 1.0, 1.0])
         assert float(found[1]) == 0.0
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, pb.jit], ids=["eager", "jit"])
+def test_the_older_form_has_an_operand_for_each_function(wrap: Any) -> None:
+    f = wrap(lambda p, x, y: pb.lax.cond(p, x, lambda x: x[0] + 1.0, y, lambda y: y * 9.0))
+    assert float(f(True, (2.0,), 3.0)) == 3.0 and float(f(False, (2.0,), 3.0)) == 27.0
+    assert float(pb.grad(lambda y: f(False, (2.0,), y))(3.0)) == 9.0

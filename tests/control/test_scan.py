@@ -181,3 +181,7 @@ def test_what_is_made_of_literals_alone_is_no_residual():
     program = pb.xpr(pb.grad(loss), pnp.ones(5))
     assert "f32[7" not in str(program)
     assert pb.grad(loss)(pnp.ones(5)).tolist() == [(2.0 * i) ** 7 for i in range(5)]
+
+
+def test_jaxs_split_transpose_is_taken() -> None:
+    assert float(pb.lax.scan(lambda c, x: (c + x, None), 0.0, np.ones(3), _split_transpose=True)[0]) == 3.0

@@ -172,6 +172,18 @@ def test_out_of_bounds():
             )
 
 
+def test_true_and_false_are_indices_as_in_numpy():
+    for index in (True, False, np.True_, np.False_, np.array(True), np.array(False), pnp.asarray(True)):
+        for x in (X, X[0, 0, 0], X[:0]):
+            for read in (lambda a, index=index: a[index], lambda a, index=index: a[None][index]):
+                expected = read(x) if not isinstance(index, pb.Array) else x[None]
+                found = read(pnp.asarray(x)) if not isinstance(index, pb.Array) else pnp.asarray(x)[index]
+                np.testing.assert_array_equal(np.asarray(found), expected)
+                np.testing.assert_array_equal(np.asarray(pb.jit(read)(pnp.asarray(x))), np.asarray(read(pnp.asarray(x))))
+    with pytest.raises(IndexError, match="by itself only"):
+        pnp.asarray(X)[None, True]
+
+
 def test_what_is_no_index():
     x = pnp.asarray(X)
     for index, message in (

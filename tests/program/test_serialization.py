@@ -10,11 +10,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from random_programs import CLASSES, PRIMITIVES, Precision, arrays, note, programs
 
+import pullback as pb
+from pullback.control.linear_solve import linear_solve
 from pullback.core.array import Array
 from pullback.core.dtypes import DTYPES
 from pullback.core.errors import LeafError, ProgramError, ShapeError
 from pullback.core.types import array_type
-from pullback.ops.arithmetic import mul
+from pullback.ops.arithmetic import div, mul
 from pullback.program.checking import check_program
 from pullback.program.program import Equation, Literal, Program, Variable, run
 from pullback.program.serialization import read_type
@@ -228,3 +230,12 @@ def test_types_are_read_as_they_are_printed(dtype):
         for weak in (False, True):
             type = array_type(shape, dtype, weak)
             assert read_type(str(type)) is type
+
+
+def test_ids_are_unique_and_stay_where_an_equation_is_in_two_programs():
+    program = pb.xpr(lambda x: pb.lax.custom_linear_solve(lambda v: v * x, x, lambda f, b: b / x, symmetric=True), np.ones(3))
+    text = program.to_json()
+    data = json.loads(text)
+    ids = [entry["id"] for one in data["programs"] for entry in one["equations"]] + [one["id"] for one in data["ancestors"]]
+    assert len(ids) == len(set(ids))
+    assert Program.from_json(text, {"linear_solve": linear_solve, "mul": mul, "div": div}).to_json() == text
