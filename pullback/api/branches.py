@@ -65,7 +65,7 @@ def cond(
     parts: tuple[Any, ...] = (true_fun, false_fun, *operands)
     if [callable(part) for part in parts] == [False, True, False, True]:  # JAX's older form
         own, f, other, g = parts
-        return cond(pred, lambda x, _: f(x), lambda _, y: g(y), own, other)
+        return cond(pred, lambda x, _: f(x), lambda _, y: g(y), own, other)  # type: ignore[no-any-return]
     check_callable(true_fun, "cond")
     check_callable(false_fun, "cond")
     operands = _operands("cond", operands, operand)
