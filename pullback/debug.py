@@ -36,7 +36,12 @@ class _Printer(Keyed):
         self.key = format
 
     def __call__(self, *args: Any, **kwargs: Any) -> None:
-        builtins.print(self.key.format(*args, **kwargs), flush=True)
+        try:
+            text = self.key.format(*args, **kwargs)
+        except (TypeError, ValueError) as error:
+            cure = " An array is printed by {} alone." if "ndarray" in str(error) else ""
+            raise type(error)(f"debug.print's format {self.key!r} does not fit its values: {error}.{cure}") from None
+        builtins.print(text, flush=True)
 
     def __repr__(self) -> str:
         return f"print {self.key!r}"
@@ -134,7 +139,10 @@ def print(format: str, /, *args: Any, ordered: bool = False, **kwargs: Any) -> N
 def _check_places(format: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Raise unless a format string has a place for each value, and a value for each place."""
     given = {*range(len(args)), *kwargs}
-    named = set(_places(format, itertools.count()))
+    try:
+        named = set(_places(format, itertools.count()))
+    except ValueError as error:
+        raise ValueError(f"debug.print's format {format!r} cannot be read: {error}. Write {{{{ and }}}} for braces.") from None
     if missing := [f"{{{name}}}" for name in named - given]:
         raise ValueError(
             f"debug.print's format {format!r} has {', '.join(missing)}, but there is no value for it: got {len(args)} by"

@@ -24,7 +24,7 @@ from pullback.core.dtypes import is_inexact, kind
 from pullback.core.errors import ShapeError
 from pullback.core.source import api_boundary, describe
 from pullback.core.tracing import type_of
-from pullback.core.trees import TreeDef, array_leaves, check_like, unflatten
+from pullback.core.trees import OUT_OF_RESULTS, TreeDef, array_leaves, check_like, unflatten
 from pullback.ops.stop_gradient import stop_gradient
 
 # The tableau: slope i is f(y + h sum_j A[i][j] k_j, t + C[i] h); the last row of A gives the new value, of order 5.
@@ -325,7 +325,7 @@ def odeint(
     """
     if adjoint not in ("continuous", "solver"):
         raise ValueError(f"odeint's adjoint must be 'continuous' or 'solver', but got {adjoint!r}.")
-    leaves, structure = array_leaves(y0, lambda: "y0")
+    leaves, structure = array_leaves(y0, lambda: "odeint's y0")
     leaves = [leaf if is_inexact(type_of(leaf).dtype) else pnp.asarray(leaf) * 1.0 for leaf in leaves]
     leaves = [pnp.asarray(leaf, type_of(leaf).dtype) for leaf in leaves]
     packed = Packed(leaves)
@@ -336,7 +336,7 @@ def odeint(
     if isinstance(times, Array):
         _check_order(times.host)
     times = times.astype(pnp.zeros(0, dtype).real.dtype)
-    operands, arguments = array_leaves(args, lambda: "args")
+    operands, arguments = array_leaves(args, lambda: "odeint's args")
     free = [is_inexact(type_of(operand).dtype) for operand in operands]
     wrapped = _on_vectors(func, packed, structure, arguments, free)
     given = [operand for operand, flag in zip(operands, free) if flag]
@@ -375,7 +375,11 @@ def _on_vectors(
     def wrapped(y: Any, t: Any, given: Sequence[Any], others: Sequence[Any]) -> Any:
         own, rest = iter(given), iter(others)
         args = unflatten(arguments, [next(own) if flag else next(rest) for flag in free])
-        out, found = array_leaves(func(unflatten(structure, packed.unpacked(y)), t, *args), lambda: "the derivative")
+        out, found = array_leaves(
+            func(unflatten(structure, packed.unpacked(y)), t, *args),
+            lambda: f"what {describe(func)} returned: output",
+            keep_out=OUT_OF_RESULTS,
+        )
         types = [type_of(leaf) for leaf in out], packed.types
         check_like(found, structure, "output", "y0 has", lambda where: f"odeint: {must}, but {where}.", types, shapes_only=True)
         return Packed(out).vector(y.dtype)

@@ -65,7 +65,7 @@ def cond(
     parts: tuple[Any, ...] = (true_fun, false_fun, *operands)
     if [callable(part) for part in parts] == [False, True, False, True]:  # JAX's older form
         own, f, other, g = parts
-        return cond(pred, lambda x, _: f(x), lambda _, y: g(y), own, other)
+        return cond(pred, lambda x, _: f(x), lambda _, y: g(y), own, other)  # type: ignore[no-any-return]
     check_callable(true_fun, "cond")
     check_callable(false_fun, "cond")
     operands = _operands("cond", operands, operand)
@@ -138,7 +138,7 @@ def _predicate(pred: Any) -> Any:
 def _choose(what: str, index: Any, branches: Sequence[Callable[..., R]], operands: Sequence[Any]) -> R:
     leaves, structures, paths = [], [], []
     for number, tree in enumerate(operands):
-        own, structure = array_leaves(without_float0(tree), lambda n=number: f"operand {n}")  # type: ignore[misc]
+        own, structure = array_leaves(without_float0(tree), lambda n=number: f"operands[{n}]")  # type: ignore[misc]
         leaves += own
         structures.append(structure)
         paths += structure_paths(structure, f"operands[{number}]")

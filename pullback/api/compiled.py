@@ -197,6 +197,11 @@ class Jitted:
             (argument_name(self._fun, i), args[i]) for i in sorted(_numbers(self._static_numbers, len(args))) if i < len(args)
         ]
         for name, value in statics + [(name, kwargs[name]) for name in sorted(kwargs) if name in self._static_names]:
+            if isinstance(value, Tracer):
+                return StaticArgumentError(
+                    f"Argument {name} of {describe(self._fun)} is static, but is a traced value of {value.owner.describe()}: it"
+                    f" has no value yet. Do not make it static; or, for this value to be known here, {value.cure()}."
+                )
             try:
                 hash(value)
             except TypeError:
@@ -339,6 +344,16 @@ def _numbers(numbers: Sequence[int], count: int) -> frozenset[int]:
     return frozenset([number + count if number < 0 else number for number in numbers])
 
 
+def _static_text(key: Any) -> str:
+    """The static argument of a `param_key`, in words."""
+    own, *parts = key if isinstance(key, tuple) else (None, key)
+    if own is float:
+        return repr(float.fromhex(parts[0]))
+    if isinstance(own, type) and issubclass(own, tuple):
+        return f"({', '.join([_static_text(item) for item in parts[0]])})"
+    return repr(parts[-1])
+
+
 def _argument_differs(fun: Function, given: TreeDef, wanted: TreeDef, other: str) -> str:
     """The first argument, named by its parameter, in which the structure of a call's arguments differs from that of another."""
 
@@ -362,7 +377,7 @@ def _differences(fun: Function, seen: Any, new: Any, paths: list[str]) -> list[s
     if seen[2] != new[2]:
         before = {item for part in seen[2] for item in part}
         found += [
-            f"static argument {which}: has the new value {key[-1]!r}"
+            f"static argument {which}: has the new value {_static_text(key)}"
             for part in new[2]
             for which, key in part
             if (which, key) not in before
@@ -454,7 +469,7 @@ def jit(
     check_flags("jit", show_graph=show_graph, quick=quick, inline=inline, keep_unused=keep_unused)
     check_flags("jit", explain_misses=explain_misses is None or explain_misses)
     _refuse("computes on one device", in_shardings=in_shardings, out_shardings=out_shardings)
-    where = "computes where its arguments are: put them on a device with pb.device_put, or use pb.default_device"
+    where = "computes where its arguments are. Put them on a device with pb.device_put, or use pb.default_device"
     _refuse(where, device=device, backend=backend)
     _refuse("takes XLA's options from XLA_FLAGS, and quick=True", compiler_options=compiler_options)
     options = CompileOptions(show_graph=show_graph, quick=quick)
@@ -468,7 +483,7 @@ def _refuse(instead: str, **given: object) -> None:
     """Raise NotImplementedError for arguments of JAX's that are not None, saying what there is instead."""
     for name, value in given.items():
         if value is not None:
-            raise NotImplementedError(f"jit takes no {name}, but got {value!r}: it {instead}.")
+            raise NotImplementedError(f"jit takes no {name}, but got {value!r}. It {instead}.")
 
 
 # ---- ahead of time ----------------------------------------------------------------------------------------------------
@@ -659,7 +674,8 @@ class Compiled(_AheadOfTime):
         statics, dynamic = self._given(args, kwargs)
         if any(statics) and statics != self._statics:
             raise StaticArgumentError(
-                f"{describe(self._fun)} was compiled for other static arguments. The jitted function itself compiles again."
+                f"{describe(self._fun)} was compiled for other static arguments: {self._other_static(statics)}. The jitted"
+                " function itself compiles again."
             )
         leaves, structure = array_leaves(without_float0(dynamic), lambda: "argument")
         says = "{} was compiled for other arguments: {}. Call the jitted function instead, which compiles for new ones{}."
@@ -676,6 +692,13 @@ class Compiled(_AheadOfTime):
                 f"{describe(self._fun)} was compiled ahead of time, so it cannot be transformed; transform the jitted function."
             )
         return self._signature.run(leaves)
+
+    def _other_static(self, statics: Any) -> str:
+        """The first static argument of a call that is not what it was compiled for, in words."""
+        given, wanted = [dict([item for part in parts for item in part]) for parts in (statics, self._statics)]
+        which = next(which for which in {**wanted, **given} if given.get(which) != wanted.get(which))
+        own, expected = [_static_text(found[which]) if which in found else "missing" for found in (given, wanted)]
+        return f"{argument_name(self._fun, which) if isinstance(which, int) else which} is {own}, and was {expected}"
 
     def _given(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
         """The static arguments of a call, which may also be left out, and the dynamic ones."""

@@ -20,7 +20,16 @@ from pullback.core.errors import ConcretizationError, MissingRule, StructureErro
 from pullback.core.lazy import lazy_module
 from pullback.core.source import api_boundary, describe, trim
 from pullback.core.tracing import Tracer, innermost_staging, type_of
-from pullback.core.trees import TreeDef, array_leaves, check_like, flatten, register_node, unflatten, without_float0
+from pullback.core.trees import (
+    OUT_OF_RESULTS,
+    TreeDef,
+    array_leaves,
+    check_like,
+    flatten,
+    register_node,
+    unflatten,
+    without_float0,
+)
 from pullback.program.program import Program, Variable, run
 from pullback.transforms.batch import Batched
 from pullback.transforms.jvp import Dual
@@ -298,7 +307,9 @@ class CustomFunction:
         """What the function returned when nothing was traced: arrays, which do not depend on anything differentiated."""
         if out.__class__ is Array:
             return out
-        leaves, structure = array_leaves(without_float0(out), lambda: f"the output of {describe(self.fun)}")
+        leaves, structure = array_leaves(
+            without_float0(out), lambda: f"what {describe(self.fun)} returned: output", keep_out=OUT_OF_RESULTS
+        )
         for leaf in leaves if self._has_derivative_rule() else ():
             if any(isinstance(layer, Dual) for layer in _layers(leaf)):
                 raise About(self.fun, self._kind).closed_over(leaf)
@@ -513,7 +524,9 @@ def custom_gradient(fun: Function) -> Function:
 
     def fwd(*args: Any) -> tuple[Any, _Backward]:
         out, backward = _value_and_backward(fun, args, {})
-        leaves, structure = array_leaves(without_float0(out), lambda: f"the output of {describe(fun)}")
+        leaves, structure = array_leaves(
+            without_float0(out), lambda: f"what {describe(fun)} returned: output", keep_out=OUT_OF_RESULTS
+        )
         types = [type_of(leaf).strong() for leaf in leaves]
         traced = trace("custom_gradient", backward, (structure,), types)
         alone = len(args) == 1 and traced.structure == flatten(args[0])[1]  # the cotangent of the only argument, a list say

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -24,6 +25,7 @@ from pullback.core.source import api_boundary, describe
 from pullback.core.tracing import Tracer, type_of
 from pullback.core.trees import (
     LEAF,
+    OUT_OF_RESULTS,
     TreeDef,
     array_leaves,
     check_like,
@@ -224,6 +226,8 @@ def _number_of_steps(what: str, f: Function, xs: Any, stacks: Sequence[Any], len
 
 def _count(name: str, number: Any) -> int:
     """A number of steps that a loop was given, as an int."""
+    if isinstance(number, Tracer):
+        number = operator.index(number)
     if not isinstance(number, (int, np.integer)) or number < 0:
         raise ValueError(f"{name} must be a number of steps, an int of 0 or more, but got {number!r}.")
     return int(number)
@@ -500,11 +504,11 @@ def map(f: Callable[[Any], R], xs: Any, *, batch_size: int | None = None) -> R:
     found = []
     if whole or not length:
         outs = map(vmap(f), tree_of(0, whole * batch_size, whole, batch_size))
-        leaves_out, out_structure = array_leaves(outs, lambda: "the output")
+        leaves_out, out_structure = array_leaves(outs, lambda: "output")
         found.append([reshape(x, new_sizes=(whole * batch_size, *type_of(x).shape[2:])) for x in leaves_out])
     if whole * batch_size < length:
         rest = length - whole * batch_size
-        leaves_out, out_structure = array_leaves(vmap(f)(tree_of(whole * batch_size, length, rest)), lambda: "the output")
+        leaves_out, out_structure = array_leaves(vmap(f)(tree_of(whole * batch_size, length, rest)), lambda: "output")
         found.append(leaves_out)
     return unflatten(out_structure, [x[0] if len(x) == 1 else concatenate(*x, dimension=0) for x in zip(*found)])  # type: ignore[no-any-return]
 
@@ -548,7 +552,11 @@ def associative_scan(fn: Callable[[Any, Any], Any], elems: R, reverse: bool = Fa
         raise AxisError(f"associative_scan of {describe(fn)} was given leaves of different sizes along axis {axis}: {sizes}.")
 
     def combine(left: Sequence[Any], right: Sequence[Any]) -> list[Any]:
-        outs, out_structure = array_leaves(fn(unflatten(structure, left), unflatten(structure, right)), lambda: "the output")
+        outs, out_structure = array_leaves(
+            fn(unflatten(structure, left), unflatten(structure, right)),
+            lambda: f"what {describe(fn)} returned: output",
+            keep_out=OUT_OF_RESULTS,
+        )
         _check_result(fn, structure, out_structure, left, outs)
         return [fit(out, type_of(x)) for out, x in zip(outs, left)]
 

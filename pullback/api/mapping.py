@@ -15,7 +15,6 @@ from pullback.api.functions import (
     R,
     argument_name,
     check_callable,
-    leaf_paths,
     parameters_of,
     wrapped,
 )
@@ -26,7 +25,17 @@ from pullback.core.dtypes import float0
 from pullback.core.errors import AxisError, StructureError
 from pullback.core.source import api_boundary, describe
 from pullback.core.tracing import Tracer, is_float0, type_of
-from pullback.core.trees import LEAF, TreeDef, array_leaf, broadcast_prefix, flatten, structure_paths, unflatten
+from pullback.core.trees import (
+    LEAF,
+    OUT_OF_RESULTS,
+    TreeDef,
+    array_leaf,
+    array_leaves,
+    broadcast_prefix,
+    flatten,
+    structure_paths,
+    unflatten,
+)
 from pullback.ops.shape import transpose
 from pullback.transforms.batch import Batched, batch_flat, materialize
 
@@ -90,11 +99,8 @@ def vmap(
         def of_leaves(*leaves: Any) -> list[Any]:
             nonlocal structure
             out = flat.call(leaves)
-            outs, structure = flatten(out)
-            return [
-                array_leaf(leaf, lambda i=i: leaf_paths(out, "output")[i], True)  # type: ignore[misc]
-                for i, leaf in enumerate(outs)
-            ]
+            outs, structure = array_leaves(out, lambda: f"what {describe(fun)} returned: output", True, OUT_OF_RESULTS)
+            return outs
 
         trace, outs = batch_flat(of_leaves, values, [axis is not None for axis in flat.axes], batch, fun)
         if out_axes.__class__ is int or out_axes is None:

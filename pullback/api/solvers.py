@@ -14,7 +14,7 @@ from pullback.control.linear_solve import root as root_primitive
 from pullback.core.errors import PullbackError
 from pullback.core.source import api_boundary, describe
 from pullback.core.tracing import type_of
-from pullback.core.trees import TreeDef, array_leaves, check_like, flatten, unflatten
+from pullback.core.trees import OUT_OF_RESULTS, TreeDef, array_leaves, check_like, flatten, unflatten
 from pullback.core.types import ArrayType
 from pullback.core.zero import instantiate
 from pullback.transforms.derive import transpose_program
@@ -120,7 +120,9 @@ def custom_root(
             pushed = zip(linear.push(fitted), linear.values, strict=True)
             return unflatten(structure, [instantiate(tangent, type_of(value)) for tangent, value in pushed])
 
-        out, out_structure = array_leaves(tangent_solve(g, right), lambda: "tangent_solve's result")
+        out, out_structure = array_leaves(
+            tangent_solve(g, right), lambda: "what tangent_solve returned: output", keep_out=OUT_OF_RESULTS
+        )
         _check(
             "What custom_root's tangent_solve returns",
             out_structure,

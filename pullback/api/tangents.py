@@ -13,7 +13,17 @@ from pullback.core.dtypes import float0, is_inexact, kind
 from pullback.core.errors import DtypeError, GradientError, ShapeError, StructureError
 from pullback.core.source import describe
 from pullback.core.tracing import Tracer, is_float0, live, type_of
-from pullback.core.trees import LEAF, TreeDef, array_leaf, array_leaves, flatten, leaves_like, structure_paths, unflatten
+from pullback.core.trees import (
+    LEAF,
+    OUT_OF_RESULTS,
+    TreeDef,
+    array_leaf,
+    array_leaves,
+    flatten,
+    leaves_like,
+    structure_paths,
+    unflatten,
+)
 from pullback.core.types import ArrayType
 from pullback.core.zero import ZERO, zeros
 from pullback.ops.convert import convert_element_type
@@ -45,7 +55,9 @@ class FlatResult:
             if out.__class__ is Array or isinstance(out, Tracer):
                 self.structure, self.count = LEAF, 1
                 return [out if out.__class__ is Array else live(out)]
-            found, self.structure = array_leaves(out, lambda: "the output", True)
+            found, self.structure = array_leaves(
+                out, lambda: f"what {describe(self.function)} returned: output", True, OUT_OF_RESULTS
+            )
             self.count = len(found)
             return found
         if not isinstance(out, (tuple, list)) or len(out) != 2:
@@ -53,7 +65,9 @@ class FlatResult:
                 f"{self.transformation} with has_aux=True needs a function that returns a pair (output, auxiliary data),"
                 f" but {describe(self.function)} returned {brief(out)}."
             )
-        found, self.structure = array_leaves(out[0], lambda: "the output", True)
+        found, self.structure = array_leaves(
+            out[0], lambda: f"what {describe(self.function)} returned: output", True, OUT_OF_RESULTS
+        )
         self.count = len(found)
         self._aux_leaves, self._aux_structure = flatten(out[1])
         return found + [live(leaf) for leaf in self._aux_leaves if isinstance(leaf, Tracer)]
@@ -68,10 +82,27 @@ class FlatResult:
         return unflatten(self._aux_structure, [next(traced) if isinstance(leaf, Tracer) else leaf for leaf in self._aux_leaves])
 
 
-def brief(value: Any) -> str:
-    """A value for an error message: not more than a line of it."""
-    text = str(value.type) if isinstance(value, Tracer) else repr(value)
-    return text if len(text) <= 80 else f"{text[:77]}... of type {type(value).__name__}"
+class _Shown:
+    """A leaf in a tree that is printed."""
+
+    def __init__(self, leaf: Any) -> None:
+        self.leaf = leaf
+
+    def __repr__(self) -> str:
+        leaf = self.leaf
+        if isinstance(leaf, (Array, Tracer, np.ndarray, np.generic)):
+            return str(type_of(leaf))
+        return describe(leaf) if callable(leaf) and not isinstance(leaf, type) else repr(leaf)
+
+
+def brief(tree: Any) -> str:
+    """A tree for an error message, with the types of its arrays in their places: not more than a line of it."""
+    leaves, structure = flatten(tree)
+    text = repr(unflatten(structure, [_Shown(leaf) for leaf in leaves]))
+    if len(text) <= 80:
+        return text
+    count = f" with {len(tree)} elements" if isinstance(tree, (tuple, list)) else ""
+    return f"{text[:77]}... of type {type(tree).__name__}{count}"
 
 
 def check_tuples(transformation: str, **given: Any) -> None:

@@ -12,7 +12,7 @@ from pullback.core.dtypes import entering, requested
 from pullback.core.errors import EscapedTracerError
 from pullback.core.source import api_boundary, describe
 from pullback.core.tracing import Tracer, type_of
-from pullback.core.trees import TreeDef, array_leaf, array_leaves, flatten, unflatten, without_float0
+from pullback.core.trees import OUT_OF_RESULTS, TreeDef, array_leaf, array_leaves, flatten, unflatten, without_float0
 from pullback.core.types import ArrayType
 from pullback.program.program import Program
 from pullback.transforms.simplify import drop_dead_code
@@ -59,7 +59,9 @@ def trace(
 
     def flat(*leaves: Any) -> list[Any]:
         out = call(*trees_of(structures, leaves))
-        outs, structure = array_leaves(without_float0(out), lambda: f"the output of {describe(fun)}")
+        outs, structure = array_leaves(
+            without_float0(out), lambda: f"what {describe(fun)} returned: output", keep_out=OUT_OF_RESULTS
+        )
         result.append(structure)
         return outs
 

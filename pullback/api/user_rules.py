@@ -4,7 +4,7 @@ against what it must be."""
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +18,7 @@ from pullback.core.source import describe
 from pullback.core.tracing import is_float0, type_of
 from pullback.core.trees import (
     LEAF,
+    OUT_OF_RESULTS,
     TreeDef,
     array_leaf,
     broadcast_prefix,
@@ -244,13 +245,12 @@ class UserRules:
     def call(self, *leaves: Any) -> list[Any]:
         """The function itself, on leaves."""
         found, self.out_structure = flatten(without_float0(self.function.fun(*self.arguments(self.trees(leaves)))))
-        return [self._leaf(leaf, i, found, f"The output of {self.described}") for i, leaf in enumerate(found)]
+        return [self._leaf(leaf, i, lambda: f"what {self.described} returned: output") for i, leaf in enumerate(found)]
 
-    def _leaf(self, leaf: Any, index: int, leaves: Sequence[Any], what: str, structure: TreeDef = None) -> Any:
-        def path() -> str:
-            return structure_paths(structure or self.out_structure, what)[index]
-
-        return array_leaf(leaf, path)
+    def _leaf(self, leaf: Any, index: int, what: Callable[[], str], structure: TreeDef = None) -> Any:
+        return array_leaf(
+            leaf, lambda: structure_paths(structure or self.out_structure, what())[index], keep_out=OUT_OF_RESULTS
+        )
 
     # ---- forward mode ----
 
@@ -259,7 +259,8 @@ class UserRules:
             return self._jvps(operands, tangents)
         rule, what = self.functions.jvp, f"The jvp rule of {self.described}"
         given = [_given(t, type, self.functions.jvp_symbolic) for t, type in zip(tangents, self.types)]
-        returned = rule(*self.fixed.values(), tuple(self.trees(operands)), tuple(self.trees(given)))  # type: ignore[misc]
+        args = (*self.fixed.values(), tuple(self.trees(operands)), tuple(self.trees(given)))
+        returned = _applied(rule, what, "rule(*nondiff, primals, tangents)", *args)
         value, tangent = _pair(returned, what, "the output and its tangent")
         outs = self._outputs(value, what)
         return outs, self._tangents(tangent, what, [type_of(out) for out in outs])
@@ -283,7 +284,8 @@ class UserRules:
             if rule is not None and any([t is not ZERO for t in own]):
                 full = [_given(t, type, False) for t, type in zip(own, self.types[start:stop])]
                 what = f"Rule {number} of defjvps of {self.described}"
-                found = self._tangents(rule(unflatten(structure, full), out, *trees), what, out_types)
+                returned = _applied(rule, what, "rule(tangent, output, *arguments)", unflatten(structure, full), out, *trees)
+                found = self._tangents(returned, what, out_types)
                 total = [_sum(a, b) for a, b in zip(total, found)]
             start = stop
         return outs, total
@@ -294,13 +296,14 @@ class UserRules:
         what = f"The forward rule (fwd) of {self.described}"
         if self.functions.vjp_symbolic:
             operands = [CustomVJPPrimal(x, flag) for x, flag in zip(operands, active)]
-        returned = self.functions.fwd(*self.arguments(self.trees(operands)))  # type: ignore[misc]
+        form = "fwd(*arguments), with those of nondiff_argnums in their places"
+        returned = _applied(self.functions.fwd, what, form, *self.arguments(self.trees(operands)))
         value, kept = _pair(returned, what, "the output and the residuals")
         outs = self._outputs(value, what)
         leaves, structure = flatten(without_float0(kept))
         fixed = [leaf if type(leaf) in (bool, int, float, complex) else None for leaf in leaves]
         residuals = [
-            self._leaf(x, i, leaves, f"{what}: its residual ", structure) for i, x in enumerate(leaves) if fixed[i] is None
+            self._leaf(x, i, lambda: f"{what} returned: residuals", structure) for i, x in enumerate(leaves) if fixed[i] is None
         ]
         return outs, residuals, Residuals(structure, fixed)
 
@@ -309,12 +312,13 @@ class UserRules:
         out_types: Sequence[ArrayType] = self.out_types or ()
         given = [_given(ct, type, self.functions.vjp_symbolic) for ct, type in zip(cotangents, out_types)]
         cotangent = unflatten(self.out_structure, given)
-        returned = self.functions.bwd(*self.fixed.values(), kept.tree(residuals), cotangent)  # type: ignore[misc]
+        args = (*self.fixed.values(), kept.tree(residuals), cotangent)
+        returned = _applied(self.functions.bwd, what, "bwd(*nondiff, residuals, cotangent)", *args)
         wanted = self.trees(self.types)
         if not isinstance(returned, (tuple, list)) or len(returned) != len(wanted):
             raise StructureError(
-                f"{what} must return a tuple with a cotangent for each argument, {len(wanted)} of them"
-                f" {tuple(wanted)}, but returned {_shown(returned)}."
+                f"{what} must return a tuple with a cotangent for each argument, {len(wanted)} of them, but returned"
+                f" {brief(returned)}."
             )
         found: list[Any] = []
         for number, (tree, structure) in enumerate(zip(returned, self.structures)):
@@ -327,7 +331,8 @@ class UserRules:
     def vmap(self, size: int, batched: Sequence[bool], operands: Sequence[Any]) -> tuple[list[Any], list[bool]]:
         what = f"The batching rule of {self.described}"
         rule: Function = self.functions.vmap  # type: ignore[assignment]
-        returned = rule(size, tuple(self.trees(list(batched))), *self.trees(operands))
+        args = (size, tuple(self.trees(list(batched))), *self.trees(operands))
+        returned = _applied(rule, what, "rule(axis_size, in_batched, *arguments)", *args)
         value, spec = _pair(returned, what, "the output and which parts of it are batched")
         value = without_float0(value)
         leaves, structure = flatten(value)
@@ -352,7 +357,7 @@ class UserRules:
         """The output that a derivative rule returned: like the function's own."""
         if self.out_types is None:  # the function could not be traced
             leaves, self.out_structure = flatten(without_float0(value))
-            outs = [self._leaf(leaf, i, leaves, what) for i, leaf in enumerate(leaves)]
+            outs = [self._leaf(leaf, i, lambda: f"{what} returned: output") for i, leaf in enumerate(leaves)]
             self.out_types = tuple([type_of(out) for out in outs])
             return outs
         return _like(value, self.out_structure, self.out_types, what, "output", "the function's output", Role.VALUE)
@@ -372,9 +377,19 @@ def _sum(a: Any, b: Any) -> Any:
     return b if a is ZERO else a if b is ZERO else add(a, b)
 
 
+def _applied(rule: Any, what: str, form: str, *args: Any) -> Any:
+    """What a user's rule returns. Errors say how it is called, if Python refuses the call itself."""
+    try:
+        return rule(*args)
+    except TypeError as error:
+        if error.__traceback__ is None or error.__traceback__.tb_next is not None:
+            raise
+        raise TypeError(f"{what} is called as {form}: here with {len(args)} arguments, but {error}.") from None
+
+
 def _pair(returned: Any, what: str, parts: str) -> Any:
     if not isinstance(returned, (tuple, list)) or len(returned) != 2:
-        raise StructureError(f"{what} must return a pair, {parts}, but returned {_shown(returned)}.")
+        raise StructureError(f"{what} must return a pair, {parts}, but returned {brief(returned)}.")
     return returned
 
 
@@ -400,14 +415,14 @@ def _like(tree: Any, structure: TreeDef, types: Sequence[ArrayType], what: str, 
         if is_float0(own) and not (
             is_float0(leaf) or isinstance(leaf, SymbolicZero) or (leaf is None and role is not Role.VALUE)
         ):
-            raise StructureError(f"{what} returned: {path} is {_describe_leaf(leaf)} where {other} has {type_of(own)}.")
+            raise StructureError(f"{what} returned: {path} is {brief(leaf)} where {other} has {type_of(own)}.")
     leaves = [leaf for leaf, own in zip(leaves, model) if not is_float0(own)]
     fitted = []
     for index, (leaf, type) in enumerate(zip(leaves, types, strict=True)):
         fit = _fit(leaf, type, role)
         if isinstance(fit, _Misfit):
             path = structure_paths(structure, root)[index]
-            raise fit.error(f"{what} returned: {path} is {_describe_leaf(leaf)} where {other} has {type}.")
+            raise fit.error(f"{what} returned: {path} is {brief(leaf)} where {other} has {type}.")
         fitted.append(fit)
     return fitted
 
@@ -445,29 +460,3 @@ def _fit(leaf: Any, type: ArrayType, role: Role) -> Any:
             return _Misfit(DtypeError)
         value = convert_element_type(value, new_dtype=type.dtype)
     return value if inexact or role is Role.VALUE else ZERO
-
-
-# ---- messages ---------------------------------------------------------------------------------------------------------
-
-
-class _Shown:
-    """A leaf in a tree that is printed."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-
-    def __repr__(self) -> str:
-        return self.text
-
-
-def _shown(tree: Any) -> str:
-    """A tree with the types of its arrays in their places."""
-    leaves, structure = flatten(tree)
-    return repr(unflatten(structure, [_Shown(_describe_leaf(leaf)) for leaf in leaves]))
-
-
-def _describe_leaf(leaf: Any) -> str:
-    try:
-        return repr(leaf) if isinstance(leaf, SymbolicZero) else str(type_of(leaf))
-    except LeafError:
-        return brief(leaf) if not callable(leaf) else describe(leaf)

@@ -376,7 +376,10 @@ def from_numpy(value: HostArray | np.generic, copy: bool = True) -> Array:
         raise LeafError("a masked NumPy array has values that are missing, which an array cannot have; fill them (.filled).")
     wanted = entering(dtype if dtype.isnative else dtype.newbyteorder("="))
     if wanted not in SHORT_NAMES:
-        raise LeafError(f"a NumPy array of dtype {dtype} (shape {value.shape}) is not numeric, so no array can be made of it.")
+        why = "is not numeric, so no array can be made of it"
+        if dtype.kind in "fc":
+            why = "is wider than arrays can be. Convert it with .astype('float64' or 'complex128')"
+        raise LeafError(f"a NumPy array of dtype {dtype} (shape {value.shape}) {why}.")
     if wanted is not dtype:
         value = np.asarray(value).astype(wanted)
     elif copy and isinstance(value, np.ndarray):

@@ -266,9 +266,10 @@ def live(tracer: Any) -> Any:
 def escaped(tracer: Tracer) -> EscapedTracerError:
     """The error for a tracer that is used after its trace has closed."""
     made = tracer.where()
+    made = f" It is {made} of it." if made.startswith("argument ") else f" It was made at {made}." if made else ""
     return EscapedTracerError(
         f"A traced value of type {tracer.type} has escaped: it belongs to {tracer.owner.describe()}, which has already"
-        f" returned.{f' It was made at {made}.' if made else ''} Return it as an output of that function instead of storing"
+        f" returned.{made} Return it as an output of that function instead of storing"
         " it in a global, an attribute or a list; to look at it while tracing, use pb.debug.print."
     )
 

@@ -18,6 +18,7 @@ from pullback.core.array import Array, find_converter
 from pullback.core.dtypes import float0
 from pullback.core.errors import DtypeError, LeafError, ShapeError, StructureError
 from pullback.core.lazy import lazy_module
+from pullback.core.source import user_source
 from pullback.core.tracing import Tracer, is_float0, live
 from pullback.core.types import ArrayType
 
@@ -191,7 +192,12 @@ def register_dataclass(cls: type, data_fields: Sequence[str] | None = None, meta
 # ---- leaves that must be arrays ---------------------------------------------------------------------------------------
 
 
-def array_leaf(leaf: Any, path: Callable[[], str], trivial: bool = False) -> Any:
+# How what is no array is kept out: of the arguments of a function, and of what one returns.
+_OUT_OF_ARGUMENTS = "keep it out of what is traced (static_argnums or static_argnames in jit, a closure elsewhere)"
+OUT_OF_RESULTS = "leave it out of what is returned"
+
+
+def array_leaf(leaf: Any, path: Callable[[], str], trivial: bool = False, keep_out: str = _OUT_OF_ARGUMENTS) -> Any:
     """A leaf as an Array or tracer, or, if `trivial`, an array of dtype float0. Else raises `LeafError`, with its path."""
     if leaf.__class__ is Array or isinstance(leaf, Array):
         return leaf
@@ -201,10 +207,16 @@ def array_leaf(leaf: Any, path: Callable[[], str], trivial: bool = False) -> Any
         return leaf
     convert = find_converter(type(leaf))
     if convert is None:
+        source = user_source()
+        if isinstance(leaf, ArrayType):
+            raise LeafError(
+                f"{path()} is the type {leaf}, which has no values. Pass an array; xpr, eval_shape and jit(f).lower take types."
+                f"{f' At {source}.' if source else ''}"
+            )
         raise LeafError(
             f"{path()} is {leaf!r} of type {type(leaf).__name__}, which is neither an array nor a number, nor a container"
-            " that pullback knows. Convert it (pb.numpy.asarray), register its class (pb.tree.register_node), or keep it out of"
-            " what is traced (static_argnums or static_argnames in jit, a closure elsewhere)."
+            " that pullback knows. Convert it (pb.numpy.asarray), register its class (pb.tree.register_node), or"
+            f" {keep_out}.{f' At {source}.' if source else ''}"
         )
     try:
         return convert(leaf)
@@ -212,7 +224,9 @@ def array_leaf(leaf: Any, path: Callable[[], str], trivial: bool = False) -> Any
         raise LeafError(f"{path()}: {error}") from None
 
 
-def array_leaves(tree: Any, what: Callable[[], str], trivial: bool = False) -> tuple[list[Any], TreeDef]:
+def array_leaves(
+    tree: Any, what: Callable[[], str], trivial: bool = False, keep_out: str = _OUT_OF_ARGUMENTS
+) -> tuple[list[Any], TreeDef]:
     """`flatten`, with every leaf as `array_leaf` has it; `what()` is how errors call the tree, as `argument x`."""
     if tree.__class__ is Array:
         return [tree], LEAF
@@ -220,7 +234,7 @@ def array_leaves(tree: Any, what: Callable[[], str], trivial: bool = False) -> t
         return [live(tree)], LEAF
     leaves, structure = flatten(tree)
     return [
-        array_leaf(leaf, lambda i=i: flatten_with_paths(tree, what())[0][i], trivial)  # type: ignore[misc]
+        array_leaf(leaf, lambda i=i: flatten_with_paths(tree, what())[0][i], trivial, keep_out)  # type: ignore[misc]
         for i, leaf in enumerate(leaves)
     ], structure
 

@@ -79,9 +79,9 @@ def array(object: Any, dtype: DTypeLike = None, *, copy: bool = True, ndmin: int
     return made
 
 
-def _array(value: Any, dtype: DType | None) -> Any:
+def _array(value: Any, dtype: DType | None, place: tuple[int, ...] = ()) -> Any:
     if isinstance(value, (list, tuple)):
-        return _from_sequence(value, dtype)
+        return _from_sequence(value, dtype, place)
     if isinstance(value, range):
         return _from_sequence(list(value), default_dtype("i") if dtype is None else dtype)
     if value.__class__ not in _PLAIN and not isinstance(value, (Array, Tracer)):
@@ -95,7 +95,7 @@ def _array(value: Any, dtype: DType | None) -> Any:
     elif isinstance(value, np.ndarray):
         made = from_numpy(value, copy=not is_frozen(value))
     else:
-        made = operand(value, "array", "its argument")
+        made = operand(value, "array", "its argument" + "".join([f"[{i}]" for i in place]))
     return made if dtype is None or made.type.dtype is dtype else convert_element_type(made, new_dtype=dtype)
 
 
@@ -117,7 +117,7 @@ def _kinds_within(value: Any, found: set[type]) -> bool:
     return True
 
 
-def _from_sequence(value: Sequence[Any], dtype: DType | None) -> Any:
+def _from_sequence(value: Sequence[Any], dtype: DType | None, place: tuple[int, ...] = ()) -> Any:
     kinds: set[type] = set()
     if _kinds_within(value, kinds):
         rank = next((kind for kind in (complex, float, int, bool) if kind in kinds), float)
@@ -131,7 +131,7 @@ def _from_sequence(value: Sequence[Any], dtype: DType | None) -> Any:
             raise ShapeError(f"array: the nested lists are ragged, so that they form no array.{at_user_line()}") from None
         made = Array(array_type(host.shape, host.dtype), host)
         return made if host.dtype == dtype else convert_element_type(made, new_dtype=dtype)
-    parts = [_array(item, None) for item in value]
+    parts = [_array(item, None, (*place, i)) for i, item in enumerate(value)]
     found, _ = common_dtype(parts, "array")
     wanted = dtype or found
     if len({part.type.shape for part in parts}) > 1:

@@ -576,10 +576,13 @@ def _lack(x: Tracer, value: Any) -> str:
     return "a number of Python's would lose its derivative. Where none is wanted, convert pb.lax.stop_gradient(x) instead."
 
 
-_BOOL_CURE = "Choose with pb.numpy.where(condition, a, b), branch with pb.lax.cond, loop with pb.lax.while_loop; or {cure}."
+_BOOL_CURE = (
+    "Choose with pb.numpy.where(condition, a, b), branch with pb.lax.cond, loop with pb.lax.while_loop; for Python's max, min"
+    " and `in`, write pb.numpy.maximum, x.max() and (x == y).any(); or {cure}."
+)
 _INTEGER_CURE = (
-    "Index with x[i] of an array instead of a list; loop with pb.lax.fori_loop; or, if it decides a shape or a Python loop,"
-    " {cure}."
+    "Index with x[i] of an array of pb.numpy's instead of a list; slice with pb.lax.dynamic_slice_in_dim; loop with"
+    " pb.lax.fori_loop; or, if it decides a shape or a Python loop, {cure}."
 )
 _FLOAT_CURE = "Keep it an array: pb.numpy's functions take it as it is; to change its dtype, use .astype()."
 
@@ -610,8 +613,8 @@ class _OfTracers:
             raise escaped(self)
         raise TracerArrayConversionError(
             f"NumPy was given {_story(self)}: it has no value that NumPy could compute with. Use pb.numpy's function of the"
-            " same name instead of NumPy's; to call NumPy from traced code, use pb.pure_callback; to change an element, use"
-            f" .at[idx].set(y).{at_user_line()}"
+            " same name instead of NumPy's; as an index, use it on an array of pb.numpy's, pb.numpy.asarray(a)[i]; to call"
+            f" NumPy from traced code, use pb.pure_callback; to change an element, use .at[idx].set(y).{at_user_line()}"
         )
 
     def __str__(self: Any) -> str:

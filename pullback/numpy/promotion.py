@@ -7,7 +7,7 @@ are needed: operands whose types are identical go through untouched. A Python sc
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pullback.core.array import Array, find_converter, from_python, plain_number, scalar_kind
@@ -42,6 +42,8 @@ def operand(value: Any, name: str, position: str = "an operand") -> Array:
     converter = find_converter(type(value))
     if converter is None:
         hint = " Make an array of it first, with pb.numpy.asarray." if isinstance(value, (list, tuple)) else ""
+        if isinstance(value, (Iterator, set, frozenset)):
+            hint = " Make a list of it first."
         if value is None:
             hint = " A function that ends without a return gives None: is one missing?"
         raise LeafError(

@@ -216,6 +216,10 @@ prod = _sum_like("prod", reduce.reduce_prod, np.multiply, 1, multiply, """The pr
 # fmt: on
 
 
+def _along(axis: Any) -> str:
+    return "all axes" if axis is None else f"axis {axis}" if isinstance(axis, int) else f"axes {axis}"
+
+
 def _extreme(name: str, primitive: Any, ufunc: np.ufunc, combine: Function, doc: str) -> Extreme:
     def function(a: Any, axis: Any = None, *, keepdims: bool = False, initial: Any = None, where: Any = None) -> Any:
         if initial is where is None and (found := _by_numpy(ufunc, a, axis, keepdims)) is not None:
@@ -227,7 +231,9 @@ def _extreme(name: str, primitive: Any, ufunc: np.ufunc, combine: Function, doc:
                 f"{name} with `where` needs an `initial` value, for the case that nothing is chosen.{at_user_line()}"
             )
         if initial is None and 0 in [a.type.shape[i] for i in axes] and a.type.without(axes).size:
-            raise ShapeError(f"{name} of no elements has no value: {a.type} along {axis}. Pass `initial`.{at_user_line()}")
+            raise ShapeError(
+                f"{name} of no elements has no value: {a.type} along {_along(axis)}. Pass `initial`.{at_user_line()}"
+            )
         if initial is not None:
             initial = _start(name, initial, a.type.dtype)
         a = _masked(name, a, where, initial)
@@ -322,7 +328,7 @@ def _index(name: str, primitive: Any, doc: str) -> Position:
             a = shapes.reshape(a, new_sizes=(a.type.size,))
         along = 0 if axis is None else normal_axis(axis, a.type.ndim, name)
         if a.type.shape[along] == 0:
-            raise ShapeError(f"{name} of no elements has no value: {original} along {axis}.{at_user_line()}")
+            raise ShapeError(f"{name} of no elements has no value: {original} along {_along(axis)}.{at_user_line()}")
         if kind(a.type.dtype) == "c":  # the first place that is extreme
             best = reduce.reduce_max if primitive is reduce.argmax else reduce.reduce_min
             out = reduce.argmax(_extreme_places(best, a, (along,)), axis=along, index_dtype=default_dtype("i"))

@@ -288,3 +288,156 @@ def test_no_line_of_ours_is_shown_as_if_it_were_the_users(named: str) -> None:
     with pytest.raises(pb.errors.PullbackError, match=rf"{named} (?!\()") as caught:
         OURS[named]()
     assert "/pullback/" not in str(caught.value).replace(__file__, "")
+
+
+def with_text(x: Any) -> Any:
+    return {"value": x, "text": "hey"}
+
+
+# Where what a user's function returns is looked at; each names the function, and the place in what it returned.
+RETURNED: dict[str, Callable[[], Any]] = {
+    "jit": lambda: pb.jit(with_text)(X),
+    "grad": lambda: pb.grad(with_text)(1.0),
+    "jvp": lambda: pb.jvp(with_text, (X,), (X,)),
+    "vmap": lambda: pb.vmap(with_text)(X),
+    "linear_transpose": lambda: pb.linear_transpose(with_text, X)(X),
+    "eval_shape": lambda: pb.eval_shape(with_text, X),
+    "cond": lambda: pb.lax.cond(True, with_text, with_text, X),
+    "checkpoint": lambda: pb.checkpoint(with_text)(X),
+    "odeint": lambda: pb.odeint(lambda y, t: with_text(y), {"value": 1.0}, X),
+}
+
+
+@pytest.mark.parametrize("call", RETURNED)
+def test_what_is_no_array_is_left_out_of_what_is_returned(call: str) -> None:
+    with pytest.raises(pb.errors.LeafError, match=r"returned: output\['text'\] is 'hey' of type str") as caught:
+        RETURNED[call]()
+    said = str(caught.value)
+    assert "leave it out of what is returned" in said and "static" not in said and f" At {__file__}:" in said
+
+
+def test_arguments_that_are_no_arrays_are_named_with_the_line() -> None:
+    for call in (lambda: pb.jit(product)("text"), lambda: pb.grad(product)("text"), lambda: pb.xpr(product, "text")):
+        with pytest.raises(pb.errors.LeafError, match=rf"argument x is 'text' .*static_argnums.* At {re.escape(__file__)}:"):
+            call()
+    with pytest.raises(pb.errors.LeafError, match=r"odeint's args\[0\] is 'text'"):
+        pb.odeint(lambda y, t, a: y, 1.0, X, "text")
+    with pytest.raises(pb.errors.LeafError, match=r"operands\[0\]\['a'\] is 'text'"):
+        pb.lax.cond(True, lambda p: 1.0, lambda p: 1.0, {"a": "text"})
+
+
+def second(n: Any, x: Any) -> Any:
+    return x
+
+
+def of_rules(*, jvp: Any = None, fwd: Any = None, bwd: Any = None) -> Any:
+    f = (pb.custom_jvp if jvp else pb.custom_vjp)(second, nondiff_argnums=(0,))
+    f.defjvp(jvp) if jvp else f.defvjp(fwd or (lambda n, x: (x, None)), bwd or (lambda n, kept, ct: (ct,)))
+    return pb.grad(lambda x: f(2, x))(1.0)
+
+
+def failing(n: Any, primals: Any, tangents: Any) -> Any:
+    raise TypeError("of the user's own")
+
+
+@pytest.mark.parametrize(
+    ("rules", "says"),
+    [
+        (
+            {"jvp": lambda p, t: (p[0], t[0])},
+            r"The jvp rule of second .* is called as rule\(\*nondiff, primals, tangents\): here with 3",
+        ),
+        ({"fwd": lambda x: (x, None)}, r"\(fwd\) of second .* is called as fwd\(\*arguments\).*: here with 2"),
+        (
+            {"bwd": lambda kept, ct: (ct,)},
+            r"\(bwd\) of second .* is called as bwd\(\*nondiff, residuals, cotangent\): here with 3",
+        ),
+        ({"jvp": failing}, "^of the user's own$"),
+        ({"fwd": lambda n, x: (x, "text")}, r"returned: residuals is 'text' of .* leave it out of what is returned"),
+        ({"fwd": lambda n, x: (x, ("text",))}, r"returned: residuals\[0\] is 'text' of"),
+    ],
+)
+def test_how_rules_are_called(rules: Any, says: str) -> None:
+    with pytest.raises(TypeError, match=says):
+        of_rules(**rules)
+
+
+def test_what_is_returned_in_place_of_a_pair_is_shown_by_its_types() -> None:
+    for function, says in [
+        (lambda x: (x, x, x), r"returned \(~f32\[\], ~f32\[\], ~f32\[\]\)\.$"),
+        (lambda x: None, r"returned None\.$"),
+    ]:
+        with pytest.raises(StructureError, match=says):
+            pb.grad(function, has_aux=True)(1.0)
+    with pytest.raises(StructureError, match=r"\.\.\. of type tuple with 40 elements\.$"):
+        pb.grad(lambda x: (x,) * 40, has_aux=True)(1.0)
+
+
+def test_the_static_argument_for_which_nothing_was_compiled() -> None:
+    compiled = pb.jit(lambda x, n, m=(1, 2.0): x * n, static_argnums=(1, 2)).lower(1.0, 3).compile()
+    for args, says in [
+        ((5,), "n is 5, and was 3"),
+        ((3.5,), "n is 3.5, and was 3"),
+        ((3, (1, 0.5)), r"m is \(1, 0.5\), and was missing"),
+    ]:
+        with pytest.raises(StaticArgumentError, match=f"was compiled for other static arguments: {says}\\."):
+            compiled(1.0, *args)
+
+
+@pytest.mark.parametrize(
+    ("format", "value", "says"),
+    [
+        ("{:.3d}", 1.0, "does not fit its values: Unknown format code 'd'"),
+        ("{:.3f}", X, r"does not fit its values: .*\. An array is printed by {} alone\.$"),
+        ("{x", X, r"cannot be read: .*\. Write {{ and }} for braces\.$"),
+    ],
+)
+def test_formats_that_do_not_fit(format: str, value: Any, says: str) -> None:
+    for transform in (lambda f: f, pb.jit):
+        with pytest.raises((ValueError, TypeError), match=f"debug.print's format {re.escape(repr(format))} {says}"):
+            transform(lambda x: pb.debug.print(format, x))(value)
+
+
+def test_an_argument_that_escaped_is_said_to_be_one() -> None:
+    escaped: list[Any] = []
+    pb.lax.scan(lambda carry, x: (escaped.append(carry) or carry, x), 1.0, X)  # type: ignore[func-returns-value]
+    with pytest.raises(pb.errors.EscapedTracerError, match=r"already returned\. It is argument carry of it\."):
+        escaped[0] + 1
+
+
+by_number = pb.jit(lambda x, n: x * n, static_argnums=1)
+KNOWN = np.arange(3.0)
+# Slips around traced values and what is no array, and the cure that is said.
+SLIPS: dict[str, tuple[Callable[[], Any], str]] = {
+    "static": (
+        lambda: pb.jit(lambda n: by_number(X, n))(2),
+        r"n of <lambda> .* is static, but is a traced value of jit of .*static_argnums in pb.jit",
+    ),
+    "static in vmap": (
+        lambda: pb.vmap(lambda n: by_number(X, n))(X),
+        "is static, but is a traced value of vmap of .*None in vmap's in_axes",
+    ),
+    "index": (
+        lambda: pb.jit(lambda i: KNOWN[i])(1),
+        r"as an index, use it on an array of pb.numpy's, pb.numpy.asarray\(a\)\[i\]",
+    ),
+    "slice": (lambda: pb.jit(lambda i: KNOWN[i : i + 1])(1), "slice with pb.lax.dynamic_slice_in_dim"),
+    "max": (lambda: pb.jit(lambda x: max(x, 0.0))(1.0), "for Python's max, min and `in`, write pb.numpy.maximum"),
+    "length": (
+        lambda: pb.jit(lambda n: pb.lax.scan(lambda c, _: (c, None), 1.0, None, length=n))(3),
+        r"static \(static_argnums in pb.jit\)",
+    ),
+    "list": (lambda: pnp.array([1.0, [None]]), r"its argument\[1\]\[0\] is None"),
+    "generator": (lambda: pnp.array(i for i in range(3)), "Make a list of it first"),
+    "type": (lambda: pb.jit(product)(pb.ArrayType((3,), "float32")), r"x is the type f32\[3\], .* jit\(f\).lower take types"),
+    "no elements": (lambda: pnp.max(pnp.zeros(0)), "along all axes"),
+    "longdouble": (lambda: pnp.asarray(np.zeros(2, np.longdouble)), "float64"),
+}
+
+
+@pytest.mark.parametrize("slip", SLIPS)
+def test_slips_are_said_with_their_cure(slip: str) -> None:
+    call, says = SLIPS[slip]
+    with pytest.raises((pb.errors.PullbackError, TypeError), match=says) as caught:
+        call()
+    assert not re.search("Staged|Dual|Batched", str(caught.value))

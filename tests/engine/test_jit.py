@@ -398,5 +398,5 @@ def test_options_of_jax():
     np.testing.assert_allclose(pb.vmap(pb.grad(inner))(X), 2 * np.cos(X), rtol=1e-6)
     np.testing.assert_allclose(pb.jit(pb.vmap(pb.grad(inner)))(X), 2 * np.cos(X), rtol=1e-6)
     for name in ("in_shardings", "out_shardings", "device", "backend", "compiler_options"):
-        with pytest.raises(NotImplementedError, match=f"jit takes no {name}, but got 'cpu': it "):
+        with pytest.raises(NotImplementedError, match=rf"jit takes no {name}, but got 'cpu'\. It "):
             pb.jit(inner, **{name: "cpu"})
