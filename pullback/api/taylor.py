@@ -37,7 +37,7 @@ def jet(fun: Callable[..., R], primals: Sequence[Any], series: Sequence[Any]) ->
         `(output, output series)`: the second is like the output, with the list of its derivatives in the place of each leaf.
 
     Raises:
-        StructureError: the lists are not of one length, or do not fit the primals. ShapeError, GradientError: nor do their
+        StructureError: the lists are not of one length, or do not fit the primals. ShapeError, DtypeError: nor do their
             entries. MissingRule: an operation has no derivative.
 
     Example: x^3 at x = 2 + t has the derivatives 12, 12, 6; exp of t^2, which has the derivatives 0, 2, has 0, 2 at 0.

@@ -10,7 +10,7 @@ import pullback.numpy as pnp
 from pullback import lax
 from pullback.api.loops import scan
 from pullback.core.array import as_array
-from pullback.core.errors import GradientError, MissingRule, ProgramError, ShapeError, StructureError
+from pullback.core.errors import DtypeError, GradientError, MissingRule, ProgramError, ShapeError, StructureError
 from pullback.core.primitive import Primitive
 from pullback.core.zero import ZERO
 from pullback.testing import CheckFailure, all_primitives, check_primitive
@@ -180,7 +180,7 @@ def test_dtypes_and_shapes_are_kept() -> None:
     assert [t.type for t in (out, *series)] == [pb.ArrayType((3,), "float32")] * 3
     with pytest.raises(ShapeError, match=r"series\[0\]\[1\]"):
         pb.jet(pnp.exp, (x,), ([x, 1.0],))
-    with pytest.raises(GradientError, match="dtypes"):
+    with pytest.raises(DtypeError, match="dtypes"):
         pb.jet(pnp.exp, (x,), ([x, np.ones((2, 3))],))
 
 
