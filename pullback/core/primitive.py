@@ -391,7 +391,7 @@ class Primitive(Fields):
         if rule is None:
             if self.expand is None:
                 raise self.missing("result_type", "finding the type of its result")
-            raise ProgramError(f"{self.name} has an `expand` rule, so it is expanded before its type is asked for.")
+            raise self.missing("result_type", "recording it")
         try:
             result = rule(*types, **params)
         except (ShapeError, DtypeError, AxisError) as error:
@@ -636,6 +636,34 @@ class Primitive(Fields):
         out = self.expand(*args, **params)  # type: ignore[misc]
         types = self.infer(tuple([type_of(arg) for arg in args]), params) if self.result_type is not None else None
         return (self.values if self.multiple_results else self.value)("expand", "a value of the result's", out, types)
+
+    def expanded_without(self, rule: str, transformation: str, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        """The operation's value by its `expand` rule where a transformation finds no rule of its own.
+
+        Arguments:
+            rule: the name of the rule that is missing.
+            transformation: what needs it.
+            args: the operands.
+            params: the parameters.
+
+        Returns:
+            An array, or a tuple of arrays.
+
+        Raises:
+            MissingRule: the primitive has rules for derivatives or batches, which would be lost by that.
+
+        Example:
+            >>> import pullback as pb
+            >>> pb.Primitive("double", expand=lambda x: x + x).expanded_without("vectorize", "vmap", (21.0,), {})
+            42.0:f32[]:cpu(0)
+        """
+        lost = [name for name in ("partials", "linear", "jvp", "linearize", "transpose", "vectorize") if getattr(self, name)]
+        if lost:
+            raise MissingRule(
+                f"{self.missing(rule, transformation)} That of {self.name!r} does not here, since by it its rule {lost[0]!r}"
+                " would be lost: leave one of the two out. For a function with a derivative of its own there is pb.custom_jvp."
+            )
+        return self.expanded(args, params)
 
     def derive_evaluation(self, args: Sequence[Any], params: dict[str, Any]) -> Any:
         """The operation's value without an `evaluate` rule: by its expansion, or by compiling its lowering.

@@ -297,10 +297,8 @@ def dense(array: np.ndarray[Any, Any]) -> str:
     """The text of a constant's elements: a number that fills it, or its bytes in hexadecimal."""
     if array.size == 0:
         return ""
-    if array.size == 1 and array.dtype.kind in "biu":
-        return str(array.item()).lower() if array.dtype.kind != "b" else ("true" if array.item() else "false")
-    if array.dtype.kind == "b":
-        return "[" + ", ".join(map(dense, array)) + "]" if array.ndim else ("true" if array.item() else "false")
+    if array.dtype.kind == "b" or (array.size == 1 and array.dtype.kind in "iu"):
+        return str(array.item() if array.size == 1 else array.tolist()).lower()
     return f'"0x{np.ascontiguousarray(array).tobytes().hex().upper()}"'
 
 

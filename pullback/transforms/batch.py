@@ -65,7 +65,7 @@ class BatchTrace(AxisOwner):
         rule = primitive.vectorize
         if rule is None:
             if primitive.expand is not None:
-                return primitive.expanded(args, params)
+                return primitive.expanded_without("vectorize", self.transformation, args, params)
             raise primitive.missing("vectorize", self.transformation)
         values: list[Any] = []
         axes: list[int | None] = []

@@ -72,7 +72,7 @@ class StagingTrace(Recorder):
 
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         if primitive.result_type is None and primitive.expand is not None:
-            return primitive.expanded(args, params)
+            return primitive.expanded_without("result_type", self.transformation, args, params)
         if primitive.named_axes or primitive.on_arrays:  # a vmap begun since may own a named axis that this refers to
             owner = youngest_owner(axis_names(primitive, params))
             if owner is not None and owner.serial > self.serial:

@@ -109,3 +109,33 @@ def test_check_primitive_says_which_dtype_it_chose_and_how_to_choose_others():
         pb.testing.check_primitive(twice())
     pb.testing.check_primitive(twice(kinds="f"))
     pb.testing.check_primitive(twice(), dtypes=["float64"])
+
+
+def _ten(primals, tangents):
+    return primals[0], tangents[0] * 10.0
+
+
+BESIDE_EXPAND = {
+    "jvp": {"jvp": _ten},
+    "transpose": {"linear": True, "transpose": lambda ct, x: (ct * 10.0,)},
+    "partials": {"partials": lambda out, x: (10.0,)},
+    "vectorize": {"vectorize": lambda size, args, axes: (args[0] * 20.0, 0)},
+}
+
+
+@pytest.mark.parametrize("rule", BESIDE_EXPAND)
+def test_no_rule_is_lost_where_an_operation_is_expanded(rule):
+    """What was recorded or batched first was expanded, and had the derivative of the expansion."""
+    p = pb.Primitive("doubled", expand=lambda x: x * 2.0, **BESIDE_EXPAND[rule])
+    stacks = [
+        lambda x: pb.grad(pb.jit(lambda y: p(y)))(x),
+        lambda x: pb.grad(pb.checkpoint(lambda y: p(y)))(x),
+        lambda x: pb.vmap(pb.jit(lambda y: p(y)))(np.stack([x, x])),
+        lambda x: pb.grad(lambda y: pb.lax.scan(lambda c, _: (p(c), None), y, None, 2)[0])(x),
+    ]
+    if rule != "vectorize":
+        stacks.append(lambda x: pb.grad(lambda y: pb.vmap(p)(y).sum())(np.stack([x, x])))
+        assert float(pb.grad(p)(1.0)) == 10.0
+    for stack in stacks:
+        with pytest.raises(pb.errors.MissingRule, match="'doubled' does not here, since by it its rule"):
+            stack(np.float32(1.0))

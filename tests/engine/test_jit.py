@@ -400,3 +400,14 @@ def test_options_of_jax():
     for name in ("in_shardings", "out_shardings", "device", "backend", "compiler_options"):
         with pytest.raises(NotImplementedError, match=rf"jit takes no {name}, but got 'cpu'\. It "):
             pb.jit(inner, **{name: "cpu"})
+
+
+@pytest.mark.parametrize(
+    "shape", [(), (1,), (2,), (2, 1), (1, 2), (1, 1), (2, 1, 1), (1, 2, 1), (2, 2), (0, 1), (3, 1, 2), (2, 3, 1)]
+)
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint16", "float32", "bfloat16", "complex64"])
+def test_known_arrays_are_compiled_in(shape, dtype):
+    known = np.random.default_rng(0).integers(0, 2, shape).astype(pb.numpy.dtype(dtype))
+    found = pb.jit(lambda x: (pnp.asarray(known), pnp.where(known.astype(bool), x, 0.0)))(2.0)
+    assert (found[0].shape, found[0].dtype) == (shape, known.dtype) and np.array_equal(found[0], known)
+    np.testing.assert_array_equal(found[1], np.where(known.astype(bool), 2.0, 0.0))
