@@ -145,10 +145,12 @@ def _log_of_sum(x, y, unit):
 def _complex_log_of_sum(x, y, unit):
     """As `_log_of_sum`, by the larger one in the order of complex numbers; the angle times `unit` lies in (-pi, pi]."""
     large = np.maximum(x, y)
-    out = large + log1p_by_parts(np.exp(np.where(x == y, 0, np.minimum(x, y) - large) * unit)) / unit
-    angle, limit = out.imag, math.pi / unit
-    wrapped = angle - 2 * limit * np.ceil((angle - limit) / (2 * limit))
-    return joined(out.real, np.where(np.abs(angle) <= limit, angle, wrapped))
+    rest = log1p_by_parts(np.exp(np.where(x == y, 0, np.minimum(x, y) - large) * unit))
+    turned = large.imag * unit  # brought into range first: beside a large angle the digits of the other would be lost
+    turned = np.where(np.abs(turned) <= math.pi, turned, np.arctan2(np.sin(turned), np.cos(turned)))
+    angle = turned + rest.imag
+    wrapped = angle - 2 * math.pi * np.ceil((angle - math.pi) / (2 * math.pi))
+    return joined(large.real + rest.real / unit, np.where(np.abs(angle) <= math.pi, angle, wrapped) / unit)
 
 
 def summing_exponentials(ufunc, unit):

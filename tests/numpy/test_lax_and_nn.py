@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mpmath
 import numpy as np
 import pytest
 import scipy.special
@@ -182,3 +183,17 @@ def test_softplus_of_complex_numbers(how):
     np.testing.assert_allclose(function(points), np.log1p(np.exp(points)), rtol=1e-14)
     np.testing.assert_allclose(nn.log_sigmoid(points), -np.log1p(np.exp(-points)), rtol=1e-13)
     np.testing.assert_allclose(derivative(points), 1 / (1 + np.exp(-points)), rtol=1e-14)
+
+
+@pytest.mark.parametrize("dtype, precision", [("complex64", 3e-5), ("complex128", 1e-12)])
+@pytest.mark.parametrize("how", ["eager", "jit"])
+def test_softplus_of_large_angles(how, dtype, precision):
+    """The angle is that of 1 + e^z, whatever multiple of 2 pi lies beside it."""
+    function = pb.jit(nn.softplus) if how == "jit" else nn.softplus
+    with mpmath.workdps(60):
+        for real in (-5.0, -0.1, 0.0, 1.0, 30.0):
+            for imag in (0.5, 3.2, 1e3, 1e5, -1e6, 1e8, 1e20):
+                z = np.array(complex(real, imag), dtype)
+                expected = complex(mpmath.log(1 + mpmath.exp(mpmath.mpc(z.item()))))
+                found = complex(function(z).item())
+                assert abs(found - expected) <= precision * abs(expected), (z, found, expected)
