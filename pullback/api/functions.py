@@ -12,7 +12,7 @@ import numpy as np
 from pullback.core.array import Array
 from pullback.core.errors import GradientError, StaticArgumentError
 from pullback.core.lazy import lazy_module
-from pullback.core.source import describe, trim, user_source
+from pullback.core.source import at_user_line, describe, trim
 from pullback.core.tracing import Tracer, live
 from pullback.core.trees import LEAF, TreeDef, array_leaves, flatten_with_paths, unflatten
 
@@ -99,9 +99,7 @@ def normalize_argnums(
             why = f"there is no argument {number} among the {count} that were passed by position"
             if (name := argument_name(function, int(number))) in named:
                 why = f"argument {name} was passed by name: pass it by position"
-            raise GradientError(
-                f"{transformation} of {describe(function)} has argnums={argnums!r}, but {why}. At {user_source()}."
-            )
+            raise GradientError(f"{transformation} of {describe(function)} has argnums={argnums!r}, but {why}.{at_user_line()}")
     normal = tuple([int(number) % count for number in numbers])
     if len(set(normal)) != len(normal):
         raise GradientError(f"{transformation}'s argnums={argnums!r} names an argument twice.")

@@ -143,9 +143,6 @@ ABSENT: dict[str, dict[str, str]] = {
         "Partial": "functools.partial is a leaf; pass its arguments by themselves",
     },
 }
-_EXPLANATIONS = {
-    module: {name: text for names, text in entries.items() for name in names.split()} for module, entries in ABSENT.items()
-}
 
 
 def absent(module: str, name: str, hint: str = "") -> AttributeError:
@@ -157,7 +154,7 @@ def absent(module: str, name: str, hint: str = "") -> AttributeError:
         hint: what to say where the table has nothing to say.
     """
     found = sys.modules[module]
-    text = _EXPLANATIONS.get(module, {}).get(name) or hint
+    text = next((text for names, text in ABSENT.get(module, {}).items() if name in names.split()), hint)
     if not text and module == "pullback.numpy" and name in np.__all__:
         text = "NumPy's function of that name comes later"
     if not text and not name.startswith("_") and (near := difflib.get_close_matches(name, found.__all__, 1)):

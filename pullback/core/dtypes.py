@@ -205,7 +205,6 @@ class default_bits(ContextDecorator):
 
     def _recreate_cm(self) -> default_bits:
         """One of its own for each call of a decorated function, which may call itself, or be called in several threads."""
-        self._used = True
         return default_bits(self._mode.bits)
 
     def __call__(self, function: Any) -> Any:

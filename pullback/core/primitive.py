@@ -31,7 +31,7 @@ from pullback.core.errors import AxisError, DtypeError, LeafError, MissingRule, 
 from pullback.core.execution import engine
 from pullback.core.fields import FIELDS, Fields, Rule
 from pullback.core.lazy import lazy_module
-from pullback.core.source import Source, api_boundary, is_ours, trim, user_source
+from pullback.core.source import Source, api_boundary, at_line, at_user_line, is_ours, trim
 from pullback.core.tracing import Tracer, bind, type_of
 from pullback.core.types import ArrayType
 from pullback.core.zero import ZERO
@@ -396,7 +396,7 @@ class Primitive(Fields):
             result = rule(*types, **params)
         except (ShapeError, DtypeError, AxisError) as error:
             if " At " not in str(error):
-                error.args = (f"{error}{_place()}",)
+                error.args = (f"{error}{at_user_line()}",)
             raise
         if self.multiple_results:
             result = tuple(result)
@@ -473,10 +473,9 @@ class Primitive(Fields):
             "Forward-mode differentiation (jvp) rule for primitive 'double' not implemented"
         """
         phrase, instead = FIELDS[rule].phrase, FIELDS[rule].instead
-        source = source or user_source()
         return MissingRule(
             f"{phrase} for primitive {self.name!r} not implemented; {transformation} needs it."
-            + (f" At {source}." if source else "")
+            + (at_user_line() if source is None else at_line(source))
             + f" Define it with @{self.name}.def_{rule}, or as `{rule}` in the class"
             + (f"; {instead} would also do." if instead else ".")
         )
@@ -518,7 +517,7 @@ class Primitive(Fields):
             "The jvp rule of primitive 'double' must return a pair, but it returned 3."
         """
         return ProgramError(
-            f"The {rule} rule of primitive {self.name!r} must return {must}, but it returned {returned!r}." + _place()
+            f"The {rule} rule of primitive {self.name!r} must return {must}, but it returned {returned!r}." + at_user_line()
         )
 
     # ---- what rules return: the one place where it becomes what transformations work with ----
@@ -604,7 +603,7 @@ class Primitive(Fields):
             raise ProgramError(
                 f"Primitive {self.name!r} has a `partials` rule, so its operands must have its result's shape, or be 0-d; but"
                 f" an operand of type {tangent.strong()} gave a result of type {type.strong()}. Broadcast the operands before"
-                f" they come to it, or give it `jvp` and `transpose` rules." + _place()
+                f" they come to it, or give it `jvp` and `transpose` rules." + at_user_line()
             )
         if multiplier is None or multiplier.__class__ is int:
             return 1 if multiplier is None else multiplier
@@ -738,11 +737,6 @@ def fits(number: Any, dtype: DType) -> bool:
     """Whether a Python number, or a NumPy scalar taken for one, has a value in a dtype: a whole one in any but bool."""
     own = number.item().__class__ if isinstance(number, np.generic) else number.__class__
     return kind(dtype) in _ORDER_OF_NUMBERS.get(own, "")
-
-
-def _place() -> str:
-    source = user_source()
-    return f" At {source}." if source else ""
 
 
 def _described(type: ArrayType) -> str:

@@ -183,6 +183,16 @@ def user_source(depth: int = 1, scope: tuple[str, ...] = ()) -> CodeSource | Non
     return places[frame.f_lasti, scope]
 
 
+def at_line(source: Source | None) -> str:
+    """The end of an error message: where in the user's program it happened; empty if there is no such place."""
+    return f" At {source}." if source is not None else ""
+
+
+def at_user_line() -> str:
+    """As `at_line`, of the line that is running."""
+    return at_line(user_source())
+
+
 def forget_callers() -> None:
     """Let go of the user's frames: what was traced has ended."""
     _frames.clear()

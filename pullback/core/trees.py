@@ -18,7 +18,7 @@ from pullback.core.array import Array, find_converter
 from pullback.core.dtypes import float0
 from pullback.core.errors import DtypeError, LeafError, ShapeError, StructureError
 from pullback.core.lazy import lazy_module
-from pullback.core.source import user_source
+from pullback.core.source import at_user_line
 from pullback.core.tracing import Tracer, is_float0, live
 from pullback.core.types import ArrayType
 
@@ -207,16 +207,15 @@ def array_leaf(leaf: Any, path: Callable[[], str], trivial: bool = False, keep_o
         return leaf
     convert = find_converter(type(leaf))
     if convert is None:
-        source = user_source()
         if isinstance(leaf, ArrayType):
             raise LeafError(
                 f"{path()} is the type {leaf}, which has no values. Pass an array; xpr, eval_shape and jit(f).lower take types."
-                f"{f' At {source}.' if source else ''}"
+                f"{at_user_line()}"
             )
         raise LeafError(
             f"{path()} is {leaf!r} of type {type(leaf).__name__}, which is neither an array nor a number, nor a container"
             " that pullback knows. Convert it (pb.numpy.asarray), register its class (pb.tree.register_node), or"
-            f" {keep_out}.{f' At {source}.' if source else ''}"
+            f" {keep_out}.{at_user_line()}"
         )
     try:
         return convert(leaf)
@@ -251,27 +250,25 @@ register_node(_Trivial, lambda trivial: ((), trivial.shape), lambda shape, _: np
 
 def without_float0(tree: Any) -> Any:
     """The tree in which arrays of dtype float0, which hold nothing, are no leaves but belong to the structure."""
-    leaves, structure = flatten(tree)
-    if not any([leaf.__class__ is np.ndarray and is_float0(leaf) for leaf in leaves]):
-        return tree
-    return unflatten(structure, [_Trivial(leaf.shape) if is_float0(leaf) else leaf for leaf in leaves])
+    return _with_float0(tree, _Trivial)
 
 
 def stacked_float0(tree: Any, count: int) -> Any:
     """The tree in which arrays of dtype float0 are `count` of them, stacked."""
-    return _reshaped_float0(tree, lambda shape: (count, *shape))
+    return _with_float0(tree, lambda shape: np.zeros((count, *shape), float0))
 
 
 def unstacked_float0(tree: Any) -> Any:
     """The tree in which arrays of dtype float0 are one of those that are stacked in them."""
-    return _reshaped_float0(tree, lambda shape: shape[1:])
+    return _with_float0(tree, lambda shape: np.zeros(shape[1:], float0))
 
 
-def _reshaped_float0(tree: Any, shape_of: Callable[[tuple[int, ...]], tuple[int, ...]]) -> Any:
+def _with_float0(tree: Any, make: Callable[[tuple[int, ...]], Any]) -> Any:
+    """The tree with what `make` makes of their shapes in the place of arrays of dtype float0."""
     leaves, structure = flatten(tree)
     if not any([leaf.__class__ is np.ndarray and is_float0(leaf) for leaf in leaves]):
         return tree
-    return unflatten(structure, [np.zeros(shape_of(leaf.shape), float0) if is_float0(leaf) else leaf for leaf in leaves])
+    return unflatten(structure, [make(leaf.shape) if is_float0(leaf) else leaf for leaf in leaves])
 
 
 _NONE = object()  # stands for None in a prefix, where it is a value; in the tree that the prefix is for, None has no leaves

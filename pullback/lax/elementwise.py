@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from inspect import signature
 from typing import Any
 
 from pullback.core.array import Array, ArrayLike, from_python, scalar_kind
@@ -41,7 +40,7 @@ def _finished(primitive: Any, function: Function, name: str, relaxed: str, examp
     listed = " or ".join([", ".join(names[:-1]), names[-1]]).removeprefix(" or ")
     kinds = "" if len(names) == len(_KINDS) else f" ({listed})"
     of_others = ", or are others" if kinds else ""
-    if len(signature(function).parameters) == 1:
+    if function.__code__.co_argcount == 1:
         operands, conversion = f"x: an array{kinds} of any shape, or a number.", "no conversion"
         errors = ["LeafError: x is neither an array nor a number."]
         errors += ["DtypeError: x is of another dtype."] if kinds else []

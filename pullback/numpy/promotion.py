@@ -14,7 +14,7 @@ from pullback.core.array import Array, find_converter, from_python, plain_number
 from pullback.core.dtypes import BOOL, DTYPES, DType, default_dtype, is_inexact
 from pullback.core.dtypes import promote as join
 from pullback.core.errors import DtypeError, LeafError, ShapeError
-from pullback.core.source import user_source
+from pullback.core.source import at_user_line as at_user_line
 from pullback.core.tracing import Tracer
 from pullback.core.types import Shape
 from pullback.ops.broadcast import broadcast_in_dim
@@ -27,12 +27,6 @@ PYTHON_SCALARS = (bool, int, float, complex)
 NATIVE_INEXACT = frozenset(DTYPES[name] for name in ("float32", "float64", "complex64", "complex128"))
 NATIVE_FLOATS = frozenset(DTYPES[name] for name in ("float32", "float64"))
 NATIVE_NUMBERS = NATIVE_INEXACT | {DTYPES[name] for name in ("bool", "int32", "int64", "uint8", "uint32")}
-
-
-def at_user_line() -> str:
-    """The end of an error message: where in the user's program it happened; empty if there is no such place."""
-    source = user_source()
-    return f" At {source}." if source is not None else ""
 
 
 def operand(value: Any, name: str, position: str = "an operand") -> Array:

@@ -18,7 +18,7 @@ from pullback.core.bounded import Bounded
 from pullback.core.dtypes import is_inexact
 from pullback.core.errors import GradientError, LeafError
 from pullback.core.primitive import Primitive
-from pullback.core.source import describe
+from pullback.core.source import at_line, describe
 from pullback.core.tracing import Trace, Tracer, bind, type_of
 from pullback.core.types import ArrayType
 from pullback.core.zero import ONES, ZERO, instantiate, zeros
@@ -419,9 +419,7 @@ class NotLinear(GradientError):
 
 def nonlinear(step: Apply) -> NotLinear:
     """The error for transposing an operation that is not linear."""
-    name, source = step.primitive.name, source_of(step.origin)
-    at = f" At {source}." if source else ""
-    rule = step.rule or _users_rule(step.origin)
+    name, at, rule = step.primitive.name, at_line(source_of(step.origin)), step.rule or _users_rule(step.origin)
     if rule:
         return NotLinear(
             f"{rule} must be linear in the tangents, but it applies {name!r} to an unknown tangent, in which that is not"
@@ -435,9 +433,7 @@ def nonlinear(step: Apply) -> NotLinear:
 
 def affine(step: Apply) -> NotLinear:
     """The error for transposing an operation that adds something known to an unknown value."""
-    name, source = step.primitive.name, source_of(step.origin)
-    at = f" At {source}." if source else ""
-    rule = step.rule or _users_rule(step.origin)
+    name, at, rule = step.primitive.name, at_line(source_of(step.origin)), step.rule or _users_rule(step.origin)
     if rule:
         return NotLinear(
             f"{rule} must be linear in the tangents, but by {name!r} it adds to them a value that does not depend on them,"
