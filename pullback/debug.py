@@ -22,6 +22,7 @@ from pullback.core.tracing import Tracer
 from pullback.core.trees import array_leaf, array_leaves, flatten, register_node, unflatten
 from pullback.program.equality import Keyed, param_key
 
+bdb = lazy_module("bdb")
 pdb = lazy_module("pdb")
 
 __all__ = ["breakpoint", "callback", "print"]
@@ -175,10 +176,15 @@ class _Debugger:
 
     def __call__(self, *leaves: Any) -> None:
         debugger = pdb.Pdb(**self.streams, nosigint=True)
-        # A frame of the user's file and line, whose local variables are the values: what the debugger shows.
+        # A frame of the user's file and line, whose local variables are the values: what the debugger shows. It is opened on
+        # that frame at once: a trace function, as `Pdb.set_trace` sets, stops in whatever Python code runs next, which can
+        # be a callback of the garbage collector.
+        debugger.reset()
         here = ast.increment_lineno(ast.parse("__stop__()"), self.line - 1)
-        stop = {"__stop__": lambda: debugger.set_trace(sys._getframe(1))}
+        stop = {"__stop__": lambda: debugger.interaction(sys._getframe(1), None)}
         exec(compile(here, self.file, "exec"), {**self.globals, **stop}, {**self.others, **unflatten(self.structure, leaves)})
+        if debugger.quitting:
+            raise bdb.BdbQuit
 
     def __repr__(self) -> str:
         return f"breakpoint at {self.file}:{self.line}"
@@ -188,8 +194,9 @@ def breakpoint(*, stdin: TextIO | None = None, stdout: TextIO | None = None) -> 
     r"""Stop here when this line is computed, in Python's debugger, inside any transformation.
 
     The variables of the function that calls this are there with the values that they have in that call: look at them with
-    `p x`, see the source with `l`, go on with `c`. Under `vmap` it stops for every batch element; in a branch, or a step
-    of a loop, that not every batch element runs, for each that does. Nothing that is done there changes the computation.
+    `p x`, see the source with `l`, go on with `c`, end the program with `q`. Under `vmap` it stops for every batch element;
+    in a branch, or a step of a loop, that not every batch element runs, for each that does. Nothing that is done there
+    changes the computation.
 
     Arguments:
         stdin, stdout: where the debugger reads its commands and writes; by default, the terminal.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import bdb
+import gc
 import io
 import subprocess
 import sys
@@ -382,6 +384,34 @@ def test_breakpoint(wrapped: str) -> None:
     text = shown.getvalue()
     for expected in ("3.", "7.", "'static'", "f32[]", "test_pure_and_io_callbacks.py", "pb.debug.breakpoint("):
         assert expected in text
+
+
+def test_breakpoint_stops_in_the_users_frame_though_the_garbage_collector_runs_python_code() -> None:
+    def collected(phase: str, info: Any) -> None:
+        pass
+
+    def f(x: Any) -> Any:
+        pb.debug.breakpoint(stdin=io.StringIO("p x + 1\nc\n"), stdout=shown)
+        return x
+
+    thresholds = gc.get_threshold()
+    gc.callbacks.append(collected)
+    gc.set_threshold(1)
+    try:
+        for _ in range(3):
+            shown = io.StringIO()
+            f(3.0)
+            assert "4." in shown.getvalue()
+    finally:
+        gc.set_threshold(*thresholds)
+        gc.callbacks.remove(collected)
+
+
+@pytest.mark.parametrize("wrapped", WRAPPED)
+def test_quitting_the_debugger_of_a_breakpoint_ends_the_call(wrapped: str) -> None:
+    f = WRAPPED[wrapped](lambda x: (pb.debug.breakpoint(stdin=io.StringIO("q\n"), stdout=io.StringIO()), x)[1])
+    with pytest.raises(bdb.BdbQuit):
+        f(3.0)
 
 
 @pytest.mark.parametrize("wrap", [lambda h: h, pb.jit, lambda h: pb.jit(pb.jit(h))], ids=["plain", "jit", "jit of jit"])
