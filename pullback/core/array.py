@@ -161,7 +161,7 @@ class Array(ArrayMethods):
             [1. 2.]:f32[2]:cpu(0)
         """
         if is_deleted(self):
-            raise _donated(self.type)
+            raise _donated(self)
         made = self.__class__(self.type, self._host, self._buffer)
         made._later = later_buffer(self)
         return made
@@ -212,20 +212,22 @@ def host_of(array: Array) -> HostArray | np.generic:
         if buffer is None:
             buffer = later_buffer(array)
             if buffer is None:
-                raise _donated(array.type)
+                raise _donated(array)
             buffer_access.wait(buffer)
         host = buffer_access.to_host(buffer, array.type)
         if host is None:
-            raise _donated(array.type)
+            raise _donated(array)
         array._host = host
     return host
 
 
-def _donated(type: ArrayType) -> DonatedBufferError:
-    return DonatedBufferError(
-        f"This array ({type}) was donated to a compiled function (jit's donate_argnums or donate_argnames),"
+def _donated(array: Array) -> DonatedBufferError:
+    error = DonatedBufferError(
+        f"This array ({array.type}) was donated to a compiled function (jit's donate_argnums or donate_argnames),"
         " which has reused its memory. Keep using the function's result instead, or do not donate the argument."
     )
+    error.array = array
+    return error
 
 
 _constants: WeakValueDictionary[int, Array] = WeakValueDictionary()
