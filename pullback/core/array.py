@@ -17,7 +17,7 @@ import numpy as np
 
 from pullback.core.devices import DEFAULT_DEVICE, Device
 from pullback.core.dtypes import SHORT_NAMES, DType, carrier, default_dtype, entering
-from pullback.core.errors import DonatedBufferError, LeafError
+from pullback.core.errors import DonatedBufferError, DtypeError, LeafError
 from pullback.core.methods import ArrayMethods
 from pullback.core.types import ArrayType, Shape, array_type
 
@@ -337,6 +337,8 @@ def from_python(value: bool | int | float | complex, dtype: DType | None = None)
             f"The Python integer {value} does not fit into {wanted.name}. Give the array a wider dtype, or make 64-bit"
             " integers the default with pb.default_bits(64)."
         ) from None
+    except TypeError:
+        raise DtypeError(f"The complex number {value} does not fit into {wanted.name}; take its .real.") from None
 
 
 _SCALAR_KINDS: dict[type, str] = {bool: "b", int: "i", float: "f", complex: "c"}
