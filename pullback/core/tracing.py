@@ -13,14 +13,15 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from contextvars import Context, ContextVar
 from typing import Any
 
 import numpy as np
 
 from pullback.core.array import Array, PlacedArray, as_array, converters, host_of
+from pullback.core.context import setting
 from pullback.core.dtypes import SHORT_NAMES, entering, float0, kind
 from pullback.core.errors import EscapedTracerError
 from pullback.core.methods import ArrayMethods
@@ -230,8 +231,7 @@ def escaped(tracer: Tracer) -> EscapedTracerError:
     )
 
 
-@contextmanager
-def ensure_compile_time_eval() -> Iterator[None]:
+def ensure_compile_time_eval() -> AbstractContextManager[None]:
     """Evaluate now, even while a Program is being recorded, what depends on no traced value.
 
     Returns:
@@ -247,11 +247,7 @@ def ensure_compile_time_eval() -> Iterator[None]:
         >>> f(2.0)
         12.0:f32[]:cpu(0)
     """
-    token = _innermost_staging.set(None)
-    try:
-        yield
-    finally:
-        _innermost_staging.reset(token)
+    return setting(_innermost_staging, None)
 
 
 # ---- evaluation -----------------------------------------------------------------------------------------------------
