@@ -61,50 +61,6 @@ class Array(ArrayMethods):
         self._buffer = buffer
 
     @property
-    def shape(self) -> Shape:
-        """The size of each axis, a tuple of ints.
-
-        Example:
-            >>> import pullback as pb
-            >>> pb.numpy.zeros((2, 3)).shape
-            (2, 3)
-        """
-        return self.type.shape
-
-    @property
-    def dtype(self) -> DType:
-        """The dtype of the elements, a NumPy dtype.
-
-        Example:
-            >>> import pullback as pb
-            >>> pb.numpy.zeros(3).dtype
-            dtype('float32')
-        """
-        return self.type.dtype
-
-    @property
-    def ndim(self) -> int:
-        """The number of axes.
-
-        Example:
-            >>> import pullback as pb
-            >>> pb.numpy.zeros((2, 3)).ndim
-            2
-        """
-        return self.type.ndim
-
-    @property
-    def size(self) -> int:
-        """The number of elements.
-
-        Example:
-            >>> import pullback as pb
-            >>> pb.numpy.zeros((2, 3)).size
-            6
-        """
-        return self.type.size
-
-    @property
     def device(self) -> Device:
         """Where the values are; an array that so far lives in NumPy memory is on the default CPU device.
 
