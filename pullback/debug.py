@@ -178,9 +178,9 @@ class _Debugger:
         stdin, stdout = self.streams["stdin"], self.streams["stdout"]
         # Python's debugger reads what it is given only if it is told where to write as well.
         debugger = pdb.Pdb(stdin=stdin, stdout=sys.stdout if stdin and not stdout else stdout, nosigint=True)
-        # A frame of the user's function and line, whose local variables are the values: what the debugger shows. It is opened on
-        # that frame at once: a trace function, as `Pdb.set_trace` sets, stops in whatever Python code runs next, which can
-        # be a callback of the garbage collector.
+        # A frame of the user's function and line, whose local variables are the values: what the debugger shows. It is opened
+        # on that frame at once: a trace function, as `Pdb.set_trace` sets, stops in whatever Python code runs next, which
+        # can be a callback of the garbage collector.
         debugger.reset()
         call = ast.increment_lineno(ast.parse("__stop__()"), self.line - 1)
         here = compile(call, self.code.co_filename, "exec").replace(co_name=self.code.co_name)
