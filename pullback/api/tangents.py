@@ -170,6 +170,7 @@ def fit_tangent(tangent: Any, primal: ArrayType, path: Callable[[], str], what: 
             raise DtypeError(
                 f"{path()} has type {type}, but its {what} has type {primal}; the dtypes must be equal. Convert with .astype()."
             )
+    if type.dtype is not primal.dtype or (type.weak and not primal.weak):  # a Python number is no reason for a weak derivative
         value = convert_element_type(value, new_dtype=primal.dtype)
     return value
 
