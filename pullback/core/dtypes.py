@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 from contextlib import AbstractContextManager, ContextDecorator
 from contextvars import ContextVar, Token
 from typing import Any
@@ -73,6 +74,15 @@ def kind(dtype: DType) -> str:
 def is_inexact(dtype: DType) -> bool:
     """True for floating and complex dtypes: those that have derivatives."""
     return _KINDS[dtype] in "fc"
+
+
+KIND_NAMES = {"b": "bool", "i": "signed integer", "u": "unsigned integer", "iu": "integer", "f": "floating", "c": "complex"}
+
+
+def in_words(kinds: str) -> str:
+    """Kinds of dtypes by their names: "biuf" as `bool, integer or floating`."""
+    *names, last = [KIND_NAMES[letters] for letters in re.findall("iu|.", kinds)] or [""]
+    return f"{', '.join(names)} or {last}" if names else last
 
 
 RANK = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}  # of a kind: numbers of one go into the dtypes of those that are no lower
