@@ -497,7 +497,7 @@ class Primitive(Fields):
         """
         return ProgramError(
             f"The evaluation rule of primitive {self.name!r} returned {got}, but its result_type rule says {expected.strong()}."
-            " One of the two is wrong; pb.testing.check_primitive compares them on every sample."
+            f" One of the two is wrong; pb.testing.check_primitive compares them on every sample.{at_user_line()}"
         )
 
     def malformed(self, rule: str, must: str, returned: Any) -> ProgramError:

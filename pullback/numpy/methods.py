@@ -429,7 +429,15 @@ class _OfArrays:
     __repr__ = __str__
 
     def __format__(self: Any, spec: str) -> str:
-        return format(self.host.item(), spec) if spec and not self.type.shape else format(str(self), spec)
+        if not self.type.shape and spec:
+            return format(self.host.item(), spec)
+        try:
+            return format(str(self), spec)
+        except ValueError:
+            raise TypeError(
+                f"{spec!r} formats one number, but this is an array of {self.type}. Format its elements, or round it"
+                f" (pb.numpy.round) and print it as it is.{at_user_line()}"
+            ) from None
 
     def __array__(self: Any, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         """The values as a NumPy array: a read-only view without a copy, unless `dtype` or `copy` ask for one."""
