@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from pullback.core import array as arrays
+from pullback.core.absent import ABSENT_METHODS, AbsentMethod
 from pullback.core.array import Array, later_buffer
 from pullback.core.devices import DEFAULT_DEVICE
 from pullback.core.dtypes import is_inexact, kind
@@ -168,6 +169,9 @@ class _OfAll:
     """What Arrays and traced values share, beside the functions above."""
 
     __slots__ = ()
+
+    def __dir__(self: Any) -> list[str]:
+        return [name for name in object.__dir__(self) if name not in ABSENT_METHODS]
 
     def __len__(self: Any) -> int:
         """The size of the first axis."""
@@ -654,3 +658,5 @@ def install(namespace: Any) -> None:
         for name, found in methods.items():
             if isinstance(found, (FunctionType, property)):
                 setattr(cls, name, found)
+    for name in ABSENT_METHODS:
+        setattr(ArrayMethods, name, AbsentMethod(name))

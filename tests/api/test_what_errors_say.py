@@ -483,6 +483,18 @@ SLIPS: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: pb.vmap(product, out_axes=1)(X),
         r"vmap of product .* batch axis of output at 1, but with that axis it has type f32\[3\], whose only axis is 0\.",
     ),
+    "method": (lambda: pnp.ones(3).cumsum(), r"'Array' object has no attribute 'cumsum': .*associative_scan\(pb.lax.add, x\)"),
+    "method of a traced value": (
+        lambda: pb.grad(lambda x: x.sort())(X),
+        "no attribute 'sort': sorting and searching come later",
+    ),
+    "method that changes": (lambda: pnp.ones(3).fill(0.0), r"no attribute 'fill': arrays are immutable; write x.at\["),
+    "method that is a function": (lambda: X * pnp.ones(3).compress(X > 0), r"it is pb.numpy.compress\."),
+    "self": (
+        lambda: pb.Primitive("double", evaluate=lambda self, x: 2 * x),
+        "The evaluate rule of primitive 'double' takes `self`, but rules are called without it",
+    ),
+    "transpose": (lambda: pb.linear_transpose(lambda x: x * x, 1.0)(1.0), "not linear in that operand"),
     "evaluate": (
         lambda: pb.Primitive("total", evaluate=np.sum, result_type=lambda x: x)(X),
         rf"returned f32\[\], but its result_type rule says f32\[3\].* At {re.escape(__file__)}",
@@ -493,6 +505,21 @@ SLIPS: dict[str, tuple[Callable[[], Any], str]] = {
 @pytest.mark.parametrize("slip", SLIPS)
 def test_slips_are_said_with_their_cure(slip: str) -> None:
     call, says = SLIPS[slip]
-    with pytest.raises((pb.errors.PullbackError, TypeError, ValueError, OverflowError), match=says) as caught:
+    with pytest.raises((pb.errors.PullbackError, TypeError, ValueError, OverflowError, AttributeError), match=says) as caught:
         call()
     assert not re.search("Staged|Dual|Batched", str(caught.value))
+
+
+def test_methods_that_are_not_there_are_not_listed() -> None:
+    for array in (pnp.ones(3), pb.Array):
+        assert "cumsum" not in dir(array) and "sum" in dir(array)
+        assert not hasattr(array, "cumsum") and not hasattr(array, "sort")
+    assert np.sort(pnp.array([2.0, 1.0])).tolist() == [1.0, 2.0]  # NumPy asks for a method of that name first
+    assert np.cumsum(pnp.ones(3)).tolist() == [1.0, 2.0, 3.0]
+    assert np.nonzero(pnp.ones(2))[0].tolist() == [0, 1]
+
+
+def test_what_is_not_linear_raises_an_error_of_the_public_module() -> None:
+    with pytest.raises(pb.errors.NotLinear, match="no transpose") as caught:
+        pb.linear_transpose(lambda x: x + 1.0, 1.0)(1.0)
+    assert isinstance(caught.value, GradientError)
