@@ -46,7 +46,8 @@ def is_ours(filename: str) -> bool:
 
 
 class _UsersFiles(dict[str, bool]):
-    """Which files are the user's, each looked at once; reading a dict is the fastest way to ask for a frame's file."""
+    """Whether a file is the user's own program: neither ours nor one of a library that calls us on the user's behalf. Each is
+    looked at once; reading a dict is the fastest way to ask for a frame's file."""
 
     def __missing__(self, filename: str) -> bool:
         found = self[filename] = not is_ours(filename) and not filename.startswith(_BETWEEN)
@@ -54,11 +55,6 @@ class _UsersFiles(dict[str, bool]):
 
 
 _users_files = _UsersFiles()
-
-
-def is_users(filename: str) -> bool:
-    """Whether a file is the user's own program: neither ours nor one of a library that calls us on the user's behalf."""
-    return _users_files[filename]
 
 
 class CodeSource:
@@ -122,9 +118,13 @@ class RecordedSource(NamedTuple):
 Source = CodeSource | RecordedSource
 
 
+LONGEST_LINE = 128  # characters of a line of code in a message
+
+
 def source_text(source: Source) -> str:
     """A place in words: `model.py:12 (loss): y = x @ w`."""
     text = source.text
+    text = text if len(text) <= LONGEST_LINE else f"{text[: LONGEST_LINE - 3]}..."
     return f"{source.file}:{source.line} ({source.function})" + (f": {text}" if text else "")
 
 

@@ -25,7 +25,6 @@ from pullback.core.source import (
     forget_callers,
     innermost,
     is_ours,
-    is_users,
     trim,
     user_source,
 )
@@ -72,8 +71,8 @@ def test_frames_of_libraries_in_between_are_skipped():
     place = dispatched(1)
     assert (place.file, place.text) == (__file__, "place = dispatched(1)")
     for file in (functools.__file__, np.ma.__file__):
-        assert not is_users(file) and not is_ours(file)
-    assert is_users(__file__)
+        assert not source._users_files[file] and not is_ours(file)
+    assert source._users_files[__file__]
 
 
 def test_the_package_is_ours_but_for_its_tour():
