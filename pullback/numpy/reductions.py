@@ -578,7 +578,8 @@ def _without_nan(name: str, neutral: float, reduce_: F, sections: str, doc: str)
         missing = isnan(a)
         filling = neutral
         if math.isinf(neutral) and kind(a.type.dtype) == "f":  # not every kind of float8 has infinities
-            filling = float(reduce.lowest(a.type.dtype) if neutral < 0 else reduce.highest(a.type.dtype))
+            limit: Any = reduce.lowest if neutral < 0 else reduce.highest
+            filling = float(limit(a.type.dtype))
         out = reduce_(where(missing, filling, a), axis, *args, **options)
         if neutral in (0, 1) or options.get("initial") is not None:
             return out
