@@ -12,7 +12,7 @@ import numpy as np
 from pullback.api.dispatch import FastPath, Signature, fast_path, forget_scalars
 from pullback.api.functions import Function, argument_name, check_callable, check_flags, chosen_arguments, global_name
 from pullback.api.signatures import argument_differs, differences, static_text
-from pullback.api.traced import call_paths, trace, with_placeholders
+from pullback.api.traced import call_paths, check_closed, trace, with_placeholders
 from pullback.control.call import bind_call
 from pullback.core.array import Array, BorrowedArray, as_array, from_numpy
 from pullback.core.axes import axis_sizes
@@ -20,7 +20,7 @@ from pullback.core.bounded import Bounded
 from pullback.core.dtypes import SHORT_NAMES, dtype_mode
 from pullback.core.errors import DonatedBufferError, DtypeError, ShapeError, StaticArgumentError, StructureError
 from pullback.core.lazy import lazy_module
-from pullback.core.source import api_boundary, describe, flag, trim, warn
+from pullback.core.source import api_boundary, describe, flag, named_after, trim, warn
 from pullback.core.tracing import Tracer, innermost_staging, is_float0
 from pullback.core.trees import TreeDef, array_leaf, array_leaves, flatten, unflatten, without_float0
 from pullback.core.types import ArrayType
@@ -65,7 +65,7 @@ class Jitted:
         inline: bool,
     ) -> None:
         check_callable(fun, "jit")
-        functools.update_wrapper(self, fun, updated=())
+        named_after(fun)(self)
         given = (static_argnums, static_argnames, donate_argnums, donate_argnames, options, explain_misses, inline)
         self._made_from = (fun, *given)
         self._fun = fun
@@ -554,11 +554,15 @@ class Traced(_AheadOfTime):
         Returns:
             A `Lowered`.
 
+        Raises:
+            EscapedTracerError: the function closes over a traced value of a transformation around this call.
+
         Example:
             >>> import pullback as pb
             >>> "stablehlo.add" in pb.jit(lambda x: x + 1.0).trace(1.0).lower().as_text()
             True
         """
+        check_closed("lower", self._fun, self._signature.captures)
         return Lowered(self._jitted, self._signature, self._statics, self.in_tree)
 
 

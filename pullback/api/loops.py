@@ -21,7 +21,7 @@ from pullback.control.while_loop import while_loop as while_primitive
 from pullback.core.array import Array
 from pullback.core.dtypes import BOOL, kind, promote
 from pullback.core.errors import AxisError, DtypeError, ShapeError, StructureError
-from pullback.core.source import api_boundary, describe
+from pullback.core.source import api_boundary, describe, named_after
 from pullback.core.tracing import Tracer, type_of
 from pullback.core.trees import (
     LEAF,
@@ -452,7 +452,7 @@ def _counted_while(bounds: Sequence[Any], body_fun: Function, init_val: Any) -> 
         for bound in bounds
     ]
 
-    @functools.wraps(body_fun, updated=())  # so that Programs and errors name the user's function
+    @named_after(body_fun)  # so that Programs and errors name the user's function
     def step(state: Any) -> Any:
         i, value = state
         return add(i, literal(1, i)), body_fun(i, value)
@@ -486,7 +486,7 @@ def map(f: Callable[[Any], R], xs: Any, *, batch_size: int | None = None) -> R:
     """
     check_callable(f, "map")
 
-    @functools.wraps(f, updated=())  # so that Programs and errors name the user's function
+    @named_after(f)  # so that Programs and errors name the user's function
     def step(_: None, x: Any) -> tuple[None, Any]:
         return None, f(x)
 
