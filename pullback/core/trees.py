@@ -198,7 +198,8 @@ def _as_it_is_now(value: Any) -> Any:
         return kind([_as_it_is_now(item) for item in value])
     if kind is dict:
         return {key: _as_it_is_now(item) for key, item in value.items()}
-    return copy.copy(value) if kind.__hash__ is None and not isinstance(value, np.ndarray) else value
+    mutable = getattr(kind, "__hash__", None) is None and not isinstance(value, np.ndarray)
+    return copy.copy(value) if mutable else value
 
 
 # ---- leaves that must be arrays ---------------------------------------------------------------------------------------
