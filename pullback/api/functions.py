@@ -52,10 +52,11 @@ def global_name(function: Any) -> str | None:
     return name if found is function else None
 
 
-def check_callable(function: Any, transformation: str) -> None:
-    """Raise TypeError unless a transformation was given a function."""
+def check_callable(function: Any, transformation: str, name: str = "") -> None:
+    """Raise TypeError unless a transformation was given a function; `name` is that of the argument, if there are others."""
     if not callable(function):
-        raise TypeError(f"{transformation} takes a function, but got {function!r} of type {type(function).__name__}.")
+        which = f" as {name}" if name else ""
+        raise TypeError(f"{transformation} takes a function{which}, but got {function!r} of type {type(function).__name__}.")
 
 
 def check_flags(transformation: str, **flags: Any) -> None:
