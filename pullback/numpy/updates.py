@@ -389,12 +389,15 @@ def _number_or_array(values: Any) -> Any:
     return array(values) if isinstance(values, (list, tuple)) else number_or_operand(values, ".at[]", "the values")
 
 
+_MANY = 1 << 12  # from so many elements on, to number them costs more than to read the index
+
+
 def _written(x: Any, index: Any, primitive: Any, combine: Any, values: Any) -> Array | None:
     """The fast path: an update in NumPy memory of known places that there are; None if it is another."""
     if x.__class__ is not Array or values.__class__ is not Array or x._host is None or innermost_staging() is not None:
         return None
     dtype, known = x.type.dtype, numpy_index(index)
-    basic, adds = known is not None, primitive is scatter_add and accumulation_dtype(dtype) is dtype
+    basic, adds = known is not None, primitive is scatter_add and accumulation_dtype(dtype) is dtype and x._host.size < _MANY
     if not basic and (adds or primitive is scatter):
         known = numpy_index(index, "i")
     if known is None:
