@@ -54,3 +54,23 @@ def test_the_complementary_error_function_of_float8_is_compiled(dtype):
     narrow, _ = pair(dtype, [0.5, 1.0, 2.0])
     eager, compiled = (np.asarray(way(narrow)).astype(np.float32) for way in (pb.lax.erfc, pb.jit(pb.lax.erfc)))
     np.testing.assert_allclose(compiled, eager, rtol=float(ml_dtypes.finfo(DTYPES[dtype]).eps))
+
+
+@pytest.mark.parametrize("how", [lambda f: f, pb.jit], ids=["eager", "jit"])
+@pytest.mark.parametrize("dtype", SIGNED)
+def test_what_is_left_out_of_a_softmax_of_float8(dtype, how):
+    narrow, wide = pair(dtype, [1.0, 2.0, 4.0])
+    where = np.array([True, True, False])
+    softmax, logsumexp, log_softmax = how(
+        lambda x: [getattr(pb.nn, name)(x, where=where) for name in ("softmax", "logsumexp", "log_softmax")]
+    )(narrow)
+    terms, eps = np.exp(wide[:2]), float(ml_dtypes.finfo(DTYPES[dtype]).eps)
+    results = [
+        (softmax[:2], terms / terms.sum()),
+        (logsumexp, np.log(terms.sum())),
+        (log_softmax[:2], np.log(terms / terms.sum())),
+    ]
+    assert softmax[2] == 0
+    for out, expected in results:
+        assert out.dtype is DTYPES[dtype]
+        np.testing.assert_allclose(np.asarray(out).astype(np.float32), expected, rtol=eps)
