@@ -20,7 +20,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pullback.control.holder import Holder, Wiring, at_flags, bind_holder, check_operands, held_by, split
+from pullback.control.holder import (
+    Holder,
+    Wiring,
+    at_flags,
+    bind_holder,
+    check_operands,
+    held_by,
+    split,
+    transposed_without_zeros,
+)
 from pullback.core.array import Array, on_a_device
 from pullback.core.execution import engine
 from pullback.core.primitive import primitive
@@ -43,7 +52,7 @@ from pullback.transforms.derive import (
 from pullback.transforms.simplify import drop_dead_code
 from pullback.transforms.sparsity import sparsity_of_steps
 from pullback.transforms.stage import replay
-from pullback.transforms.transpose import has_constant_part, transpose_flat
+from pullback.transforms.transpose import NotLinear, has_constant_part, transpose_flat
 from pullback.transforms.zeros import is_zero
 
 # Eager loops up to this many operations run step by step on NumPy; longer ones are compiled.
@@ -172,7 +181,12 @@ class scan(Holder):
         stacks = [*ct_ys, *known_x]
         types = [type_of(value).strong() for value in (*known_c, *start)]
         types += [_step_type(type_of(value)).strong() for value in stacks]
-        turned = stage_closed(backward, types, f"transpose_{body.name}")
+        try:
+            turned = stage_closed(backward, types, f"transpose_{body.name}")
+        except NotLinear:
+            if (zeroed := transposed_without_zeros(scan, cotangents, operands, params)) is None:
+                raise
+            return zeroed
         stepping = {**held.on([turned], consts=len(known_c), carry=len(start)), "reverse": not params["reverse"]}
         solved = iter(bind_holder(scan, *known_c, *start, *stacks, **stepping))
         solved = [next(solved) if flag else None for flag in free]
