@@ -99,7 +99,7 @@ def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return importlib.import_module(f"pullback.{name}")
     if name not in _HOME_OF:
-        raise absent("pullback", name, f"it is pullback.numpy.{name}" if name in numpy.__all__ else "")
+        raise absent("pullback", name)
     found = getattr(importlib.import_module(f"pullback.{_HOME_OF[name]}"), name)
     globals()[name] = found
     return found

@@ -53,8 +53,18 @@ DECIDED_BY_THE_TEXT = {
     "program/provenance.py:_interned",
     "transforms/batch.py:_behind_another",
 }
-PUBLIC = ("engine", "is_ours", "is_users", "processor", "discover", "inferred")
-EMPTY_CALLS = {"dict", "set", "list", "OrderedDict", "Bounded", "WeakValueDictionary", "WeakSet", "WeakKeyDictionary"}
+PUBLIC = ("engine", "is_ours", "processor", "discover", "inferred")
+EMPTY_CALLS = {
+    "dict",
+    "set",
+    "list",
+    "OrderedDict",
+    "Bounded",
+    "WeakValueDictionary",
+    "WeakSet",
+    "WeakKeyDictionary",
+    "_UsersFiles",
+}
 
 
 def is_empty(node: ast.AST | None) -> bool:
@@ -87,9 +97,7 @@ def kept(file: pathlib.Path) -> set[str]:
             for node in ast.walk(function):
                 if isinstance(node, ast.AnnAssign) and is_empty(node.value) and not isinstance(node.value, ast.List):
                     found.add(ast.unparse(node.target).removeprefix("self."))
-    return {
-        name for name in found if name.startswith("_") or name in ("engine", "is_ours", "is_users", "processor", "discover")
-    }
+    return {name for name in found if name.startswith("_") or name in PUBLIC}
 
 
 FILES = sorted(path for path in ROOT.rglob("*.py") if path.parent.name not in ("cli", "testing", "compat"))

@@ -14,12 +14,14 @@ from pullback.core.errors import DtypeError, GradientError, ShapeError, Structur
 from pullback.core.source import describe
 from pullback.core.tracing import Tracer, is_float0, live, type_of
 from pullback.core.trees import (
+    FIELD_AS_STATIC,
     LEAF,
     OUT_OF_RESULTS,
     TreeDef,
     array_leaf,
     array_leaves,
     flatten,
+    is_attribute,
     leaves_like,
     structure_paths,
     unflatten,
@@ -165,11 +167,12 @@ def fit_tangent(tangent: Any, primal: ArrayType, path: Callable[[], str], what: 
     type = type_of(value)
     if type.shape != primal.shape:
         raise ShapeError(f"{path()} has type {type}, but its {what} has type {primal}; the shapes must be equal.")
-    if type.dtype is not primal.dtype:
-        if not type.weak or "iufc".find(kind(type.dtype)) > "iufc".find(kind(primal.dtype)):  # not 1j for 1., nor 1. for 1
-            raise DtypeError(
-                f"{path()} has type {type}, but its {what} has type {primal}; the dtypes must be equal. Convert with .astype()."
-            )
+    other = type.dtype is not primal.dtype
+    if other and not (type.weak and "iufc".find(kind(type.dtype)) <= "iufc".find(kind(primal.dtype))):  # 1 for 1., not 1j
+        raise DtypeError(
+            f"{path()} has type {type}, but its {what} has type {primal}; the dtypes must be equal. Convert with .astype()."
+        )
+    if other or (type.weak and not primal.weak):  # a Python number is no reason for a weak derivative
         value = convert_element_type(value, new_dtype=primal.dtype)
     return value
 
@@ -230,6 +233,7 @@ def check_inputs(
             raise GradientError(
                 f"{transformation} was asked for the derivative with respect to argument {path}, which is {type}: integers"
                 " and bools have none. Pass floating-point numbers (2.0 instead of 2), or choose other argnums"
+                + (f", or {FIELD_AS_STATIC}" if is_attribute(path) else "")
                 + ("." if allow_int is None else ", or accept trivial gradients with allow_int=True.")
             )
         if real and not holomorphic and kind(type.dtype) == "c":

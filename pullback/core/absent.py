@@ -6,6 +6,7 @@ The messages of `AttributeError` read this table, so that who types a name that 
 from __future__ import annotations
 
 import sys
+from typing import NoReturn
 
 import numpy as np
 
@@ -75,7 +76,7 @@ ABSENT: dict[str, dict[str, str]] = {
         "interp piecewise": "it comes later; until then, pb.numpy.where or pb.numpy.select of formulas",
         "convolve correlate": _CONVOLUTION,
         "vectorize apply_along_axis apply_over_axes": "it is pb.vmap",
-        "put put_along_axis place putmask fill_diagonal copyto": _UPDATES,
+        "put put_along_axis place putmask fill fill_diagonal copyto": _UPDATES,
         "ndarray": "it is pb.Array",
         "float_ double": "it is pb.numpy.float64",
         "single": "it is pb.numpy.float32",
@@ -103,13 +104,7 @@ ABSENT: dict[str, dict[str, str]] = {
         "Precision": "products are computed in the full precision of their dtype",
         "GatherScatterMode": 'modes are strings: "fill", "clip", "drop"',
         "RoundingMethod": 'rounding methods are strings: "to_nearest_even", "away_from_zero"',
-        "broadcast_shapes": "it is pb.numpy.broadcast_shapes",
         "collapse": "it is pb.lax.reshape",
-        "split": "it is pb.numpy.split",
-        "stack": "it is pb.numpy.stack",
-        "unstack": "it is pb.numpy.unstack",
-        "tile": "it is pb.numpy.tile",
-        "empty": "it is pb.numpy.empty",
         "optimization_barrier": "it comes later; pb.checkpoint keeps its second computation apart from the first",
         "reduce_precision": "it comes later; until then, x.astype(dtype).astype(x.dtype)",
         "platform_dependent": "a primitive may have a lowering rule for each platform: def_lower(platform=...)",
@@ -126,17 +121,6 @@ ABSENT: dict[str, dict[str, str]] = {
         "dot_product_attention": "it comes later; until then, pb.nn.softmax(q @ k.T / scale) @ v",
     },
     "pullback.tree": {
-        "tree_map": "it is pb.tree.map",
-        "tree_flatten": "it is pb.tree.flatten",
-        "tree_unflatten": "it is pb.tree.unflatten",
-        "tree_leaves": "it is pb.tree.leaves",
-        "tree_structure": "it is pb.tree.structure",
-        "tree_reduce": "it is pb.tree.reduce",
-        "tree_transpose": "it is pb.tree.transpose",
-        "tree_all": "it is pb.tree.all",
-        "tree_map_with_path": "it is pb.tree.map_with_path",
-        "tree_flatten_with_path": "it is pb.tree.flatten_with_path",
-        "tree_leaves_with_path": "it is pb.tree.leaves_with_path",
         "register_pytree_node register_pytree_node_class register_pytree_with_keys register_static": (
             "it is pb.tree.register_node, or pb.tree.register_dataclass"
         ),
@@ -145,19 +129,41 @@ ABSENT: dict[str, dict[str, str]] = {
 }
 
 
-def absent(module: str, name: str, hint: str = "") -> AttributeError:
-    """The error for a name that a public module does not have.
+# Methods of NumPy's arrays that Arrays do not have: what is said of each is what is said of the function of that name.
+ABSENT_METHODS = (
+    "argpartition", "argsort", "choose", "compress", "cumprod", "cumsum", "fill", "nonzero", "partition", "put", "resize",
+    "searchsorted", "sort",
+)  # fmt: skip
 
-    Arguments:
-        module: the module's name.
-        name: the name that was asked for.
-        hint: what to say where the table has nothing to say.
-    """
-    found = sys.modules[module]
-    text = next((text for names, text in ABSENT.get(module, {}).items() if name in names.split()), hint)
-    if not text and module == "pullback.numpy" and name in np.__all__:
-        text = "NumPy's function of that name comes later"
-    if not text and not name.startswith("_") and (near := difflib.get_close_matches(name, found.__all__, 1)):
-        text = f"did you mean {near[0]}?"
-    closed = text if text.endswith("?") else f"{text}."
-    return AttributeError(f"module {module!r} has no attribute {name!r}{': ' if text else ''}{closed}", name=name)
+
+class AbsentMethod:
+    """In the place of a method that arrays do not have: looking it up is the error that says what there is instead."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __get__(self, instance: object, owner: type) -> NoReturn:
+        text = _what_to_say("pullback.numpy", self.name)
+        raise AttributeError(f"{owner.__name__!r} object has no attribute {self.name!r}: {text}", name=self.name, obj=instance)
+
+
+def absent(module: str, name: str) -> AttributeError:
+    """The error for a name that a public module does not have."""
+    text = _what_to_say(module, name)
+    return AttributeError(f"module {module!r} has no attribute {name!r}{': ' if text else '.'}{text}", name=name)
+
+
+def _what_to_say(module: str, name: str) -> str:
+    """What the table says of a name, or else what can be told from the names that there are."""
+    known = sys.modules[module].__all__
+    for names, text in ABSENT.get(module, {}).items():
+        if name in names.split():
+            return f"{text}."
+    if name in sys.modules["pullback.numpy"].__all__:
+        return f"it is pb.numpy.{name}."
+    if module == "pullback.numpy" and name in np.__all__:
+        return "NumPy's function of that name comes later."
+    if module == "pullback.tree" and name.removeprefix("tree_") in known:
+        return f"it is pb.tree.{name.removeprefix('tree_')}."
+    near = [] if name.startswith("_") else difflib.get_close_matches(name, known, 1)
+    return f"did you mean {near[0]}?" if near else ""

@@ -17,8 +17,9 @@ import numpy as np
 
 from pullback.core.devices import DEFAULT_DEVICE, Device
 from pullback.core.dtypes import SHORT_NAMES, DType, carrier, default_dtype, entering
-from pullback.core.errors import DonatedBufferError, LeafError
+from pullback.core.errors import DonatedBufferError, DtypeError, LeafError
 from pullback.core.methods import ArrayMethods
+from pullback.core.source import at_user_line
 from pullback.core.types import ArrayType, Shape, array_type
 
 HostArray = np.ndarray[Any, Any]
@@ -59,50 +60,6 @@ class Array(ArrayMethods):
         self.type = type
         self._host = host
         self._buffer = buffer
-
-    @property
-    def shape(self) -> Shape:
-        """The size of each axis, a tuple of ints.
-
-        Example:
-            >>> import pullback as pb
-            >>> pb.numpy.zeros((2, 3)).shape
-            (2, 3)
-        """
-        return self.type.shape
-
-    @property
-    def dtype(self) -> DType:
-        """The dtype of the elements, a NumPy dtype.
-
-        Example:
-            >>> import pullback as pb
-            >>> pb.numpy.zeros(3).dtype
-            dtype('float32')
-        """
-        return self.type.dtype
-
-    @property
-    def ndim(self) -> int:
-        """The number of axes.
-
-        Example:
-            >>> import pullback as pb
-            >>> pb.numpy.zeros((2, 3)).ndim
-            2
-        """
-        return self.type.ndim
-
-    @property
-    def size(self) -> int:
-        """The number of elements.
-
-        Example:
-            >>> import pullback as pb
-            >>> pb.numpy.zeros((2, 3)).size
-            6
-        """
-        return self.type.size
 
     @property
     def device(self) -> Device:
@@ -161,7 +118,7 @@ class Array(ArrayMethods):
             [1. 2.]:f32[2]:cpu(0)
         """
         if is_deleted(self):
-            raise _donated(self.type)
+            raise _donated(self)
         made = self.__class__(self.type, self._host, self._buffer)
         made._later = later_buffer(self)
         return made
@@ -212,20 +169,22 @@ def host_of(array: Array) -> HostArray | np.generic:
         if buffer is None:
             buffer = later_buffer(array)
             if buffer is None:
-                raise _donated(array.type)
+                raise _donated(array)
             buffer_access.wait(buffer)
         host = buffer_access.to_host(buffer, array.type)
         if host is None:
-            raise _donated(array.type)
+            raise _donated(array)
         array._host = host
     return host
 
 
-def _donated(type: ArrayType) -> DonatedBufferError:
-    return DonatedBufferError(
-        f"This array ({type}) was donated to a compiled function (jit's donate_argnums or donate_argnames),"
+def _donated(array: Array) -> DonatedBufferError:
+    error = DonatedBufferError(
+        f"This array ({array.type}) was donated to a compiled function (jit's donate_argnums or donate_argnames),"
         " which has reused its memory. Keep using the function's result instead, or do not donate the argument."
     )
+    error.array = array
+    return error
 
 
 _constants: WeakValueDictionary[int, Array] = WeakValueDictionary()
@@ -331,10 +290,13 @@ def from_python(value: bool | int | float | complex, dtype: DType | None = None)
     try:
         return Array(array_type((), wanted, value.__class__ is not bool), np.asarray(value, wanted))
     except OverflowError:
+        by_default = wanted is default_dtype(scalar_kind(value))
+        cure = ", or make 64-bit integers the default with pb.default_bits(64)" if by_default else ""
         raise OverflowError(
-            f"The Python integer {value} does not fit into {wanted.name}. Give the array a wider dtype, or make 64-bit"
-            " integers the default with pb.default_bits(64)."
+            f"The Python integer {value} does not fit into {wanted.name}. Give the array a wider dtype{cure}.{at_user_line()}"
         ) from None
+    except TypeError:
+        raise DtypeError(f"The complex number {value} does not fit into {wanted.name}; take its .real.") from None
 
 
 _SCALAR_KINDS: dict[type, str] = {bool: "b", int: "i", float: "f", complex: "c"}

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Hashable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from pullback.core.context import setting
 from pullback.core.errors import AxisError
 from pullback.core.tracing import Trace
 
@@ -47,14 +48,9 @@ _named_axes: ContextVar[dict[Hashable, AxisOwner]] = ContextVar("pullback_named_
 _NONE: dict[Hashable, AxisOwner] = {}
 
 
-@contextmanager
-def named_axis(name: Hashable, owner: AxisOwner) -> Iterator[None]:
+def named_axis(name: Hashable, owner: AxisOwner) -> AbstractContextManager[None]:
     """Let collective operations refer to the owner's batch axis by `name` inside the block."""
-    token = _named_axes.set({**_named_axes.get(_NONE), name: owner})
-    try:
-        yield
-    finally:
-        _named_axes.reset(token)
+    return setting(_named_axes, {**_named_axes.get(_NONE), name: owner})
 
 
 def axis_owner(name: Hashable) -> AxisOwner:

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Iterator
-from contextlib import ContextDecorator, contextmanager
+import re
+from contextlib import AbstractContextManager, ContextDecorator
 from contextvars import ContextVar, Token
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 
+from pullback.core.context import setting
 from pullback.core.errors import DtypeError
 from pullback.core.source import warn
 
@@ -73,6 +74,15 @@ def kind(dtype: DType) -> str:
 def is_inexact(dtype: DType) -> bool:
     """True for floating and complex dtypes: those that have derivatives."""
     return _KINDS[dtype] in "fc"
+
+
+KIND_NAMES = {"b": "bool", "i": "signed integer", "u": "unsigned integer", "iu": "integer", "f": "floating", "c": "complex"}
+
+
+def in_words(kinds: str) -> str:
+    """Kinds of dtypes by their names: "biuf" as `bool, integer or floating`."""
+    *names, last = [KIND_NAMES[letters] for letters in re.findall("iu|.", kinds)] or [""]
+    return f"{', '.join(names)} or {last}" if names else last
 
 
 RANK = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}  # of a kind: numbers of one go into the dtypes of those that are no lower
@@ -135,12 +145,9 @@ class DtypeMode:
     __slots__ = ("bits", "defaults", "narrows")
 
     def __init__(self, bits: int, narrows: bool = False) -> None:
-        names = {
-            32: {"b": "bool", "i": "int32", "u": "uint32", "f": "float32", "c": "complex64"},
-            64: {"b": "bool", "i": "int64", "u": "uint64", "f": "float64", "c": "complex128"},
-        }
+        names = {"b": "bool", "i": f"int{bits}", "u": f"uint{bits}", "f": f"float{bits}", "c": f"complex{2 * bits}"}
         self.bits = bits
-        self.defaults = {kind: DTYPES[name] for kind, name in names[bits].items()}
+        self.defaults = {kind: DTYPES[name] for kind, name in names.items()}
         self.narrows = narrows
 
     def __repr__(self) -> str:
@@ -223,23 +230,12 @@ class default_bits(ContextDecorator):
         return f"default_bits({self._mode.bits})"
 
 
-@contextmanager
-def narrowing() -> Iterator[None]:
+def narrowing() -> AbstractContextManager[None]:
     """Make arrays of 64-bit values, and requests for 64-bit dtypes, 32 bits wide inside the `with` block.
 
     Arrays that exist keep their dtype.
     """
-    with _in_mode(_NARROWING):
-        yield
-
-
-@contextmanager
-def _in_mode(mode: DtypeMode) -> Iterator[None]:
-    token = _dtype_mode.set(mode)
-    try:
-        yield
-    finally:
-        _dtype_mode.reset(token)
+    return setting(_dtype_mode, _NARROWING)
 
 
 # ---- promotion ------------------------------------------------------------------------------------------------------

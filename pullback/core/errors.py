@@ -9,9 +9,9 @@ from __future__ import annotations
 
 __all__ = [
     "AxisError", "ConcretizationError", "DeviceError", "DonatedBufferError", "DtypeError", "EscapedTracerError",
-    "GradientError", "LeafError", "MissingRule", "ProgramError", "PullbackError", "ShapeError", "StaticArgumentError",
-    "StructureError", "TracerArrayConversionError", "TracerBoolConversionError", "TracerIntegerConversionError", "UnknownRule",
-    "UnsupportedJaxlib",
+    "GradientError", "LeafError", "MissingRule", "NotLinear", "ProgramError", "PullbackError", "ShapeError",
+    "StaticArgumentError", "StructureError", "TracerArrayConversionError", "TracerBoolConversionError",
+    "TracerIntegerConversionError", "UnknownRule", "UnsupportedJaxlib",
 ]  # fmt: skip
 
 
@@ -299,6 +299,23 @@ class GradientError(PullbackError, TypeError):
     """
 
 
+class NotLinear(GradientError):
+    """What is to be transposed is not linear: a function given to `linear_transpose`, or a rule for tangents.
+
+    Fails: the transpose of a product of two unknowns.
+        >>> import pullback as pb
+        >>> pb.linear_transpose(lambda x: x * x, 3.0)(1.0)
+        Traceback (most recent call last):
+            ...
+        pullback.core.errors.NotLinear: linear_transpose met 'mul' applied to an unknown value; it is not linear in ...
+
+    Cure: the transpose of its derivative.
+        >>> y, pull = pb.vjp(lambda x: x * x, 3.0)
+        >>> pull(1.0)
+        (6.0:f32[]:cpu(0),)
+    """
+
+
 class StructureError(PullbackError, TypeError, ValueError):
     """Two pytrees that should have the same structure do not.
 
@@ -386,6 +403,8 @@ class DonatedBufferError(PullbackError, RuntimeError):
         >>> state
         [2. 2. 2.]:f32[3]:cpu(0)
     """
+
+    array: object = None  # that was given away
 
 
 class DeviceError(PullbackError, ValueError):

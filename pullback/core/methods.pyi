@@ -6,12 +6,16 @@ from typing import Any, SupportsIndex
 import numpy as np
 
 from pullback.core.array import Array, ArrayLike
-from pullback.core.dtypes import DTypeLike
-from pullback.core.types import ShapeLike
+from pullback.core.dtypes import DType, DTypeLike
+from pullback.core.types import Shape, ShapeLike
 
 Axis = SupportsIndex | Sequence[SupportsIndex] | None
 
 class ArrayMethods:
+    shape: Shape
+    dtype: DType
+    ndim: int
+    size: int
     T: Array
     mT: Array
     real: Array

@@ -46,7 +46,8 @@ def is_ours(filename: str) -> bool:
 
 
 class _UsersFiles(dict[str, bool]):
-    """Which files are the user's, each looked at once; reading a dict is the fastest way to ask for a frame's file."""
+    """Whether a file is the user's own program: neither ours nor one of a library that calls us on the user's behalf. Each is
+    looked at once; reading a dict is the fastest way to ask for a frame's file."""
 
     def __missing__(self, filename: str) -> bool:
         found = self[filename] = not is_ours(filename) and not filename.startswith(_BETWEEN)
@@ -54,11 +55,6 @@ class _UsersFiles(dict[str, bool]):
 
 
 _users_files = _UsersFiles()
-
-
-def is_users(filename: str) -> bool:
-    """Whether a file is the user's own program: neither ours nor one of a library that calls us on the user's behalf."""
-    return _users_files[filename]
 
 
 class CodeSource:
@@ -122,9 +118,13 @@ class RecordedSource(NamedTuple):
 Source = CodeSource | RecordedSource
 
 
+LONGEST_LINE = 128  # characters of a line of code in a message
+
+
 def source_text(source: Source) -> str:
     """A place in words: `model.py:12 (loss): y = x @ w`."""
     text = source.text
+    text = text if len(text) <= LONGEST_LINE else f"{text[: LONGEST_LINE - 3]}..."
     return f"{source.file}:{source.line} ({source.function})" + (f": {text}" if text else "")
 
 
@@ -190,7 +190,14 @@ def at_line(source: Source | None) -> str:
 
 def at_user_line() -> str:
     """As `at_line`, of the line that is running."""
-    return at_line(user_source())
+    return at_line(passing_source(2))
+
+
+def passing_source(depth: int = 1) -> CodeSource | None:
+    """As `user_source`, where it may be that nothing is traced: no frame of the user's, with all that is in it, is kept."""
+    found = user_source(depth + 1)
+    _frames.clear()
+    return found
 
 
 def forget_callers() -> None:
@@ -239,19 +246,42 @@ def describe(function: Callable[..., Any]) -> str:
         'sin'
     """
     inner = innermost(function)
-    name = getattr(inner, "__qualname__", None) or getattr(inner, "__name__", None) or type(inner).__qualname__
+    qualified = getattr(inner, "__qualname__", None)
+    name = qualified if isinstance(qualified, str) and qualified else name_of(inner, type(inner).__qualname__)
     code = getattr(inner, "__code__", None)
-    if code is None and callable(inner):
+    if not isinstance(code, CodeType) and callable(inner):
         code = getattr(type(inner).__call__, "__code__", None)
-    if code is None or is_ours(code.co_filename):  # a line of our own says nothing to a user
-        return str(name)
+    if not isinstance(code, CodeType) or is_ours(code.co_filename):  # a line of our own says nothing to a user
+        return name
     return f"{name} ({code.co_filename}:{code.co_firstlineno})"
+
+
+def name_of(function: Any, otherwise: str = "function") -> str:
+    """A function's own name, if it has one; objects that have any attribute one asks for have none that is a string."""
+    name = getattr(function, "__name__", None)
+    return name if isinstance(name, str) and name else otherwise
+
+
+def named_after(function: Callable[..., Any]) -> Callable[[F], F]:
+    """`functools.wraps` of any object that can be called, also one whose `__name__` no function can have."""
+
+    def named(made: F) -> F:
+        try:
+            functools.update_wrapper(made, function, updated=())
+        except TypeError:
+            made.__wrapped__ = function  # type: ignore[attr-defined]
+        return made
+
+    return named
+
+
+_MOST_WRAPPED = 100  # deeper than anybody wraps: an object whose attributes are made when they are asked for has no end
 
 
 def innermost(function: Any) -> Any:
     """The function under any stack of `functools.partial` and of decorators that set `__wrapped__`."""
-    seen = set()
-    while id(function) not in seen:
+    seen: set[int] = set()
+    while id(function) not in seen and len(seen) < _MOST_WRAPPED:
         seen.add(id(function))
         function = function.func if isinstance(function, functools.partial) else getattr(function, "__wrapped__", function)
     return function

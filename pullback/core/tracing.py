@@ -13,19 +13,20 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from contextvars import Context, ContextVar
 from typing import Any
 
 import numpy as np
 
 from pullback.core.array import Array, PlacedArray, as_array, converters, host_of
+from pullback.core.context import setting
 from pullback.core.dtypes import SHORT_NAMES, entering, float0, kind
 from pullback.core.errors import EscapedTracerError
 from pullback.core.methods import ArrayMethods
 from pullback.core.source import describe
-from pullback.core.types import ArrayType, Shape, array_type, host_type, trivial_type
+from pullback.core.types import ArrayType, array_type, host_type, trivial_type
 
 # A Primitive, whose module imports this one: `core/primitive.py` says what dispatch and evaluation find in it.
 Primitive = Any
@@ -81,50 +82,6 @@ class Tracer(ArrayMethods):
 
     def __init_subclass__(cls) -> None:
         cls.__name__ = "Tracer"  # the one name that users know, in Python's own errors too
-
-    @property
-    def shape(self) -> Shape:
-        """The size of each axis, a tuple of ints.
-
-        Example:
-            >>> import pullback as pb
-            >>> program = pb.xpr(lambda x: print(x.shape), pb.numpy.zeros((2, 3)))
-            (2, 3)
-        """
-        return self.type.shape
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """The dtype of the elements, a NumPy dtype.
-
-        Example:
-            >>> import pullback as pb
-            >>> program = pb.xpr(lambda x: print(x.dtype), pb.numpy.zeros(3))
-            float32
-        """
-        return self.type.dtype
-
-    @property
-    def ndim(self) -> int:
-        """The number of axes.
-
-        Example:
-            >>> import pullback as pb
-            >>> program = pb.xpr(lambda x: print(x.ndim), pb.numpy.zeros((2, 3)))
-            2
-        """
-        return self.type.ndim
-
-    @property
-    def size(self) -> int:
-        """The number of elements.
-
-        Example:
-            >>> import pullback as pb
-            >>> program = pb.xpr(lambda x: print(x.size), pb.numpy.zeros((2, 3)))
-            6
-        """
-        return self.type.size
 
     def where(self) -> str:
         """Where this tracer came from, in words; empty if that is not known.
@@ -274,8 +231,7 @@ def escaped(tracer: Tracer) -> EscapedTracerError:
     )
 
 
-@contextmanager
-def ensure_compile_time_eval() -> Iterator[None]:
+def ensure_compile_time_eval() -> AbstractContextManager[None]:
     """Evaluate now, even while a Program is being recorded, what depends on no traced value.
 
     Returns:
@@ -291,11 +247,7 @@ def ensure_compile_time_eval() -> Iterator[None]:
         >>> f(2.0)
         12.0:f32[]:cpu(0)
     """
-    token = _innermost_staging.set(None)
-    try:
-        yield
-    finally:
-        _innermost_staging.reset(token)
+    return setting(_innermost_staging, None)
 
 
 # ---- evaluation -----------------------------------------------------------------------------------------------------

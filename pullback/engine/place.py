@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 
 from pullback.core.array import Array, PlacedArray
+from pullback.core.context import setting
 from pullback.core.devices import DEFAULT_DEVICE, Device
 from pullback.core.errors import DeviceError
 
@@ -14,14 +15,9 @@ _default: ContextVar[Device] = ContextVar("pullback_default_device", default=DEF
 current_default_device = _default.get
 
 
-@contextmanager
-def using_default(device: Device) -> Iterator[None]:
+def using_default(device: Device) -> AbstractContextManager[None]:
     """Compute on `device`, in this block, what is committed to no other."""
-    token = _default.set(device)
-    try:
-        yield
-    finally:
-        _default.reset(token)
+    return setting(_default, device)
 
 
 def committed_device(array: Array) -> Device | None:

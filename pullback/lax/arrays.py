@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from pullback.core.array import Array, ArrayLike
-from pullback.core.dtypes import DTypeLike, default_dtype, kind, requested
+from pullback.core.dtypes import DTypeLike, default_dtype, in_words, kind, requested
 from pullback.core.errors import DtypeError, ShapeError
 from pullback.core.trees import array_leaves, unflatten
 from pullback.core.types import ShapeLike
@@ -18,7 +18,7 @@ from pullback.lax.elementwise import lifted
 from pullback.numpy import creation, indexing, shaping
 from pullback.numpy.axes import normal_axis
 from pullback.numpy.factories import named
-from pullback.numpy.promotion import at_user_line, check_precision, in_dtype, literal_of
+from pullback.numpy.promotion import at_user_line, check_precision, in_dtype, literal_of, number_or_operand, storable
 from pullback.numpy.promotion import operand as as_operand
 from pullback.ops import broadcast as broadcasts
 from pullback.ops import contract, convert, create, dynamic, index, reduce
@@ -813,9 +813,11 @@ def gather(
          [1 2]]:i32[2,2]:cpu(0), [[5 6]
          [1 2]]:i32[2,2]:cpu(0))
     """
-    params: dict[str, Any] = {} if fill_value is None else {"fill_value": fill_value}
+    x, params = as_operand(operand, "gather"), {}
+    if fill_value is not None:
+        params["fill_value"] = storable(number_or_operand(fill_value, "gather", "fill_value"), x.type.dtype, "fill_value={}")
     return index.gather(
-        as_operand(operand, "gather"),
+        x,
         as_operand(start_indices, "gather"),
         dimension_numbers=dimension_numbers,
         slice_sizes=tuple(slice_sizes),
@@ -881,7 +883,7 @@ def _position(name: str, primitive: Any, operand: ArrayLike, axis: int, index_dt
 
 
 _REDUCTION = """    Arguments:
-        operand: an array{}.
+        operand: an array ({}).
         axes: the axes to reduce, a sequence of ints.
 
     Returns:
@@ -893,15 +895,15 @@ _REDUCTION = """    Arguments:
         ShapeError: an axis that the array does not have (negative ones do not count from the end), or one given twice."""
 
 
-def _reduction(name: str, primitive: Any, kinds: str, example: str) -> Callable[[ArrayLike, Sequence[int]], Array]:
+def _reduction(name: str, primitive: Any, example: str) -> Callable[[ArrayLike, Sequence[int]], Array]:
     def function(operand: Any, axes: Sequence[int]) -> Any:
         return primitive(as_operand(operand, name), axes=tuple(axes))
 
-    return named(function, name, primitive.__doc__ + example, _REDUCTION.format(kinds), "pullback.lax")
+    return named(function, name, primitive.__doc__ + example, _REDUCTION.format(in_words(primitive.kinds)), "pullback.lax")
 
 
 # fmt: off
-reduce_sum = _reduction("reduce_sum", broadcasts.reduce_sum, " of numbers", """
+reduce_sum = _reduction("reduce_sum", broadcasts.reduce_sum, """
 
     Example:
         >>> lax.reduce_sum(pnp.array([[1, 2], [3, 4]]), (0,))
@@ -910,13 +912,13 @@ reduce_sum = _reduction("reduce_sum", broadcasts.reduce_sum, " of numbers", """
         >>> lax.reduce_sum(narrow, (0,)), pnp.sum(narrow)
         (-56:i8[]:cpu(0), 200:i32[]:cpu(0))
     """)
-reduce_prod = _reduction("reduce_prod", reduce.reduce_prod, " of numbers", """
+reduce_prod = _reduction("reduce_prod", reduce.reduce_prod, """
 
     Example:
         >>> lax.reduce_prod(pnp.array([[1, 2], [3, 4]]), (1,))
         [ 2 12]:i32[2]:cpu(0)
     """)
-reduce_max = _reduction("reduce_max", reduce.reduce_max, " that is not complex", """
+reduce_max = _reduction("reduce_max", reduce.reduce_max, """
 
     Example:
         >>> lax.reduce_max(pnp.array([[1, 7], [9, 2]]), (0,))
@@ -924,25 +926,25 @@ reduce_max = _reduction("reduce_max", reduce.reduce_max, " that is not complex",
         >>> lax.reduce_max(pnp.zeros(0), (0,))
         -inf:f32[]:cpu(0)
     """)
-reduce_min = _reduction("reduce_min", reduce.reduce_min, " that is not complex", """
+reduce_min = _reduction("reduce_min", reduce.reduce_min, """
 
     Example:
         >>> lax.reduce_min(pnp.array([[1, 7], [9, 2]]), (0, 1))
         1:i32[]:cpu(0)
     """)
-reduce_and = _reduction("reduce_and", reduce.reduce_and, " of bools or integers", """
+reduce_and = _reduction("reduce_and", reduce.reduce_and, """
 
     Example:
         >>> lax.reduce_and(pnp.array([[True, False], [True, True]]), (1,))
         [False  True]:bool[2]:cpu(0)
     """)
-reduce_or = _reduction("reduce_or", reduce.reduce_or, " of bools or integers", """
+reduce_or = _reduction("reduce_or", reduce.reduce_or, """
 
     Example:
         >>> lax.reduce_or(pnp.array([0b0001, 0b1000]), (0,))
         9:i32[]:cpu(0)
     """)
-reduce_xor = _reduction("reduce_xor", reduce.reduce_xor, " of bools or integers", """
+reduce_xor = _reduction("reduce_xor", reduce.reduce_xor, """
 
     Example:
         >>> lax.reduce_xor(pnp.array([0b0011, 0b0110]), (0,))

@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from pullback.core.array import Array, ArrayLike, from_python, scalar_kind
-from pullback.core.dtypes import RANK, kind
+from pullback.core.dtypes import RANK, in_words, kind
 from pullback.core.errors import DtypeError
 from pullback.numpy.factories import Binary, Function, Unary, named
 from pullback.numpy.promotion import PYTHON_SCALARS, at_user_line, literal_of, operand
 from pullback.ops import arithmetic, bitwise, compare, error_functions, exponential, hyperbolic, powers, rounding, trigonometric
 from pullback.ops import complex as complexes
-
-_KINDS = {"b": "bool", "iu": "integer", "f": "floating", "c": "complex"}
 
 
 def lifted(name: str, args: tuple[Any, ...]) -> tuple[Array, ...]:
@@ -36,9 +34,7 @@ def _finished(primitive: Any, function: Function, name: str, relaxed: str, examp
         relaxed: the function of `pullback.numpy` that is the same for operands that need not fit; "" if there is none.
         result: what is to be said of the result's dtype.
     """
-    names = [name for letters, name in _KINDS.items() if set(letters) & set(primitive.kinds)]
-    listed = " or ".join([", ".join(names[:-1]), names[-1]]).removeprefix(" or ")
-    kinds = "" if len(names) == len(_KINDS) else f" ({listed})"
+    kinds = "" if primitive.kinds == "biufc" else f" ({in_words(primitive.kinds)})"
     of_others = ", or are others" if kinds else ""
     if function.__code__.co_argcount == 1:
         operands, conversion = f"x: an array{kinds} of any shape, or a number.", "no conversion"

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from pullback.core.array import Array, ArrayLike, find_converter
-from pullback.core.dtypes import BOOL, DType, is_inexact, kind
+from pullback.core.dtypes import BOOL, DType, in_words, is_inexact, kind
 from pullback.core.source import trim
 from pullback.core.tracing import Tracer, _quiet_numpy, bind, innermost_staging
 from pullback.core.types import array_type
@@ -82,10 +82,7 @@ def about(operands: int, result: str, refused: str = "", promotes: bool = True) 
 
 def refused_by(primitive: Any, inexact: bool) -> str:
     """The numbers that an elementwise primitive has no rule for; where `inexact`, integers and bools are converted first."""
-    letters = {"f": "floating", "c": "complex"} if "f" not in primitive.kinds else {"b": "bool", "c": "complex"}
-    return " or ".join(
-        text for letter, text in letters.items() if letter not in primitive.kinds and not (letter == "b" and inexact)
-    )
+    return in_words("".join([letter for letter in ("fc" if inexact else "biufc") if letter not in primitive.kinds]))
 
 
 def _fast_path(primitive: Any, dtypes: frozenset[DType]) -> tuple[Any, frozenset[DType]]:

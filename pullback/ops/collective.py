@@ -65,7 +65,7 @@ class Combination(Collective):
     """Combines the batch elements into one result, the same for all of them."""
 
     def result_type(primitive, x, *, axis_name: Hashable):
-        check_kinds(primitive.name, primitive.kinds, x)
+        check_kinds(primitive, x)
         return x
 
 

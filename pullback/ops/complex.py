@@ -29,7 +29,7 @@ class Part(Formula):
     linear = True
 
     def result_type(primitive, x):
-        check_kinds(primitive.name, primitive.kinds, x)
+        check_kinds(primitive, x)
         return x.with_dtype(PART_DTYPE[x.dtype], x.weak)
 
     def samples(rng):
@@ -127,7 +127,7 @@ class abs(Function):
     evaluate = np.absolute
 
     def result_type(primitive, x):
-        check_kinds(primitive.name, primitive.kinds, x)
+        check_kinds(primitive, x)
         return x.with_dtype(PART_DTYPE[x.dtype], x.weak) if x.dtype in PART_DTYPE else x
 
     def jvp(primals, tangents):

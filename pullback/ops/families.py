@@ -10,12 +10,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pullback.core.dtypes import kind
+from pullback.core.dtypes import in_words, kind
 from pullback.core.errors import DtypeError, ShapeError
-from pullback.core.primitive import Rules
+from pullback.core.primitive import Primitive, Rules
 from pullback.core.types import ArrayType
-
-KIND_NAMES = {"b": "bool", "i": "signed integer", "u": "unsigned integer", "f": "floating-point", "c": "complex"}
 
 
 def up(axes):
@@ -23,12 +21,13 @@ def up(axes):
     return tuple([axis + 1 for axis in axes])
 
 
-def check_kinds(name: str, kinds: str, *types: ArrayType) -> None:
-    """Raise `DtypeError` unless every type is of one of `kinds`."""
-    for type in types:
-        if kind(type.dtype) not in kinds:
-            wanted = " or ".join(KIND_NAMES[letter] for letter in kinds)
-            raise DtypeError(f"{name} takes {wanted} operands, but got {', '.join(map(str, types))}. Convert with .astype().")
+def check_kinds(primitive: Primitive, *types: ArrayType) -> None:
+    """Raise `DtypeError` unless every type is of one of the kinds that a primitive takes."""
+    if not all([kind(type.dtype) in primitive.kinds for type in types]):
+        raise DtypeError(
+            f"{primitive.name} takes {in_words(primitive.kinds)} operands, but got {', '.join(map(str, types))}."
+            " Convert with .astype()."
+        )
 
 
 class Linear(Rules):
@@ -79,7 +78,7 @@ class Reduction(Rules):
         return (without(x, axes),)
 
     def result_type(primitive, x, *, axes: tuple[int, ...]):
-        check_kinds(primitive.name, primitive.kinds, x)
+        check_kinds(primitive, x)
         check_axes(primitive.name, axes, x)
         return x.without(axes)
 

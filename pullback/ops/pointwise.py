@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from pullback.core.dtypes import BOOL
 from pullback.core.errors import DtypeError, ShapeError
 from pullback.core.primitive import Rules
 from pullback.core.tracing import bind, type_of
@@ -55,7 +56,7 @@ class Elementwise(Rules):
             f32[3]
         """
         check_count(primitive, types)
-        check_kinds(primitive.name, primitive.kinds, *types)
+        check_kinds(primitive, *types)
         return same_dtype(primitive.name, types).with_shape(operand_shape(primitive.name, types))
 
     def vectorize(primitive, size, args, axes, **params):
@@ -190,10 +191,7 @@ class Predicate(Formula):
     """An elementwise question: the result is bool, and has no derivative."""
 
     def result_type(primitive, *types, **params):
-        check_count(primitive, types)
-        check_kinds(primitive.name, primitive.kinds, *types)
-        same_dtype(primitive.name, types)
-        return ArrayType(operand_shape(primitive.name, types), "bool")
+        return Elementwise.result_type(primitive, *types).with_dtype(BOOL)
 
 
 def check_count(primitive: Any, types: tuple[ArrayType, ...]) -> None:

@@ -71,7 +71,7 @@ class integer_pow(Formula):
     symbolic_zeros = True
 
     def result_type(primitive, x, *, y: int):
-        check_kinds(primitive.name, primitive.kinds, x)
+        check_kinds(primitive, x)
         if y < 0 and kind(x.dtype) in "iu":
             raise DtypeError(f"integer_pow cannot raise {x} to {y}: that is no integer. Make it floating point with .astype().")
         return x

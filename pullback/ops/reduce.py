@@ -167,7 +167,7 @@ class Where(Reduction):
     kinds = "biuf"
 
     def result_type(primitive, x, *, axis, index_dtype):
-        check_kinds(primitive.name, primitive.kinds, x)
+        check_kinds(primitive, x)
         if not 0 <= axis < x.ndim or x.shape[axis] == 0:
             raise ShapeError(f"{primitive.name} needs an axis of {x} that has elements, but got axis={axis}.")
         return array_type(x.without((axis,)).shape, canonical(index_dtype))
