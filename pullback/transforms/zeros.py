@@ -25,11 +25,11 @@ def is_zero(value: Any) -> bool:
     if not isinstance(value, Staged):
         return False
     trace = value.owner  # it only grows, so each equation is looked at once
-    found, constants, equations = trace.zeros, [*trace.constants.values()], trace.equations
     seen, done = trace.seen
-    _add_zeros(found, equations[done:], constants[seen:])
-    trace.seen = len(constants), len(equations)
-    return value.variable in found
+    if done < len(trace.equations) or seen < len(trace.constants):
+        _add_zeros(trace.zeros, trace.equations[done:], [*trace.constants.values()][seen:])
+        trace.seen = len(trace.constants), len(trace.equations)
+    return value.variable in trace.zeros
 
 
 def _add_zeros(known: set[Variable], equations: Sequence[Equation], constants: Iterable[tuple[Variable, Array]]) -> None:
