@@ -9,7 +9,7 @@ from typing import Any, Self, TypedDict, Unpack, overload
 
 import numpy as np
 
-from pullback.api.dispatch import FastPath, Signature, fast_path, forget_scalars
+from pullback.api.dispatch import FastPath, Signature, forget_scalars
 from pullback.api.functions import Function, argument_name, check_callable, check_flags, chosen_arguments, global_name
 from pullback.api.signatures import argument_differs, differences, static_text
 from pullback.api.traced import call_paths, check_closed, trace, with_placeholders
@@ -138,8 +138,7 @@ class Jitted:
         executable = signature.compile()
         out = signature.run(_owned(leaves) if executable.later else leaves)
         if self._plain and not signature.donated and not axis_sizes() and not placement.several:
-            path = fast_path(args, kwargs, signature) if signature.called else None  # what is called once needs none
-            signature.called = True
+            path = signature.fast_path(args, kwargs)
             if path is not None:
                 self._fast_paths = [path, *self._fast_paths[: MAX_FAST_PATHS - 1]]
         return out

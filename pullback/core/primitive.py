@@ -385,7 +385,7 @@ class Primitive(Fields):
             >>> pb.Primitive("double", result_type=lambda x: x).infer((pb.ArrayType((3,), "float32"),), {})
             f32[3]
         """
-        key = (types, *params, *params.values()) if params else types
+        key = (types, *params.items()) if params else types
         remembers = self.evaluate is not None and not self.on_arrays and (not params or self._remembers_params)
         try:
             if remembers:

@@ -127,14 +127,14 @@ class Tape(Trace):
         steps: the operations, in order.
     """
 
-    __slots__ = ("recording", "steps", "types")
+    __slots__ = ("steps", "types")
     transformation = "transposition"
 
     def __init__(self, function: Callable[..., Any] | None = None) -> None:
         super().__init__(function)
         self.types: list[ArrayType] = []
         self.steps: list[Scale | Apply] = []
-        self.recording = recorder() is not None
+        self.recording = self.recording is not None  # a tape may be kept, when there is no Recorder any more
 
     def scale(self, terms: list[tuple[Linear, Any]], type: ArrayType) -> Linear:
         """Record sum_i value_i * multiplier_i."""
@@ -313,7 +313,10 @@ class Tape(Trace):
     def _backward_apply(self, step: Apply, found: list[Any], accumulate: Callable[[int, Any], None]) -> None:
         primitive = step.primitive
         cotangents = [found[out] for out in step.outs]
-        if all(cotangent is None for cotangent in cotangents):
+        for cotangent in cotangents:
+            if cotangent is not None:
+                break
+        else:
             return
         for out in step.outs:
             found[out] = None
@@ -339,12 +342,12 @@ class Tape(Trace):
             operands = [operands[i] for i in inputs]
             outs, cotangents = [outs[i] for i in outputs], [cotangents[i] for i in outputs]
         args = [self.types[operand.index] if operand.__class__ is Slot else operand for operand in operands]
-        if primitive.symbolic_cotangents:
-            full = [ZERO if c is None else c for c in cotangents]
-        else:
-            full = [zeros(self.types[out]) if c is None else c for c, out in zip(cotangents, outs, strict=True)]
+        given = cotangents[0]
+        if primitive.multiple_results:
+            symbolic, types = primitive.symbolic_cotangents, [self.types[out] for out in outs]
+            given = [c if c is not None else ZERO if symbolic else zeros(t) for c, t in zip(cotangents, types, strict=True)]
         try:
-            results = primitive.transpose(full if primitive.multiple_results else full[0], *args, **params)
+            results = primitive.transpose(given, *args, **params)
         except LeafError as error:  # the rule took the type of an unknown operand for a value
             if primitive.linear is True:
                 raise
