@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 from pullback.core.axes import Axis, axis_owner
 from pullback.core.dtypes import is_inexact
-from pullback.core.errors import ProgramError
+from pullback.core.errors import NotLinear, ProgramError
 from pullback.core.primitive import Primitive, Rules
 from pullback.core.tracing import bind, bind_at, type_of
 from pullback.core.types import ArrayType, is_unknown
@@ -50,7 +50,7 @@ from pullback.transforms.derive import (
 )
 from pullback.transforms.sparsity import sparsity_of_any
 from pullback.transforms.stage import replay
-from pullback.transforms.transpose import Linear, NotLinear
+from pullback.transforms.transpose import Linear
 from pullback.transforms.zeros import is_zero, zero_of
 
 # ---- the description --------------------------------------------------------------------------------------------------

@@ -31,6 +31,7 @@ from pullback.control.holder import (
     transposed_without_zeros,
 )
 from pullback.core.array import Array, on_a_device
+from pullback.core.errors import NotLinear
 from pullback.core.execution import engine
 from pullback.core.primitive import primitive
 from pullback.core.tracing import type_of
@@ -52,7 +53,7 @@ from pullback.transforms.derive import (
 from pullback.transforms.simplify import drop_dead_code
 from pullback.transforms.sparsity import sparsity_of_steps
 from pullback.transforms.stage import replay
-from pullback.transforms.transpose import NotLinear, has_constant_part, transpose_flat
+from pullback.transforms.transpose import has_constant_part, transpose_flat
 from pullback.transforms.zeros import is_zero
 
 # Eager loops up to this many operations run step by step on NumPy; longer ones are compiled.
