@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pullback.core.array import Array, ArrayLike
-from pullback.core.dtypes import DTypeLike, default_dtype, kind, requested
+from pullback.core.dtypes import FLOAT32, DTypeLike, default_dtype, kind, requested
 from pullback.core.source import make_public
 from pullback.core.tracing import type_of
 from pullback.numpy.arithmetic import sign
@@ -126,7 +126,10 @@ def _weighted(x: Any, weight: Callable[[Any], Any], bound: float) -> Array:
 
     So no infinity meets a 0, neither in the value nor in a derivative of any order.
     """
-    low, high = literal_of(-bound, x.type.dtype), literal_of(bound, x.type.dtype)
+    dtype = x.type.dtype
+    if dtype.itemsize == 1:  # float8 reaches neither the bounds nor what the weight is computed from
+        return convert_element_type(_weighted(convert_element_type(x, new_dtype=FLOAT32), weight, bound), new_dtype=dtype)
+    low, high = literal_of(-bound, dtype), literal_of(bound, dtype)
     held = compare.clamp(low, x, high)
     return compare.select(compare.ge(x, high), x, arithmetic.mul(held, weight(held)))
 

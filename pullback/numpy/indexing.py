@@ -480,7 +480,8 @@ def compress(condition: ArrayLike | Sequence[bool], a: ArrayLike, axis: int | No
         [1 3]:i32[2]:cpu(0)
     """
     if isinstance(condition, Tracer):
-        return get_item(a, condition)  # raises, with the cure
+        chosen = compare.ne(condition, literal_of(0, condition.type.dtype))
+        return get_item(operand(a, "compress"), chosen)  # raises, with the cure
     mask = np.asarray(condition)
     if mask.ndim != 1:
         raise ShapeError(f"compress takes a condition of one axis, but got one of shape {mask.shape}.{at_user_line()}")

@@ -432,6 +432,7 @@ def _masked(x: Any, mask: Any, primitive: Any, combine: Any, values: Any) -> Any
     if mask.type.shape != shape[: mask.type.ndim]:
         raise IndexError(f"A mask of shape {mask.type.shape} does not fit an array of shape {shape}.{at_user_line()}")
     rest = shape[mask.type.ndim :]
+    values = _without_ones(values, len(rest))
     if values.type.ndim > len(rest) and not isinstance(mask, Tracer):
         count = int(np.count_nonzero(mask.host))
         if values.type.shape == (count, *rest):  # one row for each true element
@@ -442,6 +443,14 @@ def _masked(x: Any, mask: Any, primitive: Any, combine: Any, values: Any) -> Any
     mask = shapes.reshape(mask, new_sizes=(*mask.type.shape, *(1,) * len(rest))) if rest else mask
     wanted = broadcast(values, shape) if values.type.shape else values
     return where(broadcast(mask, shape), combine(x, wanted), x)
+
+
+def _without_ones(values: Any, ndim: int) -> Any:
+    """Values without leading axes of size 1, as far as these are more than `ndim`."""
+    own = values.type.shape
+    while len(own) > ndim and own[0] == 1:
+        own = own[1:]
+    return values if own == values.type.shape else shapes.reshape(values, new_sizes=own)
 
 
 def _result_shape(index: Index) -> Shape:
@@ -455,11 +464,8 @@ def _updated(x: Any, index: Index, primitive: Any, combine: Any, values: Any, mo
     if mode is None:
         index.refuse_outside()
     shape = _result_shape(index)
+    values = _without_ones(values, len(shape))
     own = values.type.shape
-    while len(own) > len(shape) and own[0] == 1:
-        own = own[1:]
-    if own != values.type.shape:
-        values = shapes.reshape(values, new_sizes=own)
     if len(own) > len(shape) or broadcast_shapes(".at[]", own, shape) != shape:
         raise ShapeError(f".at[] takes values that broadcast to {shape}, but got {values.type}.{at_user_line()}")
     if 0 in shape:

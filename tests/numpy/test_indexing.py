@@ -207,6 +207,9 @@ def test_a_traced_mask_cannot_choose():
     with pytest.raises(pb.errors.ConcretizationError, match=r"pb.numpy.where\(mask, x, 0\)") as caught:
         pb.jit(lambda x: x[x > 0])(X)
     assert str(caught.value).count(__file__) == 2  # the function's place, and the line
+    for condition in (X[:, 0, 0] > 0, np.array([1, 0, 2], "int8"), X[:, 0, 0]):  # to compress, numbers are conditions too
+        with pytest.raises(pb.errors.ConcretizationError, match="traced mask"):
+            pb.jit(lambda c: pnp.compress(c, X, 0))(condition)
     with pytest.raises(pb.errors.ConcretizationError, match="dynamic_slice_in_dim"):
         pb.jit(lambda x, n: x[:n])(X, 2)
 
