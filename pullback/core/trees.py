@@ -149,7 +149,8 @@ def register_dataclass(cls: type, data_fields: Sequence[str] | None = None, meta
     Arguments:
         cls: the dataclass.
         data_fields: the fields that hold trees; by default all but `meta_fields`.
-        meta_fields: the fields that belong to the structure; by default those marked `field(metadata={"static": True})`.
+        meta_fields: the fields that belong to the structure; by default those marked `field(metadata={"static": True})`. They
+            are compared with `==`, so they hold no arrays.
 
     Returns:
         The class, so that this serves as a decorator.
