@@ -161,7 +161,7 @@ class Jitted:
         key = (structure, types, statics, dtype_mode(), axis_sizes(), options)
         try:
             found = self._signatures.get(key)
-        except TypeError:
+        except (TypeError, ValueError):  # what arrays say that are compared
             raise self._unhashable(args, kwargs) from None
         if found is None:
             if flag("PULLBACK_EXPLAIN_MISSES") if self._explain_misses is None else self._explain_misses:
@@ -219,7 +219,11 @@ class Jitted:
                     f" {type(value).__name__}: {value!r}. Pass a tuple instead of a list, a frozen dataclass instead of a"
                     " mutable one; or do not make it static, if it holds arrays."
                 )
-        return StaticArgumentError(f"An argument of {describe(self._fun)} has metadata that cannot be hashed.")
+        return StaticArgumentError(
+            f"An argument of {describe(self._fun)} has a static part (a dataclass's field that is marked as static, or the"
+            " metadata of pb.tree.register_node) that cannot be hashed or compared. Arrays are no static parts: make them"
+            " leaves."
+        )
 
     # ---- why a call was not found ----
 

@@ -8,15 +8,15 @@ from typing import Any, Self, TypedDict, Unpack
 import numpy as np
 
 from pullback.core.array import Array, host_of
-from pullback.core.dtypes import BOOL, RANK, DType, default_dtype, kind
+from pullback.core.dtypes import BOOL, RANK, DType, accumulation_dtype, default_dtype, kind
 from pullback.core.errors import ShapeError
 from pullback.core.source import api_boundary, warn
-from pullback.core.tracing import Tracer, innermost_staging
+from pullback.core.tracing import Tracer, _quiet_numpy, innermost_staging
 from pullback.core.types import Shape
 from pullback.numpy.arithmetic import add, divide, maximum, minimum, multiply, negative
 from pullback.numpy.creation import array, full
 from pullback.numpy.elementary import power
-from pullback.numpy.indexing import Index, Span, get_item, has_tracer, index_vectors, is_basic, read
+from pullback.numpy.indexing import Index, Span, get_item, has_tracer, index_vectors, numpy_index, read
 from pullback.numpy.logic import where
 from pullback.numpy.promotion import (
     at_user_line,
@@ -338,7 +338,7 @@ class Place:
         """The elements and `values` combined in `dtype`, and put in the array's place."""
         mode, unique, wraps = _checked(how)
         x, values = in_dtype(self._array, dtype), in_dtype(values, dtype)
-        if wraps and (written := _written(x, self._index, combine, values)) is not None:
+        if wraps and (written := _written(x, self._index, primitive, combine, values)) is not None:
             return self._kept(written, how)
         mask = _sole_mask(self._index)
         if mask is not None:
@@ -389,16 +389,33 @@ def _number_or_array(values: Any) -> Any:
     return array(values) if isinstance(values, (list, tuple)) else number_or_operand(values, ".at[]", "the values")
 
 
-def _written(x: Any, index: Any, combine: Any, values: Any) -> Array | None:
-    """The fast path: an update in NumPy memory of places that there are, named by ints and slices; None if it is another."""
-    if x.__class__ is values.__class__ is Array and x._host is not None and innermost_staging() is None and is_basic(index):
-        out = np.array(x._host)
-        try:
-            out[index] = host_of(combine(get_item(x, index), values))
-        except (IndexError, ValueError):
-            return None  # the general path does what `mode` says, or says what is wrong, and where
-        return Array(x.type, out)
-    return None
+_MANY = 1 << 12  # from so many elements on, to number them costs more than to read the index
+
+
+def _written(x: Any, index: Any, primitive: Any, combine: Any, values: Any) -> Array | None:
+    """The fast path: an update in NumPy memory of known places that there are; None if it is another."""
+    if x.__class__ is not Array or values.__class__ is not Array or x._host is None or innermost_staging() is not None:
+        return None
+    dtype, known = x.type.dtype, numpy_index(index)
+    basic, adds = known is not None, primitive is scatter_add and accumulation_dtype(dtype) is dtype and x._host.size < _MANY
+    if not basic and (adds or primitive is scatter):
+        known = numpy_index(index, "i")
+    if known is None:
+        return None
+    out = np.array(x._host, order="C")
+    try:
+        if basic:
+            out[known] = host_of(combine(get_item(x, index), values))
+        elif adds:  # along one axis: `np.add.at` of NumPy 2.4 loses terms where it has to broadcast the values along several
+            places = np.arange(out.size).reshape(out.shape)[known]
+            terms = np.empty(places.shape, dtype)
+            terms[...] = host_of(values)
+            _quiet_numpy.run(np.add.at, out.reshape(-1), places.reshape(-1), terms.reshape(-1))
+        else:
+            out[known] = host_of(values)
+    except (IndexError, ValueError, TypeError):
+        return None  # the general path does what `mode` says, or says what is wrong, and where
+    return Array(x.type, out)
 
 
 def _sole_mask(index: Any) -> Any:
