@@ -120,7 +120,7 @@ _BUFFER = "b if (b := {0}._buffer) is not None else buffer_of({0})"
 
 def _finder(reading: _Reading, types: Sequence[ArrayType]) -> tuple[Callable[..., list[Any] | None], bool] | None:
     """What sees whether the leaves of a call are like these, and returns their buffers; and whether it borrows some."""
-    scope: dict[str, Any] = {"buffer_of": buffer_of, "scalar_buffer": _scalar_buffer, "lend": _lend, "ndarray": np.ndarray}
+    scope: dict[str, Any] = {"buffer_of": buffer_of, "scalar_buffer": _scalar_buffer, "lend": _lend}
     if any([name.startswith("*") for name in reading.names]):
         if not all([leaf.__class__ is Array for leaf in reading.leaves]):
             return None
@@ -139,13 +139,14 @@ def _finder(reading: _Reading, types: Sequence[ArrayType]) -> tuple[Callable[...
             elif kind in PYTHON_SCALARS:
                 lines.append(f"if {name}.__class__ is not {kind.__name__}: return None")
                 buffers.append(f"scalar_buffer({name}, t{i})")
-            elif kind is np.ndarray and leaf.dtype == type.dtype:
-                wrong = f"{name}.__class__ is not ndarray or {name}.dtype != d{i} or {name}.shape != s{i}"
-                lines.append(f"if {wrong}: return None")
+            elif (kind is np.ndarray or issubclass(kind, np.generic)) and leaf.dtype == type.dtype:
+                scope[f"k{i}"] = kind
+                more = f" or {name}.dtype != d{i} or {name}.shape != s{i}" if kind is np.ndarray else ""
+                lines.append(f"if {name}.__class__ is not k{i}{more}: return None")
                 # A larger one is shared with the device; the call ends before the caller can write to it
                 buffer = backend().borrow(type) if type.nbytes <= BORROWED_BYTES else None
                 scope[f"p{i}"] = backend().putter(type) if buffer is None else [buffer]
-                buffers.append(f"p{i}({name})" if buffer is None else f"lend({name}, t{i}, p{i}, borrowed)")
+                buffers.append(f"p{i}({name}[...])" if buffer is None else f"lend({name}, t{i}, p{i}, borrowed)")
             else:
                 return None
     body = [f"        {line}" for line in [*lines, f"return [{', '.join(buffers)}]"]]

@@ -258,6 +258,19 @@ def test_signatures_in_turn_are_each_prepared_once(array, monkeypatch):
     assert len(made) == 12
 
 
+@pytest.mark.parametrize(
+    "name", ["float32", "float64", "int32", "uint8", "bool", "float16", "bfloat16", "complex64", "longlong"]
+)
+def test_scalars_of_numpy_are_recognised_at_once(name):
+    kind = pb.ArrayType((), name).dtype.type if name != "longlong" else np.longlong
+    same = pb.jit(lambda x: (x, 1.0))
+    results = [same(kind(number)) for number in (0, 1, 1, 0, 1)]
+    assert len(same._fast_paths) == 1
+    for (found, _), number in zip(results, (0, 1, 1, 0, 1), strict=True):
+        assert found.dtype == np.dtype(kind) and not found.type.weak and np.asarray(found) == kind(number)
+    assert same(1.0)[0].type.weak and not same(kind(1))[0].type.weak
+
+
 def test_calls_of_one_signature_in_all_forms():
     double = pb.jit(lambda x: x * 2.0)
     given = [1.0, pnp.asarray(3.0), np.ones(2, np.float32), 5.0 * pnp.ones(2), np.full(2, 7.0, ">f4"), np.float32(9.0)]
