@@ -89,6 +89,8 @@ def vmap(
     if isinstance(in_axes, list):
         in_axes = tuple(in_axes)
     _check_axes_spec(fun, in_axes)
+    if isinstance(in_axes, Mapping):
+        in_axes = dict(in_axes)
 
     def batched(*args: P.args, **kwargs: P.kwargs) -> Any:
         flat = _BatchedArguments(fun, args, kwargs, in_axes)
@@ -151,7 +153,7 @@ class _BatchedArguments(FlatArguments):
         self.axes: list[int | None] = []
         self.sizes: list[tuple[int, int, int]] = []  # of batched leaves: which, its axis, how many elements
         for number, arg in enumerate(self.args):
-            if isinstance(in_axes, Mapping):
+            if in_axes.__class__ is dict:
                 spec = in_axes.get(self.name(number))
             elif number >= len(args):
                 spec = 0

@@ -299,12 +299,13 @@ class Primitive(Fields):
                     f"The kinds of primitive {self.name!r} must be letters among {_DEFAULTS['kinds']!r} (bool,"
                     f" signed and unsigned integer, floating-point, complex), but are {value!r}."
                 )
-            if _first_parameter(value) == "self":
+            first = _first_parameter(value)
+            if first == "self":
                 raise TypeError(
                     f"The {field} rule of primitive {self.name!r} takes `self`, but rules are called without it, as plain"
                     " functions: leave it out. A rule whose first parameter is named `primitive` is given the primitive."
                 )
-            if _first_parameter(value) == "primitive":
+            if first == "primitive":
                 value = functools.partial(value, self)
             if field in ("linear", "named_axes") and isinstance(value, str):
                 value = (value,)

@@ -78,15 +78,20 @@ class Elementwise(Rules):
             >>> pb.Elementwise.vectorize(double, 2, (pb.numpy.array([1.0, 2.0]),), (0,))
             ([2. 4.]:f32[2]:cpu(0), 0)
         """
-        if len(args) == 1:
+        batch = None
+        for arg, axis in zip(args, axes):
+            own = type_of(arg).shape
+            if axis is None:
+                if own:
+                    break
+            elif batch is None:
+                batch = own
+            elif own != batch:
+                break
+        else:  # batches of one shape, and scalars that all batch elements share
             return bind(primitive, args, params), 0
         ndims = [type_of(arg).ndim for arg in args]
         rank = max([ndim if axis == 0 else ndim + 1 for ndim, axis in zip(ndims, axes)])
-        for ndim, axis in zip(ndims, axes):
-            if ndim != (rank if axis == 0 else 0):
-                break
-        else:  # full batches, and scalars that all batch elements share
-            return bind(primitive, args, params), 0
         shape = next(
             type_of(arg).shape[1:] if axis == 0 else type_of(arg).shape
             for arg, axis, ndim in zip(args, axes, ndims)
