@@ -36,7 +36,7 @@ def directory() -> Path | None:
     """Where the folder is: in `PULLBACK_CACHE_DIR` (empty: nowhere), else in the user's directory for caches."""
     chosen = os.environ.get("PULLBACK_CACHE_DIR")
     if chosen is not None:
-        return Path(chosen) if chosen else None
+        return Path(chosen).expanduser() if chosen else None
     try:
         return Path(platformdirs.user_cache_dir("pullback", appauthor=False))
     except RuntimeError:  # a user without a home

@@ -358,3 +358,9 @@ def test_waiting_threads_survive_a_failure():
         cache.kept("key", make)
     assert cache.kept("key", make) == cache.kept("key", make) == "made" and len(tries) == 2
     pb.clear_caches()
+
+
+def test_the_folder_may_be_named_from_the_home_directory(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("PULLBACK_CACHE_DIR", "~/executables")
+    assert disk.directory() == tmp_path / "executables"
