@@ -352,10 +352,6 @@ def _from_memory(value: Any) -> Array:
     return from_numpy(np.asarray(value))
 
 
-def _from_dlpack(value: Any) -> Array:
-    return from_numpy(np.from_dlpack(value))
-
-
 Converter = Callable[[Any], Any]
 
 converters: dict[type, Converter] = {
@@ -377,7 +373,7 @@ _PROTOCOLS: dict[str, Converter] = {
     "__array__": _from_memory,
     "__array_interface__": _from_memory,
     "__array_struct__": _from_memory,
-    "__dlpack__": _from_dlpack,
+    "__dlpack__": lambda value: from_numpy(np.from_dlpack(value)),
 }
 
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from pullback.core.array import Array, HostArray
-from pullback.core.devices import DEFAULT_DEVICE, Device
+from pullback.core.array import Array, HostArray, plain_number
+from pullback.core.devices import DEFAULT_DEVICE
 from pullback.core.dtypes import BOOL, COMPLEX64, FLOAT32, INT32, SHORT_NAMES, kind
 from pullback.core.lazy import lazy_module
 from pullback.core.primitive import Primitive
@@ -52,7 +52,6 @@ def program_text(
     sources: bool = False,
     style: Style = PLAIN,
     batch_axes: BatchAxes | None = None,
-    device: Device = DEFAULT_DEVICE,
 ) -> str:
     """A Program as text, in time linear in the number of its equations.
 
@@ -60,7 +59,6 @@ def program_text(
         sources: end each equation with the place of the user's line that it comes from, and its named scopes, as a comment.
         style: `PLAIN`, `ANSI` or `HTML`: the colours of batch axes and of other axes.
         batch_axes: which axes of a variable are batch axes, in place of what the Programs know of it themselves.
-        device: what is printed as the place of each value.
     Returns:
         the text, without a newline at its end.
 
@@ -72,7 +70,7 @@ def program_text(
           let
           in a }
     """
-    return _Printer(program, sources, style, batch_axes or {}, device).program(program, "")
+    return _Printer(program, sources, style, batch_axes or {}).program(program, "")
 
 
 def variable_names() -> Iterator[str]:
@@ -104,7 +102,7 @@ def equation_text(program: Graph, equation: Equation) -> str:
 
     Variables that nothing defines are shown as `?`.
     """
-    printer = _Printer(program, False, PLAIN, {}, DEFAULT_DEVICE)
+    printer = _Printer(program, False, PLAIN, {})
     lines = printer.equation(equation, name_variables(program), "").split("\n")
     return lines[0] if len(lines) == 1 else f"{lines[0]} ... {lines[-1].strip()}"
 
@@ -142,10 +140,9 @@ def byte_size(count: int) -> str:
 class _Printer:
     """Writes one Program and those inside it. Each Program names its variables afresh."""
 
-    def __init__(self, root: Graph, sources: bool, style: Style, batch_axes: BatchAxes, device: Device) -> None:
+    def __init__(self, root: Graph, sources: bool, style: Style, batch_axes: BatchAxes) -> None:
         self.sources = sources
         self.style = style
-        self.place = f":{device}"
         found, self.counts = share_counts(root)
         self.batch_axes: dict[Variable, frozenset[int]] = {}
         if style is not PLAIN:
@@ -175,14 +172,14 @@ class _Printer:
         """A variable's type and place, `:f32[3,5]:cpu(0)`, its axes in their colours."""
         type = variable.type
         if self.style is PLAIN:
-            return f":{type}{self.place}"
+            return f":{type}:{DEFAULT_DEVICE}"
         batch = self.batch_axes.get(variable, ())
         sizes = []
         for axis, size in enumerate(type.shape):
             before, after = self.style.batch if axis in batch else self.style.axis
             sizes.append(f"{before}{size}{after}")
-        place = self.style.escape(type.place) + self.place
-        return f":{'~' if type.weak else ''}{SHORT_NAMES[type.dtype]}[{','.join(sizes)}]{place}"
+        name = f"{'~' if type.weak else ''}{SHORT_NAMES[type.dtype]}"
+        return f":{name}[{','.join(sizes)}]{self.style.escape(type.place)}:{DEFAULT_DEVICE}"
 
     def constant(self, array: Array) -> str:
         if array.size <= NUMBERS_SHOWN:
@@ -212,7 +209,7 @@ class _Printer:
         """A parameter. What is not data is shown in <angle brackets>."""
         if isinstance(value, Graph):
             return self.nested(value, indent)
-        if is_record(value):
+        if is_record(type(value)):
             fields = [f"{name}={self.value(item, indent)}" for name, item in record_fields(value)]
             return f"{type(value).__name__}({', '.join(fields)})"
         if isinstance(value, tuple) and type(value) is tuple:
@@ -238,9 +235,8 @@ def literal_text(array: Array, operand_types: Sequence[ArrayType]) -> str:
     return text if implied_literal_type(array.type, operand_types) is array.type else f"{text}:{array.type}"
 
 
-# The kind of number that a dtype's values are written as, by the dtype's own kind; and the dtype of such a number by itself.
-_WRITTEN_KINDS = {"b": "b", "i": "i", "u": "i", "f": "f", "c": "c"}
-_UNTYPED = {"b": BOOL, "i": INT32, "f": FLOAT32, "c": COMPLEX64}
+# By a dtype's kind, the dtype that a number written as those of that kind has by itself.
+_UNTYPED = {"b": BOOL, "i": INT32, "u": INT32, "f": FLOAT32, "c": COMPLEX64}
 
 
 def implied_literal_type(type: ArrayType, operand_types: Sequence[ArrayType]) -> ArrayType:
@@ -256,10 +252,9 @@ def implied_literal_type(type: ArrayType, operand_types: Sequence[ArrayType]) ->
         >>> implied_literal_type(array_type((), INT32), [array_type((3,), FLOAT64)])
         ~i32[]
     """
-    written = _WRITTEN_KINDS[kind(type.dtype)]
-    if operand_types and _WRITTEN_KINDS[kind(operand_types[0].dtype)] == written:
-        return array_type((), operand_types[0].dtype, True)
-    return array_type((), _UNTYPED[written], True)
+    untyped = _UNTYPED[kind(type.dtype)]
+    same = bool(operand_types) and _UNTYPED[kind(operand_types[0].dtype)] is untyped
+    return array_type((), operand_types[0].dtype if same else untyped, True)
 
 
 def number_text(value: HostArray | np.generic) -> str:
@@ -294,12 +289,9 @@ def value_text(value: Any) -> str:
         return f"{type(value).__name__}.{value.name}"
     if isinstance(value, np.generic) and value.dtype in SHORT_NAMES and kind(value.dtype) in "biufc":
         value = value.item()
-    if value is None or isinstance(value, (bool, str, bytes)):
+    value = plain_number(value)
+    if value is None or isinstance(value, (bool, int, float, str, bytes)):
         return repr(value)
-    if isinstance(value, int):
-        return repr(int(value))
-    if isinstance(value, float):
-        return repr(float(value))
     if isinstance(value, complex):
         return complex_text(repr(value.real), repr(value.imag))
     if isinstance(value, ArrayType):
