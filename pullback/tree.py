@@ -16,8 +16,8 @@ from pullback.core.source import make_public
 from pullback.core.trees import TreeDef, register_dataclass, register_node
 
 __all__ = [
-    "all", "flatten", "flatten_with_path", "leaves", "leaves_with_path", "map", "map_with_path", "reduce", "register_dataclass",
-    "register_node", "structure", "transpose", "unflatten",
+    "all", "broadcast", "flatten", "flatten_with_path", "leaves", "leaves_with_path", "map", "map_with_path", "reduce",
+    "register_dataclass", "register_node", "structure", "transpose", "unflatten",
 ]  # fmt: skip
 
 IsLeaf = Callable[[Any], bool] | None
@@ -133,15 +133,47 @@ def map(function: Callable[..., Any], tree: Any, *rest: Any, is_leaf: IsLeaf = N
 
 
 def _up_to(shape: Any, other: Any, position: int) -> list[Any]:
-    """What stands in `other` at the places of the leaves of a structure."""
+    """What stands in another tree of `map` at the places of the leaves of the first."""
+    return _subtrees(
+        shape, other, f"rest[{position}]", "the first tree has", "Every other tree must have what the first one has"
+    )
+
+
+def _subtrees(shape: Any, other: Any, root: str, has: str, rule: str) -> list[Any]:
+    """What stands in `other` at the places of the leaves of a structure; `rule` is broken where there is no such place."""
     if shape is trees.LEAF:
         return [other]
     try:
         found: list[Any] = shape.flatten_up_to(other)
     except ValueError:
-        where = trees.difference(structure(other), shape, f"rest[{position}]", "the first tree has", trees.leaf_for_anything)
-        raise StructureError(f"Every other tree must have what the first one has, but {where}.") from None
+        where = trees.difference(structure(other), shape, root, has, trees.leaf_for_anything)
+        raise StructureError(f"{rule}, but {where}.") from None
     return found
+
+
+def broadcast(prefix_tree: Any, full_tree: Any, is_leaf: IsLeaf = None) -> Any:
+    """A tree like another one, whose leaves are those of a tree that ends earlier: each where the other goes on below it.
+
+    Arguments:
+        prefix_tree: a tree that is like `full_tree` up to its leaves.
+        full_tree: any tree.
+        is_leaf: says of a container, in either, that it is to be kept whole, as a leaf.
+
+    Returns:
+        A tree with the structure of `full_tree`.
+
+    Raises:
+        StructureError: `full_tree` has not what `prefix_tree` has, naming the first place where.
+
+    Example:
+        >>> tree.broadcast({"a": 1, "b": 2}, {"a": 0, "b": [0, {"c": 0}]})
+        {'a': 1, 'b': [2, {'c': 2}]}
+    """
+    values, shape = trees.flatten(prefix_tree, is_leaf)
+    below = _subtrees(shape, full_tree, "full_tree", "prefix_tree has", "full_tree must have what prefix_tree has")
+    counts = [structure(part, is_leaf).num_leaves for part in below]
+    spread = [value for value, count in zip(values, counts, strict=True) for _ in range(count)]
+    return trees.unflatten(structure(full_tree, is_leaf), spread)
 
 
 def all(tree: Any, is_leaf: IsLeaf = None) -> bool:

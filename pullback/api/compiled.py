@@ -17,7 +17,7 @@ from pullback.core.array import Array, BorrowedArray, as_array, from_numpy
 from pullback.core.axes import axis_sizes
 from pullback.core.bounded import Bounded
 from pullback.core.dtypes import SHORT_NAMES, dtype_mode
-from pullback.core.errors import DtypeError, ShapeError, StaticArgumentError, StructureError
+from pullback.core.errors import DonatedBufferError, DtypeError, ShapeError, StaticArgumentError, StructureError
 from pullback.core.lazy import lazy_module
 from pullback.core.source import api_boundary, describe, flag, trim, warn
 from pullback.core.tracing import Tracer, innermost_staging, is_float0
@@ -104,8 +104,17 @@ class Jitted:
                             free.append(buffer)
             return self._call(args, kwargs)
         except BaseException as error:
+            if isinstance(error, DonatedBufferError):
+                self._name_argument(error, args, kwargs)
             trim(error)
             raise
+
+    def _name_argument(self, error: DonatedBufferError, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Say in the error of an array whose memory was given away which argument of this call it is."""
+        leaves = flatten((args, kwargs))[0]
+        for path, leaf in zip(call_paths(self._fun, args, kwargs), leaves):
+            if isinstance(leaf, Array) and leaf is error.array:
+                error.args = (f"Argument {path} of {describe(self._fun)} was donated before. {error}",)
 
     def __reduce__(self) -> Any:
         """A pickle or copy of one is jitted anew: by the name that its decorator gave it, or else of the same function."""

@@ -231,7 +231,8 @@ def _place(trace: Any, out: Any, axis: Any, fun: Function, path: Callable[[int],
             )
         return out
     if is_float0(out):
-        return np.moveaxis(np.zeros((trace.size, *out.shape), float0), 0, axis)
+        out = np.zeros((trace.size, *out.shape), float0)
+        return np.moveaxis(out, 0, _normal_axis(axis, path(number), out))
     value = materialize(trace, out)
     if axis.__class__ is int and axis == 0:
         return value

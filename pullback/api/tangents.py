@@ -165,11 +165,12 @@ def fit_tangent(tangent: Any, primal: ArrayType, path: Callable[[], str], what: 
     type = type_of(value)
     if type.shape != primal.shape:
         raise ShapeError(f"{path()} has type {type}, but its {what} has type {primal}; the shapes must be equal.")
-    if type.dtype is not primal.dtype:
-        if not type.weak or "iufc".find(kind(type.dtype)) > "iufc".find(kind(primal.dtype)):  # not 1j for 1., nor 1. for 1
-            raise DtypeError(
-                f"{path()} has type {type}, but its {what} has type {primal}; the dtypes must be equal. Convert with .astype()."
-            )
+    other = type.dtype is not primal.dtype
+    if other and not (type.weak and "iufc".find(kind(type.dtype)) <= "iufc".find(kind(primal.dtype))):  # 1 for 1., not 1j
+        raise DtypeError(
+            f"{path()} has type {type}, but its {what} has type {primal}; the dtypes must be equal. Convert with .astype()."
+        )
+    if other or (type.weak and not primal.weak):  # a Python number is no reason for a weak derivative
         value = convert_element_type(value, new_dtype=primal.dtype)
     return value
 

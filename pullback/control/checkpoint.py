@@ -21,6 +21,7 @@ import numpy as np
 from pullback.control.call import inlined
 from pullback.control.holder import Halves, Holder, Wiring, bind_holder, in_halves
 from pullback.core.primitive import Primitive, Rules, primitive
+from pullback.core.source import describe
 from pullback.core.types import ArrayType
 from pullback.ops.contract import dot_general
 from pullback.ops.pointwise import each_alone
@@ -150,7 +151,18 @@ def split_program(program: Program, active: Flags, policy: Any) -> Halves:
 
 def policy_keeps(policy: Any, equation: Equation) -> bool:
     """Whether a policy says to keep the results of an equation."""
-    return bool(policy(equation.primitive, *[atom.type for atom in equation.inputs], **equation.params))
+    asked = f"checkpoint's policy {describe(policy)}"
+    cure = (
+        "A policy is a function (primitive, *types, **params) -> bool: whether to keep the results of an operation. What makes"
+        " one, from names or from other policies, is called with these first."
+    )
+    try:
+        kept = policy(equation.primitive, *[atom.type for atom in equation.inputs], **equation.params)
+    except TypeError as error:
+        raise TypeError(f"{asked} cannot be asked about {equation.primitive.name}: {error}. {cure}") from error
+    if not isinstance(kept, (bool, np.bool_)):
+        raise TypeError(f"{asked} returned {kept!r} for {equation.primitive.name}. {cure}")
+    return bool(kept)
 
 
 def to_recompute(program: Program, wanted: Sequence[Atom], kept: set[Variable]) -> tuple[list[Variable], list[Equation]]:

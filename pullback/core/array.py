@@ -17,7 +17,7 @@ import numpy as np
 
 from pullback.core.devices import DEFAULT_DEVICE, Device
 from pullback.core.dtypes import SHORT_NAMES, DType, carrier, default_dtype, entering
-from pullback.core.errors import DonatedBufferError, LeafError
+from pullback.core.errors import DonatedBufferError, DtypeError, LeafError
 from pullback.core.methods import ArrayMethods
 from pullback.core.types import ArrayType, Shape, array_type
 
@@ -117,7 +117,7 @@ class Array(ArrayMethods):
             [1. 2.]:f32[2]:cpu(0)
         """
         if is_deleted(self):
-            raise _donated(self.type)
+            raise _donated(self)
         made = self.__class__(self.type, self._host, self._buffer)
         made._later = later_buffer(self)
         return made
@@ -168,20 +168,22 @@ def host_of(array: Array) -> HostArray | np.generic:
         if buffer is None:
             buffer = later_buffer(array)
             if buffer is None:
-                raise _donated(array.type)
+                raise _donated(array)
             buffer_access.wait(buffer)
         host = buffer_access.to_host(buffer, array.type)
         if host is None:
-            raise _donated(array.type)
+            raise _donated(array)
         array._host = host
     return host
 
 
-def _donated(type: ArrayType) -> DonatedBufferError:
-    return DonatedBufferError(
-        f"This array ({type}) was donated to a compiled function (jit's donate_argnums or donate_argnames),"
+def _donated(array: Array) -> DonatedBufferError:
+    error = DonatedBufferError(
+        f"This array ({array.type}) was donated to a compiled function (jit's donate_argnums or donate_argnames),"
         " which has reused its memory. Keep using the function's result instead, or do not donate the argument."
     )
+    error.array = array
+    return error
 
 
 _constants: WeakValueDictionary[int, Array] = WeakValueDictionary()
@@ -291,6 +293,8 @@ def from_python(value: bool | int | float | complex, dtype: DType | None = None)
             f"The Python integer {value} does not fit into {wanted.name}. Give the array a wider dtype, or make 64-bit"
             " integers the default with pb.default_bits(64)."
         ) from None
+    except TypeError:
+        raise DtypeError(f"The complex number {value} does not fit into {wanted.name}; take its .real.") from None
 
 
 _SCALAR_KINDS: dict[type, str] = {bool: "b", int: "i", float: "f", complex: "c"}

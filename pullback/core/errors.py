@@ -387,6 +387,8 @@ class DonatedBufferError(PullbackError, RuntimeError):
         [2. 2. 2.]:f32[3]:cpu(0)
     """
 
+    array: object = None  # that was given away
+
 
 class DeviceError(PullbackError, ValueError):
     """A device or platform that does not exist, or arrays that are on different devices in one computation.

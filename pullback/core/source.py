@@ -118,9 +118,13 @@ class RecordedSource(NamedTuple):
 Source = CodeSource | RecordedSource
 
 
+LONGEST_LINE = 128  # characters of a line of code in a message
+
+
 def source_text(source: Source) -> str:
     """A place in words: `model.py:12 (loss): y = x @ w`."""
     text = source.text
+    text = text if len(text) <= LONGEST_LINE else f"{text[: LONGEST_LINE - 3]}..."
     return f"{source.file}:{source.line} ({source.function})" + (f": {text}" if text else "")
 
 

@@ -553,7 +553,7 @@ def linspace(
         LeafError: an operand is neither an array nor a number.
         ShapeError: the shapes do not broadcast.
         AxisError: the array has no such axis.
-        DtypeError: the dtypes have no common one.
+        DtypeError: the dtypes have no common one; the ends are complex, and `dtype` is not.
         ValueError: a device other than that on which arrays are made.
         ShapeError: `num` is negative.
 
@@ -571,6 +571,8 @@ def linspace(
     start, stop = to_common_dtype("linspace", start, stop, inexact=True)
     found = start.type.dtype
     wanted = found if dtype is None else requested(dtype)
+    if kind(found) == "c" and kind(wanted) != "c":
+        raise DtypeError(f"linspace: complex ends do not fit into {wanted.name}; take their .real.{at_user_line()}")
     shape = broadcast_shapes("linspace", start.type.shape, stop.type.shape)
     parts = count - 1 if endpoint else count
     step = true_divide(subtract(stop, start), float(parts) if parts > 0 else float("nan"))

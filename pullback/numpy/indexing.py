@@ -19,7 +19,16 @@ from pullback.core.tracing import Tracer, innermost_staging
 from pullback.core.types import Shape, array_type
 from pullback.numpy.axes import normal_axis
 from pullback.numpy.creation import array
-from pullback.numpy.promotion import at_user_line, broadcast, broadcast_shapes, in_dtype, literal_of, number_or_operand, operand
+from pullback.numpy.promotion import (
+    at_user_line,
+    broadcast,
+    broadcast_shapes,
+    in_dtype,
+    literal_of,
+    number_or_operand,
+    operand,
+    storable,
+)
 from pullback.ops import arithmetic, compare
 from pullback.ops import shape as shapes
 from pullback.ops.dynamic import dynamic_slice
@@ -280,7 +289,7 @@ def read(x: Any, index: Index, mode: str | None = None, fill_value: Any = None) 
         return shapes.reshape(x, new_sizes=tuple(out_shape))
     params: dict[str, Any] = {"dimension_numbers": numbers, "slice_sizes": sizes, "mode": mode}
     if fill_value is not None:
-        params["fill_value"] = fill_value
+        params["fill_value"] = storable(number_or_operand(fill_value, "take", "fill_value"), x.type.dtype, "fill_value={}")
     return gather(x, vectors, **params)
 
 
@@ -373,10 +382,8 @@ def take(
     along = normal_axis(axis, a.type.ndim, "take")
     if mode not in (None, "fill", "clip", "wrap"):
         raise ValueError(f"take takes mode='fill', 'clip' or 'wrap', not {mode!r}.")
-    if fill_value is not None:
-        if mode in ("clip", "wrap"):
-            raise ValueError(f"take(fill_value={fill_value!r}) needs mode='fill'; with mode={mode!r} nothing is filled.")
-        number_or_operand(fill_value, "take", "fill_value")
+    if fill_value is not None and mode in ("clip", "wrap"):
+        raise ValueError(f"take(fill_value={fill_value!r}) needs mode='fill'; with mode={mode!r} nothing is filled.")
     if mode == "wrap":
         places = in_dtype(places, default_dtype("i")) % a.type.shape[along]
     index = Index((slice(None),) * along + (places,), a.type.shape, wraps=mode != "clip")

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from pullback.core.array import Array, ArrayLike
-from pullback.core.dtypes import is_inexact, requested
+from pullback.core.dtypes import DType, is_inexact, requested
 from pullback.core.errors import ShapeError
 from pullback.core.tracing import Tracer
 from pullback.numpy import reductions
 from pullback.numpy.arithmetic import add, floor_divide, multiply, rint, subtract, true_divide
 from pullback.numpy.indexing import take
-from pullback.numpy.promotion import at_user_line, broadcast, in_dtype, number_or_operand, operand
+from pullback.numpy.promotion import at_user_line, broadcast, in_dtype, number_or_operand, operand, storable
 from pullback.numpy.shaping import concatenate, cut, flip
 from pullback.ops import shape as shapes
 
@@ -93,7 +93,7 @@ def pad(
     options = _pairs(option, a.type.ndim, _MODES[mode] or "")
     first = options[0][0] if options else 0
     if mode in ("constant", "empty") and all([value is first for pair in options for value in pair]):
-        fill = in_dtype(number_or_operand(first, "pad", "constant_values"), a.type.dtype)
+        fill = _given(first, "constant_values", a.type.dtype)
         return shapes.pad(a, fill, padding_config=tuple([(before, after, 0) for before, after in widths]))
     for axis, (before, after) in enumerate(widths):
         if (before or after) and mode != "constant" and a.type.shape[axis] == 0:
@@ -122,6 +122,11 @@ def _pairs(given: Any, ndim: int, what: str) -> Any:
     return [(row[0], row[-1]) for row in rows] * (ndim if len(rows) == 1 else 1)
 
 
+def _given(value: Any, what: str, dtype: DType) -> Array:
+    """A value that pads an array, in its dtype, without loss."""
+    return in_dtype(storable(number_or_operand(value, "pad", what), dtype, f"pad with {what}={{}}"), dtype)
+
+
 def _outermost(a: Array, axis: int, at: int, count: int, skip: int = 0) -> Array:
     """`count` elements at the start (at = 0) or the end (-1) of an axis, without the `skip` first or last ones."""
     size = a.type.shape[axis]
@@ -133,7 +138,7 @@ def _side(a: Array, axis: int, width: int, mode: str, option: Any, at: int) -> A
     size, dtype = a.type.shape[axis], a.type.dtype
     shape = (*a.type.shape[:axis], width, *a.type.shape[axis + 1 :])
     if mode == "constant":
-        return broadcast(in_dtype(number_or_operand(option, "pad", "constant_values"), dtype), shape)
+        return broadcast(_given(option, "constant_values", dtype), shape)
     if mode == "wrap":
         return take(a, np.arange(-width, 0) % size if at == 0 else np.arange(width) % size, axis, mode="clip")
     if mode in ("reflect", "symmetric") and size > 1:
@@ -148,7 +153,7 @@ def _side(a: Array, axis: int, width: int, mode: str, option: Any, at: int) -> A
     if mode != "linear_ramp":
         return broadcast(edge, shape)
     edge = edge if is_inexact(dtype) else in_dtype(edge, requested("int64"))
-    end = in_dtype(number_or_operand(option, "pad", "end_values"), edge.type.dtype)
+    end = _given(option, "end_values", edge.type.dtype)
     unit = tuple([width if i == axis else 1 for i in range(a.type.ndim)])
     steps = np.arange(width).reshape(unit).astype(edge.type.dtype)
     divide = true_divide if is_inexact(dtype) else floor_divide

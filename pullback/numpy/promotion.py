@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
+
 from pullback.core.array import Array, find_converter, from_python, plain_number, scalar_kind
-from pullback.core.dtypes import BOOL, DTYPES, DType, default_dtype, is_inexact
+from pullback.core.dtypes import BOOL, DTYPES, RANK, DType, default_dtype, is_inexact, kind
 from pullback.core.dtypes import promote as join
 from pullback.core.errors import DtypeError, LeafError, ShapeError
 from pullback.core.source import at_user_line as at_user_line
@@ -136,6 +138,34 @@ def in_dtype(value: Any, dtype: DType, weak: bool = False) -> Array:
     if type.dtype is dtype:
         return value
     return convert_element_type(value, new_dtype=dtype, weak=weak)
+
+
+def storable(value: Any, dtype: DType, what: str) -> Any:
+    """A value that an array of a dtype can hold: a Python number of that kind, or an array.
+
+    Raises `DtypeError` for what it could not; `what` is how the error calls it, with {} where the value goes.
+    """
+    found = weak_pair(value)[0]
+    if RANK[kind(found)] <= RANK[kind(dtype)]:
+        return value
+    number = value.__class__ in PYTHON_SCALARS
+    exact = exactly(value, dtype) if number else None
+    if exact is not None:
+        return exact
+    raise DtypeError(
+        f"{what.format(repr(value) if number else value.type)} in an array of {dtype.name} would lose part of it. Convert the"
+        f" array, x.astype({found.name!r}), or the values, .astype({dtype.name!r}).{at_user_line()}"
+    )
+
+
+def exactly(number: Any, dtype: DType) -> Any:
+    """A Python number as one of a dtype of a lower kind, if it has that value; else None."""
+    if number.__class__ is complex:
+        number = number.real if number.imag == 0 else None
+    if number.__class__ is float and kind(dtype) != "f":
+        whole = number.is_integer() and (dtype is BOOL or np.iinfo(dtype).min <= number <= np.iinfo(dtype).max)
+        number = int(number) if whole else None
+    return number if dtype is not BOOL or number is None else bool(number) if number in (0, 1) else None
 
 
 def to_common_shape(name: str, *values: Any) -> tuple[Array, ...]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from pullback.core.array import Array, host_of
 from pullback.core.dtypes import BOOL, RANK, DType, default_dtype, kind
-from pullback.core.errors import DtypeError, ShapeError
+from pullback.core.errors import ShapeError
 from pullback.core.source import api_boundary, warn
 from pullback.core.tracing import Tracer, innermost_staging
 from pullback.core.types import Shape
@@ -19,17 +19,17 @@ from pullback.numpy.elementary import power
 from pullback.numpy.indexing import Index, Span, get_item, has_tracer, index_vectors, is_basic, read
 from pullback.numpy.logic import where
 from pullback.numpy.promotion import (
-    PYTHON_SCALARS,
     at_user_line,
     broadcast,
     broadcast_shapes,
     common_dtype,
+    exactly,
     float_for,
     in_dtype,
     literal_of,
     number_or_operand,
     operand,
-    weak_pair,
+    storable,
 )
 from pullback.ops import compare
 from pullback.ops import shape as shapes
@@ -173,7 +173,8 @@ class Place:
              [0. 2.]]:f32[2,2]:cpu(0)
         """
         x = self._array
-        return self._update(scatter, lambda old, new: new, _storable(values, x), x.type.dtype, how)
+        new = storable(_number_or_array(values), x.type.dtype, ".at[].set of {}")
+        return self._update(scatter, lambda old, new: new, new, x.type.dtype, how)
 
     @api_boundary
     def add(self, values: Any, **how: Unpack[How]) -> Any:
@@ -319,7 +320,7 @@ class Place:
         values = _number_or_array(values)
         own = self._array.type.dtype
         if values.__class__ is float and kind(own) in "biu" and name not in ("divide", "power"):  # a whole number stays one
-            exact = _exactly(values, own)
+            exact = exactly(values, own)
             values = values if exact is None else exact
         return values, common_dtype([self._array, values], f".at[].{name}")[0]
 
@@ -386,36 +387,6 @@ def _checked(how: How) -> tuple[str | None, bool, bool]:
 
 def _number_or_array(values: Any) -> Any:
     return array(values) if isinstance(values, (list, tuple)) else number_or_operand(values, ".at[]", "the values")
-
-
-def _storable(values: Any, x: Any) -> Any:
-    """Values that an array can hold, as a Python number or an array. Raises `DtypeError` for what it could not."""
-    values = _number_or_array(values)
-    own = x.type.dtype
-    found = weak_pair(values)[0]
-    if RANK[kind(found)] <= RANK[kind(own)]:
-        return values
-    if values.__class__ in PYTHON_SCALARS:
-        exact = _exactly(values, own)
-        if exact is not None:
-            return exact
-        shown = repr(values)
-    else:
-        shown = str(values.type)
-    raise DtypeError(
-        f".at[].set of {shown} in an array of {own.name} would lose part of it. Convert the array, x.astype({found.name!r}), or"
-        f" the values, .astype({own.name!r}).{at_user_line()}"
-    )
-
-
-def _exactly(number: Any, dtype: DType) -> Any:
-    """A Python number as one of a dtype of a lower kind, if it has that value; else None."""
-    if number.__class__ is complex:
-        number = number.real if number.imag == 0 else None
-    if number.__class__ is float and kind(dtype) != "f":
-        whole = number.is_integer() and (dtype is BOOL or np.iinfo(dtype).min <= number <= np.iinfo(dtype).max)
-        number = int(number) if whole else None
-    return number if dtype is not BOOL or number is None else bool(number) if number in (0, 1) else None
 
 
 def _written(x: Any, index: Any, combine: Any, values: Any) -> Array | None:

@@ -152,3 +152,8 @@ def test_errors_name_float0_arguments() -> None:
     with pytest.raises(pb.errors.LeafError, match="float0"):
         pb.jvp(lambda x, t: pnp.sin(t), (1.0, trivial(2)), (1.0, None))
     assert pb.xpr(lambda t, x: x, trivial(2), ONES).input_types == (pb.ArrayType((3,), "float32"),)
+
+
+def test_an_axis_that_an_output_of_float0_has_not() -> None:
+    with pytest.raises(pb.errors.AxisError, match="output along axis 7"):
+        pb.vmap(lambda x: trivial(3), out_axes=7)(np.ones(2))

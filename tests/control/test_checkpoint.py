@@ -161,6 +161,22 @@ def test_the_policy_is_told_primitives_types_and_parameters() -> None:
     assert ("name", ["f64[5,4]"], ["name"]) in seen
 
 
+NO_POLICIES: dict[str, Any] = {
+    "names not given": (policies.save_only_these_names, "(cannot be asked|returned Names)"),
+    "policies not given": (policies.save_from_both_policies, "(cannot be asked|returned Either)"),
+    "no parameters taken": (lambda primitive, *types: True, "unexpected keyword argument"),
+    "a number": (lambda primitive, *types, **params: 3, "returned 3 for"),
+    "nothing": (lambda primitive, *types, **params: None, "returned None for"),
+}
+
+
+@pytest.mark.parametrize("policy", NO_POLICIES)
+def test_what_is_no_policy_is_an_error_that_says_what_one_is(policy: str) -> None:
+    given, expected = NO_POLICIES[policy]
+    with pytest.raises(TypeError, match=rf"checkpoint's policy .*{expected}(.|\n)*\(primitive, \*types, \*\*params\) -> bool"):
+        pb.grad(pb.checkpoint(lambda x: pnp.sum(pnp.sin(pnp.sin(x))), policy=given))(X)
+
+
 def test_a_policy_that_cannot_be_hashed() -> None:
     class Nothing:
         __hash__ = None  # type: ignore[assignment]

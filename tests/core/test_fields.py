@@ -34,6 +34,10 @@ def field_table() -> str:
     )
 
 
+def test_a_field_is_no_attribute_of_the_class_which_would_slow_its_reading() -> None:
+    assert not any(hasattr(Primitive, name) for name in FIELDS)
+
+
 def test_the_documented_table_is_that_of_the_code() -> None:
     assert field_table() in ARCHITECTURE.read_text(), "write field_table() into docs/architecture.md"
 

@@ -196,3 +196,20 @@ def test_putting_is_no_giving(put, make):
         other = put(original)
         give(original if first else other)
         assert float(np.asarray(other if first else original).ravel()[0]) == 2.0
+
+
+GIVEN = [(pb.jit(lambda x: x * 2.0), "x"), (pb.jit(lambda p: p["w"][1] * 2.0), r"p\['w'\]\[1\]")]
+
+
+@pytest.mark.parametrize(("donating", "path"), GIVEN, ids=["x", "tree"])
+@pytest.mark.parametrize("seen", [False, True], ids=["first call", "after others"])
+def test_the_error_of_a_donated_argument_names_it(donating, path, seen):
+    def given(x):
+        return x if path == "x" else {"w": [fresh(), x]}
+
+    for _ in range(3 * seen):
+        donating(given(fresh()))
+    x = fresh()
+    give(x)
+    with pytest.raises(pb.errors.DonatedBufferError, match=f"Argument {path} of .* donated before"):
+        donating(given(x))

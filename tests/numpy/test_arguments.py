@@ -188,3 +188,37 @@ def test_arguments_that_were_once_ignored() -> None:
             pnp.reshape(x, (3, 1), order)
     with pytest.raises(ValueError, match="2030"):
         x.__array_namespace__(api_version="2030.12")
+
+
+# ---- what would lose a part of a value ------------------------------------------------------------------------------------
+
+REAL, WHOLE = np.ones(3, np.float32), np.ones(3, np.int32)
+LOSING: dict[str, Callable[[], Any]] = {
+    "pad, complex": lambda: pnp.pad(REAL, 1, constant_values=1j),
+    "pad, fraction": lambda: pnp.pad(WHOLE, 1, constant_values=1.5),
+    "pad, a pair": lambda: pnp.pad(WHOLE, 1, constant_values=(0, 1.5)),
+    "pad, infinite": lambda: pnp.pad(WHOLE, 1, constant_values=np.inf),
+    "pad, an array": lambda: pnp.pad(WHOLE, 1, constant_values=pnp.array(1.5)),
+    "pad, a ramp": lambda: pnp.pad(REAL, 1, "linear_ramp", end_values=1j),
+    "take": lambda: pnp.take(WHOLE, 7, mode="fill", fill_value=1.5),
+    "at": lambda: pnp.array(REAL).at[7].get(mode="fill", fill_value=1j),
+    "gather": lambda: pb.lax.gather(
+        WHOLE, np.array([[7]]), pb.lax.GatherDimensionNumbers((), (0,), (0,)), (1,), mode="fill", fill_value=0.5
+    ),
+    "set": lambda: pnp.array(WHOLE).at[0].set(1.5),
+    "initial": lambda: pnp.sum(REAL, initial=1j),
+    "linspace": lambda: pnp.linspace(0, 1j, 3, dtype="float32"),
+}
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, pb.jit], ids=["eager", "jit"])
+@pytest.mark.parametrize("what", LOSING)
+def test_a_value_that_the_dtype_cannot_hold_is_refused(what: str, wrap: Any) -> None:
+    with pytest.raises(pb.errors.DtypeError, match=r"would lose part of it|not fit into (float32|int32); take"):
+        wrap(LOSING[what])()
+
+
+def test_a_value_of_another_kind_that_the_dtype_holds_exactly_is_taken() -> None:
+    np.testing.assert_array_equal(pnp.pad(WHOLE, 1, constant_values=2.0), [2, 1, 1, 1, 2])
+    np.testing.assert_array_equal(pnp.pad(REAL, 1, constant_values=3), [3, 1, 1, 1, 3])
+    assert int(pnp.take(WHOLE, 7, mode="fill", fill_value=5.0)) == 5

@@ -139,3 +139,13 @@ def test_register_dataclass_by_fields():
             b: Any
 
         tree.register_dataclass(Other, data_fields=["a"], meta_fields=[])
+
+
+def test_broadcast():
+    full = {"a": [0, (0, None)], "b": Pair(0, Point(0, 0))}
+    assert tree.broadcast({"a": 1, "b": 2}, full) == {"a": [1, (1, None)], "b": Pair(2, Point(2, 2))}
+    assert tree.broadcast(7, full) == tree.map(lambda _: 7, full)
+    assert tree.broadcast(full, full) == full
+    assert tree.broadcast((1, (2, 3)), (0, [(0, 0), 0]), is_leaf=lambda x: x == (2, 3) or x == (0, 0)) == (1, [(2, 3), (2, 3)])
+    with pytest.raises(pb.errors.StructureError, match=r"full_tree\['b'\]"):
+        tree.broadcast({"a": 1, "b": (2, 3, 4)}, full)

@@ -5,6 +5,7 @@ common dtype of its operands is; that of a reduction, or of a choice of dtype by
 never weak.
 """
 
+import functools
 import inspect
 
 import numpy as np
@@ -397,3 +398,21 @@ def test_every_public_function_is_in_a_table():
         functions = {name: getattr(module, name) for name in module.__all__ if name not in OTHERS}
         missing = [name for name, found in functions.items() if inspect.isfunction(found) and found not in listed]
         assert not missing, f"add {missing} of {module.__name__} to a table: is the result weak where the operands are?"
+
+
+ALONG_NUMBERS = {
+    "jvp": lambda f, x: pb.jvp(f, (x,), (1.0,))[1],
+    "vjp": lambda f, x: pb.vjp(f, x)[1](1.0)[0],
+    "linearize": lambda f, x: pb.linearize(f, x)[1](1.0),
+    "linear_transpose": lambda f, x: pb.linear_transpose(f, x)(1.0)[0],
+    "jvp of grad": lambda f, x: pb.jvp(pb.grad(lambda x: f(x) * x), (x,), (1.0,))[1],
+}
+
+
+@pytest.mark.parametrize("how", ["eager", "jit"])
+@pytest.mark.parametrize("transformation", ALONG_NUMBERS)
+def test_a_derivative_along_a_python_number_is_as_strong_as_what_it_is_the_derivative_of(transformation, how):
+    for x, weak in ((STRONG[0], False), (WEAK, True)):
+        call = functools.partial(ALONG_NUMBERS[transformation], lambda x: 2.0 * x)
+        out = pb.jit(call)(x) if how == "jit" else call(x)
+        assert out.type.weak == weak and out.type.dtype == "float32"
