@@ -35,15 +35,7 @@ from pullback.core.dtypes import DType, carrier
 from pullback.core.errors import DeviceError, ProgramError
 from pullback.core.types import ArrayType
 from pullback.engine import cache, disk
-from pullback.engine.backend import (
-    Backend,
-    BorrowedBuffer,
-    CompileOptions,
-    Executable,
-    buffer_of,
-    placement,
-    register_backend,
-)
+from pullback.engine.backend import Backend, BorrowedBuffer, CompileOptions, Executable, buffer_of, placement, register_backend
 from pullback.engine.failures import original
 from pullback.engine.jaxlib import jaxlib
 from pullback.engine.lower import Lowered, lower_program
@@ -158,10 +150,6 @@ class XlaBackend(Backend):
         """The dtype of this platform's buffers for values of a dtype."""
         return carrier(dtype) if self.platform == "cpu" else dtype
 
-    def handler(self, type: ArrayType, index: int) -> Any:
-        """What makes an array object of an executable's result."""
-        return jaxlib().result_handler(self.aval(type), self.shardings[index])
-
     def put(self, host: np.ndarray[Any, Any] | np.generic, type: ArrayType, index: int = 0, copy: bool = False) -> Any:
         """Host values in a buffer on a device. On the CPU aligned memory is shared unless `copy`: nobody may write to it while
         the buffer is in use."""
@@ -170,15 +158,9 @@ class XlaBackend(Backend):
         carried = self.carrier(type.dtype)
         if carried is not type.dtype:
             host = host.view(carried)
-        raw = self._batched_put(
-            self.aval(type),
-            self.shardings[index],
-            [host],
-            [self.raw_devices[index]],
-            True,
-            copy,
-            enable_x64=True,  # 64-bit dtypes stay, whatever jax's switch says where it is imported too
-        )
+        # 64-bit dtypes stay, whatever jax's switch says where it is imported too
+        aval, sharding, devices = self.aval(type), self.shardings[index], [self.raw_devices[index]]
+        raw = self._batched_put(aval, sharding, [host], devices, True, copy, enable_x64=True)
         return raw if type.nbytes <= COPIED_AT_ONCE else raw.block_until_ready()
 
     def putter(self, type: ArrayType) -> Callable[[np.ndarray[Any, Any]], Any]:
@@ -270,7 +252,7 @@ class XlaBackend(Backend):
         start = time.perf_counter()
         lib, device = jaxlib(), self.raw_devices[options.number]
         overrides = (("xla_backend_optimization_level", 0),) if options.quick else ()
-        given = lib.compile_options(overrides, tuple(lowered.settings.items()), device)
+        given = lib.compile_options(overrides, lowered.settings, device)
         if lowered.callbacks:  # only this form takes them
             module, devices = lib.parse(lowered.text), lib.jax.DeviceList((device,))
             made = self.client.compile_and_load(module, devices, given, list(lowered.callbacks))
@@ -397,7 +379,8 @@ class XlaExecutable(Executable):
         self.output_types = program.output_types
         self.index = options.number
         self.constants = [there.buffer_of(array, options.number) for array in lowered.constants]
-        self.handlers = [there.handler(type, options.number) for type in program.output_types]
+        sharding = there.shardings[options.number]
+        self.handlers = [jaxlib().result_handler(there.aval(type), sharding) for type in program.output_types]
         self.result_class = PlacedArray if options.committed else Array
         self.calls_host = bool(lowered.callbacks)
         self.shown: str | None = None

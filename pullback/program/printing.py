@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import itertools
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -46,13 +47,7 @@ _BLUE, _PINK = ((f'<span style="color:{colour}">', "</span>") for colour in ("#1
 HTML = Style(_BLUE, _PINK, lambda text: html.escape(text))
 
 
-def program_text(
-    program: Graph,
-    *,
-    sources: bool = False,
-    style: Style = PLAIN,
-    batch_axes: BatchAxes | None = None,
-) -> str:
+def program_text(program: Graph, *, sources: bool = False, style: Style = PLAIN, batch_axes: BatchAxes | None = None) -> str:
     """A Program as text, in time linear in the number of its equations.
 
     Arguments:
@@ -84,17 +79,10 @@ def variable_names() -> Iterator[str]:
 
 def name_variables(program: Graph) -> dict[Variable, str]:
     """The names of a Program's variables, in order; results that nothing uses have none, and are printed `_`."""
-    fresh = variable_names()
     used = {atom for equation in program.equations for atom in equation.inputs} | set(program.outputs)
-    names: dict[Variable, str] = {}
-    for variable in (*program.inputs, *[variable for variable, _ in program.constants]):
-        if variable not in names:
-            names[variable] = next(fresh)
-    for equation in program.equations:
-        for variable in equation.outputs:
-            if variable in used and variable not in names:
-                names[variable] = next(fresh)
-    return names
+    results = [variable for equation in program.equations for variable in equation.outputs if variable in used]
+    named = dict.fromkeys([*program.inputs, *[variable for variable, _ in program.constants], *results])
+    return dict(zip(named, variable_names()))
 
 
 def equation_text(program: Graph, equation: Equation) -> str:
@@ -107,18 +95,16 @@ def equation_text(program: Graph, equation: Equation) -> str:
     return lines[0] if len(lines) == 1 else f"{lines[0]} ... {lines[-1].strip()}"
 
 
-def share_counts(program: Graph) -> tuple[list[Graph], dict[int, int]]:
+def share_counts(program: Graph) -> tuple[list[Graph], Counter[int]]:
     """`program` and every Program inside it, once each; and how often each of these (by id) is held by an equation."""
-    counts: dict[int, int] = {}
+    counts: Counter[int] = Counter()
     found = [program]
     for outer in found:  # which grows meanwhile
-        for equation in outer.equations:
-            for value in equation.params.values():
-                for inner in parts_of(value):
-                    if isinstance(inner, Graph):
-                        counts[id(inner)] = counts.get(id(inner), 0) + 1
-                        if counts[id(inner)] == 1:
-                            found.append(inner)
+        values = [value for equation in outer.equations for value in equation.params.values()]
+        for inner in [part for value in values for part in parts_of(value) if isinstance(part, Graph)]:
+            counts[id(inner)] += 1
+            if counts[id(inner)] == 1:
+                found.append(inner)
     return found, counts
 
 
@@ -219,7 +205,7 @@ class _Printer:
 
     def nested(self, program: Graph, indent: str) -> str:
         """A Program inside another. One that is held several times is written once, under a label, and then referred to."""
-        if self.counts.get(id(program), 0) < 2:
+        if self.counts[id(program)] < 2:
             return self.program(program, indent)
         if id(program) in self.labels:
             return self.labels[id(program)]
