@@ -17,7 +17,7 @@ from pullback.ops.arithmetic import div, mul
 from pullback.ops.compare import eq, select
 from pullback.ops.convert import convert_element_type
 from pullback.ops.create import full, iota
-from pullback.ops.families import numbered
+from pullback.ops.families import numbered, places
 from pullback.ops.literals import literal
 from pullback.ops.pointwise import same_dtype
 from pullback.ops.shape import in_front, reshape
@@ -34,8 +34,9 @@ from pullback.ops.windows import (
     wide_indices,
     window_layout,
     window_places,
+    written,
 )
-from pullback.stablehlo.writer import i64s, listed
+from pullback.stablehlo.writer import i64s
 
 
 @primitive
@@ -62,7 +63,7 @@ class gather(Rules):
         axis = plain_axis(dimension_numbers, slice_sizes, shape, indices.ndim - 1)
         if axis is not None:
             return _take_host(operand, indices[..., 0], axis, mode, fill_value)
-        places, inside = window_places(indices, dimension_numbers, slice_sizes, shape, mode)
+        at, inside = window_places(indices, dimension_numbers, slice_sizes, shape, mode)
         kept = dimension_numbers.kept(len(shape))
         whole = [axis for axis in kept if slice_sizes[axis] == shape[axis]]  # these need no index arrays
         chosen = [axis for axis in range(len(shape)) if axis not in whole]
@@ -70,7 +71,7 @@ class gather(Rules):
         partial = [axis for axis in kept if axis not in whole]
         if chosen:
             lead = (*indices.shape[:-1], *[slice_sizes[axis] for axis in partial])
-            flat = [places[axis].squeeze(tuple(batch + kept.index(i) for i in whole)) for axis in chosen]
+            flat = [at[axis].squeeze(tuple(batch + kept.index(i) for i in whole)) for axis in chosen]
             flat[0] = np.broadcast_to(flat[0], lead)
             out = np.transpose(operand, chosen + whole)[tuple(flat)]
         else:
@@ -86,13 +87,7 @@ class gather(Rules):
         numbers = dimension_numbers
         result = write.result_type
         indices = wide_indices(write, indices)
-        text = (
-            f"#stablehlo.gather<offset_dims = {listed(numbers.offset_dims)},"
-            f" collapsed_slice_dims = {listed(numbers.collapsed_slice_dims)},"
-            f" operand_batching_dims = {listed(numbers.operand_batching_dims)},"
-            f" start_indices_batching_dims = {listed(numbers.start_indices_batching_dims)},"
-            f" start_index_map = {listed(numbers.start_index_map)}, index_vector_dim = {len(indices.shape) - 1}>"
-        )
+        text = written("gather", numbers, indices)
         sizes = i64s(slice_sizes)
         out = write.op("stablehlo.gather", [operand, indices], result, dimension_numbers=text, slice_sizes=sizes)
         if mode != "fill":
@@ -128,9 +123,7 @@ class gather(Rules):
         operand, indices = operands
         if not isinstance(indices, np.ndarray):
             return None
-        places = gather.evaluate(numbered(operand), indices, **{**params, "fill_value": -1}).reshape(-1)
-        results = np.flatnonzero(places >= 0)
-        return results, places[results]
+        return places(gather.evaluate(numbered(operand), indices, **{**params, "fill_value": -1}))
 
     def samples(rng):
         table = rng.normal(size=(4, 3))
@@ -228,9 +221,7 @@ class Scatter(Rules):
         numbers = dimension_numbers.as_gather()
         sizes = update_sizes(operand, updates, numbers)
         place = {"dimension_numbers": numbers, "slice_sizes": sizes, "mode": "clip" if mode == "clip" else "fill"}
-        targets = gather.evaluate(numbered(operand), indices, fill_value=-1, **place).reshape(-1)
-        elements = np.flatnonzero(targets >= 0)
-        return targets[elements], elements
+        return places(gather.evaluate(numbered(operand), indices, fill_value=-1, **place))[::-1]
 
     def samples(rng):
         yield from separate_windows(rng)
@@ -260,10 +251,10 @@ def combining(combine, name):
         wide = primitive.accumulation and primitive.accumulation(operand.dtype)
         numbers = dimension_numbers.as_gather()
         sizes = update_sizes(operand, updates, numbers)
-        places, inside = window_places(indices, numbers, sizes, operand.shape, "clip" if mode == "clip" else "fill")
+        at, inside = window_places(indices, numbers, sizes, operand.shape, "clip" if mode == "clip" else "fill")
         values = updates.transpose(window_layout(numbers, updates.ndim))
         flat = np.zeros((), np.int64)
-        for place, size in zip(places, operand.shape):
+        for place, size in zip(at, operand.shape):
             flat = flat * size + place
         flat = np.broadcast_to(flat, values.shape)
         if inside is not None and not inside.all():
@@ -285,13 +276,7 @@ def combining(combine, name):
         if mode == "clip":
             sizes = update_sizes(operand, updates, numbers)
             indices = clamped_indices(write, indices, numbers, sizes, operand.shape)
-        text = (
-            f"#stablehlo.scatter<update_window_dims = {listed(numbers.offset_dims)},"
-            f" inserted_window_dims = {listed(numbers.collapsed_slice_dims)},"
-            f" input_batching_dims = {listed(numbers.operand_batching_dims)},"
-            f" scatter_indices_batching_dims = {listed(numbers.start_indices_batching_dims)},"
-            f" scatter_dims_to_operand_dims = {listed(numbers.start_index_map)}, index_vector_dim = {len(indices.shape) - 1}>"
-        )
+        text = written("scatter", dimension_numbers, indices).replace("operand_batching_dims", "input_batching_dims")
         body, given = write.combiner(name, wide), {"scatter_dimension_numbers": text}
         out = write.many("stablehlo.scatter", [operand, indices, updates], [operand.type], [body], **given)[0]
         return write.convert(out, dtype)
