@@ -168,26 +168,29 @@ def _places(format: str, numbers: Iterator[int]) -> Iterator[int | str]:
 class _Debugger:
     """Opens Python's debugger where a function called `breakpoint`, on the values that its variables have."""
 
-    __slots__ = ("file", "globals", "line", "others", "streams", "structure")
+    __slots__ = ("code", "globals", "line", "others", "streams", "structure")
 
     def __init__(self, frame: FrameType, structure: Any, others: dict[str, Any], **streams: TextIO | None) -> None:
-        self.file, self.line, self.globals = frame.f_code.co_filename, frame.f_lineno, frame.f_globals
+        self.code, self.line, self.globals = frame.f_code, frame.f_lineno, frame.f_globals
         self.structure, self.others, self.streams = structure, others, streams
 
     def __call__(self, *leaves: Any) -> None:
-        debugger = pdb.Pdb(**self.streams, nosigint=True)
-        # A frame of the user's file and line, whose local variables are the values: what the debugger shows. It is opened on
-        # that frame at once: a trace function, as `Pdb.set_trace` sets, stops in whatever Python code runs next, which can
-        # be a callback of the garbage collector.
+        stdin, stdout = self.streams["stdin"], self.streams["stdout"]
+        # Python's debugger reads what it is given only if it is told where to write as well.
+        debugger = pdb.Pdb(stdin=stdin, stdout=sys.stdout if stdin and not stdout else stdout, nosigint=True)
+        # A frame of the user's function and line, whose local variables are the values: what the debugger shows. It is opened
+        # on that frame at once: a trace function, as `Pdb.set_trace` sets, stops in whatever Python code runs next, which
+        # can be a callback of the garbage collector.
         debugger.reset()
-        here = ast.increment_lineno(ast.parse("__stop__()"), self.line - 1)
+        call = ast.increment_lineno(ast.parse("__stop__()"), self.line - 1)
+        here = compile(call, self.code.co_filename, "exec").replace(co_name=self.code.co_name)
         stop = {"__stop__": lambda: debugger.interaction(sys._getframe(1), None)}
-        exec(compile(here, self.file, "exec"), {**self.globals, **stop}, {**self.others, **unflatten(self.structure, leaves)})
+        exec(here, {**self.globals, **stop}, {**self.others, **unflatten(self.structure, leaves)})
         if debugger.quitting:
             raise bdb.BdbQuit
 
     def __repr__(self) -> str:
-        return f"breakpoint at {self.file}:{self.line}"
+        return f"breakpoint at {self.code.co_filename}:{self.line}"
 
 
 def breakpoint(*, stdin: TextIO | None = None, stdout: TextIO | None = None) -> None:

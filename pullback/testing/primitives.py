@@ -54,7 +54,7 @@ def check_primitive(p: Primitive, *, dtypes: Sequence[Any] | None = None, rng: n
         rng: what `p.samples` gets, and where random directions come from.
 
     Raises:
-        CheckFailure: two rules disagree, or the samples are none; the message names the check and the sample.
+        CheckFailure: two rules disagree, or there is not one sample; the message names the check and the sample.
         MissingRule: there is no `samples` rule, or a rule that is needed is missing.
         ProgramError: a rule returned what is not of the form, shape or dtype that it must have, or the type rule and results
             disagree; a note says for which sample, in which dtype.

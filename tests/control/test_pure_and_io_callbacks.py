@@ -386,6 +386,16 @@ def test_breakpoint(wrapped: str) -> None:
         assert expected in text
 
 
+def test_breakpoint_reads_what_it_is_given_and_writes_to_the_terminal(capsys: Any) -> None:
+    def area(radius: Any) -> Any:
+        pb.debug.breakpoint(stdin=io.StringIO("p radius + 1\nc\n"))  # without stdout
+        return radius * radius
+
+    assert float(pb.jit(area)(3.0)) == 9.0
+    shown = capsys.readouterr().out
+    assert "4.0" in shown and "area()" in shown
+
+
 def test_breakpoint_stops_in_the_users_frame_though_the_garbage_collector_runs_python_code() -> None:
     def collected(phase: str, info: Any) -> None:
         pass

@@ -62,7 +62,8 @@ def outputs(path: Path) -> Iterator[tuple[Step, str]]:
     """Run a tutorial in the current folder: each step with what it printed. A warning is an error."""
     namespace: dict[str, Any] = {"__name__": "tutorial"}
     for step in steps(path.read_text()):
-        code = compile("\n" * (step.line - 1) + step.code, str(path), "exec")  # tracebacks show the page's own lines
+        text = "\n" * (step.line - 1) + step.code  # so that tracebacks show the page's own lines
+        code = compile(text, str(path), "exec", dont_inherit=True)  # a page has no `from __future__`, as this file has
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed), warnings.catch_warnings():
             warnings.simplefilter("error")
