@@ -202,9 +202,8 @@ class Jitted:
         return tuple(flags) if any(flags) else ()
 
     def _unhashable(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> StaticArgumentError:
-        statics = [
-            (argument_name(self._fun, i), args[i]) for i in sorted(_numbers(self._static_numbers, len(args))) if i < len(args)
-        ]
+        numbers = sorted(_numbers(self._static_numbers, len(args)))
+        statics = [(argument_name(self._fun, i), args[i]) for i in numbers if i < len(args)]
         for name, value in statics + [(name, kwargs[name]) for name in sorted(kwargs) if name in self._static_names]:
             if isinstance(value, Tracer):
                 return StaticArgumentError(
@@ -229,9 +228,8 @@ class Jitted:
         if not self._signatures:
             return f"{name}: traced, since it is called for the first time."
         differences = min([_differences(self._fun, seen, key, paths) for seen in self._signatures], key=len)
-        return f"{name}: traced again, since no earlier call is like this one. Compared with the nearest:\n  " + "\n  ".join(
-            dict.fromkeys(differences)
-        )
+        listed = "\n  ".join(dict.fromkeys(differences))
+        return f"{name}: traced again, since no earlier call is like this one. Compared with the nearest:\n  {listed}"
 
     def _warn_of_signatures(self) -> None:
         """Say, once, that signatures make room for others: each call that comes back to one traces and compiles again."""
@@ -368,10 +366,9 @@ def _argument_differs(fun: Function, given: TreeDef, wanted: TreeDef, other: str
 
     def by_name(structure: TreeDef) -> dict[str, TreeDef]:
         args, kwargs = structure.children()
-        named = zip(kwargs.entries(), kwargs.children(), strict=True)
-        return {argument_name(fun, i): arg for i, arg in enumerate(args.children())} | {
-            f"{name} (passed by name)": arg for name, arg in named
-        }
+        names = [argument_name(fun, i) for i in range(args.num_children)]
+        names += [f"{name} (passed by name)" for name in kwargs.entries()]
+        return dict(zip(names, [*args.children(), *kwargs.children()], strict=True))
 
     own, expected = by_name(given), by_name(wanted)
     name = next((name for name in {**expected, **own} if own.get(name) != expected.get(name)), "arguments")
@@ -396,7 +393,7 @@ def _differences(fun: Function, seen: Any, new: Any, paths: list[str]) -> list[s
     if seen[4] != new[4]:
         found.append(f"named axes: were {dict(seen[4])}, are now {dict(new[4])}")
     if seen[5] != new[5]:
-        found.append(f"device: was {seen[5].platform}({seen[5].number}), is now {new[5].platform}({new[5].number})")
+        found.append(f"device: was {seen[5].device}, is now {new[5].device}")
     return found
 
 
@@ -483,9 +480,7 @@ def jit(
     _refuse("takes XLA's options from XLA_FLAGS, and quick=True", compiler_options=compiler_options)
     options = CompileOptions(show_graph=show_graph, quick=quick)
     given = (static_argnums, static_argnames, donate_argnums, donate_argnames, options, explain_misses, inline)
-    if fun is None:
-        return lambda fun: Jitted(fun, *given)
-    return Jitted(fun, *given)
+    return (lambda fun: Jitted(fun, *given)) if fun is None else Jitted(fun, *given)
 
 
 def _refuse(instead: str, **given: object) -> None:

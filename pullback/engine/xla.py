@@ -238,7 +238,7 @@ class XlaBackend(Backend):
         blob = disk.read(key)
         if blob is not None:
             with contextlib.suppress(Exception):  # whatever jaxlib finds wrong with it: it is made again
-                made = self.client.deserialize_executable(blob, [self.raw_devices[options.number]])
+                made = self.client.deserialize_executable(blob, [self.raw_devices[options.device.id]])
                 cache.count("disk_hits")
                 return made
         start = time.perf_counter()
@@ -250,7 +250,7 @@ class XlaBackend(Backend):
     def translate(self, lowered: Lowered, options: CompileOptions) -> Any:
         """A StableHLO module compiled for one device, now: XLA's loaded executable."""
         start = time.perf_counter()
-        lib, device = jaxlib(), self.raw_devices[options.number]
+        lib, device = jaxlib(), self.raw_devices[options.device.id]
         overrides = (("xla_backend_optimization_level", 0),) if options.quick else ()
         given = lib.compile_options(overrides, lowered.settings, device)
         if lowered.callbacks:  # only this form takes them
@@ -299,11 +299,11 @@ def generation_inputs(there: XlaBackend, lowered: Lowered, options: CompileOptio
         "module": lowered.text.partition("\n")[2],  # without the first line, which holds the function's name
         "settings": repr(sorted(lowered.settings.items())),
         "optimization": repr(options.quick),
-        "device": repr(options.number),
+        "device": repr(options.device.id),
         "devices": repr(len(there.devices)),
         "platform": there.platform,
         "client": f"{there.client.platform} {there.client.platform_version} {there.client.runtime_type} {there.later}",
-        "device kind": str(there.raw_devices[options.number].device_kind),
+        "device kind": str(there.raw_devices[options.device.id].device_kind),
         "jaxlib": lib.version,
         "jaxlib build": lib.build,
         "debug options": there.debug_options,
@@ -377,9 +377,9 @@ class XlaExecutable(Executable):
         self.options = options
         self.donated = donated
         self.output_types = program.output_types
-        self.index = options.number
-        self.constants = [there.buffer_of(array, options.number) for array in lowered.constants]
-        sharding = there.shardings[options.number]
+        self.index = options.device.id
+        self.constants = [there.buffer_of(array, options.device.id) for array in lowered.constants]
+        sharding = there.shardings[options.device.id]
         self.handlers = [jaxlib().result_handler(there.aval(type), sharding) for type in program.output_types]
         self.result_class = PlacedArray if options.committed else Array
         self.calls_host = bool(lowered.callbacks)

@@ -127,22 +127,15 @@ class gather(Rules):
 
     def samples(rng):
         table = rng.normal(size=(4, 3))
-        rows = GatherDimensionNumbers((1,), (0,), (0,))
+        rows = {"dimension_numbers": GatherDimensionNumbers((1,), (0,), (0,)), "slice_sizes": (1, 3)}
         for mode in ("clip", "fill"):
-            indices = np.array([[0], [3], [1], [3], [9], [-1]])
-            yield (table, indices), {"dimension_numbers": rows, "slice_sizes": (1, 3), "mode": mode, "fill_value": None}
-        points = GatherDimensionNumbers((), (0, 1), (1, 0))
-        indices = np.array([[[2, 3], [0, 1]], [[1, 1], [0, 1]]])
-        yield (table, indices), {"dimension_numbers": points, "slice_sizes": (1, 1), "mode": "clip", "fill_value": None}
-        windows = GatherDimensionNumbers((0, 2), (), (0, 1))
-        indices = np.array([[0, 1], [2, 0], [9, 9]])
-        yield (table, indices), {"dimension_numbers": windows, "slice_sizes": (2, 2), "mode": "fill", "fill_value": 0}
-        along = GatherDimensionNumbers((), (1,), (1,), (0,), (0,))
-        indices = rng.integers(0, 3, (4, 2, 1))
-        yield (
-            (table, indices),
-            {"dimension_numbers": along, "slice_sizes": (1, 1), "mode": "promise_in_bounds", "fill_value": None},
-        )
+            yield (table, np.array([[0], [3], [1], [3], [9], [-1]])), {**rows, "mode": mode, "fill_value": None}
+        points = {"dimension_numbers": GatherDimensionNumbers((), (0, 1), (1, 0)), "slice_sizes": (1, 1)}
+        yield (table, np.array([[[2, 3], [0, 1]], [[1, 1], [0, 1]]])), points
+        windows = {"dimension_numbers": GatherDimensionNumbers((0, 2), (), (0, 1)), "slice_sizes": (2, 2)}
+        yield (table, np.array([[0, 1], [2, 0], [9, 9]])), {**windows, "mode": "fill", "fill_value": 0}
+        along = {"dimension_numbers": GatherDimensionNumbers((), (1,), (1,), (0,), (0,)), "slice_sizes": (1, 1)}
+        yield (table, rng.integers(0, 3, (4, 2, 1))), {**along, "mode": "promise_in_bounds"}
 
 
 def _take_host(operand, indices, axis, mode, fill_value):
