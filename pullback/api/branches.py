@@ -60,8 +60,8 @@ def cond(pred: Any, true_fun: Callable[..., R], false_fun: Callable[..., R], *op
     if [callable(part) for part in parts] == [False, True, False, True]:  # JAX's older form
         own, f, other, g = parts
         return cond(pred, lambda x, _: f(x), lambda _, y: g(y), own, other)  # type: ignore[no-any-return]
-    check_callable(true_fun, "cond")
-    check_callable(false_fun, "cond")
+    check_callable(true_fun, "cond", "true_fun")
+    check_callable(false_fun, "cond", "false_fun")
     operands = _operands("cond", operands, operand)
     return _choose("cond", _predicate(pred), (false_fun, true_fun), operands)
 
@@ -93,8 +93,8 @@ def switch(index: Any, branches: Sequence[Callable[..., R]], *operands: Any, ope
         raise TypeError(f"switch takes its branches as a list or tuple of functions, but got {branches!r}.")
     if not branches:
         raise ValueError("switch needs at least one branch.")
-    for branch in branches:
-        check_callable(branch, "switch")
+    for number, branch in enumerate(branches):
+        check_callable(branch, "switch", f"branches[{number}]")
     index = array_leaf(index, lambda: "switch's index")
     type = type_of(index)
     if type.shape:
@@ -148,14 +148,16 @@ def _choose(what: str, index: Any, branches: Sequence[Callable[..., R]], operand
 def _joined(what: str, functions: Sequence[Callable[..., Any]], traced: Sequence[Traced]) -> list[ArrayType]:
     """The types of the results, the same for all branches. Raises an error that names the leaf where there are none."""
     first = traced[0]
-    for function, other in zip(functions[1:], traced[1:]):
+    roles = ("false_fun", "true_fun") if what == "cond" else [f"branches[{number}]" for number in range(len(functions))]
+    names = [f"{role}, {describe(function)}," for role, function in zip(roles, functions)]
+    for name, other in zip(names[1:], traced[1:]):
         check_like(
             other.structure,
             first.structure,
             "output",
-            f"{describe(functions[0])} returns",
-            lambda where, f=function: (
-                f"The branches of a {what} must return the same structure, but of what {describe(f)} returns, {where}."
+            f"{names[0]} returns",
+            lambda where, name=name: (
+                f"The branches of a {what} must return the same structure, but of what {name} returns, {where}."
             ),  # type: ignore[misc]
         )
     paths = structure_paths(first.structure, "output")
@@ -163,11 +165,11 @@ def _joined(what: str, functions: Sequence[Callable[..., Any]], traced: Sequence
     for place, path in enumerate(paths):
         row = [one.program.output_types[place] for one in traced]
         joined, weak = row[0].dtype, row[0].weak
-        for function, type in zip(functions, row):
-            said = f"{path} as {row[0]}, and {describe(function)} as {type}"
+        for name, type in zip(names, row):
+            said = f"{path} as {row[0]}, and {name} as {type}"
             if type.shape != row[0].shape:
                 raise ShapeError(
-                    f"The branches of a {what} must return the same shapes, but {describe(functions[0])} returns {said}."
+                    f"The branches of a {what} must return the same shapes, but {names[0]} returns {said}."
                     " Broadcast or reshape one of them."
                 )
             if type.dtype is not joined or type.weak is not weak:
@@ -175,7 +177,7 @@ def _joined(what: str, functions: Sequence[Callable[..., Any]], traced: Sequence
                 joined, weak = promote((joined, weak), (type.dtype, type.weak))
                 if (joined is not before and not before_weak) or (joined is not type.dtype and not type.weak):
                     raise DtypeError(
-                        f"The branches of a {what} must return the same dtypes, but {describe(functions[0])} returns {said}."
+                        f"The branches of a {what} must return the same dtypes, but {names[0]} returns {said}."
                         " Convert one of them with .astype()."
                     )
         found.append(array_type(row[0].shape, joined, weak))

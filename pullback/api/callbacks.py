@@ -11,7 +11,7 @@ from pullback.control.callback import io_callback as io_primitive
 from pullback.control.callback import pure_callback as pure_primitive
 from pullback.core.dtypes import requested
 from pullback.core.errors import LeafError
-from pullback.core.source import api_boundary, describe
+from pullback.core.source import api_boundary, describe, name_of
 from pullback.core.trees import TreeDef, array_leaf, check_like, flatten, unflatten
 from pullback.core.types import ArrayType
 from pullback.program.equality import Keyed
@@ -53,7 +53,7 @@ class OnTrees(Keyed):
         return found
 
     def __repr__(self) -> str:
-        return getattr(self.function, "__name__", repr(self.function))
+        return name_of(self.function, repr(self.function))
 
 
 def _prepared(

@@ -11,7 +11,8 @@ import numpy as np
 
 from pullback.api.dispatch import FastPath, Signature, fast_path, forget_scalars
 from pullback.api.functions import Function, argument_name, check_callable, check_flags, chosen_arguments, global_name
-from pullback.api.traced import call_paths, trace, with_placeholders
+from pullback.api.signatures import argument_differs, differences, static_text
+from pullback.api.traced import call_paths, check_closed, trace, with_placeholders
 from pullback.control.call import bind_call
 from pullback.core.array import Array, BorrowedArray, as_array, from_numpy
 from pullback.core.axes import axis_sizes
@@ -19,9 +20,9 @@ from pullback.core.bounded import Bounded
 from pullback.core.dtypes import SHORT_NAMES, dtype_mode
 from pullback.core.errors import DonatedBufferError, DtypeError, ShapeError, StaticArgumentError, StructureError
 from pullback.core.lazy import lazy_module
-from pullback.core.source import api_boundary, describe, flag, trim, warn
+from pullback.core.source import api_boundary, describe, flag, named_after, trim, warn
 from pullback.core.tracing import Tracer, innermost_staging, is_float0
-from pullback.core.trees import TreeDef, array_leaf, array_leaves, difference, flatten, unflatten, without_float0
+from pullback.core.trees import TreeDef, array_leaf, array_leaves, flatten, unflatten, without_float0
 from pullback.core.types import ArrayType
 from pullback.engine import cache
 from pullback.engine.backend import BorrowedBuffer, CompileOptions, placement
@@ -64,7 +65,7 @@ class Jitted:
         inline: bool,
     ) -> None:
         check_callable(fun, "jit")
-        functools.update_wrapper(self, fun, updated=())
+        named_after(fun)(self)
         given = (static_argnums, static_argnames, donate_argnums, donate_argnames, options, explain_misses, inline)
         self._made_from = (fun, *given)
         self._fun = fun
@@ -227,8 +228,8 @@ class Jitted:
         name = f"jit of {describe(self._fun)}"
         if not self._signatures:
             return f"{name}: traced, since it is called for the first time."
-        differences = min([_differences(self._fun, seen, key, paths) for seen in self._signatures], key=len)
-        listed = "\n  ".join(dict.fromkeys(differences))
+        nearest = min([differences(self._fun, seen, key, paths) for seen in self._signatures], key=len)
+        listed = "\n  ".join(dict.fromkeys(nearest))
         return f"{name}: traced again, since no earlier call is like this one. Compared with the nearest:\n  {listed}"
 
     def _warn_of_signatures(self) -> None:
@@ -349,52 +350,6 @@ def _owned(leaves: list[Any]) -> list[Any]:
 def _numbers(numbers: Sequence[int], count: int) -> frozenset[int]:
     """Argument numbers in a call with `count` positional arguments; negative ones count from the last."""
     return frozenset([number + count if number < 0 else number for number in numbers])
-
-
-def _static_text(key: Any) -> str:
-    """The static argument of a `param_key`, in words."""
-    own, *parts = key if isinstance(key, tuple) else (None, key)
-    if own is float:
-        return repr(float.fromhex(parts[0]))
-    if isinstance(own, type) and issubclass(own, tuple):
-        return f"({', '.join([_static_text(item) for item in parts[0]])})"
-    return repr(parts[-1])
-
-
-def _argument_differs(fun: Function, given: TreeDef, wanted: TreeDef, other: str) -> str:
-    """The first argument, named by its parameter, in which the structure of a call's arguments differs from that of another."""
-
-    def by_name(structure: TreeDef) -> dict[str, TreeDef]:
-        args, kwargs = structure.children()
-        names = [argument_name(fun, i) for i in range(args.num_children)]
-        names += [f"{name} (passed by name)" for name in kwargs.entries()]
-        return dict(zip(names, [*args.children(), *kwargs.children()], strict=True))
-
-    own, expected = by_name(given), by_name(wanted)
-    name = next((name for name in {**expected, **own} if own.get(name) != expected.get(name)), "arguments")
-    return difference(own.get(name), expected.get(name), name, other)
-
-
-def _differences(fun: Function, seen: Any, new: Any, paths: list[str]) -> list[str]:
-    """How two signature keys differ, in words."""
-    if seen[0] != new[0]:
-        return [f"argument {_argument_differs(fun, new[0], seen[0], 'before it was')}"] * (1 + len(seen[1]) + len(new[1]))
-    found = [f"argument {path}: was {a}, is now {b}" for path, a, b in zip(paths, seen[1], new[1]) if a is not b]
-    if seen[2] != new[2]:
-        before = {item for part in seen[2] for item in part}
-        found += [
-            f"static argument {which}: has the new value {_static_text(key)}"
-            for part in new[2]
-            for which, key in part
-            if (which, key) not in before
-        ]
-    if seen[3] != new[3]:
-        found.append(f"the dtype mode (default_bits): was {seen[3]}, is now {new[3]}")
-    if seen[4] != new[4]:
-        found.append(f"named axes: were {dict(seen[4])}, are now {dict(new[4])}")
-    if seen[5] != new[5]:
-        found.append(f"device: was {seen[5].device}, is now {new[5].device}")
-    return found
 
 
 class _Options(TypedDict, total=False):
@@ -595,11 +550,15 @@ class Traced(_AheadOfTime):
         Returns:
             A `Lowered`.
 
+        Raises:
+            EscapedTracerError: the function closes over a traced value of a transformation around this call.
+
         Example:
             >>> import pullback as pb
             >>> "stablehlo.add" in pb.jit(lambda x: x + 1.0).trace(1.0).lower().as_text()
             True
         """
+        check_closed("lower", self._fun, self._signature.captures)
         return Lowered(self._jitted, self._signature, self._statics, self.in_tree)
 
 
@@ -684,7 +643,7 @@ class Compiled(_AheadOfTime):
         leaves, structure = array_leaves(without_float0(dynamic), lambda: "argument")
         says = "{} was compiled for other arguments: {}. Call the jitted function instead, which compiles for new ones{}."
         if structure is not self.in_tree and structure != self.in_tree:
-            where = _argument_differs(self._fun, structure, self.in_tree, "it was compiled for")
+            where = argument_differs(self._fun, structure, self.in_tree, "it was compiled for")
             raise StructureError(says.format(describe(self._fun), where, ""))
         for index, (leaf, type) in enumerate(zip(leaves, self._signature.program.input_types)):
             if leaf.type is not type and (leaf.type.shape, leaf.type.dtype) != (type.shape, type.dtype):
@@ -701,7 +660,7 @@ class Compiled(_AheadOfTime):
         """The first static argument of a call that is not what it was compiled for, in words."""
         given, wanted = [dict([item for part in parts for item in part]) for parts in (statics, self._statics)]
         which = next(which for which in {**wanted, **given} if given.get(which) != wanted.get(which))
-        own, expected = [_static_text(found[which]) if which in found else "missing" for found in (given, wanted)]
+        own, expected = [static_text(found[which]) if which in found else "missing" for found in (given, wanted)]
         return f"{argument_name(self._fun, which) if isinstance(which, int) else which} is {own}, and was {expected}"
 
     def _given(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:

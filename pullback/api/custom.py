@@ -18,7 +18,7 @@ from pullback.core.array import Array
 from pullback.core.dtypes import is_inexact
 from pullback.core.errors import ConcretizationError, MissingRule, StructureError
 from pullback.core.lazy import lazy_module
-from pullback.core.source import api_boundary, describe, trim
+from pullback.core.source import api_boundary, describe, name_of, named_after, trim
 from pullback.core.tracing import Tracer, innermost_staging, type_of
 from pullback.core.trees import (
     OUT_OF_RESULTS,
@@ -67,7 +67,7 @@ class CustomFunction:
         self, fun: Function, nondiff_argnums: int | Sequence[int] = (), nondiff_argnames: str | Sequence[str] = ()
     ) -> None:
         check_callable(fun, self._kind)
-        functools.update_wrapper(self, fun, updated=())
+        named_after(fun)(self)
         self.fun = fun
         self.rules = RuleFunctions()
         self._defined = False
@@ -219,7 +219,7 @@ class CustomFunction:
             "custom_jvp": "@{0}.defjvp or {0}.defjvps",
             "custom_vjp": "{0}.defvjp(fwd, bwd)",
             "custom_vmap": "@{0}.def_vmap",
-        }[self._kind].format(getattr(self, "__name__", "f"))
+        }[self._kind].format(name_of(self, "f"))
         return MissingRule(f"The {self._kind} function {describe(self.fun)} has no rule yet: give it one, with {how}.")
 
     def _positional(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
@@ -281,7 +281,7 @@ class CustomFunction:
     def _traced(self, args: tuple[Any, ...], numbers: Sequence[int], leaves: list[Any], structures: list[TreeDef]) -> Any:
         """The function as one operation, which keeps its rules."""
         types = [type_of(leaf) for leaf in leaves]
-        name = getattr(self.fun, "__name__", "function")
+        name = name_of(self.fun)
         own = UserRules(self, self.rules, args, numbers, structures, types)
         rules = own.flat(self._kind)
         captured: list[Tracer] = []
@@ -518,7 +518,7 @@ def custom_gradient(fun: Function) -> Function:
     """
     check_callable(fun, "custom_gradient")
 
-    @functools.wraps(fun, updated=())
+    @named_after(fun)
     def value(*args: Any, **kwargs: Any) -> Any:
         return _value_and_backward(fun, args, kwargs)[0]
 
@@ -609,4 +609,4 @@ def closure_convert(fun: Function, *example_args: Any) -> tuple[Function, list[A
         rest = iter(others)
         return unflatten(out_structure, run(program, [*[next(given if flag else rest) for flag in hoisted], *leaves]))
 
-    return functools.wraps(fun, updated=())(converted), list(values)
+    return named_after(fun)(converted), list(values)

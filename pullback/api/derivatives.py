@@ -22,7 +22,7 @@ from pullback.api.traced import with_placeholders
 from pullback.core.array import PlacedArray
 from pullback.core.dtypes import is_inexact, kind
 from pullback.core.errors import GradientError
-from pullback.core.source import api_boundary, describe, trim
+from pullback.core.source import api_boundary, describe, name_of, trim
 from pullback.core.tracing import innermost_staging, type_of
 from pullback.core.trees import OUT_OF_RESULTS, TreeDef, array_leaves, flatten, register_node
 from pullback.core.types import ArrayType
@@ -271,7 +271,7 @@ class VjpFunction(Keyed):
 
     @property
     def __name__(self) -> str:
-        return f"vjp_of_{getattr(self.shape.function, '__name__', 'function').strip('<>')}"
+        return f"vjp_of_{name_of(self.shape.function).strip('<>')}"
 
     def __call__(self, cotangent: Any = _NOT_GIVEN, *more: Any) -> tuple[Any, ...]:
         try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import sys
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
@@ -12,7 +11,7 @@ import numpy as np
 from pullback.core.array import Array
 from pullback.core.errors import GradientError, StaticArgumentError
 from pullback.core.lazy import lazy_module
-from pullback.core.source import at_user_line, describe, trim
+from pullback.core.source import at_user_line, describe, name_of, named_after, trim
 from pullback.core.tracing import Tracer, live
 from pullback.core.trees import LEAF, TreeDef, array_leaves, flatten_with_paths, unflatten
 
@@ -31,7 +30,7 @@ INTEGERS = (int, np.integer)  # what an argument's number or an axis may be; Num
 def wrapped(function: Function, transformation: str, call: Callable[P, R]) -> Callable[P, R]:
     """`call` as the function that a transformation returns: named and documented after the user's, tracebacks trimmed."""
 
-    @functools.wraps(function, updated=())
+    @named_after(function)
     def transformed(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return call(*args, **kwargs)
@@ -39,7 +38,7 @@ def wrapped(function: Function, transformation: str, call: Callable[P, R]) -> Ca
             trim(error)
             raise
 
-    name = getattr(function, "__name__", type(function).__name__)
+    name = name_of(function, type(function).__name__)
     transformed.__name__ = f"{transformation}_{name}" if not name.startswith("<") else f"{transformation}_function"
     return transformed
 
@@ -47,16 +46,17 @@ def wrapped(function: Function, transformation: str, call: Callable[P, R]) -> Ca
 def global_name(function: Any) -> str | None:
     """The name under which a module holds an object that stands for a function: how to pickle one made by a decorator."""
     found: Any = sys.modules.get(getattr(function, "__module__", ""))
-    name: str = getattr(function, "__qualname__", "")  # a functools.partial has none
-    for part in name.split("."):
+    name = getattr(function, "__qualname__", None)  # a functools.partial has none
+    for part in name.split(".") if isinstance(name, str) else ():
         found = getattr(found, part, None)
     return name if found is function else None
 
 
-def check_callable(function: Any, transformation: str) -> None:
-    """Raise TypeError unless a transformation was given a function."""
+def check_callable(function: Any, transformation: str, name: str = "") -> None:
+    """Raise TypeError unless a transformation was given a function; `name` is that of the argument, if there are others."""
     if not callable(function):
-        raise TypeError(f"{transformation} takes a function, but got {function!r} of type {type(function).__name__}.")
+        which = f" as {name}" if name else ""
+        raise TypeError(f"{transformation} takes a function{which}, but got {function!r} of type {type(function).__name__}.")
 
 
 def check_flags(transformation: str, **flags: Any) -> None:

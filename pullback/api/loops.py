@@ -21,7 +21,7 @@ from pullback.control.while_loop import while_loop as while_primitive
 from pullback.core.array import Array
 from pullback.core.dtypes import BOOL, kind, promote
 from pullback.core.errors import AxisError, DtypeError, ShapeError, StructureError
-from pullback.core.source import api_boundary, describe
+from pullback.core.source import api_boundary, describe, named_after
 from pullback.core.tracing import Tracer, type_of
 from pullback.core.trees import (
     LEAF,
@@ -211,7 +211,8 @@ def _number_of_steps(what: str, f: Function, xs: Any, stacks: Sequence[Any], len
     sizes = {}
     for path, stack in zip(leaf_paths(xs, "xs"), stacks):
         if not type_of(stack).shape:
-            raise AxisError(f"{what} of {describe(f)} loops over the leading axis of xs, but {path} is {type_of(stack)}.")
+            has = f"{path} is {type_of(stack)}, which has none. Of a list of numbers, make an array (pb.numpy.asarray)."
+            raise AxisError(f"{what} of {describe(f)} loops over the leading axis of xs, but {has}")
         sizes[path] = type_of(stack).shape[0]
     if length is not None:
         sizes["length"] = _count("scan's length", length)
@@ -292,8 +293,8 @@ def while_loop(
         >>> round(float(sqrt(2.0)), 4), round(float(pb.grad(sqrt)(2.0)), 4)
         (1.4142, 0.3536)
     """
-    check_callable(cond_fun, "while_loop")
-    check_callable(body_fun, "while_loop")
+    check_callable(cond_fun, "while_loop", "cond_fun")
+    check_callable(body_fun, "while_loop", "body_fun")
     levels = _levels(max_steps, checkpoint, checked)
     body, carry, paths = _body("while_loop", body_fun, init_val)
     types, structure = [type_of(leaf) for leaf in carry], body.structure
@@ -388,7 +389,7 @@ def fori_loop(
         >>> pb.lax.fori_loop(0, 5, lambda i, total: total + i, 0)
         10:i32[]:cpu(0)
     """
-    check_callable(body_fun, "fori_loop")
+    check_callable(body_fun, "fori_loop", "body_fun")
     bounds = [_bound(lower, "lower"), _bound(upper, "upper")]
     if any(isinstance(bound, Tracer) for bound in bounds):
         if unroll is not None:
@@ -451,7 +452,7 @@ def _counted_while(bounds: Sequence[Any], body_fun: Function, init_val: Any) -> 
         for bound in bounds
     ]
 
-    @functools.wraps(body_fun, updated=())  # so that Programs and errors name the user's function
+    @named_after(body_fun)  # so that Programs and errors name the user's function
     def step(state: Any) -> Any:
         i, value = state
         return add(i, literal(1, i)), body_fun(i, value)
@@ -485,7 +486,7 @@ def map(f: Callable[[Any], R], xs: Any, *, batch_size: int | None = None) -> R:
     """
     check_callable(f, "map")
 
-    @functools.wraps(f, updated=())  # so that Programs and errors name the user's function
+    @named_after(f)  # so that Programs and errors name the user's function
     def step(_: None, x: Any) -> tuple[None, Any]:
         return None, f(x)
 

@@ -144,8 +144,8 @@ class _BatchedArguments(FlatArguments):
         self.numbers = range(len(self.args))
         if isinstance(in_axes, tuple) and len(in_axes) != len(args):
             raise StructureError(
-                f"vmap of {describe(fun)} has in_axes={in_axes!r} for {len(in_axes)} positional arguments, but was called with"
-                f" {len(args)}."
+                f"vmap of {describe(fun)} has in_axes={in_axes!r}, of length {len(in_axes)}, but the number of arguments that"
+                f" were passed by position is {len(args)}."
                 + (" What is passed by name is batched along axis 0; in_axes may be a dict by argument name." if kwargs else "")
             )
         self.axes: list[int | None] = []
@@ -171,7 +171,7 @@ class _BatchedArguments(FlatArguments):
                     shape = type_of(leaf).shape
                 if axis is not None:
                     if axis.__class__ is not int or not 0 <= axis < len(shape):
-                        axis = _normal_axis(axis, f"argument {self.paths()[index]}", leaf)
+                        axis = _normal_axis(axis, f"argument {self.paths()[index]}", leaf, self.function)
                     self.sizes.append((index, axis, shape[axis]))
                     if is_float0(leaf):  # each of its batch elements is the same
                         leaf, axis = np.zeros((*shape[:axis], *shape[axis + 1 :]), float0), None
@@ -203,15 +203,21 @@ class _BatchedArguments(FlatArguments):
         raise AxisError(f"vmap of {describe(self.function)} was given batches of different sizes: {'; '.join(found)}.")
 
 
-def _normal_axis(axis: Any, what: str, value: Any) -> int:
-    """A batch axis as a non-negative int. Raises `AxisError` if `value` has no such axis."""
+def _normal_axis(axis: Any, what: str, value: Any, fun: Function, output: bool = False) -> int:
+    """A batch axis of an argument or output of `fun` as a non-negative int. Raises `AxisError` if there is no such axis."""
     ndim: int = value.ndim
     if not isinstance(axis, INTEGERS) or isinstance(axis, bool):
         raise AxisError(f"vmap's axis for {what} must be an int or None, but is {axis!r}.")
     if not -ndim <= axis < ndim:
+        axes = "whose only axis is 0." if ndim == 1 else f"whose axes are 0 to {ndim - 1}."
+        if output:
+            raise AxisError(
+                f"vmap of {describe(fun)} was asked by out_axes to put the batch axis of {what} at {axis}, but with that axis"
+                f" it has type {type_of(value)}, {axes}"
+            )
         raise AxisError(
-            f"vmap was asked to batch {what} along axis {axis}, but it has type {type_of(value)}, "
-            + (f"whose axes are 0 to {ndim - 1}." if ndim else "which has no axes; use None for what is not batched.")
+            f"vmap of {describe(fun)} was asked to batch {what} along axis {axis}, but it has type {type_of(value)}, "
+            + (axes if ndim else "which has no axes; use None for what is not batched.")
         )
     return int(axis) % ndim
 
@@ -232,9 +238,9 @@ def _place(trace: Any, out: Any, axis: Any, fun: Function, path: Callable[[int],
         return out
     if is_float0(out):
         out = np.zeros((trace.size, *out.shape), float0)
-        return np.moveaxis(out, 0, _normal_axis(axis, path(number), out))
+        return np.moveaxis(out, 0, _normal_axis(axis, path(number), out, fun, True))
     value = materialize(trace, out)
     if axis.__class__ is int and axis == 0:
         return value
-    axis, ndim = _normal_axis(axis, path(number), value), type_of(value).ndim
+    axis, ndim = _normal_axis(axis, path(number), value, fun, True), type_of(value).ndim
     return transpose(value, permutation=(*range(1, axis + 1), 0, *range(axis + 1, ndim)))

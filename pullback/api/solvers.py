@@ -11,7 +11,7 @@ from pullback.api.traced import Traced, trace
 from pullback.control.holder import bind_holder
 from pullback.control.linear_solve import linear_solve as linear_solve_primitive
 from pullback.control.linear_solve import root as root_primitive
-from pullback.core.errors import PullbackError
+from pullback.core.errors import NotLinear, PullbackError
 from pullback.core.source import api_boundary, describe
 from pullback.core.tracing import type_of
 from pullback.core.trees import OUT_OF_RESULTS, TreeDef, array_leaves, check_like, flatten, unflatten
@@ -20,7 +20,6 @@ from pullback.core.zero import instantiate
 from pullback.transforms.derive import transpose_program
 from pullback.transforms.linearize import linearize_flat
 from pullback.transforms.stage import replay
-from pullback.transforms.transpose import NotLinear
 
 Solver = Callable[[Callable[[Any], Any], Any], Any]
 

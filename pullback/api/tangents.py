@@ -14,12 +14,14 @@ from pullback.core.errors import DtypeError, GradientError, ShapeError, Structur
 from pullback.core.source import describe
 from pullback.core.tracing import Tracer, is_float0, live, type_of
 from pullback.core.trees import (
+    FIELD_AS_STATIC,
     LEAF,
     OUT_OF_RESULTS,
     TreeDef,
     array_leaf,
     array_leaves,
     flatten,
+    is_attribute,
     leaves_like,
     structure_paths,
     unflatten,
@@ -231,6 +233,7 @@ def check_inputs(
             raise GradientError(
                 f"{transformation} was asked for the derivative with respect to argument {path}, which is {type}: integers"
                 " and bools have none. Pass floating-point numbers (2.0 instead of 2), or choose other argnums"
+                + (f", or {FIELD_AS_STATIC}" if is_attribute(path) else "")
                 + ("." if allow_int is None else ", or accept trivial gradients with allow_int=True.")
             )
         if real and not holomorphic and kind(type.dtype) == "c":

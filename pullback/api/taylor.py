@@ -86,6 +86,7 @@ def nth_derivative(fun: Callable[P, R], n: int) -> Callable[P, R]:
         A function of the same arguments, whose result is like the output of `fun`. Use `vmap` for many points at once.
 
     Raises:
+        TypeError, ValueError: n is no int, or below 0.
         GradientError, when the returned function is called: the first argument is not a 0-d floating-point number.
 
     Example:
@@ -94,8 +95,10 @@ def nth_derivative(fun: Callable[P, R], n: int) -> Callable[P, R]:
         240.0:f32[]:cpu(0)
     """
     check_callable(fun, "nth_derivative")
-    if not isinstance(n, int) or isinstance(n, bool) or n < 0:
+    if not isinstance(n, int) or isinstance(n, bool):
         raise TypeError(f"nth_derivative takes a whole number n of at least 0, but got {n!r}.")
+    if n < 0:
+        raise ValueError(f"nth_derivative takes a whole number n of at least 0, but got {n!r}.")
 
     def derivative(*args: P.args, **kwargs: P.kwargs) -> Any:
         if n == 0:

@@ -10,7 +10,7 @@ from pullback.api.functions import Function, argument_name, check_callable, leaf
 from pullback.core.array import Array, find_converter
 from pullback.core.dtypes import entering, requested
 from pullback.core.errors import EscapedTracerError
-from pullback.core.source import api_boundary, describe
+from pullback.core.source import api_boundary, describe, name_of
 from pullback.core.tracing import Tracer, type_of
 from pullback.core.trees import OUT_OF_RESULTS, TreeDef, array_leaf, array_leaves, flatten, unflatten, without_float0
 from pullback.core.types import ArrayType
@@ -65,7 +65,7 @@ def trace(
         result.append(structure)
         return outs
 
-    name = getattr(fun, "__name__", "function")
+    name = name_of(fun)
     program, captures = stage(flat, types, name=name, described=fun, arguments=paths, transformation=transformation)
     return Traced(program, captures, result[0])
 
@@ -123,17 +123,23 @@ def call_paths(fun: Function, args: Sequence[Any], kwargs: dict[str, Any]) -> li
     return paths + [path for name in sorted(kwargs) for path in leaf_paths(kwargs[name], name)]
 
 
+def check_closed(what: str, fun: Function, captures: Sequence[Tracer]) -> None:
+    """Raise unless a function that is to be a Program by itself met no traced values but its own."""
+    if captures:
+        raise EscapedTracerError(
+            f"{what} of {describe(fun)} met a traced value of {captures[0].owner.describe()}, which encloses it."
+            " A Program is closed: pass the value as an argument."
+        )
+
+
 # ---- for the user to see ----------------------------------------------------------------------------------------------
 
 
 def _record(fun: Function, args: tuple[Any, ...], kwargs: dict[str, Any], what: str) -> Traced:
     check_callable(fun, what)
     traced = traced_call(what, fun, *with_placeholders((args, kwargs))).traced
-    if traced.captures and what == "xpr":
-        raise EscapedTracerError(
-            f"xpr of {describe(fun)} met a traced value of {traced.captures[0].owner.describe()}, which encloses it."
-            " A Program is closed: pass the value as an argument."
-        )
+    if what == "xpr":
+        check_closed(what, fun, traced.captures)
     return traced._replace(program=drop_dead_code(traced.program))
 
 

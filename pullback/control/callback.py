@@ -18,7 +18,7 @@ from pullback.core.array import Array, HostArray, host_of
 from pullback.core.dtypes import is_inexact
 from pullback.core.errors import DtypeError, GradientError, MissingRule, ShapeError
 from pullback.core.primitive import Rules, primitive
-from pullback.core.source import user_source
+from pullback.core.source import passing_source
 from pullback.core.tracing import type_of
 from pullback.core.types import ArrayType
 from pullback.core.zero import ZERO
@@ -113,7 +113,7 @@ class io_callback(Callback):
 
 
 def _here() -> str:
-    source = user_source()
+    source = passing_source()
     return f" (at {source})" if source is not None else ""
 
 

@@ -16,7 +16,7 @@ from pullback.control.holder import at_flags, split
 from pullback.core.axes import Axis
 from pullback.core.dtypes import is_inexact
 from pullback.core.errors import AxisError, GradientError, PullbackError
-from pullback.core.source import describe
+from pullback.core.source import describe, name_of
 from pullback.core.tracing import Tracer, type_of
 from pullback.core.types import ArrayType
 from pullback.core.zero import ZERO, instantiate
@@ -47,7 +47,7 @@ class About(NamedTuple):
 
     @property
     def name(self) -> str:
-        return getattr(self.function, "__name__", type(self.function).__name__)
+        return name_of(self.function, type(self.function).__name__)
 
     @property
     def described(self) -> str:

@@ -6,6 +6,7 @@ The messages of `AttributeError` read this table, so that who types a name that 
 from __future__ import annotations
 
 import sys
+from typing import NoReturn
 
 import numpy as np
 
@@ -75,7 +76,7 @@ ABSENT: dict[str, dict[str, str]] = {
         "interp piecewise": "it comes later; until then, pb.numpy.where or pb.numpy.select of formulas",
         "convolve correlate": _CONVOLUTION,
         "vectorize apply_along_axis apply_over_axes": "it is pb.vmap",
-        "put put_along_axis place putmask fill_diagonal copyto": _UPDATES,
+        "put put_along_axis place putmask fill fill_diagonal copyto": _UPDATES,
         "ndarray": "it is pb.Array",
         "float_ double": "it is pb.numpy.float64",
         "single": "it is pb.numpy.float32",
@@ -128,6 +129,24 @@ ABSENT: dict[str, dict[str, str]] = {
 }
 
 
+# Methods of NumPy's arrays that Arrays do not have: what is said of each is what is said of the function of that name.
+ABSENT_METHODS = (
+    "argpartition", "argsort", "choose", "compress", "cumprod", "cumsum", "fill", "nonzero", "partition", "put", "resize",
+    "searchsorted", "sort",
+)  # fmt: skip
+
+
+class AbsentMethod:
+    """In the place of a method that arrays do not have: looking it up is the error that says what there is instead."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __get__(self, instance: object, owner: type) -> NoReturn:
+        text = _what_to_say("pullback.numpy", self.name)
+        raise AttributeError(f"{owner.__name__!r} object has no attribute {self.name!r}: {text}", name=self.name, obj=instance)
+
+
 def absent(module: str, name: str) -> AttributeError:
     """The error for a name that a public module does not have."""
     text = _what_to_say(module, name)
@@ -140,10 +159,10 @@ def _what_to_say(module: str, name: str) -> str:
     for names, text in ABSENT.get(module, {}).items():
         if name in names.split():
             return f"{text}."
-    if module == "pullback.numpy" and name in np.__all__:
-        return "NumPy's function of that name comes later."
     if name in sys.modules["pullback.numpy"].__all__:
         return f"it is pb.numpy.{name}."
+    if module == "pullback.numpy" and name in np.__all__:
+        return "NumPy's function of that name comes later."
     if module == "pullback.tree" and name.removeprefix("tree_") in known:
         return f"it is pb.tree.{name.removeprefix('tree_')}."
     near = [] if name.startswith("_") else difflib.get_close_matches(name, known, 1)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pullback.core.absent import ABSENT_METHODS
 from pullback.core.array import Array as Concrete
 from pullback.core.tracing import Tracer
 
@@ -27,7 +28,7 @@ else:
             return getattr(Concrete, name)
 
         def __dir__(cls) -> list[str]:
-            return dir(Concrete)
+            return [name for name in dir(Concrete) if name not in ABSENT_METHODS]
 
     class Array(metaclass=_AnyArray):
         __doc__ = Concrete.__doc__

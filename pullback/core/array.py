@@ -19,6 +19,7 @@ from pullback.core.devices import DEFAULT_DEVICE, Device
 from pullback.core.dtypes import SHORT_NAMES, DType, carrier, default_dtype, entering
 from pullback.core.errors import DonatedBufferError, DtypeError, LeafError
 from pullback.core.methods import ArrayMethods
+from pullback.core.source import at_user_line
 from pullback.core.types import ArrayType, Shape, array_type
 
 HostArray = np.ndarray[Any, Any]
@@ -289,9 +290,10 @@ def from_python(value: bool | int | float | complex, dtype: DType | None = None)
     try:
         return Array(array_type((), wanted, value.__class__ is not bool), np.asarray(value, wanted))
     except OverflowError:
+        by_default = wanted is default_dtype(scalar_kind(value))
+        cure = ", or make 64-bit integers the default with pb.default_bits(64)" if by_default else ""
         raise OverflowError(
-            f"The Python integer {value} does not fit into {wanted.name}. Give the array a wider dtype, or make 64-bit"
-            " integers the default with pb.default_bits(64)."
+            f"The Python integer {value} does not fit into {wanted.name}. Give the array a wider dtype{cure}.{at_user_line()}"
         ) from None
     except TypeError:
         raise DtypeError(f"The complex number {value} does not fit into {wanted.name}; take its .real.") from None

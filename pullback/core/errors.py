@@ -9,9 +9,9 @@ from __future__ import annotations
 
 __all__ = [
     "AxisError", "ConcretizationError", "DeviceError", "DonatedBufferError", "DtypeError", "EscapedTracerError",
-    "GradientError", "LeafError", "MissingRule", "ProgramError", "PullbackError", "ShapeError", "StaticArgumentError",
-    "StructureError", "TracerArrayConversionError", "TracerBoolConversionError", "TracerIntegerConversionError", "UnknownRule",
-    "UnsupportedJaxlib",
+    "GradientError", "LeafError", "MissingRule", "NotLinear", "ProgramError", "PullbackError", "ShapeError",
+    "StaticArgumentError", "StructureError", "TracerArrayConversionError", "TracerBoolConversionError",
+    "TracerIntegerConversionError", "UnknownRule", "UnsupportedJaxlib",
 ]  # fmt: skip
 
 
@@ -296,6 +296,23 @@ class GradientError(PullbackError, TypeError):
     Cure: say that the function is holomorphic, if it is.
         >>> pb.grad(lambda z: z * z, holomorphic=True)(1j)
         2j:c64[]:cpu(0)
+    """
+
+
+class NotLinear(GradientError):
+    """What is to be transposed is not linear: a function given to `linear_transpose`, or a rule for tangents.
+
+    Fails: the transpose of a product of two unknowns.
+        >>> import pullback as pb
+        >>> pb.linear_transpose(lambda x: x * x, 3.0)(1.0)
+        Traceback (most recent call last):
+            ...
+        pullback.core.errors.NotLinear: linear_transpose met 'mul' applied to an unknown value; it is not linear in ...
+
+    Cure: the transpose of its derivative.
+        >>> y, pull = pb.vjp(lambda x: x * x, 3.0)
+        >>> pull(1.0)
+        (6.0:f32[]:cpu(0),)
     """
 
 

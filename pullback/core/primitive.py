@@ -299,7 +299,12 @@ class Primitive(Fields):
                     f"The kinds of primitive {self.name!r} must be letters among {_DEFAULTS['kinds']!r} (bool,"
                     f" signed and unsigned integer, floating-point, complex), but are {value!r}."
                 )
-            if _wants_primitive(value):
+            if _first_parameter(value) == "self":
+                raise TypeError(
+                    f"The {field} rule of primitive {self.name!r} takes `self`, but rules are called without it, as plain"
+                    " functions: leave it out. A rule whose first parameter is named `primitive` is given the primitive."
+                )
+            if _first_parameter(value) == "primitive":
                 value = functools.partial(value, self)
             if field in ("linear", "named_axes") and isinstance(value, str):
                 value = (value,)
@@ -497,7 +502,7 @@ class Primitive(Fields):
         """
         return ProgramError(
             f"The evaluation rule of primitive {self.name!r} returned {got}, but its result_type rule says {expected.strong()}."
-            " One of the two is wrong; pb.testing.check_primitive compares them on every sample."
+            f" One of the two is wrong; pb.testing.check_primitive compares them on every sample.{at_user_line()}"
         )
 
     def malformed(self, rule: str, must: str, returned: Any) -> ProgramError:
@@ -748,6 +753,6 @@ def _is_our_own(rule: Any) -> bool:
     return code is not None and is_ours(code.co_filename)
 
 
-def _wants_primitive(rule: Rule) -> bool:
+def _first_parameter(rule: Rule) -> str | None:
     code = getattr(rule, "__code__", None)
-    return code is not None and code.co_argcount > 0 and code.co_varnames[0] == "primitive"
+    return code.co_varnames[0] if code is not None and code.co_argcount > 0 else None

@@ -190,7 +190,14 @@ def at_line(source: Source | None) -> str:
 
 def at_user_line() -> str:
     """As `at_line`, of the line that is running."""
-    return at_line(user_source())
+    return at_line(passing_source(2))
+
+
+def passing_source(depth: int = 1) -> CodeSource | None:
+    """As `user_source`, where it may be that nothing is traced: no frame of the user's, with all that is in it, is kept."""
+    found = user_source(depth + 1)
+    _frames.clear()
+    return found
 
 
 def forget_callers() -> None:
@@ -239,19 +246,42 @@ def describe(function: Callable[..., Any]) -> str:
         'sin'
     """
     inner = innermost(function)
-    name = getattr(inner, "__qualname__", None) or getattr(inner, "__name__", None) or type(inner).__qualname__
+    qualified = getattr(inner, "__qualname__", None)
+    name = qualified if isinstance(qualified, str) and qualified else name_of(inner, type(inner).__qualname__)
     code = getattr(inner, "__code__", None)
-    if code is None and callable(inner):
+    if not isinstance(code, CodeType) and callable(inner):
         code = getattr(type(inner).__call__, "__code__", None)
-    if code is None or is_ours(code.co_filename):  # a line of our own says nothing to a user
-        return str(name)
+    if not isinstance(code, CodeType) or is_ours(code.co_filename):  # a line of our own says nothing to a user
+        return name
     return f"{name} ({code.co_filename}:{code.co_firstlineno})"
+
+
+def name_of(function: Any, otherwise: str = "function") -> str:
+    """A function's own name, if it has one; objects that have any attribute one asks for have none that is a string."""
+    name = getattr(function, "__name__", None)
+    return name if isinstance(name, str) and name else otherwise
+
+
+def named_after(function: Callable[..., Any]) -> Callable[[F], F]:
+    """`functools.wraps` of any object that can be called, also one whose `__name__` no function can have."""
+
+    def named(made: F) -> F:
+        try:
+            functools.update_wrapper(made, function, updated=())
+        except TypeError:
+            made.__wrapped__ = function  # type: ignore[attr-defined]
+        return made
+
+    return named
+
+
+_MOST_WRAPPED = 100  # deeper than anybody wraps: an object whose attributes are made when they are asked for has no end
 
 
 def innermost(function: Any) -> Any:
     """The function under any stack of `functools.partial` and of decorators that set `__wrapped__`."""
-    seen = set()
-    while id(function) not in seen:
+    seen: set[int] = set()
+    while id(function) not in seen and len(seen) < _MOST_WRAPPED:
         seen.add(id(function))
         function = function.func if isinstance(function, functools.partial) else getattr(function, "__wrapped__", function)
     return function

@@ -195,6 +195,12 @@ def register_dataclass(cls: type, data_fields: Sequence[str] | None = None, meta
 # How what is no array is kept out: of the arguments of a function, and of what one returns.
 _OUT_OF_ARGUMENTS = "keep it out of what is traced (static_argnums or static_argnames in jit, a closure elsewhere)"
 OUT_OF_RESULTS = "leave it out of what is returned"
+FIELD_AS_STATIC = "mark it as static, if it is a dataclass's field (dataclasses.field(metadata={'static': True}))"
+
+
+def is_attribute(path: str) -> bool:
+    """Whether a leaf is an attribute of what holds it, as the fields of dataclasses are."""
+    return not path.endswith("]") and "." in path.rpartition(" ")[2]
 
 
 def array_leaf(leaf: Any, path: Callable[[], str], trivial: bool = False, keep_out: str = _OUT_OF_ARGUMENTS) -> Any:
@@ -212,10 +218,12 @@ def array_leaf(leaf: Any, path: Callable[[], str], trivial: bool = False, keep_o
                 f"{path()} is the type {leaf}, which has no values. Pass an array; xpr, eval_shape and jit(f).lower take types."
                 f"{at_user_line()}"
             )
+        where = path()
+        field = f"{FIELD_AS_STATIC}, " if is_attribute(where) else ""
         raise LeafError(
-            f"{path()} is {leaf!r} of type {type(leaf).__name__}, which is neither an array nor a number, nor a container"
-            " that pullback knows. Convert it (pb.numpy.asarray), register its class (pb.tree.register_node), or"
-            f" {keep_out}.{at_user_line()}"
+            f"{where} is {leaf!r} of type {type(leaf).__name__}, which is neither an array nor a number, nor a container"
+            f" that pullback knows. Convert it (pb.numpy.asarray), {field}register its class (pb.tree.register_node),"
+            f" or {keep_out}.{at_user_line()}"
         )
     try:
         return convert(leaf)

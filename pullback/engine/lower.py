@@ -86,8 +86,9 @@ class Module:
 
 
 def identifier(name: str) -> str:
-    """A name as MLIR takes it."""
-    return "".join([letter if letter.isalnum() and letter.isascii() else "_" for letter in name])
+    """A name as MLIR takes it: of letters, digits and underscores, and no digit first."""
+    made = "".join([letter if letter.isalnum() and letter.isascii() else "_" for letter in name])
+    return f"_{made}" if made[:1].isdigit() else made
 
 
 @remembered

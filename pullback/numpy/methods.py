@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from pullback.core import array as arrays
+from pullback.core.absent import ABSENT_METHODS, AbsentMethod
 from pullback.core.array import Array, later_buffer
 from pullback.core.devices import DEFAULT_DEVICE
 from pullback.core.dtypes import is_inexact, kind
@@ -168,6 +169,9 @@ class _OfAll:
     """What Arrays and traced values share, beside the functions above."""
 
     __slots__ = ()
+
+    def __dir__(self: Any) -> list[str]:
+        return [name for name in object.__dir__(self) if name not in ABSENT_METHODS]
 
     def __len__(self: Any) -> int:
         """The size of the first axis."""
@@ -429,7 +433,15 @@ class _OfArrays:
     __repr__ = __str__
 
     def __format__(self: Any, spec: str) -> str:
-        return format(self.host.item(), spec) if spec and not self.type.shape else format(str(self), spec)
+        if not self.type.shape and spec:
+            return format(self.host.item(), spec)
+        try:
+            return format(str(self), spec)
+        except ValueError:
+            raise TypeError(
+                f"{spec!r} formats one number, but this is an array of {self.type}. Format its elements, or round it"
+                f" (pb.numpy.round) and print it as it is.{at_user_line()}"
+            ) from None
 
     def __array__(self: Any, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         """The values as a NumPy array: a read-only view without a copy, unless `dtype` or `copy` ask for one."""
@@ -646,3 +658,5 @@ def install(namespace: Any) -> None:
         for name, found in methods.items():
             if isinstance(found, (FunctionType, property)):
                 setattr(cls, name, found)
+    for name in ABSENT_METHODS:
+        setattr(ArrayMethods, name, AbsentMethod(name))

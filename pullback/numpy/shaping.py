@@ -406,7 +406,10 @@ def _joined(name: str, parts: list[Any], axis: int | None, dtype: Any = None) ->
     if axis is None:
         parts, axis = [ravel(part) for part in parts], 0
     if not parts[0].type.shape:
-        raise ShapeError(f"{name} joins along an axis, but got 0-d arrays; use stack.{at_user_line()}")
+        raise ShapeError(
+            f"{name} joins along an axis, but got 0-d arrays. Use stack; or, to join arrays, give them as one list,"
+            f" {name}([x, y]).{at_user_line()}"
+        )
     along = normal_axis(axis, parts[0].type.ndim, name)
     kinds = {(*part.type.shape[:along], *part.type.shape[along + 1 :]) for part in parts}
     if len(kinds) > 1 or len({part.type.ndim for part in parts}) > 1:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from pullback.core.source import Source, user_source
+from pullback.core.source import Source, passing_source, user_source
 from pullback.core.tracing import Trace, innermost_staging
 from pullback.program.equation import Equation, Made
 
@@ -62,7 +62,7 @@ def here() -> Attribution:
     """What is staged now is attributed to this: an equation that is replayed, or else the user's line."""
     now = recorder()
     if now is None:
-        return user_source(2)
+        return passing_source(2)
     return user_source(2, now.scope) if now.attributed is None else now.attributed
 
 

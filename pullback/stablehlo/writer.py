@@ -265,8 +265,11 @@ class Region:
 
 
 def quoted(text: str) -> str:
-    """A string as MLIR writes it."""
-    safe = [chr(byte) if 32 <= byte < 127 and byte not in b'"\\' else f"\\{byte:02X}" for byte in text.encode()]
+    """A string as MLIR writes it. File names that are not UTF-8 are spelled out."""
+    safe = [
+        chr(byte) if 32 <= byte < 127 and byte not in b'"\\' else f"\\{byte:02X}"
+        for byte in text.encode(errors="backslashreplace")
+    ]
     return f'"{"".join(safe)}"'
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from pullback.core.array import Array, constant, host_of
 from pullback.core.bounded import Bounded
 from pullback.core.dtypes import is_inexact
-from pullback.core.errors import GradientError, LeafError
+from pullback.core.errors import GradientError, LeafError, NotLinear
 from pullback.core.primitive import Primitive
 from pullback.core.source import at_line, describe
 from pullback.core.tracing import Trace, Tracer, bind, type_of
@@ -411,10 +411,6 @@ def ones_times(multiplier: Any, type: ArrayType, operand: ArrayType) -> Any:
     if multiplier.type.shape == type.shape:
         return multiplier
     return broadcast_in_dim(multiplier, shape=type.shape, broadcast_dimensions=())
-
-
-class NotLinear(GradientError):
-    """What is to be transposed is not linear."""
 
 
 def nonlinear(step: Apply) -> NotLinear:

@@ -155,5 +155,5 @@ def test_errors_name_float0_arguments() -> None:
 
 
 def test_an_axis_that_an_output_of_float0_has_not() -> None:
-    with pytest.raises(pb.errors.AxisError, match="output along axis 7"):
+    with pytest.raises(pb.errors.AxisError, match="batch axis of output at 7"):
         pb.vmap(lambda x: trivial(3), out_axes=7)(np.ones(2))

@@ -252,7 +252,7 @@ MISFITS: list[tuple[dict[str, Any], str]] = [
     ({"out_axes": (0, (0, 1))}, r"output\[1\] is a dict where the entry for it has a tuple"),
     ({"out_axes": (0,)}, r"output is a tuple of 2 elements where the entry for it has 1 element\."),
     ({"out_axes": (0, {"a": 0, "b": None})}, r"None in out_axes for output\[1\]\['b'\], of type f32\[2\]"),
-    ({"out_axes": (0, {"a": 0, "b": 7})}, r"batch output\[1\]\['b'\] along axis 7"),
+    ({"out_axes": (0, {"a": 0, "b": 7})}, r"the batch axis of output\[1\]\['b'\] at 7, .* f32\[3,2\], whose axes are 0 to 1"),
     ({"axis_size": -1}, "axis_size must be a non-negative integer, but is -1"),
     ({"axis_size": 3.0}, "axis_size must be a non-negative integer, but is 3.0"),
     ({"axis_size": 4}, "axis_size is 4; argument tree"),

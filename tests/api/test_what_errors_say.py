@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Callable
 from typing import Any
@@ -51,9 +52,11 @@ def test_arguments_to_differentiate_are_passed_by_position(name: str) -> None:
 def test_other_transformations_of_arguments_that_are_not_there() -> None:
     with pytest.raises(GradientError, match=r"nth_derivative of product .* argument x was passed by name"):
         pb.nth_derivative(product, 2)(x=1.0)
+    with pytest.raises(ValueError, match="nth_derivative takes a whole number n of at least 0, but got -1"):
+        pb.nth_derivative(product, -1)
     with pytest.raises(StaticArgumentError, match="checkpoint's static_argnums names argument 3, but product"):
         pb.checkpoint(product, static_argnums=3)
-    with pytest.raises(StructureError, match=r"was called with 0.* by name is batched along axis 0"):
+    with pytest.raises(StructureError, match=r"by position is 0.* by name is batched along axis 0"):
         pb.vmap(product, in_axes=(0,))(x=X)
     assert pb.vmap(product)(x=X).shape == (3,)
 
@@ -405,6 +408,12 @@ def test_an_argument_that_escaped_is_said_to_be_one() -> None:
         escaped[0] + 1
 
 
+@dataclasses.dataclass
+class Named:
+    w: Any
+    name: Any = "net"
+
+
 by_number = pb.jit(lambda x, n: x * n, static_argnums=1)
 KNOWN = np.arange(3.0)
 # Slips around traced values and what is no array, and the cure that is said.
@@ -432,12 +441,85 @@ SLIPS: dict[str, tuple[Callable[[], Any], str]] = {
     "type": (lambda: pb.jit(product)(pb.ArrayType((3,), "float32")), r"x is the type f32\[3\], .* jit\(f\).lower take types"),
     "no elements": (lambda: pnp.max(pnp.zeros(0)), "along all axes"),
     "longdouble": (lambda: pnp.asarray(np.zeros(2, np.longdouble)), "float64"),
+    "text in a field": (
+        lambda: pb.grad(lambda p: p.w)(Named(1.0)),
+        r"p.name is 'net' .* mark it as static, if it is a dataclass's",
+    ),
+    "integer in a field": (
+        lambda: pb.grad(lambda p: p.w)(Named(1.0, 3)),
+        r"argument p.name, which is ~i32\[\]: .* mark it as static",
+    ),
+    "text in a dict": (
+        lambda: pb.grad(lambda p: p["w"])({"w": 1.0, "a.b": "net"}),
+        r"p\['a.b'\] is 'net' .*numpy.asarray\), register",
+    ),
+    "trees of a cond": (
+        lambda: pb.lax.cond(True, lambda x: x, lambda x: (x, x), X),
+        r"of what true_fun, .*<lambda> \(.*\), returns, output is a leaf where false_fun, .*, returns a tuple",
+    ),
+    "dtypes of a cond": (
+        lambda: pb.lax.cond(True, lambda x: x, lambda x: x.astype(int), X),
+        r"false_fun, .*<lambda> \(.*\), returns output as i32\[3\], and true_fun, .*, as f32\[3\]",
+    ),
+    "shapes of a switch": (
+        lambda: pb.lax.switch(1, [pnp.sin, pnp.cos, lambda x: x[:1]], X),
+        r"branches\[0\], sin, returns output as f32\[3\], and branches\[2\], .*<lambda> \(.*\), as f32\[1\]",
+    ),
+    "no function in cond": (lambda: pb.lax.cond(True, X, pnp.sin, X), "cond takes a function as true_fun, but got"),
+    "no function in switch": (lambda: pb.lax.switch(1, [pnp.sin, X], X), r"switch takes a function as branches\[1\], but got"),
+    "no function in while_loop": (
+        lambda: pb.lax.while_loop(lambda x: x < 3.0, 1.0, 0.0),
+        "while_loop takes a function as body_fun",
+    ),
+    "numbers in a list": (
+        lambda: pb.lax.scan(lambda c, x: (c + x, None), 0.0, [1.0, 2.0]),
+        r"xs\[0\] is ~f32\[\], which has none. Of a list of numbers, make an array",
+    ),
+    "a number for int8": (lambda: pnp.ones(3, "int8") + 300, r"fit into int8\. Give the array a wider dtype\. At "),
+    "a number for int32": (lambda: pnp.arange(3) + 2**40, r"fit into int32\. .*wider dtype, or .*default_bits\(64\)\. At "),
+    "format": (lambda: f"{pnp.ones(3):.2f}", r"'\.2f' formats one number, but this is an array of f32\[3\]"),
+    "no list": (lambda: pnp.concatenate(X, X), r"give them as one list, concatenate\(\[x, y\]\)"),
+    "out_axes": (
+        lambda: pb.vmap(product, out_axes=1)(X),
+        r"vmap of product .* batch axis of output at 1, but with that axis it has type f32\[3\], whose only axis is 0\.",
+    ),
+    "method": (lambda: pnp.ones(3).cumsum(), r"'Array' object has no attribute 'cumsum': .*associative_scan\(pb.lax.add, x\)"),
+    "method of a traced value": (
+        lambda: pb.grad(lambda x: x.sort())(X),
+        "no attribute 'sort': sorting and searching come later",
+    ),
+    "method that changes": (lambda: pnp.ones(3).fill(0.0), r"no attribute 'fill': arrays are immutable; write x.at\["),
+    "method that is a function": (lambda: X * pnp.ones(3).compress(X > 0), r"it is pb.numpy.compress\."),
+    "self": (
+        lambda: pb.Primitive("double", evaluate=lambda self, x: 2 * x),
+        "The evaluate rule of primitive 'double' takes `self`, but rules are called without it",
+    ),
+    "transpose": (lambda: pb.linear_transpose(lambda x: x * x, 1.0)(1.0), "not linear in that operand"),
+    "evaluate": (
+        lambda: pb.Primitive("total", evaluate=np.sum, result_type=lambda x: x)(X),
+        rf"returned f32\[\], but its result_type rule says f32\[3\].* At {re.escape(__file__)}",
+    ),
 }
 
 
 @pytest.mark.parametrize("slip", SLIPS)
 def test_slips_are_said_with_their_cure(slip: str) -> None:
     call, says = SLIPS[slip]
-    with pytest.raises((pb.errors.PullbackError, TypeError), match=says) as caught:
+    with pytest.raises((pb.errors.PullbackError, TypeError, ValueError, OverflowError, AttributeError), match=says) as caught:
         call()
     assert not re.search("Staged|Dual|Batched", str(caught.value))
+
+
+def test_methods_that_are_not_there_are_not_listed() -> None:
+    for array in (pnp.ones(3), pb.Array):
+        assert "cumsum" not in dir(array) and "sum" in dir(array)
+        assert not hasattr(array, "cumsum") and not hasattr(array, "sort")
+    assert np.sort(pnp.array([2.0, 1.0])).tolist() == [1.0, 2.0]  # NumPy asks for a method of that name first
+    assert np.cumsum(pnp.ones(3)).tolist() == [1.0, 2.0, 3.0]
+    assert np.nonzero(pnp.ones(2))[0].tolist() == [0, 1]
+
+
+def test_what_is_not_linear_raises_an_error_of_the_public_module() -> None:
+    with pytest.raises(pb.errors.NotLinear, match="no transpose") as caught:
+        pb.linear_transpose(lambda x: x + 1.0, 1.0)(1.0)
+    assert isinstance(caught.value, GradientError)

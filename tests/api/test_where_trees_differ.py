@@ -186,6 +186,8 @@ def test_arguments_of_what_was_compiled_are_named(capsys: pytest.CaptureFixture[
     ]:
         with pytest.raises(StructureError, match=f"was compiled for other arguments: {says}"):
             compiled(*args)
+    with pytest.raises(StructureError, match="x is passed by name where it was compiled for one that is passed by position"):
+        compiled(x=1.0, scale=2.0)
     f = pb.jit(lambda p: p["layer1"]["w"], explain_misses=True)
     f(PARAMETERS)
     f(changed(PARAMETERS, b=None))

@@ -1,6 +1,7 @@
 """The user's lines, functions named for messages, and tracebacks without our frames."""
 
 import functools
+import gc
 import importlib
 import os
 import subprocess
@@ -8,6 +9,7 @@ import sys
 import textwrap
 import traceback
 import types
+import weakref
 
 import numpy as np
 import pytest
@@ -297,6 +299,38 @@ class Wrong(pb.Elementwise):
 
 wrong = pb.Primitive("wrong", result_type=lambda x: x, evaluate=lambda x: x.sum())
 sine = pb.xpr(pnp.sin, 1.0)
+
+
+class Watched:
+    pass
+
+
+MISTAKES_IN_NUMBERS = {
+    "eager": lambda: pnp.ones(3).reshape(7),
+    "in grad": lambda: pb.grad(lambda x: x.reshape(7))(pnp.ones(3)),
+    "in jit": lambda: pb.jit(lambda x: x.reshape(7))(pnp.ones(3)),
+    "in vmap": lambda: pb.vmap(lambda x: x.reshape(7))(pnp.ones((2, 3))),
+    "of a callback": lambda: pb.pure_callback(lambda x: x, pnp.ones(2), pnp.ones(3)),
+    "of a callback without a vmap method": lambda: pb.vmap(lambda x: pb.pure_callback(lambda x: x, x, x))(pnp.ones(3)),
+    "of a function that is not linear": lambda: pb.linear_transpose(lambda x: x + 1.0, 1.0)(1.0),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES_IN_NUMBERS)
+def test_an_error_that_was_caught_keeps_no_frame_of_the_users(mistake):
+    """With it, all that was in the function: its arrays."""
+
+    def caught():
+        local = Watched()
+        with pytest.raises((pb.errors.PullbackError, TypeError)):
+            MISTAKES_IN_NUMBERS[mistake]()
+        return weakref.ref(local)
+
+    forget_callers()
+    found = caught()
+    gc.collect()
+    assert found() is None
+
 
 MISTAKES = {
     "jit of a number": lambda: pb.jit(3),

@@ -359,7 +359,11 @@ def test_explained_misses(capsys):
     compiled(np.arange(5, dtype=np.float32), 2)
     assert "argument x: was f32[4], is now f32[5]" in capsys.readouterr().out
     compiled(X, 3)
-    assert "static argument 1: has the new value 3" in capsys.readouterr().out
+    assert "static argument n: was 2, is now 3\n" in capsys.readouterr().out
+    compiled(X, n=3)
+    assert "is now 3 by name\n" in capsys.readouterr().out
+    compiled(X, 3, scale=2.0)
+    assert "argument scale (passed by name) is a leaf where before it was nothing\n" in capsys.readouterr().out
 
 
 def test_clear_cache(counted):

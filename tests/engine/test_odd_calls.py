@@ -244,6 +244,51 @@ def test_what_is_compiled_ahead_of_time_runs_on_known_values_wherever_it_is_call
         pb.jit(compiled)(pnp.ones(3, "float32"))
 
 
+def test_what_is_compiled_ahead_of_time_closes_over_no_traced_value():
+    def through(y):
+        jitted = pb.jit(lambda x: x * y)
+        assert jitted.eval_shape(1.0).shape == ()
+        return jitted.lower(1.0).compile()(2.0)
+
+    for transformation, x in ((pb.grad, 3.0), (pb.jit, 3.0), (pb.vmap, pnp.ones(3))):
+        with pytest.raises(pb.errors.EscapedTracerError, match=r"lower of .*: pass the value as an argument"):
+            transformation(through)(x)
+
+
+class Anything:
+    """Has whatever attribute it is asked for, as a proxy of a remote object has."""
+
+    def __getattr__(self, name):
+        return Anything()
+
+    def __call__(self, *args):
+        return args[0] * 3.0
+
+
+class Named:
+    def __init__(self, name):
+        self.__name__ = name
+
+    __call__ = Anything.__call__
+
+
+ODDLY_NAMED = [Named("3d-conv"), Named("main"), Named(""), Named("\u03bb"), Named(None), Named(5), Anything()]
+
+
+@pytest.mark.parametrize("function", ODDLY_NAMED, ids=lambda function: repr(getattr(function, "__name__", "")))
+def test_a_function_may_have_any_name_or_none(function):
+    inner = pb.jit(function)
+    assert float(inner(2.0)) == 6.0 and float(pb.grad(function)(2.0)) == 3.0
+    assert float(pb.jit(lambda x: inner(x) + inner(2.0 * x))(1.0)) == 9.0
+    assert "stablehlo" in pb.jit(lambda x: inner(x)).lower(1.0).as_text()
+    assert [float(y) for y in pb.lax.map(function, pnp.ones(2))] == [3.0, 3.0]
+    rules = pb.custom_jvp(function)
+    rules.defjvp(lambda primals, tangents: (function(*primals), tangents[0] * 5.0))
+    assert float(pb.grad(pb.jit(rules))(1.0)) == 5.0
+    with pytest.raises(pb.errors.GradientError):
+        pb.grad(function)(np.ones(2))
+
+
 def test_what_is_compiled_ahead_of_time_takes_weak_and_strong_numbers():
     for given in (1.0, np.float32(1.0), pnp.asarray(1.0), pnp.ones((), "float32")):
         compiled = pb.jit(lambda x: x + 1).lower(given).compile()

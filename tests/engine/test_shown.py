@@ -85,7 +85,9 @@ def test_what_is_kept_on_disk_holds_no_path_of_the_user(own_cache, monkeypatch):
     assert b"test_shown" not in path.read_bytes()
 
 
-@pytest.mark.parametrize("file", ["plain.py", 'with "quotes".py', "back\\slash.py", "über/ノート.py", "new\nline.py"])
+@pytest.mark.parametrize(
+    "file", ["plain.py", 'with "quotes".py', "back\\slash.py", "über/ノート.py", "new\nline.py", "not \udcff utf-8.py"]
+)
 def test_every_file_name_can_be_a_location(file):
     code = compile("def f(x):\n    return pnp.sin(x) * 2.0\n", file, "exec")
     scope = {"pnp": pnp}
