@@ -21,8 +21,9 @@ import numpy as np
 import pullback as pb
 import pullback.numpy as pnp
 from pullback.core.source import CodeSource, _users_files
+from pullback.core.tracing import Trace, _next_serial
 from pullback.program import interpret
-from pullback.transforms import batch, jvp, stage, transpose
+from pullback.transforms import stage, transpose
 
 OPERATIONS = 60
 
@@ -60,11 +61,16 @@ def line_alone(depth: int, scope: tuple[str, ...]) -> CodeSource | None:
     return found
 
 
+def without_recorder(self: Trace, function: Callable[..., Any] | None = None) -> None:
+    self.serial, self.open, self.function, self.recording = _next_serial(), True, function, None
+
+
 def lines_alone() -> ExitStack:
     """Tracing with no more than the user's lines, as long as this is entered."""
     patches = ExitStack()
-    for module in (batch, jvp, transpose, interpret):
+    for module in (transpose, interpret):
         patches.enter_context(mock.patch.object(module, "recorder", {}.clear))
+    patches.enter_context(mock.patch.object(Trace, "__init__", without_recorder))
     patches.enter_context(mock.patch.object(stage, "user_source", line_alone))
     return patches
 

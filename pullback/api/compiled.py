@@ -9,7 +9,7 @@ from typing import Any, Self, TypedDict, Unpack, overload
 
 import numpy as np
 
-from pullback.api.dispatch import FastPath, Signature, fast_path, forget_scalars
+from pullback.api.dispatch import FastPath, Signature, forget_scalars
 from pullback.api.functions import Function, argument_name, check_callable, check_flags, chosen_arguments, global_name
 from pullback.api.signatures import argument_differs, differences, static_text
 from pullback.api.traced import call_paths, check_closed, trace, with_placeholders
@@ -138,8 +138,7 @@ class Jitted:
         executable = signature.compile()
         out = signature.run(_owned(leaves) if executable.later else leaves)
         if self._plain and not signature.donated and not axis_sizes() and not placement.several:
-            path = fast_path(args, kwargs, signature) if signature.called else None  # what is called once needs none
-            signature.called = True
+            path = signature.fast_path(args, kwargs)
             if path is not None:
                 self._fast_paths = [path, *self._fast_paths[: MAX_FAST_PATHS - 1]]
         return out
@@ -162,7 +161,7 @@ class Jitted:
         key = (structure, types, statics, dtype_mode(), axis_sizes(), options)
         try:
             found = self._signatures.get(key)
-        except TypeError:
+        except (TypeError, ValueError):  # what arrays say that are compared
             raise self._unhashable(args, kwargs) from None
         if found is None:
             if flag("PULLBACK_EXPLAIN_MISSES") if self._explain_misses is None else self._explain_misses:
@@ -219,7 +218,11 @@ class Jitted:
                     f" {type(value).__name__}: {value!r}. Pass a tuple instead of a list, a frozen dataclass instead of a"
                     " mutable one; or do not make it static, if it holds arrays."
                 )
-        return StaticArgumentError(f"An argument of {describe(self._fun)} has metadata that cannot be hashed.")
+        return StaticArgumentError(
+            f"An argument of {describe(self._fun)} has a static part (a dataclass's field that is marked as static, or the"
+            " metadata of pb.tree.register_node) that cannot be hashed or compared. Arrays are no static parts: make them"
+            " leaves."
+        )
 
     # ---- why a call was not found ----
 

@@ -19,7 +19,7 @@ from pullback.core.array import Array, from_python
 from pullback.core.bounded import Bounded
 from pullback.core.dtypes import DtypeMode, dtype_mode
 from pullback.core.tracing import Tracer
-from pullback.core.trees import LEAF, TreeDef, is_leaf, unflatten
+from pullback.core.trees import LEAF, TreeDef, flatten, is_leaf, unflatten
 from pullback.core.types import ArrayType
 from pullback.engine.backend import BorrowedBuffer, CompileOptions, Executable, backend, buffer_of
 from pullback.engine.compile import compile_program
@@ -27,6 +27,7 @@ from pullback.program.program import Program
 
 PYTHON_SCALARS = frozenset({bool, int, float, complex})
 BORROWED_BYTES = 1 << 16  # NumPy arguments up to this size are copied into memory that the device shares
+MAX_FORMS = 8  # of calls of one signature: of arrays, of NumPy arrays, of numbers, that are of the same types
 MAX_SCALARS = 1024  # Python numbers whose buffers are kept
 MAX_DEPTH = 64  # outputs of containers deeper than this are not spelled out
 UNROLLED = 128  # up to so many arrays are spelled out in generated source
@@ -42,7 +43,7 @@ class Signature:
     donated: tuple[bool, ...]
     options: CompileOptions
     executable: Executable | None = None
-    called: bool = False
+    fast_paths: Bounded[Any, FastPath | None] | None = None  # by what the leaves are; made of the second call on
 
     def compile(self) -> Executable:
         """The executable; made at the first use."""
@@ -55,6 +56,24 @@ class Signature:
         """Execute on Arrays of the right types, and give the results the structure of the user's output."""
         outs = (self.executable or self.compile())(leaves)
         return outs[0] if self.out_structure is LEAF else unflatten(self.out_structure, outs)
+
+    def fast_path(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> FastPath | None:
+        """The fast path for calls like this one, which is of this signature; None if it is the first, or there is no path.
+
+        To make one takes as long as many calls: where a function has more signatures in use than it looks through, they come
+        back to the ones that they have.
+        """
+        paths = self.fast_paths
+        if paths is None:
+            self.fast_paths = Bounded(MAX_FORMS)
+            return None
+        form = tuple([leaf.dtype if leaf.__class__ is np.ndarray else leaf.__class__ for leaf in flatten((args, kwargs))[0]])
+        if form in paths:
+            return paths.get(form)
+        made = _fast_path(args, kwargs, self)
+        if made is None or not made.borrows or sum([type.nbytes for type in self.program.input_types]) <= BORROWED_BYTES:
+            paths[form] = made  # one that borrows much would keep it
+        return made
 
 
 class FastPath(NamedTuple):
@@ -74,7 +93,7 @@ class FastPath(NamedTuple):
     build: Callable[[Sequence[Any]], Any]
 
 
-def fast_path(args: tuple[Any, ...], kwargs: dict[str, Any], signature: Signature) -> FastPath | None:
+def _fast_path(args: tuple[Any, ...], kwargs: dict[str, Any], signature: Signature) -> FastPath | None:
     """The fast path for calls like this one; None if it has arguments for which there is none."""
     executable = signature.compile()
     run, types = executable.runner(), signature.program.input_types
@@ -101,7 +120,7 @@ _BUFFER = "b if (b := {0}._buffer) is not None else buffer_of({0})"
 
 def _finder(reading: _Reading, types: Sequence[ArrayType]) -> tuple[Callable[..., list[Any] | None], bool] | None:
     """What sees whether the leaves of a call are like these, and returns their buffers; and whether it borrows some."""
-    scope: dict[str, Any] = {"buffer_of": buffer_of, "scalar_buffer": _scalar_buffer, "lend": _lend, "ndarray": np.ndarray}
+    scope: dict[str, Any] = {"buffer_of": buffer_of, "scalar_buffer": _scalar_buffer, "lend": _lend}
     if any([name.startswith("*") for name in reading.names]):
         if not all([leaf.__class__ is Array for leaf in reading.leaves]):
             return None
@@ -120,13 +139,14 @@ def _finder(reading: _Reading, types: Sequence[ArrayType]) -> tuple[Callable[...
             elif kind in PYTHON_SCALARS:
                 lines.append(f"if {name}.__class__ is not {kind.__name__}: return None")
                 buffers.append(f"scalar_buffer({name}, t{i})")
-            elif kind is np.ndarray and leaf.dtype == type.dtype:
-                wrong = f"{name}.__class__ is not ndarray or {name}.dtype != d{i} or {name}.shape != s{i}"
-                lines.append(f"if {wrong}: return None")
+            elif (kind is np.ndarray or issubclass(kind, np.generic)) and leaf.dtype == type.dtype:
+                scope[f"k{i}"] = kind
+                more = f" or {name}.dtype != d{i} or {name}.shape != s{i}" if kind is np.ndarray else ""
+                lines.append(f"if {name}.__class__ is not k{i}{more}: return None")
                 # A larger one is shared with the device; the call ends before the caller can write to it
                 buffer = backend().borrow(type) if type.nbytes <= BORROWED_BYTES else None
                 scope[f"p{i}"] = backend().putter(type) if buffer is None else [buffer]
-                buffers.append(f"p{i}({name})" if buffer is None else f"lend({name}, t{i}, p{i}, borrowed)")
+                buffers.append(f"p{i}({name}[...])" if buffer is None else f"lend({name}, t{i}, p{i}, borrowed)")
             else:
                 return None
     body = [f"        {line}" for line in [*lines, f"return [{', '.join(buffers)}]"]]

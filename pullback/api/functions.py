@@ -91,6 +91,8 @@ def normalize_argnums(
 ) -> tuple[int, ...]:
     """`argnums` as non-negative ints. Raises `GradientError` for one that is not among the `count` arguments that were given by
     position; `named` are those given by name."""
+    if argnums.__class__ is int and 0 <= argnums < count:  # as most often
+        return (argnums,)
     numbers = tuple(argnums) if isinstance(argnums, (Sequence, np.ndarray)) else (argnums,)
     for number in numbers:
         if not isinstance(number, INTEGERS) or isinstance(number, bool):
@@ -209,7 +211,7 @@ class FlatArguments:
 
 def trees_of(structures: Sequence[TreeDef], leaves: Sequence[Any]) -> list[Any]:
     """One tree for each structure, of these leaves in order."""
-    if len(leaves) == len(structures) and all([structure is LEAF for structure in structures]):
+    if len(leaves) == len(structures) == structures.count(LEAF):
         return list(leaves)
     trees, start = [], 0
     for structure in structures:

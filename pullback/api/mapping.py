@@ -89,6 +89,8 @@ def vmap(
     if isinstance(in_axes, list):
         in_axes = tuple(in_axes)
     _check_axes_spec(fun, in_axes)
+    if isinstance(in_axes, Mapping):
+        in_axes = dict(in_axes)
 
     def batched(*args: P.args, **kwargs: P.kwargs) -> Any:
         flat = _BatchedArguments(fun, args, kwargs, in_axes)
@@ -151,7 +153,7 @@ class _BatchedArguments(FlatArguments):
         self.axes: list[int | None] = []
         self.sizes: list[tuple[int, int, int]] = []  # of batched leaves: which, its axis, how many elements
         for number, arg in enumerate(self.args):
-            if isinstance(in_axes, Mapping):
+            if in_axes.__class__ is dict:
                 spec = in_axes.get(self.name(number))
             elif number >= len(args):
                 spec = 0
@@ -167,7 +169,8 @@ class _BatchedArguments(FlatArguments):
                 )
             for index, (leaf, axis) in enumerate(zip(leaves, own), len(self.leaves)):
                 if axis is not None or isinstance(leaf, (Array, Tracer, np.ndarray)):  # anything else may go by untouched
-                    leaf = array_leaf(leaf, lambda i=index: f"argument {self.paths()[i]}", True)  # type: ignore[misc]
+                    path = lambda i=index: f"argument {self.paths()[i]}"  # noqa: E731
+                    leaf = array_leaf(leaf, path, True, _NOT_BATCHED)
                     shape = type_of(leaf).shape
                 if axis is not None:
                     if axis.__class__ is not int or not 0 <= axis < len(shape):
@@ -201,6 +204,9 @@ class _BatchedArguments(FlatArguments):
         paths = self.paths()
         found += [f"argument {paths[i]} has size {size} along axis {axis}" for i, axis, size in self.sizes]
         raise AxisError(f"vmap of {describe(self.function)} was given batches of different sizes: {'; '.join(found)}.")
+
+
+_NOT_BATCHED = "leave it out of the batch (None in in_axes, which may be a dict by argument name)"
 
 
 def _normal_axis(axis: Any, what: str, value: Any, fun: Function, output: bool = False) -> int:

@@ -119,7 +119,8 @@ def check_tuples(transformation: str, **given: Any) -> None:
 
 def check_pairs(transformation: str, name: str, primals: Any, given: Any) -> None:
     """Raise unless `primals`, and the argument `name`, are two tuples or lists of one length."""
-    check_tuples(transformation, **{"primals": primals, name: given})
+    if not primals.__class__ is given.__class__ is tuple:
+        check_tuples(transformation, **{"primals": primals, name: given})
     if len(primals) != len(given):
         raise StructureError(f"{transformation} got {len(primals)} primals but {len(given)} {name}: each needs its own.")
 

@@ -23,12 +23,12 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from pullback.core.axes import Axis, axis_owner
-from pullback.core.errors import ProgramError
+from pullback.core.dtypes import is_inexact
+from pullback.core.errors import NotLinear, ProgramError
 from pullback.core.primitive import Primitive, Rules
 from pullback.core.tracing import bind, bind_at, type_of
 from pullback.core.types import ArrayType, is_unknown
-from pullback.core.zero import ZERO, zeros
-from pullback.ops.broadcast import broadcast_in_dim
+from pullback.core.zero import ZERO
 from pullback.ops.shape import transpose
 from pullback.program.program import Program, axis_names, run
 from pullback.transforms.batch import repeated
@@ -46,10 +46,12 @@ from pullback.transforms.derive import (
     stage_closed,
     transpose_program,
     united,
+    zeroed_program,
 )
 from pullback.transforms.sparsity import sparsity_of_any
 from pullback.transforms.stage import replay
 from pullback.transforms.transpose import Linear
+from pullback.transforms.zeros import is_zero, zero_of
 
 # ---- the description --------------------------------------------------------------------------------------------------
 
@@ -214,7 +216,12 @@ class Holder(Wired):
         held = held_by(primitive, params)
         lead, own = split(operands, held.wiring.lead)
         unknown = tuple([int(is_unknown(operand)) for operand in own])
-        made = held.spread(unknown, transpose_program)
+        try:
+            made = held.spread(unknown, transpose_program)
+        except NotLinear:
+            if (solved := transposed_without_zeros(primitive, cotangents, operands, params)) is None:
+                raise
+            return solved
         known = [value for value in own if not is_unknown(value)]
         found = bind_holder(primitive, *lead, *known, *cotangents, **held.on(made.programs))
         solved = iter(at_flags(found, made.outs))
@@ -263,6 +270,24 @@ class Holder(Wired):
         made = held.spread(own, lambda program, ins, _: (None, dependent_outputs(program, ins)))
         on_test = held.test is not None and any(dependent_outputs(held.test, made.ins))
         return (1,) * len(made.outs) if any(lead) or on_test else made.outs
+
+
+def transposed_without_zeros(
+    primitive: Primitive, cotangents: Sequence[Any], operands: Sequence[Any], params: dict[str, Any]
+) -> tuple[Any, ...] | None:
+    """The transpose of an operation whose Programs add operands to what is unknown, which is linear where those are zero: they
+    are made in the Programs, where they are known to be. None if none is."""
+    held = held_by(primitive, params)
+    lead, own = split(operands, held.wiring.lead)
+    flags = tuple([not is_unknown(x) and is_inexact(type_of(x).dtype) and is_zero(x) for x in own])
+    flags = tuple([flag and not held.consts <= i < held.consts + held.carry for i, flag in enumerate(flags)])
+    if not any(flags):
+        return None
+    programs = [zeroed_program(program, flags) for program in held.programs]
+    others = [x for x, flag in zip(own, flags) if not flag]
+    smaller = held.on(programs, consts=held.consts - sum(flags[: held.consts]))
+    found = iter(primitive.transpose(cotangents, *lead, *others, **smaller))  # type: ignore[misc]
+    return tuple([next(found) for _ in lead] + [None if flag else next(found) for flag in flags])
 
 
 def at_flags(found: Sequence[Any], flags: Sequence[int]) -> tuple[Any, ...]:
@@ -397,8 +422,3 @@ def _with_places(forward: Program, count: int, row: Sequence[int], places: Seque
     if list(row) == list(range(len(places))):
         return forward
     return stage_closed(filled, forward.input_types, forward.name)
-
-
-def zero_of(type: ArrayType) -> Any:
-    """Zeros of a type as an operation, which a Program records instead of holding them."""
-    return broadcast_in_dim(zeros(type.with_shape(())), shape=type.shape, broadcast_dimensions=())

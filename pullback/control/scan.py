@@ -20,8 +20,18 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pullback.control.holder import Holder, Wiring, at_flags, bind_holder, check_operands, held_by, split
+from pullback.control.holder import (
+    Holder,
+    Wiring,
+    at_flags,
+    bind_holder,
+    check_operands,
+    held_by,
+    split,
+    transposed_without_zeros,
+)
 from pullback.core.array import Array, on_a_device
+from pullback.core.errors import NotLinear
 from pullback.core.execution import engine
 from pullback.core.primitive import primitive
 from pullback.core.tracing import type_of
@@ -172,7 +182,12 @@ class scan(Holder):
         stacks = [*ct_ys, *known_x]
         types = [type_of(value).strong() for value in (*known_c, *start)]
         types += [_step_type(type_of(value)).strong() for value in stacks]
-        turned = stage_closed(backward, types, f"transpose_{body.name}")
+        try:
+            turned = stage_closed(backward, types, f"transpose_{body.name}")
+        except NotLinear:
+            if (zeroed := transposed_without_zeros(scan, cotangents, operands, params)) is None:
+                raise
+            return zeroed
         stepping = {**held.on([turned], consts=len(known_c), carry=len(start)), "reverse": not params["reverse"]}
         solved = iter(bind_holder(scan, *known_c, *start, *stacks, **stepping))
         solved = [next(solved) if flag else None for flag in free]

@@ -227,25 +227,38 @@ def bounded(condition: Program, body: Program, num_consts: int, max_steps: int, 
     def make() -> Program:
         consts, carry = split(body.input_types, num_consts)
         length = steps_a_level(max_steps, levels)
-        counted = length**levels != max_steps
+        watched = bool(condition.effects)  # then it is not tested once more than the loop itself does
+        counted = watched or length**levels != max_steps
         types = [*consts, *([array_type((), INT32)] if counted else []), *carry]
 
         def advance(*args: Any) -> list[Any]:
             consts, counter, carry = split(args, num_consts, counted)
             return [*[add(i, literal(1, i)) for i in counter], *replay(body, (*consts, *carry))]
 
-        def holds(args: Sequence[Any]) -> Any:
+        def holds(args: Sequence[Any], innermost: bool) -> Any:
             consts, counter, carry = split(args, num_consts, counted)
-            (going,) = replay(condition, (*consts, *carry))
-            for i in counter:
-                going = and_(going, lt(i, literal(max_steps, i)))
+            limits = [lt(i, literal(max_steps, i)) for i in counter]
+            if watched:
+                (going,) = limits
+                if innermost:
+                    index = convert_element_type(going, new_dtype=INT32)
+                    (going,) = bind_holder(cond, index, *consts, *carry, branches=(ended, condition))
+            else:
+                (going,) = replay(condition, (*consts, *carry))
+                for limit in limits:
+                    going = and_(going, limit)
             return convert_element_type(going, new_dtype=INT32)
 
-        stay = stage_closed(lambda *args: args[num_consts:], types, "stop")
+        def stop(*args: Any) -> list[Any]:
+            _, counter, carry = split(args, num_consts, counted)
+            return [*[literal(max_steps, i) if watched else i for i in counter], *carry]
+
+        ended = stage_closed(lambda *args: [zeros(array_type((), np.dtype(bool)))], condition.input_types, "ended")
+        stay = stage_closed(stop, types, "stop")
 
         def level_of(inner: Program, innermost: bool) -> Program:
             def attempt(*args: Any) -> Any:
-                return bind_holder(cond, holds(args), *args, branches=(stay, inner), early_exit=not innermost)
+                return bind_holder(cond, holds(args, innermost), *args, branches=(stay, inner), early_exit=not innermost)
 
             attempted = stage_closed(attempt, types, inner.name)
 

@@ -299,12 +299,13 @@ class Primitive(Fields):
                     f"The kinds of primitive {self.name!r} must be letters among {_DEFAULTS['kinds']!r} (bool,"
                     f" signed and unsigned integer, floating-point, complex), but are {value!r}."
                 )
-            if _first_parameter(value) == "self":
+            first = _first_parameter(value)
+            if first == "self":
                 raise TypeError(
                     f"The {field} rule of primitive {self.name!r} takes `self`, but rules are called without it, as plain"
                     " functions: leave it out. A rule whose first parameter is named `primitive` is given the primitive."
                 )
-            if _first_parameter(value) == "primitive":
+            if first == "primitive":
                 value = functools.partial(value, self)
             if field in ("linear", "named_axes") and isinstance(value, str):
                 value = (value,)
@@ -385,7 +386,7 @@ class Primitive(Fields):
             >>> pb.Primitive("double", result_type=lambda x: x).infer((pb.ArrayType((3,), "float32"),), {})
             f32[3]
         """
-        key = (types, *params, *params.values()) if params else types
+        key = (types, *params.items()) if params else types
         remembers = self.evaluate is not None and not self.on_arrays and (not params or self._remembers_params)
         try:
             if remembers:
@@ -454,12 +455,19 @@ class Primitive(Fields):
             >>> pb.Primitive("scale", result_type=lambda x, factor: x).argument_names()
             ['x', 'factor']
         """
-        rule = self.result_type or self.evaluate or self.expand
-        try:
-            parameters = inspect.signature(rule).parameters if rule is not None else {}
-        except (TypeError, ValueError):  # a NumPy ufunc says nothing of its operands
-            return []
-        return [name for name, parameter in parameters.items() if parameter.kind is not inspect.Parameter.KEYWORD_ONLY]
+        starred: list[str] = []
+        static = inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.VAR_KEYWORD
+        rules = (self.result_type, 0), (self.evaluate, 0), (self.expand, 0), (self.partials, 1), (self.transpose, 1)
+        for rule, others in rules:  # each with how many of its parameters come before the operands
+            if rule is None or isinstance(rule, np.ufunc):  # which has names of its own for them
+                continue
+            with contextlib.suppress(TypeError, ValueError):  # what is written in C need not say what it takes
+                parameters = list(inspect.signature(rule).parameters.values())[others:]
+                names = [parameter.name for parameter in parameters if parameter.kind not in static]
+                if names and parameters[0].kind is not inspect.Parameter.VAR_POSITIONAL:
+                    return names
+                starred = starred or names  # as a family's rule has them, of however many operands
+        return starred
 
     def missing(self, rule: str, transformation: str, source: Source | None = None) -> MissingRule:
         """The error for a rule that `transformation` needs and that nobody has written; `source` is where it was applied.

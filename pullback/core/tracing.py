@@ -45,13 +45,14 @@ _CURES = {
 class Trace:
     """One transformation at work. `process` handles an operation that has one of this trace's tracers among its arguments."""
 
-    __slots__ = ("function", "open", "serial")
+    __slots__ = ("function", "open", "recording", "serial")
     transformation = "trace"  # how error messages call it; a class attribute of each kind
 
     def __init__(self, function: Callable[..., Any] | None = None) -> None:
         self.serial = _next_serial()
         self.open = True
         self.function = function
+        self.recording: Any = innermost_staging()  # the Recorder around it, which keeps where what it stages comes from
 
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         raise NotImplementedError
@@ -173,13 +174,13 @@ def bind(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> A
             x_host, y_host = x._host, y._host
             if x_host is not None and y_host is not None:
                 types = (x.type, y.type) if count == 2 else (x.type,)
-                if params:
-                    type = primitive.inferred.get((types, *params, *params.values())) or primitive.infer(types, params)
-                    out = _quiet_numpy.run(primitive.evaluate, *(x_host, y_host)[:count], **params)
+                key = (types, *params.items()) if params else types
+                type = primitive.inferred.get(key) or primitive.infer(types, params)
+                rule = primitive.evaluate
+                if count == 1:
+                    out = _quiet_numpy.run(rule, x_host, **params) if params else _quiet_numpy.run(rule, x_host)
                 else:
-                    type = primitive.inferred.get(types) or primitive.infer(types, params)
-                    rule = primitive.evaluate
-                    out = _quiet_numpy.run(rule, x_host, y_host) if count == 2 else _quiet_numpy.run(rule, x_host)
+                    out = _quiet_numpy.run(rule, x_host, y_host, **params) if params else _quiet_numpy.run(rule, x_host, y_host)
                 if out.dtype is type.dtype and out.shape == type.shape:
                     return Array(type, out)
                 return Array(type, _checked(primitive, out, type))

@@ -22,6 +22,7 @@ from pullback.core.source import at_user_line
 from pullback.core.tracing import Tracer, is_float0, live
 from pullback.core.types import ArrayType
 
+copy = lazy_module("copy")
 dataclasses = lazy_module("dataclasses")
 
 NAMESPACE = "pullback"
@@ -148,7 +149,8 @@ def register_dataclass(cls: type, data_fields: Sequence[str] | None = None, meta
     Arguments:
         cls: the dataclass.
         data_fields: the fields that hold trees; by default all but `meta_fields`.
-        meta_fields: the fields that belong to the structure; by default those marked `field(metadata={"static": True})`.
+        meta_fields: the fields that belong to the structure; by default those marked `field(metadata={"static": True})`. They
+            are compared with `==`, so they hold no arrays.
 
     Returns:
         The class, so that this serves as a decorator.
@@ -180,13 +182,25 @@ def register_dataclass(cls: type, data_fields: Sequence[str] | None = None, meta
     _dataclasses.add(cls)
 
     def flatten(instance: Any) -> tuple[list[Any], Any]:
-        return [getattr(instance, name) for name in data], tuple([getattr(instance, name) for name in meta])
+        return [getattr(instance, name) for name in data], tuple([_as_it_is_now(getattr(instance, name)) for name in meta])
 
     def unflatten(metadata: Any, children: Sequence[Any]) -> Any:
-        return cls(**dict(zip(data, children)), **dict(zip(meta, metadata)))
+        return cls(**dict(zip(data, children)), **dict(zip(meta, map(_as_it_is_now, metadata))))
 
     register_node(cls, flatten, unflatten)
     return cls
+
+
+def _as_it_is_now(value: Any) -> Any:
+    """A static field's value for a structure to keep: what can change, and is compared by what is in it, is copied. Else a
+    structure would change with it, and be taken for that of a later instance."""
+    kind = type(value)
+    if kind is list or kind is tuple:
+        return kind([_as_it_is_now(item) for item in value])
+    if kind is dict:
+        return {key: _as_it_is_now(item) for key, item in value.items()}
+    mutable = getattr(kind, "__hash__", None) is None and not isinstance(value, np.ndarray)
+    return copy.copy(value) if mutable else value
 
 
 # ---- leaves that must be arrays ---------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pullback.core.array import Array, ArrayLike
-from pullback.core.dtypes import DTypeLike, default_dtype, kind, requested
+from pullback.core.dtypes import FLOAT32, DTypeLike, default_dtype, kind, requested
 from pullback.core.source import make_public
 from pullback.core.tracing import type_of
 from pullback.numpy.arithmetic import sign
@@ -126,7 +126,10 @@ def _weighted(x: Any, weight: Callable[[Any], Any], bound: float) -> Array:
 
     So no infinity meets a 0, neither in the value nor in a derivative of any order.
     """
-    low, high = literal_of(-bound, x.type.dtype), literal_of(bound, x.type.dtype)
+    dtype = x.type.dtype
+    if dtype.itemsize == 1:  # float8 reaches neither the bounds nor what the weight is computed from
+        return convert_element_type(_weighted(convert_element_type(x, new_dtype=FLOAT32), weight, bound), new_dtype=dtype)
+    low, high = literal_of(-bound, dtype), literal_of(bound, dtype)
     held = compare.clamp(low, x, high)
     return compare.select(compare.ge(x, high), x, arithmetic.mul(held, weight(held)))
 
@@ -301,12 +304,26 @@ def logsumexp(
     if b is not None:
         a, b = to_common_shape("logsumexp", *to_common_dtype("logsumexp", a, b, inexact=True))
         where = b != 0 if where is None else (b != 0) & where  # exp(a) may overflow where it counts for nothing
+    narrow = a
+    a = _wide(a)
     shifted, shift = _shifted(a, axes, where)
-    terms = exp(shifted) if b is None else exp(shifted) * b
+    terms = exp(shifted) if b is None else exp(shifted) * _wide(b)
     summed = total(terms, axes, keepdims=keepdims)
     if shift.type.shape and not keepdims:
         shift = shapes.squeeze(shift, dimensions=axes)
-    return (log(abs(summed)) + shift, sign(summed)) if return_sign else log(summed) + shift
+    if return_sign:
+        return _narrow(log(abs(summed)) + shift, narrow), _narrow(sign(summed), narrow)
+    return _narrow(log(summed) + shift, narrow)
+
+
+def _wide(x: Any) -> Any:
+    """An array of float8, of which some kinds have no infinity for what is left out, in float32; others as they are."""
+    return convert_element_type(x, new_dtype=FLOAT32) if x.type.dtype.itemsize == 1 else x
+
+
+def _narrow(out: Array, x: Any) -> Array:
+    """A result of `_wide(x)` in the dtype of x."""
+    return convert_element_type(out, new_dtype=x.type.dtype) if x.type.dtype.itemsize == 1 else out
 
 
 def _shifted(a: Any, axes: tuple[int, ...], where: Any) -> tuple[Any, Any]:
@@ -324,9 +341,8 @@ def _shifted(a: Any, axes: tuple[int, ...], where: Any) -> tuple[Any, Any]:
     return a - shift, shift
 
 
-def _softmax_parts(name: str, x: ArrayLike, axis: Axis, where: Mask) -> tuple[Array, Array, Array]:
+def _softmax_parts(name: str, x: Any, axis: Axis, where: Mask) -> tuple[Array, Array, Array]:
     """The elements without the largest, their exponentials and the sum of these; a sum over no elements counts as 1."""
-    x = to_inexact(x, name)
     axes = normal_axes(axis, x.type, name)
     shifted, _ = _shifted(x, axes, where)
     terms = exp(shifted)
@@ -362,8 +378,9 @@ def softmax(x: ArrayLike, axis: Axis = -1, where: Mask = None) -> Array:
     Source: Blanchard, Higham and Higham, "Accurately computing the log-sum-exp and softmax functions", IMA J. Numer. Anal. 41
         (2021).
     """
-    _, terms, summed = _softmax_parts("softmax", x, axis, where)
-    return terms / summed
+    x = to_inexact(x, "softmax")
+    _, terms, summed = _softmax_parts("softmax", _wide(x), axis, where)
+    return _narrow(terms / summed, x)
 
 
 def log_softmax(x: ArrayLike, axis: Axis = -1, where: Mask = None) -> Array:
@@ -386,8 +403,9 @@ def log_softmax(x: ArrayLike, axis: Axis = -1, where: Mask = None) -> Array:
         >>> nn.log_softmax(pnp.array([0.0, -1000.0]))
         [    0. -1000.]:f32[2]:cpu(0)
     """
-    shifted, _, summed = _softmax_parts("log_softmax", x, axis, where)
-    return shifted - log(summed)
+    x = to_inexact(x, "log_softmax")
+    shifted, _, summed = _softmax_parts("log_softmax", _wide(x), axis, where)
+    return _narrow(shifted - log(summed), x)
 
 
 def one_hot(x: ArrayLike, num_classes: int, *, dtype: DTypeLike = None, axis: int = -1) -> Array:

@@ -82,18 +82,18 @@ def array(object: Any, dtype: DTypeLike = None, *, copy: bool = True, ndmin: int
 def _array(value: Any, dtype: DType | None, place: tuple[int, ...] = ()) -> Any:
     if isinstance(value, (list, tuple)):
         return _from_sequence(value, dtype, place)
-    if isinstance(value, range):
-        return _from_sequence(list(value), default_dtype("i") if dtype is None else dtype)
-    if value.__class__ not in _PLAIN and not isinstance(value, (Array, Tracer)):
+    if value.__class__ not in _PLAIN and not isinstance(value, (np.ndarray, Array, Tracer)):
+        if isinstance(value, range):
+            return _from_sequence(list(value), default_dtype("i") if dtype is None else dtype)
         value = plain_number(value)
-    if value.__class__ in _PLAIN:
+    if isinstance(value, np.ndarray):
+        made = from_numpy(value, copy=not is_frozen(value))
+    elif value.__class__ in _PLAIN:
         if dtype is None:
             return from_python(value)
         refuse_dropped_part(scalar_kind(value), dtype)
         loses = RANK[scalar_kind(value)] > RANK[kind(dtype)]
         made = from_python(value, None if loses else dtype)
-    elif isinstance(value, np.ndarray):
-        made = from_numpy(value, copy=not is_frozen(value))
     else:
         made = operand(value, "array", "its argument" + "".join([f"[{i}]" for i in place]))
     return made if dtype is None or made.type.dtype is dtype else convert_element_type(made, new_dtype=dtype)

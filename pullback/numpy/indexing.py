@@ -223,15 +223,9 @@ def _span(entry: slice, size: int) -> Span:
 
 def get_item(x: Any, index: Any) -> Any:
     """x[index], as NumPy has it. Known integers out of bounds raise IndexError; traced ones are moved inside."""
-    if x.__class__ is Array and x._host is not None and innermost_staging() is None and is_basic(index):
-        try:
-            out = x._host[index]  # type: ignore[index]
-        except IndexError:
-            pass  # the general path says what is wrong, and where
-        else:
-            if not out.flags.c_contiguous:
-                out = out.copy()
-            return Array(array_type(out.shape, x.type.dtype, x.type.weak), out)
+    found = _read_by_numpy(x, index)
+    if found is not None:
+        return found
     if (
         _is_mask(index) and not isinstance(index, Tracer) and np.ndim(index) == 0
     ):  # as NumPy: an axis of one element, or of none
@@ -239,21 +233,42 @@ def get_item(x: Any, index: Any) -> Any:
     return read(x, Index(index, x.type.shape))
 
 
-def is_basic(index: Any) -> bool:
-    """Whether an index is made of ints, slices of ints, None and `...` alone."""
-    if index.__class__ is tuple:
-        for entry in index:
-            if entry.__class__ not in _BASIC:
-                return False
-        return not any(
-            part is not None and part.__class__ is not int
-            for entry in index
-            if entry.__class__ is slice
-            for part in (entry.start, entry.stop, entry.step)
-        )
-    if index.__class__ is slice:
-        return all(part is None or part.__class__ is int for part in (index.start, index.stop, index.step))
-    return index.__class__ in _BASIC
+def _read_by_numpy(x: Any, index: Any) -> Array | None:
+    """The fast path: x[index] of values in NumPy memory at known places that there are; None if it is another."""
+    if x.__class__ is Array and x._host is not None and innermost_staging() is None:
+        known = numpy_index(index, "ib")
+        if known is not None:
+            try:
+                out = x._host[known]  # type: ignore[index]
+            except IndexError:
+                return None  # the general path says what is wrong, and where
+            if out.size:  # where nothing is read, NumPy lets pass what is out of bounds, and masks of other shapes
+                if not out.flags.c_contiguous:
+                    out = out.copy()
+                return Array(array_type(out.shape, x.type.dtype, x.type.weak), out)
+    return None
+
+
+def numpy_index(index: Any, kinds: str = "") -> Any:
+    """An index of ints, slices of ints, None, `...`, and known arrays with dtypes of these kinds, as NumPy takes it; None for
+    another, and for arrays in which NumPy allows more: without elements, unsigned (not to be among the kinds), a 0-d mask."""
+    if index.__class__ is int:
+        return index
+    entries = index if index.__class__ is tuple else (index,)
+    for place, entry in enumerate(entries):
+        if entry.__class__ is slice:
+            for part in (entry.start, entry.stop, entry.step):
+                if part is not None and part.__class__ is not int:
+                    return None
+        elif entry.__class__ not in _BASIC:
+            if entry.__class__ is not Array and entry.__class__ is not np.ndarray:
+                return None
+            kind_of = entry.dtype.kind
+            found = host_of(entry) if entry.__class__ is Array and kind_of in kinds else entry
+            if kind_of not in kinds or not found.size or (kind_of == "b" and not found.ndim):
+                return None
+            entries = (*entries[:place], found, *entries[place + 1 :])
+    return entries
 
 
 def read(x: Any, index: Index, mode: str | None = None, fill_value: Any = None) -> Any:
@@ -376,9 +391,11 @@ def take(
     if out is not None:
         raise TypeError(f"take cannot write into `out`: arrays are immutable. Use the result.{at_user_line()}")
     a = operand(a, "take")
-    places = array(indices)
+    places = array(indices, copy=False)
+    if kind(places.type.dtype) not in "iu":
+        raise IndexError(f"take takes integers as indices, but got {places.type}. Convert with .astype(int).{at_user_line()}")
     if axis is None:
-        a, axis = shapes.reshape(a, new_sizes=(a.type.size,)), 0
+        a, axis = shapes.reshape(a, new_sizes=(a.type.size,)) if a.type.ndim != 1 else a, 0
     along = normal_axis(axis, a.type.ndim, "take")
     if mode not in (None, "fill", "clip", "wrap"):
         raise ValueError(f"take takes mode='fill', 'clip' or 'wrap', not {mode!r}.")
@@ -386,7 +403,11 @@ def take(
         raise ValueError(f"take(fill_value={fill_value!r}) needs mode='fill'; with mode={mode!r} nothing is filled.")
     if mode == "wrap":
         places = in_dtype(places, default_dtype("i")) % a.type.shape[along]
-    index = Index((slice(None),) * along + (places,), a.type.shape, wraps=mode != "clip")
+    entries = (slice(None),) * along + (places,)
+    found = _read_by_numpy(a, entries) if mode in (None, "fill") else None
+    if found is not None:
+        return found
+    index = Index(entries, a.type.shape, wraps=mode != "clip")
     return read(a, index, "fill" if mode in (None, "fill") else "clip", fill_value)
 
 
@@ -459,7 +480,8 @@ def compress(condition: ArrayLike | Sequence[bool], a: ArrayLike, axis: int | No
         [1 3]:i32[2]:cpu(0)
     """
     if isinstance(condition, Tracer):
-        return get_item(a, condition)  # raises, with the cure
+        chosen = compare.ne(condition, literal_of(0, condition.type.dtype))
+        return get_item(operand(a, "compress"), chosen)  # raises, with the cure
     mask = np.asarray(condition)
     if mask.ndim != 1:
         raise ShapeError(f"compress takes a condition of one axis, but got one of shape {mask.shape}.{at_user_line()}")

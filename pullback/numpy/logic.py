@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pullback.core.array import Array, ArrayLike
-from pullback.core.dtypes import BOOL, DTYPES, is_inexact, kind
+from pullback.core.dtypes import BOOL, DTYPES, FLOAT32, is_inexact, kind
 from pullback.numpy.arithmetic import absolute, add, maximum, minimum, multiply
 from pullback.numpy.dtypes import finfo
 from pullback.numpy.factories import Binary, Unary, about, apply_binary, binary, named, unary
@@ -344,7 +344,10 @@ def signbit(x: ArrayLike, /) -> Array:
     zero = literal_of(0, dtype)
     if kind(dtype) != "f":
         return compare.lt(x, zero)
-    # atan2(x, 1) keeps the sign of zeros in 1 / x as well: -0.0 gives minus infinity
+    if dtype.itemsize == 1:  # not every kind of float8 has infinities
+        x = convert_element_type(x, new_dtype=FLOAT32)
+        dtype, zero = FLOAT32, literal_of(0, FLOAT32)
+    # 1 / x keeps the sign of zeros: -0.0 gives minus infinity
     inverse = arithmetic.div(literal_of(1, dtype), x)
     return compare.select(compare.eq(x, zero), compare.lt(inverse, zero), compare.lt(x, zero))
 

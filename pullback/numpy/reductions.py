@@ -576,7 +576,11 @@ def _without_nan(name: str, neutral: float, reduce_: F, sections: str, doc: str)
         if not is_inexact(a.type.dtype):
             return reduce_(a, axis, *args, **options)
         missing = isnan(a)
-        out = reduce_(where(missing, neutral, a), axis, *args, **options)
+        filling = neutral
+        if math.isinf(neutral) and kind(a.type.dtype) == "f":  # not every kind of float8 has infinities
+            limit: Any = reduce.lowest if neutral < 0 else reduce.highest
+            filling = float(limit(a.type.dtype))
+        out = reduce_(where(missing, filling, a), axis, *args, **options)
         if neutral in (0, 1) or options.get("initial") is not None:
             return out
         return where(all(missing, axis, keepdims=options.get("keepdims", False)), math.nan, out)

@@ -8,15 +8,15 @@ from typing import Any, Self, TypedDict, Unpack
 import numpy as np
 
 from pullback.core.array import Array, host_of
-from pullback.core.dtypes import BOOL, RANK, DType, default_dtype, kind
+from pullback.core.dtypes import BOOL, RANK, DType, accumulation_dtype, default_dtype, kind
 from pullback.core.errors import ShapeError
 from pullback.core.source import api_boundary, warn
-from pullback.core.tracing import Tracer, innermost_staging
+from pullback.core.tracing import Tracer, _quiet_numpy, innermost_staging
 from pullback.core.types import Shape
 from pullback.numpy.arithmetic import add, divide, maximum, minimum, multiply, negative
 from pullback.numpy.creation import array, full
 from pullback.numpy.elementary import power
-from pullback.numpy.indexing import Index, Span, get_item, has_tracer, index_vectors, is_basic, read
+from pullback.numpy.indexing import Index, Span, get_item, has_tracer, index_vectors, numpy_index, read
 from pullback.numpy.logic import where
 from pullback.numpy.promotion import (
     at_user_line,
@@ -338,7 +338,7 @@ class Place:
         """The elements and `values` combined in `dtype`, and put in the array's place."""
         mode, unique, wraps = _checked(how)
         x, values = in_dtype(self._array, dtype), in_dtype(values, dtype)
-        if wraps and (written := _written(x, self._index, combine, values)) is not None:
+        if wraps and (written := _written(x, self._index, primitive, combine, values)) is not None:
             return self._kept(written, how)
         mask = _sole_mask(self._index)
         if mask is not None:
@@ -389,16 +389,33 @@ def _number_or_array(values: Any) -> Any:
     return array(values) if isinstance(values, (list, tuple)) else number_or_operand(values, ".at[]", "the values")
 
 
-def _written(x: Any, index: Any, combine: Any, values: Any) -> Array | None:
-    """The fast path: an update in NumPy memory of places that there are, named by ints and slices; None if it is another."""
-    if x.__class__ is values.__class__ is Array and x._host is not None and innermost_staging() is None and is_basic(index):
-        out = np.array(x._host)
-        try:
-            out[index] = host_of(combine(get_item(x, index), values))
-        except (IndexError, ValueError):
-            return None  # the general path does what `mode` says, or says what is wrong, and where
-        return Array(x.type, out)
-    return None
+_MANY = 1 << 12  # from so many elements on, to number them costs more than to read the index
+
+
+def _written(x: Any, index: Any, primitive: Any, combine: Any, values: Any) -> Array | None:
+    """The fast path: an update in NumPy memory of known places that there are; None if it is another."""
+    if x.__class__ is not Array or values.__class__ is not Array or x._host is None or innermost_staging() is not None:
+        return None
+    dtype, known = x.type.dtype, numpy_index(index)
+    basic, adds = known is not None, primitive is scatter_add and accumulation_dtype(dtype) is dtype and x._host.size < _MANY
+    if not basic and (adds or primitive is scatter):
+        known = numpy_index(index, "i")
+    if known is None:
+        return None
+    out = np.array(x._host, order="C")
+    try:
+        if basic:
+            out[known] = host_of(combine(get_item(x, index), values))
+        elif adds:  # along one axis: `np.add.at` of NumPy 2.4 loses terms where it has to broadcast the values along several
+            places = np.arange(out.size).reshape(out.shape)[known]
+            terms = np.empty(places.shape, dtype)
+            terms[...] = host_of(values)
+            _quiet_numpy.run(np.add.at, out.reshape(-1), places.reshape(-1), terms.reshape(-1))
+        else:
+            out[known] = host_of(values)
+    except (IndexError, ValueError, TypeError):
+        return None  # the general path does what `mode` says, or says what is wrong, and where
+    return Array(x.type, out)
 
 
 def _sole_mask(index: Any) -> Any:
@@ -415,6 +432,7 @@ def _masked(x: Any, mask: Any, primitive: Any, combine: Any, values: Any) -> Any
     if mask.type.shape != shape[: mask.type.ndim]:
         raise IndexError(f"A mask of shape {mask.type.shape} does not fit an array of shape {shape}.{at_user_line()}")
     rest = shape[mask.type.ndim :]
+    values = _without_ones(values, len(rest))
     if values.type.ndim > len(rest) and not isinstance(mask, Tracer):
         count = int(np.count_nonzero(mask.host))
         if values.type.shape == (count, *rest):  # one row for each true element
@@ -425,6 +443,14 @@ def _masked(x: Any, mask: Any, primitive: Any, combine: Any, values: Any) -> Any
     mask = shapes.reshape(mask, new_sizes=(*mask.type.shape, *(1,) * len(rest))) if rest else mask
     wanted = broadcast(values, shape) if values.type.shape else values
     return where(broadcast(mask, shape), combine(x, wanted), x)
+
+
+def _without_ones(values: Any, ndim: int) -> Any:
+    """Values without leading axes of size 1, as far as these are more than `ndim`."""
+    own = values.type.shape
+    while len(own) > ndim and own[0] == 1:
+        own = own[1:]
+    return values if own == values.type.shape else shapes.reshape(values, new_sizes=own)
 
 
 def _result_shape(index: Index) -> Shape:
@@ -438,11 +464,8 @@ def _updated(x: Any, index: Index, primitive: Any, combine: Any, values: Any, mo
     if mode is None:
         index.refuse_outside()
     shape = _result_shape(index)
+    values = _without_ones(values, len(shape))
     own = values.type.shape
-    while len(own) > len(shape) and own[0] == 1:
-        own = own[1:]
-    if own != values.type.shape:
-        values = shapes.reshape(values, new_sizes=own)
     if len(own) > len(shape) or broadcast_shapes(".at[]", own, shape) != shape:
         raise ShapeError(f".at[] takes values that broadcast to {shape}, but got {values.type}.{at_user_line()}")
     if 0 in shape:

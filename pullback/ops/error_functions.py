@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from pullback.core.dtypes import accumulation_dtype
 from pullback.core.primitive import primitive
 from pullback.ops.arithmetic import mul, neg
 from pullback.ops.compare import clamp
@@ -45,7 +46,10 @@ class erfc(Function):
     cost = 16
     kinds = "f"
     evaluate = special("erfc")
-    lower = "chlo.erfc"
+
+    def lower(write, x):
+        wide = write.convert(x, accumulation_dtype(x.dtype))  # XLA has none of float8
+        return write.convert(write.elementwise("chlo.erfc", wide), x.dtype)
 
     def partials(out, x):
         return (_bell(x, -2 / math.sqrt(math.pi)),)

@@ -113,16 +113,19 @@ def reducing(combine, name, start):
     """The evaluation and the lowering rule of a reduction by a ufunc, and by the operation of that name: in the dtype that the
     primitive says, rounded once. `start` is the neutral element, or makes it for a dtype, where the ufunc knows none."""
 
+    reduce, adds, makes_start = combine.reduce, combine is np.add, callable(start)
+
     def evaluate(primitive, x, *, axes):
-        wide = primitive.accumulation(x.dtype) if primitive.accumulation else x.dtype
-        if combine is np.add and x.size > MANY and not adds_pairwise(x, axes):
+        own, accumulation = x.dtype, primitive.accumulation
+        wide = accumulation(own) if accumulation else own
+        if adds and x.size > MANY and not adds_pairwise(x, axes):
             wide = _WIDER.get(wide, wide)
-        out = combine.reduce(x, axes, wide, initial=start(wide)[()]) if callable(start) else combine.reduce(x, axes, wide)
-        return out if wide is x.dtype else out.astype(x.dtype)
+        out = reduce(x, axes, wide, initial=start(wide)[()]) if makes_start else reduce(x, axes, wide)
+        return out if wide is own else out.astype(own)
 
     def lower(primitive, write, x, *, axes):
         wide = primitive.accumulation(x.dtype) if primitive.accumulation else x.dtype
-        first = start(wide) if callable(start) else start
+        first = start(wide) if makes_start else start
         return write.convert(write.reduce(name, write.convert(x, wide), first, axes), x.dtype)
 
     return evaluate, lower

@@ -78,11 +78,17 @@ class Elementwise(Rules):
             >>> pb.Elementwise.vectorize(double, 2, (pb.numpy.array([1.0, 2.0]),), (0,))
             ([2. 4.]:f32[2]:cpu(0), 0)
         """
-        if len(args) == 1:
-            return bind(primitive, args, params), 0
-        ndims = [type_of(arg).ndim for arg in args]
-        rank = max([ndim if axis == 0 else ndim + 1 for ndim, axis in zip(ndims, axes)])
-        if ndims == [rank if axis == 0 else 0 for axis in axes]:  # full batches, and scalars that all batch elements share
+        batch = None
+        for arg, axis in zip(args, axes):
+            own = type_of(arg).shape
+            if axis is None:
+                if own:
+                    break
+            elif batch is None:
+                batch = own
+            elif own != batch:
+                break
+        else:  # batches of one shape, and scalars that all batch elements share
             return bind(primitive, args, params), 0
         shape = max([type_of(arg).shape[axis == 0 :] for arg, axis in zip(args, axes)], key=len)  # of a batch element
         return bind(primitive, [batched_operand(arg, axis, size, shape) for arg, axis in zip(args, axes)], params), 0

@@ -244,11 +244,12 @@ class Writer:
             body.returns(*step(body.arguments))
         return self.many("stablehlo.while", start, types, regions=[test.text, body.text])
 
-    def combiner(self, name: str | None, dtype: np.dtype[Any]) -> str:
-        """A region that combines two scalars with a binary operation, or takes the second one, as scatter wants it."""
+    def combiner(self, name: str | Callable[..., Value] | None, dtype: np.dtype[Any]) -> str:
+        """A region that combines two scalars with a binary operation, or by a rule that writes it, or takes the second one."""
         scalar = TensorType((), dtype)
         with self.region([scalar, scalar]) as region:
-            region.returns(self.elementwise(name, *region.arguments) if name else region.arguments[1])
+            x, y = region.arguments
+            region.returns(name(self, x, y) if callable(name) else self.elementwise(name, x, y) if name else y)
         return region.text
 
 

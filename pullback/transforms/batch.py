@@ -15,7 +15,7 @@ from pullback.core.primitive import Primitive
 from pullback.core.tracing import Tracer, type_of
 from pullback.core.types import ArrayType
 from pullback.ops.broadcast import broadcast_in_dim
-from pullback.program.provenance import here, recorder
+from pullback.program.provenance import here
 
 NO_CONTEXT = contextlib.nullcontext()
 IN_FRONT = frozenset({0})
@@ -47,14 +47,13 @@ def _behind_another(axes: frozenset[int]) -> frozenset[int]:
 class BatchTrace(AxisOwner):
     """Applies each primitive's `vectorize` rule."""
 
-    __slots__ = ("element_types", "recording", "size")
+    __slots__ = ("element_types", "size")
     transformation = "vmap"
 
     def __init__(self, axis: Axis, function: Callable[..., Any] | None = None) -> None:
         super().__init__(function)
         self.axis = axis
         self.size = axis.size
-        self.recording = recorder()
         self.element_types: dict[ArrayType, ArrayType] = {}  # by the types of batches
 
     def element_type(self, batch: ArrayType) -> ArrayType:

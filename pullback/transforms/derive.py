@@ -26,6 +26,7 @@ from pullback.transforms.linearize import linearize_flat
 from pullback.transforms.simplify import drop_dead_code, has_effect
 from pullback.transforms.stage import Staged, replay, stage
 from pullback.transforms.transpose import Apply, Scale, transpose_flat
+from pullback.transforms.zeros import zero_of
 
 
 def stage_closed(function: Any, types: Sequence[ArrayType], name: str, base: Program | None = None) -> Program:
@@ -185,6 +186,18 @@ def transpose_program(program: Program, unknown: Flags, forced: Flags = ()) -> t
 
     types = [*known_types, *[type.strong() for type in program.output_types]]
     return stage_closed(transposed, types, f"transpose_{program.name}", program), tuple(flags)
+
+
+@remembered
+def zeroed_program(program: Program, zero: Sequence[bool]) -> Program:
+    """The Program where the flagged inputs are zero, of the others."""
+
+    def zeroed(*args: Any) -> tuple[Any, ...]:
+        given = iter(args)
+        return replay(program, [zero_of(type) if flag else next(given) for type, flag in zip(program.input_types, zero)])
+
+    types = [type for type, flag in zip(program.input_types, zero) if not flag]
+    return stage_closed(zeroed, types, program.name, program)
 
 
 def of_unknown(program: Program, unknown: Sequence[int], known: Sequence[Any]) -> Callable[..., tuple[Any, ...]]:

@@ -13,7 +13,6 @@ from pullback.core.tracing import Trace, Tracer, bind, type_of
 from pullback.core.types import ArrayType
 from pullback.core.zero import ZERO, instantiate
 from pullback.ops.scaling import combine
-from pullback.program.provenance import recorder
 from pullback.transforms.stage import primal_after_all
 from pullback.transforms.transpose import closed_over
 
@@ -38,13 +37,9 @@ class Dual(Tracer):
 class JvpTrace(Trace):
     """Pushes tangents through each operation by the first rule that the primitive has."""
 
-    __slots__ = ("recording",)
+    __slots__ = ()
     transformation = "jvp"
     role = "tangent"  # of what a rule computes that gives both the values and the tangents
-
-    def __init__(self, function: Callable[..., Any] | None = None) -> None:
-        super().__init__(function)
-        self.recording = recorder()
 
     def by_rule(self, rule: Callable[[], Any], name: str, role: str) -> Any:
         """What a rule returns; what it stages is said to be made by it."""
@@ -75,7 +70,15 @@ class JvpTrace(Trace):
                     return self.process(primitive, args, params)
                 finally:
                     recording.attributed = None
-        primals = [arg.primal if arg.__class__ is Dual and arg.owner is self else arg for arg in args]
+        primals: list[Any] = []
+        tangents: list[Any] = []
+        for arg in args:
+            if arg.__class__ is Dual and arg.owner is self:
+                primals.append(arg.primal)
+                tangents.append(arg.tangent)
+            else:
+                primals.append(arg)
+                tangents.append(ZERO)
         partials = primitive.partials
         if partials is not None:  # elementwise: the fast path
             out = bind(primitive, primals, params)
@@ -86,31 +89,31 @@ class JvpTrace(Trace):
                 trusted = primitive.trusted
                 if not trusted and (not isinstance(multipliers, (tuple, list)) or len(multipliers) != len(args)):
                     raise primitive.malformed("partials", "a derivative for each operand", multipliers)
-                for arg, multiplier in zip(args, multipliers):
-                    if arg.__class__ is Dual and arg.owner is self:
+                for tangent, multiplier in zip(tangents, multipliers):
+                    if tangent is not ZERO:
                         if callable(multiplier):
                             multiplier = multiplier()
                         if not trusted:
-                            multiplier = primitive.multiplier(multiplier, arg.tangent.type, out.type)
+                            multiplier = primitive.multiplier(multiplier, tangent.type, out.type)
                         if multiplier is not ZERO:
-                            terms.append((arg.tangent, multiplier))
+                            terms.append((tangent, multiplier))
             finally:
                 if recording is not None:
                     recording.made = before
             return Dual(self, out, self.combine(terms, out.type)) if terms else out
-        if primitive.expand is not None and not has_derivative(primitive):
+        if primitive.linear is True or (primitive.linear and is_linear_in(primitive, tangents)):
+            out = bind(primitive, primals, params)
+            tangent = self.push_linear(primitive, primals, tangents, params, out)
+        elif primitive.expand is not None and not has_derivative(primitive):
             return primitive.expanded(args, params)
-        tangents = [arg.tangent if arg.__class__ is Dual and arg.owner is self else ZERO for arg in args]
-        out, tangent = self.push(primitive, primals, tangents, params)
+        else:
+            out, tangent = self.push(primitive, primals, tangents, params)
         if primitive.multiple_results:
             return tuple([o if t is ZERO else Dual(self, o, t) for o, t in zip(out, tangent, strict=True)])
         return out if tangent is ZERO else Dual(self, out, tangent)
 
     def push(self, primitive: Primitive, primals: list[Any], tangents: list[Any], params: dict[str, Any]) -> Any:
-        """The operation's value, and its tangent."""
-        if primitive.linear is True or (primitive.linear and is_linear_in(primitive, tangents)):
-            out = bind(primitive, primals, params)
-            return out, self.push_linear(primitive, primals, tangents, params, out)
+        """The value, and the tangent, of an operation that is neither elementwise nor linear."""
         if primitive.jvp is not None:
             if not primitive.symbolic_zeros:
                 tangents = [instantiate(t, type_of(x)) for t, x in zip(tangents, primals, strict=True)]
@@ -165,7 +168,9 @@ class JvpTrace(Trace):
 
     def combine(self, terms: list[tuple[Any, Any]], type: ArrayType) -> Any:
         """sum_i tangent_i * multiplier_i, of shape `type.shape`. A multiplier is an array or an integer."""
-        return self.by_rule(lambda: combine(terms, type), "partials", "tangent") if self.recording else combine(terms, type)
+        if self.recording is None:
+            return combine(terms, type)
+        return self.by_rule(functools.partial(combine, terms, type), "partials", "tangent")
 
     def push_linear(
         self, primitive: Primitive, primals: list[Any], tangents: list[Any], params: dict[str, Any], out: Any
@@ -183,7 +188,7 @@ class JvpTrace(Trace):
 
     def apply_linear(self, primitive: Primitive, args: list[Any], params: dict[str, Any], out: Any) -> Any:
         """A linear operation on tangents, whose result is of the type of `out`."""
-        return self.by_rule(lambda: bind(primitive, args, params), "linear", "tangent")
+        return self.by_rule(functools.partial(bind, primitive, args, params), "linear", "tangent")
 
 
 def owner(primitive: Primitive, params: dict[str, Any]) -> str:

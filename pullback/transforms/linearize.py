@@ -11,10 +11,9 @@ from typing import Any, NamedTuple
 
 from pullback.core.errors import GradientError
 from pullback.core.primitive import Primitive
-from pullback.core.tracing import type_of
 from pullback.core.types import ArrayType
 from pullback.core.zero import ZERO
-from pullback.transforms.jvp import Dual, JvpTrace, is_linear_in, owner
+from pullback.transforms.jvp import Dual, JvpTrace, owner
 from pullback.transforms.transpose import JVP_RULE, LINEARIZE_RULE, Linear, Tape
 from pullback.transforms.zeros import is_zero
 
@@ -34,7 +33,7 @@ class LinearizeTrace(JvpTrace):
     def push(self, primitive: Primitive, primals: list[Any], tangents: list[Any], params: dict[str, Any]) -> Any:
         start = len(self.tape.steps)
         found = NotImplemented
-        if primitive.linearize is not None and not (primitive.linear and is_linear_in(primitive, tangents)):
+        if primitive.linearize is not None:
             found = self.push_linearized(primitive, primals, tangents, params)
         if found is NotImplemented:
             found = super().push(primitive, primals, tangents, params)
@@ -65,7 +64,7 @@ class LinearizeTrace(JvpTrace):
     def apply_linear(self, primitive: Primitive, args: list[Any], params: dict[str, Any], out: Any) -> Any:
         if primitive.multiple_results:
             return super().apply_linear(primitive, args, params, out)
-        return self.tape.apply(primitive, args, params, (type_of(out),))
+        return self.tape.apply(primitive, args, params, (out.type,))
 
 
 class Linearized(NamedTuple):

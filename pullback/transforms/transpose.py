@@ -31,7 +31,8 @@ from pullback.program.equality import param_key
 from pullback.program.equation import Equation
 from pullback.program.program import programs_in
 from pullback.program.provenance import Attribution, Recorder, here, recorder, replaying, source_of
-from pullback.transforms.zeros import is_zero
+from pullback.transforms.stage import Staged
+from pullback.transforms.zeros import is_zero, zero_of
 
 UNRECORDED = nullcontext(None)
 
@@ -83,10 +84,17 @@ class Known(NamedTuple):
     number: int
 
 
-class Apply:
-    """A step of the tape: any other linear operation. Its operands are known values, and Slots; `rule` is whose it is."""
+class Zeros(NamedTuple):
+    """Among the operands of a step: in place of a known value that is zero, so that it is made anew where the step is walked,
+    and known to be zero there too."""
 
-    __slots__ = ("affine", "operands", "origin", "outs", "params", "primitive", "rule")
+    type: ArrayType
+
+
+class Apply:
+    """A step of the tape: any other linear operation. Its operands are known values, Zeros and Slots; `rule` is whose it is."""
+
+    __slots__ = ("affine", "operands", "origin", "outs", "params", "primitive", "rule", "zeros")
 
     def __init__(
         self, primitive: Primitive, operands: list[Any], params: dict[str, Any], outs: list[int], origin: Attribution = None
@@ -98,6 +106,7 @@ class Apply:
         self.origin = origin
         self.rule = ""  # the user's rule that applied it, in words
         self.affine = False  # whether a known operand adds something to the result that is not known to be zero
+        self.zeros = False  # whether there are Zeros among the operands
 
     @property
     def key(self) -> Any:
@@ -118,14 +127,14 @@ class Tape(Trace):
         steps: the operations, in order.
     """
 
-    __slots__ = ("recording", "steps", "types")
+    __slots__ = ("steps", "types")
     transformation = "transposition"
 
     def __init__(self, function: Callable[..., Any] | None = None) -> None:
         super().__init__(function)
         self.types: list[ArrayType] = []
         self.steps: list[Scale | Apply] = []
-        self.recording = recorder() is not None
+        self.recording = self.recording is not None  # a tape may be kept, when there is no Recorder any more
 
     def scale(self, terms: list[tuple[Linear, Any]], type: ArrayType) -> Linear:
         """Record sum_i value_i * multiplier_i."""
@@ -163,10 +172,19 @@ class Tape(Trace):
         result = primitive.infer(tuple([type_of(arg) for arg in args]), params)
         out = self.apply(primitive, args, params, result if primitive.multiple_results else (result,))
         if primitive.linear is True or (primitive.linear and len(primitive.linear) > 1):  # jointly in several
-            for arg, flag in zip(args, primitive.linear_flags(len(args))):
-                if flag and self.index_of(arg) is None and not is_zero(arg):
-                    step: Any = self.steps[-1]
-                    step.affine, step.origin = True, step.origin or here()
+            flags: Sequence[bool] = primitive.linear_flags(len(args))
+        elif primitive.wiring is not None:  # a loop may add to a carry that starts from one of them
+            flags = [isinstance(arg, Staged) for arg in args]
+        else:
+            return out
+        step: Any = self.steps[-1]
+        for i, (arg, flag) in enumerate(zip(args, flags)):
+            if flag and self.index_of(arg) is None:
+                if not is_zero(arg):
+                    if primitive.wiring is None:
+                        step.affine, step.origin = True, step.origin or here()
+                elif arg.__class__ is Staged and is_inexact(arg.type.dtype):
+                    step.operands[i], step.zeros = Zeros(arg.type), True
         return out
 
     def in_two(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any], reached: Sequence[int]) -> Any:
@@ -220,7 +238,7 @@ class Tape(Trace):
             else:
                 operands = [operand if operand.__class__ is Slot else new(operand) for operand in step.operands]
                 applied = Apply(step.primitive, operands, step.params, step.outs, origin)
-                applied.rule, applied.affine = step.rule, step.affine
+                applied.rule, applied.affine, applied.zeros = step.rule, step.affine, step.zeros
                 made.steps.append(applied)
         return made
 
@@ -295,7 +313,10 @@ class Tape(Trace):
     def _backward_apply(self, step: Apply, found: list[Any], accumulate: Callable[[int, Any], None]) -> None:
         primitive = step.primitive
         cotangents = [found[out] for out in step.outs]
-        if all(cotangent is None for cotangent in cotangents):
+        for cotangent in cotangents:
+            if cotangent is not None:
+                break
+        else:
             return
         for out in step.outs:
             found[out] = None
@@ -313,18 +334,20 @@ class Tape(Trace):
                 "transpose", "reverse-mode differentiation (grad, vjp, linear_transpose)", source_of(step.origin)
             )
         operands, params, outs = step.operands, step.params, step.outs
+        if step.zeros:
+            operands = [zero_of(operand.type) if operand.__class__ is Zeros else operand for operand in operands]
         if primitive.prune is not None and None in cotangents:  # what nobody asks for need not be linear, or have a transpose
             wanted = tuple([int(cotangent is not None) for cotangent in cotangents])
             params, inputs, outputs = _pruned(primitive, wanted, params, len(operands))
             operands = [operands[i] for i in inputs]
             outs, cotangents = [outs[i] for i in outputs], [cotangents[i] for i in outputs]
         args = [self.types[operand.index] if operand.__class__ is Slot else operand for operand in operands]
-        if primitive.symbolic_cotangents:
-            full = [ZERO if c is None else c for c in cotangents]
-        else:
-            full = [zeros(self.types[out]) if c is None else c for c, out in zip(cotangents, outs, strict=True)]
+        given = cotangents[0]
+        if primitive.multiple_results:
+            symbolic, types = primitive.symbolic_cotangents, [self.types[out] for out in outs]
+            given = [c if c is not None else ZERO if symbolic else zeros(t) for c, t in zip(cotangents, types, strict=True)]
         try:
-            results = primitive.transpose(full if primitive.multiple_results else full[0], *args, **params)
+            results = primitive.transpose(given, *args, **params)
         except LeafError as error:  # the rule took the type of an unknown operand for a value
             if primitive.linear is True:
                 raise
@@ -360,7 +383,11 @@ class Tape(Trace):
                 if all(value is ZERO for value in given):
                     continue
                 args = [
-                    instantiate(values[operand.index], self.types[operand.index]) if operand.__class__ is Slot else operand
+                    instantiate(values[operand.index], self.types[operand.index])
+                    if operand.__class__ is Slot
+                    else zero_of(operand.type)
+                    if operand.__class__ is Zeros
+                    else operand
                     for operand in step.operands
                 ]
                 with replaying(recording, "grad", step.rule, "tangent") if step.rule and recording else UNRECORDED:

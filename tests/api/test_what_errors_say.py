@@ -414,6 +414,13 @@ class Named:
     name: Any = "net"
 
 
+@dataclasses.dataclass
+class Marked:
+    w: Any
+    mask: Any = dataclasses.field(metadata={"static": True})
+
+
+weight_of = pb.jit(lambda p: p.w)
 by_number = pb.jit(lambda x, n: x * n, static_argnums=1)
 KNOWN = np.arange(3.0)
 # Slips around traced values and what is no array, and the cure that is said.
@@ -495,6 +502,14 @@ SLIPS: dict[str, tuple[Callable[[], Any], str]] = {
         "The evaluate rule of primitive 'double' takes `self`, but rules are called without it",
     ),
     "transpose": (lambda: pb.linear_transpose(lambda x: x * x, 1.0)(1.0), "not linear in that operand"),
+    "text by name in vmap": (
+        lambda: pb.vmap(lambda x, mode="sum": x)(X, mode="mean"),
+        r"mode is 'mean' .* leave it out of the batch \(None in in_axes, which may be a dict by argument name\)",
+    ),
+    "array in a static field": (
+        lambda: [weight_of(Marked(1.0, pnp.ones(2))) for _ in range(2)],
+        "static part .* cannot be hashed or compared. Arrays are no static parts: make them leaves",
+    ),
     "evaluate": (
         lambda: pb.Primitive("total", evaluate=np.sum, result_type=lambda x: x)(X),
         rf"returned f32\[\], but its result_type rule says f32\[3\].* At {re.escape(__file__)}",

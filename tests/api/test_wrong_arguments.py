@@ -92,7 +92,7 @@ CASES: dict[str, Case] = {
     "tree.unflatten": ({"structure": pb.tree.structure([1]), "leaves": ["a"]}, repr),
     "tree.transpose": ({"outer": pb.tree.structure([1]), "inner": pb.tree.structure([1]), "tree": [[1]]}, repr),
     "testing.check_gradients": ({"f": total, "args": (X,), "order": 1, "modes": ("fwd", "rev"), "rng": None}, repr),
-    "testing.check_transforms": ({"f": total, "args": (X,), "rng": None}, repr),
+    "testing.check_transforms": ({"f": total, "args": (X,), "rng": None, "modes": ("fwd", "rev")}, repr),
 }
 WRONG: list[Any] = [Senseless(), "text", 1.5, -7, None, {"a": 0}, (0, 0), np.ones(2), True, [[0]], b"x", 99]
 

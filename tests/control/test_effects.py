@@ -52,6 +52,8 @@ CASES: dict[str, Callable[[Any], Any]] = {
     "steps": steps,
     "bounded steps": lambda x: steps(x, max_steps=9),
     "tests": lambda x: lax.while_loop(lambda y: noting(y) < 3, lambda y: y + 1, x),
+    "bounded tests": lambda x: lax.while_loop(lambda y: noting(y) < 3, lambda y: 1.5 * y + 1, x, max_steps=9),
+    "tests of many steps": lambda x: lax.while_loop(lambda y: noting(y) < 3, lambda y: 1.5 * y + 1, x, max_steps=40),
     "tests by a callback": lambda x: lax.while_loop(lambda y: counted(y) < 5, lambda y: y + 1, x),
     "a loop in a branch": lambda x: lax.cond(x > 1, steps, lambda x: lax.fori_loop(0, 2, lambda i, y: counted(y), x), x),
     "a branch in a loop": lambda x: lax.while_loop(lambda y: y < 9, lambda y: both(y) + 1, x),
@@ -86,11 +88,24 @@ def test_a_batch_does_what_a_loop_over_its_elements_does(name: str) -> None:
     assert told() == done
 
 
-@pytest.mark.parametrize("name", ["both branches", "bounded steps", "a jitted function", "a branch in a branch"])
+DIFFERENTIABLE = [
+    "both branches",
+    "bounded steps",
+    "bounded tests",
+    "tests of many steps",
+    "a jitted function",
+    "a branch in a branch",
+]
+
+
+@pytest.mark.parametrize("name", DIFFERENTIABLE)
 def test_derivatives_do_it_once(name: str) -> None:
     function = CASES[name]
-    expected = [float(pb.grad(function)(x)) for x in X]
+    for x in X:
+        function(x)
     done = told()
+    expected = [float(pb.grad(function)(x)) for x in X]
+    assert told() == done
     gradient = pb.grad(lambda x: pnp.sum(pb.vmap(function)(x)))
     for run in (gradient, pb.jit(gradient), pb.vmap(pb.grad(function)), pb.jit(pb.vmap(pb.grad(function)))):
         np.testing.assert_allclose(run(X), expected, rtol=1e-6)

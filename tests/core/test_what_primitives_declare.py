@@ -42,6 +42,25 @@ def test_linear_in_some_operands(wrap: Any) -> None:
     np.testing.assert_array_equal(pb.vjp(wrap(lambda y: p(y, y)), X)[1](X)[0], 2 * X * X)
 
 
+@pytest.mark.parametrize("wrap", [lambda f: f, pb.jit], ids=["eager", "jit"])
+def test_linear_in_an_operand_that_only_a_rule_of_its_own_names(wrap: Any) -> None:
+    """The type rule of a family takes however many operands there are."""
+
+    @pb.primitive
+    class scale(pb.Elementwise):
+        evaluate = np.multiply
+        lower = "stablehlo.multiply"
+        linear = "x"
+
+        def transpose(cotangent: Any, x: Any, factor: Any) -> Any:
+            return scale(cotangent, factor), None
+
+    assert scale.linear_flags(2) == (True, False)
+    np.testing.assert_array_equal(pb.vjp(wrap(lambda x: scale(x, X)), X)[1](X)[0], X * X)
+    with pytest.raises(pb.errors.MissingRule, match="jvp"):
+        pb.vjp(wrap(lambda y: scale(X, y)), X)
+
+
 def test_linear_in_an_operand_that_there_is_not() -> None:
     with pytest.raises(pb.errors.ProgramError, match="'product' is declared linear in 'zzz', but its operands are x, y"):
         pb.jvp(lambda x: product(linear="zzz")(x, X), (X,), (X,))

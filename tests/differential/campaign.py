@@ -38,6 +38,7 @@ NOT_OURS = {
     (0, 14662): "the same, with two derivatives",
     (0, 18660): "the same, with jacrev of value_and_grad",
     (0, 19468): "the same: the rule that jax's sinc has at 0",
+    (1, 142): "the same, with value_and_grad of a Hessian; with the scan unrolled, jax gives what is found here",
     (0, 16610): "hypot of two equal numbers, whose second derivative has a kink in jax",
     (0, 14883): "a tie that rounding breaks; jax with disable_jit gives what is found here",
     (0, 4975): "the third derivative of sinc near 0 is wrong in jax, in float32: 1.86 at 0.006 where 0.117 is right",

@@ -14,6 +14,7 @@ import pytest
 
 import pullback as pb
 import pullback.numpy as pnp
+from pullback.api import dispatch
 from pullback.core.bounded import Bounded
 
 
@@ -244,6 +245,43 @@ def test_what_is_compiled_ahead_of_time_runs_on_known_values_wherever_it_is_call
         pb.jit(compiled)(pnp.ones(3, "float32"))
 
 
+@pytest.mark.parametrize("array", [pnp.ones, lambda size: np.ones(size, np.float32)], ids=["arrays", "of NumPy"])
+def test_signatures_in_turn_are_each_prepared_once(array, monkeypatch):
+    """More of them than are looked through at each call: buckets of lengths, say."""
+    made = []
+    finder = dispatch._finder
+    monkeypatch.setattr(dispatch, "_finder", lambda *given: made.append(1) or finder(*given))
+    total = pb.jit(lambda x, y: x.sum() + y)
+    for turn in range(6):
+        for size in range(1, 13):
+            assert float(total(array(size), float(turn))) == size + turn
+    assert len(made) == 12
+
+
+@pytest.mark.parametrize(
+    "name", ["float32", "float64", "int32", "uint8", "bool", "float16", "bfloat16", "complex64", "longlong"]
+)
+def test_scalars_of_numpy_are_recognised_at_once(name):
+    kind = pb.ArrayType((), name).dtype.type if name != "longlong" else np.longlong
+    same = pb.jit(lambda x: (x, 1.0))
+    results = [same(kind(number)) for number in (0, 1, 1, 0, 1)]
+    assert len(same._fast_paths) == 1
+    for (found, _), number in zip(results, (0, 1, 1, 0, 1), strict=True):
+        assert found.dtype == np.dtype(kind) and not found.type.weak and np.asarray(found) == kind(number)
+    assert same(1.0)[0].type.weak and not same(kind(1))[0].type.weak
+
+
+def test_calls_of_one_signature_in_all_forms():
+    double = pb.jit(lambda x: x * 2.0)
+    given = [1.0, pnp.asarray(3.0), np.ones(2, np.float32), 5.0 * pnp.ones(2), np.full(2, 7.0, ">f4"), np.float32(9.0)]
+    for turn in range(1, 5):
+        for x in given:
+            assert np.array_equal(double(x * turn), 2.0 * turn * np.asarray(x))
+    large = [np.full(1 << 15, i, np.float32) for i in range(12)]  # more than a path may keep
+    for turn in range(4):
+        assert [float(double(x[: turn + 100 * 200])[-1]) for x in large] == [2.0 * i for i in range(12)]
+
+
 def test_what_is_compiled_ahead_of_time_closes_over_no_traced_value():
     def through(y):
         jitted = pb.jit(lambda x: x * y)
@@ -275,7 +313,7 @@ class Named:
 ODDLY_NAMED = [Named("3d-conv"), Named("main"), Named(""), Named("\u03bb"), Named(None), Named(5), Anything()]
 
 
-@pytest.mark.parametrize("function", ODDLY_NAMED, ids=lambda function: repr(getattr(function, "__name__", "")))
+@pytest.mark.parametrize("function", ODDLY_NAMED, ids=lambda f: repr(f.__name__) if isinstance(f, Named) else "anything")
 def test_a_function_may_have_any_name_or_none(function):
     inner = pb.jit(function)
     assert float(inner(2.0)) == 6.0 and float(pb.grad(function)(2.0)) == 3.0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -205,6 +207,9 @@ def test_a_traced_mask_cannot_choose():
     with pytest.raises(pb.errors.ConcretizationError, match=r"pb.numpy.where\(mask, x, 0\)") as caught:
         pb.jit(lambda x: x[x > 0])(X)
     assert str(caught.value).count(__file__) == 2  # the function's place, and the line
+    for condition in (X[:, 0, 0] > 0, np.array([1, 0, 2], "int8"), X[:, 0, 0]):  # to compress, numbers are conditions too
+        with pytest.raises(pb.errors.ConcretizationError, match="traced mask"):
+            pb.jit(lambda c: pnp.compress(c, X, 0))(condition)
     with pytest.raises(pb.errors.ConcretizationError, match="dynamic_slice_in_dim"):
         pb.jit(lambda x, n: x[:n])(X, 2)
 
@@ -273,3 +278,58 @@ def test_narrow_indices_reach_all_of_a_long_axis():
         for out in (x[index], pb.jit(lambda x, i: x[i])(x, index), pnp.take(x, index), pb.vmap(lambda i: x[i])(index)):
             assert out.tolist() == [place % 300 for place in places]
         assert x.at[index].set(-1)[places[0]] == -1
+
+
+FULL = np.arange(12, dtype=np.float32).reshape(3, 4)
+NOBODY = np.zeros(0, np.int32)
+
+
+@pytest.mark.parametrize(
+    ("index", "why"),
+    [
+        ((np.array([5]), NOBODY), "out of bounds"),  # NumPy lets these pass, since they choose nothing
+        ((NOBODY, np.array([[5]])), "out of bounds"),
+        ((np.array([5]), np.zeros(4, bool)), "out of bounds"),
+        (np.zeros(0, bool), "mask"),
+        (np.zeros((3, 0), bool), "mask"),
+        (np.array([2**64 - 1], np.uint64), "out of bounds"),  # and this it takes for -1
+        ((slice(None), np.array(True)), "by itself only"),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("known", [np.asarray, pnp.asarray])
+def test_known_arrays_choose_no_more_than_an_index_may(index: Any, why: str, known: Any) -> None:
+    entries = index if isinstance(index, tuple) else (index,)
+    entries = tuple([known(one) if isinstance(one, np.ndarray) else one for one in entries])
+    with pb.default_bits(64), pytest.raises(IndexError, match=why):
+        pnp.asarray(FULL)[entries]
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        np.array([2, -1, 0]),
+        np.array([[0], [2]], np.int8),
+        np.array(1),
+        (slice(None), np.array([3, 3])),
+        (np.array([0, 1]), None, np.array([2, 3])),
+        (np.array([0, 1]), ..., -1),
+        (FULL > 5),
+        (np.array([True, False, True]), slice(None, None, 2)),
+    ],
+    ids=str,
+)
+def test_known_arrays_read_what_numpy_reads(index: Any) -> None:
+    x = pnp.asarray(FULL)
+    ours = index if isinstance(index, tuple) else (index,)
+    for known in (np.asarray, pnp.asarray):
+        found = x[tuple([known(one) if isinstance(one, np.ndarray) else one for one in ours])]
+        np.testing.assert_array_equal(found, FULL[index])
+        np.testing.assert_array_equal(found, pb.jit(lambda x, index=index: x[index])(x))
+    assert pnp.asarray(2.0)[None][np.array([0, 0])].type.weak == pnp.asarray(2.0).type.weak
+
+
+@pytest.mark.parametrize("indices", [[True, False], [0.0]])
+def test_take_takes_no_mask(indices: Any) -> None:
+    with pytest.raises(IndexError, match="take takes integers"):
+        pnp.take(pnp.asarray([1.0, 2.0]), pnp.asarray(indices))

@@ -141,6 +141,42 @@ def test_register_dataclass_by_fields():
         tree.register_dataclass(Other, data_fields=["a"], meta_fields=[])
 
 
+@dataclasses.dataclass
+class Settings:
+    size: int
+
+
+CHANGES = {
+    "list": ([1, 2], lambda value: value.append(3)),
+    "list in a tuple": (([1, 2], "x"), lambda value: value[0].append(3)),
+    "dict": ({"size": 1}, lambda value: value.update(size=2)),
+    "list in a dict": ({"sizes": [1]}, lambda value: value["sizes"].append(2)),
+    "set": ({1}, lambda value: value.add(2)),
+    "dataclass": (Settings(1), lambda value: setattr(value, "size", 2)),
+}
+
+
+@pytest.mark.parametrize("kind", CHANGES)
+def test_a_static_field_that_is_changed_in_place_is_another_one(kind):
+    static, change = CHANGES[kind]
+    traced = []
+
+    @pb.jit
+    def f(layer):
+        traced.append(repr(layer.name))
+        return layer.weight
+
+    layer = Layer(1.0, 0.0, static)
+    before = tree.structure(layer)
+    f(layer)
+    f(layer)
+    assert traced == [repr(static)]
+    change(static)
+    f(layer)
+    assert traced[1:] == [repr(static)]
+    assert tree.structure(layer) != before
+
+
 def test_broadcast():
     full = {"a": [0, (0, None)], "b": Pair(0, Point(0, 0))}
     assert tree.broadcast({"a": 1, "b": 2}, full) == {"a": [1, (1, None)], "b": Pair(2, Point(2, 2))}

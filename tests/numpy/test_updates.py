@@ -12,6 +12,7 @@ import pytest
 
 import pullback as pb
 import pullback.numpy as pnp
+from pullback.core.errors import ShapeError
 
 # What each method does to the elements, in NumPy, where operands are promoted as this library does.
 METHODS: dict[str, Callable[[Any, Any], Any]] = {
@@ -294,3 +295,61 @@ def test_options_of_reading() -> None:
 def test_a_float_beyond_the_integers_is_no_python_integer() -> None:
     with pytest.raises(pb.errors.DtypeError, match=r"1e\+20 in an array of int32"):
         pnp.arange(3).at[0].set(1e20)
+
+
+@pytest.mark.parametrize("method", ["set", "add", "subtract", "multiply", "max"])
+@pytest.mark.parametrize(
+    ("index", "values"),
+    [
+        (np.array([1, 1, -1]), 2),
+        (np.array([[-4, 3], [1, -3]]), np.array([1, 2])),  # whose sum `np.add.at` of NumPy 2.4 gets wrong
+        ((np.array([0, 0]), slice(1, 3)), np.array([5, 7])),
+        ((slice(None), np.array([0, 0])), np.ones((1, 1, 2))),
+        (np.array(2), 3),
+    ],
+)
+def test_known_places_are_updated_as_traced_ones(method: str, index: Any, values: Any) -> None:
+    x = pnp.asarray(np.arange(12.0).reshape(4, 3)[:, : 3 if isinstance(index, tuple) else 2].astype(np.float32))
+    values = pnp.asarray(np.asarray(values, np.float32))
+    traced = pb.jit(lambda x, values: getattr(x.at[index], method)(values))(x, values)
+    np.testing.assert_array_equal(getattr(x.at[index], method)(values), traced)
+
+
+def test_known_places_out_of_bounds_are_refused_where_nothing_is_written() -> None:
+    nobody = np.zeros(0, np.int32)
+    for method in ("set", "add"):
+        with pytest.raises(IndexError, match="out of bounds"):
+            getattr(pnp.zeros((3, 3)).at[np.array([5]), nobody], method)(1.0)
+
+
+def test_values_of_too_many_elements_for_a_place_name_the_shapes() -> None:
+    with pytest.raises(ShapeError, match=r"broadcast to \(\), but got c64\[2\]"):
+        pnp.zeros(3, "complex64").at[1].set(pnp.asarray(np.ones(2, np.complex64)))
+
+
+# Complex numbers are ordered by their real parts, then by their imaginary ones; NaN stays, as in NumPy.
+COMPLEX_PAIRS = np.asarray(
+    [(5 - 1j, 5), (5 + 1j, 5), (6 + 3j, 6 - 4j), (2, 3), (3, 2), (np.nan, 5), (complex(1, np.nan), 5), (5, np.nan)]
+)
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+@pytest.mark.parametrize("method", ["min", "max"])
+def test_extremes_of_complex_numbers_are_those_of_numpy(method: str, dtype: str) -> None:
+    old, new = COMPLEX_PAIRS.T.astype(dtype)
+    expected = METHODS[method](old, new)
+    for out in run(method, pnp.asarray(old), np.arange(len(old)), new):
+        np.testing.assert_array_equal(np.asarray(out), expected)
+
+
+@pytest.mark.parametrize("shape", [(1,), (1, 1), (1, 2), (1, 1, 2)])
+@pytest.mark.parametrize("method", ["set", "add"])
+def test_a_mask_takes_values_with_axes_of_one_in_front(method: str, shape: tuple[int, ...]) -> None:
+    mask = np.asarray([True, False, True])
+    x = np.arange(3.0) if shape[-1] == 1 else np.arange(6.0).reshape(3, 2)
+    values = np.full(shape, 7.0)
+    expected = x.copy()
+    expected[mask] = METHODS[method](x[mask], values.reshape(shape[-1:]))
+    for out in run(method, pnp.asarray(x), mask, values):
+        np.testing.assert_array_equal(np.asarray(out), expected)
+    np.testing.assert_array_equal(pb.jit(lambda m: getattr(pnp.asarray(x).at[m], method)(values))(mask), expected)

@@ -1,8 +1,12 @@
 """Every primitive's rules agree with each other on each of its samples; and where rules do not agree, the checks say so."""
 
+import itertools
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 
+import pullback as pb
 from pullback.core.array import as_array
 from pullback.core.errors import MissingRule, ProgramError
 from pullback.core.primitive import Primitive
@@ -117,6 +121,42 @@ def test_check_transforms() -> None:
     check_transforms(lambda x, y: {"product": mul(x, y), "sine": sin(x)}, (np.arange(3.0), np.arange(3.0) + 1))
     with pytest.raises(CheckFailure, match="against a loop"):
         check_transforms(wrong(vectorize=lambda size, args, axes: (cos(*args), 0)), (np.arange(3.0),))
+
+
+def in_reverse(f, backward):
+    """A function with a vjp rule alone."""
+    made = pb.custom_vjp(f)
+    made.defvjp(lambda x: (f(x), x), lambda x, cotangent: (backward(x, cotangent),))
+    return made
+
+
+X, Z = np.array([0.3, 0.5]), np.array([0.3 + 1j, 0.5 - 2j])
+REVERSE = {
+    "right": (in_reverse(sin, lambda x, ct: ct * cos(x)), X, None),
+    "right, of complex numbers": (in_reverse(lambda z: z * z, lambda z, ct: 2.0 * z * ct), Z, None),
+    "right, of one number": (in_reverse(sin, lambda x, ct: ct * cos(x)), np.float32(0.3), None),
+    "right, where the result is infinite": (in_reverse(lambda x: 1 / x, lambda x, ct: -ct / x**2), np.zeros(1), None),
+    "twice too large": (in_reverse(sin, lambda x, ct: 2.0 * ct * cos(x)), X, "^f: .* by finite differences"),
+    "conjugate": (in_reverse(lambda z: z * z, lambda z, ct: 2.0 * z.conj() * ct), Z, "^f: .* by finite differences"),
+    "not a number": (in_reverse(sin, lambda x, ct: ct * np.nan), X, "only one of jvp and vjp is finite"),
+    "wrong second derivative": (in_reverse(sin, lambda x, ct: ct * pb.stop_gradient(cos(x))), X, "^vjp of f: .* by finite"),
+}
+
+
+@pytest.mark.parametrize("name", REVERSE)
+def test_functions_with_a_vjp_rule_alone_are_checked(name) -> None:
+    f, x, message = REVERSE[name]
+    with pytest.raises(pb.errors.GradientError, match="Forward mode"):
+        check_gradients(f, (x,))
+    check_transforms(f, (x,), modes=("rev",))
+    with nullcontext() if message is None else pytest.raises(CheckFailure, match=message):
+        check_gradients(f, (x,), modes=("rev",))
+
+
+def test_a_vjp_rule_that_depends_on_how_it_runs_is_found() -> None:
+    calls = itertools.count(1.0)
+    with pytest.raises(CheckFailure, match="vjp of f: compiled against eager"):
+        check_transforms(in_reverse(sin, lambda x, ct: ct * next(calls)), (X,), modes=("rev",))
 
 
 def test_stop_gradient() -> None:

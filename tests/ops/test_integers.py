@@ -111,3 +111,13 @@ def test_bools(both):
     ):
         for values in both(operation, x, y):
             np.testing.assert_array_equal(values, expected)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int16, np.int32, np.int64])
+def test_negative_powers_are_zero_unless_the_base_is_one_or_minus_one(dtype):
+    info = np.iinfo(dtype)  # modulo its range, the squares of its largest number and of the negative of that are 1 as well
+    bases = np.array([info.min, info.min + 1, -2, -1, 1, 2, info.max - 1, info.max], dtype)
+    for power in (-1, -2, -3, info.min):
+        expected = [{1: 1, -1: 1 if power % 2 == 0 else -1}.get(int(base), 0) for base in bases]
+        for way in (pb.numpy.power, pb.jit(pb.numpy.power)):
+            np.testing.assert_array_equal(way(bases, np.full(len(bases), power, dtype)), expected)

@@ -92,6 +92,48 @@ def test_a_jvp_rule_may_not_add_a_constant_to_tangents(name: str, gradient: Call
         gradient(RULES[name])(1.0)
 
 
+ZERO_TANGENTS: dict[str, Callable[[Any, Any], Any]] = {  # of primals and tangents, that add known zeros to what is linear
+    "zeros_like": lambda x, t: pnp.zeros_like(x) + t,
+    "set": lambda x, t: pnp.zeros_like(x).at[:2].set(t[:2] * x[:2]),
+    "add at": lambda x, t: pnp.zeros(3, x.dtype).at[np.asarray([0, 0, 2])].add(t),
+    "concatenate": lambda x, t: pnp.concatenate([t[:2], pnp.zeros_like(x[:1])]),
+    "where": lambda x, t: pnp.where(x > 0, t, pnp.zeros_like(x)),
+    "a product": lambda x, t: 0.0 * x + t,
+    "after a quotient": lambda x, t: t / x + pnp.zeros_like(1.0 / x),
+    "in jit": lambda x, t: pb.jit(pnp.zeros_like)(x) + t,
+    "to jit": lambda x, t: pb.jit(lambda z, u: z + 2.0 * u)(pnp.zeros_like(x), t),
+    "to a branch": lambda x, t: lax.cond(True, lambda z, u: z + 2.0 * u, lambda z, u: u, pnp.zeros_like(x), t),
+    "to a step": lambda x, t: lax.scan(lambda c, a: (2.0 * c + a, None), t, pnp.zeros((2, 3), x.dtype))[0],
+    "a carry": lambda x, t: lax.fori_loop(0, 3, lambda i, c: c.at[i].add(t[i] * x[i]), pnp.zeros_like(x)),
+    "in a step": lambda x, t: lax.scan(lambda c, a: (c + pnp.zeros_like(c).at[0].set(a), None), pnp.zeros_like(x), t)[0],
+}
+AROUND: dict[str, Callable[[Any], Callable[[Any], Any]]] = {  # what holds the function when its linear part is transposed
+    "nothing": lambda f: lambda x: f(x) * x,
+    "jit": lambda f: pb.jit(lambda x: f(x) * x),
+    "checkpoint": lambda f: pb.checkpoint(lambda x: f(x) * x),
+    "cond": lambda f: lambda x: lax.cond(x[0] > 0, f, lambda y: y, x),
+    "scan": lambda f: lambda x: lax.scan(lambda c, _: (f(c), None), x, None, length=2)[0],
+    "map": lambda f: lambda x: lax.map(f, x * np.ones((2, 1))),
+    "vmap in jit": lambda f: lambda x: pb.jit(pb.vmap(f))(x * np.ones((2, 1))),
+    "vmap of cond": lambda f: lambda x: pb.vmap(lambda y: lax.cond(y[0] > 0, f, lambda z: z, y))(x * np.array([[1.0], [-1.0]])),
+}
+
+
+@pytest.mark.parametrize("around", AROUND)
+def test_a_jvp_rule_may_add_zeros_wherever_its_function_is_applied(around: str) -> None:
+    def rule(primals: Any, tangents: Any) -> Any:
+        return pnp.sin(primals[0]), sum([each(primals[0], tangents[0]) for each in ZERO_TANGENTS.values()])
+
+    f = pb.custom_jvp(lambda x: pnp.sin(x))
+    f.defjvp(rule)
+    applied, x = AROUND[around](f), np.array([0.3, -1.2, 2.0])
+    wanted = sum([pb.jvp(applied, (x,), (unit,))[1].sum() * unit for unit in np.eye(3)])  # where they are added as they are
+    for gradient in (pb.grad(lambda x: applied(x).sum()), pb.jit(pb.grad(lambda x: applied(x).sum()))):
+        np.testing.assert_allclose(gradient(x), wanted, rtol=1e-5)
+    _, linear = pb.linearize(applied, x)
+    np.testing.assert_allclose(linear(x), pb.jvp(applied, (x,), (x,))[1], rtol=1e-5)
+
+
 def _solved(matvec: Callable[..., Any], symmetric: bool) -> Callable[[Any], Any]:
     def solver(f: Any, b: Any) -> Any:
         return (b - f(0.0 * b)) / (f(0.0 * b + 1.0) - f(0.0 * b))
