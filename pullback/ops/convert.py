@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from pullback.core.dtypes import BOOL, DType, canonical, is_inexact, kind
@@ -12,6 +10,7 @@ from pullback.core.primitive import Rules, primitive
 from pullback.core.types import array_type
 from pullback.ops.families import Linear, all_but, only_the_last
 from pullback.ops.formulas import part_type
+from pullback.ops.pointwise import each_alone
 
 
 def convert_host(x, dtype: DType):
@@ -83,8 +82,7 @@ class convert_element_type(Linear):
         return convert_element_type(*args, new_dtype=new_dtype, weak=weak), 0
 
     def sparsity(which, operands, *, new_dtype, weak=False):
-        elements = np.arange(math.prod(operands[0].shape))
-        return elements, elements
+        return each_alone(which, operands)
 
     def samples(rng):
         for name in ("float32", "float64", "bfloat16", "float16", "complex64", "complex128", "int32", "uint8", "bool"):

@@ -17,7 +17,7 @@ from pullback.ops.create import full
 from pullback.ops.families import numbered, places
 from pullback.ops.index import gather, scatter
 from pullback.ops.literals import literal
-from pullback.ops.pointwise import same_dtype
+from pullback.ops.pointwise import each_alone, same_dtype
 from pullback.ops.shape import concatenate, in_front, reshape
 from pullback.ops.windows import GatherDimensionNumbers, ScatterDimensionNumbers
 from pullback.stablehlo.writer import i64s
@@ -152,10 +152,7 @@ class dynamic_update_slice(Rules):
     def sparsity(which, operands):
         x, update, *starts = operands
         if not all([isinstance(start, np.ndarray) for start in starts]):
-            if which:
-                return None
-            elements = np.arange(numbered(x).size)
-            return elements, elements  # and what is overwritten, wherever that is
+            return None if which else each_alone(0, [x])  # and what is overwritten, wherever that is
         numbers = np.full(x.shape, -1) if which else numbered(x)
         numbers[_block(x, starts, update.shape)] = numbered(update) if which else -1
         return places(numbers)

@@ -20,7 +20,7 @@ from pullback.ops.create import full, iota
 from pullback.ops.families import numbered, places
 from pullback.ops.formulas import lowered
 from pullback.ops.literals import literal
-from pullback.ops.pointwise import same_dtype
+from pullback.ops.pointwise import each_alone, same_dtype
 from pullback.ops.shape import in_front, reshape
 from pullback.ops.shape import slice as slice_of
 from pullback.ops.windows import (
@@ -208,8 +208,7 @@ class Scatter(Rules):
     def sparsity(primitive, which, operands, *, dimension_numbers, mode="clip", unique_indices=False):
         operand, indices, updates = operands
         if which == 0:
-            elements = np.arange(math.prod(operand.shape))
-            return elements, elements
+            return each_alone(0, [operand])
         if not isinstance(indices, np.ndarray):
             return None
         numbers = dimension_numbers.as_gather()
