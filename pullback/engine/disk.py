@@ -104,12 +104,7 @@ def _make(chosen: Path, where: Path) -> None:
 
 def digest(inputs: dict[str, str]) -> str:
     """The key of an executable: the SHA-256 of all that it depends on."""
-    hashed = hashlib.sha256()
-    for part in (part for item in sorted(inputs.items()) for part in item):
-        data = part.encode(errors="surrogateescape")
-        hashed.update(len(data).to_bytes(8, "little"))
-        hashed.update(data)
-    return str(hashed.hexdigest())
+    return str(hashlib.sha256(repr(sorted(inputs.items())).encode()).hexdigest())
 
 
 def read(key: str) -> bytes | None:
