@@ -6,7 +6,6 @@ function to a function; `import pullback.numpy as pnp` gives NumPy's functions o
 
 from __future__ import annotations
 
-import ast
 import importlib
 import os
 from typing import Any
@@ -17,14 +16,10 @@ from pullback.core.execution import loader
 
 __version__ = "0.1.0"
 
-# The public names and their modules stand in the stub, where type checkers read them, and nowhere else.
+# The public names and their modules stand in the stub, where type checkers read them, and nowhere else (SPEC 1 of Scientific
+# Python): `from <module> import <name> as <name>`, each on a line of its own.
 with open(os.path.splitext(__file__)[0] + ".pyi", encoding="utf-8") as _stub:
-    _HOME_OF = {
-        name.name: statement.module
-        for statement in ast.parse(_stub.read()).body
-        if isinstance(statement, ast.ImportFrom)
-        for name in statement.names
-    }
+    _HOME_OF = {words[3]: words[1] for words in map(str.split, _stub) if words[:1] == ["from"]}
 __all__ = list(_HOME_OF)
 
 
