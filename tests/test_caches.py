@@ -73,7 +73,10 @@ def is_empty(node: ast.AST | None) -> bool:
         return not node.keys
     if isinstance(node, ast.List):
         return not node.elts
-    return isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] in EMPTY_CALLS
+    if not isinstance(node, ast.Call):
+        return False
+    name = ast.unparse(node.func).split(".")[-1]
+    return name in EMPTY_CALLS and not (node.args and name in ("dict", "list", "set"))  # those are filled at once
 
 
 def kept(file: pathlib.Path) -> set[str]:

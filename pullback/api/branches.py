@@ -27,13 +27,7 @@ _NO_OPERAND: Any = object()
 
 
 @api_boundary
-def cond(
-    pred: Any,
-    true_fun: Callable[..., R],
-    false_fun: Callable[..., R],
-    *operands: Any,
-    operand: Any = _NO_OPERAND,
-) -> R:
+def cond(pred: Any, true_fun: Callable[..., R], false_fun: Callable[..., R], *operands: Any, operand: Any = _NO_OPERAND) -> R:
     """`true_fun(*operands)` if `pred` holds, else `false_fun(*operands)`: only the chosen one is run.
 
     Both are traced, so that one compiled program serves for either. Under `vmap`, a predicate that differs between the

@@ -202,9 +202,8 @@ class Jitted:
         return tuple(flags) if any(flags) else ()
 
     def _unhashable(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> StaticArgumentError:
-        statics = [
-            (argument_name(self._fun, i), args[i]) for i in sorted(_numbers(self._static_numbers, len(args))) if i < len(args)
-        ]
+        numbers = sorted(_numbers(self._static_numbers, len(args)))
+        statics = [(argument_name(self._fun, i), args[i]) for i in numbers if i < len(args)]
         for name, value in statics + [(name, kwargs[name]) for name in sorted(kwargs) if name in self._static_names]:
             if isinstance(value, Tracer):
                 return StaticArgumentError(
@@ -233,9 +232,8 @@ class Jitted:
         if not self._signatures:
             return f"{name}: traced, since it is called for the first time."
         nearest = min([differences(self._fun, seen, key, paths) for seen in self._signatures], key=len)
-        return f"{name}: traced again, since no earlier call is like this one. Compared with the nearest:\n  " + "\n  ".join(
-            dict.fromkeys(nearest)
-        )
+        listed = "\n  ".join(dict.fromkeys(nearest))
+        return f"{name}: traced again, since no earlier call is like this one. Compared with the nearest:\n  {listed}"
 
     def _warn_of_signatures(self) -> None:
         """Say, once, that signatures make room for others: each call that comes back to one traces and compiles again."""
@@ -440,9 +438,7 @@ def jit(
     _refuse("takes XLA's options from XLA_FLAGS, and quick=True", compiler_options=compiler_options)
     options = CompileOptions(show_graph=show_graph, quick=quick)
     given = (static_argnums, static_argnames, donate_argnums, donate_argnames, options, explain_misses, inline)
-    if fun is None:
-        return lambda fun: Jitted(fun, *given)
-    return Jitted(fun, *given)
+    return (lambda fun: Jitted(fun, *given)) if fun is None else Jitted(fun, *given)
 
 
 def _refuse(instead: str, **given: object) -> None:

@@ -362,11 +362,7 @@ def _of_integers(fun: Function, types: Sequence[ArrayType], out_types: Sequence[
 
 @api_boundary
 def value_and_grad(
-    fun: Callable[P, Any],
-    argnums: Argnums = 0,
-    has_aux: bool = False,
-    holomorphic: bool = False,
-    allow_int: bool = False,
+    fun: Callable[P, Any], argnums: Argnums = 0, has_aux: bool = False, holomorphic: bool = False, allow_int: bool = False
 ) -> Callable[P, tuple[Any, Any]]:
     """A function that returns the value of `fun` and its gradient.
 
@@ -396,11 +392,7 @@ def value_and_grad(
 
 @api_boundary
 def grad(
-    fun: Callable[P, Any],
-    argnums: Argnums = 0,
-    has_aux: bool = False,
-    holomorphic: bool = False,
-    allow_int: bool = False,
+    fun: Callable[P, Any], argnums: Argnums = 0, has_aux: bool = False, holomorphic: bool = False, allow_int: bool = False
 ) -> Callable[P, Any]:
     """A function that returns the gradient of `fun`: of the structure, shapes and dtypes of the arguments in `argnums`.
 

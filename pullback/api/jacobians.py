@@ -87,11 +87,7 @@ def _by_columns(what: str, fun: Callable[P, Any], argnums: Argnums, has_aux: boo
 
 @api_boundary
 def jacrev(
-    fun: Callable[P, Any],
-    argnums: Argnums = 0,
-    has_aux: bool = False,
-    holomorphic: bool = False,
-    allow_int: bool = False,
+    fun: Callable[P, Any], argnums: Argnums = 0, has_aux: bool = False, holomorphic: bool = False, allow_int: bool = False
 ) -> Callable[P, Any]:
     """A function that returns the Jacobian of `fun`, row by row by reverse mode: best for many inputs, few outputs.
 

@@ -354,8 +354,8 @@ def _levels(max_steps: int | None, checkpoint: int | None, checked: bool) -> int
 def _check_condition(cond_fun: Function, condition: Traced) -> None:
     types = condition.program.output_types
     must = f"while_loop's condition {describe(cond_fun)} must return a 0-d bool, but it returned"
-    if len(types) != 1:
-        raise StructureError(f"{must} {len(types)} values.")
+    if condition.structure is not LEAF:
+        raise StructureError(f"{must} {'a container of values' if types else 'nothing'}.")
     (type,) = types
     if type.shape:
         raise ShapeError(f"{must} {type}: use .any() or .all().")

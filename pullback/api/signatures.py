@@ -23,10 +23,9 @@ def argument_differs(fun: Function, given: TreeDef, wanted: TreeDef, other: str)
 
     def by_name(structure: TreeDef) -> dict[str, TreeDef]:
         args, kwargs = structure.children()
-        named = zip(kwargs.entries(), kwargs.children(), strict=True)
-        return {argument_name(fun, i): arg for i, arg in enumerate(args.children())} | {
-            f"{name} (passed by name)": arg for name, arg in named
-        }
+        names = [argument_name(fun, i) for i in range(args.num_children)]
+        names += [f"{name} (passed by name)" for name in kwargs.entries()]
+        return dict(zip(names, [*args.children(), *kwargs.children()], strict=True))
 
     own, expected = by_name(given), by_name(wanted)
     name = next((name for name in {**expected, **own} if own.get(name) != expected.get(name)), "arguments")
@@ -62,5 +61,5 @@ def differences(fun: Function, seen: Any, new: Any, paths: list[str]) -> list[st
     if seen[4] != new[4]:
         found.append(f"named axes: were {dict(seen[4])}, are now {dict(new[4])}")
     if seen[5] != new[5]:
-        found.append(f"device: was {seen[5].platform}({seen[5].number}), is now {new[5].platform}({new[5].number})")
+        found.append(f"device: was {seen[5].device}, is now {new[5].device}")
     return found

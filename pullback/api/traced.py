@@ -80,11 +80,7 @@ class TracedCall(NamedTuple):
 
 
 def traced_call(
-    transformation: str,
-    fun: Function,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-    static: Sequence[int] = (),
+    transformation: str, fun: Function, args: tuple[Any, ...], kwargs: dict[str, Any], static: Sequence[int] = ()
 ) -> TracedCall:
     """Trace a function for the arguments of one call.
 

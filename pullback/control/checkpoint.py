@@ -118,7 +118,7 @@ def _in_a_branch(write, program, values):
     with write.region([]) as taken:
         taken.returns(*write.inline(program, *values))
     with write.region([]) as never:
-        never.returns(*[write.zeros(type) for type in types])
+        never.returns(*[write.constant(0, type) for type in types])
     return write.many("stablehlo.if", [even], types, regions=[taken.text, never.text])
 
 

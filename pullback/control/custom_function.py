@@ -29,13 +29,7 @@ from pullback.core.zero import ZERO, instantiate
 from pullback.program.equality import Keyed
 from pullback.program.program import Program, run
 from pullback.transforms.batch import repeated
-from pullback.transforms.derive import (
-    batch_program,
-    batched_types,
-    pruned_program,
-    pushed_program,
-    transpose_program,
-)
+from pullback.transforms.derive import batch_program, batched_types, pruned_program, pushed_program, transpose_program
 from pullback.transforms.simplify import drop_dead_code
 from pullback.transforms.stage import replay, stage
 from pullback.transforms.transpose import JVP_RULE, Linear, Tape

@@ -236,12 +236,7 @@ class Holder(Wired):
         lead, own = split(args, held.wiring.lead)
         flags = tuple([int(axis == 0) for axis in axes[len(lead) :]])
         made = held.spread(flags, lambda *given: batch_program(given[0], batch, *given[1:]))
-        found = bind_holder(
-            primitive,
-            *lead,
-            *batched_operands(held, own, flags, made.ins, batch),
-            **held.on(made.programs),
-        )
+        found = bind_holder(primitive, *lead, *batched_operands(held, own, flags, made.ins, batch), **held.on(made.programs))
         carry, ys = split(found, held.carry)
         if held.wiring.carry is not None:  # stacked, so that steps come first again
             ys = tuple([swapped(y) if flag else y for y, flag in zip(ys, made.outs[held.carry :])])

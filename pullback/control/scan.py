@@ -82,7 +82,7 @@ class scan(Holder):
 
     def lower(write, *values, body, num_consts, num_carry, length, reverse, unroll):
         consts, carry, xs = split(values, num_consts, num_carry)
-        ys = [write.zeros(type) for type in write.result_types[num_carry:]]
+        ys = [write.constant(0, type) for type in write.result_types[num_carry:]]
         if not length:
             return [*carry, *ys]
 

@@ -16,7 +16,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from pullback.core.devices import DEFAULT_DEVICE, Device
-from pullback.core.dtypes import SHORT_NAMES, DType, carrier, default_dtype, entering
+from pullback.core.dtypes import PYTHON_KINDS, SHORT_NAMES, DType, carrier, default_dtype, entering
 from pullback.core.errors import DonatedBufferError, DtypeError, LeafError
 from pullback.core.methods import ArrayMethods
 from pullback.core.source import at_user_line
@@ -299,20 +299,16 @@ def from_python(value: bool | int | float | complex, dtype: DType | None = None)
         raise DtypeError(f"The complex number {value} does not fit into {wanted.name}; take its .real.") from None
 
 
-_SCALAR_KINDS: dict[type, str] = {bool: "b", int: "i", float: "f", complex: "c"}
-
-
 def scalar_kind(value: bool | int | float | complex) -> str:
     """The kind of dtype that a Python number, or one of a class derived from them, calls for."""
-    return _SCALAR_KINDS.get(type(value)) or next(kind for base, kind in _SCALAR_KINDS.items() if isinstance(value, base))
+    return PYTHON_KINDS.get(type(value)) or next(kind for base, kind in PYTHON_KINDS.items() if isinstance(value, base))
 
 
 def plain_number(value: Any) -> Any:
     """A number of a class derived from Python's (an IntEnum) as Python's own; anything else as it is."""
     if isinstance(value, np.generic):  # np.float64 is a float, too
         return value
-    bases: tuple[type, ...] = (bool, int, float, complex)
-    return next((base(value) for base in bases if isinstance(value, base)), value)
+    return next((base(value) for base in PYTHON_KINDS if isinstance(value, base)), value)
 
 
 # From this size on, copying an array to the device costs more than the care to make it lie where it need not be copied.
@@ -358,10 +354,6 @@ def _from_memory(value: Any) -> Array:
     return from_numpy(np.asarray(value))
 
 
-def _from_dlpack(value: Any) -> Array:
-    return from_numpy(np.from_dlpack(value))
-
-
 Converter = Callable[[Any], Any]
 
 converters: dict[type, Converter] = {
@@ -383,7 +375,7 @@ _PROTOCOLS: dict[str, Converter] = {
     "__array__": _from_memory,
     "__array_interface__": _from_memory,
     "__array_struct__": _from_memory,
-    "__dlpack__": _from_dlpack,
+    "__dlpack__": lambda value: from_numpy(np.from_dlpack(value)),
 }
 
 

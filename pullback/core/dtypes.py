@@ -104,7 +104,7 @@ def canonical(dtype: Any) -> DType:
 
     Raises `DtypeError` for what no array can hold.
     """
-    python = _PYTHON_KINDS.get(dtype) if dtype is None or dtype.__class__ is type or dtype.__class__ is str else None
+    python = _NAMED_KINDS.get(dtype) if dtype is None or dtype.__class__ is type or dtype.__class__ is str else None
     if python is not None:
         return default_dtype(python)
     try:
@@ -128,8 +128,9 @@ def carrier(dtype: DType) -> DType:
 
 # ---- default dtypes -------------------------------------------------------------------------------------------------
 
-_PYTHON_KINDS: dict[type | str | None, str] = {None: "f", bool: "b", int: "i", float: "f", complex: "c"}
-_PYTHON_KINDS |= {"bool": "b", "int": "i", "uint": "u", "float": "f", "complex": "c"}
+PYTHON_KINDS: dict[type, str] = {bool: "b", int: "i", float: "f", complex: "c"}
+_NAMED_KINDS: dict[type | str | None, str] = {None: "f", "uint": "u"}
+_NAMED_KINDS |= {name: letter for python, letter in PYTHON_KINDS.items() for name in (python, python.__name__)}
 
 
 def _bits_from_environment() -> int:

@@ -25,13 +25,12 @@ class CompileOptions(NamedTuple):
     """How to compile a Program.
 
     Attributes:
-        platform: the platform to compile for. number: that of the device there.
+        device: the device to compile for.
         committed: whether results must stay on that device; else they may go where other arguments are.
         quick: at a low optimization level. show_graph: print the StableHLO and the optimized program when they are made.
     """
 
-    platform: str = "cpu"
-    number: int = 0
+    device: Device = DEFAULT_DEVICE
     committed: bool = False
     quick: bool = False
     show_graph: bool = False

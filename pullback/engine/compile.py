@@ -27,14 +27,14 @@ def lower_to_text(
     program: Program, options: CompileOptions = DEFAULT_OPTIONS, donated: tuple[bool, ...] = (), located: bool = True
 ) -> str:
     """What a back end compiles for a Program, if `located` with the user's lines: for XLA a StableHLO module."""
-    return backend(options.platform).source_text(program, options, donated, located)
+    return backend(options.device.platform).source_text(program, options, donated, located)
 
 
 def compile_program(program: Program, options: CompileOptions = DEFAULT_OPTIONS, donated: tuple[bool, ...] = ()) -> Executable:
     """Compile a Program; remembered with it. Threads that ask for the same one at once get the same one."""
 
     def make() -> Executable:
-        there = backend(options.platform)
+        there = backend(options.device.platform)
         made = there.compile(program, options, donated)
         if options.show_graph:
             print(f"StableHLO:\n{there.source_text(program, options, donated)}\nOptimized by XLA:\n{made.optimized_text()}")
@@ -66,7 +66,7 @@ def placed(
 ) -> CompileOptions:
     """The options for computing where the arrays are. Raises `DeviceError` if they are committed to different devices."""
     device, committed = common_device(arrays, names)
-    return options._replace(platform=device.platform, number=device.id, committed=committed)
+    return options._replace(device=device, committed=committed)
 
 
 # ---- single operations ------------------------------------------------------------------------------------------------

@@ -36,7 +36,7 @@ def directory() -> Path | None:
     """Where the folder is: in `PULLBACK_CACHE_DIR` (empty: nowhere), else in the user's directory for caches."""
     chosen = os.environ.get("PULLBACK_CACHE_DIR")
     if chosen is not None:
-        return Path(chosen) if chosen else None
+        return Path(chosen).expanduser() if chosen else None
     try:
         return Path(platformdirs.user_cache_dir("pullback", appauthor=False))
     except RuntimeError:  # a user without a home
@@ -104,12 +104,7 @@ def _make(chosen: Path, where: Path) -> None:
 
 def digest(inputs: dict[str, str]) -> str:
     """The key of an executable: the SHA-256 of all that it depends on."""
-    hashed = hashlib.sha256()
-    for part in (part for item in sorted(inputs.items()) for part in item):
-        data = part.encode(errors="surrogateescape")
-        hashed.update(len(data).to_bytes(8, "little"))
-        hashed.update(data)
-    return str(hashed.hexdigest())
+    return str(hashlib.sha256(repr(sorted(inputs.items())).encode()).hexdigest())
 
 
 def read(key: str) -> bytes | None:

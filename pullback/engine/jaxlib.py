@@ -98,6 +98,7 @@ class Jaxlib:
         jit.set_post_hook_state(config("post_hook", None))
 
     def result_handler(self, aval: Any, sharding: Any) -> Any:
+        """What makes an array object of an executable's result."""
         return self.jax.array_result_handler(aval, sharding, True, *self._handler_extra)
 
     def debug_options(self) -> bytes:
@@ -106,7 +107,7 @@ class Jaxlib:
         _ = options.executable_build_options.debug_options  # serialized only once it has been read
         return bytes(options.SerializeAsString())
 
-    def compile_options(self, overrides: tuple[tuple[str, Any], ...], extra: tuple[tuple[str, Any], ...], device: Any) -> Any:
+    def compile_options(self, overrides: tuple[tuple[str, Any], ...], extra: dict[str, Any], device: Any) -> Any:
         """XLA's options. Those in `extra` are known to one platform only, by name; jaxlib has no field for them, and its
         `env_option_overrides` refuses maps, so they are appended to the bytes of the options, which do take them.
 
@@ -115,7 +116,7 @@ class Jaxlib:
         """
         options = self.client_module.CompileOptions()
         if extra:
-            entries = [_field(500, _field(1, key.encode()) + _field(2, str(value).encode())) for key, value in extra]
+            entries = [_field(500, _field(1, key.encode()) + _field(2, str(value).encode())) for key, value in extra.items()]
             data = options.SerializeAsString() + _field(3, _field(3, b"".join(entries)))
             options = self.jax.CompileOptions.ParseFromString(data)
         if overrides:

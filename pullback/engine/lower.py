@@ -39,7 +39,7 @@ class Module:
         located: whether operations carry the user's lines, which is for showing only: what is compiled to be run, and kept
             for equal Programs, has none.
         callbacks: the Python functions that it calls. effects: how many of those calls have an effect.
-        settings: XLA options that an operation asked for. loops: what one step of each loop in it costs.
+        loops: what one step of each loop in it costs.
     """
 
     def __init__(self, platform: str, located: bool = False) -> None:
@@ -48,7 +48,6 @@ class Module:
         self.functions: list[str] = []
         self.callbacks: list[Callable[..., Any]] = []
         self.effects = 0
-        self.settings: dict[str, Any] = {}
         self.loops: list[Cost] = []
         self._names: dict[Any, str] = {}
         self._taken: set[str] = {"main"}
@@ -283,7 +282,7 @@ class Lowered(NamedTuple):
 
     Attributes:
         text: the module. constants: the arrays to pass in front of the Program's inputs.
-        callbacks, settings: see `Module`.
+        callbacks: see `Module`. settings: XLA's options for it.
     """
 
     text: str
@@ -303,6 +302,4 @@ def lower_program(program: Program, platform: str, donated: Sequence[bool] = (),
     notes = ["{jax.buffer_donor = true}" if flag else "" for flag in donated or [False] * len(program.inputs)]
     main = made.write(program, "main", [""] * len(constants) + notes)
     text = module(f"pullback_{identifier(program.name)}", [main, *made.functions])
-    if platform == "cpu":
-        made.settings |= loop_settings(made.loops)
-    return Lowered(text, constants, made.callbacks, made.settings)
+    return Lowered(text, constants, made.callbacks, loop_settings(made.loops) if platform == "cpu" else {})

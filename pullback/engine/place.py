@@ -20,11 +20,6 @@ def using_default(device: Device) -> AbstractContextManager[None]:
     return setting(_default, device)
 
 
-def committed_device(array: Array) -> Device | None:
-    """The device that an array was put on, or computed on from such arrays; None if it may go anywhere."""
-    return array.device if array.__class__ is PlacedArray else None
-
-
 def common_device(arrays: Sequence[Array], names: Callable[[], Sequence[str]] | None = None) -> tuple[Device, bool]:
     """Where to compute with these arrays, and whether they are committed to it.
 
@@ -34,8 +29,7 @@ def common_device(arrays: Sequence[Array], names: Callable[[], Sequence[str]] | 
     found: Device | None = None
     first = 0
     for i, array in enumerate(arrays):
-        device = committed_device(array)
-        if device is None or device == found:
+        if array.__class__ is not PlacedArray or (device := array.device) == found:
             continue
         if found is not None:
             called = names() if names is not None else [f"operand {n}" for n in range(len(arrays))]

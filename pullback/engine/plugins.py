@@ -8,7 +8,6 @@ this runs in our tests but the registration itself, with a made-up client: there
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -36,8 +35,8 @@ def find_libraries() -> dict[str, str]:
     return found
 
 
-def _client_maker(platform: str, library: str) -> Callable[[], Any]:
-    return lambda: jaxlib().plugin_client(platform, library)
+def _client(platform: str, library: str) -> Any:
+    return jaxlib().plugin_client(platform, library)
 
 
 @functools.cache
@@ -46,5 +45,5 @@ def discover() -> tuple[str, ...]:
     found = find_libraries()
     for platform, library in found.items():
         if platform not in platforms():
-            register_platform(platform, _client_maker(platform, library))
+            register_platform(platform, functools.partial(_client, platform, library))
     return tuple(found)

@@ -35,15 +35,7 @@ from pullback.core.dtypes import DType, carrier
 from pullback.core.errors import DeviceError, ProgramError
 from pullback.core.types import ArrayType
 from pullback.engine import cache, disk
-from pullback.engine.backend import (
-    Backend,
-    BorrowedBuffer,
-    CompileOptions,
-    Executable,
-    buffer_of,
-    placement,
-    register_backend,
-)
+from pullback.engine.backend import Backend, BorrowedBuffer, CompileOptions, Executable, buffer_of, placement, register_backend
 from pullback.engine.failures import original
 from pullback.engine.jaxlib import jaxlib
 from pullback.engine.lower import Lowered, lower_program
@@ -158,10 +150,6 @@ class XlaBackend(Backend):
         """The dtype of this platform's buffers for values of a dtype."""
         return carrier(dtype) if self.platform == "cpu" else dtype
 
-    def handler(self, type: ArrayType, index: int) -> Any:
-        """What makes an array object of an executable's result."""
-        return jaxlib().result_handler(self.aval(type), self.shardings[index])
-
     def put(self, host: np.ndarray[Any, Any] | np.generic, type: ArrayType, index: int = 0, copy: bool = False) -> Any:
         """Host values in a buffer on a device. On the CPU aligned memory is shared unless `copy`: nobody may write to it while
         the buffer is in use."""
@@ -170,15 +158,9 @@ class XlaBackend(Backend):
         carried = self.carrier(type.dtype)
         if carried is not type.dtype:
             host = host.view(carried)
-        raw = self._batched_put(
-            self.aval(type),
-            self.shardings[index],
-            [host],
-            [self.raw_devices[index]],
-            True,
-            copy,
-            enable_x64=True,  # 64-bit dtypes stay, whatever jax's switch says where it is imported too
-        )
+        # 64-bit dtypes stay, whatever jax's switch says where it is imported too
+        aval, sharding, devices = self.aval(type), self.shardings[index], [self.raw_devices[index]]
+        raw = self._batched_put(aval, sharding, [host], devices, True, copy, enable_x64=True)
         return raw if type.nbytes <= COPIED_AT_ONCE else raw.block_until_ready()
 
     def putter(self, type: ArrayType) -> Callable[[np.ndarray[Any, Any]], Any]:
@@ -256,7 +238,7 @@ class XlaBackend(Backend):
         blob = disk.read(key)
         if blob is not None:
             with contextlib.suppress(Exception):  # whatever jaxlib finds wrong with it: it is made again
-                made = self.client.deserialize_executable(blob, [self.raw_devices[options.number]])
+                made = self.client.deserialize_executable(blob, [self.raw_devices[options.device.id]])
                 cache.count("disk_hits")
                 return made
         start = time.perf_counter()
@@ -268,9 +250,9 @@ class XlaBackend(Backend):
     def translate(self, lowered: Lowered, options: CompileOptions) -> Any:
         """A StableHLO module compiled for one device, now: XLA's loaded executable."""
         start = time.perf_counter()
-        lib, device = jaxlib(), self.raw_devices[options.number]
+        lib, device = jaxlib(), self.raw_devices[options.device.id]
         overrides = (("xla_backend_optimization_level", 0),) if options.quick else ()
-        given = lib.compile_options(overrides, tuple(lowered.settings.items()), device)
+        given = lib.compile_options(overrides, lowered.settings, device)
         if lowered.callbacks:  # only this form takes them
             module, devices = lib.parse(lowered.text), lib.jax.DeviceList((device,))
             made = self.client.compile_and_load(module, devices, given, list(lowered.callbacks))
@@ -317,11 +299,11 @@ def generation_inputs(there: XlaBackend, lowered: Lowered, options: CompileOptio
         "module": lowered.text.partition("\n")[2],  # without the first line, which holds the function's name
         "settings": repr(sorted(lowered.settings.items())),
         "optimization": repr(options.quick),
-        "device": repr(options.number),
+        "device": repr(options.device.id),
         "devices": repr(len(there.devices)),
         "platform": there.platform,
         "client": f"{there.client.platform} {there.client.platform_version} {there.client.runtime_type} {there.later}",
-        "device kind": str(there.raw_devices[options.number].device_kind),
+        "device kind": str(there.raw_devices[options.device.id].device_kind),
         "jaxlib": lib.version,
         "jaxlib build": lib.build,
         "debug options": there.debug_options,
@@ -395,9 +377,10 @@ class XlaExecutable(Executable):
         self.options = options
         self.donated = donated
         self.output_types = program.output_types
-        self.index = options.number
-        self.constants = [there.buffer_of(array, options.number) for array in lowered.constants]
-        self.handlers = [there.handler(type, options.number) for type in program.output_types]
+        self.index = options.device.id
+        self.constants = [there.buffer_of(array, options.device.id) for array in lowered.constants]
+        sharding = there.shardings[options.device.id]
+        self.handlers = [jaxlib().result_handler(there.aval(type), sharding) for type in program.output_types]
         self.result_class = PlacedArray if options.committed else Array
         self.calls_host = bool(lowered.callbacks)
         self.shown: str | None = None

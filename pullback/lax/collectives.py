@@ -10,7 +10,7 @@ from pullback.core.array import from_python
 from pullback.core.dtypes import INT32, accumulation_dtype, kind
 from pullback.core.errors import AxisError, ShapeError
 from pullback.core.trees import array_leaves, unflatten
-from pullback.numpy.axes import normal_axis
+from pullback.numpy.axes import normal_axis, several
 from pullback.numpy.promotion import PYTHON_SCALARS, in_dtype, literal_of, to_inexact
 from pullback.ops import arithmetic, collective
 from pullback.ops.broadcast import reduce_sum
@@ -19,21 +19,20 @@ from pullback.ops.convert import convert_element_type
 from pullback.ops.shape import reshape
 
 
-def _over(name: str, axis_name: Any, x: Any, apply: Callable[[Any, Hashable], Any]) -> Any:
+def _over(name: str, axis_name: Any, x: Any, apply: Callable[[Any, Hashable], Any], groups: Any = None) -> Any:
+    _no_groups(name, groups)
     leaves, structure = array_leaves(x, lambda: f"{name}'s argument")
-    names = axis_name if isinstance(axis_name, (tuple, list)) else (axis_name,)
-    for one in names:
+    for one in several(axis_name):
         leaves = [apply(leaf, one) for leaf in leaves]
     return unflatten(structure, leaves)
 
 
 def _one_name(name: str, axis_name: Any) -> Hashable:
     """The only name of an axis; a tuple may hold it. Raises `AxisError` for several."""
-    if not isinstance(axis_name, (tuple, list)):
-        return axis_name
-    if len(axis_name) != 1:
+    names = several(axis_name)
+    if len(names) != 1:
         raise AxisError(f"{name} takes one named axis, not axis_name={axis_name!r}. Apply it to one after the other.")
-    return axis_name[0]
+    return names[0]
 
 
 def _no_groups(name: str, groups: Any) -> None:
@@ -70,8 +69,7 @@ def psum(x: Any, axis_name: Any, *, axis_index_groups: None = None) -> Any:
     """
     _no_groups("psum", axis_index_groups)
     if x.__class__ in PYTHON_SCALARS:
-        names = axis_name if isinstance(axis_name, (tuple, list)) else (axis_name,)
-        return math.prod([axis_size(name) for name in names], start=x)
+        return math.prod([axis_size(name) for name in several(axis_name)], start=x)
     return _over("psum", axis_name, x, lambda leaf, name: over(name, collective.psum, _counted(leaf)))
 
 
@@ -100,14 +98,13 @@ def pmean(x: Any, axis_name: Any, *, axis_index_groups: None = None) -> Any:
         >>> pb.vmap(lambda x: x - lax.pmean(x, "i"), axis_name="i")(pnp.array([1.0, 3.0]))
         [-1.  1.]:f32[2]:cpu(0)
     """
-    _no_groups("pmean", axis_index_groups)
 
     def mean(leaf: Any, name: Hashable) -> Any:
         leaf = to_inexact(leaf, "pmean")
         total = over(name, collective.psum, in_dtype(leaf, accumulation_dtype(leaf.type.dtype)))
         return in_dtype(arithmetic.div(total, literal_of(axis_size(name), total.type.dtype)), leaf.type.dtype)
 
-    return _over("pmean", axis_name, x, mean)
+    return _over("pmean", axis_name, x, mean, axis_index_groups)
 
 
 def pmax(x: Any, axis_name: Any, *, axis_index_groups: None = None) -> Any:
@@ -130,8 +127,7 @@ def pmax(x: Any, axis_name: Any, *, axis_index_groups: None = None) -> Any:
         >>> pb.vmap(lambda x: lax.pmax(x, "i"), axis_name="i")(pnp.array([1.0, 3.0]))
         [3. 3.]:f32[2]:cpu(0)
     """
-    _no_groups("pmax", axis_index_groups)
-    return _over("pmax", axis_name, x, lambda leaf, name: over(name, collective.pmax, leaf))
+    return _over("pmax", axis_name, x, lambda leaf, name: over(name, collective.pmax, leaf), axis_index_groups)
 
 
 def pmin(x: Any, axis_name: Any, *, axis_index_groups: None = None) -> Any:
@@ -154,8 +150,7 @@ def pmin(x: Any, axis_name: Any, *, axis_index_groups: None = None) -> Any:
         >>> pb.vmap(lambda x: lax.pmin(x, "i"), axis_name="i", out_axes=None)(pnp.array([1.0, 3.0]))
         1.0:f32[]:cpu(0)
     """
-    _no_groups("pmin", axis_index_groups)
-    return _over("pmin", axis_name, x, lambda leaf, name: over(name, collective.pmin, leaf))
+    return _over("pmin", axis_name, x, lambda leaf, name: over(name, collective.pmin, leaf), axis_index_groups)
 
 
 def axis_index(axis_name: Any) -> Any:
@@ -231,7 +226,7 @@ def all_gather(x: Any, axis_name: Any, *, axis_index_groups: None = None, axis: 
         [1. 3.]:f32[2]:cpu(0)
     """
     _no_groups("all_gather", axis_index_groups)
-    names = axis_name if isinstance(axis_name, (tuple, list)) else (axis_name,)
+    names = several(axis_name)
 
     def gathered(leaf: Any) -> Any:
         at = normal_axis(axis, leaf.type.ndim if tiled else leaf.type.ndim + 1, "all_gather")
@@ -342,7 +337,6 @@ def all_to_all(
         [[1 3]
          [2 4]]:i32[2,2]:cpu(0)
     """
-    _no_groups("all_to_all", axis_index_groups)
 
     def exchanged(leaf: Any, name: Hashable) -> Any:
         split, concat = [normal_axis(axis, leaf.type.ndim, "all_to_all") for axis in (split_axis, concat_axis)]
@@ -351,7 +345,7 @@ def all_to_all(
         blocks = _in_blocks("all_to_all", leaf, split, axis_size(name))
         return _merged(_exchanged(blocks, name, split, concat), concat, 2)
 
-    return _over("all_to_all", _one_name("all_to_all", axis_name), x, exchanged)
+    return _over("all_to_all", _one_name("all_to_all", axis_name), x, exchanged, axis_index_groups)
 
 
 def pswapaxes(x: Any, axis_name: Any, axis: int, *, axis_index_groups: None = None) -> Any:
@@ -406,7 +400,6 @@ def psum_scatter(
         >>> pb.vmap(lambda x: lax.psum_scatter(x, "i"), axis_name="i")(x)
         [4. 6.]:f32[2]:cpu(0)
     """
-    _no_groups("psum_scatter", axis_index_groups)
 
     def part(leaf: Any, name: Hashable) -> Any:
         leaf = _counted(leaf)
@@ -415,4 +408,4 @@ def psum_scatter(
             leaf = _in_blocks("psum_scatter", leaf, axis, axis_size(name))
         return reduce_sum(_exchanged(leaf, name, axis, 0), axes=(0,))
 
-    return _over("psum_scatter", _one_name("psum_scatter", axis_name), x, part)
+    return _over("psum_scatter", _one_name("psum_scatter", axis_name), x, part, axis_index_groups)

@@ -7,7 +7,7 @@ from typing import Any
 from pullback.core.array import Array, ArrayLike, from_python, scalar_kind
 from pullback.core.dtypes import RANK, in_words, kind
 from pullback.core.errors import DtypeError
-from pullback.numpy.factories import Binary, Function, Unary, named
+from pullback.numpy.factories import Binary, Function, Unary, named, sections
 from pullback.numpy.promotion import PYTHON_SCALARS, at_user_line, literal_of, operand
 from pullback.ops import arithmetic, bitwise, compare, error_functions, exponential, hyperbolic, powers, rounding, trigonometric
 from pullback.ops import complex as complexes
@@ -46,12 +46,8 @@ def _finished(primitive: Any, function: Function, name: str, relaxed: str, examp
         errors = ["LeafError: x or y is neither an array nor a number.", f"DtypeError: their dtypes differ{of_others}."]
         errors += ["ShapeError: their shapes differ."]
     counterpart = f"\n\n    As `pullback.numpy.{relaxed}`, of operands that need {conversion}." if relaxed else ""
-    raised = "\n        ".join(errors)
-    sections = (
-        f"    Arguments:\n        {operands}\n\n    Returns:\n        An array of the same shape, {result}.\n\n"
-        f"    Raises:\n        {raised}"
-    )
-    return named(function, name, f"{primitive.__doc__}{counterpart}\n\n    Example:{example}", sections, "pullback.lax")
+    doc = f"{primitive.__doc__}{counterpart}\n\n    Example:{example}"
+    return named(function, name, doc, sections(operands, f"An array of the same shape, {result}.", errors), "pullback.lax")
 
 
 def unary(name: str, primitive: Any, relaxed: str, example: str, result: str = "in the dtype of x") -> Unary:

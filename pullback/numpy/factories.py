@@ -76,8 +76,13 @@ def about(operands: int, result: str, refused: str = "", promotes: bool = True) 
     errors += [f"DtypeError: {x} is {refused}."] if refused else []
     errors += ["DtypeError: the dtypes have no common one."] if promotes and not one else []
     errors += [] if one else ["ShapeError: the shapes do not broadcast."]
-    raised = "\n        ".join(errors)
-    return f"    Arguments:\n        {given}\n\n    Returns:\n        {shape}{result}\n\n    Raises:\n        {raised}"
+    return sections(given, shape + result, errors)
+
+
+def sections(arguments: str, returns: str, errors: list[str]) -> str:
+    """Those three sections of a docstring."""
+    raises = "\n        ".join(errors)
+    return f"    Arguments:\n        {arguments}\n\n    Returns:\n        {returns}\n\n    Raises:\n        {raises}"
 
 
 def refused_by(primitive: Any, inexact: bool) -> str:

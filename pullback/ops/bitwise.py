@@ -39,18 +39,22 @@ class xor(Bitwise):
     evaluate = np.bitwise_xor
 
 
+class OfOne(Bitwise):
+    """An operation on the bits of one number."""
+
+    def samples(rng):
+        yield (rng.integers(-9, 99, (2, 3)) * 1.0,), {}
+
+
 @primitive
-class not_(Bitwise):
+class not_(OfOne):
     """The bits that x does not have."""
 
     evaluate = np.invert
 
-    def samples(rng):
-        yield (rng.integers(-9, 9, (2, 3)) * 1.0,), {}
-
 
 @primitive
-class population_count(Bitwise):
+class population_count(OfOne):
     """How many bits of x are set."""
 
     kinds = "iu"
@@ -59,12 +63,9 @@ class population_count(Bitwise):
     def evaluate(x):
         return np.bitwise_count(_unsigned(x)).astype(x.dtype)
 
-    def samples(rng):
-        yield (rng.integers(-9, 9, (2, 3)) * 1.0,), {}
-
 
 @primitive
-class clz(Bitwise):
+class clz(OfOne):
     """How many bits of x above the highest that is set are not; of 0, all of them."""
 
     kinds = "iu"
@@ -76,9 +77,6 @@ class clz(Bitwise):
         for distance in (1, 2, 4, 8, 16, 32):  # every bit below the highest becomes set
             below = below | below >> min(distance, width - 1)
         return (width - np.bitwise_count(below)).astype(x.dtype)
-
-    def samples(rng):
-        yield (rng.integers(-9, 99, (2, 3)) * 1.0,), {}
 
 
 class Shift(Formula):

@@ -22,15 +22,18 @@ from pullback.ops.literals import literal
 from pullback.ops.pointwise import Formula, Function, OfTwo, operand_shape, same_dtype
 
 
+def _real_type(primitive, x):
+    """The type of a real number made from x."""
+    check_kinds(primitive, x)
+    return x.with_dtype(PART_DTYPE.get(x.dtype, x.dtype), x.weak)
+
+
 class Part(Formula):
     """A real number made from a complex one; linear over the reals."""
 
     kinds = "c"
     linear = True
-
-    def result_type(primitive, x):
-        check_kinds(primitive, x)
-        return x.with_dtype(PART_DTYPE[x.dtype], x.weak)
+    result_type = _real_type
 
     def samples(rng):
         yield (rng.normal(size=(2, 3)) + 1j * rng.normal(size=(2, 3)),), {}
@@ -125,10 +128,7 @@ class abs(Function):
     kinds = "iufc"
     symbolic_zeros = True
     evaluate = np.absolute
-
-    def result_type(primitive, x):
-        check_kinds(primitive, x)
-        return x.with_dtype(PART_DTYPE[x.dtype], x.weak) if x.dtype in PART_DTYPE else x
+    result_type = _real_type
 
     def jvp(primals, tangents):
         (x,), (t,) = primals, tangents

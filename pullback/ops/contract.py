@@ -81,11 +81,7 @@ class dot_general(Rules):
     def jvp(primals, tangents, **params):
         (x, y), (tx, ty) = primals, tangents
         out = dot_general(x, y, **params)
-        terms = []
-        if tx is not ZERO:
-            terms.append(dot_general(tx, y, **params))
-        if ty is not ZERO:
-            terms.append(dot_general(x, ty, **params))
+        terms = [dot_general(*pair, **params) for t, pair in ((tx, (tx, y)), (ty, (x, ty))) if t is not ZERO]
         return out, terms[0] if len(terms) == 1 else add(*terms)
 
     def transpose(cotangent, x, y, *, dimension_numbers, preferred_element_type=None, precision=None):
@@ -104,20 +100,14 @@ class dot_general(Rules):
         return x_axes, y_axes | {axis: place for place, axis in enumerate(y_batch)}
 
     def vectorize(size, args, axes, *, dimension_numbers, preferred_element_type=None, precision=None):
-        (x, y), (x_axis, y_axis) = args, axes
-        (x_contracting, y_contracting), (x_batch, y_batch) = dimension_numbers
+        (x, y), (x_batched, y_batched) = args, [axis == 0 for axis in axes]
+        contracting, batch = [(up(a) if x_batched else a, up(b) if y_batched else b) for a, b in dimension_numbers]
+        at = len(batch[0]) if x_batched else type_of(x).ndim - len(contracting[0])  # the place of the batch axis in the result
+        if x_batched and y_batched:
+            batch, at = ((0, *batch[0]), (0, *batch[1])), 0
         rest = _given(preferred_element_type=preferred_element_type, precision=precision)
-        if x_axis is not None and y_axis is not None:
-            batch = ((0, *up(x_batch)), (0, *up(y_batch)))
-            return dot_general(x, y, dimension_numbers=((up(x_contracting), up(y_contracting)), batch), **rest), 0
-        if x_axis is not None:
-            numbers = ((up(x_contracting), y_contracting), (up(x_batch), y_batch))
-            at = len(x_batch)
-        else:
-            numbers = ((x_contracting, up(y_contracting)), (x_batch, up(y_batch)))
-            at = type_of(x).ndim - len(x_contracting)
-        out = dot_general(x, y, dimension_numbers=numbers, **rest)
-        return _to_front(out, at), 0
+        out = dot_general(x, y, dimension_numbers=(contracting, batch), **rest)
+        return transpose(out, permutation=(at, *without(type_of(out), (at,)))) if at else out, 0
 
     def cost(operands, results, *, dimension_numbers, preferred_element_type=None, precision=None):
         return 2 * results[0].size * math.prod([operands[0].shape[axis] for axis in dimension_numbers[0][0]])
@@ -155,12 +145,6 @@ class dot_general(Rules):
 def _given(**params):
     """The parameters that are not None: leaving one out and passing None are one operation, and should be written as one."""
     return {name: value for name, value in params.items() if value is not None}
-
-
-def _to_front(x, at):
-    if at == 0:
-        return x
-    return transpose(x, permutation=(at, *[axis for axis in range(type_of(x).ndim) if axis != at]))
 
 
 def _contract(x, y, dimension_numbers):

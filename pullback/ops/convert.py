@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from pullback.core.dtypes import BOOL, DType, canonical, is_inexact, kind
 from pullback.core.errors import DtypeError, ShapeError
 from pullback.core.primitive import Rules, primitive
 from pullback.core.types import array_type
-from pullback.ops.families import Linear, all_but
+from pullback.ops.families import Linear, all_but, only_the_last
 from pullback.ops.formulas import part_type
+from pullback.ops.pointwise import each_alone
 
 
 def convert_host(x, dtype: DType):
@@ -43,8 +42,9 @@ def _to_integer(x, dtype):
     ).astype(dtype)
 
 
-def _is_exact(source: DType, target: DType) -> bool:
-    """Whether every value of one dtype is a value of the other, so that converting back or on loses nothing more."""
+def _is_exact(conversion):
+    """Whether every value of its operand's dtype is one of its result's, so that converting back or on loses nothing more."""
+    source, target = conversion.inputs[0].type.dtype, conversion.outputs[0].type.dtype
     if source.kind == "V" or target.kind == "V" or is_inexact(source) != is_inexact(target):
         return False
     return np.can_cast(source, target, "safe")
@@ -60,25 +60,16 @@ class convert_element_type(Linear):
         return array_type(x.shape, canonical(new_dtype), weak)
 
     def simplify(equation, known):
-        (x,), (out,) = equation.inputs, equation.outputs
-        if x.type is out.type:
-            return x
-        inner = known.maker(x, convert_element_type)
-        if inner is None or not _is_exact(inner.inputs[0].type.dtype, x.type.dtype):
-            return None
-        (source,) = inner.inputs
-        return source if source.type is out.type else equation.replace(inputs=(source,))
+        return only_the_last(equation, known, _is_exact)
 
     def evaluate(x, *, new_dtype, weak=False):
         return convert_host(x, new_dtype)
 
     def lower(write, x, *, new_dtype, weak=False):
-        if x.dtype.kind == "c" and new_dtype.kind != "c":
-            if new_dtype is BOOL:
-                return write.compare("NE", x, write.constant(0, x.type))
-            x = write.op("stablehlo.real", [x], part_type(x))
         if new_dtype is BOOL and x.dtype is not BOOL:
             return write.compare("NE", x, write.constant(0, x.type))
+        if x.dtype.kind == "c" and new_dtype.kind != "c":
+            x = write.op("stablehlo.real", [x], part_type(x))
         return write.convert(x, new_dtype)
 
     def transpose(cotangent, x, *, new_dtype, weak=False):
@@ -91,8 +82,7 @@ class convert_element_type(Linear):
         return convert_element_type(*args, new_dtype=new_dtype, weak=weak), 0
 
     def sparsity(which, operands, *, new_dtype, weak=False):
-        elements = np.arange(math.prod(operands[0].shape))
-        return elements, elements
+        return each_alone(which, operands)
 
     def samples(rng):
         for name in ("float32", "float64", "bfloat16", "float16", "complex64", "complex128", "int32", "uint8", "bool"):

@@ -14,10 +14,10 @@ from pullback.core.types import ArrayType, is_unknown
 from pullback.ops.broadcast import broadcast_in_dim
 from pullback.ops.convert import convert_element_type
 from pullback.ops.create import full
-from pullback.ops.families import numbered
+from pullback.ops.families import numbered, places
 from pullback.ops.index import gather, scatter
 from pullback.ops.literals import literal
-from pullback.ops.pointwise import same_dtype
+from pullback.ops.pointwise import each_alone, same_dtype
 from pullback.ops.shape import concatenate, in_front, reshape
 from pullback.ops.windows import GatherDimensionNumbers, ScatterDimensionNumbers
 from pullback.stablehlo.writer import i64s
@@ -33,11 +33,8 @@ def _check_starts(name: str, x: ArrayType, starts: tuple[ArrayType, ...], sizes:
 
 def _block(x, starts, sizes):
     """The block as a NumPy index."""
-    return tuple([slice(at, at + size) for at, size in zip(_clipped(x, starts, sizes), sizes)])
-
-
-def _clipped(x, starts, sizes):
-    return [min(max(int(start), 0), whole - size) for start, whole, size in zip(starts, x.shape, sizes)]
+    inside = [min(max(int(start), 0), whole - size) for start, whole, size in zip(starts, x.shape, sizes)]
+    return tuple([slice(at, at + size) for at, size in zip(inside, sizes)])
 
 
 def _same_dtype_starts(write, starts):
@@ -106,8 +103,7 @@ class dynamic_slice(Rules):
         x, *starts = operands
         if not all([isinstance(start, np.ndarray) for start in starts]):
             return None
-        block = numbered(x)[_block(x, starts, slice_sizes)].reshape(-1)
-        return np.arange(len(block)), block
+        return places(numbered(x)[_block(x, starts, slice_sizes)])
 
     def samples(rng):
         yield (rng.normal(size=(4, 5)), np.int32(1), np.int32(2)), {"slice_sizes": (2, 3)}
@@ -156,14 +152,10 @@ class dynamic_update_slice(Rules):
     def sparsity(which, operands):
         x, update, *starts = operands
         if not all([isinstance(start, np.ndarray) for start in starts]):
-            if which:
-                return None
-            elements = np.arange(numbered(x).size)
-            return elements, elements  # and what is overwritten, wherever that is
-        places = np.full(x.shape, -1) if which else numbered(x)
-        places[_block(x, starts, update.shape)] = numbered(update) if which else -1
-        results = np.flatnonzero(places >= 0)
-        return results, places.reshape(-1)[results]
+            return None if which else each_alone(0, [x])  # and what is overwritten, wherever that is
+        numbers = np.full(x.shape, -1) if which else numbered(x)
+        numbers[_block(x, starts, update.shape)] = numbered(update) if which else -1
+        return places(numbers)
 
     def samples(rng):
         yield (rng.normal(size=(4, 5)), rng.normal(size=(2, 3)), np.int32(1), np.int32(2)), {}

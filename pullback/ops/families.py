@@ -43,20 +43,32 @@ class Moving(Linear):
     cost = 0
 
     def sparsity(primitive, which, operands, **params):
-        return moved(primitive, which, operands, params)
-
-
-def moved(primitive, which, operands, params):
-    """Where the elements of operand `which` go, found by moving their numbers: a pair (result, element) for each that stays."""
-    numbers = [numbered(x) if i == which else np.full(x.shape, -1) for i, x in enumerate(operands)]
-    out = primitive.evaluate(*numbers, **params).reshape(-1)
-    results = np.flatnonzero(out >= 0)
-    return results, out[results]
+        numbers = [numbered(x) if i == which else np.full(x.shape, -1) for i, x in enumerate(operands)]
+        return places(primitive.evaluate(*numbers, **params))
 
 
 def numbered(x):
     """The numbers 0, 1, 2, ... in the shape of x."""
     return np.arange(math.prod(x.shape)).reshape(x.shape)
+
+
+def places(numbers):
+    """Where elements have gone, given their numbers in those places and -1 in others: a pair (result, element) for each."""
+    results = np.flatnonzero(numbers.reshape(-1) >= 0)
+    return results, numbers.reshape(-1)[results]
+
+
+def only_the_last(equation, known, may_skip=lambda before: True):
+    """The `simplify` rule of an operation of one operand that, done again, makes the first time superfluous, if it may be
+    skipped; and that does nothing to what has the type already."""
+    (x,), (out,) = equation.inputs, equation.outputs
+    if x.type is out.type:
+        return x
+    before = known.maker(x, equation.primitive)
+    if before is None or not may_skip(before):
+        return None
+    (source,) = before.inputs
+    return source if source.type is out.type else equation.replace(inputs=(source,))
 
 
 def all_but(x: ArrayType, axes: Sequence[int]) -> dict[int, int]:

@@ -109,24 +109,19 @@ def _signbit(write, x):
     return write.compare("LT", bits, write.like(bits, 0))
 
 
-def _in_order(direction):
-    """x `LT|LE|GT|GE` y; complex numbers by their real parts, then by their imaginary ones, never if one is NaN (as NumPy)."""
+def _in_order(direction, first, last):
+    """x `LT|LE|GT|GE` y; complex numbers are compared `first` by their real parts, then, where these are equal, `last` by their
+    imaginary ones, and never if one is NaN (as NumPy)."""
 
     def compare(write, x, y):
         if x.dtype.kind != "c":
             return write.compare(direction, x, y)
         x, y = Written(write, x), Written(write, y)
-        (first, ufunc), tied = _ORDERS[direction], x.real == y.real
         known = (x.imag == x.imag) & (y.imag == y.imag)
-        return (first(x.real, y.real) & known | tied & ufunc(x.imag, y.imag)).value
+        return (first(x.real, y.real) & known | (x.real == y.real) & last(x.imag, y.imag)).value
 
     return compare
 
-
-_ORDERS = {
-    "LT": (np.less, np.less), "LE": (np.less, np.less_equal),
-    "GT": (np.greater, np.greater), "GE": (np.greater, np.greater_equal),
-}  # fmt: skip
 
 # ---- complex functions ----------------------------------------------------------------------------------------------
 
@@ -388,7 +383,8 @@ OPERATIONS = {
     np.square: lowered(lambda x: x * x),
     np.equal: lambda write, x, y: write.compare("EQ", x, y),
     np.not_equal: lambda write, x, y: write.compare("NE", x, y),
-    np.less: _in_order("LT"), np.less_equal: _in_order("LE"), np.greater: _in_order("GT"), np.greater_equal: _in_order("GE"),
+    np.less: _in_order("LT", np.less, np.less), np.less_equal: _in_order("LE", np.less, np.less_equal),
+    np.greater: _in_order("GT", np.greater, np.greater), np.greater_equal: _in_order("GE", np.greater, np.greater_equal),
     np.isnan: lambda write, x: write.compare("NE", x, x),
     np.isinf: lowered(lambda x: np.abs(x) == np.inf),
     np.isfinite: lambda write, x: write.op("stablehlo.is_finite", [x], TensorType(x.shape, np.dtype(bool))),

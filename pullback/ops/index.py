@@ -17,10 +17,10 @@ from pullback.ops.arithmetic import div, mul
 from pullback.ops.compare import eq, select
 from pullback.ops.convert import convert_element_type
 from pullback.ops.create import full, iota
-from pullback.ops.families import numbered
+from pullback.ops.families import numbered, places
 from pullback.ops.formulas import lowered
 from pullback.ops.literals import literal
-from pullback.ops.pointwise import same_dtype
+from pullback.ops.pointwise import each_alone, same_dtype
 from pullback.ops.shape import in_front, reshape
 from pullback.ops.shape import slice as slice_of
 from pullback.ops.windows import (
@@ -35,8 +35,9 @@ from pullback.ops.windows import (
     wide_indices,
     window_layout,
     window_places,
+    written,
 )
-from pullback.stablehlo.writer import i64s, listed
+from pullback.stablehlo.writer import i64s
 
 
 @primitive
@@ -63,7 +64,7 @@ class gather(Rules):
         axis = plain_axis(dimension_numbers, slice_sizes, shape, indices.ndim - 1)
         if axis is not None:
             return _take_host(operand, indices[..., 0], axis, mode, fill_value)
-        places, inside = window_places(indices, dimension_numbers, slice_sizes, shape, mode)
+        at, inside = window_places(indices, dimension_numbers, slice_sizes, shape, mode)
         kept = dimension_numbers.kept(len(shape))
         whole = [axis for axis in kept if slice_sizes[axis] == shape[axis]]  # these need no index arrays
         chosen = [axis for axis in range(len(shape)) if axis not in whole]
@@ -71,7 +72,7 @@ class gather(Rules):
         partial = [axis for axis in kept if axis not in whole]
         if chosen:
             lead = (*indices.shape[:-1], *[slice_sizes[axis] for axis in partial])
-            flat = [places[axis].squeeze(tuple(batch + kept.index(i) for i in whole)) for axis in chosen]
+            flat = [at[axis].squeeze(tuple(batch + kept.index(i) for i in whole)) for axis in chosen]
             flat[0] = np.broadcast_to(flat[0], lead)
             out = np.transpose(operand, chosen + whole)[tuple(flat)]
         else:
@@ -87,13 +88,7 @@ class gather(Rules):
         numbers = dimension_numbers
         result = write.result_type
         indices = wide_indices(write, indices)
-        text = (
-            f"#stablehlo.gather<offset_dims = {listed(numbers.offset_dims)},"
-            f" collapsed_slice_dims = {listed(numbers.collapsed_slice_dims)},"
-            f" operand_batching_dims = {listed(numbers.operand_batching_dims)},"
-            f" start_indices_batching_dims = {listed(numbers.start_indices_batching_dims)},"
-            f" start_index_map = {listed(numbers.start_index_map)}, index_vector_dim = {len(indices.shape) - 1}>"
-        )
+        text = written("gather", numbers, indices)
         sizes = i64s(slice_sizes)
         out = write.op("stablehlo.gather", [operand, indices], result, dimension_numbers=text, slice_sizes=sizes)
         if mode != "fill":
@@ -129,28 +124,19 @@ class gather(Rules):
         operand, indices = operands
         if not isinstance(indices, np.ndarray):
             return None
-        places = gather.evaluate(numbered(operand), indices, **{**params, "fill_value": -1}).reshape(-1)
-        results = np.flatnonzero(places >= 0)
-        return results, places[results]
+        return places(gather.evaluate(numbered(operand), indices, **{**params, "fill_value": -1}))
 
     def samples(rng):
         table = rng.normal(size=(4, 3))
-        rows = GatherDimensionNumbers((1,), (0,), (0,))
+        rows = {"dimension_numbers": GatherDimensionNumbers((1,), (0,), (0,)), "slice_sizes": (1, 3)}
         for mode in ("clip", "fill"):
-            indices = np.array([[0], [3], [1], [3], [9], [-1]])
-            yield (table, indices), {"dimension_numbers": rows, "slice_sizes": (1, 3), "mode": mode, "fill_value": None}
-        points = GatherDimensionNumbers((), (0, 1), (1, 0))
-        indices = np.array([[[2, 3], [0, 1]], [[1, 1], [0, 1]]])
-        yield (table, indices), {"dimension_numbers": points, "slice_sizes": (1, 1), "mode": "clip", "fill_value": None}
-        windows = GatherDimensionNumbers((0, 2), (), (0, 1))
-        indices = np.array([[0, 1], [2, 0], [9, 9]])
-        yield (table, indices), {"dimension_numbers": windows, "slice_sizes": (2, 2), "mode": "fill", "fill_value": 0}
-        along = GatherDimensionNumbers((), (1,), (1,), (0,), (0,))
-        indices = rng.integers(0, 3, (4, 2, 1))
-        yield (
-            (table, indices),
-            {"dimension_numbers": along, "slice_sizes": (1, 1), "mode": "promise_in_bounds", "fill_value": None},
-        )
+            yield (table, np.array([[0], [3], [1], [3], [9], [-1]])), {**rows, "mode": mode, "fill_value": None}
+        points = {"dimension_numbers": GatherDimensionNumbers((), (0, 1), (1, 0)), "slice_sizes": (1, 1)}
+        yield (table, np.array([[[2, 3], [0, 1]], [[1, 1], [0, 1]]])), points
+        windows = {"dimension_numbers": GatherDimensionNumbers((0, 2), (), (0, 1)), "slice_sizes": (2, 2)}
+        yield (table, np.array([[0, 1], [2, 0], [9, 9]])), {**windows, "mode": "fill", "fill_value": 0}
+        along = {"dimension_numbers": GatherDimensionNumbers((), (1,), (1,), (0,), (0,)), "slice_sizes": (1, 1)}
+        yield (table, rng.integers(0, 3, (4, 2, 1))), {**along, "mode": "promise_in_bounds"}
 
 
 def _take_host(operand, indices, axis, mode, fill_value):
@@ -222,16 +208,13 @@ class Scatter(Rules):
     def sparsity(primitive, which, operands, *, dimension_numbers, mode="clip", unique_indices=False):
         operand, indices, updates = operands
         if which == 0:
-            elements = np.arange(math.prod(operand.shape))
-            return elements, elements
+            return each_alone(0, [operand])
         if not isinstance(indices, np.ndarray):
             return None
         numbers = dimension_numbers.as_gather()
         sizes = update_sizes(operand, updates, numbers)
         place = {"dimension_numbers": numbers, "slice_sizes": sizes, "mode": "clip" if mode == "clip" else "fill"}
-        targets = gather.evaluate(numbered(operand), indices, fill_value=-1, **place).reshape(-1)
-        elements = np.flatnonzero(targets >= 0)
-        return targets[elements], elements
+        return places(gather.evaluate(numbered(operand), indices, fill_value=-1, **place))[::-1]
 
     def samples(rng):
         yield from separate_windows(rng)
@@ -267,10 +250,10 @@ def combining(combine, name):
         wide = primitive.accumulation and primitive.accumulation(operand.dtype)
         numbers = dimension_numbers.as_gather()
         sizes = update_sizes(operand, updates, numbers)
-        places, inside = window_places(indices, numbers, sizes, operand.shape, "clip" if mode == "clip" else "fill")
+        at, inside = window_places(indices, numbers, sizes, operand.shape, "clip" if mode == "clip" else "fill")
         values = updates.transpose(window_layout(numbers, updates.ndim))
         flat = np.zeros((), np.int64)
-        for place, size in zip(places, operand.shape):
+        for place, size in zip(at, operand.shape):
             flat = flat * size + place
         flat = np.broadcast_to(flat, values.shape)
         if inside is not None and not inside.all():
@@ -292,13 +275,7 @@ def combining(combine, name):
         if mode == "clip":
             sizes = update_sizes(operand, updates, numbers)
             indices = clamped_indices(write, indices, numbers, sizes, operand.shape)
-        text = (
-            f"#stablehlo.scatter<update_window_dims = {listed(numbers.offset_dims)},"
-            f" inserted_window_dims = {listed(numbers.collapsed_slice_dims)},"
-            f" input_batching_dims = {listed(numbers.operand_batching_dims)},"
-            f" scatter_indices_batching_dims = {listed(numbers.start_indices_batching_dims)},"
-            f" scatter_dims_to_operand_dims = {listed(numbers.start_index_map)}, index_vector_dim = {len(indices.shape) - 1}>"
-        )
+        text = written("scatter", dimension_numbers, indices).replace("operand_batching_dims", "input_batching_dims")
         # XLA's own extremes of complex numbers compare the real parts alone, and lose NaN
         ordered = kind(wide) == "c" and _ORDERED.get(name)
         body, given = write.combiner(ordered or name, wide), {"scatter_dimension_numbers": text}

@@ -90,13 +90,7 @@ class Elementwise(Rules):
                 break
         else:  # batches of one shape, and scalars that all batch elements share
             return bind(primitive, args, params), 0
-        ndims = [type_of(arg).ndim for arg in args]
-        rank = max([ndim if axis == 0 else ndim + 1 for ndim, axis in zip(ndims, axes)])
-        shape = next(
-            type_of(arg).shape[1:] if axis == 0 else type_of(arg).shape
-            for arg, axis, ndim in zip(args, axes, ndims)
-            if (ndim if axis == 0 else ndim + 1) == rank
-        )
+        shape = max([type_of(arg).shape[axis == 0 :] for arg, axis in zip(args, axes)], key=len)  # of a batch element
         return bind(primitive, [batched_operand(arg, axis, size, shape) for arg, axis in zip(args, axes)], params), 0
 
     def sparsity(primitive, which, operands, **params):

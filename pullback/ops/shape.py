@@ -18,7 +18,7 @@ from pullback.ops.arithmetic import sub
 from pullback.ops.broadcast import broadcast_in_dim, reduce_sum
 from pullback.ops.compare import select
 from pullback.ops.create import full
-from pullback.ops.families import Moving, all_but, check_axes, up, without
+from pullback.ops.families import Moving, all_but, check_axes, only_the_last, up, without
 from pullback.ops.literals import literal
 from pullback.ops.pointwise import same_dtype
 from pullback.stablehlo.writer import i64s
@@ -37,21 +37,12 @@ class reshape(Moving):
     """The elements of x, in their order, in the shape `new_sizes`."""
 
     keeps_ones = True
+    simplify = only_the_last
 
     def result_type(x, *, new_sizes: tuple[int, ...]):
         if math.prod(new_sizes) != x.size or any(size < 0 for size in new_sizes):
             raise ShapeError(f"reshape cannot give {x}, which has {x.size} elements, the shape {tuple(new_sizes)}.")
         return x.with_shape(tuple(new_sizes))
-
-    def simplify(equation, known):
-        (x,), (out,) = equation.inputs, equation.outputs
-        if x.type is out.type:
-            return x
-        inner = known.maker(x, reshape)
-        if inner is None:
-            return None
-        (source,) = inner.inputs
-        return source if source.type is out.type else equation.replace(inputs=(source,))
 
     def evaluate(x, *, new_sizes):
         return x.reshape(new_sizes)

@@ -15,6 +15,7 @@ from pullback.core.dtypes import DType, kind
 from pullback.core.errors import DtypeError, ShapeError
 from pullback.core.types import ArrayType
 from pullback.ops.families import up
+from pullback.stablehlo.writer import listed
 
 MODES = ("clip", "fill", "promise_in_bounds")
 
@@ -194,6 +195,12 @@ def batched_numbers(numbers, operand_batched, indices_batched):
     elif operand_batched:
         offset = (0, *offset)
     return GatherDimensionNumbers(offset, collapsed, mapped, operand_batching, indices_batching)
+
+
+def written(operation, numbers, indices):
+    """Dimension numbers as StableHLO has them, `#stablehlo.gather<offset_dims = [1], ...>`."""
+    fields = [f"{name} = {listed(axes)}" for name, axes in numbers._asdict().items()]
+    return f"#stablehlo.{operation}<{', '.join(fields)}, index_vector_dim = {len(indices.shape) - 1}>"
 
 
 def wide_indices(write, indices):

@@ -70,12 +70,8 @@ class _Constant:
             return True
         if self.array.type is not other.array.type or is_deleted(self.array) or is_deleted(other.array):
             return False
-        return _same_bytes(self.array, other.array)
-
-
-def _same_bytes(a: Array, b: Array) -> bool:
-    left, right = (np.ascontiguousarray(array.host).reshape(-1).view(np.uint8) for array in (a, b))
-    return np.array_equal(left, right)
+        own, others = [np.ascontiguousarray(one.array.host).reshape(-1).view(np.uint8) for one in (self, other)]
+        return np.array_equal(own, others)
 
 
 def _program_key(program: Graph) -> tuple[Any, ...]:

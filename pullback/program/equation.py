@@ -245,10 +245,9 @@ def remembered(derive: Callable[Concatenate[G, P], R]) -> Callable[Concatenate[G
 # ---- what parameters hold ----
 
 
-def is_record(value: Any) -> bool:
-    """Whether a parameter is one of named fields: a NamedTuple, or a dataclass."""
-    own = type(value)
-    return hasattr(own, "__dataclass_fields__") or (isinstance(value, tuple) and hasattr(own, "_fields"))
+def is_record(cls: type) -> bool:
+    """Whether parameters of a class have named fields: a NamedTuple, or a dataclass."""
+    return hasattr(cls, "__dataclass_fields__") or (issubclass(cls, tuple) and hasattr(cls, "_fields"))
 
 
 def record_fields(value: Any) -> list[tuple[str, Any]]:
@@ -264,6 +263,6 @@ def parts_of(value: Any) -> list[Any]:
     for item in found:  # which grows meanwhile
         if isinstance(item, tuple):
             found.extend(item)
-        elif is_record(item):
+        elif is_record(type(item)):
             found.extend([field for _, field in record_fields(item)])
     return found

@@ -5,13 +5,14 @@ from __future__ import annotations
 import enum
 import itertools
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from pullback.core.array import Array, HostArray
-from pullback.core.devices import DEFAULT_DEVICE, Device
+from pullback.core.array import Array, HostArray, plain_number
+from pullback.core.devices import DEFAULT_DEVICE
 from pullback.core.dtypes import BOOL, COMPLEX64, FLOAT32, INT32, SHORT_NAMES, kind
 from pullback.core.lazy import lazy_module
 from pullback.core.primitive import Primitive
@@ -46,21 +47,13 @@ _BLUE, _PINK = ((f'<span style="color:{colour}">', "</span>") for colour in ("#1
 HTML = Style(_BLUE, _PINK, lambda text: html.escape(text))
 
 
-def program_text(
-    program: Graph,
-    *,
-    sources: bool = False,
-    style: Style = PLAIN,
-    batch_axes: BatchAxes | None = None,
-    device: Device = DEFAULT_DEVICE,
-) -> str:
+def program_text(program: Graph, *, sources: bool = False, style: Style = PLAIN, batch_axes: BatchAxes | None = None) -> str:
     """A Program as text, in time linear in the number of its equations.
 
     Arguments:
         sources: end each equation with the place of the user's line that it comes from, and its named scopes, as a comment.
         style: `PLAIN`, `ANSI` or `HTML`: the colours of batch axes and of other axes.
         batch_axes: which axes of a variable are batch axes, in place of what the Programs know of it themselves.
-        device: what is printed as the place of each value.
     Returns:
         the text, without a newline at its end.
 
@@ -72,7 +65,7 @@ def program_text(
           let
           in a }
     """
-    return _Printer(program, sources, style, batch_axes or {}, device).program(program, "")
+    return _Printer(program, sources, style, batch_axes or {}).program(program, "")
 
 
 def variable_names() -> Iterator[str]:
@@ -86,17 +79,10 @@ def variable_names() -> Iterator[str]:
 
 def name_variables(program: Graph) -> dict[Variable, str]:
     """The names of a Program's variables, in order; results that nothing uses have none, and are printed `_`."""
-    fresh = variable_names()
     used = {atom for equation in program.equations for atom in equation.inputs} | set(program.outputs)
-    names: dict[Variable, str] = {}
-    for variable in (*program.inputs, *[variable for variable, _ in program.constants]):
-        if variable not in names:
-            names[variable] = next(fresh)
-    for equation in program.equations:
-        for variable in equation.outputs:
-            if variable in used and variable not in names:
-                names[variable] = next(fresh)
-    return names
+    results = [variable for equation in program.equations for variable in equation.outputs if variable in used]
+    named = dict.fromkeys([*program.inputs, *[variable for variable, _ in program.constants], *results])
+    return dict(zip(named, variable_names()))
 
 
 def equation_text(program: Graph, equation: Equation) -> str:
@@ -104,23 +90,21 @@ def equation_text(program: Graph, equation: Equation) -> str:
 
     Variables that nothing defines are shown as `?`.
     """
-    printer = _Printer(program, False, PLAIN, {}, DEFAULT_DEVICE)
+    printer = _Printer(program, False, PLAIN, {})
     lines = printer.equation(equation, name_variables(program), "").split("\n")
     return lines[0] if len(lines) == 1 else f"{lines[0]} ... {lines[-1].strip()}"
 
 
-def share_counts(program: Graph) -> tuple[list[Graph], dict[int, int]]:
+def share_counts(program: Graph) -> tuple[list[Graph], Counter[int]]:
     """`program` and every Program inside it, once each; and how often each of these (by id) is held by an equation."""
-    counts: dict[int, int] = {}
+    counts: Counter[int] = Counter()
     found = [program]
     for outer in found:  # which grows meanwhile
-        for equation in outer.equations:
-            for value in equation.params.values():
-                for inner in parts_of(value):
-                    if isinstance(inner, Graph):
-                        counts[id(inner)] = counts.get(id(inner), 0) + 1
-                        if counts[id(inner)] == 1:
-                            found.append(inner)
+        values = [value for equation in outer.equations for value in equation.params.values()]
+        for inner in [part for value in values for part in parts_of(value) if isinstance(part, Graph)]:
+            counts[id(inner)] += 1
+            if counts[id(inner)] == 1:
+                found.append(inner)
     return found, counts
 
 
@@ -142,10 +126,9 @@ def byte_size(count: int) -> str:
 class _Printer:
     """Writes one Program and those inside it. Each Program names its variables afresh."""
 
-    def __init__(self, root: Graph, sources: bool, style: Style, batch_axes: BatchAxes, device: Device) -> None:
+    def __init__(self, root: Graph, sources: bool, style: Style, batch_axes: BatchAxes) -> None:
         self.sources = sources
         self.style = style
-        self.place = f":{device}"
         found, self.counts = share_counts(root)
         self.batch_axes: dict[Variable, frozenset[int]] = {}
         if style is not PLAIN:
@@ -175,14 +158,14 @@ class _Printer:
         """A variable's type and place, `:f32[3,5]:cpu(0)`, its axes in their colours."""
         type = variable.type
         if self.style is PLAIN:
-            return f":{type}{self.place}"
+            return f":{type}:{DEFAULT_DEVICE}"
         batch = self.batch_axes.get(variable, ())
         sizes = []
         for axis, size in enumerate(type.shape):
             before, after = self.style.batch if axis in batch else self.style.axis
             sizes.append(f"{before}{size}{after}")
-        place = self.style.escape(type.place) + self.place
-        return f":{'~' if type.weak else ''}{SHORT_NAMES[type.dtype]}[{','.join(sizes)}]{place}"
+        name = f"{'~' if type.weak else ''}{SHORT_NAMES[type.dtype]}"
+        return f":{name}[{','.join(sizes)}]{self.style.escape(type.place)}:{DEFAULT_DEVICE}"
 
     def constant(self, array: Array) -> str:
         if array.size <= NUMBERS_SHOWN:
@@ -212,7 +195,7 @@ class _Printer:
         """A parameter. What is not data is shown in <angle brackets>."""
         if isinstance(value, Graph):
             return self.nested(value, indent)
-        if is_record(value):
+        if is_record(type(value)):
             fields = [f"{name}={self.value(item, indent)}" for name, item in record_fields(value)]
             return f"{type(value).__name__}({', '.join(fields)})"
         if isinstance(value, tuple) and type(value) is tuple:
@@ -222,7 +205,7 @@ class _Printer:
 
     def nested(self, program: Graph, indent: str) -> str:
         """A Program inside another. One that is held several times is written once, under a label, and then referred to."""
-        if self.counts.get(id(program), 0) < 2:
+        if self.counts[id(program)] < 2:
             return self.program(program, indent)
         if id(program) in self.labels:
             return self.labels[id(program)]
@@ -238,9 +221,8 @@ def literal_text(array: Array, operand_types: Sequence[ArrayType]) -> str:
     return text if implied_literal_type(array.type, operand_types) is array.type else f"{text}:{array.type}"
 
 
-# The kind of number that a dtype's values are written as, by the dtype's own kind; and the dtype of such a number by itself.
-_WRITTEN_KINDS = {"b": "b", "i": "i", "u": "i", "f": "f", "c": "c"}
-_UNTYPED = {"b": BOOL, "i": INT32, "f": FLOAT32, "c": COMPLEX64}
+# By a dtype's kind, the dtype that a number written as those of that kind has by itself.
+_UNTYPED = {"b": BOOL, "i": INT32, "u": INT32, "f": FLOAT32, "c": COMPLEX64}
 
 
 def implied_literal_type(type: ArrayType, operand_types: Sequence[ArrayType]) -> ArrayType:
@@ -256,10 +238,9 @@ def implied_literal_type(type: ArrayType, operand_types: Sequence[ArrayType]) ->
         >>> implied_literal_type(array_type((), INT32), [array_type((3,), FLOAT64)])
         ~i32[]
     """
-    written = _WRITTEN_KINDS[kind(type.dtype)]
-    if operand_types and _WRITTEN_KINDS[kind(operand_types[0].dtype)] == written:
-        return array_type((), operand_types[0].dtype, True)
-    return array_type((), _UNTYPED[written], True)
+    untyped = _UNTYPED[kind(type.dtype)]
+    same = bool(operand_types) and _UNTYPED[kind(operand_types[0].dtype)] is untyped
+    return array_type((), operand_types[0].dtype if same else untyped, True)
 
 
 def number_text(value: HostArray | np.generic) -> str:
@@ -294,12 +275,9 @@ def value_text(value: Any) -> str:
         return f"{type(value).__name__}.{value.name}"
     if isinstance(value, np.generic) and value.dtype in SHORT_NAMES and kind(value.dtype) in "biufc":
         value = value.item()
-    if value is None or isinstance(value, (bool, str, bytes)):
+    value = plain_number(value)
+    if value is None or isinstance(value, (bool, int, float, str, bytes)):
         return repr(value)
-    if isinstance(value, int):
-        return repr(int(value))
-    if isinstance(value, float):
-        return repr(float(value))
     if isinstance(value, complex):
         return complex_text(repr(value.real), repr(value.imag))
     if isinstance(value, ArrayType):

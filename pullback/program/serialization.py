@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
-from pullback.core.array import Array
+from pullback.core.array import Array, plain_number
 from pullback.core.dtypes import BY_SHORT_NAME, SHORT_NAMES
 from pullback.core.errors import ProgramError
 from pullback.core.lazy import lazy_module
@@ -58,11 +58,8 @@ def to_json(program: Graph) -> str:
     """
     writer = _Writer()
     writer.program(program)
-    written = {
-        "sources": [list(source) for source in writer.sources],
-        "ancestors": writer.ancestors,
-        "programs": writer.programs,
-    }
+    ancestors = writer.ancestors()
+    written = {"sources": [list(source) for source in writer.sources], "ancestors": ancestors, "programs": writer.programs}
     return json.dumps({"format": FORMAT, "version": VERSION, **written}, allow_nan=False)
 
 
@@ -111,9 +108,9 @@ class _Writer:
         self.programs: list[dict[str, Any]] = []
         self.places: dict[int, int] = {}
         self.sources: dict[tuple[Any, ...], int] = {}
-        self.ancestors: list[dict[str, Any]] = []
+        self.origins: list[Equation] = []  # equations from which others come
         self.numbers: dict[int, int] = {}  # by the ids of equations, those that they have in the text
-        self.placed: dict[int, None] = {}  # of those, the numbers of equations in `programs`
+        self.placed: set[int] = set()  # of those, the numbers of equations in `programs`
         self.next_number = itertools.count().__next__
 
     def program(self, program: Graph) -> int:
@@ -150,13 +147,19 @@ class _Writer:
         if number is None or number in self.placed:
             number = self.next_number()
             self.numbers.setdefault(equation.id, number)
-        else:  # it was met as the ancestor of another one
-            self.ancestors = [one for one in self.ancestors if one["id"] != number]
-        self.placed[number] = None
+        self.placed.add(number)
         return number
 
+    def ancestors(self) -> list[dict[str, Any]]:
+        """Of the equations of earlier Programs, and of those that they come from in turn, where they come from."""
+        return [
+            {"primitive": one.primitive.name, **self.provenance(one, self.numbers[one.id])}
+            for one in self.origins  # which grows meanwhile
+            if self.numbers[one.id] not in self.placed
+        ]
+
     def provenance(self, equation: Equation, number: int) -> dict[str, Any]:
-        """Where an equation comes from. Of equations of earlier Programs only this is kept, among `ancestors`."""
+        """Where an equation comes from."""
         found: dict[str, Any] = {"id": number}
         if equation.source is not None:
             found["source"] = self.source(equation.source)
@@ -168,8 +171,8 @@ class _Writer:
         origin = equation.origin
         if origin is not None:
             if origin.id not in self.numbers:
-                own = self.numbers[origin.id] = self.next_number()
-                self.ancestors.append({"primitive": origin.primitive.name, **self.provenance(origin, own)})
+                self.numbers[origin.id] = self.next_number()
+                self.origins.append(origin)
             found["origin"] = self.numbers[origin.id]
         return found
 
@@ -190,16 +193,13 @@ class _Writer:
             return {"program": self.program(value)}
         if isinstance(value, enum.Enum):
             return {"enum": [type(value).__name__, value.name]}
-        if isinstance(value, np.generic):
-            value = value.item()
-        if value is None or isinstance(value, (bool, str)):
+        value = plain_number(value.item() if isinstance(value, np.generic) else value)
+        if value is None or isinstance(value, (bool, int, str)):
             return value
-        if isinstance(value, int):
-            return int(value)
         for tag, (kind, write, _) in _AS_TEXT.items():
             if isinstance(value, kind) and (tag != "dtype" or value in SHORT_NAMES):
                 return {tag: write(value)}
-        if is_record(value):
+        if is_record(type(value)):
             fields = {field: self.value(item, equation, name) for field, item in record_fields(value)}
             return {"record": [type(value).__name__, fields]}
         if type(value) is tuple:
@@ -303,11 +303,7 @@ class _Reader(Generic[P]):
     def find_class(self, name: str, primitive: Primitive) -> type[Any]:
         """The enum, NamedTuple or dataclass of a name: among `classes`, else in the module that defines `primitive`."""
         found = self.classes.get(name) or getattr(sys.modules.get(primitive.__module__), name, None)
-        if isinstance(found, type) and (
-            issubclass(found, enum.Enum)
-            or hasattr(found, "__dataclass_fields__")
-            or (issubclass(found, tuple) and hasattr(found, "_fields"))
-        ):
+        if isinstance(found, type) and (issubclass(found, enum.Enum) or is_record(found)):
             return found
         raise ProgramError(
             f"A parameter of {primitive.name} is of a class {name!r} that the module of {primitive.name} does not name;"

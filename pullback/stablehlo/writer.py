@@ -21,15 +21,12 @@ _ELEMENTS = {
     "bfloat16": "bf16",
     "complex64": "complex<f32>",
     "complex128": "complex<f64>",
-    "float8_e3m4": "f8E3M4",
-    "float8_e4m3": "f8E4M3",
-    "float8_e4m3b11fnuz": "f8E4M3B11FNUZ",
-    "float8_e4m3fn": "f8E4M3FN",
-    "float8_e4m3fnuz": "f8E4M3FNUZ",
-    "float8_e5m2": "f8E5M2",
-    "float8_e5m2fnuz": "f8E5M2FNUZ",
-    "float8_e8m0fnu": "f8E8M0FNU",
 }
+
+
+def element_type(dtype: np.dtype[Any]) -> str:
+    """A dtype as StableHLO writes it: `f32`; of the float8 kinds, which NumPy calls `float8_e4m3fn`, `f8E4M3FN`."""
+    return _ELEMENTS.get(dtype.name) or f"f8{dtype.name.removeprefix('float8_').upper()}"
 
 
 class TensorType:
@@ -46,7 +43,7 @@ class TensorType:
             return _tensor_types[shape, dtype]
         except KeyError:
             made = object.__new__(cls)
-            made.shape, made.dtype, made.element = shape, dtype, _ELEMENTS[dtype.name]
+            made.shape, made.dtype, made.element = shape, dtype, element_type(dtype)
             made.text = f"tensor<{''.join(f'{size}x' for size in shape)}{made.element}>"
             return _tensor_types.setdefault((shape, dtype), made)
 
@@ -169,22 +166,17 @@ class Writer:
         result = TensorType(tuple(shape), value.dtype)
         return self.op("stablehlo.broadcast_in_dim", [value], result, broadcast_dimensions=i64s(axes))
 
-    def convert(self, value: Value, dtype: np.dtype[Any]) -> Value:
+    def convert(self, value: Value, dtype: np.dtype[Any], operation: str = "stablehlo.convert") -> Value:
         """`value` in another dtype."""
-        if value.dtype == dtype:
-            return value
-        return self.op("stablehlo.convert", [value], TensorType(value.shape, dtype))
+        return value if value.dtype == dtype else self.op(operation, [value], TensorType(value.shape, dtype))
 
     def bitcast(self, value: Value, dtype: np.dtype[Any]) -> Value:
         """`value`'s bits as another dtype of the same width."""
-        if value.dtype == dtype:
-            return value
-        return self.op("stablehlo.bitcast_convert", [value], TensorType(value.shape, dtype))
+        return self.convert(value, dtype, "stablehlo.bitcast_convert")
 
     def compare(self, direction: str, x: Value, y: Value) -> Value:
         """x `EQ|NE|LT|LE|GT|GE` y; floats compare as IEEE 754 says."""
-        kind = "f" if x.dtype.kind == "V" else x.dtype.kind
-        how = "FLOAT" if kind in "fc" else "UNSIGNED" if kind in "bu" else "SIGNED"
+        how = "FLOAT" if x.dtype.kind in "fcV" else "UNSIGNED" if x.dtype.kind in "bu" else "SIGNED"
         result = TensorType(x.shape, np.dtype(bool))
         out = self.fresh(result)
         self.lines.append(
@@ -223,10 +215,6 @@ class Writer:
             region.text = f"{{\n{head}{body}\n}}"
         finally:
             self.lines, self._constants = outer_lines, outer_constants
-
-    def zeros(self, type: TensorType) -> Value:
-        """A tensor of zeros."""
-        return self.constant(0, type)
 
     def at(self, stack: Value, index: Value) -> Value:
         """stack[index], for a 0-d `index` within bounds."""
@@ -317,6 +305,6 @@ def function(
     return f"func.func {'public' if public else 'private'} @{name}({given}) -> ({returned}) {{\n{lines}\n}}"
 
 
-def module(name: str, functions: Iterable[str], attributes: str = "") -> str:
+def module(name: str, functions: Iterable[str]) -> str:
     """A module of functions, of which `@main` is called."""
-    return f"module @{name}{f' attributes {{{attributes}}}' if attributes else ''} {{\n{chr(10).join(functions)}\n}}\n"
+    return "\n".join([f"module @{name} {{", *functions, "}\n"])

@@ -12,7 +12,7 @@ from pullback.api.tangents import check_tuples
 from pullback.core.array import Array, as_array
 from pullback.core.trees import flatten, unflatten
 from pullback.testing import checks
-from pullback.testing.values import Flat, random_like
+from pullback.testing.values import Flat, random_like, wide
 
 
 def check_gradients(
@@ -45,9 +45,8 @@ def check_gradients(
     if not isinstance(order, int) or isinstance(order, bool) or order < 1:
         raise ValueError(f"check_gradients takes an order of at least 1, but got {order!r}.")
     _check_modes("check_gradients", modes)
-    _check_gradients(
-        flat, [checks.complex_or_double(leaf) for leaf in leaves], order, modes, rng or np.random.default_rng(0), "f"
-    )
+    arrays = [as_array(wide(leaf)) for leaf in leaves]
+    _check_gradients(flat, arrays, order, modes, rng or np.random.default_rng(0), "f")
 
 
 def _check_gradients(

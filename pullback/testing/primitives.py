@@ -106,7 +106,8 @@ def _check_sample(p: Primitive, args: Any, params: dict[str, Any], dtypes: Any, 
             raise
         if p.depends is not None:
             _check_depends(p, function, typed, params, rng, claim)
-        if dtype in (np.float64, np.complex128) and _derived(p) and checks.differentiable(function, typed):
+        derived = has_derivative(p) or p.expand is not None  # by a rule of its own, or by those of what it expands to
+        if dtype in (np.float64, np.complex128) and derived and checks.differentiable(function, typed):
             _check_derivatives(function, typed, params, rng, claim)
 
 
@@ -120,11 +121,6 @@ def _say_whose_choice(error: Exception, p: Primitive, dtype: Any, claim: str) ->
         " try, check_primitive(p, dtypes=[...]).",
         *error.args[1:],
     )
-
-
-def _derived(p: Primitive) -> bool:
-    """Whether a primitive has derivatives: by a rule of its own, or by those of what it expands to."""
-    return has_derivative(p) or p.expand is not None
 
 
 def _takes(p: Primitive, args: Sequence[Array], params: dict[str, Any]) -> bool:

@@ -142,11 +142,7 @@ def materialize(trace: BatchTrace, value: Any) -> Any:
 
 
 def batch_flat(
-    function: Callable[..., Sequence[Any]],
-    args: Sequence[Any],
-    batched: Sequence[bool],
-    axis: Axis,
-    described: Any = None,
+    function: Callable[..., Sequence[Any]], args: Sequence[Any], batched: Sequence[bool], axis: Axis, described: Any = None
 ) -> tuple[BatchTrace, Sequence[Any]]:
     """Run a flat function on arguments of which some carry a batch at axis 0; its results, still as tracers."""
     trace = BatchTrace(axis, described or function)

@@ -268,3 +268,16 @@ def test_an_eager_loop_is_compiled_once_whatever_the_values_that_it_closes_over(
     for scale in (2.0, 3.0, 4.0):
         np.testing.assert_allclose(loop(scale), np.full(shape, 2.0 * scale))
     assert pb.cache_info().compiled == before
+
+
+@pytest.mark.parametrize(
+    ("condition", "returned"),
+    [
+        (lambda c: (c < 3,), "a container of values"),
+        (lambda c: {"a": c < 3, "b": c < 4}, "a container of values"),
+        (lambda c: None, "nothing"),
+    ],
+)
+def test_a_condition_is_one_bool_in_no_container(condition: Any, returned: str) -> None:
+    with pytest.raises(pb.errors.StructureError, match=f"must return a 0-d bool, but it returned {returned}"):
+        pb.lax.while_loop(condition, lambda c: c + 1, 0)

@@ -77,7 +77,7 @@ def interpreter(monkeypatch: pytest.MonkeyPatch) -> Interpreter:
 def test_it_is_found_compiles_and_explains(interpreter: Interpreter) -> None:
     assert list(map(str, pb.devices("numpy"))) == ["numpy(0)"]
     program = pb.xpr(lambda x: pnp.sin(x) * 2.0, np.ones(3, np.float32))
-    options = CompileOptions(platform="numpy")
+    options = CompileOptions(Device("numpy", 0))
     executable = compile_program(program, options)
     assert compile_program(program, options) is executable and len(interpreter.made) == 1
     (out,) = executable([pb.numpy.asarray(np.arange(3, dtype=np.float32))])

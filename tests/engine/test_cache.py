@@ -11,6 +11,7 @@ import pytest
 
 import pullback as pb
 from pullback.api.traced import xpr
+from pullback.core.devices import Device
 from pullback.engine import backend as backends
 from pullback.engine import cache, disk, xla
 from pullback.engine.backend import CompileOptions, backend
@@ -87,7 +88,7 @@ INPUTS = {
     "optimization": lambda patch, given: given.update(options=CompileOptions(quick=True)),
     "device": lambda patch, given: (
         patch.setattr(given["there"], "raw_devices", [*given["there"].raw_devices] * 2)
-        or given.update(options=CompileOptions(number=1))
+        or given.update(options=CompileOptions(Device("cpu", 1)))
     ),
     "devices": lambda patch, given: patch.setattr(given["there"], "devices", [*given["there"].devices] * 2),
     "platform": lambda patch, given: patch.setattr(given["there"], "platform", "other"),
@@ -358,3 +359,9 @@ def test_waiting_threads_survive_a_failure():
         cache.kept("key", make)
     assert cache.kept("key", make) == cache.kept("key", make) == "made" and len(tries) == 2
     pb.clear_caches()
+
+
+def test_the_folder_may_be_named_from_the_home_directory(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("PULLBACK_CACHE_DIR", "~/executables")
+    assert disk.directory() == tmp_path / "executables"
