@@ -36,6 +36,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if unstable := [item.nodeid for item in items if " at 0x" in item.nodeid]:  # another one in each worker of pytest-xdist
+        raise pytest.UsageError(f"This test is named by an address: {unstable[0]}. Give ids.")
     if not config.getoption("--campaign"):
         chosen = [item for item in items if item.get_closest_marker("campaign") is None]
         config.hook.pytest_deselected(items=[item for item in items if item not in chosen])

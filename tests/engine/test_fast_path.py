@@ -68,6 +68,9 @@ class ByHash:
     def __hash__(self) -> int:
         return hash(self.value)
 
+    def __repr__(self) -> str:
+        return f"ByHash({self.value})"
+
 
 def computed(size: int = 3, value: float = 2.0) -> Array:
     """An array in a device buffer that nothing else holds."""
