@@ -145,7 +145,8 @@ class Jitted:
         statics, dynamic = self._split(args, kwargs)
         leaves, structure = flatten(dynamic)
         if any([leaf.__class__ is np.ndarray and is_float0(leaf) for leaf in leaves]):
-            return self._signature(*without_float0((args, kwargs)))
+            positional, named = without_float0(dynamic)
+            return self._signature(tuple(self._merged(args, positional)), {**kwargs, **named})
 
         def paths() -> list[str]:
             return call_paths(self._fun, *dynamic)

@@ -157,3 +157,11 @@ def test_errors_name_float0_arguments() -> None:
 def test_an_axis_that_an_output_of_float0_has_not() -> None:
     with pytest.raises(pb.errors.AxisError, match="batch axis of output at 7"):
         pb.vmap(lambda x: trivial(3), out_axes=7)(np.ones(2))
+
+
+def test_static_arguments_beside_arrays_of_float0_stay_as_they_are() -> None:
+    static = ((1, 2), ("a",))
+    seen: list[Any] = []
+    f = pb.jit(lambda x, s, *, named: seen.extend([s, named]) or x, static_argnums=1, static_argnames="named")
+    f(trivial(2), static, named=static)
+    assert seen[0] is static and seen[1] is static
