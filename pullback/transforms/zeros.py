@@ -11,6 +11,7 @@ from pullback.core.array import Array
 from pullback.core.types import ArrayType
 from pullback.core.zero import zeros
 from pullback.ops.broadcast import broadcast_in_dim
+from pullback.program.equation import remembered
 from pullback.program.program import Equation, Literal, Program, Variable
 from pullback.transforms.batch import Batched
 from pullback.transforms.stage import Staged
@@ -39,16 +40,44 @@ def _add_zeros(known: set[Variable], equations: Sequence[Equation], constants: I
     for equation in equations:
         primitive, program = equation.primitive, equation.params.get("program")
         own = [not np.any(x.value.host) if isinstance(x, Literal) else x in known for x in equation.inputs]
-        if isinstance(program, Program) and program.input_types == tuple([x.type for x in equation.inputs]):  # a call
-            inner = {x for x, flag in zip(program.inputs, own) if flag}
-            _add_zeros(inner, program.equations, program.constants)
-            found = [not np.any(x.value.host) if isinstance(x, Literal) else x in inner for x in program.outputs]
-            known.update([out for out, flag in zip(equation.outputs, found) if flag])
+        if primitive.wiring is not None:
+            found = _zero_results(primitive.wiring, equation.params, own)
+        elif isinstance(program, Program) and program.input_types == tuple([x.type for x in equation.inputs]):  # a call
+            found = _zero_outputs(program, tuple(own))
         elif own and (
             (primitive.bilinear and any(own))
             or (primitive.linear and all([zero for zero, flag in zip(own, primitive.linear_flags(len(own))) if flag]))
         ):
-            known.update(equation.outputs)
+            found = [True] * len(equation.outputs)
+        else:
+            continue
+        known.update([out for out, flag in zip(equation.outputs, found) if flag])
+
+
+@remembered
+def _zero_outputs(program: Program, zero: tuple[bool, ...]) -> list[bool]:
+    """Which outputs of a Program are zero where the flagged inputs are."""
+    known = {x for x, flag in zip(program.inputs, zero) if flag}
+    _add_zeros(known, program.equations, program.constants)
+    return [not np.any(x.value.host) if isinstance(x, Literal) else x in known for x in program.outputs]
+
+
+def _zero_results(wiring: Any, params: dict[str, Any], zero: Sequence[bool]) -> list[bool]:
+    """Which results of an operation that holds Programs are zero where the flagged operands are: by all of the Programs, and in
+    a loop's carry from its start on."""
+    programs = params[wiring.programs]
+    programs = programs if programs.__class__ is tuple else (programs,)
+    own = zero[wiring.lead :]
+    first = len(own) if wiring.consts is None else params[wiring.consts]
+    count = len(own) - first if wiring.test is not None else 0 if wiring.carry is None else params[wiring.carry]
+    carry = own[first : first + count]
+    while True:
+        given = (*own[:first], *carry, *own[first + count :])
+        outs = [all(flags) for flags in zip(*[_zero_outputs(program, given) for program in programs])]
+        stays = [a and b for a, b in zip(carry, outs)]
+        if stays == carry:
+            return [*carry, *outs[count:]]
+        carry = stays
 
 
 def zero_of(type: ArrayType) -> Any:

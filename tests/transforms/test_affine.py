@@ -105,6 +105,12 @@ ZERO_TANGENTS: dict[str, Callable[[Any, Any], Any]] = {  # of primals and tangen
     "to a branch": lambda x, t: lax.cond(True, lambda z, u: z + 2.0 * u, lambda z, u: u, pnp.zeros_like(x), t),
     "to a step": lambda x, t: lax.scan(lambda c, a: (2.0 * c + a, None), t, pnp.zeros((2, 3), x.dtype))[0],
     "a carry": lambda x, t: lax.fori_loop(0, 3, lambda i, c: c.at[i].add(t[i] * x[i]), pnp.zeros_like(x)),
+    "beside a carry that stays zero": lambda x, t: lax.scan(lambda c, a: (c * 0.5, a + c), x[0] * 0, t)[1],
+    "out of a loop": lambda x, t: t + lax.scan(lambda c, a: (c + a, c + 2.0 * a), 0.0 * x[0], pnp.zeros_like(x))[1],
+    "out of a while loop": lambda x, t: (
+        t + lax.while_loop(lambda c: c[0] < 2, lambda c: (c[0] + 1, 2.0 * c[1]), (0, 0.0 * x))[1]
+    ),
+    "out of a branch": lambda x, t: t + lax.cond(True, lambda z: z, lambda z: 3.0 * z, pnp.zeros_like(x)),
     "in a step": lambda x, t: lax.scan(lambda c, a: (c + pnp.zeros_like(c).at[0].set(a), None), pnp.zeros_like(x), t)[0],
 }
 AROUND: dict[str, Callable[[Any], Callable[[Any], Any]]] = {  # what holds the function when its linear part is transposed
