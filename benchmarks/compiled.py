@@ -8,6 +8,7 @@ nothing else does.
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import os
 import statistics
@@ -16,7 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -63,6 +64,44 @@ def dispatch() -> None:
     f, g, x = pb.jit(lambda x: x + x), jax.jit(lambda x: x + x), np.ones(4, np.float32)
     line("dispatch, NumPy in", *interleaved(lambda: f(x), lambda: g(x), 2000))
     line("dispatch, Python float in", *interleaved(lambda: f(2.0), lambda: g(2.0), 2000))
+
+
+class Tuple(NamedTuple):
+    params: Any
+    momentum: Any
+    step: Any
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass
+class State:
+    params: Any
+    momentum: Any
+    step: Any
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+    width: int = 3
+    rate: float = 0.1
+
+
+def calls() -> None:
+    """Static arguments, and states in containers of their own that go from call to call, donated or not."""
+
+    for name, value in (("int", 3), ("str", "relu"), ("tuple", (2, 2)), ("dataclass", Config())):
+        f, g = [one.jit(lambda x, by: x + len(repr(by)), static_argnums=1) for one in (pb, jax)]
+        ours, theirs = pnp.ones(4), jnp.ones(4)
+        line(f"dispatch, static {name}", *interleaved(lambda: f(ours, value), lambda: g(theirs, value), 2000))
+    for kind, given in itertools.product((Tuple, State), ((), (0,))):
+        f, g = [one.jit(lambda s, add=one.tree.map: add(lambda x: x + 1.0, s), donate_argnums=given) for one in (pb, jax)]
+        states = [kind(*[{f"x{i}": xp.ones(4) for i in range(10)} for _ in range(2)], xp.ones(())) for xp in (pnp, jnp)]
+
+        def advance(which: int, function: Any) -> None:
+            states[which] = function(states[which])
+
+        name = f"dispatch, {'donated ' if given else ''}{kind.__name__} of 21"
+        line(name, *interleaved(lambda: advance(0, f), lambda: advance(1, g), 500))
 
 
 def sizes() -> list[tuple[np.ndarray, np.ndarray]]:
@@ -275,7 +314,7 @@ def transformer() -> None:
     line("first call, transformer block", *interleaved(our_first, their_first, 1, 5), 1e3, "ms")
 
 
-ALL = [dispatch, mlp, matmul, overlap, transformer, lowering, first, second]
+ALL = [dispatch, calls, mlp, matmul, overlap, transformer, lowering, first, second]
 
 if __name__ == "__main__":
     for benchmark in ALL:

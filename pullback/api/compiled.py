@@ -136,12 +136,9 @@ class Jitted:
             outs = apply(signature.program, [*signature.captures, *_owned(leaves)])
             return unflatten(signature.out_structure, outs)
         executable = signature.compile()
-        out = signature.run(_owned(leaves) if executable.later else leaves)
-        if self._plain and not signature.donated and not axis_sizes() and not placement.several:
-            path = signature.fast_path(args, kwargs)
-            if path is not None:
-                self._fast_paths = [path, *self._fast_paths[: MAX_FAST_PATHS - 1]]
-        return out
+        if not axis_sizes() and not placement.several and (path := signature.fast_path(args, kwargs)) is not None:
+            self._fast_paths = [path, *[other for other in self._fast_paths if other is not path][: MAX_FAST_PATHS - 1]]
+        return signature.run(_owned(leaves) if executable.later else leaves)
 
     def _signature(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], Signature]:
         """The leaves of a call's dynamic arguments, and its signature: traced now if it is new."""
@@ -171,7 +168,8 @@ class Jitted:
                 return self._fun(*self._merged(args, traced[0]), **{**kwargs, **traced[1]})
 
             program, captures, out_structure = trace("jit", self._fun, (structure,), types, paths(), call=call)
-            found = Signature(simplify(program), captures, out_structure, () if captures else self._donated(*dynamic), options)
+            donated = () if captures else self._donated(*dynamic)
+            found = Signature(simplify(program), captures, structure, statics, out_structure, donated, options)
             if not found.captures:  # what closes over tracers of an enclosing transformation is good for this call only
                 found = self._signatures.setdefault(key, found)
         return leaves, found
@@ -264,10 +262,8 @@ class Jitted:
             f32[3]
         """
         try:
-            statics, dynamic = self._split(args, kwargs)
-            positional, named = dynamic = with_placeholders(dynamic)
-            signature = self._signature(tuple(self._merged(args, positional)), {**kwargs, **named})[1]
-            return Traced(self, signature, statics, flatten(without_float0(dynamic))[1])
+            positional, named = with_placeholders(self._split(args, kwargs)[1])
+            return Traced(self, self._signature(tuple(self._merged(args, positional)), {**kwargs, **named})[1])
         except BaseException as error:
             trim(error)
             raise
@@ -461,12 +457,12 @@ class _AheadOfTime:
         out_tree: the structure of the result. out_info: the result, with the type of each array in its place; also `out_types`.
     """
 
-    def __init__(self, jitted: Jitted, signature: Signature, statics: Any, in_tree: TreeDef) -> None:
+    def __init__(self, jitted: Jitted, signature: Signature) -> None:
         self._jitted = jitted
         self._fun = jitted._fun
         self._signature = signature
-        self._statics = statics
-        self.in_tree = in_tree
+        self._statics = signature.statics
+        self.in_tree = signature.structure
 
     @property
     def program(self) -> Program:
@@ -562,7 +558,7 @@ class Traced(_AheadOfTime):
             True
         """
         check_closed("lower", self._fun, self._signature.captures)
-        return Lowered(self._jitted, self._signature, self._statics, self.in_tree)
+        return Lowered(self._jitted, self._signature)
 
 
 class Lowered(_AheadOfTime):
@@ -621,7 +617,7 @@ class Lowered(_AheadOfTime):
             3.0:f32[]:cpu(0)
         """
         self._signature.compile()
-        return Compiled(self._jitted, self._signature, self._statics, self.in_tree)
+        return Compiled(self._jitted, self._signature)
 
 
 class Compiled(_AheadOfTime):

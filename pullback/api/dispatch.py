@@ -19,10 +19,11 @@ from pullback.core.array import Array, from_python
 from pullback.core.bounded import Bounded
 from pullback.core.dtypes import DtypeMode, dtype_mode
 from pullback.core.tracing import Tracer
-from pullback.core.trees import LEAF, TreeDef, flatten, is_leaf, unflatten
+from pullback.core.trees import LEAF, NAMESPACE, TreeDef, flatten, optree, unflatten
 from pullback.core.types import ArrayType
 from pullback.engine.backend import BorrowedBuffer, CompileOptions, Executable, backend, buffer_of
 from pullback.engine.compile import compile_program
+from pullback.program.equality import param_key
 from pullback.program.program import Program
 
 PYTHON_SCALARS = frozenset({bool, int, float, complex})
@@ -35,10 +36,18 @@ UNROLLED = 128  # up to so many arrays are spelled out in generated source
 
 @dataclass(slots=True, eq=False)
 class Signature:
-    """A jitted function traced for one combination of structure, types and static arguments."""
+    """A jitted function traced for one combination of structure, types and static arguments.
+
+    Attributes:
+        structure: that of `(args, kwargs)`, with None in the place of positional static arguments, and without the others.
+        statics: the keys of static arguments, each with the number or the name that it was passed by: `(numbered, named)`.
+        donated: which leaves are donated; empty if none are.
+    """
 
     program: Program
     captures: Sequence[Tracer]
+    structure: TreeDef
+    statics: Sequence[Any]
     out_structure: TreeDef
     donated: tuple[bool, ...]
     options: CompileOptions
@@ -67,10 +76,13 @@ class Signature:
         if paths is None:
             self.fast_paths = Bounded(MAX_FORMS)
             return None
-        form = tuple([leaf.dtype if leaf.__class__ is np.ndarray else leaf.__class__ for leaf in flatten((args, kwargs))[0]])
+        statics = {which for part in self.statics for which, _ in part}
+        dynamic = [arg for i, arg in enumerate(args) if i not in statics]
+        leaves = flatten((dynamic, {name: arg for name, arg in kwargs.items() if name not in statics}))[0]
+        form = tuple([leaf.dtype if leaf.__class__ is np.ndarray else leaf.__class__ for leaf in leaves])
         if form in paths:
             return paths.get(form)
-        made = _fast_path(args, kwargs, self)
+        made = _fast_path(leaves, self)
         if made is None or not made.borrows or sum([type.nbytes for type in self.program.input_types]) <= BORROWED_BYTES:
             paths[form] = made  # one that borrows much would keep it
         return made
@@ -81,7 +93,8 @@ class FastPath(NamedTuple):
 
     Attributes:
         mode: the dtype mode in which the call was made.
-        find: `(args, kwargs)` -> the buffers of the arguments; None if the call is another one.
+        find: `(args, kwargs)` -> the buffers of the arguments, and the Arrays of those that are donated; None if the call is
+            another one.
         borrows: whether `find` borrows buffers: then it takes a list, too, to which it adds each with the list it belongs in.
         run: buffers to result buffers. build: result buffers to the user's output.
     """
@@ -93,56 +106,59 @@ class FastPath(NamedTuple):
     build: Callable[[Sequence[Any]], Any]
 
 
-def _fast_path(args: tuple[Any, ...], kwargs: dict[str, Any], signature: Signature) -> FastPath | None:
-    """The fast path for calls like this one; None if it has arguments for which there is none."""
+def _fast_path(leaves: list[Any], signature: Signature) -> FastPath | None:
+    """The fast path for calls with leaves like these; None if it has arguments for which there is none."""
     executable = signature.compile()
-    run, types = executable.runner(), signature.program.input_types
-    reading = None if run is None else _read(args, kwargs)
-    if run is None or reading is None or len(reading.leaves) != len(types):  # some are arrays of dtype float0
+    run = executable.runner()
+    if run is None or len(leaves) != len(signature.program.input_types):  # some are arrays of dtype float0
         return None
-    found = _finder(reading, types)
+    found = _finder(signature, leaves)
     return None if found is None else FastPath(dtype_mode(), *found, run, _builder(signature, executable.result_class))
 
 
 # ---- finding the arguments --------------------------------------------------------------------------------------------
 
-
-class _Reading(NamedTuple):
-    """Source that finds the leaves of calls whose containers are the same: its lines, the leaves' names, the leaves."""
-
-    lines: list[str]
-    names: list[str]
-    leaves: list[Any]
-
-
 _BUFFER = "b if (b := {0}._buffer) is not None else buffer_of({0})"
 
 
-def _finder(reading: _Reading, types: Sequence[ArrayType]) -> tuple[Callable[..., list[Any] | None], bool] | None:
-    """What sees whether the leaves of a call are like these, and returns their buffers; and whether it borrows some."""
-    scope: dict[str, Any] = {"buffer_of": buffer_of, "scalar_buffer": _scalar_buffer, "lend": _lend}
-    if any([name.startswith("*") for name in reading.names]):
-        if not all([leaf.__class__ is Array for leaf in reading.leaves]):
-            return None
-        scope["types"] = list(types)
-        leaves = f"leaves = [{', '.join(reading.names)}]"
-        lines = [*reading.lines, leaves, "if [leaf.type for leaf in leaves] != types: return None"]
+def _finder(signature: Signature, leaves: list[Any]) -> tuple[Callable[..., list[Any] | None], bool] | None:
+    """What sees whether a call is of a signature, with leaves like these, and returns their buffers; and whether it borrows
+    some."""
+    types, donated = signature.program.input_types, signature.donated or (False,) * len(leaves)
+    arrays = all([leaf.__class__ is Array for leaf in leaves])
+    lines, names, scope = _reading(signature, arrays)
+    scope |= {
+        "buffer_of": buffer_of,
+        "scalar_buffer": _scalar_buffer,
+        "lend": _lend,
+        "from_python": from_python,
+        "Array": Array,
+    }
+    if any([name.startswith("*") for name in names]):
+        scope |= {"types": list(types), "donated": donated}
+        lines += [f"leaves = [{', '.join(names)}]", "if [leaf.type for leaf in leaves] != types: return None"]
         buffers = [f"{_BUFFER.format('leaf')} for leaf in leaves"]
+        if signature.donated:
+            lines.append("if not all([leaf.__class__ is Array for leaf in leaves]): return None")
+            buffers = [f"leaf if given else {_BUFFER.format('leaf')} for leaf, given in zip(leaves, donated)"]
     else:
-        lines, buffers = list(reading.lines), []
-        for i, (name, leaf, type) in enumerate(zip(reading.names, reading.leaves, types, strict=True)):
+        buffers = []
+        for i, (name, leaf, type, given) in enumerate(zip(names, leaves, types, donated, strict=True)):
             kind = leaf.__class__
             scope |= {f"t{i}": type, f"s{i}": type.shape, f"d{i}": type.dtype}
             if kind is Array:
-                lines.append(f"if {name}.type is not t{i}: return None")
-                buffers.append(_BUFFER.format(name))
+                lines.append(f"if {name}.type is not t{i}{f' or {name}.__class__ is not Array' if given else ''}: return None")
+                buffers.append(name if given else _BUFFER.format(name))
             elif kind in PYTHON_SCALARS:
                 lines.append(f"if {name}.__class__ is not {kind.__name__}: return None")
-                buffers.append(f"scalar_buffer({name}, t{i})")
+                buffers.append(f"from_python({name})" if given else f"scalar_buffer({name}, t{i})")
             elif (kind is np.ndarray or issubclass(kind, np.generic)) and leaf.dtype == type.dtype:
                 scope[f"k{i}"] = kind
                 more = f" or {name}.dtype != d{i} or {name}.shape != s{i}" if kind is np.ndarray else ""
                 lines.append(f"if {name}.__class__ is not k{i}{more}: return None")
+                if given:  # its memory is the caller's: the executable copies it
+                    buffers.append(f"Array(t{i}, {name})")
+                    continue
                 # A larger one is shared with the device; the call ends before the caller can write to it
                 buffer = backend().borrow(type) if type.nbytes <= BORROWED_BYTES else None
                 scope[f"p{i}"] = backend().putter(type) if buffer is None else [buffer]
@@ -150,10 +166,70 @@ def _finder(reading: _Reading, types: Sequence[ArrayType]) -> tuple[Callable[...
             else:
                 return None
     body = [f"        {line}" for line in [*lines, f"return [{', '.join(buffers)}]"]]
-    # Missing keys and attributes (a number has no type, and a tracer no buffer) mean that it is another call
-    body = ["def find(args, kwargs, borrowed=None):", "    try:", *body, "    except (AttributeError, KeyError): return None"]
-    exec("\n".join(body), scope)
+    # Missing keys and attributes (a number has no type, and a tracer no buffer) mean that it is another call; what cannot be
+    # hashed or compared is refused where other calls are handled
+    handler = "    except (AttributeError, KeyError, TypeError, ValueError): return None"
+    exec("\n".join(["def find(args, kwargs, borrowed=None):", "    try:", *body, handler]), scope)
     return scope["find"], any([buffer.startswith("lend") for buffer in buffers])
+
+
+def _reading(signature: Signature, arrays: bool) -> tuple[list[str], list[str], dict[str, Any]]:
+    """Source that finds the leaves of calls of a signature: its lines, the leaves' names, and what else it refers to.
+
+    Tuples, lists, None and dicts of strings are spelled out. An argument with another container in it is taken apart as where
+    the signature was found, and its structure compared.
+
+    Arguments:
+        arrays: whether all leaves are Arrays: then many at once may have one name, with a star.
+    """
+    positional, named = signature.structure.children()
+    statics = {which: key for part in signature.statics for which, key in part}
+    parts = {**dict(enumerate(positional.children())), **dict(zip(named.entries(), named.children(), strict=True))}
+    by_name = [which for which in [*parts, *statics] if which.__class__ is str]
+    lines = [f"if len(args) != {positional.num_children} or len(kwargs) != {len(by_name)}: return None"]
+    if positional.num_children:
+        lines.append(f"{', '.join([f'args_{i}' for i in range(positional.num_children)])}, = args")
+    scope: dict[str, Any] = {"param_key": param_key, "tree_flatten": optree().tree_flatten, "namespace": NAMESPACE}
+
+    def visit(structure: TreeDef, name: str) -> list[str]:
+        kind, count, children = structure.type, structure.num_children, structure.children()
+        if kind is None:
+            return [name]
+        if kind is NoneType:
+            lines.append(f"if {name} is not None: return None")
+            return []
+        lines.append(f"if {name}.__class__ is not {kind.__name__} or len({name}) != {count}: return None")
+        if arrays and count > UNROLLED and kind is not dict and all([child.is_leaf() for child in children]):
+            return [f"*{name}"]
+        inner = [f"{name}_{i}" for i in range(count)]
+        if kind is dict:
+            lines.extend([f"{part} = {name}[{key!r}]" for part, key in zip(inner, structure.entries(), strict=True)])
+        elif inner:
+            lines.append(f"{', '.join(inner)}, = {name}")
+        return [found for child, part in zip(children, inner, strict=True) for found in visit(child, part)]
+
+    def visit_others(structure: TreeDef, name: str) -> list[str]:
+        scope[f"{name}_structure"] = structure
+        lines.append(f"{name}, found = tree_flatten({name}, None, namespace=namespace)")
+        lines.append(f"if found != {name}_structure: return None")
+        if arrays and structure.num_leaves > UNROLLED:
+            return [f"*{name}"]
+        inner = [f"{name}_{i}" for i in range(structure.num_leaves)]
+        if inner:
+            lines.append(f"{', '.join(inner)}, = {name}")
+        return inner
+
+    names = []
+    for which, structure in {**parts, **dict.fromkeys(statics)}.items():
+        name = f"args_{which}" if which.__class__ is int else f"kwargs_{by_name.index(which)}"
+        if which.__class__ is str:
+            lines.append(f"{name} = kwargs[{which!r}]")
+        if which in statics:
+            scope[f"{name}_keys"] = {statics[which]}
+            lines.append(f"if param_key({name}) not in {name}_keys: return None")
+        else:
+            names += (visit if _is_plain(structure) else visit_others)(structure, name)
+    return lines, names, scope
 
 
 def _lend(
@@ -170,45 +246,6 @@ def _lend(
     borrowed.append((free, mine))
     np.copyto(mine.host, given)
     return mine.raw
-
-
-def _read(args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Reading | None:
-    """How to find the leaves in arguments of this structure: for tuples, lists, None and dicts of strings only."""
-    lines: list[str] = []
-    leaves: list[Any] = []
-
-    def visit(value: Any, name: str) -> list[str] | None:
-        kind = value.__class__
-        if value is None:
-            lines.append(f"if {name} is not None: return None")
-            return []
-        if kind is tuple or kind is list:
-            lines.append(f"if {name}.__class__ is not {kind.__name__} or len({name}) != {len(value)}: return None")
-            if len(value) > UNROLLED and all([item.__class__ is Array for item in value]):
-                leaves.extend(value)
-                return [f"*{name}"]
-            items, parts = list(value), [f"{name}_{i}" for i in range(len(value))]
-            if parts:
-                lines.append(f"{', '.join(parts)}, = {name}")
-        elif kind is dict and all([key.__class__ is str for key in value]):
-            lines.append(f"if {name}.__class__ is not dict or len({name}) != {len(value)}: return None")
-            keys = sorted(value)
-            items, parts = [value[key] for key in keys], [f"{name}_{i}" for i in range(len(value))]
-            lines.extend([f"{part} = {name}[{key!r}]" for part, key in zip(parts, keys)])
-        else:
-            leaves.append(value)
-            return [name] if is_leaf(value) else None
-        found: list[str] = []
-        for item, part in zip(items, parts):
-            inner = visit(item, part)
-            if inner is None:
-                return None
-            found += inner
-        return found
-
-    names = visit(args, "args")
-    more = visit(kwargs, "kwargs") if names is not None else None
-    return None if names is None or more is None else _Reading(lines, names + more, leaves)
 
 
 _scalar_buffers: Bounded[Any, Any] = Bounded(MAX_SCALARS)

@@ -18,11 +18,11 @@ from pullback.core.array import Array, find_converter
 from pullback.core.dtypes import float0
 from pullback.core.errors import DtypeError, LeafError, ShapeError, StructureError
 from pullback.core.lazy import lazy_module
+from pullback.core.metadata import as_it_is_now
 from pullback.core.source import at_user_line
 from pullback.core.tracing import Tracer, is_float0, live
 from pullback.core.types import ArrayType
 
-copy = lazy_module("copy")
 dataclasses = lazy_module("dataclasses")
 
 NAMESPACE = "pullback"
@@ -134,6 +134,18 @@ def register_node(
         >>> pb.grad(lambda pair: pair.first * pair.second)(Pair(2.0, 3.0)).first
         3.0:f32[]:cpu(0)
     """
+
+    def flatten_now(instance: Any) -> Any:
+        found: Any = flatten(instance)
+        if isinstance(found, tuple) and len(found) > 1:
+            return (found[0], as_it_is_now(found[1]), *found[2:])
+        return found
+
+    _register(cls, flatten_now, lambda metadata, children: unflatten(as_it_is_now(metadata), children))
+
+
+def _register(cls: type, flatten: Callable[[Any], Any], unflatten: Callable[[Any, Sequence[Any]], Any]) -> None:
+    """Make a class a container, as soon as optree is loaded."""
     if _optree is None:
         _waiting.append((cls, flatten, unflatten))
     else:
@@ -182,25 +194,13 @@ def register_dataclass(cls: type, data_fields: Sequence[str] | None = None, meta
     _dataclasses.add(cls)
 
     def flatten(instance: Any) -> tuple[list[Any], Any]:
-        return [getattr(instance, name) for name in data], tuple([_as_it_is_now(getattr(instance, name)) for name in meta])
+        return [getattr(instance, name) for name in data], tuple([as_it_is_now(getattr(instance, name)) for name in meta])
 
     def unflatten(metadata: Any, children: Sequence[Any]) -> Any:
-        return cls(**dict(zip(data, children)), **dict(zip(meta, map(_as_it_is_now, metadata))))
+        return cls(**dict(zip(data, children)), **dict(zip(meta, map(as_it_is_now, metadata))))
 
-    register_node(cls, flatten, unflatten)
+    _register(cls, flatten, unflatten)
     return cls
-
-
-def _as_it_is_now(value: Any) -> Any:
-    """A static field's value for a structure to keep: what can change, and is compared by what is in it, is copied. Else a
-    structure would change with it, and be taken for that of a later instance."""
-    kind = type(value)
-    if kind is list or kind is tuple:
-        return kind([_as_it_is_now(item) for item in value])
-    if kind is dict:
-        return {key: _as_it_is_now(item) for key, item in value.items()}
-    mutable = getattr(kind, "__hash__", None) is None and not isinstance(value, np.ndarray)
-    return copy.copy(value) if mutable else value
 
 
 # ---- leaves that must be arrays ---------------------------------------------------------------------------------------

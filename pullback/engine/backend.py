@@ -57,8 +57,8 @@ class Executable(ABC):
 
     @abstractmethod
     def runner(self) -> Callable[[list[Any]], Sequence[Any]] | None:
-        """What runs it on buffers of its own device, and returns buffers: for calls of which all else is known beforehand. It
-        donates nothing. None if it is to be called on Arrays only."""
+        """What runs it on buffers of its own device, and returns buffers: for calls of which all else is known beforehand. In
+        the places of donated arguments it takes Arrays. None if it is to be called on Arrays only."""
 
     @abstractmethod
     def optimized_text(self) -> str:

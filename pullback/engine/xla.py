@@ -11,7 +11,6 @@ import re
 import sys
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -25,7 +24,6 @@ from pullback.core.array import (
     aligned_empty,
     host_of,
     immutable_memory,
-    is_constant,
     later_array,
     later_buffer,
 )
@@ -387,14 +385,15 @@ class XlaExecutable(Executable):
         self._execute = raw.execute_sharded
 
     def __call__(self, arrays: Sequence[Array]) -> list[Array]:
-        if True in self.donated:
-            return self._call_donating(arrays)
+        if self.donated:
+            pairs = zip(arrays, self.donated, strict=True)
+            return self.run([array if given else self.backend.buffer_of(array, self.index) for array, given in pairs])
         if placement.several or self.later:
             return self.run([self.backend.buffer_of(array, self.index) for array in arrays])
         return self.run([b if (b := a._buffer) is not None else buffer_of(a, self.backend, self.index) for a in arrays])
 
     def run(self, buffers: list[Any]) -> list[Array]:
-        """Run on device buffers, all of this device."""
+        """Run on device buffers, all of this device; and on Arrays where they are donated."""
         make = later_array if self.later else self.result_class
         return [make(type, None, out) for type, out in zip(self.output_types, self._runner()(buffers))]
 
@@ -402,6 +401,9 @@ class XlaExecutable(Executable):
         return None if self.later else self._runner()
 
     def _runner(self) -> Callable[[list[Any]], Sequence[Any]]:
+        return self._run_donating if self.donated else self._executor()
+
+    def _executor(self) -> Callable[[list[Any]], Sequence[Any]]:
         execute, handlers, constants = self._execute, self.handlers, self.constants
         if self.calls_host:
             return self._run_calling
@@ -419,32 +421,27 @@ class XlaExecutable(Executable):
                 raise
         raise failure
 
-    def _call_donating(self, arrays: Sequence[Array]) -> list[Array]:
-        """Run, giving away the memory of donated Arrays, which nobody can use afterwards.
+    def _run_donating(self, given: list[Any]) -> Sequence[Any]:
+        """Run on buffers, and on Arrays in the places of donated arguments, which nobody can use afterwards.
 
-        XLA will write to that memory, so an Array gives its own only if nothing else can see it: no host array, no other
-        Array, no constant. Otherwise it gives a copy. A constant that many share has a host array.
+        XLA will write to their memory, so an Array gives its own only if nothing else can see it: no host array, no other
+        Array, no other argument. Otherwise it gives a copy. A constant that many share has a host array.
         """
-        buffers = []
-        times = Counter(map(id, arrays))
-        for array, given in zip(arrays, self.donated, strict=True):
-            if not given:
-                buffers.append(self.backend.buffer_of(array, self.index))
-                continue
-            own = later_buffer(array) if self.later else array._buffer
-            # three references: the Array's, `own`, and this call's
-            alone = own is not None and array._host is None and sys.getrefcount(own) <= 3
-            if alone and times[id(array)] == 1 and not is_constant(array):
-                buffers.append(own)
-            else:
-                buffers.append(self.backend.put(host_of(array), array.type, self.index, copy=True))
+        places = [i for i, donated in enumerate(self.donated) if donated]
+        arrays = [given[i] for i in places]
+        own = list(map(later_buffer, arrays)) if self.later else [array._buffer for array in arrays]
+        seen = list(map(sys.getrefcount, own))  # by the Array, by `own`, and by this call; and by whatever else sees it
+        for i, array, buffer, count in zip(places, arrays, own, seen):
+            alone = count <= 3 and array._host is None and buffer is not None
+            given[i] = buffer if alone else self.backend.put(host_of(array), array.type, self.index, copy=True)
         try:
-            outs = self.run(buffers)
+            return self._executor()(given)
         finally:
-            for array, given in zip(arrays, self.donated):
-                if given and not is_constant(array):
+            for array in arrays:
+                if array._host is None:
+                    array._buffer = array._later = None
+                else:
                     array.delete()
-        return outs
 
     def optimized_text(self) -> str:
         # `raw` may have been compiled for an equal Program of another name, at other lines

@@ -112,15 +112,15 @@ def param_key(value: Any) -> Any:
     own = value.__class__
     if own in _EXACT:
         return own, value
-    if isinstance(value, Graph):
-        return structure_of(value)
-    if isinstance(value, np.generic) and not isinstance(value, np.void):
-        return own, value.dtype, value.tobytes()
     equality = own.__eq__
     if equality is tuple.__eq__:
         return own, tuple([param_key(item) for item in value])
     if equality is float.__eq__:
         return own, float.hex(value)
+    if isinstance(value, Graph):
+        return structure_of(value)
+    if isinstance(value, np.generic) and not isinstance(value, np.void):
+        return own, value.dtype, value.tobytes()
     if equality is complex.__eq__:
         return own, value.real.hex(), value.imag.hex()
     if equality is frozenset.__eq__ and own.__hash__ is not None:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import collections
+import copy
 import dataclasses
+import threading
+import types
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -146,6 +149,20 @@ class Settings:
     size: int
 
 
+@dataclasses.dataclass
+class Options:
+    sizes: list
+
+
+@dataclasses.dataclass(frozen=True)
+class Frozen:
+    sizes: list
+
+
+class Sizes(list):
+    pass
+
+
 CHANGES = {
     "list": ([1, 2], lambda value: value.append(3)),
     "list in a tuple": (([1, 2], "x"), lambda value: value[0].append(3)),
@@ -153,12 +170,33 @@ CHANGES = {
     "list in a dict": ({"sizes": [1]}, lambda value: value["sizes"].append(2)),
     "set": ({1}, lambda value: value.add(2)),
     "dataclass": (Settings(1), lambda value: setattr(value, "size", 2)),
+    "list in a dataclass": (Options([1]), lambda value: value.sizes.append(2)),
+    "list in a frozen dataclass": (Frozen([1]), lambda value: value.sizes.append(2)),
+    "list in a namedtuple": (Point([1], 0), lambda value: value.x.append(2)),
+    "list in a list of another class": (Sizes([[1]]), lambda value: value[0].append(2)),
+    "list in a defaultdict": (collections.defaultdict(list, a=[1]), lambda value: value["a"].append(2)),
+    "list in an OrderedDict": (collections.OrderedDict(a=[1]), lambda value: value["a"].append(2)),
+    "list in a deque": (collections.deque([[1]]), lambda value: value[0].append(2)),
+    "list in a namespace": (types.SimpleNamespace(sizes=[1]), lambda value: value.sizes.append(2)),
+    "dataclass in a tuple": ((Settings(1),), lambda value: setattr(value[0], "size", 2)),
 }
 
 
+class Node:
+    def __init__(self, weight, name):
+        self.weight, self.name = weight, name
+
+
+tree.register_node(Node, lambda node: ((node.weight,), node.name), lambda name, children: Node(*children, name))
+
+
+@pytest.mark.parametrize(
+    "make", [lambda static: Layer(1.0, 0.0, static), lambda static: Node(1.0, static)], ids=["field", "node"]
+)
 @pytest.mark.parametrize("kind", CHANGES)
-def test_a_static_field_that_is_changed_in_place_is_another_one(kind):
+def test_a_static_part_that_is_changed_in_place_is_another_one(kind, make):
     static, change = CHANGES[kind]
+    static = copy.deepcopy(static)
     traced = []
 
     @pb.jit
@@ -166,8 +204,9 @@ def test_a_static_field_that_is_changed_in_place_is_another_one(kind):
         traced.append(repr(layer.name))
         return layer.weight
 
-    layer = Layer(1.0, 0.0, static)
+    layer = make(static)
     before = tree.structure(layer)
+    assert tree.structure(tree.unflatten(before, tree.leaves(layer))) == before
     f(layer)
     f(layer)
     assert traced == [repr(static)]
@@ -175,6 +214,48 @@ def test_a_static_field_that_is_changed_in_place_is_another_one(kind):
     f(layer)
     assert traced[1:] == [repr(static)]
     assert tree.structure(layer) != before
+
+
+class ByElements:
+    """Compares as arrays do."""
+
+    def __init__(self):
+        self.array = np.arange(3.0)
+
+    def __eq__(self, other):
+        return self.array == other.array
+
+
+class Unpicklable(Settings):
+    def __reduce_ex__(self, protocol):
+        raise TypeError("it has no copies")
+
+
+HOLDING_ITSELF = [1]
+HOLDING_ITSELF.append(HOLDING_ITSELF)
+WITHOUT_COPIES = {
+    "mappingproxy": types.MappingProxyType({"size": 1}),
+    "keys of a dict": {"size": 1}.keys(),
+    "lock in a list": [threading.Lock()],
+    "array": np.arange(3.0),
+    "array in a list": [np.arange(3.0)],
+    "Array in a dict": {"a": pb.numpy.arange(3.0)},
+    "compared by elements": ByElements(),
+    "refuses to be copied": Unpicklable(1),
+    "list that holds itself": HOLDING_ITSELF,
+}
+
+
+@pytest.mark.parametrize("kind", WITHOUT_COPIES)
+def test_a_static_field_may_hold_what_has_no_copy(kind):
+    layer = Layer(np.arange(3.0, dtype=np.float32), 1.0, WITHOUT_COPIES[kind])
+    doubled = tree.map(lambda x, y: x + y, layer, layer)
+    np.testing.assert_array_equal(doubled.weight, [0, 2, 4])
+    carry, _ = pb.lax.scan(lambda carry, _: (tree.map(lambda x: x * 2, carry), None), layer, None, length=2)
+    np.testing.assert_array_equal(carry.weight, [0, 4, 8])
+    f = pb.jit(lambda layer: layer.weight * layer.bias)
+    for _ in range(2):
+        np.testing.assert_array_equal(f(layer), [0, 1, 2])
 
 
 def test_broadcast():
