@@ -18,7 +18,7 @@ from pullback.lax.elementwise import lifted
 from pullback.numpy import creation, indexing, shaping
 from pullback.numpy.axes import normal_axis
 from pullback.numpy.factories import named
-from pullback.numpy.promotion import at_user_line, check_precision, in_dtype, literal_of, number_or_operand, storable
+from pullback.numpy.promotion import at_user_line, check_precision, fill_number, in_dtype, literal_of
 from pullback.numpy.promotion import operand as as_operand
 from pullback.ops import broadcast as broadcasts
 from pullback.ops import contract, convert, create, dynamic, index, reduce
@@ -815,7 +815,7 @@ def gather(
     """
     x, params = as_operand(operand, "gather"), {}
     if fill_value is not None:
-        params["fill_value"] = storable(number_or_operand(fill_value, "gather", "fill_value"), x.type.dtype, "fill_value={}")
+        params["fill_value"] = fill_number(fill_value, x.type.dtype, "gather")
     return index.gather(
         x,
         as_operand(start_indices, "gather"),

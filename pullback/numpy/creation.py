@@ -10,7 +10,7 @@ import numpy as np
 
 from pullback.core.array import Array, ArrayLike, PlacedArray, from_numpy, from_python, is_frozen, plain_number, scalar_kind
 from pullback.core.devices import DEFAULT_DEVICE
-from pullback.core.dtypes import RANK, DType, DTypeLike, default_dtype, is_inexact, kind, requested
+from pullback.core.dtypes import FLOAT32, RANK, DType, DTypeLike, default_dtype, is_inexact, kind, requested
 from pullback.core.errors import AxisError, DtypeError, ShapeError, TracerIntegerConversionError
 from pullback.core.tracing import Tracer, innermost_staging, type_of
 from pullback.core.types import Shape, ShapeLike, array_type
@@ -575,22 +575,26 @@ def linspace(
         raise DtypeError(f"linspace: complex ends do not fit into {wanted.name}; take their .real.{at_user_line()}")
     shape = broadcast_shapes("linspace", start.type.shape, stop.type.shape)
     parts = count - 1 if endpoint else count
-    step = true_divide(subtract(stop, start), float(parts) if parts > 0 else float("nan"))
-    counted = iota(dtype=real_dtype(found), shape=(count, *shape), dimension=0)
-    low, high = [broadcast(end, (count, *shape)) if shape else end for end in (start, stop)]
+    if found.itemsize <= 2:  # which cannot count as far
+        start, stop = in_dtype(start, FLOAT32), in_dtype(stop, FLOAT32)
+    # in halves, since the lowest and the highest number of a dtype are further apart than its numbers reach
+    low, high = multiply(start, 0.5), multiply(stop, 0.5)
+    step = true_divide(subtract(high, low), float(parts) if parts > 0 else float("nan"))
+    counted = iota(dtype=real_dtype(start.type.dtype), shape=(count, *shape), dimension=0)
+    low, high = [broadcast(end, (count, *shape)) if shape else end for end in (low, stop)]
     # whole steps give whole numbers, exactly, which a weighted mean of the ends does not
-    values = add(low, multiply(counted, step)) if parts > 0 else broadcast(start, (count, *shape))
+    values = multiply(add(low, multiply(counted, step)), 2.0) if parts > 0 else broadcast(start, (count, *shape))
     if endpoint and count > 1:
         last = compare.eq(counted, literal_of(count - 1, counted.type.dtype))
         values = compare.select(last, in_dtype(high, values.type.dtype), values)
     if kind(wanted) in "iu":
-        values = rounding.floor(in_dtype(values, real_dtype(found)))
+        values = rounding.floor(values)
     values = strong(in_dtype(values, wanted))
     along = normal_axis(axis, values.type.ndim, "linspace")
     if along:
         order = (*range(1, along + 1), 0, *range(along + 1, values.type.ndim))
         values = shapes.transpose(values, permutation=order)
-    return (values, strong(step)) if retstep else values
+    return (values, strong(in_dtype(multiply(step, 2.0), found))) if retstep else values
 
 
 def logspace(

@@ -23,11 +23,10 @@ from pullback.numpy.promotion import (
     at_user_line,
     broadcast,
     broadcast_shapes,
+    fill_number,
     in_dtype,
     literal_of,
-    number_or_operand,
     operand,
-    storable,
 )
 from pullback.ops import arithmetic, compare
 from pullback.ops import shape as shapes
@@ -188,8 +187,8 @@ def _read_entry(entry: Any, size: int, axis: int, shape: Shape, mode: str | None
     if isinstance(entry, (int, np.integer)) or (converter is None and hasattr(entry, "__index__")):
         number = operator.index(entry)
         if not (-size if wraps else 0) <= number < size:
-            if mode is not None:  # which says what is to happen there
-                return array(number)
+            if mode is not None:  # which says what is to happen there: as much at the nearest place outside as further out
+                return array(size if number >= size else -size - 1)
             raise IndexError(
                 f"Index {number} is out of bounds for axis {axis} of size {size} of an array of shape {shape}.{at_user_line()}"
             )
@@ -304,7 +303,7 @@ def read(x: Any, index: Index, mode: str | None = None, fill_value: Any = None) 
         return shapes.reshape(x, new_sizes=tuple(out_shape))
     params: dict[str, Any] = {"dimension_numbers": numbers, "slice_sizes": sizes, "mode": mode}
     if fill_value is not None:
-        params["fill_value"] = storable(number_or_operand(fill_value, "take", "fill_value"), x.type.dtype, "fill_value={}")
+        params["fill_value"] = fill_number(fill_value, x.type.dtype, "take")
     return gather(x, vectors, **params)
 
 
@@ -404,7 +403,7 @@ def take(
     if mode == "wrap":
         places = in_dtype(places, default_dtype("i")) % a.type.shape[along]
     entries = (slice(None),) * along + (places,)
-    found = _read_by_numpy(a, entries) if mode in (None, "fill") else None
+    found = _read_by_numpy(a, entries) if mode in (None, "fill") and fill_value is None else None
     if found is not None:
         return found
     index = Index(entries, a.type.shape, wraps=mode != "clip")

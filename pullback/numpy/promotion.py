@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from pullback.core.array import Array, find_converter, from_python, plain_number, scalar_kind
+from pullback.core.array import Array, find_converter, from_python, host_of, plain_number, scalar_kind
 from pullback.core.dtypes import BOOL, DTYPES, RANK, DType, default_dtype, is_inexact, kind
 from pullback.core.dtypes import promote as join
-from pullback.core.errors import DtypeError, LeafError, ShapeError
+from pullback.core.errors import ConcretizationError, DtypeError, LeafError, ShapeError
 from pullback.core.source import at_user_line as at_user_line
 from pullback.core.tracing import Tracer
 from pullback.core.types import Shape
@@ -166,6 +166,22 @@ def exactly(number: Any, dtype: DType) -> Any:
         whole = number.is_integer() and (dtype is BOOL or np.iinfo(dtype).min <= number <= np.iinfo(dtype).max)
         number = int(number) if whole else None
     return number if dtype is not BOOL or number is None else bool(number) if number in (0, 1) else None
+
+
+def fill_number(value: Any, dtype: DType, name: str) -> Any:
+    """What `name` fills an array of a dtype with where there is nothing: a known number, which that dtype holds."""
+    given = storable(number_or_operand(value, name, "fill_value"), dtype, "fill_value={}")
+    if given.__class__ not in PYTHON_SCALARS:
+        if given.type.shape:
+            raise ShapeError(f"{name} takes one number as fill_value, but got {given.type}.{at_user_line()}")
+        if isinstance(given, Tracer):
+            raise ConcretizationError(
+                f"{name}'s fill_value must be known, but got a traced value of type {given.type} in {given.owner.describe()}."
+                f" Put it there with pb.numpy.where, by a condition on the indices.{at_user_line()}"
+            )
+        given = np.asarray(host_of(given)).item()
+    literal_of(given, dtype)  # refuses integers out of its range
+    return given
 
 
 def to_common_shape(name: str, *values: Any) -> tuple[Array, ...]:

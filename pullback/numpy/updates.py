@@ -421,7 +421,7 @@ def _written(x: Any, index: Any, primitive: Any, combine: Any, values: Any) -> A
 def _sole_mask(index: Any) -> Any:
     if isinstance(index, tuple) and len(index) == 1:
         index = index[0]
-    if isinstance(index, list) and not has_tracer(index):
+    if isinstance(index, bool) or (isinstance(index, list) and not has_tracer(index)):
         index = np.asarray(index)
     return operand(index, "indexing") if getattr(index, "dtype", None) == BOOL else None
 
@@ -435,7 +435,8 @@ def _masked(x: Any, mask: Any, primitive: Any, combine: Any, values: Any) -> Any
     values = _without_ones(values, len(rest))
     if values.type.ndim > len(rest) and not isinstance(mask, Tracer):
         count = int(np.count_nonzero(mask.host))
-        if values.type.shape == (count, *rest):  # one row for each true element
+        rows = (count, *rest)  # one for each true element
+        if broadcast_shapes(".at[mask]", values.type.shape, rows) == rows:
             index = Index(mask, shape)
             return _updated(x, index, primitive, combine, values, "promise_in_bounds", True)
     if broadcast_shapes(".at[mask]", values.type.shape, rest) != rest:

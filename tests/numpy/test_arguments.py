@@ -8,6 +8,7 @@ import textwrap
 from collections.abc import Callable
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -209,6 +210,30 @@ LOSING: dict[str, Callable[[], Any]] = {
     "initial": lambda: pnp.sum(REAL, initial=1j),
     "linspace": lambda: pnp.linspace(0, 1j, 3, dtype="float32"),
 }
+
+
+FILLED: dict[str, Callable[[Any, Any], Any]] = {
+    "take": lambda x, fill: pnp.take(x, np.array([7, 0]), mode="fill", fill_value=fill),
+    "at": lambda x, fill: pnp.asarray(x).at[np.array([7, 0])].get(mode="fill", fill_value=fill),
+    "gather": lambda x, fill: pb.lax.gather(
+        x, np.array([[7], [0]]), pb.lax.GatherDimensionNumbers((), (0,), (0,)), (1,), mode="fill", fill_value=fill
+    ),
+}
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, pb.jit], ids=["eager", "jit"])
+@pytest.mark.parametrize("what", FILLED)
+def test_a_fill_value_is_a_number_or_a_0d_array(what: str, wrap: Any) -> None:
+    filled = FILLED[what]
+    for fill in (3, 3.0, np.float32(3), np.float64(3), np.int8(3), np.array(3), pnp.array(3.0), ml_dtypes.bfloat16(3)):
+        np.testing.assert_array_equal(wrap(lambda x: filled(x, fill))(REAL), [3, 1])
+    np.testing.assert_array_equal(wrap(lambda x: filled(x, np.complex64(2j)))(np.ones(3, np.complex64)), [2j, 1])
+    with pytest.raises(OverflowError, match="300 does not fit into uint8"):
+        wrap(lambda x: filled(x, 300))(np.ones(3, np.uint8))
+    with pytest.raises(pb.errors.ShapeError, match=r"one number as fill_value, but got f64\[2\]"):
+        wrap(lambda x: filled(x, np.ones(2)))(REAL)
+    with pytest.raises(pb.errors.ConcretizationError, match="fill_value must be known"):
+        wrap(pb.grad(lambda fill: pnp.sum(filled(REAL, fill))))(3.0)
 
 
 @pytest.mark.parametrize("wrap", [lambda f: f, pb.jit], ids=["eager", "jit"])

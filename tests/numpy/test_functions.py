@@ -30,6 +30,7 @@ from numpy_tables import (
 
 import pullback as pb
 import pullback.numpy as pnp
+from pullback.core.dtypes import DTYPES
 
 UNARY = (
     [(name, A) for name in UNARY_REAL] + [(name, POSITIVE) for name in UNARY_POSITIVE] + [(name, UNIT) for name in UNARY_UNIT]
@@ -303,6 +304,29 @@ def test_axes_of_diagonals_and_of_linspace_are_checked():
     ):
         with pytest.raises(pb.errors.AxisError):
             call()
+
+
+@pytest.mark.parametrize("how", [lambda f: f, pb.jit], ids=["eager", "jit"])
+@pytest.mark.parametrize(
+    "dtype,high",
+    [
+        ("float16", 4e4),
+        ("bfloat16", 3e38),
+        ("float8_e4m3fn", 448),
+        ("float8_e5m2", 4e4),
+        ("float32", 3e38),
+        ("float64", 1.5e308),
+    ],
+)
+def test_linspace_reaches_from_low_to_high(dtype, high, how):
+    end = np.asarray(high, DTYPES[dtype])
+    weights = np.arange(-2, 3) / 2
+    got = how(lambda end: pnp.linspace(-end, end, 5))(end)
+    assert got.dtype is DTYPES[dtype]
+    eps = float(pnp.finfo(dtype).eps)
+    np.testing.assert_allclose(np.asarray(got).astype(np.float64), end.astype(np.float64) * weights, rtol=2 * eps)
+    many = np.asarray(how(lambda end: pnp.linspace(end - end, end, 70_000))(end)).astype(np.float64) / high
+    np.testing.assert_allclose(many, np.linspace(0, 1, 70_000), atol=2 * eps)  # further than float16 counts
 
 
 @pytest.mark.parametrize("cut", ["split", "array_split"])

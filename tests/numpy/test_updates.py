@@ -353,3 +353,36 @@ def test_a_mask_takes_values_with_axes_of_one_in_front(method: str, shape: tuple
     for out in run(method, pnp.asarray(x), mask, values):
         np.testing.assert_array_equal(np.asarray(out), expected)
     np.testing.assert_array_equal(pb.jit(lambda m: getattr(pnp.asarray(x).at[m], method)(values))(mask), expected)
+
+
+@pytest.mark.parametrize("method", ["set", "add", "multiply", "max"])
+def test_a_mask_takes_values_that_broadcast_to_its_rows(method: str) -> None:
+    mask = np.asarray([True, False, True])
+    for values in (np.full((2, 1, 2), 7.0), np.full((2, 3, 1), 7.0), np.full((2, 1, 1), 7.0), np.full((1, 3, 1), 7.0)):
+        x = np.arange(18.0).reshape(3, 3, 2)
+        expected = x.copy()
+        expected[mask] = METHODS[method](x[mask], values)
+        for out in run(method, pnp.asarray(x), mask, values):
+            np.testing.assert_array_equal(np.asarray(out), expected)
+    with pytest.raises(ShapeError):
+        getattr(pnp.zeros((3, 2)).at[mask], method)(np.ones((3, 1)))
+
+
+@pytest.mark.parametrize("method", ["set", "add"])
+def test_true_and_false_choose_all_elements_or_none(method: str) -> None:
+    for x in (np.arange(3.0), np.asarray(2.0)):
+        for index in (True, False):
+            expected = x.copy()
+            expected[index] = METHODS[method](x[index], 5.0)
+            for out in run(method, pnp.asarray(x), index, 5.0):
+                np.testing.assert_array_equal(np.asarray(out), expected)
+
+
+@pytest.mark.parametrize("far", [2**31, 2**40, 2**70])
+def test_numbers_far_out_of_bounds_are_left_out_or_clipped(far: int) -> None:
+    x = pnp.asarray([1.0, 2.0, 3.0])
+    for sign, last in ((1, 2), (-1, 0)):
+        for how in ({}, {"wrap_negative_indices": False}):
+            np.testing.assert_array_equal(x.at[sign * far].set(9.0, mode="drop", **how), x)
+            np.testing.assert_array_equal(x.at[sign * far].add(9.0, mode="clip", **how), x.at[last].add(9.0))
+            assert np.isnan(x.at[sign * far].get(mode="fill", **how))
