@@ -155,7 +155,7 @@ class CustomVJPPrimal:
 
 
 def _real_zeros(type: ArrayType) -> Any:
-    return zeros(type.strong()) if kind(type.dtype) in "fc" else np.zeros(type.shape, float0)
+    return zeros(type) if kind(type.dtype) in "fc" else np.zeros(type.shape, float0)
 
 
 class RuleFunctions(NamedTuple):
@@ -367,7 +367,7 @@ class UserRules:
 
 
 def _given(tangent: Any, type: ArrayType, symbolic: bool) -> Any:
-    """A tangent or cotangent as a user's rule gets it."""
+    """A tangent or cotangent as a user's rule gets it; one that is zero is weak where its value is, and so widens nothing."""
     if tangent is not ZERO:
         return tangent
     return SymbolicZero(type) if symbolic else _real_zeros(type)

@@ -169,7 +169,7 @@ def _on_the_tape(rules: CustomRules, tape: Tape, primals: Sequence[Any], tangent
     if not rules.about.symbolic:
         for i, (x, tangent) in enumerate(zip(primals, tangents)):
             if tangent is ZERO and i >= rules.captured and is_inexact(type_of(x).dtype):
-                given[i] = Linear(tape, type_of(x).strong())
+                given[i] = Linear(tape, type_of(x))  # weak where x is, so that it widens nothing
                 zeros.add(given[i].index)
     outs, found = rules.jvp(primals, given)  # type: ignore[misc]
     tape.made_by(JVP_RULE + rules.described, start)

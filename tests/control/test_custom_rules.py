@@ -621,6 +621,18 @@ def test_a_rule_that_is_not_linear_is_named_wherever_the_function_is(holding):
             transform(HOLDING[holding](f))(2.0)
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+@pytest.mark.parametrize("bits", [32, 64])
+def test_the_zero_tangent_of_a_python_number_widens_nothing(dtype, bits):
+    f = pb.custom_jvp(lambda x, k: x * k)
+    f.defjvp(lambda p, t: (f(*p), t[0] * p[1] + p[0] * t[1]))
+    with pb.default_bits(bits):
+        x = pnp.asarray([1, 2]).astype(dtype)
+        for applied in (f, pb.jit(f), lambda x, k: pb.checkpoint(lambda x: f(x, k))(x)):
+            gradient = pb.grad(lambda x: applied(x, 0.5).sum())(x)
+            assert gradient.dtype == x.dtype and gradient.tolist() == [0.5, 0.5]
+
+
 def test_a_jvp_rule_may_return_plain_zeros():
     f = pb.custom_jvp(lambda x, y: (x, y))
 
