@@ -138,7 +138,7 @@ class Jitted:
         executable = signature.compile()
         if not axis_sizes() and not placement.several and (path := signature.fast_path(args, kwargs)) is not None:
             self._fast_paths = [path, *[other for other in self._fast_paths if other is not path][: MAX_FAST_PATHS - 1]]
-        return signature.run(_owned(leaves) if executable.later else leaves)
+        return signature.run(_owned(leaves) if executable.copies else leaves)
 
     def _signature(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], Signature]:
         """The leaves of a call's dynamic arguments, and its signature: traced now if it is new."""

@@ -159,7 +159,9 @@ def _finder(signature: Signature, leaves: list[Any]) -> tuple[Callable[..., list
                 if given:  # its memory is the caller's: the executable copies it
                     buffers.append(f"Array(t{i}, {name})")
                     continue
-                # A larger one is shared with the device; the call ends before the caller can write to it
+                # A larger one is shared with the device, if the call ends before anybody can write to it
+                if type.nbytes > BORROWED_BYTES and signature.compile().copies:
+                    return None
                 buffer = backend().borrow(type) if type.nbytes <= BORROWED_BYTES else None
                 scope[f"p{i}"] = backend().putter(type) if buffer is None else [buffer]
                 buffers.append(f"p{i}({name}[...])" if buffer is None else f"lend({name}, t{i}, p{i}, borrowed)")

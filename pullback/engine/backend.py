@@ -44,11 +44,12 @@ class Executable(ABC):
 
     Attributes:
         result_class: of which class the Arrays are that it returns: whether they must stay where they are.
-        later: whether a call may return before it has run; it goes on to read its arguments.
+        copies: whether it may read its arguments after other Python code has run, so that memory that others can write to is
+            to be copied: a call may return before it has run, or calls Python functions.
     """
 
-    __slots__ = ("later", "result_class")
-    later: bool
+    __slots__ = ("copies", "result_class")
+    copies: bool
     result_class: type[Array]
 
     @abstractmethod

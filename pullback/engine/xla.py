@@ -381,6 +381,7 @@ class XlaExecutable(Executable):
         self.handlers = [jaxlib().result_handler(there.aval(type), sharding) for type in program.output_types]
         self.result_class = PlacedArray if options.committed else Array
         self.calls_host = bool(lowered.callbacks)
+        self.copies = self.later or self.calls_host
         self.shown: str | None = None
         self._execute = raw.execute_sharded
 

@@ -135,7 +135,7 @@ def param_key(value: Any) -> Any:
 def _is_generated(equality: Any) -> bool:
     """Whether an `__eq__` was written by `dataclass`, and so compares the fields, rather than by the user."""
     code = getattr(equality, "__code__", None)
-    return code is not None and code.co_filename == "<string>"
+    return code is not None and (code.co_filename, code.co_qualname) == ("<string>", "__create_fn__.<locals>.__eq__")
 
 
 class Keyed:

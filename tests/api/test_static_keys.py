@@ -177,3 +177,21 @@ def test_the_type_of_an_operation_follows_the_type_of_its_parameter(first, secon
     for n in (first, second):
         program = pb.xpr(lambda x, n=n: like(x, n=n), pb.ArrayType((), "float32"))
         assert program.output_types[0] is result_type(program.input_types[0], n=n)
+
+
+def test_an_equality_of_the_users_in_code_without_a_file_is_asked() -> None:
+    names = {"__name__": __name__}
+    exec(  # as code is that is given to `python -c`
+        "import dataclasses\n"
+        "@dataclasses.dataclass\n"
+        "class Scale:\n"
+        "    name: str\n"
+        "    def __post_init__(self): self.factor = 1.0\n"
+        "    def __eq__(self, other): return self.factor == other.factor\n"
+        "    def __hash__(self): return hash(self.name)\n",
+        names,
+    )
+    one, two = names["Scale"]("s"), names["Scale"]("s")
+    two.factor = 2.0
+    f = pb.jit(lambda x, s: x * s.factor, static_argnums=1)
+    assert [float(f(3.0, s)) for s in (one, two, one, two)] == [3.0, 6.0, 3.0, 6.0]

@@ -23,7 +23,7 @@ pnp = pb.numpy
 
 class Interpreted(Executable):
     result_class = Array
-    later = False
+    copies = False
 
     def __init__(self, program: Program) -> None:
         self.program = program

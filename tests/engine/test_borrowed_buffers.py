@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
+import pytest
 
 import pullback as pb
 
@@ -58,3 +59,16 @@ def test_a_call_inside_a_call_gets_memory_of_its_own() -> None:
         found = np.asarray(jitted(np.full(3, float(i), np.float32)))
         assert np.all(found == i + 1)
     assert np.all(np.stack(inner) == 21.0)
+
+
+@pytest.mark.parametrize("count", [4, 10_000, 100_000, 3_000_000])
+def test_what_a_callback_writes_into_an_argument_is_not_seen_by_the_call(count):
+    def overwrite(_):
+        given[:] = 7
+
+    given = np.ones(count, np.float32)
+    f = pb.jit(lambda x: (pb.io_callback(overwrite, None, x * 1.0), x * 2.0)[1])
+    for _ in range(4):
+        given[:] = 1
+        found = f(given)
+        assert given[0] == 7 and np.all(np.asarray(found) == 2)
