@@ -30,6 +30,8 @@ _DIGEST_BYTES = 32
 _OURS = re.compile(r"[0-9a-f]{64}\.xla(\.[0-9a-z_]+\.tmp)?")  # what we write, and what a process that died was writing
 _SUFFIX = ".xla"
 _STALE_SECONDS = 3600.0
+TOTAL = "total-bytes"  # how much the folder holds, as far as is known
+LEFT = 0.9  # of the limit, when files are removed: then none need be looked at until the rest is full again
 
 
 def directory() -> Path | None:
@@ -144,11 +146,26 @@ def write(key: str, blob: bytes) -> None:
             with contextlib.suppress(OSError):
                 os.unlink(temporary)
             raise
-        evict(where, limit)
+        if _grown(where, len(MAGIC) + _DIGEST_BYTES + len(blob)) > limit:
+            evict(where, limit)
+
+
+def _grown(where: Path, size: int) -> float:
+    """How much the folder holds now that it has grown by `size` bytes; infinity if that is not known.
+
+    To ask each of tens of thousands of files takes longer than compiling. What another process adds at the same moment may be
+    forgotten, until the next time that files are removed, when all are counted.
+    """
+    try:
+        total = int((where / TOTAL).read_text(encoding="ascii")) + size
+        (where / TOTAL).write_text(str(total), encoding="ascii")
+    except (OSError, ValueError):
+        return float("inf")
+    return total
 
 
 def evict(where: Path, limit: int) -> None:
-    """Remove those of our files that are longest unused, until the others take no more than `limit` bytes."""
+    """Count our files, and if they take more than `limit` bytes, remove those longest unused until they take a tenth less."""
     files = []
     with os.scandir(where) as entries:
         for entry in entries:
@@ -157,13 +174,16 @@ def evict(where: Path, limit: int) -> None:
                     status = entry.stat(follow_symlinks=False)
                     files.append((status.st_mtime, status.st_size, entry.path))
     total = sum([size for _, size, _ in files])
+    goal = limit if total <= limit else limit * LEFT
     newest = max([time for time, _, _ in files], default=0.0)
     for time, size, path in sorted(files):
         stale = path.endswith(".tmp") and time < newest - _STALE_SECONDS
-        if total <= limit and not stale:
+        if total <= goal and not stale:
             continue
         if path.endswith(".tmp") and not stale:  # somebody is writing it
             continue
         with contextlib.suppress(OSError):
             os.unlink(path)
         total -= size
+    with contextlib.suppress(OSError):
+        (where / TOTAL).write_text(str(total), encoding="ascii")

@@ -209,12 +209,27 @@ def test_oldest_go_first(own_cache, monkeypatch):
     for i in range(5):
         disk.write(key(i), bytes(1000))
         os.utime(own_cache / disk.FOLDER / f"{key(i)}.xla", (i, i))
-    monkeypatch.setenv("PULLBACK_CACHE_MAX_BYTES", "3500")
+    monkeypatch.setenv("PULLBACK_CACHE_MAX_BYTES", "3600")
     disk.write(key(5), bytes(1000))
     assert [path.stem for path in files(own_cache)] == [key(3), key(4), key(5)]
     assert disk.read(key(0)) is None and disk.read(key(5)) == bytes(1000)
     disk.write(key(6), bytes(10_000))  # more than all that may be kept
     assert len(files(own_cache)) == 3
+
+
+def test_files_are_counted_when_the_folder_is_full_and_not_at_each_write(own_cache, monkeypatch):
+    counts = []
+    count = disk.evict
+    monkeypatch.setattr(disk, "evict", lambda *args: counts.append(args) or count(*args))
+    monkeypatch.setenv("PULLBACK_CACHE_MAX_BYTES", "110000")
+    for i in range(300):
+        disk.write(key(i), bytes(1000))
+    kept = files(own_cache)
+    assert sum(path.stat().st_size for path in kept) <= 110_000 and kept[-1].stem == key(299)
+    assert 1 < len(counts) <= 25  # at first, since nothing is known, and for each tenth of the limit
+    (own_cache / disk.FOLDER / disk.TOTAL).write_text("nonsense")
+    disk.write(key(300), bytes(1000))
+    assert int((own_cache / disk.FOLDER / disk.TOTAL).read_text()) == sum(path.stat().st_size for path in files(own_cache))
 
 
 def test_files_that_are_not_ours_are_never_removed(own_cache, monkeypatch):
@@ -237,6 +252,7 @@ def test_what_a_dead_process_was_writing_is_removed(own_cache):
     left.write_bytes(bytes(10))
     fresh.write_bytes(bytes(10))
     os.utime(left, (1, 1))
+    (own_cache / disk.FOLDER / disk.TOTAL).unlink()  # so that the files are counted
     disk.write(key(3), bytes(10))
     assert not left.exists() and fresh.exists()
 
@@ -301,7 +317,7 @@ def test_many_writers_of_one_key(own_cache):
     for thread in threads:
         thread.join()
     assert disk.read(key(0)) == blob
-    assert [path.name for path in own_cache.iterdir()] == [disk.FOLDER] and len(list((own_cache / disk.FOLDER).iterdir())) == 2
+    assert [path.name for path in own_cache.iterdir()] == [disk.FOLDER] and len(list((own_cache / disk.FOLDER).iterdir())) == 3
 
 
 def test_another_process_hits(own_cache):
