@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from types import FunctionType, MethodType
 from typing import Any
 
-from pullback.api.functions import Function, check_callable, chosen_arguments, global_name, trees_of
+from pullback.api.functions import Function, check_callable, chosen_arguments, global_name, returned_leaves, trees_of
 from pullback.api.traced import trace, with_placeholders
 from pullback.api.user_rules import RuleFunctions, UserRules
 from pullback.control.custom_function import Unstaged, bind_custom
@@ -21,7 +21,6 @@ from pullback.core.lazy import lazy_module
 from pullback.core.source import api_boundary, describe, name_of, named_after, trim
 from pullback.core.tracing import Tracer, innermost_staging, type_of
 from pullback.core.trees import (
-    OUT_OF_RESULTS,
     TreeDef,
     array_leaves,
     check_like,
@@ -307,9 +306,7 @@ class CustomFunction:
         """What the function returned when nothing was traced: arrays, which do not depend on anything differentiated."""
         if out.__class__ is Array:
             return out
-        leaves, structure = array_leaves(
-            without_float0(out), lambda: f"what {describe(self.fun)} returned: output", keep_out=OUT_OF_RESULTS
-        )
+        leaves, structure = returned_leaves(self.fun, without_float0(out))
         for leaf in leaves if self._has_derivative_rule() else ():
             if any(isinstance(layer, Dual) for layer in _layers(leaf)):
                 raise About(self.fun, self._kind).closed_over(leaf)
@@ -524,9 +521,7 @@ def custom_gradient(fun: Function) -> Function:
 
     def fwd(*args: Any) -> tuple[Any, _Backward]:
         out, backward = _value_and_backward(fun, args, {})
-        leaves, structure = array_leaves(
-            without_float0(out), lambda: f"what {describe(fun)} returned: output", keep_out=OUT_OF_RESULTS
-        )
+        leaves, structure = returned_leaves(fun, without_float0(out))
         types = [type_of(leaf).strong() for leaf in leaves]
         traced = trace("custom_gradient", backward, (structure,), types)
         alone = len(args) == 1 and traced.structure == flatten(args[0])[1]  # the cotangent of the only argument, a list say

@@ -7,7 +7,18 @@ from types import NoneType
 from typing import Any, Literal, NamedTuple, overload
 
 from pullback.api.devices import device_put
-from pullback.api.functions import Argnums, FlatArguments, Function, P, R, check_callable, check_flags, trees_of, wrapped
+from pullback.api.functions import (
+    Argnums,
+    FlatArguments,
+    Function,
+    P,
+    R,
+    check_callable,
+    check_flags,
+    returned_leaves,
+    trees_of,
+    wrapped,
+)
 from pullback.api.tangents import (
     FlatResult,
     check_inputs,
@@ -24,7 +35,7 @@ from pullback.core.dtypes import is_inexact, kind
 from pullback.core.errors import GradientError
 from pullback.core.source import api_boundary, describe, name_of, trim
 from pullback.core.tracing import innermost_staging, type_of
-from pullback.core.trees import OUT_OF_RESULTS, TreeDef, array_leaves, flatten, register_node
+from pullback.core.trees import TreeDef, flatten, register_node
 from pullback.core.types import ArrayType
 from pullback.core.zero import ONES, ZERO, zeros
 from pullback.program.equality import Keyed
@@ -332,9 +343,7 @@ def linear_transpose(fun: Callable[..., R], *primals: Any) -> Callable[[R], tupl
         given: list[Any] = []  # known once the function has run, since only then is the output's structure
 
         def linear(*leaves: Any) -> list[Any]:
-            outs, structure = array_leaves(
-                fun(*trees_of(structures, leaves)), lambda: f"what {describe(fun)} returned: output", keep_out=OUT_OF_RESULTS
-            )
+            outs, structure = returned_leaves(fun, fun(*trees_of(structures, leaves)))
             out_types = [type_of(out) for out in outs]
             given[:] = cotangent_leaves(cotangent, structure, out_types, _of_integers(fun, types, out_types))
             return outs

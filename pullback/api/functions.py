@@ -13,7 +13,7 @@ from pullback.core.errors import GradientError, StaticArgumentError
 from pullback.core.lazy import lazy_module
 from pullback.core.source import at_user_line, describe, name_of, named_after, trim
 from pullback.core.tracing import Tracer, live
-from pullback.core.trees import LEAF, TreeDef, array_leaves, flatten_with_paths, unflatten
+from pullback.core.trees import LEAF, OUT_OF_RESULTS, TreeDef, array_leaves, flatten_with_paths, unflatten
 
 if TYPE_CHECKING:
     from inspect import Parameter
@@ -219,6 +219,11 @@ def trees_of(structures: Sequence[TreeDef], leaves: Sequence[Any]) -> list[Any]:
         trees.append(leaves[start] if structure is LEAF else unflatten(structure, leaves[start:stop]))
         start = stop
     return trees
+
+
+def returned_leaves(fun: Any, out: Any, trivial: bool = False) -> tuple[list[Any], TreeDef]:
+    """The leaves of what a user's function returned, and their structure; errors say whose they are. See `array_leaves`."""
+    return array_leaves(out, lambda: f"what {describe(fun)} returned: output", trivial, OUT_OF_RESULTS)
 
 
 def leaf_paths(tree: Any, root: str) -> list[str]:

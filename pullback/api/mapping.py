@@ -16,6 +16,7 @@ from pullback.api.functions import (
     argument_name,
     check_callable,
     parameters_of,
+    returned_leaves,
     wrapped,
 )
 from pullback.api.tangents import brief
@@ -27,10 +28,8 @@ from pullback.core.source import api_boundary, describe
 from pullback.core.tracing import Tracer, is_float0, type_of
 from pullback.core.trees import (
     LEAF,
-    OUT_OF_RESULTS,
     TreeDef,
     array_leaf,
-    array_leaves,
     broadcast_prefix,
     flatten,
     structure_paths,
@@ -101,7 +100,7 @@ def vmap(
         def of_leaves(*leaves: Any) -> list[Any]:
             nonlocal structure
             out = flat.call(leaves)
-            outs, structure = array_leaves(out, lambda: f"what {describe(fun)} returned: output", True, OUT_OF_RESULTS)
+            outs, structure = returned_leaves(fun, out, True)
             return outs
 
         trace, outs = batch_flat(of_leaves, values, [axis is not None for axis in flat.axes], batch, fun)

@@ -7,19 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from pullback.api.functions import FlatArguments, Function, check_flags
+from pullback.api.functions import FlatArguments, Function, check_flags, returned_leaves
 from pullback.core.array import Array
-from pullback.core.dtypes import float0, is_inexact, kind
+from pullback.core.dtypes import RANK, float0, is_inexact, kind
 from pullback.core.errors import DtypeError, GradientError, ShapeError, StructureError
 from pullback.core.source import describe
 from pullback.core.tracing import Tracer, is_float0, live, type_of
 from pullback.core.trees import (
     FIELD_AS_STATIC,
     LEAF,
-    OUT_OF_RESULTS,
     TreeDef,
     array_leaf,
-    array_leaves,
     flatten,
     is_attribute,
     leaves_like,
@@ -57,9 +55,7 @@ class FlatResult:
             if out.__class__ is Array or isinstance(out, Tracer):
                 self.structure, self.count = LEAF, 1
                 return [out if out.__class__ is Array else live(out)]
-            found, self.structure = array_leaves(
-                out, lambda: f"what {describe(self.function)} returned: output", True, OUT_OF_RESULTS
-            )
+            found, self.structure = returned_leaves(self.function, out, True)
             self.count = len(found)
             return found
         if not isinstance(out, (tuple, list)) or len(out) != 2:
@@ -67,9 +63,7 @@ class FlatResult:
                 f"{self.transformation} with has_aux=True needs a function that returns a pair (output, auxiliary data),"
                 f" but {describe(self.function)} returned {brief(out)}."
             )
-        found, self.structure = array_leaves(
-            out[0], lambda: f"what {describe(self.function)} returned: output", True, OUT_OF_RESULTS
-        )
+        found, self.structure = returned_leaves(self.function, out[0], True)
         self.count = len(found)
         self._aux_leaves, self._aux_structure = flatten(out[1])
         return found + [live(leaf) for leaf in self._aux_leaves if isinstance(leaf, Tracer)]
@@ -169,7 +163,7 @@ def fit_tangent(tangent: Any, primal: ArrayType, path: Callable[[], str], what: 
     if type.shape != primal.shape:
         raise ShapeError(f"{path()} has type {type}, but its {what} has type {primal}; the shapes must be equal.")
     other = type.dtype is not primal.dtype
-    if other and not (type.weak and "iufc".find(kind(type.dtype)) <= "iufc".find(kind(primal.dtype))):  # 1 for 1., not 1j
+    if other and not (type.weak and RANK[kind(type.dtype)] <= RANK[kind(primal.dtype)]):  # 1 for 1., not 1j
         raise DtypeError(
             f"{path()} has type {type}, but its {what} has type {primal}; the dtypes must be equal. Convert with .astype()."
         )

@@ -6,13 +6,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from pullback.api.functions import Function, argument_name, check_callable, leaf_paths, trees_of
+from pullback.api.functions import Function, argument_name, check_callable, leaf_paths, returned_leaves, trees_of
 from pullback.core.array import Array, find_converter
 from pullback.core.dtypes import entering, requested
 from pullback.core.errors import EscapedTracerError
 from pullback.core.source import api_boundary, describe, name_of
 from pullback.core.tracing import Tracer, type_of
-from pullback.core.trees import OUT_OF_RESULTS, TreeDef, array_leaf, array_leaves, flatten, unflatten, without_float0
+from pullback.core.trees import TreeDef, array_leaf, flatten, unflatten, without_float0
 from pullback.core.types import ArrayType
 from pullback.program.program import Program
 from pullback.transforms.simplify import drop_dead_code
@@ -59,9 +59,7 @@ def trace(
 
     def flat(*leaves: Any) -> list[Any]:
         out = call(*trees_of(structures, leaves))
-        outs, structure = array_leaves(
-            without_float0(out), lambda: f"what {describe(fun)} returned: output", keep_out=OUT_OF_RESULTS
-        )
+        outs, structure = returned_leaves(fun, without_float0(out))
         result.append(structure)
         return outs
 

@@ -33,7 +33,6 @@ from pullback.numpy.promotion import (
 from pullback.ops import arithmetic, compare, powers, rounding
 from pullback.ops import shape as shapes
 from pullback.ops.broadcast import broadcast_in_dim
-from pullback.ops.compare import select
 from pullback.ops.convert import convert_element_type
 from pullback.ops.create import iota
 
@@ -99,9 +98,11 @@ def _array(value: Any, dtype: DType | None, place: tuple[int, ...] = ()) -> Any:
     return made if dtype is None or made.type.dtype is dtype else convert_element_type(made, new_dtype=dtype)
 
 
-def refuse_dropped_part(found: str, dtype: DType | None) -> None:
+def refuse_dropped_part(
+    found: str, dtype: DType | None, refusal: str = "array: a complex number does not fit into {}; take its .real."
+) -> None:
     if found == "c" and dtype is not None and kind(dtype) != "c":
-        raise DtypeError(f"array: a complex number does not fit into {dtype.name}; take its .real.{at_user_line()}")
+        raise DtypeError(f"{refusal.format(dtype.name)}{at_user_line()}")
 
 
 _PLAIN: frozenset[Any] = frozenset({bool, int, float, complex})
@@ -459,7 +460,7 @@ def _beside(a: Any, made: Array) -> Array:
     """What was made like an array: on the device that this was put on, if it is of its type, by an operation there."""
     if a.__class__ is not PlacedArray or made.type is not a.type:
         return made
-    found: Array = select(array(False), a, made)
+    found: Array = compare.select(array(False), a, made)
     return found
 
 
@@ -571,8 +572,7 @@ def linspace(
     start, stop = to_common_dtype("linspace", start, stop, inexact=True)
     found = start.type.dtype
     wanted = found if dtype is None else requested(dtype)
-    if kind(found) == "c" and kind(wanted) != "c":
-        raise DtypeError(f"linspace: complex ends do not fit into {wanted.name}; take their .real.{at_user_line()}")
+    refuse_dropped_part(kind(found), wanted, "linspace: complex ends do not fit into {}; take their .real.")
     shape = broadcast_shapes("linspace", start.type.shape, stop.type.shape)
     parts = count - 1 if endpoint else count
     if found.itemsize <= 2:  # which cannot count as far

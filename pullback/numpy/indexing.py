@@ -225,9 +225,8 @@ def get_item(x: Any, index: Any) -> Any:
     found = _read_by_numpy(x, index)
     if found is not None:
         return found
-    if (
-        _is_mask(index) and not isinstance(index, Tracer) and np.ndim(index) == 0
-    ):  # as NumPy: an axis of one element, or of none
+    if _is_mask(index) and not isinstance(index, Tracer) and np.ndim(index) == 0:
+        # as NumPy: an axis of one element, or of none
         return get_item(x, None) if index else get_item(get_item(x, None), slice(0))
     return read(x, Index(index, x.type.shape))
 

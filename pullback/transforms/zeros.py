@@ -11,7 +11,7 @@ from pullback.core.array import Array
 from pullback.core.types import ArrayType
 from pullback.core.zero import zeros
 from pullback.ops.broadcast import broadcast_in_dim
-from pullback.program.equation import remembered
+from pullback.program.equation import Atom, remembered
 from pullback.program.program import Equation, Literal, Program, Variable
 from pullback.transforms.batch import Batched
 from pullback.transforms.stage import Staged
@@ -33,13 +33,18 @@ def is_zero(value: Any) -> bool:
     return value.variable in trace.zeros
 
 
+def _is_known(atom: Atom, known: set[Variable]) -> bool:
+    """Whether an atom is a literal zero, or among the variables that are known to be zero."""
+    return not np.any(atom.value.host) if isinstance(atom, Literal) else atom in known
+
+
 def _add_zeros(known: set[Variable], equations: Sequence[Equation], constants: Iterable[tuple[Variable, Array]]) -> None:
     """Add the variables that are zero where those already among `known` are, since linear operations keep zeros, and products
     have one factor of it."""
     known.update([variable for variable, array in constants if not np.any(array.host)])
     for equation in equations:
         primitive, program = equation.primitive, equation.params.get("program")
-        own = [not np.any(x.value.host) if isinstance(x, Literal) else x in known for x in equation.inputs]
+        own = [_is_known(x, known) for x in equation.inputs]
         if primitive.wiring is not None:
             found = _zero_results(primitive.wiring, equation.params, own)
         elif isinstance(program, Program) and program.input_types == tuple([x.type for x in equation.inputs]):  # a call
@@ -59,7 +64,7 @@ def _zero_outputs(program: Program, zero: tuple[bool, ...]) -> list[bool]:
     """Which outputs of a Program are zero where the flagged inputs are."""
     known = {x for x, flag in zip(program.inputs, zero) if flag}
     _add_zeros(known, program.equations, program.constants)
-    return [not np.any(x.value.host) if isinstance(x, Literal) else x in known for x in program.outputs]
+    return [_is_known(x, known) for x in program.outputs]
 
 
 def _zero_results(wiring: Any, params: dict[str, Any], zero: Sequence[bool]) -> list[bool]:
