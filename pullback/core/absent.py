@@ -17,7 +17,6 @@ difflib = lazy_module("difflib")
 _RANDOM = "random numbers come later; until then, draw them with numpy.random and pass them as arguments"
 _DEVICES = "computing on several devices comes later"
 _SORTING = "sorting and searching come later; of known values, NumPy's function does it"
-_SCANS = "scans along an axis come later; until then, pb.lax.associative_scan(pb.lax.{}, x)"
 _UPDATES = "arrays are immutable; write x.at[index].set(values), .add, .multiply, .min or .max, and use the result"
 _CONVOLUTION = "convolutions and windows come later"
 _LINEAR_ALGEBRA = (
@@ -64,14 +63,8 @@ ABSENT: dict[str, dict[str, str]] = {
         "linalg": _LINEAR_ALGEBRA,
         "fft": _FFT,
         "random": _RANDOM,
-        "sort argsort lexsort partition argpartition searchsorted digitize": _SORTING,
         "median quantile percentile nanmedian nanquantile nanpercentile": _SORTING,
         "unique unique_values unique_counts unique_inverse unique_all union1d intersect1d setdiff1d setxor1d": _SORTING,
-        "nonzero flatnonzero argwhere extract": _SORTING
-        + "; pb.numpy.where(condition, x, y) and pb.numpy.compress choose elements",
-        "cumsum cumulative_sum nancumsum": _SCANS.format("add"),
-        "cumprod cumulative_prod nancumprod": _SCANS.format("mul"),
-        "diff": "it comes later; until then, x[1:] - x[:-1]",
         "trapezoid": "it comes later; until then, pb.numpy.sum((y[1:] + y[:-1]) * (x[1:] - x[:-1])) / 2",
         "interp piecewise": "it comes later; until then, pb.numpy.where or pb.numpy.select of formulas",
         "convolve correlate": _CONVOLUTION,
@@ -87,12 +80,6 @@ ABSENT: dict[str, dict[str, str]] = {
         "save savez load loadtxt savetxt set_printoptions printoptions": "use NumPy's function",
     },
     "pullback.lax": {
-        "sort sort_key_val top_k approx_max_k approx_min_k": _SORTING,
-        "cumsum": _SCANS.format("add"),
-        "cumprod": _SCANS.format("mul"),
-        "cummax": _SCANS.format("max"),
-        "cummin": _SCANS.format("min"),
-        "cumlogsumexp": "scans along an axis come later; until then, pb.lax.associative_scan(pb.numpy.logaddexp, x)",
         "conv conv_general_dilated conv_transpose conv_general_dilated_patches reduce_window": _CONVOLUTION,
         "scatter scatter_add scatter_mul scatter_min scatter_max scatter_sub scatter_apply": _UPDATES,
         "reduce": "it is pb.lax.reduce_sum, reduce_prod, reduce_max, reduce_min, reduce_and, reduce_or or reduce_xor",

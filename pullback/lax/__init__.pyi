@@ -126,5 +126,15 @@ from pullback.lax.elementwise import square as square
 from pullback.lax.elementwise import sub as sub
 from pullback.lax.elementwise import tan as tan
 from pullback.lax.elementwise import tanh as tanh
+from pullback.lax.sorting import approx_max_k as approx_max_k
+from pullback.lax.sorting import approx_min_k as approx_min_k
+from pullback.lax.sorting import cumlogsumexp as cumlogsumexp
+from pullback.lax.sorting import cummax as cummax
+from pullback.lax.sorting import cummin as cummin
+from pullback.lax.sorting import cumprod as cumprod
+from pullback.lax.sorting import cumsum as cumsum
+from pullback.lax.sorting import sort as sort
+from pullback.lax.sorting import sort_key_val as sort_key_val
+from pullback.lax.sorting import top_k as top_k
 from pullback.ops.windows import GatherDimensionNumbers as GatherDimensionNumbers
 from pullback.ops.windows import ScatterDimensionNumbers as ScatterDimensionNumbers

@@ -23,9 +23,10 @@ from pullback.core.types import array_type
 from pullback.ops.families import all_but, check_axes
 from pullback.ops.formulas import Written
 from pullback.ops.index import gather, take
+from pullback.ops.pointwise import same_dtype
 from pullback.ops.shape import in_front, reshape
 from pullback.ops.shape import slice as slice_of
-from pullback.ops.windows import GatherDimensionNumbers
+from pullback.ops.windows import GatherDimensionNumbers, written
 from pullback.stablehlo.writer import TensorType, i64s
 
 BY_NUMPY = 2048
@@ -241,3 +242,58 @@ def take_along(x: Any, places: Any, axis: int) -> Any:
     numbers = GatherDimensionNumbers((), (axis,), (axis,), others, others)
     vectors = reshape(places, new_sizes=(*shape, 1))
     return gather(x, vectors, dimension_numbers=numbers, slice_sizes=(1,) * len(shape), mode="promise_in_bounds")
+
+
+@primitive
+class search(Rules):
+    """Where v would be put into `a`, which rises along its last axis: how many of its elements are smaller than each element of
+    v; with `right`, how many are no larger. NaN is larger than all numbers."""
+
+    quiet = True
+    cost = 20
+
+    def result_type(a, v, *, right: bool, index_dtype):
+        same_dtype("search", (a, v))
+        check_axes("search", (0,), a)
+        return array_type((*a.shape[:-1], *v.shape[a.ndim - 1 :]), canonical(index_dtype))
+
+    def evaluate(a, v, *, right, index_dtype):
+        if a.dtype.kind != "c" and (a.dtype.kind == "V" or a.dtype.itemsize < 4):
+            a, v = [x if x.dtype.kind in "biu" else x.astype(np.float32) for x in (a, v)]
+        side, batch = "right" if right else "left", a.shape[:-1]
+        out = np.empty((*batch, *v.shape[len(batch) :]), index_dtype)
+        for at in np.ndindex(batch):
+            out[at] = np.searchsorted(a[at], v[at], side)
+        return out
+
+    def lower(write, a, v, *, right, index_dtype):
+        """For all of v at once, the number bit by bit, from the highest on: a bit stays if that many elements are smaller."""
+        size, batch = a.shape[-1], len(a.shape) - 1
+        counts = TensorType(write.result_type.shape, INT32)
+        if not size:
+            return write.constant(0, write.result_type)
+        numbers = GatherDimensionNumbers((), (batch,), (batch,), tuple(range(batch)), tuple(range(batch)))
+
+        def step(values):
+            bit, found = values
+            more = Written(write, found) + Written(write, write.broadcast(bit, counts.shape))
+            at = write.op("stablehlo.reshape", [(np.minimum(more, size) - 1).value], TensorType((*counts.shape, 1), INT32))
+            given = {"dimension_numbers": written("gather", numbers, at), "slice_sizes": i64s([1] * (batch + 1))}
+            x, y = Written(write, write.op("stablehlo.gather", [a, at], v.type, **given)), Written(write, v)
+            smaller = (x <= y) | (y != y) if right else (x < y) | ((y != y) & (x == x))
+            kept = np.where(smaller & (more <= size), more, Written(write, found))
+            return [write.elementwise("stablehlo.divide", bit, write.constant(np.int32(2))), kept.value]
+
+        start = [write.constant(np.int32(1 << size.bit_length() >> 1)), write.constant(0, counts)]
+        more = write.while_loop(start, lambda values: write.compare("GT", values[0], write.constant(np.int32(0))), step)
+        return write.convert(more[1], index_dtype)
+
+    def vectorize(size, args, axes, **params):
+        a, v = [in_front(arg, axis, size) for arg, axis in zip(args, axes)]
+        return search(a, v, **params), 0
+
+    def samples(rng):
+        for right in (False, True):
+            params = {"right": right, "index_dtype": INT32}
+            yield (np.array([-1.0, 0.0, 0.0, 2.0, 3.0]), np.array([[0.0, -2.0, 2.5], [3.0, 4.0, 2.0]])), params
+            yield (np.zeros(0), np.array([1.0])), params
