@@ -97,7 +97,6 @@ ABSENT: dict[str, dict[str, str]] = {
         "scatter scatter_add scatter_mul scatter_min scatter_max scatter_sub scatter_apply": _UPDATES,
         "reduce": "it is pb.lax.reduce_sum, reduce_prod, reduce_max, reduce_min, reduce_and, reduce_or or reduce_xor",
         "fft": _FFT,
-        "linalg": _LINEAR_ALGEBRA,
         "igamma igammac betainc polygamma zeta bessel_i0e bessel_i1e random_gamma_grad": _GAMMA,
         "rng_uniform rng_bit_generator": _RANDOM,
         "with_sharding_constraint pbroadcast pcast pvary": _DEVICES,
