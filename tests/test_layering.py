@@ -22,7 +22,7 @@ ABOVE: dict[str, set[str]] = {
     "transforms": {"core", "program", "ops"},
     "control": {"core", "program", "ops", "transforms", "stablehlo"},
     "api": {"core", "program", "ops", "transforms", "control", "engine"},
-    "numpy": {"core", "ops"},
+    "numpy": {"core", "ops", "api"},
     "lax": {"core", "ops", "numpy", "control", "transforms", "api"},
     "nn": {"core", "ops", "numpy", "lax"},
     "ode": {"core", "ops", "numpy", "api"},
