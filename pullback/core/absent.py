@@ -109,14 +109,9 @@ ABSENT: dict[str, dict[str, str]] = {
     },
     "pullback.nn": {
         "initializers": _RANDOM,
-        "hard_tanh": "it is pb.numpy.clip(x, -1.0, 1.0)",
-        "hard_sigmoid": "it is pb.nn.relu6(x + 3.0) / 6.0",
-        "hard_silu hard_swish": "it is x * pb.nn.relu6(x + 3.0) / 6.0",
-        "soft_sign": "it is x / (1.0 + abs(x))",
-        "mish": "it is x * pb.numpy.tanh(pb.nn.softplus(x))",
-        "identity": "it is lambda x: x",
-        "selu celu glu squareplus standardize log1mexp sparse_plus sparse_sigmoid": "it comes later",
-        "dot_product_attention": "it comes later; until then, pb.nn.softmax(q @ k.T / scale) @ v",
+        "scaled_dot_general get_scaled_dot_general_config": (
+            "quantization for one kind of GPU; pb.nn.scaled_matmul multiplies what is quantized already"
+        ),
     },
     "pullback.tree": {
         "register_pytree_node register_pytree_node_class register_pytree_with_keys register_static": (
