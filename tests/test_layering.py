@@ -26,6 +26,7 @@ ABOVE: dict[str, set[str]] = {
     "lax": {"core", "ops", "numpy", "control", "transforms", "api"},
     "nn": {"core", "ops", "numpy", "lax"},
     "ode": {"core", "ops", "numpy", "api"},
+    "random": {"core", "ops", "numpy", "lax", "api"},
     "tree": {"core"},
     "debug": {"core", "program", "control", "api"},
     "data": set(),
