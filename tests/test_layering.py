@@ -32,6 +32,7 @@ ABOVE: dict[str, set[str]] = {
     "linalg": {"numpy"},
     "fft": {"numpy"},
     "ode": {"core", "ops", "numpy", "api"},
+    "random": {"core", "ops", "numpy", "lax", "api"},
     "tree": {"core"},
     "debug": {"core", "program", "control", "api"},
     "data": set(),
