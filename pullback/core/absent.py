@@ -36,7 +36,6 @@ ABSENT: dict[str, dict[str, str]] = {
         "tree_util tree_map tree_leaves tree_flatten tree_unflatten tree_structure tree_reduce tree_all": _TREES,
         "tree_multimap tree_transpose": _TREES,
         "pmap shard_map sharding NamedSharding P make_mesh set_mesh distributed process_index process_count": _DEVICES,
-        "scipy": "it comes later; there are pb.lax.erf, erfc, erf_inv, lgamma and digamma, and pb.nn.logsumexp",
         "config enable_x64": "write `with pb.default_bits(64):`, or set the environment variable PULLBACK_DEFAULT_BITS=64",
         "debug_nans debug_infs": _DEBUG,
         "disable_jit": "code that is not jitted runs operation by operation; call the function without pb.jit",
