@@ -24,7 +24,6 @@ ABOVE: dict[str, set[str]] = {
     "api": {"core", "program", "ops", "transforms", "control", "engine"},
     "numpy": {"core", "ops", "api"},
     "lax": {"core", "ops", "numpy", "program", "control", "transforms", "api"},
-    "random": {"core", "ops", "numpy", "lax"},
     "nn": {"core", "ops", "numpy", "lax", "random"},
     "image": {"core", "ops", "numpy", "lax"},
     "scipy": {"core", "ops", "numpy", "lax", "nn", "api"},
