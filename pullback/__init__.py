@@ -7,30 +7,15 @@ function to a function; `import pullback.numpy as pnp` gives NumPy's functions o
 from __future__ import annotations
 
 import importlib
-import os
 from typing import Any
 
 from pullback import numpy  # noqa: F401  (what eager arrays need; all else is found when it is first used)
-from pullback.core.absent import absent
 from pullback.core.execution import loader
+from pullback.core.namespaces import open_namespace
 
 __version__ = "0.1.0"
 
-# The public names and their modules stand in the stub, where type checkers read them, and nowhere else (SPEC 1 of Scientific
-# Python): `from <module> import <name> as <name>`, each on a line of its own.
-with open(os.path.splitext(__file__)[0] + ".pyi", encoding="utf-8") as _stub:
-    _HOME_OF = {words[3]: words[1] for words in map(str.split, _stub) if words[:1] == ["from"]}
-__all__ = list(_HOME_OF)
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME_OF:
-        raise absent("pullback", name)
-    if _HOME_OF[name] == "pullback":
-        return importlib.import_module(f"pullback.{name}")
-    found = getattr(importlib.import_module(_HOME_OF[name]), name)
-    globals()[name] = found
-    return found
+open_namespace(globals())
 
 
 def _load_engine() -> Any:
@@ -39,7 +24,3 @@ def _load_engine() -> Any:
 
 
 loader.load = _load_engine
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)

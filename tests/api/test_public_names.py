@@ -91,12 +91,21 @@ def test_looking_around_works():
     assert "value_and_grad" in text and "NumPy's functions" in text
 
 
-def test_the_stub_makes_each_name_public_for_type_checkers():
-    lines = pathlib.Path(pb.__file__).with_suffix(".pyi").read_text().splitlines()[2:-2]
+STUBS = sorted(pathlib.Path(pb.__file__).parent.rglob("__init__.pyi"))
+
+
+@pytest.mark.parametrize("stub", STUBS, ids=lambda stub: str(stub.parent.name))
+def test_a_stub_makes_each_name_public_for_type_checkers(stub):
+    root = pathlib.Path(pb.__file__).parent.parent
+    module = importlib.import_module(".".join(stub.parent.relative_to(root).parts))
+    lines = [line for line in stub.read_text().splitlines() if line.startswith("from ")]
     public = [re.fullmatch(r"from (pullback[.\w]*) import (\w+) as (\w+)", line) for line in lines]
-    assert [found[2] for found in public] == [found[3] for found in public] == pb.__all__
+    assert [found[2] for found in public] == [found[3] for found in public] == module.__all__
     for home, name in [found.group(1, 2) for found in public]:
-        assert getattr(pb, name) is getattr(importlib.import_module(home), name)
+        assert inspect.unwrap(getattr(module, name)) is inspect.unwrap(getattr(importlib.import_module(home), name))
+    # A file of a public name would take its place in the package once it is imported.
+    files = {info.name for info in pkgutil.iter_modules(module.__path__)}
+    assert all(isinstance(getattr(module, name), types.ModuleType) for name in files & set(module.__all__))
 
 
 def printed(code):

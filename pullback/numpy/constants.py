@@ -1,0 +1,10 @@
+"""The constants of the namespace, and the name `bool`."""
+
+import math
+
+from pullback.numpy.dtypes import bool_
+
+pi, e, inf, nan = math.pi, math.e, math.inf, math.nan
+euler_gamma = 0.5772156649015329  # DLMF 5.2.3
+newaxis = None
+bool = bool_
