@@ -7,7 +7,7 @@ of the parameters: the StableHLO specification, convolution (openxla.org/stableh
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -255,7 +255,8 @@ def windows_of(
     steps = x.strides[2:]
     strides = (
         x.strides[0] * n, x.strides[0], x.strides[1] * f, x.strides[1],
-        *[step * stride for step, stride in zip(steps, window_strides)], *[step * gap for step, gap in zip(steps, rhs_dilation)],
+        *[step * stride for step, stride in zip(steps, window_strides)],
+        *[step * gap for step, gap in zip(steps, rhs_dilation)],
     )  # fmt: skip
     if 0 in shape:
         views = np.zeros(shape, x.dtype)

@@ -55,7 +55,9 @@ class fft(Linear):
         if fft_type is FftType.IRFFT:
             given = (*given[:-1], *[length // 2 + 1 for length in given[-1:]])
         if not 1 <= count <= 3 or min(given) < 1 or x.shape[-count:] != given:
-            raise ShapeError(f"{fft_type.name} of {x} over its last axes takes 1 to 3 fft_lengths, their sizes, not {fft_lengths}.")
+            raise ShapeError(
+                f"{fft_type.name} of {x} over its last axes takes 1 to 3 fft_lengths, their sizes, not {fft_lengths}."
+            )
         if fft_type is FftType.RFFT:
             last = (fft_lengths[-1] // 2 + 1,)
             return x.with_shape((*x.shape[:-1], *last)).with_dtype(COMPLEX_DTYPE[x.dtype], x.weak)

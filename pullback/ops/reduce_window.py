@@ -17,7 +17,8 @@ from pullback.core.primitive import Rules, primitive
 from pullback.core.tracing import type_of
 from pullback.core.types import array_type
 from pullback.core.zero import ZERO
-from pullback.ops.arithmetic import min, mul, sub
+from pullback.ops.arithmetic import min as min_of
+from pullback.ops.arithmetic import mul, sub
 from pullback.ops.convolve import dilated, window_count
 from pullback.ops.create import iota
 from pullback.ops.families import all_but, check_kinds
@@ -45,6 +46,10 @@ class Window(NamedTuple):
             window_count(dilated(size, hole) + low + high, dilated(width, gap), stride)
             for size, width, stride, (low, high), hole, gap in rows
         ])  # fmt: skip
+
+    def steps(self):
+        """For each axis its number, and the width, stride and dilation of a window."""
+        return list(zip(range(len(self.padding)), self.window_dimensions, self.window_strides, self.window_dilation))
 
     def pads(self):
         """The configuration of the `pad` that puts the holes and the padding there."""
@@ -125,7 +130,7 @@ def combining(combine, name, start):
         wide = primitive.accumulation(own) if primitive.accumulation else own
         x = pad.evaluate(x.astype(wide, copy=False), neutral(wide), padding_config=window.pads())
         # axis by axis, the first elements of all windows, then the second ones, ...
-        for axis, (size, stride, gap) in enumerate(zip(window.window_dimensions, window.window_strides, window.window_dilation)):
+        for axis, size, stride, gap in window.steps():
             count = window_count(x.shape[axis], dilated(size, gap), stride)
             out = _along(x, axis, 0, count, stride).copy()
             for place in range(1, size):
@@ -230,7 +235,7 @@ class WhereInWindows(OfWindows):
         each = type_of(x).size // (size or 1)
         type = type_of(out)
         first = iota(dtype=type.dtype, shape=type.shape, dimension=0)
-        return min(sub(out, mul(first, literal(each, first))), literal(each, out)), 0
+        return min_of(sub(out, mul(first, literal(each, first))), literal(each, out)), 0
 
 
 def _numbers_of(x):
@@ -246,12 +251,14 @@ def seeking(direction, start):
         numbers = np.arange(none, dtype=_numbers_of(x)).reshape(x.shape)
         x = pad.evaluate(x, start(x.dtype), padding_config=window.pads())
         numbers = pad.evaluate(numbers, none, padding_config=window.pads())
-        for axis, (size, stride, gap) in enumerate(zip(window.window_dimensions, window.window_strides, window.window_dilation)):
+        for axis, size, stride, gap in window.steps():
             count = window_count(x.shape[axis], dilated(size, gap), stride)
             best, where = _along(x, axis, 0, count, stride), _along(numbers, axis, 0, count, stride)
             for place in range(1, size):
                 y, at = (_along(each, axis, place * gap, count, stride) for each in (x, numbers))
-                better = further(y, best) | ((y != y) & (best == best)) | (((y == best) | ((y != y) & (best != best))) & (at < where))
+                lost, was_lost = y != y, best != best
+                same = (y == best) | (lost & was_lost)
+                better = further(y, best) | (lost & ~was_lost) | (same & (at < where))
                 best, where = np.where(better, y, best), np.where(better, at, where)
             x, numbers = best, where
         return numbers
@@ -306,7 +313,7 @@ def windows(x, fill, **params):
     if any(map(any, window.pads())):
         x = pad(x, value, padding_config=window.pads())
     ndim, counts = type_of(x).ndim, []
-    for axis, (size, stride, gap) in enumerate(zip(window.window_dimensions, window.window_strides, window.window_dilation)):
+    for axis, size, stride, gap in window.steps():
         shape = type_of(x).shape
         counts.append(window_count(shape[2 * axis], dilated(size, gap), stride))
         if size == stride == 1:
