@@ -181,7 +181,7 @@ def _logical(name: str, primitive: Any, doc: str) -> Binary:
     def function(x: Any, y: Any, /) -> Any:
         return primitive(*to_common_shape(name, as_predicate(x, name), as_predicate(y, name)))
 
-    return named(function, name, doc, about(2, ", of bools.", promotes=False))
+    return by_numpy(getattr(np, name))(named(function, name, doc, about(2, ", of bools.", promotes=False)))
 
 
 # fmt: off
@@ -207,6 +207,7 @@ logical_xor = _logical("logical_xor", bitwise.xor,
 # fmt: on
 
 
+@by_numpy(np.logical_not)
 def logical_not(x: ArrayLike, /) -> Array:
     """Whether x does not hold, elementwise; numbers count as true unless they are 0.
 
@@ -229,6 +230,7 @@ def logical_not(x: ArrayLike, /) -> Array:
 # ---- questions about numbers ------------------------------------------------------------------------------------------
 
 
+@by_numpy(np.isfinite)
 def isfinite(x: ArrayLike, /) -> Array:
     """Whether x is neither infinite nor NaN, elementwise; of a complex number, whether both parts are.
 
@@ -254,6 +256,7 @@ def isfinite(x: ArrayLike, /) -> Array:
     return compare.eq(x, x)
 
 
+@by_numpy(np.isnan)
 def isnan(x: ArrayLike, /) -> Array:
     """Whether x is not a number, elementwise.
 
@@ -274,6 +277,7 @@ def isnan(x: ArrayLike, /) -> Array:
     return compare.ne(x, x)
 
 
+@by_numpy(np.isinf)
 def isinf(x: ArrayLike, /) -> Array:
     """Whether x is infinite, elementwise; of a complex number, whether one of its parts is.
 
@@ -324,6 +328,7 @@ isneginf = _is_infinity("isneginf", -math.inf, """Whether x is minus infinity, e
 # fmt: on
 
 
+@by_numpy(np.signbit)
 def signbit(x: ArrayLike, /) -> Array:
     """Whether the sign bit of x is set, elementwise: true for -0.0 as well.
 
