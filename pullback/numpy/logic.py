@@ -15,6 +15,7 @@ from pullback.numpy.dtypes import finfo
 from pullback.numpy.eager import by_numpy
 from pullback.numpy.factories import Binary, Unary, about, apply_binary, binary, named, unary
 from pullback.numpy.promotion import (
+    NATIVE_FLOATS,
     at_user_line,
     literal_of,
     operand,
@@ -483,6 +484,7 @@ def where(condition: ArrayLike, x: ArrayLike | None = None, y: ArrayLike | None 
     return compare.select(which, x, y)
 
 
+@by_numpy(np.clip, NATIVE_FLOATS)
 def clip(x: ArrayLike, /, min: ArrayLike | None = None, max: ArrayLike | None = None) -> Array:
     """x, but no less than `min` and no more than `max` (which wins where it is below `min`).
 
