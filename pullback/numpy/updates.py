@@ -17,7 +17,7 @@ from pullback.core.types import Shape
 from pullback.numpy.arithmetic import add, divide, maximum, minimum, multiply, negative
 from pullback.numpy.creation import array, full
 from pullback.numpy.elementary import power
-from pullback.numpy.indexing import Index, Span, get_item, has_tracer, index_vectors, numpy_index, read
+from pullback.numpy.indexing import Index, Span, flags, get_item, has_tracer, index_vectors, numpy_index, read
 from pullback.numpy.logic import where
 from pullback.numpy.promotion import (
     at_user_line,
@@ -398,14 +398,6 @@ def applied(function: Callable[[Any], Any], values: Any, counts: Any, name: str)
 
     start = (literal_of(0, counts.type.dtype), values)
     return loops.while_loop(lambda state: state[0] < counts.max(), step, start, max_steps=max(counts.type.size, 1))[1]
-
-
-def flags(name: str, **given: Any) -> tuple[bool, ...]:
-    """Promises that are given as arguments of `name`: bools, known ones."""
-    for argument, value in given.items():
-        if not isinstance(value, (bool, np.bool_)):
-            raise TypeError(f"{name} takes {argument}=True or False, not {value!r}.{at_user_line()}")
-    return tuple([bool(value) for value in given.values()])
 
 
 def _checked(how: How) -> tuple[str | None, bool, bool]:
