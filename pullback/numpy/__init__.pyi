@@ -169,10 +169,6 @@ from pullback.numpy.grids import tril_indices_from as tril_indices_from
 from pullback.numpy.grids import triu_indices as triu_indices
 from pullback.numpy.grids import triu_indices_from as triu_indices_from
 from pullback.numpy.grids import unravel_index as unravel_index
-from pullback.numpy.indexing import compress as compress
-from pullback.numpy.indexing import extract as extract
-from pullback.numpy.indexing import take as take
-from pullback.numpy.indexing import take_along_axis as take_along_axis
 from pullback.numpy.logic import bitwise_and as bitwise_and
 from pullback.numpy.logic import bitwise_count as bitwise_count
 from pullback.numpy.logic import bitwise_invert as bitwise_invert
@@ -295,3 +291,7 @@ from pullback.numpy.shaping import transpose as transpose
 from pullback.numpy.shaping import unstack as unstack
 from pullback.numpy.shaping import vsplit as vsplit
 from pullback.numpy.shaping import vstack as vstack
+from pullback.numpy.taking import compress as compress
+from pullback.numpy.taking import extract as extract
+from pullback.numpy.taking import take as take
+from pullback.numpy.taking import take_along_axis as take_along_axis

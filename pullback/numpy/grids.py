@@ -16,12 +16,11 @@ from pullback.core.tracing import Tracer
 from pullback.core.types import Shape, ShapeLike
 from pullback.numpy.arithmetic import floor_divide, remainder
 from pullback.numpy.creation import arange, array, checked_shape, linspace, meshgrid, ones
-from pullback.numpy.indexing import check_known, from_end, true_places
+from pullback.numpy.indexing import from_end
 from pullback.numpy.logic import clip
 from pullback.numpy.promotion import at_user_line, in_dtype, operand, to_common_dtype
 from pullback.numpy.shaping import concatenate, ravel, reshape
-
-s_, index_exp = np.s_, np.index_exp
+from pullback.numpy.taking import check_known, true_places
 
 
 def _known(places: Any) -> Any:
@@ -39,10 +38,39 @@ def _arranged(entry: slice) -> Any:
     return arange(start, entry.stop, step)
 
 
-class Grid:
+class Named:
+    """What is used by its name: it prints as that, and is pickled by it."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __repr__(self) -> str:
+        return f"pullback.numpy.{self._name}"
+
+    def __reduce__(self) -> str:
+        return self._name
+
+
+class Written(Named):
+    """`s_` and `index_exp`: an index, as an object to be used later; `index_exp` makes it a tuple.
+
+    Example:
+        >>> pnp.s_[1:3], pnp.index_exp[1:3]
+        (slice(1, 3, None), (slice(1, 3, None),))
+    """
+
+    def __getitem__(self, key: Any) -> Any:
+        return key if self is s_ or isinstance(key, tuple) else (key,)
+
+
+s_, index_exp = Written("s_"), Written("index_exp")
+
+
+class Grid(Named):
     """`mgrid` and `ogrid`: a grid by a slice for each axis, in which an imaginary step counts the points between both ends.
 
-    `mgrid` gives one array of all coordinates, `ogrid` a tuple of arrays that broadcast to them; of one slice, the numbers.
+    `mgrid` gives one array of all coordinates, `ogrid` a tuple of arrays that broadcast to them, in one dtype; of one slice,
+    the numbers.
 
     Example:
         >>> pnp.mgrid[0:2, 0:3]
@@ -52,31 +80,28 @@ class Grid:
          [[0 1 2]
           [0 1 2]]]:i32[2,2,3]:cpu(0)
         >>> pnp.ogrid[0:2, 0:1:3j]
-        ([[0]
-         [1]]:i32[2,1]:cpu(0), [[0.  0.5 1. ]]:f32[1,3]:cpu(0))
+        ([[0.]
+         [1.]]:f32[2,1]:cpu(0), [[0.  0.5 1. ]]:f32[1,3]:cpu(0))
     """
 
     def __init__(self, name: str, sparse: bool) -> None:
-        self._name, self._sparse = name, sparse
-
-    def __repr__(self) -> str:
-        return f"pullback.numpy.{self._name}"
+        super().__init__(name)
+        self._sparse = sparse
 
     def __getitem__(self, key: Any) -> Any:
         if isinstance(key, slice):
             return _arranged(key)
         if not isinstance(key, tuple) or not all([isinstance(one, slice) for one in key]):
             raise TypeError(f"{self._name} takes slices, {self._name}[0:2, 0:3], not {key!r}.{at_user_line()}")
-        if self._sparse:
-            return tuple(meshgrid(*map(_arranged, key), indexing="ij", sparse=True))
         vectors = to_common_dtype(self._name, *map(_arranged, key)) if key else ()
-        return array(meshgrid(*vectors, indexing="ij"))
+        grids = meshgrid(*vectors, indexing="ij", sparse=self._sparse)
+        return tuple(grids) if self._sparse else array(grids)
 
 
 mgrid, ogrid = Grid("mgrid", False), Grid("ogrid", True)
 
 
-class Joined:
+class Joined(Named):
     """`r_` and `c_`: arrays, numbers and slices (as in `mgrid`) joined, along the first axis or as columns.
 
     A string in front, "axis,ndim,at" or the first parts of it, says along which axis, how many axes everything has at least,
@@ -94,10 +119,8 @@ class Joined:
     """
 
     def __init__(self, name: str, axis: int, ndim: int, at: int) -> None:
-        self._name, self._how = name, (axis, ndim, at)
-
-    def __repr__(self) -> str:
-        return f"pullback.numpy.{self._name}"
+        super().__init__(name)
+        self._how = (axis, ndim, at)
 
     def __getitem__(self, key: Any) -> Any:
         entries = key if isinstance(key, tuple) else (key,)

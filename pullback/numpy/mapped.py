@@ -16,7 +16,7 @@ from pullback.core.tracing import Tracer
 from pullback.numpy.axes import normal_axis, several
 from pullback.numpy.creation import array, zeros
 from pullback.numpy.logic import where
-from pullback.numpy.promotion import at_user_line, broadcast, in_dtype, operand
+from pullback.numpy.promotion import at_user_line, broadcast, in_dtype, number_or_operand, operand
 from pullback.numpy.shaping import expand_dims, moveaxis, reshape, unstack
 
 
@@ -114,7 +114,7 @@ def piecewise(x: ArrayLike, condlist: Any, funclist: Sequence[Any], *args: Any, 
     if not isinstance(condlist, (list, tuple)):
         whole = operand(condlist, "piecewise")
         conditions = [whole] if whole.type.ndim <= x.type.ndim else unstack(whole)
-    elif x.type.ndim and not any([np.ndim(one) for one in condlist if not isinstance(one, Tracer)]):
+    elif x.type.ndim and not any([isinstance(one, Tracer) or np.ndim(one) for one in condlist]):
         conditions = [condlist]  # bools, as one condition
     count = len(conditions)
     if len(funclist) not in (count, count + 1):
@@ -131,7 +131,7 @@ def piecewise(x: ArrayLike, condlist: Any, funclist: Sequence[Any], *args: Any, 
     def branch(function: Any) -> Callable[[Any], Any]:
         def value(one: Any) -> Any:
             found = function(one, *args, **kw) if callable(function) else function
-            return in_dtype(operand(found, "piecewise", "what a function returns"), x.type.dtype)
+            return in_dtype(number_or_operand(found, "piecewise", "what a function returns"), x.type.dtype)
 
         return value
 

@@ -17,10 +17,19 @@ from pullback.numpy.arithmetic import remainder
 from pullback.numpy.axes import normal_axis
 from pullback.numpy.creation import arange, array, checked_shape, zeros
 from pullback.numpy.grids import coordinates
-from pullback.numpy.indexing import along_axis, check_known, running_count, take, take_along_axis, true_places
 from pullback.numpy.logic import where
-from pullback.numpy.promotion import at_user_line, broadcast, broadcast_shapes, in_dtype, operand, storable, to_common_dtype
+from pullback.numpy.promotion import (
+    at_user_line,
+    broadcast,
+    broadcast_shapes,
+    in_dtype,
+    number_or_operand,
+    operand,
+    storable,
+    to_common_dtype,
+)
 from pullback.numpy.shaping import broadcast_arrays, concatenate, moveaxis, ravel, reshape, stack
+from pullback.numpy.taking import along_axis, check_known, running_count, take, take_along_axis, true_places
 from pullback.numpy.updates import Updater
 
 
@@ -30,6 +39,12 @@ def _refuse_in_place(name: str, inplace: Any) -> None:
             f"{name} cannot change an array in place: arrays are immutable. Write x = {name}(x, ..., inplace=False), which"
             f" returns a new one.{at_user_line()}"
         )
+
+
+def _values(given: Any, x: Any, name: str) -> Any:
+    """What is to be put into an array, in its dtype."""
+    values = array(given) if isinstance(given, (list, tuple)) else number_or_operand(given, name, "the values")
+    return in_dtype(storable(values, x.type.dtype, name + " of {}"), x.type.dtype)
 
 
 def _cycled(values: Any, count: int) -> Any:
@@ -70,7 +85,8 @@ def put(
          [0. 2.]]:f32[2,2]:cpu(0)
     """
     _refuse_in_place("put", inplace)
-    x, places, values = operand(a, "put"), ravel(array(ind)), ravel(array(v))
+    x, places = operand(a, "put"), ravel(array(ind))
+    values = ravel(_values(v, x, "put"))
     if mode not in (None, "raise", "clip", "wrap"):
         raise ValueError(f"put takes mode='raise', 'clip' or 'wrap', not {mode!r}.{at_user_line()}")
     if not places.type.size or not values.type.size:
@@ -148,12 +164,12 @@ def place(arr: ArrayLike, mask: ArrayLike, vals: ArrayLike | Sequence[Any], *, i
         [ 0  1 10 20 10]:i32[5]:cpu(0)
     """
     _refuse_in_place("place", inplace)
-    x, chosen, values = operand(arr, "place"), ravel(operand(mask, "place")) != 0, ravel(array(vals))
+    x, chosen = operand(arr, "place"), ravel(operand(mask, "place")) != 0
+    values = ravel(_values(vals, x, "place"))
     if chosen.type.size != x.type.size:
         raise ShapeError(f"place takes a mask of {x.type.size} elements, but got {chosen.type}.{at_user_line()}")
     if not values.type.size:
         raise ValueError(f"place takes at least one value.{at_user_line()}")
-    values = in_dtype(storable(values, x.type.dtype, "place of {}"), x.type.dtype)
     new = take(values, remainder(running_count(chosen) - 1, values.type.size))
     return where(reshape(chosen, x.type.shape), reshape(new, x.type.shape), x)
 
@@ -182,14 +198,14 @@ def fill_diagonal(a: ArrayLike, val: ArrayLike | Sequence[Any], wrap: bool = Fal
          [0. 5. 0.]]:f32[2,3]:cpu(0)
     """
     _refuse_in_place("fill_diagonal", inplace)
-    x, values = operand(a, "fill_diagonal"), ravel(array(val))
+    x = operand(a, "fill_diagonal")
     shape = x.type.shape
     if len(shape) < 2 or (len(shape) > 2 and len(set(shape)) > 1):
         raise ShapeError(f"fill_diagonal takes a matrix, or more axes of one size, but got {x.type}.{at_user_line()}")
     step = sum([math.prod(shape[axis + 1 :]) for axis in range(len(shape))])
     end = shape[1] ** 2 if len(shape) == 2 and not wrap else x.type.size
     places = np.arange(0, min(end, x.type.size), step)
-    return put(x, places, values, inplace=False)
+    return put(x, places, _values(val, x, "fill_diagonal"), inplace=False)
 
 
 def choose(a: ArrayLike | Sequence[Any], choices: Any, out: None = None, mode: str = "raise") -> Array:
@@ -325,8 +341,7 @@ def insert(
         raise IndexError(f"insert takes integers as indices, but got {places.type}.{at_user_line()}")
     mode = "clip" if isinstance(places, Tracer) else "raise"
     (at,) = coordinates("insert", [in_dtype(places, dtype)], [size + 1], mode, size)
-    new = array(values)
-    new = in_dtype(storable(new, x.type.dtype, "insert of {}"), x.type.dtype)
+    new = _values(values, x, "insert")
     new = reshape(new, (1,) * (x.type.ndim - new.type.ndim) + new.type.shape)
     if places.type.ndim == 0:
         new = moveaxis(new, 0, along)

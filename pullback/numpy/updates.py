@@ -17,7 +17,7 @@ from pullback.core.types import Shape
 from pullback.numpy.arithmetic import add, divide, maximum, minimum, multiply, negative
 from pullback.numpy.creation import array, full
 from pullback.numpy.elementary import power
-from pullback.numpy.indexing import Index, Span, flags, get_item, has_tracer, index_vectors, numpy_index, read
+from pullback.numpy.indexing import Index, Span, get_item, has_tracer, index_vectors, numpy_index, read
 from pullback.numpy.logic import where
 from pullback.numpy.promotion import (
     at_user_line,
@@ -25,6 +25,7 @@ from pullback.numpy.promotion import (
     broadcast_shapes,
     common_dtype,
     exactly,
+    flags,
     float_for,
     in_dtype,
     literal_of,
