@@ -60,8 +60,7 @@ ABSENT: dict[str, dict[str, str]] = {
         "sort argsort lexsort partition argpartition searchsorted digitize": _SORTING,
         "median quantile percentile nanmedian nanquantile nanpercentile": _SORTING,
         "unique unique_values unique_counts unique_inverse unique_all union1d intersect1d setdiff1d setxor1d": _SORTING,
-        "nonzero flatnonzero argwhere extract": _SORTING
-        + "; pb.numpy.where(condition, x, y) and pb.numpy.compress choose elements",
+        "nonzero flatnonzero argwhere": _SORTING + "; pb.numpy.where(condition, x, y) and pb.numpy.compress choose elements",
         "cumsum cumulative_sum nancumsum": _SCANS.format("add"),
         "cumprod cumulative_prod nancumprod": _SCANS.format("mul"),
         "diff": "it comes later; until then, x[1:] - x[:-1]",
@@ -69,6 +68,10 @@ ABSENT: dict[str, dict[str, str]] = {
         "interp piecewise": "it comes later; until then, pb.numpy.where or pb.numpy.select of formulas",
         "vectorize apply_along_axis apply_over_axes": "it is pb.vmap",
         "put put_along_axis place putmask fill fill_diagonal copyto": _UPDATES,
+        "interp": "it comes later; until then, pb.numpy.where or pb.numpy.select of formulas",
+        "convolve correlate": _CONVOLUTION,
+        "vectorize": "it is pb.vmap",
+        "putmask fill copyto": _UPDATES,
         "ndarray": "it is pb.Array",
         "float_ double": "it is pb.numpy.float64",
         "single": "it is pb.numpy.float32",
@@ -110,7 +113,7 @@ ABSENT: dict[str, dict[str, str]] = {
 
 # Methods of NumPy's arrays that Arrays do not have: what is said of each is what is said of the function of that name.
 ABSENT_METHODS = (
-    "argpartition", "argsort", "choose", "compress", "cumprod", "cumsum", "fill", "nonzero", "partition", "put", "resize",
+    "argpartition", "argsort", "cumprod", "cumsum", "fill", "nonzero", "partition", "put", "resize",
     "searchsorted", "sort",
 )  # fmt: skip
 
