@@ -34,6 +34,7 @@ from pullback.numpy.complexes import conj as conj
 from pullback.numpy.complexes import conjugate as conjugate
 from pullback.numpy.complexes import imag as imag
 from pullback.numpy.complexes import real as real
+from pullback.numpy.constants import __array_api_version__ as __array_api_version__
 from pullback.numpy.constants import bool as bool
 from pullback.numpy.constants import e as e
 from pullback.numpy.constants import euler_gamma as euler_gamma
@@ -57,8 +58,6 @@ from pullback.numpy.creation import full as full
 from pullback.numpy.creation import full_like as full_like
 from pullback.numpy.creation import identity as identity
 from pullback.numpy.creation import indices as indices
-from pullback.numpy.creation import linspace as linspace
-from pullback.numpy.creation import logspace as logspace
 from pullback.numpy.creation import meshgrid as meshgrid
 from pullback.numpy.creation import ones as ones
 from pullback.numpy.creation import ones_like as ones_like
@@ -264,3 +263,6 @@ from pullback.numpy.shaping import transpose as transpose
 from pullback.numpy.shaping import unstack as unstack
 from pullback.numpy.shaping import vsplit as vsplit
 from pullback.numpy.shaping import vstack as vstack
+from pullback.numpy.spaces import geomspace as geomspace
+from pullback.numpy.spaces import linspace as linspace
+from pullback.numpy.spaces import logspace as logspace

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import functools
 import math
 from typing import Any
 
@@ -150,7 +151,9 @@ def _differ_in_sign(x: Any, y: Any) -> Any:
 def floor_divide(x: ArrayLike, y: ArrayLike, /) -> Array:
     """The largest whole number that is not above x / y.
 
-    Of integers, division by 0 gives what XLA gives: -1 and the correction for signs.
+    Of integers, division by 0 gives what XLA gives: -1 and the correction for signs. Where an operand is zero or infinite, the
+    result is the quotient itself, as the Array API standard has it: infinite numbers stay so, and 1.0 // -inf is -0.0. (NumPy
+    has NaN for the first and -1.0 for the second.)
 
     Arguments:
         x, y: real arrays or numbers whose shapes broadcast.
@@ -182,8 +185,8 @@ def floor_divide(x: ArrayLike, y: ArrayLike, /) -> Array:
         return compare.select(below, arithmetic.sub(quotient, one), quotient)
     whole = arithmetic.div(arithmetic.sub(x, rest), y)  # exact up to rounding, since x - rest is a multiple of y
     whole = compare.select(below, arithmetic.sub(whole, one), rounding.round(whole))
-    floored = rounding.round(whole)
-    return compare.select(compare.eq(y, zero), arithmetic.div(x, y), floored)
+    ordinary = [test for one in (x, y) for test in (compare.ne(one, zero), rounding.is_finite(one))]
+    return compare.select(functools.reduce(bitwise.and_, ordinary), rounding.round(whole), rounding.round(arithmetic.div(x, y)))
 
 
 def remainder(x: ArrayLike, y: ArrayLike, /) -> Array:
@@ -206,14 +209,7 @@ def remainder(x: ArrayLike, y: ArrayLike, /) -> Array:
         >>> pnp.remainder(5.5, -2.0)
         -0.5:f32[]:cpu(0)
     """
-    x, y = promote("remainder", x, y, numeric=True)
-    refuse_complex("remainder", x)
-    dtype = x.type.dtype
-    rest = arithmetic.rem(x, y)
-    if kind(dtype) == "u":
-        return rest
-    below = bitwise.and_(compare.ne(rest, literal_of(0, dtype)), _differ_in_sign(rest, y))
-    return compare.select(below, arithmetic.add(rest, y), rest)
+    return arithmetic.mod(*promote("remainder", x, y, numeric=True))
 
 
 mod = remainder
