@@ -22,7 +22,7 @@ ABOVE: dict[str, set[str]] = {
     "transforms": {"core", "program", "ops"},
     "control": {"core", "program", "ops", "transforms", "stablehlo"},
     "api": {"core", "program", "ops", "transforms", "control", "engine"},
-    "numpy": {"core", "ops"},
+    "numpy": {"core", "ops", "api"},
     "lax": {"core", "ops", "numpy", "program", "control", "transforms", "api"},
     "random": {"core", "ops", "numpy", "lax"},
     "nn": {"core", "ops", "numpy", "lax", "random"},
