@@ -94,7 +94,6 @@ ABSENT: dict[str, dict[str, str]] = {
         "cummin": _SCANS.format("min"),
         "cumlogsumexp": "scans along an axis come later; until then, pb.lax.associative_scan(pb.numpy.logaddexp, x)",
         "conv conv_general_dilated conv_transpose conv_general_dilated_patches reduce_window": _CONVOLUTION,
-        "scatter scatter_add scatter_mul scatter_min scatter_max scatter_sub scatter_apply": _UPDATES,
         "reduce": "it is pb.lax.reduce_sum, reduce_prod, reduce_max, reduce_min, reduce_and, reduce_or or reduce_xor",
         "fft": _FFT,
         "linalg": _LINEAR_ALGEBRA,
@@ -102,7 +101,6 @@ ABSENT: dict[str, dict[str, str]] = {
         "rng_uniform rng_bit_generator": _RANDOM,
         "with_sharding_constraint pbroadcast pcast pvary": _DEVICES,
         "Precision": "products are computed in the full precision of their dtype",
-        "GatherScatterMode": 'modes are strings: "fill", "clip", "drop"',
         "RoundingMethod": 'rounding methods are strings: "to_nearest_even", "away_from_zero"',
         "collapse": "it is pb.lax.reshape",
         "optimization_barrier": "it comes later; pb.checkpoint keeps its second computation apart from the first",
@@ -111,14 +109,9 @@ ABSENT: dict[str, dict[str, str]] = {
     },
     "pullback.nn": {
         "initializers": _RANDOM,
-        "hard_tanh": "it is pb.numpy.clip(x, -1.0, 1.0)",
-        "hard_sigmoid": "it is pb.nn.relu6(x + 3.0) / 6.0",
-        "hard_silu hard_swish": "it is x * pb.nn.relu6(x + 3.0) / 6.0",
-        "soft_sign": "it is x / (1.0 + abs(x))",
-        "mish": "it is x * pb.numpy.tanh(pb.nn.softplus(x))",
-        "identity": "it is lambda x: x",
-        "selu celu glu squareplus standardize log1mexp sparse_plus sparse_sigmoid": "it comes later",
-        "dot_product_attention": "it comes later; until then, pb.nn.softmax(q @ k.T / scale) @ v",
+        "scaled_dot_general get_scaled_dot_general_config": (
+            "quantization for one kind of GPU; pb.nn.scaled_matmul multiplies what is quantized already"
+        ),
     },
     "pullback.tree": {
         "register_pytree_node register_pytree_node_class register_pytree_with_keys register_static": (

@@ -15,6 +15,7 @@ from pullback.core.errors import AxisError, DtypeError, ShapeError, TracerIntege
 from pullback.core.tracing import Tracer, innermost_staging, type_of
 from pullback.core.types import Shape, ShapeLike, array_type
 from pullback.numpy.axes import normal_axis
+from pullback.numpy.eager import by_numpy
 from pullback.numpy.promotion import (
     PYTHON_SCALARS,
     at_user_line,
@@ -617,6 +618,7 @@ def _triangle(name: str, m: Any, mask_offset: int, keep_below: bool) -> Any:
     return compare.select(mask, m, zero) if keep_below else compare.select(mask, zero, m)
 
 
+@by_numpy(np.tril)
 def tril(m: ArrayLike, k: int = 0) -> Array:
     """The lower triangle of a matrix: zeros above the diagonal number `k`. Works on the last two axes.
 
@@ -639,6 +641,7 @@ def tril(m: ArrayLike, k: int = 0) -> Array:
     return _triangle("tril", m, k, True)
 
 
+@by_numpy(np.triu)
 def triu(m: ArrayLike, k: int = 0) -> Array:
     """The upper triangle of a matrix: zeros below the diagonal number `k`. Works on the last two axes.
 
@@ -661,6 +664,7 @@ def triu(m: ArrayLike, k: int = 0) -> Array:
     return _triangle("triu", m, k - 1, False)
 
 
+@by_numpy(np.diag)
 def diag(v: ArrayLike, k: int = 0) -> Array:
     """Of a vector, the matrix with it on the diagonal number `k`; of a matrix, that diagonal.
 
@@ -694,6 +698,7 @@ def diag(v: ArrayLike, k: int = 0) -> Array:
     return compare.select(_mask(compare.eq, size, size, k), spread, zero)
 
 
+@by_numpy(np.diagonal)
 def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
     """The diagonal number `offset` of the matrices that lie in two axes; it becomes the last axis.
 
@@ -738,6 +743,7 @@ def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> A
     return shapes.slice(flat, start_indices=begins, limit_indices=ends, strides=strides)
 
 
+@by_numpy(np.diagflat)
 def diagflat(v: ArrayLike, k: int = 0) -> Array:
     """The matrix with the elements of v, in row-major order, on the diagonal number `k`.
 

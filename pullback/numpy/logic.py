@@ -6,10 +6,13 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from pullback.core.array import Array, ArrayLike
 from pullback.core.dtypes import BOOL, DTYPES, is_inexact, kind
 from pullback.numpy.arithmetic import absolute, add, maximum, minimum, multiply
 from pullback.numpy.dtypes import finfo
+from pullback.numpy.eager import by_numpy
 from pullback.numpy.factories import Binary, Unary, about, apply_binary, binary, named, unary
 from pullback.numpy.promotion import (
     at_user_line,
@@ -430,6 +433,7 @@ def as_predicate(value: Any, name: str) -> Array:
     return value if dtype is BOOL else compare.ne(value, literal_of(0, dtype))
 
 
+@by_numpy(np.where)
 def where(condition: ArrayLike, x: ArrayLike | None = None, y: ArrayLike | None = None, /) -> Array:
     """x where the condition holds, else y, elementwise.
 

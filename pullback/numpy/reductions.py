@@ -365,7 +365,7 @@ argmin = _index("argmin", reduce.argmin, """The index of the first smallest elem
 # fmt: on
 
 
-def _count(name: str, a: Any, axes: tuple[int, ...], where_: Any, keepdims: bool) -> Any:
+def count_of(name: str, a: Any, axes: tuple[int, ...], where_: Any, keepdims: bool) -> Any:
     """How many elements each result of a reduction is made of: a Python float, or an array where a mask decides."""
     if where_ is None:
         return float(math.prod([a.type.shape[axis] for axis in axes]))
@@ -417,7 +417,7 @@ def mean(a: ArrayLike, axis: Axis = None, dtype: DTypeLike = None, *, keepdims: 
     a, wanted = _averaged("mean", a, dtype)
     axes = normal_axes(axis, a.type, "mean")
     total = sum(a, axes, a.type.dtype, keepdims=keepdims, where=where)
-    return strong(in_dtype(divide(total, _count("mean", a, axes, where, keepdims)), wanted))
+    return strong(in_dtype(divide(total, count_of("mean", a, axes, where, keepdims)), wanted))
 
 
 def _spread(name: str, finish: Function, doc: str) -> Spread:
@@ -441,7 +441,7 @@ def _spread(name: str, finish: Function, doc: str) -> Spread:
         centered = subtract(a, center)
         squares = real(multiply(centered, conj(centered))) if kind(wanted) == "c" else powers.square(centered)
         total = sum(squares, axes, keepdims=keepdims, where=where)
-        count = _count(name, a, axes, where, keepdims) - (ddof if correction is None else correction)
+        count = count_of(name, a, axes, where, keepdims) - (ddof if correction is None else correction)
         if isinstance(count, float):
             count = count if count > 0 else math.nan
         else:

@@ -13,7 +13,7 @@ from pullback.core.types import is_unknown
 from pullback.core.zero import ZERO
 from pullback.ops import rounding
 from pullback.ops.compare import eq, select
-from pullback.ops.formulas import by_kind, lowered, quotient_by_parts
+from pullback.ops.formulas import by_kind, quotient_by_parts
 from pullback.ops.literals import literal
 from pullback.ops.pointwise import Function, OfTwo, where_nonzero
 
@@ -149,30 +149,6 @@ class rem(OfTwo):
     kinds = "iuf"
     evaluate = _remainder
     lower = "stablehlo.remainder"
-
-    def partials(out, x, y):
-        return 1, lambda: neg(rounding.round(div(sub(x, out), y), rounding_method="to_nearest_even"))
-
-    def samples(rng):
-        yield (5 * rng.normal(size=(2, 3)), 1 + rng.random((2, 3))), {}
-        yield (5 * rng.normal(size=(2, 3)), -1 - rng.random()), {}
-
-
-def _modulo(x, y):
-    rest = np.fmod(x, y)
-    out = np.where((rest != 0) & ((rest < 0) != (y < 0)), rest + y, rest)
-    return out if x.dtype.kind in "iu" else np.where(rest == 0, np.copysign(0, y), out)
-
-
-@primitive
-class mod(OfTwo):
-    """What the division of x by y, rounded down, leaves; it has the sign of y, zeros too. Of integers, mod(x, 0) is x."""
-
-    kinds = "iuf"
-    lower = lowered(_modulo)
-
-    def evaluate(x, y):
-        return np.remainder(x, y) if x.dtype.kind not in "iu" else np.where(y == 0, x, np.remainder(x, y))
 
     def partials(out, x, y):
         return 1, lambda: neg(rounding.round(div(sub(x, out), y), rounding_method="to_nearest_even"))

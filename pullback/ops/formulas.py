@@ -358,7 +358,8 @@ def _acosh(z):
 
 OPERATIONS = {
     np.add: "stablehlo.add", np.subtract: "stablehlo.subtract", np.multiply: "stablehlo.multiply",
-    np.divide: "stablehlo.divide", np.fmod: "stablehlo.remainder", np.negative: "stablehlo.negate", np.power: "stablehlo.power",
+    np.divide: "stablehlo.divide", np.negative: "stablehlo.negate", np.power: "stablehlo.power",
+    np.fmod: "stablehlo.remainder", np.rint: "stablehlo.round_nearest_even",
     np.maximum: by_parts("stablehlo.maximum", lambda x, y: np.where((x != x) | (x >= y), x, y)),
     np.minimum: by_parts("stablehlo.minimum", lambda x, y: np.where((x != x) | (x <= y), x, y)),
     np.bitwise_and: "stablehlo.and", np.bitwise_or: "stablehlo.or", np.bitwise_xor: "stablehlo.xor",
