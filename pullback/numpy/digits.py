@@ -76,7 +76,7 @@ def ldexp(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     Raises:
         LeafError: an operand is neither an array nor a number.
         DtypeError: x1 is complex, or x2 not whole.
-        ShapeError: the shapes do not broadcast.
+        ShapeError: the shapes of numbers and exponents do not fit.
 
     Example:
         >>> pnp.ldexp(pnp.array([0.75, -1.0]), pnp.array([2, -1]))

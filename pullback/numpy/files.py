@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,57 @@ from pullback.core.errors import DtypeError
 from pullback.numpy.creation import arange, asarray, checked_shape
 from pullback.numpy.promotion import at_user_line, operand
 
-get_printoptions, set_printoptions, printoptions = np.get_printoptions, np.set_printoptions, np.printoptions
+
+def set_printoptions(*args: Any, **kwargs: Any) -> None:
+    """Set how arrays are printed, those of NumPy too.
+
+    Arguments:
+        args, kwargs: as `numpy.set_printoptions` takes them: precision, threshold, linewidth, suppress, ...
+
+    Raises:
+        TypeError, ValueError: an argument that NumPy does not take.
+
+    Example:
+        >>> options = pnp.get_printoptions()
+        >>> pnp.set_printoptions(precision=2)
+        >>> pnp.array([1 / 3])
+        [0.33]:f32[1]:cpu(0)
+        >>> pnp.set_printoptions(**options)
+    """
+    np.set_printoptions(*args, **kwargs)
+
+
+def get_printoptions() -> dict[str, Any]:
+    """How arrays are printed.
+
+    Returns:
+        A dict of the arguments of `set_printoptions`.
+
+    Example:
+        >>> pnp.get_printoptions()["precision"]
+        8
+    """
+    return dict(np.get_printoptions())
+
+
+def printoptions(*args: Any, **kwargs: Any) -> AbstractContextManager[Any]:
+    """Set how arrays are printed inside a `with` block.
+
+    Arguments:
+        args, kwargs: as for `set_printoptions`.
+
+    Returns:
+        A context manager.
+
+    Raises:
+        TypeError, ValueError: an argument that NumPy does not take, once the block begins.
+
+    Example:
+        >>> with pnp.printoptions(precision=2):
+        ...     print(pnp.array([1 / 3]))
+        [0.33]:f32[1]:cpu(0)
+    """
+    return np.printoptions(*args, **kwargs)
 
 
 def array_repr(

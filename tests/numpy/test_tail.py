@@ -63,6 +63,12 @@ def test_text() -> None:
     )
     with pnp.printoptions(precision=2):
         assert repr(x).startswith("[1.   2.12]") and pnp.get_printoptions()["precision"] == 2
+    options = pnp.get_printoptions()
+    try:
+        pnp.set_printoptions(precision=1)
+        assert repr(x).startswith("[1.  2.1]")
+    finally:
+        pnp.set_printoptions(**options)
     with pytest.raises(pb.errors.TracerArrayConversionError):
         pb.jit(pnp.array_str)(x)
 
