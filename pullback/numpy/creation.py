@@ -465,6 +465,12 @@ def _beside(a: Any, made: Array) -> Array:
 # ---- counted --------------------------------------------------------------------------------------------------------
 
 
+def _counted(*bounds: Any) -> Any:
+    made = np.arange(*bounds)
+    return made.astype(default_dtype(made.dtype.kind))
+
+
+@by_numpy(_counted)
 def arange(
     start: ArrayLike,
     stop: ArrayLike | None = None,
@@ -523,6 +529,7 @@ def arange(
     return Array(array_type(made.shape, wanted), made)
 
 
+@by_numpy(lambda N, M=None, k=0: np.eye(N, M, k, default_dtype("f")))
 def eye(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike = None, *, device: Any = None) -> Array:
     """Ones on the diagonal number `k`, zeros elsewhere; of shape (N, M), or (N, N).
 

@@ -15,6 +15,7 @@ from pullback.numpy.dtypes import finfo
 from pullback.numpy.eager import by_numpy
 from pullback.numpy.factories import Binary, Unary, about, apply_binary, binary, named, unary
 from pullback.numpy.promotion import (
+    NATIVE_FLOATS,
     at_user_line,
     literal_of,
     operand,
@@ -181,7 +182,7 @@ def _logical(name: str, primitive: Any, doc: str) -> Binary:
     def function(x: Any, y: Any, /) -> Any:
         return primitive(*to_common_shape(name, as_predicate(x, name), as_predicate(y, name)))
 
-    return named(function, name, doc, about(2, ", of bools.", promotes=False))
+    return by_numpy(getattr(np, name))(named(function, name, doc, about(2, ", of bools.", promotes=False)))
 
 
 # fmt: off
@@ -207,6 +208,7 @@ logical_xor = _logical("logical_xor", bitwise.xor,
 # fmt: on
 
 
+@by_numpy(np.logical_not)
 def logical_not(x: ArrayLike, /) -> Array:
     """Whether x does not hold, elementwise; numbers count as true unless they are 0.
 
@@ -229,6 +231,7 @@ def logical_not(x: ArrayLike, /) -> Array:
 # ---- questions about numbers ------------------------------------------------------------------------------------------
 
 
+@by_numpy(np.isfinite)
 def isfinite(x: ArrayLike, /) -> Array:
     """Whether x is neither infinite nor NaN, elementwise; of a complex number, whether both parts are.
 
@@ -254,6 +257,7 @@ def isfinite(x: ArrayLike, /) -> Array:
     return compare.eq(x, x)
 
 
+@by_numpy(np.isnan)
 def isnan(x: ArrayLike, /) -> Array:
     """Whether x is not a number, elementwise.
 
@@ -274,6 +278,7 @@ def isnan(x: ArrayLike, /) -> Array:
     return compare.ne(x, x)
 
 
+@by_numpy(np.isinf)
 def isinf(x: ArrayLike, /) -> Array:
     """Whether x is infinite, elementwise; of a complex number, whether one of its parts is.
 
@@ -324,6 +329,7 @@ isneginf = _is_infinity("isneginf", -math.inf, """Whether x is minus infinity, e
 # fmt: on
 
 
+@by_numpy(np.signbit)
 def signbit(x: ArrayLike, /) -> Array:
     """Whether the sign bit of x is set, elementwise: true for -0.0 as well, and for NaN that has it.
 
@@ -473,6 +479,7 @@ def where(condition: ArrayLike, x: ArrayLike | None = None, y: ArrayLike | None 
     return compare.select(which, x, y)
 
 
+@by_numpy(np.clip, NATIVE_FLOATS)
 def clip(x: ArrayLike, /, min: ArrayLike | None = None, max: ArrayLike | None = None) -> Array:
     """x, but no less than `min` and no more than `max` (which wins where it is below `min`).
 

@@ -17,6 +17,7 @@ from pullback.core.types import ArrayType, array_type
 from pullback.numpy.arithmetic import add, divide, maximum, minimum, multiply, subtract
 from pullback.numpy.axes import Axis, normal_axes, normal_axis
 from pullback.numpy.complexes import conj, imag, real
+from pullback.numpy.eager import by_numpy
 from pullback.numpy.elementary import sqrt
 from pullback.numpy.factories import Function, named
 from pullback.numpy.logic import as_predicate, isclose, isnan, logical_not, where
@@ -298,7 +299,7 @@ def _logical(name: str, primitive: Any, neutral: bool, doc: str) -> Logical:
         a = _masked(name, a, where, neutral)
         return _reduced(primitive, a, normal_axes(axis, a.type, name), keepdims)
 
-    return named(function, name, doc, _ARGUMENTS.format("", "of bools.", "."))
+    return by_numpy(getattr(np, name))(named(function, name, doc, _ARGUMENTS.format("", "of bools.", ".")))
 
 
 # fmt: off
@@ -340,7 +341,10 @@ def _index(name: str, primitive: Any, doc: str) -> Position:
             out = shapes.reshape(out, new_sizes=kept_shape(original, axes))
         return out
 
-    return named(function, name, doc, _POSITIONS)
+    def on_host(a: Any, axis: int | None = None, *, keepdims: bool = False) -> Any:
+        return getattr(np, name)(a, axis, keepdims=keepdims).astype(default_dtype("i"))
+
+    return by_numpy(on_host, NATIVE_FLOATS)(named(function, name, doc, _POSITIONS))
 
 
 # fmt: off

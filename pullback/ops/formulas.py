@@ -377,7 +377,7 @@ OPERATIONS = {
     np.arccos: by_parts("chlo.acos", _acos), np.arccosh: by_parts("chlo.acosh", _acosh),
     np.arctan: by_parts("chlo.atan", _swapped(_atanh)), np.arctanh: by_parts("chlo.atanh", _atanh),
     np.arctan2: "stablehlo.atan2", np.cbrt: "stablehlo.cbrt", np.floor: "stablehlo.floor", np.ceil: "stablehlo.ceil",
-    np.left_shift: "stablehlo.shift_left",
+    np.left_shift: "stablehlo.shift_left", np.right_shift: "stablehlo.shift_right_logical",  # of unsigned integers
     np.absolute: _absolute,
     np.signbit: _signbit,
     np.copysign: lowered(lambda x, y: np.where(np.signbit(y), -np.abs(x), np.abs(x))),

@@ -223,11 +223,14 @@ def window_layout(numbers, ndim):
 
 
 def default_fill(dtype: DType) -> Any:
-    """What `fill` puts where indices are out of range: NaN, the least signed or the largest unsigned integer, or True."""
+    """What `fill` puts where indices are out of range: NaN, the least signed or the largest unsigned integer (of keys, two such
+    words), or True."""
     letter = kind(dtype)
     if letter in "fc":
         return np.nan
-    return True if letter == "b" else np.iinfo(dtype).min if letter == "i" else np.iinfo(dtype).max
+    return (
+        True if letter == "b" else np.iinfo(dtype).min if letter == "i" else np.iinfo(np.uint32 if letter == "k" else dtype).max
+    )
 
 
 def batched_numbers(numbers, operand_batched, indices_batched):
