@@ -14,17 +14,14 @@ from pullback.core.lazy import lazy_module
 
 difflib = lazy_module("difflib")
 
-_RANDOM = "random numbers come later; until then, draw them with numpy.random and pass them as arguments"
 _DEVICES = "computing on several devices comes later"
 _SORTING = "sorting and searching come later; of known values, NumPy's function does it"
 _UPDATES = "arrays are immutable; write x.at[index].set(values), .add, .multiply, .min or .max, and use the result"
-_CONVOLUTION = "convolutions and windows come later"
 _LINEAR_ALGEBRA = (
     "linear algebra comes later; until then, pb.lax.custom_linear_solve with a solver of your own, or NumPy's function"
     " through pb.pure_callback"
 )
 _GAMMA = "it comes later; pb.lax has lgamma, digamma, erf, erfc and erf_inv"
-_FFT = "Fourier transforms come later"
 _TREES = "trees are handled by pb.tree.map, flatten, unflatten, leaves, reduce, ..."
 _DEBUG = "to look at values, use pb.debug.print, pb.debug.callback or pb.debug.breakpoint"
 
@@ -35,9 +32,7 @@ ABSENT: dict[str, dict[str, str]] = {
         "jacobian": "it is pb.jacfwd or pb.jacrev",
         "tree_util tree_map tree_leaves tree_flatten tree_unflatten tree_structure tree_reduce tree_all": _TREES,
         "tree_multimap tree_transpose": _TREES,
-        "random": _RANDOM,
         "pmap shard_map sharding NamedSharding P make_mesh set_mesh distributed process_index process_count": _DEVICES,
-        "scipy": "it comes later; there are pb.lax.erf, erfc, erf_inv, lgamma and digamma, and pb.nn.logsumexp",
         "config enable_x64": "write `with pb.default_bits(64):`, or set the environment variable PULLBACK_DEFAULT_BITS=64",
         "debug_nans debug_infs": _DEBUG,
         "disable_jit": "code that is not jitted runs operation by operation; call the function without pb.jit",
@@ -61,35 +56,21 @@ ABSENT: dict[str, dict[str, str]] = {
     },
     "pullback.numpy": {
         "linalg": _LINEAR_ALGEBRA,
-        "fft": _FFT,
-        "random": _RANDOM,
         "median quantile percentile nanmedian nanquantile nanpercentile": _SORTING,
         "unique unique_values unique_counts unique_inverse unique_all union1d intersect1d setdiff1d setxor1d": _SORTING,
-        "trapezoid": "it comes later; until then, pb.numpy.sum((y[1:] + y[:-1]) * (x[1:] - x[:-1])) / 2",
-        "interp piecewise": "it comes later; until then, pb.numpy.where or pb.numpy.select of formulas",
-        "convolve correlate": _CONVOLUTION,
-        "vectorize apply_along_axis apply_over_axes": "it is pb.vmap",
-        "put put_along_axis place putmask fill fill_diagonal copyto": _UPDATES,
+        "interp": "it comes later; until then, pb.numpy.where or pb.numpy.select of formulas",
+        "vectorize": "it is pb.vmap",
+        "putmask fill copyto": _UPDATES,
         "ndarray": "it is pb.Array",
         "float_ double": "it is pb.numpy.float64",
         "single": "it is pb.numpy.float32",
         "int_": "it is pb.numpy.int32, or int64 with pb.default_bits(64)",
-        "shape": "it is x.shape",
-        "ndim": "it is x.ndim",
-        "size": "it is x.size",
-        "save savez load loadtxt savetxt set_printoptions printoptions": "use NumPy's function",
+        "loadtxt savetxt genfromtxt fromregex savez_compressed": "use NumPy's function, and pb.numpy.asarray",
     },
     "pullback.lax": {
-        "conv conv_general_dilated conv_transpose conv_general_dilated_patches reduce_window": _CONVOLUTION,
-        "scatter scatter_add scatter_mul scatter_min scatter_max scatter_sub scatter_apply": _UPDATES,
-        "reduce": "it is pb.lax.reduce_sum, reduce_prod, reduce_max, reduce_min, reduce_and, reduce_or or reduce_xor",
-        "fft": _FFT,
-        "linalg": _LINEAR_ALGEBRA,
         "igamma igammac betainc polygamma zeta bessel_i0e bessel_i1e random_gamma_grad": _GAMMA,
-        "rng_uniform rng_bit_generator": _RANDOM,
         "with_sharding_constraint pbroadcast pcast pvary": _DEVICES,
         "Precision": "products are computed in the full precision of their dtype",
-        "GatherScatterMode": 'modes are strings: "fill", "clip", "drop"',
         "RoundingMethod": 'rounding methods are strings: "to_nearest_even", "away_from_zero"',
         "collapse": "it is pb.lax.reshape",
         "optimization_barrier": "it comes later; pb.checkpoint keeps its second computation apart from the first",
@@ -97,15 +78,9 @@ ABSENT: dict[str, dict[str, str]] = {
         "platform_dependent": "a primitive may have a lowering rule for each platform: def_lower(platform=...)",
     },
     "pullback.nn": {
-        "initializers": _RANDOM,
-        "hard_tanh": "it is pb.numpy.clip(x, -1.0, 1.0)",
-        "hard_sigmoid": "it is pb.nn.relu6(x + 3.0) / 6.0",
-        "hard_silu hard_swish": "it is x * pb.nn.relu6(x + 3.0) / 6.0",
-        "soft_sign": "it is x / (1.0 + abs(x))",
-        "mish": "it is x * pb.numpy.tanh(pb.nn.softplus(x))",
-        "identity": "it is lambda x: x",
-        "selu celu glu squareplus standardize log1mexp sparse_plus sparse_sigmoid": "it comes later",
-        "dot_product_attention": "it comes later; until then, pb.nn.softmax(q @ k.T / scale) @ v",
+        "scaled_dot_general get_scaled_dot_general_config": (
+            "quantization for one kind of GPU; pb.nn.scaled_matmul multiplies what is quantized already"
+        ),
     },
     "pullback.tree": {
         "register_pytree_node register_pytree_node_class register_pytree_with_keys register_static": (
@@ -118,7 +93,7 @@ ABSENT: dict[str, dict[str, str]] = {
 
 # Methods of NumPy's arrays that Arrays do not have: what is said of each is what is said of the function of that name.
 ABSENT_METHODS = (
-    "argpartition", "argsort", "choose", "compress", "cumprod", "cumsum", "fill", "nonzero", "partition", "put", "resize",
+    "argpartition", "argsort", "cumprod", "cumsum", "fill", "nonzero", "partition", "put", "resize",
     "searchsorted", "sort",
 )  # fmt: skip
 

@@ -6,14 +6,12 @@ import operator as operators
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from pullback.core.array import Array, ArrayLike
 from pullback.core.dtypes import INT32, in_words
 from pullback.core.errors import AxisError, ShapeError
 from pullback.numpy.axes import normal_axis
 from pullback.numpy.factories import Function, named
-from pullback.numpy.promotion import at_user_line, refuse_complex
+from pullback.numpy.promotion import at_user_line, flags, refuse_complex
 from pullback.numpy.promotion import operand as as_operand
 from pullback.ops import scans
 from pullback.ops import sort as sorts
@@ -24,13 +22,6 @@ def _axis(axis: Any, x: Any, name: str) -> int:
     if not x.type.ndim:
         raise AxisError(f"{name} goes along an axis, but got {x.type}, which has none.{at_user_line()}")
     return normal_axis(axis, x.type.ndim, name)
-
-
-def flag(value: Any, name: str) -> bool:
-    """A Python bool; whatever has no truth value is refused by Python."""
-    if not isinstance(value, (bool, np.bool_, int)):
-        raise TypeError(f"{name} is True or False, not {value!r}.{at_user_line()}")
-    return bool(value)
 
 
 def sort(
@@ -63,7 +54,7 @@ def sort(
         >>> lax.sort((pnp.array([1, 0, 1]), pnp.array([2.0, 5.0, 1.0])), num_keys=2)
         ([0 1 1]:i32[3]:cpu(0), [5. 1. 2.]:f32[3]:cpu(0))
     """
-    flag(is_stable, "sort's is_stable")
+    flags("sort", is_stable=is_stable)
     several = isinstance(operand, (list, tuple))
     arrays = [as_operand(x, "sort") for x in (operand if several else [operand])]  # type: ignore[union-attr]
     keys = operators.index(num_keys)
@@ -167,7 +158,8 @@ def _approximate(name: str, descending: bool, doc: str) -> Function:
     ) -> tuple[Array, Array]:
         if not 0 < float(recall_target) <= 1:
             raise ValueError(f"{name} takes a recall_target above 0 and up to 1, not {recall_target!r}.{at_user_line()}")
-        operators.index(reduction_input_size_override), flag(aggregate_to_topk, f"{name}'s aggregate_to_topk")
+        operators.index(reduction_input_size_override)
+        flags(name, aggregate_to_topk=aggregate_to_topk)
         return _largest(name, operand, k, reduction_dimension, descending)
 
     return named(function, name, doc, _APPROXIMATE, "pullback.lax")
@@ -212,7 +204,7 @@ _WIDE = " Each element is accumulated in float64 (complex128), of floats of 16 b
 def _scan(name: str, primitive: Any, example: str) -> Function:
     def function(operand: ArrayLike, axis: int = 0, reverse: bool = False) -> Array:
         x = as_operand(operand, name)
-        return primitive(x, axis=_axis(axis, x, name), reverse=flag(reverse, f"{name}'s reverse"))
+        return primitive(x, axis=_axis(axis, x, name), reverse=flags(name, reverse=reverse)[0])
 
     sections = _SCAN.format(in_words(primitive.kinds), _WIDE if primitive.accumulation else "")
     return named(function, name, f"{primitive.__doc__}\n\n    Example:{example}", sections, "pullback.lax")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import operator
 from typing import Any
 
 import numpy as np
@@ -14,40 +13,13 @@ from pullback.core.errors import ConcretizationError, ShapeError
 from pullback.core.tracing import Tracer
 from pullback.numpy.axes import Axis, normal_axes
 from pullback.numpy.creation import arange, array, zeros
-from pullback.numpy.indexing import get_item, take
+from pullback.numpy.indexing import get_item
 from pullback.numpy.logic import as_predicate
 from pullback.numpy.logic import where as choose
-from pullback.numpy.promotion import at_user_line, fill_number, in_dtype, operand
-from pullback.numpy.scans import cumsum
+from pullback.numpy.promotion import at_user_line, in_dtype, operand
+from pullback.numpy.reductions import count_nonzero
 from pullback.numpy.shaping import ravel, stack
-
-
-def static_size(size: Any, name: str, *values: Any) -> int | None:
-    """The size of a result: the one asked for, or None where it follows from values that are known."""
-    if size is not None:
-        if operator.index(size) < 0:
-            raise ValueError(f"{name} takes a size of at least 0, not {size}.{at_user_line()}")
-        return operator.index(size)
-    for value in values:
-        if isinstance(value, Tracer):
-            raise ConcretizationError(
-                f"The size of {name}'s result depends on the values, but they are not known: they are traced, of type"
-                f" {value.type}, in {value.owner.describe()}. Say how large it is to be, {name}(..., size=n): what is"
-                f" missing is filled (fill_value), and what is too much is left out.{at_user_line()}"
-            )
-    return None
-
-
-def true_places(mask: Any, size: int | None) -> tuple[Any, Any]:
-    """The places where a vector of bools is true, `size` of them; and which of these there are: None if all are."""
-    dtype = default_dtype("i")
-    if size is None:
-        return array(np.flatnonzero(np.asarray(host_of(mask))).astype(dtype)), None
-    count = cumsum(mask, dtype=dtype)
-    number = arange(mask.type.size, dtype=dtype)
-    found = zeros(size, dtype).at[choose(mask, count - 1, size)].set(number, mode="drop")
-    total = get_item(count, -1) if mask.type.size else 0
-    return found, arange(size, dtype=dtype) < total
+from pullback.numpy.taking import true_places
 
 
 def nonzero(
@@ -67,7 +39,7 @@ def nonzero(
     Raises:
         LeafError: `a` is neither an array nor a number.
         ShapeError: it has no axis.
-        ConcretizationError: it is traced, and there is no `size`.
+        TracerIntegerConversionError: it is traced, and there is no `size`.
         ValueError: not one `fill_value` for each axis, or `size` is negative.
 
     Example:
@@ -88,10 +60,10 @@ def _nonzero(name: str, a: Any, size: Any, fill_value: Any) -> tuple[Array, ...]
     if len(fills) != len(shape):
         raise ValueError(f"{name} takes one fill_value for each of {len(shape)} axes, but got {len(fills)}.{at_user_line()}")
     fills = [0 if fill is None else in_dtype(operand(fill, name, "fill_value"), default_dtype("i")) for fill in fills]
-    wanted = static_size(size, name, mask)
-    if wanted is None:
+    if size is None and not isinstance(mask, Tracer):
         return tuple([array(each.astype(default_dtype("i"))) for each in np.nonzero(np.asarray(host_of(mask)))])
-    places, there = true_places(ravel(mask), wanted)
+    places = true_places(ravel(mask), size, name)
+    there = arange(places.type.size) < count_nonzero(mask)
     steps = [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
     found = [places // max(step, 1) % max(length, 1) for step, length in zip(steps, shape)]
     return tuple([choose(there, each, fill) for each, fill in zip(found, fills)])
@@ -109,7 +81,7 @@ def flatnonzero(a: ArrayLike, *, size: int | None = None, fill_value: ArrayLike 
 
     Raises:
         LeafError: `a` is neither an array nor a number.
-        ConcretizationError: it is traced, and there is no `size`.
+        TracerIntegerConversionError: it is traced, and there is no `size`.
 
     Example:
         >>> pnp.flatnonzero(pnp.array([[0, 5], [7, 0]]))
@@ -130,7 +102,7 @@ def argwhere(a: ArrayLike, *, size: int | None = None, fill_value: ArrayLike | N
 
     Raises:
         LeafError: `a` is neither an array nor a number.
-        ConcretizationError: it is traced, and there is no `size`.
+        TracerIntegerConversionError: it is traced, and there is no `size`.
 
     Example:
         >>> pnp.argwhere(pnp.array([[0, 5], [7, 0]]))
@@ -168,7 +140,7 @@ def where(
         ShapeError: the shapes do not broadcast.
         DtypeError: the dtypes have no common one.
         TypeError: only one of x and y is given; or `size` or `fill_value` with them.
-        ConcretizationError: the condition alone is traced, and there is no `size`.
+        TracerIntegerConversionError: the condition alone is traced, and there is no `size`.
 
     Example:
         >>> x = pnp.array([-1.0, 2.0])
@@ -184,33 +156,6 @@ def where(
     if size is not None or fill_value is not None:
         raise TypeError(f"where takes size and fill_value with the condition alone, which returns indices.{at_user_line()}")
     return choose(condition, x, y)
-
-
-def extract(condition: ArrayLike, arr: ArrayLike, *, size: int | None = None, fill_value: ArrayLike = 0) -> Array:
-    """The elements of the flattened array where a condition holds.
-
-    Arguments:
-        condition: bools (numbers count as true unless 0), as many as `arr` has elements.
-        arr: an array.
-        size: how many to return; None for as many as there are, whose number has to be known.
-        fill_value: a number that follows the last one if there are fewer than `size`.
-
-    Returns:
-        A vector of the dtype of `arr`.
-
-    Raises:
-        LeafError: an operand is neither an array nor a number.
-        IndexError: the condition holds behind the end of `arr`.
-        ConcretizationError: the condition is traced, and there is no `size`.
-
-    Example:
-        >>> pnp.extract(pnp.array([True, False, True]), pnp.array([1, 2, 3]))
-        [1 3]:i32[2]:cpu(0)
-    """
-    mask, x = ravel(as_predicate(condition, "extract")), ravel(operand(arr, "extract"))
-    places, there = true_places(mask, static_size(size, "extract", mask))
-    found = take(x, places, mode="clip") if there is not None else get_item(x, places)
-    return found if there is None else choose(there, found, fill_number(fill_value, x.type.dtype, "extract"))
 
 
 def trim_zeros(filt: ArrayLike, trim: str = "fb", axis: Axis = None) -> Array:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from pullback.core.array import Array, find_converter, from_python, host_of, plain_number, scalar_kind
-from pullback.core.dtypes import BOOL, DTYPES, RANK, DType, default_dtype, is_inexact, kind
+from pullback.core.dtypes import BOOL, DTYPES, KEY, NO_NUMBERS, RANK, DType, default_dtype, is_inexact, kind
 from pullback.core.dtypes import promote as join
 from pullback.core.errors import ConcretizationError, DtypeError, LeafError, ShapeError
 from pullback.core.source import at_user_line as at_user_line
@@ -66,6 +66,14 @@ def check_precision(precision: Any, name: str) -> None:
         if one is not None and str(getattr(one, "name", one)).lower() not in _PRECISIONS:
             known = ", ".join(sorted(_PRECISIONS))
             raise ValueError(f"{name} takes precision=None, or one or two of {known}; not {precision!r}.{at_user_line()}")
+
+
+def flags(name: str, **given: Any) -> tuple[bool, ...]:
+    """Promises that are given as arguments of `name`: bools, known ones."""
+    for argument, value in given.items():
+        if not isinstance(value, (bool, np.bool_)):
+            raise TypeError(f"{name} takes {argument}=True or False, not {value!r}.{at_user_line()}")
+    return tuple([bool(value) for value in given.values()])
 
 
 def _short(value: Any) -> str:
@@ -133,6 +141,8 @@ def real_dtype(dtype: DType) -> DType:
 def in_dtype(value: Any, dtype: DType, weak: bool = False) -> Array:
     """A value (Array, tracer or Python scalar) in a dtype. A value that has it already is returned as it is."""
     if value.__class__ in PYTHON_SCALARS:
+        if dtype is KEY:
+            raise DtypeError(f"The number {value!r} met random keys: {NO_NUMBERS}{at_user_line()}")
         return literal_of(value, dtype)
     type = value.type
     if type.dtype is dtype:

@@ -17,6 +17,7 @@ from pullback.numpy.factories import Function, named
 from pullback.numpy.logic import isnan, not_equal, where
 from pullback.numpy.promotion import (
     at_user_line,
+    flags,
     in_dtype,
     number_or_operand,
     operand,
@@ -26,7 +27,7 @@ from pullback.numpy.promotion import (
 )
 from pullback.numpy.reductions import summed_dtype
 from pullback.numpy.shaping import broadcast_to, concatenate, cut, ravel
-from pullback.numpy.sorting import along, truth
+from pullback.numpy.sorting import along
 from pullback.ops import scans
 
 _WIDE = """float32 numbers are added in float64, and narrower floats in float32, and
@@ -88,7 +89,7 @@ def _standard(name: str, primitive: Any, neutral: int, doc: str) -> Function:
             raise ShapeError(f"{name} of {a.type} needs an axis, since it is no vector.{at_user_line()}")
         place = normal_axis(0 if axis is None else axis, a.type.ndim, name)
         out = _scanned(primitive, a, place, dtype)
-        if not truth(include_initial, f"{name}'s include_initial"):
+        if not flags(name, include_initial=include_initial)[0]:
             return out
         shape = out.type.shape
         return concatenate([full((*shape[:place], 1, *shape[place + 1 :]), neutral, out.type.dtype), out], place)

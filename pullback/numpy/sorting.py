@@ -17,7 +17,7 @@ from pullback.numpy.axes import normal_axis
 from pullback.numpy.creation import array
 from pullback.numpy.indexing import take
 from pullback.numpy.logic import where
-from pullback.numpy.promotion import at_user_line, in_dtype, operand, to_common_dtype
+from pullback.numpy.promotion import at_user_line, flags, in_dtype, operand, to_common_dtype
 from pullback.numpy.shaping import flip, ravel
 from pullback.ops import sort as sorts
 from pullback.ops.formulas import COMPLEX_DTYPE
@@ -33,13 +33,6 @@ def along(a: Any, axis: Any, name: str) -> tuple[Any, int]:
     return a, normal_axis(axis, a.type.ndim, name)
 
 
-def truth(value: Any, what: str) -> bool:
-    """A flag: True or False, as a Python bool or one of NumPy's."""
-    if not isinstance(value, (bool, np.bool_, int)):
-        raise TypeError(f"{what} is True or False, not {value!r}.{at_user_line()}")
-    return bool(value)
-
-
 _KINDS = (None, "quicksort", "mergesort", "heapsort", "stable")
 
 
@@ -49,7 +42,7 @@ def _check_kind(name: str, kind: Any, order: Any, stable: Any) -> None:
     if order is not None:
         raise ValueError(f"{name} takes no order={order!r}: arrays have no fields.{at_user_line()}")
     if stable is not None:
-        truth(stable, f"{name}'s stable")
+        flags(name, stable=stable)
 
 
 def sort(
@@ -90,7 +83,7 @@ def sort(
     _check_kind("sort", kind, order, stable)
     a, place = along(a, axis, "sort")
     out = sorts.sort(a, dimension=place)
-    return flip(out, place) if truth(descending, "sort's descending") else out
+    return flip(out, place) if flags("sort", descending=descending)[0] else out
 
 
 def argsort(
@@ -130,8 +123,8 @@ def argsort(
     """
     _check_kind("argsort", kind, order, stable)
     a, place = along(a, axis, "argsort")
-    wanted = _index_dtype(dtype, "argsort")
-    return sorts.order(a, dimension=place, index_dtype=wanted, descending=truth(descending, "argsort's descending"))
+    (falling,) = flags("argsort", descending=descending)
+    return sorts.order(a, dimension=place, index_dtype=_index_dtype(dtype, "argsort"), descending=falling)
 
 
 def _index_dtype(dtype: Any, name: str) -> Any:
@@ -320,7 +313,7 @@ def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False, *, method: str 
         steps = np.sign(np.diff(np.asarray(host_of(bins)).astype(np.float64)))
         if (steps > 0).any() and (steps < 0).any():
             raise ValueError(f"digitize takes bins that rise or that fall, but these do both.{at_user_line()}")
-    side = "left" if truth(right, "digitize's right") else "right"
+    side = "left" if flags("digitize", right=right)[0] else "right"
     rising = searchsorted(bins, x, side, method=method)
     if size < 2:
         return rising
