@@ -15,10 +15,10 @@ from pullback.core.tracing import Tracer
 from pullback.numpy.arithmetic import subtract
 from pullback.numpy.axes import normal_axis
 from pullback.numpy.creation import array
-from pullback.numpy.indexing import take
 from pullback.numpy.logic import where
 from pullback.numpy.promotion import at_user_line, flags, in_dtype, operand, to_common_dtype
 from pullback.numpy.shaping import flip, ravel
+from pullback.numpy.taking import take
 from pullback.ops import sort as sorts
 from pullback.ops.formulas import COMPLEX_DTYPE
 
