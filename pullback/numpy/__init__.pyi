@@ -301,6 +301,15 @@ from pullback.numpy.scans import ediff1d as ediff1d
 from pullback.numpy.scans import nancumprod as nancumprod
 from pullback.numpy.scans import nancumsum as nancumsum
 from pullback.numpy.scans import unwrap as unwrap
+from pullback.numpy.sets import intersect1d as intersect1d
+from pullback.numpy.sets import setdiff1d as setdiff1d
+from pullback.numpy.sets import setxor1d as setxor1d
+from pullback.numpy.sets import union1d as union1d
+from pullback.numpy.sets import unique as unique
+from pullback.numpy.sets import unique_all as unique_all
+from pullback.numpy.sets import unique_counts as unique_counts
+from pullback.numpy.sets import unique_inverse as unique_inverse
+from pullback.numpy.sets import unique_values as unique_values
 from pullback.numpy.shaping import append as append
 from pullback.numpy.shaping import array_split as array_split
 from pullback.numpy.shaping import atleast_1d as atleast_1d

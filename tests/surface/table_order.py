@@ -176,5 +176,50 @@ PLACES = {
     ),
 }  # fmt: skip
 
-TABLE = {**LAX, **SORTING, **SCANS, **PLACES}
+X, Y = np.array([3, 1, 3, 2, 1]), np.array([2, 9, 3, 3])
+
+
+def unique_all(x, size, fill_value=None):
+    """The first `size` different elements, filled."""
+    values, first, which, counts = np.unique(x, True, True, True)
+    more = max(size - values.size, 0)
+    ends = (values[0] if fill_value is None else fill_value, first[0], None, 0)
+    found = [
+        each if end is None else np.concatenate([each, np.full(more, end, each.dtype)])[:size]
+        for each, end in zip((values, first, which, counts), ends)
+    ]
+    return tuple(found)
+
+
+def of_set(function, **ends):
+    def reference(x, y, *unique, size=None, fill_value=None):
+        found = function(x, y, *unique)
+        end = found[0] if fill_value is None else fill_value
+        return found if size is None else np.concatenate([found, np.full(max(size - found.size, 0), end)])[:size]
+
+    cases = (case(X, Y, size=6), case(X, Y, size=2), case(X * 1.5, Y * 1.5, size=5, fill_value=-1.0))
+    return entry(reference, *cases, dtypes=("float32", "float64", "int32"), same_dtype=False)
+
+
+SETS = {
+    "numpy.unique": entry(
+        lambda x, a, b, c, **how: unique_all(x, **how),
+        case(X, True, True, True, size=5), case(TIES, True, True, True, size=2),
+        case(TIES, True, True, True, size=4, fill_value=9.0),
+        same_dtype=False, dtypes=NUMBERS[1:],
+    ),
+    "numpy.unique_all": entry(unique_all, case(X, size=4), case(TIES, size=4, fill_value=5.0), same_dtype=False),
+    "numpy.unique_counts": entry(lambda *x, **how: unique_all(*x, **how)[::3], case(X, size=4), same_dtype=False),
+    "numpy.unique_inverse": entry(lambda *x, **how: unique_all(*x, **how)[::2], case(X, size=4), same_dtype=False),
+    "numpy.unique_values": entry(lambda *x, **how: unique_all(*x, **how)[0], case(X, size=4), same_dtype=False),
+    "numpy.union1d": of_set(np.union1d),
+    "numpy.intersect1d": of_set(np.intersect1d),
+    "numpy.setdiff1d": entry(
+        lambda x, y, unique=False, size=None, fill_value=0: np.append(np.setdiff1d(x, y, unique), fill_value)[:size],
+        case(X, Y, size=2), case(np.array([5.0, 1.0, 2.0]), TIES, True, size=2, fill_value=0), same_dtype=False,
+    ),
+    "numpy.setxor1d": of_set(np.setxor1d),
+}  # fmt: skip
+
+TABLE = {**SETS, **LAX, **SORTING, **SCANS, **PLACES}
 ELSEWHERE: dict[str, str] = {}
