@@ -15,7 +15,6 @@ from pullback.core.lazy import lazy_module
 difflib = lazy_module("difflib")
 
 _DEVICES = "computing on several devices comes later"
-_SORTING = "sorting and searching come later; of known values, NumPy's function does it"
 _UPDATES = "arrays are immutable; write x.at[index].set(values), .add, .multiply, .min or .max, and use the result"
 _LINEAR_ALGEBRA = (
     "linear algebra comes later; until then, pb.lax.custom_linear_solve with a solver of your own, or NumPy's function"
@@ -56,7 +55,6 @@ ABSENT: dict[str, dict[str, str]] = {
     },
     "pullback.numpy": {
         "linalg": _LINEAR_ALGEBRA,
-        "median quantile percentile nanmedian nanquantile nanpercentile": _SORTING,
         "interp": "it comes later; until then, pb.numpy.where or pb.numpy.select of formulas",
         "vectorize": "it is pb.vmap",
         "putmask fill copyto": _UPDATES,

@@ -191,6 +191,11 @@ from pullback.numpy.grids import tril_indices_from as tril_indices_from
 from pullback.numpy.grids import triu_indices as triu_indices
 from pullback.numpy.grids import triu_indices_from as triu_indices_from
 from pullback.numpy.grids import unravel_index as unravel_index
+from pullback.numpy.histograms import bincount as bincount
+from pullback.numpy.histograms import histogram as histogram
+from pullback.numpy.histograms import histogram2d as histogram2d
+from pullback.numpy.histograms import histogram_bin_edges as histogram_bin_edges
+from pullback.numpy.histograms import histogramdd as histogramdd
 from pullback.numpy.logic import bitwise_and as bitwise_and
 from pullback.numpy.logic import bitwise_count as bitwise_count
 from pullback.numpy.logic import bitwise_invert as bitwise_invert
@@ -265,6 +270,14 @@ from pullback.numpy.products import trace as trace
 from pullback.numpy.products import vdot as vdot
 from pullback.numpy.products import vecdot as vecdot
 from pullback.numpy.products import vecmat as vecmat
+from pullback.numpy.quantiles import median as median
+from pullback.numpy.quantiles import nanargmax as nanargmax
+from pullback.numpy.quantiles import nanargmin as nanargmin
+from pullback.numpy.quantiles import nanmedian as nanmedian
+from pullback.numpy.quantiles import nanpercentile as nanpercentile
+from pullback.numpy.quantiles import nanquantile as nanquantile
+from pullback.numpy.quantiles import percentile as percentile
+from pullback.numpy.quantiles import quantile as quantile
 from pullback.numpy.reductions import all as all
 from pullback.numpy.reductions import allclose as allclose
 from pullback.numpy.reductions import amax as amax

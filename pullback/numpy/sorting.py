@@ -15,8 +15,9 @@ from pullback.core.tracing import Tracer
 from pullback.numpy.arithmetic import subtract
 from pullback.numpy.axes import normal_axis
 from pullback.numpy.creation import array
+from pullback.numpy.eager import by_numpy
 from pullback.numpy.logic import where
-from pullback.numpy.promotion import at_user_line, flags, in_dtype, operand, to_common_dtype
+from pullback.numpy.promotion import NATIVE_FLOATS, at_user_line, flags, in_dtype, operand, to_common_dtype
 from pullback.numpy.shaping import flip, ravel
 from pullback.numpy.taking import take
 from pullback.ops import sort as sorts
@@ -45,6 +46,11 @@ def _check_kind(name: str, kind: Any, order: Any, stable: Any) -> None:
         flags(name, stable=stable)
 
 
+def _sorted_by_numpy(a: Any, axis: Any = -1) -> Any:
+    return sorts.sort.evaluate(a.reshape(-1) if axis is None else a, dimension=-1 if axis is None else axis)
+
+
+@by_numpy(_sorted_by_numpy)
 def sort(
     a: ArrayLike,
     axis: int | None = -1,
@@ -86,6 +92,12 @@ def sort(
     return flip(out, place) if flags("sort", descending=descending)[0] else out
 
 
+def _places_by_numpy(a: Any, axis: Any = -1) -> Any:
+    how = {"dimension": -1 if axis is None else axis, "index_dtype": default_dtype("i")}
+    return sorts.order.evaluate(a.reshape(-1) if axis is None else a, **how)
+
+
+@by_numpy(_places_by_numpy)
 def argsort(
     a: ArrayLike,
     axis: int | None = -1,
@@ -247,6 +259,7 @@ _SIDES = ("left", "right")
 _METHODS = (None, "default", "scan", "scan_unrolled", "sort", "compare_all")
 
 
+@by_numpy(lambda a, v, side="left": np.searchsorted(a, v, side).astype(default_dtype("i")), NATIVE_FLOATS)
 def searchsorted(
     a: ArrayLike, v: ArrayLike, side: str = "left", sorter: ArrayLike | None = None, *, method: str | None = "scan"
 ) -> Array:
