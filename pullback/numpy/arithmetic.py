@@ -96,6 +96,7 @@ def positive(x: ArrayLike, /) -> Array:
     return operand(x, "positive")
 
 
+@by_numpy(np.absolute, NATIVE_FLOATS)
 def absolute(x: ArrayLike, /) -> Array:
     """|x|; of a complex number, its magnitude, which is real.
 
@@ -121,6 +122,7 @@ def absolute(x: ArrayLike, /) -> Array:
 abs = absolute
 
 
+@by_numpy(np.fabs, NATIVE_FLOATS)
 def fabs(x: ArrayLike, /) -> Array:
     """|x| of a real number; integers become the default floating dtype.
 
@@ -143,11 +145,13 @@ def fabs(x: ArrayLike, /) -> Array:
     return complexes.abs(x)
 
 
-@by_numpy(np.floor_divide, NATIVE_FLOATS)
+@by_numpy(division.floor_of_floats, NATIVE_FLOATS)
 def floor_divide(x: ArrayLike, y: ArrayLike, /) -> Array:
     """The largest whole number that is not above x / y.
 
-    Of integers, division by 0 gives what XLA gives: -1 and the correction for signs.
+    Of integers, division by 0 gives what XLA gives: -1 and the correction for signs. Where an operand is infinite, the result
+    is the quotient itself, as the Array API standard has it: inf // 2.0 is inf, and 1.0 // -inf is -0.0. (NumPy has NaN for
+    the first and -1.0 for the second.)
 
     Arguments:
         x, y: real arrays or numbers whose shapes broadcast.
@@ -317,7 +321,7 @@ def _rounds(name: str, primitive: Any, doc: str) -> Unary:
         x = operand(x, name)
         return primitive(x) if is_inexact(x.type.dtype) else x
 
-    return named(function, name, doc, about(1, ", in its dtype.", "complex"))
+    return by_numpy(getattr(np, name), NATIVE_FLOATS)(named(function, name, doc, about(1, ", in its dtype.", "complex")))
 
 
 # fmt: off
@@ -336,6 +340,7 @@ ceil = _rounds("ceil", rounding.ceil, """The smallest whole number that is not b
 # fmt: on
 
 
+@by_numpy(np.trunc, NATIVE_FLOATS)
 def trunc(x: ArrayLike, /) -> Array:
     """x without its fractional part: the nearest whole number toward zero. Integers and bools stay as they are.
 
@@ -417,6 +422,7 @@ def round(x: ArrayLike, decimals: int = 0) -> Array:
 around = round
 
 
+@by_numpy(np.rint, NATIVE_FLOATS)
 def rint(x: ArrayLike, /) -> Array:
     """The whole number nearest to x; halves go to the even one. Integers and bools stay as they are.
 

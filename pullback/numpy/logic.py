@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 
 from pullback.core.array import Array, ArrayLike
-from pullback.core.dtypes import BOOL, DTYPES, FLOAT32, is_inexact, kind
+from pullback.core.dtypes import BOOL, DTYPES, is_inexact, kind
 from pullback.numpy.arithmetic import absolute, add, maximum, minimum, multiply
 from pullback.numpy.dtypes import finfo
 from pullback.numpy.eager import by_numpy
 from pullback.numpy.factories import Binary, Unary, about, apply_binary, binary, named, unary
 from pullback.numpy.promotion import (
+    NATIVE_FLOATS,
     at_user_line,
     literal_of,
     operand,
@@ -26,7 +27,7 @@ from pullback.numpy.promotion import (
 )
 from pullback.ops import arithmetic, bitwise, compare, powers, rounding
 from pullback.ops import complex as complexes
-from pullback.ops.convert import convert_element_type
+from pullback.ops.convert import bitcast_convert_type, convert_element_type
 
 # ---- comparisons ------------------------------------------------------------------------------------------------------
 
@@ -181,7 +182,7 @@ def _logical(name: str, primitive: Any, doc: str) -> Binary:
     def function(x: Any, y: Any, /) -> Any:
         return primitive(*to_common_shape(name, as_predicate(x, name), as_predicate(y, name)))
 
-    return named(function, name, doc, about(2, ", of bools.", promotes=False))
+    return by_numpy(getattr(np, name))(named(function, name, doc, about(2, ", of bools.", promotes=False)))
 
 
 # fmt: off
@@ -207,6 +208,7 @@ logical_xor = _logical("logical_xor", bitwise.xor,
 # fmt: on
 
 
+@by_numpy(np.logical_not)
 def logical_not(x: ArrayLike, /) -> Array:
     """Whether x does not hold, elementwise; numbers count as true unless they are 0.
 
@@ -229,6 +231,7 @@ def logical_not(x: ArrayLike, /) -> Array:
 # ---- questions about numbers ------------------------------------------------------------------------------------------
 
 
+@by_numpy(np.isfinite)
 def isfinite(x: ArrayLike, /) -> Array:
     """Whether x is neither infinite nor NaN, elementwise; of a complex number, whether both parts are.
 
@@ -254,6 +257,7 @@ def isfinite(x: ArrayLike, /) -> Array:
     return compare.eq(x, x)
 
 
+@by_numpy(np.isnan)
 def isnan(x: ArrayLike, /) -> Array:
     """Whether x is not a number, elementwise.
 
@@ -274,6 +278,7 @@ def isnan(x: ArrayLike, /) -> Array:
     return compare.ne(x, x)
 
 
+@by_numpy(np.isinf)
 def isinf(x: ArrayLike, /) -> Array:
     """Whether x is infinite, elementwise; of a complex number, whether one of its parts is.
 
@@ -324,8 +329,9 @@ isneginf = _is_infinity("isneginf", -math.inf, """Whether x is minus infinity, e
 # fmt: on
 
 
+@by_numpy(np.signbit)
 def signbit(x: ArrayLike, /) -> Array:
-    """Whether the sign bit of x is set, elementwise: true for -0.0 as well.
+    """Whether the sign bit of x is set, elementwise: true for -0.0 as well, and for NaN that has it.
 
     Arguments:
         x: an array or a number, of any shape, real.
@@ -344,15 +350,10 @@ def signbit(x: ArrayLike, /) -> Array:
     x = operand(x, "signbit")
     refuse_complex("signbit", x)
     dtype = x.type.dtype
-    zero = literal_of(0, dtype)
-    if kind(dtype) != "f":
-        return compare.lt(x, zero)
-    if dtype.itemsize == 1:  # not every kind of float8 has infinities
-        x = convert_element_type(x, new_dtype=FLOAT32)
-        dtype, zero = FLOAT32, literal_of(0, FLOAT32)
-    # 1 / x keeps the sign of zeros: -0.0 gives minus infinity
-    inverse = arithmetic.div(literal_of(1, dtype), x)
-    return compare.select(compare.eq(x, zero), compare.lt(inverse, zero), compare.lt(x, zero))
+    if kind(dtype) == "f" and finfo(dtype).min < 0:
+        dtype = DTYPES[f"int{8 * dtype.itemsize}"]
+        x = bitcast_convert_type(x, new_dtype=dtype)
+    return compare.lt(x, literal_of(0, dtype))
 
 
 def copysign(x: ArrayLike, y: ArrayLike, /) -> Array:
@@ -478,6 +479,7 @@ def where(condition: ArrayLike, x: ArrayLike | None = None, y: ArrayLike | None 
     return compare.select(which, x, y)
 
 
+@by_numpy(np.clip, NATIVE_FLOATS)
 def clip(x: ArrayLike, /, min: ArrayLike | None = None, max: ArrayLike | None = None) -> Array:
     """x, but no less than `min` and no more than `max` (which wins where it is below `min`).
 

@@ -24,17 +24,28 @@ MOST_PAIRS = 100_000_000  # of elements of a product and of an operand, that its
 _PLAIN = (((1,), (0,)), ((), ()))
 
 
+class Bilinear(Rules):
+    """Linear in each of two operands. Needs `evaluate`, `lower`, `transpose`."""
+
+    quiet = True
+    bilinear = True
+    symbolic_zeros = True
+
+    def jvp(primitive, primals, tangents, **params):
+        (x, y), (tx, ty) = primals, tangents
+        out = primitive(x, y, **params)
+        terms = [primitive(*pair, **params) for t, pair in ((tx, (tx, y)), (ty, (x, ty))) if t is not ZERO]
+        return out, terms[0] if len(terms) == 1 else add(*terms)
+
+
 @primitive
-class dot_general(Rules):
+class dot_general(Bilinear):
     """The sum of x * y over pairs of contracting axes, along pairs of batch axes.
 
     `dimension_numbers` is ((contracting axes of x, of y), (batch axes of x, of y)). The result has the batch axes, then the
     remaining axes of x, then those of y. It is accumulated, and returned, in `preferred_element_type` if one is given.
     """
 
-    quiet = True
-    bilinear = True
-    symbolic_zeros = True
     accumulation = accumulation_dtype
 
     def result_type(x, y, *, dimension_numbers, preferred_element_type=None, precision=None):
@@ -77,12 +88,6 @@ class dot_general(Rules):
         result = write.result_type
         wide = TensorType(result.shape, dot_general.accumulation(result.dtype))
         return write.convert(write.op("stablehlo.dot_general", [x, y], wide, **given), result.dtype)
-
-    def jvp(primals, tangents, **params):
-        (x, y), (tx, ty) = primals, tangents
-        out = dot_general(x, y, **params)
-        terms = [dot_general(*pair, **params) for t, pair in ((tx, (tx, y)), (ty, (x, ty))) if t is not ZERO]
-        return out, terms[0] if len(terms) == 1 else add(*terms)
 
     def transpose(cotangent, x, y, *, dimension_numbers, preferred_element_type=None, precision=None):
         (x_contracting, y_contracting), (x_batch, y_batch) = dimension_numbers
@@ -148,7 +153,7 @@ def _given(**params):
 
 
 def _contract(x, y, dimension_numbers):
-    """dot_general on NumPy arrays, by one BLAS product."""
+    """dot_general on NumPy arrays, by one BLAS product; where nothing is summed, by one of NumPy's."""
     if dimension_numbers == _PLAIN and x.ndim == 2 and y.ndim == 2:
         return np.matmul(x, y)
     (x_contracting, y_contracting), (x_batch, y_batch) = dimension_numbers
@@ -156,6 +161,9 @@ def _contract(x, y, dimension_numbers):
     y_free = [axis for axis in range(y.ndim) if axis not in y_contracting and axis not in y_batch]
     batch = [x.shape[axis] for axis in x_batch]
     rows, columns = [x.shape[axis] for axis in x_free], [y.shape[axis] for axis in y_free]
+    if not x_contracting:
+        left = x.transpose([*x_batch, *x_free]).reshape([*batch, *rows, *[1] * len(columns)])
+        return left * y.transpose([*y_batch, *y_free]).reshape([*batch, *[1] * len(rows), *columns])
     inner = math.prod([x.shape[axis] for axis in x_contracting])
     left = x.transpose([*x_batch, *x_free, *x_contracting]).reshape([*batch, math.prod(rows), inner])
     right = y.transpose([*y_batch, *y_contracting, *y_free]).reshape([*batch, inner, math.prod(columns)])
