@@ -19,10 +19,6 @@ _SORTING = "sorting and searching come later; of known values, NumPy's function 
 _SCANS = "scans along an axis come later; until then, pb.lax.associative_scan(pb.lax.{}, x)"
 _UPDATES = "arrays are immutable; write x.at[index].set(values), .add, .multiply, .min or .max, and use the result"
 _CONVOLUTION = "convolutions and windows come later"
-_LINEAR_ALGEBRA = (
-    "linear algebra comes later; until then, pb.lax.custom_linear_solve with a solver of your own, or NumPy's function"
-    " through pb.pure_callback"
-)
 _GAMMA = "it comes later; pb.lax has lgamma, digamma, erf, erfc and erf_inv"
 _FFT = "Fourier transforms come later"
 _TREES = "trees are handled by pb.tree.map, flatten, unflatten, leaves, reduce, ..."
@@ -58,7 +54,6 @@ ABSENT: dict[str, dict[str, str]] = {
         "image ffi": "it comes later",
     },
     "pullback.numpy": {
-        "linalg": _LINEAR_ALGEBRA,
         "fft": _FFT,
         "sort argsort lexsort partition argpartition searchsorted digitize": _SORTING,
         "median quantile percentile nanmedian nanquantile nanpercentile": _SORTING,
