@@ -6,6 +6,8 @@ from pullback import debug as debug
 from pullback import lax as lax
 from pullback import nn as nn
 from pullback import numpy as numpy
+from pullback import random as random
+from pullback import scipy as scipy
 from pullback import sparse as sparse
 from pullback import testing as testing
 from pullback import tree as tree

@@ -14,7 +14,6 @@ from pullback.core.lazy import lazy_module
 
 difflib = lazy_module("difflib")
 
-_RANDOM = "random numbers come later; until then, draw them with numpy.random and pass them as arguments"
 _DEVICES = "computing on several devices comes later"
 _SORTING = "sorting and searching come later; of known values, NumPy's function does it"
 _SCANS = "scans along an axis come later; until then, pb.lax.associative_scan(pb.lax.{}, x)"
@@ -36,9 +35,7 @@ ABSENT: dict[str, dict[str, str]] = {
         "jacobian": "it is pb.jacfwd or pb.jacrev",
         "tree_util tree_map tree_leaves tree_flatten tree_unflatten tree_structure tree_reduce tree_all": _TREES,
         "tree_multimap tree_transpose": _TREES,
-        "random": _RANDOM,
         "pmap shard_map sharding NamedSharding P make_mesh set_mesh distributed process_index process_count": _DEVICES,
-        "scipy": "it comes later; there are pb.lax.erf, erfc, erf_inv, lgamma and digamma, and pb.nn.logsumexp",
         "config enable_x64": "write `with pb.default_bits(64):`, or set the environment variable PULLBACK_DEFAULT_BITS=64",
         "debug_nans debug_infs": _DEBUG,
         "disable_jit": "code that is not jitted runs operation by operation; call the function without pb.jit",
@@ -63,7 +60,6 @@ ABSENT: dict[str, dict[str, str]] = {
     "pullback.numpy": {
         "linalg": _LINEAR_ALGEBRA,
         "fft": _FFT,
-        "random": _RANDOM,
         "sort argsort lexsort partition argpartition searchsorted digitize": _SORTING,
         "median quantile percentile nanmedian nanquantile nanpercentile": _SORTING,
         "unique unique_values unique_counts unique_inverse unique_all union1d intersect1d setdiff1d setxor1d": _SORTING,
@@ -94,15 +90,12 @@ ABSENT: dict[str, dict[str, str]] = {
         "cummin": _SCANS.format("min"),
         "cumlogsumexp": "scans along an axis come later; until then, pb.lax.associative_scan(pb.numpy.logaddexp, x)",
         "conv conv_general_dilated conv_transpose conv_general_dilated_patches reduce_window": _CONVOLUTION,
-        "scatter scatter_add scatter_mul scatter_min scatter_max scatter_sub scatter_apply": _UPDATES,
         "reduce": "it is pb.lax.reduce_sum, reduce_prod, reduce_max, reduce_min, reduce_and, reduce_or or reduce_xor",
         "fft": _FFT,
         "linalg": _LINEAR_ALGEBRA,
         "igamma igammac betainc polygamma zeta bessel_i0e bessel_i1e random_gamma_grad": _GAMMA,
-        "rng_uniform rng_bit_generator": _RANDOM,
         "with_sharding_constraint pbroadcast pcast pvary": _DEVICES,
         "Precision": "products are computed in the full precision of their dtype",
-        "GatherScatterMode": 'modes are strings: "fill", "clip", "drop"',
         "RoundingMethod": 'rounding methods are strings: "to_nearest_even", "away_from_zero"',
         "collapse": "it is pb.lax.reshape",
         "optimization_barrier": "it comes later; pb.checkpoint keeps its second computation apart from the first",
@@ -110,15 +103,9 @@ ABSENT: dict[str, dict[str, str]] = {
         "platform_dependent": "a primitive may have a lowering rule for each platform: def_lower(platform=...)",
     },
     "pullback.nn": {
-        "initializers": _RANDOM,
-        "hard_tanh": "it is pb.numpy.clip(x, -1.0, 1.0)",
-        "hard_sigmoid": "it is pb.nn.relu6(x + 3.0) / 6.0",
-        "hard_silu hard_swish": "it is x * pb.nn.relu6(x + 3.0) / 6.0",
-        "soft_sign": "it is x / (1.0 + abs(x))",
-        "mish": "it is x * pb.numpy.tanh(pb.nn.softplus(x))",
-        "identity": "it is lambda x: x",
-        "selu celu glu squareplus standardize log1mexp sparse_plus sparse_sigmoid": "it comes later",
-        "dot_product_attention": "it comes later; until then, pb.nn.softmax(q @ k.T / scale) @ v",
+        "scaled_dot_general get_scaled_dot_general_config": (
+            "quantization for one kind of GPU; pb.nn.scaled_matmul multiplies what is quantized already"
+        ),
     },
     "pullback.tree": {
         "register_pytree_node register_pytree_node_class register_pytree_with_keys register_static": (

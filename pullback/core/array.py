@@ -16,7 +16,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from pullback.core.devices import DEFAULT_DEVICE, Device
-from pullback.core.dtypes import PYTHON_KINDS, SHORT_NAMES, DType, carrier, default_dtype, entering
+from pullback.core.dtypes import KEY, NO_NUMBERS, PYTHON_KINDS, SHORT_NAMES, DType, carrier, default_dtype, entering
 from pullback.core.errors import DonatedBufferError, DtypeError, LeafError
 from pullback.core.methods import ArrayMethods
 from pullback.core.source import at_user_line
@@ -92,11 +92,16 @@ class Array(ArrayMethods):
         Returns:
             A NumPy array.
 
+        Raises:
+            DtypeError: of random keys, which are no numbers.
+
         Example:
             >>> import pullback as pb
             >>> pb.numpy.array([1, 2]).view()
             array([1, 2], dtype=int32)
         """
+        if self.type.dtype is KEY:
+            raise DtypeError(f"{self.type} has no numbers for NumPy: {NO_NUMBERS}{at_user_line()}")
         self._host = host = frozen(host_of(self))
         return host.view()
 
@@ -235,7 +240,7 @@ buffer_access: BufferAccess = None  # type: ignore[assignment]  # filled in befo
 
 def text(value: HostArray, type: ArrayType, device: Device) -> str:
     """An array printed with its type and place, `[1. 2. 3.]:f32[3]:cpu(0)`."""
-    shown = value.astype(np.float32) if value.dtype.kind == "V" else value
+    shown = value["fry"] if type.dtype is KEY else value.astype(np.float32) if value.dtype.kind == "V" else value
     return f"{np.array_str(np.asarray(shown))}:{type.strong()}:{device}"
 
 

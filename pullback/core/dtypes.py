@@ -53,6 +53,23 @@ BY_SHORT_NAME: dict[str, DType] = {short: dtype for dtype, short in SHORT_NAMES.
 float0 = np.dtype([("float0", np.void, 0)])
 """The dtype of the tangents of integers and bools: it holds nothing, since they have none."""
 
+
+class prng_key(np.void):  # type: ignore[misc]  # NumPy has dtypes of such classes, as of its records
+    """The class of the dtypes of random keys, of which `issubdtype` is asked; `pullback.random` makes such arrays.
+
+    Example:
+        >>> import pullback as pb
+        >>> pb.numpy.issubdtype(pb.random.key(0).dtype, pb.random.prng_key)
+        True
+    """
+
+
+KEY = np.dtype((prng_key, [("fry", np.uint32, (2,))]))
+"""The dtype of keys of the generator threefry2x32: two words, that arrays move about as one element, and that only
+`pullback.random` looks into. Programs print it as JAX does, `key<fry>`."""
+SHORT_NAMES[KEY], BY_SHORT_NAME["key<fry>"] = "key<fry>", KEY
+_BY_NAME = {**DTYPES, KEY.name: KEY}
+
 BOOL, INT32, INT64 = DTYPES["bool"], DTYPES["int32"], DTYPES["int64"]
 FLOAT32, FLOAT64 = DTYPES["float32"], DTYPES["float64"]
 COMPLEX64, COMPLEX128 = DTYPES["complex64"], DTYPES["complex128"]
@@ -60,14 +77,14 @@ COMPLEX64, COMPLEX128 = DTYPES["complex64"], DTYPES["complex128"]
 _KINDS: dict[DType, str] = {
     dtype: "f" if name in FLOAT8_NAMES or name == "bfloat16" else dtype.kind for name, dtype in DTYPES.items()
 }
-_KINDS[float0] = "V"
+_KINDS[float0], _KINDS[KEY] = "V", "k"
 
 _ACCUMULATION: dict[DType, DType] = {dtype: FLOAT32 for dtype, letter in _KINDS.items() if letter == "f" and dtype.itemsize < 4}
 
 
 def kind(dtype: DType) -> str:
-    """The kind of a dtype, one letter: `b` bool, `i` signed, `u` unsigned, `f` floating (bfloat16 too), `c` complex; `V`
-    for `float0`, which no Array has."""
+    """The kind of a dtype, one letter: `b` bool, `i` signed, `u` unsigned, `f` floating (bfloat16 too), `c` complex; `k` of
+    random keys; `V` for `float0`, which no Array has."""
     return _KINDS[dtype]
 
 
@@ -76,7 +93,15 @@ def is_inexact(dtype: DType) -> bool:
     return _KINDS[dtype] in "fc"
 
 
-KIND_NAMES = {"b": "bool", "i": "signed integer", "u": "unsigned integer", "iu": "integer", "f": "floating", "c": "complex"}
+KIND_NAMES = {
+    "b": "bool",
+    "i": "signed integer",
+    "u": "unsigned integer",
+    "iu": "integer",
+    "f": "floating",
+    "c": "complex",
+    "k": "key",
+}
 
 
 def in_words(kinds: str) -> str:
@@ -85,7 +110,14 @@ def in_words(kinds: str) -> str:
     return f"{', '.join(names)} or {last}" if names else last
 
 
-RANK = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}  # of a kind: numbers of one go into the dtypes of those that are no lower
+RANK = {
+    "b": 0,
+    "u": 1,
+    "i": 1,
+    "f": 2,
+    "c": 3,
+    "k": 4,
+}  # of a kind: numbers of one go into the dtypes of those that are no lower
 
 
 def accumulation_dtype(dtype: DType) -> DType:
@@ -95,6 +127,9 @@ def accumulation_dtype(dtype: DType) -> DType:
     Every operation that accumulates names it in its `accumulation` field, which its `evaluate` and `lower` rules both read.
     """
     return dtype if dtype.itemsize >= 4 else _ACCUMULATION.get(dtype, dtype)
+
+
+NO_NUMBERS = "random keys are no numbers. Draw from one (pb.random.normal, ...), or take its words by pb.random.key_data."
 
 
 def canonical(dtype: Any) -> DType:
@@ -108,20 +143,20 @@ def canonical(dtype: Any) -> DType:
     if python is not None:
         return default_dtype(python)
     try:
-        found = DTYPES[dtype] if isinstance(dtype, str) and dtype in DTYPES else np.dtype(dtype)
+        found = _BY_NAME[dtype] if isinstance(dtype, str) and dtype in _BY_NAME else np.dtype(dtype)
     except TypeError:
         found = None
     if found is not None and not found.isnative:
         found = found.newbyteorder("=")
     if found not in SHORT_NAMES:
         raise DtypeError(f"{dtype!r} is not a dtype that an array can have; those are {', '.join(DTYPES)}.")
-    return DTYPES[found.name]  # the one object of its kind: dtypes are compared by identity
+    return _BY_NAME[found.name]  # the one object of its kind: dtypes are compared by identity
 
 
 def carrier(dtype: DType) -> DType:
     """The dtype in which values of a dtype cross between NumPy and a CPU device's buffers.
 
-    bfloat16 and the float8 kinds have no buffer protocol, so they cross as unsigned integers of their width.
+    bfloat16, the float8 kinds and keys have no buffer protocol, so they cross as unsigned integers of their width.
     """
     return dtype if dtype.isbuiltin == 1 else np.dtype(f"u{dtype.itemsize}")
 
@@ -174,8 +209,11 @@ def entering(dtype: DType) -> DType:
 
 
 def requested(dtype: Any) -> DType:
-    """The dtype that a user's `dtype` argument names, `canonical`, in the current mode."""
-    return entering(canonical(dtype))
+    """The dtype that a user's `dtype` argument names, `canonical`, in the current mode: one of numbers."""
+    found = canonical(dtype)
+    if found is KEY:
+        raise DtypeError(f"dtype={SHORT_NAMES[KEY]}: {NO_NUMBERS}")
+    return entering(found)
 
 
 class default_bits(ContextDecorator):
@@ -263,6 +301,7 @@ _ABOVE: dict[str, tuple[str, ...]] = {
     "c64": ("c128",),
     "c128": (),
     **{name.replace("float8", "f8"): () for name in FLOAT8_NAMES},
+    "key<fry>": (),
 }
 _WEAK_NODE = {"b": "bool", "i": "i*", "u": "i*", "f": "f*", "c": "c*"}
 
@@ -291,6 +330,8 @@ def promote(a: tuple[DType, bool], b: tuple[DType, bool]) -> tuple[DType, bool]:
     right_node = _WEAK_NODE[kind(right)] if right_weak else SHORT_NAMES[right]
     node = _join(left_node, right_node)
     if node is None:
+        if KEY in (left, right):
+            raise DtypeError(f"{SHORT_NAMES[left]} and {SHORT_NAMES[right]} have no common dtype: {NO_NUMBERS}")
         raise DtypeError(
             f"{left.name} and {right.name} have no common dtype: float8 kinds are for storage and never promote by"
             " themselves. Convert one operand with .astype()."

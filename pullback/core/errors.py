@@ -9,7 +9,7 @@ from __future__ import annotations
 
 __all__ = [
     "AxisError", "ConcretizationError", "DeviceError", "DonatedBufferError", "DtypeError", "EscapedTracerError",
-    "GradientError", "LeafError", "MissingRule", "NotLinear", "ProgramError", "PullbackError", "ShapeError",
+    "GradientError", "KeyReuseError", "LeafError", "MissingRule", "NotLinear", "ProgramError", "PullbackError", "ShapeError",
     "StaticArgumentError", "StructureError", "TracerArrayConversionError", "TracerBoolConversionError",
     "TracerIntegerConversionError", "UnknownRule", "UnsupportedJaxlib",
 ]  # fmt: skip
@@ -358,6 +358,28 @@ class LeafError(PullbackError, TypeError):
     Cure: keep it out of what is traced, or convert it to an array.
         >>> pb.jit(lambda batch: batch["x"] * 2.0)({"x": 1.0})
         2.0:f32[]:cpu(0)
+    """
+
+
+class KeyReuseError(PullbackError, RuntimeError):
+    """In a `pb.random.checked_keys` block, a random key was used a second time.
+
+    Whatever draws with the same key gets the same bits: two layers of weights that should be independent would be equal.
+
+    Fails:
+        >>> import pullback as pb
+        >>> key = pb.random.key(0)
+        >>> with pb.random.checked_keys():
+        ...     pb.random.normal(key) + pb.random.normal(key)
+        Traceback (most recent call last):
+            ...
+        pullback.core.errors.KeyReuseError: normal was given a key that normal has used up already: ...
+
+    Cure: divide the key before it is used; or, if the same bits are meant, say so with `pb.random.clone`.
+        >>> with pb.random.checked_keys():
+        ...     first, second = pb.random.split(key)
+        ...     pb.random.normal(first) == pb.random.normal(second)
+        False:bool[]:cpu(0)
     """
 
 

@@ -29,7 +29,6 @@ from pullback.lax.arrays import dynamic_update_slice_in_dim as dynamic_update_sl
 from pullback.lax.arrays import expand_dims as expand_dims
 from pullback.lax.arrays import full as full
 from pullback.lax.arrays import full_like as full_like
-from pullback.lax.arrays import gather as gather
 from pullback.lax.arrays import index_in_dim as index_in_dim
 from pullback.lax.arrays import iota as iota
 from pullback.lax.arrays import pad as pad
@@ -126,5 +125,15 @@ from pullback.lax.elementwise import square as square
 from pullback.lax.elementwise import sub as sub
 from pullback.lax.elementwise import tan as tan
 from pullback.lax.elementwise import tanh as tanh
+from pullback.lax.gathers import gather as gather
+from pullback.lax.gathers import index_take as index_take
+from pullback.lax.gathers import scatter as scatter
+from pullback.lax.gathers import scatter_add as scatter_add
+from pullback.lax.gathers import scatter_apply as scatter_apply
+from pullback.lax.gathers import scatter_max as scatter_max
+from pullback.lax.gathers import scatter_min as scatter_min
+from pullback.lax.gathers import scatter_mul as scatter_mul
+from pullback.lax.gathers import scatter_sub as scatter_sub
 from pullback.ops.windows import GatherDimensionNumbers as GatherDimensionNumbers
+from pullback.ops.windows import GatherScatterMode as GatherScatterMode
 from pullback.ops.windows import ScatterDimensionNumbers as ScatterDimensionNumbers

@@ -18,10 +18,10 @@ from pullback.lax.elementwise import lifted
 from pullback.numpy import creation, indexing, shaping
 from pullback.numpy.axes import normal_axis
 from pullback.numpy.factories import named
-from pullback.numpy.promotion import at_user_line, check_precision, fill_number, in_dtype, literal_of
+from pullback.numpy.promotion import at_user_line, check_precision, in_dtype, literal_of
 from pullback.numpy.promotion import operand as as_operand
 from pullback.ops import broadcast as broadcasts
-from pullback.ops import contract, convert, create, dynamic, index, reduce
+from pullback.ops import contract, convert, create, dynamic, reduce
 from pullback.ops import shape as shapes
 from pullback.ops.stop_gradient import stop_gradient as _stop_gradient
 
@@ -774,56 +774,6 @@ def batch_matmul(lhs: ArrayLike, rhs: ArrayLike, precision: Any = None) -> Array
     x, y = lifted("batch_matmul", (lhs, rhs))
     batch = tuple(range(x.type.ndim - 2))
     return dot_general(x, y, (((x.type.ndim - 1,), (x.type.ndim - 2,)), (batch, batch)), precision)
-
-
-def gather(
-    operand: ArrayLike,
-    start_indices: ArrayLike,
-    dimension_numbers: Any,
-    slice_sizes: Sequence[int],
-    *,
-    mode: str = "clip",
-    fill_value: ArrayLike | None = None,
-) -> Array:
-    """Windows at the index vectors along the last axis of `start_indices`.
-
-    Arguments:
-        operand: an array.
-        start_indices: an array of integers, index vectors along its last axis.
-        dimension_numbers: a `GatherDimensionNumbers`: which axes are which.
-        slice_sizes: for each axis of the operand the size of a window.
-        mode: what to do with windows that are not within the array: "clip" moves them inside, "fill" fills them,
-            "promise_in_bounds" says that there are none.
-        fill_value: a number, for "fill"; by default NaN, of signed integers the smallest, of unsigned ones the largest.
-
-    Returns:
-        An array of the dtype of the operand.
-
-    Raises:
-        LeafError: an operand is neither an array nor a number.
-        DtypeError: the indices are not integers.
-        ShapeError: the numbers and sizes do not fit.
-        ValueError: an unknown mode.
-
-    Example:
-        >>> rows = lax.GatherDimensionNumbers(offset_dims=(1,), collapsed_slice_dims=(0,), start_index_map=(0,))
-        >>> x = pnp.array([[1, 2], [3, 4], [5, 6]])
-        >>> lax.gather(x, pnp.array([[2], [0]]), rows, slice_sizes=(1, 2)), x[pnp.array([2, 0])]
-        ([[5 6]
-         [1 2]]:i32[2,2]:cpu(0), [[5 6]
-         [1 2]]:i32[2,2]:cpu(0))
-    """
-    x, params = as_operand(operand, "gather"), {}
-    if fill_value is not None:
-        params["fill_value"] = fill_number(fill_value, x.type.dtype, "gather")
-    return index.gather(
-        x,
-        as_operand(start_indices, "gather"),
-        dimension_numbers=dimension_numbers,
-        slice_sizes=tuple(slice_sizes),
-        mode=mode,
-        **params,
-    )
 
 
 def argmax(operand: ArrayLike, axis: int, index_dtype: DTypeLike) -> Array:

@@ -10,9 +10,10 @@ import numpy as np
 
 from pullback.core.array import Array, ArrayLike
 from pullback.core.dtypes import BOOL, accumulation_dtype, is_inexact, kind
+from pullback.numpy.eager import by_numpy
 from pullback.numpy.factories import COMMON, Binary, Unary, about, binary, named, unary
-from pullback.numpy.promotion import in_dtype, literal_of, operand, promote, refuse_complex, to_inexact
-from pullback.ops import arithmetic, bitwise, compare, rounding
+from pullback.numpy.promotion import NATIVE_FLOATS, in_dtype, literal_of, operand, promote, refuse_complex, to_inexact
+from pullback.ops import arithmetic, compare, division, rounding
 from pullback.ops import complex as complexes
 from pullback.ops.convert import convert_element_type
 
@@ -95,6 +96,7 @@ def positive(x: ArrayLike, /) -> Array:
     return operand(x, "positive")
 
 
+@by_numpy(np.absolute, NATIVE_FLOATS)
 def absolute(x: ArrayLike, /) -> Array:
     """|x|; of a complex number, its magnitude, which is real.
 
@@ -120,6 +122,7 @@ def absolute(x: ArrayLike, /) -> Array:
 abs = absolute
 
 
+@by_numpy(np.fabs, NATIVE_FLOATS)
 def fabs(x: ArrayLike, /) -> Array:
     """|x| of a real number; integers become the default floating dtype.
 
@@ -142,11 +145,7 @@ def fabs(x: ArrayLike, /) -> Array:
     return complexes.abs(x)
 
 
-def _differ_in_sign(x: Any, y: Any) -> Any:
-    zero = literal_of(0, x.type.dtype)
-    return compare.ne(compare.lt(x, zero), compare.lt(y, zero))
-
-
+@by_numpy(np.floor_divide, NATIVE_FLOATS)
 def floor_divide(x: ArrayLike, y: ArrayLike, /) -> Array:
     """The largest whole number that is not above x / y.
 
@@ -169,23 +168,10 @@ def floor_divide(x: ArrayLike, y: ArrayLike, /) -> Array:
         >>> pnp.floor_divide(pnp.array([7.0, 1.0]), pnp.array([-2.0, 0.0]))
         [-4. inf]:f32[2]:cpu(0)
     """
-    x, y = promote("floor_divide", x, y, numeric=True)
-    refuse_complex("floor_divide", x)
-    dtype = x.type.dtype
-    if kind(dtype) == "u":
-        return arithmetic.div(x, y)
-    one, zero = literal_of(1, dtype), literal_of(0, dtype)
-    rest = arithmetic.rem(x, y)
-    below = bitwise.and_(compare.ne(rest, zero), _differ_in_sign(rest, y))
-    if kind(dtype) == "i":
-        quotient = arithmetic.div(x, y)
-        return compare.select(below, arithmetic.sub(quotient, one), quotient)
-    whole = arithmetic.div(arithmetic.sub(x, rest), y)  # exact up to rounding, since x - rest is a multiple of y
-    whole = compare.select(below, arithmetic.sub(whole, one), rounding.round(whole))
-    floored = rounding.round(whole)
-    return compare.select(compare.eq(y, zero), arithmetic.div(x, y), floored)
+    return division.floor_divide(*promote("floor_divide", x, y, numeric=True))
 
 
+@by_numpy(np.remainder, NATIVE_FLOATS)
 def remainder(x: ArrayLike, y: ArrayLike, /) -> Array:
     """x - y * floor(x / y): what floor division leaves. It has the sign of y, as Python's `%` has.
 
@@ -206,14 +192,7 @@ def remainder(x: ArrayLike, y: ArrayLike, /) -> Array:
         >>> pnp.remainder(5.5, -2.0)
         -0.5:f32[]:cpu(0)
     """
-    x, y = promote("remainder", x, y, numeric=True)
-    refuse_complex("remainder", x)
-    dtype = x.type.dtype
-    rest = arithmetic.rem(x, y)
-    if kind(dtype) == "u":
-        return rest
-    below = bitwise.and_(compare.ne(rest, literal_of(0, dtype)), _differ_in_sign(rest, y))
-    return compare.select(below, arithmetic.add(rest, y), rest)
+    return division.remainder(*promote("remainder", x, y, numeric=True))
 
 
 mod = remainder
@@ -340,7 +319,7 @@ def _rounds(name: str, primitive: Any, doc: str) -> Unary:
         x = operand(x, name)
         return primitive(x) if is_inexact(x.type.dtype) else x
 
-    return named(function, name, doc, about(1, ", in its dtype.", "complex"))
+    return by_numpy(getattr(np, name), NATIVE_FLOATS)(named(function, name, doc, about(1, ", in its dtype.", "complex")))
 
 
 # fmt: off
@@ -359,6 +338,7 @@ ceil = _rounds("ceil", rounding.ceil, """The smallest whole number that is not b
 # fmt: on
 
 
+@by_numpy(np.trunc, NATIVE_FLOATS)
 def trunc(x: ArrayLike, /) -> Array:
     """x without its fractional part: the nearest whole number toward zero. Integers and bools stay as they are.
 
@@ -440,6 +420,7 @@ def round(x: ArrayLike, decimals: int = 0) -> Array:
 around = round
 
 
+@by_numpy(np.rint, NATIVE_FLOATS)
 def rint(x: ArrayLike, /) -> Array:
     """The whole number nearest to x; halves go to the even one. Integers and bools stay as they are.
 

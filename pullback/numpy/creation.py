@@ -16,6 +16,7 @@ from pullback.core.tracing import Tracer, innermost_staging, type_of
 from pullback.core.types import Shape, ShapeLike, array_type
 from pullback.numpy.arithmetic import add, multiply, subtract, true_divide
 from pullback.numpy.axes import normal_axis
+from pullback.numpy.eager import by_numpy
 from pullback.numpy.promotion import (
     PYTHON_SCALARS,
     at_user_line,
@@ -467,6 +468,12 @@ def _beside(a: Any, made: Array) -> Array:
 # ---- counted --------------------------------------------------------------------------------------------------------
 
 
+def _counted(*bounds: Any) -> Any:
+    made = np.arange(*bounds)
+    return made.astype(default_dtype(made.dtype.kind))
+
+
+@by_numpy(_counted)
 def arange(
     start: ArrayLike,
     stop: ArrayLike | None = None,
@@ -629,6 +636,7 @@ def logspace(
     return values if dtype is None else convert_element_type(values, new_dtype=requested(dtype))
 
 
+@by_numpy(lambda N, M=None, k=0: np.eye(N, M, k, default_dtype("f")))
 def eye(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike = None, *, device: Any = None) -> Array:
     """Ones on the diagonal number `k`, zeros elsewhere; of shape (N, M), or (N, N).
 
@@ -723,6 +731,7 @@ def _triangle(name: str, m: Any, mask_offset: int, keep_below: bool) -> Any:
     return compare.select(mask, m, zero) if keep_below else compare.select(mask, zero, m)
 
 
+@by_numpy(np.tril)
 def tril(m: ArrayLike, k: int = 0) -> Array:
     """The lower triangle of a matrix: zeros above the diagonal number `k`. Works on the last two axes.
 
@@ -745,6 +754,7 @@ def tril(m: ArrayLike, k: int = 0) -> Array:
     return _triangle("tril", m, k, True)
 
 
+@by_numpy(np.triu)
 def triu(m: ArrayLike, k: int = 0) -> Array:
     """The upper triangle of a matrix: zeros below the diagonal number `k`. Works on the last two axes.
 
@@ -767,6 +777,7 @@ def triu(m: ArrayLike, k: int = 0) -> Array:
     return _triangle("triu", m, k - 1, False)
 
 
+@by_numpy(np.diag)
 def diag(v: ArrayLike, k: int = 0) -> Array:
     """Of a vector, the matrix with it on the diagonal number `k`; of a matrix, that diagonal.
 
@@ -800,6 +811,7 @@ def diag(v: ArrayLike, k: int = 0) -> Array:
     return compare.select(_mask(compare.eq, size, size, k), spread, zero)
 
 
+@by_numpy(np.diagonal)
 def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
     """The diagonal number `offset` of the matrices that lie in two axes; it becomes the last axis.
 
@@ -844,6 +856,7 @@ def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> A
     return shapes.slice(flat, start_indices=begins, limit_indices=ends, strides=strides)
 
 
+@by_numpy(np.diagflat)
 def diagflat(v: ArrayLike, k: int = 0) -> Array:
     """The matrix with the elements of v, in row-major order, on the diagonal number `k`.
 

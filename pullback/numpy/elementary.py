@@ -5,10 +5,14 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from pullback.core.array import Array, ArrayLike
 from pullback.core.dtypes import BOOL, default_dtype, is_inexact, kind
+from pullback.numpy.eager import by_numpy
 from pullback.numpy.factories import FLOATING, Unary, about, binary, named, unary
 from pullback.numpy.promotion import (
+    NATIVE_FLOATS,
     PYTHON_SCALARS,
     literal_of,
     operand,
@@ -43,6 +47,7 @@ cbrt = unary("cbrt", powers.cbrt, """The cube root of x, of negative numbers too
 # fmt: on
 
 
+@by_numpy(np.square, NATIVE_FLOATS)
 def square(x: ArrayLike, /) -> Array:
     """x * x, in the dtype of x.
 

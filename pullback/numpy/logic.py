@@ -6,12 +6,16 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from pullback.core.array import Array, ArrayLike
 from pullback.core.dtypes import BOOL, DTYPES, FLOAT32, is_inexact, kind
 from pullback.numpy.arithmetic import absolute, add, maximum, minimum, multiply
 from pullback.numpy.dtypes import finfo
+from pullback.numpy.eager import by_numpy
 from pullback.numpy.factories import Binary, Unary, about, apply_binary, binary, named, unary
 from pullback.numpy.promotion import (
+    NATIVE_FLOATS,
     at_user_line,
     literal_of,
     operand,
@@ -178,7 +182,7 @@ def _logical(name: str, primitive: Any, doc: str) -> Binary:
     def function(x: Any, y: Any, /) -> Any:
         return primitive(*to_common_shape(name, as_predicate(x, name), as_predicate(y, name)))
 
-    return named(function, name, doc, about(2, ", of bools.", promotes=False))
+    return by_numpy(getattr(np, name))(named(function, name, doc, about(2, ", of bools.", promotes=False)))
 
 
 # fmt: off
@@ -204,6 +208,7 @@ logical_xor = _logical("logical_xor", bitwise.xor,
 # fmt: on
 
 
+@by_numpy(np.logical_not)
 def logical_not(x: ArrayLike, /) -> Array:
     """Whether x does not hold, elementwise; numbers count as true unless they are 0.
 
@@ -226,6 +231,7 @@ def logical_not(x: ArrayLike, /) -> Array:
 # ---- questions about numbers ------------------------------------------------------------------------------------------
 
 
+@by_numpy(np.isfinite)
 def isfinite(x: ArrayLike, /) -> Array:
     """Whether x is neither infinite nor NaN, elementwise; of a complex number, whether both parts are.
 
@@ -251,6 +257,7 @@ def isfinite(x: ArrayLike, /) -> Array:
     return compare.eq(x, x)
 
 
+@by_numpy(np.isnan)
 def isnan(x: ArrayLike, /) -> Array:
     """Whether x is not a number, elementwise.
 
@@ -271,6 +278,7 @@ def isnan(x: ArrayLike, /) -> Array:
     return compare.ne(x, x)
 
 
+@by_numpy(np.isinf)
 def isinf(x: ArrayLike, /) -> Array:
     """Whether x is infinite, elementwise; of a complex number, whether one of its parts is.
 
@@ -321,6 +329,7 @@ isneginf = _is_infinity("isneginf", -math.inf, """Whether x is minus infinity, e
 # fmt: on
 
 
+@by_numpy(np.signbit)
 def signbit(x: ArrayLike, /) -> Array:
     """Whether the sign bit of x is set, elementwise: true for -0.0 as well.
 
@@ -435,6 +444,7 @@ def as_predicate(value: Any, name: str) -> Array:
     return value if dtype is BOOL else compare.ne(value, literal_of(0, dtype))
 
 
+@by_numpy(np.where)
 def where(condition: ArrayLike, x: ArrayLike | None = None, y: ArrayLike | None = None, /) -> Array:
     """x where the condition holds, else y, elementwise.
 
@@ -474,6 +484,7 @@ def where(condition: ArrayLike, x: ArrayLike | None = None, y: ArrayLike | None 
     return compare.select(which, x, y)
 
 
+@by_numpy(np.clip, NATIVE_FLOATS)
 def clip(x: ArrayLike, /, min: ArrayLike | None = None, max: ArrayLike | None = None) -> Array:
     """x, but no less than `min` and no more than `max` (which wins where it is below `min`).
 

@@ -396,7 +396,7 @@ _namespace_module: list[Any] = []  # pullback.numpy itself, which imports this f
 def _only_element(x: Any, what: str) -> Any:
     if x.type.size != 1:
         raise TypeError(f"{what} takes an array of one element, but got {x.type}.{at_user_line()}")
-    return x.host.item()
+    return x.view().item()
 
 
 def _rebuild(shape: tuple[int, ...], dtype_name: str, weak: bool, data: bytes) -> Array:
@@ -411,7 +411,7 @@ class _OfArrays:
                 f"The truth of an array of {self.type.size} elements ({self.type}) is not defined: use .any() or .all()."
                 f"{at_user_line()}"
             )
-        return bool(self.host)
+        return bool(self.view())
 
     def __int__(self: Any) -> int:
         return int(_only_element(self, "int()"))
@@ -488,7 +488,7 @@ class _OfArrays:
             >>> pnp.array(2.5).item(), pnp.array([[1, 2], [3, 4]]).item(1, 0)
             (2.5, 3)
         """
-        host = np.asarray(self.host)
+        host = self.view()
         if not args and host.size != 1:
             raise ShapeError(
                 f"item() takes an array of one element, but got {self.type}; give the index of one.{at_user_line()}"
@@ -505,7 +505,7 @@ class _OfArrays:
             >>> pnp.array([[1, 2], [3, 4]]).tolist(), pnp.array(2.5).tolist()
             ([[1, 2], [3, 4]], 2.5)
         """
-        return np.asarray(self.host).tolist()
+        return self.view().tolist()
 
     def tobytes(self: Any, order: Any = "C") -> bytes:
         r"""The bytes of the values, in row-major order.

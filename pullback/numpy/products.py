@@ -18,8 +18,10 @@ from pullback.numpy.arithmetic import multiply, subtract
 from pullback.numpy.axes import normal_axis, several
 from pullback.numpy.complexes import conj
 from pullback.numpy.creation import diagonal, zeros_like
+from pullback.numpy.eager import by_numpy
 from pullback.numpy.promotion import (
     NATIVE_FLOATS,
+    NATIVE_INEXACT,
     at_user_line,
     broadcast,
     broadcast_shapes,
@@ -55,6 +57,7 @@ def _mismatch(name: str, a: Any, b: Any, why: str) -> ShapeError:
     return ShapeError(f"{name} of {a.type} and {b.type}: {why}.{at_user_line()}")
 
 
+@by_numpy(np.matmul, NATIVE_INEXACT)
 def matmul(a: ArrayLike, b: ArrayLike, /, *, precision: Any = None, preferred_element_type: DTypeLike = None) -> Array:
     """The matrix product of the last two axes; leading axes broadcast. A vector is a row on the left, a column on the right.
 
@@ -111,6 +114,7 @@ def _plain_matmul(a: Any, b: Any) -> Array | None:
     return None
 
 
+@by_numpy(np.dot, NATIVE_INEXACT)
 def dot(a: ArrayLike, b: ArrayLike, *, precision: Any = None, preferred_element_type: DTypeLike = None) -> Array:
     """The sum of products over the last axis of a and the last but one of b (a vector's only one); of numbers, the product.
 
@@ -144,6 +148,7 @@ def dot(a: ArrayLike, b: ArrayLike, *, precision: Any = None, preferred_element_
     return contract(a, b, (((a.type.ndim - 1,), (k_axis,)), ((), ())), preferred_element_type)
 
 
+@by_numpy(np.vdot, NATIVE_INEXACT)
 def vdot(a: ArrayLike, b: ArrayLike, *, precision: Any = None, preferred_element_type: DTypeLike = None) -> Array:
     """The sum of conj(a) * b over all elements, taken in row-major order.
 
@@ -170,6 +175,7 @@ def vdot(a: ArrayLike, b: ArrayLike, *, precision: Any = None, preferred_element
     return dot(ravel(conj(a)), ravel(b), preferred_element_type=preferred_element_type)
 
 
+@by_numpy(np.inner, NATIVE_INEXACT)
 def inner(a: ArrayLike, b: ArrayLike) -> Array:
     """The sum of products over the last axes of a and b.
 
@@ -196,6 +202,7 @@ def inner(a: ArrayLike, b: ArrayLike) -> Array:
     return contract(a, b, (((a.type.ndim - 1,), (b.type.ndim - 1,)), ((), ())))
 
 
+@by_numpy(np.outer)
 def outer(a: ArrayLike, b: ArrayLike) -> Array:
     """The matrix of all products a_i * b_j; the operands are flattened.
 

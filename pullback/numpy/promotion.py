@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from pullback.core.array import Array, find_converter, from_python, host_of, plain_number, scalar_kind
-from pullback.core.dtypes import BOOL, DTYPES, RANK, DType, default_dtype, is_inexact, kind
+from pullback.core.dtypes import BOOL, DTYPES, KEY, NO_NUMBERS, RANK, DType, default_dtype, is_inexact, kind
 from pullback.core.dtypes import promote as join
 from pullback.core.errors import ConcretizationError, DtypeError, LeafError, ShapeError
 from pullback.core.source import at_user_line as at_user_line
@@ -133,6 +133,8 @@ def real_dtype(dtype: DType) -> DType:
 def in_dtype(value: Any, dtype: DType, weak: bool = False) -> Array:
     """A value (Array, tracer or Python scalar) in a dtype. A value that has it already is returned as it is."""
     if value.__class__ in PYTHON_SCALARS:
+        if dtype is KEY:
+            raise DtypeError(f"The number {value!r} met random keys: {NO_NUMBERS}{at_user_line()}")
         return literal_of(value, dtype)
     type = value.type
     if type.dtype is dtype:

@@ -16,6 +16,7 @@ from pullback.core.types import ArrayType, array_type
 from pullback.numpy.arithmetic import add, divide, maximum, minimum, multiply, subtract
 from pullback.numpy.axes import Axis, normal_axes, normal_axis
 from pullback.numpy.complexes import conj, imag, real
+from pullback.numpy.eager import by_numpy
 from pullback.numpy.elementary import sqrt
 from pullback.numpy.factories import Function, named
 from pullback.numpy.logic import as_predicate, isclose, isnan, logical_not, where
@@ -297,7 +298,7 @@ def _logical(name: str, primitive: Any, neutral: bool, doc: str) -> Logical:
         a = _masked(name, a, where, neutral)
         return _reduced(primitive, a, normal_axes(axis, a.type, name), keepdims)
 
-    return named(function, name, doc, _ARGUMENTS.format("", "of bools.", "."))
+    return by_numpy(getattr(np, name))(named(function, name, doc, _ARGUMENTS.format("", "of bools.", ".")))
 
 
 # fmt: off
@@ -339,7 +340,10 @@ def _index(name: str, primitive: Any, doc: str) -> Position:
             out = shapes.reshape(out, new_sizes=kept_shape(original, axes))
         return out
 
-    return named(function, name, doc, _POSITIONS)
+    def on_host(a: Any, axis: int | None = None, *, keepdims: bool = False) -> Any:
+        return getattr(np, name)(a, axis, keepdims=keepdims).astype(default_dtype("i"))
+
+    return by_numpy(on_host, NATIVE_FLOATS)(named(function, name, doc, _POSITIONS))
 
 
 # fmt: off
@@ -364,7 +368,7 @@ argmin = _index("argmin", reduce.argmin, """The index of the first smallest elem
 # fmt: on
 
 
-def _count(name: str, a: Any, axes: tuple[int, ...], where_: Any, keepdims: bool) -> Any:
+def count_of(name: str, a: Any, axes: tuple[int, ...], where_: Any, keepdims: bool) -> Any:
     """How many elements each result of a reduction is made of: a Python float, or an array where a mask decides."""
     if where_ is None:
         return float(math.prod([a.type.shape[axis] for axis in axes]))
@@ -416,7 +420,7 @@ def mean(a: ArrayLike, axis: Axis = None, dtype: DTypeLike = None, *, keepdims: 
     a, wanted = _averaged("mean", a, dtype)
     axes = normal_axes(axis, a.type, "mean")
     total = sum(a, axes, a.type.dtype, keepdims=keepdims, where=where)
-    return strong(in_dtype(divide(total, _count("mean", a, axes, where, keepdims)), wanted))
+    return strong(in_dtype(divide(total, count_of("mean", a, axes, where, keepdims)), wanted))
 
 
 def _spread(name: str, finish: Function, doc: str) -> Spread:
@@ -440,7 +444,7 @@ def _spread(name: str, finish: Function, doc: str) -> Spread:
         centered = subtract(a, center)
         squares = real(multiply(centered, conj(centered))) if kind(wanted) == "c" else powers.square(centered)
         total = sum(squares, axes, keepdims=keepdims, where=where)
-        count = _count(name, a, axes, where, keepdims) - (ddof if correction is None else correction)
+        count = count_of(name, a, axes, where, keepdims) - (ddof if correction is None else correction)
         if isinstance(count, float):
             count = count if count > 0 else math.nan
         else:

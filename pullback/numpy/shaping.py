@@ -17,12 +17,14 @@ from pullback.core.tracing import Tracer
 from pullback.core.types import Shape, ShapeLike
 from pullback.numpy.axes import Axis, normal_axes, normal_axis, several
 from pullback.numpy.creation import array, checked_shape
+from pullback.numpy.eager import by_numpy
 from pullback.numpy.indexing import take
 from pullback.numpy.promotion import at_user_line, broadcast, operand, to_common_dtype
 from pullback.numpy.promotion import broadcast_shapes as common_shape
 from pullback.ops import shape as shapes
 
 
+@by_numpy(np.reshape)
 def reshape(a: ArrayLike, shape: ShapeLike, order: str = "C", *, copy: bool | None = None) -> Array:
     """The elements of a, in row-major order, in another shape.
 
@@ -67,6 +69,7 @@ def reshape(a: ArrayLike, shape: ShapeLike, order: str = "C", *, copy: bool | No
     return shapes.reshape(a, new_sizes=tuple(wanted))
 
 
+@by_numpy(np.ravel)
 def ravel(a: ArrayLike, order: str = "C") -> Array:
     """The elements of a as a vector, in row-major order ("F": column-major).
 
@@ -90,6 +93,7 @@ def ravel(a: ArrayLike, order: str = "C") -> Array:
     return reshape(a, -1 if operand(a, "ravel").type.size else 0, order)
 
 
+@by_numpy(np.transpose)
 def transpose(a: ArrayLike, axes: Sequence[int] | None = None) -> Array:
     """The axes of a in another order; reversed, if none is given.
 
@@ -123,6 +127,7 @@ def transpose(a: ArrayLike, axes: Sequence[int] | None = None) -> Array:
 permute_dims = transpose
 
 
+@by_numpy(np.matrix_transpose)
 def matrix_transpose(x: ArrayLike, /) -> Array:
     """The last two axes exchanged.
 
@@ -146,6 +151,7 @@ def matrix_transpose(x: ArrayLike, /) -> Array:
     return swapaxes(x, -1, -2)
 
 
+@by_numpy(np.moveaxis)
 def moveaxis(a: ArrayLike, source: ShapeLike, destination: ShapeLike) -> Array:
     """Axes moved to other places; the rest keep their order.
 
@@ -179,6 +185,7 @@ def moveaxis(a: ArrayLike, source: ShapeLike, destination: ShapeLike) -> Array:
     return transpose(a, order)
 
 
+@by_numpy(np.swapaxes)
 def swapaxes(a: ArrayLike, axis1: int, axis2: int) -> Array:
     """Two axes exchanged.
 
@@ -229,6 +236,7 @@ def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Array:
     return moveaxis(a, axis, start - 1 if axis < start else start)
 
 
+@by_numpy(np.expand_dims)
 def expand_dims(a: ArrayLike, axis: Axis) -> Array:
     """New axes of size 1 at the places `axis` of the result.
 
@@ -257,6 +265,7 @@ def expand_dims(a: ArrayLike, axis: Axis) -> Array:
     return shapes.reshape(a, new_sizes=tuple([1 if i in new else next(rest) for i in range(ndim)]))
 
 
+@by_numpy(np.squeeze)
 def squeeze(a: ArrayLike, axis: Axis = None) -> Array:
     """Without the axes of size 1; or without those of `axis`, which must be of size 1.
 
@@ -286,6 +295,7 @@ def squeeze(a: ArrayLike, axis: Axis = None) -> Array:
     return shapes.squeeze(a, dimensions=axes) if axes else a
 
 
+@by_numpy(np.broadcast_to)
 def broadcast_to(array: ArrayLike, shape: ShapeLike) -> Array:
     """The array repeated along new axes in front, and along axes of size 1, to a shape.
 
@@ -372,6 +382,7 @@ def _parts(name: str, arrays: Any) -> list[Any]:
     return list(to_common_dtype(name, *values))
 
 
+@by_numpy(np.concatenate)
 def concatenate(arrays: ArrayLike | Sequence[Any], axis: int | None = 0, dtype: DTypeLike = None) -> Array:
     """Arrays joined along an axis that they have; None flattens them first.
 
@@ -421,6 +432,7 @@ def _joined(name: str, parts: list[Any], axis: int | None, dtype: Any = None) ->
     return out if dtype is None else out.astype(dtype)
 
 
+@by_numpy(np.stack)
 def stack(arrays: ArrayLike | Sequence[Any], axis: int = 0, dtype: DTypeLike = None) -> Array:
     """Arrays of one shape, along a new axis.
 
@@ -453,6 +465,7 @@ def stack(arrays: ArrayLike | Sequence[Any], axis: int = 0, dtype: DTypeLike = N
     return _joined("stack", [expand_dims(part, axis) for part in parts], axis, dtype)
 
 
+@by_numpy(np.vstack)
 def vstack(tup: ArrayLike | Sequence[Any], dtype: DTypeLike = None) -> Array:
     """Arrays on top of each other: joined along the first axis; vectors are rows.
 
@@ -476,6 +489,7 @@ def vstack(tup: ArrayLike | Sequence[Any], dtype: DTypeLike = None) -> Array:
     return _joined("vstack", [atleast_2d(part) for part in _parts("vstack", tup)], 0, dtype)
 
 
+@by_numpy(np.hstack)
 def hstack(tup: ArrayLike | Sequence[Any], dtype: DTypeLike = None) -> Array:
     """Arrays side by side: joined along the second axis; vectors along their only one.
 
@@ -501,6 +515,7 @@ def hstack(tup: ArrayLike | Sequence[Any], dtype: DTypeLike = None) -> Array:
     return _joined("hstack", parts, 0 if parts[0].type.ndim == 1 else 1, dtype)
 
 
+@by_numpy(np.dstack)
 def dstack(tup: ArrayLike | Sequence[Any], dtype: DTypeLike = None) -> Array:
     """Arrays behind each other: joined along the third axis.
 
@@ -524,6 +539,7 @@ def dstack(tup: ArrayLike | Sequence[Any], dtype: DTypeLike = None) -> Array:
     return _joined("dstack", [atleast_3d(part) for part in _parts("dstack", tup)], 2, dtype)
 
 
+@by_numpy(np.column_stack)
 def column_stack(tup: ArrayLike | Sequence[Any]) -> Array:
     """Vectors as the columns of a matrix; matrices side by side.
 
@@ -814,6 +830,7 @@ def dsplit(ary: ArrayLike, indices_or_sections: int | Sequence[int]) -> list[Arr
 # ---- repeating and turning --------------------------------------------------------------------------------------------
 
 
+@by_numpy(np.tile)
 def tile(A: ArrayLike, reps: ShapeLike) -> Array:
     """The array laid side by side, `reps` times along each axis.
 
@@ -845,6 +862,7 @@ def tile(A: ArrayLike, reps: ShapeLike) -> Array:
     return shapes.reshape(wide, new_sizes=tuple([time * size for time, size in zip(times, shape)]))
 
 
+@by_numpy(lambda a, repeats, axis=None: np.repeat(a, operator.index(repeats), axis))
 def repeat(
     a: ArrayLike, repeats: ShapeLike | Array, axis: int | None = None, *, total_repeat_length: int | None = None
 ) -> Array:
@@ -894,6 +912,7 @@ def repeat(
     return take(a, places, along, mode="clip")
 
 
+@by_numpy(np.flip)
 def flip(m: ArrayLike, axis: Axis = None) -> Array:
     """The elements in reverse order along axes; along all of them by default.
 
@@ -921,6 +940,7 @@ def flip(m: ArrayLike, axis: Axis = None) -> Array:
     return shapes.rev(m, dimensions=axes) if axes else m
 
 
+@by_numpy(np.fliplr)
 def fliplr(m: ArrayLike) -> Array:
     """`flip` along the second axis.
 
@@ -942,6 +962,7 @@ def fliplr(m: ArrayLike) -> Array:
     return flip(m, 1)
 
 
+@by_numpy(np.flipud)
 def flipud(m: ArrayLike) -> Array:
     """`flip` along the first axis.
 
@@ -963,6 +984,7 @@ def flipud(m: ArrayLike) -> Array:
     return flip(m, 0)
 
 
+@by_numpy(np.roll)
 def roll(a: ArrayLike, shift: ShapeLike | Array, axis: Axis = None) -> Array:
     """The elements moved along axes; those that fall off the end come in at the start. Without axes, the array is flat.
 
@@ -1007,6 +1029,7 @@ def roll(a: ArrayLike, shift: ShapeLike | Array, axis: Axis = None) -> Array:
     return a
 
 
+@by_numpy(np.rot90)
 def rot90(m: ArrayLike, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Array:
     """The array turned by k quarter turns, from the first of two axes toward the second.
 

@@ -8,8 +8,9 @@ from typing import Any, Self, TypedDict, Unpack
 import numpy as np
 
 from pullback.core.array import Array, host_of
-from pullback.core.dtypes import BOOL, RANK, DType, accumulation_dtype, default_dtype, kind
+from pullback.core.dtypes import BOOL, INT32, RANK, DType, accumulation_dtype, default_dtype, kind
 from pullback.core.errors import ShapeError
+from pullback.core.lazy import lazy_module
 from pullback.core.source import api_boundary, warn
 from pullback.core.tracing import Tracer, _quiet_numpy, innermost_staging
 from pullback.core.types import Shape
@@ -36,7 +37,9 @@ from pullback.ops import shape as shapes
 from pullback.ops.convert import convert_element_type
 from pullback.ops.dynamic import dynamic_update_slice
 from pullback.ops.index import scatter, scatter_add, scatter_max, scatter_min, scatter_mul
-from pullback.ops.windows import ScatterDimensionNumbers
+from pullback.ops.windows import ScatterDimensionNumbers, mode_name
+
+loops = lazy_module("pullback.api.loops")
 
 
 class Updater:
@@ -146,7 +149,7 @@ class Place:
             [ 1. nan]:f32[2]:cpu(0)
         """
         mode, _, wraps = _checked(how)
-        mode = "fill" if mode in ("fill", "drop") or fill_value is not None else mode
+        mode = "fill" if fill_value is not None else mode
         return read(self._array, Index(self._index, self._array.type.shape, mode, wraps), mode, fill_value)
 
     @api_boundary
@@ -300,7 +303,7 @@ class Place:
 
     @api_boundary
     def apply(self, function: Callable[[Any], Any], **how: Unpack[How]) -> Any:
-        """With an elementwise function applied to the elements.
+        """With an elementwise function applied to the elements: to one that is named several times, as many times.
 
         Arguments:
             function: an elementwise function of an array.
@@ -313,7 +316,13 @@ class Place:
             >>> pnp.array([1.0, 4.0, 9.0]).at[1:].apply(pnp.sqrt)
             [1. 2. 3.]:f32[3]:cpu(0)
         """
-        return self.set(function(self.get(**how)), **how)
+        mode, unique, wraps = _checked(how)
+        index = Index(self._index, self._array.type.shape, mode, wraps)
+        counts = None
+        if index.chosen and not unique:
+            ones = Place(full(self._array.type.shape, 0, INT32), self._index)
+            counts = Place(ones.add(1, **how), self._index).get(**how)
+        return self.set(applied(function, self.get(**how), counts, ".at[].apply"), **how)
 
     def _common(self, values: Any, name: str) -> tuple[Any, DType]:
         """New values, and the dtype in which they meet the array's."""
@@ -375,14 +384,38 @@ def _warn_of_loss(before: Any, after: Any) -> None:
     )
 
 
+def applied(function: Callable[[Any], Any], values: Any, counts: Any, name: str) -> Any:
+    """A function applied to elements as often as `counts` says: once, if it is None."""
+    if counts is not None and isinstance(counts, Array):
+        counts = counts if np.any(counts.host > 1) else None
+    if counts is None:
+        return function(values)
+
+    def step(state: Any) -> Any:
+        done, old = state
+        new = in_dtype(operand(function(old), name, "what its function returns"), old.type.dtype)
+        return done + 1, where(done < counts, new, old)
+
+    start = (literal_of(0, counts.type.dtype), values)
+    return loops.while_loop(lambda state: state[0] < counts.max(), step, start, max_steps=max(counts.type.size, 1))[1]
+
+
+def flags(name: str, **given: Any) -> tuple[bool, ...]:
+    """Promises that are given as arguments of `name`: bools, known ones."""
+    for argument, value in given.items():
+        if not isinstance(value, (bool, np.bool_)):
+            raise TypeError(f"{name} takes {argument}=True or False, not {value!r}.{at_user_line()}")
+    return tuple([bool(value) for value in given.values()])
+
+
 def _checked(how: How) -> tuple[str | None, bool, bool]:
     """What an update was asked for: its mode, whether indices are unique, and whether negative ones count from the end."""
     if unknown := how.keys() - How.__annotations__.keys():
         raise TypeError(f".at[] takes no argument {min(unknown)!r}, only {', '.join(How.__annotations__)}.{at_user_line()}")
-    mode = how.get("mode")
-    if mode not in (None, "drop", "fill", "clip", "promise_in_bounds"):
-        raise ValueError(f".at[] takes mode='drop', 'fill', 'clip' or 'promise_in_bounds', not {mode!r}.{at_user_line()}")
-    return mode, how.get("unique_indices", False), how.get("wrap_negative_indices", True)
+    promises = {"wrap_negative_indices": True, "unique_indices": False, "indices_are_sorted": False, **how}
+    mode = mode_name(".at[]", promises.pop("mode", None))
+    wraps, unique, _ = flags(".at[]", **promises)
+    return mode, unique, wraps
 
 
 def _number_or_array(values: Any) -> Any:

@@ -44,9 +44,7 @@ class broadcast_in_dim(Moving):
         unit = [1] * len(shape)
         for size, axis in zip(x.shape, broadcast_dimensions):
             unit[axis] = size
-        out = np.empty(shape, x.dtype)
-        out[...] = x.reshape(unit)
-        return out
+        return np.broadcast_to(x.reshape(unit), shape)
 
     def lower(write, x, *, shape, broadcast_dimensions):
         return write.broadcast(x, shape, broadcast_dimensions)

@@ -106,7 +106,7 @@ class sign(Function):
             return sign_by_parts(x)
         if x.dtype.kind == "u":
             return np.minimum(x, 1)
-        return np.where(x == 0, 0, np.sign(x))
+        return np.sign(x)
 
     def jvp(primals, tangents):
         (x,), (t,) = primals, tangents

@@ -148,7 +148,7 @@ def _given(**params):
 
 
 def _contract(x, y, dimension_numbers):
-    """dot_general on NumPy arrays, by one BLAS product."""
+    """dot_general on NumPy arrays, by one BLAS product; where nothing is summed, by one of NumPy's."""
     if dimension_numbers == _PLAIN and x.ndim == 2 and y.ndim == 2:
         return np.matmul(x, y)
     (x_contracting, y_contracting), (x_batch, y_batch) = dimension_numbers
@@ -156,6 +156,9 @@ def _contract(x, y, dimension_numbers):
     y_free = [axis for axis in range(y.ndim) if axis not in y_contracting and axis not in y_batch]
     batch = [x.shape[axis] for axis in x_batch]
     rows, columns = [x.shape[axis] for axis in x_free], [y.shape[axis] for axis in y_free]
+    if not x_contracting:
+        left = x.transpose([*x_batch, *x_free]).reshape([*batch, *rows, *[1] * len(columns)])
+        return left * y.transpose([*y_batch, *y_free]).reshape([*batch, *[1] * len(rows), *columns])
     inner = math.prod([x.shape[axis] for axis in x_contracting])
     left = x.transpose([*x_batch, *x_free, *x_contracting]).reshape([*batch, math.prod(rows), inner])
     right = y.transpose([*y_batch, *y_contracting, *y_free]).reshape([*batch, inner, math.prod(columns)])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pullback.core.dtypes import BOOL, DType, canonical, is_inexact, kind
+from pullback.core.dtypes import BOOL, KEY, NO_NUMBERS, DType, canonical, is_inexact, kind
 from pullback.core.errors import DtypeError, ShapeError
 from pullback.core.primitive import Rules, primitive
 from pullback.core.types import array_type
@@ -57,7 +57,10 @@ class convert_element_type(Linear):
     cost = 0
 
     def result_type(x, *, new_dtype, weak: bool = False):
-        return array_type(x.shape, canonical(new_dtype), weak)
+        new_dtype = canonical(new_dtype)
+        if (x.dtype is KEY) != (new_dtype is KEY):
+            raise DtypeError(f"convert_element_type of {x} to {new_dtype.name}: {NO_NUMBERS}")
+        return array_type(x.shape, new_dtype, weak)
 
     def simplify(equation, known):
         return only_the_last(equation, known, _is_exact)
@@ -99,7 +102,7 @@ class bitcast_convert_type(Rules):
     def result_type(x, *, new_dtype):
         new_dtype = canonical(new_dtype)
         for dtype in (x.dtype, new_dtype):
-            if kind(dtype) in "bc":
+            if kind(dtype) in "bc":  # keys are read as their two words
                 raise DtypeError(f"bitcast_convert_type takes integers and floats, but got {x} and {new_dtype.name}.")
         old, new = x.dtype.itemsize, new_dtype.itemsize
         if new == old:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pullback.core.dtypes import in_words, kind
+from pullback.core.dtypes import KEY, NO_NUMBERS, in_words, kind
 from pullback.core.errors import DtypeError, ShapeError
 from pullback.core.primitive import Primitive, Rules
 from pullback.core.types import ArrayType
@@ -24,9 +24,9 @@ def up(axes):
 def check_kinds(primitive: Primitive, *types: ArrayType) -> None:
     """Raise `DtypeError` unless every type is of one of the kinds that a primitive takes."""
     if not all([kind(type.dtype) in primitive.kinds for type in types]):
+        cure = NO_NUMBERS.capitalize() if any(type.dtype is KEY for type in types) else "Convert with .astype()."
         raise DtypeError(
-            f"{primitive.name} takes {in_words(primitive.kinds)} operands, but got {', '.join(map(str, types))}."
-            " Convert with .astype()."
+            f"{primitive.name} takes {in_words(primitive.kinds)} operands, but got {', '.join(map(str, types))}. {cure}"
         )
 
 

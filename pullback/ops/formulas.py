@@ -359,6 +359,7 @@ def _acosh(z):
 OPERATIONS = {
     np.add: "stablehlo.add", np.subtract: "stablehlo.subtract", np.multiply: "stablehlo.multiply",
     np.divide: "stablehlo.divide", np.negative: "stablehlo.negate", np.power: "stablehlo.power",
+    np.fmod: "stablehlo.remainder", np.rint: "stablehlo.round_nearest_even",
     np.maximum: by_parts("stablehlo.maximum", lambda x, y: np.where((x != x) | (x >= y), x, y)),
     np.minimum: by_parts("stablehlo.minimum", lambda x, y: np.where((x != x) | (x <= y), x, y)),
     np.bitwise_and: "stablehlo.and", np.bitwise_or: "stablehlo.or", np.bitwise_xor: "stablehlo.xor",
@@ -376,7 +377,7 @@ OPERATIONS = {
     np.arccos: by_parts("chlo.acos", _acos), np.arccosh: by_parts("chlo.acosh", _acosh),
     np.arctan: by_parts("chlo.atan", _swapped(_atanh)), np.arctanh: by_parts("chlo.atanh", _atanh),
     np.arctan2: "stablehlo.atan2", np.cbrt: "stablehlo.cbrt", np.floor: "stablehlo.floor", np.ceil: "stablehlo.ceil",
-    np.left_shift: "stablehlo.shift_left",
+    np.left_shift: "stablehlo.shift_left", np.right_shift: "stablehlo.shift_right_logical",  # of unsigned integers
     np.absolute: _absolute,
     np.signbit: _signbit,
     np.copysign: lowered(lambda x, y: np.where(np.signbit(y), -np.abs(x), np.abs(x))),

@@ -285,7 +285,7 @@ def combining(combine, name):
     return evaluate, lower
 
 
-def _gathered_back(array, indices, like, *, dimension_numbers, mode="clip", unique_indices=False):
+def gathered_back(array, indices, like, *, dimension_numbers, mode="clip", unique_indices=False):
     """What stands at the windows of a scatter, in the shape of its updates; 0 for windows that were dropped."""
     numbers = dimension_numbers.as_gather()
     sizes = update_sizes(type_of(array), type_of(like), numbers)
@@ -298,14 +298,13 @@ class scatter_add(Scatter):
     """`operand` with `updates` added at the windows that `indices` point to; windows that overlap add up."""
 
     linear = ("operand", "updates")
-    kinds = "iufc"
     accumulation = accumulation_dtype
     evaluate, lower = combining(np.add, "stablehlo.add")
 
     def transpose(cotangent, operand, indices, updates, *, dimension_numbers, mode="clip", unique_indices=False):
         found = None
         if is_unknown(updates):
-            found = _gathered_back(cotangent, indices, updates, dimension_numbers=dimension_numbers, mode=mode)
+            found = gathered_back(cotangent, indices, updates, dimension_numbers=dimension_numbers, mode=mode)
         return cotangent if is_unknown(operand) else None, None, found
 
 
@@ -323,13 +322,13 @@ class scatter(Scatter):
         if is_unknown(operand):
             kept = scatter(cotangent, indices, full(update_type.shape, 0, type_of(cotangent).dtype), **params)
         if is_unknown(updates):
-            found = _gathered_back(cotangent, indices, updates, **params)
+            found = gathered_back(cotangent, indices, updates, **params)
             if not unique_indices:  # of the updates of one element only the last counts: number them, and see whose is there
                 numbered = iota(dtype=INT32, shape=(update_type.size + 1,), dimension=0)
                 numbered = slice_of(numbered, start_indices=(1,), limit_indices=(update_type.size + 1,), strides=None)
                 numbered = reshape(numbered, new_sizes=update_type.shape)
                 winners = scatter(full(type_of(cotangent).shape, 0, INT32), indices, numbered, **params)
-                standing = _gathered_back(winners, indices, updates, **params)
+                standing = gathered_back(winners, indices, updates, **params)
                 found = select(eq(standing, numbered), found, literal(0, found))
         return kept, None, found
 
@@ -345,7 +344,6 @@ class scatter_mul(Scatter):
     """`operand` multiplied by `updates` at the windows that `indices` point to. It has a derivative with respect to
     its updates only where `unique_indices` promises that no windows overlap."""
 
-    kinds = "iufc"
     symbolic_zeros = True
     accumulation = accumulation_dtype
     samples = separate_windows
@@ -367,7 +365,7 @@ class scatter_mul(Scatter):
                     " go to the same element: promise that with unique_indices=True, or multiply by an array made with"
                     " .at[...].set instead."
                 )
-            before = _gathered_back(operand, indices, updates, **params)
+            before = gathered_back(operand, indices, updates, **params)
             total = scatter_add(total, indices, mul(before, t_updates), **params)
         return out, total
 
@@ -375,14 +373,20 @@ class scatter_mul(Scatter):
 class ScatterExtreme(Scatter):
     """Keeps an extreme; where several of operand and updates are it, they share the derivative equally."""
 
-    kinds = "biuf"
+    def samples(rng):
+        for (operand, indices, updates), params in Scatter.samples(rng):
+            values = rng.permutation(operand.size + updates.size) / 4.0  # no two of which are close
+            yield (
+                (values[: operand.size].reshape(operand.shape), indices, values[operand.size :].reshape(updates.shape)),
+                params,
+            )
 
     def jvp(primitive, primals, tangents, **params):
         (operand, indices, updates), (t, _, t_updates) = primals, tangents
         out = primitive(operand, indices, updates, **params)
         dtype = type_of(out).dtype
         kept = convert_element_type(eq(operand, out), new_dtype=dtype)
-        chosen = convert_element_type(eq(updates, _gathered_back(out, indices, updates, **params)), new_dtype=dtype)
+        chosen = convert_element_type(eq(updates, gathered_back(out, indices, updates, **params)), new_dtype=dtype)
         count = scatter_add(kept, indices, chosen, **params)
         return out, div(scatter_add(mul(t, kept), indices, mul(t_updates, chosen), **params), count)
 

@@ -7,6 +7,7 @@ dropped (`collapsed`), or run along with axes of `indices` (`batching`).
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +19,53 @@ from pullback.ops.families import up
 from pullback.stablehlo.writer import listed
 
 MODES = ("clip", "fill", "promise_in_bounds")
+
+
+class GatherScatterMode(Enum):
+    """What happens to a window that does not lie within the array.
+
+    Attributes:
+        CLIP: it is moved inside. FILL_OR_DROP: what is read there is filled, what is written there left out.
+        PROMISE_IN_BOUNDS: there is none; a broken promise reads the nearest window, and writes nothing.
+
+    Example:
+        >>> x = pnp.array([1.0, 2.0])
+        >>> x.at[7].get(mode=lax.GatherScatterMode.CLIP), x.at[7].set(0.0, mode=lax.GatherScatterMode.FILL_OR_DROP)
+        (2.0:f32[]:cpu(0), [1. 2.]:f32[2]:cpu(0))
+    """
+
+    CLIP = "clip"
+    FILL_OR_DROP = "fill"
+    PROMISE_IN_BOUNDS = "promise_in_bounds"
+
+    @staticmethod
+    def from_any(s: str | GatherScatterMode | None) -> GatherScatterMode:
+        """The mode that a string names; None stands for FILL_OR_DROP.
+
+        Arguments:
+            s: "clip", "fill", "drop" or "promise_in_bounds"; a mode; or None.
+
+        Returns:
+            A `GatherScatterMode`.
+
+        Raises:
+            ValueError: no mode has that name.
+
+        Example:
+            >>> lax.GatherScatterMode.from_any("drop")
+            <GatherScatterMode.FILL_OR_DROP: 'fill'>
+        """
+        return GatherScatterMode(mode_name("GatherScatterMode.from_any", s) or "fill")
+
+
+def mode_name(name: str, mode: Any) -> Any:
+    """A mode as users give it as primitives take it, one of MODES; None stays None."""
+    found = {"drop": "fill"}.get(mode, mode) if isinstance(mode, str) else getattr(mode, "value", mode)
+    if found is not None and (found.__class__ is not str or found not in MODES):
+        raise ValueError(
+            f"{name} takes mode='fill', 'drop', 'clip' or 'promise_in_bounds', or a GatherScatterMode, not {mode!r}."
+        )
+    return found
 
 
 class GatherDimensionNumbers(NamedTuple):
@@ -175,11 +223,14 @@ def window_layout(numbers, ndim):
 
 
 def default_fill(dtype: DType) -> Any:
-    """What `fill` puts where indices are out of range: NaN, the least signed or the largest unsigned integer, or True."""
+    """What `fill` puts where indices are out of range: NaN, the least signed or the largest unsigned integer (of keys, two such
+    words), or True."""
     letter = kind(dtype)
     if letter in "fc":
         return np.nan
-    return True if letter == "b" else np.iinfo(dtype).min if letter == "i" else np.iinfo(dtype).max
+    return (
+        True if letter == "b" else np.iinfo(dtype).min if letter == "i" else np.iinfo(np.uint32 if letter == "k" else dtype).max
+    )
 
 
 def batched_numbers(numbers, operand_batched, indices_batched):

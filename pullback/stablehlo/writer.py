@@ -21,6 +21,7 @@ _ELEMENTS = {
     "bfloat16": "bf16",
     "complex64": "complex<f32>",
     "complex128": "complex<f64>",
+    "prng_key64": "ui64",  # the dtype of random keys: two words, of which the first is the lower half
 }
 
 
@@ -176,7 +177,8 @@ class Writer:
 
     def compare(self, direction: str, x: Value, y: Value) -> Value:
         """x `EQ|NE|LT|LE|GT|GE` y; floats compare as IEEE 754 says."""
-        how = "FLOAT" if x.dtype.kind in "fcV" else "UNSIGNED" if x.dtype.kind in "bu" else "SIGNED"
+        unsigned = x.dtype.kind == "b" or x.type.element.startswith("u")
+        how = "UNSIGNED" if unsigned else "FLOAT" if x.dtype.kind in "fcV" else "SIGNED"
         result = TensorType(x.shape, np.dtype(bool))
         out = self.fresh(result)
         self.lines.append(

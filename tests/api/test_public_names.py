@@ -49,7 +49,7 @@ def test_no_name_of_numpy_is_at_the_top():
 
 
 def test_what_is_not_there_is_an_attribute_error():
-    assert not hasattr(pb, "random") and not hasattr(pnp, "no_such_function")
+    assert not hasattr(pb, "no_such_room") and not hasattr(pnp, "no_such_function")
     with pytest.raises(AttributeError, match=r"module 'pullback' has no attribute 'sin'.*pb.numpy"):
         pb.sin  # noqa: B018
 

@@ -272,13 +272,7 @@ def test_what_python_prints_for_an_error_of_ours():
 
 # ---- every function that users call ends its tracebacks at their line ------------------------------------------------------
 
-BARE = {  # those that have no errors of their own to raise, and context managers, which Python's contextlib runs
-    "pullback": {
-        "cache_info", "clear_caches", "default_device", "ensure_compile_time_eval", "is_unknown", "named_scope",
-        "register_platform",
-    },
-    "pullback.debug": {"breakpoint"},
-}  # fmt: skip
+BARE = {"pullback.debug": {"breakpoint"}}  # which has no errors of its own to raise
 
 
 @pytest.mark.parametrize("name", ["", ".debug", ".lax", ".nn", ".numpy", ".sparse", ".testing", ".tree"])

@@ -14,6 +14,8 @@ X = pnp.asarray(np.arange(6.0, dtype=np.float32).reshape(2, 3))
 V = pnp.asarray([1.0, 2.0, 3.0])
 I = pnp.asarray([1, 2, 3])  # noqa: E741
 B = pnp.asarray([True, False, True])
+AT = pnp.asarray([[1]])
+POINTS = lax.ScatterDimensionNumbers((), (0,), (0,))
 NUMBERS = (((1,), (0,)), ((), ()))
 
 UNARY = "abs acos acosh asin asinh atan atanh cbrt ceil cos cosh digamma erf erf_inv erfc exp exp2 expm1 floor is_finite"
@@ -61,6 +63,20 @@ CALLS = {
     "dot_general": {"lhs": X, "rhs": X.T, "dimension_numbers": NUMBERS, "precision": None, "preferred_element_type": "float32"},
     "dot": {"lhs": X, "rhs": X.T, "dimension_numbers": NUMBERS, "precision": "highest", "preferred_element_type": "float32"},
     "batch_matmul": {"lhs": X[None], "rhs": X.T[None], "precision": None},
+    **{
+        f"scatter{name}": {
+            "operand": V,
+            "scatter_indices": AT,
+            **({"func": lambda x: x} if name == "_apply" else {"updates": V[:1]}),
+            "dimension_numbers": POINTS,
+            **({"update_shape": (1,)} if name == "_apply" else {}),
+            "indices_are_sorted": False,
+            "unique_indices": False,
+            "mode": "clip",
+        }
+        for name in ("", "_add", "_sub", "_mul", "_min", "_max", "_apply")
+    },
+    "index_take": {"src": V, "idxs": [I], "axes": (0,)},
     "argmax": {"operand": V, "axis": 0, "index_dtype": "int32"},
     "argmin": {"operand": V, "axis": 0, "index_dtype": "int32"},
     **{f"reduce_{name}": {"operand": V, "axes": (0,)} for name in ("sum", "prod", "max", "min")},
@@ -76,7 +92,15 @@ CALLS = {
 # What may be anything: a tree that is passed on, or what Python asks for the truth of.
 ANYTHING = {("scan", "reverse"), ("associative_scan", "reverse"), ("index_in_dim", "keepdims")}
 ANYTHING |= {("dynamic_index_in_dim", "keepdims")}
-ELSEWHERE = {"GatherDimensionNumbers", "ScatterDimensionNumbers", "gather", "select_n", "custom_root", "custom_linear_solve"}
+ELSEWHERE = {
+    "GatherDimensionNumbers",
+    "GatherScatterMode",
+    "ScatterDimensionNumbers",
+    "gather",
+    "select_n",
+    "custom_root",
+    "custom_linear_solve",
+}
 COLLECTIVES = {
     "all_gather",
     "all_to_all",

@@ -43,7 +43,30 @@ def tanh_gelu(v):
     return v * (1 + mpmath.tanh(mpmath.sqrt(2 / mpmath.pi) * (v + mpmath.mpf(0.044715) * v**3))) / 2
 
 
+def mish(v):
+    return v * mpmath.tanh(softplus(v))
+
+
+def log1mexp(v):
+    return mpmath.log(-mpmath.expm1(-v))
+
+
 SMOOTH = {
+    "mish": (nn.mish, mish, [0.0, -40.0, 2.0, -3.0, 30.0]),
+    "log1mexp": (nn.log1mexp, log1mexp, [1e-9, 0.3, 0.6931471805599453, 0.7, 5.0, 40.0, 700.0]),
+    "soft_sign": (nn.soft_sign, lambda v: v / (1 + abs(v)), [1e-9, -0.5, 1.0, -1.0, 3.0, 1e6, -1e12]),
+    "squareplus": (nn.squareplus, lambda v: (v + mpmath.sqrt(v * v + 4)) / 2, [0.0, 1e-9, -3.0, 2.0, -1e5, 1e5, -1e12]),
+    "squareplus, b": (lambda v: nn.squareplus(-3.0, v), lambda v: (mpmath.sqrt(9 + v) - 3) / 2, [1.0, 1e5]),
+    "celu": (lambda v: nn.celu(v, 2.0), lambda v: 2 * mpmath.expm1(v / 2), [-1e-9, -3.0, -80.0]),
+    "celu, alpha": (lambda v: nn.celu(-3.0, v), lambda v: v * mpmath.expm1(-3 / v), [0.5, 2.0, 1e3]),
+    "selu": (nn.selu, lambda v: 1.0507009873554805 * mpmath.mpf(1.6732632423543772) * mpmath.expm1(v), [-1e-9, -3.0, -40.0]),
+    "sparse_plus": (nn.sparse_plus, lambda v: (v + 1) ** 2 / 4, [0.0, -0.99, 0.5]),
+    "logmeanexp": (
+        lambda v: nn.logmeanexp(pnp.stack([v, 1.0 + 0 * v])), lambda v: mpmath.log((mpmath.exp(v) + mpmath.e) / 2), [1.0, 0.0],
+    ),
+    "standardize": (
+        lambda v: nn.standardize(pnp.stack([v, -v]))[0], lambda v: v / mpmath.sqrt(v * v + mpmath.mpf(1e-5)), [0.0, 1e-3, 2.0],
+    ),
     "softplus": (nn.softplus, softplus, [0.0, 1e-9, -40.0, 3.0]),
     "log_sigmoid": (nn.log_sigmoid, lambda v: -softplus(-v), [0.0, 40.0]),
     "sigmoid": (nn.sigmoid, lambda v: 1 / (1 + mpmath.exp(-v)), [0.0, -40.0, 40.0, 1e-9]),
@@ -133,6 +156,16 @@ AT_INFINITY = {
     "tanh": (nn.tanh, (-1.0, 0.0), (1.0, 0.0)),
     "erf": (pb.lax.erf, (-1.0, 0.0), (1.0, 0.0)),
     "erfc": (pb.lax.erfc, (2.0, 0.0), (0.0, 0.0)),
+    "mish": (nn.mish, (0.0, 0.0), (inf, 1.0)),
+    "celu": (nn.celu, (-1.0, 0.0), (inf, 1.0)),
+    "selu": (nn.selu, (-1.7580993408473766, 0.0), (inf, 1.0507009873554805)),
+    "soft_sign": (nn.soft_sign, (-1.0, 0.0), (1.0, 0.0)),
+    "squareplus": (nn.squareplus, (0.0, 0.0), (inf, 1.0)),
+    "sparse_plus": (nn.sparse_plus, (0.0, 0.0), (inf, 1.0)),
+    "sparse_sigmoid": (nn.sparse_sigmoid, (0.0, 0.0), (1.0, 0.0)),
+    "hard_sigmoid": (nn.hard_sigmoid, (0.0, 0.0), (1.0, 0.0)),
+    "hard_silu": (nn.hard_silu, (0.0, 0.0), (inf, 1.0)),
+    "hard_tanh": (nn.hard_tanh, (-1.0, 0.0), (1.0, 0.0)),
     "relu": (nn.relu, (0.0, 0.0), (inf, 1.0)),
     "relu6": (nn.relu6, (0.0, 0.0), (6.0, 0.0)),
     "elu": (nn.elu, (-1.0, 0.0), (inf, 1.0)),
@@ -149,14 +182,25 @@ def test_at_infinity(name, dtype):
         for expected, made in zip((at, slope, 0.0, 0.0), orders):
             for how in (made, pb.jit(made)):
                 np.testing.assert_allclose(float(how(pnp.asarray(x, dtype=dtype))), expected, rtol=1e-2)
-    for made in orders[: 1 if "elu" in name or "erf" in name else 4]:
+    for made in orders[: 1 if any(part in name for part in ("elu", "erf", "hard", "sparse")) else 4]:
         assert np.isnan(float(made(pnp.asarray(nan, dtype=dtype))))
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])
+def test_the_ends_of_log1mexp(dtype):
+    for x, expected in [(0.0, (-inf, inf, -inf)), (inf, (0.0, 0.0, 0.0)), (-1.0, (nan,))]:
+        for made, truth in zip((nn.log1mexp, pb.grad(nn.log1mexp), pb.grad(pb.grad(nn.log1mexp))), expected):
+            for how in (made, pb.jit(made)):
+                np.testing.assert_array_equal(float(how(pnp.asarray(x, dtype=dtype))), truth)
 
 
 def test_subgradients_at_kinks():
     """At a kink the derivative is one that a one-sided difference could give, or the mean of both: as documented."""
     table = [
         (nn.relu, 0.0, 0.0), (nn.relu6, 0.0, 0.0), (nn.relu6, 6.0, 0.0), (nn.leaky_relu, 0.0, 1.0), (nn.elu, 0.0, 1.0),
+        (nn.celu, 0.0, 1.0), (nn.hard_tanh, 1.0, 1.0), (nn.hard_tanh, -1.0, 1.0), (nn.soft_sign, 0.0, 1.0),
+        (nn.hard_silu, -3.0, 0.0), (nn.hard_silu, 3.0, 1.0), (nn.sparse_plus, -1.0, 0.0), (nn.sparse_plus, 1.0, 1.0),
+        (nn.hard_sigmoid, 3.0, 0.0), (nn.sparse_sigmoid, 1.0, 0.25), (lambda v: nn.squareplus(v, 0.0), 0.0, 0.5),
         (pnp.abs, 0.0, 0.0), (lambda v: pnp.maximum(v, 1.0), 1.0, 0.5), (lambda v: pnp.minimum(v, 1.0), 1.0, 0.5),
         (lambda v: pnp.hypot(v, 0.0), 0.0, 0.0), (lambda v: pnp.clip(v, 0.0, 1.0), 0.0, 0.5),
     ]  # fmt: skip

@@ -1,0 +1,35 @@
+"""The public names of this namespace and the modules that they come from: `__init__.py` reads them here."""
+
+from pullback.nn.activations import celu as celu
+from pullback.nn.activations import elu as elu
+from pullback.nn.activations import gelu as gelu
+from pullback.nn.activations import glu as glu
+from pullback.nn.activations import hard_sigmoid as hard_sigmoid
+from pullback.nn.activations import hard_silu as hard_silu
+from pullback.nn.activations import hard_swish as hard_swish
+from pullback.nn.activations import hard_tanh as hard_tanh
+from pullback.nn.activations import identity as identity
+from pullback.nn.activations import leaky_relu as leaky_relu
+from pullback.nn.activations import log1mexp as log1mexp
+from pullback.nn.activations import log_sigmoid as log_sigmoid
+from pullback.nn.activations import mish as mish
+from pullback.nn.activations import relu as relu
+from pullback.nn.activations import relu6 as relu6
+from pullback.nn.activations import selu as selu
+from pullback.nn.activations import sigmoid as sigmoid
+from pullback.nn.activations import silu as silu
+from pullback.nn.activations import soft_sign as soft_sign
+from pullback.nn.activations import softplus as softplus
+from pullback.nn.activations import sparse_plus as sparse_plus
+from pullback.nn.activations import sparse_sigmoid as sparse_sigmoid
+from pullback.nn.activations import squareplus as squareplus
+from pullback.nn.activations import swish as swish
+from pullback.nn.attention import dot_product_attention as dot_product_attention
+from pullback.nn.attention import scaled_matmul as scaled_matmul
+from pullback.nn.normalizing import log_softmax as log_softmax
+from pullback.nn.normalizing import logmeanexp as logmeanexp
+from pullback.nn.normalizing import logsumexp as logsumexp
+from pullback.nn.normalizing import one_hot as one_hot
+from pullback.nn.normalizing import softmax as softmax
+from pullback.nn.normalizing import standardize as standardize
+from pullback.numpy.elementary import tanh as tanh

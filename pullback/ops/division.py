@@ -1,0 +1,92 @@
+"""Division rounded down, and what it leaves: Python's `//` and `%`."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pullback.core.primitive import primitive
+from pullback.core.zero import ZERO
+from pullback.ops.arithmetic import _remainder, _whole_quotient, neg
+from pullback.ops.formulas import lowered
+from pullback.ops.pointwise import OfTwo
+
+
+def _below(x, y, rest):
+    """Where rounding toward zero rounds up: something is left, and its sign is not that of y."""
+    return (rest != 0) & ((rest < 0) != (y < 0))
+
+
+def _floor(x, y):
+    quotient, rest = x / y, np.fmod(x, y)
+    whole = np.rint((x - rest) / y)  # exact up to rounding, since x - rest is a multiple of y
+    whole = np.rint(np.where(_below(x, y, rest), whole - 1, whole))
+    return np.where(y == 0, quotient, np.where(whole == 0, np.copysign(whole, quotient), whole))
+
+
+def _rest(x, y):
+    rest = np.fmod(x, y)
+    return np.where(_below(x, y, rest), rest + y, np.where(rest == 0, np.copysign(rest, y), rest))
+
+
+def _floor_of_integers(x, y):
+    rest = np.fmod(x, y)
+    return np.where(_below(x, y, rest), x / y - 1, x / y)
+
+
+def _rest_of_integers(x, y):
+    rest = np.fmod(x, y)
+    return np.where(_below(x, y, rest), rest + y, rest)
+
+
+class Floored(OfTwo):
+    """Of floats NumPy's function on the host. Of integers, x / 0 is -1 and x is left, before it is rounded down, as XLA has it;
+    of unsigned ones, the largest number."""
+
+    kinds = "iuf"
+
+    def samples(rng):
+        yield (5 * rng.normal(size=(2, 3)), 1 + rng.random((2, 3))), {}
+        yield (5 * rng.normal(size=(2, 3)), -1 - rng.random()), {}
+
+
+def _by_kind(of_floats, of_integers, formula, formula_of_integers):
+    """The evaluation and the lowering rule."""
+
+    def evaluate(x, y):
+        return of_integers(x, y) if x.dtype.kind in "iu" else of_floats(x, y)
+
+    def lower(write, x, y):
+        return lowered(formula_of_integers if x.dtype.kind in "iu" else formula)(write, x, y)
+
+    evaluate.of_floats = of_floats
+    return evaluate, lower
+
+
+def _floored_quotient(x, y):
+    rest, quotient = _remainder(x, y), _whole_quotient(x, y)
+    return np.where(_below(x, y, rest), quotient - quotient.dtype.type(1), quotient)
+
+
+def _floored_rest(x, y):
+    rest = _remainder(x, y)
+    return np.where(_below(x, y, rest), rest + y, rest)
+
+
+@primitive
+class floor_divide(Floored):
+    """The largest whole number that is not above x / y."""
+
+    evaluate, lower = _by_kind(np.floor_divide, _floored_quotient, _floor, _floor_of_integers)
+
+    def partials(out, x, y):
+        return ZERO, ZERO
+
+
+@primitive
+class remainder(Floored):
+    """x - y * floor(x / y), which has the sign of y."""
+
+    evaluate, lower = _by_kind(np.remainder, _floored_rest, _rest, _rest_of_integers)
+
+    def partials(out, x, y):
+        return 1, lambda: neg(floor_divide(x, y))

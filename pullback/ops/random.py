@@ -1,0 +1,253 @@
+"""Random numbers as functions of a key and a counter: the generator threefry2x32, and the laws that need no parameters.
+
+A key is one element of dtype `key<fry>`. Its n-th block of random bits is what threefry2x32 makes of the number n: so all
+elements are computed by themselves, in any order. Source: Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as
+1, 2, 3" (SC 2011). Which words of a block become which bits, and bits which numbers, is JAX's (`jax_threefry_partitionable`).
+"""
+
+from __future__ import annotations
+
+import math
+
+import ml_dtypes
+import numpy as np
+
+from pullback.core.array import Array, host_of
+from pullback.core.dtypes import KEY
+from pullback.core.errors import DtypeError
+from pullback.core.execution import engine
+from pullback.core.primitive import Rules, primitive
+from pullback.core.types import Shape, array_type
+from pullback.ops.arithmetic import sub
+from pullback.ops.formulas import Written, lowered, operation
+from pullback.ops.literals import literal
+from pullback.ops.pointwise import Elementwise, operand_shape
+from pullback.stablehlo.writer import TensorType
+
+UINT32, UINT64 = np.dtype(np.uint32), np.dtype(np.uint64)
+_ROTATIONS = (13, 15, 26, 6), (17, 29, 16, 24)
+_PARITY = 0x1BD11BDA  # with which the words of the key are mixed, so that no key of zeros leaves the counter as it is
+
+
+def threefry2x32(key, counter):
+    """The formula: two words of random bits, of two words of a key and two of a counter, all uint32."""
+    first, second = key
+    schedule = first, second, first ^ second ^ _PARITY
+    x, y = counter[0] + first, counter[1] + second
+    for step in range(5):
+        for distance in _ROTATIONS[step % 2]:
+            x = x + y
+            y = (y << distance | y >> (32 - distance)) ^ x
+        x = x + schedule[(step + 1) % 3]
+        y = y + schedule[(step + 2) % 3] + (step + 1)
+    return x, y
+
+
+def _joined(low, high):
+    """Two words as one number of 64 bits."""
+    return high.astype(UINT64) << 32 | low.astype(UINT64)
+
+
+def _as(x, dtype):
+    """The same bits read as another dtype."""
+    return Written(x.write, x.write.bitcast(x.value, dtype)) if isinstance(x, Written) else x.view(dtype)
+
+
+# ---- laws: a number of a dtype from the two words of a block -----------------------------------------------------------------
+
+
+def _bits(x, y, dtype):
+    """Bits of an unsigned dtype: both words for 64 of them, else the low bits of x xor y."""
+    return _joined(y, x) if dtype.itemsize == 8 else (x ^ y).astype(dtype)
+
+
+def _unit(x, y, dtype):
+    """From 0 up to 1: bits for the fraction of a number between 1 and 2, less 1."""
+    digits, own = ml_dtypes.finfo(dtype).nmant, np.dtype(f"u{dtype.itemsize}")
+    used = 8 * dtype.itemsize if digits >= 8 else 8
+    bits = _bits(x, y, np.dtype(f"u{used // 8}")).astype(own) >> (used - digits)
+    return _as(bits | int(np.ones((), dtype).view(own)), dtype) - dtype.type(1)
+
+
+def _above(low):
+    """Numbers up to 1, from one that depends on the limits of the dtype."""
+
+    def law(x, y, dtype):
+        start = np.asarray(low(ml_dtypes.finfo(dtype)), dtype)
+        return np.maximum(_unit(x, y, dtype) * (dtype.type(1) - start) + start, start)
+
+    return law
+
+
+_after_zero, _after_eps = _above(lambda limits: limits.tiny), _above(lambda limits: limits.eps)
+_inside = _above(lambda limits: np.nextafter(limits.dtype.type(-1), limits.dtype.type(0)))
+_signed = _above(lambda limits: -1 + limits.epsneg)
+
+
+def _of(source, function):
+    """The law of a function of what another law gives; by XLA alone, since only its functions give the last bit of JAX's."""
+
+    def law(x, y, dtype):
+        return function(source(x, y, dtype))
+
+    return law
+
+
+LAWS = {
+    "key": lambda x, y, dtype: _as(_joined(x, y), KEY),
+    "bits": _bits,
+    "uniform": _unit,
+    "normal": _of(_inside, lambda u: math.sqrt(2) * operation("chlo.erf_inv", u)),
+    "exponential": _of(_unit, lambda u: -np.log1p(-u)),
+    "gumbel": _of(_after_zero, lambda u: -np.log(-np.log(u))),
+    "logistic": _of(_after_zero, lambda u: np.log(u) - np.log1p(-u)),
+    "laplace": _of(_signed, lambda u: np.sign(u) * np.log1p(-np.abs(u))),
+    "cauchy": _of(_after_eps, lambda u: np.tan(math.pi * (u - 0.5))),
+}
+_ON_NUMPY = {"key", "bits", "uniform"}
+# So many numbers NumPy draws in less time than XLA takes to compile, and as exactly.
+_FEW = 1 << 15
+
+
+def _rounded(count):
+    """A count with at most three bits behind its first, so that few programs draw any number of numbers."""
+    step = 1 << max(6, count.bit_length() - 4)
+    return -(-count // step) * step
+
+
+@primitive
+class draw(Rules):
+    """For each key an array of a shape, its n-th element from the n-th block of the key's random bits, by a law."""
+
+    cost = 120
+    on_arrays = True
+
+    def result_type(keys, *, law: str, shape: Shape, dtype):
+        check_keys("draw", keys)
+        return array_type((*keys.shape, *shape), dtype)
+
+    def evaluate(keys, *, law, shape, dtype):
+        type, count = array_type((*keys.shape, *shape), dtype), math.prod(shape)
+        if not type.size:
+            return Array(type, np.empty(type.shape, dtype))
+        own = np.ascontiguousarray(host_of(keys)).reshape(-1)
+        if law in _ON_NUMPY and type.size <= _FEW:
+            words = own.view(UINT32).reshape(-1, 2, 1)
+            counters = np.arange(count, dtype=UINT32)
+            out = LAWS[law](*threefry2x32((words[:, 0], words[:, 1]), (np.zeros_like(counters), counters)), dtype)
+            return Array(type, out.reshape(type.shape))
+        rows = 1 if len(own) == 1 else 1 << (len(own) - 1).bit_length()
+        given = array_type((rows,), KEY)
+        params = {"law": law, "shape": (_rounded(count),), "dtype": dtype}
+        out = engine().run_operation(draw, [Array(given, np.resize(own, rows))], params)
+        return Array(type, np.ascontiguousarray(host_of(out)[: len(own), :count]).reshape(type.shape))
+
+    def lower(write, keys, *, law, shape, dtype):
+        rows, count = math.prod(keys.shape), math.prod(shape)
+        size = (rows, count) if keys.shape else (count,)
+        flat = write.op("stablehlo.reshape", [keys], TensorType(size[:-1], KEY))
+        key = [Written(write, write.broadcast(word, size, range(len(size) - 1))) for word in _words(write, flat)]
+        wide = count > 1 << 32
+        along = f"{len(size) - 1} : i64"
+        counted = write.op("stablehlo.iota", [], TensorType(size, UINT64 if wide else UINT32), iota_dimension=along)
+        low = write.convert(counted, UINT32)
+        high = _words(write, counted)[1] if wide else write.like(low, 0)
+        out = LAWS[law](*threefry2x32(key, [Written(write, high), Written(write, low)]), dtype)
+        return write.op("stablehlo.reshape", [out.value], write.result_type)
+
+    def axis_map(keys, *, law, shape, dtype):
+        return ({axis: axis for axis in range(keys.ndim)},)
+
+    def vectorize(size, args, axes, *, law, shape, dtype):
+        return draw(*args, law=law, shape=shape, dtype=dtype), 0
+
+    def samples(rng):
+        keys = rng.integers(0, 1 << 32, (3, 2), np.uint32).view(KEY)[:, 0]
+        for law in LAWS:
+            dtype = {"key": KEY, "bits": np.dtype(np.uint8)}.get(law, np.dtype(np.float32))
+            yield (keys,), {"law": law, "shape": (2, 3), "dtype": dtype}
+
+
+def _words(write, value):
+    """The low and the high word of 64 bits that are being written."""
+    bits = Written(write, write.bitcast(value, UINT64))
+    return bits.astype(UINT32).value, (bits >> 32).astype(UINT32).value
+
+
+def check_keys(name, keys):
+    """Raise `DtypeError` unless a type is one of keys."""
+    if keys.dtype is not KEY:
+        raise DtypeError(f"{name} takes random keys (pb.random.key, split), but got {keys}.")
+
+
+@primitive
+class fold_in(Elementwise):
+    """Another key: the block of random bits whose number is `data`, of uint32."""
+
+    cost = 120
+
+    def result_type(keys, data):
+        check_keys("fold_in", keys)
+        if data.dtype is not UINT32:
+            raise DtypeError(f"fold_in takes numbers of uint32, but got {data}.")
+        return array_type(operand_shape("fold_in", (keys, data)), KEY)
+
+    def evaluate(keys, data):
+        keys, data = np.broadcast_arrays(keys, data)
+        words = np.atleast_1d(np.ascontiguousarray(keys))["fry"]
+        made = threefry2x32((words[..., 0], words[..., 1]), (UINT32.type(0), np.atleast_1d(data)))
+        return LAWS["key"](*made, KEY).reshape(keys.shape)
+
+    def lower(write, keys, data):
+        key = [Written(write, word) for word in _words(write, keys)]
+        return LAWS["key"](*threefry2x32(key, [Written(write, write.like(data, 0)), Written(write, data)]), KEY).value
+
+    def samples(rng):
+        keys = rng.integers(0, 1 << 32, (3, 2), np.uint32).view(KEY)[:, 0]
+        yield (keys, rng.integers(0, 1 << 32, 3, np.uint32)), {}
+        yield (keys, np.array(7, np.uint32)), {}
+
+
+@primitive
+class spread(Elementwise):
+    """u (high - low) + low, but at least low: of u from 0 to 1, numbers from low to high. Rounded once, as in compiled code."""
+
+    cost = 4
+    kinds = "f"
+
+    def evaluate(u, low, high):
+        length = np.subtract(high, low)
+        if u.dtype == np.float64:
+            out = _multiplied_and_added(u, length, low)
+        elif u.dtype == np.float32:
+            out = (u.astype(np.float64) * length + low).astype(u.dtype)
+        else:
+            out = u * length + low
+        return np.maximum(out, low)
+
+    lower = lowered(lambda u, low, high: np.maximum(u * (high - low) + low, low))
+
+    def partials(out, u, low, high):
+        return lambda: sub(high, low), lambda: sub(literal(1, u), u), lambda: u
+
+    def samples(rng):
+        yield (rng.random((2, 3)), rng.normal(size=(2, 3)), 3 + rng.random((2, 3))), {}
+        yield (rng.random((2, 3)), np.array(-1.0), np.array(2.5)), {}
+
+
+def _halves(x):
+    """x as a sum of two numbers of 26 binary digits. Source: Dekker, "A floating-point technique for extending the available
+    precision" (1971)."""
+    scaled = 134217729.0 * x
+    high = scaled - (scaled - x)
+    return high, x - high
+
+
+def _multiplied_and_added(x, y, z):
+    """x y + z rounded once, of float64, but for ties: the rounding errors of both are added to it (Dekker, Knuth)."""
+    product = x * y
+    (a, b), (c, d) = _halves(x), _halves(y)
+    lost = ((a * c - product) + a * d + b * c) + b * d
+    total = product + z
+    own = total - product
+    return total + (lost + ((product - (total - own)) + (z - own)))

@@ -1,0 +1,373 @@
+"""Keys: making them, dividing them, looking into them; and the watch on keys that are used twice."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, TypeVar
+
+import numpy as np
+
+from pullback.core.array import Array, ArrayLike, host_of
+from pullback.core.context import setting
+from pullback.core.dtypes import KEY, default_dtype, kind
+from pullback.core.dtypes import prng_key as prng_key
+from pullback.core.errors import DtypeError, KeyReuseError, LeafError, ShapeError
+from pullback.core.source import at_user_line
+from pullback.core.tracing import Tracer
+from pullback.core.types import ShapeLike
+from pullback.numpy.creation import checked_shape
+from pullback.numpy.promotion import in_dtype
+from pullback.numpy.promotion import operand as as_operand
+from pullback.numpy.shaping import stack
+from pullback.ops import random as primitives
+from pullback.ops.bitwise import shift_right_logical
+from pullback.ops.convert import bitcast_convert_type, convert_element_type
+from pullback.ops.literals import literal
+from pullback.ops.random import UINT32
+
+F = TypeVar("F", bound=Callable[..., Any])
+GENERATOR = "threefry2x32"
+LARGEST = 0xFFFFFFFF
+
+# In a `checked_keys` block the keys that were used: known ones by their words, traced ones, which are held, by their identity;
+# each with what used it.
+_used: ContextVar[dict[Any, tuple[str, Any]] | None] = ContextVar("pullback_used_keys", default=None)
+
+
+@contextmanager
+def checked_keys(enabled: bool = True) -> Iterator[None]:
+    """In this block, a key that is used a second time is an error.
+
+    Each drawing uses its key up, and so does `split`; `fold_in` does not, and what `clone` returns may be used once more. Known
+    keys are recognised by their words, traced ones while their function is traced: a compiled function is looked at when it is
+    traced, not at later calls, and the body of a loop as if it ran once.
+
+    Arguments:
+        enabled: False ends the watch for the block.
+
+    Returns:
+        A context manager.
+
+    Raises:
+        KeyReuseError: in the block, a key is used again.
+
+    Example:
+        >>> key = pb.random.key(0)
+        >>> with pb.random.checked_keys():
+        ...     x = pb.random.normal(key)
+        ...     y = pb.random.uniform(key)
+        Traceback (most recent call last):
+            ...
+        pullback.core.errors.KeyReuseError: uniform was given a key that normal has used up already...
+    """
+    with setting(_used, {} if enabled else None):
+        yield
+
+
+def _mark(key: Any, typed: Any) -> Any:
+    return id(key) if isinstance(key, Tracer) else np.asarray(host_of(typed)).tobytes()
+
+
+def _use_up(used: dict[Any, tuple[str, Any]], key: Any, typed: Any, name: str) -> None:
+    mark = _mark(key, typed)
+    if mark in used:
+        raise KeyReuseError(
+            f"{name} was given a key that {used[mark][0]} has used up already: both would draw the same bits."
+            f" Divide a key before it is used, key, other = pb.random.split(key); or, if that is meant,"
+            f" pass pb.random.clone(key).{at_user_line()}"
+        )
+    used[mark] = name, key
+
+
+def typed_keys(key: Any, name: str) -> Array:
+    """Keys as an array of dtype `key<fry>`: given so, or raw, as words of uint32 along a last axis of size 2."""
+    found = as_operand(key, name, "its key")
+    type = found.type
+    if type.dtype is KEY:
+        return found
+    if type.dtype is not UINT32 or type.shape[-1:] != (2,):
+        raise LeafError(
+            f"{name} takes a random key first, but got {type}. Make one with pb.random.key(seed); raw keys are uint32, of a"
+            f" shape that ends with 2.{at_user_line()}"
+        )
+    return bitcast_convert_type(found, new_dtype=KEY)
+
+
+def single_key(key: Any, name: str) -> Array:
+    """One key, typed, for a function that uses it up."""
+    typed = typed_keys(key, name)
+    if typed.type.shape:
+        raise ShapeError(
+            f"{name} takes one key, but got {typed.type}. For many, pb.vmap(lambda key: pb.random.{name}(key, ...))(keys)."
+            f"{at_user_line()}"
+        )
+    used = _used.get()
+    if used is not None:
+        _use_up(used, key, typed, name)
+    return typed
+
+
+def sampler(function: F) -> F:
+    """The public form of a function of one key: raw keys are taken too, batches of keys are refused, and use is noted once,
+    whatever the function does with the key. `out_sharding`, which JAX's have, may be None."""
+    name = function.__name__
+
+    @functools.wraps(function)
+    def sample(key: Any, *args: Any, out_sharding: None = None, **params: Any) -> Any:
+        if out_sharding is not None:
+            raise NotImplementedError(f"{name} draws on one device: out_sharding must be None.{at_user_line()}")
+        typed = single_key(key, name)
+        if _used.get() is None:
+            return function(typed, *args, **params)
+        with setting(_used, None):
+            return function(typed, *args, **params)
+
+    return sample  # type: ignore[return-value]
+
+
+def _like(key: Any, made: Array) -> Array:
+    """Keys in the form, typed or raw, in which one was given."""
+    given = as_operand(key, "key")
+    return made if given.type.dtype is KEY else bitcast_convert_type(made, new_dtype=UINT32)
+
+
+def _check_generator(impl: Any, dtype: Any = None) -> None:
+    for given in (impl, dtype):
+        if given is not None and str(given) not in (GENERATOR, "fry", str(KEY)):
+            raise ValueError(f"The generator is {GENERATOR!r}, not {given!r}: there is no other.{at_user_line()}")
+
+
+def key(seed: ArrayLike, *, impl: str | None = None, dtype: Any = None) -> Array:
+    """A random key from a seed.
+
+    Arguments:
+        seed: a whole number, or a 0-d array of integers. As in JAX, the lower 32 bits of a Python number count while the
+            default dtypes are 32-bit, and 64 where they are 64-bit.
+        impl: None or "threefry2x32", the generator.
+        dtype: None, or the dtype of keys.
+
+    Returns:
+        A key: a 0-d array of dtype `key<fry>`.
+
+    Raises:
+        DtypeError: the seed is not an integer.
+        ShapeError: it is not 0-d.
+        OverflowError: it does not fit into 64 bits.
+        ValueError: another generator.
+
+    Example:
+        >>> pb.random.key(42)
+        [ 0 42]:key<fry>[]:cpu(0)
+    """
+    _check_generator(impl, dtype)
+    if isinstance(seed, int):
+        if not -(1 << 63) <= seed < 1 << 63:
+            raise OverflowError(f"key takes a seed of 64 bits, but got {seed}.{at_user_line()}")
+        top = seed >> 32 if default_dtype("i").itemsize == 8 else 0
+        return as_operand(np.array([top & LARGEST, seed & LARGEST], UINT32).view(KEY)[0], "key")
+    x = as_operand(seed, "key", "its seed")
+    if kind(x.type.dtype) not in "iu":
+        raise DtypeError(f"key takes a whole number as seed, but got {x.type}.{at_user_line()}")
+    if x.type.shape:
+        raise ShapeError(f"key takes one seed, but got {x.type}. For many, pb.vmap(pb.random.key)(seeds).{at_user_line()}")
+    high = shift_right_logical(x, literal(32, x)) if x.type.dtype.itemsize == 8 else literal(0, x)
+    return bitcast_convert_type(stack([in_dtype(word, UINT32) for word in (high, x)]), new_dtype=KEY)
+
+
+def PRNGKey(seed: ArrayLike, *, impl: str | None = None) -> Array:
+    """A raw random key from a seed: two words of uint32. All functions take it, as they take those that `key` makes.
+
+    Arguments:
+        seed: a whole number, or a 0-d array of integers.
+        impl: None or "threefry2x32", the generator.
+
+    Returns:
+        A vector of two uint32.
+
+    Raises:
+        DtypeError, ShapeError, OverflowError, ValueError: as of `key`.
+
+    Example:
+        >>> pb.random.PRNGKey(42)
+        [ 0 42]:u32[2]:cpu(0)
+    """
+    return key_data(key(seed, impl=impl))
+
+
+def key_data(keys: ArrayLike) -> Array:
+    """The words of keys.
+
+    Arguments:
+        keys: keys of any shape; raw ones are returned as they are.
+
+    Returns:
+        An array of uint32, of the shape of the keys and a last axis of size 2.
+
+    Raises:
+        LeafError: no keys.
+
+    Example:
+        >>> pb.random.key_data(pb.random.key(42))
+        [ 0 42]:u32[2]:cpu(0)
+    """
+    return bitcast_convert_type(typed_keys(keys, "key_data"), new_dtype=UINT32)
+
+
+def wrap_key_data(key_bits_array: ArrayLike, *, impl: str | None = None, dtype: Any = None) -> Array:
+    """Keys of these words: what `key_data` undoes.
+
+    Arguments:
+        key_bits_array: an array of uint32 whose last axis has the size 2.
+        impl: None or "threefry2x32", the generator.
+        dtype: None, or the dtype of keys.
+
+    Returns:
+        Keys, of the shape without the last axis.
+
+    Raises:
+        LeafError: no such array.
+        ValueError: another generator.
+
+    Example:
+        >>> pb.random.wrap_key_data(np.array([[0, 1], [0, 2]], np.uint32))
+        [[0 1]
+         [0 2]]:key<fry>[2]:cpu(0)
+    """
+    _check_generator(impl, dtype)
+    return typed_keys(key_bits_array, "wrap_key_data")
+
+
+def key_impl(keys: ArrayLike) -> str:
+    """The name of the generator that keys are for.
+
+    Arguments:
+        keys: keys of any shape.
+
+    Returns:
+        "threefry2x32".
+
+    Raises:
+        LeafError: no keys.
+
+    Example:
+        >>> pb.random.key_impl(pb.random.key(0))
+        'threefry2x32'
+    """
+    typed_keys(keys, "key_impl")
+    return GENERATOR
+
+
+def key_dtype(impl: str | None = None) -> Any:
+    """The dtype of keys.
+
+    Arguments:
+        impl: None or "threefry2x32", the generator.
+
+    Returns:
+        A NumPy dtype, of the class `pb.random.prng_key`.
+
+    Raises:
+        ValueError: another generator.
+
+    Example:
+        >>> pb.random.key_dtype() == pb.random.key(0).dtype
+        True
+    """
+    _check_generator(impl)
+    return KEY
+
+
+def split(key: ArrayLike, num: ShapeLike = 2) -> Array:
+    """New keys from one, which is then not to be used again.
+
+    Arguments:
+        key: a key.
+        num: how many, or a shape of them.
+
+    Returns:
+        Keys of the shape `num`; raw ones of a raw key.
+
+    Raises:
+        LeafError: no key.
+        ShapeError: several keys, or `num` is no shape.
+
+    Example:
+        >>> key, other = pb.random.split(pb.random.key(0))
+        >>> other
+        [ 928981903 3453687069]:key<fry>[]:cpu(0)
+        >>> pb.random.split(key, (2, 3)).shape
+        (2, 3)
+    """
+    sizes = checked_shape(num, "split")
+    return _like(key, divided(single_key(key, "split"), sizes))
+
+
+def divided(key: Any, sizes: tuple[int, ...] = (2,)) -> Array:
+    """New keys from a typed one."""
+    return primitives.draw(key, law="key", shape=sizes, dtype=KEY)
+
+
+def fold_in(key: ArrayLike, data: ArrayLike) -> Array:
+    """Another key, from a key and a number: for each step, each device, each layer its own.
+
+    Arguments:
+        key: a key.
+        data: a whole number from 0 to 2^32 - 1, or a 0-d array of integers, of which the lower 32 bits count.
+
+    Returns:
+        A key; a raw one of a raw one.
+
+    Raises:
+        LeafError: no key.
+        ShapeError: several keys, or several numbers.
+        DtypeError: the number is not whole.
+        OverflowError: it is negative or too large.
+
+    Example:
+        >>> pb.random.fold_in(pb.random.key(0), 7)
+        [2716826189  292468403]:key<fry>[]:cpu(0)
+    """
+    typed = typed_keys(key, "fold_in")
+    if isinstance(data, int):
+        if not 0 <= data <= LARGEST:
+            raise OverflowError(f"fold_in takes a number from 0 to 2^32 - 1, but got {data}.{at_user_line()}")
+        data = np.uint32(data)
+    number = as_operand(data, "fold_in", "its number")
+    if kind(number.type.dtype) not in "iu":
+        raise DtypeError(f"fold_in takes a whole number, but got {number.type}.{at_user_line()}")
+    if typed.type.shape or number.type.shape:
+        raise ShapeError(
+            f"fold_in takes one key and one number, but got {typed.type} and {number.type}. For many,"
+            f" pb.vmap(pb.random.fold_in)(keys, numbers).{at_user_line()}"
+        )
+    return _like(key, primitives.fold_in(typed, convert_element_type(number, new_dtype=UINT32)))
+
+
+def clone(key: ArrayLike) -> Array:
+    """The same keys, which may be used once more where reuse is an error (`checked_keys`).
+
+    Arguments:
+        key: keys of any shape.
+
+    Returns:
+        The keys.
+
+    Raises:
+        LeafError: no keys.
+
+    Example:
+        >>> key = pb.random.key(0)
+        >>> with pb.random.checked_keys():
+        ...     x, y = pb.random.normal(key), pb.random.normal(pb.random.clone(key))
+        >>> x == y
+        True:bool[]:cpu(0)
+    """
+    keys = typed_keys(key, "clone")
+    used = _used.get()
+    if used is not None:
+        for one in [_mark(key, keys)] if isinstance(key, Tracer) else np.asarray(host_of(keys)).reshape(-1):
+            used.pop(one if isinstance(one, int) else one.tobytes(), None)
+    return key if isinstance(key, Array) else as_operand(key, "clone")

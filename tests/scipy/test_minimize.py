@@ -1,0 +1,103 @@
+"""Minimization against SciPy's, in both precisions, compiled, batched and differentiated."""
+
+import numpy as np
+import pytest
+import scipy.optimize
+
+import pullback as pb
+from pullback import numpy as pnp
+from pullback.scipy.optimize import OptimizeResults, minimize
+
+
+def rosenbrock(x):
+    return pnp.sum(100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2)
+
+
+def himmelblau(x):
+    return (x[0] ** 2 + x[1] - 11) ** 2 + (x[0] + x[1] ** 2 - 7) ** 2
+
+
+def eggholder(x):
+    return -(x[1] + 47) * pnp.sin(pnp.sqrt(abs(x[0] / 2 + x[1] + 47))) - x[0] * pnp.sin(pnp.sqrt(abs(x[0] - x[1] - 47)))
+
+
+PROBLEMS = {
+    "rosenbrock": (rosenbrock, [-1.2, 1.0]),
+    "rosenbrock of ten": (rosenbrock, [0.0] * 10),
+    "himmelblau": (himmelblau, [1.0, 1.0]),
+    "himmelblau, another minimum": (himmelblau, [-4.0, 3.0]),
+    "matyas": (lambda x: 0.26 * (x[0] ** 2 + x[1] ** 2) - 0.48 * x[0] * x[1], [100.0, -50.0]),
+    "eggholder": (eggholder, [100.0, 100.0]),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_the_minimum_that_scipy_finds(name, dtype):
+    f, start = PROBLEMS[name]
+    x = np.asarray(start, dtype)
+    theirs = scipy.optimize.minimize(
+        lambda x: float(f(x)), np.asarray(start), jac=lambda x: np.asarray(pb.grad(f)(x)), method="BFGS"
+    )
+    for found in (minimize(f, x, method="BFGS"), pb.jit(lambda x: minimize(f, x, method="bfgs"))(x)):
+        assert isinstance(found, OptimizeResults) and found._fields == OptimizeResults._fields
+        assert bool(found.success) and int(found.status) == 0 and found.x.dtype == found.fun.dtype == x.dtype
+        np.testing.assert_allclose(found.x, theirs.x, rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(found.jac, pb.grad(f)(found.x), rtol=1e-3, atol=1e-3)
+        assert int(found.nit) <= 2 * theirs.nit and int(found.nfev) == int(found.njev) <= 2 * theirs.nfev
+
+
+def test_the_inverse_of_the_hessian_of_a_parabola():
+    A = np.array([[3.0, 1.0], [1.0, 2.0]])
+    found = minimize(lambda x, A, b: x @ A @ x / 2 - b @ x, np.zeros(2), (A, np.ones(2)), method="BFGS", tol=1e-10)
+    np.testing.assert_allclose(found.x, np.linalg.solve(A, np.ones(2)), rtol=1e-9)
+    np.testing.assert_allclose(found.hess_inv, np.linalg.inv(A), rtol=1e-6)
+
+
+def test_batched_it_is_a_loop_and_it_has_derivatives():
+    def least(target):
+        return minimize(lambda x: pnp.sum((x - target) ** 2 + pnp.exp(-x)), pnp.zeros(2, "float64"), method="BFGS", tol=1e-9).x
+
+    targets = np.array([[0.5, -1.0], [2.0, 30.0], [0.0, 0.0]])
+    np.testing.assert_allclose(pb.vmap(least)(targets), [np.asarray(least(target)) for target in targets], rtol=1e-8)
+    x = np.asarray(least(targets[0]))
+    exact = np.diag(2 / (2 + np.exp(-x)))  # the implicit function theorem
+    for jacobian in (pb.jacfwd(least), pb.jacrev(least), pb.jit(pb.jacrev(least))):
+        np.testing.assert_allclose(jacobian(targets[0]), exact, rtol=1e-5, atol=1e-7)
+
+
+def test_how_it_ends_without_success():
+    few = minimize(rosenbrock, np.array([-1.2, 1.0]), method="BFGS", options={"maxiter": 3})
+    assert not few.success and (int(few.status), int(few.nit)) == (1, 3)
+    stuck = minimize(lambda x: pnp.sum(x) * pnp.nan, np.zeros(2), method="BFGS")
+    assert not stuck.success and int(stuck.status) == 3 and stuck.x.tolist() == [0, 0]
+    down = minimize(lambda x: -pnp.sum(x), np.zeros(2), method="BFGS", options={"maxiter": 5, "line_search_maxiter": 4})
+    assert not down.success and float(down.fun) < -10
+    there = minimize(rosenbrock, np.ones(3), method="BFGS")
+    assert there.success and int(there.nit) == 0
+
+
+def test_a_region_that_has_no_values_is_left():
+    found = minimize(lambda x: pnp.sum(x - pnp.log(x)), np.array([1e-3, 20.0]), method="BFGS")
+    assert found.success
+    np.testing.assert_allclose(found.x, 1.0, rtol=1e-4)
+
+
+def test_other_norms():
+    for norm in (1, 2):
+        assert minimize(himmelblau, np.ones(2), method="BFGS", options={"norm": norm, "gtol": 1e-8}).success
+
+
+@pytest.mark.parametrize(
+    "error, words, change",
+    [
+        (ValueError, "method='BFGS', not 'newton'", {"method": "newton"}),
+        (ValueError, "options gtol, norm, maxiter, line_search_maxiter, but not disp", {"options": {"disp": True}}),
+        (TypeError, "tuple of further arguments", {"args": 3.0}),
+        (pb.errors.ShapeError, "a vector as x0", {"x0": np.zeros((2, 2))}),
+        (pb.errors.DtypeError, "minimize", {"x0": np.zeros(2, complex)}),
+    ],
+)
+def test_what_is_refused(error, words, change):
+    with pytest.raises(error, match=words):
+        minimize(**{"fun": rosenbrock, "x0": np.zeros(2), "method": "BFGS", **change})
