@@ -134,6 +134,15 @@ from pullback.lax.gathers import scatter_max as scatter_max
 from pullback.lax.gathers import scatter_min as scatter_min
 from pullback.lax.gathers import scatter_mul as scatter_mul
 from pullback.lax.gathers import scatter_sub as scatter_sub
+from pullback.lax.special import bessel_i0e as bessel_i0e
+from pullback.lax.special import bessel_i1e as bessel_i1e
+from pullback.lax.special import betainc as betainc
+from pullback.lax.special import igamma as igamma
+from pullback.lax.special import igamma_grad_a as igamma_grad_a
+from pullback.lax.special import igammac as igammac
+from pullback.lax.special import polygamma as polygamma
+from pullback.lax.special import random_gamma_grad as random_gamma_grad
+from pullback.lax.special import zeta as zeta
 from pullback.ops.windows import GatherDimensionNumbers as GatherDimensionNumbers
 from pullback.ops.windows import GatherScatterMode as GatherScatterMode
 from pullback.ops.windows import ScatterDimensionNumbers as ScatterDimensionNumbers

@@ -8,6 +8,7 @@ import numpy as np
 
 from pullback.core.primitive import primitive
 from pullback.ops.arithmetic import add, div, mul, neg, sub
+from pullback.ops.arithmetic import max as larger
 from pullback.ops.chebyshev import I0E_FAR, I0E_NEAR, I1E_FAR, I1E_NEAR, chebyshev, in_double
 from pullback.ops.compare import eq, select
 from pullback.ops.complex import sign
@@ -88,7 +89,13 @@ class log1p_ratio(Function):
 
 # ---- Bessel functions ---------------------------------------------------------------------------------------------------
 
-_iv, _ive, _jv = special("iv", 2), special("ive", 2), special("jv", 2)
+_ive, _jv, _LOW = special("ive", 2), special("jv", 2), (special("i0e"), special("i1e"))
+
+
+def _unscaled(out, x):
+    """exp(|x|) times a value, in halves, of which neither overflows before the product does."""
+    half = np.exp(0.5 * np.abs(x))
+    return np.where(np.isinf(x), np.copysign(np.inf, out), out * half * half)
 
 
 def _bessel_i(x, n, scaled):
@@ -98,9 +105,7 @@ def _bessel_i(x, n, scaled):
     inner, outer = (I1E_NEAR, I1E_FAR) if n else (I0E_NEAR, I0E_FAR)
     low, high = chebyshev(inner, 0.25 * near - 1), chebyshev(outer, 16 / far - 1) / np.sqrt(far)
     out = np.where(size <= 8, low * near if n else low, high)
-    if not scaled:  # in halves, of which neither overflows before the product does
-        half = np.exp(0.5 * size)
-        out = np.where(size == np.inf, np.inf, out * half * half)
+    out = out if scaled else _unscaled(out, size)
     return np.where(np.isnan(x), x, np.copysign(out, x) if n else out)
 
 
@@ -113,7 +118,8 @@ class bessel_i(Function):
 
     @in_double
     def evaluate(x, *, n, scaled):
-        return (_ive if scaled else _iv)(np.float64(n), x)
+        out = _LOW[n](x) if n < 2 else np.where(np.isinf(x), 0, _ive(np.float64(n), x))
+        return out if scaled else _unscaled(out, x)
 
     def lower(primitive, write, x, *, n, scaled):
         rule = lowered(in_double(_bessel_i)) if n < 2 else OnHost.lower.__get__(primitive)
@@ -352,20 +358,22 @@ class legendre(OnHost):
 
     @in_double
     def evaluate(n, m, theta):
-        return _legendre(n.astype(np.int64), m.astype(np.int64), theta)
+        return np.where(np.abs(m) > n, 0, _legendre(n.astype(np.int64), m.astype(np.int64), theta))
 
     def partials(out, n, m, theta):
         one = literal(1, n)
 
         def by_theta():
-            up = mul(sqrt(mul(sub(n, m), add(add(n, m), one))), legendre(n, add(m, one), theta))
-            down = mul(sqrt(mul(add(n, m), add(sub(n, m), one))), legendre(n, sub(m, one), theta))
+            zero = literal(0, n)  # beyond |m| = n there is none
+            up = sqrt(larger(mul(sub(n, m), add(add(n, m), one)), zero))
+            down = sqrt(larger(mul(add(n, m), add(sub(n, m), one)), zero))
+            up, down = mul(up, legendre(n, add(m, one), theta)), mul(down, legendre(n, sub(m, one), theta))
             return mul(literal(0.5, theta), sub(up, down))
 
         return no_slope("sph_harm_y", "n"), no_slope("sph_harm_y", "m"), by_theta
 
 
-_legendre = special("sph_legendre_p", 3)
+_legendre = special("sph_legendre_p", 3, part=0)
 
 
 # ---- x log(y) -----------------------------------------------------------------------------------------------------------
