@@ -1,4 +1,4 @@
-"""The one module that imports SciPy: its special functions evaluate ours on the host. Loaded at first use, not by an import."""
+"""The one module that imports SciPy: its functions evaluate ours on the host. Loaded at first use, not by an import."""
 
 from __future__ import annotations
 
@@ -21,6 +21,19 @@ def special(name: str, operands: int = 1, part: int | None = None) -> Callable[.
     rule: Any = wide(lambda *xs: _found(name)(*xs) if part is None else _found(name)(*xs)[part])
     rule.nin = operands
     return rule  # type: ignore[no-any-return]
+
+
+@cache
+def linalg(name: str) -> Any:
+    """scipy.linalg's function `name`."""
+    return getattr(importlib.import_module("scipy.linalg"), name)
+
+
+@cache
+def routine(name: str, dtype: Any) -> Callable[..., Any]:
+    """The routine of LAPACK's, or of BLAS's, of that name for a dtype."""
+    found: Callable[..., Any] = linalg("get_blas_funcs" if name == "trsm" else "get_lapack_funcs")(name, dtype=dtype)
+    return found
 
 
 def coo_array(data: Any, rows: Any, columns: Any, shape: tuple[int, int]) -> Any:
