@@ -15,6 +15,7 @@ from pullback.core.precision import DotAlgorithmPreset as DotAlgorithmPreset
 from pullback.core.precision import Precision as Precision
 from pullback.core.precision import RoundingMethod as RoundingMethod
 from pullback.core.precision import Tolerance as Tolerance
+from pullback.lax import linalg as linalg
 from pullback.lax.arrays import argmax as argmax
 from pullback.lax.arrays import argmin as argmin
 from pullback.lax.arrays import batch_matmul as batch_matmul
@@ -67,6 +68,14 @@ from pullback.lax.collectives import psum_scatter as psum_scatter
 from pullback.lax.collectives import pswapaxes as pswapaxes
 from pullback.lax.compilation import optimization_barrier as optimization_barrier
 from pullback.lax.compilation import platform_dependent as platform_dependent
+from pullback.lax.convolutions import conv as conv
+from pullback.lax.convolutions import conv_dimension_numbers as conv_dimension_numbers
+from pullback.lax.convolutions import conv_general_dilated as conv_general_dilated
+from pullback.lax.convolutions import conv_general_dilated_local as conv_general_dilated_local
+from pullback.lax.convolutions import conv_general_dilated_patches as conv_general_dilated_patches
+from pullback.lax.convolutions import conv_transpose as conv_transpose
+from pullback.lax.convolutions import conv_with_general_padding as conv_with_general_padding
+from pullback.lax.convolutions import padtype_to_pads as padtype_to_pads
 from pullback.lax.elementwise import abs as abs
 from pullback.lax.elementwise import acos as acos
 from pullback.lax.elementwise import acosh as acosh
@@ -137,6 +146,7 @@ from pullback.lax.elementwise import square as square
 from pullback.lax.elementwise import sub as sub
 from pullback.lax.elementwise import tan as tan
 from pullback.lax.elementwise import tanh as tanh
+from pullback.lax.fourier import fft as fft
 from pullback.lax.gathers import gather as gather
 from pullback.lax.gathers import index_take as index_take
 from pullback.lax.gathers import scatter as scatter
@@ -159,6 +169,10 @@ from pullback.lax.shapes import split as split
 from pullback.lax.shapes import stack as stack
 from pullback.lax.shapes import tile as tile
 from pullback.lax.shapes import unstack as unstack
+from pullback.lax.windows import reduce as reduce
+from pullback.lax.windows import reduce_window as reduce_window
+from pullback.ops.convolve import ConvDimensionNumbers as ConvDimensionNumbers
+from pullback.ops.fourier import FftType as FftType
 from pullback.ops.windows import GatherDimensionNumbers as GatherDimensionNumbers
 from pullback.ops.windows import GatherScatterMode as GatherScatterMode
 from pullback.ops.windows import ScatterDimensionNumbers as ScatterDimensionNumbers

@@ -15,11 +15,12 @@ from pullback.core.errors import DtypeError, ShapeError
 from pullback.core.tracing import Tracer
 from pullback.core.types import Shape, ShapeLike
 from pullback.numpy.arithmetic import floor_divide, remainder
-from pullback.numpy.creation import arange, array, checked_shape, linspace, meshgrid, ones
+from pullback.numpy.creation import arange, array, checked_shape, meshgrid, ones
 from pullback.numpy.indexing import from_end
 from pullback.numpy.logic import clip
 from pullback.numpy.promotion import at_user_line, in_dtype, operand, to_common_dtype
 from pullback.numpy.shaping import concatenate, ravel, reshape
+from pullback.numpy.spaces import linspace
 from pullback.numpy.taking import check_known, true_places
 
 

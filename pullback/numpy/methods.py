@@ -519,7 +519,7 @@ class _OfArrays:
     ) -> Any:
         """The values for another library: read-only, or a copy for one that knows no read-only memory."""
         host = self.view()
-        if max_version is None and copy is not False:  # a consumer that cannot be told that memory is read-only
+        if (max_version or (0, 0)) < (1, 0) and copy is not False:  # a consumer that cannot be told that memory is read-only
             host = host.copy()
         options = {"max_version": max_version, "dl_device": dl_device, "copy": copy}
         return host.__dlpack__(stream=stream, **{name: value for name, value in options.items() if value is not None})
