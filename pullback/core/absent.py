@@ -67,13 +67,17 @@ ABSENT: dict[str, dict[str, str]] = {
         "loadtxt savetxt genfromtxt fromregex savez_compressed": "use NumPy's function, and pb.numpy.asarray",
     },
     "pullback.lax": {
-        "with_sharding_constraint pbroadcast pcast pvary": _DEVICES,
-        "Precision": "products are computed in the full precision of their dtype",
-        "RoundingMethod": 'rounding methods are strings: "to_nearest_even", "away_from_zero"',
-        "collapse": "it is pb.lax.reshape",
-        "optimization_barrier": "it comes later; pb.checkpoint keeps its second computation apart from the first",
-        "reduce_precision": "it comes later; until then, x.astype(dtype).astype(x.dtype)",
-        "platform_dependent": "a primitive may have a lowering rule for each platform: def_lower(platform=...)",
+        "with_sharding_constraint pcast pvary": _DEVICES,
+        "psend precv ragged_all_to_all": _DEVICES,
+        "create_token after_all": "effects happen in the order of the program by themselves, without tokens",
+        "dce_sink": "what is to happen although no result depends on it is a callback: pb.debug.callback, pb.io_callback",
+        "composite": "a function needs no decorator to be one operation: pb.jit(f) is one in the Program around it",
+        "stage": "pb.jit(f) stages what f does; of a number, pb.numpy.asarray makes an array",
+        "shape_as_value": "it is pb.numpy.asarray(x.shape)",
+        "select_and_gather_add select_and_scatter select_and_scatter_add": (
+            "what the derivatives of pooling need; they are there without it"
+        ),
+        "DotDimensionNumbers PrecisionLike ConvGeneralDilatedDimensionNumbers": "it is a type for annotations of JAX's own",
     },
     "pullback.nn": {
         "scaled_dot_general get_scaled_dot_general_config": (
