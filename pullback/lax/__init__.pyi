@@ -9,6 +9,7 @@ from pullback.api.loops import scan as scan
 from pullback.api.loops import while_loop as while_loop
 from pullback.api.solvers import custom_linear_solve as custom_linear_solve
 from pullback.api.solvers import custom_root as custom_root
+from pullback.lax import linalg as linalg
 from pullback.lax.arrays import argmax as argmax
 from pullback.lax.arrays import argmin as argmin
 from pullback.lax.arrays import batch_matmul as batch_matmul
