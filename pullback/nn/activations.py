@@ -71,7 +71,7 @@ def relu6(x: ArrayLike) -> Array:
         x: an array or a number, of any shape, real.
 
     Returns:
-        An array of the shape and dtype of x.
+        An array of the shape of x, of a floating dtype.
 
     Raises:
         LeafError: x is neither an array nor a number.
@@ -83,7 +83,7 @@ def relu6(x: ArrayLike) -> Array:
 
     Source: Krizhevsky, "Convolutional Deep Belief Networks on CIFAR-10" (2010).
     """
-    x = operand(x, "relu6")
+    x = to_inexact(x, "relu6")
     return compare.clamp(literal_of(0, x.type.dtype), x, literal_of(6, x.type.dtype))
 
 
@@ -477,7 +477,7 @@ def squareplus(x: ArrayLike, b: ArrayLike = 4.0) -> Array:
     x, b = wide(given), wide(b)
     negative = compare.lt(x, literal_of(0, x.type.dtype))
     size = compare.select(negative, -x, x)
-    larger = size * 0.5 + hypot(size, sqrt(b)) * 0.5  # of the roots of t^2 - |x| t - b/4; their product is -b/4
+    larger = size * 0.5 + hypot(size * 0.5, sqrt(b) * 0.5)  # of the roots of t^2 - |x| t - b/4; their product is -b/4
     divisor = compare.select(negative, larger, literal_of(1, x.type.dtype))
     return narrow(choose(negative, b * 0.25 / divisor, larger), given)
 
