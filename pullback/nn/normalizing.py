@@ -11,7 +11,7 @@ from pullback.core.errors import ShapeError
 from pullback.core.tracing import type_of
 from pullback.lax.collectives import axis_index, axis_size
 from pullback.nn.activations import narrow, wide
-from pullback.numpy.arithmetic import maximum, sign
+from pullback.numpy.arithmetic import add, maximum, sign
 from pullback.numpy.axes import Axis, normal_axes, normal_axis
 from pullback.numpy.complexes import real
 from pullback.numpy.elementary import exp, log
@@ -299,4 +299,4 @@ def standardize(
         )
     elif variance is None:
         variance = average(powers.square(centered), axes, keepdims=True, where=where)
-    return in_dtype(centered * powers.rsqrt(to_inexact(variance + epsilon, "standardize")), dtype, weak)
+    return in_dtype(centered * powers.rsqrt(to_inexact(add(variance, epsilon), "standardize")), dtype, weak)
