@@ -67,8 +67,8 @@ RETURNED = {
     "Residual": Residual, "Residuals": Residuals,
 }  # fmt: skip
 RAISES_NOTHING = {
-    "numpy.isscalar", "is_unknown", "debug.breakpoint", "tree.flatten", "tree.leaves", "tree.structure", "tree.all",
-    "tree.flatten_with_path", "tree.leaves_with_path", "named_scope", "register_platform",
+    "numpy.isscalar", "numpy.iterable", "is_unknown", "debug.breakpoint", "tree.flatten", "tree.leaves", "tree.structure",
+    "tree.all", "tree.flatten_with_path", "tree.leaves_with_path", "named_scope", "register_platform",
 }  # fmt: skip
 
 

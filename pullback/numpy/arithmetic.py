@@ -145,11 +145,13 @@ def fabs(x: ArrayLike, /) -> Array:
     return complexes.abs(x)
 
 
-@by_numpy(np.floor_divide, NATIVE_FLOATS)
+@by_numpy(division.floor_of_floats, NATIVE_FLOATS)
 def floor_divide(x: ArrayLike, y: ArrayLike, /) -> Array:
     """The largest whole number that is not above x / y.
 
-    Of integers, division by 0 gives what XLA gives: -1 and the correction for signs.
+    Of integers, division by 0 gives what XLA gives: -1 and the correction for signs. Where an operand is infinite, the result
+    is the quotient itself, as the Array API standard has it: inf // 2.0 is inf, and 1.0 // -inf is -0.0. (NumPy has NaN for
+    the first and -1.0 for the second.)
 
     Arguments:
         x, y: real arrays or numbers whose shapes broadcast.

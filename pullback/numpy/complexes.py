@@ -8,7 +8,7 @@ from pullback.core.array import Array, ArrayLike
 from pullback.core.dtypes import kind
 from pullback.numpy.creation import zeros_like
 from pullback.numpy.promotion import literal_of, operand, strong, to_inexact
-from pullback.ops import arithmetic, trigonometric
+from pullback.ops import arithmetic, bitwise, compare, trigonometric
 from pullback.ops import complex as complexes
 
 
@@ -77,6 +77,45 @@ def conjugate(x: ArrayLike, /) -> Array:
 
 
 conj = conjugate
+
+
+def iscomplex(x: ArrayLike, /) -> Array:
+    """Whether x has an imaginary part other than 0, elementwise.
+
+    Arguments:
+        x: an array or a number, of any shape and dtype.
+
+    Returns:
+        An array of the shape of x, of bools.
+
+    Raises:
+        LeafError: an operand is neither an array nor a number.
+
+    Example:
+        >>> pnp.iscomplex(pnp.array([1 + 1j, 2 + 0j]))
+        [ True False]:bool[2]:cpu(0)
+    """
+    part = imag(x)
+    return compare.ne(part, literal_of(0, part.type.dtype))
+
+
+def isreal(x: ArrayLike, /) -> Array:
+    """Whether x has no imaginary part other than 0, elementwise.
+
+    Arguments:
+        x: an array or a number, of any shape and dtype.
+
+    Returns:
+        An array of the shape of x, of bools.
+
+    Raises:
+        LeafError: an operand is neither an array nor a number.
+
+    Example:
+        >>> pnp.isreal(pnp.array([1 + 1j, 2 + 0j]))
+        [False  True]:bool[2]:cpu(0)
+    """
+    return bitwise.not_(iscomplex(x))
 
 
 def angle(z: ArrayLike, deg: bool = False) -> Array:

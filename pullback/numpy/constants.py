@@ -8,3 +8,4 @@ pi, e, inf, nan = math.pi, math.e, math.inf, math.nan
 euler_gamma = 0.5772156649015329  # DLMF 5.2.3
 newaxis = None
 bool = bool_
+__array_api_version__ = "2024.12"  # the standard that the namespace is tested against (conformance/)

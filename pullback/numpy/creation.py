@@ -10,11 +10,10 @@ import numpy as np
 
 from pullback.core.array import Array, ArrayLike, PlacedArray, from_numpy, from_python, is_frozen, plain_number, scalar_kind
 from pullback.core.devices import DEFAULT_DEVICE
-from pullback.core.dtypes import FLOAT32, RANK, DType, DTypeLike, default_dtype, is_inexact, kind, requested
+from pullback.core.dtypes import RANK, DType, DTypeLike, default_dtype, is_inexact, kind, requested
 from pullback.core.errors import AxisError, DtypeError, ShapeError, TracerIntegerConversionError
 from pullback.core.tracing import Tracer, innermost_staging, type_of
 from pullback.core.types import Shape, ShapeLike, array_type
-from pullback.numpy.arithmetic import add, multiply, subtract, true_divide
 from pullback.numpy.axes import normal_axis
 from pullback.numpy.eager import by_numpy
 from pullback.numpy.promotion import (
@@ -28,11 +27,9 @@ from pullback.numpy.promotion import (
     literal_of,
     number_or_operand,
     operand,
-    real_dtype,
     strong,
-    to_common_dtype,
 )
-from pullback.ops import arithmetic, compare, powers, rounding
+from pullback.ops import arithmetic, compare
 from pullback.ops import shape as shapes
 from pullback.ops.broadcast import broadcast_in_dim
 from pullback.ops.convert import convert_element_type
@@ -542,110 +539,6 @@ def arange(
     return Array(array_type(made.shape, wanted), made)
 
 
-def linspace(
-    start: ArrayLike,
-    stop: ArrayLike,
-    num: int = 50,
-    endpoint: bool = True,
-    retstep: bool = False,
-    dtype: DTypeLike = None,
-    axis: int = 0,
-    *,
-    device: Any = None,
-) -> Any:
-    """`num` numbers evenly spaced from `start` to `stop`.
-
-    Arguments:
-        start, stop: numbers, or arrays that broadcast; the new axis goes to `axis` of the result.
-        num: how many.
-        endpoint: whether `stop` is the last number.
-        retstep: whether to return the spacing as well.
-        dtype: by default the common dtype of the ends, floating or complex.
-        axis: where the new axis lies in the result.
-        device: None, or the device that arrays are made on; `pb.device_put` moves arrays to others.
-
-    Returns:
-        An array of shape (num, ...); or the pair of it and the spacing.
-
-    Raises:
-        LeafError: an operand is neither an array nor a number.
-        ShapeError: the shapes do not broadcast.
-        AxisError: the array has no such axis.
-        DtypeError: the dtypes have no common one; the ends are complex, and `dtype` is not.
-        ValueError: a device other than that on which arrays are made.
-        ShapeError: `num` is negative.
-
-    Example:
-        >>> pnp.linspace(0, 1, 5)
-        [0.   0.25 0.5  0.75 1.  ]:f32[5]:cpu(0)
-        >>> pnp.linspace(0.0, 1.0, 4, endpoint=False, retstep=True)
-        ([0.   0.25 0.5  0.75]:f32[4]:cpu(0), 0.25:f32[]:cpu(0))
-        >>> pnp.linspace(pnp.array([0.0, 10.0]), 1.0, 3, axis=1)
-        [[ 0.   0.5  1. ]
-         [10.   5.5  1. ]]:f32[2,3]:cpu(0)
-    """
-    refuse_device(device, "linspace")
-    (count,) = checked_shape(num, "linspace")
-    start, stop = to_common_dtype("linspace", start, stop, inexact=True)
-    found = start.type.dtype
-    wanted = found if dtype is None else requested(dtype)
-    refuse_dropped_part(kind(found), wanted, "linspace: complex ends do not fit into {}; take their .real.")
-    shape = broadcast_shapes("linspace", start.type.shape, stop.type.shape)
-    parts = count - 1 if endpoint else count
-    if found.itemsize <= 2:  # which cannot count as far
-        start, stop = in_dtype(start, FLOAT32), in_dtype(stop, FLOAT32)
-    # in halves, since the lowest and the highest number of a dtype are further apart than its numbers reach
-    low, high = multiply(start, 0.5), multiply(stop, 0.5)
-    step = true_divide(subtract(high, low), float(parts) if parts > 0 else float("nan"))
-    counted = iota(dtype=real_dtype(start.type.dtype), shape=(count, *shape), dimension=0)
-    low, high = [broadcast(end, (count, *shape)) if shape else end for end in (low, stop)]
-    # whole steps give whole numbers, exactly, which a weighted mean of the ends does not
-    values = multiply(add(low, multiply(counted, step)), 2.0) if parts > 0 else broadcast(start, (count, *shape))
-    if endpoint and count > 1:
-        last = compare.eq(counted, literal_of(count - 1, counted.type.dtype))
-        values = compare.select(last, in_dtype(high, values.type.dtype), values)
-    if kind(wanted) in "iu":
-        values = rounding.floor(values)
-    values = strong(in_dtype(values, wanted))
-    along = normal_axis(axis, values.type.ndim, "linspace")
-    if along:
-        order = (*range(1, along + 1), 0, *range(along + 1, values.type.ndim))
-        values = shapes.transpose(values, permutation=order)
-    return (values, strong(in_dtype(multiply(step, 2.0), found))) if retstep else values
-
-
-def logspace(
-    start: ArrayLike, stop: ArrayLike, num: int = 50, endpoint: bool = True, base: ArrayLike = 10.0, dtype: DTypeLike = None
-) -> Array:
-    """`num` numbers evenly spaced in their logarithm, from base**start to base**stop.
-
-    Arguments:
-        start, stop: exponents: numbers, or arrays that broadcast.
-        num: how many.
-        endpoint: whether base**stop is the last number.
-        base: a number, or an array that broadcasts.
-        dtype: by default the common dtype, floating or complex.
-
-    Returns:
-        An array of shape (num, ...).
-
-    Raises:
-        LeafError: an operand is neither an array nor a number.
-        ShapeError: the shapes do not broadcast.
-        DtypeError: the dtypes have no common one.
-        ShapeError: `num` is negative.
-
-    Example:
-        >>> pnp.logspace(0, 3, 4)
-        [   1.   10.  100. 1000.]:f32[4]:cpu(0)
-        >>> pnp.logspace(0, 2, 3, base=2)
-        [1. 2. 4.]:f32[3]:cpu(0)
-    """
-    exponents = linspace(start, stop, num, endpoint)
-    values = powers.pow(*to_common_dtype("logspace", base, exponents))
-    return values if dtype is None else convert_element_type(values, new_dtype=requested(dtype))
-
-
 @by_numpy(lambda N, M=None, k=0: np.eye(N, M, k, default_dtype("f")))
 def eye(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike = None, *, device: Any = None) -> Array:
     """Ones on the diagonal number `k`, zeros elsewhere; of shape (N, M), or (N, N).
@@ -700,7 +593,8 @@ def _mask(compares: Any, rows: int, columns: int, k: int) -> Any:
     """Where column - row compares with k, in a matrix."""
     index = default_dtype("i")
     row, column = [iota(dtype=index, shape=(rows, columns), dimension=axis) for axis in (0, 1)]
-    return compares(arithmetic.sub(column, row), literal_of(operator.index(k), index))
+    near = max(-rows, min(operator.index(k), columns))
+    return compares(arithmetic.sub(column, row), literal_of(near, index))
 
 
 def tri(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike = None) -> Array:

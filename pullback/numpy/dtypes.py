@@ -8,6 +8,7 @@ import ml_dtypes
 import numpy as np
 
 from pullback.core.array import Array, ArrayLike
+from pullback.core.devices import DEFAULT_DEVICE, Device
 from pullback.core.dtypes import BOOL, DTYPES, DType, DTypeLike, canonical, default_dtype, kind, requested
 from pullback.core.dtypes import promote as join
 from pullback.core.tracing import Tracer
@@ -174,14 +175,16 @@ def isdtype(dtype: DTypeLike, kind: Any) -> bool:
 _kind = kind
 
 
-def finfo(dtype: Any) -> Any:
-    """The limits of a floating dtype: eps, max, min, tiny, bits, ...; bfloat16 and float8 included.
+class finfo:
+    """The limits of a floating dtype, bfloat16 and float8 included: Python's numbers, which are weak and widen nothing.
 
     Arguments:
         dtype: a floating or complex dtype, or an array of one.
 
-    Returns:
-        An object with the limits as attributes.
+    Attributes:
+        dtype: the floating dtype; that of the parts, of a complex one.
+        bits, nmant, nexp, precision, machep, negep, iexp, maxexp, minexp: as NumPy's, whole numbers.
+        eps, epsneg, max, min, tiny, smallest_normal, smallest_subnormal, resolution: floats.
 
     Raises:
         DtypeError: not a dtype.
@@ -189,19 +192,36 @@ def finfo(dtype: Any) -> Any:
 
     Example:
         >>> pnp.finfo(pnp.float32).eps
-        np.float32(1.1920929e-07)
+        1.1920928955078125e-07
         >>> pnp.finfo(pnp.bfloat16).bits
         16
     """
-    found = _of(dtype)
-    return np.finfo(found) if found.isbuiltin == 1 else ml_dtypes.finfo(found)  # type: ignore[no-untyped-call]
+
+    def __init__(self, dtype: Any) -> None:
+        found = _of(dtype)
+        info: Any = np.finfo(found) if found.isbuiltin == 1 else ml_dtypes.finfo(found)  # type: ignore[no-untyped-call]
+        self.dtype = DTYPES[info.dtype.name]
+        for name in _INTEGERS_OF_FLOATS:
+            setattr(self, name, int(getattr(info, name)))
+        for name in _LIMITS_OF_FLOATS:
+            setattr(self, name, float(getattr(info, name)))
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"finfo has no attribute {name!r}; it has {', '.join(vars(self))}.")
+
+    def __repr__(self) -> str:
+        return f"finfo(resolution={self.resolution}, min={self.min}, max={self.max}, dtype={self.dtype.name})"
 
 
-def iinfo(dtype: Any) -> Any:
+_INTEGERS_OF_FLOATS = ("bits", "nmant", "nexp", "precision", "machep", "negep", "iexp", "maxexp", "minexp")
+_LIMITS_OF_FLOATS = ("eps", "epsneg", "max", "min", "tiny", "smallest_normal", "smallest_subnormal", "resolution")
+
+
+def iinfo(int_type: Any, /) -> Any:
     """The limits of an integer dtype: min, max, bits.
 
     Arguments:
-        dtype: an integer dtype, or an array of one.
+        int_type: an integer dtype, or an array of one.
 
     Returns:
         An object with the limits as attributes.
@@ -214,7 +234,7 @@ def iinfo(dtype: Any) -> Any:
         >>> pnp.iinfo(pnp.int8).min, pnp.iinfo(pnp.int8).max
         (-128, 127)
     """
-    return np.iinfo(_of(dtype))
+    return np.iinfo(_of(int_type))
 
 
 def _of(dtype: Any) -> DType:
@@ -285,25 +305,40 @@ class ArrayNamespaceInfo:
     """
 
     def capabilities(self) -> dict[str, Any]:
-        """Boolean indexing works on arrays whose values are known; shapes never depend on data while tracing.
+        """What the namespace can do with arrays whose values are known; while tracing, no shape depends on data.
 
         Returns:
             A dict.
 
         Example:
             >>> pnp.__array_namespace_info__().capabilities()["data-dependent shapes"]
-            False
-        """
-        return {"boolean indexing": True, "data-dependent shapes": False, "max dimensions": 64}
-
-    def default_device(self) -> None:
-        """None: whichever device the library chooses.
-
-        Example:
-            >>> pnp.__array_namespace_info__().default_device() is None
             True
         """
-        return None
+        return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 64}
+
+    def default_device(self) -> Device:
+        """The device on which arrays are made.
+
+        Returns:
+            A device.
+
+        Example:
+            >>> pnp.__array_namespace_info__().default_device()
+            cpu(0)
+        """
+        return DEFAULT_DEVICE
+
+    def devices(self) -> list[Device]:
+        """The devices on which this namespace makes arrays. `pb.devices` lists all; `pb.device_put` moves arrays.
+
+        Returns:
+            A list of devices.
+
+        Example:
+            >>> pnp.__array_namespace_info__().devices()
+            [cpu(0)]
+        """
+        return [DEFAULT_DEVICE]
 
     def default_dtypes(self, *, device: Any = None) -> dict[str, DType]:
         """The dtypes of new arrays.

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pullback.core.array import Array, ArrayLike
-from pullback.core.dtypes import BOOL, DTYPES, FLOAT32, is_inexact, kind
+from pullback.core.dtypes import BOOL, DTYPES, is_inexact, kind
 from pullback.numpy.arithmetic import absolute, add, maximum, minimum, multiply
 from pullback.numpy.dtypes import finfo
 from pullback.numpy.eager import by_numpy
@@ -27,7 +27,7 @@ from pullback.numpy.promotion import (
 )
 from pullback.ops import arithmetic, bitwise, compare, powers, rounding
 from pullback.ops import complex as complexes
-from pullback.ops.convert import convert_element_type
+from pullback.ops.convert import bitcast_convert_type, convert_element_type
 
 # ---- comparisons ------------------------------------------------------------------------------------------------------
 
@@ -331,7 +331,7 @@ isneginf = _is_infinity("isneginf", -math.inf, """Whether x is minus infinity, e
 
 @by_numpy(np.signbit)
 def signbit(x: ArrayLike, /) -> Array:
-    """Whether the sign bit of x is set, elementwise: true for -0.0 as well.
+    """Whether the sign bit of x is set, elementwise: true for -0.0 as well, and for NaN that has it.
 
     Arguments:
         x: an array or a number, of any shape, real.
@@ -350,15 +350,10 @@ def signbit(x: ArrayLike, /) -> Array:
     x = operand(x, "signbit")
     refuse_complex("signbit", x)
     dtype = x.type.dtype
-    zero = literal_of(0, dtype)
-    if kind(dtype) != "f":
-        return compare.lt(x, zero)
-    if dtype.itemsize == 1:  # not every kind of float8 has infinities
-        x = convert_element_type(x, new_dtype=FLOAT32)
-        dtype, zero = FLOAT32, literal_of(0, FLOAT32)
-    # 1 / x keeps the sign of zeros: -0.0 gives minus infinity
-    inverse = arithmetic.div(literal_of(1, dtype), x)
-    return compare.select(compare.eq(x, zero), compare.lt(inverse, zero), compare.lt(x, zero))
+    if kind(dtype) == "f" and finfo(dtype).min < 0:
+        dtype = DTYPES[f"int{8 * dtype.itemsize}"]
+        x = bitcast_convert_type(x, new_dtype=dtype)
+    return compare.lt(x, literal_of(0, dtype))
 
 
 def copysign(x: ArrayLike, y: ArrayLike, /) -> Array:

@@ -27,6 +27,7 @@ from pullback.numpy.promotion import (
     broadcast_shapes,
     check_precision,
     in_dtype,
+    operand,
     strong,
     to_common_dtype,
 )
@@ -253,6 +254,59 @@ def vecdot(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
     return contract(conj(x1), x2, (((along,), (along,)), (batch, batch)))
 
 
+def matvec(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """The products of matrices and vectors; leading axes broadcast.
+
+    Arguments:
+        x1: an array (..., n, k). x2: an array (..., k).
+
+    Returns:
+        An array (..., n), in the common dtype.
+
+    Raises:
+        LeafError: an operand is neither an array nor a number.
+        DtypeError: the dtypes have no common one.
+        ShapeError: the sizes k differ, the leading axes do not broadcast, or there are too few axes.
+
+    Example:
+        >>> pnp.matvec(pnp.array([[1, 2], [3, 4]]), pnp.array([[1, 1], [1, 0]]))
+        [[3 7]
+         [1 3]]:i32[2,2]:cpu(0)
+    """
+    x1, x2 = _matrix_and_vector("matvec", x1, x2, 0)
+    return shapes.squeeze(matmul(x1, x2[..., None]), dimensions=(max(x1.type.ndim, x2.type.ndim + 1) - 1,))
+
+
+def vecmat(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """The products of conjugated vectors and matrices; leading axes broadcast.
+
+    Arguments:
+        x1: an array (..., k). x2: an array (..., k, m).
+
+    Returns:
+        An array (..., m), in the common dtype.
+
+    Raises:
+        LeafError: an operand is neither an array nor a number.
+        DtypeError: the dtypes have no common one.
+        ShapeError: the sizes k differ, the leading axes do not broadcast, or there are too few axes.
+
+    Example:
+        >>> pnp.vecmat(pnp.array([1, 1]), pnp.array([[1, 2], [3, 4]]))
+        [4 6]:i32[2]:cpu(0)
+    """
+    x1, x2 = _matrix_and_vector("vecmat", x1, x2, 1)
+    return shapes.squeeze(matmul(conj(x1)[..., None, :], x2), dimensions=(max(x1.type.ndim + 1, x2.type.ndim) - 2,))
+
+
+def _matrix_and_vector(name: str, x1: Any, x2: Any, matrix: int) -> Any:
+    """Two operands in their common dtype, of which that of number `matrix` has two axes or more, and the other one."""
+    pair = to_common_dtype(name, x1, x2)
+    if pair[matrix].type.ndim < 2 or not pair[1 - matrix].type.shape:
+        raise _mismatch(name, *pair, "one is to be a matrix and the other a vector, or stacks of these")
+    return pair
+
+
 def tensordot(a: ArrayLike, b: ArrayLike, axes: int | Sequence[Any] = 2) -> Array:
     """The sum of products over pairs of axes.
 
@@ -440,6 +494,35 @@ def einsum(
     return out if preferred is None else in_dtype(out, preferred)
 
 
+def einsum_path(
+    subscripts: str | ArrayLike, /, *operands: ArrayLike | Sequence[Any], optimize: str | bool | Sequence[Any] = "auto"
+) -> tuple[list[tuple[int, ...]], Any]:
+    """The order in which `einsum` contracts operands.
+
+    Arguments:
+        subscripts, operands, optimize: as `einsum` takes them.
+
+    Returns:
+        The path, a list of the places of the operands that are contracted in each step; and what opt_einsum says of it, which
+        prints as a table.
+
+    Raises:
+        LeafError: an operand is neither an array nor a number.
+        ShapeError: the letters do not fit the operands.
+        ValueError: an unknown `optimize`.
+
+    Example:
+        >>> path, info = pnp.einsum_path("ij,jk,kl->il", pnp.ones((2, 9)), pnp.ones((9, 9)), pnp.ones((9, 1)))
+        >>> path
+        [(1, 2), (0, 1)]
+    """
+    if not isinstance(subscripts, str):
+        subscripts, operands = _with_letters(subscripts, *operands)
+    terms = [operand(each, "einsum_path").type.shape for each in operands]
+    path, info = _contraction(subscripts, terms, _path(optimize))
+    return [tuple(places) for places in path], info
+
+
 def _with_letters(*given: Any) -> tuple[str, tuple[Any, ...]]:
     """Operands that alternate with the lists of their axes: the letters for them, and the operands alone."""
     try:
@@ -463,8 +546,14 @@ def _path(optimize: Any) -> Any:
 def _steps(subscripts: str, operands: tuple[Shape, ...], optimize: Any) -> list[tuple[tuple[int, ...], str]]:
     """The contractions that an einsum is made of: which of the terms that are left (the result joins them at the end), and
     their letters and its."""
+    _, info = _contraction(subscripts, operands, optimize)
+    return [(places, expression) for places, _, expression, *_ in info.contraction_list]
+
+
+def _contraction(subscripts: str, operands: Sequence[Shape], optimize: Any) -> Any:
+    """The order of contraction that opt_einsum finds for operands of some shapes, and what it says of it."""
     try:
-        _, info = opt_einsum.contract_path(subscripts, *operands, shapes=True, optimize=optimize)
+        return opt_einsum.contract_path(subscripts, *operands, shapes=True, optimize=optimize)
     except (ValueError, IndexError) as error:
         shown, reason = ", ".join(map(str, operands)), str(error).rstrip(".")
         raise ShapeError(f"einsum {subscripts!r} of arrays of shapes {shown}: {reason}.{at_user_line()}") from None
@@ -472,7 +561,6 @@ def _steps(subscripts: str, operands: tuple[Shape, ...], optimize: Any) -> list[
         raise ValueError(
             f"einsum takes optimize=True, False, 'greedy', 'optimal', 'auto' or a path, not {optimize!r}.{at_user_line()}"
         ) from None
-    return [(places, expression) for places, _, expression, *_ in info.contraction_list]
 
 
 Term = tuple[Any, str]

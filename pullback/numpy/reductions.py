@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import functools
 import math
 from typing import Any, Protocol, TypeVar
@@ -690,6 +691,30 @@ def array_equal(a1: ArrayLike, a2: ArrayLike, equal_nan: bool = False) -> Array:
     if equal_nan:
         same = same | (isnan(a1) & isnan(a2))
     return all(same)
+
+
+def array_equiv(a1: ArrayLike, a2: ArrayLike) -> Array:
+    """Whether two arrays are equal once they are broadcast; a 0-d bool, false where their shapes do not broadcast.
+
+    Arguments:
+        a1, a2: arrays or numbers, of any shapes and dtypes.
+
+    Returns:
+        A 0-d array of bool.
+
+    Raises:
+        LeafError: an operand is neither an array nor a number.
+        DtypeError: the dtypes have no common one.
+
+    Example:
+        >>> pnp.array_equiv(pnp.array([1, 1]), pnp.array([[1.0], [1.0]])), pnp.array_equiv(pnp.ones(2), pnp.ones(3))
+        (True:bool[]:cpu(0), False:bool[]:cpu(0))
+    """
+    a1, a2 = operand(a1, "array_equiv"), operand(a2, "array_equiv")
+    sizes = zip(reversed(a1.type.shape), reversed(a2.type.shape))
+    if builtins.any([m != n and 1 not in (m, n) for m, n in sizes]):
+        return strong(operand(False, "array_equiv"))
+    return all(a1 == a2)
 
 
 def allclose(a: ArrayLike, b: ArrayLike, rtol: ArrayLike = 1e-5, atol: ArrayLike = 1e-8, equal_nan: bool = False) -> Array:

@@ -18,9 +18,9 @@ from pullback.core.types import Shape, ShapeLike
 from pullback.numpy.axes import Axis, normal_axes, normal_axis, several
 from pullback.numpy.creation import array, checked_shape
 from pullback.numpy.eager import by_numpy
-from pullback.numpy.indexing import take
 from pullback.numpy.promotion import at_user_line, broadcast, operand, to_common_dtype
 from pullback.numpy.promotion import broadcast_shapes as common_shape
+from pullback.numpy.taking import take
 from pullback.ops import shape as shapes
 
 
@@ -67,6 +67,82 @@ def reshape(a: ArrayLike, shape: ShapeLike, order: str = "C", *, copy: bool | No
     if tuple(wanted) == a.type.shape:
         return a.alias() if copy and isinstance(a, Array) else a
     return shapes.reshape(a, new_sizes=tuple(wanted))
+
+
+def ndim(a: Any) -> int:
+    """How many axes an array has; of nested lists, how deep they are.
+
+    Arguments:
+        a: an array, a number, or nested sequences of these.
+
+    Returns:
+        An int.
+
+    Raises:
+        LeafError: something in `a` is neither an array nor a number.
+
+    Example:
+        >>> pnp.ndim(pnp.zeros((2, 3))), pnp.ndim(4.0)
+        (2, 0)
+    """
+    return len(shape(a))
+
+
+def shape(a: Any) -> Shape:
+    """How large the axes of an array are.
+
+    Arguments:
+        a: an array, a number, or nested sequences of these.
+
+    Returns:
+        A tuple of ints.
+
+    Raises:
+        LeafError: something in `a` is neither an array nor a number.
+
+    Example:
+        >>> pnp.shape(pnp.zeros((2, 3))), pnp.shape([1, 2])
+        ((2, 3), (2,))
+    """
+    return array(a, copy=False).type.shape
+
+
+def size(a: Any, axis: Axis = None) -> int:
+    """How many elements an array has, in all or along axes.
+
+    Arguments:
+        a: an array, a number, or nested sequences of these.
+        axis: the axis or axes; all of them by default.
+
+    Returns:
+        An int.
+
+    Raises:
+        LeafError: something in `a` is neither an array nor a number.
+        AxisError: the array has no such axis, or one is given twice.
+
+    Example:
+        >>> pnp.size(pnp.zeros((2, 3))), pnp.size(pnp.zeros((2, 3)), 1)
+        (6, 3)
+    """
+    found = array(a, copy=False).type
+    return math.prod([found.shape[i] for i in normal_axes(axis, found, "size")])
+
+
+def iterable(y: Any) -> bool:
+    """Whether one can iterate over a value: an array of one axis or more, a list, ...
+
+    Arguments:
+        y: anything.
+
+    Returns:
+        A bool.
+
+    Example:
+        >>> pnp.iterable(pnp.zeros(3)), pnp.iterable(pnp.zeros(())), pnp.iterable("abc")
+        (True, False, True)
+    """
+    return np.iterable(y)
 
 
 @by_numpy(np.ravel)

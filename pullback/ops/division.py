@@ -20,7 +20,16 @@ def _floor(x, y):
     quotient, rest = x / y, np.fmod(x, y)
     whole = np.rint((x - rest) / y)  # exact up to rounding, since x - rest is a multiple of y
     whole = np.rint(np.where(_below(x, y, rest), whole - 1, whole))
-    return np.where(y == 0, quotient, np.where(whole == 0, np.copysign(whole, quotient), whole))
+    floored = np.where(whole == 0, np.copysign(whole, quotient), whole)
+    return np.where((y == 0) | np.isinf(x) | np.isinf(y), np.rint(quotient), floored)
+
+
+def floor_of_floats(x, y):
+    """NumPy's quotient; of infinite numbers the quotient itself, as the Array API has it, where NumPy has NaN or -1."""
+    out = np.floor_divide(x, y)
+    if np.isfinite(x).all() and np.isfinite(y).all():
+        return out
+    return np.where(np.isinf(x) | np.isinf(y), np.rint(np.true_divide(x, y)), out)
 
 
 def _rest(x, y):
@@ -74,9 +83,9 @@ def _floored_rest(x, y):
 
 @primitive
 class floor_divide(Floored):
-    """The largest whole number that is not above x / y."""
+    """The largest whole number that is not above x / y; x / y itself where one of them is infinite."""
 
-    evaluate, lower = _by_kind(np.floor_divide, _floored_quotient, _floor, _floor_of_integers)
+    evaluate, lower = _by_kind(floor_of_floats, _floored_quotient, _floor, _floor_of_integers)
 
     def partials(out, x, y):
         return ZERO, ZERO

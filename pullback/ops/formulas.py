@@ -222,7 +222,7 @@ def expm1_by_parts(z):
     x, y, grown = z.real, z.imag, np.exp(z)
     near = np.expm1(x) * np.cos(y) - 2 * np.square(np.sin(0.5 * y))
     u = np.where(np.abs(x) < 1, near, grown.real - 1)
-    return joined(np.where((x == 0) & (y == 0), x, u), grown.imag)
+    return joined(np.where((x == 0) & (y == 0), 0, u), grown.imag)
 
 
 def log1p_by_parts(z):

@@ -29,7 +29,7 @@ def test_dir_lists_public_names_and_every_one_is_there(name):
     assert listed == sorted(module.__all__) and len(set(listed)) == len(listed) > 0
     for each in listed:
         found = getattr(module, each)
-        assert not each.startswith("_") or each == "__array_namespace_info__"
+        assert not each.startswith("_") or each in ("__array_namespace_info__", "__array_api_version__")
         if isinstance(found, types.ModuleType):
             assert found.__name__.startswith("pullback"), f"{name}.{each} is a module that it only uses"
     assert inspect.getdoc(module)
@@ -43,7 +43,7 @@ def test_every_public_module_is_listed():
 
 def test_no_name_of_numpy_is_at_the_top():
     both = set(dir(pb)) & set(dir(pnp))
-    assert both == set()
+    assert both <= {"fft", "linalg"} and all(getattr(pb, name) is getattr(pnp, name) for name in both)
     for name in ("sin", "sum", "asarray", "array", "float32", "pi", "newaxis"):
         assert not hasattr(pb, name)
 
@@ -70,7 +70,7 @@ def test_a_name_of_jax_leads_to_its_counterpart(module, name, text):
 
 def test_other_names_are_explained_as_far_as_can_be():
     for module, name, text in (
-        (pnp, "gcd", "NumPy's function of that name comes later."),
+        (pnp, "histogramdd", "NumPy's function of that name comes later."),
         (pb.lax, "dynamic_slise", "did you mean dynamic_slice?"),
         (pb, "gradd", "did you mean grad?"),
         (pb, "sin", "it is pb.numpy.sin."),

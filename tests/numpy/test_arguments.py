@@ -94,7 +94,7 @@ OVERRIDES: dict[str, dict[str, Any]] = {
     "where": {"x": MATRIX, "y": MATRIX},
     "dsplit": {"ary": MATRIX[None]},
     "promote_types": {"a": np.float32, "b": np.int32},
-    "iinfo": {"dtype": np.int32},
+    "iinfo": {"int_type": np.int32},
     "rollaxis": {"axis": 1},
     "cross": {"a": VECTOR, "b": VECTOR},
     "full": {"fill_value": 1.0},

@@ -1,0 +1,112 @@
+"""NumPy's long tail, where a table of values does not do: files, text, exact bits, errors."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pullback as pb
+import pullback.numpy as pnp
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int8", "complex64", "bool", "bfloat16", "float64"])
+def test_save_and_load(dtype: str, tmp_path: Any) -> None:
+    x = pnp.asarray([[0, 1, 3]], dtype)
+    pnp.save(tmp_path / "x.npy", x)
+    back = pnp.load(tmp_path / "x.npy")
+    assert back.type is x.type and bool(pnp.array_equal(back, x))
+    if dtype != "bfloat16":
+        pnp.savez(tmp_path / "x.npz", x, named=x)
+        assert {name: values.tolist() for name, values in pnp.load(tmp_path / "x.npz").items()} == dict.fromkeys(
+            ("named", "arr_0"), x.tolist()
+        )
+
+
+def test_what_no_file_can_hold_is_refused() -> None:
+    with pytest.raises(pb.errors.DtypeError, match=r"save cannot write float8_e5m2: .*bitcast_convert_type\(x, 'uint8'\)"):
+        pnp.save(io.BytesIO(), pnp.ones(2, "float8_e5m2"))
+    with pytest.raises(pb.errors.DtypeError, match=r"savez cannot write bfloat16: "):
+        pnp.savez(io.BytesIO(), pnp.ones(2, "bfloat16"))
+    with pytest.raises(pb.errors.TracerArrayConversionError):
+        pb.jit(lambda x: pnp.save(io.BytesIO(), x))(1.0)
+    with pytest.raises(ValueError, match="pickle"):
+        file = io.BytesIO()
+        np.save(file, np.array([None]))
+        file.seek(0)
+        pnp.load(file)
+
+
+def test_from_memory_text_and_iterables(tmp_path: Any) -> None:
+    numbers = np.arange(6.0, dtype=np.float32)
+    assert pnp.frombuffer(numbers.tobytes(), count=2, offset=4).tolist() == [1.0, 2.0]
+    assert pnp.frombuffer(bytearray(b"\x01\x02"), pnp.uint8).dtype == np.uint8
+    assert pnp.frombuffer(b"\x80\x3f", pnp.bfloat16).tolist() == [1.0]
+    numbers.tofile(tmp_path / "numbers")
+    assert pnp.fromfile(tmp_path / "numbers", offset=8).tolist() == [2.0, 3.0, 4.0, 5.0]
+    assert pnp.fromiter(iter([1, 2, 3]), "int8", 2).tolist() == [1, 2]
+    assert pnp.fromstring("1;2.5", sep=";").dtype == np.float32
+    with pb.default_bits(64):
+        assert pnp.fromstring("1;2.5", sep=";").dtype == np.float64
+    memory = bytearray(b"\x01\x02")
+    made = pnp.frombuffer(memory, pnp.uint8)
+    memory[0] = 9
+    assert made.tolist() == [1, 2]
+
+
+def test_text() -> None:
+    x = pnp.array([1.0, 2.123456789])
+    assert pnp.array_str(x, precision=2) == "[1.   2.12]" and pnp.array_repr(x, precision=2) == (
+        "array([1.  , 2.12], dtype=float32)"
+    )
+    with pnp.printoptions(precision=2):
+        assert repr(x).startswith("[1.   2.12]") and pnp.get_printoptions()["precision"] == 2
+    options = pnp.get_printoptions()
+    try:
+        pnp.set_printoptions(precision=1)
+        assert repr(x).startswith("[1.  2.1]")
+    finally:
+        pnp.set_printoptions(**options)
+    with pytest.raises(pb.errors.TracerArrayConversionError):
+        pb.jit(pnp.array_str)(x)
+
+
+def test_iterable_and_einsum_path() -> None:
+    assert [pnp.iterable(each) for each in (pnp.ones(2), pnp.array(1.0), [1], 1, "a")] == [True, False, True, False, True]
+    assert pb.jit(lambda x: pnp.ones(1) if pnp.iterable(x) else pnp.zeros(1))(pnp.ones(3)).tolist() == [1.0]
+    a, b = np.ones((2, 9)), np.ones((9, 9))
+    path, info = pnp.einsum_path("ij,jk,kl->il", a, b, b)
+    assert path == [(0, 1), (0, 1)] and "Complete contraction" in str(info)
+    assert pnp.einsum("ij,jk,kl->il", a, b, b, optimize=path).shape == (2, 9)
+    with pytest.raises(pb.errors.ShapeError):
+        pnp.einsum_path("ij,jk", a, a)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_bits_of_floating_point_numbers(dtype: str) -> None:
+    """frexp, ldexp and spacing to the last bit, at the ends of the range too; compiled code has no subnormal numbers."""
+    info = np.finfo(dtype)
+    hard = [0.0, -0.0, 1.0, -1.5, 8.0, 0.1, info.max, -info.max, info.tiny, 2 * info.tiny, np.inf, np.nan]
+    subnormal = [info.smallest_subnormal, info.tiny / 2, info.tiny / 2 * (1 + 2 * float(info.eps))]
+    n = np.array([-3000, -1100, -160, -140, -126, -20, -1, 0, 1, 20, 127, 150, 1023, 2000, 2**31 - 1], np.int32)[:, None]
+    for x, ways in ((hard + subnormal, (lambda f: f,)), (hard, (pb.jit,))):
+        x = np.asarray(x, dtype)
+        for way in ways:
+            with np.errstate(all="ignore"):
+                expected, distance = np.ldexp(x, n), np.spacing(np.abs(x))
+            for got, true in zip(way(pnp.frexp)(x), np.frexp(x)):
+                np.testing.assert_array_equal(got, true)
+            np.testing.assert_array_equal(np.abs(way(pnp.spacing)(x)), distance)
+            got = np.asarray(way(pnp.ldexp)(x, n))
+            seen = np.ones(got.shape, bool) if way is not pb.jit else (np.abs(expected) >= info.tiny) | (expected == 0)
+            np.testing.assert_array_equal(got[seen], expected[seen])
+
+
+def test_leading_zeros_are_dropped_where_they_are_known() -> None:
+    p, q = pnp.array([0.0, 0.0, 1.0, 2.0]), pnp.array([1.0, 2.0])
+    assert pnp.polymul(p, q, trim_leading_zeros=True).tolist() == [1.0, 4.0, 4.0]
+    assert [each.tolist() for each in pnp.polydiv(p, q, trim_leading_zeros=True)] == [[0.0, 0.0, 1.0], [0.0]]
+    with pytest.raises(pb.errors.ConcretizationError, match="polymul with trim_leading_zeros=True drops zeros in front"):
+        pb.jit(lambda p: pnp.polymul(p, p, trim_leading_zeros=True))(p)
