@@ -7,3 +7,4 @@ from pullback.scipy import interpolate as interpolate
 from pullback.scipy import ndimage as ndimage
 from pullback.scipy import optimize as optimize
 from pullback.scipy import signal as signal
+from pullback.scipy import special as special
