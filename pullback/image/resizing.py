@@ -90,10 +90,10 @@ _KERNELS: dict[ResizeMethod, Callable[[Any, Any], Any]] = {
 }
 
 
-def _weights(xp: Any, old: int, new: int, scale: Any, shift: Any, method: ResizeMethod, antialias: bool, edges: int) -> Any:
+def _weights(xp: Any, old: int, new: int, scale: Any, shift: Any, method: ResizeMethod, antialias: bool, edges: int = 0) -> Any:
     """The matrix of an axis, [old, new]; with `edges`, as if the outermost pixels were repeated so many times."""
     stretch = 1 / scale
-    pixels, wanted = np.arange(-edges, old + edges)[:, None].astype(np.float32), np.arange(new)[None, :].astype(np.float32)
+    pixels, wanted = np.arange(-edges, old + edges)[:, None].astype(scale.dtype), np.arange(new)[None, :].astype(scale.dtype)
     middles = (wanted + 0.5) * stretch - shift * stretch - 0.5
     if method is ResizeMethod.AREA:  # the part of each new pixel that lies in an old one
         low = wanted * stretch - shift * stretch
@@ -163,7 +163,9 @@ def resize(
         if how is ResizeMethod.NEAREST:
             x = take(x, (2 * np.arange(new) + 1) * old // (2 * new), axis)
         else:
-            x = _multiplied(x, axis, _weights(np, old, new, new / old if new else 1.0, 0.0, how, bool(antialias), edges))
+            x = _multiplied(
+                x, axis, _weights(np, old, new, np.float64(new / old if new else 1), 0.0, how, bool(antialias), edges)
+            )
     return x
 
 
@@ -200,7 +202,7 @@ def scale_and_translate(
 
     Raises:
         LeafError: an operand is neither an array nor a number. DtypeError: a complex scale or translation.
-        AxisError: the image has no such axis. ShapeError: not a number for each axis. ValueError: an unknown method or precision.
+        AxisError: the image has no such axis. ShapeError: not a number for each axis. ValueError: an unknown method.
 
     Example:
         >>> pb.image.scale_and_translate(pnp.array([1.0, 2.0, 3.0]), (3,), (0,), pnp.ones(1), pnp.ones(1), "linear")
@@ -221,7 +223,7 @@ def scale_and_translate(
     dtype = real_dtype(x.type.dtype)
     for i, axis in enumerate(axes):
         each, shift = (np.float64(host_of(v)[i]) if known else in_dtype(v[i], dtype) for v in (by, to))
-        weights = _weights(np if known else pnp, x.type.shape[axis], sizes[axis], each, shift, how, bool(antialias), 0)
+        weights = _weights(np if known else pnp, x.type.shape[axis], sizes[axis], each, shift, how, bool(antialias))
         x = _multiplied(x, axis, weights)
     if x.type.shape != sizes:
         raise ShapeError(

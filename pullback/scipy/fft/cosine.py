@@ -27,7 +27,7 @@ from pullback.ops.formulas import COMPLEX_DTYPE
 
 def _cosine(name: str, x: Any, type: int, s: Any, axes: Any, norm: str | None, back: bool) -> Array:
     """The transform, or its inverse, along several axes, of the sizes s."""
-    if type.__class__ is not int or type != 2:
+    if operator.index(type) != 2:
         raise NotImplementedError(f"{name} makes transforms of type 2, not {type!r}.{at_user_line()}")
     if norm not in (None, "backward", "ortho"):
         raise ValueError(f"{name} takes norm='backward' or 'ortho', not {norm!r}.{at_user_line()}")

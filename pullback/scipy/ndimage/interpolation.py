@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import operator
 from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any
@@ -62,7 +63,7 @@ def map_coordinates(
     dtype = x.type.dtype
     if not isinstance(mode, str) or mode not in _MODES:
         raise ValueError(f"map_coordinates takes as mode one of {', '.join(_MODES)}; not {mode!r}.{at_user_line()}")
-    if order.__class__ is not int or order not in (0, 1):
+    if operator.index(order) not in (0, 1):
         raise NotImplementedError(f"map_coordinates interpolates with order 0 or 1, not {order!r}.{at_user_line()}")
     places = [operand(each, "map_coordinates", "coordinates") for each in coordinates]
     if len(places) != x.type.ndim or 0 in x.type.shape:
