@@ -176,15 +176,9 @@ def _multiplied(x: Array, axis: int, weights: Any) -> Array:
 
 
 def scale_and_translate(
-    image: ArrayLike,
-    shape: Sequence[int],
-    spatial_dims: Sequence[int],
-    scale: ArrayLike,
-    translation: ArrayLike,
-    method: str | ResizeMethod,
-    antialias: bool = True,
-    precision: Any = None,
-) -> Array:
+    image: ArrayLike, shape: Sequence[int], spatial_dims: Sequence[int], scale: ArrayLike, translation: ArrayLike,
+    method: str | ResizeMethod, antialias: bool = True, precision: Any = None,
+) -> Array:  # fmt: skip
     """An image scaled and moved along some of its axes: what was at y is at y * scale + translation, in pixels. Both have
     derivatives.
 
@@ -222,7 +216,7 @@ def scale_and_translate(
     known = not isinstance(by, Tracer) and not isinstance(to, Tracer)
     dtype = real_dtype(x.type.dtype)
     for i, axis in enumerate(axes):
-        each, shift = (np.float64(host_of(v)[i]) if known else in_dtype(v[i], dtype) for v in (by, to))
+        each, shift = (np.float64(np.asarray(host_of(v))[i]) if known else in_dtype(v[i], dtype) for v in (by, to))
         weights = _weights(np if known else pnp, x.type.shape[axis], sizes[axis], each, shift, how, bool(antialias))
         x = _multiplied(x, axis, weights)
     if x.type.shape != sizes:

@@ -23,6 +23,11 @@ def check_mode(name: str, mode: Any) -> None:
         raise ValueError(f"{name} takes mode='full', 'same' or 'valid', not {mode!r}.{at_user_line()}")
 
 
+def around(mode: str, size: int) -> tuple[int, int]:
+    """How many zeros around a signal let a kernel of a size begin and end where the mode says."""
+    return {"full": (size - 1, size - 1), "same": (size // 2, (size - 1) // 2), "valid": (0, 0)}[mode]
+
+
 def sliding_products(x: Array, y: Array, padding: Sequence[tuple[int, int]], preferred: DTypeLike = None) -> Array:
     """The sums of products of y with each window of x, in which zeros lie around: of arrays of one dtype and n axes."""
     if x.type.dtype is BOOL:
@@ -50,8 +55,7 @@ def _of_signals(name: str, a: Any, v: Any, mode: str, precision: Any, preferred:
     if swapped:
         x, y = (flip(y), flip(x)) if turned else (y, x)
     size = y.type.size
-    around = {"full": (size - 1, size - 1), "same": (size // 2, (size - 1) // 2), "valid": (0, 0)}[mode]
-    out = sliding_products(x, y, [around], preferred)
+    out = sliding_products(x, y, [around(mode, size)], preferred)
     return flip(out) if swapped and not turned else out
 
 

@@ -43,13 +43,9 @@ class RegularGridInterpolator:
     fill_value: Any
 
     def __init__(
-        self,
-        points: Sequence[ArrayLike],
-        values: ArrayLike,
-        method: str = "linear",
-        bounds_error: bool = False,
+        self, points: Sequence[ArrayLike], values: ArrayLike, method: str = "linear", bounds_error: bool = False,
         fill_value: float | None = np.nan,
-    ) -> None:
+    ) -> None:  # fmt: skip
         if bounds_error is not False:
             raise NotImplementedError(
                 f"RegularGridInterpolator takes bounds_error=False, not {bounds_error!r}.{at_user_line()}"
@@ -114,7 +110,7 @@ class RegularGridInterpolator:
 def _checked(method: Any) -> str:
     if method not in ("linear", "nearest"):
         raise ValueError(f"RegularGridInterpolator takes method='linear' or 'nearest', not {method!r}.{at_user_line()}")
-    return method  # type: ignore[no-any-return]
+    return method
 
 
 def _rebuilt(metadata: Any, children: Any) -> RegularGridInterpolator:

@@ -73,6 +73,7 @@ def map_coordinates(
     refuse_complex("map_coordinates", *places)
     outside = in_dtype(operand(cval, "map_coordinates", "cval"), dtype)
     fixed, sides = _MODES[mode], []
+    near: list[tuple[Any, Any]]
     for place, size in zip(places, x.type.shape):
         place = to_inexact(place, "map_coordinates")
         if order == 0:

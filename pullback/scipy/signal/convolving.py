@@ -10,7 +10,7 @@ from pullback.core.dtypes import kind
 from pullback.core.errors import ShapeError
 from pullback.numpy.axes import normal_axis, several
 from pullback.numpy.complexes import conj
-from pullback.numpy.convolution import check_mode, sliding_products
+from pullback.numpy.convolution import around, check_mode, sliding_products
 from pullback.numpy.fft.transforms import fftn, ifftn, irfftn, rfftn
 from pullback.numpy.padding import pad
 from pullback.numpy.promotion import at_user_line, check_precision, operand, to_common_dtype
@@ -42,8 +42,7 @@ def _ordered(name: str, x: Array, y: Array, axes: Sequence[int], mode: str) -> t
 
 def _direct(name: str, x: Array, y: Array, mode: str) -> Array:
     x, y = _ordered(name, x, y, range(x.type.ndim), mode)
-    around = {"full": lambda n: (n - 1, n - 1), "same": lambda n: (n // 2, (n - 1) // 2), "valid": lambda n: (0, 0)}[mode]
-    return sliding_products(x, flip(y), [around(size) for size in y.type.shape])
+    return sliding_products(x, flip(y), [around(mode, size) for size in y.type.shape])
 
 
 def fftconvolve(in1: ArrayLike, in2: ArrayLike, mode: str = "full", axes: Sequence[int] | int | None = None) -> Array:

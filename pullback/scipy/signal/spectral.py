@@ -314,4 +314,4 @@ def welch(
         [0.  0.  0.  0.5 1. ]:f32[5]:cpu(0)
     """
     rest = (fs, window, nperseg, noverlap, nfft, detrend, return_onesided, scaling, axis, average)
-    return csd(x, None, *rest)  # type: ignore[arg-type]
+    return csd(x, None, *rest)
