@@ -18,6 +18,7 @@ from pullback.ops import (
     convert,
     error_functions,
     exponential,
+    gamma_functions,
     hyperbolic,
     powers,
     rounding,
@@ -295,11 +296,11 @@ erf_inv = unary("erf_inv", error_functions.erf_inv, "", """
         >>> lax.erf_inv(pnp.array([0.0, 0.5, 1.0]))
         [0.         0.47693628        inf]:f32[3]:cpu(0)
     """)
-lgamma = unary("lgamma", error_functions.lgamma, "", """
+lgamma = unary("lgamma", gamma_functions.lgamma, "", """
         >>> lax.lgamma(pnp.array([1.0, 5.0, 0.0]))
         [0.        3.1780539       inf]:f32[3]:cpu(0)
     """)
-digamma = unary("digamma", error_functions.digamma, "", """
+digamma = unary("digamma", gamma_functions.digamma, "", """
         >>> lax.digamma(pnp.array([1.0, -1.0]))
         [-0.5772157        nan]:f32[2]:cpu(0)
     """)
