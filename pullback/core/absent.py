@@ -51,7 +51,6 @@ ABSENT: dict[str, dict[str, str]] = {
         "default_matmul_precision": "products are computed in the full precision of their dtype",
         "dlpack": "it is pb.numpy.from_dlpack",
         "profiler": "it comes later; pb.jit(f).lower(*args).cost_analysis() says what a function costs",
-        "flatten_util": "it comes later; until then, pb.tree.flatten and pb.numpy.concatenate of the raveled leaves",
         "ffi": "it comes later",
     },
     "pullback.numpy": {
