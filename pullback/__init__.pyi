@@ -67,6 +67,7 @@ from pullback.core.types import is_unknown as is_unknown
 from pullback.core.zero import ZERO as ZERO
 from pullback.engine.xla import register_platform as register_platform
 from pullback.lax import stop_gradient as stop_gradient
+from pullback.numpy import fft as fft
 from pullback.ode import odeint as odeint
 from pullback.ops.pointwise import Elementwise as Elementwise
 from pullback.program.program import Program as Program

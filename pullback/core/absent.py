@@ -18,13 +18,11 @@ _DEVICES = "computing on several devices comes later"
 _SORTING = "sorting and searching come later; of known values, NumPy's function does it"
 _SCANS = "scans along an axis come later; until then, pb.lax.associative_scan(pb.lax.{}, x)"
 _UPDATES = "arrays are immutable; write x.at[index].set(values), .add, .multiply, .min or .max, and use the result"
-_CONVOLUTION = "convolutions and windows come later"
 _LINEAR_ALGEBRA = (
     "linear algebra comes later; until then, pb.lax.custom_linear_solve with a solver of your own, or NumPy's function"
     " through pb.pure_callback"
 )
 _GAMMA = "it comes later; pb.lax has lgamma, digamma, erf, erfc and erf_inv"
-_FFT = "Fourier transforms come later"
 _TREES = "trees are handled by pb.tree.map, flatten, unflatten, leaves, reduce, ..."
 _DEBUG = "to look at values, use pb.debug.print, pb.debug.callback or pb.debug.breakpoint"
 
@@ -59,19 +57,16 @@ ABSENT: dict[str, dict[str, str]] = {
     },
     "pullback.numpy": {
         "linalg": _LINEAR_ALGEBRA,
-        "fft": _FFT,
         "sort argsort lexsort partition argpartition searchsorted digitize": _SORTING,
         "median quantile percentile nanmedian nanquantile nanpercentile": _SORTING,
         "unique unique_values unique_counts unique_inverse unique_all union1d intersect1d setdiff1d setxor1d": _SORTING,
-        "nonzero flatnonzero argwhere extract": _SORTING
-        + "; pb.numpy.where(condition, x, y) and pb.numpy.compress choose elements",
+        "nonzero flatnonzero argwhere": _SORTING + "; pb.numpy.where(condition, x, y) and pb.numpy.compress choose elements",
         "cumsum cumulative_sum nancumsum": _SCANS.format("add"),
         "cumprod cumulative_prod nancumprod": _SCANS.format("mul"),
         "diff": "it comes later; until then, x[1:] - x[:-1]",
-        "interp piecewise": "it comes later; until then, pb.numpy.where or pb.numpy.select of formulas",
-        "convolve correlate": _CONVOLUTION,
-        "vectorize apply_along_axis apply_over_axes": "it is pb.vmap",
-        "put put_along_axis place putmask fill fill_diagonal copyto": _UPDATES,
+        "interp": "it comes later; until then, pb.numpy.where or pb.numpy.select of formulas",
+        "vectorize": "it is pb.vmap",
+        "putmask fill copyto": _UPDATES,
         "ndarray": "it is pb.Array",
         "float_ double": "it is pb.numpy.float64",
         "single": "it is pb.numpy.float32",
@@ -85,10 +80,6 @@ ABSENT: dict[str, dict[str, str]] = {
         "cummax": _SCANS.format("max"),
         "cummin": _SCANS.format("min"),
         "cumlogsumexp": "scans along an axis come later; until then, pb.lax.associative_scan(pb.numpy.logaddexp, x)",
-        "conv conv_general_dilated conv_transpose conv_general_dilated_patches reduce_window": _CONVOLUTION,
-        "reduce": "it is pb.lax.reduce_sum, reduce_prod, reduce_max, reduce_min, reduce_and, reduce_or or reduce_xor",
-        "fft": _FFT,
-        "linalg": _LINEAR_ALGEBRA,
         "igamma igammac betainc polygamma zeta bessel_i0e bessel_i1e random_gamma_grad": _GAMMA,
         "with_sharding_constraint pbroadcast pcast pvary": _DEVICES,
         "Precision": "products are computed in the full precision of their dtype",
@@ -114,7 +105,7 @@ ABSENT: dict[str, dict[str, str]] = {
 
 # Methods of NumPy's arrays that Arrays do not have: what is said of each is what is said of the function of that name.
 ABSENT_METHODS = (
-    "argpartition", "argsort", "choose", "compress", "cumprod", "cumsum", "fill", "nonzero", "partition", "put", "resize",
+    "argpartition", "argsort", "cumprod", "cumsum", "fill", "nonzero", "partition", "put", "resize",
     "searchsorted", "sort",
 )  # fmt: skip
 

@@ -22,7 +22,7 @@ SUPPORTED_JAXLIB = ((0, 10, 2), (0, 12, 0))  # from the first, up to but not inc
 # Everything of jaxlib that is called here: looked up once, before anything else, so that a jaxlib that lacks one is refused
 # by name instead of failing somewhere in the middle.
 _CALLED = {
-    "jaxlib.xla_client": ("make_cpu_client", "CompileOptions", "HloSharding.replicate"),
+    "jaxlib.xla_client": ("make_cpu_client", "CompileOptions", "HloSharding.replicate", "register_custom_call_target"),
     "jaxlib._jax": (
         "GSPMDSharding",
         "DeviceList",
@@ -143,6 +143,18 @@ class Jaxlib:
             ir, context = self._mlir
             with context, ir.Location.unknown():
                 return ir.Module.parse(text)
+
+    @functools.cached_property
+    def lapack(self) -> tuple[str, ...]:
+        """The names of LAPACK's kernels, which programs for the CPU may call from now on: without the library's start, which
+        finds SciPy's LAPACK, a call would kill the process."""
+        with _lock:
+            kernels = importlib.import_module("jaxlib.cpu._lapack")
+            found = {name: kernel for name, kernel in kernels.registrations().items() if name.endswith("_ffi")}
+            for name, kernel in found.items():
+                self.client_module.register_custom_call_target(name, kernel, platform="cpu", api_version=1)
+            kernels.initialize()
+            return tuple(found)
 
     def plugin_client(self, name: str, library: str) -> Any:
         """The PJRT client of a plugin, given the path of its shared library."""

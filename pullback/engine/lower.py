@@ -7,13 +7,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pullback.core.array import Array, HostArray, host_of
+from pullback.core.array import Array, HostArray, as_array, host_of
 from pullback.core.dtypes import DType, carrier
-from pullback.core.types import ArrayType
+from pullback.core.primitive import Primitive
+from pullback.core.tracing import Trace, Tracer, ensure_compile_time_eval, type_of
+from pullback.core.types import ArrayType, array_type
 from pullback.engine.failures import stand_in
 from pullback.engine.loops import loop_settings
 from pullback.program.cost import Cost, cost
-from pullback.program.equation import remembered
+from pullback.program.equation import Variable, remembered
 from pullback.program.interpret import interpret
 from pullback.program.program import Equation, Program
 from pullback.program.provenance import name_stack
@@ -259,6 +261,8 @@ class Lowering(Writer):
             operands = [self.spread(atom, results[0].shape) for atom in atoms]
         else:
             operands = [self.read(atom) for atom in atoms]
+        if rule is None and primitive.expand is not None:
+            return self.expanded(primitive, operands, equation.params)
         if rule is None:
             raise primitive.missing("lower", "jit (compilation)", equation.source)
         if isinstance(rule, str):
@@ -269,12 +273,55 @@ class Lowering(Writer):
             raise primitive.malformed("lower", f"StableHLO values of types {results}", out)
         return out
 
+    def expanded(self, primitive: Primitive, operands: Sequence[Value], params: dict[str, Any]) -> Any:
+        """What an operation without a lowering rule expands to, written here: its rules for derivatives are used up by now."""
+        with ensure_compile_time_eval():  # what depends on no operand is known
+            trace = Writing(self)
+            out = primitive.expanded([Written(trace, value) for value in operands], params)
+        read = [trace.value(one) for one in (out if primitive.multiple_results else (out,))]
+        return read if primitive.multiple_results else read[0]
+
     def spread(self, operand: Value | Array, shape: tuple[int, ...]) -> Value:
         """An elementwise operand in the shape of the result: 0-d ones are repeated."""
         if isinstance(operand, Array) and not operand.type.shape:
             return self.constant(host_of(operand), TensorType(shape, operand.type.dtype))
         value = self.read(operand)
         return value if value.shape == shape else self.broadcast(value, shape)
+
+
+class Written(Tracer):
+    """A value in a function that is being written."""
+
+    __slots__ = ("type", "value")
+
+    def __init__(self, trace: Writing, value: Value) -> None:
+        self.owner = trace
+        self.value = value
+        self.type = array_type(value.shape, value.dtype)
+
+
+class Writing(Trace):
+    """Writes each operation that is bound to its values, by the lowering rule."""
+
+    __slots__ = ("write",)
+    transformation = "lowering"
+
+    def __init__(self, write: Lowering) -> None:
+        super().__init__()
+        self.write = write
+
+    def value(self, operand: Any) -> Value:
+        """What an operand is in the text."""
+        return operand.value if isinstance(operand, Written) else self.write.read(as_array(operand))
+
+    def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        atoms = [arg.value if isinstance(arg, Written) else as_array(arg) for arg in args]
+        types = primitive.infer(tuple([type_of(arg) for arg in args]), params)
+        results = [Variable(type) for type in (types if primitive.multiple_results else (types,))]
+        before = self.write.result_types
+        out = self.write.equation(Equation(primitive, (), tuple(results), params), atoms)
+        self.write.result_types = before
+        return tuple([Written(self, one) for one in out]) if primitive.multiple_results else Written(self, out)
 
 
 class Lowered(NamedTuple):

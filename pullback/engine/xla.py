@@ -227,6 +227,8 @@ class XlaBackend(Backend):
 
     def _load(self, lowered: Lowered, options: CompileOptions) -> Any:
         """XLA's executable for a module: from memory, from disk, or compiled now."""
+        if '"lapack_' in lowered.text:
+            _ = jaxlib().lapack  # one from disk needs it as well
         if lowered.callbacks:  # it holds Python functions, so it is nobody else's
             return self.translate(lowered, options)
         key = disk.digest(generation_inputs(self, lowered, options))

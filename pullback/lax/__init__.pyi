@@ -9,6 +9,7 @@ from pullback.api.loops import scan as scan
 from pullback.api.loops import while_loop as while_loop
 from pullback.api.solvers import custom_linear_solve as custom_linear_solve
 from pullback.api.solvers import custom_root as custom_root
+from pullback.lax import linalg as linalg
 from pullback.lax.arrays import argmax as argmax
 from pullback.lax.arrays import argmin as argmin
 from pullback.lax.arrays import batch_matmul as batch_matmul
@@ -58,6 +59,14 @@ from pullback.lax.collectives import pshuffle as pshuffle
 from pullback.lax.collectives import psum as psum
 from pullback.lax.collectives import psum_scatter as psum_scatter
 from pullback.lax.collectives import pswapaxes as pswapaxes
+from pullback.lax.convolutions import conv as conv
+from pullback.lax.convolutions import conv_dimension_numbers as conv_dimension_numbers
+from pullback.lax.convolutions import conv_general_dilated as conv_general_dilated
+from pullback.lax.convolutions import conv_general_dilated_local as conv_general_dilated_local
+from pullback.lax.convolutions import conv_general_dilated_patches as conv_general_dilated_patches
+from pullback.lax.convolutions import conv_transpose as conv_transpose
+from pullback.lax.convolutions import conv_with_general_padding as conv_with_general_padding
+from pullback.lax.convolutions import padtype_to_pads as padtype_to_pads
 from pullback.lax.elementwise import abs as abs
 from pullback.lax.elementwise import acos as acos
 from pullback.lax.elementwise import acosh as acosh
@@ -125,6 +134,7 @@ from pullback.lax.elementwise import square as square
 from pullback.lax.elementwise import sub as sub
 from pullback.lax.elementwise import tan as tan
 from pullback.lax.elementwise import tanh as tanh
+from pullback.lax.fourier import fft as fft
 from pullback.lax.gathers import gather as gather
 from pullback.lax.gathers import index_take as index_take
 from pullback.lax.gathers import scatter as scatter
@@ -134,6 +144,10 @@ from pullback.lax.gathers import scatter_max as scatter_max
 from pullback.lax.gathers import scatter_min as scatter_min
 from pullback.lax.gathers import scatter_mul as scatter_mul
 from pullback.lax.gathers import scatter_sub as scatter_sub
+from pullback.lax.windows import reduce as reduce
+from pullback.lax.windows import reduce_window as reduce_window
+from pullback.ops.convolve import ConvDimensionNumbers as ConvDimensionNumbers
+from pullback.ops.fourier import FftType as FftType
 from pullback.ops.windows import GatherDimensionNumbers as GatherDimensionNumbers
 from pullback.ops.windows import GatherScatterMode as GatherScatterMode
 from pullback.ops.windows import ScatterDimensionNumbers as ScatterDimensionNumbers

@@ -14,9 +14,9 @@ from pullback.numpy.arithmetic import remainder
 from pullback.numpy.creation import checked_shape, full
 from pullback.numpy.factories import named
 from pullback.numpy.indexing import index_vectors
-from pullback.numpy.promotion import at_user_line, fill_number
+from pullback.numpy.promotion import at_user_line, fill_number, flags
 from pullback.numpy.promotion import operand as as_operand
-from pullback.numpy.updates import applied, flags
+from pullback.numpy.updates import applied
 from pullback.ops import arithmetic, index
 from pullback.ops.windows import GatherDimensionNumbers, GatherScatterMode, ScatterDimensionNumbers, mode_name
 

@@ -32,4 +32,8 @@ from pullback.nn.normalizing import logsumexp as logsumexp
 from pullback.nn.normalizing import one_hot as one_hot
 from pullback.nn.normalizing import softmax as softmax
 from pullback.nn.normalizing import standardize as standardize
+from pullback.nn.pooling import avg_pool as avg_pool
+from pullback.nn.pooling import max_pool as max_pool
+from pullback.nn.pooling import min_pool as min_pool
+from pullback.nn.pooling import pool as pool
 from pullback.numpy.elementary import tanh as tanh

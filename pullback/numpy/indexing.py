@@ -1,4 +1,4 @@
-"""Reading parts of an array: `x[index]`, `take`, `take_along_axis`.
+"""Reading parts of an array: `x[index]`.
 
 An index is read once, into an `Index`: which slice of every axis is static, and which axes integer arrays choose from.
 Static parts become `slice`, `rev` and `reshape`; arrays of integers a `gather`; 0-d traced integers a `dynamic_slice`.
@@ -12,13 +12,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pullback.core.array import Array, ArrayLike, find_converter, host_of
+from pullback.core.array import Array, find_converter, host_of
 from pullback.core.dtypes import BOOL, default_dtype, kind
-from pullback.core.errors import ShapeError, TracerIntegerConversionError
+from pullback.core.errors import TracerIntegerConversionError
 from pullback.core.tracing import Tracer, innermost_staging
 from pullback.core.types import Shape, array_type
-from pullback.numpy.axes import normal_axis
-from pullback.numpy.creation import array
+from pullback.numpy.creation import array, full
 from pullback.numpy.promotion import (
     at_user_line,
     broadcast,
@@ -32,7 +31,7 @@ from pullback.ops import arithmetic, compare
 from pullback.ops import shape as shapes
 from pullback.ops.dynamic import dynamic_slice
 from pullback.ops.index import gather
-from pullback.ops.windows import GatherDimensionNumbers
+from pullback.ops.windows import GatherDimensionNumbers, default_fill
 
 _BASIC = frozenset({int, slice, type(None), type(Ellipsis)})
 
@@ -222,7 +221,7 @@ def _span(entry: slice, size: int) -> Span:
 
 def get_item(x: Any, index: Any) -> Any:
     """x[index], as NumPy has it. Known integers out of bounds raise IndexError; traced ones are moved inside."""
-    found = _read_by_numpy(x, index)
+    found = read_by_numpy(x, index)
     if found is not None:
         return found
     if _is_mask(index) and not isinstance(index, Tracer) and np.ndim(index) == 0:
@@ -231,7 +230,7 @@ def get_item(x: Any, index: Any) -> Any:
     return read(x, Index(index, x.type.shape))
 
 
-def _read_by_numpy(x: Any, index: Any) -> Array | None:
+def read_by_numpy(x: Any, index: Any) -> Array | None:
     """The fast path: x[index] of values in NumPy memory at known places that there are; None if it is another."""
     if x.__class__ is Array and x._host is not None and innermost_staging() is None:
         known = numpy_index(index, "ib")
@@ -294,12 +293,14 @@ def read(x: Any, index: Index, mode: str | None = None, fill_value: Any = None) 
     numbers = GatherDimensionNumbers(tuple(offset), tuple(index.chosen), tuple(index.chosen))
     sizes = tuple([1 if i in index.chosen else size for i, size in enumerate(x.type.shape)])
     if 0 in [x.type.shape[i] for i in index.chosen]:
-        raise_empty = vectors.type.size > 0
-        if raise_empty:
-            raise IndexError(f"An axis of size 0 has no elements to choose from: {x.type}.{at_user_line()}")
         out_shape = [x.type.shape[i] for i in kept]
         out_shape[index.where : index.where] = common
-        return shapes.reshape(x, new_sizes=tuple(out_shape))
+        if 0 in out_shape:
+            return shapes.reshape(x, new_sizes=tuple(out_shape))
+        if mode != "fill":
+            raise IndexError(f"An axis of size 0 has no elements to choose from: {x.type}.{at_user_line()}")
+        filling = default_fill(x.type.dtype) if fill_value is None else fill_number(fill_value, x.type.dtype, "take")
+        return full(tuple(out_shape), filling, x.type.dtype)
     params: dict[str, Any] = {"dimension_numbers": numbers, "slice_sizes": sizes, "mode": mode}
     if fill_value is not None:
         params["fill_value"] = fill_number(fill_value, x.type.dtype, "take")
@@ -345,146 +346,3 @@ def index_vectors(arrays: Sequence[Any], common: Shape) -> Any:
         dtype = default_dtype("i")
     columns = [shapes.reshape(broadcast(in_dtype(one, dtype), common), new_sizes=(*common, 1)) for one in arrays]
     return columns[0] if len(columns) == 1 else shapes.concatenate(*columns, dimension=len(common))
-
-
-# ---- functions ------------------------------------------------------------------------------------------------------
-
-
-def take(
-    a: ArrayLike,
-    indices: ArrayLike | Sequence[Any],
-    axis: int | None = None,
-    out: None = None,
-    mode: str | None = None,
-    *,
-    fill_value: ArrayLike | None = None,
-) -> Array:
-    """The elements of a at `indices` along an axis; of the flattened array, without one.
-
-    Arguments:
-        a: an array or a number.
-        indices: integers, of any shape; negative ones count from the end.
-        axis: the axis; None for the flattened array.
-        out: None: arrays are immutable.
-        mode: what to do with indices out of bounds: "fill" (the default: `fill_value`, or else NaN, of integers the smallest
-            number, of unsigned ones the largest), "clip" to the nearest, with negative ones taken for 0, or "wrap".
-        fill_value: a number or a 0-d array, for "fill".
-
-    Returns:
-        An array in the dtype of `a`, with the axes of `indices` in place of `axis`.
-
-    Raises:
-        LeafError: an operand is neither an array nor a number.
-        AxisError: the array has no such axis.
-        IndexError: `indices` are not integers.
-        TypeError: `out` is given.
-        ValueError: an unknown `mode`, or a `fill_value` in another mode than "fill".
-
-    Example:
-        >>> pnp.take(pnp.array([10, 20, 30]), pnp.array([2, 0]))
-        [30 10]:i32[2]:cpu(0)
-        >>> pnp.take(pnp.array([1.0, 2.0]), pnp.array([1, 5])), pnp.take(pnp.array([1.0, 2.0]), 5, mode="clip")
-        ([ 2. nan]:f32[2]:cpu(0), 2.0:f32[]:cpu(0))
-    """
-    if out is not None:
-        raise TypeError(f"take cannot write into `out`: arrays are immutable. Use the result.{at_user_line()}")
-    a = operand(a, "take")
-    places = array(indices, copy=False)
-    if kind(places.type.dtype) not in "iu":
-        raise IndexError(f"take takes integers as indices, but got {places.type}. Convert with .astype(int).{at_user_line()}")
-    if axis is None:
-        a, axis = shapes.reshape(a, new_sizes=(a.type.size,)) if a.type.ndim != 1 else a, 0
-    along = normal_axis(axis, a.type.ndim, "take")
-    if mode not in (None, "fill", "clip", "wrap"):
-        raise ValueError(f"take takes mode='fill', 'clip' or 'wrap', not {mode!r}.")
-    if fill_value is not None and mode in ("clip", "wrap"):
-        raise ValueError(f"take(fill_value={fill_value!r}) needs mode='fill'; with mode={mode!r} nothing is filled.")
-    if mode == "wrap":
-        places = in_dtype(places, default_dtype("i")) % a.type.shape[along]
-    entries = (slice(None),) * along + (places,)
-    found = _read_by_numpy(a, entries) if mode in (None, "fill") and fill_value is None else None
-    if found is not None:
-        return found
-    index = Index(entries, a.type.shape, wraps=mode != "clip")
-    return read(a, index, "fill" if mode in (None, "fill") else "clip", fill_value)
-
-
-def take_along_axis(
-    arr: ArrayLike, indices: ArrayLike | Sequence[Any], axis: int | None = -1, mode: str | None = None
-) -> Array:
-    """The elements of an array at `indices` along one axis; along the others, array and indices run together.
-
-    Arguments:
-        arr: an array.
-        indices: integers, of as many axes as the array; sizes other than along `axis` broadcast.
-        axis: the axis; None for the flattened array.
-        mode: what to do with those out of bounds: "fill" (the default: NaN), or "clip" to the nearest.
-
-    Returns:
-        An array of the shape of the indices, broadcast with the array's; in the array's dtype.
-
-    Raises:
-        LeafError: an operand is neither an array nor a number.
-        AxisError: the array has no such axis.
-        ShapeError: the shapes do not broadcast.
-        ShapeError: the indices have not as many axes as the array.
-        IndexError: they are not integers.
-        ValueError: an unknown `mode`.
-
-    Example:
-        >>> x = pnp.array([[3, 1], [2, 5]])
-        >>> pnp.take_along_axis(x, pnp.array([[1], [0]]), axis=1)
-        [[1]
-         [2]]:i32[2,1]:cpu(0)
-    """
-    a, places = operand(arr, "take_along_axis"), operand(indices, "take_along_axis")
-    if mode not in (None, "fill", "clip"):
-        raise ValueError(f"take_along_axis takes mode='fill' or 'clip', not {mode!r}.")
-    if axis is None:
-        a, axis = shapes.reshape(a, new_sizes=(a.type.size,)), 0
-    along = normal_axis(axis, a.type.ndim, "take_along_axis")
-    if places.type.ndim != a.type.ndim:
-        raise ShapeError(f"take_along_axis takes indices with as many axes as {a.type}, but got {places.type}.{at_user_line()}")
-    others = [[1 if i == along else size for i, size in enumerate(one.type.shape)] for one in (a, places)]
-    common = broadcast_shapes("take_along_axis", *map(tuple, others))
-    entries: list[Any] = [places if i == along else None for i in range(a.type.ndim)]
-    for i, (size, length) in enumerate(zip(a.type.shape, common)):
-        if i != along:
-            counted = np.arange(length) if size != 1 else np.zeros(length, int)
-            unit = [length if j == i else 1 for j in range(a.type.ndim)]
-            entries[i] = counted.reshape(unit).astype(default_dtype("i"))
-    return read(a, Index(tuple(entries), a.type.shape), "clip" if mode == "clip" else "fill")
-
-
-def compress(condition: ArrayLike | Sequence[bool], a: ArrayLike, axis: int | None = None) -> Array:
-    """The elements of a (along `axis`, or of the flattened array) where a known condition is true.
-
-    Arguments:
-        condition: a vector of bools (numbers count as true unless they are 0), known while tracing.
-        a: an array or a number.
-        axis: the axis; None for the flattened array.
-
-    Returns:
-        An array in the dtype of `a`.
-
-    Raises:
-        LeafError: an operand is neither an array nor a number.
-        AxisError: the array has no such axis.
-        ShapeError: the condition has not one axis.
-        TracerIntegerConversionError: it is traced.
-
-    Example:
-        >>> pnp.compress([True, False, True], pnp.array([1, 2, 3]))
-        [1 3]:i32[2]:cpu(0)
-    """
-    if isinstance(condition, Tracer):
-        chosen = compare.ne(condition, literal_of(0, condition.type.dtype))
-        return get_item(operand(a, "compress"), chosen)  # raises, with the cure
-    mask = np.asarray(condition)
-    if mask.ndim != 1:
-        raise ShapeError(f"compress takes a condition of one axis, but got one of shape {mask.shape}.{at_user_line()}")
-    a = operand(a, "compress")
-    if axis is None:
-        a, axis = shapes.reshape(a, new_sizes=(a.type.size,)), 0
-    along = normal_axis(axis, a.type.ndim, "compress")
-    return get_item(a, (slice(None),) * along + (np.nonzero(mask)[0],))

@@ -21,13 +21,28 @@ from pullback.core.array import Array, later_buffer
 from pullback.core.devices import DEFAULT_DEVICE
 from pullback.core.dtypes import is_inexact, kind
 from pullback.core.errors import ShapeError, TracerArrayConversionError, TracerBoolConversionError, TracerIntegerConversionError
+from pullback.core.lazy import lazy_module
 from pullback.core.methods import ArrayMethods
 from pullback.core.source import make_boundaries
 from pullback.core.tracing import Tracer, escaped
 from pullback.core.types import ArrayType
-from pullback.numpy import arithmetic, complexes, creation, elementary, indexing, logic, products, reductions, shaping, updates
+from pullback.numpy import (
+    arithmetic,
+    complexes,
+    creation,
+    elementary,
+    indexing,
+    logic,
+    products,
+    reductions,
+    shaping,
+    taking,
+    updates,
+)
 from pullback.numpy.factories import Function, is_operand, named, no_operand
 from pullback.numpy.promotion import at_user_line, refuse_out
+
+placing = lazy_module("pullback.numpy.placing")
 
 # ---- operators --------------------------------------------------------------------------------------------------------
 
@@ -108,7 +123,7 @@ _FUNCTIONS: dict[str, Function] = {
     "conjugate": complexes.conj,
     "diagonal": creation.diagonal,
     "dot": products.dot,
-    "take": indexing.take,
+    "take": taking.take,
     "trace": products.trace,
 }
 
@@ -210,6 +225,53 @@ class _OfAll:
         if api_version is not None and not re.fullmatch(r"20(2[1-5])\.12", str(api_version)):
             raise ValueError(f"There is no array API version {api_version!r}; those implemented are 2021.12 to 2025.12.")
         return _namespace_module[0]
+
+    def choose(self: Any, choices: Any, out: None = None, mode: str = "raise") -> Any:
+        """For each place, the element there of the array that this one numbers.
+
+        Arguments:
+            choices: a sequence of arrays, or an array, whose first axis numbers them. Everything broadcasts.
+            out: None: arrays are immutable.
+            mode: for numbers that no array has: "raise", of known ones; "wrap", to count on from the other end; "clip" to the
+                nearest.
+
+        Returns:
+            An array of the broadcast shape, in the common dtype of the choices.
+
+        Raises:
+            ValueError: a number is out of bounds; there are no choices; an unknown mode.
+
+        Example:
+            >>> pnp.array([0, 1]).choose([pnp.array([1, 2]), 10])
+            [ 1 10]:i32[2]:cpu(0)
+        """
+        return placing.choose(self, choices, out, mode)
+
+    def compress(
+        self: Any, condition: Any, axis: int | None = None, *, out: None = None, size: int | None = None, fill_value: Any = 0
+    ) -> Any:
+        """The elements (along `axis`, or of the flattened array) where a condition is true.
+
+        Arguments:
+            condition: a vector of bools (numbers count as true unless they are 0).
+            axis: the axis; None for the flattened array.
+            out: None: arrays are immutable.
+            size: how many elements to return: the first ones; if there are fewer, `fill_value` follows. Needed where the
+                condition is traced.
+            fill_value: a number or a 0-d array.
+
+        Returns:
+            An array.
+
+        Raises:
+            IndexError: the condition is true beyond the array.
+            TracerIntegerConversionError: it is traced, and there is no `size`.
+
+        Example:
+            >>> pnp.array([1, 2, 3]).compress([True, False, True])
+            [1 3]:i32[2]:cpu(0)
+        """
+        return taking.compress(condition, self, axis, size=size, fill_value=fill_value, out=out)
 
     def copy(self: Any, order: str = "C") -> Any:
         """A copy, which outlives the donation of the original.

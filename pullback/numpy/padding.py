@@ -13,9 +13,9 @@ from pullback.core.errors import ShapeError
 from pullback.core.tracing import Tracer
 from pullback.numpy import reductions
 from pullback.numpy.arithmetic import add, floor_divide, multiply, rint, subtract, true_divide
-from pullback.numpy.indexing import take
 from pullback.numpy.promotion import at_user_line, broadcast, in_dtype, number_or_operand, operand, storable
 from pullback.numpy.shaping import concatenate, cut, flip
+from pullback.numpy.taking import take
 from pullback.ops import shape as shapes
 
 # Each mode, and the argument that it takes beside the widths.

@@ -68,6 +68,14 @@ def check_precision(precision: Any, name: str) -> None:
             raise ValueError(f"{name} takes precision=None, or one or two of {known}; not {precision!r}.{at_user_line()}")
 
 
+def flags(name: str, **given: Any) -> tuple[bool, ...]:
+    """Promises that are given as arguments of `name`: bools, known ones."""
+    for argument, value in given.items():
+        if not isinstance(value, (bool, np.bool_)):
+            raise TypeError(f"{name} takes {argument}=True or False, not {value!r}.{at_user_line()}")
+    return tuple([bool(value) for value in given.values()])
+
+
 def _short(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."

@@ -18,9 +18,9 @@ from pullback.core.types import Shape, ShapeLike
 from pullback.numpy.axes import Axis, normal_axes, normal_axis, several
 from pullback.numpy.creation import array, checked_shape
 from pullback.numpy.eager import by_numpy
-from pullback.numpy.indexing import take
 from pullback.numpy.promotion import at_user_line, broadcast, operand, refuse_out, to_common_dtype
 from pullback.numpy.promotion import broadcast_shapes as common_shape
+from pullback.numpy.taking import take
 from pullback.ops import shape as shapes
 
 

@@ -25,6 +25,7 @@ from pullback.numpy.promotion import (
     broadcast_shapes,
     common_dtype,
     exactly,
+    flags,
     float_for,
     in_dtype,
     literal_of,
@@ -398,14 +399,6 @@ def applied(function: Callable[[Any], Any], values: Any, counts: Any, name: str)
 
     start = (literal_of(0, counts.type.dtype), values)
     return loops.while_loop(lambda state: state[0] < counts.max(), step, start, max_steps=max(counts.type.size, 1))[1]
-
-
-def flags(name: str, **given: Any) -> tuple[bool, ...]:
-    """Promises that are given as arguments of `name`: bools, known ones."""
-    for argument, value in given.items():
-        if not isinstance(value, (bool, np.bool_)):
-            raise TypeError(f"{name} takes {argument}=True or False, not {value!r}.{at_user_line()}")
-    return tuple([bool(value) for value in given.values()])
 
 
 def _checked(how: How) -> tuple[str | None, bool, bool]:

@@ -24,17 +24,28 @@ MOST_PAIRS = 100_000_000  # of elements of a product and of an operand, that its
 _PLAIN = (((1,), (0,)), ((), ()))
 
 
+class Bilinear(Rules):
+    """Linear in each of two operands. Needs `evaluate`, `lower`, `transpose`."""
+
+    quiet = True
+    bilinear = True
+    symbolic_zeros = True
+
+    def jvp(primitive, primals, tangents, **params):
+        (x, y), (tx, ty) = primals, tangents
+        out = primitive(x, y, **params)
+        terms = [primitive(*pair, **params) for t, pair in ((tx, (tx, y)), (ty, (x, ty))) if t is not ZERO]
+        return out, terms[0] if len(terms) == 1 else add(*terms)
+
+
 @primitive
-class dot_general(Rules):
+class dot_general(Bilinear):
     """The sum of x * y over pairs of contracting axes, along pairs of batch axes.
 
     `dimension_numbers` is ((contracting axes of x, of y), (batch axes of x, of y)). The result has the batch axes, then the
     remaining axes of x, then those of y. It is accumulated, and returned, in `preferred_element_type` if one is given.
     """
 
-    quiet = True
-    bilinear = True
-    symbolic_zeros = True
     accumulation = accumulation_dtype
 
     def result_type(x, y, *, dimension_numbers, preferred_element_type=None, precision=None):
@@ -77,12 +88,6 @@ class dot_general(Rules):
         result = write.result_type
         wide = TensorType(result.shape, dot_general.accumulation(result.dtype))
         return write.convert(write.op("stablehlo.dot_general", [x, y], wide, **given), result.dtype)
-
-    def jvp(primals, tangents, **params):
-        (x, y), (tx, ty) = primals, tangents
-        out = dot_general(x, y, **params)
-        terms = [dot_general(*pair, **params) for t, pair in ((tx, (tx, y)), (ty, (x, ty))) if t is not ZERO]
-        return out, terms[0] if len(terms) == 1 else add(*terms)
 
     def transpose(cotangent, x, y, *, dimension_numbers, preferred_element_type=None, precision=None):
         (x_contracting, y_contracting), (x_batch, y_batch) = dimension_numbers

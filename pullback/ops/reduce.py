@@ -35,7 +35,7 @@ class reduce_prod(Reduction):
 
     def jvp(primals, tangents, *, axes):
         (x,), (t,) = primals, tangents
-        return reduce_prod(x, axes=axes), _product_rule(_gathered(x, axes), _gathered(t, axes))
+        return reduce_prod(x, axes=axes), product_rule(gathered(x, axes), gathered(t, axes))
 
     def samples(rng):
         yield (rng.normal(size=(2, 3, 4)),), {"axes": (0, 2)}
@@ -45,7 +45,7 @@ class reduce_prod(Reduction):
         yield (rng.normal(size=(2, 3)),), {"axes": ()}
 
 
-def _gathered(x, axes):
+def gathered(x, axes):
     """x with the axes `axes` in front and merged into one."""
     shape = type_of(x).shape
     kept = tuple([axis for axis in range(len(shape)) if axis not in axes])
@@ -53,7 +53,7 @@ def _gathered(x, axes):
     return reshape(front, new_sizes=(math.prod([shape[axis] for axis in axes]), *[shape[axis] for axis in kept]))
 
 
-def _product_rule(x, t):
+def product_rule(x, t):
     """The tangent of the product over axis 0, by halving: every factor but one, without ever dividing by the one."""
     count, *rest = type_of(x).shape
     if count == 0:

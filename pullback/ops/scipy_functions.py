@@ -1,4 +1,4 @@
-"""The one module that imports SciPy: its special functions evaluate ours on the host. Loaded at first use, not by an import."""
+"""The one module that imports SciPy: its functions evaluate ours on the host. Loaded at first use, not by an import."""
 
 from __future__ import annotations
 
@@ -29,6 +29,19 @@ def polygamma_on_host(x: Any, n: int) -> Any:
     factorial = _found("factorial")(n)
     wide = x.astype(np.float64)
     return ((-1.0) ** (n + 1) * factorial * _found("zeta")(n + 1, wide)).astype(x.dtype)
+
+
+@cache
+def linalg(name: str) -> Any:
+    """scipy.linalg's function `name`."""
+    return getattr(importlib.import_module("scipy.linalg"), name)
+
+
+@cache
+def routine(name: str, dtype: Any) -> Callable[..., Any]:
+    """The routine of LAPACK's, or of BLAS's, of that name for a dtype."""
+    found: Callable[..., Any] = linalg("get_blas_funcs" if name == "trsm" else "get_lapack_funcs")(name, dtype=dtype)
+    return found
 
 
 def coo_array(data: Any, rows: Any, columns: Any, shape: tuple[int, int]) -> Any:

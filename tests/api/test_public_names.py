@@ -43,7 +43,7 @@ def test_every_public_module_is_listed():
 
 def test_no_name_of_numpy_is_at_the_top():
     both = set(dir(pb)) & set(dir(pnp))
-    assert both == set()
+    assert both <= {"fft", "linalg"} and all(getattr(pb, name) is getattr(pnp, name) for name in both)
     for name in ("sin", "sum", "asarray", "array", "float32", "pi", "newaxis"):
         assert not hasattr(pb, name)
 

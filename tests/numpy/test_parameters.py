@@ -32,6 +32,8 @@ ONE_BY_ONE: dict[tuple[str, str], str] = {
 UFUNCS = (
     "add bitwise_and bitwise_or bitwise_xor logaddexp logaddexp2 logical_and logical_or logical_xor maximum minimum multiply"
 )
+# To come with the functions that search:
+ONE_BY_ONE |= {("where", "size"): "where with one argument", ("where", "fill_value"): "likewise"}
 for _name in f"{UFUNCS} negative subtract".split():
     ONE_BY_ONE |= {(_name, "out"): "jax.numpy refuses it", (_name, "where"): "jax.numpy refuses it"}
 

@@ -8,10 +8,10 @@ from pullback.core.array import ArrayLike
 from pullback.core.errors import ShapeError
 from pullback.core.source import make_public
 from pullback.numpy.elementary import sqrt
-from pullback.numpy.indexing import take_along_axis
 from pullback.numpy.promotion import at_user_line, to_common_dtype
 from pullback.numpy.reductions import argmin
 from pullback.numpy.reductions import sum as total
+from pullback.numpy.taking import take_along_axis
 
 __all__ = ["vq"]
 

@@ -1,0 +1,350 @@
+"""Eigenvalues and singular values, and the forms that lead to them: Schur, Hessenberg, tridiagonal.
+
+Where two eigenvalues or singular values are equal to the last bit, the derivatives of their vectors have no part in the
+directions of each other: symmetric functions of both then have finite first derivatives, which are right. Source of the
+derivatives: Giles, "An extended collection of matrix derivative results for forward and reverse mode automatic differentiation"
+(2008); Townsend, "Differentiating the singular value decomposition" (2016).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pullback.core.dtypes import INT32, kind
+from pullback.core.errors import GradientError
+from pullback.core.primitive import primitive
+from pullback.core.source import at_user_line
+from pullback.core.tracing import type_of
+from pullback.ops import compare, reduce
+from pullback.ops.arithmetic import add, div, mul, sub
+from pullback.ops.broadcast import reduce_sum
+from pullback.ops.complex import abs as absolute
+from pullback.ops.complex import complex as joined
+from pullback.ops.complex import imag, sign
+from pullback.ops.convert import convert_element_type
+from pullback.ops.create import iota
+from pullback.ops.factorizations import inverse, self_adjoint, spread_matrix
+from pullback.ops.formulas import COMPLEX_DTYPE
+from pullback.ops.literals import literal
+from pullback.ops.matrices import (
+    Factorization,
+    adjoint,
+    call_lapack,
+    check_matrices,
+    checked,
+    conjugate,
+    diagonal,
+    diagonal_matrix,
+    identity_written,
+    in_columns,
+    in_rows,
+    nan_on_failure,
+    one_by_one,
+    part_dtype,
+    product,
+    real_part,
+    scaled_columns,
+    scaled_rows,
+    stack_type,
+    status_type,
+    where,
+)
+from pullback.ops.scipy_functions import linalg, routine
+from pullback.stablehlo.writer import TensorType
+
+
+def _inverse(x):
+    """1 / x, and 0 for 0: where two eigenvalues or singular values are equal to the last bit, the derivatives of their vectors
+    have no part in the directions of each other."""
+    nonzero = compare.ne(x, literal(0, x))
+    return where(nonzero, div(literal(1, x), where(nonzero, x, 1)), 0)
+
+
+def _gaps(w):
+    """1 / (w_j - w_i) in row i, column j; 0 where the two are equal."""
+    shape = (*type_of(w).shape, type_of(w).shape[-1])
+    return _inverse(sub(in_columns(w, shape), in_rows(w, shape)))
+
+
+# ---- eigenvalues -----------------------------------------------------------------------------------------------------------
+
+
+@primitive
+class eigh(Factorization):
+    """The eigenvalues w, in rising order, of Hermitian matrices whose lower (or upper) triangle is x's; if `vectors`, behind
+    the orthonormal matrix V of eigenvectors. The derivative of an eigenvector has no part along itself."""
+
+    def result_type(primitive, x, *, lower, vectors):
+        check_matrices(primitive, x, square=True)
+        values = stack_type(x, x.shape[-1], dtype=part_dtype(x.dtype))
+        return (x.strong(), values) if vectors else (values,)
+
+    @nan_on_failure
+    def evaluate(x, *, lower, vectors):
+        triangle = "L" if lower else "U"
+        return tuple(np.linalg.eigh(x, triangle))[::-1] if vectors else (np.linalg.eigvalsh(x, triangle),)
+
+    def lower(write, x, *, lower, vectors):
+        types = [x.type, write.result_types[-1], status_type(x)]
+        flags = {"mode": "V" if vectors else "N", "uplo": "L" if lower else "U"}
+        basis, values, status = call_lapack(write, "syevd", [x], types, len(x.shape) - 2, {0: 0}, **flags)
+        return checked(write, status, basis, values)[not vectors :]
+
+    def jvp(primals, tangents, *, lower, vectors):
+        # V^H dx V = diag(dw) + (V^H dV) diag(w) - diag(w) (V^H dV)
+        basis, values = eigh(*primals, lower=lower, vectors=True)
+        inner = product(adjoint(basis), self_adjoint(tangents[0], lower), basis)
+        change = real_part(diagonal(inner))
+        if not vectors:
+            return (values,), (change,)
+        gaps = convert_element_type(_gaps(values), new_dtype=type_of(basis).dtype)
+        return (basis, values), (product(basis, mul(gaps, inner)), change)
+
+    def cost(operands, results, *, lower, vectors):
+        return 9 * operands[0].size * operands[0].shape[-1]
+
+    def samples(rng):
+        yield (spread_matrix(rng, 3, 3).real,), {"lower": True, "vectors": False}
+        yield (np.zeros((0, 0)),), {"lower": True, "vectors": True}
+        yield (np.zeros((2, 0, 0)),), {"lower": False, "vectors": False}
+
+
+@primitive
+class svd(Factorization):
+    """The singular values s, in falling order; if `vectors`, then the orthonormal columns of U and the rows of V^H, with
+    x = U diag(s) V^H: as many as there are singular values, or all if `full_matrices`."""
+
+    def result_type(primitive, x, *, full_matrices, vectors):
+        check_matrices(primitive, x)
+        rows, columns = x.shape[-2:]
+        k = min(rows, columns)
+        values = stack_type(x, k, dtype=part_dtype(x.dtype))
+        if not vectors:
+            return (values,)
+        left, right = (rows, columns) if full_matrices else (k, k)
+        return values, stack_type(x, rows, left), stack_type(x, right, columns)
+
+    @nan_on_failure
+    def evaluate(x, *, full_matrices, vectors):
+        if not vectors:
+            return (np.linalg.svd(x, compute_uv=False),)
+        left, values, right = np.linalg.svd(x, full_matrices)
+        return values, left, right
+
+    def lower(write, x, *, full_matrices, vectors):
+        rows, columns = x.shape[-2:]
+        k = min(rows, columns)
+        full = full_matrices or not rows * columns
+        shapes = ((rows, rows), (columns, columns)) if full else ((rows, k), (k, columns))
+        stack, values = x.shape[:-2], write.result_types[0]
+        left, right = (TensorType((*stack, *shape), x.dtype) for shape in shapes)
+        types = [x.type, values, left, right, status_type(x)]
+        mode = "N" if not vectors else "A" if full_matrices else "S"
+        _, *found, status = call_lapack(write, "gesdd", [x], types, len(stack), {0: 0}, mode=mode)
+        if not rows * columns:
+            found[1:] = [identity_written(write, type) for type in write.result_types[1:]]
+        return checked(write, status, *found[: 1 + 2 * vectors])
+
+    def jvp(primals, tangents, *, full_matrices, vectors):
+        # U^H dx V = (U^H dU) S + dS + S (dV^H V), where the first factor and the last are skew
+        (x,), (t,) = primals, tangents
+        *_, rows, columns = type_of(x).shape
+        if vectors and full_matrices and rows != columns:
+            raise GradientError(
+                f"svd of {type_of(x)} with full_matrices=True has no derivative: the last {abs(rows - columns)} singular"
+                " vectors on one side may be any orthonormal ones. Ask for the reduced ones (full_matrices=False)."
+                + at_user_line()
+            )
+        values, left, right = svd(x, full_matrices=False, vectors=True)
+        basis = adjoint(right)
+        inner = product(adjoint(left), t, basis)
+        change = real_part(diagonal(inner))
+        if not vectors:
+            return (values,), (change,)
+        shape = (*type_of(values).shape, type_of(values).shape[-1])
+        sums = add(in_columns(values, shape), in_rows(values, shape))
+        gaps = convert_element_type(mul(_gaps(values), _inverse(sums)), new_dtype=type_of(x).dtype)
+        inverse = _inverse(values)
+        after, before = scaled_columns(inner, values), scaled_rows(values, inner)
+        turn = mul(gaps, add(after, adjoint(after)))
+        if kind(type_of(x).dtype) == "c":
+            angles = mul(imag(diagonal(inner)), inverse)
+            turn = add(turn, diagonal_matrix(joined(literal(0, angles), angles), turn))
+        left_change, basis_change = product(left, turn), product(basis, mul(gaps, add(before, adjoint(before))))
+        if rows > columns:
+            left_change = add(left_change, scaled_columns(_outside(left, product(t, basis)), inverse))
+        if columns > rows:
+            basis_change = add(basis_change, scaled_columns(_outside(basis, product(adjoint(t), left)), inverse))
+        return (values, left, right), (change, left_change, adjoint(basis_change))
+
+    def cost(operands, results, *, full_matrices, vectors):
+        return 20 * operands[0].size * min(operands[0].shape[-2:])
+
+    def samples(rng):
+        for shape in ((3, 3), (2, 4, 2), (2, 3)):
+            yield (spread_matrix(rng, *shape),), {"full_matrices": False, "vectors": False}
+        yield (np.zeros((0, 0)),), {"full_matrices": True, "vectors": True}
+
+
+def _outside(basis, x):
+    """What of the columns of x is orthogonal to the orthonormal columns of a basis."""
+    return sub(x, product(basis, product(adjoint(basis), x)))
+
+
+def _complex_dtype(dtype):
+    return COMPLEX_DTYPE.get(dtype, dtype)
+
+
+@primitive
+class eig(Factorization):
+    """The eigenvalues w of any matrices, complex; if `left`, then the left eigenvectors, whose u^H x = w u^H; and if `right`,
+    then the right ones, as columns. Each is of length 1, and its largest element is real."""
+
+    def result_type(primitive, x, *, left, right):
+        check_matrices(primitive, x, square=True)
+        dtype = _complex_dtype(x.dtype)
+        return (stack_type(x, x.shape[-1], dtype=dtype), *[stack_type(x, *x.shape[-2:], dtype=dtype)] * (left + right))
+
+    def evaluate(primitive, x, *, left, right):
+        def one(x):
+            if not np.isfinite(x).all():
+                return None
+            out = linalg("eig")(x, left=left, right=right)
+            return out if left or right else (out,)
+
+        return one_by_one(primitive, one, x, left=left, right=right)
+
+    def lower(write, x, *, left, right):
+        values = write.result_types[0]
+        matrices = TensorType(x.shape, values.dtype)
+        parts = [values] if x.dtype == values.dtype else [TensorType(values.shape, x.dtype)] * 2
+        flags = {"compute_left": "V" if left else "N", "compute_right": "V" if right else "N"}
+        types = [*parts, matrices, matrices, status_type(x)]
+        *found, lefts, rights, status = call_lapack(write, "geev", [x], types, len(x.shape) - 2, **flags)
+        value = found[0] if len(found) == 1 else write.op("stablehlo.complex", found, values)
+        return checked(write, status, value, *[lefts][:left], *[rights][:right])
+
+    def jvp(primals, tangents, *, left, right):
+        # V^-1 dx V = diag(dw) + (V^-1 dV) diag(w) - diag(w) (V^-1 dV)
+        (x,), (t,) = primals, tangents
+        values, lefts, rights = eig(x, left=True, right=True)
+        change = convert_element_type(t, new_dtype=type_of(values).dtype)
+        inner = product(inverse(rights), change, rights)
+        outs, found = [values], [diagonal(inner)]
+        if left:
+            other = product(inverse(lefts), adjoint(change), lefts)
+            outs.append(lefts)
+            found.append(_settled(lefts, product(lefts, mul(_gaps(conjugate(values)), other))))
+        if right:
+            outs.append(rights)
+            found.append(_settled(rights, product(rights, mul(_gaps(values), inner))))
+        return tuple(outs), tuple(found)
+
+    def cost(operands, results, *, left, right):
+        return 25 * operands[0].size * operands[0].shape[-1]
+
+    def samples(rng):
+        yield (spread_matrix(rng, 3, 3),), {"left": False, "right": False}
+        yield (spread_matrix(rng, 2, 2, 2),), {"left": True, "right": True}
+        yield (np.zeros((0, 0)),), {"left": False, "right": True}
+
+
+def _settled(vectors, change):
+    """A change of vectors of length 1 whose largest element is real, without that part of it which would change either."""
+    shape = type_of(vectors).shape
+    axis = len(shape) - 2
+    if not type_of(vectors).size:
+        return change
+    along = real_part(reduce_sum(mul(conjugate(vectors), change), axes=(axis,)))
+    sizes = absolute(vectors)
+    largest = reduce.argmax(sizes, axis=axis, index_dtype=INT32)
+    rows = iota(dtype=INT32, shape=shape, dimension=axis)
+    here = compare.eq(rows, in_columns(largest, shape))
+    angle = reduce_sum(where(here, imag(mul(change, conjugate(sign(vectors)))), 0), axes=(axis,))
+    size = reduce.reduce_max(sizes, axes=(axis,))
+    return sub(change, scaled_columns(vectors, joined(along, div(angle, size))))
+
+
+# ---- without derivatives: Schur, Hessenberg, tridiagonal -------------------------------------------------------------------
+
+
+@primitive
+class schur(Factorization):
+    """T, and, if `vectors`, the unitary Z with x = Z T Z^H: T is upper triangular; of a real matrix it has 2x2 blocks on its
+    diagonal, one for each pair of complex eigenvalues."""
+
+    def result_type(primitive, x, *, vectors):
+        check_matrices(primitive, x, square=True)
+        return (x.strong(),) * (1 + vectors)
+
+    def evaluate(primitive, x, *, vectors):
+        output = "complex" if x.dtype.kind == "c" else "real"
+
+        def one(x):
+            return linalg("schur")(x, output)[: 1 + vectors] if np.isfinite(x).all() else None
+
+        return one_by_one(primitive, one, x, vectors=vectors)
+
+    def lower(write, x, *, vectors):
+        status, real_dtype = status_type(x), part_dtype(x.dtype)
+        values = TensorType(x.shape[:-1], x.dtype)
+        types = [x.type, x.type, *[values] * (1 if x.dtype != real_dtype else 2), status, status]
+        flags = {"mode": "V" if vectors else "N", "sort": "N"}
+        form, basis, *_, status = call_lapack(write, "gees", [x], types, len(x.shape) - 2, {0: 0}, **flags)
+        return checked(write, status, form, *[basis][:vectors])
+
+    def samples(rng):
+        yield (rng.normal(size=(3, 3)),), {"vectors": True}
+        yield (rng.normal(size=(2, 2, 2)),), {"vectors": False}
+        yield (np.zeros((0, 0)),), {"vectors": True}
+
+
+@primitive
+class hessenberg(Factorization):
+    """H, zero below its first subdiagonal, with the reflections that make the unitary Q there, as `geqrf` has them; and their
+    numbers tau; x = Q H Q^H."""
+
+    def result_type(primitive, x):
+        check_matrices(primitive, x, square=True)
+        return x.strong(), stack_type(x, max(x.shape[-1] - 1, 0))
+
+    def evaluate(primitive, x):
+        reduce = routine("gehrd", x.dtype)
+        return one_by_one(primitive, lambda one: reduce(one)[:2] if one.size > 1 else (one, ()), x)
+
+    def lower(write, x):
+        types = [*write.result_types, status_type(x)]
+        out, taus, status = call_lapack(write, "gehrd", [x], types, len(x.shape) - 2, {0: 0}, low=1, high=x.shape[-1])
+        return checked(write, status, out, taus)
+
+    def samples(rng):
+        yield (rng.normal(size=(4, 4)),), {}
+        yield (rng.normal(size=(2, 1, 1)),), {}
+
+
+@primitive
+class tridiagonal(Factorization):
+    """Of a Hermitian matrix, whose lower (or upper) triangle is read: the reflections that make the unitary Q, as `geqrf` has
+    them, in one matrix; and the diagonal d, the subdiagonal e, and the numbers tau; x = Q T Q^H."""
+
+    def result_type(primitive, x, *, lower):
+        check_matrices(primitive, x, square=True)
+        few, dtype = max(x.shape[-1] - 1, 0), part_dtype(x.dtype)
+        return x.strong(), stack_type(x, x.shape[-1], dtype=dtype), stack_type(x, few, dtype=dtype), stack_type(x, few)
+
+    def evaluate(primitive, x, *, lower):
+        reduce = routine("hetrd" if x.dtype.kind == "c" else "sytrd", x.dtype)
+
+        def one(x):
+            return reduce(x, lower=lower)[:4] if x.size > 1 else (x.real, x[0].real, (), ())
+
+        return one_by_one(primitive, one, x, lower=lower)
+
+    def lower(write, x, *, lower):
+        types, flags = [*write.result_types, status_type(x)], {"uplo": "L" if lower else "U"}
+        *found, status = call_lapack(write, "sytrd", [x], types, len(x.shape) - 2, {0: 0}, **flags)
+        return checked(write, status, *found)
+
+    def samples(rng):
+        yield (rng.normal(size=(4, 4)),), {"lower": True}
+        yield (rng.normal(size=(2, 1, 1)),), {"lower": False}
