@@ -56,7 +56,6 @@ ABSENT: dict[str, dict[str, str]] = {
     "pullback.numpy": {
         "median quantile percentile nanmedian nanquantile nanpercentile": _SORTING,
         "unique unique_values unique_counts unique_inverse unique_all union1d intersect1d setdiff1d setxor1d": _SORTING,
-        "interp": "it comes later; until then, pb.numpy.where or pb.numpy.select of formulas",
         "vectorize": "it is pb.vmap",
         "putmask fill copyto": _UPDATES,
         "ndarray": "it is pb.Array",
