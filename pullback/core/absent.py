@@ -18,6 +18,10 @@ _DEVICES = "computing on several devices comes later"
 _SORTING = "sorting and searching come later; of known values, NumPy's function does it"
 _UPDATES = "arrays are immutable; write x.at[index].set(values), .add, .multiply, .min or .max, and use the result"
 _GAMMA = "it comes later; pb.lax has lgamma, digamma, erf, erfc and erf_inv"
+_LINEAR_ALGEBRA = (
+    "linear algebra comes later; until then, pb.lax.custom_linear_solve with a solver of your own, or NumPy's function"
+    " through pb.pure_callback"
+)
 _TREES = "trees are handled by pb.tree.map, flatten, unflatten, leaves, reduce, ..."
 _DEBUG = "to look at values, use pb.debug.print, pb.debug.callback or pb.debug.breakpoint"
 
@@ -63,14 +67,17 @@ ABSENT: dict[str, dict[str, str]] = {
         "loadtxt savetxt genfromtxt fromregex savez_compressed": "use NumPy's function, and pb.numpy.asarray",
     },
     "pullback.lax": {
-        "igamma igammac betainc polygamma zeta bessel_i0e bessel_i1e random_gamma_grad": _GAMMA,
-        "with_sharding_constraint pbroadcast pcast pvary": _DEVICES,
-        "Precision": "products are computed in the full precision of their dtype",
-        "RoundingMethod": 'rounding methods are strings: "to_nearest_even", "away_from_zero"',
-        "collapse": "it is pb.lax.reshape",
-        "optimization_barrier": "it comes later; pb.checkpoint keeps its second computation apart from the first",
-        "reduce_precision": "it comes later; until then, x.astype(dtype).astype(x.dtype)",
-        "platform_dependent": "a primitive may have a lowering rule for each platform: def_lower(platform=...)",
+        "with_sharding_constraint pcast pvary": _DEVICES,
+        "psend precv ragged_all_to_all": _DEVICES,
+        "create_token after_all": "effects happen in the order of the program by themselves, without tokens",
+        "dce_sink": "what is to happen although no result depends on it is a callback: pb.debug.callback, pb.io_callback",
+        "composite": "a function needs no decorator to be one operation: pb.jit(f) is one in the Program around it",
+        "stage": "pb.jit(f) stages what f does; of a number, pb.numpy.asarray makes an array",
+        "shape_as_value": "it is pb.numpy.asarray(x.shape)",
+        "select_and_gather_add select_and_scatter select_and_scatter_add": (
+            "what the derivatives of pooling need; they are there without it"
+        ),
+        "DotDimensionNumbers PrecisionLike ConvGeneralDilatedDimensionNumbers": "it is a type for annotations of JAX's own",
     },
     "pullback.nn": {
         "scaled_dot_general get_scaled_dot_general_config": (
