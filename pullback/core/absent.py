@@ -82,6 +82,13 @@ ABSENT: dict[str, dict[str, str]] = {
             "quantization for one kind of GPU; pb.nn.scaled_matmul multiplies what is quantized already"
         ),
     },
+    "pullback.scipy": {
+        "spatial": "rotations come later; pb.numpy.matmul of rotation matrices, or quaternions in pb.numpy, until then",
+    },
+    "pullback.scipy.optimize": {
+        "root root_scalar fsolve newton": "it is pb.lax.custom_root, with a solver of your own",
+        "line_search": "minimize looks for its steps by itself",
+    },
     "pullback.tree": {
         "register_pytree_node register_pytree_node_class register_pytree_with_keys register_static": (
             "it is pb.tree.register_node, or pb.tree.register_dataclass"
