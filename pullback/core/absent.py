@@ -16,11 +16,6 @@ difflib = lazy_module("difflib")
 
 _DEVICES = "computing on several devices comes later"
 _UPDATES = "arrays are immutable; write x.at[index].set(values), .add, .multiply, .min or .max, and use the result"
-_LINEAR_ALGEBRA = (
-    "linear algebra comes later; until then, pb.lax.custom_linear_solve with a solver of your own, or NumPy's function"
-    " through pb.pure_callback"
-)
-_GAMMA = "it comes later; pb.lax has lgamma, digamma, erf, erfc and erf_inv"
 _TREES = "trees are handled by pb.tree.map, flatten, unflatten, leaves, reduce, ..."
 _DEBUG = "to look at values, use pb.debug.print, pb.debug.callback or pb.debug.breakpoint"
 
@@ -50,12 +45,9 @@ ABSENT: dict[str, dict[str, str]] = {
         "default_matmul_precision": "products are computed in the full precision of their dtype",
         "dlpack": "it is pb.numpy.from_dlpack",
         "profiler": "it comes later; pb.jit(f).lower(*args).cost_analysis() says what a function costs",
-        "flatten_util": "it comes later; until then, pb.tree.flatten and pb.numpy.concatenate of the raveled leaves",
-        "image ffi": "it comes later",
+        "ffi": "it comes later",
     },
     "pullback.numpy": {
-        "linalg": _LINEAR_ALGEBRA,
-        "interp": "it comes later; until then, pb.numpy.where or pb.numpy.select of formulas",
         "vectorize": "it is pb.vmap",
         "putmask fill copyto": _UPDATES,
         "ndarray": "it is pb.Array",
@@ -65,19 +57,29 @@ ABSENT: dict[str, dict[str, str]] = {
         "loadtxt savetxt genfromtxt fromregex savez_compressed": "use NumPy's function, and pb.numpy.asarray",
     },
     "pullback.lax": {
-        "igamma igammac betainc polygamma zeta bessel_i0e bessel_i1e random_gamma_grad": _GAMMA,
-        "with_sharding_constraint pbroadcast pcast pvary": _DEVICES,
-        "Precision": "products are computed in the full precision of their dtype",
-        "RoundingMethod": 'rounding methods are strings: "to_nearest_even", "away_from_zero"',
-        "collapse": "it is pb.lax.reshape",
-        "optimization_barrier": "it comes later; pb.checkpoint keeps its second computation apart from the first",
-        "reduce_precision": "it comes later; until then, x.astype(dtype).astype(x.dtype)",
-        "platform_dependent": "a primitive may have a lowering rule for each platform: def_lower(platform=...)",
+        "with_sharding_constraint pcast pvary": _DEVICES,
+        "psend precv ragged_all_to_all": _DEVICES,
+        "create_token after_all": "effects happen in the order of the program by themselves, without tokens",
+        "dce_sink": "what is to happen although no result depends on it is a callback: pb.debug.callback, pb.io_callback",
+        "composite": "a function needs no decorator to be one operation: pb.jit(f) is one in the Program around it",
+        "stage": "pb.jit(f) stages what f does; of a number, pb.numpy.asarray makes an array",
+        "shape_as_value": "it is pb.numpy.asarray(x.shape)",
+        "select_and_gather_add select_and_scatter select_and_scatter_add": (
+            "what the derivatives of pooling need; they are there without it"
+        ),
+        "DotDimensionNumbers PrecisionLike ConvGeneralDilatedDimensionNumbers": "it is a type for annotations of JAX's own",
     },
     "pullback.nn": {
         "scaled_dot_general get_scaled_dot_general_config": (
             "quantization for one kind of GPU; pb.nn.scaled_matmul multiplies what is quantized already"
         ),
+    },
+    "pullback.scipy": {
+        "spatial": "rotations come later; pb.numpy.matmul of rotation matrices, or quaternions in pb.numpy, until then",
+    },
+    "pullback.scipy.optimize": {
+        "root root_scalar fsolve newton": "it is pb.lax.custom_root, with a solver of your own",
+        "line_search": "minimize looks for its steps by itself",
     },
     "pullback.tree": {
         "register_pytree_node register_pytree_node_class register_pytree_with_keys register_static": (
@@ -90,8 +92,7 @@ ABSENT: dict[str, dict[str, str]] = {
 
 # Methods of NumPy's arrays that Arrays do not have: what is said of each is what is said of the function of that name.
 ABSENT_METHODS = (
-    "argpartition", "argsort", "cumprod", "cumsum", "fill", "nonzero", "partition", "put", "resize",
-    "searchsorted", "sort",
+    "fill", "put", "resize",
 )  # fmt: skip
 
 

@@ -1,6 +1,7 @@
 """The public names of this namespace and the modules that they come from: `__init__.py` reads them here."""
 
 from pullback.numpy import fft as fft
+from pullback.numpy import linalg as linalg
 from pullback.numpy.arithmetic import abs as abs
 from pullback.numpy.arithmetic import absolute as absolute
 from pullback.numpy.arithmetic import add as add
@@ -33,6 +34,7 @@ from pullback.numpy.arithmetic import trunc as trunc
 from pullback.numpy.bits import packbits as packbits
 from pullback.numpy.bits import unpackbits as unpackbits
 from pullback.numpy.calculus import gradient as gradient
+from pullback.numpy.calculus import interp as interp
 from pullback.numpy.calculus import trapezoid as trapezoid
 from pullback.numpy.complexes import angle as angle
 from pullback.numpy.complexes import conj as conj
@@ -49,6 +51,8 @@ from pullback.numpy.constants import inf as inf
 from pullback.numpy.constants import nan as nan
 from pullback.numpy.constants import newaxis as newaxis
 from pullback.numpy.constants import pi as pi
+from pullback.numpy.convolution import convolve as convolve
+from pullback.numpy.convolution import correlate as correlate
 from pullback.numpy.creation import arange as arange
 from pullback.numpy.creation import array as array
 from pullback.numpy.creation import asarray as asarray
@@ -162,6 +166,10 @@ from pullback.numpy.elementary import sqrt as sqrt
 from pullback.numpy.elementary import square as square
 from pullback.numpy.elementary import tan as tan
 from pullback.numpy.elementary import tanh as tanh
+from pullback.numpy.equality import allclose as allclose
+from pullback.numpy.equality import array_equal as array_equal
+from pullback.numpy.equality import array_equiv as array_equiv
+from pullback.numpy.equality import isin as isin
 from pullback.numpy.files import array_repr as array_repr
 from pullback.numpy.files import array_str as array_str
 from pullback.numpy.files import frombuffer as frombuffer
@@ -248,13 +256,16 @@ from pullback.numpy.placing import place as place
 from pullback.numpy.placing import put as put
 from pullback.numpy.placing import put_along_axis as put_along_axis
 from pullback.numpy.placing import resize as resize
+from pullback.numpy.polynomials import poly as poly
 from pullback.numpy.polynomials import polyadd as polyadd
 from pullback.numpy.polynomials import polyder as polyder
 from pullback.numpy.polynomials import polydiv as polydiv
+from pullback.numpy.polynomials import polyfit as polyfit
 from pullback.numpy.polynomials import polyint as polyint
 from pullback.numpy.polynomials import polymul as polymul
 from pullback.numpy.polynomials import polysub as polysub
 from pullback.numpy.polynomials import polyval as polyval
+from pullback.numpy.polynomials import roots as roots
 from pullback.numpy.polynomials import vander as vander
 from pullback.numpy.products import cross as cross
 from pullback.numpy.products import dot as dot
@@ -279,17 +290,13 @@ from pullback.numpy.quantiles import nanquantile as nanquantile
 from pullback.numpy.quantiles import percentile as percentile
 from pullback.numpy.quantiles import quantile as quantile
 from pullback.numpy.reductions import all as all
-from pullback.numpy.reductions import allclose as allclose
 from pullback.numpy.reductions import amax as amax
 from pullback.numpy.reductions import amin as amin
 from pullback.numpy.reductions import any as any
 from pullback.numpy.reductions import argmax as argmax
 from pullback.numpy.reductions import argmin as argmin
-from pullback.numpy.reductions import array_equal as array_equal
-from pullback.numpy.reductions import array_equiv as array_equiv
 from pullback.numpy.reductions import average as average
 from pullback.numpy.reductions import count_nonzero as count_nonzero
-from pullback.numpy.reductions import isin as isin
 from pullback.numpy.reductions import max as max
 from pullback.numpy.reductions import mean as mean
 from pullback.numpy.reductions import min as min
@@ -385,3 +392,5 @@ from pullback.numpy.windows import bartlett as bartlett
 from pullback.numpy.windows import blackman as blackman
 from pullback.numpy.windows import hamming as hamming
 from pullback.numpy.windows import hanning as hanning
+from pullback.numpy.windows import i0 as i0
+from pullback.numpy.windows import kaiser as kaiser

@@ -19,7 +19,17 @@ from pullback.numpy.axes import Axis, normal_axes, normal_axis
 from pullback.numpy.creation import asarray
 from pullback.numpy.factories import Function, named
 from pullback.numpy.logic import clip, isinf, isnan, where
-from pullback.numpy.promotion import at_user_line, broadcast, flags, in_dtype, operand, refuse_complex, strong, to_common_dtype
+from pullback.numpy.promotion import (
+    at_user_line,
+    broadcast,
+    flags,
+    in_dtype,
+    operand,
+    refuse_complex,
+    refuse_out,
+    strong,
+    to_common_dtype,
+)
 from pullback.numpy.reductions import all as all_of
 from pullback.numpy.reductions import argmax, argmin, count_nonzero
 from pullback.numpy.scans import cumsum
@@ -174,8 +184,7 @@ _OF_Q = _ARGUMENTS.format(
 
 def _no_out(name: str, out: Any, overwrite_input: Any) -> None:
     flags(name, overwrite_input=overwrite_input)
-    if out is not None:
-        raise TypeError(f"{name} cannot write into `out`: arrays are immutable. Use the result.{at_user_line()}")
+    refuse_out(name, out)
 
 
 def _quantile(name: str, scale: int, without_nan: bool, doc: str) -> Function:

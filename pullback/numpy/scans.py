@@ -26,6 +26,7 @@ from pullback.numpy.promotion import (
     number_or_operand,
     operand,
     refuse_complex,
+    refuse_out,
     strong,
     to_common_dtype,
 )
@@ -76,8 +77,7 @@ def _cumulative(name: str, primitive: Any, neutral: int | None, doc: str) -> Fun
     """`neutral` is what takes the place of NaN, if it is to be left out."""
 
     def function(a: ArrayLike, axis: int | None = None, dtype: DTypeLike = None, out: None = None) -> Array:
-        if out is not None:
-            raise TypeError(f"{name} cannot write into `out`: arrays are immutable. Use the result.{at_user_line()}")
+        refuse_out(name, out)
         x, place = along(a, axis, name)
         if neutral is not None and is_inexact(x.type.dtype):
             x = where(isnan(x), neutral, x)

@@ -46,11 +46,17 @@ def _check_kind(name: str, kind: Any, order: Any, stable: Any) -> None:
         flags(name, stable=stable)
 
 
-def _sorted_by_numpy(a: Any, axis: Any = -1) -> Any:
-    return sorts.sort.evaluate(a.reshape(-1) if axis is None else a, dimension=-1 if axis is None else axis)
+def _on_host(primitive: Any) -> Any:
+    """What a primitive computes on NumPy's arrays, along an axis."""
+
+    def compute(a: Any, axis: int | None = -1) -> Any:
+        params = {} if primitive is sorts.sort else {"index_dtype": default_dtype("i")}
+        return primitive.evaluate(a.ravel() if axis is None else a, dimension=axis % a.ndim if axis else 0, **params)
+
+    return compute
 
 
-@by_numpy(_sorted_by_numpy)
+@by_numpy(_on_host(sorts.sort), NATIVE_FLOATS)
 def sort(
     a: ArrayLike,
     axis: int | None = -1,
@@ -92,12 +98,7 @@ def sort(
     return flip(out, place) if flags("sort", descending=descending)[0] else out
 
 
-def _places_by_numpy(a: Any, axis: Any = -1) -> Any:
-    how = {"dimension": -1 if axis is None else axis, "index_dtype": default_dtype("i")}
-    return sorts.order.evaluate(a.reshape(-1) if axis is None else a, **how)
-
-
-@by_numpy(_places_by_numpy)
+@by_numpy(_on_host(sorts.order), NATIVE_FLOATS)
 def argsort(
     a: ArrayLike,
     axis: int | None = -1,
