@@ -29,7 +29,7 @@ from pullback.numpy.promotion import (
     to_common_dtype,
 )
 from pullback.numpy.shaping import broadcast_arrays, concatenate, moveaxis, ravel, reshape, stack
-from pullback.numpy.taking import along_axis, check_known, running_count, take, take_along_axis, true_places
+from pullback.numpy.taking import along_axis, check_known, running_count, take, take_along_axis, true_places, wrapped
 from pullback.numpy.updates import Updater
 
 
@@ -93,10 +93,9 @@ def put(
         return x
     if mode == "raise":
         check_known(places, "put")
-    if mode == "wrap":
-        places = remainder(places, x.type.size)
-    how = {"mode": "clip", "wrap_negative_indices": False} if mode == "clip" else {}
-    return reshape(Updater(ravel(x))[places].set(_cycled(values, places.type.size), **how), x.type.shape)
+    places = wrapped(places, x.type.size) if mode == "wrap" else places
+    flat, new, clips = Updater(ravel(x))[places], _cycled(values, places.type.size), mode == "clip"
+    return reshape(flat.set(new, mode="clip" if clips else None, wrap_negative_indices=not clips), x.type.shape)
 
 
 def put_along_axis(
