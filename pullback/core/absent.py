@@ -63,6 +63,10 @@ ABSENT: dict[str, dict[str, str]] = {
         "dce_sink": "what is to happen although no result depends on it is a callback: pb.debug.callback, pb.io_callback",
         "composite": "a function needs no decorator to be one operation: pb.jit(f) is one in the Program around it",
         "stage": "pb.jit(f) stages what f does; of a number, pb.numpy.asarray makes an array",
+        "conv_general_permutations conv_general_shape_tuple conv_shape_tuple conv_transpose_shape_tuple": (
+            "pb.eval_shape(pb.lax.conv_general_dilated, ...) gives the shape of a result"
+        ),
+        "reduce_window_shape_tuple": "pb.eval_shape(pb.lax.reduce_window, ...) gives the shape of a result",
         "shape_as_value": "it is pb.numpy.asarray(x.shape)",
         "select_and_gather_add select_and_scatter select_and_scatter_add": (
             "what the derivatives of pooling need; they are there without it"
