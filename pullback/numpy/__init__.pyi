@@ -364,6 +364,9 @@ from pullback.numpy.taking import compress as compress
 from pullback.numpy.taking import extract as extract
 from pullback.numpy.taking import take as take
 from pullback.numpy.taking import take_along_axis as take_along_axis
+from pullback.numpy.ufuncs import frompyfunc as frompyfunc
+from pullback.numpy.ufuncs import ufunc as ufunc
+from pullback.numpy.ufuncs import vectorize as vectorize
 from pullback.numpy.windows import bartlett as bartlett
 from pullback.numpy.windows import blackman as blackman
 from pullback.numpy.windows import hamming as hamming
