@@ -52,7 +52,7 @@ ABSENT: dict[str, dict[str, str]] = {
         "dlpack": "it is pb.numpy.from_dlpack",
         "profiler": "it comes later; pb.jit(f).lower(*args).cost_analysis() says what a function costs",
         "flatten_util": "it comes later; until then, pb.tree.flatten and pb.numpy.concatenate of the raveled leaves",
-        "image ffi": "it comes later",
+        "ffi": "it comes later",
     },
     "pullback.numpy": {
         "median quantile percentile nanmedian nanquantile nanpercentile": _SORTING,

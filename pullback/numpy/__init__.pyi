@@ -51,6 +51,8 @@ from pullback.numpy.constants import inf as inf
 from pullback.numpy.constants import nan as nan
 from pullback.numpy.constants import newaxis as newaxis
 from pullback.numpy.constants import pi as pi
+from pullback.numpy.convolution import convolve as convolve
+from pullback.numpy.convolution import correlate as correlate
 from pullback.numpy.creation import arange as arange
 from pullback.numpy.creation import array as array
 from pullback.numpy.creation import asarray as asarray
