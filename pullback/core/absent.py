@@ -52,7 +52,6 @@ ABSENT: dict[str, dict[str, str]] = {
         "default_matmul_precision": "products are computed in the full precision of their dtype",
         "dlpack": "it is pb.numpy.from_dlpack",
         "profiler": "it comes later; pb.jit(f).lower(*args).cost_analysis() says what a function costs",
-        "flatten_util": "it comes later; until then, pb.tree.flatten and pb.numpy.concatenate of the raveled leaves",
         "ffi": "it comes later",
     },
     "pullback.numpy": {
@@ -107,6 +106,13 @@ ABSENT: dict[str, dict[str, str]] = {
         "scaled_dot_general get_scaled_dot_general_config": (
             "quantization for one kind of GPU; pb.nn.scaled_matmul multiplies what is quantized already"
         ),
+    },
+    "pullback.scipy": {
+        "spatial": "rotations come later; pb.numpy.matmul of rotation matrices, or quaternions in pb.numpy, until then",
+    },
+    "pullback.scipy.optimize": {
+        "root root_scalar fsolve newton": "it is pb.lax.custom_root, with a solver of your own",
+        "line_search": "minimize looks for its steps by itself",
     },
     "pullback.tree": {
         "register_pytree_node register_pytree_node_class register_pytree_with_keys register_static": (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any
 
 import numpy as np
@@ -313,12 +313,12 @@ def vecmat(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     return shapes.squeeze(matmul(conj(x1)[..., None, :], x2), dimensions=(max(x1.type.ndim + 1, x2.type.ndim) - 2,))
 
 
-def _matrix_and_vector(name: str, x1: Any, x2: Any, matrix: int) -> Any:
+def _matrix_and_vector(name: str, x1: Any, x2: Any, matrix: int) -> tuple[Array, Array]:
     """Two operands in their common dtype, of which that of number `matrix` has two axes or more, and the other one."""
-    pair = to_common_dtype(name, x1, x2)
+    x1, x2 = pair = to_common_dtype(name, x1, x2)
     if pair[matrix].type.ndim < 2 or not pair[1 - matrix].type.shape:
-        raise _mismatch(name, *pair, "one is to be a matrix and the other a vector, or stacks of these")
-    return pair
+        raise _mismatch(name, x1, x2, "one is to be a matrix and the other a vector, or stacks of these")
+    return x1, x2
 
 
 def tensordot(
@@ -468,6 +468,22 @@ def cross(a: ArrayLike, b: ArrayLike, axisa: int = -1, axisb: int = -1, axisc: i
 # ---- einsum ---------------------------------------------------------------------------------------------------------
 
 
+def _einsum_on_host(subscripts: str, x: Any, y: Any) -> Any:
+    """What `_pairwise` comes to, of two operands without diagonals, sums of their own, or axes that broadcast."""
+    ((places, expression),) = _steps(subscripts, (x.shape, y.shape), "auto")
+    (left, right), result = expression.partition("->")[0].split(","), expression.partition("->")[2]
+    terms = [x, y]
+    x, y = terms.pop(places[0]), terms.pop(places[1])
+    sizes = dict(zip(left, x.shape))
+    plain = len(sizes) == len(left) and len({*right}) == len(right) and {*left} ^ {*right} <= {*result}
+    if not plain or any([sizes.get(letter, size) != size for letter, size in zip(right, y.shape)]):
+        raise ValueError
+    numbers, letters = _meeting(left, right, result)
+    product: Any = dot_general.evaluate
+    return product(x, y, dimension_numbers=numbers).transpose([letters.index(letter) for letter in result])
+
+
+@by_numpy(_einsum_on_host, NATIVE_INEXACT)
 def einsum(
     subscripts: str | ArrayLike,
     /,
@@ -633,6 +649,12 @@ def _pairwise(left: Term, right: Term, needed: set[str], preferred: Any) -> Term
     x, x_letters = _sum_out((x, x_letters), needed | set(y_letters))
     y, y_letters = _sum_out((y, y_letters), needed | set(x_letters))
     x, y = to_common_dtype("einsum", x, y)  # the product of two others may be in `preferred`
+    numbers, letters = _meeting(x_letters, y_letters, needed)
+    return contract(x, y, numbers, preferred), letters
+
+
+def _meeting(x_letters: str, y_letters: str, needed: Container[str]) -> tuple[Numbers, str]:
+    """The axes over which `contract` sums and those that it pairs, and the letters of its result."""
     shared = [letter for letter in x_letters if letter in y_letters]
     batch = [letter for letter in shared if letter in needed]
     summed = [letter for letter in shared if letter not in needed]
@@ -641,7 +663,7 @@ def _pairwise(left: Term, right: Term, needed: set[str], preferred: Any) -> Term
         return tuple(map(x_letters.index, wanted)), tuple(map(y_letters.index, wanted))
 
     rest = [letter for letter in x_letters + y_letters if letter not in shared]
-    return contract(x, y, (places(summed), places(batch)), preferred), "".join([*batch, *rest])
+    return (places(summed), places(batch)), "".join([*batch, *rest])
 
 
 def _without_units(term: Term, other: Term) -> Term:
