@@ -201,7 +201,7 @@ class finfo:
 
     def __init__(self, dtype: Any) -> None:
         found = _of(dtype)
-        info: Any = np.finfo(found) if found.isbuiltin == 1 else ml_dtypes.finfo(found)  # type: ignore[no-untyped-call]
+        info: Any = np.finfo(found) if found.isbuiltin == 1 else ml_dtypes.finfo(found)
         self.dtype = DTYPES[info.dtype.name]
         for name in _INTEGERS_OF_FLOATS:
             setattr(self, name, int(getattr(info, name)))
