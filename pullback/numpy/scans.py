@@ -83,7 +83,12 @@ def _cumulative(name: str, primitive: Any, neutral: int | None, doc: str) -> Fun
             x = where(isnan(x), neutral, x)
         return _scanned(primitive, x, place, dtype)
 
-    return named(function, name, doc, _SECTIONS)
+    def on_host(a: Any, axis: int | None = None) -> Any:
+        if neutral is not None:
+            raise TypeError
+        return primitive.evaluate(a.ravel() if axis is None else a, axis=axis % a.ndim if axis else 0)
+
+    return by_numpy(on_host, NATIVE_FLOATS)(named(function, name, doc, _SECTIONS))
 
 
 def _standard(name: str, primitive: Any, neutral: int, doc: str) -> Function:
