@@ -321,15 +321,22 @@ class poch(OnHost):
 
 @primitive
 class gammaincinv(OnHost):
-    """The x at which igamma(a, x) is p. Its derivatives are those of an implicit function."""
+    """The x at which igamma(a, x), or igammac if `upper`, is p. Its derivatives are those of an implicit function."""
 
-    evaluate = in_double(special("gammaincinv", 2))
+    @in_double
+    def evaluate(a, p, *, upper):
+        return (_gammainccinv if upper else _gammaincinv)(a, p)
 
-    def partials(out, a, p):
-        return lambda: neg(gamma_sensitivity(a, out, n=1)), lambda: div(literal(1, p), gamma_density(a, out))
+    def partials(out, a, p, *, upper):
+        sign = literal(-1 if upper else 1, p)
+        return lambda: neg(gamma_sensitivity(a, out, n=1)), lambda: div(sign, gamma_density(a, out))
 
     def samples(rng):
-        yield (0.5 + 2 * rng.random(3), 0.1 + 0.8 * rng.random(3)), {}
+        for upper in (False, True):
+            yield (0.5 + 2 * rng.random(3), 0.1 + 0.8 * rng.random(3)), {"upper": upper}
+
+
+_gammaincinv, _gammainccinv = special("gammaincinv", 2), special("gammainccinv", 2)
 
 
 @primitive

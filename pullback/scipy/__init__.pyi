@@ -3,3 +3,4 @@
 from pullback.scipy import cluster as cluster
 from pullback.scipy import optimize as optimize
 from pullback.scipy import special as special
+from pullback.scipy import stats as stats
