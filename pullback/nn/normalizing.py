@@ -7,9 +7,11 @@ from typing import Any
 
 from pullback.core.array import Array, ArrayLike
 from pullback.core.dtypes import DTypeLike, accumulation_dtype, default_dtype, kind, requested
+from pullback.core.errors import ShapeError
 from pullback.core.tracing import type_of
+from pullback.lax.collectives import axis_index, axis_size
 from pullback.nn.activations import narrow, wide
-from pullback.numpy.arithmetic import maximum, sign
+from pullback.numpy.arithmetic import add, maximum, sign
 from pullback.numpy.axes import Axis, normal_axes, normal_axis
 from pullback.numpy.complexes import real
 from pullback.numpy.elementary import exp, log
@@ -174,21 +176,22 @@ def log_softmax(x: ArrayLike, axis: Axis = -1, where: Mask = None) -> Array:
     return narrow(shifted - log(summed), x)
 
 
-def one_hot(x: ArrayLike, num_classes: int, *, dtype: DTypeLike = None, axis: int = -1) -> Array:
+def one_hot(x: ArrayLike, num_classes: int, *, dtype: DTypeLike = None, axis: int | str = -1) -> Array:
     """Indices as vectors of zeros with a one at the index; of zeros alone, where it is out of bounds.
 
     Arguments:
         x: integers, an array of any shape.
         num_classes: the length of the vectors.
         dtype: of the result; by default the default floating dtype.
-        axis: where the vectors lie in the result.
+        axis: where the vectors lie in the result; or the name of an axis of vmap, of size num_classes, along which they lie.
 
     Returns:
-        An array with one axis more than x.
+        An array with one axis more than x; of the shape of x, if the axis is a named one.
 
     Raises:
         LeafError: x is neither an array nor a number.
         AxisError: the result has no such axis.
+        ShapeError: the named axis has another size.
 
     Example:
         >>> nn.one_hot(pnp.array([0, 2, 9]), 3)
@@ -201,12 +204,17 @@ def one_hot(x: ArrayLike, num_classes: int, *, dtype: DTypeLike = None, axis: in
     x = operand(x, "one_hot")
     if x.type.dtype.itemsize < 4:  # in which there may be fewer numbers than classes
         x = convert_element_type(x, new_dtype=default_dtype("f" if kind(x.type.dtype) == "f" else "i"))
+    wanted = default_dtype("f") if dtype is None else requested(dtype)
+    if isinstance(axis, str):
+        if axis_size(axis) != num_classes:
+            raise ShapeError(f"one_hot: axis {axis!r} has size {axis_size(axis)}, not {num_classes=}.{at_user_line()}")
+        return convert_element_type(compare.eq(x, in_dtype(axis_index(axis), x.type.dtype)), new_dtype=wanted)
     ndim = type_of(x).ndim + 1
     along = normal_axis(axis, ndim, "one_hot")
     shape = (*x.type.shape[:along], num_classes, *x.type.shape[along:])
     spread = broadcasts.broadcast_in_dim(x, shape=shape, broadcast_dimensions=tuple(i for i in range(ndim) if i != along))
     same = compare.eq(spread, iota(dtype=x.type.dtype, shape=shape, dimension=along))
-    return convert_element_type(same, new_dtype=default_dtype("f") if dtype is None else requested(dtype))
+    return convert_element_type(same, new_dtype=wanted)
 
 
 def logmeanexp(x: ArrayLike, axis: Axis = None, where: Mask = None, keepdims: bool = False) -> Array:
@@ -291,4 +299,4 @@ def standardize(
         )
     elif variance is None:
         variance = average(powers.square(centered), axes, keepdims=True, where=where)
-    return in_dtype(centered * powers.rsqrt(to_inexact(variance + epsilon, "standardize")), dtype, weak)
+    return in_dtype(centered * powers.rsqrt(to_inexact(add(variance, epsilon), "standardize")), dtype, weak)

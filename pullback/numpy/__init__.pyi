@@ -1,6 +1,7 @@
 """The public names of this namespace and the modules that they come from: `__init__.py` reads them here."""
 
 from pullback.numpy import fft as fft
+from pullback.numpy import linalg as linalg
 from pullback.numpy.arithmetic import abs as abs
 from pullback.numpy.arithmetic import absolute as absolute
 from pullback.numpy.arithmetic import add as add
@@ -225,11 +226,15 @@ from pullback.numpy.logic import not_equal as not_equal
 from pullback.numpy.logic import right_shift as right_shift
 from pullback.numpy.logic import select as select
 from pullback.numpy.logic import signbit as signbit
-from pullback.numpy.logic import where as where
 from pullback.numpy.mapped import apply_along_axis as apply_along_axis
 from pullback.numpy.mapped import apply_over_axes as apply_over_axes
 from pullback.numpy.mapped import piecewise as piecewise
 from pullback.numpy.padding import pad as pad
+from pullback.numpy.places import argwhere as argwhere
+from pullback.numpy.places import flatnonzero as flatnonzero
+from pullback.numpy.places import nonzero as nonzero
+from pullback.numpy.places import trim_zeros as trim_zeros
+from pullback.numpy.places import where as where
 from pullback.numpy.placing import block as block
 from pullback.numpy.placing import choose as choose
 from pullback.numpy.placing import delete as delete
@@ -288,6 +293,15 @@ from pullback.numpy.reductions import ptp as ptp
 from pullback.numpy.reductions import std as std
 from pullback.numpy.reductions import sum as sum
 from pullback.numpy.reductions import var as var
+from pullback.numpy.scans import cumprod as cumprod
+from pullback.numpy.scans import cumsum as cumsum
+from pullback.numpy.scans import cumulative_prod as cumulative_prod
+from pullback.numpy.scans import cumulative_sum as cumulative_sum
+from pullback.numpy.scans import diff as diff
+from pullback.numpy.scans import ediff1d as ediff1d
+from pullback.numpy.scans import nancumprod as nancumprod
+from pullback.numpy.scans import nancumsum as nancumsum
+from pullback.numpy.scans import unwrap as unwrap
 from pullback.numpy.shaping import append as append
 from pullback.numpy.shaping import array_split as array_split
 from pullback.numpy.shaping import atleast_1d as atleast_1d
@@ -329,6 +343,14 @@ from pullback.numpy.shaping import transpose as transpose
 from pullback.numpy.shaping import unstack as unstack
 from pullback.numpy.shaping import vsplit as vsplit
 from pullback.numpy.shaping import vstack as vstack
+from pullback.numpy.sorting import argpartition as argpartition
+from pullback.numpy.sorting import argsort as argsort
+from pullback.numpy.sorting import digitize as digitize
+from pullback.numpy.sorting import lexsort as lexsort
+from pullback.numpy.sorting import partition as partition
+from pullback.numpy.sorting import searchsorted as searchsorted
+from pullback.numpy.sorting import sort as sort
+from pullback.numpy.sorting import sort_complex as sort_complex
 from pullback.numpy.spaces import geomspace as geomspace
 from pullback.numpy.spaces import linspace as linspace
 from pullback.numpy.spaces import logspace as logspace

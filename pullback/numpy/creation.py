@@ -17,6 +17,7 @@ from pullback.core.types import Shape, ShapeLike, array_type
 from pullback.numpy.axes import normal_axis
 from pullback.numpy.eager import by_numpy
 from pullback.numpy.promotion import (
+    NATIVE_FLOATS,
     PYTHON_SCALARS,
     at_user_line,
     broadcast,
@@ -349,6 +350,13 @@ def _filled(name: str, value: int, shape: ShapeLike, dtype: DTypeLike, device: A
     return broadcast_in_dim(one, shape=sizes, broadcast_dimensions=()) if sizes else one
 
 
+def _full_like_on_host(a: Any, fill_value: Any) -> Any:
+    if fill_value.__class__ is not float:
+        raise TypeError
+    return np.full(a.shape, fill_value, a.dtype)
+
+
+@by_numpy(_full_like_on_host, NATIVE_FLOATS)
 def full_like(
     a: ArrayLike, fill_value: ArrayLike, dtype: DTypeLike = None, shape: ShapeLike | None = None, *, device: Any = None
 ) -> Array:
@@ -383,6 +391,7 @@ def _like(a: Any, shape: Any, dtype: Any, device: Any) -> tuple[Any, Any, Any, b
     return type.shape if shape is None else shape, type.dtype if dtype is None else dtype, device, type.weak and dtype is None
 
 
+@by_numpy(lambda a: np.zeros(a.shape, a.dtype))
 def zeros_like(a: ArrayLike, dtype: DTypeLike = None, shape: ShapeLike | None = None, *, device: Any = None) -> Array:
     """An array of zeros, of the shape and dtype of `a` unless `shape` or `dtype` say otherwise.
 
@@ -408,6 +417,7 @@ def zeros_like(a: ArrayLike, dtype: DTypeLike = None, shape: ShapeLike | None = 
     return _beside(a, _filled("zeros_like", 0, *_like(a, shape, dtype, device)))
 
 
+@by_numpy(lambda a: np.ones(a.shape, a.dtype))
 def ones_like(a: ArrayLike, dtype: DTypeLike = None, shape: ShapeLike | None = None, *, device: Any = None) -> Array:
     """An array of ones, of the shape and dtype of `a` unless `shape` or `dtype` say otherwise.
 

@@ -452,7 +452,12 @@ def _spread(name: str, finish: Function, doc: str) -> Spread:
             count = _where(count > 0, count, math.nan)
         return strong(in_dtype(finish(divide(total, count)), real_dtype(wanted)))
 
-    return named(function, name, doc, _SPREADS)
+    def on_host(a: Any, axis: Any = None, *, ddof: int = 0, keepdims: bool = False) -> Any:
+        if ddof >= (a.size if axis is None else math.prod(np.take(a.shape, axis, mode="wrap").flat)):
+            raise ValueError  # NumPy divides by 0
+        return getattr(np, name)(np.ascontiguousarray(a), axis, ddof=ddof, keepdims=keepdims)
+
+    return by_numpy(on_host, NATIVE_FLOATS)(named(function, name, doc, _SPREADS))
 
 
 # fmt: off
@@ -500,6 +505,7 @@ def ptp(a: ArrayLike, axis: Axis = None, *, keepdims: bool = False) -> Array:
     return subtract(max(a, axes, keepdims=keepdims), min(a, axes, keepdims=keepdims))
 
 
+@by_numpy(lambda a, axis=None, *, keepdims=False: np.asarray(np.count_nonzero(a, axis, keepdims=keepdims), default_dtype("i")))
 def count_nonzero(a: ArrayLike, axis: Axis = None, *, keepdims: bool = False) -> Array:
     """How many elements differ from 0.
 

@@ -1,5 +1,14 @@
 """The public names and the modules that they come from: for type checkers, and for `__init__.py`, which reads this file."""
 
+from pullback.random.distributions import double_sided_maxwell as double_sided_maxwell
+from pullback.random.distributions import geometric as geometric
+from pullback.random.distributions import lognormal as lognormal
+from pullback.random.distributions import maxwell as maxwell
+from pullback.random.distributions import pareto as pareto
+from pullback.random.distributions import rayleigh as rayleigh
+from pullback.random.distributions import triangular as triangular
+from pullback.random.distributions import wald as wald
+from pullback.random.distributions import weibull_min as weibull_min
 from pullback.random.keys import PRNGKey as PRNGKey
 from pullback.random.keys import checked_keys as checked_keys
 from pullback.random.keys import clone as clone
@@ -11,6 +20,16 @@ from pullback.random.keys import key_impl as key_impl
 from pullback.random.keys import prng_key as prng_key
 from pullback.random.keys import split as split
 from pullback.random.keys import wrap_key_data as wrap_key_data
+from pullback.random.sampling import bernoulli as bernoulli
 from pullback.random.sampling import bits as bits
+from pullback.random.sampling import categorical as categorical
+from pullback.random.sampling import cauchy as cauchy
+from pullback.random.sampling import exponential as exponential
+from pullback.random.sampling import gumbel as gumbel
+from pullback.random.sampling import laplace as laplace
+from pullback.random.sampling import logistic as logistic
 from pullback.random.sampling import normal as normal
+from pullback.random.sampling import rademacher as rademacher
+from pullback.random.sampling import randint as randint
+from pullback.random.sampling import truncated_normal as truncated_normal
 from pullback.random.sampling import uniform as uniform

@@ -2,18 +2,34 @@
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
+from pullback.api.compiled import jit
 from pullback.core.array import Array, ArrayLike
-from pullback.core.dtypes import DType, DTypeLike, default_dtype, in_words, kind, requested
+from pullback.core.dtypes import INT32, DType, DTypeLike, default_dtype, in_words, kind, requested
 from pullback.core.errors import DtypeError, ShapeError
 from pullback.core.source import at_user_line
 from pullback.core.types import Shape, ShapeLike
-from pullback.lax import complex as joined
-from pullback.numpy.creation import checked_shape
-from pullback.numpy.promotion import broadcast, broadcast_shapes, in_dtype, number_or_operand, real_dtype
+from pullback.lax.elementwise import complex as joined
+from pullback.lax.elementwise import erf, erf_inv, nextafter, rem
+from pullback.numpy.axes import normal_axis
+from pullback.numpy.creation import checked_shape, full_like
+from pullback.numpy.dtypes import finfo, iinfo
+from pullback.numpy.elementary import log, log1p
+from pullback.numpy.factories import named
+from pullback.numpy.logic import clip, less, where
+from pullback.numpy.promotion import broadcast, broadcast_shapes, in_dtype, literal_of, number_or_operand, real_dtype
+from pullback.numpy.promotion import operand as as_operand
+from pullback.numpy.reductions import argmax
 from pullback.ops import random as primitives
+from pullback.ops.convert import convert_element_type
+from pullback.ops.literals import literal
+from pullback.ops.stop_gradient import stop_gradient
 from pullback.random.keys import divided, sampler
 
 
@@ -122,3 +138,307 @@ def normal(key: ArrayLike, shape: ShapeLike = (), dtype: DTypeLike = None) -> Ar
     keys = divided(key)
     parts = [drawn(keys[i], "normal", sizes, real_dtype(wanted)) for i in range(2)]
     return joined(*parts) / math.sqrt(2)
+
+
+_LAW = """    Arguments:
+        key: a key.
+        shape: the shape of the result.
+        dtype: a floating dtype; by default the default one.
+
+    Returns:
+        An array of that shape and dtype.
+
+    Raises:
+        LeafError: no key. ShapeError: several keys, or no shape.
+        DtypeError: another dtype."""
+
+
+def _of_law(name: str, doc: str) -> Callable[..., Array]:
+    def sample(key: ArrayLike, shape: ShapeLike = (), dtype: DTypeLike = None) -> Array:
+        return drawn(key, name, checked_shape(shape, name), checked_dtype(name, dtype))
+
+    return sampler(named(sample, name, doc, _LAW, "pullback.random"))
+
+
+exponential = _of_law(
+    "exponential",
+    """Numbers of the exponential distribution of mean 1, with density exp(-x) for x >= 0.
+
+    Example:
+        >>> pb.random.exponential(pb.random.key(0), (2,))
+        [2.950128  3.8434246]:f32[2]:cpu(0)
+    """,
+)
+laplace = _of_law(
+    "laplace",
+    """Numbers of the Laplace distribution, with density exp(-|x|) / 2.
+
+    Example:
+        >>> pb.random.laplace(pb.random.key(0), (2,))
+        [-2.2569816 -3.1502788]:f32[2]:cpu(0)
+    """,
+)
+logistic = _of_law(
+    "logistic",
+    """Numbers of the logistic distribution, whose distribution function is 1 / (1 + exp(-x)).
+
+    Example:
+        >>> pb.random.logistic(pb.random.key(0), (2,))
+        [2.896376  3.8217716]:f32[2]:cpu(0)
+    """,
+)
+cauchy = _of_law(
+    "cauchy",
+    """Numbers of the Cauchy distribution, with density 1 / (pi (1 + x^2)), which has no mean.
+
+    Example:
+        >>> pb.random.cauchy(pb.random.key(0), (2,))
+        [ 6.0274944 14.837895 ]:f32[2]:cpu(0)
+    """,
+)
+
+
+@sampler
+def gumbel(key: ArrayLike, shape: ShapeLike = (), dtype: DTypeLike = None, mode: str | None = None) -> Array:
+    """Numbers of the Gumbel distribution, with distribution function exp(-exp(-x)): the largest of many exponential ones.
+
+    Arguments:
+        key: a key.
+        shape: the shape of the result.
+        dtype: a floating dtype; by default the default one.
+        mode: "low" (None), from one random number; "high", from two, so that large values are not cut off where one number has
+            no more digits, at 16.6 in float32.
+
+    Returns:
+        An array of that shape and dtype.
+
+    Raises:
+        LeafError: no key. ShapeError: several keys, or no shape.
+        DtypeError: another dtype. ValueError: another mode.
+
+    Example:
+        >>> pb.random.gumbel(pb.random.key(0), (2,))
+        [2.9233725 3.8326178]:f32[2]:cpu(0)
+    """
+    sizes, wanted = checked_shape(shape, "gumbel"), checked_dtype("gumbel", dtype)
+    if mode not in (None, "low", "high"):
+        raise ValueError(f"gumbel takes mode='low' or 'high', not {mode!r}.{at_user_line()}")
+    return _gumbel_of_two(key, sizes=sizes, dtype=wanted) if mode == "high" else drawn(key, "gumbel", sizes, wanted)
+
+
+@functools.partial(jit, static_argnames=("sizes", "dtype"))
+def _gumbel_of_two(key: Any, *, sizes: Shape, dtype: DType) -> Array:
+    limits = finfo(dtype)
+    pair = drawn(key, "uniform", (2, *sizes), dtype)
+    fine = pair[0] + literal_of(2.0**-limits.nmant, dtype) * pair[1] + literal_of(float(limits.tiny), dtype)
+    return -log(-log1p(-where(pair[0] >= 0.5, pair[0], fine)))
+
+
+@sampler
+def truncated_normal(
+    key: ArrayLike, lower: ArrayLike, upper: ArrayLike, shape: ShapeLike | None = None, dtype: DTypeLike = None
+) -> Array:
+    """Numbers of the standard normal distribution between two limits; differentiable with respect to these.
+
+    Arguments:
+        key: a key.
+        lower, upper: the limits, which are not reached: numbers, or arrays that broadcast to the shape.
+        shape: the shape of the result; by default the common one of the limits.
+        dtype: a floating dtype; by default the default one.
+
+    Returns:
+        An array of that shape and dtype.
+
+    Raises:
+        LeafError: no key. ShapeError: several keys, or shapes that do not fit.
+        DtypeError: another dtype.
+
+    Example:
+        >>> pb.random.truncated_normal(pb.random.key(0), -2.0, 2.0, (2,))
+        [1.4559592 1.7147487]:f32[2]:cpu(0)
+    """
+    wanted = checked_dtype("truncated_normal", dtype)
+    sizes, limits = parameters("truncated_normal", shape, wanted, lower, upper)
+    made: Array = _truncated_normal(key, *limits, sizes=sizes)
+    return made
+
+
+@functools.partial(jit, static_argnames="sizes")
+def _truncated_normal(key: Any, lower: Array, upper: Array, *, sizes: Shape) -> Array:
+    root = literal(math.sqrt(2), lower)
+    unit = drawn(key, "uniform", sizes, lower.dtype)
+    between = primitives.spread(unit, erf(lower / root), erf(upper / root))
+    inside = [
+        nextafter(stop_gradient(limit), literal(infinity, limit)) for limit, infinity in ((lower, math.inf), (upper, -math.inf))
+    ]
+    return clip(root * erf_inv(between), *inside)
+
+
+@sampler
+def randint(key: ArrayLike, shape: ShapeLike, minval: ArrayLike, maxval: ArrayLike, dtype: DTypeLike = None) -> Array:
+    """Whole numbers from `minval` up to but not including `maxval`, equally likely: to within (maxval - minval) / 2^64.
+
+    Arguments:
+        key: a key.
+        shape: the shape of the result.
+        minval, maxval: whole numbers, or arrays of integers that broadcast to the shape. Where there is nothing between them,
+            the result is `minval`. A `maxval` beyond the dtype stands for all of its numbers.
+        dtype: an integer dtype; by default the default one.
+
+    Returns:
+        An array of that shape and dtype.
+
+    Raises:
+        LeafError: no key. ShapeError: several keys, or shapes that do not fit.
+        DtypeError: another dtype.
+
+    Example:
+        >>> pb.random.randint(pb.random.key(0), (4,), 0, 10)
+        [9 0 2 3]:i32[4]:cpu(0)
+    """
+    wanted = checked_dtype("randint", dtype, "iu")
+    sizes = checked_shape(shape, "randint")
+    own = INT32 if wanted.itemsize < 4 else wanted
+    low, high = [_whole(value) for value in (minval, maxval)]
+    least, most = [int(limit) for limit in (iinfo(wanted).min, iinfo(wanted).max)]
+    if wanted.itemsize < 4:
+        low, high = _within(low, own, least, most), _within(high, own, least, most + 1)
+    beyond = high > _within(np.asarray(iinfo(own).max, own), high.dtype)
+    low, high = _within(low, own), _within(high, own)
+    low, high, beyond = [broadcast(value, sizes) for value in _fitting(sizes, low, high, beyond)]
+    unsigned = np.dtype(f"u{own.itemsize}")
+    coarse, fine = [drawn(one, "bits", sizes, unsigned) for one in divided(key)]
+    one = literal(1, coarse)
+    span = where(high <= low, one, convert_element_type(high - low, new_dtype=unsigned))
+    span = where(beyond & (high > low), span + one, span)  # 0 for all of the dtype: x modulo 0 is x
+    scale = rem(full_like(span, 1 << 4 * own.itemsize), span)  # 2^bits modulo the span
+    scale = rem(scale * scale, span)
+    offset = rem(rem(coarse, span) * scale + rem(fine, span), span)
+    return in_dtype(low + convert_element_type(offset, new_dtype=own), wanted)
+
+
+def _fitting(sizes: Shape, *values: Array) -> list[Array]:
+    common = broadcast_shapes("randint", *[value.type.shape for value in values])
+    if broadcast_shapes("randint", common, sizes) != sizes:
+        raise ShapeError(f"randint: limits of shape {common} do not broadcast to shape={sizes}.{at_user_line()}")
+    return list(values)
+
+
+def _whole(value: Any) -> Array:
+    """A limit as an array of integers: a Python number that 32 bits do not hold in 64 of them."""
+    if value.__class__ is int and not -(1 << 31) <= value < 1 << 31:
+        value = np.asarray(value)
+    found = as_operand(value, "randint", "a limit")
+    return found if kind(found.type.dtype) in "iu" else in_dtype(found, default_dtype("i"))
+
+
+def _within(value: Any, dtype: DType, least: int | None = None, most: int | None = None) -> Array:
+    """Integers in a dtype; those that it does not hold, or that are beyond the limits, as the nearest that is."""
+    found = as_operand(value, "randint")
+    own, other = iinfo(found.type.dtype), iinfo(dtype)
+    low, high = max(other.min if least is None else least, own.min), min(other.max if most is None else most, own.max)
+    return convert_element_type(clip(found, int(low), int(high)), new_dtype=dtype)
+
+
+@sampler
+def bernoulli(key: ArrayLike, p: ArrayLike = 0.5, shape: ShapeLike | None = None, mode: str = "low") -> Array:
+    """True with probability p.
+
+    Arguments:
+        key: a key.
+        p: floating-point numbers from 0 to 1, which broadcast to the shape.
+        shape: the shape of the result; by default that of p.
+        mode: "low", by one random number in the dtype of p; "high", by two, which tells apart smaller p.
+
+    Returns:
+        An array of bools of that shape.
+
+    Raises:
+        LeafError: no key. ShapeError: several keys, or shapes that do not fit.
+        DtypeError: p is not floating. ValueError: another mode.
+
+    Example:
+        >>> pb.random.bernoulli(pb.random.key(0), 0.5, (4,))
+        [False False  True  True]:bool[4]:cpu(0)
+    """
+    p = as_operand(p, "bernoulli", "p")
+    wanted = p.type.dtype
+    if kind(wanted) != "f":
+        raise DtypeError(f"bernoulli takes a floating-point p, but got {p.type}.{at_user_line()}")
+    if mode not in ("low", "high"):
+        raise ValueError(f"bernoulli takes mode='low' or 'high', not {mode!r}.{at_user_line()}")
+    sizes, (p,) = parameters("bernoulli", shape, wanted, p)
+    if mode == "low":
+        return less(drawn(key, "uniform", sizes, wanted), p)
+    coarse, fine = drawn(key, "uniform", (2, *sizes), wanted)
+    return less(fine * literal(2.0 ** -finfo(wanted).nmant, fine), p - coarse)
+
+
+@sampler
+def rademacher(key: ArrayLike, shape: ShapeLike = (), dtype: DTypeLike = None) -> Array:
+    """1 or -1, equally likely.
+
+    Arguments:
+        key: a key.
+        shape: the shape of the result.
+        dtype: a dtype that has both; by default the default integer one.
+
+    Returns:
+        An array of that shape and dtype.
+
+    Raises:
+        LeafError: no key. ShapeError: several keys, or no shape.
+        DtypeError: another dtype.
+
+    Example:
+        >>> pb.random.rademacher(pb.random.key(0), (4,))
+        [-1 -1  1  1]:i32[4]:cpu(0)
+    """
+    sizes, wanted = checked_shape(shape, "rademacher"), checked_dtype("rademacher", dtype, "ifc")
+    heads = less(drawn(key, "uniform", sizes, default_dtype("f")), 0.5)
+    return where(heads, literal_of(1, wanted), literal_of(-1, wanted)) + literal_of(0, wanted)
+
+
+@sampler
+def categorical(
+    key: ArrayLike,
+    logits: ArrayLike,
+    axis: int = -1,
+    shape: ShapeLike | None = None,
+    replace: bool = True,
+    mode: str | None = None,
+) -> Array:
+    """Numbers of classes, each as likely as exp(logit): the place of the largest of logits with Gumbel numbers added.
+
+    Arguments:
+        key: a key.
+        logits: floating-point numbers: of each class along `axis` the logarithm of its probability, up to a constant.
+        axis: the axis of the classes.
+        shape: the shape of the result, which ends with that of the logits without `axis`; by default that is all.
+        replace: whether a class may be drawn more than once, where there are several draws for the same logits.
+        mode: of `gumbel`.
+
+    Returns:
+        An array of that shape, in the default integer dtype.
+
+    Raises:
+        LeafError: no key. ShapeError: several keys, or a shape that does not fit.
+        DtypeError: logits that are not floating.
+        ValueError: without `replace` more draws than classes.
+
+    Example:
+        >>> pb.random.categorical(pb.random.key(0), pnp.log(pnp.array([0.1, 0.2, 0.7])), shape=(5,))
+        [1 2 2 1 2]:i32[5]:cpu(0)
+    """
+    x = as_operand(logits, "categorical", "logits")
+    axis = normal_axis(axis, x.type.ndim, "categorical")
+    own = x.type.without([axis]).shape
+    sizes = own if shape is None else checked_shape(shape, "categorical")
+    if broadcast_shapes("categorical", own, sizes) != sizes:
+        raise ShapeError(f"categorical: logits for draws of shape {own} do not fit shape={sizes}.{at_user_line()}")
+    lead = len(sizes) - len(own)
+    classes = x.type.shape[axis]
+    if replace:
+        noise = gumbel(key, (*sizes[: lead + axis], classes, *sizes[lead + axis :]), x.type.dtype, mode)
+        return argmax(x + noise, axis=lead + axis)
+    raise NotImplementedError

@@ -1,0 +1,166 @@
+"""Each distribution against SciPy's, by a test with fixed keys; derivatives with the bits held fast; batches; limits."""
+
+import math
+
+import numpy as np
+import pytest
+import scipy.stats as st
+
+import pullback as pb
+import pullback.numpy as pnp
+from pullback import errors, random
+
+KEY = random.key(20)
+N = 20_000
+
+# A call, and the distribution that it draws from.
+CONTINUOUS = {
+    "uniform": (lambda k, n: random.uniform(k, n), st.uniform()),
+    "uniform between": (lambda k, n: random.uniform(k, n, minval=-1.0, maxval=3.0), st.uniform(-1, 4)),
+    "normal": (lambda k, n: random.normal(k, n), st.norm()),
+    "normal, real part": (lambda k, n: pnp.real(random.normal(k, n, "complex64")), st.norm(scale=math.sqrt(0.5))),
+    "normal, imaginary part": (lambda k, n: pnp.imag(random.normal(k, n, "complex64")), st.norm(scale=math.sqrt(0.5))),
+    "truncated_normal": (lambda k, n: random.truncated_normal(k, -1.0, 2.5, n), st.truncnorm(-1, 2.5)),
+    "exponential": (lambda k, n: random.exponential(k, n), st.expon()),
+    "laplace": (lambda k, n: random.laplace(k, n), st.laplace()),
+    "logistic": (lambda k, n: random.logistic(k, n), st.logistic()),
+    "cauchy": (lambda k, n: random.cauchy(k, n), st.cauchy()),
+    "gumbel": (lambda k, n: random.gumbel(k, n), st.gumbel_r()),
+    "gumbel, high": (lambda k, n: random.gumbel(k, n, mode="high"), st.gumbel_r()),
+    "lognormal": (lambda k, n: random.lognormal(k, 0.7, n), st.lognorm(0.7)),
+    "pareto": (lambda k, n: random.pareto(k, 2.5, n), st.pareto(2.5)),
+    "rayleigh": (lambda k, n: random.rayleigh(k, 1.7, n), st.rayleigh(scale=1.7)),
+    "triangular": (lambda k, n: random.triangular(k, -1.0, 0.5, 3.0, n), st.triang(1.5 / 4, -1, 4)),
+    "wald": (lambda k, n: random.wald(k, 1.7, n), st.invgauss(1.7)),
+    "weibull_min": (lambda k, n: random.weibull_min(k, 2.0, 1.5, n), st.weibull_min(1.5, scale=2)),
+    "maxwell": (lambda k, n: random.maxwell(k, n), st.maxwell()),
+    "double_sided_maxwell": (lambda k, n: pnp.abs(random.double_sided_maxwell(k, 0.0, 2.0, n)), st.maxwell(scale=2)),
+}
+
+DISCRETE = {
+    "bernoulli": (lambda k, n: random.bernoulli(k, 0.3, n), st.bernoulli(0.3)),
+    "bernoulli, high": (lambda k, n: random.bernoulli(k, 0.3, n, mode="high"), st.bernoulli(0.3)),
+    "bits": (lambda k, n: random.bits(k, n, "uint8"), st.randint(0, 256)),
+    "randint": (lambda k, n: random.randint(k, n, -3, 9), st.randint(-3, 9)),
+    "randint of 8 bits": (lambda k, n: random.randint(k, n, 0, 256, "uint8"), st.randint(0, 256)),
+    "rademacher": (lambda k, n: (random.rademacher(k, n) + 1) // 2, st.bernoulli(0.5)),
+    "geometric": (lambda k, n: random.geometric(k, 0.3, n), st.geom(0.3)),
+    "categorical": (
+        lambda k, n: random.categorical(k, pnp.log(pnp.array([0.1, 0.2, 0.3, 0.4])), shape=n),
+        st.rv_discrete(values=(range(4), (0.1, 0.2, 0.3, 0.4))),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CONTINUOUS)
+def test_a_continuous_distribution(name) -> None:
+    sample, truth = CONTINUOUS[name]
+    drawn = np.asarray(sample(KEY, (N,)))
+    assert drawn.dtype == np.float32 and st.kstest(drawn, truth.cdf).pvalue > 1e-3
+
+
+@pytest.mark.parametrize("name", DISCRETE)
+def test_a_discrete_distribution(name) -> None:
+    sample, truth = DISCRETE[name]
+    drawn = np.asarray(sample(KEY, (N,))).astype(int)
+    values, counts = np.unique(drawn, return_counts=True)
+    expected = N * truth.pmf(values)
+    kept = expected > 5
+    rest = N - expected[kept].sum()
+    counts, expected = counts[kept], expected[kept]
+    if rest > 1e-6:
+        counts, expected = np.append(counts, N - counts.sum()), np.append(expected, rest)
+    assert st.chisquare(counts, expected).pvalue > 1e-3
+
+
+@pytest.mark.parametrize("name", {**CONTINUOUS, **DISCRETE})
+def test_a_batch_of_keys_draws_as_a_loop_does(name) -> None:
+    sample = {**CONTINUOUS, **DISCRETE}[name][0]
+    keys = random.split(KEY, 3)
+    one_by_one = np.stack([np.asarray(sample(key, (4,))) for key in keys])
+    for batched in (pb.vmap(lambda k: sample(k, (4,))), pb.jit(pb.vmap(lambda k: sample(k, (4,))))):
+        np.testing.assert_allclose(batched(keys), one_by_one, rtol=3e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", {**CONTINUOUS, **DISCRETE})
+def test_no_numbers_and_one_number(name) -> None:
+    sample = {**CONTINUOUS, **DISCRETE}[name][0]
+    assert sample(KEY, (2, 0)).shape == (2, 0) and sample(KEY, ()).shape == ()
+
+
+SIMPLE = ["uniform", "normal", "exponential", "laplace", "logistic", "cauchy", "gumbel", "maxwell"]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+@pytest.mark.parametrize("name", SIMPLE)
+def test_every_floating_dtype(name, dtype) -> None:
+    drawn = getattr(random, name)(KEY, (1000,), dtype)
+    assert drawn.dtype == pnp.dtype(dtype) and bool(pnp.isfinite(drawn.astype("float64")).all())
+    assert drawn.type.weak is False
+
+
+def test_the_default_dtypes() -> None:
+    assert random.normal(KEY).dtype == np.float32 and random.randint(KEY, (), 0, 9).dtype == np.int32
+    with pb.default_bits(64):
+        assert random.normal(KEY).dtype == np.float64 and random.randint(KEY, (), 0, 9).dtype == np.int64
+        assert random.bits(KEY).dtype == np.uint64
+
+
+# Functions of parameters in which the numbers that are drawn are smooth.
+SMOOTH = {
+    "uniform": (lambda a, b: random.uniform(KEY, (5,), "float64", a, a + b), (0.3, 2.0)),
+    "truncated_normal": (lambda a, b: random.truncated_normal(KEY, -a, b, (5,), "float64"), (1.3, 2.0)),
+    "lognormal": (lambda a: random.lognormal(KEY, a, (5,), "float64"), (0.7,)),
+    "pareto": (lambda a: random.pareto(KEY, a, (5,), "float64"), (2.7,)),
+    "rayleigh": (lambda a: random.rayleigh(KEY, a, (5,), "float64"), (2.7,)),
+    "triangular": (lambda a, b, c: random.triangular(KEY, a, b, c, (5,), "float64"), (0.1, 1.3, 2.5)),
+    "wald": (lambda a: random.wald(KEY, a, (5,), "float64"), (1.7,)),
+    "weibull_min": (lambda a, b: random.weibull_min(KEY, a, b, (5,), "float64"), (1.7, 2.1)),
+    "double_sided_maxwell": (lambda a, b: random.double_sided_maxwell(KEY, a, b, (5,), "float64"), (1.7, 2.1)),
+}
+
+
+@pytest.mark.parametrize("name", SMOOTH)
+def test_derivatives_with_the_bits_held_fast(name) -> None:
+    function, at = SMOOTH[name]
+    with pb.default_bits(64):
+        pb.testing.check_gradients(lambda *xs: pnp.sum(function(*xs)), at)
+
+
+def test_limits_are_kept() -> None:
+    assert float(pnp.min(random.gumbel(KEY, (100_000,)))) > -3.5
+    bounded = random.truncated_normal(KEY, -0.1, 0.2, (100_000,))
+    assert float(bounded.min()) > np.float32(-0.1) and float(bounded.max()) < np.float32(0.2)
+    assert (random.randint(KEY, (9,), 5, 5) == 5).all() and (random.randint(KEY, (9,), 5, 2) == 5).all()
+    for dtype, low, high in (("uint32", 0, 2**32), ("int32", -(2**31), 2**31), ("int8", -128, 128)):
+        drawn = np.asarray(random.randint(KEY, (N,), low, high, dtype)).astype(float)
+        assert st.kstest((drawn - low) / (high - low), "uniform").pvalue > 1e-3
+
+
+def test_parameters_broadcast() -> None:
+    assert random.pareto(KEY, pnp.array([1.0, 2.0])).shape == (2,)
+    assert random.triangular(KEY, 0.0, pnp.ones((3, 1)), pnp.full((2,), 2.0)).shape == (3, 2)
+    assert random.bernoulli(KEY, pnp.full((3,), 0.5), (2, 3)).shape == (2, 3)
+    assert random.randint(KEY, (2, 3), pnp.array([0, 5, 9]), 10).shape == (2, 3)
+    assert random.categorical(KEY, pnp.zeros((3, 4)), axis=0, shape=(2, 4)).shape == (2, 4)
+
+
+def test_what_is_refused() -> None:
+    refused = [
+        (lambda: random.uniform(KEY, (3,), "int32"), errors.DtypeError),
+        (lambda: random.bits(KEY, (3,), "int32"), errors.DtypeError),
+        (lambda: random.randint(KEY, (3,), 0, 5, "float32"), errors.DtypeError),
+        (lambda: random.bernoulli(KEY, 1), errors.DtypeError),
+        (lambda: random.normal(KEY, (-1,)), errors.ShapeError),
+        (lambda: random.normal(KEY, (2.5,)), errors.ShapeError),
+        (lambda: random.pareto(KEY, pnp.ones(3), (2,)), errors.ShapeError),
+        (lambda: random.pareto(KEY, pnp.ones(3), ()), errors.ShapeError),
+        (lambda: random.pareto(KEY, 1j), errors.DtypeError),
+        (lambda: random.gumbel(KEY, mode="middle"), ValueError),
+        (lambda: random.bernoulli(KEY, mode="middle"), ValueError),
+        (lambda: random.normal(KEY, (), out_sharding="x"), NotImplementedError),
+        (lambda: random.categorical(KEY, pnp.zeros((3, 4)), shape=(2,)), errors.ShapeError),
+    ]
+    for call, error in refused:
+        with pytest.raises(error):
+            call()
