@@ -51,13 +51,11 @@ ABSENT: dict[str, dict[str, str]] = {
         "default_matmul_precision": "products are computed in the full precision of their dtype",
         "dlpack": "it is pb.numpy.from_dlpack",
         "profiler": "it comes later; pb.jit(f).lower(*args).cost_analysis() says what a function costs",
-        "flatten_util": "it comes later; until then, pb.tree.flatten and pb.numpy.concatenate of the raveled leaves",
-        "image ffi": "it comes later",
+        "ffi": "it comes later",
     },
     "pullback.numpy": {
         "median quantile percentile nanmedian nanquantile nanpercentile": _SORTING,
         "unique unique_values unique_counts unique_inverse unique_all union1d intersect1d setdiff1d setxor1d": _SORTING,
-        "interp": "it comes later; until then, pb.numpy.where or pb.numpy.select of formulas",
         "vectorize": "it is pb.vmap",
         "putmask fill copyto": _UPDATES,
         "ndarray": "it is pb.Array",
@@ -83,6 +81,13 @@ ABSENT: dict[str, dict[str, str]] = {
         "scaled_dot_general get_scaled_dot_general_config": (
             "quantization for one kind of GPU; pb.nn.scaled_matmul multiplies what is quantized already"
         ),
+    },
+    "pullback.scipy": {
+        "spatial": "rotations come later; pb.numpy.matmul of rotation matrices, or quaternions in pb.numpy, until then",
+    },
+    "pullback.scipy.optimize": {
+        "root root_scalar fsolve newton": "it is pb.lax.custom_root, with a solver of your own",
+        "line_search": "minimize looks for its steps by itself",
     },
     "pullback.tree": {
         "register_pytree_node register_pytree_node_class register_pytree_with_keys register_static": (

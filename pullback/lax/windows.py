@@ -166,15 +166,10 @@ def reduce(operands: Any, init_values: Any, computation: Computation, dimensions
 
 
 def reduce_window(
-    operand: Any,
-    init_value: Any,
-    computation: Computation,
-    window_dimensions: Sequence[int],
-    window_strides: Sequence[int] | None,
-    padding: str | Sequence[tuple[int, int]],
-    base_dilation: Sequence[int] | None = None,
+    operand: Any, init_value: Any, computation: Computation, window_dimensions: Sequence[int],
+    window_strides: Sequence[int] | None, padding: str | Sequence[tuple[int, int]], base_dilation: Sequence[int] | None = None,
     window_dilation: Sequence[int] | None = None,
-) -> Any:
+) -> Any:  # fmt: skip
     """The elements in each window of an array, combined by an associative function of two.
 
     Additions, products, maxima and minima are recognised; of several equal extremes in a window the first has the derivative.

@@ -279,11 +279,11 @@ def isrealobj(x: ArrayLike) -> bool:
     return not iscomplexobj(x)
 
 
-def isscalar(x: Any) -> bool:
+def isscalar(element: Any) -> bool:
     """Whether a value is a number, or an array of no axes.
 
     Arguments:
-        x: anything.
+        element: anything.
 
     Returns:
         A bool.
@@ -292,7 +292,7 @@ def isscalar(x: Any) -> bool:
         >>> pnp.isscalar(3.0), pnp.isscalar(pnp.array(3.0)), pnp.isscalar(pnp.array([3.0])), pnp.isscalar("3")
         (True, True, False, False)
     """
-    return x.__class__ in PYTHON_SCALARS or getattr(x, "ndim", None) == 0
+    return element.__class__ in PYTHON_SCALARS or getattr(element, "ndim", None) == 0
 
 
 class ArrayNamespaceInfo:

@@ -47,6 +47,12 @@ class Span(NamedTuple):
         return self.start + self.step * np.arange(self.length)
 
 
+class _Truth(NamedTuple):
+    """True or False among the entries of an index: an axis of size 1, from which it chooses its element once, or not at all."""
+
+    places: np.ndarray[Any, Any]
+
+
 class Index:
     """An index, read against the shape of the array that it is for.
 
@@ -65,8 +71,8 @@ class Index:
         sizes: list[int] = []
         rest = iter(shape)
         for entry in entries:
-            if entry is None:
-                self.axes.append(Span(0, 1, 1))
+            if entry is None or entry.__class__ is _Truth:
+                self.axes.append(Span(0, 1, 1) if entry is None else array(entry.places, default_dtype("i")))
                 sizes.append(1)
                 continue
             size = next(rest)
@@ -155,7 +161,8 @@ def _expand(index: tuple[Any, ...], shape: Shape) -> tuple[list[Any], int]:
         elif _is_mask(entry):
             if entry.shape != shape[axis : axis + entry.ndim]:
                 raise IndexError(f"A mask of shape {entry.shape} does not fit an array of shape {shape}.{at_user_line()}")
-            entries += [found.astype(default_dtype("i")) for found in np.nonzero(entry)]
+            found = np.nonzero(entry) if entry.ndim else [_Truth(np.zeros(int(entry), np.int64))]
+            entries += [one if entry.ndim == 0 else one.astype(default_dtype("i")) for one in found]
             axis += entry.ndim
         else:
             entries.append(entry)
@@ -174,12 +181,10 @@ def _without_lists(entry: Any) -> Any:
         raise TracerIntegerConversionError(
             f"An array was indexed with a traced mask of type {entry.type} in"
             f" {entry.owner.describe()}: how many elements it chooses is not known. Keep the shape with"
-            f" pb.numpy.where(mask, x, 0), or sum with sum(x, where=mask).{at_user_line()}"
+            f" pb.numpy.where(mask, x, 0), sum with sum(x, where=mask), or say how many elements there are to be, with"
+            f" pb.numpy.compress(mask, x, size=n) or x[pb.numpy.nonzero(mask, size=n)].{at_user_line()}"
         )
-    mask = np.asarray(entry)
-    if mask.ndim == 0:
-        raise IndexError(f"True or False is an index by itself only, not among others; add an axis with None.{at_user_line()}")
-    return mask
+    return np.asarray(entry)
 
 
 def has_tracer(entry: Any) -> bool:

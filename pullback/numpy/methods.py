@@ -40,7 +40,7 @@ from pullback.numpy import (
     updates,
 )
 from pullback.numpy.factories import Function, is_operand, named, no_operand
-from pullback.numpy.promotion import at_user_line
+from pullback.numpy.promotion import at_user_line, refuse_out
 
 placing = lazy_module("pullback.numpy.placing")
 
@@ -94,13 +94,12 @@ def _operators() -> dict[str, Function]:
 
 
 def _without_out(function: Function) -> Function:
-    """A method that NumPy's functions call with `out=None`, as np.sum(x) calls x.sum(axis=None, dtype=None, out=None)."""
+    """A method that NumPy's functions call with `out=None`, as np.clip(x, 0, 1) calls x.clip(0, 1, out=None)."""
     name = function.__name__
 
     @functools.wraps(function)
     def method(x: Any, *args: Any, out: None = None, **options: Any) -> Any:
-        if out is not None:
-            raise TypeError(f"{name} cannot write into `out`: arrays are immutable. Use the result.{at_user_line()}")
+        refuse_out(name, out)
         return function(x, *args, **options)
 
     return method
@@ -115,7 +114,7 @@ _FUNCTIONS: dict[str, Function] = {
     "__getitem__": indexing.get_item,
     **{name: getattr(shaping, name) for name in ("ravel", "swapaxes", "squeeze", "repeat")},
     **{
-        name: _without_out(getattr(reductions, name))
+        name: getattr(reductions, name)
         for name in ("sum", "mean", "max", "min", "prod", "any", "all", "argmax", "argmin", "std", "var", "ptp")
     },
     "clip": _without_out(logic.clip),

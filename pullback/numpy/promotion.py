@@ -175,6 +175,12 @@ def exactly(number: Any, dtype: DType) -> Any:
     return number if dtype is not BOOL or number is None else bool(number) if number in (0, 1) else None
 
 
+def refuse_out(name: str, out: Any) -> None:
+    """Refuse NumPy's argument `out`."""
+    if out is not None:
+        raise TypeError(f"{name} cannot write into `out`: arrays are immutable. Use the result.{at_user_line()}")
+
+
 def fill_number(value: Any, dtype: DType, name: str) -> Any:
     """What `name` fills an array of a dtype with where there is nothing: a known number, which that dtype holds."""
     given = storable(number_or_operand(value, name, "fill_value"), dtype, "fill_value={}")

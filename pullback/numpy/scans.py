@@ -6,6 +6,8 @@ import math
 import operator
 from typing import Any
 
+import numpy as np
+
 from pullback.core.array import Array, ArrayLike
 from pullback.core.dtypes import BOOL, DTypeLike, default_dtype, is_inexact, requested
 from pullback.core.errors import ShapeError
@@ -13,9 +15,11 @@ from pullback.numpy.arithmetic import abs as absolute
 from pullback.numpy.arithmetic import remainder, subtract
 from pullback.numpy.axes import normal_axis
 from pullback.numpy.creation import full
+from pullback.numpy.eager import by_numpy
 from pullback.numpy.factories import Function, named
 from pullback.numpy.logic import isnan, not_equal, where
 from pullback.numpy.promotion import (
+    NATIVE_FLOATS,
     at_user_line,
     flags,
     in_dtype,
@@ -140,6 +144,7 @@ cumulative_prod = _standard("cumulative_prod", scans.cumprod, 1, """The products
 # fmt: on
 
 
+@by_numpy(np.diff, NATIVE_FLOATS)
 def diff(a: ArrayLike, n: int = 1, axis: int = -1, prepend: ArrayLike | None = None, append: ArrayLike | None = None) -> Array:
     """Each element minus the one before it along an axis; of bools, whether they differ.
 

@@ -51,7 +51,6 @@ def cov(
     ddof: int | None = None,
     fweights: ArrayLike | None = None,
     aweights: ArrayLike | None = None,
-    *,
     dtype: DTypeLike = None,
 ) -> Array:
     """The covariance matrix of variables: the mean of (x_i - mean x_i) conj(x_j - mean x_j) over observations.
@@ -111,7 +110,7 @@ def cov(
     return strong(in_dtype(squeeze(divide(matmul(centered, conj(weighted).T), divisor)), wanted))
 
 
-def corrcoef(x: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True, *, dtype: DTypeLike = None) -> Array:
+def corrcoef(x: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True, dtype: DTypeLike = None) -> Array:
     """The correlation matrix of variables: their covariances, divided by the standard deviations of both.
 
     Arguments:

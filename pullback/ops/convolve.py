@@ -47,12 +47,12 @@ class ConvDimensionNumbers(NamedTuple):
     out_spec: tuple[int, ...]
 
 
-def dilated(size, dilation):
+def dilated(size: int, dilation: int) -> int:
     """The size of an axis with `dilation` - 1 holes between its elements."""
     return (size - 1) * dilation + 1 if size else 0
 
 
-def window_count(size, window, stride):
+def window_count(size: int, window: int, stride: int) -> int:
     """How many windows of a size, `stride` apart, fit into an axis."""
     return max(0, (size - window) // stride + 1)
 

@@ -306,7 +306,7 @@ class window_argmin(WhereInWindows):
     evaluate, lower = seeking("LT", highest)
 
 
-def windows(x, fill, **params):
+def windows(x: Any, fill: Any, **params: Any) -> Any:
     """All windows of x, with the axes of x counting them and then as many for the elements in each; `fill` where x has none."""
     window = Window(**params)
     value = fill if hasattr(fill, "shape") else literal(fill, x)
