@@ -164,3 +164,56 @@ def test_joint_distributions():
         assert stats.multinomial.pmf(np.array([1, 2, 3]), 7, p) == 0
     with pytest.raises(NotImplementedError, match="Cholesky"):
         stats.multivariate_normal.logpdf(x, mean, cov, allow_singular=True)
+
+
+@pytest.mark.parametrize("method", ["average", "min", "max", "dense", "ordinal"])
+def test_ranks(method):
+    x = R.integers(0, 5, (3, 7)).astype("float32")
+    np.testing.assert_array_equal(stats.rankdata(x, method), st.rankdata(x, method).reshape(-1))
+    np.testing.assert_array_equal(stats.rankdata(x, method, axis=0), st.rankdata(x, method, axis=0))
+    np.testing.assert_array_equal(pb.jit(lambda x: stats.rankdata(x, method, axis=1))(x), st.rankdata(x, method, axis=1))
+    assert np.isnan(stats.rankdata(pnp.array([1.0, np.nan]), method)).all()
+    assert stats.rankdata(pnp.zeros(0), method).shape == (0,)
+    with pytest.raises(ValueError, match="method"):
+        stats.rankdata(x, "best")
+
+
+def test_the_commonest_value():
+    x = R.integers(0, 4, (5, 3, 2))
+    for axis in (0, 1, -1, None):
+        for keepdims in (False, True):
+            found, expected = stats.mode(x, axis, keepdims=keepdims), st.mode(x, axis, keepdims=keepdims)
+            np.testing.assert_array_equal(found.mode, expected.mode)
+            np.testing.assert_array_equal(found.count, expected.count)
+    with pytest.raises(pb.errors.ShapeError, match="at least one"):
+        stats.mode(pnp.zeros(0))
+    with pytest.raises(ValueError, match="nan_policy"):
+        stats.mode(x, nan_policy="omit")
+
+
+def test_the_error_of_a_mean():
+    x = R.normal(size=(4, 3))
+    for kwargs in ({}, {"axis": 1}, {"axis": None}, {"ddof": 0, "keepdims": True}):
+        close(stats.sem(x, **kwargs), st.sem(x, **kwargs))
+    x[1, 2] = np.nan
+    close(stats.sem(x, nan_policy="omit"), st.sem(x, nan_policy="omit"))
+
+
+def test_kernel_density_estimates():
+    data, weights = R.normal(size=(2, 20)), R.random(20)
+    for width in (None, "silverman", 0.4, lambda kde: 0.3):
+        found, expected = stats.gaussian_kde(data, width, weights), st.gaussian_kde(data, width, weights)
+        close(found(data[:, :3]), expected(data[:, :3]))
+        close(found.covariance, expected.covariance)
+        close(found.logpdf(data[:, 0] + 30), expected.logpdf(data[:, 0] + 30))
+    one = stats.gaussian_kde(data[0])
+    close(one.integrate_box_1d(-1.0, 0.5), st.gaussian_kde(data[0]).integrate_box_1d(-1, 0.5))
+    draws = stats.gaussian_kde(data, 0.1, weights).resample(pb.random.key(0), (4000,))
+    np.testing.assert_allclose(np.mean(draws, axis=1), data @ weights / weights.sum(), atol=0.1)
+    pb.testing.check_gradients(lambda x: stats.gaussian_kde(data)(x), (data[:, :3],), order=1)
+    with pytest.raises(ValueError, match="bw_method"):
+        stats.gaussian_kde(data, "best")
+    with pytest.raises(pb.errors.ShapeError):
+        stats.gaussian_kde(data[:, :1])
+    with pytest.raises(pb.errors.ShapeError, match="dimensions"):
+        stats.gaussian_kde(data)(np.zeros((3, 2)))

@@ -86,3 +86,4 @@ TABLE = {
     "lax.polygamma": of(sc.polygamma, case(np.array([[0.0, 1, 2]] * 2), POSITIVE), wrt=(1,), rtol={**LOOSE, "float32": 1e-4}),
 }  # fmt: skip
 ELSEWHERE = {f"scipy.special.{name}": "tests/scipy/test_special.py" for name in ("logsumexp", "sinc")}
+ELSEWHERE |= {f"scipy.stats.{name}": "tests/scipy/test_stats.py" for name in ("rankdata", "mode", "sem")}

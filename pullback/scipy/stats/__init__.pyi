@@ -26,3 +26,7 @@ from pullback.scipy.stats.discrete import multinomial as multinomial
 from pullback.scipy.stats.discrete import multivariate_normal as multivariate_normal
 from pullback.scipy.stats.discrete import nbinom as nbinom
 from pullback.scipy.stats.discrete import poisson as poisson
+from pullback.scipy.stats.samples import gaussian_kde as gaussian_kde
+from pullback.scipy.stats.samples import mode as mode
+from pullback.scipy.stats.samples import rankdata as rankdata
+from pullback.scipy.stats.samples import sem as sem

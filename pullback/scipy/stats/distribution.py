@@ -71,7 +71,7 @@ class Distribution:
         >>> pb.scipy.stats.norm.logpdf(pnp.array([0.0, 3.0]), loc=1.0, scale=2.0)
         [-1.7370857 -2.1120858]:f32[2]:cpu(0)
         >>> pb.grad(pb.scipy.stats.gamma.cdf, 1)(1.5, 2.0)
-        -0.29...:f32[]:cpu(0)
+        -0.31348866:f32[]:cpu(0)
     """
 
     def __init__(
