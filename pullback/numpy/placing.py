@@ -95,7 +95,7 @@ def put(
         check_known(places, "put")
     if mode == "wrap":
         places = remainder(places, x.type.size)
-    how = {"mode": "clip", "wrap_negative_indices": False} if mode == "clip" else {}
+    how: dict[str, Any] = {"mode": "clip", "wrap_negative_indices": False} if mode == "clip" else {}
     return reshape(Updater(ravel(x))[places].set(_cycled(values, places.type.size), **how), x.type.shape)
 
 

@@ -103,7 +103,7 @@ def polysub(a1: ArrayLike, a2: ArrayLike) -> Array:
     return subtract(*_as_long("polysub", a1, a2))
 
 
-def _as_long(name: str, *given: Any) -> list[Any]:
+def _as_long(name: str, *given: Any) -> list[Array]:
     """Coefficients of two polynomials, the shorter ones with zeros in front."""
     both = coefficients(name, *given)
     longest = max(each.type.size for each in both)

@@ -24,7 +24,7 @@ from pullback.ops import sort as sorts
 from pullback.ops.formulas import COMPLEX_DTYPE
 
 
-def along(a: Any, axis: Any, name: str) -> tuple[Any, int]:
+def along(a: Any, axis: Any, name: str) -> tuple[Array, int]:
     """An operand, flattened if there is no axis, and the axis counted from the front."""
     a = operand(a, name)
     if axis is None:
