@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -193,7 +194,7 @@ fresnel_s = _of_one(
 fresnel_c = _of_one(
     "fresnel_c", "The integral of cos(pi t^2 / 2) from 0 to x.", lambda x: cos(_half_turns(x)), special("fresnel", part=1)
 )
-dawsn = _of_one(
+dawsn: Any = _of_one(
     "dawsn", "exp(-x^2) times the integral of exp(t^2) from 0 to x.",
     lambda x: sub(literal(1, x), mul(literal(2, x), mul(x, dawsn(x)))),
 )  # fmt: skip
@@ -216,6 +217,9 @@ class wofz(OnHost):
 # ---- of several numbers -------------------------------------------------------------------------------------------------
 
 
+_expn: Any = special("expn", 2)
+
+
 @primitive
 class expn(OnHost):
     """The integral of exp(-x t) / t^n from 1 to infinity, of whole n >= 0."""
@@ -230,9 +234,6 @@ class expn(OnHost):
             return neg(select(first, at_zero, expn(select(first, one, sub(n, one)), x)))
 
         return no_slope("expn", "n"), by_x
-
-
-_expn = special("expn", 2)
 
 
 @primitive

@@ -480,6 +480,6 @@ def bernoulli(n: int) -> Array:
     """
     numbers = [fractions.Fraction(1)]
     for m in range(1, operator.index(n) + 1):
-        known = sum([math.comb(m + 1, k) * number for k, number in enumerate(numbers) if number])
-        numbers.append(-known / (m + 1))
+        known = sum([math.comb(m + 1, k) * number for k, number in enumerate(numbers)], fractions.Fraction(0))
+        numbers.append(-known * fractions.Fraction(1, m + 1))
     return asarray([float(number) for number in numbers])

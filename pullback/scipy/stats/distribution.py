@@ -53,6 +53,10 @@ WHAT = {
 }  # fmt: skip
 
 
+def _of_both(own: Formula, rest: Formula) -> Formula:
+    return lambda y, *shapes: _log_of_one(own(y, *shapes), rest(y, *shapes))
+
+
 class Distribution:
     """A distribution with a location and a scale.
 
@@ -94,9 +98,8 @@ class Distribution:
         if method in given:
             return given[method]
         if self._symmetric and MIRRORED.get(method) in given:
-            mirrored, sign = given[MIRRORED[method]], -1 if method == "isf" else 1
-            point = (lambda y: y) if method == "isf" else (lambda y: -y)
-            return lambda y, *shapes: sign * mirrored(point(y), *shapes)
+            mirrored = given[MIRRORED[method]]
+            return (lambda q, *shapes: -mirrored(q, *shapes)) if method == "isf" else (lambda y, *shapes: mirrored(-y, *shapes))
         for other, change in DERIVED.get(method, ()):
             if other in given:
                 formula = given[other]
@@ -104,8 +107,8 @@ class Distribution:
         if method == "isf" and "ppf" in given:
             return lambda q, *shapes: given["ppf"](1 - q, *shapes)
         if method in ("logcdf", "logsf"):
-            own, other = self._formula(method[3:]), self._formula("sf" if method == "logcdf" else "cdf")
-            return own and other and (lambda y, *shapes: _log_of_one(own(y, *shapes), other(y, *shapes)))
+            own, rest = self._formula(method[3:]), self._formula("sf" if method == "logcdf" else "cdf")
+            return None if own is None or rest is None else _of_both(own, rest)
         return None
 
     def _function(self, method: str, formula: Formula) -> Callable[..., Array]:
@@ -120,9 +123,9 @@ class Distribution:
             bound = signature.bind(*args, **kwargs)
             bound.apply_defaults()
             given = [*bound.arguments.values(), *([1] if self._discrete else [])]
-            values = to_common_shape(title, *to_common_dtype(title, *given, inexact=True))
-            refuse_complex(title, *values)
-            *values, loc, scale = values
+            operands = to_common_shape(title, *to_common_dtype(title, *given, inexact=True))
+            refuse_complex(title, *operands)
+            *values, loc, scale = operands
             out = self._evaluate(method, formula, variable, values, loc, scale)
             fine = scale > 0 if self._valid is None else (scale > 0) & self._valid(*values[len(variable) :])
             return where(fine, out, math.nan)
@@ -140,12 +143,12 @@ class Distribution:
             return where(inside, loc + scale * formula(where(inside, x, 0.5), *shapes), math.nan)
         y = (x - loc) / scale
         density, logarithm = method[-3:] in ("pdf", "pmf"), method.startswith("log")
-        whole = True
+        whole: Any = True
         if self._discrete:
             whole, y = floor(y) == y, floor(y)
         low, high = self._support(*shapes) if self._support else (-math.inf, math.inf)
         below, above = y < low, y > high
-        middle = 0.5 * (low + high) if self._support else 0.0
+        middle: Any = 0.5 * (low + high) if self._support else 0.0
         middle = where(abs(middle) < math.inf, middle, where(low > -math.inf, low + 1.0, high - 1.0))
         out = formula(where(below | above, floor(middle) if self._discrete else middle, y), *shapes)
         none, all_of_it = (-math.inf, 0.0) if logarithm else (0.0, 1.0)

@@ -226,11 +226,11 @@ class gaussian_kde:
             >>> pb.scipy.stats.gaussian_kde(pnp.array([0.0, 1.0, 1.5, 4.0])).logpdf(100.0)
             [-2...]:f32[1]:cpu(0)
         """
-        x = atleast_2d(to_inexact(x, "gaussian_kde"))
-        x = x.reshape(self.d, 1) if x.shape == (1, self.d) and self.d > 1 else x
-        if x.shape[0] != self.d:
-            raise ShapeError(f"This gaussian_kde is of {self.d} dimensions, but got points {x.type}.{at_user_line()}")
-        white = [triangular_solve(self._root, each, left_side=True, lower=True) for each in (self.dataset, x)]
+        points: Any = atleast_2d(to_inexact(x, "gaussian_kde"))
+        points = points.reshape(self.d, 1) if points.shape == (1, self.d) and self.d > 1 else points
+        if points.shape[0] != self.d:
+            raise ShapeError(f"This gaussian_kde is of {self.d} dimensions, but got points {points.type}.{at_user_line()}")
+        white = [triangular_solve(self._root, each, left_side=True, lower=True) for each in (self.dataset, points)]
         apart = total((white[0][:, :, None] - white[1][:, None, :]) ** 2, axis=0)
         size = total(log(diagonal(self._root))) + 0.5 * self.d * math.log(2 * math.pi)
         return logsumexp(-0.5 * apart, axis=0, b=self.weights[:, None]) - size
