@@ -416,6 +416,8 @@ def ravel_multi_index(
             f"ravel_multi_index: {wanted.name} cannot count the places in an array of shape {shape}.{at_user_line()}"
         )
     columns = list(zip(coordinates("ravel_multi_index", given, shape, mode), shape))
+    if not any([isinstance(places, Tracer) for places, _ in columns]):
+        return array(np.ravel_multi_index([host_of(places) for places, _ in columns], shape, order=order), wanted)
     total = array(0, wanted)
     for places, size in columns if order == "C" else reversed(columns):
         total = total * size + in_dtype(places, wanted)
@@ -451,6 +453,8 @@ def unravel_index(indices: ArrayLike | Sequence[Any], shape: ShapeLike, order: s
     count = math.prod(sizes)
     places = array(indices)
     (rest,) = coordinates("unravel_index", [places], [count], "clip" if isinstance(places, Tracer) else "raise", count)
+    if not isinstance(rest, Tracer):
+        return tuple([array(one, rest.type.dtype) for one in np.unravel_index(host_of(rest), sizes, order)])
     out = []
     for size in reversed(sizes) if order == "C" else sizes:
         out.append(remainder(rest, max(size, 1)))
