@@ -11,6 +11,7 @@ import numpy as np
 from pullback.core.array import Array, ArrayLike, host_of
 from pullback.core.dtypes import default_dtype, kind
 from pullback.core.errors import ConcretizationError, ShapeError, TracerIntegerConversionError
+from pullback.core.lazy import lazy_module
 from pullback.core.tracing import Tracer
 from pullback.numpy.arithmetic import remainder
 from pullback.numpy.axes import normal_axis
@@ -21,8 +22,9 @@ from pullback.ops import arithmetic, compare
 from pullback.ops import shape as shapes
 from pullback.ops.create import iota
 from pullback.ops.index import scatter
-from pullback.ops.scans import cumsum
 from pullback.ops.windows import ScatterDimensionNumbers, mode_name
+
+scans = lazy_module("pullback.ops.scans")
 
 
 def known_size(size: Any, name: str) -> int | None:
@@ -67,7 +69,7 @@ def as_mask(condition: Any) -> Any:
 
 def running_count(mask: Any) -> Any:
     """How many elements of a vector of bools are true, up to each and with it."""
-    return cumsum(in_dtype(mask, default_dtype("i")), axis=0)
+    return scans.cumsum(in_dtype(mask, default_dtype("i")), axis=0)
 
 
 def take(
