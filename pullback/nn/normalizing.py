@@ -94,8 +94,9 @@ def logsumexp(
     return narrow(log(summed) + shift, given)
 
 
-def _shifted(a: Any, axes: tuple[int, ...], where: Any) -> tuple[Any, Any]:
-    """a without its largest elements along `axes` (those that are finite), and these, as constants, the axes kept of size 1.
+def _shifted(a: Any, axes: tuple[int, ...], where: Any, finite: bool = True) -> tuple[Any, Any]:
+    """a without its largest elements along `axes` (if `finite`, without those that are), and these, as constants, the axes kept
+    of size 1.
 
     What is computed from the pair does not depend on them, so that neither do its derivatives of any order.
     """
@@ -105,14 +106,14 @@ def _shifted(a: Any, axes: tuple[int, ...], where: Any) -> tuple[Any, Any]:
         return a, literal_of(0, a.type.dtype)
     size = real(a)
     peak = maximum_of(size, axes, keepdims=True)
-    shift = stop_gradient(choose(isfinite(peak), peak, 0.0))
+    shift = stop_gradient(choose(isfinite(peak), peak, 0.0) if finite else peak)
     return a - shift, shift
 
 
 def _softmax_parts(name: str, x: Any, axis: Axis, where: Mask) -> tuple[Array, Array, Array]:
     """The elements without the largest, their exponentials and the sum of these; a sum over no elements counts as 1."""
     axes = normal_axes(axis, x.type, name)
-    shifted, _ = _shifted(x, axes, where)
+    shifted, _ = _shifted(x, axes, where, finite=where is not None)
     terms = exp(shifted)
     summed = total(terms, axes, keepdims=True)
     return shifted, terms, summed if where is None else choose(summed == 0, 1.0, summed)
@@ -120,6 +121,8 @@ def _softmax_parts(name: str, x: Any, axis: Axis, where: Mask) -> tuple[Array, A
 
 def softmax(x: ArrayLike, axis: Axis = -1, where: Mask = None) -> Array:
     """exp(x) / sum(exp(x)) along an axis, or axes, without overflow; 0 where `where` is false.
+
+    NaN along an axis with an element that is plus infinity, or of elements that are all minus infinity.
 
     Arguments:
         x: an array of any shape.
