@@ -25,6 +25,7 @@ from pullback.numpy.promotion import (
     number_or_operand,
     operand,
     real_dtype,
+    refuse_complex,
     to_common_dtype,
     to_common_shape,
     to_inexact,
@@ -263,7 +264,7 @@ def standardize(
     """(x - mean) / sqrt(variance + epsilon), with the mean and the variance along axes.
 
     Arguments:
-        x: an array of any shape; floats of 16 bits and fewer are standardized in float32, and rounded once.
+        x: an array of any shape, real; floats of 16 bits and fewer are standardized in float32, and rounded once.
         axis: the axis or axes along which the results have mean 0 and variance 1; None for all.
         mean, variance: in the place of those of x: numbers, or arrays that broadcast with it.
         epsilon: what is added to the variance.
@@ -278,6 +279,7 @@ def standardize(
         LeafError: an operand is neither an array nor a number.
         AxisError: an axis that the array does not have, or one given twice.
         ShapeError: the shapes do not fit.
+        DtypeError: x is complex.
         ValueError: an unknown `algorithm`.
 
     Example:
@@ -289,6 +291,7 @@ def standardize(
     if algorithm not in ("fast", "stable"):
         raise ValueError(f"standardize takes algorithm='fast' or 'stable', not {algorithm!r}.{at_user_line()}")
     x = to_inexact(x, "standardize")
+    refuse_complex("standardize", x)
     given = [number_or_operand(each, "standardize") for each in (x, mean, variance, epsilon) if each is not None]
     dtype, weak = common_dtype(given, "standardize")
     x = in_dtype(x, accumulation_dtype(x.type.dtype))
