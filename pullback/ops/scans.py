@@ -101,13 +101,12 @@ class Scan(Rules):
 
 def _in_pieces(combine, x, wide):
     """The scan of a vector in a wider dtype, as much at a time as stays in the processor's cache; rounded."""
-    out, last = np.empty(x.shape, x.dtype), None
+    out, piece = np.empty(x.shape, x.dtype), np.empty(min(x.size, _PIECE), wide)
     for start in range(0, x.size, _PIECE):
-        found = combine.accumulate(x[start : start + _PIECE], 0, wide)
-        if start:
-            combine(found, last, out=found)
-        last = found[-1]
-        out[start : start + _PIECE] = found
+        before, piece = piece[-1:].copy(), piece[: x.size - start]
+        piece[...] = x[start : start + _PIECE]
+        piece[:1] = combine(before, piece[:1]) if start else piece[:1]
+        out[start : start + _PIECE] = combine.accumulate(piece, 0, None, piece)
     return out
 
 
