@@ -49,6 +49,7 @@ from pullback.numpy.constants import e as e
 from pullback.numpy.constants import euler_gamma as euler_gamma
 from pullback.numpy.constants import inf as inf
 from pullback.numpy.constants import nan as nan
+from pullback.numpy.constants import ndarray as ndarray
 from pullback.numpy.constants import newaxis as newaxis
 from pullback.numpy.constants import pi as pi
 from pullback.numpy.convolution import convolve as convolve
@@ -86,9 +87,13 @@ from pullback.numpy.dtypes import __array_namespace_info__ as __array_namespace_
 from pullback.numpy.dtypes import bfloat16 as bfloat16
 from pullback.numpy.dtypes import bool_ as bool_
 from pullback.numpy.dtypes import can_cast as can_cast
+from pullback.numpy.dtypes import cdouble as cdouble
 from pullback.numpy.dtypes import complex64 as complex64
 from pullback.numpy.dtypes import complex128 as complex128
+from pullback.numpy.dtypes import complex_ as complex_
 from pullback.numpy.dtypes import complexfloating as complexfloating
+from pullback.numpy.dtypes import csingle as csingle
+from pullback.numpy.dtypes import double as double
 from pullback.numpy.dtypes import dtype as dtype
 from pullback.numpy.dtypes import finfo as finfo
 from pullback.numpy.dtypes import float8_e3m4 as float8_e3m4
@@ -102,6 +107,7 @@ from pullback.numpy.dtypes import float8_e8m0fnu as float8_e8m0fnu
 from pullback.numpy.dtypes import float16 as float16
 from pullback.numpy.dtypes import float32 as float32
 from pullback.numpy.dtypes import float64 as float64
+from pullback.numpy.dtypes import float_ as float_
 from pullback.numpy.dtypes import floating as floating
 from pullback.numpy.dtypes import generic as generic
 from pullback.numpy.dtypes import iinfo as iinfo
@@ -110,6 +116,7 @@ from pullback.numpy.dtypes import int8 as int8
 from pullback.numpy.dtypes import int16 as int16
 from pullback.numpy.dtypes import int32 as int32
 from pullback.numpy.dtypes import int64 as int64
+from pullback.numpy.dtypes import int_ as int_
 from pullback.numpy.dtypes import integer as integer
 from pullback.numpy.dtypes import iscomplexobj as iscomplexobj
 from pullback.numpy.dtypes import isdtype as isdtype
@@ -120,6 +127,7 @@ from pullback.numpy.dtypes import number as number
 from pullback.numpy.dtypes import promote_types as promote_types
 from pullback.numpy.dtypes import result_type as result_type
 from pullback.numpy.dtypes import signedinteger as signedinteger
+from pullback.numpy.dtypes import single as single
 from pullback.numpy.dtypes import uint8 as uint8
 from pullback.numpy.dtypes import uint16 as uint16
 from pullback.numpy.dtypes import uint32 as uint32
@@ -388,6 +396,9 @@ from pullback.numpy.taking import compress as compress
 from pullback.numpy.taking import extract as extract
 from pullback.numpy.taking import take as take
 from pullback.numpy.taking import take_along_axis as take_along_axis
+from pullback.numpy.ufuncs import frompyfunc as frompyfunc
+from pullback.numpy.ufuncs import ufunc as ufunc
+from pullback.numpy.ufuncs import vectorize as vectorize
 from pullback.numpy.windows import bartlett as bartlett
 from pullback.numpy.windows import blackman as blackman
 from pullback.numpy.windows import hamming as hamming

@@ -13,6 +13,7 @@ from pullback.core.dtypes import default_dtype, kind
 from pullback.core.errors import ConcretizationError, ShapeError, TracerIntegerConversionError
 from pullback.core.lazy import lazy_module
 from pullback.core.tracing import Tracer
+from pullback.numpy.arithmetic import remainder
 from pullback.numpy.axes import normal_axis
 from pullback.numpy.creation import array, full
 from pullback.numpy.indexing import Index, get_item, read, read_by_numpy
@@ -126,7 +127,7 @@ def take(
     if fill_value is not None and mode not in (None, "fill"):
         raise ValueError(f"take(fill_value={fill_value!r}) needs mode='fill'; with mode={mode!r} nothing is filled.")
     if mode == "wrap":
-        places = in_dtype(places, default_dtype("i")) % a.type.shape[along]
+        places = wrapped(places, a.type.shape[along])
     if mode == "raise":
         check_known(places, "take")
     entries = (slice(None),) * along + (places,)
@@ -135,6 +136,16 @@ def take(
         return found
     index = Index(entries, a.type.shape, wraps=mode != "clip")
     return read(a, index, {None: "fill", "wrap": "clip", "raise": None}.get(mode, mode), fill_value)
+
+
+def counting(places: Any, size: int) -> Any:
+    """Places in a dtype that can count so many elements: their own, if it can."""
+    return places if size <= np.iinfo(places.type.dtype).max else in_dtype(places, default_dtype("i"))
+
+
+def wrapped(places: Any, size: int) -> Any:
+    """Places along an axis of a size, where those out of bounds count on from the other end."""
+    return remainder(counting(places, size), size)
 
 
 def check_known(places: Any, name: str) -> None:
