@@ -55,7 +55,7 @@ def nonzero(a: ArrayLike, *, size: int | None = None, fill_value: Fill = None) -
 def _nonzero(name: str, a: Any, size: Any, fill_value: Any) -> tuple[Array, ...]:
     if size is None and a.__class__ is Array and a.type.shape and innermost_staging() is None:
         dtype = default_dtype("i")
-        found = [each.astype(dtype) for each in host_of(a).nonzero()]
+        found = [each.astype(dtype) for each in np.asarray(host_of(a)).nonzero()]
         return tuple([Array(array_type(each.shape, dtype), each) for each in found])
     mask = as_predicate(a, name)
     shape = mask.type.shape
