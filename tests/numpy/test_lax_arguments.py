@@ -142,5 +142,5 @@ def test_a_wrong_value_of_any_argument_is_an_error(name, parameter, value):
 
 
 def test_every_function_is_covered():
-    listed = {name for name in lax.__all__ if is_listed(f"lax.{name}")}
-    assert set(lax.__all__) == {*CALLS, *ELSEWHERE, *COLLECTIVES, *listed}
+    functions = {name for name in lax.__all__ if inspect.isfunction(getattr(lax, name))}
+    assert {name for name in functions if not is_listed(f"lax.{name}")} <= {*CALLS, *ELSEWHERE, *COLLECTIVES} <= {*lax.__all__}
