@@ -16,7 +16,6 @@ difflib = lazy_module("difflib")
 
 _DEVICES = "computing on several devices comes later"
 _SORTING = "sorting and searching come later; of known values, NumPy's function does it"
-_SCANS = "scans along an axis come later; until then, pb.lax.associative_scan(pb.lax.{}, x)"
 _UPDATES = "arrays are immutable; write x.at[index].set(values), .add, .multiply, .min or .max, and use the result"
 _LINEAR_ALGEBRA = (
     "linear algebra comes later; until then, pb.lax.custom_linear_solve with a solver of your own, or NumPy's function"
@@ -57,13 +56,8 @@ ABSENT: dict[str, dict[str, str]] = {
     },
     "pullback.numpy": {
         "linalg": _LINEAR_ALGEBRA,
-        "sort argsort lexsort partition argpartition searchsorted digitize": _SORTING,
         "median quantile percentile nanmedian nanquantile nanpercentile": _SORTING,
         "unique unique_values unique_counts unique_inverse unique_all union1d intersect1d setdiff1d setxor1d": _SORTING,
-        "nonzero flatnonzero argwhere": _SORTING + "; pb.numpy.where(condition, x, y) and pb.numpy.compress choose elements",
-        "cumsum cumulative_sum nancumsum": _SCANS.format("add"),
-        "cumprod cumulative_prod nancumprod": _SCANS.format("mul"),
-        "diff": "it comes later; until then, x[1:] - x[:-1]",
         "interp": "it comes later; until then, pb.numpy.where or pb.numpy.select of formulas",
         "vectorize": "it is pb.vmap",
         "putmask fill copyto": _UPDATES,
@@ -74,12 +68,6 @@ ABSENT: dict[str, dict[str, str]] = {
         "loadtxt savetxt genfromtxt fromregex savez_compressed": "use NumPy's function, and pb.numpy.asarray",
     },
     "pullback.lax": {
-        "sort sort_key_val top_k approx_max_k approx_min_k": _SORTING,
-        "cumsum": _SCANS.format("add"),
-        "cumprod": _SCANS.format("mul"),
-        "cummax": _SCANS.format("max"),
-        "cummin": _SCANS.format("min"),
-        "cumlogsumexp": "scans along an axis come later; until then, pb.lax.associative_scan(pb.numpy.logaddexp, x)",
         "igamma igammac betainc polygamma zeta bessel_i0e bessel_i1e random_gamma_grad": _GAMMA,
         "with_sharding_constraint pbroadcast pcast pvary": _DEVICES,
         "Precision": "products are computed in the full precision of their dtype",

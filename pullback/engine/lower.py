@@ -123,7 +123,11 @@ class Lowering(Writer):
     def note_loop(self, *programs: Program) -> None:
         """Take into account that a loop of this module runs these Programs in each step: by it XLA's way is chosen."""
         costs = [cost(program) for program in programs]
-        self.module.loops.append(Cost(sum([one.flops for one in costs]), sum([one.bytes for one in costs])))
+        self.note_step(sum([one.flops for one in costs]), sum([one.bytes for one in costs]))
+
+    def note_step(self, flops: float, bytes: float) -> None:
+        """As `note_loop`, of a loop that a rule writes itself: so much does one step of it cost."""
+        self.module.loops.append(Cost(flops, bytes))
 
     def call(self, program: Program, *args: Value) -> list[Value]:
         """Call a Program as a function of its own, written once however often it is called.

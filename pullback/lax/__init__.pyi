@@ -144,6 +144,16 @@ from pullback.lax.gathers import scatter_max as scatter_max
 from pullback.lax.gathers import scatter_min as scatter_min
 from pullback.lax.gathers import scatter_mul as scatter_mul
 from pullback.lax.gathers import scatter_sub as scatter_sub
+from pullback.lax.sorting import approx_max_k as approx_max_k
+from pullback.lax.sorting import approx_min_k as approx_min_k
+from pullback.lax.sorting import cumlogsumexp as cumlogsumexp
+from pullback.lax.sorting import cummax as cummax
+from pullback.lax.sorting import cummin as cummin
+from pullback.lax.sorting import cumprod as cumprod
+from pullback.lax.sorting import cumsum as cumsum
+from pullback.lax.sorting import sort as sort
+from pullback.lax.sorting import sort_key_val as sort_key_val
+from pullback.lax.sorting import top_k as top_k
 from pullback.lax.windows import reduce as reduce
 from pullback.lax.windows import reduce_window as reduce_window
 from pullback.ops.convolve import ConvDimensionNumbers as ConvDimensionNumbers

@@ -441,37 +441,9 @@ def as_predicate(value: Any, name: str) -> Array:
 
 @by_numpy(np.where)
 def where(condition: ArrayLike, x: ArrayLike | None = None, y: ArrayLike | None = None, /) -> Array:
-    """x where the condition holds, else y, elementwise.
-
-    The derivative with respect to the operand that was not chosen is 0; but if computing that operand gave NaN or an infinite
-    derivative, 0 times that is NaN: replace the operand's input by a safe one inside, too.
-
-    Arguments:
-        condition: bools (numbers count as true unless 0). x, y: arrays or numbers. All three broadcast.
-
-    Returns:
-        An array of the broadcast shape, in the common dtype of x and y.
-
-    Raises:
-        LeafError: an operand is neither an array nor a number.
-        ShapeError: the shapes do not broadcast.
-        DtypeError: the dtypes have no common one.
-        TypeError: the condition alone is given, which asks for indices whose number depends on the values.
-
-    Example:
-        >>> x = pnp.array([-1.0, 2.0])
-        >>> pnp.where(x > 0, x, 0.0)
-        [0. 2.]:f32[2]:cpu(0)
-        >>> pb.grad(lambda x: pnp.where(x > 0, pnp.sqrt(x), 0.0))(0.0)  # the derivative of sqrt at 0 is infinite
-        nan:f32[]:cpu(0)
-        >>> pb.grad(lambda x: pnp.where(x > 0, pnp.sqrt(pnp.where(x > 0, x, 1.0)), 0.0))(0.0)
-        0.0:f32[]:cpu(0)
-    """
+    """x where the condition holds, else y, elementwise; the public function, which can do more, is in `numpy/places.py`."""
     if x is None or y is None:
-        raise TypeError(
-            "where takes three arguments, where(condition, x, y). With the condition alone it would return indices, whose"
-            f" number depends on the values.{at_user_line()}"
-        )
+        raise TypeError(f"where takes the condition alone, or where(condition, x, y).{at_user_line()}")
     which = as_predicate(condition, "where")
     x, y = to_common_dtype("where", x, y)
     if x.type.shape or y.type.shape or which.type.shape:

@@ -11,7 +11,6 @@ import numpy as np
 from pullback.core.array import Array, ArrayLike, host_of
 from pullback.core.dtypes import default_dtype, kind
 from pullback.core.errors import ConcretizationError, ShapeError, TracerIntegerConversionError
-from pullback.core.lazy import lazy_module
 from pullback.core.tracing import Tracer
 from pullback.numpy.axes import normal_axis
 from pullback.numpy.creation import array, full
@@ -21,9 +20,8 @@ from pullback.ops import arithmetic, compare
 from pullback.ops import shape as shapes
 from pullback.ops.create import iota
 from pullback.ops.index import scatter
+from pullback.ops.scans import cumsum
 from pullback.ops.windows import ScatterDimensionNumbers, mode_name
-
-loops = lazy_module("pullback.api.loops")
 
 
 def known_size(size: Any, name: str) -> int | None:
@@ -68,8 +66,7 @@ def as_mask(condition: Any) -> Any:
 
 def running_count(mask: Any) -> Any:
     """How many elements of a vector of bools are true, up to each and with it."""
-    counted = in_dtype(mask, default_dtype("i"))
-    return loops.associative_scan(arithmetic.add, counted) if mask.type.size else counted
+    return cumsum(in_dtype(mask, default_dtype("i")), axis=0)
 
 
 def take(

@@ -26,7 +26,7 @@ def calls(wanted: Callable[[Entry], Any]) -> Any:
 
 
 def is_float(x: Any) -> bool:
-    return isinstance(x, np.ndarray) and x.dtype.kind in "fc"
+    return isinstance(x, np.ndarray) and x.dtype.kind in "fcV"  # V: bfloat16
 
 
 def mapped(change: Callable[[Any], Any], tree: Any) -> Any:

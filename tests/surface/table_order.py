@@ -1,0 +1,180 @@
+"""Sorting, scans, selection, sets and histograms."""
+
+import numpy as np
+from cases import COMPLEX, INEXACT, REAL, case, entry
+
+RNG = np.random.default_rng(0)
+A, B, V = RNG.normal(size=(3, 4)), RNG.normal(size=(3, 4)), RNG.normal(size=7)
+Z = RNG.normal(size=(2, 5)) + 1j * RNG.normal(size=(2, 5))
+TIES = np.array([2.0, 1.0, 2.0, 0.0, 1.0, 2.0])
+ODD = np.array([[np.nan, 1.0, -np.inf, 3.0], [np.inf, 0.0, np.nan, -1.0]])
+INTS = np.array([[3, 1, 2, 1], [0, 7, 7, -5]])
+MASK = np.array([[True, False, True, True], [False, False, False, True]])
+LONG = RNG.normal(size=3000)
+ZERO = A[:0]
+ZEROS = np.array([2.0, 0.0, -3.0, 0.0, 1.5])
+
+
+def falling(a, axis=-1, descending=False, stable=None):
+    found = np.sort(a, axis)
+    return np.flip(found, axis) if descending else found
+
+
+def argfalling(a, axis=-1, descending=False, stable=None):
+    return np.argsort(-a.astype(float) if descending else a, axis, kind="stable")
+
+
+def by_keys(operand, dimension=-1, num_keys=1):
+    places = np.lexsort(operand[:num_keys][::-1], axis=dimension)
+    return tuple(np.take_along_axis(x, places, dimension) for x in operand)
+
+
+def largest(x, k, axis=-1):
+    places = np.argsort(-x, axis, kind="stable").take(range(k), axis)
+    return np.take_along_axis(x, places, axis), places.astype(np.int32)
+
+
+def smallest(x, k, reduction_dimension=-1):
+    places = np.argsort(x, reduction_dimension, kind="stable").take(range(k), reduction_dimension)
+    return np.take_along_axis(x, places, reduction_dimension), places.astype(np.int32)
+
+
+def scan(ufunc):
+    def reference(x, axis=0, reverse=False):
+        return np.flip(ufunc.accumulate(np.flip(x, axis), axis), axis) if reverse else ufunc.accumulate(x, axis, x.dtype)
+
+    return reference
+
+
+def of_scan(function, *more, **how):
+    cases = (case(A), case(A, axis=-1), case(V, reverse=True), case(ZERO), case(RNG.normal(size=37)), *more)
+    return entry(scan(function), *cases, wrt=(0,), weak=True, **how)
+
+
+NUMBERS = tuple(each for each in REAL if each != "bool")
+
+LAX = {
+    "lax.sort": entry(
+        lambda x, dimension=-1, is_stable=True, num_keys=1: (
+            by_keys(x, dimension, num_keys) if isinstance(x, tuple) else np.sort(x, dimension)
+        ),
+        case(A), case(A, dimension=0, is_stable=False), case(ODD), case(ZERO), case(Z), case((A, B), num_keys=2),
+        dtypes=INEXACT, wrt=(0,), weak=True, same_dtype=False,
+    ),
+    "lax.sort_key_val": entry(
+        lambda k, v, dimension=-1, is_stable=True: by_keys((k, v), dimension),
+        case(A, B), case(np.argsort(TIES), V[:6]), case(A, B, 0, False), wrt=(0, 1), weak=True, same_dtype=False,
+    ),
+    "lax.top_k": entry(
+        largest, case(A, 2), case(A, 3, axis=0), case(A, 0), weak=True, dtypes=NUMBERS[5:], wrt=(0,),
+    ),
+    "lax.approx_max_k": entry(
+        lambda x, k, axis, **hints: largest(x, k, axis),
+        case(A, 2, 1, recall_target=0.9, reduction_input_size_override=9, aggregate_to_topk=False), wrt=(0,), weak=True,
+    ),
+    "lax.approx_min_k": entry(smallest, case(A, 2, reduction_dimension=0), wrt=(0,), weak=True),
+    "lax.cumsum": of_scan(np.add, case(INTS, 1), case(LONG), case(Z), dtypes=(*NUMBERS[5:], *COMPLEX)),
+    "lax.cumprod": of_scan(np.multiply, case(ZEROS), case(Z), case(INTS), dtypes=(*NUMBERS[5:], *COMPLEX)),
+    "lax.cummax": of_scan(np.maximum, case(INTS), case(LONG)),
+    "lax.cummin": of_scan(np.minimum, case(INTS)),
+    "lax.cumlogsumexp": of_scan(np.logaddexp),
+}  # fmt: skip
+
+SORTING = {
+    "numpy.sort": entry(
+        falling, case(A), case(A, axis=0), case(A, None), case(V, descending=True, stable=True), case(ODD), case(ZERO),
+        case(INTS), case(Z), dtypes=(*REAL, *COMPLEX), wrt=(0,), weak=True, same_dtype=False,
+    ),
+    "numpy.argsort": entry(
+        argfalling, case(A), case(A, axis=0), case(TIES), case(TIES, descending=True, stable=True), case(ODD), case(ZERO),
+        case(LONG), case(np.round(LONG, 1)), dtypes=NUMBERS, same_dtype=False,
+    ),
+    "numpy.partition": entry(
+        lambda a, kth, axis=-1: np.sort(a, axis), case(A, 2), case(A, 1, axis=0), case(V, [1, -2], None), wrt=(0,), weak=True,
+    ),
+    "numpy.argpartition": entry(
+        lambda a, kth, axis=-1: np.argsort(a, axis), case(A, 2), case(A, 1, axis=0), case(V, 3, None), same_dtype=False,
+    ),
+    "numpy.lexsort": entry(
+        np.lexsort, case((A, B)), case([np.array([1, 0, 2]), np.array([5, 5, 4])]), case((A, B), axis=0), case(INTS),
+        same_dtype=False,
+    ),
+    "numpy.sort_complex": entry(np.sort_complex, case(V), case(Z), case(A), case(INTS), wrt=(0,), same_dtype=False),
+    "numpy.searchsorted": entry(
+        np.searchsorted, case(np.sort(V), A), case(np.sort(TIES), TIES, side="right"), case(TIES, A, sorter=np.argsort(TIES)),
+        case(np.sort(V), 0.5), case(V[:0], A), case(np.sort(LONG), ODD), dtypes=NUMBERS[5:],
+        same_dtype=False,
+    ),
+    "numpy.digitize": entry(
+        np.digitize, case(A, np.sort(V)), case(TIES, np.array([2.0, 1.0, 0.0]), right=True),
+        case(TIES, np.array([0.0, 1.0, 2.0])), case(TIES, np.array([1.0])), same_dtype=False,
+    ),
+}  # fmt: skip
+SCANS = {
+    "numpy.cumsum": entry(
+        np.cumsum, case(A), case(A, axis=1), case(A, 0, out=None), case(INTS), case(ZERO), case(INTS, dtype=np.float32),
+        case(Z, 1), dtypes=("bool", "int8", "int32", "int64", *INEXACT, "float16", "bfloat16"), wrt=(0,),
+        anything=("out",),
+    ),
+    "numpy.cumprod": entry(
+        np.cumprod, case(A), case(A, axis=1), case(ZEROS), case(INTS), case(ZERO), case(Z, 1), dtypes=INEXACT, wrt=(0,)
+    ),
+    "numpy.nancumsum": entry(np.nancumsum, case(ODD, 1), case(V), case(INTS), wrt=(0,)),
+    "numpy.nancumprod": entry(np.nancumprod, case(ODD, 1), case(V), wrt=(0,)),
+    "numpy.cumulative_sum": entry(
+        np.cumulative_sum, case(V), case(A, axis=1, include_initial=True), case(INTS, axis=0), wrt=(0,),
+    ),
+    "numpy.cumulative_prod": entry(np.cumulative_prod, case(V), case(A, axis=0, include_initial=True), wrt=(0,)),
+    "numpy.diff": entry(
+        lambda a, n=1, axis=-1, **ends: np.diff(a, n, axis, **ends),
+        case(A), case(A, 2, 0), case(A, n=5), case(V, prepend=1.0, append=V), case(INTS), case(MASK), case(A, 0),
+        dtypes=INEXACT, wrt=(0,), weak=True, same_dtype=False,
+    ),
+    "numpy.ediff1d": entry(np.ediff1d, case(A), case(V, to_begin=1.0, to_end=V), case(INTS), case(V[:1]), wrt=(0,), weak=True),
+    "numpy.unwrap": entry(
+        np.unwrap, case(5 * A), case(5 * A, axis=0, discont=4.0), case(INTS, period=3), case(INTS, period=4),
+        case(4 * V, period=3.0), case(ZERO), wrt=(0,),
+    ),
+}  # fmt: skip
+
+
+def sized(function):
+    def reference(*args, size=None, fill_value=0):
+        found = function(*args)
+        if size is None:
+            return found
+        fill = [np.concatenate([each, np.full((size,), fill_value, each.dtype)])[:size] for each in found]
+        return tuple(fill)
+
+    return reference
+
+
+PLACES = {
+    "numpy.nonzero": entry(
+        sized(np.nonzero), case(MASK, size=5, fill_value=-1), case(A, size=20), case(A, size=3), case(ZERO, size=2),
+        same_dtype=False,
+    ),
+    "numpy.flatnonzero": entry(
+        lambda a, size, fill_value=0: sized(lambda a: (np.flatnonzero(a),))(a, size=size, fill_value=fill_value)[0],
+        case(MASK, size=5), case(A, size=20, fill_value=3), same_dtype=False,
+    ),
+    "numpy.argwhere": entry(
+        lambda a, size: np.stack(sized(np.nonzero)(a, size=size), 1), case(MASK, size=5),
+        case(A, size=3), same_dtype=False,
+    ),
+    "numpy.extract": entry(
+        lambda c, x, size, fill_value=0: sized(lambda c, x: (np.extract(c, x),))(c, x, size=size, fill_value=fill_value)[0],
+        case(A > 0, A, size=12), case(A > 0, B, size=3, fill_value=2.0), wrt=(1,), weak=True, dtypes=INEXACT,
+    ),
+    "numpy.where": entry(
+        np.where, case(A > 0, A, B), case(A > 0, A, 2.0), case(True, A, B), dtypes=INEXACT, wrt=(1, 2), weak=True
+    ),
+    "numpy.trim_zeros": entry(
+        np.trim_zeros, case(np.array([0.0, 0.0, 1.5, 0.0, 2.0, 0.0])), case(np.array([0, 0, 1, 0]), "f"), case(np.zeros(3)),
+        case(np.array([[0, 0, 0], [0, 1, 0], [0, 0, 0]])), case(np.array([[0, 0], [0, 1]]), trim="b", axis=0),
+        jit=False, vmap=False,
+    ),
+}  # fmt: skip
+
+TABLE = {**LAX, **SORTING, **SCANS, **PLACES}
+ELSEWHERE: dict[str, str] = {}
