@@ -21,7 +21,6 @@ _LINEAR_ALGEBRA = (
     "linear algebra comes later; until then, pb.lax.custom_linear_solve with a solver of your own, or NumPy's function"
     " through pb.pure_callback"
 )
-_GAMMA = "it comes later; pb.lax has lgamma, digamma, erf, erfc and erf_inv"
 _TREES = "trees are handled by pb.tree.map, flatten, unflatten, leaves, reduce, ..."
 _DEBUG = "to look at values, use pb.debug.print, pb.debug.callback or pb.debug.breakpoint"
 
@@ -68,7 +67,6 @@ ABSENT: dict[str, dict[str, str]] = {
         "loadtxt savetxt genfromtxt fromregex savez_compressed": "use NumPy's function, and pb.numpy.asarray",
     },
     "pullback.lax": {
-        "igamma igammac betainc polygamma zeta bessel_i0e bessel_i1e random_gamma_grad": _GAMMA,
         "with_sharding_constraint pbroadcast pcast pvary": _DEVICES,
         "Precision": "products are computed in the full precision of their dtype",
         "RoundingMethod": 'rounding methods are strings: "to_nearest_even", "away_from_zero"',

@@ -154,6 +154,15 @@ from pullback.lax.sorting import cumsum as cumsum
 from pullback.lax.sorting import sort as sort
 from pullback.lax.sorting import sort_key_val as sort_key_val
 from pullback.lax.sorting import top_k as top_k
+from pullback.lax.special import bessel_i0e as bessel_i0e
+from pullback.lax.special import bessel_i1e as bessel_i1e
+from pullback.lax.special import betainc as betainc
+from pullback.lax.special import igamma as igamma
+from pullback.lax.special import igamma_grad_a as igamma_grad_a
+from pullback.lax.special import igammac as igammac
+from pullback.lax.special import polygamma as polygamma
+from pullback.lax.special import random_gamma_grad as random_gamma_grad
+from pullback.lax.special import zeta as zeta
 from pullback.lax.windows import reduce as reduce
 from pullback.lax.windows import reduce_window as reduce_window
 from pullback.ops.convolve import ConvDimensionNumbers as ConvDimensionNumbers

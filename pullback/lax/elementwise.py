@@ -9,7 +9,18 @@ from pullback.core.dtypes import RANK, in_words, kind
 from pullback.core.errors import DtypeError
 from pullback.numpy.factories import Binary, Function, Unary, named, sections
 from pullback.numpy.promotion import PYTHON_SCALARS, at_user_line, literal_of, operand
-from pullback.ops import arithmetic, bitwise, compare, error_functions, exponential, hyperbolic, powers, rounding, trigonometric
+from pullback.ops import (
+    arithmetic,
+    bitwise,
+    compare,
+    error_functions,
+    exponential,
+    gamma_functions,
+    hyperbolic,
+    powers,
+    rounding,
+    trigonometric,
+)
 from pullback.ops import complex as complexes
 
 
@@ -268,11 +279,11 @@ erf_inv = unary("erf_inv", error_functions.erf_inv, "", """
         >>> lax.erf_inv(pnp.array([0.0, 0.5, 1.0]))
         [0.         0.47693628        inf]:f32[3]:cpu(0)
     """)
-lgamma = unary("lgamma", error_functions.lgamma, "", """
+lgamma = unary("lgamma", gamma_functions.lgamma, "", """
         >>> lax.lgamma(pnp.array([1.0, 5.0, 0.0]))
         [0.        3.1780539       inf]:f32[3]:cpu(0)
     """)
-digamma = unary("digamma", error_functions.digamma, "", """
+digamma = unary("digamma", gamma_functions.digamma, "", """
         >>> lax.digamma(pnp.array([1.0, -1.0]))
         [-0.5772157        nan]:f32[2]:cpu(0)
     """)

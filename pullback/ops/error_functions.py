@@ -1,4 +1,4 @@
-"""The error function and its kin, and the logarithm of the gamma function with its derivatives."""
+"""The error function and its kin: the normal distribution's probabilities, their logarithms and quantiles."""
 
 from __future__ import annotations
 
@@ -6,24 +6,119 @@ import math
 
 import numpy as np
 
-from pullback.core.dtypes import accumulation_dtype
 from pullback.core.primitive import primitive
-from pullback.ops.arithmetic import mul, neg
+from pullback.ops.arithmetic import mul, neg, sub
+from pullback.ops.chebyshev import ERFCX, chebyshev, in_double
 from pullback.ops.compare import clamp
-from pullback.ops.exponential import exp
-from pullback.ops.formulas import lowered, operation
+from pullback.ops.exponential import exp, log1p_formula
+from pullback.ops.formulas import Written, lowered, operation
 from pullback.ops.literals import literal
-from pullback.ops.pointwise import Function, OfFraction, OfPositive
+from pullback.ops.pointwise import Function, OfFraction
 from pullback.ops.powers import square
-from pullback.ops.scipy_functions import polygamma_on_host, special
+from pullback.ops.scipy_functions import special
+
+_erf, _erfcx, _erfinv, _ndtri = special("erf"), special("erfcx"), special("erfinv"), special("ndtri")
 
 
-def _bell(x, factor):
-    """factor exp(-x^2). Beyond |x| = 30 that is 0 in every dtype, so x is held there: no derivative meets 0 times infinity."""
-    return mul(literal(factor, x), exp(neg(square(clamp(literal(-30, x), x, literal(30, x))))))
+def _exp_of_square(x, factor):
+    """exp(factor x^2), of a factor like -1 or 0.5, to the last digits where x^2 is large.
+
+    x is h + d with an h of few bits, so that h^2 is exact, and x^2 = h^2 + d (x + h). Beyond 40 all are 0 or infinite. Of a
+    product of two exponentials XLA would make one, but not of expm1.
+    """
+    size = np.minimum(np.abs(x), 40)
+    head = np.floor(size * 1024) * (1 / 1024)
+    whole = np.exp(factor * (head * head))
+    return np.where(whole == np.inf, whole, whole + whole * np.expm1(factor * ((size - head) * (size + head))))
 
 
-_erfinv, _gammaln = special("erfinv"), special("gammaln")
+def _scaled_erfc(size):
+    """exp(x^2) erfc(x) of numbers x >= 0."""
+    if not isinstance(size, Written):
+        return _erfcx(size)
+    return chebyshev(ERFCX, 1 - 7.5 / (size + 3.75)) / (1 + 2 * size)
+
+
+def _erfc(x):
+    tail = _exp_of_square(x, -1) * _scaled_erfc(np.abs(x))
+    return np.where(x < 0, 2 - tail, tail)
+
+
+def _ndtr(x):
+    """Of x / sqrt(2) the square would be wrong in the digits that x / sqrt(2) rounds off: here it is that of x."""
+    tail = 0.5 * _exp_of_square(x, -0.5) * _scaled_erfc(np.abs(x) * math.sqrt(0.5))
+    return np.where(x > 0, 1 - tail, tail)
+
+
+def _log_ndtr(x):
+    scaled = 0.5 * _scaled_erfc(np.abs(x) * math.sqrt(0.5))
+    below = np.log(scaled) - 0.5 * (x * x)
+    return np.where(x < 0, below, log1p_formula(-_exp_of_square(x, -0.5) * scaled))
+
+
+def _hazard(x):
+    """Where x is positive, the density over 1 - its tail; elsewhere both have the factor exp(-x^2/2), which cancels."""
+    scaled = _scaled_erfc(np.abs(x) * math.sqrt(0.5))
+    bell = _exp_of_square(x, -0.5)
+    return math.sqrt(2 / math.pi) * np.where(x > 0, bell / (2 - bell * scaled), 1 / scaled)
+
+
+def _excess(x):
+    """Far out the two cancel, and 1/z - 2/z^3 + 10/z^5 - 74/z^7 is left, z = -x. Source: DLMF 7.12.1, inverted."""
+    inverse = -1 / np.where(x < -1, x, -1)
+    squared = inverse * inverse
+    far = inverse * (1 - squared * (2 - squared * (10 - squared * (74 - squared * 706))))
+    return np.where(x < -45, far, x + _hazard(x))
+
+
+def _lower_quantile(q):
+    """The x with ndtr(x) = q, for q < 1/4: two steps of Halley's on log_ndtr, from an approximation to 5e-4.
+
+    Source of the start: Hastings, "Approximations for Digital Computers" (1955), sheet 68.
+    """
+    log_q = np.log(q)
+    w = np.sqrt(-2 * log_q)
+    x = (2.515517 + w * (0.802853 + w * 0.010328)) / (1 + w * (1.432788 + w * (0.189269 + w * 0.001308))) - w
+    for _ in range(2):
+        off, slope = _log_ndtr(x) - log_q, _hazard(x)
+        x = x - 2 * off / (2 * slope + off * _excess(x))
+    return np.where(q == 0, -np.inf, x)
+
+
+def _inverse_erf(x):
+    """Near 0 XLA's, with one step of Newton's; else by the quantile of (1 - |x|) / 2, which is exact."""
+    near = np.where(np.abs(x) < 0.5, x, 0)
+    start = operation("chlo.erf_inv", near)
+    near = start - (operation("chlo.erf", start) - near) * (math.sqrt(math.pi) / 2) * np.exp(start * start)
+    far = np.copysign(_lower_quantile(np.where(np.abs(x) < 0.5, 0.125, 0.5 - 0.5 * np.abs(x))) * math.sqrt(0.5), x)
+    return np.where(np.abs(x) < 0.5, np.where(x == 0, x, near), np.where(np.abs(x) <= 1, far, np.nan))
+
+
+def _quantile(p):
+    """Between 1/4 and 3/4 by the inverse of erf: there 2 p - 1 is exact; as is 1 - p above."""
+    lower = _lower_quantile(np.where(p < 0.25, np.where(p < 0, np.nan, p), 0.125))
+    upper = -_lower_quantile(np.where(p > 0.75, 1 - p, 0.125))
+    middle = math.sqrt(2) * _inverse_erf(2 * np.where(np.abs(p - 0.5) <= 0.25, p, 0.5) - 1)
+    return np.where(p < 0.25, lower, np.where(p > 0.75, np.where(p > 1, np.nan, upper), np.where(p == p, middle, p)))
+
+
+@primitive
+class gaussian(Function):
+    """exp(-rate x^2), to the last digits where it is small."""
+
+    cost = 20
+    kinds = "f"
+
+    @in_double
+    def evaluate(x, *, rate):
+        return _exp_of_square(x, -rate)
+
+    def partials(out, x, *, rate):  # beyond |x| = 40 it is 0 in every dtype: x is held there, so that 0 never meets infinity
+        return (mul(mul(literal(-2 * rate, x), clamp(literal(-40, x), x, literal(40, x))), out),)
+
+    def samples(rng):
+        yield (rng.normal(size=(2, 3)),), {"rate": 1}
+        yield (rng.normal(size=(2, 3)),), {"rate": 0.5}
 
 
 @primitive
@@ -32,37 +127,67 @@ class erf(Function):
 
     cost = 16
     kinds = "f"
-    evaluate = special("erf")
+    evaluate = _erf
     lower = "chlo.erf"
 
     def partials(out, x):
-        return (_bell(x, 2 / math.sqrt(math.pi)),)
+        return (mul(literal(2 / math.sqrt(math.pi), x), gaussian(x, rate=1)),)
 
 
 @primitive
 class erfc(Function):
     """1 - erf(x), exact to the last bits where x is large."""
 
-    cost = 16
+    cost = 60
     kinds = "f"
-    evaluate = special("erfc")
-
-    def lower(write, x):
-        wide = write.convert(x, accumulation_dtype(x.dtype))  # XLA has none of float8
-        return write.convert(write.elementwise("chlo.erfc", wide), x.dtype)
+    evaluate = in_double(_erfc)
 
     def partials(out, x):
-        return (_bell(x, -2 / math.sqrt(math.pi)),)
+        return (mul(literal(-2 / math.sqrt(math.pi), x), gaussian(x, rate=1)),)
+
+
+@primitive
+class erfcx(Function):
+    """exp(x^2) erfc(x), which falls as 1 / (x sqrt(pi)) where x is large."""
+
+    cost = 60
+    kinds = "f"
+
+    @in_double
+    def evaluate(x):
+        scaled = _scaled_erfc(np.abs(x))
+        return np.where(x < 0, 2 * _exp_of_square(x, 1) - scaled, scaled)
+
+    def partials(out, x):
+        return (mul(literal(-2, x), erfcx_defect(x)),)
+
+
+@primitive
+class erfcx_defect(Function):
+    """1/sqrt(pi) - x erfcx(x), whose double is minus the derivative of erfcx; about 1 / (2 x^2 sqrt(pi)) where x is large."""
+
+    cost = 60
+    kinds = "f"
+
+    @in_double
+    def evaluate(x):
+        inverse = 1 / np.where(x > 1, x, 1)
+        half = 0.5 * inverse * inverse
+        far = half * (1 - half * (3 - half * (15 - half * (105 - half * (945 - half * 10395))))) / math.sqrt(math.pi)
+        near = 1 / math.sqrt(math.pi) - np.where(x == np.inf, 0, x) * erfcx.evaluate(x)
+        return np.where(x > 25, far, near)
+
+    def partials(out, x):  # -(erfcx + x erfcx'), where erfcx' = -2 out
+        return (sub(mul(literal(2, x), mul(x, out)), erfcx(x)),)
 
 
 @primitive
 class erf_inv(OfFraction):
     """The y whose erf is x, for x between -1 and 1."""
 
-    cost = 20
+    cost = 200
     kinds = "f"
-
-    lower = "chlo.erf_inv"
+    lower = lowered(in_double(_inverse_erf))
 
     def evaluate(x):
         return np.copysign(_erfinv(x), x)  # SciPy's loses the sign of zero
@@ -72,52 +197,64 @@ class erf_inv(OfFraction):
 
 
 @primitive
-class lgamma(OfPositive):
-    """log |Gamma(x)|; infinite at both infinities, as C99 has it."""
+class ndtr(Function):
+    """The probability that a normal variable is at most x."""
 
-    cost = 40
+    cost = 60
     kinds = "f"
-
-    lower = "chlo.lgamma"
-
-    def evaluate(x):
-        return np.where(x == -np.inf, np.abs(x), _gammaln(x))
+    evaluate = in_double(_ndtr)
 
     def partials(out, x):
-        return (digamma(x),)
+        return (mul(literal(1 / math.sqrt(2 * math.pi), x), gaussian(x, rate=0.5)),)
 
 
 @primitive
-class digamma(OfPositive):
-    """The derivative of log Gamma: infinite at 0, with the sign opposite to that zero's; NaN at negative whole numbers."""
+class log_ndtr(Function):
+    """log(ndtr(x)), to the last digits on both sides."""
 
-    cost = 40
+    cost = 80
     kinds = "f"
-    evaluate = special("psi")
-
-    def lower(write, x):
-        return lowered(lambda x: np.where(x == 0, -1 / x, operation("chlo.digamma", x)))(write, x)
+    evaluate = in_double(_log_ndtr)
 
     def partials(out, x):
-        return (polygamma(x, n=1),)
+        return (normal_hazard(x),)
 
 
 @primitive
-class polygamma(Function):
-    """The n-th derivative of digamma, n >= 1."""
+class normal_hazard(Function):
+    """The derivative of log_ndtr: the normal density over ndtr(x), about -x where x is large and negative."""
 
-    cost = 40
+    cost = 80
     kinds = "f"
+    evaluate = in_double(_hazard)
 
-    def evaluate(x, *, n):
-        return polygamma_on_host(x, n)
+    def partials(out, x):
+        return (neg(mul(out, normal_excess(x))),)
 
-    def lower(write, x, *, n):
-        return write.op("chlo.polygamma", [write.constant(n, x.type), x])
 
-    def partials(out, x, *, n):
-        return (polygamma(x, n=n + 1),)
+@primitive
+class normal_excess(Function):
+    """x + normal_hazard(x), about -1/x where x is large and negative."""
+
+    cost = 80
+    kinds = "f"
+    evaluate = in_double(_excess)
+
+    def partials(out, x):
+        return (sub(literal(1, x), mul(normal_hazard(x), out)),)
+
+
+@primitive
+class ndtri(Function):
+    """The x whose ndtr is p, for p between 0 and 1."""
+
+    cost = 300
+    kinds = "f"
+    evaluate = in_double(_ndtri)
+    lower = lowered(in_double(_quantile))
+
+    def partials(out, p):
+        return (mul(literal(math.sqrt(2 * math.pi), p), exp(mul(literal(0.5, out), square(out)))),)
 
     def samples(rng):
-        yield (1 + 2 * rng.random((2, 3)),), {"n": 1}
-        yield (1 + 2 * rng.random((2, 3)),), {"n": 2}
+        yield (0.05 + 0.9 * rng.random((2, 3)),), {}

@@ -7,8 +7,6 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-import numpy as np
-
 from pullback.ops.formulas import wide
 
 
@@ -18,17 +16,11 @@ def _found(name: str) -> Callable[..., Any]:
     return function
 
 
-def special(name: str) -> Callable[..., Any]:
-    """scipy.special's function `name` as an evaluation rule; narrow floats are computed in float32 and rounded."""
-    rule: Callable[..., Any] = wide(lambda x: _found(name)(x))
-    return rule
-
-
-def polygamma_on_host(x: Any, n: int) -> Any:
-    """The n-th derivative of digamma: (-1)^(n+1) n! zeta(n + 1, x). Source: DLMF 5.15 and 25.11."""
-    factorial = _found("factorial")(n)
-    wide = x.astype(np.float64)
-    return ((-1.0) ** (n + 1) * factorial * _found("zeta")(n + 1, wide)).astype(x.dtype)
+def special(name: str, operands: int = 1, part: int | None = None) -> Callable[..., Any]:
+    """scipy.special's function `name`, or part of its result, as an evaluation rule; narrow floats are computed in float32."""
+    rule: Any = wide(lambda *xs: _found(name)(*xs) if part is None else _found(name)(*xs)[part])
+    rule.nin = operands
+    return rule  # type: ignore[no-any-return]
 
 
 @cache

@@ -2,3 +2,4 @@
 
 from pullback.scipy import cluster as cluster
 from pullback.scipy import optimize as optimize
+from pullback.scipy import special as special

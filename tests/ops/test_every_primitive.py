@@ -16,18 +16,19 @@ from pullback.testing import CheckFailure, all_primitives, check_gradients, chec
 from pullback.testing.checks import check_batched, check_staged, pushed
 
 COLLECTIVES = {"psum", "pmax", "pmin", "axis_index", "all_gather", "ppermute", "all_to_all"}  # tests/ops/test_collective.py
+PARTLY = {"expn", "hyp1f1", "hyp2f1", "legendre"}  # with derivatives in some operands only: tests/surface/table_special.py
 NOT_A_DERIVATIVE = {"stop_gradient"}  # its tangent is zero by intent, which finite differences do not see
 
 
 @pytest.mark.parametrize(
-    "p", [p for p in all_primitives() if p.name not in COLLECTIVES | NOT_A_DERIVATIVE], ids=lambda p: p.name
+    "p", [p for p in all_primitives() if p.name not in COLLECTIVES | NOT_A_DERIVATIVE | PARTLY], ids=lambda p: p.name
 )
 def test_rules_agree(p: Primitive) -> None:
     check_primitive(p)
 
 
 def test_every_name_left_out_exists() -> None:
-    assert {p.name for p in all_primitives()} >= COLLECTIVES | NOT_A_DERIVATIVE
+    assert {p.name for p in all_primitives()} >= COLLECTIVES | NOT_A_DERIVATIVE | PARTLY
 
 
 def wrong(**rules):

@@ -1,0 +1,124 @@
+"""Special functions where the tables of tests/surface do not look: integers, edges, refusals, and known faults of others."""
+
+import numpy as np
+import pytest
+import scipy.special as sc
+
+import pullback as pb
+import pullback.numpy as pnp
+from pullback.scipy import special
+
+INTEGERS = (
+    "gamma",
+    "gammaln",
+    "digamma",
+    "erf",
+    "erfc",
+    "ndtr",
+    "log_ndtr",
+    "i0",
+    "i1e",
+    "expi",
+    "spence",
+    "expit",
+    "factorial",
+)
+
+
+@pytest.mark.parametrize("name", INTEGERS)
+def test_integers_become_the_default_floating_dtype(name):
+    found = getattr(special, name)(pnp.array([1, 2, 3]))
+    assert found.dtype == "float32"
+    np.testing.assert_allclose(found, getattr(sc, name)(np.array([1.0, 2, 3])), rtol=1e-6)
+
+
+def test_binomial_coefficients_of_integers():
+    np.testing.assert_array_equal(special.comb(5, pnp.array([0, 2, 6, -1])), [1, 10, 0, 0])
+    assert special.comb(5, 2, repetition=True) == 15
+
+
+def test_logsumexp_and_sinc_are_those_of_nn_and_numpy():
+    assert special.logsumexp(pnp.arange(2.0)) == pb.nn.logsumexp(pnp.arange(2.0)) and special.sinc(0.3) == pnp.sinc(0.3)
+
+
+inf, nan = np.inf, np.nan
+# function, points, first derivatives there
+SLOPES = {
+    "xlogy at the corner": (lambda x: special.xlogy(x, x), [0.0], [0.0]),
+    "xlogy in y at 0": (lambda y: special.xlogy(0.0, y), [0.0, 2.0], [0.0, 0.0]),
+    "xlog1py in y": (lambda y: special.xlog1py(0.0, y), [-1.0, 2.0], [0.0, 0.0]),
+    "power at the corner": (lambda x: pnp.power(x, 0.0), [0.0], [0.0]),
+    "entr": (special.entr, [0.0], [inf]),
+    "spence": (special.spence, [1.0, 1 + 1e-7, 1 - 1e-7], [-1.0, -1.0, -1.0]),
+    "ndtri": (special.ndtri, [0.0, 1.0], [inf, inf]),
+    "erfinv": (special.erfinv, [-1.0, 1.0], [inf, inf]),
+    "log_ndtr": (special.log_ndtr, [-inf, -1e10, -1e3, 40.0, inf], [inf, 1e10, 1000.00099999800, 0.0, 0.0]),
+    "ndtr": (special.ndtr, [-inf, inf], [0.0, 0.0]),
+    "erf": (special.erf, [-inf, inf, 1e30], [0.0, 0.0, 0.0]),
+    "logit": (special.logit, [0.0, 1.0, 0.5], [inf, inf, 4.0]),
+    "sinc": (pnp.sinc, [0.0, 1e-8, 1e-300], [0.0, -(np.pi**2) / 3 * 1e-8, 0.0]),
+    "exprel": (special.exprel, [0.0, 1e-9], [0.5, 0.5]),
+    "i0e": (special.i0e, [0.0], [0.0]),
+    "i1": (special.i1, [0.0], [0.5]),
+    "boxcox at 0": (lambda lmbda: special.boxcox(2.0, lmbda), [0.0, 1e-12], [np.log(2) ** 2 / 2] * 2),
+}
+
+
+@pytest.mark.parametrize("name", SLOPES)
+def test_derivatives_where_others_fail(name):
+    f, at, expected = SLOPES[name]
+    with pb.default_bits(64):
+        for grad in (pb.vmap(pb.grad(f)), pb.jit(pb.vmap(pb.grad(f)))):
+            np.testing.assert_allclose(grad(np.array(at)), expected, rtol=1e-6, atol=1e-290)
+
+
+VALUES = {
+    "gamma": [(0.0, inf), (-0.0, -inf), (-1.0, nan), (inf, inf), (171.0, sc.gamma(171.0)), (172.0, inf)],
+    "gammaln": [(0.0, inf), (-1.0, inf), (inf, inf), (-inf, inf), (1.0, 0.0), (2.0, 0.0)],
+    "digamma": [(0.0, -inf), (-1.0, nan), (inf, inf), (-inf, nan)],
+    "erfcx": [(-inf, inf), (inf, 0.0), (1e300, 1e-300 / np.sqrt(np.pi))],
+    "log_ndtr": [(-inf, -inf), (inf, 0.0), (-1e10, -5e19)],
+    "ndtri": [(0.0, -inf), (1.0, inf), (-0.1, nan), (1.1, nan), (nan, nan), (0.5, 0.0), (1e-300, sc.ndtri(1e-300))],
+    "i0": [(inf, inf), (-inf, inf), (0.0, 1.0), (710.0, sc.iv(0, 710.0))],
+    "i1e": [(inf, 0.0), (-0.0, -0.0), (nan, nan)],
+    "exprel": [(-inf, 0.0), (inf, inf), (0.0, 1.0)],
+    "logit": [(0.0, -inf), (1.0, inf), (2.0, nan), (0.5, 0.0)],
+    "entr": [(0.0, 0.0), (-1.0, -inf), (1.0, 0.0), (nan, nan)],
+    "gammasgn": [(0.0, 1.0), (-0.0, -1.0), (-1.0, nan), (-0.5, -1.0), (inf, 1.0), (-inf, nan)],
+}
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_values_at_edges(name):
+    at, expected = np.array(VALUES[name]).T
+    f = getattr(special, name)
+    for found in (f(at), pb.jit(f)(at)):
+        np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+def test_what_has_no_derivative_says_so():
+    for f, args in ((special.hyp1f1, (1.0, 2.0, 0.5)), (special.expn, (2.0, 0.5)), (special.hyp2f1, (1.0, 2.0, 3.0, 0.5))):
+        with pytest.raises(pb.errors.GradientError, match="stop_gradient"):
+            pb.grad(f)(*args)
+        assert np.isfinite(pb.grad(f, len(args) - 1)(*args))
+
+
+def test_what_is_not_there_says_so():
+    with pytest.raises(NotImplementedError, match=r"math\.factorial"):
+        special.factorial(3, exact=True)
+    with pytest.raises(NotImplementedError, match=r"pb\.grad"):
+        special.sph_harm_y(1, 0, 0.5, 0.5, diff_n=1)
+    with pytest.raises(pb.errors.DtypeError):
+        special.gamma(1j)
+
+
+def test_orders_of_derivatives_of_the_incomplete_functions():
+    """The third derivative of gammainc with respect to a, by finite differences of the second."""
+    with pb.default_bits(64):
+        f = pb.grad(pb.grad(special.gammainc))
+        third = pb.grad(f)(2.5, 1.5)
+        np.testing.assert_allclose(third, (f(2.5 + 1e-4, 1.5) - f(2.5 - 1e-4, 1.5)) / 2e-4, rtol=1e-6)
+        g = pb.grad(pb.grad(special.betainc, 0), 1)
+        np.testing.assert_allclose(
+            pb.grad(g, 1)(2.5, 1.5, 0.3), (g(2.5, 1.5 + 1e-4, 0.3) - g(2.5, 1.5 - 1e-4, 0.3)) / 2e-4, rtol=1e-6
+        )
