@@ -4,6 +4,7 @@ from pullback import compat as compat
 from pullback import data as data
 from pullback import debug as debug
 from pullback import lax as lax
+from pullback import linalg as linalg
 from pullback import nn as nn
 from pullback import numpy as numpy
 from pullback import random as random

@@ -17,10 +17,6 @@ difflib = lazy_module("difflib")
 _DEVICES = "computing on several devices comes later"
 _SORTING = "sorting and searching come later; of known values, NumPy's function does it"
 _UPDATES = "arrays are immutable; write x.at[index].set(values), .add, .multiply, .min or .max, and use the result"
-_LINEAR_ALGEBRA = (
-    "linear algebra comes later; until then, pb.lax.custom_linear_solve with a solver of your own, or NumPy's function"
-    " through pb.pure_callback"
-)
 _TREES = "trees are handled by pb.tree.map, flatten, unflatten, leaves, reduce, ..."
 _DEBUG = "to look at values, use pb.debug.print, pb.debug.callback or pb.debug.breakpoint"
 
@@ -54,7 +50,6 @@ ABSENT: dict[str, dict[str, str]] = {
         "image ffi": "it comes later",
     },
     "pullback.numpy": {
-        "linalg": _LINEAR_ALGEBRA,
         "median quantile percentile nanmedian nanquantile nanpercentile": _SORTING,
         "unique unique_values unique_counts unique_inverse unique_all union1d intersect1d setdiff1d setxor1d": _SORTING,
         "interp": "it comes later; until then, pb.numpy.where or pb.numpy.select of formulas",
