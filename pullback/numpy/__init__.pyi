@@ -1,7 +1,7 @@
 """The public names of this namespace and the modules that they come from: `__init__.py` reads them here."""
 
-from pullback.numpy import linalg as linalg
 from pullback.numpy import fft as fft
+from pullback.numpy import linalg as linalg
 from pullback.numpy.arithmetic import abs as abs
 from pullback.numpy.arithmetic import absolute as absolute
 from pullback.numpy.arithmetic import add as add

@@ -13,15 +13,16 @@ from pullback.core.dtypes import FLOAT32, INT32, DType, DTypeLike
 from pullback.core.errors import ShapeError
 from pullback.core.source import at_user_line
 from pullback.core.types import ShapeLike
-from pullback.lax.elementwise import lgamma
-from pullback.numpy.arithmetic import abs, ceil, floor
+from pullback.numpy.arithmetic import absolute, ceil, floor
 from pullback.numpy.creation import array, full, zeros
 from pullback.numpy.dtypes import iinfo
 from pullback.numpy.elementary import log, log1p, sqrt
 from pullback.numpy.logic import clip, isinf, where
 from pullback.numpy.promotion import broadcast, in_dtype, to_common_dtype, to_inexact
 from pullback.numpy.reductions import any as some
+from pullback.numpy.scans import cumsum
 from pullback.numpy.shaping import flip, moveaxis
+from pullback.ops.random import log_factorial
 from pullback.random.distributions import counting
 from pullback.random.keys import divided, sampler
 from pullback.random.sampling import checked_dtype, drawn, parameters
@@ -37,7 +38,7 @@ def poisson(key: ArrayLike, lam: ArrayLike, shape: ShapeLike | None = None, dtyp
 
     Example:
         >>> pb.random.poisson(pb.random.key(0), 3.0, (4,))
-        [0 0 0 0]:i32[4]:cpu(0)
+        [0 0 4 4]:i32[4]:cpu(0)
 
     Source: Knuth, "The Art of Computer Programming", volume 2, 3.4.1, where lam < 10; otherwise Hörmann, "The transformed
     rejection method for generating Poisson random variables" (1993), algorithm PTRS.
@@ -94,10 +95,10 @@ def _by_rejection(key: Any, lam: Array, dtype: DType) -> Array:
 
     def propose(u: Array, v: Array) -> tuple[Array, Array]:
         u = u - 0.5
-        edge = 0.5 - abs(u)
+        edge = 0.5 - absolute(u)
         k = floor((2 * a / edge + b) * u + lam + 0.43)
         s = log(v * inverse_alpha / (a / (edge * edge) + b))
-        t = -lam + k * log_lam - lgamma(k + 1)
+        t = -lam + k * log_lam - log_factorial(k + 1)
         rejected = (k < 0) | ((edge < 0.013) & (v > edge))
         return k, ((edge >= 0.07) & (v <= limit)) | (~rejected & (s <= t))
 
@@ -124,7 +125,7 @@ def binomial(key: ArrayLike, n: ArrayLike, p: ArrayLike, shape: ShapeLike | None
 
     Example:
         >>> pb.random.binomial(pb.random.key(0), 20.0, 0.3, (4,))
-        [0 0 0 0]:i32[4]:cpu(0)
+        [6. 4. 6. 5.]:f32[4]:cpu(0)
 
     Source: where n p <= 10 sums of geometric numbers; otherwise Hörmann, "The generation of binomial random variates" (1993),
     algorithm BTRS.
@@ -166,9 +167,7 @@ def _by_waiting(key: Any, count: Array, p: Array) -> Array:
 
 
 # log k! less Stirling's formula for it, log sqrt(2 pi) + (k + 1/2) log(k + 1) - (k + 1), for k = 0, ..., 9
-_REMAINDERS = [
-    math.lgamma(k + 1) - 0.5 * math.log(2 * math.pi) - (k + 0.5) * math.log(k + 1) + (k + 1) for k in range(10)
-]
+_REMAINDERS = [math.lgamma(k + 1) - 0.5 * math.log(2 * math.pi) - (k + 0.5) * math.log(k + 1) + (k + 1) for k in range(10)]
 
 
 def _remainder(k: Array) -> Array:
@@ -190,7 +189,7 @@ def _by_squeezing(key: Any, count: Array, p: Array) -> Array:
 
     def propose(u: Array, v: Array) -> tuple[Array, Array]:
         u = u - 0.5
-        edge = 0.5 - abs(u)
+        edge = 0.5 - absolute(u)
         k = floor((2 * a / edge + b) * u + c)
         bound = (
             (mode + 0.5) * log((mode + 1) / (r * (count - mode + 1)))
@@ -224,7 +223,7 @@ def multinomial(
         n: how many trials: a number, or an array that broadcasts to the shape without its last axis.
         p: the probabilities of the outcomes, along the last axis.
         shape: the shape of the result, whose last axis is that of p; by default p's.
-        dtype: a floating dtype; by default the common one of n and p.
+        dtype: a floating dtype; by default the default one.
         unroll: how many outcomes a step of the compiled loop has, as of `pb.lax.scan`.
 
     Returns:
@@ -236,10 +235,10 @@ def multinomial(
 
     Example:
         >>> pb.random.multinomial(pb.random.key(0), 100, pnp.array([0.2, 0.3, 0.5]))
-        [0 0 0 0]:f32[3]:cpu(0)
+        [14. 25. 61.]:f32[3]:cpu(0)
     """
     count, chance = to_common_dtype("multinomial", n, p, inexact=True)
-    wanted = checked_dtype("multinomial", chance.type.dtype if dtype is None else dtype)
+    wanted = checked_dtype("multinomial", dtype)
     sizes, (chance,) = parameters("multinomial", chance.type.shape if shape is None else shape, chance.type.dtype, chance)
     if not sizes:
         raise ShapeError(f"multinomial takes probabilities along an axis, but p is {chance.type}.{at_user_line()}")
