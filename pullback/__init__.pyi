@@ -3,6 +3,8 @@
 from pullback import compat as compat
 from pullback import data as data
 from pullback import debug as debug
+from pullback import flatten_util as flatten_util
+from pullback import image as image
 from pullback import lax as lax
 from pullback import linalg as linalg
 from pullback import nn as nn
@@ -69,6 +71,10 @@ from pullback.core.zero import ZERO as ZERO
 from pullback.engine.xla import register_platform as register_platform
 from pullback.lax import stop_gradient as stop_gradient
 from pullback.numpy import fft as fft
+from pullback.numpy.segments import segment_max as segment_max
+from pullback.numpy.segments import segment_min as segment_min
+from pullback.numpy.segments import segment_prod as segment_prod
+from pullback.numpy.segments import segment_sum as segment_sum
 from pullback.ode import odeint as odeint
 from pullback.ops.pointwise import Elementwise as Elementwise
 from pullback.program.program import Program as Program

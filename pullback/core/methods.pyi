@@ -78,16 +78,43 @@ class ArrayMethods:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]: ...
     def __array_namespace__(self, api_version: str | None = None) -> Any: ...
     def __dlpack__(
-        self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: bool | None = None
+        self,
+        *,
+        stream: Any = None,
+        max_version: Any = None,
+        dl_device: Any = None,
+        copy: bool | None = None,
     ) -> Any: ...
     def __dlpack_device__(self) -> tuple[int, int]: ...
     def __buffer__(self, flags: int) -> memoryview: ...
     def __copy__(self) -> Array: ...
     def __deepcopy__(self, memo: Any) -> Array: ...
-    def all(self, axis: Axis = None, *, keepdims: bool = False, where: ArrayLike | None = None, out: None = None) -> Array: ...
-    def any(self, axis: Axis = None, *, keepdims: bool = False, where: ArrayLike | None = None, out: None = None) -> Array: ...
-    def argmax(self, axis: SupportsIndex | None = None, *, keepdims: bool = False, out: None = None) -> Array: ...
-    def argmin(self, axis: SupportsIndex | None = None, *, keepdims: bool = False, out: None = None) -> Array: ...
+    def all(
+        self,
+        axis: Axis = None,
+        out: None = None,
+        keepdims: bool = False,
+        where: ArrayLike | None = None,
+    ) -> Array: ...
+    def any(
+        self,
+        axis: Axis = None,
+        out: None = None,
+        keepdims: bool = False,
+        where: ArrayLike | None = None,
+    ) -> Array: ...
+    def argmax(
+        self,
+        axis: SupportsIndex | None = None,
+        out: None = None,
+        keepdims: bool = False,
+    ) -> Array: ...
+    def argmin(
+        self,
+        axis: SupportsIndex | None = None,
+        out: None = None,
+        keepdims: bool = False,
+    ) -> Array: ...
     def astype(self, dtype: DTypeLike, copy: bool = False) -> Array: ...
     def block_until_ready(self) -> Array: ...
     def choose(self, choices: Any, out: None = None, mode: str = "raise") -> Array: ...
@@ -114,44 +141,76 @@ class ArrayMethods:
     def max(
         self,
         axis: Axis = None,
-        *,
+        out: None = None,
         keepdims: bool = False,
         initial: ArrayLike | None = None,
         where: ArrayLike | None = None,
-        out: None = None,
     ) -> Array: ...
     def mean(
         self,
         axis: Axis = None,
         dtype: DTypeLike = None,
-        *,
+        out: None = None,
         keepdims: bool = False,
         where: ArrayLike | None = None,
-        out: None = None,
     ) -> Array: ...
     def min(
         self,
         axis: Axis = None,
-        *,
+        out: None = None,
         keepdims: bool = False,
         initial: ArrayLike | None = None,
         where: ArrayLike | None = None,
-        out: None = None,
     ) -> Array: ...
     def prod(
         self,
         axis: Axis = None,
         dtype: DTypeLike = None,
-        *,
+        out: None = None,
         keepdims: bool = False,
         initial: ArrayLike | None = None,
         where: ArrayLike | None = None,
-        out: None = None,
+        promote_integers: bool = True,
     ) -> Array: ...
-    def ptp(self, axis: Axis = None, *, keepdims: bool = False, out: None = None) -> Array: ...
+    def sort(
+        self,
+        axis: SupportsIndex | None = -1,
+        kind: str | None = None,
+        order: None = None,
+        *,
+        stable: bool | None = True,
+        descending: bool = False,
+    ) -> Array: ...
+    def argsort(
+        self,
+        axis: SupportsIndex | None = -1,
+        kind: str | None = None,
+        order: None = None,
+        *,
+        stable: bool | None = True,
+        descending: bool = False,
+    ) -> Array: ...
+    def partition(self, kth: int | Sequence[int], axis: SupportsIndex | None = -1) -> Array: ...
+    def argpartition(self, kth: int | Sequence[int], axis: SupportsIndex | None = -1) -> Array: ...
+    def searchsorted(
+        self, v: ArrayLike, side: str = "left", sorter: ArrayLike | None = None, *, method: str | None = "scan"
+    ) -> Array: ...
+    def cumsum(self, axis: SupportsIndex | None = None, dtype: DTypeLike = None, out: None = None) -> Array: ...
+    def cumprod(self, axis: SupportsIndex | None = None, dtype: DTypeLike = None, out: None = None) -> Array: ...
+    def nonzero(self, *, size: int | None = None, fill_value: Any = None) -> tuple[Array, ...]: ...
+    def ptp(
+        self,
+        axis: Axis = None,
+        out: None = None,
+        keepdims: bool = False,
+    ) -> Array: ...
     def ravel(self, order: str = "C") -> Array: ...
     def repeat(
-        self, repeats: ShapeLike, axis: SupportsIndex | None = None, *, total_repeat_length: int | None = None
+        self,
+        repeats: ShapeLike,
+        axis: SupportsIndex | None = None,
+        *,
+        total_repeat_length: int | None = None,
     ) -> Array: ...
     def reshape(self, *shape: ShapeLike, order: str = "C", copy: bool | None = None) -> Array: ...
     def round(self, decimals: int = 0, *, out: None = None) -> Array: ...
@@ -160,22 +219,23 @@ class ArrayMethods:
         self,
         axis: Axis = None,
         dtype: DTypeLike = None,
-        *,
+        out: None = None,
         ddof: float = 0,
-        correction: float | None = None,
         keepdims: bool = False,
         where: ArrayLike | None = None,
-        out: None = None,
+        mean: ArrayLike | None = None,
+        *,
+        correction: float | None = None,
     ) -> Array: ...
     def sum(
         self,
         axis: Axis = None,
         dtype: DTypeLike = None,
-        *,
+        out: None = None,
         keepdims: bool = False,
         initial: ArrayLike | None = None,
         where: ArrayLike | None = None,
-        out: None = None,
+        promote_integers: bool = True,
     ) -> Array: ...
     def swapaxes(self, axis1: SupportsIndex, axis2: SupportsIndex) -> Array: ...
     def take(
@@ -197,10 +257,11 @@ class ArrayMethods:
         self,
         axis: Axis = None,
         dtype: DTypeLike = None,
-        *,
+        out: None = None,
         ddof: float = 0,
-        correction: float | None = None,
         keepdims: bool = False,
         where: ArrayLike | None = None,
-        out: None = None,
+        mean: ArrayLike | None = None,
+        *,
+        correction: float | None = None,
     ) -> Array: ...

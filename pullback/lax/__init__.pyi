@@ -9,6 +9,12 @@ from pullback.api.loops import scan as scan
 from pullback.api.loops import while_loop as while_loop
 from pullback.api.solvers import custom_linear_solve as custom_linear_solve
 from pullback.api.solvers import custom_root as custom_root
+from pullback.core.precision import AccuracyMode as AccuracyMode
+from pullback.core.precision import DotAlgorithm as DotAlgorithm
+from pullback.core.precision import DotAlgorithmPreset as DotAlgorithmPreset
+from pullback.core.precision import Precision as Precision
+from pullback.core.precision import RoundingMethod as RoundingMethod
+from pullback.core.precision import Tolerance as Tolerance
 from pullback.lax import linalg as linalg
 from pullback.lax.arrays import argmax as argmax
 from pullback.lax.arrays import argmin as argmin
@@ -51,6 +57,7 @@ from pullback.lax.collectives import all_gather as all_gather
 from pullback.lax.collectives import all_to_all as all_to_all
 from pullback.lax.collectives import axis_index as axis_index
 from pullback.lax.collectives import axis_size as axis_size
+from pullback.lax.collectives import pbroadcast as pbroadcast
 from pullback.lax.collectives import pmax as pmax
 from pullback.lax.collectives import pmean as pmean
 from pullback.lax.collectives import pmin as pmin
@@ -59,6 +66,8 @@ from pullback.lax.collectives import pshuffle as pshuffle
 from pullback.lax.collectives import psum as psum
 from pullback.lax.collectives import psum_scatter as psum_scatter
 from pullback.lax.collectives import pswapaxes as pswapaxes
+from pullback.lax.compilation import optimization_barrier as optimization_barrier
+from pullback.lax.compilation import platform_dependent as platform_dependent
 from pullback.lax.convolutions import conv as conv
 from pullback.lax.convolutions import conv_dimension_numbers as conv_dimension_numbers
 from pullback.lax.convolutions import conv_general_dilated as conv_general_dilated
@@ -83,6 +92,7 @@ from pullback.lax.elementwise import bitwise_xor as bitwise_xor
 from pullback.lax.elementwise import cbrt as cbrt
 from pullback.lax.elementwise import ceil as ceil
 from pullback.lax.elementwise import clamp as clamp
+from pullback.lax.elementwise import clz as clz
 from pullback.lax.elementwise import complex as complex
 from pullback.lax.elementwise import conj as conj
 from pullback.lax.elementwise import cos as cos
@@ -111,6 +121,7 @@ from pullback.lax.elementwise import lt as lt
 from pullback.lax.elementwise import max as max
 from pullback.lax.elementwise import min as min
 from pullback.lax.elementwise import mul as mul
+from pullback.lax.elementwise import mulhi as mulhi
 from pullback.lax.elementwise import ne as ne
 from pullback.lax.elementwise import neg as neg
 from pullback.lax.elementwise import nextafter as nextafter
@@ -118,6 +129,7 @@ from pullback.lax.elementwise import population_count as population_count
 from pullback.lax.elementwise import pow as pow
 from pullback.lax.elementwise import real as real
 from pullback.lax.elementwise import reciprocal as reciprocal
+from pullback.lax.elementwise import reduce_precision as reduce_precision
 from pullback.lax.elementwise import rem as rem
 from pullback.lax.elementwise import round as round
 from pullback.lax.elementwise import rsqrt as rsqrt
@@ -144,6 +156,19 @@ from pullback.lax.gathers import scatter_max as scatter_max
 from pullback.lax.gathers import scatter_min as scatter_min
 from pullback.lax.gathers import scatter_mul as scatter_mul
 from pullback.lax.gathers import scatter_sub as scatter_sub
+from pullback.lax.ragged import RaggedDotDimensionNumbers as RaggedDotDimensionNumbers
+from pullback.lax.ragged import ragged_dot as ragged_dot
+from pullback.lax.ragged import ragged_dot_general as ragged_dot_general
+from pullback.lax.shapes import broadcast_like as broadcast_like
+from pullback.lax.shapes import broadcast_shapes as broadcast_shapes
+from pullback.lax.shapes import broadcast_to_rank as broadcast_to_rank
+from pullback.lax.shapes import collapse as collapse
+from pullback.lax.shapes import dtype as dtype
+from pullback.lax.shapes import empty as empty
+from pullback.lax.shapes import split as split
+from pullback.lax.shapes import stack as stack
+from pullback.lax.shapes import tile as tile
+from pullback.lax.shapes import unstack as unstack
 from pullback.lax.sorting import approx_max_k as approx_max_k
 from pullback.lax.sorting import approx_min_k as approx_min_k
 from pullback.lax.sorting import cumlogsumexp as cumlogsumexp

@@ -18,12 +18,18 @@ from pullback.lax.elementwise import lifted
 from pullback.numpy import creation, indexing, shaping
 from pullback.numpy.axes import normal_axis
 from pullback.numpy.factories import named
-from pullback.numpy.promotion import at_user_line, check_precision, in_dtype, literal_of
+from pullback.numpy.promotion import at_user_line, check_precision, flags, in_dtype, literal_of
 from pullback.numpy.promotion import operand as as_operand
 from pullback.ops import broadcast as broadcasts
 from pullback.ops import contract, convert, create, dynamic, reduce
 from pullback.ops import shape as shapes
 from pullback.ops.stop_gradient import stop_gradient as _stop_gradient
+
+
+def refuse_sharding(name: str, sharding: Any) -> None:
+    """Refuse to spread a result over several devices."""
+    if sharding is not None:
+        raise NotImplementedError(f"{name} computes on one device: leave out its sharding, {sharding!r}.{at_user_line()}")
 
 
 def stop_gradient(x: Any) -> Any:
@@ -46,13 +52,16 @@ def stop_gradient(x: Any) -> Any:
     return unflatten(structure, [_stop_gradient(leaf) for leaf in leaves])
 
 
-def reshape(operand: ArrayLike, new_sizes: Sequence[int], dimensions: Sequence[int] | None = None) -> Array:
+def reshape(
+    operand: ArrayLike, new_sizes: Sequence[int], dimensions: Sequence[int] | None = None, *, out_sharding: None = None
+) -> Array:
     """The elements, in row-major order (of the axes taken in the order `dimensions`), in another shape.
 
     Arguments:
         operand: an array or a number.
         new_sizes: a sequence of ints, as many elements in all; none of them is -1, which `pullback.numpy.reshape` takes.
         dimensions: each axis once, in the order in which the elements are read; None for that of the array.
+        out_sharding: None: there is one device.
 
     Returns:
         An array of the shape `new_sizes`, in the dtype of the operand.
@@ -69,6 +78,7 @@ def reshape(operand: ArrayLike, new_sizes: Sequence[int], dimensions: Sequence[i
         >>> lax.reshape(pnp.array([[1, 2, 3], [4, 5, 6]]), (6,), dimensions=(1, 0))
         [1 4 2 5 3 6]:i32[6]:cpu(0)
     """
+    refuse_sharding("reshape", out_sharding)
     x = as_operand(operand, "reshape")
     if dimensions is not None:
         x = transpose(x, dimensions)
@@ -167,12 +177,13 @@ def concatenate(operands: Sequence[Any], dimension: int) -> Array:
     return shapes.concatenate(*parts, dimension=dimension)
 
 
-def broadcast(operand: ArrayLike, sizes: Sequence[int]) -> Array:
+def broadcast(operand: ArrayLike, sizes: Sequence[int], *, out_sharding: None = None) -> Array:
     """Repeated along new axes in front.
 
     Arguments:
         operand: an array or a number.
         sizes: the sizes of the new axes.
+        out_sharding: None: there is one device.
 
     Returns:
         An array of shape (*sizes, *shape), in the dtype of the operand.
@@ -186,12 +197,15 @@ def broadcast(operand: ArrayLike, sizes: Sequence[int]) -> Array:
         [[1 2]
          [1 2]]:i32[2,2]:cpu(0)
     """
+    refuse_sharding("broadcast", out_sharding)
     x = as_operand(operand, "broadcast")
     shape = (*creation.checked_shape(sizes, "broadcast"), *x.type.shape)
     return broadcast_in_dim(x, shape, tuple(range(len(shape) - x.type.ndim, len(shape))))
 
 
-def broadcast_in_dim(operand: ArrayLike, shape: Sequence[int], broadcast_dimensions: Sequence[int]) -> Array:
+def broadcast_in_dim(
+    operand: ArrayLike, shape: Sequence[int], broadcast_dimensions: Sequence[int], *, out_sharding: None = None
+) -> Array:
     """In a larger shape: axis i becomes axis `broadcast_dimensions[i]`.
 
     Arguments:
@@ -199,6 +213,7 @@ def broadcast_in_dim(operand: ArrayLike, shape: Sequence[int], broadcast_dimensi
         shape: the shape of the result.
         broadcast_dimensions: for each axis of the operand an axis of the result, in rising order, of its size, unless it is
             of size 1.
+        out_sharding: None: there is one device.
 
     Returns:
         An array of the shape, in the dtype of the operand.
@@ -215,6 +230,7 @@ def broadcast_in_dim(operand: ArrayLike, shape: Sequence[int], broadcast_dimensi
         [[1 1 1]
          [2 2 2]]:i32[2,3]:cpu(0)
     """
+    refuse_sharding("broadcast_in_dim", out_sharding)
     x = as_operand(operand, "broadcast_in_dim")
     return broadcasts.broadcast_in_dim(
         x, shape=tuple(map(operator.index, shape)), broadcast_dimensions=tuple(broadcast_dimensions)
@@ -287,13 +303,14 @@ def iota(dtype: DTypeLike, size: int) -> Array:
     return broadcasted_iota(dtype, (size,), 0)
 
 
-def broadcasted_iota(dtype: DTypeLike, shape: Sequence[int], dimension: int) -> Array:
+def broadcasted_iota(dtype: DTypeLike, shape: Sequence[int], dimension: int, *, out_sharding: None = None) -> Array:
     """An array that counts along one axis.
 
     Arguments:
         dtype: a dtype of numbers.
         shape: a sequence of ints.
         dimension: the axis.
+        out_sharding: None: there is one device.
 
     Returns:
         An array of the shape.
@@ -308,16 +325,18 @@ def broadcasted_iota(dtype: DTypeLike, shape: Sequence[int], dimension: int) -> 
         [[0 1 2]
          [0 1 2]]:i32[2,3]:cpu(0)
     """
+    refuse_sharding("broadcasted_iota", out_sharding)
     return create.iota(dtype=requested(dtype), shape=creation.checked_shape(shape, "iota"), dimension=dimension)
 
 
-def full(shape: Sequence[int], fill_value: ArrayLike, dtype: DTypeLike = None) -> Array:
+def full(shape: Sequence[int], fill_value: ArrayLike, dtype: DTypeLike = None, *, sharding: None = None) -> Array:
     """An array filled with one value.
 
     Arguments:
         shape: a sequence of ints.
         fill_value: a number or an array that broadcasts to the shape.
         dtype: by default that of `fill_value`.
+        sharding: None: there is one device.
 
     Returns:
         An array of the shape.
@@ -329,16 +348,20 @@ def full(shape: Sequence[int], fill_value: ArrayLike, dtype: DTypeLike = None) -
         >>> lax.full((2,), 0.5)
         [0.5 0.5]:f32[2]:cpu(0)
     """
+    refuse_sharding("full", sharding)
     return creation.full(tuple(shape), fill_value, dtype)
 
 
-def full_like(x: ArrayLike, fill_value: ArrayLike, dtype: DTypeLike = None, shape: ShapeLike | None = None) -> Array:
+def full_like(
+    x: ArrayLike, fill_value: ArrayLike, dtype: DTypeLike = None, shape: ShapeLike | None = None, sharding: None = None
+) -> Array:
     """An array of the shape and dtype of x, filled with one value.
 
     Arguments:
         x: an array or a number.
         fill_value: a number or an array that broadcasts to the shape.
         dtype, shape: in place of those of x.
+        sharding: None: there is one device.
 
     Returns:
         An array of that shape and dtype.
@@ -351,6 +374,7 @@ def full_like(x: ArrayLike, fill_value: ArrayLike, dtype: DTypeLike = None, shap
         >>> lax.full_like(pnp.array([1, 2]), 7)
         [7 7]:i32[2]:cpu(0)
     """
+    refuse_sharding("full_like", sharding)
     return creation.full_like(x, fill_value, dtype, shape)
 
 
@@ -497,32 +521,45 @@ def index_in_dim(operand: ArrayLike, index: int, axis: int = 0, keepdims: bool =
     return out if keepdims else shapes.squeeze(out, dimensions=(along,))
 
 
-def _starts(x: Any, start_indices: Any, name: str) -> list[Any]:
+def _starts(x: Any, start_indices: Any, name: str, negative: Any) -> list[Any]:
+    """Start indices, with negative ones counted from the end where `negative` allows that: all of them, or each."""
+    wraps = [negative] * x.type.ndim if isinstance(negative, bool) or not isinstance(negative, Sequence) else list(negative)
+    for wrap in wraps:
+        flags(name, allow_negative_indices=wrap)
     given = shaping.unstack(start_indices) if getattr(start_indices, "ndim", 0) == 1 else list(start_indices)
-    if len(given) != x.type.ndim:
+    if len(given) != x.type.ndim or len(wraps) != x.type.ndim:
         raise ShapeError(f"{name} takes a start for each axis of {x.type}, but got {len(given)}.")
     dtype = default_dtype("i")
     out = []
-    for start, size in zip(given, x.type.shape):
+    for start, size, wrap in zip(given, x.type.shape, wraps):
         if isinstance(start, int):
-            out.append(literal_of(start + size if start < 0 else start, dtype))
+            out.append(literal_of(start + size if start < 0 and wrap else start, dtype))
         else:
             place = as_operand(start, name)
             if kind(place.type.dtype) not in "iu":
                 raise DtypeError(
                     f"{name} takes integer start indices, but got {place.type}. Convert with .astype(int).{at_user_line()}"
                 )
-            out.append(in_dtype(indexing.from_end(place, size), dtype))
+            place = indexing.signed(place)
+            place = indexing.from_end(place, size) if wrap else place
+            out.append(place if place.type.dtype.itemsize > 2 else in_dtype(place, dtype))
     return out
 
 
-def dynamic_slice(operand: ArrayLike, start_indices: ArrayLike | Sequence[ArrayLike], slice_sizes: Sequence[int]) -> Array:
+def dynamic_slice(
+    operand: ArrayLike,
+    start_indices: ArrayLike | Sequence[ArrayLike],
+    slice_sizes: Sequence[int],
+    *,
+    allow_negative_indices: bool | Sequence[bool] = True,
+) -> Array:
     """A block of fixed sizes at traced start indices; it is moved inside where it would not fit.
 
     Arguments:
         operand: an array.
         start_indices: for each axis an integer, or a vector of these; negative ones count from the end.
         slice_sizes: for each axis an int.
+        allow_negative_indices: whether negative ones count from the end, for each axis or for all; else they are moved inside.
 
     Returns:
         An array of the shape `slice_sizes`, in the dtype of the operand.
@@ -539,10 +576,14 @@ def dynamic_slice(operand: ArrayLike, start_indices: ArrayLike | Sequence[ArrayL
         [2 3 4]:i32[3]:cpu(0)
     """
     x = as_operand(operand, "dynamic_slice")
-    return dynamic.dynamic_slice(x, *_starts(x, start_indices, "dynamic_slice"), slice_sizes=tuple(slice_sizes))
+    return dynamic.dynamic_slice(
+        x, *_starts(x, start_indices, "dynamic_slice", allow_negative_indices), slice_sizes=tuple(slice_sizes)
+    )
 
 
-def dynamic_slice_in_dim(operand: ArrayLike, start_index: ArrayLike, slice_size: int, axis: int = 0) -> Array:
+def dynamic_slice_in_dim(
+    operand: ArrayLike, start_index: ArrayLike, slice_size: int, axis: int = 0, *, allow_negative_indices: bool = True
+) -> Array:
     """`dynamic_slice` along one axis.
 
     Arguments:
@@ -550,6 +591,7 @@ def dynamic_slice_in_dim(operand: ArrayLike, start_index: ArrayLike, slice_size:
         start_index: an integer; a negative one counts from the end.
         slice_size: an int.
         axis: the axis.
+        allow_negative_indices: whether negative ones count from the end; else they are moved inside.
 
     Returns:
         An array of the dtype of the operand.
@@ -566,10 +608,17 @@ def dynamic_slice_in_dim(operand: ArrayLike, start_index: ArrayLike, slice_size:
     """
     x, along = _along(operand, axis, "dynamic_slice_in_dim")
     starts = [start_index if i == along else 0 for i in range(x.type.ndim)]
-    return dynamic_slice(x, starts, [slice_size if i == along else size for i, size in enumerate(x.type.shape)])
+    return dynamic_slice(
+        x,
+        starts,
+        [slice_size if i == along else size for i, size in enumerate(x.type.shape)],
+        allow_negative_indices=allow_negative_indices,
+    )
 
 
-def dynamic_index_in_dim(operand: ArrayLike, index: ArrayLike, axis: int = 0, keepdims: bool = True) -> Array:
+def dynamic_index_in_dim(
+    operand: ArrayLike, index: ArrayLike, axis: int = 0, keepdims: bool = True, *, allow_negative_indices: bool = True
+) -> Array:
     """One traced index along an axis.
 
     Arguments:
@@ -577,6 +626,7 @@ def dynamic_index_in_dim(operand: ArrayLike, index: ArrayLike, axis: int = 0, ke
         index: an integer; a negative one counts from the end.
         axis: the axis.
         keepdims: whether the axis is kept, of size 1.
+        allow_negative_indices: whether negative ones count from the end; else they are moved inside.
 
     Returns:
         An array of the dtype of the operand.
@@ -591,17 +641,24 @@ def dynamic_index_in_dim(operand: ArrayLike, index: ArrayLike, axis: int = 0, ke
         [2 4]:i32[2]:cpu(0)
     """
     x, along = _along(operand, axis, "dynamic_index_in_dim")
-    out = dynamic_slice_in_dim(x, index, 1, along)
+    out = dynamic_slice_in_dim(x, index, 1, along, allow_negative_indices=allow_negative_indices)
     return out if keepdims else shapes.squeeze(out, dimensions=(along,))
 
 
-def dynamic_update_slice(operand: ArrayLike, update: ArrayLike, start_indices: ArrayLike | Sequence[ArrayLike]) -> Array:
+def dynamic_update_slice(
+    operand: ArrayLike,
+    update: ArrayLike,
+    start_indices: ArrayLike | Sequence[ArrayLike],
+    *,
+    allow_negative_indices: bool | Sequence[bool] = True,
+) -> Array:
     """The array with a block replaced, at traced start indices.
 
     Arguments:
         operand: an array.
         update: an array of its dtype and of as many axes, none of them larger.
         start_indices: for each axis an integer, or a vector of these; negative ones count from the end.
+        allow_negative_indices: whether negative ones count from the end, for each axis or for all; else they are moved inside.
 
     Returns:
         An array of the shape and dtype of the operand.
@@ -618,11 +675,13 @@ def dynamic_update_slice(operand: ArrayLike, update: ArrayLike, start_indices: A
         [ 0  1  2 10 11]:i32[5]:cpu(0)
     """
     x = as_operand(operand, "dynamic_update_slice")
-    starts = _starts(x, start_indices, "dynamic_update_slice")
+    starts = _starts(x, start_indices, "dynamic_update_slice", allow_negative_indices)
     return dynamic.dynamic_update_slice(x, as_operand(update, "dynamic_update_slice"), *starts)
 
 
-def dynamic_update_slice_in_dim(operand: ArrayLike, update: ArrayLike, start_index: ArrayLike, axis: int) -> Array:
+def dynamic_update_slice_in_dim(
+    operand: ArrayLike, update: ArrayLike, start_index: ArrayLike, axis: int, *, allow_negative_indices: bool = True
+) -> Array:
     """`dynamic_update_slice` along one axis.
 
     Arguments:
@@ -630,6 +689,7 @@ def dynamic_update_slice_in_dim(operand: ArrayLike, update: ArrayLike, start_ind
         update: an array of its dtype and of as many axes, none of them larger.
         start_index: an integer; a negative one counts from the end.
         axis: the axis.
+        allow_negative_indices: whether negative ones count from the end; else they are moved inside.
 
     Returns:
         An array of the shape and dtype of the operand.
@@ -646,10 +706,14 @@ def dynamic_update_slice_in_dim(operand: ArrayLike, update: ArrayLike, start_ind
          [0. 1. 0.]]:f32[2,3]:cpu(0)
     """
     x, along = _along(operand, axis, "dynamic_update_slice_in_dim")
-    return dynamic_update_slice(x, update, [start_index if i == along else 0 for i in range(x.type.ndim)])
+    return dynamic_update_slice(
+        x, update, [start_index if i == along else 0 for i in range(x.type.ndim)], allow_negative_indices=allow_negative_indices
+    )
 
 
-def dynamic_update_index_in_dim(operand: ArrayLike, update: ArrayLike, index: ArrayLike, axis: int) -> Array:
+def dynamic_update_index_in_dim(
+    operand: ArrayLike, update: ArrayLike, index: ArrayLike, axis: int, *, allow_negative_indices: bool = True
+) -> Array:
     """The array with one index along an axis replaced.
 
     Arguments:
@@ -657,6 +721,7 @@ def dynamic_update_index_in_dim(operand: ArrayLike, update: ArrayLike, index: Ar
         update: an array of its dtype, without the axis or with size 1 there.
         index: an integer; a negative one counts from the end.
         axis: the axis.
+        allow_negative_indices: whether negative ones count from the end; else they are moved inside.
 
     Returns:
         An array of the shape and dtype of the operand.
@@ -676,11 +741,17 @@ def dynamic_update_index_in_dim(operand: ArrayLike, update: ArrayLike, index: Ar
     new = as_operand(update, "dynamic_update_index_in_dim")
     if new.type.ndim < x.type.ndim:
         new = shaping.expand_dims(new, along)
-    return dynamic_update_slice_in_dim(x, new, index, along)
+    return dynamic_update_slice_in_dim(x, new, index, along, allow_negative_indices=allow_negative_indices)
 
 
 def dot_general(
-    lhs: ArrayLike, rhs: ArrayLike, dimension_numbers: Any, precision: Any = None, preferred_element_type: DTypeLike = None
+    lhs: ArrayLike,
+    rhs: ArrayLike,
+    dimension_numbers: Any,
+    precision: Any = None,
+    preferred_element_type: DTypeLike = None,
+    *,
+    out_sharding: None = None,
 ) -> Array:
     """Sums of products over pairs of axes: `dimension_numbers` is ((contracting of lhs, of rhs), (batch of lhs, of rhs)).
 
@@ -692,6 +763,7 @@ def dot_general(
         dimension_numbers: ((contracting axes of lhs, of rhs), (batch axes of lhs, of rhs)).
         precision: checked, and without effect: products are computed in the full precision of their dtype.
         preferred_element_type: the dtype to accumulate in, and of the result; by default the common one.
+        out_sharding: None: there is one device.
 
     Returns:
         An array of the batch axes, the other axes of lhs, and those of rhs.
@@ -707,6 +779,7 @@ def dot_general(
         >>> lax.dot_general(x, y, (((2,), (1,)), ((0,), (0,)))).shape, pnp.matmul(x, y).shape
         ((5, 2, 4), (5, 2, 4))
     """
+    refuse_sharding("dot_general", out_sharding)
     check_precision(precision, "dot_general")
     (left, right), (left_batch, right_batch) = dimension_numbers
     numbers = ((tuple(left), tuple(right)), (tuple(left_batch), tuple(right_batch)))
@@ -721,6 +794,7 @@ def dot(
     dimension_numbers: Any = None,
     precision: Any = None,
     preferred_element_type: DTypeLike = None,
+    out_sharding: None = None,
 ) -> Array:
     """The product of vectors and matrices; with `dimension_numbers`, `dot_general`.
 
@@ -729,6 +803,7 @@ def dot(
         dimension_numbers: as for `dot_general`.
         precision: checked, and without effect: products are computed in the full precision of their dtype.
         preferred_element_type: the dtype to accumulate in, and of the result; by default the common one.
+        out_sharding: None: there is one device.
 
     Returns:
         An array of the other axes of lhs, and those of rhs.
@@ -743,6 +818,7 @@ def dot(
         >>> lax.dot(pnp.array([[1.0, 2.0], [3.0, 4.0]]), pnp.array([1.0, 1.0]))
         [3. 7.]:f32[2]:cpu(0)
     """
+    refuse_sharding("dot", out_sharding)
     x, y = lifted("dot", (lhs, rhs))
     if dimension_numbers is None:
         if not 1 <= x.type.ndim <= 2 or not 1 <= y.type.ndim <= 2:

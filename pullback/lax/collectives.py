@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
@@ -195,6 +196,33 @@ def axis_size(axis_name: Hashable) -> int:
         [1. 2.]:f32[2]:cpu(0)
     """
     return collective.axis_size(axis_name)
+
+
+def pbroadcast(x: Any, axis_name: Any, source: int) -> Any:
+    """The value of one batch element of a named axis, for all of them.
+
+    Arguments:
+        x: a tree of arrays and numbers.
+        axis_name: the name of an axis.
+        source: the number of the batch element.
+
+    Returns:
+        The same tree; an array in it is the same for all batch elements.
+
+    Raises:
+        AxisError: there is no axis of that name, or several are given.
+        LeafError: a leaf is neither an array nor a number.
+        IndexError: there is no such batch element.
+
+    Example:
+        >>> pb.vmap(lambda x: lax.pbroadcast(x, "i", 1), axis_name="i")(pnp.array([1.0, 3.0, 5.0]))
+        [3. 3. 3.]:f32[3]:cpu(0)
+    """
+    size, number = axis_size(_one_name("pbroadcast", axis_name)), operator.index(source)
+    if not 0 <= number < size:
+        raise IndexError(f"pbroadcast: there is no batch element {number} among the {size} of axis {axis_name!r}.")
+    leaves, structure = array_leaves(all_gather(x, axis_name), lambda: "pbroadcast's argument")
+    return unflatten(structure, [leaf[number] for leaf in leaves])
 
 
 def all_gather(x: Any, axis_name: Any, *, axis_index_groups: None = None, axis: int = 0, tiled: bool = False) -> Any:

@@ -131,18 +131,10 @@ def pairs(padding: Any, sizes: Shape, spans: Shape, strides: Shape) -> tuple[tup
 
 
 def conv_general_dilated(
-    lhs: ArrayLike,
-    rhs: ArrayLike,
-    window_strides: Sequence[int],
-    padding: Padding,
-    lhs_dilation: Sequence[int] | None = None,
-    rhs_dilation: Sequence[int] | None = None,
-    dimension_numbers: Any = None,
-    feature_group_count: int = 1,
-    batch_group_count: int = 1,
-    precision: Any = None,
-    preferred_element_type: DTypeLike = None,
-) -> Array:
+    lhs: ArrayLike, rhs: ArrayLike, window_strides: Sequence[int], padding: Padding, lhs_dilation: Sequence[int] | None = None,
+    rhs_dilation: Sequence[int] | None = None, dimension_numbers: Any = None, feature_group_count: int = 1,
+    batch_group_count: int = 1, precision: Any = None, preferred_element_type: DTypeLike = None,
+) -> Array:  # fmt: skip
     """The convolution (as neural networks have it, without reversing the kernel) over n spatial axes.
 
     Arguments:
@@ -203,13 +195,9 @@ def conv_general_dilated(
 
 
 def conv(
-    lhs: ArrayLike,
-    rhs: ArrayLike,
-    window_strides: Sequence[int],
-    padding: Padding,
-    precision: Any = None,
+    lhs: ArrayLike, rhs: ArrayLike, window_strides: Sequence[int], padding: Padding, precision: Any = None,
     preferred_element_type: DTypeLike = None,
-) -> Array:
+) -> Array:  # fmt: skip
     """The convolution of a batch of features with a kernel: `conv_general_dilated`, of axes in the order N, C, spatial.
 
     Arguments:
@@ -233,15 +221,9 @@ def conv(
 
 
 def conv_with_general_padding(
-    lhs: ArrayLike,
-    rhs: ArrayLike,
-    window_strides: Sequence[int],
-    padding: Padding,
-    lhs_dilation: Sequence[int] | None,
-    rhs_dilation: Sequence[int] | None,
-    precision: Any = None,
-    preferred_element_type: DTypeLike = None,
-) -> Array:
+    lhs: ArrayLike, rhs: ArrayLike, window_strides: Sequence[int], padding: Padding, lhs_dilation: Sequence[int] | None,
+    rhs_dilation: Sequence[int] | None, precision: Any = None, preferred_element_type: DTypeLike = None,
+) -> Array:  # fmt: skip
     """The convolution of a batch of features with a kernel, with holes in either: of axes in the order N, C, spatial.
 
     Arguments:
@@ -265,17 +247,10 @@ def conv_with_general_padding(
 
 
 def conv_transpose(
-    lhs: ArrayLike,
-    rhs: ArrayLike,
-    strides: Sequence[int],
-    padding: Padding,
-    rhs_dilation: Sequence[int] | None = None,
-    dimension_numbers: Any = None,
-    transpose_kernel: bool = False,
-    precision: Any = None,
-    preferred_element_type: DTypeLike = None,
-    use_consistent_padding: bool = False,
-) -> Array:
+    lhs: ArrayLike, rhs: ArrayLike, strides: Sequence[int], padding: Padding, rhs_dilation: Sequence[int] | None = None,
+    dimension_numbers: Any = None, transpose_kernel: bool = False, precision: Any = None,
+    preferred_element_type: DTypeLike = None, use_consistent_padding: bool = False,
+) -> Array:  # fmt: skip
     """A convolution that makes an array `strides` times as large, as the transpose of one with these strides does.
 
     Arguments:
@@ -329,16 +304,10 @@ def _around(span: int, stride: int, padding: str) -> tuple[int, int]:
 
 
 def conv_general_dilated_patches(
-    lhs: ArrayLike,
-    filter_shape: Sequence[int],
-    window_strides: Sequence[int],
-    padding: Padding,
-    lhs_dilation: Sequence[int] | None = None,
-    rhs_dilation: Sequence[int] | None = None,
-    dimension_numbers: Any = None,
-    precision: Any = None,
-    preferred_element_type: DTypeLike = None,
-) -> Array:
+    lhs: ArrayLike, filter_shape: Sequence[int], window_strides: Sequence[int], padding: Padding,
+    lhs_dilation: Sequence[int] | None = None, rhs_dilation: Sequence[int] | None = None, dimension_numbers: Any = None,
+    precision: Any = None, preferred_element_type: DTypeLike = None,
+) -> Array:  # fmt: skip
     """The windows that a convolution sums, as the features of an array.
 
     Arguments:
@@ -378,21 +347,15 @@ def conv_general_dilated_patches(
     n, c, *places = out.type.shape[: count + 2]
     order = (0, 1, *range(count + 4, 2 * count + 4), *range(2, count + 2), count + 2, count + 3)
     out = shapes.reshape(shapes.transpose(out, permutation=order), new_sizes=(n, c * math.prod(widths), *places))
-    out = shapes.transpose(out, permutation=shapes.inverse(numbers.out_spec))
+    out = moveaxis(out, tuple(range(count + 2)), numbers.out_spec)
     return out if preferred_element_type is None else out.astype(requested(preferred_element_type))
 
 
 def conv_general_dilated_local(
-    lhs: ArrayLike,
-    rhs: ArrayLike,
-    window_strides: Sequence[int],
-    padding: Padding,
-    filter_shape: Sequence[int],
-    lhs_dilation: Sequence[int] | None = None,
-    rhs_dilation: Sequence[int] | None = None,
-    dimension_numbers: Any = None,
+    lhs: ArrayLike, rhs: ArrayLike, window_strides: Sequence[int], padding: Padding, filter_shape: Sequence[int],
+    lhs_dilation: Sequence[int] | None = None, rhs_dilation: Sequence[int] | None = None, dimension_numbers: Any = None,
     precision: Any = None,
-) -> Array:
+) -> Array:  # fmt: skip
     """A convolution with a kernel of its own at each place.
 
     Arguments:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from operator import index
 from typing import Any
 
 from pullback.core.array import Array, ArrayLike, from_python, scalar_kind
-from pullback.core.dtypes import RANK, in_words, kind
+from pullback.core.dtypes import DTYPES, RANK, DTypeLike, in_words, kind, requested
 from pullback.core.errors import DtypeError
+from pullback.core.precision import AccuracyMode, Tolerance
 from pullback.numpy.factories import Binary, Function, Unary, named, sections
-from pullback.numpy.promotion import PYTHON_SCALARS, at_user_line, literal_of, operand
+from pullback.numpy.promotion import PYTHON_SCALARS, at_user_line, in_dtype, literal_of, operand
 from pullback.ops import (
     arithmetic,
     bitwise,
     compare,
+    convert,
     error_functions,
     exponential,
     gamma_functions,
@@ -49,6 +52,8 @@ def _finished(primitive: Any, function: Function, name: str, relaxed: str, examp
     of_others = ", or are others" if kinds else ""
     if function.__code__.co_argcount == 1:
         operands, conversion = f"x: an array{kinds} of any shape, or a number.", "no conversion"
+        if name in _TUNED:
+            operands += "\n        accuracy: checked, and without effect: there is one way, to a few units in the last place."
         errors = ["LeafError: x is neither an array nor a number."]
         errors += ["DtypeError: x is of another dtype."] if kinds else []
     else:
@@ -62,12 +67,20 @@ def _finished(primitive: Any, function: Function, name: str, relaxed: str, examp
 
 
 def unary(name: str, primitive: Any, relaxed: str, example: str, result: str = "in the dtype of x") -> Unary:
-    """A primitive of one operand as a function that also takes a Python number."""
+    """A primitive of one operand as a function that also takes a Python number, and `accuracy` where JAX's does."""
 
     def function(x: Any) -> Any:
         return primitive(*lifted(name, (x,)))
 
-    return _finished(primitive, function, name, relaxed, example, result)
+    def tuned(x: Any, *, accuracy: Any = None) -> Any:
+        if accuracy is not None and not isinstance(accuracy, (AccuracyMode, Tolerance)):
+            raise TypeError(f"{name} takes a lax.AccuracyMode or lax.Tolerance as accuracy, not {accuracy!r}.{at_user_line()}")
+        return primitive(*lifted(name, (x,)))
+
+    return _finished(primitive, tuned if name in _TUNED else function, name, relaxed, example, result)
+
+
+_TUNED = frozenset(["cbrt", "cos", "exp", "exp2", "expm1", "log", "log1p", "logistic", "rsqrt", "sin", "sqrt", "tan", "tanh"])
 
 
 def binary(name: str, primitive: Any, relaxed: str, example: str, result: str = "in their dtype") -> Binary:
@@ -90,10 +103,6 @@ add = binary("add", arithmetic.add, "add", """
 sub = binary("sub", arithmetic.sub, "subtract", """
         >>> lax.sub(pnp.array([1, 2]), 3)
         [-2 -1]:i32[2]:cpu(0)
-    """)
-mul = binary("mul", arithmetic.mul, "multiply", """
-        >>> lax.mul(pnp.array([1.0, 2.0]), 0.5)
-        [0.5 1. ]:f32[2]:cpu(0)
     """)
 div = binary("div", arithmetic.div, "", """
         >>> lax.div(pnp.array([7, -7]), 2)
@@ -236,6 +245,10 @@ shift_right_logical = binary("shift_right_logical", bitwise.shift_right_logical,
 shift_right_arithmetic = binary("shift_right_arithmetic", bitwise.shift_right_arithmetic, "", """
         >>> lax.shift_right_arithmetic(pnp.array([8, -8]), 1)
         [ 4 -4]:i32[2]:cpu(0)
+    """)
+clz = unary("clz", bitwise.clz, "", """
+        >>> lax.clz(pnp.array([1, 255, 0], pnp.uint8))
+        [7 0 8]:u8[3]:cpu(0)
     """)
 population_count = unary("population_count", bitwise.population_count, "", """
         >>> lax.population_count(pnp.array([7, -1]))
@@ -436,6 +449,105 @@ def round(x: ArrayLike, rounding_method: str = "away_from_zero") -> Array:
     if method not in ("away_from_zero", "to_nearest_even"):
         raise ValueError(f"round's rounding_method is 'away_from_zero' or 'to_nearest_even', not {rounding_method!r}.")
     return rounding.round(*lifted("round", (x,)), rounding_method=method)
+
+
+def mul(x: ArrayLike, y: ArrayLike, *, out_dtype: DTypeLike = None) -> Array:
+    """x * y. Of bools, their conjunction.
+
+    As `pullback.numpy.multiply`, of operands that need neither promotion nor broadcasting.
+
+    Arguments:
+        x, y: arrays of one dtype and of one shape, or 0-d; a Python number takes the other's dtype.
+        out_dtype: the dtype to multiply in, and of the result; by default theirs.
+
+    Returns:
+        An array of the same shape.
+
+    Raises:
+        LeafError: x or y is neither an array nor a number.
+        DtypeError: their dtypes differ.
+        ShapeError: their shapes differ.
+
+    Example:
+        >>> lax.mul(pnp.array([1.0, 2.0]), 0.5)
+        [0.5 1. ]:f32[2]:cpu(0)
+        >>> lax.mul(pnp.array([100], pnp.int8), 2, out_dtype=pnp.int32)
+        [200]:i32[1]:cpu(0)
+    """
+    operands = lifted("mul", (x, y))
+    if out_dtype is not None:
+        operands = tuple([in_dtype(one, requested(out_dtype)) for one in operands])
+    return arithmetic.mul(*operands)
+
+
+def reduce_precision(operand: ArrayLike, exponent_bits: int, mantissa_bits: int) -> Array:
+    """x rounded to a floating-point number of fewer bits, half to even; what is subnormal there becomes 0.
+
+    Its derivative is rounded likewise, as if rounding were linear.
+
+    Arguments:
+        operand: a floating array or number, of any shape.
+        exponent_bits: how many bits the exponent has, at least 1.
+        mantissa_bits: how many bits are behind the point, at least 0.
+
+    Returns:
+        An array of the shape and dtype of the operand.
+
+    Raises:
+        LeafError: `operand` is neither an array nor a number.
+        DtypeError: it is not floating.
+        ValueError: fewer bits than that.
+
+    Example:
+        >>> lax.reduce_precision(pnp.array([3.14159, 1e6]), exponent_bits=5, mantissa_bits=4)
+        [3.125   inf]:f32[2]:cpu(0)
+    """
+    exponent, mantissa = index(exponent_bits), index(mantissa_bits)
+    if exponent < 1 or mantissa < 0:
+        raise ValueError(f"reduce_precision takes exponent_bits >= 1 and mantissa_bits >= 0, not {exponent} and {mantissa}.")
+    return rounding.reduce_precision(*lifted("reduce_precision", (operand,)), exponent_bits=exponent, mantissa_bits=mantissa)
+
+
+def mulhi(x: ArrayLike, y: ArrayLike, /) -> Array:
+    """The upper half of the bits of the product of integers, which has twice as many as they.
+
+    Arguments:
+        x, y: integer arrays of one dtype and of one shape, or 0-d; a Python number takes the other's dtype.
+
+    Returns:
+        An array of the same shape and dtype.
+
+    Raises:
+        LeafError: x or y is neither an array nor a number.
+        DtypeError: their dtypes differ, or are not of integers.
+        ShapeError: their shapes differ.
+
+    Example:
+        >>> lax.mulhi(pnp.array([255, 16], pnp.uint8), pnp.array([255, 8], pnp.uint8))
+        [254   0]:u8[2]:cpu(0)
+    """
+    x, y = lifted("mulhi", (x, y))
+    own = x.type.dtype
+    if kind(own) not in "iu":
+        raise DtypeError(f"mulhi takes integers, but got {x.type}.{at_user_line()}")
+    bits, signed = 8 * own.itemsize, kind(own) == "i"
+    wide = DTYPES["int64" if signed and bits < 64 else "uint64"]
+    a, b = [convert.convert_element_type(one, new_dtype=wide) for one in (x, y)]
+    if bits < 64:
+        product = arithmetic.mul(a, b)
+        shift = bitwise.shift_right_arithmetic if signed else bitwise.shift_right_logical
+        return convert.convert_element_type(shift(product, literal_of(bits, wide)), new_dtype=own)
+    half, mask = literal_of(32, wide), literal_of(2**32 - 1, wide)
+    (a1, a0), (b1, b0) = [(bitwise.shift_right_logical(one, half), bitwise.and_(one, mask)) for one in (a, b)]
+    middle = arithmetic.add(arithmetic.mul(a1, b0), bitwise.shift_right_logical(arithmetic.mul(a0, b0), half))
+    lower = arithmetic.add(arithmetic.mul(a0, b1), bitwise.and_(middle, mask))
+    carried = arithmetic.add(bitwise.shift_right_logical(middle, half), bitwise.shift_right_logical(lower, half))
+    high = arithmetic.add(arithmetic.mul(a1, b1), carried)
+    if signed:  # each negative factor was taken for itself plus 2^64
+        zero, negative = literal_of(0, wide), literal_of(0, own)
+        high = arithmetic.sub(high, compare.select(compare.lt(x, negative), b, zero))
+        high = arithmetic.sub(high, compare.select(compare.lt(y, negative), a, zero))
+    return convert.convert_element_type(high, new_dtype=own)
 
 
 def reciprocal(x: ArrayLike) -> Array:

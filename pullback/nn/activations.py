@@ -71,7 +71,7 @@ def relu6(x: ArrayLike) -> Array:
         x: an array or a number, of any shape, real.
 
     Returns:
-        An array of the shape and dtype of x.
+        An array of the shape of x, of a floating dtype.
 
     Raises:
         LeafError: x is neither an array nor a number.
@@ -83,7 +83,7 @@ def relu6(x: ArrayLike) -> Array:
 
     Source: Krizhevsky, "Convolutional Deep Belief Networks on CIFAR-10" (2010).
     """
-    x = operand(x, "relu6")
+    x = to_inexact(x, "relu6")
     return compare.clamp(literal_of(0, x.type.dtype), x, literal_of(6, x.type.dtype))
 
 
@@ -209,7 +209,7 @@ def gelu(x: ArrayLike, approximate: bool = True) -> Array:
     x = to_inexact(x, "gelu")
     refuse_complex("gelu", x)
     if not approximate:
-        return _weighted(x, lambda x: error_functions.erfc(-x * math.sqrt(0.5)) * 0.5, 40.0)
+        return _weighted(x, error_functions.ndtr, 40.0)
     # (1 + tanh(u)) / 2 = sigmoid(2 u), which keeps its digits where it is small
     return _weighted(x, lambda x: hyperbolic.logistic((x * x * 0.044715 + 1.0) * x * (2 * math.sqrt(2 / math.pi))), 40.0)
 
@@ -441,14 +441,14 @@ def soft_sign(x: ArrayLike) -> Array:
         9.99998e-13:f32[]:cpu(0)
     """
     given = to_inexact(x, "soft_sign")
-    x = wide(given)
-    size = complexes.abs(x)
-    if kind(x.type.dtype) == "c":
-        return x / (size + 1.0)
-    one = literal_of(1, x.type.dtype)
+    value: Any = wide(given)
+    size = complexes.abs(value)
+    if kind(given.type.dtype) == "c":
+        return value / (size + 1.0)  # type: ignore[no-any-return]
+    one = literal_of(1, value.type.dtype)
     share = one / (size + one)  # the derivative is share^2, which of x * share would be a difference of almost equal numbers
-    near = compare.clamp(-one, x, one) * share
-    return narrow(compare.select(compare.ge(size, one), complexes.sign(x) * (one - share), near), given)
+    near = compare.clamp(-one, value, one) * share
+    return narrow(compare.select(compare.ge(size, one), complexes.sign(value) * (one - share), near), given)
 
 
 def squareplus(x: ArrayLike, b: ArrayLike = 4.0) -> Array:
@@ -472,14 +472,14 @@ def squareplus(x: ArrayLike, b: ArrayLike = 4.0) -> Array:
 
     Source: Barron, "Squareplus: A Softplus-Like Algebraic Rectifier", arXiv:2112.11687.
     """
-    given, b = to_common_shape("squareplus", *to_common_dtype("squareplus", x, b, inexact=True))
+    given, smooth = to_common_shape("squareplus", *to_common_dtype("squareplus", x, b, inexact=True))
     refuse_complex("squareplus", given)
-    x, b = wide(given), wide(b)
-    negative = compare.lt(x, literal_of(0, x.type.dtype))
-    size = compare.select(negative, -x, x)
-    larger = size * 0.5 + hypot(size, sqrt(b)) * 0.5  # of the roots of t^2 - |x| t - b/4; their product is -b/4
-    divisor = compare.select(negative, larger, literal_of(1, x.type.dtype))
-    return narrow(choose(negative, b * 0.25 / divisor, larger), given)
+    value, square = wide(given), wide(smooth)
+    zero, one = literal_of(0, value.type.dtype), literal_of(1, value.type.dtype)
+    negative = compare.lt(value, zero)
+    size = compare.select(negative, -value, value)
+    larger = size * 0.5 + hypot(size * 0.5, sqrt(square) * 0.5)  # of the roots of t^2 - |x| t - b/4; their product is -b/4
+    return narrow(choose(negative, square * 0.25 / compare.select(negative, larger, one), larger), given)
 
 
 def sparse_plus(x: ArrayLike) -> Array:

@@ -7,9 +7,11 @@ from typing import Any
 
 from pullback.core.array import Array, ArrayLike
 from pullback.core.dtypes import DTypeLike, accumulation_dtype, default_dtype, kind, requested
+from pullback.core.errors import ShapeError
 from pullback.core.tracing import type_of
+from pullback.lax.collectives import axis_index, axis_size
 from pullback.nn.activations import narrow, wide
-from pullback.numpy.arithmetic import maximum, sign
+from pullback.numpy.arithmetic import add, maximum, sign
 from pullback.numpy.axes import Axis, normal_axes, normal_axis
 from pullback.numpy.complexes import real
 from pullback.numpy.elementary import exp, log
@@ -23,6 +25,7 @@ from pullback.numpy.promotion import (
     number_or_operand,
     operand,
     real_dtype,
+    refuse_complex,
     to_common_dtype,
     to_common_shape,
     to_inexact,
@@ -92,8 +95,9 @@ def logsumexp(
     return narrow(log(summed) + shift, given)
 
 
-def _shifted(a: Any, axes: tuple[int, ...], where: Any) -> tuple[Any, Any]:
-    """a without its largest elements along `axes` (those that are finite), and these, as constants, the axes kept of size 1.
+def _shifted(a: Any, axes: tuple[int, ...], where: Any, finite: bool = True) -> tuple[Any, Any]:
+    """a without its largest elements along `axes` (if `finite`, without those that are), and these, as constants, the axes kept
+    of size 1.
 
     What is computed from the pair does not depend on them, so that neither do its derivatives of any order.
     """
@@ -103,14 +107,14 @@ def _shifted(a: Any, axes: tuple[int, ...], where: Any) -> tuple[Any, Any]:
         return a, literal_of(0, a.type.dtype)
     size = real(a)
     peak = maximum_of(size, axes, keepdims=True)
-    shift = stop_gradient(choose(isfinite(peak), peak, 0.0))
+    shift = stop_gradient(choose(isfinite(peak), peak, 0.0) if finite else peak)
     return a - shift, shift
 
 
 def _softmax_parts(name: str, x: Any, axis: Axis, where: Mask) -> tuple[Array, Array, Array]:
     """The elements without the largest, their exponentials and the sum of these; a sum over no elements counts as 1."""
     axes = normal_axes(axis, x.type, name)
-    shifted, _ = _shifted(x, axes, where)
+    shifted, _ = _shifted(x, axes, where, finite=where is not None)
     terms = exp(shifted)
     summed = total(terms, axes, keepdims=True)
     return shifted, terms, summed if where is None else choose(summed == 0, 1.0, summed)
@@ -118,6 +122,8 @@ def _softmax_parts(name: str, x: Any, axis: Axis, where: Mask) -> tuple[Array, A
 
 def softmax(x: ArrayLike, axis: Axis = -1, where: Mask = None) -> Array:
     """exp(x) / sum(exp(x)) along an axis, or axes, without overflow; 0 where `where` is false.
+
+    NaN along an axis with an element that is plus infinity, or of elements that are all minus infinity.
 
     Arguments:
         x: an array of any shape.
@@ -174,21 +180,22 @@ def log_softmax(x: ArrayLike, axis: Axis = -1, where: Mask = None) -> Array:
     return narrow(shifted - log(summed), x)
 
 
-def one_hot(x: ArrayLike, num_classes: int, *, dtype: DTypeLike = None, axis: int = -1) -> Array:
+def one_hot(x: ArrayLike, num_classes: int, *, dtype: DTypeLike = None, axis: int | str = -1) -> Array:
     """Indices as vectors of zeros with a one at the index; of zeros alone, where it is out of bounds.
 
     Arguments:
         x: integers, an array of any shape.
         num_classes: the length of the vectors.
         dtype: of the result; by default the default floating dtype.
-        axis: where the vectors lie in the result.
+        axis: where the vectors lie in the result; or the name of an axis of vmap, of size num_classes, along which they lie.
 
     Returns:
-        An array with one axis more than x.
+        An array with one axis more than x; of the shape of x, if the axis is a named one.
 
     Raises:
         LeafError: x is neither an array nor a number.
         AxisError: the result has no such axis.
+        ShapeError: the named axis has another size.
 
     Example:
         >>> nn.one_hot(pnp.array([0, 2, 9]), 3)
@@ -201,12 +208,17 @@ def one_hot(x: ArrayLike, num_classes: int, *, dtype: DTypeLike = None, axis: in
     x = operand(x, "one_hot")
     if x.type.dtype.itemsize < 4:  # in which there may be fewer numbers than classes
         x = convert_element_type(x, new_dtype=default_dtype("f" if kind(x.type.dtype) == "f" else "i"))
+    wanted = default_dtype("f") if dtype is None else requested(dtype)
+    if isinstance(axis, str):
+        if axis_size(axis) != num_classes:
+            raise ShapeError(f"one_hot: axis {axis!r} has size {axis_size(axis)}, not {num_classes=}.{at_user_line()}")
+        return convert_element_type(compare.eq(x, in_dtype(axis_index(axis), x.type.dtype)), new_dtype=wanted)
     ndim = type_of(x).ndim + 1
     along = normal_axis(axis, ndim, "one_hot")
     shape = (*x.type.shape[:along], num_classes, *x.type.shape[along:])
     spread = broadcasts.broadcast_in_dim(x, shape=shape, broadcast_dimensions=tuple(i for i in range(ndim) if i != along))
     same = compare.eq(spread, iota(dtype=x.type.dtype, shape=shape, dimension=along))
-    return convert_element_type(same, new_dtype=default_dtype("f") if dtype is None else requested(dtype))
+    return convert_element_type(same, new_dtype=wanted)
 
 
 def logmeanexp(x: ArrayLike, axis: Axis = None, where: Mask = None, keepdims: bool = False) -> Array:
@@ -252,7 +264,7 @@ def standardize(
     """(x - mean) / sqrt(variance + epsilon), with the mean and the variance along axes.
 
     Arguments:
-        x: an array of any shape; floats of 16 bits and fewer are standardized in float32, and rounded once.
+        x: an array of any shape, real; floats of 16 bits and fewer are standardized in float32, and rounded once.
         axis: the axis or axes along which the results have mean 0 and variance 1; None for all.
         mean, variance: in the place of those of x: numbers, or arrays that broadcast with it.
         epsilon: what is added to the variance.
@@ -267,6 +279,7 @@ def standardize(
         LeafError: an operand is neither an array nor a number.
         AxisError: an axis that the array does not have, or one given twice.
         ShapeError: the shapes do not fit.
+        DtypeError: x is complex.
         ValueError: an unknown `algorithm`.
 
     Example:
@@ -278,6 +291,7 @@ def standardize(
     if algorithm not in ("fast", "stable"):
         raise ValueError(f"standardize takes algorithm='fast' or 'stable', not {algorithm!r}.{at_user_line()}")
     x = to_inexact(x, "standardize")
+    refuse_complex("standardize", x)
     given = [number_or_operand(each, "standardize") for each in (x, mean, variance, epsilon) if each is not None]
     dtype, weak = common_dtype(given, "standardize")
     x = in_dtype(x, accumulation_dtype(x.type.dtype))
@@ -291,4 +305,4 @@ def standardize(
         )
     elif variance is None:
         variance = average(powers.square(centered), axes, keepdims=True, where=where)
-    return in_dtype(centered * powers.rsqrt(to_inexact(variance + epsilon, "standardize")), dtype, weak)
+    return in_dtype(centered * powers.rsqrt(to_inexact(add(variance, epsilon), "standardize")), dtype, weak)

@@ -23,13 +23,9 @@ from pullback.ops.reduce import highest, lowest
 
 
 def pool(
-    inputs: ArrayLike,
-    init: ArrayLike,
-    reduce_fn: Callable[[Any, Any], Any],
-    window_shape: Sequence[int],
-    strides: Sequence[int] | None,
-    padding: Padding,
-) -> Array:
+    inputs: ArrayLike, init: ArrayLike, reduce_fn: Callable[[Any, Any], Any], window_shape: Sequence[int],
+    strides: Sequence[int] | None, padding: Padding,
+) -> Array:  # fmt: skip
     """The elements in each window of the spatial axes combined by a function of two: `lax.reduce_window`.
 
     Arguments:
@@ -67,12 +63,9 @@ def _pooled(name: str, x: Array, init: Any, combine: Any, window_shape: Any, str
 
 
 def avg_pool(
-    inputs: ArrayLike,
-    window_shape: Sequence[int],
-    strides: Sequence[int] | None = None,
-    padding: Padding = "VALID",
+    inputs: ArrayLike, window_shape: Sequence[int], strides: Sequence[int] | None = None, padding: Padding = "VALID",
     count_include_pad: bool = True,
-) -> Array:
+) -> Array:  # fmt: skip
     """The mean of each window of the spatial axes.
 
     Arguments:

@@ -12,7 +12,16 @@ from pullback.core.array import Array, ArrayLike
 from pullback.core.dtypes import BOOL, accumulation_dtype, is_inexact, kind
 from pullback.numpy.eager import by_numpy
 from pullback.numpy.factories import COMMON, Binary, Unary, about, binary, named, unary
-from pullback.numpy.promotion import NATIVE_FLOATS, in_dtype, literal_of, operand, promote, refuse_complex, to_inexact
+from pullback.numpy.promotion import (
+    NATIVE_FLOATS,
+    in_dtype,
+    literal_of,
+    operand,
+    promote,
+    refuse_complex,
+    refuse_out,
+    to_inexact,
+)
 from pullback.ops import arithmetic, compare, division, rounding
 from pullback.ops import complex as complexes
 from pullback.ops.convert import convert_element_type
@@ -68,12 +77,13 @@ negative = unary("negative", arithmetic.neg, """-x.
         >>> pnp.negative(pnp.array([1, -2]))
         [-1  2]:i32[2]:cpu(0)
     """, inexact=False)
-sign = unary("sign", complexes.sign, """-1, 0 or 1 by the sign of x; of a complex number, x / |x|.
+sign = by_numpy(np.sign, NATIVE_FLOATS)(unary("sign", complexes.sign,
+    """-1, 0 or 1 by the sign of x; of a complex number, x / |x|.
 
     Example:
         >>> pnp.sign(pnp.array([-2.5, 0.0, 7.0]))
         [-1.  0.  1.]:f32[3]:cpu(0)
-    """, inexact=False)
+    """, inexact=False))
 # fmt: on
 
 
@@ -245,16 +255,18 @@ def divmod(x: ArrayLike, y: ArrayLike, /) -> tuple[Array, Array]:
     return floor_divide(x, y), remainder(x, y)
 
 
-def modf(x: ArrayLike, /) -> tuple[Array, Array]:
+def modf(x: ArrayLike, /, out: None = None) -> tuple[Array, Array]:
     """The fractional and the whole part of x, both with its sign.
 
     Arguments:
         x: an array or a number, of any shape, real.
+        out: None: arrays are immutable.
 
     Returns:
         Two arrays of the shape of x, of a floating dtype.
 
     Raises:
+        TypeError: `out` is not None.
         LeafError: an operand is neither an array nor a number.
         DtypeError: an operand is complex.
 
@@ -262,6 +274,7 @@ def modf(x: ArrayLike, /) -> tuple[Array, Array]:
         >>> pnp.modf(pnp.array([2.5, -2.5]))
         ([ 0.5 -0.5]:f32[2]:cpu(0), [ 2. -2.]:f32[2]:cpu(0))
     """
+    refuse_out("modf", out)
     x = to_inexact(x, "modf")
     whole = trunc(x)
     return arithmetic.sub(x, whole), whole
@@ -341,7 +354,7 @@ ceil = _rounds("ceil", rounding.ceil, """The smallest whole number that is not b
 
 
 @by_numpy(np.trunc, NATIVE_FLOATS)
-def trunc(x: ArrayLike, /) -> Array:
+def trunc(x: ArrayLike) -> Array:
     """x without its fractional part: the nearest whole number toward zero. Integers and bools stay as they are.
 
     Arguments:
@@ -368,18 +381,20 @@ def trunc(x: ArrayLike, /) -> Array:
 fix = trunc
 
 
-def round(x: ArrayLike, decimals: int = 0) -> Array:
-    """x rounded to a number of decimals; halves go to the even digit.
+def round(a: ArrayLike, decimals: int = 0, out: None = None) -> Array:
+    """The numbers rounded to some decimals; halves go to the even digit.
 
     Arguments:
-        x: an array or a number.
+        a: an array or a number.
         decimals: how many digits after the point; negative ones count to its left.
+        out: None: arrays are immutable.
 
     Returns:
-        An array of the shape and dtype of x.
+        An array of the shape and dtype of `a`.
 
     Raises:
         LeafError: an operand is neither an array nor a number.
+        TypeError: `out` is not None.
 
     Example:
         >>> pnp.round(pnp.array([0.5, 1.5, 2.5]))
@@ -389,7 +404,8 @@ def round(x: ArrayLike, decimals: int = 0) -> Array:
         >>> pnp.round(pnp.array([1234, 1250]), -2)
         [1200 1200]:i32[2]:cpu(0)
     """
-    x = operand(x, "round")
+    refuse_out("round", out)
+    x = operand(a, "round")
     dtype = x.type.dtype
     if kind(dtype) == "c":
         return complexes.complex(round(complexes.real(x), decimals), round(complexes.imag(x), decimals))

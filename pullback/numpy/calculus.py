@@ -7,11 +7,14 @@ from typing import Any
 
 from pullback.core.array import Array, ArrayLike
 from pullback.core.errors import ShapeError
-from pullback.numpy.arithmetic import add, multiply, subtract
+from pullback.core.tracing import Tracer
+from pullback.numpy.arithmetic import absolute, add, multiply, remainder, subtract
 from pullback.numpy.axes import normal_axis, several
-from pullback.numpy.promotion import at_user_line, in_dtype, strong, to_common_dtype
+from pullback.numpy.logic import clip, where
+from pullback.numpy.promotion import at_user_line, in_dtype, refuse_complex, strong, to_common_dtype
 from pullback.numpy.reductions import sum as total
 from pullback.numpy.shaping import concatenate, moveaxis, reshape
+from pullback.numpy.sorting import argsort, searchsorted
 
 
 def _slope(f: Any, h: Any, edge_order: int) -> Any:
@@ -117,3 +120,63 @@ def trapezoid(y: ArrayLike, x: ArrayLike | None = None, dx: ArrayLike = 1.0, axi
         points = distance if distance.type.ndim < 2 else moveaxis(distance, axis, -1)
         distance = subtract(points[..., 1:], points[..., :-1])
     return multiply(0.5, total(multiply(add(values[..., 1:], values[..., :-1]), distance), -1))
+
+
+def interp(
+    x: ArrayLike,
+    xp: ArrayLike,
+    fp: ArrayLike,
+    left: ArrayLike | str | None = None,
+    right: ArrayLike | str | None = None,
+    period: ArrayLike | None = None,
+) -> Array:
+    """The values of a function at some places, by straight lines between given points.
+
+    Arguments:
+        x: where: an array or a number.
+        xp: the abscissas of the points, a vector; they must increase, unless there is a period.
+        fp: their ordinates, a vector as long.
+        left, right: the value before the first and behind the last point; the ordinates of these by default. "extrapolate"
+            continues the first and the last line.
+        period: the period of the function, where it has one; `left` and `right` are of no effect then.
+
+    Returns:
+        An array of the shape of x, floating or complex.
+
+    Raises:
+        LeafError: an operand is neither an array nor a number.
+        DtypeError: x, `xp` or `period` is complex.
+        ShapeError: `xp` and `fp` are not vectors of one length, or empty.
+        ValueError: `period` is known and 0, or `left` or `right` is another string.
+
+    Example:
+        >>> pnp.interp(pnp.array([0.5, 1.5, 9.0]), pnp.array([0.0, 1.0, 2.0]), pnp.array([0.0, 10.0, 40.0]))
+        [ 5. 25. 40.]:f32[3]:cpu(0)
+        >>> pnp.interp(370.0, pnp.array([0.0, 90.0]), pnp.array([1.0, 10.0]), period=360.0)
+        2.0:f32[]:cpu(0)
+    """
+    x, xp, *periods = to_common_dtype("interp", x, xp, *[] if period is None else [period], inexact=True)
+    refuse_complex("interp", x)
+    (fp,) = to_common_dtype("interp", fp, inexact=True)
+    if xp.type.ndim != 1 or xp.type.shape != fp.type.shape or not xp.type.size:
+        raise ShapeError(f"interp takes points as two vectors of one length, but got {xp.type} and {fp.type}.{at_user_line()}")
+    for turn in periods:
+        if not isinstance(turn, Tracer) and not turn.host:
+            raise ValueError(f"interp takes a period other than 0.{at_user_line()}")
+        size = absolute(turn)
+        x, xp = remainder(x, size), remainder(xp, size)
+        order = argsort(xp)
+        xp, fp = xp[order], fp[order]
+        xp, fp = concatenate([xp[-1:] - size, xp, xp[:1] + size]), concatenate([fp[-1:], fp, fp[:1]])
+    behind = clip(searchsorted(xp, x, side="right"), 1, max(xp.type.size - 1, 1))
+    before = behind - 1
+    behind = clip(behind, 0, xp.type.size - 1)
+    x0, y0, width = xp[before], fp[before], xp[behind] - xp[before]
+    flat = width == 0
+    out = where(flat, y0, y0 + (x - x0) * ((fp[behind] - y0) / where(flat, 1, width)))
+    for outside, value, end in ((x < xp[0], left, fp[0]), (x > xp[-1], right, fp[-1])):
+        if isinstance(value, str) and value != "extrapolate":
+            raise ValueError(f"interp takes a number or 'extrapolate' as left and right, not {value!r}.{at_user_line()}")
+        if period is None and not isinstance(value, str):
+            out = where(outside, end if value is None else value, out)
+    return where(x == x, strong(out), x)

@@ -79,7 +79,7 @@ def conjugate(x: ArrayLike, /) -> Array:
 conj = conjugate
 
 
-def iscomplex(x: ArrayLike, /) -> Array:
+def iscomplex(x: ArrayLike) -> Array:
     """Whether x has an imaginary part other than 0, elementwise.
 
     Arguments:
@@ -99,7 +99,7 @@ def iscomplex(x: ArrayLike, /) -> Array:
     return compare.ne(part, literal_of(0, part.type.dtype))
 
 
-def isreal(x: ArrayLike, /) -> Array:
+def isreal(x: ArrayLike) -> Array:
     """Whether x has no imaginary part other than 0, elementwise.
 
     Arguments:

@@ -17,6 +17,7 @@ from pullback.core.types import Shape, ShapeLike, array_type
 from pullback.numpy.axes import normal_axis
 from pullback.numpy.eager import by_numpy
 from pullback.numpy.promotion import (
+    NATIVE_FLOATS,
     PYTHON_SCALARS,
     at_user_line,
     broadcast,
@@ -35,13 +36,22 @@ from pullback.ops.convert import convert_element_type
 from pullback.ops.create import iota
 
 
-def array(object: Any, dtype: DTypeLike = None, *, copy: bool = True, ndmin: int = 0, device: Any = None) -> Array:
+def array(
+    object: Any,
+    dtype: DTypeLike = None,
+    copy: bool = True,
+    order: str | None = "K",
+    ndmin: int = 0,
+    *,
+    device: Any = None,
+) -> Array:
     """An array of a number, an array, or a nested sequence of these.
 
     Arguments:
         object: the values. Traced values may be among them.
         dtype: the result's dtype; by default that of the values, where Python numbers get the default dtypes.
         copy: whether an Array is copied. Memory to which somebody else could write always is.
+        order: "C", "K" or "A"; arrays lie in row-major order.
         ndmin: the least number of axes; axes of size 1 are put in front.
         device: where; None, or the device that arrays are made on. `pb.device_put` moves them to others.
 
@@ -53,7 +63,7 @@ def array(object: Any, dtype: DTypeLike = None, *, copy: bool = True, ndmin: int
         ShapeError: the sequences are ragged.
         DtypeError: a complex number, and a real `dtype`.
         OverflowError: an integer that `dtype` cannot hold.
-        ValueError: another device.
+        ValueError: another device, or another `order`.
 
     Example:
         >>> pnp.array([1.0, 2.0, 3.0])
@@ -65,6 +75,7 @@ def array(object: Any, dtype: DTypeLike = None, *, copy: bool = True, ndmin: int
         ([1.  2.5]:f32[2]:cpu(0), (1, 1))
     """
     refuse_device(device, "array")
+    _check_order(order, "array")
     copy = bool(copy)
     made = _array(object, None if dtype is None else requested(dtype))
     if dtype is not None and made.type.weak:
@@ -74,6 +85,11 @@ def array(object: Any, dtype: DTypeLike = None, *, copy: bool = True, ndmin: int
     if ndmin > made.type.ndim:
         made = shapes.reshape(made, new_sizes=(1,) * (ndmin - made.type.ndim) + made.type.shape)
     return made
+
+
+def _check_order(order: Any, name: str) -> None:
+    if order not in (None, "C", "K", "A"):
+        raise ValueError(f"{name} takes order='C', 'K' or 'A', not {order!r}: arrays lie in row-major order.{at_user_line()}")
 
 
 def _array(value: Any, dtype: DType | None, place: tuple[int, ...] = ()) -> Any:
@@ -140,7 +156,9 @@ def _from_sequence(value: Sequence[Any], dtype: DType | None, place: tuple[int, 
     return strong(shapes.concatenate(*rows, dimension=0))
 
 
-def asarray(a: Any, dtype: DTypeLike = None, *, copy: bool | None = None, device: Any = None) -> Array:
+def asarray(
+    a: Any, dtype: DTypeLike = None, order: str | None = None, *, copy: bool | None = None, device: Any = None
+) -> Array:
     """An array of the values of `a`; Arrays and traced values of the right dtype are returned as they are.
 
     Arguments and errors are those of `array`. A NumPy array is copied, since it can still be written to.
@@ -148,6 +166,7 @@ def asarray(a: Any, dtype: DTypeLike = None, *, copy: bool | None = None, device
     Arguments:
         a: the values, as for `array`. A NumPy array is copied, since it can still be written to.
         dtype: the result's dtype; by default that of the values.
+        order: "C", "K" or "A"; arrays lie in row-major order.
         copy: True for a copy of an Array as well; False for an error where a copy is necessary.
         device: None, or the device that arrays are made on; `pb.device_put` moves arrays to others.
 
@@ -157,7 +176,7 @@ def asarray(a: Any, dtype: DTypeLike = None, *, copy: bool | None = None, device
     Raises:
         LeafError: something in `a` is neither an array nor a number.
         ShapeError: the sequences are ragged.
-        ValueError: `copy` is False, and a copy is necessary; or another device.
+        ValueError: `copy` is False, and a copy is necessary; another device; another `order`.
 
     Example:
         >>> pnp.asarray([[1, 2], [3, 4]]).shape
@@ -167,6 +186,7 @@ def asarray(a: Any, dtype: DTypeLike = None, *, copy: bool | None = None, device
         True
     """
     refuse_device(device, "asarray")
+    _check_order(order, "asarray")
     copy = None if copy is None else bool(copy)
     if dtype is None and not copy and isinstance(a, (Array, Tracer)):
         return a  # type: ignore[return-value]  # or a tracer
@@ -349,6 +369,13 @@ def _filled(name: str, value: int, shape: ShapeLike, dtype: DTypeLike, device: A
     return broadcast_in_dim(one, shape=sizes, broadcast_dimensions=()) if sizes else one
 
 
+def _full_like_on_host(a: Any, fill_value: Any) -> Any:
+    if fill_value.__class__ is not float:
+        raise TypeError
+    return np.full(a.shape, fill_value, a.dtype)
+
+
+@by_numpy(_full_like_on_host, NATIVE_FLOATS)
 def full_like(
     a: ArrayLike, fill_value: ArrayLike, dtype: DTypeLike = None, shape: ShapeLike | None = None, *, device: Any = None
 ) -> Array:
@@ -383,6 +410,7 @@ def _like(a: Any, shape: Any, dtype: Any, device: Any) -> tuple[Any, Any, Any, b
     return type.shape if shape is None else shape, type.dtype if dtype is None else dtype, device, type.weak and dtype is None
 
 
+@by_numpy(lambda a: np.zeros(a.shape, a.dtype))
 def zeros_like(a: ArrayLike, dtype: DTypeLike = None, shape: ShapeLike | None = None, *, device: Any = None) -> Array:
     """An array of zeros, of the shape and dtype of `a` unless `shape` or `dtype` say otherwise.
 
@@ -408,6 +436,7 @@ def zeros_like(a: ArrayLike, dtype: DTypeLike = None, shape: ShapeLike | None = 
     return _beside(a, _filled("zeros_like", 0, *_like(a, shape, dtype, device)))
 
 
+@by_numpy(lambda a: np.ones(a.shape, a.dtype))
 def ones_like(a: ArrayLike, dtype: DTypeLike = None, shape: ShapeLike | None = None, *, device: Any = None) -> Array:
     """An array of ones, of the shape and dtype of `a` unless `shape` or `dtype` say otherwise.
 
@@ -431,12 +460,12 @@ def ones_like(a: ArrayLike, dtype: DTypeLike = None, shape: ShapeLike | None = N
     return _beside(a, _filled("ones_like", 1, *_like(a, shape, dtype, device)))
 
 
-def empty_like(a: ArrayLike, dtype: DTypeLike = None, shape: ShapeLike | None = None, *, device: Any = None) -> Array:
-    """An array of the shape and dtype of `a` unless `shape` or `dtype` say otherwise; its values are zeros.
+def empty_like(prototype: ArrayLike, dtype: DTypeLike = None, shape: ShapeLike | None = None, *, device: Any = None) -> Array:
+    """An array of the shape and dtype of another one unless `shape` or `dtype` say otherwise; its values are zeros.
 
     Arguments:
-        a: an array or a number.
-        dtype, shape: in place of those of `a`.
+        prototype: an array or a number.
+        dtype, shape: in place of those of `prototype`.
         device: None, or the device that arrays are made on; `pb.device_put` moves arrays to others.
 
     Returns:
@@ -451,7 +480,7 @@ def empty_like(a: ArrayLike, dtype: DTypeLike = None, shape: ShapeLike | None = 
         >>> pnp.empty_like(pnp.array([[1.5, 2.5]]))
         [[0. 0.]]:f32[1,2]:cpu(0)
     """
-    return _beside(a, _filled("empty_like", 0, *_like(a, shape, dtype, device)))
+    return _beside(prototype, _filled("empty_like", 0, *_like(prototype, shape, dtype, device)))
 
 
 def _beside(a: Any, made: Array) -> Array:
@@ -864,8 +893,7 @@ def copy(a: ArrayLike, order: str | None = None) -> Array:
         >>> y
         [1. 2.]:f32[2]:cpu(0)
     """
-    if order not in (None, "C", "K", "A"):
-        raise ValueError(f"copy takes order='C', 'K' or 'A', not {order!r}: arrays lie in row-major order.")
+    _check_order(order, "copy")
     a = operand(a, "copy")
     return a.alias() if isinstance(a, Array) else a
 

@@ -91,6 +91,13 @@ def by_numpy(numpy_function: Callable[..., Any], dtypes: frozenset[DType] = NATI
                         out = _quiet_numpy.run(numpy_function, host)
                         if out.dtype is type.dtype and out.shape == type.shape:
                             return Array(type, out)
+                if len(args) == 2 and args[0].__class__ is args[1].__class__ is Array and not kwargs:
+                    type = types.get((dtype_mode(), args[0].type, args[1].type))
+                    host, second = args[0]._host, args[1]._host
+                    if type is not None and host is not None and second is not None:
+                        out = _quiet_numpy.run(numpy_function, host, second)
+                        if out.dtype is type.dtype and out.shape == type.shape:
+                            return Array(type, out)
                 noted: list[Any] = [dtype_mode(), *kwargs] if kwargs else [dtype_mode()]
                 given = on_host((*args, *kwargs.values()) if kwargs else args, noted)
                 if given is None:

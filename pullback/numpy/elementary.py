@@ -68,6 +68,13 @@ def square(x: ArrayLike, /) -> Array:
     return bitwise.and_(x, x) if x.type.dtype is BOOL else powers.square(x)
 
 
+def _power_on_host(x: Any, y: Any) -> Any:
+    if x.__class__ is not y.__class__:
+        raise TypeError  # powers with a Python number are other primitives
+    return powers.pow.evaluate(x, y)
+
+
+@by_numpy(_power_on_host, NATIVE_FLOATS)
 def power(x: ArrayLike, y: ArrayLike, /) -> Array:
     """x to the power of y.
 

@@ -60,15 +60,17 @@ def named(function: Function, name: str, doc: str, sections: str = "", module: s
     return function
 
 
-def about(operands: int, result: str, refused: str = "", promotes: bool = True) -> str:
+def about(operands: int, result: str, refused: str = "", promotes: bool = True, out: bool = False) -> str:
     """The sections on arguments, results and errors of an elementwise function of one operand or two.
 
     Arguments:
         result: what is to be said of the result's dtype.
         refused: the numbers that it does not take: "complex".
         promotes: whether operands meet in a common dtype.
+        out: whether there is an argument of that name.
     """
     one = operands == 1
+    nothing = "\n        out: None: arrays are immutable." if out else ""
     given = "x: an array or a number, of any shape." if one else "x, y: arrays or numbers whose shapes broadcast."
     shape = "An array of the shape of x" if one else "An array of the broadcast shape"
     x = "x" if one else "x or y"
@@ -76,7 +78,8 @@ def about(operands: int, result: str, refused: str = "", promotes: bool = True) 
     errors += [f"DtypeError: {x} is {refused}."] if refused else []
     errors += ["DtypeError: the dtypes have no common one."] if promotes and not one else []
     errors += [] if one else ["ShapeError: the shapes do not broadcast."]
-    return sections(given, shape + result, errors)
+    errors += ["TypeError: `out` is not None."] if out else []
+    return sections(given + nothing, shape + result, errors)
 
 
 def sections(arguments: str, returns: str, errors: list[str]) -> str:

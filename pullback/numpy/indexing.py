@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pullback.core.array import Array, find_converter, host_of
-from pullback.core.dtypes import BOOL, default_dtype, kind
+from pullback.core.dtypes import BOOL, INT32, INT64, default_dtype, kind
 from pullback.core.errors import TracerIntegerConversionError
 from pullback.core.tracing import Tracer, innermost_staging
 from pullback.core.types import Shape, array_type
@@ -47,6 +47,12 @@ class Span(NamedTuple):
         return self.start + self.step * np.arange(self.length)
 
 
+class _Truth(NamedTuple):
+    """True or False among the entries of an index: an axis of size 1, from which it chooses its element once, or not at all."""
+
+    places: np.ndarray[Any, Any]
+
+
 class Index:
     """An index, read against the shape of the array that it is for.
 
@@ -65,8 +71,8 @@ class Index:
         sizes: list[int] = []
         rest = iter(shape)
         for entry in entries:
-            if entry is None:
-                self.axes.append(Span(0, 1, 1))
+            if entry is None or entry.__class__ is _Truth:
+                self.axes.append(Span(0, 1, 1) if entry is None else array(entry.places, default_dtype("i")))
                 sizes.append(1)
                 continue
             size = next(rest)
@@ -123,6 +129,14 @@ def from_end(index: Any, size: int) -> Any:
     return compare.select(negative, arithmetic.add(index, literal_of(size, dtype)), index)
 
 
+def signed(index: Any) -> Any:
+    """Places that int64 holds: larger ones, of uint64, are out of bounds anyway."""
+    dtype = index.type.dtype
+    if dtype.name != "uint64":
+        return index
+    return in_dtype(arithmetic.min(index, literal_of(2**63 - 1, dtype)), INT64)
+
+
 def _is_mask(entry: Any) -> bool:
     if isinstance(entry, bool):
         return True
@@ -147,7 +161,8 @@ def _expand(index: tuple[Any, ...], shape: Shape) -> tuple[list[Any], int]:
         elif _is_mask(entry):
             if entry.shape != shape[axis : axis + entry.ndim]:
                 raise IndexError(f"A mask of shape {entry.shape} does not fit an array of shape {shape}.{at_user_line()}")
-            entries += [found.astype(default_dtype("i")) for found in np.nonzero(entry)]
+            places: list[Any] = [one.astype(default_dtype("i")) for one in np.nonzero(entry)] if entry.ndim else []
+            entries += places or [_Truth(np.zeros(int(entry), np.int64))]
             axis += entry.ndim
         else:
             entries.append(entry)
@@ -166,12 +181,10 @@ def _without_lists(entry: Any) -> Any:
         raise TracerIntegerConversionError(
             f"An array was indexed with a traced mask of type {entry.type} in"
             f" {entry.owner.describe()}: how many elements it chooses is not known. Keep the shape with"
-            f" pb.numpy.where(mask, x, 0), or sum with sum(x, where=mask).{at_user_line()}"
+            f" pb.numpy.where(mask, x, 0), sum with sum(x, where=mask), or say how many elements there are to be, with"
+            f" pb.numpy.compress(mask, x, size=n) or x[pb.numpy.nonzero(mask, size=n)].{at_user_line()}"
         )
-    mask = np.asarray(entry)
-    if mask.ndim == 0:
-        raise IndexError(f"True or False is an index by itself only, not among others; add an axis with None.{at_user_line()}")
-    return mask
+    return np.asarray(entry)
 
 
 def has_tracer(entry: Any) -> bool:
@@ -199,7 +212,7 @@ def _read_entry(entry: Any, size: int, axis: int, shape: Shape, mode: str | None
                 f"An array is indexed with integers, bools, slices, None and ..., but one entry is {value.type}."
                 f" Convert it with .astype(int).{at_user_line()}"
             )
-        return value
+        return signed(value)
     raise IndexError(f"An array is indexed with integers, bools, slices, None and ..., not {entry!r}.{at_user_line()}")
 
 
@@ -329,8 +342,7 @@ def _sliced(x: Any, spans: Sequence[Span]) -> Any:
 
 def _read_one(x: Any, index: Index, arrays: Sequence[Any]) -> Any:
     """One place along each chosen axis: a window of x, without these axes."""
-    widest = max((one.type.dtype for one in arrays), key=lambda dtype: dtype.itemsize)
-    dtype = widest if all(one.type.dtype is widest for one in arrays) else default_dtype("i")
+    dtype = _meeting(arrays)
     places = dict(zip(index.chosen, [in_dtype(one, dtype) for one in arrays]))
     starts = [places.get(i, literal_of(0, dtype)) for i in range(x.type.ndim)]
     sizes = tuple([1 if i in places else size for i, size in enumerate(x.type.shape)])
@@ -339,10 +351,16 @@ def _read_one(x: Any, index: Index, arrays: Sequence[Any]) -> Any:
     return shapes.squeeze(dynamic_slice(x, *starts, slice_sizes=sizes), dimensions=tuple(index.chosen))
 
 
+def _meeting(arrays: Sequence[Any]) -> Any:
+    """An integer dtype that holds the indices of each array."""
+    dtypes = {one.type.dtype for one in arrays}
+    if len(dtypes) == 1:
+        return dtypes.pop()
+    return INT64 if any([dtype.itemsize + (dtype.kind == "u") > 4 for dtype in dtypes]) else INT32
+
+
 def index_vectors(arrays: Sequence[Any], common: Shape) -> Any:
     """Index arrays, broadcast to a common shape and stacked along a new last axis."""
-    dtype = arrays[0].type.dtype
-    if any(one.type.dtype is not dtype for one in arrays):
-        dtype = default_dtype("i")
+    dtype = _meeting(arrays)
     columns = [shapes.reshape(broadcast(in_dtype(one, dtype), common), new_sizes=(*common, 1)) for one in arrays]
     return columns[0] if len(columns) == 1 else shapes.concatenate(*columns, dimension=len(common))

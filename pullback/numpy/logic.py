@@ -21,6 +21,7 @@ from pullback.numpy.promotion import (
     operand,
     promote,
     refuse_complex,
+    refuse_out,
     strong,
     to_common_dtype,
     to_common_shape,
@@ -305,12 +306,13 @@ def isinf(x: ArrayLike, /) -> Array:
 
 
 def _is_infinity(name: str, infinity: float, doc: str) -> Unary:
-    def function(x: Any, /) -> Any:
+    def function(x: Any, /, out: None = None) -> Any:
+        refuse_out(name, out)
         x = operand(x, name)
         refuse_complex(name, x)
         return compare.eq(x, literal_of(infinity, x.type.dtype)) if kind(x.type.dtype) == "f" else compare.ne(x, x)
 
-    return named(function, name, doc, about(1, ", of bools.", "complex"))
+    return named(function, name, doc, about(1, ", of bools.", "complex", out=True))
 
 
 # fmt: off

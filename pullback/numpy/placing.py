@@ -16,6 +16,7 @@ from pullback.core.types import ShapeLike
 from pullback.numpy.arithmetic import remainder
 from pullback.numpy.axes import normal_axis
 from pullback.numpy.creation import arange, array, checked_shape, zeros
+from pullback.numpy.eager import by_numpy
 from pullback.numpy.grids import coordinates
 from pullback.numpy.logic import where
 from pullback.numpy.promotion import (
@@ -29,7 +30,8 @@ from pullback.numpy.promotion import (
     to_common_dtype,
 )
 from pullback.numpy.shaping import broadcast_arrays, concatenate, moveaxis, ravel, reshape, stack
-from pullback.numpy.taking import along_axis, check_known, running_count, take, take_along_axis, true_places
+from pullback.numpy.sorting import argsort
+from pullback.numpy.taking import along_axis, check_known, running_count, take, take_along_axis, true_places, wrapped
 from pullback.numpy.updates import Updater
 
 
@@ -93,10 +95,9 @@ def put(
         return x
     if mode == "raise":
         check_known(places, "put")
-    if mode == "wrap":
-        places = remainder(places, x.type.size)
-    how = {"mode": "clip", "wrap_negative_indices": False} if mode == "clip" else {}
-    return reshape(Updater(ravel(x))[places].set(_cycled(values, places.type.size), **how), x.type.shape)
+    places = wrapped(places, x.type.size) if mode == "wrap" else places
+    flat, new, clips = Updater(ravel(x))[places], _cycled(values, places.type.size), mode == "clip"
+    return reshape(flat.set(new, mode="clip" if clips else None, wrap_negative_indices=not clips), x.type.shape)
 
 
 def put_along_axis(
@@ -295,15 +296,6 @@ def delete(
         raise IndexError(f"delete along an axis of size {size}: {error}.{at_user_line()}") from None
 
 
-def _ranks(at: Any) -> Any:
-    """How many of a vector's elements are smaller than each, or as large and in front of it."""
-    if not isinstance(at, Tracer):
-        return array(np.argsort(np.argsort(host_of(at), stable=True)), at.type.dtype)
-    order = arange(at.type.size)
-    earlier = (at < at[:, None]) | (at == at[:, None]) & (order < order[:, None])
-    return earlier.sum(1).astype(at.type.dtype)
-
-
 def insert(
     arr: ArrayLike, obj: ArrayLike | Sequence[int] | slice, values: ArrayLike | Sequence[Any], axis: int | None = None
 ) -> Array:
@@ -349,15 +341,22 @@ def insert(
     wide = (*shape[:along], count, *shape[along + 1 :])
     if broadcast_shapes("insert", new.type.shape, wide) != wide:
         raise ShapeError(f"insert takes values that broadcast to {wide}, but got {new.type}.{at_user_line()}")
+    total, joined = size + count, concatenate([x, broadcast(new, wide)], along)
+    if not isinstance(at, Tracer):
+        known = np.broadcast_to(np.ravel(host_of(at)), (count,))
+        known = known + np.argsort(np.argsort(known, stable=True))
+        source = np.zeros(total, np.int64)
+        source[known] = np.arange(size, total)
+        source[np.isin(np.arange(total), known, invert=True)] = np.arange(size)
+        return take(joined, source, along)
     at = broadcast(ravel(at), (count,))
-    at = at + _ranks(at)
-    total = size + count
+    at = at + argsort(argsort(at))  # so many of what is put in come before each
     is_new = Updater(zeros(total, bool))[at].set(True)
     numbers = Updater(zeros(total, dtype))[at].set(arange(size, total))
-    source = where(is_new, numbers, running_count(is_new == False) - 1)  # noqa: E712
-    return take(concatenate([x, broadcast(new, wide)], along), source, along)
+    return take(joined, where(is_new, numbers, running_count(is_new == False) - 1), along)  # noqa: E712
 
 
+@by_numpy(np.resize)
 def resize(a: ArrayLike, new_shape: ShapeLike) -> Array:
     """The elements in another shape, of any size: they begin again where there are too few. An empty array gives zeros.
 

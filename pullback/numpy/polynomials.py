@@ -10,23 +10,29 @@ import numpy as np
 
 from pullback.api.loops import scan
 from pullback.core.array import Array, ArrayLike, host_of
-from pullback.core.dtypes import default_dtype
+from pullback.core.dtypes import accumulation_dtype, default_dtype, kind
 from pullback.core.errors import ConcretizationError, ShapeError
 from pullback.core.tracing import Tracer
-from pullback.numpy.arithmetic import add, divide, multiply, subtract
+from pullback.numpy.arithmetic import absolute, add, divide, multiply, subtract
+from pullback.numpy.complexes import conj, real
 from pullback.numpy.creation import arange, asarray, zeros_like
-from pullback.numpy.elementary import power
+from pullback.numpy.dtypes import finfo
+from pullback.numpy.elementary import power, sqrt
+from pullback.numpy.linalg.factors import eigvals
+from pullback.numpy.linalg.solving import inv, lstsq
+from pullback.numpy.logic import where
 from pullback.numpy.padding import pad
-from pullback.numpy.promotion import at_user_line, in_dtype, operand, strong, to_common_dtype
+from pullback.numpy.promotion import at_user_line, in_dtype, operand, strong, to_common_dtype, to_inexact
 from pullback.numpy.reductions import sum as total
 from pullback.numpy.shaping import atleast_1d, broadcast_to, concatenate, ravel, reshape
+from pullback.ops.formulas import COMPLEX_DTYPE
 
 UNROLLED = 64  # coefficients up to which `polyval` multiplies and adds in place, without a loop
 
 
-def coefficients(name: str, *given: Any) -> list[Any]:
+def coefficients(name: str, *given: Any) -> tuple[Array, ...]:
     """Vectors of coefficients in their common dtype."""
-    found = [strong(atleast_1d(each)) for each in to_common_dtype(name, *given)]
+    found = tuple([strong(atleast_1d(each)) for each in to_common_dtype(name, *given)])
     for each in found:
         if each.type.ndim != 1:
             raise ShapeError(f"{name} takes a vector of coefficients, but got {each.type}.{at_user_line()}")
@@ -44,7 +50,7 @@ def _degree(value: Any, name: str) -> int:
     return number
 
 
-def trimmed(p: Any, name: str, option: str) -> Any:
+def trimmed(p: Array, name: str, option: str) -> Array:
     """Coefficients without zeros in front, of which it must be known how many there are."""
     if isinstance(p, Tracer):
         raise ConcretizationError(
@@ -53,6 +59,11 @@ def trimmed(p: Any, name: str, option: str) -> Any:
         )
     kept = np.flatnonzero(host_of(p))
     return p[kept[0] :] if kept.size else p[:0]
+
+
+def _not_empty(p: Array) -> Array:
+    """A polynomial that has a coefficient: 0, if there is none."""
+    return p if p.type.size else zeros_like(p, shape=(1,))
 
 
 def polyadd(a1: ArrayLike, a2: ArrayLike) -> Array:
@@ -97,7 +108,7 @@ def polysub(a1: ArrayLike, a2: ArrayLike) -> Array:
     return subtract(*_as_long("polysub", a1, a2))
 
 
-def _as_long(name: str, *given: Any) -> list[Any]:
+def _as_long(name: str, *given: Any) -> list[Array]:
     """Coefficients of two polynomials, the shorter ones with zeros in front."""
     both = coefficients(name, *given)
     longest = max(each.type.size for each in both)
@@ -126,8 +137,8 @@ def polymul(a1: ArrayLike, a2: ArrayLike, *, trim_leading_zeros: bool = False) -
     """
     x, y = coefficients("polymul", a1, a2)
     if trim_leading_zeros:
-        x, y = [trimmed(each, "polymul", "trim_leading_zeros") for each in (x, y)]
-    x, y = [each if each.type.size else zeros_like(each, shape=(1,)) for each in (x, y)]
+        x, y = trimmed(x, "polymul", "trim_leading_zeros"), trimmed(y, "polymul", "trim_leading_zeros")
+    x, y = _not_empty(x), _not_empty(y)
     n, m = x.type.size, y.type.size
     products = pad(multiply(x[:, None], y[None, :]), ((0, 0), (0, n)))
     skewed = reshape(ravel(products)[: n * (n + m - 1)], (n, n + m - 1))  # row i has moved i places to the right
@@ -164,8 +175,7 @@ def polydiv(u: ArrayLike, v: ArrayLike, *, trim_leading_zeros: bool = False) -> 
         rest = rest.at[i : i + v.type.size].add(-factors[-1] * v)
     quotient = concatenate(factors) if factors else zeros_like(v, shape=(1,))
     if trim_leading_zeros:
-        rest = trimmed(rest, "polydiv", "trim_leading_zeros")
-        rest = rest if rest.type.size else zeros_like(v, shape=(1,))
+        rest = _not_empty(trimmed(rest, "polydiv", "trim_leading_zeros"))
     return quotient, rest
 
 
@@ -293,9 +303,128 @@ def vander(x: ArrayLike, N: int | None = None, increasing: bool = False) -> Arra
     return in_dtype(power(x[:, None], (powers if increasing else powers[::-1])[None, :]), x.type.dtype)
 
 
-def poly_of_roots(roots: Any) -> Any:
-    """The coefficients of the product of (x - root)."""
-    out = in_dtype(1, roots.type.dtype).reshape(1)
-    for root in roots:
-        out = concatenate([out, zeros_like(out[:1])]) - concatenate([zeros_like(out[:1]), root * out])
-    return out
+def poly(seq_of_zeros: ArrayLike) -> Array:
+    """The polynomial with given zeros, whose first coefficient is 1; of a matrix, its characteristic polynomial.
+
+    Arguments:
+        seq_of_zeros: a vector of zeros, or a square matrix.
+
+    Returns:
+        A vector of coefficients, that of the highest power first; floating or complex, as what is given.
+
+    Raises:
+        LeafError: `seq_of_zeros` is neither an array nor a number.
+        ShapeError: neither a vector nor a square matrix.
+
+    Example:
+        >>> pnp.poly(pnp.array([1.0, 2.0]))
+        [ 1. -3.  2.]:f32[3]:cpu(0)
+    """
+    zeros = to_inexact(seq_of_zeros, "poly")
+    real_matrix = zeros.type.ndim == 2 and kind(zeros.type.dtype) == "f"
+    if zeros.type.ndim == 2:
+        zeros = eigvals(zeros)
+    out = in_dtype(1, zeros.type.dtype).reshape(1)
+    for zero in coefficients("poly", zeros)[0]:
+        out = pad(out, (0, 1)) - zero * pad(out, (1, 0))
+    return real(out) if real_matrix else out
+
+
+def roots(p: ArrayLike, *, strip_zeros: bool = True) -> Array:
+    """The zeros of a polynomial: the eigenvalues of its companion matrix.
+
+    Source: Horn and Johnson, Matrix Analysis, section 3.3.
+
+    Arguments:
+        p: a vector of coefficients, that of the highest power first.
+        strip_zeros: whether to drop zeros in front, which must be known then, and to count those at the end as zeros of the
+            polynomial. Without, the first coefficient must not be 0.
+
+    Returns:
+        A vector of complex numbers.
+
+    Raises:
+        LeafError: `p` is neither an array nor a number.
+        ShapeError: `p` has more than one axis.
+        ConcretizationError: zeros of traced coefficients are to be dropped.
+
+    Example:
+        >>> pnp.roots(pnp.array([1.0, -3.0, 2.0]))
+        [2.+0.j 1.+0.j]:c64[2]:cpu(0)
+    """
+    (p,) = coefficients("roots", to_inexact(p, "roots"))
+    last = 0
+    if strip_zeros:
+        p = trimmed(p, "roots", "strip_zeros")
+        found = np.flatnonzero(host_of(p))
+        last = p.type.size - 1 - int(found[-1]) if found.size else 0
+        p = p[: p.type.size - last]
+    complex_dtype = COMPLEX_DTYPE.get(accumulation_dtype(p.type.dtype), p.type.dtype)
+    degree = max(p.type.size - 1, 0)
+    if not degree:
+        return zeros_like(p, complex_dtype, (last,))
+    companion = pad(asarray(np.eye(degree - 1), p.type.dtype), ((1, 0), (0, 1))).at[0].set(-p[1:] / p[0])
+    return pad(in_dtype(eigvals(companion), complex_dtype), (0, last))
+
+
+def polyfit(
+    x: ArrayLike,
+    y: ArrayLike,
+    deg: int,
+    rcond: float | None = None,
+    full: bool = False,
+    w: ArrayLike | None = None,
+    cov: bool | str = False,
+) -> Any:
+    """The polynomial that fits points best, in the sense of least squares.
+
+    Arguments:
+        x: the abscissas, a vector.
+        y: the ordinates, a vector; or a matrix, with a column for each polynomial.
+        deg: the degree, a whole number.
+        rcond: singular values below this part of the largest one count as zero; by default the number of points times the
+            spacing of numbers at 1.
+        full: whether to return what was found on the way as well.
+        w: weights, by which the differences are multiplied before they are squared.
+        cov: whether to return the covariance matrix of the coefficients as well; "unscaled" for weights that are the inverse
+            standard deviations.
+
+    Returns:
+        The coefficients, that of the highest power first. With `full` also the sum of the squares of the differences (none,
+        where the points do not determine a polynomial), the rank and the singular values of the scaled matrix, and `rcond`.
+        With `cov` the coefficients and their covariances.
+
+    Raises:
+        LeafError: an operand is neither an array nor a number.
+        ShapeError: `x` is no vector, `y` neither a vector nor a matrix, or their lengths or that of `w` differ.
+        ValueError: `deg` is negative or not whole; there are too few points for `cov`.
+
+    Example:
+        >>> pnp.polyfit(pnp.array([0.0, 1.0, 2.0]), pnp.array([1.0, 3.0, 5.0]), 1).round(3)
+        [2. 1.]:f32[2]:cpu(0)
+    """
+    count = _degree(deg, "polyfit's deg") + 1
+    x, y, *weights = to_common_dtype("polyfit", x, y, *[] if w is None else [w], inexact=True)
+    if x.type.ndim != 1 or y.type.ndim not in (1, 2) or any(each.type.shape[:1] != x.type.shape for each in (y, *weights)):
+        given = ", ".join(str(each.type) for each in (x, y, *weights))
+        raise ShapeError(f"polyfit takes a vector x and ordinates and weights as long, but got {given}.{at_user_line()}")
+    lhs, rhs = vander(x, count), y
+    for weight in weights:
+        lhs, rhs = lhs * weight[:, None], rhs * (weight if y.type.ndim == 1 else weight[:, None])
+    size = sqrt(total(lhs * conj(lhs), 0))
+    scale = where(size == 0, 1, size)
+    lhs = lhs / scale
+    rcond = x.type.size * finfo(x.type.dtype).eps if rcond is None else rcond
+    out, residuals, rank, singular = lstsq(lhs, rhs, rcond)
+    c = out / (scale if y.type.ndim == 1 else scale[:, None])
+    if full:
+        return c, residuals, rank, singular, rcond
+    if not cov:
+        return c
+    covariance = inv(conj(lhs).T @ lhs) / (scale[:, None] * scale[None, :])
+    if cov != "unscaled":
+        if x.type.size <= count:
+            raise ValueError(f"polyfit with cov=True needs more than {count} points, but got {x.type.size}.{at_user_line()}")
+        factor = total(absolute(rhs - lhs @ out) ** 2, 0) / (x.type.size - count)
+        covariance = covariance * factor if y.type.ndim == 1 else covariance[:, :, None] * factor
+    return c, covariance

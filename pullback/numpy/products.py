@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,7 @@ from pullback.numpy.promotion import (
     check_precision,
     in_dtype,
     operand,
+    refuse_out,
     strong,
     to_common_dtype,
 )
@@ -177,11 +178,13 @@ def vdot(a: ArrayLike, b: ArrayLike, *, precision: Any = None, preferred_element
 
 
 @by_numpy(np.inner, NATIVE_INEXACT)
-def inner(a: ArrayLike, b: ArrayLike) -> Array:
+def inner(a: ArrayLike, b: ArrayLike, *, precision: Any = None, preferred_element_type: DTypeLike = None) -> Array:
     """The sum of products over the last axes of a and b.
 
     Arguments:
         a, b: arrays or numbers.
+        precision: checked, and without effect: products are computed in the full precision of their dtype.
+        preferred_element_type: the dtype to accumulate in, and of the result; by default the common one.
 
     Returns:
         An array without the last axes, those of `a` first; in the common dtype.
@@ -190,25 +193,28 @@ def inner(a: ArrayLike, b: ArrayLike) -> Array:
         LeafError: an operand is neither an array nor a number.
         DtypeError: the dtypes have no common one.
         ShapeError: the sizes of the last axes differ.
+        ValueError: an unknown `precision`.
 
     Example:
         >>> pnp.inner(pnp.array([[1, 2], [3, 4]]), pnp.array([10, 1]))
         [12 34]:i32[2]:cpu(0)
     """
+    check_precision(precision, "inner")
     a, b = to_common_dtype("inner", a, b)
     if not a.type.shape or not b.type.shape:
         return multiply(a, b)
     if a.type.shape[-1] != b.type.shape[-1]:
         raise _mismatch("inner", a, b, "their last axes have different sizes")
-    return contract(a, b, (((a.type.ndim - 1,), (b.type.ndim - 1,)), ((), ())))
+    return contract(a, b, (((a.type.ndim - 1,), (b.type.ndim - 1,)), ((), ())), preferred_element_type)
 
 
 @by_numpy(np.outer)
-def outer(a: ArrayLike, b: ArrayLike) -> Array:
+def outer(a: ArrayLike, b: ArrayLike, out: None = None) -> Array:
     """The matrix of all products a_i * b_j; the operands are flattened.
 
     Arguments:
         a, b: arrays or numbers, of n and m elements.
+        out: None: arrays are immutable.
 
     Returns:
         A matrix of shape (n, m), in the common dtype.
@@ -216,22 +222,28 @@ def outer(a: ArrayLike, b: ArrayLike) -> Array:
     Raises:
         LeafError: an operand is neither an array nor a number.
         DtypeError: the dtypes have no common one.
+        TypeError: `out` is not None.
 
     Example:
         >>> pnp.outer(pnp.array([1, 2]), pnp.array([10, 1, 0]))
         [[10  1  0]
          [20  2  0]]:i32[2,3]:cpu(0)
     """
+    refuse_out("outer", out)
     a, b = to_common_dtype("outer", a, b)
     return multiply(shapes.reshape(a, new_sizes=(a.type.size, 1)), shapes.reshape(b, new_sizes=(1, b.type.size)))
 
 
-def vecdot(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
+def vecdot(
+    x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1, precision: Any = None, preferred_element_type: DTypeLike = None
+) -> Array:
     """The sum of conj(x1) * x2 along one axis; the others broadcast.
 
     Arguments:
         x1, x2: arrays whose shapes broadcast.
         axis: the axis to sum over.
+        precision: checked, and without effect: products are computed in the full precision of their dtype.
+        preferred_element_type: the dtype to accumulate in, and of the result; by default the common one.
 
     Returns:
         An array without that axis, in the common dtype.
@@ -241,17 +253,19 @@ def vecdot(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
         ShapeError: the shapes do not broadcast.
         DtypeError: the dtypes have no common one.
         AxisError: there is no such axis.
+        ValueError: an unknown `precision`.
 
     Example:
         >>> pnp.vecdot(pnp.array([[1, 2], [3, 4]]), pnp.array([10, 1]))
         [12 34]:i32[2]:cpu(0)
     """
+    check_precision(precision, "vecdot")
     x1, x2 = to_common_dtype("vecdot", x1, x2)
     shape = broadcast_shapes("vecdot", x1.type.shape, x2.type.shape)
     x1, x2 = broadcast(x1, shape), broadcast(x2, shape)
     along = normal_axis(axis, len(shape), "vecdot")
     batch = tuple(i for i in range(len(shape)) if i != along)
-    return contract(conj(x1), x2, (((along,), (along,)), (batch, batch)))
+    return contract(conj(x1), x2, (((along,), (along,)), (batch, batch)), preferred_element_type)
 
 
 def matvec(x1: ArrayLike, x2: ArrayLike, /) -> Array:
@@ -299,20 +313,29 @@ def vecmat(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     return shapes.squeeze(matmul(conj(x1)[..., None, :], x2), dimensions=(max(x1.type.ndim + 1, x2.type.ndim) - 2,))
 
 
-def _matrix_and_vector(name: str, x1: Any, x2: Any, matrix: int) -> Any:
+def _matrix_and_vector(name: str, x1: Any, x2: Any, matrix: int) -> tuple[Array, Array]:
     """Two operands in their common dtype, of which that of number `matrix` has two axes or more, and the other one."""
-    pair = to_common_dtype(name, x1, x2)
+    x1, x2 = pair = to_common_dtype(name, x1, x2)
     if pair[matrix].type.ndim < 2 or not pair[1 - matrix].type.shape:
-        raise _mismatch(name, *pair, "one is to be a matrix and the other a vector, or stacks of these")
-    return pair
+        raise _mismatch(name, x1, x2, "one is to be a matrix and the other a vector, or stacks of these")
+    return x1, x2
 
 
-def tensordot(a: ArrayLike, b: ArrayLike, axes: int | Sequence[Any] = 2) -> Array:
+def tensordot(
+    a: ArrayLike,
+    b: ArrayLike,
+    axes: int | Sequence[Any] = 2,
+    *,
+    precision: Any = None,
+    preferred_element_type: DTypeLike = None,
+) -> Array:
     """The sum of products over pairs of axes.
 
     Arguments:
         a, b: arrays.
         axes: an int n for the last n axes of a with the first n of b; or a pair of axes, or of sequences of axes.
+        precision: checked, and without effect: products are computed in the full precision of their dtype.
+        preferred_element_type: the dtype to accumulate in, and of the result; by default the common one.
 
     Returns:
         An array of the axes that are left, those of `a` first; in the common dtype.
@@ -322,6 +345,7 @@ def tensordot(a: ArrayLike, b: ArrayLike, axes: int | Sequence[Any] = 2) -> Arra
         DtypeError: the dtypes have no common one.
         AxisError: the array has no such axis.
         ShapeError: the axes do not have the same sizes.
+        ValueError: an unknown `precision`.
 
     Example:
         >>> pnp.tensordot(pnp.ones((2, 3, 4)), pnp.ones((3, 4, 5))).shape
@@ -329,6 +353,7 @@ def tensordot(a: ArrayLike, b: ArrayLike, axes: int | Sequence[Any] = 2) -> Arra
         >>> pnp.tensordot(pnp.array([[1, 2], [3, 4]]), pnp.array([10, 1]), axes=(0, 0))
         [13 24]:i32[2]:cpu(0)
     """
+    check_precision(precision, "tensordot")
     a, b = to_common_dtype("tensordot", a, b)
     if isinstance(axes, int):
         if axes > min(a.type.ndim, b.type.ndim):
@@ -340,7 +365,7 @@ def tensordot(a: ArrayLike, b: ArrayLike, axes: int | Sequence[Any] = 2) -> Arra
         right = tuple(normal_axis(axis, b.type.ndim, "tensordot") for axis in second)
     if len(left) != len(right) or [a.type.shape[i] for i in left] != [b.type.shape[i] for i in right]:
         raise _mismatch("tensordot", a, b, f"axes {left} and {right} do not have the same sizes")
-    return contract(a, b, ((left, right), ((), ())))
+    return contract(a, b, ((left, right), ((), ())), preferred_element_type)
 
 
 def kron(a: ArrayLike, b: ArrayLike) -> Array:
@@ -370,13 +395,14 @@ def kron(a: ArrayLike, b: ArrayLike) -> Array:
     return shapes.reshape(multiply(a, b), new_sizes=tuple(m * n for m, n in zip(a_shape, b_shape)))
 
 
-def trace(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: DTypeLike = None) -> Array:
+def trace(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: DTypeLike = None, out: None = None) -> Array:
     """The sum of a diagonal of the matrices that lie in two axes.
 
     Arguments:
         a: an array of two axes or more.
         offset: which diagonal; positive ones lie above the main one.
         axis1, axis2: the axes of the rows and of the columns.
+        out: None: arrays are immutable.
         dtype: the dtype to sum in; by default that of `a`, or the default integers for narrow ones and bools.
 
     Returns:
@@ -386,6 +412,7 @@ def trace(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: 
         LeafError: an operand is neither an array nor a number.
         AxisError: the array has no such axis, or one is given twice.
         ShapeError: `a` has fewer than two axes.
+        TypeError: `out` is not None.
 
     Example:
         >>> pnp.trace(pnp.array([[1.0, 2.0], [3.0, 4.0]]))
@@ -393,6 +420,7 @@ def trace(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: 
         >>> pnp.trace(pnp.array([[1.0, 2.0], [3.0, 4.0]]), offset=1)
         2.0:f32[]:cpu(0)
     """
+    refuse_out("trace", out)
     return total(diagonal(a, offset, axis1, axis2), -1, dtype)
 
 
@@ -440,6 +468,22 @@ def cross(a: ArrayLike, b: ArrayLike, axisa: int = -1, axisb: int = -1, axisc: i
 # ---- einsum ---------------------------------------------------------------------------------------------------------
 
 
+def _einsum_on_host(subscripts: str, x: Any, y: Any) -> Any:
+    """What `_pairwise` comes to, of two operands without diagonals, sums of their own, or axes that broadcast."""
+    ((places, expression),) = _steps(subscripts, (x.shape, y.shape), "auto")
+    (left, right), result = expression.partition("->")[0].split(","), expression.partition("->")[2]
+    terms = [x, y]
+    x, y = terms.pop(places[0]), terms.pop(places[1])
+    sizes = dict(zip(left, x.shape))
+    plain = len(sizes) == len(left) and len({*right}) == len(right) and {*left} ^ {*right} <= {*result}
+    if not plain or any([sizes.get(letter, size) != size for letter, size in zip(right, y.shape)]):
+        raise ValueError
+    numbers, letters = _meeting(left, right, result)
+    product: Any = dot_general.evaluate
+    return product(x, y, dimension_numbers=numbers).transpose([letters.index(letter) for letter in result])
+
+
+@by_numpy(_einsum_on_host, NATIVE_INEXACT)
 def einsum(
     subscripts: str | ArrayLike,
     /,
@@ -605,6 +649,12 @@ def _pairwise(left: Term, right: Term, needed: set[str], preferred: Any) -> Term
     x, x_letters = _sum_out((x, x_letters), needed | set(y_letters))
     y, y_letters = _sum_out((y, y_letters), needed | set(x_letters))
     x, y = to_common_dtype("einsum", x, y)  # the product of two others may be in `preferred`
+    numbers, letters = _meeting(x_letters, y_letters, needed)
+    return contract(x, y, numbers, preferred), letters
+
+
+def _meeting(x_letters: str, y_letters: str, needed: Container[str]) -> tuple[Numbers, str]:
+    """The axes over which `contract` sums and those that it pairs, and the letters of its result."""
     shared = [letter for letter in x_letters if letter in y_letters]
     batch = [letter for letter in shared if letter in needed]
     summed = [letter for letter in shared if letter not in needed]
@@ -613,7 +663,7 @@ def _pairwise(left: Term, right: Term, needed: set[str], preferred: Any) -> Term
         return tuple(map(x_letters.index, wanted)), tuple(map(y_letters.index, wanted))
 
     rest = [letter for letter in x_letters + y_letters if letter not in shared]
-    return contract(x, y, (places(summed), places(batch)), preferred), "".join([*batch, *rest])
+    return (places(summed), places(batch)), "".join([*batch, *rest])
 
 
 def _without_units(term: Term, other: Term) -> Term:

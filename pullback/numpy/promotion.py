@@ -16,6 +16,7 @@ from pullback.core.array import Array, find_converter, from_python, host_of, pla
 from pullback.core.dtypes import BOOL, DTYPES, KEY, NO_NUMBERS, RANK, DType, default_dtype, is_inexact, kind
 from pullback.core.dtypes import promote as join
 from pullback.core.errors import ConcretizationError, DtypeError, LeafError, ShapeError
+from pullback.core.precision import PRECISIONS, is_precision
 from pullback.core.source import at_user_line as at_user_line
 from pullback.core.tracing import Tracer
 from pullback.core.types import Shape
@@ -57,15 +58,11 @@ def number_or_operand(value: Any, name: str, position: str = "an operand") -> An
     return value if value.__class__ in PYTHON_SCALARS else operand(value, name, position)
 
 
-_PRECISIONS = frozenset({"default", "fastest", "high", "highest", "float32", "tensorfloat32", "bfloat16", "bfloat16_3x"})
-
-
 def check_precision(precision: Any, name: str) -> None:
     """Refuse what is no precision of products: they are computed in full here, so that every known one is satisfied."""
-    for one in precision if isinstance(precision, (tuple, list)) else (precision,):
-        if one is not None and str(getattr(one, "name", one)).lower() not in _PRECISIONS:
-            known = ", ".join(sorted(_PRECISIONS))
-            raise ValueError(f"{name} takes precision=None, or one or two of {known}; not {precision!r}.{at_user_line()}")
+    if not is_precision(precision):
+        known = ", ".join(sorted(PRECISIONS))
+        raise ValueError(f"{name} takes precision=None, or one or two of {known}; not {precision!r}.{at_user_line()}")
 
 
 def flags(name: str, **given: Any) -> tuple[bool, ...]:
@@ -176,6 +173,12 @@ def exactly(number: Any, dtype: DType) -> Any:
         whole = number.is_integer() and (dtype is BOOL or np.iinfo(dtype).min <= number <= np.iinfo(dtype).max)
         number = int(number) if whole else None
     return number if dtype is not BOOL or number is None else bool(number) if number in (0, 1) else None
+
+
+def refuse_out(name: str, out: Any) -> None:
+    """Refuse NumPy's argument `out`."""
+    if out is not None:
+        raise TypeError(f"{name} cannot write into `out`: arrays are immutable. Use the result.{at_user_line()}")
 
 
 def fill_number(value: Any, dtype: DType, name: str) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import functools
 import math
 from typing import Any, Protocol, TypeVar
@@ -20,7 +19,7 @@ from pullback.numpy.complexes import conj, imag, real
 from pullback.numpy.eager import by_numpy
 from pullback.numpy.elementary import sqrt
 from pullback.numpy.factories import Function, named
-from pullback.numpy.logic import as_predicate, isclose, isnan, logical_not, where
+from pullback.numpy.logic import as_predicate, isnan, where
 from pullback.numpy.promotion import (
     NATIVE_FLOATS,
     at_user_line,
@@ -31,6 +30,7 @@ from pullback.numpy.promotion import (
     number_or_operand,
     operand,
     real_dtype,
+    refuse_out,
     strong,
     to_common_dtype,
 )
@@ -46,29 +46,32 @@ Mask = ArrayLike | None
 
 class Sum(Protocol):
     def __call__(
-        self, a: ArrayLike, axis: Axis = None, dtype: DTypeLike = None, *,
-        keepdims: bool = False, initial: ArrayLike | None = None, where: Mask = None,
+        self, a: ArrayLike, axis: Axis = None, dtype: DTypeLike = None, out: None = None, keepdims: bool = False,
+        initial: ArrayLike | None = None, where: Mask = None, promote_integers: bool = True,
     ) -> Array: ...  # fmt: skip
 
 
 class Extreme(Protocol):
     def __call__(
-        self, a: ArrayLike, axis: Axis = None, *, keepdims: bool = False, initial: ArrayLike | None = None, where: Mask = None
-    ) -> Array: ...
+        self, a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False, initial: ArrayLike | None = None,
+        where: Mask = None,
+    ) -> Array: ...  # fmt: skip
 
 
 class Logical(Protocol):
-    def __call__(self, a: ArrayLike, axis: Axis = None, *, keepdims: bool = False, where: Mask = None) -> Array: ...
+    def __call__(
+        self, a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False, where: Mask = None
+    ) -> Array: ...
 
 
 class Position(Protocol):
-    def __call__(self, a: ArrayLike, axis: int | None = None, *, keepdims: bool = False) -> Array: ...
+    def __call__(self, a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bool = False) -> Array: ...
 
 
 class Spread(Protocol):
     def __call__(
-        self, a: ArrayLike, axis: Axis = None, dtype: DTypeLike = None, *,
-        ddof: float = 0, correction: float | None = None, keepdims: bool = False, where: Mask = None,
+        self, a: ArrayLike, axis: Axis = None, dtype: DTypeLike = None, out: None = None, ddof: float = 0,
+        keepdims: bool = False, where: Mask = None, mean: ArrayLike | None = None, *, correction: float | None = None,
     ) -> Array: ...  # fmt: skip
 
 
@@ -77,7 +80,8 @@ F = TypeVar("F", bound=Function)
 _ARGUMENTS = """    Arguments:
         a: an array of any shape.
         axis: the axis or axes to reduce; all of them by default.
-        {}keepdims: keep the reduced axes, of size 1.
+        {}out: None: arrays are immutable.
+        keepdims: keep the reduced axes, of size 1.
         where: bools that broadcast to the shape of `a`; elements where they are false are left out.
 
     Returns:
@@ -86,14 +90,16 @@ _ARGUMENTS = """    Arguments:
     Raises:
         LeafError: `a` is neither an array nor a number.
         AxisError: an axis that the array does not have, or one given twice.
+        TypeError: `out` is not None.
         ShapeError: `where` does not broadcast to the shape of `a`{}"""
 _INITIAL = "initial: a value to start from.\n        "
-_DTYPE = (
-    "dtype: the dtype to reduce in; by default the array's own, or the default integers for narrow ones and bools.\n        "
-)
+_DTYPE = """dtype: the dtype to reduce in; by default the array's own, or the default integers for narrow ones and bools.
+        promote_integers: False to reduce narrow integers and bools in their own dtype.
+        """
 _OF_MEAN = "dtype: the dtype to compute in; by default the array's own, or the default floating dtype for integers.\n        "
 _DDOF = """ddof, correction: two names of what is subtracted from the number of elements n that the sum is divided by: 1 gives
             the unbiased estimate. NaN where n is no larger.
+        mean: the mean, with the reduced axes of size 1, where it is known already.
         """
 _COMPLEX = ".\n        DtypeError: a real `dtype` for complex numbers."
 _NOTHING = """; or there are no elements, and no `initial`.
@@ -101,6 +107,7 @@ _NOTHING = """; or there are no elements, and no `initial`.
 _POSITIONS = """    Arguments:
         a: an array of any shape.
         axis: the axis to look along; by default the array is flattened first.
+        out: None: arrays are immutable.
         keepdims: keep that axis, of size 1.
 
     Returns:
@@ -109,6 +116,7 @@ _POSITIONS = """    Arguments:
     Raises:
         LeafError: `a` is neither an array nor a number.
         AxisError: the array has no such axis.
+        TypeError: `out` is not None.
         ShapeError: there are no elements along it."""
 _SUMS = _ARGUMENTS.format(_DTYPE + _INITIAL, "in `dtype`.", ".")
 _EXTREMES = _ARGUMENTS.format(_INITIAL, "in the dtype of `a`.", _NOTHING)
@@ -176,21 +184,29 @@ def _start(name: str, initial: Any, dtype: DType) -> Any:
 
 def _sum_like(name: str, primitive: Any, ufunc: np.ufunc, neutral: int, combine: Function, doc: str) -> Sum:
     def function(
-        a: Any, axis: Any = None, dtype: Any = None, *, keepdims: bool = False, initial: Any = None, where: Any = None
+        a: Any,
+        axis: Any = None,
+        dtype: Any = None,
+        out: None = None,
+        keepdims: bool = False,
+        initial: Any = None,
+        where: Any = None,
+        promote_integers: Any = True,
     ) -> Any:
-        if dtype is initial is where is None:
-            if (out := _by_numpy(ufunc, a, axis, keepdims)) is not None:
-                return out
+        if dtype is out is initial is where is None and promote_integers is True:
+            if (found := _by_numpy(ufunc, a, axis, keepdims)) is not None:
+                return found
             if axis is None and not keepdims and isinstance(a, Tracer):
                 type = a.type
                 if type.dtype in NATIVE_FLOATS and not type.weak and type.shape:
                     return bind(primitive, (a,), {"axes": tuple(range(type.ndim))})
+        refuse_out(name, out)
         a = operand(a, name)
-        wanted = summed_dtype(a.type.dtype) if dtype is None else requested(dtype)
+        wanted = requested(dtype) if dtype is not None else summed_dtype(a.type.dtype) if promote_integers else a.type.dtype
         a = _masked(name, in_dtype(a, wanted), where, neutral)
         a = in_dtype(a, default_dtype("i")) if kind(wanted) == "b" else a  # of bools, whether any, or all, are true
-        out = _reduced(primitive, a, normal_axes(axis, a.type, name), keepdims)
-        return strong(in_dtype(out if initial is None else combine(out, _start(name, initial, wanted)), wanted))
+        found = _reduced(primitive, a, normal_axes(axis, a.type, name), keepdims)
+        return strong(in_dtype(found if initial is None else combine(found, _start(name, initial, wanted)), wanted))
 
     return named(function, name, doc, _SUMS)
 
@@ -223,9 +239,12 @@ def _along(axis: Any) -> str:
 
 
 def _extreme(name: str, primitive: Any, ufunc: np.ufunc, combine: Function, doc: str) -> Extreme:
-    def function(a: Any, axis: Any = None, *, keepdims: bool = False, initial: Any = None, where: Any = None) -> Any:
-        if initial is where is None and (found := _by_numpy(ufunc, a, axis, keepdims)) is not None:
+    def function(
+        a: Any, axis: Any = None, out: None = None, keepdims: bool = False, initial: Any = None, where: Any = None
+    ) -> Any:
+        if out is initial is where is None and (found := _by_numpy(ufunc, a, axis, keepdims)) is not None:
             return found
+        refuse_out(name, out)
         a = operand(a, name)
         axes = normal_axes(axis, a.type, name)
         if where is not None and initial is None:
@@ -240,8 +259,8 @@ def _extreme(name: str, primitive: Any, ufunc: np.ufunc, combine: Function, doc:
             initial = _start(name, initial, a.type.dtype)
         a = _masked(name, a, where, initial)
         reduced = _complex_extreme if kind(a.type.dtype) == "c" else _reduced
-        out = reduced(primitive, a, axes, keepdims)
-        return strong(out if initial is None else combine(out, initial))
+        found = reduced(primitive, a, axes, keepdims)
+        return strong(found if initial is None else combine(found, initial))
 
     return named(function, name, doc, _EXTREMES)
 
@@ -294,7 +313,8 @@ amax, amin = max, min
 
 
 def _logical(name: str, primitive: Any, neutral: bool, doc: str) -> Logical:
-    def function(a: Any, axis: Any = None, *, keepdims: bool = False, where: Any = None) -> Any:
+    def function(a: Any, axis: Any = None, out: None = None, keepdims: bool = False, where: Any = None) -> Any:
+        refuse_out(name, out)
         a = as_predicate(a, name)
         a = _masked(name, a, where, neutral)
         return _reduced(primitive, a, normal_axes(axis, a.type, name), keepdims)
@@ -323,7 +343,8 @@ all = _logical("all", reduce.reduce_and, True, """Whether all elements are true;
 
 
 def _index(name: str, primitive: Any, doc: str) -> Position:
-    def function(a: Any, axis: int | None = None, *, keepdims: bool = False) -> Any:
+    def function(a: Any, axis: int | None = None, out: None = None, keepdims: bool = False) -> Any:
+        refuse_out(name, out)
         a = operand(a, name)
         original = a.type
         if axis is None:
@@ -333,13 +354,13 @@ def _index(name: str, primitive: Any, doc: str) -> Position:
             raise ShapeError(f"{name} of no elements has no value: {original} along {_along(axis)}.{at_user_line()}")
         if kind(a.type.dtype) == "c":  # the first place that is extreme
             best = reduce.reduce_max if primitive is reduce.argmax else reduce.reduce_min
-            out = reduce.argmax(_extreme_places(best, a, (along,)), axis=along, index_dtype=default_dtype("i"))
+            found = reduce.argmax(_extreme_places(best, a, (along,)), axis=along, index_dtype=default_dtype("i"))
         else:
-            out = primitive(a, axis=along, index_dtype=default_dtype("i"))
+            found = primitive(a, axis=along, index_dtype=default_dtype("i"))
         if keepdims:
             axes = tuple(range(original.ndim)) if axis is None else (along,)
-            out = shapes.reshape(out, new_sizes=kept_shape(original, axes))
-        return out
+            found = shapes.reshape(found, new_sizes=kept_shape(original, axes))
+        return found
 
     def on_host(a: Any, axis: int | None = None, *, keepdims: bool = False) -> Any:
         return getattr(np, name)(a, axis, keepdims=keepdims).astype(default_dtype("i"))
@@ -391,13 +412,21 @@ def _averaged(name: str, a: Any, asked: Any) -> tuple[Array, DType]:
     return in_dtype(a, accumulation_dtype(wanted)), wanted
 
 
-def mean(a: ArrayLike, axis: Axis = None, dtype: DTypeLike = None, *, keepdims: bool = False, where: Mask = None) -> Array:
+def mean(
+    a: ArrayLike,
+    axis: Axis = None,
+    dtype: DTypeLike = None,
+    out: None = None,
+    keepdims: bool = False,
+    where: Mask = None,
+) -> Array:
     """The arithmetic mean; NaN where there are no elements.
 
     Arguments:
         a: an array of any shape; integers are averaged in the default floating dtype.
         axis: the axis or axes to average over; all by default.
         dtype: the dtype to compute in; floats of 16 bits and fewer are accumulated in float32 all the same.
+        out: None: arrays are immutable.
         keepdims: keep the reduced axes, of size 1.
         where: bools that broadcast to the shape of `a`; elements where they are false are left out.
 
@@ -409,6 +438,7 @@ def mean(a: ArrayLike, axis: Axis = None, dtype: DTypeLike = None, *, keepdims: 
         AxisError: the array has no such axis, or one is given twice.
         ShapeError: `where` does not broadcast to the shape of `a`.
         DtypeError: a real `dtype` for complex numbers.
+        TypeError: `out` is not None.
 
     Example:
         >>> pnp.mean(pnp.array([[1, 2], [4, 8]]), axis=0)
@@ -416,12 +446,16 @@ def mean(a: ArrayLike, axis: Axis = None, dtype: DTypeLike = None, *, keepdims: 
         >>> pnp.mean(pnp.zeros(0))
         nan:f32[]:cpu(0)
     """
-    if dtype is None and where is None and (total := _by_numpy(np.add, a, axis, keepdims)) is not None:
+    if dtype is out is where is None and (total := _by_numpy(np.add, a, axis, keepdims)) is not None:
         return divide(total, a.size / total.size)  # type: ignore[union-attr]
+    refuse_out("mean", out)
     a, wanted = _averaged("mean", a, dtype)
     axes = normal_axes(axis, a.type, "mean")
     total = sum(a, axes, a.type.dtype, keepdims=keepdims, where=where)
     return strong(in_dtype(divide(total, count_of("mean", a, axes, where, keepdims)), wanted))
+
+
+_mean = mean
 
 
 def _spread(name: str, finish: Function, doc: str) -> Spread:
@@ -429,19 +463,24 @@ def _spread(name: str, finish: Function, doc: str) -> Spread:
         a: Any,
         axis: Any = None,
         dtype: Any = None,
-        *,
+        out: None = None,
         ddof: Any = 0,
-        correction: Any = None,
         keepdims: Any = False,
         where: Any = None,
+        mean: Any = None,
+        *,
+        correction: Any = None,
     ) -> Any:
+        refuse_out(name, out)
         if correction is not None and ddof != 0:
             raise ValueError(
                 f"{name} takes ddof or correction, two names of one thing; got {ddof} and {correction}.{at_user_line()}"
             )
         a, wanted = _averaged(name, a, dtype)  # a square may overflow the dtype that the result is to have
         axes = normal_axes(axis, a.type, name)
-        center = mean(a, axes, None if is_inexact(wanted) else default_dtype("f"), keepdims=True, where=where)
+        center = mean
+        if mean is None:
+            center = _mean(a, axes, None if is_inexact(wanted) else default_dtype("f"), keepdims=True, where=where)
         centered = subtract(a, center)
         squares = real(multiply(centered, conj(centered))) if kind(wanted) == "c" else powers.square(centered)
         total = sum(squares, axes, keepdims=keepdims, where=where)
@@ -452,7 +491,12 @@ def _spread(name: str, finish: Function, doc: str) -> Spread:
             count = _where(count > 0, count, math.nan)
         return strong(in_dtype(finish(divide(total, count)), real_dtype(wanted)))
 
-    return named(function, name, doc, _SPREADS)
+    def on_host(a: Any, axis: Any = None, *, ddof: int = 0, keepdims: bool = False) -> Any:
+        if ddof >= (a.size if axis is None else math.prod(np.take(a.shape, axis, mode="wrap").flat)):
+            raise ValueError  # NumPy divides by 0
+        return getattr(np, name)(np.ascontiguousarray(a), axis, ddof=ddof, keepdims=keepdims)
+
+    return by_numpy(on_host, NATIVE_FLOATS)(named(function, name, doc, _SPREADS))
 
 
 # fmt: off
@@ -474,12 +518,13 @@ std = _spread("std", sqrt, """The standard deviation: the square root of `var`.
 # fmt: on
 
 
-def ptp(a: ArrayLike, axis: Axis = None, *, keepdims: bool = False) -> Array:
+def ptp(a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False) -> Array:
     """Peak to peak: the largest element minus the smallest.
 
     Arguments:
         a: an array of any shape, of numbers.
         axis: the axis or axes to reduce; all of them by default.
+        out: None: arrays are immutable.
         keepdims: keep the reduced axes, of size 1.
 
     Returns:
@@ -490,17 +535,20 @@ def ptp(a: ArrayLike, axis: Axis = None, *, keepdims: bool = False) -> Array:
         DtypeError: `a` is bool.
         AxisError: the array has no such axis, or one is given twice.
         ShapeError: there are no elements.
+        TypeError: `out` is not None.
 
     Example:
         >>> pnp.ptp(pnp.array([[3, 9], [1, 2]]), axis=1)
         [6 1]:i32[2]:cpu(0)
     """
+    refuse_out("ptp", out)
     a = operand(a, "ptp")
     axes = normal_axes(axis, a.type, "ptp")
     return subtract(max(a, axes, keepdims=keepdims), min(a, axes, keepdims=keepdims))
 
 
-def count_nonzero(a: ArrayLike, axis: Axis = None, *, keepdims: bool = False) -> Array:
+@by_numpy(lambda a, axis=None, keepdims=False: np.asarray(np.count_nonzero(a, axis, keepdims=keepdims), default_dtype("i")))
+def count_nonzero(a: ArrayLike, axis: Axis = None, keepdims: bool = False) -> Array:
     """How many elements differ from 0.
 
     Arguments:
@@ -524,7 +572,7 @@ def count_nonzero(a: ArrayLike, axis: Axis = None, *, keepdims: bool = False) ->
 
 
 def average(
-    a: ArrayLike, axis: Axis = None, weights: ArrayLike | None = None, returned: bool = False, *, keepdims: bool = False
+    a: ArrayLike, axis: Axis = None, weights: ArrayLike | None = None, returned: bool = False, keepdims: bool = False
 ) -> Any:
     """The weighted mean: sum(a * weights) / sum(weights).
 
@@ -573,19 +621,34 @@ def average(
 # ---- leaving NaN out ------------------------------------------------------------------------------------------------
 
 
+# The positional parameters of the functions below, after the array and the axis, as JAX has them.
+_OF_EXTREMES = ("out", "keepdims", "initial", "where")
+_OF_SUMS = ("dtype", *_OF_EXTREMES, "promote_integers")
+_OF_MEANS = ("dtype", "out", "keepdims", "where")
+_OF_SPREADS = ("dtype", "out", "ddof", "keepdims", "where", "mean")
+
+
+def _options(name: str, parameters: tuple[str, ...], args: tuple[Any, ...], options: dict[str, Any]) -> dict[str, Any]:
+    """All arguments of a call by their names."""
+    if len(args) > len(parameters) or options.keys() & set(parameters[: len(args)]):
+        raise TypeError(f"{name} takes {', '.join(parameters)}, each once.{at_user_line()}")
+    return options | dict(zip(parameters, args))
+
+
 def _without_nan(name: str, neutral: float, reduce_: F, sections: str, doc: str) -> F:
     @functools.wraps(reduce_)
     def function(a: Any, axis: Any = None, *args: Any, **options: Any) -> Any:
         a = operand(a, name)
         axis = normal_axes(axis, a.type, name)
+        options = _options(name, _OF_EXTREMES if math.isinf(neutral) else _OF_SUMS, args, options)
         if not is_inexact(a.type.dtype):
-            return reduce_(a, axis, *args, **options)
+            return reduce_(a, axis, **options)
         missing = isnan(a)
         filling = neutral
         if math.isinf(neutral) and kind(a.type.dtype) == "f":  # not every kind of float8 has infinities
             limit: Any = reduce.lowest if neutral < 0 else reduce.highest
             filling = float(limit(a.type.dtype))
-        out = reduce_(where(missing, filling, a), axis, *args, **options)
+        out = reduce_(where(missing, filling, a), axis, **options)
         if neutral in (0, 1) or options.get("initial") is not None:
             return out
         return where(all(missing, axis, keepdims=options.get("keepdims", False)), math.nan, out)
@@ -625,11 +688,13 @@ nanmin = _without_nan("nanmin", math.inf, min, _EXTREMES, """The smallest elemen
 
 def _of_present(name: str, reduce_: F, sections: str, doc: str) -> F:
     @functools.wraps(reduce_)
-    def function(a: Any, axis: Any = None, *args: Any, where: Any = None, **options: Any) -> Any:
+    def function(a: Any, axis: Any = None, *args: Any, **options: Any) -> Any:
         a = operand(a, name)
+        options = _options(name, _OF_MEANS if reduce_ is mean else _OF_SPREADS, args, options)
         if is_inexact(a.type.dtype):
-            where = a == a if where is None else (a == a) & as_predicate(where, name)
-        return reduce_(a, normal_axes(axis, a.type, name), *args, where=where, **options)
+            chosen = options.get("where")
+            options["where"] = a == a if chosen is None else (a == a) & as_predicate(chosen, name)
+        return reduce_(a, normal_axes(axis, a.type, name), **options)
 
     return named(function, name, doc, sections)  # type: ignore[return-value]
 
@@ -654,108 +719,3 @@ nanstd = _of_present("nanstd", std, _SPREADS, """The standard deviation of the e
         2.828427:f32[]:cpu(0)
     """)
 # fmt: on
-
-
-def array_equal(a1: ArrayLike, a2: ArrayLike, equal_nan: bool = False) -> Array:
-    """Whether two arrays have one shape and equal elements; a 0-d bool.
-
-    Arguments:
-        a1, a2: arrays or numbers, of any shapes and dtypes.
-        equal_nan: whether NaN equals NaN.
-
-    Returns:
-        A 0-d array of bool.
-
-    Raises:
-        LeafError: an operand is neither an array nor a number.
-        DtypeError: the dtypes have no common one.
-
-    Example:
-        >>> pnp.array_equal(pnp.array([1, 2]), pnp.array([1.0, 2.0]))
-        True:bool[]:cpu(0)
-        >>> pnp.array_equal(pnp.array([1, 2]), pnp.array([[1, 2]]))
-        False:bool[]:cpu(0)
-        >>> pnp.array_equal(pnp.nan, pnp.nan, equal_nan=True)
-        True:bool[]:cpu(0)
-    """
-    a1, a2 = operand(a1, "array_equal"), operand(a2, "array_equal")
-    if a1.type.shape != a2.type.shape:
-        return strong(operand(False, "array_equal"))
-    same = a1 == a2
-    if equal_nan:
-        same = same | (isnan(a1) & isnan(a2))
-    return all(same)
-
-
-def array_equiv(a1: ArrayLike, a2: ArrayLike) -> Array:
-    """Whether two arrays are equal once they are broadcast; a 0-d bool, false where their shapes do not broadcast.
-
-    Arguments:
-        a1, a2: arrays or numbers, of any shapes and dtypes.
-
-    Returns:
-        A 0-d array of bool.
-
-    Raises:
-        LeafError: an operand is neither an array nor a number.
-        DtypeError: the dtypes have no common one.
-
-    Example:
-        >>> pnp.array_equiv(pnp.array([1, 1]), pnp.array([[1.0], [1.0]])), pnp.array_equiv(pnp.ones(2), pnp.ones(3))
-        (True:bool[]:cpu(0), False:bool[]:cpu(0))
-    """
-    a1, a2 = operand(a1, "array_equiv"), operand(a2, "array_equiv")
-    sizes = zip(reversed(a1.type.shape), reversed(a2.type.shape))
-    if builtins.any([m != n and 1 not in (m, n) for m, n in sizes]):
-        return strong(operand(False, "array_equiv"))
-    return all(a1 == a2)
-
-
-def allclose(a: ArrayLike, b: ArrayLike, rtol: ArrayLike = 1e-5, atol: ArrayLike = 1e-8, equal_nan: bool = False) -> Array:
-    """Whether all elements are close, as `isclose` has it; a 0-d bool.
-
-    Arguments:
-        a, b: arrays or numbers whose shapes broadcast.
-        rtol, atol: the relative and the absolute tolerance: numbers, or arrays that broadcast.
-        equal_nan: whether NaN is close to NaN.
-
-    Returns:
-        A 0-d array of bool.
-
-    Raises:
-        LeafError: an operand is neither an array nor a number.
-        ShapeError: the shapes do not broadcast.
-        DtypeError: the dtypes have no common one.
-
-    Example:
-        >>> pnp.allclose(pnp.array([1.0, 2.0]), pnp.array([1.0, 2.00001]))
-        True:bool[]:cpu(0)
-        >>> pnp.allclose(pnp.array([1.0, pnp.nan]), pnp.array([1.0, pnp.nan]))
-        False:bool[]:cpu(0)
-    """
-    return all(isclose(a, b, rtol, atol, equal_nan))
-
-
-def isin(element: ArrayLike, test_elements: ArrayLike, *, invert: bool = False) -> Array:
-    """Whether each element is one of `test_elements`.
-
-    Arguments:
-        element, test_elements: arrays or numbers, of any shapes.
-        invert: whether to return whether it is none of them.
-
-    Returns:
-        An array of bools, of the shape of `element`.
-
-    Raises:
-        LeafError: an operand is neither an array nor a number.
-        DtypeError: the dtypes have no common one.
-
-    Example:
-        >>> pnp.isin(pnp.array([[1, 2], [3, 4]]), pnp.array([2, 3]))
-        [[False  True]
-         [ True False]]:bool[2,2]:cpu(0)
-    """
-    a, b = to_common_dtype("isin", element, test_elements)
-    spread = shapes.reshape(a, new_sizes=(*a.type.shape, 1))
-    found = any(spread == shapes.reshape(b, new_sizes=(b.type.size,)), -1)
-    return logical_not(found) if invert else found

@@ -6,6 +6,8 @@ import math
 import operator
 from typing import Any
 
+import numpy as np
+
 from pullback.core.array import Array, ArrayLike
 from pullback.core.dtypes import BOOL, DTypeLike, default_dtype, is_inexact, requested
 from pullback.core.errors import ShapeError
@@ -13,15 +15,18 @@ from pullback.numpy.arithmetic import abs as absolute
 from pullback.numpy.arithmetic import remainder, subtract
 from pullback.numpy.axes import normal_axis
 from pullback.numpy.creation import full
+from pullback.numpy.eager import by_numpy
 from pullback.numpy.factories import Function, named
 from pullback.numpy.logic import isnan, not_equal, where
 from pullback.numpy.promotion import (
+    NATIVE_FLOATS,
     at_user_line,
     flags,
     in_dtype,
     number_or_operand,
     operand,
     refuse_complex,
+    refuse_out,
     strong,
     to_common_dtype,
 )
@@ -72,14 +77,17 @@ def _cumulative(name: str, primitive: Any, neutral: int | None, doc: str) -> Fun
     """`neutral` is what takes the place of NaN, if it is to be left out."""
 
     def function(a: ArrayLike, axis: int | None = None, dtype: DTypeLike = None, out: None = None) -> Array:
-        if out is not None:
-            raise TypeError(f"{name} cannot write into `out`: arrays are immutable. Use the result.{at_user_line()}")
+        refuse_out(name, out)
         x, place = along(a, axis, name)
         if neutral is not None and is_inexact(x.type.dtype):
             x = where(isnan(x), neutral, x)
         return _scanned(primitive, x, place, dtype)
 
-    return named(function, name, doc, _SECTIONS)
+    def on_host(a: Any, axis: Any = None) -> Any:
+        return primitive.evaluate(a.reshape(-1) if axis is None else a, axis=0 if axis is None else axis)
+
+    found = named(function, name, doc, _SECTIONS)
+    return by_numpy(on_host, NATIVE_FLOATS)(found) if neutral is None else found
 
 
 def _standard(name: str, primitive: Any, neutral: int, doc: str) -> Function:
@@ -140,6 +148,7 @@ cumulative_prod = _standard("cumulative_prod", scans.cumprod, 1, """The products
 # fmt: on
 
 
+@by_numpy(np.diff, NATIVE_FLOATS)
 def diff(a: ArrayLike, n: int = 1, axis: int = -1, prepend: ArrayLike | None = None, append: ArrayLike | None = None) -> Array:
     """Each element minus the one before it along an axis; of bools, whether they differ.
 
@@ -234,7 +243,7 @@ def unwrap(p: ArrayLike, discont: ArrayLike | None = None, axis: int = -1, perio
         return strong(p)
     steps = diff(p, axis=place)
     if is_inexact(p.type.dtype):
-        half, symmetric = period / 2, True
+        half, symmetric = period / 2, operand(True, "unwrap")
     else:
         half, symmetric = period // 2, period % 2 == 0
     wrapped = remainder(steps + half, period) - half

@@ -18,7 +18,7 @@ from pullback.core.types import Shape, ShapeLike
 from pullback.numpy.axes import Axis, normal_axes, normal_axis, several
 from pullback.numpy.creation import array, checked_shape
 from pullback.numpy.eager import by_numpy
-from pullback.numpy.promotion import at_user_line, broadcast, operand, to_common_dtype
+from pullback.numpy.promotion import at_user_line, broadcast, operand, refuse_out, to_common_dtype
 from pullback.numpy.promotion import broadcast_shapes as common_shape
 from pullback.numpy.taking import take
 from pullback.ops import shape as shapes
@@ -509,18 +509,20 @@ def _joined(name: str, parts: list[Any], axis: int | None, dtype: Any = None) ->
 
 
 @by_numpy(np.stack)
-def stack(arrays: ArrayLike | Sequence[Any], axis: int = 0, dtype: DTypeLike = None) -> Array:
+def stack(arrays: ArrayLike | Sequence[Any], axis: int = 0, out: None = None, dtype: DTypeLike = None) -> Array:
     """Arrays of one shape, along a new axis.
 
     Arguments:
         arrays: a sequence of arrays, numbers or lists of numbers.
         axis: where the new axis lies in the result.
+        out: None: arrays are immutable.
         dtype: by default their common dtype.
 
     Returns:
         An array with one axis more.
 
     Raises:
+        TypeError: `out` is not None.
         LeafError: one of them is neither an array nor a list of numbers.
         ShapeError: their shapes differ, or there are none.
         AxisError: the array has no such axis.
@@ -533,6 +535,7 @@ def stack(arrays: ArrayLike | Sequence[Any], axis: int = 0, dtype: DTypeLike = N
         [[1 3]
          [2 4]]:i32[2,2]:cpu(0)
     """
+    refuse_out("stack", out)
     parts = _parts("stack", arrays)
     if len({part.type.shape for part in parts}) > 1:
         raise ShapeError(

@@ -15,15 +15,16 @@ from pullback.core.tracing import Tracer
 from pullback.numpy.arithmetic import subtract
 from pullback.numpy.axes import normal_axis
 from pullback.numpy.creation import array
+from pullback.numpy.eager import by_numpy
 from pullback.numpy.logic import where
-from pullback.numpy.promotion import at_user_line, flags, in_dtype, operand, to_common_dtype
+from pullback.numpy.promotion import NATIVE_FLOATS, at_user_line, flags, in_dtype, operand, to_common_dtype
 from pullback.numpy.shaping import flip, ravel
 from pullback.numpy.taking import take
 from pullback.ops import sort as sorts
 from pullback.ops.formulas import COMPLEX_DTYPE
 
 
-def along(a: Any, axis: Any, name: str) -> tuple[Any, int]:
+def along(a: Any, axis: Any, name: str) -> tuple[Array, int]:
     """An operand, flattened if there is no axis, and the axis counted from the front."""
     a = operand(a, name)
     if axis is None:
@@ -45,6 +46,17 @@ def _check_kind(name: str, kind: Any, order: Any, stable: Any) -> None:
         flags(name, stable=stable)
 
 
+def _on_host(primitive: Any) -> Any:
+    """What a primitive computes on NumPy's arrays, along an axis."""
+
+    def compute(a: Any, axis: int | None = -1) -> Any:
+        params = {} if primitive is sorts.sort else {"index_dtype": default_dtype("i")}
+        return primitive.evaluate(a.ravel() if axis is None else a, dimension=axis % a.ndim if axis else 0, **params)
+
+    return compute
+
+
+@by_numpy(_on_host(sorts.sort), NATIVE_FLOATS)
 def sort(
     a: ArrayLike,
     axis: int | None = -1,
@@ -86,6 +98,7 @@ def sort(
     return flip(out, place) if flags("sort", descending=descending)[0] else out
 
 
+@by_numpy(_on_host(sorts.order), NATIVE_FLOATS)
 def argsort(
     a: ArrayLike,
     axis: int | None = -1,
@@ -247,6 +260,7 @@ _SIDES = ("left", "right")
 _METHODS = (None, "default", "scan", "scan_unrolled", "sort", "compare_all")
 
 
+@by_numpy(lambda a, v, side="left": np.searchsorted(a, v, side).astype(default_dtype("i")), NATIVE_FLOATS)
 def searchsorted(
     a: ArrayLike, v: ArrayLike, side: str = "left", sorter: ArrayLike | None = None, *, method: str | None = "scan"
 ) -> Array:

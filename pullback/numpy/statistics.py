@@ -51,7 +51,6 @@ def cov(
     ddof: int | None = None,
     fweights: ArrayLike | None = None,
     aweights: ArrayLike | None = None,
-    *,
     dtype: DTypeLike = None,
 ) -> Array:
     """The covariance matrix of variables: the mean of (x_i - mean x_i) conj(x_j - mean x_j) over observations.
@@ -98,8 +97,9 @@ def cov(
     weight: Any = None
     for each in given:
         weight = each if weight is None else weight if each is None else multiply(weight, each)
+    divisor: Any = max(count - ddof, 0)
     if weight is None:
-        center, divisor, weighted = mean(x, 1, keepdims=True), max(count - ddof, 0), x
+        center = mean(x, 1, keepdims=True)
     else:
         weight = in_dtype(weight, real(x).type.dtype)
         center, sum_of_weights = average(x, 1, weight, True, keepdims=True)
@@ -111,7 +111,7 @@ def cov(
     return strong(in_dtype(squeeze(divide(matmul(centered, conj(weighted).T), divisor)), wanted))
 
 
-def corrcoef(x: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True, *, dtype: DTypeLike = None) -> Array:
+def corrcoef(x: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True, dtype: DTypeLike = None) -> Array:
     """The correlation matrix of variables: their covariances, divided by the standard deviations of both.
 
     Arguments:

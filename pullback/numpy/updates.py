@@ -9,7 +9,7 @@ import numpy as np
 
 from pullback.core.array import Array, host_of
 from pullback.core.dtypes import BOOL, INT32, RANK, DType, accumulation_dtype, default_dtype, kind
-from pullback.core.errors import ShapeError
+from pullback.core.errors import ShapeError, TracerIntegerConversionError
 from pullback.core.lazy import lazy_module
 from pullback.core.source import api_boundary, warn
 from pullback.core.tracing import Tracer, _quiet_numpy, innermost_staging
@@ -318,6 +318,10 @@ class Place:
             [1. 2. 3.]:f32[3]:cpu(0)
         """
         mode, unique, wraps = _checked(how)
+        mask, x = _sole_mask(self._index), self._array
+        if isinstance(mask, Tracer):
+            behind = (1,) * (x.type.ndim - mask.type.ndim)
+            return self._kept(where(shapes.reshape(mask, new_sizes=mask.type.shape + behind), function(x), x), how)
         index = Index(self._index, self._array.type.shape, mode, wraps)
         counts = None
         if index.chosen and not unique:
@@ -348,11 +352,17 @@ class Place:
         """The elements and `values` combined in `dtype`, and put in the array's place."""
         mode, unique, wraps = _checked(how)
         x, values = in_dtype(self._array, dtype), in_dtype(values, dtype)
-        if wraps and (written := _written(x, self._index, primitive, combine, values)) is not None:
+        fast = wraps or (self._index.__class__ is Array and _has_no_negative(self._index))
+        if fast and (written := _written(x, self._index, primitive, combine, values)) is not None:
             return self._kept(written, how)
         mask = _sole_mask(self._index)
         if mask is not None:
             return self._kept(_masked(x, mask, primitive, combine, values), how)
+        if (parts := _traced_mask(self._index, x.type.ndim)) is not None:
+            block, mask, depth = parts
+            old = read(x, Index(block, x.type.shape))
+            new = _masked(old, mask, primitive, combine, values, depth)
+            return self._kept(Place(x, block)._update(scatter, lambda old, new: new, new, dtype, {}), how)
         index = Index(self._index, x.type.shape, mode, wraps)
         reshaped = x if x.type.shape == index.shape else shapes.reshape(x, new_sizes=index.shape)
         out = _updated(reshaped, index, primitive, combine, values, mode, unique)
@@ -388,7 +398,7 @@ def _warn_of_loss(before: Any, after: Any) -> None:
 def applied(function: Callable[[Any], Any], values: Any, counts: Any, name: str) -> Any:
     """A function applied to elements as often as `counts` says: once, if it is None."""
     if counts is not None and isinstance(counts, Array):
-        counts = counts if np.any(counts.host > 1) else None
+        counts = counts if np.any(np.asarray(counts.host) > 1) else None
     if counts is None:
         return function(values)
 
@@ -444,6 +454,10 @@ def _written(x: Any, index: Any, primitive: Any, combine: Any, values: Any) -> A
     return Array(x.type, out)
 
 
+def _has_no_negative(index: Array) -> bool:
+    return kind(index.type.dtype) == "i" and bool(np.asarray(host_of(index)).min(initial=0) >= 0)
+
+
 def _sole_mask(index: Any) -> Any:
     if isinstance(index, tuple) and len(index) == 1:
         index = index[0]
@@ -452,14 +466,40 @@ def _sole_mask(index: Any) -> Any:
     return operand(index, "indexing") if getattr(index, "dtype", None) == BOOL else None
 
 
-def _masked(x: Any, mask: Any, primitive: Any, combine: Any, values: Any) -> Any:
-    """An update where a mask is true is a choice between new and old. The mask may be traced."""
+def _traced_mask(index: Any, ndim: int) -> tuple[tuple[Any, ...], Any, int] | None:
+    """Of an index of slices, ints, None, `...` and one traced mask: the index of all that the mask may choose from, the mask,
+    and how many axes of that part stand in front of it. None of any other index."""
+    entries = index if isinstance(index, tuple) else (index,)
+    masks = [i for i, one in enumerate(entries) if isinstance(one, Tracer) and one.type.dtype is BOOL and one.type.ndim]
+    if len(masks) != 1 or numpy_index((*entries[: masks[0]], *entries[masks[0] + 1 :])) is None:
+        return None
+    mask, front, behind = entries[masks[0]], entries[: masks[0]], entries[masks[0] + 1 :]
+    used = sum([one.__class__ is int or one.__class__ is slice for one in (*front, *behind)]) + mask.type.ndim
+    depth = sum([one is None or one.__class__ is slice for one in front])
+    depth += ndim - used if any([one is Ellipsis for one in front]) else 0
+    return (*front, *[slice(None)] * mask.type.ndim, *behind), mask, depth
+
+
+def _masked(x: Any, mask: Any, primitive: Any, combine: Any, values: Any, depth: int = 0) -> Any:
+    """An update where a mask, of the axes from `depth` on, is true: a choice between new and old. The mask may be traced."""
     shape = x.type.shape
-    if mask.type.shape != shape[: mask.type.ndim]:
+    end = depth + mask.type.ndim
+    if mask.type.shape != shape[depth:end]:
         raise IndexError(f"A mask of shape {mask.type.shape} does not fit an array of shape {shape}.{at_user_line()}")
-    rest = shape[mask.type.ndim :]
+    rest = shape[end:]
     values = _without_ones(values, len(rest))
-    if values.type.ndim > len(rest) and not isinstance(mask, Tracer):
+    if isinstance(mask, Tracer) and values.type.ndim > len(rest):
+        own = values.type.shape
+        if own[-1 - len(rest)] != 1:
+            raise TracerIntegerConversionError(
+                f".at[mask] was given {values.type}, values for each element that a traced mask of type {mask.type} chooses,"
+                f" but how many these are is not known. Say how many places there are, with x.at[pb.numpy.nonzero(mask, size=n,"
+                f" fill_value=x.size)].set(values, mode='drop'), or choose with pb.numpy.where.{at_user_line()}"
+            )
+        cut = len(own) - 1 - len(rest)
+        values = shapes.reshape(values, new_sizes=(*own[:cut], *[1] * mask.type.ndim, *own[cut + 1 :]))
+        rest = shape[:depth] + (1,) * mask.type.ndim + rest
+    elif values.type.ndim > len(rest):
         count = int(np.count_nonzero(mask.host))
         rows = (count, *rest)  # one for each true element
         if broadcast_shapes(".at[mask]", values.type.shape, rows) == rows:
@@ -467,7 +507,8 @@ def _masked(x: Any, mask: Any, primitive: Any, combine: Any, values: Any) -> Any
             return _updated(x, index, primitive, combine, values, "promise_in_bounds", True)
     if broadcast_shapes(".at[mask]", values.type.shape, rest) != rest:
         raise ShapeError(f".at[mask] takes values that broadcast to {rest}, but got {values.type}.{at_user_line()}")
-    mask = shapes.reshape(mask, new_sizes=(*mask.type.shape, *(1,) * len(rest))) if rest else mask
+    behind = (1,) * (len(shape) - end)
+    mask = shapes.reshape(mask, new_sizes=(*mask.type.shape, *behind)) if behind else mask
     wanted = broadcast(values, shape) if values.type.shape else values
     return where(broadcast(mask, shape), combine(x, wanted), x)
 

@@ -1,4 +1,4 @@
-"""Windows of signal processing, by NumPy's names."""
+"""Windows of signal processing, by NumPy's names, and the Bessel function that one of them is made of."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from pullback.core.array import Array
+from pullback.core.array import Array, ArrayLike
 from pullback.core.dtypes import default_dtype
 from pullback.numpy.creation import asarray
+from pullback.numpy.elementary import exp
 from pullback.numpy.factories import named
+from pullback.numpy.promotion import to_inexact
+from pullback.ops.special_functions import bessel_i
 
 _SECTIONS = """    Arguments:
         M: how many numbers; none, if it is not positive.
@@ -57,3 +60,51 @@ hanning = _window(np.hanning, """Hann's window: 0.5 - 0.5 cos(t), for t from 0 t
         [0.  0.5 1.  0.5 0. ]:f32[5]:cpu(0)
     """)
 # fmt: on
+
+
+def i0(x: ArrayLike) -> Array:
+    """The modified Bessel function of order 0.
+
+    Arguments:
+        x: an array or a number, of any shape, real.
+
+    Returns:
+        An array of the shape of x, of a floating dtype.
+
+    Raises:
+        LeafError: x is neither an array nor a number.
+        DtypeError: x is complex.
+
+    Example:
+        >>> pnp.i0(pnp.array([0.0, 1.0]))
+        [1.        1.2660658]:f32[2]:cpu(0)
+    """
+    found: Array = bessel_i(to_inexact(x, "i0"), n=0, scaled=False)
+    return found
+
+
+def kaiser(M: int, beta: ArrayLike) -> Array:
+    """Kaiser's window: i0(beta sqrt(1 - t^2)) / i0(beta), for t from -1 to 1.
+
+    Arguments:
+        M: how many numbers; none, if it is not positive.
+        beta: a real number, which may be traced.
+
+    Returns:
+        A vector of the default floating dtype (or that of `beta`), symmetric, 1 in the middle.
+
+    Raises:
+        TypeError: `M` is no whole number.
+        LeafError: `beta` is neither an array nor a number.
+        DtypeError: `beta` is complex.
+
+    Example:
+        >>> pnp.kaiser(3, 2.0)
+        [0.43868 1.      0.43868]:f32[3]:cpu(0)
+    """
+    count = operator.index(M)
+    along = np.linspace(-1.0, 1.0, count) if count > 1 else np.zeros(max(count, 0))
+    size = to_inexact(beta, "kaiser")
+    inner = size * asarray(np.sqrt(1 - along**2).astype(default_dtype("f")))
+    ratio: Array = bessel_i(inner, n=0, scaled=True) / bessel_i(size, n=0, scaled=True)
+    return ratio * exp(abs(inner) - abs(size))

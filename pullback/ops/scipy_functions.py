@@ -39,3 +39,8 @@ def routine(name: str, dtype: Any) -> Callable[..., Any]:
 def coo_array(data: Any, rows: Any, columns: Any, shape: tuple[int, int]) -> Any:
     """SciPy's sparse matrix with these entries."""
     return importlib.import_module("scipy.sparse").coo_array((data, (rows, columns)), shape)
+
+
+def signal_window(name: Any, size: int) -> Any:
+    """SciPy's window of that name for spectra, in float64."""
+    return importlib.import_module("scipy.signal").get_window(name, size)

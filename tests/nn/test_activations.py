@@ -31,7 +31,15 @@ def test_complex_numbers():
 def test_one_number_overflows_no_square():
     large = np.array([1e200, -1e200])
     np.testing.assert_allclose(nn.squareplus(large), [1e200, 1e-200], rtol=1e-15)
-    np.testing.assert_allclose(nn.squareplus(np.finfo("float64").max), np.finfo("float64").max)
+    for how in (lambda f: f, pb.jit):
+        np.testing.assert_allclose(how(nn.squareplus)(np.finfo("float64").max), np.finfo("float64").max)
+
+
+def test_one_hot_vectors_along_a_named_axis():
+    found = pb.vmap(lambda _: nn.one_hot(np.array([0, 2, 7]), 3, axis="i"), axis_name="i")(np.zeros(3))
+    np.testing.assert_array_equal(found, np.asarray(nn.one_hot(np.array([0, 2, 7]), 3)).T)
+    with pytest.raises(pb.errors.ShapeError, match="axis 'i' has size 3, not num_classes=4"):
+        pb.vmap(lambda _: nn.one_hot(1, 4, axis="i"), axis_name="i")(np.zeros(3))
 
 
 def test_gated_linear_units():

@@ -25,7 +25,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     and not is_listed(f"{room}.{name}")
 }
 # It says what it is given, so nothing is senseless.
-WITHOUT_EFFECT = {("isscalar", "x")}
+WITHOUT_EFFECT = {("isscalar", "element")}
 
 
 def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:

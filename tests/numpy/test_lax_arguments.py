@@ -93,6 +93,13 @@ CALLS = {
 ANYTHING = {("scan", "reverse"), ("associative_scan", "reverse"), ("index_in_dim", "keepdims")}
 ANYTHING |= {("dynamic_index_in_dim", "keepdims")}
 ELSEWHERE = {
+    "AccuracyMode",
+    "DotAlgorithm",
+    "DotAlgorithmPreset",
+    "Precision",
+    "RaggedDotDimensionNumbers",
+    "RoundingMethod",
+    "Tolerance",
     "GatherDimensionNumbers",
     "GatherScatterMode",
     "ScatterDimensionNumbers",
@@ -123,7 +130,8 @@ def test_parameters_have_jaxs_names_in_jaxs_order(name):
     assert [each for each in parameters if each in CALLS[name]] == list(CALLS[name])
     getattr(lax, name)(**CALLS[name])
     extra = {each for each in parameters if each not in CALLS[name]} - {"operands"}
-    assert extra <= {"max_steps", "checkpoint", "checked", "_split_transpose"}  # while_loop's own, and one that JAX hides
+    own = {"max_steps", "checkpoint", "checked", "_split_transpose"}  # while_loop's own, and one that JAX hides
+    assert extra <= own | {"accuracy", "sharding", "out_sharding", "out_dtype", "allow_negative_indices"}  # test_lax_shapes.py
 
 
 class Wrong:

@@ -110,3 +110,35 @@ def test_leading_zeros_are_dropped_where_they_are_known() -> None:
     assert [each.tolist() for each in pnp.polydiv(p, q, trim_leading_zeros=True)] == [[0.0, 0.0, 1.0], [0.0]]
     with pytest.raises(pb.errors.ConcretizationError, match="polymul with trim_leading_zeros=True drops zeros in front"):
         pb.jit(lambda p: pnp.polymul(p, p, trim_leading_zeros=True))(p)
+
+
+def test_zeros_of_polynomials() -> None:
+    for p in ([0, 0, 1, -3, 2, 0], [2, 1], [3], [0, 0], [], [0, 5, 0, 0], [1, 0, 1]):
+        found, expected = np.asarray(pnp.roots(np.array(p, float))), np.roots(p)
+        assert found.dtype == np.complex128
+        np.testing.assert_allclose(np.sort_complex(found), np.sort_complex(expected.astype(complex)), atol=1e-12)
+    assert pnp.roots(pnp.array([1.0, 2.0])).dtype == np.complex64
+    with pytest.raises(pb.errors.ConcretizationError, match="strip_zeros=False"):
+        pb.jit(pnp.roots)(pnp.array([1.0, 2.0]))
+    # the derivative of a simple zero z with respect to the coefficient of z^k is -z^k / p'(z)
+    slope = pb.jacfwd(lambda p: pnp.roots(p, strip_zeros=False)[:1].real)(pnp.array([1.0, -3.0, 2.0]))
+    np.testing.assert_allclose(np.abs(slope[0]), [4.0, 2.0, 1.0], rtol=1e-4)
+
+
+def test_what_polyfit_finds_on_the_way() -> None:
+    x, y = np.arange(6.0), np.array([1.0, 0.0, 2.0, 5.0, 4.0, 9.0])
+    for got, true in zip(pnp.polyfit(x, y, 2, full=True), np.polyfit(x, y, 2, full=True)):
+        np.testing.assert_allclose(got, true, rtol=1e-6)
+    with pytest.raises(ValueError, match="needs more than 3 points, but got 3"):
+        pnp.polyfit(x[:3], y[:3], 2, cov=True)
+    with pytest.raises(pb.errors.ShapeError, match="a vector x and ordinates and weights as long"):
+        pnp.polyfit(x, y[:3], 1)
+
+
+def test_lines_go_on_where_that_is_asked_for() -> None:
+    xp, fp = pnp.array([0.0, 1.0, 2.0]), pnp.array([0.0, 10.0, 40.0])
+    assert pnp.interp(pnp.array([-1.0, 3.0, np.nan]), xp, fp, "extrapolate", "extrapolate").tolist()[:2] == [-10.0, 70.0]
+    with pytest.raises(ValueError, match="'extrapolate' as left and right, not 'nearest'"):
+        pnp.interp(1.0, xp, fp, left="nearest")
+    with pytest.raises(ValueError, match="a period other than 0"):
+        pnp.interp(1.0, xp, fp, period=0.0)

@@ -386,3 +386,46 @@ def test_numbers_far_out_of_bounds_are_left_out_or_clipped(far: int) -> None:
             np.testing.assert_array_equal(x.at[sign * far].set(9.0, mode="drop", **how), x)
             np.testing.assert_array_equal(x.at[sign * far].add(9.0, mode="clip", **how), x.at[last].add(9.0))
             assert np.isnan(x.at[sign * far].get(mode="fill", **how))
+
+
+MASKED: dict[str, tuple[Any, Any, Any]] = {  # an index by a mask of x, the mask's part of x, and values
+    "rows": (lambda m: (slice(None), m), lambda x: x[0] > 1, 5.0),
+    "last": (lambda m: (..., m), lambda x: x[0] > 1, np.float32([[7.0], [8.0]])),
+    "behind an int": (lambda m: (1, m), lambda x: x[1] > 5, 5.0),
+    "in front of a slice": (lambda m: (m, slice(1, None)), lambda x: x[:, 0] > 1, np.float32([1.0, 2.0, 3.0])),
+    "new axis": (lambda m: (None, m, slice(None, None, -2)), lambda x: x[:, 0] > 1, np.float32([[[1.0, 2.0]]])),
+    "in the middle": (lambda m: (slice(None), m, None, ...), lambda x: x[0] > 1, np.float32([[[2.0]], [[3.0]]])),
+    "whole": (lambda m: m, lambda x: x > 4, 2.0),
+    "True": (lambda m: (True, slice(None), m), lambda x: x[0] > 1, 5.0),
+}
+
+
+@pytest.mark.parametrize("name", MASKED)
+@pytest.mark.parametrize("method", ["set", "add", "multiply", "divide", "power", "min", "max"])
+def test_traced_masks_among_other_entries(name: str, method: str) -> None:
+    make, mask_of, values = MASKED[name]
+    x = np.arange(8, dtype=np.float32).reshape(2, 4) + 1
+    mask = mask_of(x)
+    expected = x.copy()
+    expected[make(mask)] = METHODS[method](x[make(mask)], np.float32(values))
+
+    def f(x: Any, mask: Any) -> Any:
+        return getattr(x.at[make(mask)], method)(values)
+
+    if name != "True":
+        np.testing.assert_allclose(np.asarray(pb.jit(f)(x, mask)), expected, rtol=1e-6)
+        batched = pb.vmap(f, in_axes=(None, 0))(x, np.stack([mask, mask]))
+        np.testing.assert_allclose(np.asarray(batched), [expected] * 2, rtol=1e-6)
+    np.testing.assert_allclose(np.asarray(f(pnp.asarray(x), mask)), expected, rtol=1e-6)
+
+
+def test_values_for_each_element_that_a_traced_mask_chooses() -> None:
+    x = np.arange(6, dtype=np.float32)
+    with pytest.raises(pb.errors.TracerIntegerConversionError, match=r"pb\.numpy\.nonzero\(mask, size=n"):
+        pb.jit(lambda x: x.at[x > 2].set(np.float32([1, 2, 3])))(x)
+    cure = pb.jit(lambda x: x.at[pnp.nonzero(x > 2, size=3, fill_value=x.size)].set(np.float32([7, 8, 9]), mode="drop"))
+    assert cure(x).tolist() == [0, 1, 2, 7, 8, 9]
+    with pytest.raises(pb.errors.ConcretizationError, match=r"pb\.numpy\.compress\(mask, x, size=n\)"):
+        pb.jit(lambda x: x[x > 2])(x)
+    assert pb.jit(lambda x: x.at[x > 2].apply(lambda v: -v))(x).tolist() == [0, 1, 2, -3, -4, -5]
+    assert pnp.asarray(x).at[True].set(1.0).tolist() == [1.0] * 6 and pnp.asarray(x).at[False].add(1.0).tolist() == x.tolist()

@@ -12,7 +12,8 @@ DRAWS = """
 """
 INITIALIZERS = """
     Initializer constant delta_orthogonal glorot_normal glorot_uniform he_normal he_uniform kaiming_normal kaiming_uniform
-    lecun_normal lecun_uniform normal ones orthogonal truncated_normal uniform variance_scaling xavier_normal xavier_uniform zeros
+    lecun_normal lecun_uniform normal ones orthogonal truncated_normal uniform variance_scaling xavier_normal xavier_uniform
+    zeros
 """
 
 TABLE: dict[str, Entry] = {}

@@ -78,8 +78,26 @@ TABLE = {
         lambda f, shape, **options: np.fromfunction(f, shape, **options), case(lambda i, j: i - 2 * j, (2, 3)),
         case(lambda i: i * i, (3,), dtype=int), jit=False, vmap=False,
     ),
+    "numpy.interp": entry(
+        np.interp, case(A, POINTS, V), case(A, POINTS, V, -1.0, 2.0), case(A, V, W, period=1.5), case(0.25, POINTS, V),
+        case(V, POINTS[:1], W[:1]), case(V, POINTS, Z[0]), dtypes=FLOATS, wrt=(0, 2), rtol={"float32": 1e-4},
+    ),
+    "numpy.poly": entry(np.poly, case(V), case(A[:, :3]), dtypes=FLOATS, wrt=(0,), rtol={"float32": 1e-4}),
+    "numpy.roots": entry(
+        lambda p, **options: np.roots(p).astype(complex), case(np.array([1.0, -6.0, 11.0, -6.0]), strip_zeros=False),
+        case(np.array([2.0, 1.0]), strip_zeros=False), case(np.array([3.0]), strip_zeros=False), wrt=(0,), same_dtype=False,
+        rtol={"float32": 1e-3}, vmap=False,
+    ),
+    "numpy.polyfit": entry(
+        np.polyfit, case(V, W, 2), case(V, A.T, 1, w=1 + V**2), case(V, W, 1, cov=True),
+        case(V, W, 1, w=1 + V**2, cov="unscaled"), case(V, A.T, 1, cov=True), dtypes=FLOATS, wrt=(0, 1), order=1,
+        rtol={"float32": 1e-3, "float64": 1e-8}, anything=("cov",),
+    ),
+    "numpy.i0": entry(np.i0, case(A), case(30 * A), case(A[:0]), wrt=(0,), weak=True),
+    "numpy.kaiser": entry(np.kaiser, case(5, 2.0), case(1, 3.0), case(0, 3.0), case(6, 0.0), case(-1, 1.0), jit=False),
 }  # fmt: skip
 
 FILES = "array_repr array_str frombuffer fromfile fromiter fromstring load save savez einsum_path iterable"
 FILES += " get_printoptions set_printoptions printoptions"
 ELSEWHERE = {f"numpy.{name}": "tests/numpy/test_tail.py" for name in FILES.split()}
+ELSEWHERE |= dict.fromkeys(("numpy.frompyfunc", "numpy.vectorize"), "tests/numpy/test_ufuncs.py")

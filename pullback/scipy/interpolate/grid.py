@@ -1,0 +1,122 @@
+"""Functions through values on a grid."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pullback.core.array import Array, ArrayLike
+from pullback.core.errors import ShapeError
+from pullback.core.trees import register_node
+from pullback.numpy.logic import clip, where
+from pullback.numpy.promotion import at_user_line, fill_number, operand, to_inexact
+from pullback.numpy.shaping import broadcast_arrays, expand_dims, reshape, stack
+from pullback.numpy.sorting import searchsorted
+
+
+class RegularGridInterpolator:
+    """A function through values on a grid, of any number n of axes. It is a tree: of its grid and its values.
+
+    Arguments:
+        points: n vectors of 2 or more rising numbers: the places along each axis of the grid.
+        values: an array whose first n axes are those of the grid.
+        method: "linear", or "nearest" (the lower of two that are as near).
+        bounds_error: False: places that are traced are not known.
+        fill_value: the value outside of the grid; None to continue the function there.
+
+    Raises:
+        LeafError: an operand is neither an array nor a number. DtypeError: a fill value that the values cannot hold.
+        ShapeError: the grid is not that of the values. ValueError: an unknown method. NotImplementedError: `bounds_error`.
+
+    Example:
+        >>> f = pb.scipy.interpolate.RegularGridInterpolator((pnp.array([0.0, 1.0, 3.0]),), pnp.array([0.0, 2.0, 4.0]))
+        >>> f(pnp.array([0.5, 2.0, 4.0])), pb.grad(lambda x: f(x)[0])(pnp.array([2.0]))
+        ([ 1.  3. nan]:f32[3]:cpu(0), [1.]:f32[1]:cpu(0))
+    """
+
+    grid: tuple[Array, ...]
+    values: Array
+    method: str
+    fill_value: Any
+
+    def __init__(
+        self, points: Sequence[ArrayLike], values: ArrayLike, method: str = "linear", bounds_error: bool = False,
+        fill_value: float | None = np.nan,
+    ) -> None:  # fmt: skip
+        if bounds_error is not False:
+            raise NotImplementedError(
+                f"RegularGridInterpolator takes bounds_error=False, not {bounds_error!r}.{at_user_line()}"
+            )
+        self.grid = tuple([to_inexact(operand(each, "RegularGridInterpolator"), "points") for each in points])
+        self.values = to_inexact(operand(values, "RegularGridInterpolator"), "values")
+        self.method = _checked(method)
+        sizes = tuple([each.type.size for each in self.grid])
+        if any(each.type.ndim != 1 or each.type.size < 2 for each in self.grid) or self.values.shape[: len(sizes)] != sizes:
+            raise ShapeError(
+                "RegularGridInterpolator takes a vector of 2 places or more for each of the first axes of its values, not"
+                f" {[each.type for each in self.grid]} for {self.values.type}.{at_user_line()}"
+            )
+        dtype = self.values.type.dtype
+        self.fill_value = None if fill_value is None else fill_number(fill_value, dtype, "RegularGridInterpolator")
+
+    def __call__(self, xi: ArrayLike | tuple[ArrayLike, ...], method: str | None = None) -> Array:
+        """The values at places.
+
+        Arguments:
+            xi: an array whose last axis has the n coordinates of a place; or n arrays that broadcast. A vector has the
+                coordinates of one place after the other.
+            method: in place of the function's own.
+
+        Returns:
+            An array of the shape of the places, and the axes of the values that are not of the grid.
+
+        Raises:
+            LeafError: `xi` is neither an array nor a number. ShapeError: not n coordinates. ValueError: an unknown method.
+
+        Example:
+            >>> grid = (pnp.arange(3.0), pnp.arange(2.0))
+            >>> f = pb.scipy.interpolate.RegularGridInterpolator(grid, pnp.array([[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]]))
+            >>> f(pnp.array([[0.5, 0.5], [2.0, 1.0]])), f((0.5, pnp.array([0.0, 1.0])), method="nearest")
+            ([1.5 5. ]:f32[2]:cpu(0), [0. 1.]:f32[2]:cpu(0))
+        """
+        how, n = self.method if method is None else _checked(method), len(self.grid)
+        places = stack(broadcast_arrays(*xi), -1) if isinstance(xi, tuple) else operand(xi, "RegularGridInterpolator", "xi")
+        if places.ndim < 2 and places.size % n == 0:
+            places = reshape(places, (-1, n))
+        if places.shape[-1:] != (n,):
+            raise ShapeError(f"This interpolator takes places of {n} coordinates, but got {places.type}.{at_user_line()}")
+        sides: list[Any] = []
+        outside: Any = False
+        for axis, points in enumerate(self.grid):
+            x = places[..., axis]
+            low = clip(searchsorted(points, x) - 1, 0, points.type.size - 2)
+            part = (x - points[low]) / (points[low + 1] - points[low])
+            outside = outside | (x < points[0]) | (x > points[-1])
+            sides.append([(where(part <= 0.5, low, low + 1), 1)] if how == "nearest" else [(low, 1 - part), (low + 1, part)])
+        out: Any = 0
+        rest = tuple(range(places.type.ndim - 1, places.type.ndim - 1 + self.values.type.ndim - n))
+        for corner in itertools.product(*sides):
+            weight: Any = 1
+            for _, each in corner:
+                weight = weight * each
+            weight = weight if how == "nearest" else expand_dims(weight, rest)
+            out = out + weight * self.values[tuple([index for index, _ in corner])]
+        return out if self.fill_value is None else where(expand_dims(outside, rest), self.fill_value, out)
+
+
+def _checked(method: Any) -> str:
+    if method not in ("linear", "nearest"):
+        raise ValueError(f"RegularGridInterpolator takes method='linear' or 'nearest', not {method!r}.{at_user_line()}")
+    return method
+
+
+def _rebuilt(metadata: Any, children: Any) -> RegularGridInterpolator:
+    made = object.__new__(RegularGridInterpolator)
+    (made.method, made.fill_value), (made.grid, made.values) = metadata, children
+    return made
+
+
+register_node(RegularGridInterpolator, lambda it: ((it.grid, it.values), (it.method, it.fill_value)), _rebuilt)

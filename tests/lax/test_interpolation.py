@@ -1,0 +1,49 @@
+"""Functions through values on a grid, against SciPy; and what they refuse."""
+
+import numpy as np
+import pytest
+import scipy.interpolate
+
+import pullback as pb
+from pullback.scipy.interpolate import RegularGridInterpolator
+
+RNG = np.random.default_rng(0)
+GRID = np.array([0.0, 1.0, 3.0]), np.array([-1.0, 0.0, 0.5, 2.0])
+VALUES, PLACES = RNG.normal(size=(3, 4, 2)), RNG.uniform(-2, 4, size=(5, 7, 2))
+
+
+@pytest.mark.parametrize("method", ["linear", "nearest"])
+@pytest.mark.parametrize("fill_value", [np.nan, None, 1.5])
+def test_values_are_scipys(method, fill_value):
+    expected = scipy.interpolate.RegularGridInterpolator(GRID, VALUES, method, False, fill_value)(PLACES)
+    made = RegularGridInterpolator(GRID, VALUES, method, False, fill_value)
+    for found in (made(PLACES), pb.jit(made)(PLACES), pb.vmap(made)(PLACES), made(tuple(np.moveaxis(PLACES, -1, 0)))):
+        np.testing.assert_allclose(found, expected, atol=1e-12)
+
+
+def test_it_is_a_tree():
+    made = RegularGridInterpolator(GRID, VALUES, fill_value=None)
+    found = pb.jit(pb.grad(lambda f: f(PLACES).sum()))(made)
+    np.testing.assert_allclose(np.asarray(found.values).sum(), PLACES.size, rtol=1e-12)  # weights add up to 1 at each place
+    inside = np.array([[0.3, 0.2], [2.5, 1.9]])
+    pb.testing.check_gradients(lambda values, x: RegularGridInterpolator(GRID, values)(x), (VALUES, inside))
+
+
+def test_a_vector_has_one_place_after_the_other():
+    made = RegularGridInterpolator(GRID[:1], VALUES[:, 0])
+    assert made(np.array([0.5])).shape == (1, 2) and made(np.array([0.5, 1.0])).shape == (2, 2)
+    assert RegularGridInterpolator(GRID, VALUES)(np.array([0.5, 1.0])).shape == (1, 2)
+
+
+def test_what_is_refused():
+    for call, error in [
+        (lambda: RegularGridInterpolator(GRID, VALUES, "cubic"), ValueError),
+        (lambda: RegularGridInterpolator(GRID, VALUES, bounds_error=True), NotImplementedError),
+        (lambda: RegularGridInterpolator(GRID[::-1], VALUES), pb.errors.ShapeError),
+        (lambda: RegularGridInterpolator((GRID[0][:1],), VALUES), pb.errors.ShapeError),
+        (lambda: RegularGridInterpolator(GRID, VALUES, fill_value=1j), pb.errors.DtypeError),
+        (lambda: RegularGridInterpolator(GRID, VALUES)(np.zeros((2, 3))), pb.errors.ShapeError),
+        (lambda: RegularGridInterpolator(GRID, VALUES)(PLACES, "cubic"), ValueError),
+    ]:
+        with pytest.raises(error):
+            call()
