@@ -191,8 +191,10 @@ def outside(basis, x):
     return sub(x, product(basis, product(adjoint(basis), x)))
 
 
-def _complex_dtype(dtype):
-    return COMPLEX_DTYPE.get(dtype, dtype)
+@nan_on_failure
+def _right_ones(x, *, left, right):
+    found = np.linalg.eig(x) if right else (np.linalg.eigvals(x),)
+    return tuple([each.astype(COMPLEX_DTYPE.get(x.dtype, x.dtype), copy=False) for each in found])
 
 
 @primitive
@@ -202,15 +204,15 @@ class eig(Factorization):
 
     def result_type(primitive, x, *, left, right):
         check_matrices(primitive, x, square=True)
-        dtype = _complex_dtype(x.dtype)
+        dtype = COMPLEX_DTYPE.get(x.dtype, x.dtype)
         return (stack_type(x, x.shape[-1], dtype=dtype), *[stack_type(x, *x.shape[-2:], dtype=dtype)] * (left + right))
 
     def evaluate(primitive, x, *, left, right):
+        if not left:
+            return _right_ones(primitive, x, left=False, right=right)
+
         def one(x):
-            if not np.isfinite(x).all():
-                return None
-            out = linalg("eig")(x, left=left, right=right)
-            return out if left or right else (out,)
+            return linalg("eig")(x, left=True)[: 2 + right] if np.isfinite(x).all() else None
 
         return one_by_one(primitive, one, x, left=left, right=right)
 

@@ -112,9 +112,10 @@ def hankel(c: ArrayLike, r: ArrayLike | None = None) -> Array:
          [2 3 0]
          [3 0 0]]:i32[3,3]:cpu(0)
     """
-    c = _vector(c, "hankel")
-    c, r = to_common_dtype("hankel", c, zeros(c.shape, c.dtype) if r is None else _vector(r, "hankel"))
-    return concatenate([c, r[1:]])[np.arange(c.shape[0])[:, None] + np.arange(r.shape[0])]
+    first = _vector(c, "hankel")
+    last = zeros(first.shape, first.dtype) if r is None else _vector(r, "hankel")
+    column, row = to_common_dtype("hankel", first, last)
+    return concatenate([column, row[1:]])[np.arange(column.shape[0])[:, None] + np.arange(row.shape[0])]
 
 
 def circulant(c: ArrayLike) -> Array:
@@ -209,8 +210,8 @@ def fiedler(a: ArrayLike) -> Array:
         [[0 3]
          [3 0]]:i32[2,2]:cpu(0)
     """
-    a = _vector(a, "fiedler", 0)
-    return absolute(a[:, None] - a)
+    vector = _vector(a, "fiedler", 0)
+    return absolute(vector[:, None] - vector)
 
 
 def convolution_matrix(a: ArrayLike, n: int, mode: str = "full") -> Array:
