@@ -15,13 +15,13 @@ from pullback.core.lazy import lazy_module
 difflib = lazy_module("difflib")
 
 _DEVICES = "computing on several devices comes later"
-_SORTING = "sorting and searching come later; of known values, NumPy's function does it"
 _UPDATES = "arrays are immutable; write x.at[index].set(values), .add, .multiply, .min or .max, and use the result"
 _GAMMA = "it comes later; pb.lax has lgamma, digamma, erf, erfc and erf_inv"
 _LINEAR_ALGEBRA = (
     "linear algebra comes later; until then, pb.lax.custom_linear_solve with a solver of your own, or NumPy's function"
     " through pb.pure_callback"
 )
+_NUMBERS = "arrays hold numbers and bools alone"
 _TREES = "trees are handled by pb.tree.map, flatten, unflatten, leaves, reduce, ..."
 _DEBUG = "to look at values, use pb.debug.print, pb.debug.callback or pb.debug.breakpoint"
 
@@ -54,15 +54,37 @@ ABSENT: dict[str, dict[str, str]] = {
         "ffi": "it comes later",
     },
     "pullback.numpy": {
-        "median quantile percentile nanmedian nanquantile nanpercentile": _SORTING,
-        "unique unique_values unique_counts unique_inverse unique_all union1d intersect1d setdiff1d setxor1d": _SORTING,
-        "vectorize": "it is pb.vmap",
         "putmask fill copyto": _UPDATES,
-        "ndarray": "it is pb.Array",
-        "float_ double": "it is pb.numpy.float64",
-        "single": "it is pb.numpy.float32",
-        "int_": "it is pb.numpy.int32, or int64 with pb.default_bits(64)",
-        "loadtxt savetxt genfromtxt fromregex savez_compressed": "use NumPy's function, and pb.numpy.asarray",
+        "loadtxt savetxt genfromtxt fromregex savez_compressed memmap": "use NumPy's function, and pb.numpy.asarray",
+        "array2string format_float_positional format_float_scientific base_repr binary_repr": "use NumPy's function",
+        "uint uintc uintp ubyte ushort ulong ulonglong": (
+            "how wide it is depends on the machine; the default dtype of its kind is 'uint', others are pb.numpy.uint8, ..."
+        ),
+        "intc intp byte short long longlong": (
+            "how wide it is depends on the machine; the default dtype of its kind is int, others are pb.numpy.int8, int16, ..."
+        ),
+        "half": "it is pb.numpy.float16",
+        "longdouble clongdouble float128 float96 complex256 complex192": "no device computes in more than 64 bits",
+        "float4_e2m1fn float6_e2m3fn float6_e3m2fn int1 uint1": "arrays have no elements of 1, 4 or 6 bits of these kinds",
+        "object_ bytes_ str_ void character flexible datetime64 timedelta64 record recarray rec char strings": _NUMBERS,
+        "isnat busday_count busday_offset busdaycalendar is_busday datetime_as_string datetime_data": _NUMBERS,
+        "matrix asmatrix bmat": "a matrix is an array of two axes",
+        "poly1d polynomial": "a polynomial is the vector of its coefficients: pb.numpy.polyval, polyadd, ...",
+        "asanyarray ascontiguousarray asfortranarray require asarray_chkfinite": "it is pb.numpy.asarray: arrays have no order",
+        "isfortran may_share_memory shares_memory": "arrays are immutable: it makes no difference who shares their memory",
+        "seterr geterr errstate seterrcall geterrcall ComplexWarning": (
+            "operations do not warn; pb.debug.callback or pb.numpy.isfinite look at values"
+        ),
+        "nditer nested_iters ndenumerate ndindex flatiter broadcast": "use NumPy's iterators over shapes, and pb.vmap",
+        "random": "it is pb.random, whose functions take keys",
+        "min_scalar_type common_type mintypecode typename sctypeDict ScalarType typecodes": "it is pb.numpy.result_type",
+        "row_stack": "it is pb.numpy.vstack",
+        "True_ False_": "they are True and False",
+        "real_if_close": "the dtype of a result does not depend on values; take pb.numpy.real",
+        "ma": "masked arrays are pairs: pass where=mask, or choose with pb.numpy.where",
+        "emath": "convert operands to complex numbers, x.astype(complex)",
+        "getbufsize setbufsize get_include show_config show_runtime info test testing": "it is about NumPy itself",
+        "lib core ctypeslib exceptions f2py typing little_endian": "it is about NumPy itself",
     },
     "pullback.lax": {
         "with_sharding_constraint pcast pvary": _DEVICES,
@@ -71,6 +93,10 @@ ABSENT: dict[str, dict[str, str]] = {
         "dce_sink": "what is to happen although no result depends on it is a callback: pb.debug.callback, pb.io_callback",
         "composite": "a function needs no decorator to be one operation: pb.jit(f) is one in the Program around it",
         "stage": "pb.jit(f) stages what f does; of a number, pb.numpy.asarray makes an array",
+        "conv_general_permutations conv_general_shape_tuple conv_shape_tuple conv_transpose_shape_tuple": (
+            "pb.eval_shape(pb.lax.conv_general_dilated, ...) gives the shape of a result"
+        ),
+        "reduce_window_shape_tuple": "pb.eval_shape(pb.lax.reduce_window, ...) gives the shape of a result",
         "shape_as_value": "it is pb.numpy.asarray(x.shape)",
         "select_and_gather_add select_and_scatter select_and_scatter_add": (
             "what the derivatives of pooling need; they are there without it"
@@ -100,8 +126,7 @@ ABSENT: dict[str, dict[str, str]] = {
 
 # Methods of NumPy's arrays that Arrays do not have: what is said of each is what is said of the function of that name.
 ABSENT_METHODS = (
-    "argpartition", "argsort", "cumprod", "cumsum", "fill", "nonzero", "partition", "put", "resize",
-    "searchsorted", "sort",
+    "fill", "put", "resize",
 )  # fmt: skip
 
 

@@ -11,7 +11,8 @@ from __future__ import annotations
 import sys
 
 from pullback.core.namespaces import open_namespace
-from pullback.numpy import methods
+from pullback.numpy import attached, methods
 
 open_namespace(globals())
 methods.install(sys.modules[__name__])
+attached.install()

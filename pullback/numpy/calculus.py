@@ -155,13 +155,12 @@ def interp(
         >>> pnp.interp(370.0, pnp.array([0.0, 90.0]), pnp.array([1.0, 10.0]), period=360.0)
         2.0:f32[]:cpu(0)
     """
-    x, xp, *turn = to_common_dtype("interp", x, xp, *[] if period is None else [period], inexact=True)
+    x, xp, *periods = to_common_dtype("interp", x, xp, *[] if period is None else [period], inexact=True)
     refuse_complex("interp", x)
     (fp,) = to_common_dtype("interp", fp, inexact=True)
     if xp.type.ndim != 1 or xp.type.shape != fp.type.shape or not xp.type.size:
         raise ShapeError(f"interp takes points as two vectors of one length, but got {xp.type} and {fp.type}.{at_user_line()}")
-    if turn:
-        (turn,) = turn
+    for turn in periods:
         if not isinstance(turn, Tracer) and not turn.host:
             raise ValueError(f"interp takes a period other than 0.{at_user_line()}")
         size = absolute(turn)
@@ -178,6 +177,6 @@ def interp(
     for outside, value, end in ((x < xp[0], left, fp[0]), (x > xp[-1], right, fp[-1])):
         if isinstance(value, str) and value != "extrapolate":
             raise ValueError(f"interp takes a number or 'extrapolate' as left and right, not {value!r}.{at_user_line()}")
-        if not turn and not isinstance(value, str):
+        if period is None and not isinstance(value, str):
             out = where(outside, end if value is None else value, out)
     return where(x == x, strong(out), x)

@@ -19,6 +19,8 @@ int8, int16, int32, int64 = np.int8, np.int16, np.int32, np.int64
 uint8, uint16, uint32, uint64 = np.uint8, np.uint16, np.uint32, np.uint64
 float16, float32, float64 = np.float16, np.float32, np.float64
 complex64, complex128 = np.complex64, np.complex128
+single, double, csingle, cdouble = float32, float64, complex64, complex128
+int_, float_, complex_ = int, float, complex  # which name the default dtypes
 bfloat16 = ml_dtypes.bfloat16
 float8_e3m4, float8_e4m3, float8_e5m2 = ml_dtypes.float8_e3m4, ml_dtypes.float8_e4m3, ml_dtypes.float8_e5m2
 float8_e4m3fn, float8_e4m3fnuz = ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e4m3fnuz
@@ -199,7 +201,7 @@ class finfo:
 
     def __init__(self, dtype: Any) -> None:
         found = _of(dtype)
-        info: Any = np.finfo(found) if found.isbuiltin == 1 else ml_dtypes.finfo(found)  # type: ignore[no-untyped-call]
+        info: Any = np.finfo(found) if found.isbuiltin == 1 else ml_dtypes.finfo(found)
         self.dtype = DTYPES[info.dtype.name]
         for name in _INTEGERS_OF_FLOATS:
             setattr(self, name, int(getattr(info, name)))

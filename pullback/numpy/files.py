@@ -227,7 +227,7 @@ def fromfunction(function: Callable[..., Any], shape: Any, *, dtype: DTypeLike =
          [10 11 12]]:i32[2,3]:cpu(0)
     """
     sizes = checked_shape(shape, "fromfunction")
-    batched = functools.partial(function, **kwargs)
+    batched: Any = functools.partial(function, **kwargs)
     for axis in reversed(range(len(sizes))):
         batched = vmap(batched, in_axes=tuple([0 if i == axis else None for i in range(len(sizes))]))
     return batched(*[arange(size, dtype=requested(dtype)) for size in sizes])

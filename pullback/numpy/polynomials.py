@@ -30,9 +30,9 @@ from pullback.ops.formulas import COMPLEX_DTYPE
 UNROLLED = 64  # coefficients up to which `polyval` multiplies and adds in place, without a loop
 
 
-def coefficients(name: str, *given: Any) -> list[Any]:
+def coefficients(name: str, *given: Any) -> tuple[Array, ...]:
     """Vectors of coefficients in their common dtype."""
-    found = [strong(atleast_1d(each)) for each in to_common_dtype(name, *given)]
+    found = tuple([strong(atleast_1d(each)) for each in to_common_dtype(name, *given)])
     for each in found:
         if each.type.ndim != 1:
             raise ShapeError(f"{name} takes a vector of coefficients, but got {each.type}.{at_user_line()}")
@@ -50,7 +50,7 @@ def _degree(value: Any, name: str) -> int:
     return number
 
 
-def trimmed(p: Any, name: str, option: str) -> Any:
+def trimmed(p: Array, name: str, option: str) -> Array:
     """Coefficients without zeros in front, of which it must be known how many there are."""
     if isinstance(p, Tracer):
         raise ConcretizationError(
@@ -59,6 +59,11 @@ def trimmed(p: Any, name: str, option: str) -> Any:
         )
     kept = np.flatnonzero(host_of(p))
     return p[kept[0] :] if kept.size else p[:0]
+
+
+def _not_empty(p: Array) -> Array:
+    """A polynomial that has a coefficient: 0, if there is none."""
+    return p if p.type.size else zeros_like(p, shape=(1,))
 
 
 def polyadd(a1: ArrayLike, a2: ArrayLike) -> Array:
@@ -103,7 +108,7 @@ def polysub(a1: ArrayLike, a2: ArrayLike) -> Array:
     return subtract(*_as_long("polysub", a1, a2))
 
 
-def _as_long(name: str, *given: Any) -> list[Any]:
+def _as_long(name: str, *given: Any) -> list[Array]:
     """Coefficients of two polynomials, the shorter ones with zeros in front."""
     both = coefficients(name, *given)
     longest = max(each.type.size for each in both)
@@ -132,8 +137,8 @@ def polymul(a1: ArrayLike, a2: ArrayLike, *, trim_leading_zeros: bool = False) -
     """
     x, y = coefficients("polymul", a1, a2)
     if trim_leading_zeros:
-        x, y = [trimmed(each, "polymul", "trim_leading_zeros") for each in (x, y)]
-    x, y = [each if each.type.size else zeros_like(each, shape=(1,)) for each in (x, y)]
+        x, y = trimmed(x, "polymul", "trim_leading_zeros"), trimmed(y, "polymul", "trim_leading_zeros")
+    x, y = _not_empty(x), _not_empty(y)
     n, m = x.type.size, y.type.size
     products = pad(multiply(x[:, None], y[None, :]), ((0, 0), (0, n)))
     skewed = reshape(ravel(products)[: n * (n + m - 1)], (n, n + m - 1))  # row i has moved i places to the right
@@ -170,8 +175,7 @@ def polydiv(u: ArrayLike, v: ArrayLike, *, trim_leading_zeros: bool = False) -> 
         rest = rest.at[i : i + v.type.size].add(-factors[-1] * v)
     quotient = concatenate(factors) if factors else zeros_like(v, shape=(1,))
     if trim_leading_zeros:
-        rest = trimmed(rest, "polydiv", "trim_leading_zeros")
-        rest = rest if rest.type.size else zeros_like(v, shape=(1,))
+        rest = _not_empty(trimmed(rest, "polydiv", "trim_leading_zeros"))
     return quotient, rest
 
 

@@ -313,12 +313,12 @@ def vecmat(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     return shapes.squeeze(matmul(conj(x1)[..., None, :], x2), dimensions=(max(x1.type.ndim + 1, x2.type.ndim) - 2,))
 
 
-def _matrix_and_vector(name: str, x1: Any, x2: Any, matrix: int) -> Any:
+def _matrix_and_vector(name: str, x1: Any, x2: Any, matrix: int) -> tuple[Array, Array]:
     """Two operands in their common dtype, of which that of number `matrix` has two axes or more, and the other one."""
-    pair = to_common_dtype(name, x1, x2)
+    x1, x2 = pair = to_common_dtype(name, x1, x2)
     if pair[matrix].type.ndim < 2 or not pair[1 - matrix].type.shape:
-        raise _mismatch(name, *pair, "one is to be a matrix and the other a vector, or stacks of these")
-    return pair
+        raise _mismatch(name, x1, x2, "one is to be a matrix and the other a vector, or stacks of these")
+    return x1, x2
 
 
 def tensordot(

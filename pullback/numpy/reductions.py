@@ -354,13 +354,13 @@ def _index(name: str, primitive: Any, doc: str) -> Position:
             raise ShapeError(f"{name} of no elements has no value: {original} along {_along(axis)}.{at_user_line()}")
         if kind(a.type.dtype) == "c":  # the first place that is extreme
             best = reduce.reduce_max if primitive is reduce.argmax else reduce.reduce_min
-            out = reduce.argmax(_extreme_places(best, a, (along,)), axis=along, index_dtype=default_dtype("i"))
+            found = reduce.argmax(_extreme_places(best, a, (along,)), axis=along, index_dtype=default_dtype("i"))
         else:
-            out = primitive(a, axis=along, index_dtype=default_dtype("i"))
+            found = primitive(a, axis=along, index_dtype=default_dtype("i"))
         if keepdims:
             axes = tuple(range(original.ndim)) if axis is None else (along,)
-            out = shapes.reshape(out, new_sizes=kept_shape(original, axes))
-        return out
+            found = shapes.reshape(found, new_sizes=kept_shape(original, axes))
+        return found
 
     def on_host(a: Any, axis: int | None = None, *, keepdims: bool = False) -> Any:
         return getattr(np, name)(a, axis, keepdims=keepdims).astype(default_dtype("i"))

@@ -24,7 +24,7 @@ from pullback.ops import sort as sorts
 from pullback.ops.formulas import COMPLEX_DTYPE
 
 
-def along(a: Any, axis: Any, name: str) -> tuple[Any, int]:
+def along(a: Any, axis: Any, name: str) -> tuple[Array, int]:
     """An operand, flattened if there is no axis, and the axis counted from the front."""
     a = operand(a, name)
     if axis is None:
@@ -260,6 +260,7 @@ _SIDES = ("left", "right")
 _METHODS = (None, "default", "scan", "scan_unrolled", "sort", "compare_all")
 
 
+@by_numpy(lambda a, v, side="left": np.searchsorted(a, v, side).astype(default_dtype("i")), NATIVE_FLOATS)
 def searchsorted(
     a: ArrayLike, v: ArrayLike, side: str = "left", sorter: ArrayLike | None = None, *, method: str | None = "scan"
 ) -> Array:

@@ -143,7 +143,8 @@ def logspace(
         >>> pnp.logspace(0, 2, 3, base=2)
         [1. 2. 4.]:f32[3]:cpu(0)
     """
-    exponents = linspace(*[_at_once(end, dtype, "logspace") for end in (start, stop)], num, endpoint, axis=axis)
+    first, last = [_at_once(end, dtype, "logspace") for end in (start, stop)]
+    exponents = linspace(first, last, num, endpoint, axis=axis)
     values = powers.pow(*to_common_shape("logspace", *to_common_dtype("logspace", base, exponents)))
     return values if dtype is None else strong(in_dtype(values, requested(dtype)))
 
@@ -181,7 +182,8 @@ def geomspace(
     precise = FLOAT64 if kind(wanted) in "iu" else FLOAT32  # before they are rounded down to whole numbers
     first, last = [one if one.type.dtype.itemsize >= precise.itemsize else in_dtype(one, precise) for one in ends]
     direction = sign(first)
-    exponents = linspace(*[log10(true_divide(end, direction)) for end in (first, last)], num, endpoint)
+    low, high = [log10(true_divide(end, direction)) for end in (first, last)]
+    exponents = linspace(low, high, num, endpoint)
     between = multiply(direction, power(10.0, exponents))
     if kind(wanted) in "iu":
         between = multiply(between, 1 + 1e-13)  # what lacks a rounding error of a whole number is that number

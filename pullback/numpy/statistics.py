@@ -97,8 +97,9 @@ def cov(
     weight: Any = None
     for each in given:
         weight = each if weight is None else weight if each is None else multiply(weight, each)
+    divisor: Any = max(count - ddof, 0)
     if weight is None:
-        center, divisor, weighted = mean(x, 1, keepdims=True), max(count - ddof, 0), x
+        center = mean(x, 1, keepdims=True)
     else:
         weight = in_dtype(weight, real(x).type.dtype)
         center, sum_of_weights = average(x, 1, weight, True, keepdims=True)

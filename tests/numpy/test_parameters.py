@@ -9,9 +9,11 @@ import inspect
 import itertools
 import pathlib
 
+import numpy as np
 import pytest
 
 import pullback.numpy as pnp
+from pullback.core.absent import ABSENT
 
 LINES = (pathlib.Path(__file__).parent / "parameters_of_jax.txt").read_text().splitlines()[1:]
 JAX = {name: words.split() for name, _, words in (line.partition(":") for line in LINES)}
@@ -67,3 +69,28 @@ def test_parameters_are_those_of_jax(name: str) -> None:
     same = [each for each in by_position(parameters) if each in places]
     assert [each for each in places if each in same] == same, f"{name} takes {same} in another order"
     assert len(by_position(parameters)) >= len(places), f"{name} takes fewer by position than {places}"
+
+
+NAMES = (pathlib.Path(__file__).parent / "names_of_jax.txt").read_text().split("\n", 1)[1].split()
+COMING = [
+    "bincount",
+    "histogram",
+    "histogram2d",
+    "histogram_bin_edges",
+    "histogramdd",
+    "nanargmax",
+    "nanargmin",
+    "int2",
+    "int4",
+    "uint2",
+    "uint4",
+]
+ABSENT_NAMES = " ".join(ABSENT["pullback.numpy"]).split()
+
+
+@pytest.mark.parametrize("library", ["numpy", "jax.numpy"])
+def test_every_name_is_there_or_said_to_be_absent(library: str) -> None:
+    names = NAMES if library == "jax.numpy" else [name for name in dir(np) if not name.startswith("_")]
+    there = {*dir(pnp), *ABSENT_NAMES, *COMING, "dtypes"}  # the last is a module of ours, too
+    unknown = [name for name in names if name not in there]
+    assert not unknown, f"{library} has {', '.join(unknown)}: add them, or say in core/absent.py what there is instead"

@@ -100,3 +100,4 @@ TABLE = {
 FILES = "array_repr array_str frombuffer fromfile fromiter fromstring load save savez einsum_path iterable"
 FILES += " get_printoptions set_printoptions printoptions"
 ELSEWHERE = {f"numpy.{name}": "tests/numpy/test_tail.py" for name in FILES.split()}
+ELSEWHERE |= dict.fromkeys(("numpy.frompyfunc", "numpy.vectorize"), "tests/numpy/test_ufuncs.py")
