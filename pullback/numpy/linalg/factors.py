@@ -268,8 +268,8 @@ def _hermitian(name: str, a: ArrayLike, triangle: str | None, symmetrize: bool, 
 def eigh(a: ArrayLike, UPLO: str | None = None, symmetrize_input: bool = True) -> EighResult:
     """Eigenvalues, in rising order, and orthonormal eigenvectors of Hermitian matrices.
 
-    Where eigenvalues are equal to the last bit, the derivatives of the vectors take these as not turning into each other;
-    those of the eigenvalues, and of what is symmetric in all of them, are right.
+    Where eigenvalues are equal to the last bit, what is symmetric in them has a derivative, as has what does not depend on how
+    their vectors turn into each other; other derivatives of vectors are infinite or NaN there.
 
     Arguments:
         a: an array (..., n, n).
