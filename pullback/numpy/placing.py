@@ -291,6 +291,7 @@ def delete(
     if isinstance(obj, Tracer):
         true_places(obj, None, "delete")  # raises, with the cure
     known = obj if isinstance(obj, slice) else np.asarray(obj)
+    known = known if isinstance(known, slice) or known.size else np.zeros(0, np.int64)
     try:
         return take(x, np.delete(np.arange(size), known), along)
     except (IndexError, ValueError) as error:
