@@ -95,7 +95,8 @@ def page(path: str, module: types.ModuleType) -> str:
     names = {name: getattr(module, name) for name in sorted(module.__all__)}
     seen: dict[int, str] = {}
     entries = [entry(name, found, seen) for name, found in names.items() if is_documented(found)]
-    rooms = [f"[`{name}`]({path}.{name}.md)" for name, found in names.items() if isinstance(found, types.ModuleType)]
+    modules = {name: found.__name__ for name, found in names.items() if isinstance(found, types.ModuleType)}
+    rooms = [f"[`{name}`]({ {'pullback.core.errors': '../errors'}.get(home, home) }.md)" for name, home in modules.items()]
     others = [f"`{name}`" for name, found in names.items() if not is_documented(found) and not inspect.ismodule(found)]
     text = f"{NOTE}# `{path}`\n\n{rendered(inspect.getdoc(module) or '')}\n"
     text += f"\nNamespaces: {', '.join(rooms)}.\n" if rooms else ""

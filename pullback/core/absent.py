@@ -15,7 +15,6 @@ from pullback.core.lazy import lazy_module
 difflib = lazy_module("difflib")
 
 _DEVICES = "computing on several devices comes later"
-_SORTING = "sorting and searching come later; of known values, NumPy's function does it"
 _UPDATES = "arrays are immutable; write x.at[index].set(values), .add, .multiply, .min or .max, and use the result"
 _GAMMA = "it comes later; pb.lax has lgamma, digamma, erf, erfc and erf_inv"
 _LINEAR_ALGEBRA = (
@@ -55,8 +54,6 @@ ABSENT: dict[str, dict[str, str]] = {
         "ffi": "it comes later",
     },
     "pullback.numpy": {
-        "median quantile percentile nanmedian nanquantile nanpercentile": _SORTING,
-        "unique unique_values unique_counts unique_inverse unique_all union1d intersect1d setdiff1d setxor1d": _SORTING,
         "putmask fill copyto": _UPDATES,
         "loadtxt savetxt genfromtxt fromregex savez_compressed memmap": "use NumPy's function, and pb.numpy.asarray",
         "array2string format_float_positional format_float_scientific base_repr binary_repr": "use NumPy's function",
@@ -96,6 +93,10 @@ ABSENT: dict[str, dict[str, str]] = {
         "dce_sink": "what is to happen although no result depends on it is a callback: pb.debug.callback, pb.io_callback",
         "composite": "a function needs no decorator to be one operation: pb.jit(f) is one in the Program around it",
         "stage": "pb.jit(f) stages what f does; of a number, pb.numpy.asarray makes an array",
+        "conv_general_permutations conv_general_shape_tuple conv_shape_tuple conv_transpose_shape_tuple": (
+            "pb.eval_shape(pb.lax.conv_general_dilated, ...) gives the shape of a result"
+        ),
+        "reduce_window_shape_tuple": "pb.eval_shape(pb.lax.reduce_window, ...) gives the shape of a result",
         "shape_as_value": "it is pb.numpy.asarray(x.shape)",
         "select_and_gather_add select_and_scatter select_and_scatter_add": (
             "what the derivatives of pooling need; they are there without it"
@@ -125,8 +126,7 @@ ABSENT: dict[str, dict[str, str]] = {
 
 # Methods of NumPy's arrays that Arrays do not have: what is said of each is what is said of the function of that name.
 ABSENT_METHODS = (
-    "argpartition", "argsort", "cumprod", "cumsum", "fill", "nonzero", "partition", "put", "resize",
-    "searchsorted", "sort",
+    "fill", "put", "resize",
 )  # fmt: skip
 
 

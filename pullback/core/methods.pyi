@@ -172,6 +172,32 @@ class ArrayMethods:
         where: ArrayLike | None = None,
         promote_integers: bool = True,
     ) -> Array: ...
+    def sort(
+        self,
+        axis: SupportsIndex | None = -1,
+        kind: str | None = None,
+        order: None = None,
+        *,
+        stable: bool | None = True,
+        descending: bool = False,
+    ) -> Array: ...
+    def argsort(
+        self,
+        axis: SupportsIndex | None = -1,
+        kind: str | None = None,
+        order: None = None,
+        *,
+        stable: bool | None = True,
+        descending: bool = False,
+    ) -> Array: ...
+    def partition(self, kth: int | Sequence[int], axis: SupportsIndex | None = -1) -> Array: ...
+    def argpartition(self, kth: int | Sequence[int], axis: SupportsIndex | None = -1) -> Array: ...
+    def searchsorted(
+        self, v: ArrayLike, side: str = "left", sorter: ArrayLike | None = None, *, method: str | None = "scan"
+    ) -> Array: ...
+    def cumsum(self, axis: SupportsIndex | None = None, dtype: DTypeLike = None, out: None = None) -> Array: ...
+    def cumprod(self, axis: SupportsIndex | None = None, dtype: DTypeLike = None, out: None = None) -> Array: ...
+    def nonzero(self, *, size: int | None = None, fill_value: Any = None) -> tuple[Array, ...]: ...
     def ptp(
         self,
         axis: Axis = None,

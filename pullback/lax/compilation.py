@@ -32,7 +32,7 @@ def optimization_barrier(operand: T, /) -> T:
         (3.0:f32[]:cpu(0), 6.0:f32[]:cpu(0))
     """
     leaves, structure = array_leaves(operand, lambda: "optimization_barrier's argument")
-    return unflatten(structure, barrier.optimization_barrier(*leaves) if leaves else [])  # type: ignore[no-any-return]
+    return unflatten(structure, barrier.optimization_barrier(*leaves) if leaves else [])
 
 
 def platform_dependent(*args: Any, default: Callable[..., Any] | None = None, **per_platform: Callable[..., Any]) -> Any:

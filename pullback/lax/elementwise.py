@@ -6,11 +6,11 @@ from operator import index
 from typing import Any
 
 from pullback.core.array import Array, ArrayLike, from_python, scalar_kind
-from pullback.core.dtypes import DTYPES, RANK, in_words, kind
+from pullback.core.dtypes import DTYPES, RANK, DTypeLike, in_words, kind, requested
 from pullback.core.errors import DtypeError
 from pullback.core.precision import AccuracyMode, Tolerance
 from pullback.numpy.factories import Binary, Function, Unary, named, sections
-from pullback.numpy.promotion import PYTHON_SCALARS, at_user_line, literal_of, operand
+from pullback.numpy.promotion import PYTHON_SCALARS, at_user_line, in_dtype, literal_of, operand
 from pullback.ops import (
     arithmetic,
     bitwise,
@@ -103,10 +103,6 @@ add = binary("add", arithmetic.add, "add", """
 sub = binary("sub", arithmetic.sub, "subtract", """
         >>> lax.sub(pnp.array([1, 2]), 3)
         [-2 -1]:i32[2]:cpu(0)
-    """)
-mul = binary("mul", arithmetic.mul, "multiply", """
-        >>> lax.mul(pnp.array([1.0, 2.0]), 0.5)
-        [0.5 1. ]:f32[2]:cpu(0)
     """)
 div = binary("div", arithmetic.div, "", """
         >>> lax.div(pnp.array([7, -7]), 2)
@@ -453,6 +449,35 @@ def round(x: ArrayLike, rounding_method: str = "away_from_zero") -> Array:
     if method not in ("away_from_zero", "to_nearest_even"):
         raise ValueError(f"round's rounding_method is 'away_from_zero' or 'to_nearest_even', not {rounding_method!r}.")
     return rounding.round(*lifted("round", (x,)), rounding_method=method)
+
+
+def mul(x: ArrayLike, y: ArrayLike, *, out_dtype: DTypeLike = None) -> Array:
+    """x * y. Of bools, their conjunction.
+
+    As `pullback.numpy.multiply`, of operands that need neither promotion nor broadcasting.
+
+    Arguments:
+        x, y: arrays of one dtype and of one shape, or 0-d; a Python number takes the other's dtype.
+        out_dtype: the dtype to multiply in, and of the result; by default theirs.
+
+    Returns:
+        An array of the same shape.
+
+    Raises:
+        LeafError: x or y is neither an array nor a number.
+        DtypeError: their dtypes differ.
+        ShapeError: their shapes differ.
+
+    Example:
+        >>> lax.mul(pnp.array([1.0, 2.0]), 0.5)
+        [0.5 1. ]:f32[2]:cpu(0)
+        >>> lax.mul(pnp.array([100], pnp.int8), 2, out_dtype=pnp.int32)
+        [200]:i32[1]:cpu(0)
+    """
+    operands = lifted("mul", (x, y))
+    if out_dtype is not None:
+        operands = tuple([in_dtype(one, requested(out_dtype)) for one in operands])
+    return arithmetic.mul(*operands)
 
 
 def reduce_precision(operand: ArrayLike, exponent_bits: int, mantissa_bits: int) -> Array:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from pullback.core.array import Array, ArrayLike
 from pullback.core.dtypes import DTypeLike, kind
@@ -19,7 +19,7 @@ from pullback.numpy.shaping import moveaxis, reshape
 from pullback.ops.families import up
 
 
-class RaggedDotDimensionNumbers:
+class RaggedDotDimensionNumbers(NamedTuple):
     """Which axes are which in a `ragged_dot_general`.
 
     Attributes:
@@ -28,29 +28,13 @@ class RaggedDotDimensionNumbers:
         rhs_group_dimensions: the axis of rhs that numbers the groups, where lhs keeps its ragged axis; else none.
 
     Example:
-        >>> lax.RaggedDotDimensionNumbers((((1,), (1,)), ((), ())), [0], [0])
-        RaggedDotDimensionNumbers((((1,), (1,)), ((), ())), (0,), (0,))
+        >>> lax.RaggedDotDimensionNumbers((((1,), (1,)), ((), ())), [0], [0]).lhs_ragged_dimensions
+        [0]
     """
 
-    def __init__(
-        self, dot_dimension_numbers: Any, lhs_ragged_dimensions: Sequence[int], rhs_group_dimensions: Sequence[int]
-    ) -> None:
-        (left, right), (left_batch, right_batch) = dot_dimension_numbers
-        self.dot_dimension_numbers = ((tuple(left), tuple(right)), (tuple(left_batch), tuple(right_batch)))
-        self.lhs_ragged_dimensions = tuple(lhs_ragged_dimensions)
-        self.rhs_group_dimensions = tuple(rhs_group_dimensions)
-
-    def _parts(self) -> tuple[Any, ...]:
-        return self.dot_dimension_numbers, self.lhs_ragged_dimensions, self.rhs_group_dimensions
-
-    def __repr__(self) -> str:
-        return f"RaggedDotDimensionNumbers({', '.join(map(repr, self._parts()))})"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, RaggedDotDimensionNumbers) and self._parts() == other._parts()
-
-    def __hash__(self) -> int:
-        return hash(self._parts())
+    dot_dimension_numbers: Any
+    lhs_ragged_dimensions: Sequence[int]
+    rhs_group_dimensions: Sequence[int]
 
 
 def ragged_dot(
@@ -139,7 +123,8 @@ def ragged_dot_general(
     (x, y), sizes = lifted(name, (lhs, rhs)), as_operand(group_sizes, name)
     if kind(sizes.type.dtype) not in "iu":
         raise DtypeError(f"{name} takes integers as group_sizes, but got {sizes.type}.{at_user_line()}")
-    ((left, right), (left_batch, right_batch)), groups = numbers.dot_dimension_numbers, numbers.rhs_group_dimensions
+    (left, right), (left_batch, right_batch) = numbers.dot_dimension_numbers
+    groups = tuple(numbers.rhs_group_dimensions)
     remains = not {*left, *left_batch} & {*numbers.lhs_ragged_dimensions}
     batch = tuple([x.type.shape[axis] for axis in left_batch])
     if len(numbers.lhs_ragged_dimensions) != 1 or len(groups) != remains or sizes.type.shape[:-1] not in ((), batch):
@@ -159,7 +144,7 @@ def ragged_dot_general(
             f"{name}: {y.type} has not one part for each of {count} groups along axis {groups[0]}.{at_user_line()}"
         )
     apart = where(member, x, literal_of(0, x.type.dtype))
-    first_axes, batches = up(left), (up(left_batch), right_batch)
+    first_axes, batches = up(left), (up(left_batch), tuple(right_batch))
     if remains:
         contracting = ((0, *first_axes), (*groups, *right))
         return dot_general(apart, y, (contracting, batches), precision, preferred_element_type)

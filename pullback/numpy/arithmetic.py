@@ -77,12 +77,13 @@ negative = unary("negative", arithmetic.neg, """-x.
         >>> pnp.negative(pnp.array([1, -2]))
         [-1  2]:i32[2]:cpu(0)
     """, inexact=False)
-sign = unary("sign", complexes.sign, """-1, 0 or 1 by the sign of x; of a complex number, x / |x|.
+sign = by_numpy(np.sign, NATIVE_FLOATS)(unary("sign", complexes.sign,
+    """-1, 0 or 1 by the sign of x; of a complex number, x / |x|.
 
     Example:
         >>> pnp.sign(pnp.array([-2.5, 0.0, 7.0]))
         [-1.  0.  1.]:f32[3]:cpu(0)
-    """, inexact=False)
+    """, inexact=False))
 # fmt: on
 
 

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from pullback.core.array import Array, ArrayLike
 from pullback.core.dtypes import BOOL, INT32, DTypeLike, requested
 from pullback.core.errors import ShapeError
+from pullback.core.tracing import _quiet_numpy, innermost_staging
+from pullback.core.types import array_type
 from pullback.numpy.complexes import conj
-from pullback.numpy.promotion import at_user_line, check_precision, in_dtype, to_common_dtype
+from pullback.numpy.promotion import NATIVE_INEXACT, at_user_line, check_precision, in_dtype, to_common_dtype
 from pullback.numpy.shaping import flip
 from pullback.ops import shape as shapes
 from pullback.ops.convolve import ConvDimensionNumbers, conv_general_dilated
@@ -45,6 +49,12 @@ def sliding_products(x: Array, y: Array, padding: Sequence[tuple[int, int]], pre
 
 
 def _of_signals(name: str, a: Any, v: Any, mode: str, precision: Any, preferred: Any, turned: bool) -> Array:
+    if a.__class__ is v.__class__ is Array and precision is preferred is None and innermost_staging() is None:
+        x, y = a.type, v.type  # NumPy's own sums, of what lies in its memory
+        plain = x.dtype is y.dtype and x.dtype in NATIVE_INEXACT and x.ndim == y.ndim == 1 and x.size and y.size
+        if plain and mode.__class__ is str and mode in MODES and a._host is not None and v._host is not None:
+            out = _quiet_numpy.run(np.convolve if turned else np.correlate, a._host, v._host, mode)
+            return Array(array_type(out.shape, x.dtype, x.weak and y.weak), out)
     check_precision(precision, name)
     check_mode(name, mode)
     x, y = to_common_dtype(name, a, v)

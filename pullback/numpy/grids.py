@@ -21,7 +21,7 @@ from pullback.numpy.logic import clip
 from pullback.numpy.promotion import at_user_line, in_dtype, operand, to_common_dtype
 from pullback.numpy.shaping import concatenate, ravel, reshape
 from pullback.numpy.spaces import linspace
-from pullback.numpy.taking import check_known, true_places
+from pullback.numpy.taking import check_known, counting, true_places, wrapped
 
 
 def _known(places: Any) -> Any:
@@ -369,7 +369,8 @@ def coordinates(name: str, given: Any, sizes: Sequence[int], mode: Any, negative
             known = host_of(places)
             if known.size and not 0 <= known.min() <= known.max() < size:
                 raise ValueError(f"{name}: an index is out of bounds of an axis of size {size}.{at_user_line()}")
-        out.append(places if how == "raise" else remainder(places, size) if how == "wrap" else clip(places, 0, size - 1))
+        inside = wrapped(places, size) if how == "wrap" else clip(counting(places, size), 0, size - 1)
+        out.append(places if how == "raise" else inside)
     return out
 
 

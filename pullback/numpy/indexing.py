@@ -161,8 +161,8 @@ def _expand(index: tuple[Any, ...], shape: Shape) -> tuple[list[Any], int]:
         elif _is_mask(entry):
             if entry.shape != shape[axis : axis + entry.ndim]:
                 raise IndexError(f"A mask of shape {entry.shape} does not fit an array of shape {shape}.{at_user_line()}")
-            found = np.nonzero(entry) if entry.ndim else [_Truth(np.zeros(int(entry), np.int64))]
-            entries += [one if entry.ndim == 0 else one.astype(default_dtype("i")) for one in found]
+            places = [one.astype(default_dtype("i")) for one in np.nonzero(entry)] if entry.ndim else []
+            entries += places or [_Truth(np.zeros(int(entry), np.int64))]
             axis += entry.ndim
         else:
             entries.append(entry)

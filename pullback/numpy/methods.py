@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import operator
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from types import FunctionType
 from typing import Any
 
@@ -43,6 +43,9 @@ from pullback.numpy.factories import Function, is_operand, named, no_operand
 from pullback.numpy.promotion import at_user_line, refuse_out
 
 placing = lazy_module("pullback.numpy.placing")
+places = lazy_module("pullback.numpy.places")
+scans = lazy_module("pullback.numpy.scans")
+sorting = lazy_module("pullback.numpy.sorting")
 
 # ---- operators --------------------------------------------------------------------------------------------------------
 
@@ -272,6 +275,187 @@ class _OfAll:
             [1 3]:i32[2]:cpu(0)
         """
         return taking.compress(condition, self, axis, size=size, fill_value=fill_value, out=out)
+
+    def sort(
+        self: Any,
+        axis: int | None = -1,
+        kind: str | None = None,
+        order: None = None,
+        *,
+        stable: bool | None = True,
+        descending: bool = False,
+    ) -> Any:
+        """A copy with the elements in rising order along an axis, NaN last. The array itself stays as it is.
+
+        Arguments:
+            axis: the axis; None for the flattened array.
+            kind, stable: how NumPy is to sort, and whether equal elements have to keep their order; they always do.
+            order: None; arrays have no fields.
+            descending: whether in falling order.
+
+        Returns:
+            An array.
+
+        Raises:
+            AxisError: the array has no such axis.
+            ValueError: an unknown `kind`, or an `order`.
+
+        Example:
+            >>> pnp.array([3, 1, 2]).sort()
+            [1 2 3]:i32[3]:cpu(0)
+        """
+        return sorting.sort(self, axis, kind=kind, order=order, stable=stable, descending=descending)
+
+    def argsort(
+        self: Any,
+        axis: int | None = -1,
+        kind: str | None = None,
+        order: None = None,
+        *,
+        stable: bool | None = True,
+        descending: bool = False,
+    ) -> Any:
+        """The indices that sort the array along an axis.
+
+        Arguments:
+            axis: the axis; None for the flattened array.
+            kind, stable: how NumPy is to sort, and whether equal elements have to keep their order; they always do.
+            order: None; arrays have no fields.
+            descending: whether in falling order.
+
+        Returns:
+            An array of the default integers.
+
+        Raises:
+            AxisError: the array has no such axis.
+            ValueError: an unknown `kind`, or an `order`.
+
+        Example:
+            >>> pnp.array([3, 1, 2]).argsort()
+            [1 2 0]:i32[3]:cpu(0)
+        """
+        return sorting.argsort(self, axis, kind=kind, order=order, stable=stable, descending=descending)
+
+    def partition(self: Any, kth: int | Sequence[int], axis: int | None = -1) -> Any:
+        """A copy in which the kth element is where sorting puts it, between smaller and larger ones.
+
+        Arguments:
+            kth: an int, or several.
+            axis: the axis; None for the flattened array.
+
+        Returns:
+            An array.
+
+        Raises:
+            AxisError: the array has no such axis.
+            ValueError: there are not so many elements.
+
+        Example:
+            >>> pnp.array([7, 1, 9, 3]).partition(1)
+            [1 3 7 9]:i32[4]:cpu(0)
+        """
+        return sorting.partition(self, kth, axis)
+
+    def argpartition(self: Any, kth: int | Sequence[int], axis: int | None = -1) -> Any:
+        """The indices that partition the array along an axis.
+
+        Arguments:
+            kth: an int, or several.
+            axis: the axis; None for the flattened array.
+
+        Returns:
+            An array of the default integers.
+
+        Raises:
+            AxisError: the array has no such axis.
+            ValueError: there are not so many elements.
+
+        Example:
+            >>> pnp.array([7, 1, 9, 3]).argpartition(1)
+            [1 3 0 2]:i32[4]:cpu(0)
+        """
+        return sorting.argpartition(self, kth, axis)
+
+    def searchsorted(self: Any, v: Any, side: str = "left", sorter: Any = None, *, method: str | None = "scan") -> Any:
+        """Where values are to be put into this vector, so that it stays sorted.
+
+        Arguments:
+            v: the values.
+            side: "left" to come before elements that are equal, "right" to come behind them.
+            sorter: indices that sort the vector, if it is not sorted.
+            method: how JAX is to search; it is always done by halving.
+
+        Returns:
+            An array of the default integers, of the shape of v.
+
+        Raises:
+            ShapeError: the array is no vector.
+            ValueError: an unknown `side` or `method`.
+
+        Example:
+            >>> pnp.array([1, 2, 5]).searchsorted(2)
+            1:i32[]:cpu(0)
+        """
+        return sorting.searchsorted(self, v, side, sorter, method=method)
+
+    def cumsum(self: Any, axis: int | None = None, dtype: Any = None, out: None = None) -> Any:
+        """The sums of the elements up to each one.
+
+        Arguments:
+            axis: the axis; None, the default, for the flattened array.
+            dtype: the dtype to compute in.
+            out: None: arrays are immutable.
+
+        Returns:
+            An array.
+
+        Raises:
+            AxisError: the array has no such axis.
+
+        Example:
+            >>> pnp.array([1, 2, 3]).cumsum()
+            [1 3 6]:i32[3]:cpu(0)
+        """
+        return scans.cumsum(self, axis, dtype, out)
+
+    def cumprod(self: Any, axis: int | None = None, dtype: Any = None, out: None = None) -> Any:
+        """The products of the elements up to each one.
+
+        Arguments:
+            axis: the axis; None, the default, for the flattened array.
+            dtype: the dtype to compute in.
+            out: None: arrays are immutable.
+
+        Returns:
+            An array.
+
+        Raises:
+            AxisError: the array has no such axis.
+
+        Example:
+            >>> pnp.array([1, 2, 3]).cumprod()
+            [1 2 6]:i32[3]:cpu(0)
+        """
+        return scans.cumprod(self, axis, dtype, out)
+
+    def nonzero(self: Any, *, size: int | None = None, fill_value: Any = None) -> Any:
+        """The indices of the elements that are not 0.
+
+        Arguments:
+            size: how many to return; None for as many as there are, whose number has to be known.
+            fill_value: the index that follows if there are fewer; 0 by default.
+
+        Returns:
+            For each axis a vector of the default integers.
+
+        Raises:
+            TracerIntegerConversionError: the array is traced, and there is no `size`.
+
+        Example:
+            >>> pnp.array([0, 5, 7]).nonzero()
+            ([1 2]:i32[2]:cpu(0),)
+        """
+        return places.nonzero(self, size=size, fill_value=fill_value)
 
     def copy(self: Any, order: str = "C") -> Any:
         """A copy, which outlives the donation of the original.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -21,10 +21,10 @@ from pullback.numpy.reductions import count_nonzero
 from pullback.numpy.shaping import ravel, stack
 from pullback.numpy.taking import true_places
 
+Fill = ArrayLike | tuple[ArrayLike, ...] | None
 
-def nonzero(
-    a: ArrayLike, *, size: int | None = None, fill_value: ArrayLike | tuple[ArrayLike, ...] | None = None
-) -> tuple[Array, ...]:
+
+def nonzero(a: ArrayLike, *, size: int | None = None, fill_value: Fill = None) -> tuple[Array, ...]:
     """The indices of the elements that are not 0, in row-major order.
 
     Arguments:
@@ -114,6 +114,14 @@ def argwhere(a: ArrayLike, *, size: int | None = None, fill_value: ArrayLike | N
     return stack(found, 1) if x.type.shape else zeros((found[0].type.size, 0), default_dtype("i"))
 
 
+@overload
+def where(condition: ArrayLike, x: ArrayLike, y: ArrayLike, /) -> Array: ...
+
+
+@overload
+def where(condition: ArrayLike, /, *, size: int | None = None, fill_value: Fill = None) -> tuple[Array, ...]: ...
+
+
 def where(
     condition: ArrayLike,
     x: ArrayLike | None = None,
@@ -121,7 +129,7 @@ def where(
     /,
     *,
     size: int | None = None,
-    fill_value: ArrayLike | tuple[ArrayLike, ...] | None = None,
+    fill_value: Fill = None,
 ) -> Any:
     """x where the condition holds, else y, elementwise; of the condition alone, the indices where it holds, as `nonzero`.
 

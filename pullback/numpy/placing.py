@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.core.array import Array, ArrayLike, host_of
+from pullback.core.array import Array, ArrayLike
 from pullback.core.dtypes import default_dtype, kind
 from pullback.core.errors import ShapeError, TracerIntegerConversionError
 from pullback.core.tracing import Tracer
@@ -29,7 +29,8 @@ from pullback.numpy.promotion import (
     to_common_dtype,
 )
 from pullback.numpy.shaping import broadcast_arrays, concatenate, moveaxis, ravel, reshape, stack
-from pullback.numpy.taking import along_axis, check_known, running_count, take, take_along_axis, true_places
+from pullback.numpy.sorting import argsort
+from pullback.numpy.taking import along_axis, check_known, running_count, take, take_along_axis, true_places, wrapped
 from pullback.numpy.updates import Updater
 
 
@@ -93,10 +94,9 @@ def put(
         return x
     if mode == "raise":
         check_known(places, "put")
-    if mode == "wrap":
-        places = remainder(places, x.type.size)
-    how: dict[str, Any] = {"mode": "clip", "wrap_negative_indices": False} if mode == "clip" else {}
-    return reshape(Updater(ravel(x))[places].set(_cycled(values, places.type.size), **how), x.type.shape)
+    places = wrapped(places, x.type.size) if mode == "wrap" else places
+    flat, new, clips = Updater(ravel(x))[places], _cycled(values, places.type.size), mode == "clip"
+    return reshape(flat.set(new, mode="clip" if clips else None, wrap_negative_indices=not clips), x.type.shape)
 
 
 def put_along_axis(
@@ -295,15 +295,6 @@ def delete(
         raise IndexError(f"delete along an axis of size {size}: {error}.{at_user_line()}") from None
 
 
-def _ranks(at: Any) -> Any:
-    """How many of a vector's elements are smaller than each, or as large and in front of it."""
-    if not isinstance(at, Tracer):
-        return array(np.argsort(np.argsort(host_of(at), stable=True)), at.type.dtype)
-    order = arange(at.type.size)
-    earlier = (at < at[:, None]) | (at == at[:, None]) & (order < order[:, None])
-    return earlier.sum(1).astype(at.type.dtype)
-
-
 def insert(
     arr: ArrayLike, obj: ArrayLike | Sequence[int] | slice, values: ArrayLike | Sequence[Any], axis: int | None = None
 ) -> Array:
@@ -350,7 +341,7 @@ def insert(
     if broadcast_shapes("insert", new.type.shape, wide) != wide:
         raise ShapeError(f"insert takes values that broadcast to {wide}, but got {new.type}.{at_user_line()}")
     at = broadcast(ravel(at), (count,))
-    at = at + _ranks(at)
+    at = at + argsort(argsort(at))  # so many of what is put in come before each
     total = size + count
     is_new = Updater(zeros(total, bool))[at].set(True)
     numbers = Updater(zeros(total, dtype))[at].set(arange(size, total))

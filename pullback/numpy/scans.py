@@ -26,6 +26,7 @@ from pullback.numpy.promotion import (
     number_or_operand,
     operand,
     refuse_complex,
+    refuse_out,
     strong,
     to_common_dtype,
 )
@@ -76,14 +77,17 @@ def _cumulative(name: str, primitive: Any, neutral: int | None, doc: str) -> Fun
     """`neutral` is what takes the place of NaN, if it is to be left out."""
 
     def function(a: ArrayLike, axis: int | None = None, dtype: DTypeLike = None, out: None = None) -> Array:
-        if out is not None:
-            raise TypeError(f"{name} cannot write into `out`: arrays are immutable. Use the result.{at_user_line()}")
+        refuse_out(name, out)
         x, place = along(a, axis, name)
         if neutral is not None and is_inexact(x.type.dtype):
             x = where(isnan(x), neutral, x)
         return _scanned(primitive, x, place, dtype)
 
-    return named(function, name, doc, _SECTIONS)
+    def on_host(a: Any, axis: Any = None) -> Any:
+        return primitive.evaluate(a.reshape(-1) if axis is None else a, axis=0 if axis is None else axis)
+
+    found = named(function, name, doc, _SECTIONS)
+    return by_numpy(on_host, NATIVE_FLOATS)(found) if neutral is None else found
 
 
 def _standard(name: str, primitive: Any, neutral: int, doc: str) -> Function:

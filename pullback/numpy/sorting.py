@@ -260,6 +260,7 @@ _SIDES = ("left", "right")
 _METHODS = (None, "default", "scan", "scan_unrolled", "sort", "compare_all")
 
 
+@by_numpy(lambda a, v, side="left": np.searchsorted(a, v, side).astype(default_dtype("i")), NATIVE_FLOATS)
 def searchsorted(
     a: ArrayLike, v: ArrayLike, side: str = "left", sorter: ArrayLike | None = None, *, method: str | None = "scan"
 ) -> Array:

@@ -11,7 +11,9 @@ import numpy as np
 from pullback.core.array import Array, ArrayLike, host_of
 from pullback.core.dtypes import default_dtype, kind
 from pullback.core.errors import ConcretizationError, ShapeError, TracerIntegerConversionError
+from pullback.core.lazy import lazy_module
 from pullback.core.tracing import Tracer
+from pullback.numpy.arithmetic import remainder
 from pullback.numpy.axes import normal_axis
 from pullback.numpy.creation import array, full
 from pullback.numpy.indexing import Index, get_item, read, read_by_numpy
@@ -20,8 +22,9 @@ from pullback.ops import arithmetic, compare
 from pullback.ops import shape as shapes
 from pullback.ops.create import iota
 from pullback.ops.index import scatter
-from pullback.ops.scans import cumsum
 from pullback.ops.windows import ScatterDimensionNumbers, mode_name
+
+scans = lazy_module("pullback.ops.scans")
 
 
 def known_size(size: Any, name: str) -> int | None:
@@ -66,7 +69,7 @@ def as_mask(condition: Any) -> Any:
 
 def running_count(mask: Any) -> Any:
     """How many elements of a vector of bools are true, up to each and with it."""
-    return cumsum(in_dtype(mask, default_dtype("i")), axis=0)
+    return scans.cumsum(in_dtype(mask, default_dtype("i")), axis=0)
 
 
 def take(
@@ -124,7 +127,7 @@ def take(
     if fill_value is not None and mode not in (None, "fill"):
         raise ValueError(f"take(fill_value={fill_value!r}) needs mode='fill'; with mode={mode!r} nothing is filled.")
     if mode == "wrap":
-        places = in_dtype(places, default_dtype("i")) % a.type.shape[along]
+        places = wrapped(places, a.type.shape[along])
     if mode == "raise":
         check_known(places, "take")
     entries = (slice(None),) * along + (places,)
@@ -133,6 +136,16 @@ def take(
         return found
     index = Index(entries, a.type.shape, wraps=mode != "clip")
     return read(a, index, {None: "fill", "wrap": "clip", "raise": None}.get(mode, mode), fill_value)
+
+
+def counting(places: Any, size: int) -> Any:
+    """Places in a dtype that can count so many elements: their own, if it can."""
+    return places if size <= np.iinfo(places.type.dtype).max else in_dtype(places, default_dtype("i"))
+
+
+def wrapped(places: Any, size: int) -> Any:
+    """Places along an axis of a size, where those out of bounds count on from the other end."""
+    return remainder(counting(places, size), size)
 
 
 def check_known(places: Any, name: str) -> None:

@@ -397,7 +397,7 @@ def _warn_of_loss(before: Any, after: Any) -> None:
 def applied(function: Callable[[Any], Any], values: Any, counts: Any, name: str) -> Any:
     """A function applied to elements as often as `counts` says: once, if it is None."""
     if counts is not None and isinstance(counts, Array):
-        counts = counts if np.any(counts.host > 1) else None
+        counts = counts if np.any(np.asarray(counts.host) > 1) else None
     if counts is None:
         return function(values)
 

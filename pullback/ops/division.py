@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from pullback.core.primitive import primitive
@@ -27,7 +29,8 @@ def _floor(x, y):
 def floor_of_floats(x, y):
     """NumPy's quotient; of infinite numbers the quotient itself, as the Array API has it, where NumPy has NaN or -1."""
     out = np.floor_divide(x, y)
-    if np.isfinite(x).all() and np.isfinite(y).all():
+    known = x.shape == y.shape and math.isfinite(np.vdot(x, y))  # one pass, which tells nearly always
+    if known or (np.isfinite(x).all() and np.isfinite(y).all()):
         return out
     return np.where(np.isinf(x) | np.isinf(y), np.rint(np.true_divide(x, y)), out)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from pullback.core.primitive import Primitive, Rules
 from pullback.core.types import ArrayType
 
 
-def up(axes):
+def up(axes: Any) -> tuple[int, ...]:
     """Axes as they are once a batch axis stands in front."""
     return tuple([axis + 1 for axis in axes])
 

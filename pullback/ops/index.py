@@ -285,7 +285,9 @@ def combining(combine, name):
     return evaluate, lower
 
 
-def gathered_back(array, indices, like, *, dimension_numbers, mode="clip", unique_indices=False):
+def gathered_back(
+    array: Any, indices: Any, like: Any, *, dimension_numbers: Any, mode: str = "clip", unique_indices: bool = False
+) -> Any:
     """What stands at the windows of a scatter, in the shape of its updates; 0 for windows that were dropped."""
     numbers = dimension_numbers.as_gather()
     sizes = update_sizes(type_of(array), type_of(like), numbers)

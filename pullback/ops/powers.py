@@ -104,8 +104,10 @@ class integer_pow(Formula):
 
 def _power(x, y):
     out = np.power(x, y)
+    if x.shape == y.shape and y.size > 1 and y.flags.c_contiguous:
+        return out
     half = y == 0.5
-    if half.any():  # NumPy may take square roots: -0 at -0, NaN at -inf
+    if half.any():  # of one exponent for all, NumPy may take square roots: -0 at -0, NaN at -inf
         out = np.where(half & ((x == 0) | (x == -np.inf)), np.abs(x), out)
     return out
 

@@ -6,6 +6,7 @@ A window has `window_dimensions` elements, `window_dilation` apart; windows begi
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any, NamedTuple
 
@@ -18,10 +19,11 @@ from pullback.core.tracing import type_of
 from pullback.core.types import array_type
 from pullback.core.zero import ZERO
 from pullback.ops.arithmetic import min as min_of
-from pullback.ops.arithmetic import mul, sub
+from pullback.ops.arithmetic import mul, neg, sub
 from pullback.ops.convolve import dilated, window_count
 from pullback.ops.create import iota
 from pullback.ops.families import all_but, check_kinds
+from pullback.ops.formulas import Written
 from pullback.ops.index import gather
 from pullback.ops.literals import literal
 from pullback.ops.reduce import gathered, highest, lowest, product_rule
@@ -197,13 +199,12 @@ class ExtremeOfWindows(OfWindows):
 
     def jvp(primitive, primals, tangents, **params):
         (x,), (t,) = primals, tangents
-        where = window_argmax if primitive is reduce_window_max else window_argmin
-        size = type_of(x).size
+        signed, size = x if primitive is reduce_window_max else neg(x), type_of(x).size
         if size == 0:
             return primitive(x, **params), ZERO
         # where a window has nothing of the array, the number is out of bounds
         flat = reshape(t, new_sizes=(size,))
-        return primitive(x, **params), _taken(flat, where(x, **params), 0, "fill")
+        return primitive(x, **params), _taken(flat, window_argmax(signed, **params), 0, "fill")
 
 
 @primitive
@@ -220,47 +221,26 @@ class reduce_window_min(ExtremeOfWindows):
     evaluate, lower = combining(np.minimum, "stablehlo.minimum", highest)
 
 
-class WhereInWindows(OfWindows):
-    """The number, in row-major order of the whole array, of the first extreme element of each window; a NaN counts as extreme.
-    The number of elements, if a window has none."""
+@primitive
+class window_argmax(OfWindows):
+    """The number, in row-major order of the whole array, of the first largest element of each window; a NaN counts as larger
+    than all others. The number of elements, if a window has none."""
 
-    kinds = "biuf"
+    kinds = "f"
 
-    def result_type(primitive, x, **params):
-        return array_type(OfWindows.result_type(primitive, x, **params).shape, _numbers_of(x))
-
-    def vectorize(primitive, size, args, axes, **params):
-        (x,) = args
-        out = primitive(x, **_with_batch(params))
-        each = type_of(x).size // (size or 1)
-        type = type_of(out)
-        first = iota(dtype=type.dtype, shape=type.shape, dimension=0)
-        return min_of(sub(out, mul(first, literal(each, first))), literal(each, out)), 0
-
-
-def _numbers_of(x):
-    return INT32 if math.prod(x.shape) <= np.iinfo(np.int32).max else INT64
-
-
-def seeking(direction, start):
-    """The evaluation and the lowering rule of a search in windows: the pairs (element, number) are combined."""
-    further = np.greater if direction == "GT" else np.less
+    def result_type(x, **params):
+        dtype = INT32 if x.size <= np.iinfo(np.int32).max else INT64
+        return array_type(OfWindows.result_type(window_argmax, x, **params).shape, dtype)
 
     def evaluate(x, **params):
-        window, none = Window(**params), math.prod(x.shape)
-        numbers = np.arange(none, dtype=_numbers_of(x)).reshape(x.shape)
-        x = pad.evaluate(x, start(x.dtype), padding_config=window.pads())
+        window, none = Window(**params), x.size
+        numbers = np.arange(none).astype(INT32 if none <= np.iinfo(np.int32).max else INT64).reshape(x.shape)
+        x = pad.evaluate(x, lowest(x.dtype), padding_config=window.pads())
         numbers = pad.evaluate(numbers, none, padding_config=window.pads())
         for axis, size, stride, gap in window.steps():
             count = window_count(x.shape[axis], dilated(size, gap), stride)
-            best, where = _along(x, axis, 0, count, stride), _along(numbers, axis, 0, count, stride)
-            for place in range(1, size):
-                y, at = (_along(each, axis, place * gap, count, stride) for each in (x, numbers))
-                lost, was_lost = y != y, best != best
-                same = (y == best) | (lost & was_lost)
-                better = further(y, best) | (lost & ~was_lost) | (same & (at < where))
-                best, where = np.where(better, y, best), np.where(better, at, where)
-            x, numbers = best, where
+            rows = [[_along(each, axis, place * gap, count, stride) for each in (x, numbers)] for place in range(size)]
+            x, numbers = functools.reduce(lambda best, other: _further(*best, *other), rows)
         return numbers
 
     def lower(write, x, **params):
@@ -271,39 +251,24 @@ def seeking(direction, start):
         numbers = write.op("stablehlo.reshape", [flat], TensorType(x.shape, result.dtype))
         scalars = [TensorType((), x.dtype), TensorType((), result.dtype)]
         with write.region([*scalars, *scalars]) as region:
-            best, where, y, at = region.arguments
-            both = [write.compare("EQ", y, best)]
-            better = [write.compare(direction, y, best)]
-            if x.dtype.kind in "fV":
-                lost, was_lost = write.compare("NE", y, y), write.compare("NE", best, best)
-                both.append(write.elementwise("stablehlo.and", lost, was_lost))
-                better.append(write.elementwise("stablehlo.and", lost, write.compare("EQ", best, best)))
-                both = [write.elementwise("stablehlo.or", *both)]
-            better.append(write.elementwise("stablehlo.and", *both, write.compare("LT", at, where)))
-            found = better[0]
-            for one in better[1:]:
-                found = write.elementwise("stablehlo.or", found, one)
-            region.returns(write.select(found, y, best), write.select(found, at, where))
-        firsts = [write.constant(start(x.dtype), scalars[0]), write.constant(none, scalars[1])]
+            region.returns(*[each.value for each in _further(*[Written(write, value) for value in region.arguments])])
+        firsts = [write.constant(lowest(x.dtype), scalars[0]), write.constant(none, scalars[1])]
         shapes = [TensorType(result.shape, x.dtype), result]
         given = Window(**params).written()
         return write.many("stablehlo.reduce_window", [x, numbers, *firsts], shapes, [region.text], **given)[1]
 
-    return evaluate, lower
+    def vectorize(size, args, axes, **params):
+        out = window_argmax(*args, **_with_batch(params))
+        each, type = type_of(args[0]).size // (size or 1), type_of(out)
+        first = iota(dtype=type.dtype, shape=type.shape, dimension=0)
+        return min_of(sub(out, mul(first, literal(each, first))), literal(each, out)), 0
 
 
-@primitive
-class window_argmax(WhereInWindows):
-    """The number, in row-major order of the whole array, of the first largest element of each window."""
-
-    evaluate, lower = seeking("GT", lowest)
-
-
-@primitive
-class window_argmin(WhereInWindows):
-    """The number, in row-major order of the whole array, of the first smallest element of each window."""
-
-    evaluate, lower = seeking("LT", highest)
+def _further(best, where, x, at):
+    """The larger of two elements, with its number: of two that are equal, or NaN, the one of the smaller number."""
+    same = (x == best) | ((x != x) & (best != best))
+    better = (x > best) | ((x != x) & (best == best)) | (same & (at < where))
+    return np.where(better, x, best), np.where(better, at, where)
 
 
 def windows(x: Any, fill: Any, **params: Any) -> Any:

@@ -53,7 +53,7 @@ from pullback.ops.scipy_functions import linalg, routine
 from pullback.stablehlo.writer import TensorType
 
 
-def _inverse(x):
+def inverse_or_zero(x):
     """1 / x, and 0 for 0: where two eigenvalues or singular values are equal to the last bit, the derivatives of their vectors
     have no part in the directions of each other."""
     nonzero = compare.ne(x, literal(0, x))
@@ -63,7 +63,7 @@ def _inverse(x):
 def _gaps(w):
     """1 / (w_j - w_i) in row i, column j; 0 where the two are equal."""
     shape = (*type_of(w).shape, type_of(w).shape[-1])
-    return _inverse(sub(in_columns(w, shape), in_rows(w, shape)))
+    return inverse_or_zero(sub(in_columns(w, shape), in_rows(w, shape)))
 
 
 # ---- eigenvalues -----------------------------------------------------------------------------------------------------------
@@ -163,8 +163,8 @@ class svd(Factorization):
             return (values,), (change,)
         shape = (*type_of(values).shape, type_of(values).shape[-1])
         sums = add(in_columns(values, shape), in_rows(values, shape))
-        gaps = convert_element_type(mul(_gaps(values), _inverse(sums)), new_dtype=type_of(x).dtype)
-        inverse = _inverse(values)
+        gaps = convert_element_type(mul(_gaps(values), inverse_or_zero(sums)), new_dtype=type_of(x).dtype)
+        inverse = inverse_or_zero(values)
         after, before = scaled_columns(inner, values), scaled_rows(values, inner)
         turn = mul(gaps, add(after, adjoint(after)))
         if kind(type_of(x).dtype) == "c":
@@ -172,9 +172,9 @@ class svd(Factorization):
             turn = add(turn, diagonal_matrix(joined(literal(0, angles), angles), turn))
         left_change, basis_change = product(left, turn), product(basis, mul(gaps, add(before, adjoint(before))))
         if rows > columns:
-            left_change = add(left_change, scaled_columns(_outside(left, product(t, basis)), inverse))
+            left_change = add(left_change, scaled_columns(outside(left, product(t, basis)), inverse))
         if columns > rows:
-            basis_change = add(basis_change, scaled_columns(_outside(basis, product(adjoint(t), left)), inverse))
+            basis_change = add(basis_change, scaled_columns(outside(basis, product(adjoint(t), left)), inverse))
         return (values, left, right), (change, left_change, adjoint(basis_change))
 
     def cost(operands, results, *, full_matrices, vectors):
@@ -186,7 +186,7 @@ class svd(Factorization):
         yield (np.zeros((0, 0)),), {"full_matrices": True, "vectors": True}
 
 
-def _outside(basis, x):
+def outside(basis, x):
     """What of the columns of x is orthogonal to the orthonormal columns of a basis."""
     return sub(x, product(basis, product(adjoint(basis), x)))
 

@@ -1,16 +1,14 @@
-"""Solutions of linear systems, determinants, pseudoinverses, and functions of matrices, each differentiated through what it is,
-not through the steps that find it."""
+"""Solutions of linear systems, determinants and pseudoinverses, each differentiated through what it is, not through the steps
+that find it."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from pullback.core.dtypes import INT32, kind
-from pullback.core.errors import GradientError, NotLinear, ShapeError
+from pullback.core.errors import ShapeError
 from pullback.core.primitive import primitive
-from pullback.core.source import at_user_line
 from pullback.core.tracing import type_of
-from pullback.core.types import is_unknown
 from pullback.core.zero import ZERO
 from pullback.ops import compare
 from pullback.ops.arithmetic import add, div, mul, neg, sub
@@ -37,7 +35,6 @@ from pullback.ops.matrices import (
     in_rows,
     mask,
     nan_on_failure,
-    one_by_one,
     part_dtype,
     product,
     real_part,
@@ -46,7 +43,6 @@ from pullback.ops.matrices import (
     where,
 )
 from pullback.ops.reduce import reduce_max, reduce_or, reduce_prod
-from pullback.ops.scipy_functions import linalg
 from pullback.ops.shape import in_front
 from pullback.ops.spectra import svd
 from pullback.ops.triangular import (
@@ -306,77 +302,3 @@ class pinv(OfMatrices):
         yield (rng.normal(size=(3, 2)), np.asarray(1e-6)), {}
         yield (rng.normal(size=(2, 2, 3)), np.full(2, 1e-6)), {}
         yield (np.zeros((0, 2)), np.asarray(1e-6)), {}
-
-
-# ---- functions of matrices -------------------------------------------------------------------------------------------------
-
-
-@primitive
-class matrix_function(OfMatrices):
-    """f(x), given the name of a function of matrices in scipy.linalg; with directions, f's derivative along all of them.
-
-    D^k f(x)[E_1, ..., E_k] is a block of f of one matrix of 2^k blocks. As a function of E_i its transpose is the transpose of
-    the derivative along the others and the transposed cotangent. Source: Higham and Relton, "Higher order Frechet derivatives
-    of matrix functions and the level-2 condition number" (2014).
-    """
-
-    symbolic_zeros = True
-
-    def result_type(primitive, x, *directions, function):
-        check_matrices(primitive, x, *directions, square=True)
-        return x.strong()
-
-    def evaluate(primitive, x, *directions, function):
-        compute = linalg(function) if isinstance(function, str) else lambda one: linalg("funm")(one, function)
-        size = x.shape[-1]
-
-        def one(x, *directions):
-            x = x.astype(np.result_type(x, np.float64))
-            for count, direction in enumerate(directions):
-                change = np.kron(np.eye(1 << count, dtype=x.dtype), direction)
-                x = np.block([[x, change], [np.zeros_like(x), x]])
-            with np.errstate(all="ignore"):
-                return compute(x)[:size, x.shape[-1] - size :] if np.isfinite(x).all() else None
-
-        return one_by_one(primitive, one, x, *directions, function=function)
-
-    def lower(primitive, write, *operands, function):
-        def compute(*values):
-            return (primitive.evaluate(*values, function=function),)
-
-        return write.host_call(compute, operands, [write.result_type], pure=True)[0]
-
-    def jvp(primals, tangents, *, function):
-        x, *directions = primals
-        if not isinstance(function, str):
-            raise GradientError(
-                f"funm of {getattr(function, '__name__', function)!r} has no derivative; expm, logm and sqrtm have"
-                f" derivatives of every order.{at_user_line()}"
-            )
-        terms = [] if tangents[0] is ZERO else [matrix_function(*primals, tangents[0], function=function)]
-        for i, t in enumerate(tangents[1:]):
-            if t is not ZERO:
-                terms.append(matrix_function(x, *directions[:i], t, *directions[i + 1 :], function=function))
-        total, *others = terms
-        for term in others:
-            total = add(total, term)
-        return matrix_function(*primals, function=function), total
-
-    def transpose(cotangent, x, *directions, function):
-        unknown = [i for i, one in enumerate((x, *directions)) if is_unknown(one)]
-        if unknown == [0] or len(unknown) != 1:
-            raise NotLinear(f"{function} of a matrix is linear in one direction of its derivative alone.{at_user_line()}")
-        at = unknown[0] - 1
-        known = (x, *directions[:at], flipped(cotangent), *directions[at + 1 :])
-        found = flipped(matrix_function(*known, function=function))
-        return tuple([found if i == unknown[0] else None for i in range(len(known))])
-
-    def cost(operands, results, *, function):
-        return 30 * operands[0].size * operands[0].shape[-1] * 4 ** (len(operands) - 1)
-
-    def samples(rng):
-        x = 0.3 * rng.normal(size=(3, 3)) + 2 * np.eye(3)
-        yield (x,), {"function": "expm"}
-        yield (x, rng.normal(size=(3, 3))), {"function": "expm"}
-        yield (np.stack([x, x.T]) + 0j,), {"function": "sqrtm"}
-        yield (x + 0j,), {"function": "logm"}

@@ -255,6 +255,7 @@ def permutation_written(write, pivots, type):
         return write.elementwise("stablehlo.add", i, write.like(i, 1)), write.select(here, its, write.select(there, mine, rows))
 
     count = write.constant(pivots.shape[-1], number)
+    write.note_loop()  # each step of it costs next to nothing
     return write.while_loop([write.constant(0, number), places], lambda v: write.compare("LT", v[0], count), step)[1]
 
 

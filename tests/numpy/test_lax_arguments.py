@@ -131,7 +131,7 @@ def test_parameters_have_jaxs_names_in_jaxs_order(name):
     getattr(lax, name)(**CALLS[name])
     extra = {each for each in parameters if each not in CALLS[name]} - {"operands"}
     own = {"max_steps", "checkpoint", "checked", "_split_transpose"}  # while_loop's own, and one that JAX hides
-    assert extra <= own | {"accuracy", "sharding", "out_sharding", "allow_negative_indices"}  # test_lax_shapes.py
+    assert extra <= own | {"accuracy", "sharding", "out_sharding", "out_dtype", "allow_negative_indices"}  # test_lax_shapes.py
 
 
 class Wrong:

@@ -176,5 +176,115 @@ PLACES = {
     ),
 }  # fmt: skip
 
-TABLE = {**LAX, **SORTING, **SCANS, **PLACES}
+X, Y = np.array([3, 1, 3, 2, 1]), np.array([2, 9, 3, 3])
+
+
+def unique_all(x, size, fill_value=None):
+    """The first `size` different elements, filled."""
+    values, first, which, counts = np.unique(x, True, True, True)
+    more = max(size - values.size, 0)
+    ends = (values[0] if fill_value is None else fill_value, first[0], None, 0)
+    found = [
+        each if end is None else np.concatenate([each, np.full(more, end, each.dtype)])[:size]
+        for each, end in zip((values, first, which, counts), ends)
+    ]
+    return tuple(found)
+
+
+def of_set(function, **ends):
+    def reference(x, y, *unique, size=None, fill_value=None):
+        found = function(x, y, *unique)
+        end = found[0] if fill_value is None else fill_value
+        return found if size is None else np.concatenate([found, np.full(max(size - found.size, 0), end)])[:size]
+
+    cases = (case(X, Y, size=6), case(X, Y, size=2), case(X * 1.5, Y * 1.5, size=5, fill_value=-1.0))
+    return entry(reference, *cases, dtypes=("float32", "float64", "int32"), same_dtype=False)
+
+
+SETS = {
+    "numpy.unique": entry(
+        lambda x, a, b, c, **how: unique_all(x, **how),
+        case(X, True, True, True, size=5), case(TIES, True, True, True, size=2),
+        case(TIES, True, True, True, size=4, fill_value=9.0),
+        same_dtype=False, dtypes=NUMBERS[1:],
+    ),
+    "numpy.unique_all": entry(unique_all, case(X, size=4), case(TIES, size=4, fill_value=5.0), same_dtype=False),
+    "numpy.unique_counts": entry(lambda *x, **how: unique_all(*x, **how)[::3], case(X, size=4), same_dtype=False),
+    "numpy.unique_inverse": entry(lambda *x, **how: unique_all(*x, **how)[::2], case(X, size=4), same_dtype=False),
+    "numpy.unique_values": entry(lambda *x, **how: unique_all(*x, **how)[0], case(X, size=4), same_dtype=False),
+    "numpy.union1d": of_set(np.union1d),
+    "numpy.intersect1d": of_set(np.intersect1d),
+    "numpy.setdiff1d": entry(
+        lambda x, y, unique=False, size=None, fill_value=0: np.append(np.setdiff1d(x, y, unique), fill_value)[:size],
+        case(X, Y, size=2), case(np.array([5.0, 1.0, 2.0]), TIES, True, size=2, fill_value=0), same_dtype=False,
+    ),
+    "numpy.setxor1d": of_set(np.setxor1d),
+}  # fmt: skip
+
+Q = np.array([0.1, 0.5, 0.8])
+METHODS = (
+    "inverted_cdf", "averaged_inverted_cdf", "closest_observation", "interpolated_inverted_cdf", "hazen", "weibull", "linear",
+    "median_unbiased", "normal_unbiased", "lower", "higher", "midpoint", "nearest",
+)  # fmt: skip
+
+
+def of_quantile(function, scale=1, *more):
+    cases = (
+        case(A, 0.3 * scale),
+        case(A, 0.5 * scale, axis=0),
+        case(A, Q * scale, axis=(0, 1), keepdims=True),
+        case(V, 1.0 * scale),
+    )
+    return entry(function, *cases, *more, dtypes=(*NUMBERS[5:], "int32"), wrt=(0,), same_dtype=False)
+
+
+QUANTILES = {
+    "numpy.quantile": of_quantile(
+        np.quantile, 1, *[case(V, Q, method=method) for method in METHODS],
+        case(A, 0.4, axis=1, method="inverted_cdf", weights=np.array([1.0, 2.0, 0.5, 1.0])),
+    ),
+    "numpy.nanquantile": of_quantile(
+        np.nanquantile, 1, case(ODD, 0.3, axis=1), case(np.where(np.isinf(ODD), 0.3, ODD), Q, method="hazen"),
+    ),
+    "numpy.percentile": of_quantile(np.percentile, 100),
+    "numpy.nanpercentile": of_quantile(np.nanpercentile, 100, case(ODD, 30.0, axis=1)),
+    "numpy.median": entry(
+        lambda a, axis=None, out=None, overwrite_input=False, keepdims=False: np.median(a, axis, keepdims=keepdims),
+        case(A), case(A, axis=1, keepdims=True), case(A, (0, 1), overwrite_input=True), case(V), case(ODD, 1), case(INTS),
+        dtypes=(*NUMBERS[5:],), wrt=(0,), same_dtype=False,
+    ),
+    "numpy.nanmedian": entry(np.nanmedian, case(A, axis=1), case(ODD, 1), case(V), wrt=(0,)),
+    "numpy.nanargmax": entry(np.nanargmax, case(ODD, 1), case(ODD), case(A, axis=0, keepdims=True), same_dtype=False),
+    "numpy.nanargmin": entry(np.nanargmin, case(ODD, 1), case(ODD), case(INTS, axis=0), same_dtype=False),
+}  # fmt: skip
+
+W = RNG.random(7)
+EDGES = np.array([-1.0, 0.0, 0.5, 3.0])
+
+
+HISTOGRAMS = {
+    "numpy.bincount": entry(
+        lambda x, weights=None, minlength=0, length=None: np.bincount(x, weights, max(minlength, length or 0))[:length],
+        case(np.abs(INTS[0]), minlength=6, length=6), case(np.abs(INTS[0]), RNG.normal(size=4), length=4),
+        wrt=(1,), same_dtype=False,
+    ),
+    "numpy.histogram": entry(
+        np.histogram, case(A, 4), case(A, EDGES), case(V, 3, range=(-1.0, 1.0)), case(V, 4, weights=W, density=True),
+        case(ZERO, 3), case(INTS, 4), case(np.ones(3), 2), same_dtype=False, rtol={"float32": 1e-4},
+    ),
+    "numpy.histogram_bin_edges": entry(
+        np.histogram_bin_edges, case(A), case(A, 4, (0.0, 2.0)), case(A, EDGES), case(A, 3, weights=A), same_dtype=False,
+    ),
+    "numpy.histogram2d": entry(
+        np.histogram2d, case(V, W, 3), case(V, W, [EDGES, 2], weights=W),
+        case(V, W, 2, range=[(-1.0, 1.0), (0.0, 1.0)], density=True),
+        case(V, W, EDGES), same_dtype=False, rtol={"float32": 1e-4},
+    ),
+    "numpy.histogramdd": entry(
+        np.histogramdd, case(RNG.normal(size=(9, 3)), 2), case((V, W), (2, EDGES), weights=W, density=True),
+        case(RNG.normal(size=(9, 2)), 2, range=[(-1.0, 1.0), (0.0, 1.0)]), same_dtype=False, rtol={"float32": 1e-4},
+    ),
+}  # fmt: skip
+
+TABLE = {**HISTOGRAMS, **QUANTILES, **SETS, **LAX, **SORTING, **SCANS, **PLACES}
 ELSEWHERE: dict[str, str] = {}

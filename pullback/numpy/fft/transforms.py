@@ -16,13 +16,24 @@ from pullback.numpy.arithmetic import multiply, true_divide
 from pullback.numpy.axes import Axis, normal_axes, normal_axis, several
 from pullback.numpy.complexes import conj
 from pullback.numpy.creation import asarray
-from pullback.numpy.promotion import PYTHON_SCALARS, at_user_line, in_dtype, number_or_operand, operand, to_inexact
+from pullback.numpy.eager import by_numpy
+from pullback.numpy.promotion import (
+    NATIVE_FLOATS,
+    NATIVE_INEXACT,
+    PYTHON_SCALARS,
+    at_user_line,
+    in_dtype,
+    number_or_operand,
+    operand,
+    to_inexact,
+)
 from pullback.numpy.shaping import moveaxis, roll
 from pullback.ops import fourier
 from pullback.ops import shape as shapes
 from pullback.ops.formulas import COMPLEX_DTYPE
 from pullback.ops.fourier import FftType
 
+NATIVE_COMPLEX = NATIVE_INEXACT - NATIVE_FLOATS  # of real numbers, NumPy's fft makes a half and mirrors it
 _OTHER_WAY = {None: "forward", "backward": "forward", "ortho": "ortho", "forward": "backward"}
 _BACK = (FftType.IFFT, FftType.IRFFT)
 
@@ -60,12 +71,14 @@ def _transform(name: str, which: FftType, a: Any, s: Any, axes: Any, norm: str |
     if min(sizes) < 1:
         raise ShapeError(f"{name} makes 1 element or more along each axis, but {tuple(sizes)} were asked for.{at_user_line()}")
     ndim, count = x.type.ndim, len(axes)
-    x = moveaxis(x, axes, tuple(range(-count, 0)))
+    places = list(range(ndim - count, ndim))
+    x = x if axes == places else moveaxis(x, axes, places)
     taken = sizes if which is not FftType.IRFFT else [*sizes[:-1], sizes[-1] // 2 + 1]
     if tuple(taken) != x.type.shape[ndim - count :]:  # cut, or continued by zeros
         config = [(0, 0, 0)] * (ndim - count) + [(0, size - old, 0) for size, old in zip(taken, x.type.shape[ndim - count :])]
         x = shapes.pad(x, in_dtype(0, x.type.dtype), padding_config=tuple(config))
-    x = moveaxis(_in_groups(x, which, tuple(sizes)), tuple(range(-count, 0)), axes)
+    x = _in_groups(x, which, tuple(sizes))
+    x = x if axes == places else moveaxis(x, places, axes)
     power = {None: 0.0, "backward": 0.0, "ortho": 0.5, "forward": 1.0}[norm]
     return multiply(x, float(math.prod(sizes)) ** (power if which in _BACK else -power)) if power else x
 
@@ -92,6 +105,7 @@ def _one_axis(name: str, which: FftType, a: Any, n: int | None, axis: int, norm:
     return _transform(name, which, a, None if n is None else (n,), (axis,), norm)
 
 
+@by_numpy(np.fft.fft, NATIVE_COMPLEX)
 def fft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
     """The discrete Fourier transform along an axis: X_k = sum over j of x_j exp(-2 pi i j k / n).
 
@@ -116,6 +130,7 @@ def fft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = N
     return _one_axis("fft", FftType.FFT, a, n, axis, norm)
 
 
+@by_numpy(np.fft.ifft, NATIVE_COMPLEX)
 def ifft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
     """The inverse of `fft` along an axis: x_j = 1/n times the sum over k of X_k exp(2 pi i j k / n).
 
@@ -140,6 +155,7 @@ def ifft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = 
     return _one_axis("ifft", FftType.IFFT, a, n, axis, norm)
 
 
+@by_numpy(np.fft.rfft, NATIVE_FLOATS)
 def rfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
     """The discrete Fourier transform of real numbers along an axis: the frequencies from 0 to n / 2.
 
@@ -165,6 +181,7 @@ def rfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = 
     return _one_axis("rfft", FftType.RFFT, a, n, axis, norm)
 
 
+@by_numpy(np.fft.irfft, NATIVE_COMPLEX)
 def irfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
     """The inverse of `rfft` along an axis: real numbers from their frequencies up to n / 2.
 
@@ -189,6 +206,7 @@ def irfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None =
     return _one_axis("irfft", FftType.IRFFT, a, n, axis, norm)
 
 
+@by_numpy(np.fft.hfft, NATIVE_COMPLEX)
 def hfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
     """The discrete Fourier transform of numbers whose second half mirrors the first, conjugated: it is real.
 
@@ -212,6 +230,7 @@ def hfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = 
     return _one_axis("hfft", FftType.IRFFT, conj(operand(a, "hfft")), n, axis, _turned(norm, "hfft"))
 
 
+@by_numpy(np.fft.ihfft, NATIVE_FLOATS)
 def ihfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
     """The inverse of `hfft`: the first half of the inverse transform of real numbers.
 
@@ -339,6 +358,7 @@ def irfftn(a: ArrayLike, s: Sequence[int] | None = None, axes: Axis = None, norm
     return _transform("irfftn", FftType.IRFFT, a, s, None if axes is None else several(axes), norm)
 
 
+@by_numpy(np.fft.fft2, NATIVE_COMPLEX)
 def fft2(a: ArrayLike, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1), norm: str | None = None) -> Array:
     """The discrete Fourier transform over two axes.
 
@@ -363,6 +383,7 @@ def fft2(a: ArrayLike, s: Sequence[int] | None = None, axes: Sequence[int] = (-2
     return _transform("fft2", FftType.FFT, a, s, several(axes), norm)
 
 
+@by_numpy(np.fft.ifft2, NATIVE_COMPLEX)
 def ifft2(a: ArrayLike, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1), norm: str | None = None) -> Array:
     """The inverse of `fft2` over two axes.
 
@@ -387,6 +408,7 @@ def ifft2(a: ArrayLike, s: Sequence[int] | None = None, axes: Sequence[int] = (-
     return _transform("ifft2", FftType.IFFT, a, s, several(axes), norm)
 
 
+@by_numpy(np.fft.rfft2, NATIVE_FLOATS)
 def rfft2(a: ArrayLike, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1), norm: str | None = None) -> Array:
     """The discrete Fourier transform of real numbers over two axes: along the last of them, the frequencies from 0 to n / 2.
 
@@ -411,6 +433,7 @@ def rfft2(a: ArrayLike, s: Sequence[int] | None = None, axes: Sequence[int] = (-
     return _transform("rfft2", FftType.RFFT, a, s, several(axes), norm)
 
 
+@by_numpy(np.fft.irfft2, NATIVE_COMPLEX)
 def irfft2(a: ArrayLike, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1), norm: str | None = None) -> Array:
     """The inverse of `rfft2` over two axes: real numbers from their frequencies.
 

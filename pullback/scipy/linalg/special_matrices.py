@@ -1,0 +1,420 @@
+"""Matrices of a pattern, made of vectors or of their size alone."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+
+from pullback.core.array import Array, ArrayLike
+from pullback.core.dtypes import DTypeLike, default_dtype, kind, requested
+from pullback.core.errors import ShapeError
+from pullback.numpy.arithmetic import abs as absolute
+from pullback.numpy.complexes import conj
+from pullback.numpy.creation import array, diag, zeros
+from pullback.numpy.promotion import at_user_line, operand, strong, to_common_dtype, to_inexact
+from pullback.numpy.shaping import concatenate
+from pullback.ops.scipy_functions import linalg
+
+
+def _vector(x: Any, name: str, least: int = 1) -> Any:
+    x = strong(operand(x, name))
+    if x.type.ndim != 1 or x.type.size < least:
+        raise ShapeError(f"{name} takes a vector of at least {least} elements, but got {x.type}.{at_user_line()}")
+    return x
+
+
+def block_diag(*arrs: ArrayLike) -> Array:
+    """Matrices along the diagonal of one matrix.
+
+    Arguments:
+        arrs: matrices; a vector is a row, and a number a matrix of one element.
+
+    Returns:
+        A matrix in the common dtype.
+
+    Raises:
+        LeafError: an operand is neither an array nor a number.
+        ShapeError: an operand has more than two axes.
+        DtypeError: the dtypes have no common one.
+
+    Example:
+        >>> pb.scipy.linalg.block_diag(pnp.array([[1, 2]]), 3)
+        [[1 2 0]
+         [0 0 3]]:i32[2,3]:cpu(0)
+    """
+    if not arrs:
+        return zeros((1, 0))
+    given = to_common_dtype("block_diag", *arrs)
+    if any(x.type.ndim > 2 for x in given):
+        raise ShapeError(f"block_diag takes matrices, but got {', '.join([str(x.type) for x in given])}.{at_user_line()}")
+    blocks = [x.reshape((1,) * (2 - x.type.ndim) + x.type.shape) for x in given]
+    width, before, rows = sum([x.shape[1] for x in blocks]), 0, []
+    for block in blocks:
+        height, own = block.shape
+        rest = width - before - own
+        parts = [zeros((height, before), block.dtype), block, zeros((height, rest), block.dtype)]
+        rows.append(concatenate(parts, 1))
+        before += own
+    return concatenate(rows, 0)
+
+
+def toeplitz(c: ArrayLike, r: ArrayLike | None = None) -> Array:
+    """The matrix that is constant along its diagonals.
+
+    Arguments:
+        c: an array (..., m): the first column.
+        r: an array (..., n): the first row, but for its first element; by default conj(c).
+
+    Returns:
+        An array (..., m, n).
+
+    Raises:
+        LeafError: an operand is neither an array nor a number.
+        ShapeError: the axes in front differ.
+        DtypeError: the dtypes have no common one.
+
+    Example:
+        >>> pb.scipy.linalg.toeplitz(pnp.array([1, 2, 3]), pnp.array([1, 4]))
+        [[1 4]
+         [2 1]
+         [3 2]]:i32[3,2]:cpu(0)
+    """
+    c = strong(operand(c, "toeplitz"))
+    c, r = to_common_dtype("toeplitz", c, conj(c) if r is None else r)
+    c, r = [x.reshape(-1) if x.ndim == 0 else x for x in (c, r)]
+    m, n = c.shape[-1], r.shape[-1]
+    values = concatenate([c[..., ::-1], r[..., 1:]], -1)
+    return values[..., m - 1 - np.arange(m)[:, None] + np.arange(n)] if values.shape[-1] else zeros((*c.shape, n), c.dtype)
+
+
+def hankel(c: ArrayLike, r: ArrayLike | None = None) -> Array:
+    """The matrix that is constant along its antidiagonals.
+
+    Arguments:
+        c: a vector (m,): the first column.
+        r: a vector (n,): the last row, but for its first element; by default zeros, as many as c has.
+
+    Returns:
+        A matrix (m, n).
+
+    Raises:
+        LeafError: an operand is neither an array nor a number.
+        ShapeError: an operand is no vector.
+        DtypeError: the dtypes have no common one.
+
+    Example:
+        >>> pb.scipy.linalg.hankel(pnp.array([1, 2, 3]))
+        [[1 2 3]
+         [2 3 0]
+         [3 0 0]]:i32[3,3]:cpu(0)
+    """
+    c = _vector(c, "hankel")
+    c, r = to_common_dtype("hankel", c, zeros(c.shape, c.dtype) if r is None else _vector(r, "hankel"))
+    return concatenate([c, r[1:]])[np.arange(c.shape[0])[:, None] + np.arange(r.shape[0])]
+
+
+def circulant(c: ArrayLike) -> Array:
+    """The square matrix each column of which is the one before it, rotated down by one.
+
+    Arguments:
+        c: an array (..., n): the first column.
+
+    Returns:
+        An array (..., n, n).
+
+    Raises:
+        LeafError: c is neither an array nor a number.
+
+    Example:
+        >>> pb.scipy.linalg.circulant(pnp.array([1, 2, 3]))
+        [[1 3 2]
+         [2 1 3]
+         [3 2 1]]:i32[3,3]:cpu(0)
+    """
+    c = strong(operand(c, "circulant"))
+    c = c.reshape(-1) if c.ndim == 0 else c
+    n = c.shape[-1]
+    return c[..., (np.arange(n)[:, None] - np.arange(n)) % max(n, 1)]
+
+
+def companion(a: ArrayLike) -> Array:
+    """The matrix whose characteristic polynomial has these coefficients, the highest power's first.
+
+    Arguments:
+        a: a vector of n >= 2 coefficients.
+
+    Returns:
+        A matrix (n - 1, n - 1), of floating or complex numbers.
+
+    Raises:
+        LeafError: `a` is neither an array nor a number.
+        ShapeError: `a` is no vector of at least two elements.
+
+    Example:
+        >>> pb.scipy.linalg.companion(pnp.array([1.0, -3.0, 2.0]))
+        [[ 3. -2.]
+         [ 1.  0.]]:f32[2,2]:cpu(0)
+    """
+    a = to_inexact(_vector(a, "companion", 2), "companion")
+    below = np.eye(a.shape[0] - 2, a.shape[0] - 1)
+    return concatenate([(-a[1:] / a[0])[None], array(below, a.dtype)], 0)
+
+
+def leslie(f: ArrayLike, s: ArrayLike) -> Array:
+    """The Leslie matrix of a population: fecundities in its first row, survival rates below the diagonal.
+
+    Arguments:
+        f: a vector (n,). s: a vector (n - 1,).
+
+    Returns:
+        A matrix (n, n) in the common dtype.
+
+    Raises:
+        LeafError: an operand is neither an array nor a number.
+        ShapeError: the sizes do not fit.
+        DtypeError: the dtypes have no common one.
+
+    Example:
+        >>> pb.scipy.linalg.leslie(pnp.array([0.0, 2.0]), pnp.array([0.5]))
+        [[0.  2. ]
+         [0.5 0. ]]:f32[2,2]:cpu(0)
+    """
+    f, s = to_common_dtype("leslie", _vector(f, "leslie", 2), _vector(s, "leslie"))
+    if s.shape[0] != f.shape[0] - 1:
+        raise ShapeError(f"leslie takes one survival rate less than fecundities, but got {f.type}, {s.type}.{at_user_line()}")
+    return concatenate([f[None], diag(concatenate([s, s[:1]]))[:-1]], 0)
+
+
+def fiedler(a: ArrayLike) -> Array:
+    """The matrix of the distances |a_i - a_j|.
+
+    Arguments:
+        a: a vector (n,).
+
+    Returns:
+        A matrix (n, n).
+
+    Raises:
+        LeafError: `a` is neither an array nor a number.
+        ShapeError: `a` is no vector.
+
+    Example:
+        >>> pb.scipy.linalg.fiedler(pnp.array([1, 4]))
+        [[0 3]
+         [3 0]]:i32[2,2]:cpu(0)
+    """
+    a = _vector(a, "fiedler", 0)
+    return absolute(a[:, None] - a)
+
+
+def convolution_matrix(a: ArrayLike, n: int, mode: str = "full") -> Array:
+    """The matrix A with A @ v = convolve(a, v, mode) for vectors v of n elements.
+
+    Arguments:
+        a: a vector (m,).
+        n: an int above 0.
+        mode: "full", "same" or "valid".
+
+    Returns:
+        A matrix (k, n), with k = m + n - 1, max(m, n), or max(m, n) - min(m, n) + 1.
+
+    Raises:
+        LeafError: `a` is neither an array nor a number.
+        ShapeError: `a` is no vector.
+        ValueError: n is not positive, or an unknown mode.
+
+    Example:
+        >>> pb.scipy.linalg.convolution_matrix(pnp.array([1, 2]), 2)
+        [[1 0]
+         [2 1]
+         [0 2]]:i32[3,2]:cpu(0)
+    """
+    a, n = _vector(a, "convolution_matrix"), operator.index(n)
+    if n <= 0 or mode not in ("full", "same", "valid"):
+        raise ValueError(
+            f"convolution_matrix takes n > 0, and mode='full', 'same' or 'valid', not {n}, {mode!r}.{at_user_line()}"
+        )
+    m = a.shape[0]
+    rest = zeros((n - 1,), a.dtype)
+    whole = toeplitz(concatenate([a, rest]), concatenate([a[:1], rest]))
+    rows = {"full": m + n - 1, "same": max(m, n), "valid": max(m, n) - min(m, n) + 1}[mode]
+    start = (m + n - 1 - rows) // 2
+    return whole[start : start + rows]
+
+
+def _made(name: str, *args: Any, **kwargs: Any) -> Any:
+    """SciPy's matrix of that name as an array of the default dtype of its kind."""
+    made = np.asarray(linalg(name)(*args, **kwargs))
+    return array(made.astype(default_dtype(kind(made.dtype).replace("u", "i"))))
+
+
+def _size(n: Any, name: str, least: int = 0) -> int:
+    n = operator.index(n)
+    if n < least:
+        raise ValueError(f"{name} takes n >= {least}, not {n}.{at_user_line()}")
+    return n
+
+
+def hilbert(n: int) -> Array:
+    """The matrix of 1 / (i + j + 1).
+
+    Arguments:
+        n: an int of at least 0.
+
+    Returns:
+        A matrix (n, n) of the default floats.
+
+    Raises:
+        TypeError: n is not an int.
+        ValueError: n is negative.
+
+    Example:
+        >>> pb.scipy.linalg.hilbert(2)
+        [[1.         0.5       ]
+         [0.5        0.33333334]]:f32[2,2]:cpu(0)
+    """
+    return _made("hilbert", _size(n, "hilbert"))
+
+
+def invhilbert(n: int) -> Array:
+    """The inverse of `hilbert(n)`.
+
+    Arguments:
+        n: an int of at least 0.
+
+    Returns:
+        A matrix (n, n) of the default floats.
+
+    Raises:
+        TypeError: n is not an int.
+        ValueError: n is negative.
+
+    Example:
+        >>> pb.scipy.linalg.invhilbert(2)
+        [[ 4. -6.]
+         [-6. 12.]]:f32[2,2]:cpu(0)
+    """
+    return _made("invhilbert", _size(n, "invhilbert"))
+
+
+def hadamard(n: int, dtype: DTypeLike = int) -> Array:
+    """The Hadamard matrix of 1 and -1, by Sylvester's construction: its columns are orthogonal.
+
+    Arguments:
+        n: a power of 2.
+        dtype: the dtype of the result.
+
+    Returns:
+        A matrix (n, n).
+
+    Raises:
+        TypeError: n is not an int.
+        ValueError: n is no power of 2.
+
+    Example:
+        >>> pb.scipy.linalg.hadamard(2)
+        [[ 1  1]
+         [ 1 -1]]:i32[2,2]:cpu(0)
+    """
+    return _made("hadamard", _size(n, "hadamard", 1)).astype(requested(dtype))
+
+
+def helmert(n: int, full: bool = False) -> Array:
+    """The Helmert matrix, orthogonal to a vector of ones.
+
+    Arguments:
+        n: an int of at least 1.
+        full: whether the row of equal elements stands in front.
+
+    Returns:
+        A matrix (n - 1, n), or (n, n) if `full`, of the default floats.
+
+    Raises:
+        TypeError: n is not an int.
+        ValueError: n is less than 1.
+
+    Example:
+        >>> pb.scipy.linalg.helmert(2)
+        [[ 0.70710677 -0.70710677]]:f32[1,2]:cpu(0)
+    """
+    return _made("helmert", _size(n, "helmert", 1), full=bool(full))
+
+
+def pascal(n: int, kind: str | None = None) -> Array:
+    """The matrix of Pascal's triangle, symmetric or triangular.
+
+    Arguments:
+        n: an int of at least 0.
+        kind: "symmetric", "upper" or "lower"; None for "symmetric".
+
+    Returns:
+        A matrix (n, n) of the default floats.
+
+    Raises:
+        TypeError: n is not an int.
+        ValueError: n is negative, or an unknown kind.
+
+    Example:
+        >>> pb.scipy.linalg.pascal(3)
+        [[1. 1. 1.]
+         [1. 2. 3.]
+         [1. 3. 6.]]:f32[3,3]:cpu(0)
+    """
+    return _pascal("pascal", n, kind)
+
+
+def invpascal(n: int, kind: str | None = None) -> Array:
+    """The inverse of the matrix of Pascal's triangle, symmetric or triangular.
+
+    Arguments:
+        n: an int of at least 0.
+        kind: "symmetric", "upper" or "lower"; None for "symmetric".
+
+    Returns:
+        A matrix (n, n) of the default floats.
+
+    Raises:
+        TypeError: n is not an int.
+        ValueError: n is negative, or an unknown kind.
+
+    Example:
+        >>> pb.scipy.linalg.invpascal(2)
+        [[ 2. -1.]
+         [-1.  1.]]:f32[2,2]:cpu(0)
+    """
+    return _pascal("invpascal", n, kind)
+
+
+def _pascal(name: str, n: int, kind: str | None) -> Array:
+    if kind not in (None, "symmetric", "upper", "lower"):
+        raise ValueError(f"{name} takes kind='symmetric', 'upper', 'lower' or None, not {kind!r}.{at_user_line()}")
+    made = linalg(name)(_size(n, name), kind or "symmetric", exact=False) if n else np.zeros((0, 0))
+    return array(np.asarray(made, default_dtype("f")))
+
+
+def dft(n: int, scale: str | None = None, *, dtype: DTypeLike = None) -> Array:
+    """The matrix of the discrete Fourier transform.
+
+    Arguments:
+        n: an int of at least 1.
+        scale: "sqrtn" to divide by the root of n, "n" by n, None by nothing.
+        dtype: the dtype of the result; by default the default complex numbers.
+
+    Returns:
+        A matrix (n, n).
+
+    Raises:
+        TypeError: n is not an int.
+        ValueError: n is less than 1, or an unknown scale.
+
+    Example:
+        >>> pb.scipy.linalg.dft(2).real
+        [[ 1.  1.]
+         [ 1. -1.]]:f32[2,2]:cpu(0)
+    """
+    if scale not in (None, "sqrtn", "n"):
+        raise ValueError(f"dft takes scale='sqrtn', 'n' or None, not {scale!r}.{at_user_line()}")
+    made = _made("dft", _size(n, "dft", 1), scale)
+    return made if dtype is None else made.astype(requested(dtype))

@@ -1,0 +1,77 @@
+"""scipy.linalg where values are not unique, or operands must be positive definite."""
+
+import numpy as np
+import pytest
+import scipy.linalg
+
+import pullback as pb
+import pullback.numpy as pnp
+from pullback.scipy import linalg
+
+rng = np.random.default_rng(0)
+A = rng.normal(size=(4, 4))
+POSITIVE = A @ A.T + np.eye(4)
+B = rng.normal(size=4)
+
+
+def near(got, expected, rtol=1e-10):
+    np.testing.assert_allclose(np.asarray(got), expected, rtol=rtol, atol=rtol)
+
+
+@pytest.mark.parametrize("lower", [True, False])
+def test_cho_factor_and_cho_solve(lower):
+    def solve(a, b):
+        return linalg.cho_solve(linalg.cho_factor(a, lower), b)
+
+    near(solve(POSITIVE, B), np.linalg.solve(POSITIVE, B))
+    near(pb.jit(solve)(POSITIVE, B), np.linalg.solve(POSITIVE, B))
+    near(linalg.solve(POSITIVE, B, lower=lower, assume_a="pos"), np.linalg.solve(POSITIVE, B))
+    pb.testing.check_gradients(solve, (POSITIVE, B))
+
+
+def test_lu_solve_is_differentiable_in_the_matrix():
+    for trans in (0, 1, 2):
+        pb.testing.check_gradients(lambda a, b, t=trans: linalg.lu_solve(linalg.lu_factor(a), b, t), (A, B))
+        found = pb.jit(lambda a, b, t=trans: linalg.lu_solve(linalg.lu_factor(a), b, t))(A, B)
+        near(found, scipy.linalg.lu_solve(scipy.linalg.lu_factor(A), B, trans))
+
+
+def test_rsf2csf_is_a_schur_form_of_the_same_matrix():
+    form, basis = linalg.rsf2csf(*linalg.schur(A))
+    near(basis @ form @ basis.conj().T, A)
+    near(np.tril(np.asarray(form), -1), np.zeros((4, 4)))
+
+
+def test_generalized_eigenvalues():
+    symmetric = A + A.T
+    values, vectors = linalg.eigh(symmetric, POSITIVE)
+    near(values, scipy.linalg.eigh(symmetric, POSITIVE, eigvals_only=True))
+    near(vectors.T @ POSITIVE @ vectors, np.eye(4))
+    near(symmetric @ vectors, POSITIVE @ vectors * values)
+    pb.testing.check_gradients(lambda a, b: linalg.eigh(a + a.T, b + b.T, eigvals_only=True), (A, POSITIVE))
+
+
+def test_the_polar_factor_has_a_derivative_where_singular_values_coincide():
+    pb.testing.check_gradients(lambda x: linalg.polar(x)[0], (2 * np.eye(3),), order=1)
+    pb.testing.check_gradients(lambda x: linalg.polar(x)[1], (2 * np.eye(3)[:, :2],), order=1)
+
+
+def test_functions_of_matrices_have_derivatives_of_every_order():
+    x = 0.3 * A
+    pb.testing.check_gradients(linalg.expm, (x,), order=3)
+    pb.testing.check_gradients(lambda x: linalg.sqrtm(x @ x.T + np.eye(4)), (x,))
+    near(linalg.expm(linalg.logm(POSITIVE)), POSITIVE)
+    with pytest.raises(pb.errors.GradientError, match="funm of 'exp' has no derivative"):
+        pb.jvp(lambda x: linalg.funm(x, np.exp), (x,), (x,))
+
+
+def test_in_compiled_code_functions_of_matrices_are_batched():
+    stack = np.stack([0.3 * A, np.zeros((4, 4))])
+    near(pb.jit(pb.vmap(linalg.expm))(stack), scipy.linalg.expm(stack))
+    assert np.isnan(np.asarray(pb.jit(linalg.sqrtm)(np.full((2, 2), np.nan)))).all()
+
+
+def test_block_diag_of_traced_matrices():
+    made = pb.jit(linalg.block_diag)(np.ones((2, 1)), np.ones((1, 2)), 3.0)
+    near(made, scipy.linalg.block_diag(np.ones((2, 1)), np.ones((1, 2)), 3.0))
+    assert pnp.asarray(linalg.block_diag()).shape == (1, 0)
