@@ -164,7 +164,7 @@ def _expand(index: tuple[Any, ...], shape: Shape) -> tuple[list[Any], int]:
                 entry = np.zeros(own, bool)  # a mask without elements chooses none, as NumPy has it
             if entry.shape != own:
                 raise IndexError(f"A mask of shape {entry.shape} does not fit an array of shape {shape}.{at_user_line()}")
-            places = [one.astype(default_dtype("i")) for one in np.nonzero(entry)] if entry.ndim else []
+            places: list[Any] = [one.astype(default_dtype("i")) for one in np.nonzero(entry)] if entry.ndim else []
             entries += places or [_Truth(np.zeros(int(entry), np.int64))]
             axis += entry.ndim
         else:
