@@ -131,7 +131,8 @@ RANK = {
 
 def integer_limits(dtype: DType) -> Any:
     """The limits of an integer dtype, a narrow one too: `min`, `max`, `bits`."""
-    return ml_dtypes.iinfo(dtype) if dtype.kind == "V" else np.iinfo(dtype)
+    narrow: Any = ml_dtypes.iinfo
+    return narrow(dtype) if dtype.kind == "V" else np.iinfo(dtype)
 
 
 def accumulation_dtype(dtype: DType) -> DType:
