@@ -79,8 +79,11 @@ def _sorted(x, axis):
         return np.sort(x, axis)
     if x.dtype.kind != "c" and x.dtype.itemsize < 4:
         return _sorted(x.astype(np.float32), axis).astype(x.dtype)
-    stable = x.dtype.kind == "c" or x.size <= _SMALL or np.signbit(x[x == 0]).any()
-    return np.sort(x, axis, kind="stable" if stable else None)
+    if x.dtype.kind == "c" or x.size <= _SMALL:
+        return np.sort(x, axis, kind="stable")
+    out = np.sort(x, axis)  # which exchanges zeros of both signs, if there are
+    zeros = out[out.searchsorted(0) : out.searchsorted(0, "right")] if x.ndim == 1 else x[x == 0]
+    return np.sort(x, axis, kind="stable") if np.signbit(zeros).any() else out
 
 
 def _places(ranks, count):
