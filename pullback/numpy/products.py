@@ -266,7 +266,7 @@ def vecdot(
     along = normal_axis(axis, len(shape), "vecdot")
     sizes = [one.type.shape[along - len(shape)] for one in given if one.type.ndim >= len(shape) - along]
     if len(sizes) < 2 or sizes[0] != sizes[1]:
-        raise _mismatch("vecdot", *given, f"they do not have vectors of one size along axis {axis}")
+        raise _mismatch("vecdot", given[0], given[1], f"they do not have vectors of one size along axis {axis}")
     batch = tuple(i for i in range(len(shape)) if i != along)
     return contract(conj(x1), x2, (((along,), (along,)), (batch, batch)), preferred_element_type)
 
