@@ -131,8 +131,7 @@ RANK = {
 
 def integer_limits(dtype: DType) -> Any:
     """The limits of an integer dtype, a narrow one too: `min`, `max`, `bits`."""
-    narrow: Any = ml_dtypes.iinfo
-    return narrow(dtype) if dtype.kind == "V" else np.iinfo(dtype)
+    return ml_dtypes.iinfo(dtype) if dtype.kind == "V" else np.iinfo(dtype)  # type: ignore[no-untyped-call]
 
 
 def accumulation_dtype(dtype: DType) -> DType:

@@ -260,16 +260,13 @@ def vecdot(
         [12 34]:i32[2]:cpu(0)
     """
     check_precision(precision, "vecdot")
-    x1, x2 = to_common_dtype("vecdot", x1, x2)
-    given = x1.type, x2.type
+    x1, x2 = given = to_common_dtype("vecdot", x1, x2)
     shape = broadcast_shapes("vecdot", x1.type.shape, x2.type.shape)
     x1, x2 = broadcast(x1, shape), broadcast(x2, shape)
     along = normal_axis(axis, len(shape), "vecdot")
-    sizes = [type.shape[along - len(shape)] for type in given if type.ndim >= len(shape) - along]
+    sizes = [one.type.shape[along - len(shape)] for one in given if one.type.ndim >= len(shape) - along]
     if len(sizes) < 2 or sizes[0] != sizes[1]:
-        raise ShapeError(
-            f"vecdot of {given[0]} and {given[1]}: they do not have vectors of one size along axis {axis}.{at_user_line()}"
-        )
+        raise _mismatch("vecdot", given[0], given[1], f"they do not have vectors of one size along axis {axis}")
     batch = tuple(i for i in range(len(shape)) if i != along)
     return contract(conj(x1), x2, (((along,), (along,)), (batch, batch)), preferred_element_type)
 
