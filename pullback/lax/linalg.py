@@ -274,9 +274,9 @@ def svd(
 ) -> Array | tuple[Array, Array, Array]:
     """Singular values s, in falling order, and vectors, with x = U diag(s) V^H.
 
-    Where singular values are equal to the last bit, the derivatives of U and V take their vectors as not turning into each
-    other; those of s, and of what is symmetric in all of them, are right. The phases of complex vectors are not determined by
-    x; their derivatives are those of U and V that turn as little as possible.
+    Where singular values are equal to the last bit, what is symmetric in them has a derivative, as has what does not depend on
+    how their vectors turn into each other; other derivatives of vectors are infinite or NaN there. The phases of complex
+    vectors are not determined by x; their derivatives are those of U and V that turn as little as possible.
 
     Arguments:
         x: an array (..., m, n) of matrices.
@@ -326,9 +326,9 @@ def eigh(
 ) -> tuple[Array, Array]:
     """Eigenvectors and eigenvalues of Hermitian matrices: V diag(w) V^H = x.
 
-    Where eigenvalues are equal to the last bit, the derivatives of V take their vectors as not turning into each other; those
-    of w, and of what is symmetric in all of them, are right. The phases of complex vectors are not determined by x; the
-    derivative of a vector has no part along itself.
+    Where eigenvalues are equal to the last bit, what is symmetric in them has a derivative, as has what does not depend on how
+    their vectors turn into each other; other derivatives of vectors are infinite or NaN there. The phases of complex vectors
+    are not determined by x; the derivative of a vector has no part along itself.
 
     Arguments:
         x: an array (..., n, n) of Hermitian matrices.
@@ -587,8 +587,8 @@ def symmetric_product(
         raise DtypeError(f"symmetric_product takes real operands of one dtype, but got {a.type} and {c.type}.{at_user_line()}")
     if a.type.ndim < 2 or c.type.shape != (*a.type.shape[:-1], a.type.shape[-2]):
         raise ShapeError(f"symmetric_product: {c.type} has not the shape of the product of {a.type}.{at_user_line()}")
-    (alpha, _), (beta, _) = lifted("symmetric_product", (alpha, a)), lifted("symmetric_product", (beta, a))
-    return add(mul(alpha, product(a, flipped(a))), mul(beta, c))
+    (first, _), (second, _) = lifted("symmetric_product", (alpha, a)), lifted("symmetric_product", (beta, a))
+    return add(mul(first, product(a, flipped(a))), mul(second, c))
 
 
 make_public(globals())

@@ -8,6 +8,8 @@ reverse mode automatic differentiation" (2008); Walter and Lehmann, "Algorithmic
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from pullback.core.dtypes import INT32, kind
@@ -81,7 +83,7 @@ class cholesky(OfMatrices):
 
     def lower(write, x):
         out, status = call_lapack(write, "potrf", [x], [x.type, status_type(x)], len(x.shape) - 2, {0: 0}, uplo="L")
-        return triangle_written(write, *checked(write, status, out), below=True)
+        return checked(write, status, triangle_written(write, out, below=True))[0]
 
     def jvp(primals, tangents):
         # L^-1 dx L^-H = L^-1 dL + (L^-1 dL)^H, of which the first term is lower triangular
@@ -143,7 +145,7 @@ class lu(Factorization):
         yield (np.zeros((3, 0)),), {}
 
 
-def leading(x, rows, columns):
+def leading(x: Any, rows: int, columns: int) -> Any:
     """The first rows and columns of matrices."""
     *stack, height, width = type_of(x).shape
     if (rows, columns) == (height, width):
@@ -151,7 +153,7 @@ def leading(x, rows, columns):
     return slice_of(x, start_indices=(0,) * (len(stack) + 2), limit_indices=(*stack, rows, columns))
 
 
-def unpacked(made):
+def unpacked(made: Any) -> tuple[Any, Any]:
     """L and U, of the matrix that `lu` keeps them in."""
     rows, columns = type_of(made).shape[-2:]
     k = min(rows, columns)
@@ -197,7 +199,7 @@ class geqrf(Factorization):
         yield (np.zeros((2, 0)),), {}
 
 
-def householder_product(made, taus):
+def householder_product(made: Any, taus: Any) -> Any:
     """The first columns of the product of reflections, as many as `made` has: I - V T V^H with T = D (I + U D)^-1, where D is
     diag(taus) and U the strictly upper part of V^H V. Source: Schreiber and Van Loan, "A storage-efficient WY representation
     for products of Householder transformations" (1989)."""
@@ -302,7 +304,7 @@ def inverse(x):
     return triangular_solve(right, inner, left_side=True, lower=False)
 
 
-def halved_sum(x, name):
+def halved_sum(x: Any, name: str) -> Any:
     """(x + x^H) / 2, for an operation of that name."""
     shape = type_of(x).shape
     if len(shape) < 2 or shape[-1] != shape[-2]:

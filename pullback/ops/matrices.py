@@ -6,6 +6,7 @@ The matrices lie in the last two axes, and all axes in front are batch axes.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -73,7 +74,7 @@ def part_dtype(dtype):
 # ---- on values: what rules are written in ----------------------------------------------------------------------------------
 
 
-def product(*factors):
+def product(*factors: Any) -> Any:
     """The matrix product of stacks of one batch shape, from the left to the right."""
     out, *rest = factors
     for factor in rest:
@@ -83,13 +84,13 @@ def product(*factors):
     return out
 
 
-def flipped(x):
+def flipped(x: Any) -> Any:
     """The transposes of matrices."""
     ndim = type_of(x).ndim
     return transpose(x, permutation=(*range(ndim - 2), ndim - 1, ndim - 2))
 
 
-def conjugate(x):
+def conjugate(x: Any) -> Any:
     """The complex conjugate, also of real numbers."""
     return conj(x) if type_of(x).dtype.kind == "c" else x
 
@@ -99,34 +100,34 @@ def real_part(x):
     return real(x) if type_of(x).dtype.kind == "c" else x
 
 
-def adjoint(x):
+def adjoint(x: Any) -> Any:
     """The conjugate transposes of matrices."""
     return conjugate(flipped(x))
 
 
-def mask(compares, shape, offset=0):
+def mask(compares: Any, shape: Any, offset: int = 0) -> Any:
     """Where `row + offset` compares with `column` as said, in a stack of matrices."""
     rows, columns = (iota(dtype=INT32, shape=shape[-2:], dimension=axis) for axis in (0, 1))
     found = compares(columns, rows if offset == 0 else add(rows, literal(offset, rows)))
     return broadcast_in_dim(found, shape=shape, broadcast_dimensions=(len(shape) - 2, len(shape) - 1))
 
 
-def where(which, x, number):
+def where(which: Any, x: Any, number: float) -> Any:
     """x where `which`, else a number."""
     return compare.select(which, x, literal(number, x))
 
 
-def lower(x, offset=0):
+def lower(x: Any, offset: int = 0) -> Any:
     """The lower triangles of matrices, up to the diagonal number `offset`."""
     return where(mask(compare.le, type_of(x).shape, offset), x, 0)
 
 
-def upper(x, offset=0):
+def upper(x: Any, offset: int = 0) -> Any:
     """The upper triangles of matrices, from the diagonal number `offset` on."""
     return where(mask(compare.ge, type_of(x).shape, offset), x, 0)
 
 
-def diagonal(x):
+def diagonal(x: Any) -> Any:
     """The diagonals of matrices."""
     shape = type_of(x).shape
     rows = tuple(range(len(shape) - 1)) if shape[-1] > shape[-2] else (*range(len(shape) - 2), len(shape) - 1)
@@ -134,22 +135,22 @@ def diagonal(x):
     return reduce_sum(where(mask(compare.eq, shape), x, 0), axes=(summed,))
 
 
-def in_rows(v, shape):
+def in_rows(v: Any, shape: Any) -> Any:
     """Vectors as matrices of a shape, each vector one column, repeated: element i in the whole row i."""
     return broadcast_in_dim(v, shape=shape, broadcast_dimensions=tuple(range(len(shape) - 1)))
 
 
-def in_columns(v, shape):
+def in_columns(v: Any, shape: Any) -> Any:
     """Vectors as matrices of a shape, each vector one row, repeated: element j in the whole column j."""
     return broadcast_in_dim(v, shape=shape, broadcast_dimensions=(*range(len(shape) - 2), len(shape) - 1))
 
 
-def scaled_columns(x, v):
+def scaled_columns(x: Any, v: Any) -> Any:
     """x diag(v), where v may be real."""
     return mul(x, in_columns(convert_element_type(v, new_dtype=type_of(x).dtype), type_of(x).shape))
 
 
-def scaled_rows(v, x):
+def scaled_rows(v: Any, x: Any) -> Any:
     """diag(v) x, where v may be real."""
     return mul(in_rows(convert_element_type(v, new_dtype=type_of(x).dtype), type_of(x).shape), x)
 
@@ -159,7 +160,7 @@ def diagonal_matrix(v, like):
     return where(mask(compare.eq, type_of(like).shape), in_rows(v, type_of(like).shape), 0)
 
 
-def identity_like(x, size=None):
+def identity_like(x: Any, size: int | None = None) -> Any:
     """Identity matrices as a stack like x."""
     shape = type_of(x).shape if size is None else (*type_of(x).shape[:-2], size, size)
     return convert_element_type(mask(compare.eq, shape), new_dtype=type_of(x).dtype)

@@ -10,7 +10,7 @@ from pullback.core.source import at_user_line
 from pullback.core.tracing import type_of
 from pullback.core.types import is_unknown
 from pullback.core.zero import ZERO
-from pullback.ops.arithmetic import add, mul, sub
+from pullback.ops.arithmetic import add, sub
 from pullback.ops.convert import convert_element_type
 from pullback.ops.matrices import (
     OfMatrices,
@@ -21,10 +21,9 @@ from pullback.ops.matrices import (
     in_rows,
     one_by_one,
     product,
-    scaled_columns,
 )
 from pullback.ops.scipy_functions import linalg
-from pullback.ops.spectra import inverse_or_zero, outside, svd
+from pullback.ops.spectra import by_columns, outside, over_gap, svd
 
 
 class OnHost(OfMatrices):
@@ -131,11 +130,11 @@ class polar_factor(OfMatrices):
         basis = adjoint(right)
         inner = product(adjoint(left), t, basis)
         shape = type_of(inner).shape
-        weights = inverse_or_zero(add(in_columns(values, shape), in_rows(values, shape)))
-        turn = mul(sub(inner, adjoint(inner)), convert_element_type(weights, new_dtype=type_of(x).dtype))
+        sums = add(in_columns(values, shape), in_rows(values, shape))
+        turn = over_gap(sub(inner, adjoint(inner)), convert_element_type(sums, new_dtype=type_of(x).dtype))
         change = product(left, turn)
         if rows > columns:
-            change = add(change, scaled_columns(outside(left, product(t, basis)), inverse_or_zero(values)))
+            change = add(change, by_columns(outside(left, product(t, basis)), values))
         return polar_factor(x), product(change, right)
 
     def samples(rng):

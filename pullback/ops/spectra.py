@@ -1,9 +1,9 @@
 """Eigenvalues and singular values, and the forms that lead to them: Schur, Hessenberg, tridiagonal.
 
-Where two eigenvalues or singular values are equal to the last bit, the derivatives of their vectors have no part in the
-directions of each other: symmetric functions of both then have finite first derivatives, which are right. Source of the
-derivatives: Giles, "An extended collection of matrix derivative results for forward and reverse mode automatic differentiation"
-(2008); Townsend, "Differentiating the singular value decomposition" (2016).
+Where two eigenvalues or singular values are equal to the last bit, their vectors have a derivative only along what does not
+turn them into each other: the others are infinite or NaN. Source of the derivatives: Giles, "An extended collection of matrix
+derivative results for forward and reverse mode automatic differentiation" (2008); Townsend, "Differentiating the singular
+value decomposition" (2016).
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ from pullback.ops.matrices import (
     identity_written,
     in_columns,
     in_rows,
+    mask,
     nan_on_failure,
     one_by_one,
     part_dtype,
@@ -49,21 +50,41 @@ from pullback.ops.matrices import (
     status_type,
     where,
 )
+from pullback.ops.pointwise import OfTwo
 from pullback.ops.scipy_functions import linalg, routine
 from pullback.stablehlo.writer import TensorType
 
 
-def inverse_or_zero(x):
-    """1 / x, and 0 for 0: where two eigenvalues or singular values are equal to the last bit, the derivatives of their vectors
-    have no part in the directions of each other."""
-    nonzero = compare.ne(x, literal(0, x))
-    return where(nonzero, div(literal(1, x), where(nonzero, x, 1)), 0)
+@primitive
+class over_gap(OfTwo):
+    """x / y, but 0 / 0 is 0: vectors of equal eigenvalues that nothing turns into each other have finite derivatives."""
+
+    kinds = "fc"
+    linear = ("x",)
+
+    def evaluate(x, y):
+        nothing = (x == 0) & (y == 0)
+        return np.where(nothing, x, x / np.where(nothing, 1, y))
+
+    def jvp(primals, tangents):
+        (_, y), (tx, ty) = primals, tangents
+        out = over_gap(*primals)
+        return out, over_gap(sub(tx, mul(out, ty)), y)
+
+    def transpose(cotangent, x, y):
+        return over_gap(cotangent, y), None
+
+    def samples(rng):
+        yield (rng.normal(size=(2, 3)), 1 + rng.random((2, 3))), {}
 
 
-def _gaps(w):
-    """1 / (w_j - w_i) in row i, column j; 0 where the two are equal."""
-    shape = (*type_of(w).shape, type_of(w).shape[-1])
-    return inverse_or_zero(sub(in_columns(w, shape), in_rows(w, shape)))
+def turned(x, values, sums=None):
+    """x_ij / (w_j - w_i), or x_ij / (w_j^2 - w_i^2) given the sums too, and 0 on the diagonal."""
+    shape = type_of(x).shape
+    gaps = sub(in_columns(values, shape), in_rows(values, shape))
+    gaps = gaps if sums is None else mul(gaps, sums)
+    apart = mask(compare.ne, shape)
+    return over_gap(where(apart, x, 0), convert_element_type(where(apart, gaps, 1), new_dtype=type_of(x).dtype))
 
 
 # ---- eigenvalues -----------------------------------------------------------------------------------------------------------
@@ -97,8 +118,7 @@ class eigh(Factorization):
         change = real_part(diagonal(inner))
         if not vectors:
             return (values,), (change,)
-        gaps = convert_element_type(_gaps(values), new_dtype=type_of(basis).dtype)
-        return (basis, values), (product(basis, mul(gaps, inner)), change)
+        return (basis, values), (product(basis, turned(inner, values)), change)
 
     def cost(operands, results, *, lower, vectors):
         return 9 * operands[0].size * operands[0].shape[-1]
@@ -163,18 +183,16 @@ class svd(Factorization):
             return (values,), (change,)
         shape = (*type_of(values).shape, type_of(values).shape[-1])
         sums = add(in_columns(values, shape), in_rows(values, shape))
-        gaps = convert_element_type(mul(_gaps(values), inverse_or_zero(sums)), new_dtype=type_of(x).dtype)
-        inverse = inverse_or_zero(values)
         after, before = scaled_columns(inner, values), scaled_rows(values, inner)
-        turn = mul(gaps, add(after, adjoint(after)))
+        turn = turned(add(after, adjoint(after)), values, sums)
         if kind(type_of(x).dtype) == "c":
-            angles = mul(imag(diagonal(inner)), inverse)
+            angles = over_gap(imag(diagonal(inner)), values)
             turn = add(turn, diagonal_matrix(joined(literal(0, angles), angles), turn))
-        left_change, basis_change = product(left, turn), product(basis, mul(gaps, add(before, adjoint(before))))
+        left_change, basis_change = product(left, turn), product(basis, turned(add(before, adjoint(before)), values, sums))
         if rows > columns:
-            left_change = add(left_change, scaled_columns(outside(left, product(t, basis)), inverse))
+            left_change = add(left_change, by_columns(outside(left, product(t, basis)), values))
         if columns > rows:
-            basis_change = add(basis_change, scaled_columns(outside(basis, product(adjoint(t), left)), inverse))
+            basis_change = add(basis_change, by_columns(outside(basis, product(adjoint(t), left)), values))
         return (values, left, right), (change, left_change, adjoint(basis_change))
 
     def cost(operands, results, *, full_matrices, vectors):
@@ -186,13 +204,20 @@ class svd(Factorization):
         yield (np.zeros((0, 0)),), {"full_matrices": True, "vectors": True}
 
 
+def by_columns(x, values):
+    """x diag(values)^-1."""
+    return over_gap(x, in_columns(convert_element_type(values, new_dtype=type_of(x).dtype), type_of(x).shape))
+
+
 def outside(basis, x):
     """What of the columns of x is orthogonal to the orthonormal columns of a basis."""
     return sub(x, product(basis, product(adjoint(basis), x)))
 
 
-def _complex_dtype(dtype):
-    return COMPLEX_DTYPE.get(dtype, dtype)
+@nan_on_failure
+def _right_ones(x, *, left, right):
+    found = np.linalg.eig(x) if right else (np.linalg.eigvals(x),)
+    return tuple([each.astype(COMPLEX_DTYPE.get(x.dtype, x.dtype), copy=False) for each in found])
 
 
 @primitive
@@ -202,15 +227,15 @@ class eig(Factorization):
 
     def result_type(primitive, x, *, left, right):
         check_matrices(primitive, x, square=True)
-        dtype = _complex_dtype(x.dtype)
+        dtype = COMPLEX_DTYPE.get(x.dtype, x.dtype)
         return (stack_type(x, x.shape[-1], dtype=dtype), *[stack_type(x, *x.shape[-2:], dtype=dtype)] * (left + right))
 
     def evaluate(primitive, x, *, left, right):
+        if not left:
+            return _right_ones(primitive, x, left=False, right=right)
+
         def one(x):
-            if not np.isfinite(x).all():
-                return None
-            out = linalg("eig")(x, left=left, right=right)
-            return out if left or right else (out,)
+            return linalg("eig")(x, left=True)[: 2 + right] if np.isfinite(x).all() else None
 
         return one_by_one(primitive, one, x, left=left, right=right)
 
@@ -234,10 +259,10 @@ class eig(Factorization):
         if left:
             other = product(inverse(lefts), adjoint(change), lefts)
             outs.append(lefts)
-            found.append(_settled(lefts, product(lefts, mul(_gaps(conjugate(values)), other))))
+            found.append(_settled(lefts, product(lefts, turned(other, conjugate(values)))))
         if right:
             outs.append(rights)
-            found.append(_settled(rights, product(rights, mul(_gaps(values), inner))))
+            found.append(_settled(rights, product(rights, turned(inner, values))))
         return tuple(outs), tuple(found)
 
     def cost(operands, results, *, left, right):

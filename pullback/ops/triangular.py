@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from pullback.core.dtypes import INT32, kind
@@ -259,7 +261,7 @@ def permutation_written(write, pivots, type):
     return write.while_loop([write.constant(0, number), places], lambda v: write.compare("LT", v[0], count), step)[1]
 
 
-def permuted_rows(x, permutation):
+def permuted_rows(x: Any, permutation: Any) -> Any:
     """x[permutation], for each matrix of a stack."""
     batch = tuple(range(type_of(x).ndim - 2))
     rows = len(batch)
@@ -271,7 +273,7 @@ def permuted_rows(x, permutation):
     return gather(x, indices, dimension_numbers=numbers, slice_sizes=sizes, mode="promise_in_bounds")
 
 
-def inverse_permutation(permutation):
+def inverse_permutation(permutation: Any) -> Any:
     """The permutations that undo permutations."""
     shape = (*type_of(permutation).shape, type_of(permutation).shape[-1])
     ndim = len(shape)

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pullback.core.array import Array, ArrayLike
+from pullback.core.errors import ShapeError
 from pullback.numpy.linalg.matrices import eagerly, matrices
 from pullback.numpy.promotion import at_user_line
 from pullback.ops import factorizations, spectra
@@ -75,8 +76,15 @@ class EighResult(NamedTuple):
     eigenvectors: Array
 
 
-def _lower_of_half(x: Any) -> Any:
-    return np.linalg.cholesky((x + x.conj().swapaxes(-1, -2)) / 2)
+def _half(a: Any, name: str, symmetrize: bool) -> Any:
+    """The square matrices a, or (a + a^H) / 2."""
+    x = matrices(a, name)
+    if x.type.ndim < 2 or x.type.shape[-1] != x.type.shape[-2]:
+        raise ShapeError(f"{name} takes a square matrix, or a stack of them, but got {x.type}.{at_user_line()}")
+    if not symmetrize:
+        return x
+    out = eagerly(name, lambda x: (x + x.conj().swapaxes(-1, -2)) * x.dtype.type(0.5), x)
+    return factorizations.halved_sum(x, name) if out is None else out
 
 
 def cholesky(a: ArrayLike, *, upper: bool = False, symmetrize_input: bool = True) -> Array:
@@ -102,13 +110,9 @@ def cholesky(a: ArrayLike, *, upper: bool = False, symmetrize_input: bool = True
         [[2. 0.]
          [1. 2.]]:f32[2,2]:cpu(0)
     """
-    x = matrices(a, "cholesky")
-    if symmetrize_input and x.type.ndim > 1 and x.type.shape[-1] == x.type.shape[-2]:
-        out = eagerly("cholesky", _lower_of_half, x)
-        out = factorizations.cholesky(factorizations.halved_sum(x, "cholesky")) if out is None else out
-    else:
-        out = eagerly("cholesky", np.linalg.cholesky, x) if x.type.shape[-2:-1] == x.type.shape[-1:] else None
-        out = factorizations.cholesky(x) if out is None else out
+    x = _half(a, "cholesky", symmetrize_input)
+    out = eagerly("cholesky", np.linalg.cholesky, x)
+    out = factorizations.cholesky(x) if out is None else out
     return adjoint(out) if upper else out
 
 
@@ -258,16 +262,14 @@ def eigvals(a: ArrayLike) -> Array:
 def _hermitian(name: str, a: ArrayLike, triangle: str | None, symmetrize: bool, vectors: bool) -> Any:
     if triangle not in (None, "L", "U", "l", "u"):
         raise ValueError(f"{name} takes UPLO='L', 'U' or None, not {triangle!r}.{at_user_line()}")
-    x = matrices(a, name)
-    x = factorizations.halved_sum(x, name) if symmetrize else x
-    return spectra.eigh(x, lower=triangle not in ("U", "u"), vectors=vectors)
+    return spectra.eigh(_half(a, name, symmetrize), lower=triangle not in ("U", "u"), vectors=vectors)
 
 
 def eigh(a: ArrayLike, UPLO: str | None = None, symmetrize_input: bool = True) -> EighResult:
     """Eigenvalues, in rising order, and orthonormal eigenvectors of Hermitian matrices.
 
-    Where eigenvalues are equal to the last bit, the derivatives of the vectors take these as not turning into each other;
-    those of the eigenvalues, and of what is symmetric in all of them, are right.
+    Where eigenvalues are equal to the last bit, what is symmetric in them has a derivative, as has what does not depend on how
+    their vectors turn into each other; other derivatives of vectors are infinite or NaN there.
 
     Arguments:
         a: an array (..., n, n).

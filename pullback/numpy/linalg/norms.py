@@ -9,6 +9,7 @@ from typing import Any
 from pullback.core.array import Array, ArrayLike
 from pullback.core.dtypes import DTypeLike
 from pullback.core.errors import ShapeError
+from pullback.core.tracing import innermost_staging
 from pullback.numpy import creation, products
 from pullback.numpy.arithmetic import abs as absolute
 from pullback.numpy.axes import Axis, normal_axes, normal_axis, several
@@ -30,6 +31,8 @@ from pullback.ops.matrices import identity_like
 
 def _root(power: Any, x: Any) -> Any:
     """power(x), and 0 with the derivative 0 where x is 0: no norm has a direction there."""
+    if x.__class__ is Array and innermost_staging() is None:  # nobody asks for its derivative
+        return power(x)
     zero = x == 0
     return where(zero, x, power(where(zero, 1, x)))
 
@@ -152,8 +155,8 @@ def matrix_norm(x: ArrayLike, /, *, keepdims: bool = False, ord: int | float | s
         >>> pnp.linalg.matrix_norm(pnp.array([[3.0, 0.0], [0.0, 4.0]]), ord="nuc")
         7.0:f32[]:cpu(0)
     """
-    x = _two_axes(to_inexact(x, "matrix_norm"), "matrix_norm")
-    return _matrix_norm(x, ord, (x.type.ndim - 2, x.type.ndim - 1), bool(keepdims))
+    a = _two_axes(to_inexact(x, "matrix_norm"), "matrix_norm")
+    return _matrix_norm(a, ord, (a.type.ndim - 2, a.type.ndim - 1), bool(keepdims))
 
 
 def _two_axes(x: Any, name: str) -> Any:
@@ -187,7 +190,7 @@ def cond(x: ArrayLike, p: int | float | str | None = None) -> Array:
         values = svdvals(a)
         ratio = values[..., -1] / values[..., 0] if p == -2 else values[..., 0] / values[..., -1]
     else:
-        ratio = matrix_norm(a, ord=p) * matrix_norm(systems.solve(a, identity_like(a)), ord=p)  # type: ignore[arg-type]
+        ratio = matrix_norm(a, ord=p) * matrix_norm(systems.solve(a, identity_like(a)), ord=p)
     lost = isnan(ratio) & ~any_of(isnan(a), (-2, -1))
     return where(lost, math.inf, ratio)
 
@@ -247,7 +250,7 @@ def multi_dot(arrays: Sequence[ArrayLike], *, precision: Any = None) -> Array:
         >>> pnp.linalg.multi_dot([pnp.ones((2, 9)), pnp.ones((9, 9)), pnp.ones(9)])
         [81. 81.]:f32[2]:cpu(0)
     """
-    given = [operand(x, "multi_dot") for x in arrays]
+    given: list[Any] = [operand(x, "multi_dot") for x in arrays]
     if len(given) < 2:
         raise ValueError(f"multi_dot takes at least two arrays, but got {len(given)}.{at_user_line()}")
     ndims = [x.type.ndim for x in given]
@@ -258,7 +261,8 @@ def multi_dot(arrays: Sequence[ArrayLike], *, precision: Any = None) -> Array:
     numbers = [[i, i + 1] for i in range(len(given))]
     numbers[0], numbers[-1] = numbers[0][-ndims[0] :], numbers[-1][: ndims[-1]]
     result = [*numbers[0][:-1], *numbers[-1][1:]]
-    return products.einsum(*[each for pair in zip(given, numbers) for each in pair], result, precision=precision)
+    operands: list[Any] = [each for pair in zip(given, numbers) for each in pair]
+    return products.einsum(*operands, result, precision=precision)
 
 
 # ---- under the Array API's signatures ---------------------------------------------------------------------------------------

@@ -169,16 +169,16 @@ def lstsq(
             f"lstsq takes a matrix, and a vector or matrix of as many rows, but got {a.type}, {b.type}.{at_user_line()}"
         )
     vector = b.type.ndim == 1
-    a, b = system("lstsq", a, reshape(b, (-1, 1)) if vector else b)
-    cutoff = relative_cutoff(a, None, None if rcond is not None and rcond < 0 else rcond, 1, "lstsq")
-    x = matmul(systems.pinv(a, cutoff), b)
-    values = svdvals(a)
+    matrix, right = system("lstsq", a, reshape(b, (-1, 1)) if vector else b)
+    cutoff = relative_cutoff(matrix, None, None if rcond is not None and rcond < 0 else rcond, 1, "lstsq")
+    x = matmul(systems.pinv(matrix, cutoff), right)
+    values = svdvals(matrix)
     rank = total(values > cutoff * values[:1], dtype=np.int32)
-    rows, columns = a.type.shape
+    rows, columns = matrix.type.shape
     if numpy_resid and (rows <= columns or int(rank) < columns):
         residuals = zeros((0,), values.type.dtype)
     else:
-        off = b - matmul(a, x)
+        off = right - matmul(matrix, x)
         residuals = total(real(off * off.conj()), 0)
     return (x[:, 0] if vector else x), residuals, rank, values
 
@@ -259,7 +259,8 @@ def matrix_power(a: ArrayLike, n: int) -> Array:
         raise ShapeError(f"matrix_power takes a square matrix, or a stack of them, but got {x.type}.{at_user_line()}")
     if n == 0:
         return identity_like(x)
-    x, n, out = inv(x) if n < 0 else x, abs(n), None
+    x, n = inv(x) if n < 0 else x, abs(n)
+    out: Any = None
     while n:
         if n & 1:
             out = x if out is None else matmul(out, x)

@@ -81,12 +81,14 @@ def toeplitz(c: ArrayLike, r: ArrayLike | None = None) -> Array:
          [2 1]
          [3 2]]:i32[3,2]:cpu(0)
     """
-    c = strong(operand(c, "toeplitz"))
-    c, r = to_common_dtype("toeplitz", c, conj(c) if r is None else r)
-    c, r = [x.reshape(-1) if x.ndim == 0 else x for x in (c, r)]
-    m, n = c.shape[-1], r.shape[-1]
-    values = concatenate([c[..., ::-1], r[..., 1:]], -1)
-    return values[..., m - 1 - np.arange(m)[:, None] + np.arange(n)] if values.shape[-1] else zeros((*c.shape, n), c.dtype)
+    first = strong(operand(c, "toeplitz"))
+    column, row = to_common_dtype("toeplitz", first, conj(first) if r is None else r)
+    column, row = [x.reshape(-1) if x.ndim == 0 else x for x in (column, row)]
+    m, n = column.shape[-1], row.shape[-1]
+    values = concatenate([column[..., ::-1], row[..., 1:]], -1)
+    if not values.shape[-1]:
+        return zeros((*column.shape, n), column.dtype)
+    return values[..., m - 1 - np.arange(m)[:, None] + np.arange(n)]
 
 
 def hankel(c: ArrayLike, r: ArrayLike | None = None) -> Array:
@@ -110,9 +112,10 @@ def hankel(c: ArrayLike, r: ArrayLike | None = None) -> Array:
          [2 3 0]
          [3 0 0]]:i32[3,3]:cpu(0)
     """
-    c = _vector(c, "hankel")
-    c, r = to_common_dtype("hankel", c, zeros(c.shape, c.dtype) if r is None else _vector(r, "hankel"))
-    return concatenate([c, r[1:]])[np.arange(c.shape[0])[:, None] + np.arange(r.shape[0])]
+    first = _vector(c, "hankel")
+    last = zeros(first.shape, first.dtype) if r is None else _vector(r, "hankel")
+    column, row = to_common_dtype("hankel", first, last)
+    return concatenate([column, row[1:]])[np.arange(column.shape[0])[:, None] + np.arange(row.shape[0])]
 
 
 def circulant(c: ArrayLike) -> Array:
@@ -181,10 +184,12 @@ def leslie(f: ArrayLike, s: ArrayLike) -> Array:
         [[0.  2. ]
          [0.5 0. ]]:f32[2,2]:cpu(0)
     """
-    f, s = to_common_dtype("leslie", _vector(f, "leslie", 2), _vector(s, "leslie"))
-    if s.shape[0] != f.shape[0] - 1:
-        raise ShapeError(f"leslie takes one survival rate less than fecundities, but got {f.type}, {s.type}.{at_user_line()}")
-    return concatenate([f[None], diag(concatenate([s, s[:1]]))[:-1]], 0)
+    first, below = to_common_dtype("leslie", _vector(f, "leslie", 2), _vector(s, "leslie"))
+    if below.shape[0] != first.shape[0] - 1:
+        raise ShapeError(
+            f"leslie takes one survival rate less than fecundities, but got {first.type}, {below.type}.{at_user_line()}"
+        )
+    return concatenate([first[None], diag(concatenate([below, below[:1]]))[:-1]], 0)
 
 
 def fiedler(a: ArrayLike) -> Array:
@@ -205,8 +210,8 @@ def fiedler(a: ArrayLike) -> Array:
         [[0 3]
          [3 0]]:i32[2,2]:cpu(0)
     """
-    a = _vector(a, "fiedler", 0)
-    return absolute(a[:, None] - a)
+    vector = _vector(a, "fiedler", 0)
+    return absolute(vector[:, None] - vector)
 
 
 def convolution_matrix(a: ArrayLike, n: int, mode: str = "full") -> Array:
@@ -231,14 +236,14 @@ def convolution_matrix(a: ArrayLike, n: int, mode: str = "full") -> Array:
          [2 1]
          [0 2]]:i32[3,2]:cpu(0)
     """
-    a, n = _vector(a, "convolution_matrix"), operator.index(n)
+    vector, n = _vector(a, "convolution_matrix"), operator.index(n)
     if n <= 0 or mode not in ("full", "same", "valid"):
         raise ValueError(
             f"convolution_matrix takes n > 0, and mode='full', 'same' or 'valid', not {n}, {mode!r}.{at_user_line()}"
         )
-    m = a.shape[0]
-    rest = zeros((n - 1,), a.dtype)
-    whole = toeplitz(concatenate([a, rest]), concatenate([a[:1], rest]))
+    m = vector.shape[0]
+    rest = zeros((n - 1,), vector.dtype)
+    whole = toeplitz(concatenate([vector, rest]), concatenate([vector[:1], rest]))
     rows = {"full": m + n - 1, "same": max(m, n), "valid": max(m, n) - min(m, n) + 1}[mode]
     start = (m + n - 1 - rows) // 2
     return whole[start : start + rows]

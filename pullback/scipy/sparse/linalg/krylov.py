@@ -30,7 +30,7 @@ Operator = Callable[[Any], Any] | ArrayLike
 
 def _as_function(A: Any, name: str) -> Callable[[Any], Any]:
     if callable(A):
-        return A  # type: ignore[no-any-return]
+        return A
     matrix = operand(A, name)
     if matrix.type.ndim != 2 or matrix.type.shape[0] != matrix.type.shape[1]:
         raise ShapeError(f"{name} takes a linear function, or a square matrix, but got {matrix.type}.{at_user_line()}")
@@ -59,7 +59,8 @@ def _solved(
             start += leaf.type.size
         return unflatten(structure, parts)
 
-    function, before = _as_function(A, name), (lambda x: x) if M is None else _as_function(M, name)
+    function = _as_function(A, name)
+    before = _as_function((lambda x: x) if M is None else M, name)
     right = joined(b, "b")
     start = zeros_like(right) if x0 is None else joined(x0, "x0")
     steps = options["maxiter"]
