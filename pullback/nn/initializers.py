@@ -216,11 +216,14 @@ _DRAWN: dict[tuple[str, bool], tuple[Callable[..., Array], Callable[[Array], Arr
         lambda variance: sqrt(variance) / 0.87962566103423978,
     ),
     ("truncated_normal", True): (
-        lambda *given: _in_a_disk(*given, lambda u: -log1p((math.exp(-4) - 1) * u)),
+        lambda key, shape, dtype: _in_a_disk(key, shape, dtype, lambda u: -log1p((math.exp(-4) - 1) * u)),
         lambda variance: sqrt(variance) / 0.95311164380491208,
     ),
-    ("uniform", False): (lambda *given: sampling.uniform(*given, -1), lambda variance: sqrt(3 * variance)),
-    ("uniform", True): (lambda *given: _in_a_disk(*given, lambda u: 2 * u), sqrt),
+    ("uniform", False): (
+        lambda key, shape, dtype: sampling.uniform(key, shape, dtype, -1),
+        lambda variance: sqrt(3 * variance),
+    ),
+    ("uniform", True): (lambda key, shape, dtype: _in_a_disk(key, shape, dtype, lambda u: 2 * u), sqrt),
 }
 
 
@@ -366,7 +369,8 @@ def delta_orthogonal(scale: ArrayLike = 1.0, column_axis: int = -1, dtype: DType
                 f" {shape}.{at_user_line()}"
             )
         center = tuple([(size - 1) // 2 for size in shape[:-2]])
-        return creation.zeros(shape, dtype).at[center].set(inner(key, shape[-2:], dtype))
+        made: Array = creation.zeros(shape, dtype).at[center].set(inner(key, shape[-2:], dtype))
+        return made
 
     return _initializer("delta_orthogonal", make, dtype)
 
