@@ -26,7 +26,7 @@ ABOVE: dict[str, set[str]] = {
     "lax": {"core", "ops", "numpy", "program", "control", "transforms", "api"},
     "nn": {"core", "ops", "numpy", "lax", "random"},
     "image": {"core", "ops", "numpy", "lax"},
-    "scipy": {"core", "ops", "numpy", "lax", "nn", "api"},
+    "scipy": {"core", "ops", "numpy", "random", "lax", "nn", "api"},
     "flatten_util": {"core", "ops", "numpy", "api"},
     "linalg": {"numpy"},
     "fft": {"numpy"},

@@ -14,6 +14,7 @@ from pullback.api.traced import trace
 from pullback.core.array import host_of
 from pullback.core.dtypes import RANK, kind
 from pullback.core.errors import DtypeError, ShapeError, StructureError
+from pullback.core.primitive import Primitive
 from pullback.core.source import describe
 from pullback.core.tracing import Tracer
 from pullback.core.trees import LEAF, array_leaves, unflatten
@@ -78,15 +79,20 @@ class _Reduction:
             return None
         (x,), (start,) = self.arrays, self.starts
         scalar = x.type.with_shape(()).strong()
-        program, captures, _ = trace(self.name, self.computation, [LEAF, LEAF], [scalar, scalar])
-        if captures or len(program.equations) != 1 or program.outputs != program.equations[0].outputs:
-            return None
-        (equation,) = program.equations
-        row = _KNOWN.get(equation.primitive)
-        if row is None or {*equation.inputs} != {*program.inputs} or kind(x.type.dtype) not in row[0].kinds:
+        primitive = self.computation
+        if not isinstance(primitive, Primitive):
+            program, captures, _ = trace(self.name, self.computation, [LEAF, LEAF], [scalar, scalar])
+            if captures or len(program.equations) != 1 or program.outputs != program.equations[0].outputs:
+                return None
+            (equation,) = program.equations
+            if {*equation.inputs} != {*program.inputs}:
+                return None
+            primitive = equation.primitive
+        row = _KNOWN.get(primitive)
+        if row is None or kind(x.type.dtype) not in row[0].kinds:
             return None
         plain = not isinstance(start, Tracer) and np.array_equal(np.asarray(host_of(start)), row[2](x.type.dtype))
-        return equation.primitive, *row[:2], plain
+        return primitive, *row[:2], plain
 
     def combined(self, left: Sequence[Any], right: Sequence[Any]) -> list[Any]:
         """The computation on arrays of elements."""

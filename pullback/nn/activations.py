@@ -209,7 +209,7 @@ def gelu(x: ArrayLike, approximate: bool = True) -> Array:
     x = to_inexact(x, "gelu")
     refuse_complex("gelu", x)
     if not approximate:
-        return _weighted(x, lambda x: error_functions.erfc(-x * math.sqrt(0.5)) * 0.5, 40.0)
+        return _weighted(x, error_functions.ndtr, 40.0)
     # (1 + tanh(u)) / 2 = sigmoid(2 u), which keeps its digits where it is small
     return _weighted(x, lambda x: hyperbolic.logistic((x * x * 0.044715 + 1.0) * x * (2 * math.sqrt(2 / math.pi))), 40.0)
 

@@ -25,6 +25,7 @@ from pullback.numpy.promotion import (
     number_or_operand,
     operand,
     real_dtype,
+    refuse_complex,
     to_common_dtype,
     to_common_shape,
     to_inexact,
@@ -94,8 +95,9 @@ def logsumexp(
     return narrow(log(summed) + shift, given)
 
 
-def _shifted(a: Any, axes: tuple[int, ...], where: Any) -> tuple[Any, Any]:
-    """a without its largest elements along `axes` (those that are finite), and these, as constants, the axes kept of size 1.
+def _shifted(a: Any, axes: tuple[int, ...], where: Any, finite: bool = True) -> tuple[Any, Any]:
+    """a without its largest elements along `axes` (if `finite`, without those that are), and these, as constants, the axes kept
+    of size 1.
 
     What is computed from the pair does not depend on them, so that neither do its derivatives of any order.
     """
@@ -105,14 +107,14 @@ def _shifted(a: Any, axes: tuple[int, ...], where: Any) -> tuple[Any, Any]:
         return a, literal_of(0, a.type.dtype)
     size = real(a)
     peak = maximum_of(size, axes, keepdims=True)
-    shift = stop_gradient(choose(isfinite(peak), peak, 0.0))
+    shift = stop_gradient(choose(isfinite(peak), peak, 0.0) if finite else peak)
     return a - shift, shift
 
 
 def _softmax_parts(name: str, x: Any, axis: Axis, where: Mask) -> tuple[Array, Array, Array]:
     """The elements without the largest, their exponentials and the sum of these; a sum over no elements counts as 1."""
     axes = normal_axes(axis, x.type, name)
-    shifted, _ = _shifted(x, axes, where)
+    shifted, _ = _shifted(x, axes, where, finite=where is not None)
     terms = exp(shifted)
     summed = total(terms, axes, keepdims=True)
     return shifted, terms, summed if where is None else choose(summed == 0, 1.0, summed)
@@ -120,6 +122,8 @@ def _softmax_parts(name: str, x: Any, axis: Axis, where: Mask) -> tuple[Array, A
 
 def softmax(x: ArrayLike, axis: Axis = -1, where: Mask = None) -> Array:
     """exp(x) / sum(exp(x)) along an axis, or axes, without overflow; 0 where `where` is false.
+
+    NaN along an axis with an element that is plus infinity, or of elements that are all minus infinity.
 
     Arguments:
         x: an array of any shape.
@@ -260,7 +264,7 @@ def standardize(
     """(x - mean) / sqrt(variance + epsilon), with the mean and the variance along axes.
 
     Arguments:
-        x: an array of any shape; floats of 16 bits and fewer are standardized in float32, and rounded once.
+        x: an array of any shape, real; floats of 16 bits and fewer are standardized in float32, and rounded once.
         axis: the axis or axes along which the results have mean 0 and variance 1; None for all.
         mean, variance: in the place of those of x: numbers, or arrays that broadcast with it.
         epsilon: what is added to the variance.
@@ -275,6 +279,7 @@ def standardize(
         LeafError: an operand is neither an array nor a number.
         AxisError: an axis that the array does not have, or one given twice.
         ShapeError: the shapes do not fit.
+        DtypeError: x is complex.
         ValueError: an unknown `algorithm`.
 
     Example:
@@ -286,6 +291,7 @@ def standardize(
     if algorithm not in ("fast", "stable"):
         raise ValueError(f"standardize takes algorithm='fast' or 'stable', not {algorithm!r}.{at_user_line()}")
     x = to_inexact(x, "standardize")
+    refuse_complex("standardize", x)
     given = [number_or_operand(each, "standardize") for each in (x, mean, variance, epsilon) if each is not None]
     dtype, weak = common_dtype(given, "standardize")
     x = in_dtype(x, accumulation_dtype(x.type.dtype))

@@ -8,6 +8,7 @@ from pullback.core.array import Array, ArrayLike
 from pullback.core.dtypes import DTYPES, kind
 from pullback.core.errors import DtypeError
 from pullback.numpy.axes import normal_axis
+from pullback.numpy.eager import by_numpy
 from pullback.numpy.logic import bitwise_and, right_shift
 from pullback.numpy.padding import pad
 from pullback.numpy.promotion import at_user_line, in_dtype, operand
@@ -22,6 +23,7 @@ def _place_values(bitorder: str, name: str) -> np.ndarray:
     return np.arange(8, dtype=np.uint8)[:: -1 if bitorder == "big" else 1]
 
 
+@by_numpy(np.packbits)
 def packbits(a: ArrayLike, axis: int | None = None, bitorder: str = "big") -> Array:
     """Eight bits in each byte: of an array along an axis, whose elements count as 1 unless they are 0.
 
@@ -56,6 +58,7 @@ def packbits(a: ArrayLike, axis: int | None = None, bitorder: str = "big") -> Ar
     return moveaxis(groups.sum(-1, dtype=_BYTE), -1, axis)
 
 
+@by_numpy(np.unpackbits)
 def unpackbits(a: ArrayLike, axis: int | None = None, count: int | None = None, bitorder: str = "big") -> Array:
     """The bits of bytes, one after the other along an axis.
 

@@ -48,13 +48,20 @@ def sliding_products(x: Array, y: Array, padding: Sequence[tuple[int, int]], pre
     return shapes.reshape(out, new_sizes=out.type.shape[2:])
 
 
-def _of_signals(name: str, a: Any, v: Any, mode: str, precision: Any, preferred: Any, turned: bool) -> Array:
-    if a.__class__ is v.__class__ is Array and precision is preferred is None and innermost_staging() is None:
-        x, y = a.type, v.type  # NumPy's own sums, of what lies in its memory
-        plain = x.dtype is y.dtype and x.dtype in NATIVE_INEXACT and x.ndim == y.ndim == 1 and x.size and y.size
-        if plain and mode.__class__ is str and mode in MODES and a._host is not None and v._host is not None:
-            out = _quiet_numpy.run(np.convolve if turned else np.correlate, a._host, v._host, mode)
+def _on_host(function: Any, a: Any, v: Any, mode: Any) -> Array | None:
+    """NumPy's own sums, of what lies in its memory; None where that is not what is given."""
+    if a.__class__ is v.__class__ is Array and innermost_staging() is None and mode.__class__ is str and mode in MODES:
+        x, y = a.type, v.type
+        fits = x.dtype is y.dtype and x.dtype in NATIVE_INEXACT and x.ndim == y.ndim == 1 and x.size and y.size
+        if fits and a._host is not None and v._host is not None:
+            out = _quiet_numpy.run(function, a._host, v._host, mode)
             return Array(array_type(out.shape, x.dtype, x.weak and y.weak), out)
+    return None
+
+
+def _of_signals(name: str, a: Any, v: Any, mode: str, precision: Any, preferred: Any, turned: bool) -> Array:
+    if precision is preferred is None and (plain := _on_host(np.convolve if turned else np.correlate, a, v, mode)) is not None:
+        return plain
     check_precision(precision, name)
     check_mode(name, mode)
     x, y = to_common_dtype(name, a, v)

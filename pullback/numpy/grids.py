@@ -369,8 +369,11 @@ def coordinates(name: str, given: Any, sizes: Sequence[int], mode: Any, negative
             known = host_of(places)
             if known.size and not 0 <= known.min() <= known.max() < size:
                 raise ValueError(f"{name}: an index is out of bounds of an axis of size {size}.{at_user_line()}")
-        inside = wrapped(places, size) if how == "wrap" else clip(counting(places, size), 0, size - 1)
-        out.append(places if how == "raise" else inside)
+        if how == "wrap":
+            places = wrapped(places, size)
+        elif how == "clip":
+            places = clip(counting(places, size), 0, size - 1)
+        out.append(places)
     return out
 
 
@@ -409,22 +412,26 @@ def ravel_multi_index(
     given = list(multi_index)
     if len(given) != len(shape):
         raise ShapeError(f"ravel_multi_index takes an array for each axis of {shape}, but got {len(given)}.{at_user_line()}")
-    _check_order("ravel_multi_index", order)
+    layout = _layout("ravel_multi_index", order)
     wanted = default_dtype("i") if dtype is None else requested(dtype)
     if kind(wanted) not in "iu" or math.prod(shape) - 1 > np.iinfo(wanted).max:
         raise ValueError(
             f"ravel_multi_index: {wanted.name} cannot count the places in an array of shape {shape}.{at_user_line()}"
         )
     columns = list(zip(coordinates("ravel_multi_index", given, shape, mode), shape))
+    if not any([isinstance(places, Tracer) for places, _ in columns]):
+        return array(np.ravel_multi_index([np.asarray(host_of(places)) for places, _ in columns], shape, order=layout), wanted)
     total = array(0, wanted)
     for places, size in columns if order == "C" else reversed(columns):
         total = total * size + in_dtype(places, wanted)
     return total
 
 
-def _check_order(name: str, order: Any) -> None:
+def _layout(name: str, order: Any) -> Any:
+    """An order as NumPy takes it."""
     if order not in ("C", "F"):
         raise ValueError(f"{name} takes order='C' or 'F', not {order!r}.{at_user_line()}")
+    return order
 
 
 def unravel_index(indices: ArrayLike | Sequence[Any], shape: ShapeLike, order: str = "C") -> tuple[Array, ...]:
@@ -446,11 +453,13 @@ def unravel_index(indices: ArrayLike | Sequence[Any], shape: ShapeLike, order: s
         >>> pnp.unravel_index(pnp.array([2, 3, -1]), (2, 3))
         ([0 1 1]:i32[3]:cpu(0), [2 0 2]:i32[3]:cpu(0))
     """
-    _check_order("unravel_index", order)
+    layout = _layout("unravel_index", order)
     sizes = checked_shape(shape, "unravel_index")
     count = math.prod(sizes)
     places = array(indices)
     (rest,) = coordinates("unravel_index", [places], [count], "clip" if isinstance(places, Tracer) else "raise", count)
+    if not isinstance(rest, Tracer):
+        return tuple([array(one, rest.type.dtype) for one in np.unravel_index(np.asarray(host_of(rest)), sizes, layout)])
     out = []
     for size in reversed(sizes) if order == "C" else sizes:
         out.append(remainder(rest, max(size, 1)))

@@ -126,9 +126,8 @@ def _edges(name: str, a: Any, bins: Any, range: Any) -> Any:
     if isinstance(bins, str):
         _refuse_traced(name, a, "Say how many bins there are, bins=n.")
         known = np.asarray(host_of(a))
-        return asarray(
-            np.histogram_bin_edges(known, bins, None if range is None else tuple(map(float, range))).astype(known.dtype)
-        )
+        ends = None if range is None else (float(range[0]), float(range[1]))
+        return asarray(np.histogram_bin_edges(known, bins, ends).astype(known.dtype))
     given = array(bins, copy=False)
     if given.type.shape:
         if given.type.ndim != 1:

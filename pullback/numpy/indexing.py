@@ -161,7 +161,7 @@ def _expand(index: tuple[Any, ...], shape: Shape) -> tuple[list[Any], int]:
         elif _is_mask(entry):
             if entry.shape != shape[axis : axis + entry.ndim]:
                 raise IndexError(f"A mask of shape {entry.shape} does not fit an array of shape {shape}.{at_user_line()}")
-            places = [one.astype(default_dtype("i")) for one in np.nonzero(entry)] if entry.ndim else []
+            places: list[Any] = [one.astype(default_dtype("i")) for one in np.nonzero(entry)] if entry.ndim else []
             entries += places or [_Truth(np.zeros(int(entry), np.int64))]
             axis += entry.ndim
         else:

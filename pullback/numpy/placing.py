@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.core.array import Array, ArrayLike
+from pullback.core.array import Array, ArrayLike, host_of
 from pullback.core.dtypes import default_dtype, kind
 from pullback.core.errors import ShapeError, TracerIntegerConversionError
 from pullback.core.tracing import Tracer
@@ -16,6 +16,7 @@ from pullback.core.types import ShapeLike
 from pullback.numpy.arithmetic import remainder
 from pullback.numpy.axes import normal_axis
 from pullback.numpy.creation import arange, array, checked_shape, zeros
+from pullback.numpy.eager import by_numpy
 from pullback.numpy.grids import coordinates
 from pullback.numpy.logic import where
 from pullback.numpy.promotion import (
@@ -340,15 +341,22 @@ def insert(
     wide = (*shape[:along], count, *shape[along + 1 :])
     if broadcast_shapes("insert", new.type.shape, wide) != wide:
         raise ShapeError(f"insert takes values that broadcast to {wide}, but got {new.type}.{at_user_line()}")
+    total, joined = size + count, concatenate([x, broadcast(new, wide)], along)
+    if not isinstance(at, Tracer):
+        known = np.broadcast_to(np.ravel(host_of(at)), (count,))
+        known = known + np.argsort(np.argsort(known, stable=True))
+        source = np.zeros(total, np.int64)
+        source[known] = np.arange(size, total)
+        source[np.isin(np.arange(total), known, invert=True)] = np.arange(size)
+        return take(joined, source, along)
     at = broadcast(ravel(at), (count,))
     at = at + argsort(argsort(at))  # so many of what is put in come before each
-    total = size + count
     is_new = Updater(zeros(total, bool))[at].set(True)
     numbers = Updater(zeros(total, dtype))[at].set(arange(size, total))
-    source = where(is_new, numbers, running_count(is_new == False) - 1)  # noqa: E712
-    return take(concatenate([x, broadcast(new, wide)], along), source, along)
+    return take(joined, where(is_new, numbers, running_count(is_new == False) - 1), along)  # noqa: E712
 
 
+@by_numpy(np.resize)
 def resize(a: ArrayLike, new_shape: ShapeLike) -> Array:
     """The elements in another shape, of any size: they begin again where there are too few. An empty array gives zeros.
 

@@ -243,7 +243,7 @@ def unwrap(p: ArrayLike, discont: ArrayLike | None = None, axis: int = -1, perio
         return strong(p)
     steps = diff(p, axis=place)
     if is_inexact(p.type.dtype):
-        half, symmetric = period / 2, True
+        half, symmetric = period / 2, operand(True, "unwrap")
     else:
         half, symmetric = period // 2, period % 2 == 0
     wrapped = remainder(steps + half, period) - half

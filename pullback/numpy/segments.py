@@ -67,15 +67,15 @@ def _segmented(name: str, method: str, reduce: Any, start: Any, kinds: str, text
         count = _count(name, numbers, num_segments)
 
         def combined(x: Any) -> Any:
-            size = numbers.type.size
-            width = size if bucket_size is None else bucket_size
-            if width < 1 and bucket_size is not None:
+            size, shape = numbers.type.size, (count, *x.type.shape[1:])
+            if bucket_size is None:
+                place = Updater(full(shape, start(x.type.dtype), x.type.dtype))[numbers]
+                return getattr(place, method)(x, wrap_negative_indices=False, **how)
+            if bucket_size < 1:
                 raise ShapeError(f"{name} takes a bucket_size of at least 1, not {bucket_size}.{at_user_line()}")
-            buckets = 1 if bucket_size is None else -(-size // width)
-            empty = full((buckets, count, *x.type.shape[1:]), start(x.type.dtype), x.type.dtype)
-            place = Updater(empty)[arange(size) // max(width, 1), numbers]
-            out = getattr(place, method)(x, wrap_negative_indices=False, **how)
-            return out[0] if bucket_size is None else reduce(out, axis=0).astype(x.type.dtype)
+            empty = full((-(-size // bucket_size), *shape), start(x.type.dtype), x.type.dtype)
+            place = Updater(empty)[arange(size) // bucket_size, numbers]
+            return reduce(getattr(place, method)(x, wrap_negative_indices=False, **how), axis=0).astype(x.type.dtype)
 
         if method == "multiply" and is_inexact(x.type.dtype) and not unique_indices:
             return _product(combined, x, lambda part: segment_sum(part, numbers, count, mode=how["mode"]), numbers, how["mode"])

@@ -75,8 +75,9 @@ def _unique(name: str, ar: Any, axis: Any, equal_nan: bool, size: Any, fill_valu
     """The different elements; where each is first, which of them each element is, and how often there is each, as wanted."""
     x = operand(ar, name)
     along = None if axis is None else normal_axis(axis, x.type.ndim, name)
+    rest: tuple[int, ...] = ()
     if along is None:
-        rows, rest = ravel(x), ()
+        rows = ravel(x)
     else:
         rows = moveaxis(x, along, 0)
         rest = rows.type.shape[1:]

@@ -114,7 +114,8 @@ def take(
     """
     if out is not None:
         raise TypeError(f"take cannot write into `out`: arrays are immutable. Use the result.{at_user_line()}")
-    flags("take", unique_indices=unique_indices, indices_are_sorted=indices_are_sorted)
+    if unique_indices is not False or indices_are_sorted is not False:
+        flags("take", unique_indices=unique_indices, indices_are_sorted=indices_are_sorted)
     a = operand(a, "take")
     places = array(indices, copy=False)
     if kind(places.type.dtype) not in "iu":
@@ -196,7 +197,9 @@ def take_along_axis(
     """
     wraps = wrap_negative_indices is None or flags("take_along_axis", wrap_negative_indices=wrap_negative_indices)[0]
     a, entries = along_axis("take_along_axis", arr, indices, axis)
-    return read(a, Index(entries, a.type.shape, wraps=wraps), mode_name("take_along_axis", mode) or "fill", fill_value)
+    how = mode_name("take_along_axis", mode) or "fill"
+    found = read_by_numpy(a, entries) if wraps and fill_value is None else None
+    return read(a, Index(entries, a.type.shape, wraps=wraps), how, fill_value) if found is None else found
 
 
 def along_axis(name: str, arr: Any, indices: Any, axis: Any) -> tuple[Any, tuple[Any, ...]]:

@@ -352,7 +352,8 @@ class Place:
         """The elements and `values` combined in `dtype`, and put in the array's place."""
         mode, unique, wraps = _checked(how)
         x, values = in_dtype(self._array, dtype), in_dtype(values, dtype)
-        if wraps and (written := _written(x, self._index, primitive, combine, values)) is not None:
+        fast = wraps or (self._index.__class__ is Array and _has_no_negative(self._index))
+        if fast and (written := _written(x, self._index, primitive, combine, values)) is not None:
             return self._kept(written, how)
         mask = _sole_mask(self._index)
         if mask is not None:
@@ -451,6 +452,10 @@ def _written(x: Any, index: Any, primitive: Any, combine: Any, values: Any) -> A
     except (IndexError, ValueError, TypeError):
         return None  # the general path does what `mode` says, or says what is wrong, and where
     return Array(x.type, out)
+
+
+def _has_no_negative(index: Array) -> bool:
+    return kind(index.type.dtype) == "i" and bool(np.asarray(host_of(index)).min(initial=0) >= 0)
 
 
 def _sole_mask(index: Any) -> Any:

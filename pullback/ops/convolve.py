@@ -75,18 +75,11 @@ class conv_general_dilated(Bilinear):
             raise DtypeError(f"conv_general_dilated takes {in_words('iufc')} operands, but got {lhs}, {rhs}.")
         check_numbers(lhs, rhs, dimension_numbers, params)
         lhs_spec, rhs_spec, out_spec = dimension_numbers
-        batch, features = lhs.shape[lhs_spec[0]], rhs.shape[rhs_spec[0]]
-        spatial = [
-            window_count(dilated(lhs.shape[a], hole) + low + high, dilated(rhs.shape[b], gap), stride)
-            for a, b, hole, gap, (low, high), stride in zip(
-                lhs_spec[2:],
-                rhs_spec[2:],
-                *[params[name] for name in _SPATIAL[1:3]],
-                params["padding"],
-                params["window_strides"],
-            )
-        ]
-        shape = placed((batch // params["batch_group_count"], features, *spatial), out_spec)
+        batch, features = lhs.shape[lhs_spec[0]] // params["batch_group_count"], rhs.shape[rhs_spec[0]]
+        rows = zip(_spans(lhs.shape, lhs_spec, params["lhs_dilation"]), _spans(rhs.shape, rhs_spec, params["rhs_dilation"]))
+        padded = zip(rows, params["padding"], params["window_strides"])
+        spatial = [window_count(size + low + high, width, stride) for (size, width), (low, high), stride in padded]
+        shape = placed((batch, features, *spatial), out_spec)
         wanted = params.get("preferred_element_type")
         if wanted is None:
             return common.with_shape(shape)
@@ -112,15 +105,10 @@ class conv_general_dilated(Bilinear):
             return write.constant(0, result)
         wide = conv_general_dilated.accumulation(result.dtype)
         pads = params["padding"]
-        given = {
-            "window_strides": i64s(params["window_strides"]),
-            "padding": f"dense<{[list(pair) for pair in pads] if pads else ''}> : tensor<{len(pads)}x2xi64>",
-            "lhs_dilation": i64s(params["lhs_dilation"]),
-            "rhs_dilation": i64s(params["rhs_dilation"]),
-            "dimension_numbers": _written(dimension_numbers),
-            "feature_group_count": f"{params['feature_group_count']} : i64",
-            "batch_group_count": f"{params['batch_group_count']} : i64",
-        }
+        given = {name: i64s(params[name]) for name in ("window_strides", "lhs_dilation", "rhs_dilation")}
+        given |= {name: f"{params[name]} : i64" for name in ("feature_group_count", "batch_group_count")}
+        given["padding"] = f"dense<{[list(pair) for pair in pads] if pads else ''}> : tensor<{len(pads)}x2xi64>"
+        given["dimension_numbers"] = _written(dimension_numbers)
         if precision is not None:
             given["precision_config"] = f"[#stablehlo<precision {precision}>, #stablehlo<precision {precision}>]"
 
@@ -151,23 +139,22 @@ class conv_general_dilated(Bilinear):
         (lhs, rhs), (lhs_batched, rhs_batched) = args, [axis == 0 for axis in axes]
         (n, c, *_), (o, *_), (out_n, out_c, *_) = dimension_numbers
         groups = feature_group_count * batch_group_count
+        counts = {"feature_group_count": feature_group_count, "batch_group_count": batch_group_count}
         if size == 0:  # of which nothing can be taken out
             each = [type_of(x).without((0,) if axis == 0 else ()) for x, axis in zip(args, axes)]
-            counts = {"feature_group_count": feature_group_count, "batch_group_count": batch_group_count}
             out = conv_general_dilated.result_type(*each, dimension_numbers=dimension_numbers, **counts, **params)
             return full((0, *out.shape), 0, out.dtype), 0
         if lhs_batched and rhs_batched:  # the batch elements are groups
             rhs = put_in(rhs, o)
             if batch_group_count > 1:
-                lhs, batch_group_count = put_in(lhs, n), batch_group_count * size
+                lhs, counts["batch_group_count"] = put_in(lhs, n), batch_group_count * size
             else:
-                lhs, feature_group_count = put_in(lhs, c), feature_group_count * size
+                lhs, counts["feature_group_count"] = put_in(lhs, c), feature_group_count * size
             axis, before = out_c, 1
         elif lhs_batched:
             lhs, axis, before = put_in(lhs, n, batch_group_count), out_n, 1
         else:
             rhs, axis, before = put_in(rhs, o, groups), out_c, groups
-        counts = {"feature_group_count": feature_group_count, "batch_group_count": batch_group_count}
         out = conv_general_dilated(lhs, rhs, dimension_numbers=dimension_numbers, **counts, **params)
         return taken_out(out, axis, size, before), 0
 
@@ -333,54 +320,47 @@ def taken_out(x, axis, size, before=1):
 # ---- transposes: convolutions too -----------------------------------------------------------------------------------
 
 
-def _with_respect_to_lhs(
-    cotangent, lhs, rhs, numbers, *, window_strides, padding, lhs_dilation, rhs_dilation, feature_group_count,
-    batch_group_count, **rest,
-):  # fmt: skip
+def _spans(shape, spec, dilation):
+    """The sizes of the spatial axes with holes between their elements."""
+    return [dilated(shape[axis], hole) for axis, hole in zip(spec[2:], dilation)]
+
+
+def _turned(cotangent, lhs, rhs, numbers, params):
+    """The parameters of the convolution that a transpose is, and for each spatial axis the spans of the operand, the kernel and
+    the result, and the padding in front."""
+    strides, holes, gaps = params["window_strides"], params["lhs_dilation"], params["rhs_dilation"]
+    arrays = [(lhs, numbers.lhs_spec, holes), (rhs, numbers.rhs_spec, gaps), (cotangent, numbers.out_spec, strides)]
+    spans = [_spans(type_of(x).shape, spec, dilation) for x, spec, dilation in arrays]
+    others = {name: value for name, value in params.items() if name == "precision"}
+    return strides, holes, gaps, list(zip(*spans, [low for low, _ in params["padding"]])), others
+
+
+def _with_respect_to_lhs(cotangent, lhs, rhs, numbers, **params):
     """The cotangent, with holes where windows were skipped, is convolved with the reversed kernel, its features swapped."""
     lhs_spec, rhs_spec, out_spec = numbers
-    out_shape = type_of(cotangent).shape
-    groups = feature_group_count * batch_group_count
+    strides, holes, gaps, rows, others = _turned(cotangent, lhs, rhs, numbers, params)
+    groups = params["feature_group_count"] * params["batch_group_count"]
     kernel = rev(rhs, dimensions=rhs_spec[2:])
     if groups > 1:
         kernel = put_in(taken_out(kernel, rhs_spec[0], groups), rhs_spec[1])
-    pads = []
-    for a, b, o, (low, _), stride, hole, gap in zip(
-        lhs_spec[2:], rhs_spec[2:], out_spec[2:], padding, window_strides, lhs_dilation, rhs_dilation
-    ):
-        before = dilated(type_of(rhs).shape[b], gap) - 1 - low
-        pads.append((before, dilated(lhs.shape[a], hole) + low - dilated(out_shape[o], stride)))
     out = conv_general_dilated(
-        cotangent, kernel,
-        window_strides=lhs_dilation, padding=tuple(pads), lhs_dilation=window_strides, rhs_dilation=rhs_dilation,
+        cotangent, kernel, window_strides=holes, lhs_dilation=strides, rhs_dilation=gaps,
+        padding=tuple([(width - 1 - low, size + low - count) for size, width, count, low in rows]),
         dimension_numbers=ConvDimensionNumbers(out_spec, (rhs_spec[1], rhs_spec[0], *rhs_spec[2:]), lhs_spec),
-        feature_group_count=groups, batch_group_count=1, **rest,
+        feature_group_count=groups, batch_group_count=1, **others,
     )  # fmt: skip
-    if batch_group_count > 1:
-        out = put_in(taken_out(out, lhs_spec[1], batch_group_count), lhs_spec[0])
+    if params["batch_group_count"] > 1:
+        out = put_in(taken_out(out, lhs_spec[1], params["batch_group_count"]), lhs_spec[0])
     return out
 
 
-def _with_respect_to_rhs(
-    cotangent, rhs, lhs, numbers, *, window_strides, padding, lhs_dilation, rhs_dilation, feature_group_count,
-    batch_group_count, **rest,
-):  # fmt: skip
+def _with_respect_to_rhs(cotangent, rhs, lhs, numbers, **params):
     """The left operand is convolved with the cotangent: what was its batch is summed over, as features are."""
-    lhs_spec, rhs_spec, out_spec = numbers
-    lhs_shape, out_shape = type_of(lhs).shape, type_of(cotangent).shape
-    pads = []
-    for a, b, o, (low, _), stride, hole, gap in zip(
-        lhs_spec[2:], rhs_spec[2:], out_spec[2:], padding, window_strides, lhs_dilation, rhs_dilation
-    ):
-        spans = dilated(rhs.shape[b], gap) + dilated(out_shape[o], stride)
-        pads.append((low, spans - 1 - dilated(lhs_shape[a], hole) - low))
+    strides, holes, gaps, rows, others = _turned(cotangent, lhs, rhs, numbers, params)
+    order = numbers.lhs_spec, numbers.out_spec, numbers.rhs_spec
     return conv_general_dilated(
-        lhs, cotangent,
-        window_strides=rhs_dilation, padding=tuple(pads), lhs_dilation=lhs_dilation, rhs_dilation=window_strides,
-        dimension_numbers=ConvDimensionNumbers(
-            (lhs_spec[1], lhs_spec[0], *lhs_spec[2:]),
-            (out_spec[1], out_spec[0], *out_spec[2:]),
-            (rhs_spec[1], rhs_spec[0], *rhs_spec[2:]),
-        ),
-        feature_group_count=batch_group_count, batch_group_count=feature_group_count, **rest,
+        lhs, cotangent, window_strides=gaps, lhs_dilation=holes, rhs_dilation=strides,
+        padding=tuple([(low, width + count - 1 - size - low) for size, width, count, low in rows]),
+        dimension_numbers=ConvDimensionNumbers(*[(second, first, *rest) for first, second, *rest in order]),
+        feature_group_count=params["batch_group_count"], batch_group_count=params["feature_group_count"], **others,
     )  # fmt: skip

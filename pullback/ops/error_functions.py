@@ -8,7 +8,7 @@ import numpy as np
 
 from pullback.core.primitive import primitive
 from pullback.ops.arithmetic import mul, neg, sub
-from pullback.ops.chebyshev import ERFCX, chebyshev, in_double
+from pullback.ops.chebyshev import ERFCX, ERFCX_DEFECT, chebyshev, in_double
 from pullback.ops.compare import clamp
 from pullback.ops.exponential import exp, log1p_formula
 from pullback.ops.formulas import Written, lowered, operation
@@ -63,12 +63,16 @@ def _hazard(x):
     return math.sqrt(2 / math.pi) * np.where(x > 0, bell / (2 - bell * scaled), 1 / scaled)
 
 
+def _defect(size):
+    """1/sqrt(pi) - x exp(x^2) erfc(x) of numbers x >= 0."""
+    shifted = 1 + 2 * size
+    return chebyshev(ERFCX_DEFECT, 1 - 7.5 / (size + 3.75)) / shifted / shifted
+
+
 def _excess(x):
-    """Far out the two cancel, and 1/z - 2/z^3 + 10/z^5 - 74/z^7 is left, z = -x. Source: DLMF 7.12.1, inverted."""
-    inverse = -1 / np.where(x < -1, x, -1)
-    squared = inverse * inverse
-    far = inverse * (1 - squared * (2 - squared * (10 - squared * (74 - squared * 706))))
-    return np.where(x < -45, far, x + _hazard(x))
+    """Where x and the hazard have the other sign, they have a factor in common: nothing cancels."""
+    z = np.abs(np.minimum(x, 0)) * math.sqrt(0.5)
+    return np.where(x < 0, math.sqrt(2) * _defect(z) / _scaled_erfc(z), x + _hazard(x))
 
 
 def _lower_quantile(q):
@@ -171,11 +175,9 @@ class erfcx_defect(Function):
 
     @in_double
     def evaluate(x):
-        inverse = 1 / np.where(x > 1, x, 1)
-        half = 0.5 * inverse * inverse
-        far = half * (1 - half * (3 - half * (15 - half * (105 - half * (945 - half * 10395))))) / math.sqrt(math.pi)
-        near = 1 / math.sqrt(math.pi) - np.where(x == np.inf, 0, x) * erfcx.evaluate(x)
-        return np.where(x > 25, far, near)
+        negative = np.minimum(x, 0)
+        below = 1 / math.sqrt(math.pi) - negative * erfcx.evaluate(negative)
+        return np.where(x < 0, below, _defect(np.abs(x)))
 
     def partials(out, x):  # -(erfcx + x erfcx'), where erfcx' = -2 out
         return (sub(mul(literal(2, x), mul(x, out)), erfcx(x)),)

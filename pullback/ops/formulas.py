@@ -356,6 +356,21 @@ def _acosh(z):
     return joined(np.abs(angle.imag), np.copysign(angle.real, z.imag))
 
 
+@wide
+def _real_sinh(x):
+    """(e + e / (1 + e)) / 2, where e = exp(x) - 1; of large numbers by exp(x / 2), which overflows later than the result."""
+    size = np.abs(x)
+    grown, half = np.expm1(np.minimum(size, 20)), np.exp(0.5 * size)
+    return np.copysign(np.where(size < 20, 0.5 * (grown + grown / (1 + grown)), (0.5 * half) * half), x)
+
+
+@wide
+def _real_cosh(x):
+    size = np.abs(x)
+    grown, half = np.exp(np.minimum(size, 20)), np.exp(0.5 * size)
+    return np.where(size < 20, 0.5 * (grown + 1 / grown), (0.5 * half) * half)
+
+
 OPERATIONS = {
     np.add: "stablehlo.add", np.subtract: "stablehlo.subtract", np.multiply: "stablehlo.multiply",
     np.divide: "stablehlo.divide", np.negative: "stablehlo.negate", np.power: "stablehlo.power",
@@ -370,8 +385,9 @@ OPERATIONS = {
     np.expm1: "stablehlo.exponential_minus_one",
     np.log: by_parts("stablehlo.log", _logarithm("stablehlo.log")),
     np.sqrt: by_parts("stablehlo.sqrt", _sqrt),
-    np.sin: by_parts("stablehlo.sine", _swapped(_sinh)), np.sinh: by_parts("chlo.sinh", _sinh),
-    np.cos: by_parts("stablehlo.cosine", lambda z: _cosh(joined(-z.imag, z.real))), np.cosh: by_parts("chlo.cosh", _cosh),
+    np.sin: by_parts("stablehlo.sine", _swapped(_sinh)), np.sinh: by_parts(lowered(_real_sinh), _sinh),
+    np.cos: by_parts("stablehlo.cosine", lambda z: _cosh(joined(-z.imag, z.real))),
+    np.cosh: by_parts(lowered(_real_cosh), _cosh),
     np.tan: by_parts("stablehlo.tan", _swapped(_tanh)), np.tanh: by_parts("stablehlo.tanh", _tanh),
     np.arcsin: by_parts("chlo.asin", _swapped(_asinh)), np.arcsinh: by_parts("chlo.asinh", _asinh),
     np.arccos: by_parts("chlo.acos", _acos), np.arccosh: by_parts("chlo.acosh", _acosh),

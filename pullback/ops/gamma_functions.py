@@ -14,7 +14,7 @@ from pullback.ops.chebyshev import DIGAMMA, DIGAMMA_ROOT, LGAMMA, chebyshev, in_
 from pullback.ops.exponential import log, log1p_formula
 from pullback.ops.formulas import lowered
 from pullback.ops.literals import literal
-from pullback.ops.pointwise import Elementwise, OfPositive
+from pullback.ops.pointwise import Elementwise, Formula, OfPositive
 from pullback.ops.powers import pow as power_of
 from pullback.ops.scipy_functions import special
 
@@ -247,13 +247,12 @@ def _betaln(a, b):
 
 
 @primitive
-class betaln(Elementwise):
+class betaln(Formula):
     """The logarithm of the beta function, log |Gamma(a) Gamma(b) / Gamma(a + b)|."""
 
     kinds = "f"
     cost = 400
-    evaluate = in_double(special("betaln", 2))
-    lower = lowered(in_double(_betaln))
+    evaluate = in_double(_betaln)
 
     def partials(out, a, b):
         both = digamma(add(a, b))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from typing import Any
 
 import numpy as np
 
@@ -177,7 +178,7 @@ def _igamma_partials(sign):
     return partials
 
 
-def igamma_grad_a(a, x):
+def igamma_grad_a(a: Any, x: Any) -> Any:
     """The derivative of igamma with respect to a."""
     return mul(gamma_sensitivity(a, x, n=1), gamma_density(a, x))
 

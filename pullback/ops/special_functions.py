@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -193,7 +194,7 @@ fresnel_s = _of_one(
 fresnel_c = _of_one(
     "fresnel_c", "The integral of cos(pi t^2 / 2) from 0 to x.", lambda x: cos(_half_turns(x)), special("fresnel", part=1)
 )
-dawsn = _of_one(
+dawsn: Any = _of_one(
     "dawsn", "exp(-x^2) times the integral of exp(t^2) from 0 to x.",
     lambda x: sub(literal(1, x), mul(literal(2, x), mul(x, dawsn(x)))),
 )  # fmt: skip
@@ -216,6 +217,9 @@ class wofz(OnHost):
 # ---- of several numbers -------------------------------------------------------------------------------------------------
 
 
+_expn: Any = special("expn", 2)
+
+
 @primitive
 class expn(OnHost):
     """The integral of exp(-x t) / t^n from 1 to infinity, of whole n >= 0."""
@@ -230,9 +234,6 @@ class expn(OnHost):
             return neg(select(first, at_zero, expn(select(first, one, sub(n, one)), x)))
 
         return no_slope("expn", "n"), by_x
-
-
-_expn = special("expn", 2)
 
 
 @primitive
@@ -256,11 +257,16 @@ class owens_t(OnHost):
         yield (rng.normal(size=3), rng.normal(size=3)), {}
 
 
+_hyp1f1 = special("hyp1f1", 3)
+
+
 @primitive
 class hyp1f1(OnHost):
     """Kummer's confluent hypergeometric function, the sum of (a)_k / (b)_k x^k / k!."""
 
-    evaluate = in_double(special("hyp1f1", 3))
+    @in_double
+    def evaluate(a, b, x):  # SciPy's does not end where x is huge: there it is x^-a times a constant, or infinite
+        return _hyp1f1(a, b, np.clip(x, -1e8, 1e8)) * np.power(np.maximum(np.abs(x), 1e8) / 1e8, -a)
 
     def partials(out, a, b, x):
         one = literal(1, a)
@@ -321,15 +327,22 @@ class poch(OnHost):
 
 @primitive
 class gammaincinv(OnHost):
-    """The x at which igamma(a, x) is p. Its derivatives are those of an implicit function."""
+    """The x at which igamma(a, x), or igammac if `upper`, is p. Its derivatives are those of an implicit function."""
 
-    evaluate = in_double(special("gammaincinv", 2))
+    @in_double
+    def evaluate(a, p, *, upper):
+        return (_gammainccinv if upper else _gammaincinv)(a, p)
 
-    def partials(out, a, p):
-        return lambda: neg(gamma_sensitivity(a, out, n=1)), lambda: div(literal(1, p), gamma_density(a, out))
+    def partials(out, a, p, *, upper):
+        sign = literal(-1 if upper else 1, p)
+        return lambda: neg(gamma_sensitivity(a, out, n=1)), lambda: div(sign, gamma_density(a, out))
 
     def samples(rng):
-        yield (0.5 + 2 * rng.random(3), 0.1 + 0.8 * rng.random(3)), {}
+        for upper in (False, True):
+            yield (0.5 + 2 * rng.random(3), 0.1 + 0.8 * rng.random(3)), {"upper": upper}
+
+
+_gammaincinv, _gammainccinv = special("gammaincinv", 2), special("gammainccinv", 2)
 
 
 @primitive

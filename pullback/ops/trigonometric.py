@@ -107,6 +107,16 @@ def _sinc_series(n, radius):
     raise AssertionError(n)
 
 
+def _of_half_turns(x):
+    """sin(pi x) and cos(pi x); of real numbers by their distance from a whole number, so that they are exact there."""
+    if x.dtype.kind == "c":
+        return np.sin(x * math.pi), np.cos(x * math.pi)
+    whole = np.floor(x + 0.5)
+    angle = math.pi * (x - whole)
+    odd = whole != 2 * np.floor(0.5 * whole)
+    return tuple([np.where(odd, -part, part) for part in (np.sin(angle), np.cos(angle))])
+
+
 @primitive
 class sinc(Function):
     """The n-th derivative of sin(pi x) / (pi x), which is 1 at 0.
@@ -119,7 +129,7 @@ class sinc(Function):
     @wide
     def evaluate(x, *, n):
         u = x * math.pi
-        sine, cosine = np.sin(u), np.cos(u)
+        sine, cosine = _of_half_turns(x)
         far = ratio(sine, u)
         for k in range(1, n + 1):
             far = ratio((sine, cosine, -sine, -cosine)[k % 4] - k * far, u)

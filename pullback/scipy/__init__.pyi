@@ -10,3 +10,4 @@ from pullback.scipy import optimize as optimize
 from pullback.scipy import signal as signal
 from pullback.scipy import sparse as sparse
 from pullback.scipy import special as special
+from pullback.scipy import stats as stats

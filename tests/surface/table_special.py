@@ -39,6 +39,7 @@ TABLE = {
         "beta", "betaln", "gammainc", "gammaincc", "poch", "xlogy", "xlog1py", "rel_entr", "kl_div", "boxcox", "boxcox1p",
     )},
     "scipy.special.gammaincinv": binary(sc.gammaincinv, SHAPE, FRACTION),
+    "scipy.special.gammainccinv": binary(sc.gammainccinv, SHAPE, FRACTION),
     "scipy.special.owens_t": binary(sc.owens_t, ANY, POSITIVE),
     "scipy.special.betainc": of(sc.betainc, case(SHAPE, POSITIVE, FRACTION), case(2.0, 3.0, FRACTION), wrt=(0, 1, 2)),
     "scipy.special.betaincinv": of(sc.betaincinv, case(SHAPE, POSITIVE, FRACTION), case(2.0, 3.0, FRACTION), wrt=(0, 1, 2)),
@@ -85,3 +86,4 @@ TABLE = {
     "lax.polygamma": of(sc.polygamma, case(np.array([[0.0, 1, 2]] * 2), POSITIVE), wrt=(1,), rtol={**LOOSE, "float32": 1e-4}),
 }  # fmt: skip
 ELSEWHERE = {f"scipy.special.{name}": "tests/scipy/test_special.py" for name in ("logsumexp", "sinc")}
+ELSEWHERE |= {f"scipy.stats.{name}": "tests/scipy/test_stats.py" for name in ("rankdata", "mode", "sem")}

@@ -13,6 +13,7 @@ from pullback.scipy.special.gammas import factorial as factorial
 from pullback.scipy.special.gammas import gamma as gamma
 from pullback.scipy.special.gammas import gammainc as gammainc
 from pullback.scipy.special.gammas import gammaincc as gammaincc
+from pullback.scipy.special.gammas import gammainccinv as gammainccinv
 from pullback.scipy.special.gammas import gammaincinv as gammaincinv
 from pullback.scipy.special.gammas import gammaln as gammaln
 from pullback.scipy.special.gammas import gammasgn as gammasgn

@@ -410,7 +410,28 @@ def gammaincinv(a: ArrayLike, y: ArrayLike) -> Array:
         >>> pb.scipy.special.gammaincinv(2.0, 0.5)
         1.678347:f32[]:cpu(0)
     """
-    return elementwise("gammaincinv", specials.gammaincinv, a, y)
+    return elementwise("gammaincinv", specials.gammaincinv, a, y, upper=False)
+
+
+def gammainccinv(a: ArrayLike, y: ArrayLike) -> Array:
+    """The x at which gammaincc(a, x) is y.
+
+    Arguments:
+        a, y: arrays or numbers whose shapes broadcast, real.
+
+    Returns:
+        An array of the broadcast shape, of a floating dtype.
+
+    Raises:
+        LeafError: a or y is neither an array nor a number.
+        DtypeError: a or y is complex.
+        ShapeError: the shapes do not broadcast.
+
+    Example:
+        >>> pb.scipy.special.gammainccinv(2.0, 1e-10)
+        26.333982:f32[]:cpu(0)
+    """
+    return elementwise("gammainccinv", specials.gammaincinv, a, y, upper=True)
 
 
 def multigammaln(a: ArrayLike, d: int) -> Array:
@@ -459,6 +480,6 @@ def bernoulli(n: int) -> Array:
     """
     numbers = [fractions.Fraction(1)]
     for m in range(1, operator.index(n) + 1):
-        known = sum([math.comb(m + 1, k) * number for k, number in enumerate(numbers) if number])
-        numbers.append(-known / (m + 1))
+        known = sum([math.comb(m + 1, k) * number for k, number in enumerate(numbers)], fractions.Fraction(0))
+        numbers.append(-known * fractions.Fraction(1, m + 1))
     return asarray([float(number) for number in numbers])

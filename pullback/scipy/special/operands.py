@@ -15,9 +15,9 @@ def real_operand(x: Any, name: str) -> Array:
     return x
 
 
-def elementwise(name: str, primitive: Any, *args: Any) -> Any:
+def elementwise(name: str, primitive: Any, *args: Any, **params: Any) -> Any:
     """A primitive applied to operands in their common floating dtype and shape."""
     values = to_common_shape(name, *to_common_dtype(name, *args, inexact=True))
     if "c" not in primitive.kinds:
         refuse_complex(name, *values)
-    return primitive(*values)
+    return primitive(*values, **params)

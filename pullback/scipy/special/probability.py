@@ -127,7 +127,8 @@ def erfcinv(x: ArrayLike) -> Array:
         >>> pb.scipy.special.erfcinv(pnp.array([1.0, 1e-10]))
         [0.       4.572825]:f32[2]:cpu(0)
     """
-    return 0.0 - math.sqrt(0.5) * errors.ndtri(0.5 * real_operand(x, "erfcinv"))
+    quantile: Array = errors.ndtri(0.5 * real_operand(x, "erfcinv"))
+    return 0.0 - math.sqrt(0.5) * quantile
 
 
 def ndtr(x: ArrayLike) -> Array:
