@@ -16,7 +16,18 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from pullback.core.devices import DEFAULT_DEVICE, Device
-from pullback.core.dtypes import KEY, NO_NUMBERS, PYTHON_KINDS, SHORT_NAMES, DType, carrier, default_dtype, entering
+from pullback.core.dtypes import (
+    KEY,
+    NO_NUMBERS,
+    PYTHON_KINDS,
+    SHORT_NAMES,
+    DType,
+    carrier,
+    default_dtype,
+    entering,
+    integer_limits,
+    kind,
+)
 from pullback.core.errors import DonatedBufferError, DtypeError, LeafError
 from pullback.core.methods import ArrayMethods
 from pullback.core.source import at_user_line
@@ -240,7 +251,9 @@ buffer_access: BufferAccess = None  # type: ignore[assignment]  # filled in befo
 
 def text(value: HostArray, type: ArrayType, device: Device) -> str:
     """An array printed with its type and place, `[1. 2. 3.]:f32[3]:cpu(0)`."""
-    shown = value["fry"] if type.dtype is KEY else value.astype(np.float32) if value.dtype.kind == "V" else value
+    shown = value["fry"] if type.dtype is KEY else value
+    if shown.dtype.kind == "V":
+        shown = shown.astype(np.int8 if kind(type.dtype) == "s" else np.float32)
     return f"{np.array_str(np.asarray(shown))}:{type.strong()}:{device}"
 
 
@@ -293,6 +306,10 @@ def from_python(value: bool | int | float | complex, dtype: DType | None = None)
     """A 0-d array of a Python scalar, weak unless that is a bool; in the default dtype of its kind, or in `dtype`."""
     wanted = dtype or default_dtype(scalar_kind(value))
     try:
+        if kind(wanted) == "s":
+            limits = integer_limits(wanted)
+            if not limits.min <= np.asarray(value, np.int64) <= limits.max:
+                raise OverflowError
         return Array(array_type((), wanted, value.__class__ is not bool), np.asarray(value, wanted))
     except OverflowError:
         by_default = wanted is default_dtype(scalar_kind(value))

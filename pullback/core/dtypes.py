@@ -68,7 +68,13 @@ KEY = np.dtype((prng_key, [("fry", np.uint32, (2,))]))
 """The dtype of keys of the generator threefry2x32: two words, that arrays move about as one element, and that only
 `pullback.random` looks into. Programs print it as JAX does, `key<fry>`."""
 SHORT_NAMES[KEY], BY_SHORT_NAME["key<fry>"] = "key<fry>", KEY
-_BY_NAME = {**DTYPES, KEY.name: KEY}
+
+NARROW: dict[str, DType] = {name: np.dtype(getattr(ml_dtypes, name)) for name in ("int2", "int4", "uint2", "uint4")}
+"""Integers of 2 and 4 bits, a byte each, for storage: they are moved about and converted, and no operation computes in them."""
+for _name, _dtype in NARROW.items():
+    _short = _name.replace("int", "i" if _name[0] == "i" else "")
+    SHORT_NAMES[_dtype], BY_SHORT_NAME[_short] = _short, _dtype
+_BY_NAME = {**DTYPES, **NARROW, KEY.name: KEY}
 
 BOOL, INT32, INT64 = DTYPES["bool"], DTYPES["int32"], DTYPES["int64"]
 FLOAT32, FLOAT64 = DTYPES["float32"], DTYPES["float64"]
@@ -78,13 +84,14 @@ _KINDS: dict[DType, str] = {
     dtype: "f" if name in FLOAT8_NAMES or name == "bfloat16" else dtype.kind for name, dtype in DTYPES.items()
 }
 _KINDS[float0], _KINDS[KEY] = "V", "k"
+_KINDS.update(dict.fromkeys(NARROW.values(), "s"))
 
 _ACCUMULATION: dict[DType, DType] = {dtype: FLOAT32 for dtype, letter in _KINDS.items() if letter == "f" and dtype.itemsize < 4}
 
 
 def kind(dtype: DType) -> str:
-    """The kind of a dtype, one letter: `b` bool, `i` signed, `u` unsigned, `f` floating (bfloat16 too), `c` complex; `k` of
-    random keys; `V` for `float0`, which no Array has."""
+    """The kind of a dtype, one letter: `b` bool, `i` signed, `u` unsigned, `f` floating (bfloat16 too), `c` complex; `s` small
+    integers for storage; `k` of random keys; `V` for `float0`, which no Array has."""
     return _KINDS[dtype]
 
 
@@ -101,6 +108,7 @@ KIND_NAMES = {
     "f": "floating",
     "c": "complex",
     "k": "key",
+    "s": "narrow integer",
 }
 
 
@@ -116,8 +124,14 @@ RANK = {
     "i": 1,
     "f": 2,
     "c": 3,
+    "s": 1,
     "k": 4,
 }  # of a kind: numbers of one go into the dtypes of those that are no lower
+
+
+def integer_limits(dtype: DType) -> Any:
+    """The limits of an integer dtype, a narrow one too: `min`, `max`, `bits`."""
+    return ml_dtypes.iinfo(dtype) if dtype.kind == "V" else np.iinfo(dtype)
 
 
 def accumulation_dtype(dtype: DType) -> DType:
@@ -283,7 +297,7 @@ def narrowing() -> AbstractContextManager[None]:
 # dtypes is the least node above both. Source: "JAX type promotion semantics" (docs.jax.dev), the figure and its table.
 _ABOVE: dict[str, tuple[str, ...]] = {
     "bool": ("i*",),
-    "i*": ("u8", "i8"),
+    "i*": ("u8", "i8", *[SHORT_NAMES[dtype] for dtype in NARROW.values()]),
     "u8": ("i16", "u16"),
     "i8": ("i16",),
     "u16": ("i32", "u32"),
@@ -301,9 +315,10 @@ _ABOVE: dict[str, tuple[str, ...]] = {
     "c64": ("c128",),
     "c128": (),
     **{name.replace("float8", "f8"): () for name in FLOAT8_NAMES},
+    **{SHORT_NAMES[dtype]: () for dtype in NARROW.values()},
     "key<fry>": (),
 }
-_WEAK_NODE = {"b": "bool", "i": "i*", "u": "i*", "f": "f*", "c": "c*"}
+_WEAK_NODE = {"b": "bool", "s": "i*", "i": "i*", "u": "i*", "f": "f*", "c": "c*"}
 
 
 @functools.cache
@@ -333,8 +348,8 @@ def promote(a: tuple[DType, bool], b: tuple[DType, bool]) -> tuple[DType, bool]:
         if KEY in (left, right):
             raise DtypeError(f"{SHORT_NAMES[left]} and {SHORT_NAMES[right]} have no common dtype: {NO_NUMBERS}")
         raise DtypeError(
-            f"{left.name} and {right.name} have no common dtype: float8 kinds are for storage and never promote by"
-            " themselves. Convert one operand with .astype()."
+            f"{left.name} and {right.name} have no common dtype: float8 kinds and integers of 2 or 4 bits are for"
+            " storage and never promote by themselves. Convert one operand with .astype()."
         )
     if node.endswith("*"):
         return _widest_weak(node[0], left, right), True

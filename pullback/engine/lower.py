@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pullback.core.array import Array, HostArray, as_array, host_of
-from pullback.core.dtypes import DType, carrier
+from pullback.core.dtypes import DType, carrier, kind
 from pullback.core.primitive import Primitive
 from pullback.core.tracing import Trace, Tracer, ensure_compile_time_eval, type_of
 from pullback.core.types import ArrayType, array_type
@@ -80,7 +80,7 @@ class Module:
 
         arguments = [Value(f"%arg{i}", TensorType(type.shape, outside(type.dtype))) for i, type in enumerate(types)]
         write = Lowering(self, {})
-        values = [write.bitcast(value, type.dtype) for value, type in zip(arguments, types)]
+        values = [write.entered(value, type.dtype) for value, type in zip(arguments, types)]
         write.passed.update((id(array), value) for array, value in zip(constants, values))
         results = write.inline(program, *values[len(constants) :])
         results = [write.bitcast(value, outside(value.dtype)) for value in results]
@@ -115,6 +115,12 @@ class Lowering(Writer):
     @property
     def platform(self) -> str:
         return self.module.platform
+
+    def entered(self, value: Value, dtype: DType) -> Value:
+        """What the caller passed, as a value of the dtype that it is of."""
+        if kind(dtype) != "s" or value.dtype == dtype:
+            return self.bitcast(value, dtype)
+        return self.narrowed(self.bitcast(value, np.dtype(f"{dtype.name[:-1]}8")), dtype)
 
     def inline(self, program: Program, *args: Value) -> list[Value]:
         """Write a Program's operations here, on the values of its inputs; returns its outputs."""

@@ -23,11 +23,11 @@ from pullback.ops.windows import GatherDimensionNumbers, GatherScatterMode, Scat
 Mode = str | GatherScatterMode | None
 
 
-def _how(name: str, numbers: Any, wanted: type, mode: Mode) -> dict[str, Any]:
+def _how(name: str, numbers: Any, wanted: type, mode: Mode, default: str = "fill") -> dict[str, Any]:
     """Dimension numbers and mode as primitives take them."""
     if not isinstance(numbers, wanted):
         raise TypeError(f"{name} takes lax.{wanted.__name__} as dimension_numbers, but got {numbers!r}.{at_user_line()}")
-    return {"dimension_numbers": numbers, "mode": mode_name(name, mode) or "fill"}
+    return {"dimension_numbers": numbers, "mode": mode_name(name, mode) or default}
 
 
 def gather(
@@ -50,8 +50,8 @@ def gather(
         slice_sizes: for each axis of the operand the size of a window.
         unique_indices, indices_are_sorted: promises that no two windows overlap, and that the vectors are in order. Nothing is
             made of them.
-        mode: what to do with windows that are not within the array: "fill" (the default) fills them, "clip" moves them
-            inside, "promise_in_bounds" says that there are none; or a `GatherScatterMode`.
+        mode: what to do with windows that are not within the array: "clip" (the default) moves them inside, "fill" (the
+            default with a `fill_value`) fills them, "promise_in_bounds" says that there are none; or a `GatherScatterMode`.
         fill_value: a number, for "fill"; by default NaN, of signed integers the smallest, of unsigned ones the largest.
 
     Returns:
@@ -75,7 +75,7 @@ def gather(
     x, params = as_operand(operand, "gather"), {}
     if fill_value is not None:
         params["fill_value"] = fill_number(fill_value, x.type.dtype, "gather")
-    how = _how("gather", dimension_numbers, GatherDimensionNumbers, mode)
+    how = _how("gather", dimension_numbers, GatherDimensionNumbers, mode, "clip" if fill_value is None else "fill")
     return index.gather(x, as_operand(start_indices, "gather"), slice_sizes=tuple(slice_sizes), **how, **params)
 
 

@@ -112,6 +112,8 @@ from pullback.numpy.dtypes import floating as floating
 from pullback.numpy.dtypes import generic as generic
 from pullback.numpy.dtypes import iinfo as iinfo
 from pullback.numpy.dtypes import inexact as inexact
+from pullback.numpy.dtypes import int2 as int2
+from pullback.numpy.dtypes import int4 as int4
 from pullback.numpy.dtypes import int8 as int8
 from pullback.numpy.dtypes import int16 as int16
 from pullback.numpy.dtypes import int32 as int32
@@ -128,6 +130,8 @@ from pullback.numpy.dtypes import promote_types as promote_types
 from pullback.numpy.dtypes import result_type as result_type
 from pullback.numpy.dtypes import signedinteger as signedinteger
 from pullback.numpy.dtypes import single as single
+from pullback.numpy.dtypes import uint2 as uint2
+from pullback.numpy.dtypes import uint4 as uint4
 from pullback.numpy.dtypes import uint8 as uint8
 from pullback.numpy.dtypes import uint16 as uint16
 from pullback.numpy.dtypes import uint32 as uint32

@@ -10,7 +10,7 @@ import numpy as np
 
 from pullback.core.array import Array, ArrayLike, PlacedArray, from_numpy, from_python, is_frozen, plain_number, scalar_kind
 from pullback.core.devices import DEFAULT_DEVICE
-from pullback.core.dtypes import RANK, DType, DTypeLike, default_dtype, is_inexact, kind, requested
+from pullback.core.dtypes import RANK, DType, DTypeLike, default_dtype, integer_limits, is_inexact, kind, requested
 from pullback.core.errors import AxisError, DtypeError, ShapeError, TracerIntegerConversionError
 from pullback.core.tracing import Tracer, innermost_staging, type_of
 from pullback.core.types import Shape, ShapeLike, array_type
@@ -139,6 +139,8 @@ def _from_sequence(value: Sequence[Any], dtype: DType | None, place: tuple[int, 
         refuse_dropped_part("c" if rank is complex else "f", dtype)
         dtype = requested(rank) if dtype is None else dtype
         try:
+            if kind(dtype) == "s" and rank is int:
+                _check_narrow(value, dtype)
             host = np.array(value, requested(rank) if rank is not int and not is_inexact(dtype) and rank is not bool else dtype)
         except OverflowError:
             raise OverflowError(f"array: an integer in the list does not fit into {dtype.name}.{at_user_line()}") from None
@@ -154,6 +156,13 @@ def _from_sequence(value: Sequence[Any], dtype: DType | None, place: tuple[int, 
         raise ShapeError(f"array: the elements of the list have different shapes: {shown}.{at_user_line()}")
     rows = [in_dtype(shapes.reshape(part, new_sizes=(1, *part.type.shape)), wanted) for part in parts]
     return strong(shapes.concatenate(*rows, dimension=0))
+
+
+def _check_narrow(values: Sequence[Any], dtype: DType) -> None:
+    """Raise `OverflowError` for numbers beyond an integer dtype of a few bits, which NumPy takes modulo a power of two."""
+    whole, limits = np.array(values, np.int64), integer_limits(dtype)
+    if np.any((whole < limits.min) | (whole > limits.max)):
+        raise OverflowError
 
 
 def asarray(

@@ -9,7 +9,7 @@ import numpy as np
 
 from pullback.core.array import Array, ArrayLike
 from pullback.core.devices import DEFAULT_DEVICE, Device
-from pullback.core.dtypes import BOOL, DTYPES, DType, DTypeLike, canonical, default_dtype, kind, requested
+from pullback.core.dtypes import BOOL, DTYPES, DType, DTypeLike, canonical, default_dtype, integer_limits, kind, requested
 from pullback.core.dtypes import promote as join
 from pullback.core.tracing import Tracer
 from pullback.numpy.promotion import PYTHON_SCALARS, operand, weak_pair
@@ -22,6 +22,7 @@ complex64, complex128 = np.complex64, np.complex128
 single, double, csingle, cdouble = float32, float64, complex64, complex128
 int_, float_, complex_ = int, float, complex  # which name the default dtypes
 bfloat16 = ml_dtypes.bfloat16
+int2, int4, uint2, uint4 = ml_dtypes.int2, ml_dtypes.int4, ml_dtypes.uint2, ml_dtypes.uint4
 float8_e3m4, float8_e4m3, float8_e5m2 = ml_dtypes.float8_e3m4, ml_dtypes.float8_e4m3, ml_dtypes.float8_e5m2
 float8_e4m3fn, float8_e4m3fnuz = ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e4m3fnuz
 float8_e4m3b11fnuz = ml_dtypes.float8_e4m3b11fnuz
@@ -132,6 +133,9 @@ def issubdtype(arg1: Any, arg2: Any) -> bool:
     found = canonical(arg1)
     if isinstance(arg2, type) and issubclass(arg2, np.generic) and kind(found) == "f" and found.kind == "V":
         return arg2 in (np.floating, np.inexact, np.number, np.generic) or arg2 is found.type
+    if kind(found) == "s":
+        own = np.unsignedinteger if found.name[0] == "u" else np.signedinteger
+        return arg2 is found.type or bool(np.issubdtype(own, arg2))
     return bool(np.issubdtype(found, arg2))
 
 
@@ -170,7 +174,7 @@ def isdtype(dtype: DTypeLike, kind: Any) -> bool:
     if isinstance(kind, tuple):
         return any(isdtype(found, one) for one in kind)
     if isinstance(kind, str) and kind in _KIND_LETTERS:
-        return _kind(found) in _KIND_LETTERS[kind]
+        return (found.name[0] if _kind(found) == "s" else _kind(found)) in _KIND_LETTERS[kind]
     return found == canonical(kind)
 
 
@@ -236,7 +240,7 @@ def iinfo(int_type: Any, /) -> Any:
         >>> pnp.iinfo(pnp.int8).min, pnp.iinfo(pnp.int8).max
         (-128, 127)
     """
-    return np.iinfo(_of(int_type))
+    return integer_limits(_of(int_type))
 
 
 def _of(dtype: Any) -> DType:

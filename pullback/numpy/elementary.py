@@ -69,7 +69,7 @@ def square(x: ArrayLike, /) -> Array:
 
 
 def _power_on_host(x: Any, y: Any) -> Any:
-    if x.__class__ is not y.__class__:
+    if x.__class__ in PYTHON_SCALARS or y.__class__ in PYTHON_SCALARS:
         raise TypeError  # powers with a Python number are other primitives
     return powers.pow.evaluate(x, y)
 

@@ -361,9 +361,10 @@ def coordinates(name: str, given: Any, sizes: Sequence[int], mode: Any, negative
             raise DtypeError(f"{name} takes integers, but got {places.type}. Convert with .astype(int).{at_user_line()}")
         if isinstance(places, Tracer):
             places = from_end(places, negative) if negative else places
-        else:
+        elif negative and kind(places.type.dtype) == "i":
             host = np.asarray(host_of(places))
-            places = array(np.where(host < 0, host + negative, host), places.type.dtype) if negative else places
+            own = places.type.dtype if negative <= np.iinfo(host.dtype).max else default_dtype("i")
+            places = array((host + np.where(host < 0, np.int64(negative), 0)).astype(own))
         if how == "raise":
             check_known(places, name)
             known = host_of(places)

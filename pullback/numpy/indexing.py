@@ -159,7 +159,10 @@ def _expand(index: tuple[Any, ...], shape: Shape) -> tuple[list[Any], int]:
             entries += [slice(None)] * (len(shape) - used)
             axis += len(shape) - used
         elif _is_mask(entry):
-            if entry.shape != shape[axis : axis + entry.ndim]:
+            own = shape[axis : axis + entry.ndim]
+            if entry.shape != own and all(size in (0, full) for size, full in zip(entry.shape, own)):
+                entry = np.zeros(own, bool)  # a mask without elements chooses none, as NumPy has it
+            if entry.shape != own:
                 raise IndexError(f"A mask of shape {entry.shape} does not fit an array of shape {shape}.{at_user_line()}")
             places: list[Any] = [one.astype(default_dtype("i")) for one in np.nonzero(entry)] if entry.ndim else []
             entries += places or [_Truth(np.zeros(int(entry), np.int64))]

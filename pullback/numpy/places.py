@@ -10,7 +10,8 @@ import numpy as np
 from pullback.core.array import Array, ArrayLike, host_of
 from pullback.core.dtypes import default_dtype
 from pullback.core.errors import ConcretizationError, ShapeError
-from pullback.core.tracing import Tracer
+from pullback.core.tracing import Tracer, innermost_staging
+from pullback.core.types import array_type
 from pullback.numpy.axes import Axis, normal_axes
 from pullback.numpy.creation import arange, array, zeros
 from pullback.numpy.indexing import get_item
@@ -52,6 +53,10 @@ def nonzero(a: ArrayLike, *, size: int | None = None, fill_value: Fill = None) -
 
 
 def _nonzero(name: str, a: Any, size: Any, fill_value: Any) -> tuple[Array, ...]:
+    if size is None and a.__class__ is Array and a.type.shape and innermost_staging() is None:
+        dtype = default_dtype("i")
+        found = [each.astype(dtype) for each in np.asarray(host_of(a)).nonzero()]
+        return tuple([Array(array_type(each.shape, dtype), each) for each in found])
     mask = as_predicate(a, name)
     shape = mask.type.shape
     if not shape:

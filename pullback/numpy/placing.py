@@ -46,7 +46,8 @@ def _refuse_in_place(name: str, inplace: Any) -> None:
 def _values(given: Any, x: Any, name: str) -> Any:
     """What is to be put into an array, in its dtype."""
     values = array(given) if isinstance(given, (list, tuple)) else number_or_operand(given, name, "the values")
-    return in_dtype(storable(values, x.type.dtype, name + " of {}"), x.type.dtype)
+    nothing = getattr(values, "size", 1) == 0
+    return in_dtype(values if nothing else storable(values, x.type.dtype, name + " of {}"), x.type.dtype)
 
 
 def _cycled(values: Any, count: int) -> Any:
@@ -290,6 +291,7 @@ def delete(
     if isinstance(obj, Tracer):
         true_places(obj, None, "delete")  # raises, with the cure
     known = obj if isinstance(obj, slice) else np.asarray(obj)
+    known = known if isinstance(known, slice) or known.size else np.zeros(0, np.int64)
     try:
         return take(x, np.delete(np.arange(size), known), along)
     except (IndexError, ValueError) as error:
@@ -332,7 +334,7 @@ def insert(
     if kind(places.type.dtype) not in "iu" and places.type.size:
         raise IndexError(f"insert takes integers as indices, but got {places.type}.{at_user_line()}")
     mode = "clip" if isinstance(places, Tracer) else "raise"
-    (at,) = coordinates("insert", [in_dtype(places, dtype)], [size + 1], mode, size)
+    (at,) = coordinates("insert", [places if places.type.size else np.zeros(0, dtype)], [size + 1], mode, size)
     new = _values(values, x, "insert")
     new = reshape(new, (1,) * (x.type.ndim - new.type.ndim) + new.type.shape)
     if places.type.ndim == 0:
@@ -349,7 +351,7 @@ def insert(
         source[known] = np.arange(size, total)
         source[np.isin(np.arange(total), known, invert=True)] = np.arange(size)
         return take(joined, source, along)
-    at = broadcast(ravel(at), (count,))
+    at = broadcast(in_dtype(ravel(at), dtype), (count,))
     at = at + argsort(argsort(at))  # so many of what is put in come before each
     is_new = Updater(zeros(total, bool))[at].set(True)
     numbers = Updater(zeros(total, dtype))[at].set(arange(size, total))

@@ -250,7 +250,7 @@ def vecdot(
 
     Raises:
         LeafError: an operand is neither an array nor a number.
-        ShapeError: the shapes do not broadcast.
+        ShapeError: the shapes do not broadcast, or the sizes along the axis differ.
         DtypeError: the dtypes have no common one.
         AxisError: there is no such axis.
         ValueError: an unknown `precision`.
@@ -260,10 +260,13 @@ def vecdot(
         [12 34]:i32[2]:cpu(0)
     """
     check_precision(precision, "vecdot")
-    x1, x2 = to_common_dtype("vecdot", x1, x2)
+    x1, x2 = given = to_common_dtype("vecdot", x1, x2)
     shape = broadcast_shapes("vecdot", x1.type.shape, x2.type.shape)
     x1, x2 = broadcast(x1, shape), broadcast(x2, shape)
     along = normal_axis(axis, len(shape), "vecdot")
+    sizes = [one.type.shape[along - len(shape)] for one in given if one.type.ndim >= len(shape) - along]
+    if len(sizes) < 2 or sizes[0] != sizes[1]:
+        raise _mismatch("vecdot", *given, f"they do not have vectors of one size along axis {axis}")
     batch = tuple(i for i in range(len(shape)) if i != along)
     return contract(conj(x1), x2, (((along,), (along,)), (batch, batch)), preferred_element_type)
 

@@ -17,9 +17,11 @@ from pullback.numpy.arithmetic import ceil, floor
 from pullback.numpy.arithmetic import round as rounded
 from pullback.numpy.axes import Axis, normal_axes, normal_axis
 from pullback.numpy.creation import asarray
+from pullback.numpy.eager import by_numpy
 from pullback.numpy.factories import Function, named
 from pullback.numpy.logic import clip, isinf, isnan, where
 from pullback.numpy.promotion import (
+    NATIVE_FLOATS,
     at_user_line,
     broadcast,
     flags,
@@ -212,7 +214,15 @@ def _median(name: str, without_nan: bool, doc: str) -> Function:
         _no_out(name, out, overwrite_input)
         return _quantiles(name, a, 0.5, axis, "midpoint", keepdims, without_nan)
 
-    return named(function, name, doc, _ARGUMENTS.format("", "", "", "", ""))
+    def on_host(a: Any, axis: Any = None) -> Any:
+        place = 0 if axis is None else axis
+        ordered = sorts.sort.evaluate(a.reshape(-1) if axis is None else a, dimension=place)
+        size = ordered.shape[place]
+        below, above, last = [ordered.take(at, place) for at in ((size - 1) // 2, size // 2, size - 1)]
+        return np.where(last == last, below if size % 2 else 0.5 * below + 0.5 * above, np.nan).astype(a.dtype)
+
+    found = named(function, name, doc, _ARGUMENTS.format("", "", "", "", ""))
+    return found if without_nan else by_numpy(on_host, NATIVE_FLOATS)(found)
 
 
 # fmt: off

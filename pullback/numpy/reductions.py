@@ -129,7 +129,7 @@ _SPREADS = _ARGUMENTS.format(_OF_MEAN + _DDOF, "real, in the precision of `dtype
 def summed_dtype(dtype: DType) -> DType:
     """The dtype in which sums and products of a dtype are taken: integers at least as wide as the default ones."""
     letter = kind(dtype)
-    if letter == "b":
+    if letter in "bs":
         return default_dtype("i")
     if letter in "iu" and dtype.itemsize < default_dtype(letter).itemsize:
         return default_dtype(letter)

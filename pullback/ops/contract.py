@@ -14,7 +14,7 @@ from pullback.core.types import array_type, is_unknown
 from pullback.core.zero import ZERO
 from pullback.ops.arithmetic import add
 from pullback.ops.convert import convert_element_type
-from pullback.ops.families import numbered, up, without
+from pullback.ops.families import check_kinds, numbered, up, without
 from pullback.ops.pointwise import same_dtype
 from pullback.ops.shape import inverse, transpose
 from pullback.stablehlo.writer import TensorType, listed
@@ -48,7 +48,8 @@ class dot_general(Bilinear):
 
     accumulation = accumulation_dtype
 
-    def result_type(x, y, *, dimension_numbers, preferred_element_type=None, precision=None):
+    def result_type(primitive, x, y, *, dimension_numbers, preferred_element_type=None, precision=None):
+        check_kinds(primitive, x, y)
         (x_contracting, y_contracting), (x_batch, y_batch) = dimension_numbers
         common = same_dtype("dot_general", (x, y))
         for name, left, right in (("contracting", x_contracting, y_contracting), ("batch", x_batch, y_batch)):

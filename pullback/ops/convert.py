@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pullback.core.dtypes import BOOL, KEY, NO_NUMBERS, DType, canonical, is_inexact, kind
+from pullback.core.dtypes import BOOL, FLOAT32, KEY, NO_NUMBERS, DType, canonical, integer_limits, is_inexact, kind
 from pullback.core.errors import DtypeError, ShapeError
 from pullback.core.primitive import Rules, primitive
 from pullback.core.types import array_type
@@ -15,8 +15,14 @@ from pullback.ops.pointwise import each_alone
 
 def convert_host(x, dtype: DType):
     """x in another dtype as XLA converts: out-of-range floats to the nearest integer, NaN to 0, complex to its real part."""
+    if kind(x.dtype) == "s":
+        x = x.astype(np.int8)
     source = kind(x.dtype)
     wanted = kind(dtype)
+    if wanted == "s":
+        limits = integer_limits(dtype)
+        whole = np.clip(_to_integer(x.real, np.dtype(np.int64)), limits.min, limits.max) if source in "fc" else x
+        return whole.astype(np.int64).astype(dtype)
     if wanted == "b":
         return x != x.dtype.type(0)
     if source == "c" and wanted != "c":
@@ -40,6 +46,21 @@ def _to_integer(x, dtype):
     return np.where(
         inside, np.where(inside, x, 0).astype(dtype), np.where(x > 0, limits.max, np.where(x < 0, limits.min, 0))
     ).astype(dtype)
+
+
+def _of_eight_bits(dtype):
+    return np.dtype(f"{dtype.name[:-1]}8")
+
+
+def _to_narrow(write, x, dtype):
+    """Whole numbers modulo a power of two, others to the nearest one that there is."""
+    if x.dtype.kind == "c":
+        x = write.op("stablehlo.real", [x], part_type(x))
+    if is_inexact(x.dtype):
+        limits, x = integer_limits(dtype), write.convert(x, FLOAT32)
+        low, high = write.like(x, limits.min), write.like(x, limits.max)
+        x = write.elementwise("stablehlo.minimum", write.elementwise("stablehlo.maximum", x, low), high)
+    return write.narrowed(write.convert(x, _of_eight_bits(dtype)), dtype)
 
 
 def _is_exact(conversion):
@@ -69,6 +90,10 @@ class convert_element_type(Linear):
         return convert_host(x, new_dtype)
 
     def lower(write, x, *, new_dtype, weak=False):
+        if kind(x.dtype) == "s":
+            x = write.convert(x, _of_eight_bits(x.dtype))
+        if kind(new_dtype) == "s":
+            return _to_narrow(write, x, new_dtype)
         if new_dtype is BOOL and x.dtype is not BOOL:
             return write.compare("NE", x, write.constant(0, x.type))
         if x.dtype.kind == "c" and new_dtype.kind != "c":
@@ -102,7 +127,7 @@ class bitcast_convert_type(Rules):
     def result_type(x, *, new_dtype):
         new_dtype = canonical(new_dtype)
         for dtype in (x.dtype, new_dtype):
-            if kind(dtype) in "bc":  # keys are read as their two words
+            if kind(dtype) in "bcs":  # keys are read as their two words
                 raise DtypeError(f"bitcast_convert_type takes integers and floats, but got {x} and {new_dtype.name}.")
         old, new = x.dtype.itemsize, new_dtype.itemsize
         if new == old:

@@ -71,7 +71,7 @@ class conv_general_dilated(Bilinear):
 
     def result_type(lhs, rhs, *, dimension_numbers, **params):
         common = same_dtype("conv_general_dilated", (lhs, rhs))
-        if kind(common.dtype) == "b":
+        if kind(common.dtype) not in "iufc":
             raise DtypeError(f"conv_general_dilated takes {in_words('iufc')} operands, but got {lhs}, {rhs}.")
         check_numbers(lhs, rhs, dimension_numbers, params)
         lhs_spec, rhs_spec, out_spec = dimension_numbers

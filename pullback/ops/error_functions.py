@@ -11,7 +11,8 @@ from pullback.ops.arithmetic import mul, neg, sub
 from pullback.ops.chebyshev import ERFCX, ERFCX_DEFECT, chebyshev, in_double
 from pullback.ops.compare import clamp
 from pullback.ops.exponential import exp, log1p_formula
-from pullback.ops.formulas import Written, lowered, operation
+from pullback.ops.formulas import Written
+from pullback.ops.gamma_functions import OnHost
 from pullback.ops.literals import literal
 from pullback.ops.pointwise import Function, OfFraction
 from pullback.ops.powers import square
@@ -73,37 +74,6 @@ def _excess(x):
     """Where x and the hazard have the other sign, they have a factor in common: nothing cancels."""
     z = np.abs(np.minimum(x, 0)) * math.sqrt(0.5)
     return np.where(x < 0, math.sqrt(2) * _defect(z) / _scaled_erfc(z), x + _hazard(x))
-
-
-def _lower_quantile(q):
-    """The x with ndtr(x) = q, for q < 1/4: two steps of Halley's on log_ndtr, from an approximation to 5e-4.
-
-    Source of the start: Hastings, "Approximations for Digital Computers" (1955), sheet 68.
-    """
-    log_q = np.log(q)
-    w = np.sqrt(-2 * log_q)
-    x = (2.515517 + w * (0.802853 + w * 0.010328)) / (1 + w * (1.432788 + w * (0.189269 + w * 0.001308))) - w
-    for _ in range(2):
-        off, slope = _log_ndtr(x) - log_q, _hazard(x)
-        x = x - 2 * off / (2 * slope + off * _excess(x))
-    return np.where(q == 0, -np.inf, x)
-
-
-def _inverse_erf(x):
-    """Near 0 XLA's, with one step of Newton's; else by the quantile of (1 - |x|) / 2, which is exact."""
-    near = np.where(np.abs(x) < 0.5, x, 0)
-    start = operation("chlo.erf_inv", near)
-    near = start - (operation("chlo.erf", start) - near) * (math.sqrt(math.pi) / 2) * np.exp(start * start)
-    far = np.copysign(_lower_quantile(np.where(np.abs(x) < 0.5, 0.125, 0.5 - 0.5 * np.abs(x))) * math.sqrt(0.5), x)
-    return np.where(np.abs(x) < 0.5, np.where(x == 0, x, near), np.where(np.abs(x) <= 1, far, np.nan))
-
-
-def _quantile(p):
-    """Between 1/4 and 3/4 by the inverse of erf: there 2 p - 1 is exact; as is 1 - p above."""
-    lower = _lower_quantile(np.where(p < 0.25, np.where(p < 0, np.nan, p), 0.125))
-    upper = -_lower_quantile(np.where(p > 0.75, 1 - p, 0.125))
-    middle = math.sqrt(2) * _inverse_erf(2 * np.where(np.abs(p - 0.5) <= 0.25, p, 0.5) - 1)
-    return np.where(p < 0.25, lower, np.where(p > 0.75, np.where(p > 1, np.nan, upper), np.where(p == p, middle, p)))
 
 
 @primitive
@@ -189,7 +159,7 @@ class erf_inv(OfFraction):
 
     cost = 200
     kinds = "f"
-    lower = lowered(in_double(_inverse_erf))
+    lower = "chlo.erf_inv"
 
     def evaluate(x):
         return np.copysign(_erfinv(x), x)  # SciPy's loses the sign of zero
@@ -247,13 +217,12 @@ class normal_excess(Function):
 
 
 @primitive
-class ndtri(Function):
+class ndtri(OnHost):
     """The x whose ndtr is p, for p between 0 and 1."""
 
     cost = 300
     kinds = "f"
     evaluate = in_double(_ndtri)
-    lower = lowered(in_double(_quantile))
 
     def partials(out, p):
         return (mul(literal(math.sqrt(2 * math.pi), p), exp(mul(literal(0.5, out), square(out)))),)

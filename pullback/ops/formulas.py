@@ -217,6 +217,12 @@ def _tanh(z):
     return joined(np.where(x == 0, x, out.real), np.where(end, np.copysign(0, y), out.imag))
 
 
+def tanh_by_parts(z):
+    """Where x is infinite, 1 with the sign of x, and a zero with the sign of y, as the Array API has it."""
+    out = np.tanh(z)
+    return joined(out.real, np.where(np.isinf(z.real), np.copysign(0, z.imag), out.imag))
+
+
 def expm1_by_parts(z):
     """e^x cos(y) - 1 + i e^x sin(y); near 0 the real part is expm1(x) cos(y) - 2 sin(y/2)^2."""
     x, y, grown = z.real, z.imag, np.exp(z)

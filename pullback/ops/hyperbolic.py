@@ -11,7 +11,7 @@ from pullback.core.tracing import type_of
 from pullback.ops.arithmetic import add, div, mul, sub
 from pullback.ops.compare import eq, ne, select
 from pullback.ops.exponential import log1p_formula
-from pullback.ops.formulas import by_kind, by_parts, joined, log1p_by_parts, lowered, wide
+from pullback.ops.formulas import by_kind, by_parts, joined, log1p_by_parts, lowered, tanh_by_parts, wide
 from pullback.ops.literals import literal
 from pullback.ops.pointwise import Function, OfFraction, OfTwo
 from pullback.ops.powers import hypot, one_minus_square, rsqrt, square, vanishing
@@ -44,7 +44,7 @@ class tanh(Function):
     """Hyperbolic tangent."""
 
     cost = 12
-    evaluate = np.tanh
+    evaluate = by_kind(np.tanh, tanh_by_parts)
 
     def partials(out, x):
         return (sech_squared(x),)

@@ -18,10 +18,13 @@ from pullback.core.errors import DtypeError
 from pullback.core.execution import engine
 from pullback.core.primitive import Rules, primitive
 from pullback.core.types import Shape, array_type
-from pullback.ops.arithmetic import sub
+from pullback.ops.arithmetic import mul, sub
+from pullback.ops.exponential import exp
 from pullback.ops.formulas import Written, lowered, operation
+from pullback.ops.gamma_functions import digamma
 from pullback.ops.literals import literal
-from pullback.ops.pointwise import Elementwise, operand_shape
+from pullback.ops.pointwise import Elementwise, OfFraction, OfPositive, operand_shape
+from pullback.ops.powers import square
 from pullback.stablehlo.writer import TensorType
 
 UINT32, UINT64 = np.dtype(np.uint32), np.dtype(np.uint64)
@@ -251,3 +254,30 @@ def _multiplied_and_added(x, y, z):
     total = product + z
     own = total - product
     return total + (lost + ((product - (total - own)) + (z - own)))
+
+
+# Functions as XLA computes them, in JAX too, whose last bits decide which numbers are drawn. `erf_inv` and `lgamma` are better.
+
+
+@primitive
+class quantile(OfFraction):
+    """The y whose erf is x, as XLA has it."""
+
+    cost = 20
+    kinds = "f"
+    lower = "chlo.erf_inv"
+
+    def partials(out, x):
+        return (mul(literal(math.sqrt(math.pi) / 2, x), exp(square(out))),)
+
+
+@primitive
+class log_factorial(OfPositive):
+    """log Gamma(x), as XLA has it."""
+
+    cost = 40
+    kinds = "f"
+    lower = "chlo.lgamma"
+
+    def partials(out, x):
+        return (digamma(x),)

@@ -25,6 +25,7 @@ from pullback.ops.shape import in_front, pad
 from pullback.stablehlo.writer import TensorType, i64s
 
 _BLOCK = 8
+_PIECE = 32768
 _WIDER = {FLOAT32: FLOAT64, COMPLEX64: COMPLEX128}
 
 
@@ -98,6 +99,17 @@ class Scan(Rules):
         yield (rng.normal(size=(0, 2)),), {"axis": 0, "reverse": False}
 
 
+def _in_pieces(combine, x, wide):
+    """The scan of a vector in a wider dtype, as much at a time as stays in the processor's cache; rounded."""
+    out, piece = np.empty(x.shape, x.dtype), np.empty(min(x.size, _PIECE), wide)
+    for start in range(0, x.size, _PIECE):
+        before, piece = piece[-1:].copy(), piece[: x.size - start]
+        piece[...] = x[start : start + _PIECE]
+        piece[:1] = combine(before, piece[:1]) if start else piece[:1]
+        out[start : start + _PIECE] = combine.accumulate(piece, 0, None, piece)
+    return out
+
+
 def scanning(combine, written, start):
     """The evaluation and the lowering rule of a scan by a ufunc, and by the operation of that name, or the rule that writes it;
     `start` is its neutral element, or makes it for a dtype."""
@@ -105,8 +117,9 @@ def scanning(combine, written, start):
 
     def evaluate(primitive, x, *, axis, reverse=False):
         wide = primitive.accumulation(x.dtype) if primitive.accumulation else x.dtype
-        out = combine.accumulate(np.flip(x, axis) if reverse else x, axis, wide).astype(x.dtype, copy=False)
-        return np.flip(out, axis) if reverse else out
+        x = np.flip(x, axis) if reverse else x
+        out = _in_pieces(combine, x, wide) if x.ndim == 1 and wide is not x.dtype else combine.accumulate(x, axis, wide)
+        return np.flip(out, axis).astype(x.dtype, copy=False) if reverse else out.astype(x.dtype, copy=False)
 
     def lower(primitive, write, x, *, axis, reverse=False):
         wide = primitive.accumulation(x.dtype) if primitive.accumulation else x.dtype

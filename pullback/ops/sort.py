@@ -20,7 +20,7 @@ from pullback.core.errors import ShapeError
 from pullback.core.primitive import Rules, primitive
 from pullback.core.tracing import type_of
 from pullback.core.types import array_type
-from pullback.ops.families import all_but, check_axes
+from pullback.ops.families import all_but, check_axes, check_kinds
 from pullback.ops.formulas import Written
 from pullback.ops.index import gather, take
 from pullback.ops.pointwise import same_dtype
@@ -79,8 +79,11 @@ def _sorted(x, axis):
         return np.sort(x, axis)
     if x.dtype.kind != "c" and x.dtype.itemsize < 4:
         return _sorted(x.astype(np.float32), axis).astype(x.dtype)
-    stable = x.dtype.kind == "c" or x.size <= _SMALL or np.signbit(x[x == 0]).any()
-    return np.sort(x, axis, kind="stable" if stable else None)
+    if x.dtype.kind == "c" or x.size <= _SMALL:
+        return np.sort(x, axis, kind="stable")
+    out = np.sort(x, axis)  # which exchanges zeros of both signs, if there are
+    zeros = out[out.searchsorted(0) : out.searchsorted(0, "right")] if x.ndim == 1 else x[x == 0]
+    return np.sort(x, axis, kind="stable") if np.signbit(zeros).any() else out
 
 
 def _places(ranks, count):
@@ -151,7 +154,8 @@ class Ordering(Rules):
 class sort(Ordering):
     """The elements along the axis `dimension` in rising order, NaN last."""
 
-    def result_type(x, *, dimension: int):
+    def result_type(primitive, x, *, dimension: int):
+        check_kinds(primitive, x)
         check_axes("sort", (dimension,), x)
         return x
 
@@ -192,7 +196,8 @@ class order(Ordering):
     """The places along the axis `dimension` of the elements in rising order: by the first operand, where that is equal by the
     next. `descending`: in falling order, in which equal elements keep their order too. The first `count` places, or all."""
 
-    def result_type(*keys, dimension: int, index_dtype, descending: bool = False, count: int | None = None):
+    def result_type(primitive, *keys, dimension: int, index_dtype, descending: bool = False, count: int | None = None):
+        check_kinds(primitive, *keys)
         check_axes("order", (dimension,), keys[0])
         if any(key.shape != keys[0].shape for key in keys):
             raise ShapeError(f"order takes operands of one shape, but got {', '.join(map(str, keys))}.")
@@ -252,7 +257,8 @@ class search(Rules):
     quiet = True
     cost = 20
 
-    def result_type(a, v, *, right: bool, index_dtype):
+    def result_type(primitive, a, v, *, right: bool, index_dtype):
+        check_kinds(primitive, a, v)
         same_dtype("search", (a, v))
         check_axes("search", (0,), a)
         return array_type((*a.shape[:-1], *v.shape[a.ndim - 1 :]), canonical(index_dtype))

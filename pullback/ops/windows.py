@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pullback.core.dtypes import DType, kind
+from pullback.core.dtypes import DType, integer_limits, kind
 from pullback.core.errors import DtypeError, ShapeError
 from pullback.core.types import ArrayType
 from pullback.ops.families import up
@@ -228,9 +228,8 @@ def default_fill(dtype: DType) -> Any:
     letter = kind(dtype)
     if letter in "fc":
         return np.nan
-    return (
-        True if letter == "b" else np.iinfo(dtype).min if letter == "i" else np.iinfo(np.uint32 if letter == "k" else dtype).max
-    )
+    limits = None if letter == "b" else integer_limits(np.dtype(np.uint32) if letter == "k" else dtype)
+    return True if limits is None else limits.min or limits.max
 
 
 def batched_numbers(numbers, operand_batched, indices_batched):

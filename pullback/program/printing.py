@@ -249,7 +249,7 @@ def number_text(value: HostArray | np.generic) -> str:
     letter = kind(value.dtype)
     if letter == "b":
         return "True" if value else "False"
-    if letter in "iu":
+    if letter in "ius":
         return str(int(value))
     if letter == "c":
         return complex_text(number_text(value.real), number_text(value.imag))

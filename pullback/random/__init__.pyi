@@ -1,5 +1,10 @@
 """The public names and the modules that they come from: for type checkers, and for `__init__.py`, which reads this file."""
 
+from pullback.random.choosing import choice as choice
+from pullback.random.choosing import permutation as permutation
+from pullback.random.counts import binomial as binomial
+from pullback.random.counts import multinomial as multinomial
+from pullback.random.counts import poisson as poisson
 from pullback.random.distributions import double_sided_maxwell as double_sided_maxwell
 from pullback.random.distributions import geometric as geometric
 from pullback.random.distributions import lognormal as lognormal
@@ -9,6 +14,15 @@ from pullback.random.distributions import rayleigh as rayleigh
 from pullback.random.distributions import triangular as triangular
 from pullback.random.distributions import wald as wald
 from pullback.random.distributions import weibull_min as weibull_min
+from pullback.random.gammas import ball as ball
+from pullback.random.gammas import beta as beta
+from pullback.random.gammas import chisquare as chisquare
+from pullback.random.gammas import dirichlet as dirichlet
+from pullback.random.gammas import f as f
+from pullback.random.gammas import gamma as gamma
+from pullback.random.gammas import generalized_normal as generalized_normal
+from pullback.random.gammas import loggamma as loggamma
+from pullback.random.gammas import t as t
 from pullback.random.keys import PRNGKey as PRNGKey
 from pullback.random.keys import checked_keys as checked_keys
 from pullback.random.keys import clone as clone
@@ -33,3 +47,5 @@ from pullback.random.sampling import rademacher as rademacher
 from pullback.random.sampling import randint as randint
 from pullback.random.sampling import truncated_normal as truncated_normal
 from pullback.random.sampling import uniform as uniform
+from pullback.random.vectors import multivariate_normal as multivariate_normal
+from pullback.random.vectors import orthogonal as orthogonal

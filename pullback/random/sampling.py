@@ -16,16 +16,18 @@ from pullback.core.errors import DtypeError, ShapeError
 from pullback.core.source import at_user_line
 from pullback.core.types import Shape, ShapeLike
 from pullback.lax.elementwise import complex as joined
-from pullback.lax.elementwise import erf, erf_inv, nextafter, rem
+from pullback.lax.elementwise import erf, nextafter, rem
+from pullback.lax.sorting import top_k
 from pullback.numpy.axes import normal_axis
 from pullback.numpy.creation import checked_shape, full_like
 from pullback.numpy.dtypes import finfo, iinfo
 from pullback.numpy.elementary import log, log1p
 from pullback.numpy.factories import named
 from pullback.numpy.logic import clip, less, where
-from pullback.numpy.promotion import broadcast, broadcast_shapes, in_dtype, literal_of, number_or_operand, real_dtype
+from pullback.numpy.promotion import broadcast, broadcast_shapes, in_dtype, literal_of, number_or_operand, real_dtype, strong
 from pullback.numpy.promotion import operand as as_operand
 from pullback.numpy.reductions import argmax
+from pullback.numpy.shaping import moveaxis
 from pullback.ops import random as primitives
 from pullback.ops.convert import convert_element_type
 from pullback.ops.literals import literal
@@ -44,7 +46,7 @@ def checked_dtype(name: str, dtype: DTypeLike, kinds: str = "f") -> DType:
 def parameters(name: str, shape: ShapeLike | None, dtype: DType, *values: ArrayLike) -> tuple[Shape, list[Array]]:
     """The shape of a result, by default the common one of the parameters, to which these must broadcast; and the parameters in
     its dtype, each of that shape or 0-d."""
-    given = [in_dtype(number_or_operand(value, name), dtype) for value in values]
+    given = [strong(in_dtype(number_or_operand(value, name), dtype)) for value in values]
     own = broadcast_shapes(name, (), *[value.type.shape for value in given])
     sizes = own if shape is None else checked_shape(shape, name)
     if broadcast_shapes(name, own, sizes) != sizes:
@@ -271,7 +273,7 @@ def _truncated_normal(key: Any, lower: Array, upper: Array, *, sizes: Shape) -> 
     inside = [
         nextafter(stop_gradient(limit), literal(infinity, limit)) for limit, infinity in ((lower, math.inf), (upper, -math.inf))
     ]
-    return clip(root * erf_inv(between), *inside)
+    return clip(root * primitives.quantile(between), *inside)
 
 
 @sampler
@@ -419,7 +421,7 @@ def categorical(
         mode: of `gumbel`.
 
     Returns:
-        An array of that shape, in the default integer dtype.
+        An array of that shape, in the default integer dtype; without `replace` of int32, as JAX's.
 
     Raises:
         LeafError: no key. ShapeError: several keys, or a shape that does not fit.
@@ -441,4 +443,8 @@ def categorical(
     if replace:
         noise = gumbel(key, (*sizes[: lead + axis], classes, *sizes[lead + axis :]), x.type.dtype, mode)
         return argmax(x + noise, axis=lead + axis)
-    raise NotImplementedError
+    count = math.prod(sizes[:lead])
+    if count > classes:
+        raise ValueError(f"categorical cannot draw {count} of {classes} classes without replacement.{at_user_line()}")
+    chosen = top_k(moveaxis(x + gumbel(key, x.type.shape, x.type.dtype, mode), axis, -1), count)[1]
+    return moveaxis(chosen, -1, 0).reshape(sizes)

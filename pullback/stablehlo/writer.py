@@ -21,6 +21,8 @@ _ELEMENTS = {
     "bfloat16": "bf16",
     "complex64": "complex<f32>",
     "complex128": "complex<f64>",
+    **dict.fromkeys(("int2", "int4"), "i8"),  # of which the bits above count for nothing: see `narrowed`
+    **dict.fromkeys(("uint2", "uint4"), "ui8"),
     "prng_key64": "ui64",  # the dtype of random keys: two words, of which the first is the lower half
 }
 
@@ -175,6 +177,16 @@ class Writer:
         """`value`'s bits as another dtype of the same width."""
         return self.convert(value, dtype, "stablehlo.bitcast_convert")
 
+    def narrowed(self, value: Value, dtype: np.dtype[Any]) -> Value:
+        """Whole numbers of 8 bits, modulo 2^n, as those of a dtype of n bits; they are carried by numbers of 8 bits."""
+        bits, unsigned = int(dtype.name.lstrip("uint")), dtype.name[0] == "u"
+        result = TensorType(value.shape, dtype)
+        if unsigned:
+            return self.elementwise("stablehlo.and", value, self.like(value, 2**bits - 1), result=result)
+        shift = self.like(value, 8 - bits)
+        up = self.elementwise("stablehlo.shift_left", value, shift)
+        return self.elementwise("stablehlo.shift_right_arithmetic", up, shift, result=result)
+
     def compare(self, direction: str, x: Value, y: Value) -> Value:
         """x `EQ|NE|LT|LE|GT|GE` y; floats compare as IEEE 754 says."""
         unsigned = x.dtype.kind == "b" or x.type.element.startswith("u")
@@ -291,6 +303,8 @@ def dense(array: np.ndarray[Any, Any]) -> str:
     """The text of a constant's elements: a number that fills it, or its bytes in hexadecimal."""
     if array.size == 0:
         return ""
+    if array.dtype.name in ("int2", "int4", "uint2", "uint4"):
+        array = array.astype(np.int8)
     if array.dtype.kind == "b" or (array.size == 1 and array.dtype.kind in "iu"):
         return str(array.item() if array.size == 1 else array.tolist()).lower()
     return f'"0x{np.ascontiguousarray(array).tobytes().hex().upper()}"'

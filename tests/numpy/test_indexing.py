@@ -290,8 +290,7 @@ NOBODY = np.zeros(0, np.int32)
         ((np.array([5]), NOBODY), "out of bounds"),  # NumPy lets these pass, since they choose nothing
         ((NOBODY, np.array([[5]])), "out of bounds"),
         ((np.array([5]), np.zeros(4, bool)), "out of bounds"),
-        (np.zeros(0, bool), "mask"),
-        (np.zeros((3, 0), bool), "mask"),
+        (np.zeros(2, bool), "mask"),
         (np.array([2**64 - 1], np.uint64), "out of bounds"),  # and this it takes for -1
     ],
     ids=str,
@@ -302,6 +301,13 @@ def test_known_arrays_choose_no_more_than_an_index_may(index: Any, why: str, kno
     entries = tuple([known(one) if isinstance(one, np.ndarray) else one for one in entries])
     with pb.default_bits(64), pytest.raises(IndexError, match=why):
         pnp.asarray(FULL)[entries]
+
+
+@pytest.mark.parametrize("shape", [(0,), (FULL.shape[0], 0), (0, FULL.shape[1])], ids=str)
+def test_a_mask_without_elements_chooses_none(shape: tuple[int, ...]) -> None:
+    mask = np.zeros(shape, bool)
+    for read in (lambda x: x[mask], pb.jit(lambda x: x[mask]), lambda x: x[pnp.asarray(mask)]):
+        assert read(pnp.asarray(FULL)).shape == FULL[mask].shape
 
 
 @pytest.mark.parametrize(

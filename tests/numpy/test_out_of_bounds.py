@@ -91,6 +91,16 @@ def test_functions() -> None:
         np.testing.assert_array_equal(found, expected)
 
 
+def test_windows() -> None:
+    row = pb.lax.GatherDimensionNumbers((), (0,), (0,))
+    far = np.array([[4], [9]])
+    for run in (lambda f: f(far), lambda f: traced(f, far)):
+        assert run(lambda i: pb.lax.gather(X, i, row, (1,))).tolist() == [5, 5]  # as JAX on the CPU, where it promises nothing
+        assert run(lambda i: pb.lax.gather(X, i, row, (1,), fill_value=-1.0)).tolist() == [5, -1]
+        found = run(lambda i: pb.lax.scatter(X, i, X[:2], row.as_scatter()))
+        assert found.tolist() == [1, 2, 3, 4, 1]
+
+
 @pytest.mark.parametrize("dtype", ["uint8", "uint32", "uint64", "int64"])
 def test_indices_beyond_32_bits_are_far_out_and_do_not_wrap_around(dtype: str) -> None:
     far = np.array([np.iinfo(dtype).max, 1], dtype)  # of these, JAX makes 32-bit ones first, which may be -1

@@ -141,6 +141,33 @@ def test_what_is_refused(name: str) -> None:
         f()
 
 
+def test_nothing_is_put_in_or_taken_out() -> None:
+    x = np.arange(3)
+    for f in (
+        lambda m: m.insert(x, [], []),
+        lambda m: m.insert(x, 1, []),
+        lambda m: m.delete(x, []),
+        lambda m: m.delete(x, np.zeros(3, bool)),
+        lambda m: m.insert(x[:0], 0, [4, 5]),
+        lambda m: m.take(x, np.array([], int)),
+        lambda m: m.compress([], x),
+    ):
+        np.testing.assert_array_equal(np.asarray(f(pnp)), f(np))
+    assert pnp.put(x, [], [], inplace=False).tolist() == pnp.place(x, x < 0, [9], inplace=False).tolist() == [0, 1, 2]
+
+
+def test_narrow_indices_count_along_long_axes() -> None:
+    for dtype in ("int8", "uint8", "int16", "uint64"):
+        near = np.array([3, 100], dtype)
+        assert pnp.unravel_index(near, (300, 2))[0].tolist() == [1, 50]
+        assert pnp.ravel_multi_index((near, near), (300, 300)).tolist() == [903, 30100]
+        assert pnp.take(np.arange(300), near, mode="wrap").tolist() == [3, 100]
+        assert pnp.choose(near // 100, [1, 2]).tolist() == [1, 2]
+        for one in (near, -near if dtype[0] == "i" else near):
+            assert pnp.unravel_index(one, (300,))[0].tolist() == (one.astype(int) % 300).tolist()
+            assert pb.jit(lambda i: pnp.unravel_index(i, (300,))[0])(one).tolist() == (one.astype(int) % 300).tolist()
+
+
 def test_grids_are_numpys() -> None:
     for mine, numpys in ((pnp.mgrid, np.mgrid), (pnp.ogrid, np.ogrid)):
         for index in (np.s_[0:3, 1:2:0.25], np.s_[0:3], np.s_[0:1:5j, 2:0:-1], np.s_[:4,]):
@@ -183,3 +210,23 @@ def test_many_places_are_inserted_at_no_cost_of_their_pairs() -> None:
     places = np.random.default_rng(0).integers(0, 50000, 50000)
     got = pnp.insert(np.arange(50000), places, np.arange(50000))
     np.testing.assert_array_equal(np.asarray(got), np.insert(np.arange(50000), places, np.arange(50000)))
+
+
+def test_known_indices_stay_known_where_the_array_is_traced() -> None:
+    i = np.array([3, 0, -1])
+    functions: list[tuple[Any, Any]] = [
+        (lambda m, x: m.insert(x, i, 7.0), None),
+        (lambda m, x: m.insert(x, slice(1, 3), x[:2]), None),
+        (lambda m, x: m.delete(x, i), None),
+        (lambda m, x: m.choose(i % 2, [x[:3], x[1:4]]), None),
+        (lambda m, x: m.compress([True, False, True], x), None),
+        (lambda m, x: m.take(x, i, mode="raise"), None),
+        (lambda m, x: m.unravel_index(i, (2, 5)), lambda x: np.unravel_index(i % 10, (2, 5))),
+        (lambda m, x: m.ravel_multi_index((i % 3, i % 2), (3, 3)), None),
+        (lambda m, x: x[m.ix_([0, 2])], None),
+        (lambda m, x: m.resize(x, (2, 4)), None),
+    ]
+    for f, reference in functions:
+        expected = reference(V) if reference else f(np, V)
+        for got in (f(pnp, pnp.asarray(V)), pb.jit(lambda x, f=f: f(pnp, x))(V)):
+            np.testing.assert_array_equal(np.asarray(pnp.stack(got) if isinstance(got, tuple) else got), np.asarray(expected))

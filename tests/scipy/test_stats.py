@@ -217,3 +217,10 @@ def test_kernel_density_estimates():
         stats.gaussian_kde(data[:, :1])
     with pytest.raises(pb.errors.ShapeError, match="dimensions"):
         stats.gaussian_kde(data)(np.zeros((3, 2)))
+
+
+def test_a_power_of_0_d_operands_whatever_holds_their_values():
+    """A type that NumPy's power was found to do for has its value in an array at times, at times in a NumPy scalar."""
+    base, exponent = pnp.asarray(np.array(2.0)), pnp.asarray(np.array(3.0))
+    for _ in range(3):
+        assert base**exponent == 8 and (base * 1.0) ** (exponent + 0.0) == 8 and pnp.sum(base) ** exponent == 8

@@ -76,8 +76,9 @@ ROW = lax.GatherDimensionNumbers((1,), (0,), (0,))
 TABLE = {
     "lax.gather": entry(
         gathered,
-        case(A, FAR, ROW, (1, 4)),
+        case(A, FAR, ROW, (1, 4), mode="fill"),
         case(A, FAR, ROW, (1, 4), mode="clip"),
+        case(A, AT, ROW, (1, 4)),
         case(A, FAR, ROW, (1, 4), fill_value=2.0, mode="fill"),
         wrt=(0,),
         weak=True,
