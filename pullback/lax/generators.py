@@ -8,7 +8,8 @@ from typing import Any
 from pullback.core.array import Array, ArrayLike
 from pullback.core.dtypes import DTypeLike, requested
 from pullback.core.errors import DtypeError
-from pullback.numpy.creation import ShapeLike, checked_shape
+from pullback.core.types import ShapeLike
+from pullback.numpy.creation import checked_shape
 from pullback.numpy.promotion import operand
 from pullback.ops import random
 
