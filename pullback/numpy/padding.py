@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from pullback.core.array import Array, ArrayLike
-from pullback.core.dtypes import DType, is_inexact, requested
+from pullback.core.dtypes import DType, kind, requested
 from pullback.core.errors import ShapeError
 from pullback.core.tracing import Tracer
 from pullback.numpy import reductions
 from pullback.numpy.arithmetic import add, floor_divide, multiply, rint, subtract, true_divide
-from pullback.numpy.promotion import at_user_line, broadcast, in_dtype, number_or_operand, operand, storable
+from pullback.numpy.promotion import at_user_line, broadcast, float_for, in_dtype, number_or_operand, operand, storable
 from pullback.numpy.shaping import concatenate, cut, flip
 from pullback.numpy.taking import take
 from pullback.ops import shape as shapes
@@ -136,6 +136,7 @@ def _outermost(a: Array, axis: int, at: int, count: int, skip: int = 0) -> Array
 def _side(a: Array, axis: int, width: int, mode: str, option: Any, at: int) -> Array:
     """What extends an axis by `width` elements at its start (at = 0) or end (-1)."""
     size, dtype = a.type.shape[axis], a.type.dtype
+    whole = kind(dtype) in "iu"  # a bool is true where what it is made of is not 0
     shape = (*a.type.shape[:axis], width, *a.type.shape[axis + 1 :])
     if mode == "constant":
         return broadcast(_given(option, "constant_values", dtype), shape)
@@ -149,14 +150,14 @@ def _side(a: Array, axis: int, width: int, mode: str, option: Any, at: int) -> A
         if not isinstance(count, (int, np.integer)) or count < 1:
             raise ValueError(f"pad takes as stat_length ints of 1 or more, but got {option!r}.{at_user_line()}")
         edge = _STATISTICS[mode](_outermost(a, axis, at, int(count) if count < size else size), axis, keepdims=True)
-        edge = in_dtype(edge if is_inexact(dtype) else rint(edge), dtype)
+        edge = in_dtype(rint(edge) if whole else edge, dtype)
     if mode != "linear_ramp":
         return broadcast(edge, shape)
-    edge = edge if is_inexact(dtype) else in_dtype(edge, requested("int64"))
+    edge = in_dtype(edge, requested("int64") if whole else float_for(dtype))
     end = _given(option, "end_values", edge.type.dtype)
     unit = tuple([width if i == axis else 1 for i in range(a.type.ndim)])
     steps = np.arange(width).reshape(unit).astype(edge.type.dtype)
-    divide = true_divide if is_inexact(dtype) else floor_divide
+    divide = floor_divide if whole else true_divide
     ramp = in_dtype(add(end, divide(multiply(subtract(edge, end), steps), width)), dtype)
     return ramp if at == 0 else flip(ramp, axis)
 

@@ -24,6 +24,7 @@ from pullback.numpy.logic import where
 from pullback.numpy.padding import pad
 from pullback.numpy.promotion import at_user_line, in_dtype, operand, strong, to_common_dtype, to_inexact
 from pullback.numpy.reductions import sum as total
+from pullback.numpy.reductions import summed_dtype
 from pullback.numpy.shaping import atleast_1d, broadcast_to, concatenate, ravel, reshape
 from pullback.ops.formulas import COMPLEX_DTYPE
 
@@ -192,7 +193,7 @@ def polyder(p: ArrayLike, m: int = 1) -> Array:
         m: of which order.
 
     Returns:
-        A vector of coefficients, m fewer, in the dtype of `p`.
+        A vector of coefficients, m fewer, in the dtype of `p`; those of bools and narrow integers in the default integers.
 
     Raises:
         LeafError: `p` is neither an array nor a number.
@@ -204,7 +205,7 @@ def polyder(p: ArrayLike, m: int = 1) -> Array:
         [3 2 1]:i32[3]:cpu(0)
     """
     (p,) = coefficients("polyder", p)
-    m = _degree(m, "polyder's m")
+    m, p = _degree(m, "polyder's m"), in_dtype(p, summed_dtype(p.type.dtype))
     return p if not m else multiply(p[: max(p.type.size - m, 0)], in_dtype(asarray(_falling(p.type.size, m)), p.type.dtype))
 
 
@@ -282,7 +283,7 @@ def vander(x: ArrayLike, N: int | None = None, increasing: bool = False) -> Arra
         increasing: whether the powers increase from left to right, rather than decrease.
 
     Returns:
-        A matrix of shape (len(x), N), in the dtype of x.
+        A matrix of shape (len(x), N), in the dtype of x; that of bools and narrow integers in the default integers.
 
     Raises:
         LeafError: `x` is neither an array nor a number.
@@ -298,7 +299,7 @@ def vander(x: ArrayLike, N: int | None = None, increasing: bool = False) -> Arra
     x = operand(x, "vander")
     if x.type.ndim != 1:
         raise ShapeError(f"vander takes a vector, but got {x.type}.{at_user_line()}")
-    count = x.type.size if N is None else _degree(N, "vander's N")
+    count, x = x.type.size if N is None else _degree(N, "vander's N"), in_dtype(x, summed_dtype(x.type.dtype))
     powers = arange(count, dtype=default_dtype("i"))
     return in_dtype(power(x[:, None], (powers if increasing else powers[::-1])[None, :]), x.type.dtype)
 

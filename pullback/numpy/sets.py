@@ -308,7 +308,7 @@ def setdiff1d(
         fill_value: what follows if there are fewer; 0 by default.
 
     Returns:
-        A vector of the common dtype.
+        A vector of the dtype of `ar1`.
 
     Raises:
         LeafError: an operand is neither an array nor a number.
@@ -319,9 +319,9 @@ def setdiff1d(
         >>> pnp.setdiff1d(pnp.array([3, 1, 2, 3]), pnp.array([2]))
         [1 3]:i32[2]:cpu(0)
     """
-    a, b = _two("setdiff1d", ar1, ar2)
+    a, b = ravel(operand(ar1, "setdiff1d")), ravel(operand(ar2, "setdiff1d"))
     ordered, mask = (a, True) if flags("setdiff1d", assume_unique=assume_unique)[0] else _sorted_rows(a)[1:]
-    found, _ = _among(ordered, sorts.sort(b, dimension=0))
+    found, _ = _among(*to_common_dtype("setdiff1d", ordered, sorts.sort(b, dimension=0)))
     return _chosen("setdiff1d", ordered, (found == False) & mask, size, 0 if fill_value is None else fill_value)  # noqa: E712
 
 
