@@ -23,6 +23,7 @@ _gammaln, _psi, _zeta = special("gammaln"), special("psi"), special("zeta", 2)
 # B_2k / (2k) for k = 1, 2, ...: of Stirling's series and its derivative. Source: DLMF 5.11.1, 5.11.2.
 _STIRLING = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760, 1 / 12, -3617 / 8160)
 LEAST = 10  # from where on these eight terms do
+TINY = 1e-30  # below which Gamma(x) is 1 / x to all digits; x sin(pi x), by which others are reflected, would become 0 there
 
 
 def stirling_rest(x):
@@ -64,7 +65,7 @@ def _lgamma(x):
     far = large * (np.log(large) - 1) - 0.5 * np.log(large) + (0.5 * math.log(2 * math.pi) + stirling_rest(large))
     out = np.where(size < LEAST, near, np.where(size == np.inf, np.inf, far))
     turned = np.sin(math.pi * np.abs(x - np.floor(x + 0.5)))
-    reflected = np.log(math.pi / np.where(x == 0, 1, size * turned)) - out
+    reflected = np.where(size < TINY, -np.log(size), np.log(math.pi / np.where(size < TINY, 1, size * turned)) - out)
     return np.where(np.isnan(x), x, np.where((x == 0) | (x == -np.inf), np.inf, np.where(x < 0, reflected, out)))
 
 
@@ -143,8 +144,15 @@ class digamma(OfPositive):
 
     cost = 100
     kinds = "f"
-    evaluate = _psi
     lower = lowered(in_double(_digamma))
+
+    @in_double
+    def evaluate(x):  # SciPy's loses digits near the poles at -1, -2, ...
+        out = np.asarray(_psi(x))
+        turned = np.where(np.abs(x) < 1e15, x - np.floor(x + 0.5), 0)
+        close = (x < -0.5) & (turned != 0) & (np.abs(turned) < 0.1)
+        out[close] = _psi(1 - x[close]) - math.pi / np.tan(math.pi * turned[close])
+        return out
 
     def partials(out, x):
         return (polygamma(x, n=1),)
@@ -215,7 +223,7 @@ def _gamma(x):
     even = 2 * np.floor(0.5 * nearest) == nearest
     sine = np.sin(math.pi * np.where(x == nearest, np.nan, x - nearest))
     reflected = -math.pi / (x * np.where(even, sine, -sine) * out)
-    return np.where(x == 0, 1 / x, np.where(x < 0, reflected, np.where(size > 200, np.where(x == x, np.inf, x), out)))
+    return np.where(size < TINY, 1 / x, np.where(x < 0, reflected, np.where(size > 200, np.where(x == x, np.inf, x), out)))
 
 
 @primitive

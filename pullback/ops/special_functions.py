@@ -444,7 +444,8 @@ class rel_entr(OfTwo):
     def evaluate(x, y):
         ratio = np.where((x > 0) & (y > 0), x, 1) / np.where((x > 0) & (y > 0), y, 1)
         near = log1p_formula(np.where((x > 0) & (y > 0), (x - y) / y, 0))  # where x and y are close, their ratio is rounded
-        out = x * np.where(np.abs(ratio - 1) < 0.3, near, np.log(ratio))
+        apart = np.where((ratio > 1e-300) & (ratio < 1e300), np.log(ratio), np.log(x) - np.log(y))
+        out = x * np.where(np.abs(ratio - 1) < 0.3, near, apart)
         out = np.where((x > 0) & (y > 0), out, np.where((x == 0) & (y >= 0), 0 * ratio, np.inf))
         return np.where((x == x) & (y == y), out, np.nan)
 

@@ -134,16 +134,16 @@ def wald(key: ArrayLike, mean: ArrayLike, shape: ShapeLike | None = None, dtype:
 
     Example:
         >>> pb.random.wald(pb.random.key(0), 1.0, (2,))
-        [0.3805977  0.41566527]:f32[2]:cpu(0)
+        [0.38059756 0.4156653 ]:f32[2]:cpu(0)
 
     Source: Michael, Schucany and Haas, "Generating random variates using transformations with multiple roots" (1976).
     """
     wanted = checked_dtype("wald", dtype)
     sizes, (mean,) = parameters("wald", shape, wanted, mean)
     first, second = divided(key)
-    y = square(drawn(first, "normal", sizes, wanted))
-    x = mean + square(mean) * y / 2 - mean / 2 * sqrt(4 * mean * y + square(mean) * square(y))
-    return where(drawn(second, "uniform", sizes, wanted) <= mean / (mean + x), x, square(mean) / x)
+    w = mean * square(drawn(first, "normal", sizes, wanted))
+    larger = 1 + w / 2 + sqrt(w * (1 + w / 4))  # of the two roots, times 1 / mean: from it the other, which would cancel
+    return where(drawn(second, "uniform", sizes, wanted) <= larger / (larger + 1), mean / larger, mean * larger)
 
 
 @counting

@@ -306,3 +306,8 @@ def test_the_covariance_of_normal_vectors(method) -> None:
     drawn = np.asarray(random.multivariate_normal(KEY, MEAN, COV, (N,), method=method))
     np.testing.assert_allclose(np.cov(drawn.T), COV, atol=0.06)
     np.testing.assert_allclose(drawn.mean(0), MEAN, atol=0.04)
+
+
+def test_wald_of_a_large_mean_keeps_its_digits():
+    single = random.wald(KEY, np.float32(1e6), (20_000,))
+    assert st.kstest(np.asarray(single, np.float64), st.invgauss(1e6).cdf).pvalue > 1e-3

@@ -1,5 +1,6 @@
 """Special functions where the tables of tests/surface do not look: integers, edges, refusals, and known faults of others."""
 
+import mpmath as mp
 import numpy as np
 import pytest
 import scipy.special as sc
@@ -122,3 +123,36 @@ def test_orders_of_derivatives_of_the_incomplete_functions():
         np.testing.assert_allclose(
             pb.grad(g, 1)(2.5, 1.5, 0.3), (g(2.5, 1.5 + 1e-4, 0.3) - g(2.5, 1.5 - 1e-4, 0.3)) / 2e-4, rtol=1e-6
         )
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize(
+    "name, points",
+    [
+        ("erfinv", [0.9999, 0.999999, -0.9999999, 0.99999999, 1 - 1e-12, 0.7]),
+        ("gammaln", [-1e-300, -1e-200, -1e-31, 1e-300]),
+        ("gamma", [-1e-300, -1e-200, -1e-31, 1e-300]),
+        ("digamma", [-0.9999999, -20.000001, -3.05, -1e-300]),
+    ],
+)
+def test_near_poles_and_ends(name, points, compiled):
+    exact = {"erfinv": mp.erfinv, "gammaln": lambda x: mp.log(abs(mp.gamma(x))), "gamma": mp.gamma, "digamma": mp.digamma}[name]
+    f = getattr(pb.scipy.special, name)
+    with pb.default_bits(64), mp.workdps(40):
+        found = np.asarray((pb.jit(f) if compiled else f)(np.array(points)))
+        np.testing.assert_allclose(found, [float(exact(mp.mpf(x))) for x in points], rtol=2e-15)
+
+
+def test_relative_entropy_of_numbers_whose_quotient_is_no_double():
+    with pb.default_bits(64):
+        p, q = np.array([1e-300, 1e300]), np.array([1e10, 1e-300])
+        np.testing.assert_allclose(pb.jit(pb.scipy.special.rel_entr)(p, q), p * (np.log(p) - np.log(q)), rtol=1e-14)
+        np.testing.assert_allclose(pb.jit(pb.scipy.special.kl_div)(p, q), [1e10, p[1] * (np.log(p[1]) - np.log(q[1]) - 1)])
+
+
+def test_power_transforms_at_their_ends():
+    nan, inf = np.nan, np.inf
+    x, power = np.array([0.0, 0.0, inf, inf, inf, 0.0]), np.array([nan, 2.0, -2.0, 0.0, 2.0, -2.0])
+    wanted = [nan, -0.5, 0.5, inf, inf, -inf]
+    np.testing.assert_array_equal(pb.scipy.special.boxcox(x, power), wanted)
+    np.testing.assert_array_equal(pb.scipy.special.boxcox1p(np.where(x == 0, -1.0, x), power), wanted)

@@ -224,3 +224,12 @@ def test_a_power_of_0_d_operands_whatever_holds_their_values():
     base, exponent = pnp.asarray(np.array(2.0)), pnp.asarray(np.array(3.0))
     for _ in range(3):
         assert base**exponent == 8 and (base * 1.0) ** (exponent + 0.0) == 8 and pnp.sum(base) ** exponent == 8
+
+
+def test_beta_of_numbers_near_zero():
+    with pb.default_bits(64):
+        x = np.array([1e-300, 1e-10, 0.3, 0.9])
+        for name in ("sf", "logcdf", "logsf"):
+            found = getattr(pb.scipy.stats.beta, name)(x, 0.001, 2.0)
+            np.testing.assert_allclose(found, getattr(st.beta, name)(x, 0.001, 2.0), rtol=1e-12)
+        np.testing.assert_allclose(pb.scipy.stats.beta.sf(0.4, 1.0, 100.0), 0.6**100, rtol=1e-12)

@@ -23,9 +23,12 @@ from pullback.scipy.special.operands import elementwise, real_operand
 
 
 def _power_transform(at_zero: Any, logarithm: Any, lmbda: Any) -> Array:
-    """expm1(lmbda u) / lmbda of a logarithm u; -1 / lmbda or minus infinity where that is of zero."""
-    inside = logarithm * specials.exprel(lmbda * logarithm, n=0)
-    return where(at_zero, where(lmbda > 0, -1 / where(lmbda > 0, lmbda, 1.0), -math.inf), inside)
+    """expm1(lmbda u) / lmbda of a logarithm u; at the ends, where that is of zero or infinite, -1 / lmbda or infinite."""
+    at_end = at_zero | (logarithm == math.inf)
+    u = where(at_end, 0.0, logarithm)
+    bounded = where(at_zero, lmbda > 0, lmbda < 0)
+    end = where(bounded, -1 / where(bounded, lmbda, 1.0), where(at_zero, -math.inf, math.inf))
+    return where(at_end, where(lmbda == lmbda, end, lmbda), u * specials.exprel(lmbda * u, n=0))
 
 
 def erf(x: ArrayLike) -> Array:

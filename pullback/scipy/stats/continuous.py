@@ -86,10 +86,19 @@ chi2 = Distribution(
     sf=lambda y, df: gammaincc(0.5 * df, 0.5 * y), ppf=lambda q, df: 2 * gammaincinv(0.5 * df, q),
     isf=lambda q, df: 2 * gammainccinv(0.5 * df, q),
 )  # fmt: skip
+
+
+def _upper_beta(y: Any, a: Any, b: Any) -> Any:
+    """The probability of more than y of a beta variable, of which 1 - y would round away the digits of a small y."""
+    lower = betainc(a, b, where(y < 0.5, y, 0.25))
+    small = (y < 0.5) & (lower < 0.99)
+    return where(small, 1 - lower, betainc(b, a, where(small, 0.5, 1 - y)))
+
+
 beta = Distribution(
     "beta", "The beta distribution, x^(a-1) (1-x)^(b-1) / beta(a, b) for 0 <= x <= 1.", "a b", support=unit, valid=positive,
     logpdf=lambda y, a, b: xlogy(a - 1, y) + xlog1py(b - 1, -y) - betaln(a, b), cdf=lambda y, a, b: betainc(a, b, y),
-    sf=lambda y, a, b: betainc(b, a, 1 - y), ppf=lambda q, a, b: betaincinv(a, b, q),
+    sf=_upper_beta, ppf=lambda q, a, b: betaincinv(a, b, q),
     isf=lambda q, a, b: 1 - betaincinv(b, a, q),
 )  # fmt: skip
 
