@@ -83,7 +83,7 @@ def public() -> Iterator[tuple[str, Any]]:
     rooms = [name for name in pb.__all__ if isinstance(getattr(pb, name), types.ModuleType)]
     names = [(f"{room}.{name}", getattr(getattr(pb, room), name)) for room in rooms for name in getattr(pb, room).__all__]
     seen: set[int] = set()
-    for name, found in [*names, *[(name, getattr(pb, name)) for name in pb.__all__], *RETURNED.items()]:
+    for name, found in [*RETURNED.items(), *names, *[(name, getattr(pb, name)) for name in pb.__all__]]:
         if is_ours(found) and id(found) not in seen:
             seen.add(id(found))
             yield name, found

@@ -89,7 +89,7 @@ ABSENT: dict[str, dict[str, str]] = {
     "pullback.lax": {
         "with_sharding_constraint pcast pvary": _DEVICES,
         "psend precv ragged_all_to_all": _DEVICES,
-        "rng_uniform rng_bit_generator RandomAlgorithm": "it comes later; pb.random.bits and pb.random.uniform draw from a key",
+        "rng_uniform": "it draws other numbers at each call; pb.random.uniform draws from a key",
         "create_token after_all": "effects happen in the order of the program by themselves, without tokens",
         "dce_sink": "what is to happen although no result depends on it is a callback: pb.debug.callback, pb.io_callback",
         "composite": "a function needs no decorator to be one operation: pb.jit(f) is one in the Program around it",

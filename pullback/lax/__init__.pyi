@@ -156,6 +156,8 @@ from pullback.lax.gathers import scatter_max as scatter_max
 from pullback.lax.gathers import scatter_min as scatter_min
 from pullback.lax.gathers import scatter_mul as scatter_mul
 from pullback.lax.gathers import scatter_sub as scatter_sub
+from pullback.lax.generators import RandomAlgorithm as RandomAlgorithm
+from pullback.lax.generators import rng_bit_generator as rng_bit_generator
 from pullback.lax.ragged import RaggedDotDimensionNumbers as RaggedDotDimensionNumbers
 from pullback.lax.ragged import ragged_dot as ragged_dot
 from pullback.lax.ragged import ragged_dot_general as ragged_dot_general

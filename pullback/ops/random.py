@@ -17,14 +17,18 @@ from pullback.core.dtypes import KEY
 from pullback.core.errors import DtypeError
 from pullback.core.execution import engine
 from pullback.core.primitive import Rules, primitive
+from pullback.core.tracing import type_of
 from pullback.core.types import Shape, array_type
 from pullback.ops.arithmetic import mul, sub
+from pullback.ops.create import full
 from pullback.ops.exponential import exp
 from pullback.ops.formulas import Written, lowered, operation
 from pullback.ops.gamma_functions import digamma
 from pullback.ops.literals import literal
 from pullback.ops.pointwise import Elementwise, OfFraction, OfPositive, operand_shape
 from pullback.ops.powers import square
+from pullback.ops.shape import concatenate, reshape
+from pullback.ops.shape import slice as slice_of
 from pullback.stablehlo.writer import TensorType
 
 UINT32, UINT64 = np.dtype(np.uint32), np.dtype(np.uint64)
@@ -281,3 +285,38 @@ class log_factorial(OfPositive):
 
     def partials(out, x):
         return (digamma(x),)
+
+
+@primitive
+class rng_bit_generator(Rules):
+    """XLA's own generator of random bits: the next state of four words, and bits. On each platform its own, by `algorithm`
+    DEFAULT; THREE_FRY and PHILOX are the same everywhere."""
+
+    multiple_results = True
+
+    def result_type(state, *, shape: tuple[int, ...], dtype, algorithm: str):
+        if state.shape != (4,) or state.dtype is not UINT32:
+            raise DtypeError(f"rng_bit_generator takes a key of four words, u32[4], but got {state}.")
+        if dtype.kind != "u" or dtype.itemsize not in (1, 2, 4, 8):
+            raise DtypeError(f"rng_bit_generator makes unsigned integers, not {dtype.name}.")
+        return state.strong(), array_type(shape, dtype)
+
+    def lower(write, state, *, shape, dtype, algorithm):
+        pairs, words = TensorType((2, 2), UINT32), TensorType((2,), UINT64)
+        state = write.op("stablehlo.bitcast_convert", [write.op("stablehlo.reshape", [state], pairs)], words)
+        given = {"rng_algorithm": f"#stablehlo<rng_algorithm {algorithm}>"}
+        after, out = write.many("stablehlo.rng_bit_generator", [state], [words, TensorType(shape, dtype)], **given)
+        after = write.op("stablehlo.reshape", [write.op("stablehlo.bitcast_convert", [after], pairs)], TensorType((4,), UINT32))
+        return after, out
+
+    def vectorize(size, args, axes, *, shape, dtype, algorithm):
+        """One batch element after the other: what is drawn depends on the whole shape."""
+        rows = [slice_of(*args, start_indices=(i, 0), limit_indices=(i + 1, 4)) for i in range(size)]
+        drawn = [rng_bit_generator(reshape(row, new_sizes=(4,)), shape=shape, dtype=dtype, algorithm=algorithm) for row in rows]
+        if not drawn:
+            return tuple([full((0, *sizes), 0, kind) for sizes, kind in (((4,), UINT32), (shape, dtype))]), (0, 0)
+        parts = [[reshape(one, new_sizes=(1, *type_of(one).shape)) for one in column] for column in zip(*drawn)]
+        return tuple([concatenate(*column, dimension=0) for column in parts]), (0, 0)
+
+    def samples(rng):
+        yield (np.array([1, 2, 3, 4], UINT32),), {"shape": (3,), "dtype": UINT32, "algorithm": "PHILOX"}

@@ -227,6 +227,7 @@ class window_argmax(OfWindows):
     than all others. The number of elements, if a window has none."""
 
     kinds = "f"
+    axis_map = None  # type: ignore[assignment]  # numbers count along all axes
 
     def result_type(x, **params):
         dtype = INT32 if x.size <= np.iinfo(np.int32).max else INT64

@@ -276,7 +276,7 @@ class search(Rules):
         """For all of v at once, the number bit by bit, from the highest on: a bit stays if that many elements are smaller."""
         size, batch = a.shape[-1], len(a.shape) - 1
         counts = TensorType(write.result_type.shape, INT32)
-        if not size:
+        if not size or 0 in counts.shape:
             return write.constant(0, write.result_type)
         numbers = GatherDimensionNumbers((), (batch,), (batch,), tuple(range(batch)), tuple(range(batch)))
 

@@ -490,13 +490,9 @@ SLIPS: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: pb.vmap(product, out_axes=1)(X),
         r"vmap of product .* batch axis of output at 1, but with that axis it has type f32\[3\], whose only axis is 0\.",
     ),
-    "method": (lambda: pnp.ones(3).cumsum(), r"'Array' object has no attribute 'cumsum': .*associative_scan\(pb.lax.add, x\)"),
-    "method of a traced value": (
-        lambda: pb.grad(lambda x: x.sort())(X),
-        "no attribute 'sort': sorting and searching come later",
-    ),
+    "method": (lambda: pnp.ones(3).put(0, 1.0), r"'Array' object has no attribute 'put': it is pb.numpy.put"),
+    "method of a traced value": (lambda: pb.grad(lambda x: x.resize(2))(X), "no attribute 'resize': it is pb.numpy.resize"),
     "method that changes": (lambda: pnp.ones(3).fill(0.0), r"no attribute 'fill': arrays are immutable; write x.at\["),
-    "method that is a function": (lambda: X * pnp.ones(3).compress(X > 0), r"it is pb.numpy.compress\."),
     "self": (
         lambda: pb.Primitive("double", evaluate=lambda self, x: 2 * x),
         "The evaluate rule of primitive 'double' takes `self`, but rules are called without it",
@@ -527,8 +523,8 @@ def test_slips_are_said_with_their_cure(slip: str) -> None:
 
 def test_methods_that_are_not_there_are_not_listed() -> None:
     for array in (pnp.ones(3), pb.Array):
-        assert "cumsum" not in dir(array) and "sum" in dir(array)
-        assert not hasattr(array, "cumsum") and not hasattr(array, "sort")
+        assert "put" not in dir(array) and "sum" in dir(array)
+        assert not hasattr(array, "put") and not hasattr(array, "resize")
     assert np.sort(pnp.array([2.0, 1.0])).tolist() == [1.0, 2.0]  # NumPy asks for a method of that name first
     assert np.cumsum(pnp.ones(3)).tolist() == [1.0, 2.0, 3.0]
     assert np.nonzero(pnp.ones(2))[0].tolist() == [0, 1]

@@ -454,8 +454,8 @@ def test_choices(name):
         same(pnp.where(True, A, ROW), np.where(True, A, ROW))
         same(pnp.where(BOOLS[:, :1], 1.0, 2.0), np.where(BOOLS[:, :1], 1.0, 2.0))
         assert pnp.where(BOOLS, A, 1).dtype == np.float32
-        with pytest.raises(TypeError, match="three arguments"):
-            pnp.where(BOOLS)
+        with pytest.raises((TypeError, ValueError), match="where"):
+            pnp.where(BOOLS, A)
     elif name == "isclose":
         np.testing.assert_array_equal(np.asarray(pnp.isclose(ODD, ODD + 1e-7)), np.isclose(ODD, ODD + 1e-7))
         assert bool(pnp.all(pnp.isclose(ODD, ODD, equal_nan=True)))
@@ -490,9 +490,9 @@ def test_dtype_questions():
     assert pnp.__array_namespace_info__().default_dtypes()["real floating"] == np.float32
 
 
-def test_what_comes_later_says_so():
-    with pytest.raises(AttributeError, match=r"cumsum.: scans along an axis come later"):
-        pnp.cumsum  # noqa: B018
+def test_what_is_not_there_says_so():
+    with pytest.raises(AttributeError, match=r"poly1d.: a polynomial is the vector of its coefficients"):
+        pnp.poly1d  # noqa: B018
     with pytest.raises(AttributeError, match="nonsense"):
         pnp.nonsense  # noqa: B018
 

@@ -52,3 +52,21 @@ def test_the_numbers_are_jaxs(name: str, args: tuple[Any, ...], expected: Any) -
     exact = found.dtype.kind != "f"
     values = np.asarray(found).astype(np.float64)
     np.testing.assert_allclose(values, expected, rtol=0 if exact else 2e-6)
+
+
+def test_xlas_own_generator_draws_what_jax_draws_with_it() -> None:
+    """Recorded from jax 0.10.2 on a CPU."""
+    key = np.array([1, 2, 3, 4], np.uint32)
+    for algorithm, after, expected in (
+        (pb.lax.RandomAlgorithm.RNG_THREE_FRY, [1, 2, 5, 4], [1576285164, 2249660814, 740599976]),
+        (pb.lax.RandomAlgorithm.RNG_PHILOX, [1, 2, 4, 4], [512747620, 1298009047, 1267190206]),
+    ):
+        for draw in (pb.lax.rng_bit_generator, pb.jit(pb.lax.rng_bit_generator, static_argnames=("shape", "algorithm"))):
+            state, bits = draw(key, shape=(3,), algorithm=algorithm)
+            assert state.tolist() == after and bits.tolist() == expected
+    with pytest.raises(pb.errors.DtypeError, match="four words"):
+        pb.lax.rng_bit_generator(key[:2], (3,))
+    with pytest.raises(pb.errors.DtypeError, match="unsigned"):
+        pb.lax.rng_bit_generator(key, (3,), "int32")
+    batch = pb.vmap(lambda key: pb.lax.rng_bit_generator(key, (3,))[1])(np.stack([key, key]))
+    assert batch.tolist() == [[512747620, 1298009047, 1267190206]] * 2

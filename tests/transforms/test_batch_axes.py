@@ -122,9 +122,12 @@ def test_positions_inside_a_loop(function: Any) -> None:
         assert {axes.get(variable, frozenset()) for variable in of_batch} == {frozenset({0})}
 
 
-@pytest.mark.parametrize("p", [p for p in all_primitives() if p.axis_map is not None], ids=lambda p: p.name)
+@pytest.mark.parametrize(
+    "p", [p for p in all_primitives() if p.axis_map is not None and p.name != "draw"], ids=lambda p: p.name
+)
 def test_an_axis_map_names_axes_that_are_left_alone(p: Primitive) -> None:
-    """Rolling the operands along axes that become one axis of the result rolls the result along it."""
+    """Rolling the operands along axes that become one axis of the result rolls the result along it. (Random keys do not roll
+    as numbers; tests/random looks at batches of them.)"""
     rng = np.random.default_rng(0)
     for args, params in p.samples(rng):  # type: ignore[misc]
         args = [np.asarray(arg if "f" in p.kinds else np.round(3 * arg).astype("int32")) for arg in args]
