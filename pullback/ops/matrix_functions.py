@@ -46,6 +46,7 @@ class matrix_function(OnHost):
     """
 
     symbolic_zeros = True
+    quiet = False  # `function` may be a user's, which may call pullback
 
     def result_type(primitive, x, *directions, function):
         check_matrices(primitive, x, *directions, square=True)

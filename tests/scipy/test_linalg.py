@@ -75,3 +75,28 @@ def test_block_diag_of_traced_matrices():
     made = pb.jit(linalg.block_diag)(np.ones((2, 1)), np.ones((1, 2)), 3.0)
     near(made, scipy.linalg.block_diag(np.ones((2, 1)), np.ones((1, 2)), 3.0))
     assert pnp.asarray(linalg.block_diag()).shape == (1, 0)
+
+
+@pytest.mark.parametrize("lower", [False, True])
+@pytest.mark.parametrize("compiled", [False, True])
+def test_cholesky_reads_the_triangle_that_it_returns(lower, compiled):
+    """As in SciPy: the other triangle, here of another matrix, has no part in it."""
+    a = np.array([[4.0, 1.0], [3.0, 5.0]])
+    way = pb.jit if compiled else lambda function: function
+    np.testing.assert_allclose(
+        way(lambda a: pb.scipy.linalg.cholesky(a, lower=lower))(a), scipy.linalg.cholesky(a, lower=lower)
+    )
+    factor = way(lambda a: pb.scipy.linalg.cho_factor(a, lower)[0])(a)
+    np.testing.assert_allclose(factor, scipy.linalg.cholesky(a, lower=lower))
+    np.testing.assert_allclose(
+        way(lambda a: pb.scipy.linalg.solve(a, a[0], lower=lower, assume_a="pos"))(a),
+        scipy.linalg.solve(a, a[0], lower=lower, assume_a="pos"),
+    )
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_the_function_of_funm_may_call_the_library(compiled):
+    a = np.eye(3) + 0.1 * np.arange(9.0).reshape(3, 3)
+    way = pb.jit if compiled else lambda function: function
+    found = way(lambda a: pb.scipy.linalg.funm(a, pb.numpy.exp))(a)
+    np.testing.assert_allclose(found, scipy.linalg.expm(a), rtol=1e-10)

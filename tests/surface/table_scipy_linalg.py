@@ -3,7 +3,7 @@
 import numpy as np
 import scipy.linalg as sl
 from cases import INEXACT, case, entry
-from table_lax_linalg import LOOSE, POSITIVE, RIGHT, SQUARE, STACK, TALL, WIDE, apart, halves
+from table_lax_linalg import LOOSE, POSITIVE, RIGHT, SQUARE, STACK, TALL, WIDE, apart
 
 VECTOR, BOTH = RIGHT[:, 0], ("float64", "complex128")
 SPD = POSITIVE[0]
@@ -33,7 +33,7 @@ def lu(a, permute_l=False, p_indices=False):
 
 TABLE = {
     "scipy.linalg.cholesky": entry(
-        lambda a, lower=False: np.linalg.cholesky(halves(a), upper=not lower), case(POSITIVE), case(POSITIVE, lower=True),
+        stacked(sl.cholesky), case(POSITIVE), case(POSITIVE, lower=True),
         wrt=(0,), rtol=LOOSE,
     ),
     "scipy.linalg.cho_solve": entry(

@@ -31,7 +31,7 @@ def cholesky(a: ArrayLike, lower: bool = False, overwrite_a: bool = False, check
     """The triangular factor of positive definite Hermitian matrices: U^H U = a, or L L^H = a.
 
     Arguments:
-        a: an array (..., n, n).
+        a: an array (..., n, n), of which the triangle of the result is read, and has the derivatives.
         lower: whether to return L, lower triangular, in place of U.
         overwrite_a, check_finite: without effect.
 
@@ -50,14 +50,16 @@ def cholesky(a: ArrayLike, lower: bool = False, overwrite_a: bool = False, check
          [0. 2.]]:f32[2,2]:cpu(0)
     """
     unused(overwrite_a, check_finite)
-    return numpy_linalg.cholesky(a, upper=not lower)
+    a = matrices(a, "cholesky")
+    out = numpy_linalg.cholesky(a if lower else adjoint(a), symmetrize_input=False)
+    return out if lower else adjoint(out)
 
 
 def cho_factor(a: ArrayLike, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True) -> tuple[Array, bool]:
     """The Cholesky factor for `cho_solve`.
 
     Arguments:
-        a: an array (..., n, n) of positive definite Hermitian matrices.
+        a: an array (..., n, n) of positive definite Hermitian matrices, of which the triangle of the factor is read.
         lower: whether the factor is lower triangular, not upper.
         overwrite_a, check_finite: without effect.
 
