@@ -7,7 +7,6 @@ from typing import Any
 
 from pullback.core.array import Array, ArrayLike
 from pullback.core.dtypes import DTypeLike, requested
-from pullback.core.errors import DtypeError
 from pullback.core.types import ShapeLike
 from pullback.numpy.creation import checked_shape
 from pullback.numpy.promotion import operand
@@ -65,9 +64,6 @@ def rng_bit_generator(
     """
     if out_sharding is not None:
         raise ValueError(f"rng_bit_generator takes out_sharding=None, not {out_sharding!r}.")
-    wanted = requested(dtype)
-    if wanted.kind != "u":
-        raise DtypeError(f"rng_bit_generator makes unsigned integers, not {wanted.name}.")
     chosen = RandomAlgorithm(algorithm).name.removeprefix("RNG_")
     sizes = checked_shape(shape, "rng_bit_generator")
-    return random.rng_bit_generator(operand(key, "rng_bit_generator"), shape=sizes, dtype=wanted, algorithm=chosen)
+    return random.rng_bit_generator(operand(key, "rng_bit_generator"), shape=sizes, dtype=requested(dtype), algorithm=chosen)

@@ -68,11 +68,10 @@ def by_numpy(numpy_function: Callable[..., Any], dtypes: frozenset[DType] = NATI
     def decorate(function: F) -> F:
         types: Bounded[Any, ArrayType | None] = Bounded(MAX_KINDS)
 
-        def learn(kind: Any, given: list[Any], names: Iterable[str], out: Any) -> None:
+        def learn(kind: Any, given: list[Any], named: dict[str, Any], out: Any) -> None:
             """Note the type of a result of the general path, or None where NumPy's function gives another one."""
             try:
-                count = len(given) - len([*names])
-                other = np.asarray(_quiet_numpy.run(numpy_function, *given[:count], **dict(zip(names, given[count:]))))
+                other = np.asarray(_quiet_numpy.run(numpy_function, *given, **named))
             except Exception:  # NumPy does not take what the function has just taken: it may not stand for it
                 types[kind] = None
                 return
@@ -103,19 +102,17 @@ def by_numpy(numpy_function: Callable[..., Any], dtypes: frozenset[DType] = NATI
                 if given is None:
                     return function(*args, **kwargs)
                 kind = tuple(noted)
+                named = dict(zip(kwargs, given[len(args) :])) if kwargs else kwargs
+                del given[len(args) :]
                 type = types.get(kind)
                 if type is not None:
-                    if kwargs:
-                        count = len(args)
-                        out = _quiet_numpy.run(numpy_function, *given[:count], **dict(zip(kwargs, given[count:])))
-                    else:
-                        out = _quiet_numpy.run(numpy_function, *given)
+                    out = _quiet_numpy.run(numpy_function, *given, **named)
                     if out.dtype is type.dtype and out.shape == type.shape:
                         return Array(type, out)
                     return function(*args, **kwargs)
                 result = function(*args, **kwargs)
                 if kind not in types:
-                    learn(kind, given, kwargs, result)
+                    learn(kind, given, named, result)
                 return result
             except BaseException as error:
                 trim(error)

@@ -37,16 +37,16 @@ def floor_of_floats(x, y):
 
 def _rest(x, y):
     rest = np.fmod(x, y)
-    return np.where(_below(x, y, rest), rest + y, np.where(rest == 0, np.copysign(rest, y), rest))
+    return _left(x, y, np.where(rest == 0, np.copysign(rest, y), rest))
 
 
-def _floor_of_integers(x, y):
-    rest = np.fmod(x, y)
-    return np.where(_below(x, y, rest), x / y - 1, x / y)
+def _down(x, y, quotient, rest):
+    """The quotient of integers rounded down, given the one rounded toward zero and what it leaves."""
+    return np.where(_below(x, y, rest), quotient - 1, quotient)
 
 
-def _rest_of_integers(x, y):
-    rest = np.fmod(x, y)
+def _left(x, y, rest):
+    """What it leaves then."""
     return np.where(_below(x, y, rest), rest + y, rest)
 
 
@@ -74,21 +74,16 @@ def _by_kind(of_floats, of_integers, formula, formula_of_integers):
     return evaluate, lower
 
 
-def _floored_quotient(x, y):
-    rest, quotient = _remainder(x, y), _whole_quotient(x, y)
-    return np.where(_below(x, y, rest), quotient - quotient.dtype.type(1), quotient)
-
-
-def _floored_rest(x, y):
-    rest = _remainder(x, y)
-    return np.where(_below(x, y, rest), rest + y, rest)
-
-
 @primitive
 class floor_divide(Floored):
     """The largest whole number that is not above x / y; x / y itself where one of them is infinite."""
 
-    evaluate, lower = _by_kind(floor_of_floats, _floored_quotient, _floor, _floor_of_integers)
+    evaluate, lower = _by_kind(
+        floor_of_floats,
+        lambda x, y: _down(x, y, _whole_quotient(x, y), _remainder(x, y)),
+        _floor,
+        lambda x, y: _down(x, y, x / y, np.fmod(x, y)),
+    )
 
     def partials(out, x, y):
         return ZERO, ZERO
@@ -98,7 +93,9 @@ class floor_divide(Floored):
 class remainder(Floored):
     """x - y * floor(x / y), which has the sign of y."""
 
-    evaluate, lower = _by_kind(np.remainder, _floored_rest, _rest, _rest_of_integers)
+    evaluate, lower = _by_kind(
+        np.remainder, lambda x, y: _left(x, y, _remainder(x, y)), _rest, lambda x, y: _left(x, y, np.fmod(x, y))
+    )
 
     def partials(out, x, y):
         return 1, lambda: neg(floor_divide(x, y))

@@ -99,6 +99,20 @@ class Reduction(Rules):
         return primitive(*args, axes=up(axes)), 0
 
 
+def on_host(primitive, write, *operands, **params):
+    """The lowering rule of what compiled code leaves to `evaluate`: the program calls Python, and is not kept on disk."""
+    results = write.result_types
+
+    def evaluated(*values):
+        with np.errstate(all="ignore"):
+            out = primitive.evaluate(*values, **params)
+        outs = out if primitive.multiple_results else (out,)
+        return [np.asarray(value, type.dtype) for value, type in zip(outs, results, strict=True)]
+
+    found = write.host_call(evaluated, operands, results, pure=True)
+    return found if primitive.multiple_results else found[0]
+
+
 # From so many elements on, 32-bit numbers that NumPy would add one after another are added in 64 bits.
 MANY = 1024
 _WIDER = {np.dtype("float32"): np.dtype("float64"), np.dtype("complex64"): np.dtype("complex128")}

@@ -12,6 +12,7 @@ from pullback.core.source import at_user_line
 from pullback.ops.arithmetic import add, div, mul, neg, sub
 from pullback.ops.chebyshev import DIGAMMA, DIGAMMA_ROOT, LGAMMA, chebyshev, in_double
 from pullback.ops.exponential import log, log1p_formula
+from pullback.ops.families import on_host
 from pullback.ops.formulas import lowered
 from pullback.ops.literals import literal
 from pullback.ops.pointwise import Elementwise, Formula, OfPositive
@@ -95,15 +96,7 @@ class OnHost(Elementwise):
 
     kinds = "f"
     cost = 100
-
-    def lower(primitive, write, *operands, **params):
-        result = write.result_type
-
-        def on_host(*hosts):
-            with np.errstate(all="ignore"):
-                return [np.broadcast_to(primitive.evaluate(*hosts, **params), result.shape).astype(result.dtype)]
-
-        return write.host_call(on_host, operands, [result], pure=True)[0]
+    lower = on_host
 
 
 def no_slope(name, operand):

@@ -12,6 +12,7 @@ from pullback.core.types import is_unknown
 from pullback.core.zero import ZERO
 from pullback.ops.arithmetic import add, sub
 from pullback.ops.convert import convert_element_type
+from pullback.ops.families import on_host
 from pullback.ops.matrices import (
     OfMatrices,
     adjoint,
@@ -27,13 +28,9 @@ from pullback.ops.spectra import by_columns, outside, over_gap, svd
 
 
 class OnHost(OfMatrices):
-    """Computed by SciPy in compiled programs too: the program calls Python, and is not kept on disk."""
+    """Computed by SciPy in compiled programs too."""
 
-    def lower(primitive, write, *operands, **params):
-        def compute(*values):
-            return (primitive.evaluate(*values, **params),)
-
-        return write.host_call(compute, operands, [write.result_type], pure=True)[0]
+    lower = on_host
 
 
 @primitive

@@ -20,7 +20,7 @@ from pullback.core.errors import ShapeError
 from pullback.core.primitive import Rules, primitive
 from pullback.core.tracing import type_of
 from pullback.core.types import array_type
-from pullback.ops.families import all_but, check_axes, check_kinds
+from pullback.ops.families import all_but, check_axes, check_kinds, on_host
 from pullback.ops.formulas import Written
 from pullback.ops.index import gather, take
 from pullback.ops.pointwise import same_dtype
@@ -164,7 +164,7 @@ class sort(Ordering):
 
     def lower(write, x, *, dimension):
         if _left_to_numpy(write, x):
-            return write.host_call(lambda values: (_sorted(values, dimension),), [x], [x.type], pure=True)[0]
+            return on_host(sort, write, x, dimension=dimension)
         if x.dtype.kind == "c":
             ranks = [rank.value for rank in _ranks(Written(write, x))]
             return _written_sort(write, [*ranks, x], dimension, len(ranks))[-1]
@@ -219,7 +219,7 @@ class order(Ordering):
     def lower(write, *keys, **params):
         shape, dimension, dtype = keys[0].shape, params["dimension"], write.result_type.dtype
         if _left_to_numpy(write, keys[0]):
-            return write.host_call(lambda *keys: (order.evaluate(*keys, **params),), keys, [write.result_type], pure=True)[0]
+            return on_host(order, write, *keys, **params)
         ranks = [rank.value for key in keys for rank in _ranks(Written(write, key), params.get("descending", False))]
         if len(ranks) == 1 and ranks[0].dtype.itemsize < 8:  # with its place in one number: XLA sorts those faster
             both = _placed(Written(write, ranks[0]), Written(write, _counted(write, shape, dimension, INT64)))
