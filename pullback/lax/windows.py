@@ -81,7 +81,7 @@ class _Reduction:
         scalar = x.type.with_shape(()).strong()
         primitive = self.computation
         if not isinstance(primitive, Primitive):
-            program, captures, _ = trace(self.name, self.computation, [LEAF, LEAF], [scalar, scalar])
+            program, captures, *_ = trace(self.name, self.computation, [LEAF, LEAF], [scalar, scalar])
             if captures or len(program.equations) != 1 or program.outputs != program.equations[0].outputs:
                 return None
             (equation,) = program.equations
