@@ -14,7 +14,7 @@ from pullback.core.errors import DtypeError, ShapeError
 from pullback.core.tracing import Tracer, _quiet_numpy, bind, innermost_staging
 from pullback.core.types import ArrayType, array_type
 from pullback.numpy.arithmetic import add, divide, maximum, minimum, multiply, subtract
-from pullback.numpy.axes import Axis, normal_axes, normal_axis
+from pullback.numpy.axes import Axis, normal_axes, normal_axis, several
 from pullback.numpy.complexes import conj, imag, real
 from pullback.numpy.eager import by_numpy
 from pullback.numpy.elementary import sqrt
@@ -579,7 +579,7 @@ def average(
     Arguments:
         a: an array of any shape.
         axis: the axis or axes to average over; all of them by default.
-        weights: of the shape of `a`; or a vector as long as `a` is along `axis`. None for equal weights.
+        weights: of the shape of `a`; or of its sizes along `axis`, in that order. None for equal weights.
         returned: whether to return the sum of the weights as well.
         keepdims: keep the reduced axes, of size 1.
 
@@ -604,11 +604,12 @@ def average(
     else:
         weights = operand(weights, "average")
         if weights.type.shape != a.type.shape:
-            if axis is None or isinstance(axis, (tuple, list)) or weights.type.ndim != 1:
+            along = [normal_axis(one, a.type.ndim, "average") for one in several(() if axis is None else axis)]
+            if weights.type.shape != tuple([a.type.shape[i] for i in along]):
                 raise ShapeError(f"average: weights of type {weights.type} do not fit {a.type} along {axis}.{at_user_line()}")
-            along = normal_axis(axis, a.type.ndim, "average")
-            unit = tuple(weights.type.size if i == along else 1 for i in range(a.type.ndim))
-            weights = broadcast(shapes.reshape(weights, new_sizes=unit), a.type.shape)
+            order = sorted(range(len(along)), key=along.__getitem__)
+            weights = shapes.transpose(weights, permutation=tuple(order))
+            weights = sums.broadcast_in_dim(weights, shape=a.type.shape, broadcast_dimensions=tuple(sorted(along)))
         a, weights = to_common_dtype("average", a, weights, inexact=True)
         wanted = a.type.dtype
         a, weights = [in_dtype(one, accumulation_dtype(wanted)) for one in (a, weights)]

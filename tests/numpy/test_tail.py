@@ -142,3 +142,19 @@ def test_lines_go_on_where_that_is_asked_for() -> None:
         pnp.interp(1.0, xp, fp, left="nearest")
     with pytest.raises(ValueError, match="a period other than 0"):
         pnp.interp(1.0, xp, fp, period=0.0)
+
+
+def test_infinite_points_and_zeros_meet_no_zero() -> None:
+    i, x, xp = np.inf, np.array([-1, 0, 0.5, 1, 1.5, 2, 3]), np.array([0.0, 1, 2])
+    for fp in ([i, 1, np.nan], [-i, 1, 2], [1, -i, 2], [1, 2, -i], [np.nan, 1, 2]):
+        for how in (lambda f: f, pb.jit):
+            np.testing.assert_allclose(how(pnp.interp)(x, xp, np.array(fp, float)), np.interp(x, xp, fp))
+    np.testing.assert_array_equal(pnp.interp(2.0, np.array([0.0, 2, 2]), xp), 2.0)  # the last of two points there
+    np.testing.assert_array_equal(pnp.poly(pnp.array([1.0, i])), [1, -i, i])
+    for how in (lambda f: f, pb.jit):
+        for name in ("log2", "log10"):
+            np.testing.assert_array_equal(how(getattr(pnp, name))(np.array([0j, i + 1j])).real, [-i, i])
+            np.testing.assert_array_equal(how(getattr(pnp, name))(np.array([0j, i + 1j])).imag, [0, 0])
+    with pytest.raises(pb.errors.AxisError, match="an int as axis, but got True"):
+        pnp.sum(xp, axis=True)
+    assert pnp.cov(np.ones(4, np.float16), aweights=np.ones(4)).dtype == np.float64
