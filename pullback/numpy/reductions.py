@@ -481,9 +481,9 @@ def _spread(name: str, finish: Function, doc: str) -> Spread:
         center = mean
         if mean is None:
             center = _mean(a, axes, None if is_inexact(wanted) else default_dtype("f"), keepdims=True, where=where)
-        centered = subtract(a, center)
+        centered = _masked(name, subtract(a, center), where, 0)  # now, lest the derivative of a NaN's square be used
         squares = real(multiply(centered, conj(centered))) if kind(wanted) == "c" else powers.square(centered)
-        total = sum(squares, axes, keepdims=keepdims, where=where)
+        total = sum(squares, axes, keepdims=keepdims)
         count = count_of(name, a, axes, where, keepdims) - (ddof if correction is None else correction)
         if isinstance(count, float):
             count = count if count > 0 else math.nan
