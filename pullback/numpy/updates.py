@@ -536,7 +536,7 @@ def _updated(x: Any, index: Index, primitive: Any, combine: Any, values: Any, mo
     own = values.type.shape
     if len(own) > len(shape) or broadcast_shapes(".at[]", own, shape) != shape:
         raise ShapeError(f".at[] takes values that broadcast to {shape}, but got {values.type}.{at_user_line()}")
-    if 0 in shape:
+    if 0 in shape or not x.type.size:
         return x
     values = broadcast(values, shape)
     if not index.chosen:
