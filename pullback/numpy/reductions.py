@@ -35,7 +35,6 @@ from pullback.numpy.promotion import (
     to_common_dtype,
 )
 from pullback.ops import broadcast as sums
-from pullback.ops import complex as complexes
 from pullback.ops import powers, reduce
 from pullback.ops import shape as shapes
 from pullback.ops.convert import convert_element_type
@@ -258,18 +257,10 @@ def _extreme(name: str, primitive: Any, ufunc: np.ufunc, combine: Function, doc:
         if initial is not None:
             initial = _start(name, initial, a.type.dtype)
         a = _masked(name, a, where, initial)
-        reduced = _complex_extreme if kind(a.type.dtype) == "c" else _reduced
-        found = reduced(primitive, a, axes, keepdims)
+        found = _reduced(primitive, a, axes, keepdims)
         return strong(found if initial is None else combine(found, initial))
 
     return named(function, name, doc, _EXTREMES)
-
-
-def _complex_extreme(primitive: Any, a: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
-    """The extreme complex number as NumPy orders them: by real parts, then by imaginary ones; NaN if there is one."""
-    chosen = _extreme_places(primitive, a, axes)
-    parts = [_reduced(primitive, where(chosen, part, _worst(primitive, part)), axes, keepdims) for part in (real(a), imag(a))]
-    return complexes.complex(*parts)
 
 
 def _extreme_places(primitive: Any, a: Any, axes: tuple[int, ...]) -> Any:
