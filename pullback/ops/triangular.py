@@ -163,7 +163,7 @@ class tridiagonal_solve(OfMatrices):
 
         def one(dl, d, du, b):
             if d.size == 1:
-                return b / d
+                return b / d if d else None
             *_, x, info = solve(dl[1:], d, du[:-1], b)
             return None if info else x
 
