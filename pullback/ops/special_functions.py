@@ -347,19 +347,25 @@ _gammaincinv, _gammainccinv = special("gammaincinv", 2), special("gammainccinv",
 
 @primitive
 class betaincinv(OnHost):
-    """The x at which betainc(a, b, x) is p."""
+    """The x at which betainc(a, b, x), or betaincc if `upper`, is p."""
 
-    evaluate = in_double(special("betaincinv", 3))
+    @in_double
+    def evaluate(a, b, p, *, upper):
+        return (_betainccinv if upper else _betaincinv)(a, b, p)
 
-    def partials(out, a, b, p):
+    def partials(out, a, b, p, *, upper):
         return (
             lambda: neg(beta_sensitivity(a, b, out, orders=(1, 0))),
             lambda: neg(beta_sensitivity(a, b, out, orders=(0, 1))),
-            lambda: div(literal(1, p), beta_density(a, b, out)),
+            lambda: div(literal(-1 if upper else 1, p), beta_density(a, b, out)),
         )
 
     def samples(rng):
-        yield (0.5 + 2 * rng.random(3), 0.5 + 2 * rng.random(3), 0.1 + 0.8 * rng.random(3)), {}
+        for upper in (False, True):
+            yield (0.5 + 2 * rng.random(3), 0.5 + 2 * rng.random(3), 0.1 + 0.8 * rng.random(3)), {"upper": upper}
+
+
+_betaincinv, _betainccinv = special("betaincinv", 3), special("betainccinv", 3)
 
 
 @primitive
