@@ -177,3 +177,16 @@ def test_the_slope_of_betaln_where_its_terms_are_close(b, dtype):
     with mp.workdps(40):
         exact = mp.digamma(float(b)) - mp.digamma(mp.mpf(float(b)) + 2.5)
     np.testing.assert_allclose(pb.grad(pb.scipy.special.betaln, 1)(a, b), float(exact), rtol=4 * np.finfo(dtype).eps)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name, factor, power", [
+    ("erfcx", 2 / np.sqrt(np.pi), 3), ("i0e", 0.75 / np.sqrt(2 * np.pi), 2.5), ("i1e", 0.75 / np.sqrt(2 * np.pi), 2.5),
+    ("dawsn", 1, 3),
+])  # fmt: skip
+def test_second_derivatives_far_out(name, factor, power, dtype):
+    f = pb.grad(pb.grad(getattr(special, name)))
+    x = np.asarray(1e8, dtype)
+    for found in (f(x), pb.jit(f)(x)):
+        np.testing.assert_allclose(found, factor * float(x) ** -power, rtol=2e-7)
+    assert f(np.asarray(np.inf, dtype)) == 0
