@@ -209,6 +209,11 @@ def test_kernel_density_estimates():
         close(found.logpdf(data[:, 0] + 30), expected.logpdf(data[:, 0] + 30))
     one = stats.gaussian_kde(data[0])
     close(one.integrate_box_1d(-1.0, 0.5), st.gaussian_kde(data[0]).integrate_box_1d(-1, 0.5))
+    found, expected = [each.gaussian_kde(data, 0.4, weights) for each in (stats, st)]
+    other, others = [each.gaussian_kde(data[::-1, :9]) for each in (stats, st)]
+    close(found.integrate_kde(other), expected.integrate_kde(others))
+    close(found.integrate_gaussian(data[:, 0], np.eye(2)), expected.integrate_gaussian(data[:, 0], np.eye(2)))
+    close(pb.jit(lambda kde, x: kde(x))(found, data[:, :3]), expected(data[:, :3]))
     draws = stats.gaussian_kde(data, 0.1, weights).resample(pb.random.key(0), (4000,))
     np.testing.assert_allclose(np.mean(draws, axis=1), data @ weights / weights.sum(), atol=0.1)
     pb.testing.check_gradients(lambda x: stats.gaussian_kde(data)(x), (data[:, :3],), order=1)
