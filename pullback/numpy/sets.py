@@ -302,7 +302,7 @@ def union1d(ar1: ArrayLike, ar2: ArrayLike, *, size: int | None = None, fill_val
     return _unique("union1d", concatenate(_two("union1d", ar1, ar2)), None, True, size, fill_value, (False,) * 3)[0]
 
 
-@by_numpy(_alike(np.intersect1d), sized=True)
+@by_numpy(_alike(np.intersect1d))
 def intersect1d(
     ar1: ArrayLike,
     ar2: ArrayLike,
@@ -348,7 +348,7 @@ def intersect1d(
     return values, _chosen(name, places, mask, size, a.type.size), _chosen(name, there, mask, size, b.type.size)
 
 
-@by_numpy(_alike(np.setdiff1d), sized=True)
+@by_numpy(_alike(np.setdiff1d))
 def setdiff1d(
     ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False, *, size: int | None = None, fill_value: ArrayLike | None = None
 ) -> Array:
@@ -378,7 +378,7 @@ def setdiff1d(
     return _chosen("setdiff1d", ordered, (found == False) & mask, size, 0 if fill_value is None else fill_value)  # noqa: E712
 
 
-@by_numpy(_alike(np.setxor1d), sized=True)
+@by_numpy(_alike(np.setxor1d))
 def setxor1d(
     ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False, *, size: int | None = None, fill_value: ArrayLike | None = None
 ) -> Array:
