@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -128,14 +129,11 @@ def piecewise(x: ArrayLike, condlist: Any, funclist: Sequence[Any], *args: Any, 
         holds = array(condition)
         which = where(broadcast(holds != 0, x.type.shape), number, which)
 
-    def branch(function: Any) -> Callable[[Any], Any]:
-        def value(one: Any) -> Any:
-            found = function(one, *args, **kw) if callable(function) else function
-            return in_dtype(number_or_operand(found, "piecewise", "what a function returns"), x.type.dtype)
+    def value(function: Any, one: Any) -> Any:
+        found = function(one, *args, **kw) if callable(function) else function
+        return in_dtype(number_or_operand(found, "piecewise", "what a function returns"), x.type.dtype)
 
-        return value
-
-    branches = [branch(function) for function in functions]
+    branches = [functools.partial(value, function) for function in functions]
     numbers, flat = reshape(which, -1), reshape(x, -1)
     if isinstance(numbers, Tracer):
         return reshape(vmap(lambda number, one: switch(number, branches, one))(numbers, flat), x.type.shape)

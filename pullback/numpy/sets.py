@@ -95,7 +95,7 @@ def _unique(name: str, ar: Any, axis: Any, equal_nan: bool, size: Any, fill_valu
             values = _by_numpy(host.reshape(-1), equal_nan)
             return [Array(x.type.with_shape(values.shape), values)]
         if x.type.dtype in NATIVE_NUMBERS and host.dtype.kind != "c":
-            values, *others = np.unique(host, *wanted, equal_nan=equal_nan)
+            values, *others = np.unique(host, *wanted, equal_nan=equal_nan)  # type: ignore[call-overload]
             return [Array(x.type.with_shape(values.shape), values), *[array(one, default_dtype("i")) for one in others]]
     along = None if axis is None else normal_axis(axis, x.type.ndim, name)
     rest: tuple[int, ...] = ()
@@ -169,59 +169,89 @@ def unique(
     return tuple(found) if len(found) > 1 else found[0]
 
 
-_STANDARD = """The different elements of an array, in rising order{}; each NaN is one by itself.
+def unique_all(x: ArrayLike, /, *, size: int | None = None, fill_value: ArrayLike | None = None) -> UniqueAllResult:
+    """The different elements of an array, in rising order, with where each is first, which one each element is, and how often
+    there is each; each NaN is one by itself.
 
     Arguments:
         x: an array.
-        size: how many to return: the first ones; None for as many as there are, whose number has to be known.
-        fill_value: what follows if there are fewer; the first one by default.
+        size, fill_value: see `unique`.
 
     Returns:
-        {}
+        A NamedTuple of `values`, `indices`, `inverse_indices` and `counts`.
 
     Raises:
         LeafError: x is neither an array nor a number.
         TracerIntegerConversionError: it is traced, and there is no `size`.
 
     Example:
-        {}
+        >>> pnp.unique_all(pnp.array([3, 1, 3])).inverse_indices
+        [1 0 1]:i32[3]:cpu(0)
     """
-
-
-def unique_all(x: ArrayLike, /, *, size: int | None = None, fill_value: ArrayLike | None = None) -> UniqueAllResult:
     return UniqueAllResult(*_unique("unique_all", x, None, False, size, fill_value, (True, True, True)))
 
 
 def unique_counts(x: ArrayLike, /, *, size: int | None = None, fill_value: ArrayLike | None = None) -> UniqueCountsResult:
+    """The different elements of an array, in rising order, with how often there is each; each NaN is one by itself.
+
+    Arguments:
+        x: an array.
+        size, fill_value: see `unique`.
+
+    Returns:
+        A NamedTuple of `values` and `counts`.
+
+    Raises:
+        LeafError: x is neither an array nor a number.
+        TracerIntegerConversionError: it is traced, and there is no `size`.
+
+    Example:
+        >>> pnp.unique_counts(pnp.array([3, 1, 3])).counts
+        [1 2]:i32[2]:cpu(0)
+    """
     return UniqueCountsResult(*_unique("unique_counts", x, None, False, size, fill_value, (False, False, True)))
 
 
 def unique_inverse(x: ArrayLike, /, *, size: int | None = None, fill_value: ArrayLike | None = None) -> UniqueInverseResult:
+    """The different elements of an array, in rising order, with which one each element is; each NaN is one by itself.
+
+    Arguments:
+        x: an array.
+        size, fill_value: see `unique`.
+
+    Returns:
+        A NamedTuple of `values` and `inverse_indices`.
+
+    Raises:
+        LeafError: x is neither an array nor a number.
+        TracerIntegerConversionError: it is traced, and there is no `size`.
+
+    Example:
+        >>> pnp.unique_inverse(pnp.array([3, 1, 3])).inverse_indices
+        [1 0 1]:i32[3]:cpu(0)
+    """
     return UniqueInverseResult(*_unique("unique_inverse", x, None, False, size, fill_value, (False, True, False)))
 
 
 def unique_values(x: ArrayLike, /, *, size: int | None = None, fill_value: ArrayLike | None = None) -> Array:
+    """The different elements of an array, in rising order; each NaN is one by itself.
+
+    Arguments:
+        x: an array.
+        size, fill_value: see `unique`.
+
+    Returns:
+        A vector of the dtype of x.
+
+    Raises:
+        LeafError: x is neither an array nor a number.
+        TracerIntegerConversionError: it is traced, and there is no `size`.
+
+    Example:
+        >>> pnp.unique_values(pnp.array([3, 1, 3]))
+        [1 3]:i32[2]:cpu(0)
+    """
     return _unique("unique_values", x, None, False, size, fill_value, (False, False, False))[0]
-
-
-unique_all.__doc__ = _STANDARD.format(
-    " with where each is first, which one each element is, and how often there is each",
-    "A NamedTuple of `values`, `indices`, `inverse_indices` and `counts`.",
-    ">>> pnp.unique_all(pnp.array([3, 1, 3])).inverse_indices\n        [1 0 1]:i32[3]:cpu(0)",
-)
-unique_counts.__doc__ = _STANDARD.format(
-    " with how often there is each",
-    "A NamedTuple of `values` and `counts`.",
-    ">>> pnp.unique_counts(pnp.array([3, 1, 3])).counts\n        [1 2]:i32[2]:cpu(0)",
-)
-unique_inverse.__doc__ = _STANDARD.format(
-    " with which one each element is",
-    "A NamedTuple of `values` and `inverse_indices`.",
-    ">>> pnp.unique_inverse(pnp.array([3, 1, 3])).inverse_indices\n        [1 0 1]:i32[3]:cpu(0)",
-)
-unique_values.__doc__ = _STANDARD.format(
-    "", "A vector of the dtype of x.", ">>> pnp.unique_values(pnp.array([3, 1, 3]))\n        [1 3]:i32[2]:cpu(0)"
-)
 
 
 def _among(x: Any, ordered: Any) -> tuple[Any, Any]:
