@@ -222,8 +222,16 @@ class igammac(_OfShape):
 # ---- beta -------------------------------------------------------------------------------------------------------------
 
 
+class _OfShapes(OnHost):
+    """A function of two shape parameters, and a number between 0 and 1."""
+
+    def samples(rng):
+        yield (0.5 + 2 * rng.random(3), 0.5 + 2 * rng.random(3), 0.1 + 0.8 * rng.random(3)), {}
+        yield (0.5, 0.5 + 2 * rng.random(3), 0.1 + 0.8 * rng.random(3)), {}
+
+
 @primitive
-class beta_density(OnHost):
+class beta_density(_OfShapes):
     """x^(a-1) (1-x)^(b-1) Gamma(a+b) / (Gamma(a) Gamma(b)), the density of the beta distribution."""
 
     @in_double
@@ -239,9 +247,6 @@ class beta_density(OnHost):
             lambda: _scaled(out, cumulant((0, 1))),
             lambda: mul(out, _beta_growth(a, b, x)),
         )
-
-    def samples(rng):
-        yield (0.5 + 2 * rng.random(3), 0.5 + 2 * rng.random(3), 0.1 + 0.8 * rng.random(3)), {}
 
 
 _betaln = special("betaln", 2)
@@ -327,14 +332,6 @@ def _betainc_partials(signed):
         return slope((1, 0)), slope((0, 1)), lambda: signed(beta_density(a, b, x))
 
     return partials
-
-
-class _OfShapes(OnHost):
-    """A function of two shape parameters, and a number between 0 and 1."""
-
-    def samples(rng):
-        yield (0.5 + 2 * rng.random(3), 0.5 + 2 * rng.random(3), 0.1 + 0.8 * rng.random(3)), {}
-        yield (0.5, 0.5 + 2 * rng.random(3), 0.1 + 0.8 * rng.random(3)), {}
 
 
 @primitive
