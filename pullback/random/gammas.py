@@ -258,7 +258,7 @@ def generalized_normal(key: ArrayLike, p: ArrayLike, shape: ShapeLike = (), dtyp
     sizes, (p,) = parameters("generalized_normal", shape, wanted, p)
     first, second = divided(key)
     size = exp(_gammas("generalized_normal", first, 1 / p, sizes, wanted, logarithm=True) / p)
-    return rademacher(second, sizes, wanted) * size  # type: ignore[no-any-return]
+    return rademacher(second, sizes, wanted) * size
 
 
 @sampler

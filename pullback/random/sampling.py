@@ -44,14 +44,20 @@ def checked_dtype(name: str, dtype: DTypeLike, kinds: str = "f") -> DType:
     return found
 
 
+def fitting(name: str, own: Shape, shape: ShapeLike | None) -> Shape:
+    """The shape of a result, by default the common one of the parameters, which must broadcast to it."""
+    sizes = own if shape is None else checked_shape(shape, name)
+    if broadcast_shapes(name, own, sizes) != sizes:
+        raise ShapeError(f"{name}: parameters of shape {own} do not broadcast to shape={sizes}.{at_user_line()}")
+    return sizes
+
+
 def parameters(name: str, shape: ShapeLike | None, dtype: DType, *values: ArrayLike) -> tuple[Shape, list[Array]]:
     """The shape of a result, by default the common one of the parameters, to which these must broadcast; and the parameters in
     its dtype, each of that shape or 0-d."""
     given = [strong(in_dtype(number_or_operand(value, name), dtype)) for value in values]
     own = broadcast_shapes(name, (), *[value.type.shape for value in given])
-    sizes = own if shape is None else checked_shape(shape, name)
-    if broadcast_shapes(name, own, sizes) != sizes:
-        raise ShapeError(f"{name}: parameters of shape {own} do not broadcast to shape={sizes}.{at_user_line()}")
+    sizes = fitting(name, own, shape)
     return sizes, [value if not value.type.shape else broadcast(value, sizes) for value in given]
 
 
@@ -332,7 +338,8 @@ def randint(key: ArrayLike, shape: ShapeLike, minval: ArrayLike, maxval: ArrayLi
         low, high = _within(low, own, least, most), _within(high, own, least, most + 1)
     beyond = high > _within(np.asarray(iinfo(own).max, own), high.dtype)
     low, high = _within(low, own), _within(high, own)
-    low, high, beyond = [broadcast(value, sizes) for value in _fitting(sizes, low, high, beyond)]
+    fitting("randint", broadcast_shapes("randint", low.type.shape, high.type.shape), sizes)
+    low, high, beyond = [broadcast(value, sizes) for value in (low, high, beyond)]
     unsigned = np.dtype(f"u{own.itemsize}")
     coarse, fine = [drawn(one, "bits", sizes, unsigned) for one in divided(key)]
     one = literal(1, coarse)
@@ -342,13 +349,6 @@ def randint(key: ArrayLike, shape: ShapeLike, minval: ArrayLike, maxval: ArrayLi
     scale = rem(scale * scale, span)
     offset = rem(rem(coarse, span) * scale + rem(fine, span), span)
     return in_dtype(low + convert_element_type(offset, new_dtype=own), wanted)
-
-
-def _fitting(sizes: Shape, *values: Array) -> list[Array]:
-    common = broadcast_shapes("randint", *[value.type.shape for value in values])
-    if broadcast_shapes("randint", common, sizes) != sizes:
-        raise ShapeError(f"randint: limits of shape {common} do not broadcast to shape={sizes}.{at_user_line()}")
-    return list(values)
 
 
 def _whole(value: Any) -> Array:
@@ -460,9 +460,7 @@ def categorical(
     x = as_operand(logits, "categorical", "logits")
     axis = normal_axis(axis, x.type.ndim, "categorical")
     own = x.type.without([axis]).shape
-    sizes = own if shape is None else checked_shape(shape, "categorical")
-    if broadcast_shapes("categorical", own, sizes) != sizes:
-        raise ShapeError(f"categorical: logits for draws of shape {own} do not fit shape={sizes}.{at_user_line()}")
+    sizes = fitting("categorical", own, shape)
     lead = len(sizes) - len(own)
     classes = x.type.shape[axis]
     if replace:

@@ -60,8 +60,7 @@ DRAWS: dict[str, list[tuple[Any, ...]]] = {
 }  # fmt: skip
 ULPS = {
     "beta": 2, "chisquare": 2, "f": 32, "t": 4, "ball": 8, "dirichlet": 2, "pareto": 4, "lognormal": 2, "weibull_min": 2,
-    "triangular": 4, "wald": 16, "maxwell": 1, "double_sided_maxwell": 2, "multivariate_normal": 8, "orthogonal": 128,
-    "generalized_normal": 4,
+    "triangular": 4, "wald": 16, "maxwell": 1, "double_sided_maxwell": 2, "generalized_normal": 4,
 }  # fmt: skip
 
 
@@ -81,7 +80,9 @@ def test_draws_are_jaxs(name: str, bits: int) -> None:
         with jax.enable_x64(bits == 64), pb.default_bits(bits):
             found, expected = _words(pb, name, bits, args), _words(jax, name, bits, args)
         assert (found.dtype, found.shape) == (expected.dtype, expected.shape), args
-        if name in ULPS:
+        if name in ("multivariate_normal", "orthogonal"):  # by another LAPACK
+            np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
+        elif name in ULPS:
             np.testing.assert_array_max_ulp(found, expected, ULPS[name])
         else:
             np.testing.assert_array_equal(found.view(f"u{found.itemsize}"), expected.view(f"u{expected.itemsize}"), str(args))
