@@ -233,3 +233,8 @@ def test_beta_of_numbers_near_zero():
             found = getattr(pb.scipy.stats.beta, name)(x, 0.001, 2.0)
             np.testing.assert_allclose(found, getattr(st.beta, name)(x, 0.001, 2.0), rtol=1e-12)
         np.testing.assert_allclose(pb.scipy.stats.beta.sf(0.4, 1.0, 100.0), 0.6**100, rtol=1e-12)
+
+
+def test_ranks_are_strong_in_every_method() -> None:
+    for method in ("average", "min", "max", "dense", "ordinal"):
+        assert not stats.rankdata(pnp.asarray([3.0, 1.0, 1.0]), method).type.weak
