@@ -273,3 +273,8 @@ def test_the_slope_of_a_probability_in_the_middle_is_the_density(name):
         if "ppf" in methods:
             middle = getattr(stats, name).ppf(0.5, *shapes)
             close(pb.grad(getattr(stats, name).ppf)(0.5, *shapes), 1 / getattr(stats, name).pdf(middle, *shapes))
+
+
+def test_ranks_are_strong_in_every_method() -> None:
+    for method in ("average", "min", "max", "dense", "ordinal"):
+        assert not stats.rankdata(pnp.asarray([3.0, 1.0, 1.0]), method).type.weak

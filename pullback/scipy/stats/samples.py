@@ -62,15 +62,10 @@ def rankdata(a: ArrayLike, method: str = "average", *, axis: int | None = None, 
         raise ValueError(f"rankdata takes method={', '.join(map(repr, _RANKS))}, not {method!r}.{at_user_line()}")
 
     def ranked(x: Any) -> Any:
-        out = _RANKS[method](x, sort(x))
-        out = to_inexact(out, "rankdata")
+        out = to_inexact(_RANKS[method](x, sort(x)), "rankdata")
         return where(any_of(isnan(x)), math.nan, out) if x.dtype.kind in "fV" else out
 
     return ranked(a.reshape(-1)) if axis is None else apply_along_axis(ranked, axis, a)
-
-
-def _average(x: Any, ordered: Any) -> Any:
-    return 0.5 * (searchsorted(ordered, x) + 1 + searchsorted(ordered, x, side="right"))
 
 
 def _dense(x: Any, ordered: Any) -> Any:
@@ -85,7 +80,7 @@ def _ordinal(x: Any, ordered: Any) -> Any:
 
 
 _RANKS: dict[str, Callable[..., Any]] = {
-    "average": _average,
+    "average": lambda x, ordered: (searchsorted(ordered, x) + 1 + searchsorted(ordered, x, side="right")) / 2,
     "min": lambda x, ordered: searchsorted(ordered, x) + 1,
     "max": lambda x, ordered: searchsorted(ordered, x, side="right"),
     "dense": _dense,
