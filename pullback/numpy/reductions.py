@@ -146,7 +146,8 @@ _where = where
 def _on_host(ufunc: np.ufunc) -> Function:
     """A reduction by NumPy, in float64 where it would add many numbers one after another."""
 
-    reduce, adds = ufunc.reduce, ufunc is np.add
+    reduce: Function = ufunc.reduce
+    adds = ufunc is np.add
 
     def on_host(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
         if adds and a.size > MANY and not (a.flags.c_contiguous and axis in (None, -1, a.ndim - 1)):
