@@ -16,7 +16,7 @@ import numpy as np
 from pullback.core.primitive import primitive
 from pullback.ops.arithmetic import add, div, mul, neg, sub
 from pullback.ops.chebyshev import in_double
-from pullback.ops.compare import eq, select
+from pullback.ops.compare import eq, gt, select
 from pullback.ops.exponential import log, log1p
 from pullback.ops.gamma_functions import OnHost, digamma, lgamma, polygamma, stirling_rest
 from pullback.ops.literals import literal
@@ -87,10 +87,10 @@ def _valued(inside, out):
     return np.where(inside, out, np.nan)
 
 
-def _scaled(sensitivity, density):
-    """Their product, 0 at the ends, where the sensitivity is 0 and the density may be infinite."""
-    zero = literal(0, sensitivity)
-    return select(eq(sensitivity, zero), zero, mul(sensitivity, density))
+def _scaled(size, factor):
+    """Their product, 0 at the ends, where the size is 0 and the factor may be infinite."""
+    zero = literal(0, size)
+    return select(eq(size, zero), zero, mul(size, factor))
 
 
 # ---- gamma ------------------------------------------------------------------------------------------------------------
@@ -118,7 +118,11 @@ class gamma_density(OnHost):
         return _valued((a > 0) & (x >= 0), np.where(x == np.inf, 0, out))
 
     def partials(out, a, x):
-        return lambda: mul(out, _gamma_cumulant(a, x)((1,))), lambda: mul(out, _gamma_growth(a, x))
+        def by_x():
+            growth = _gamma_growth(a, x)
+            return select(gt(a, literal(2, a)), _scaled(out, growth), mul(out, growth))
+
+        return lambda: _scaled(out, _gamma_cumulant(a, x)((1,))), by_x
 
     def samples(rng):
         yield (0.5 + 2 * rng.random((2, 3)), 0.5 + 2 * rng.random((2, 3))), {}
@@ -218,8 +222,16 @@ class igammac(_OfShape):
 # ---- beta -------------------------------------------------------------------------------------------------------------
 
 
+class _OfShapes(OnHost):
+    """A function of two shape parameters, and a number between 0 and 1."""
+
+    def samples(rng):
+        yield (0.5 + 2 * rng.random(3), 0.5 + 2 * rng.random(3), 0.1 + 0.8 * rng.random(3)), {}
+        yield (0.5, 0.5 + 2 * rng.random(3), 0.1 + 0.8 * rng.random(3)), {}
+
+
 @primitive
-class beta_density(OnHost):
+class beta_density(_OfShapes):
     """x^(a-1) (1-x)^(b-1) Gamma(a+b) / (Gamma(a) Gamma(b)), the density of the beta distribution."""
 
     @in_double
@@ -231,13 +243,10 @@ class beta_density(OnHost):
     def partials(out, a, b, x):
         cumulant = _beta_cumulant(a, b, x)
         return (
-            lambda: mul(out, cumulant((1, 0))),
-            lambda: mul(out, cumulant((0, 1))),
+            lambda: _scaled(out, cumulant((1, 0))),
+            lambda: _scaled(out, cumulant((0, 1))),
             lambda: mul(out, _beta_growth(a, b, x)),
         )
-
-    def samples(rng):
-        yield (0.5 + 2 * rng.random(3), 0.5 + 2 * rng.random(3), 0.1 + 0.8 * rng.random(3)), {}
 
 
 _betaln = special("betaln", 2)
@@ -323,14 +332,6 @@ def _betainc_partials(signed):
         return slope((1, 0)), slope((0, 1)), lambda: signed(beta_density(a, b, x))
 
     return partials
-
-
-class _OfShapes(OnHost):
-    """A function of two shape parameters, and a number between 0 and 1."""
-
-    def samples(rng):
-        yield (0.5 + 2 * rng.random(3), 0.5 + 2 * rng.random(3), 0.1 + 0.8 * rng.random(3)), {}
-        yield (0.5, 0.5 + 2 * rng.random(3), 0.1 + 0.8 * rng.random(3)), {}
 
 
 @primitive

@@ -161,7 +161,7 @@ def take(operand: Any, indices: Any, axis: int, mode: str = "clip", fill_value: 
     offset = (*range(axis), *range(axis + len(places), len(shape) - 1 + len(places)))
     numbers = GatherDimensionNumbers(offset, (axis,), (axis,))
     sizes = (*shape[:axis], 1, *shape[axis + 1 :])
-    vectors = reshape(indices, new_sizes=(*places, 1))
+    vectors = indices[..., None] if isinstance(indices, np.ndarray) else reshape(indices, new_sizes=(*places, 1))
     return gather(operand, vectors, dimension_numbers=numbers, slice_sizes=sizes, mode=mode, fill_value=fill_value)
 
 

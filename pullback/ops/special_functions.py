@@ -11,11 +11,11 @@ from pullback.core.primitive import primitive
 from pullback.ops.arithmetic import add, div, mul, neg, sub
 from pullback.ops.arithmetic import max as larger
 from pullback.ops.chebyshev import I0E_FAR, I0E_NEAR, I1E_FAR, I1E_NEAR, chebyshev, in_double
-from pullback.ops.compare import eq, select
+from pullback.ops.compare import eq, lt, select
 from pullback.ops.error_functions import erf, gaussian
 from pullback.ops.exponential import exp, log, log1p, log1p_formula
 from pullback.ops.formulas import lowered
-from pullback.ops.gamma_functions import OnHost, digamma, no_slope
+from pullback.ops.gamma_functions import OnHost, betaln, digamma, digamma_gap, no_slope
 from pullback.ops.incomplete import beta_density, beta_sensitivity, gamma_density, gamma_sensitivity
 from pullback.ops.literals import literal
 from pullback.ops.pointwise import Function, OfFraction, OfTwo
@@ -208,7 +208,11 @@ def _half_turns(x):
 
 
 def _minus_log_ratio(x):
-    return neg(log1p_ratio(sub(x, literal(1, x)), n=0))
+    """log(x) / (1 - x), near 0 from log(x), as x - 1 would round x away."""
+    one = literal(1, x)
+    small = lt(x, literal(0.25, x))
+    near = div(log(select(small, x, one)), sub(one, select(small, x, literal(0, x))))
+    return select(small, near, neg(log1p_ratio(sub(select(small, one, x), one), n=0)))
 
 
 spence = _of_one("spence", "The dilogarithm of 1 - x: the integral of log(t) / (1 - t) from 1 to x.", _minus_log_ratio)
@@ -349,20 +353,24 @@ class hyp2f1(OnHost):
         return *[no_slope("hyp2f1", name) for name in "abc"], by_x
 
 
+_binom = special("binom", 2)
+
+
 @primitive
 class binomial(OnHost):
     """Gamma(n + 1) / (Gamma(k + 1) Gamma(n - k + 1)): how many subsets of k elements a set of n has."""
 
-    evaluate = in_double(special("binom", 2))
+    @in_double
+    def evaluate(n, k):  # SciPy's loses digits where n is large, unless it multiplies the factors
+        least = np.minimum(k, n - k)
+        large = (n > 300) & (least > 0) & ((least >= 20) | (k != np.floor(k)))
+        m, few = np.where(large, n, 2.0), np.where(large, least, 1.0)
+        return np.where(large, np.exp(-betaln.evaluate(m - few + 1, few + 1)) / (m + 1), _binom(n, k))
 
     def partials(out, n, k):
         one = literal(1, n)
-
-        def rate(first):
-            rest = digamma(add(sub(n, k), one))
-            return mul(out, sub(digamma(add(n, one)), rest) if first else sub(rest, digamma(add(k, one))))
-
-        return lambda: rate(True), lambda: rate(False)
+        rest = add(sub(n, k), one)
+        return lambda: neg(mul(out, digamma_gap(rest, k, n=0))), lambda: mul(out, sub(digamma(rest), digamma(add(k, one))))
 
     def samples(rng):
         yield (3 + 2 * rng.random(3), 1 + 2 * rng.random(3)), {}
@@ -375,8 +383,7 @@ class poch(OnHost):
     evaluate = in_double(special("poch", 2))
 
     def partials(out, z, m):
-        last = digamma(add(z, m))
-        return lambda: mul(out, sub(last, digamma(z))), lambda: mul(out, last)
+        return lambda: neg(mul(out, digamma_gap(z, m, n=0))), lambda: mul(out, digamma(add(z, m)))
 
     def samples(rng):
         yield (0.5 + rng.random(3), 0.5 + rng.random(3)), {}

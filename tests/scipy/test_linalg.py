@@ -71,6 +71,12 @@ def test_in_compiled_code_functions_of_matrices_are_batched():
     assert np.isnan(np.asarray(pb.jit(linalg.sqrtm)(np.full((2, 2), np.nan)))).all()
 
 
+@pytest.mark.parametrize("function", [pnp.linalg.qr, lambda x: linalg.lu(x, permute_l=True)])
+def test_the_factors_of_a_tall_matrix_take_no_square_of_its_height(function):
+    text = pb.jit(function).lower(np.ones((777, 2))).as_text()
+    assert "777x2x" in text and "777x777" not in text
+
+
 @pytest.mark.parametrize("lower", [False, True])
 def test_eigh_of_two_matrices_reads_one_triangle_of_each(lower):
     a, b = [np.where(np.tri(4) if lower else np.tri(4).T, x, np.nan) for x in (A + A.T, POSITIVE)]

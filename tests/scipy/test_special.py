@@ -190,3 +190,19 @@ def test_second_derivatives_far_out(name, factor, power, dtype):
     for found in (f(x), pb.jit(f)(x)):
         np.testing.assert_allclose(found, factor * float(x) ** -power, rtol=2e-7)
     assert f(np.asarray(np.inf, dtype)) == 0
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name, args, wrt, exact", [
+    ("spence", (1e-20,), 0, lambda x: mp.log(x) / (1 - x)),
+    ("boxcox", (1e-4, 2.0), 0, lambda x, power: x ** (power - 1)),
+    ("boxcox1p", (-0.9375, 20.0), 0, lambda x, power: (1 + x) ** (power - 1)),
+    ("poch", (1e6, 0.75), 0, lambda z, m: mp.rf(z, m) * (mp.digamma(z + m) - mp.digamma(z))),
+    ("comb", (1e6, 2.5), 0, lambda n, k: mp.binomial(n, k) * (mp.digamma(n + 1) - mp.digamma(n - k + 1))),
+])  # fmt: skip
+def test_slopes_in_which_nothing_cancels(name, args, wrt, exact, dtype):
+    f, args = pb.grad(getattr(special, name), wrt), [np.asarray(each, dtype) for each in args]
+    with mp.workdps(40):
+        expected = float(exact(*[mp.mpf(float(each)) for each in args]))
+    for found in (f(*args), pb.jit(f)(*args)):
+        np.testing.assert_allclose(found, expected, rtol=2e-5 if dtype == "float32" else 1e-9)

@@ -135,6 +135,8 @@ def test_tails_keep_their_digits():
         ):
             shapes = (2.5,) if name == "pareto" else ()
             close(getattr(stats, name).sf(x, *shapes), getattr(st, name).sf(x, *shapes), rtol=1e-12)
+        close(stats.gumbel_r.logsf(800.0), -800.0)
+        close(stats.gumbel_l.logcdf(np.array([-800.0, -1.0, 1.0])), [-800.0, *st.gumbel_l.logcdf([-1.0, 1.0])])
         close(stats.truncnorm.logpdf(31.0, 30.0, 40.0), -np.log(0.0333) + st.norm.logpdf(31) - st.norm.logpdf(30), rtol=1e-3)
 
 

@@ -23,7 +23,7 @@ from pullback.scipy.special.gammas import (
     gammaln,
 )
 from pullback.scipy.special.integrals import i0e
-from pullback.scipy.special.probability import expit, log_ndtr, logit, ndtr, ndtri, xlog1py, xlogy
+from pullback.scipy.special.probability import expit, exprel, log_ndtr, logit, ndtr, ndtri, xlog1py, xlogy
 from pullback.scipy.stats.distribution import Distribution
 
 INF = math.inf
@@ -81,15 +81,22 @@ cauchy = Distribution(
     ppf=lambda q: where(abs(q - 0.5) < 0.25, tan(math.pi * (q - 0.5)), _minus_cotangent(q)),
     entropy=lambda: math.log(4 * math.pi),
 )  # fmt: skip
+
+
+def _log_of_gumbel(y: Any) -> Any:
+    """log(1 - exp(-exp(y))), about y where that is far below 0."""
+    return _by_side(y, 0.0, lambda y: y + log(exprel(-exp(y))), lambda y: log1p(-exp(-exp(y))))
+
+
 gumbel_r = Distribution(
     "gumbel_r", "Gumbel's distribution of the largest, exp(-x - exp(-x)).", "",
-    logpdf=lambda y: -maximum(y, -1e4) - exp(-y), logcdf=lambda y: -exp(-y), ppf=lambda q: -log(-log(q)),
-    isf=lambda q: -log(-log1p(-q)), entropy=lambda: 1.5772156649015329,
+    logpdf=lambda y: -maximum(y, -1e4) - exp(-y), logcdf=lambda y: -exp(-y), logsf=lambda y: _log_of_gumbel(-y),
+    ppf=lambda q: -log(-log(q)), isf=lambda q: -log(-log1p(-q)), entropy=lambda: 1.5772156649015329,
 )  # fmt: skip
 gumbel_l = Distribution(
     "gumbel_l", "Gumbel's distribution of the smallest, exp(x - exp(x)).", "",
-    logpdf=lambda y: minimum(y, 1e4) - exp(y), logsf=lambda y: -exp(y), ppf=lambda q: log(-log1p(-q)),
-    isf=lambda q: log(-log(q)), entropy=lambda: 1.5772156649015329,
+    logpdf=lambda y: minimum(y, 1e4) - exp(y), logsf=lambda y: -exp(y), logcdf=_log_of_gumbel,
+    ppf=lambda q: log(-log1p(-q)), isf=lambda q: log(-log(q)), entropy=lambda: 1.5772156649015329,
 )  # fmt: skip
 gamma = Distribution(
     "gamma", "The gamma distribution, x^(a-1) exp(-x) / gamma(a) for x >= 0.", "a", support=from_zero, valid=positive,
