@@ -58,7 +58,8 @@ def packbits(a: ArrayLike, axis: int | None = None, bitorder: str = "big") -> Ar
     return moveaxis(groups.sum(-1, dtype=_BYTE), -1, axis)
 
 
-@by_numpy(np.unpackbits)
+# of no bytes, but a `count` of bits, NumPy returns what lay in memory
+@by_numpy(lambda a, *how, **named: np.unpackbits(a, *how, **named) if a.size else None)
 def unpackbits(a: ArrayLike, axis: int | None = None, count: int | None = None, bitorder: str = "big") -> Array:
     """The bits of bytes, one after the other along an axis.
 

@@ -193,6 +193,7 @@ TABLE = {
         case(np.array([5, 255], np.uint8)),
         case(np.array([[5], [2]], np.uint8), axis=0, bitorder="little"),
         case(np.array([[5], [2]], np.uint8), axis=1, count=11),
+        case(np.zeros((2, 0, 3), np.uint8), axis=0),
         case(np.array([5], np.uint8), count=-3),
     ),
     "numpy.apply_along_axis": entry(
