@@ -27,7 +27,9 @@ _STATIC = frozenset({int, bool, str, type(None)})
 _NUMBERS = frozenset({float, complex})  # these decide no type
 
 
-def by_numpy(numpy_function: Callable[..., Any], dtypes: frozenset[DType] = NATIVE_NUMBERS | {BOOL}) -> Callable[[F], F]:
+def by_numpy(
+    numpy_function: Callable[..., Any], dtypes: frozenset[DType] = NATIVE_NUMBERS | {BOOL}, sized: bool = False
+) -> Callable[[F], F]:
     """Let a public function, whose result is one array, take the short path where its arguments are Arrays in NumPy's memory,
     numbers, strings, None, and tuples and lists of these.
 
@@ -35,6 +37,7 @@ def by_numpy(numpy_function: Callable[..., Any], dtypes: frozenset[DType] = NATI
         numpy_function: takes the same arguments, NumPy arrays for Arrays. For the same types it raises nothing that depends on
             values, and computes as the primitives do, whatever the values.
         dtypes: the dtypes of Arrays for which that holds.
+        sized: whether the shape of the result depends on the values.
     """
 
     def on_host(values: Iterable[Any], kind: list[Any]) -> list[Any] | None:
@@ -67,6 +70,7 @@ def by_numpy(numpy_function: Callable[..., Any], dtypes: frozenset[DType] = NATI
 
     def decorate(function: F) -> F:
         types: Bounded[Any, ArrayType | None] = Bounded(MAX_KINDS)
+        shaped: Any = {} if sized else types  # of results whose shape is known
 
         def learn(kind: Any, given: list[Any], named: dict[str, Any], out: Any) -> None:
             """Note the type of a result of the general path, or None where NumPy's function gives another one."""
@@ -85,13 +89,13 @@ def by_numpy(numpy_function: Callable[..., Any], dtypes: frozenset[DType] = NATI
                 if innermost_staging() is not None:
                     return function(*args, **kwargs)
                 if len(args) == 1 and args[0].__class__ is Array and not kwargs:  # the rest, for the commonest case
-                    type, host = types.get((dtype_mode(), args[0].type)), args[0]._host
+                    type, host = shaped.get((dtype_mode(), args[0].type)), args[0]._host
                     if type is not None and host is not None:
                         out = _quiet_numpy.run(numpy_function, host)
                         if out.dtype is type.dtype and out.shape == type.shape:
                             return Array(type, out)
                 if len(args) == 2 and args[0].__class__ is args[1].__class__ is Array and not kwargs:
-                    type = types.get((dtype_mode(), args[0].type, args[1].type))
+                    type = shaped.get((dtype_mode(), args[0].type, args[1].type))
                     host, second = args[0]._host, args[1]._host
                     if type is not None and host is not None and second is not None:
                         out = _quiet_numpy.run(numpy_function, host, second)
@@ -107,8 +111,8 @@ def by_numpy(numpy_function: Callable[..., Any], dtypes: frozenset[DType] = NATI
                 type = types.get(kind)
                 if type is not None:
                     out = _quiet_numpy.run(numpy_function, *given, **named)
-                    if out.dtype is type.dtype and out.shape == type.shape:
-                        return Array(type, out)
+                    if out.dtype is type.dtype and (sized or out.shape == type.shape):
+                        return Array(type.with_shape(out.shape) if sized else type, out)
                     return function(*args, **kwargs)
                 result = function(*args, **kwargs)
                 if kind not in types:

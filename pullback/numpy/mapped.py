@@ -9,7 +9,7 @@ import numpy as np
 
 from pullback.api.branches import switch
 from pullback.api.mapping import vmap
-from pullback.core.array import Array, ArrayLike
+from pullback.core.array import Array, ArrayLike, host_of
 from pullback.core.dtypes import default_dtype
 from pullback.core.errors import ShapeError
 from pullback.core.tracing import Tracer
@@ -136,5 +136,11 @@ def piecewise(x: ArrayLike, condlist: Any, funclist: Sequence[Any], *args: Any, 
         return value
 
     branches = [branch(function) for function in functions]
-    flat = vmap(lambda number, one: switch(number, branches, one))(reshape(which, -1), reshape(x, -1))
+    numbers, flat = reshape(which, -1), reshape(x, -1)
+    if isinstance(numbers, Tracer):
+        return reshape(vmap(lambda number, one: switch(number, branches, one))(numbers, flat), x.type.shape)
+    for number, branch_of in enumerate(branches):
+        (places,) = np.nonzero(host_of(numbers) == number)
+        if places.size:
+            flat = flat.at[places].set(vmap(branch_of)(reshape(x, -1)[places]), unique_indices=True)
     return reshape(flat, x.type.shape)

@@ -116,7 +116,18 @@ def _plain_matmul(a: Any, b: Any) -> Array | None:
     return None
 
 
-@by_numpy(np.dot, NATIVE_INEXACT)
+def _of_many(function: Any) -> Any:
+    """NumPy's function of two arrays; none if one has one element, with which its BLAS takes 0 times infinity for 0."""
+
+    def on_host(a: Any, b: Any) -> Any:
+        if a.size == 1 or b.size == 1:
+            raise ValueError
+        return function(a, b)
+
+    return on_host
+
+
+@by_numpy(_of_many(np.dot), NATIVE_INEXACT)
 def dot(a: ArrayLike, b: ArrayLike, *, precision: Any = None, preferred_element_type: DTypeLike = None) -> Array:
     """The sum of products over the last axis of a and the last but one of b (a vector's only one); of numbers, the product.
 
@@ -177,7 +188,7 @@ def vdot(a: ArrayLike, b: ArrayLike, *, precision: Any = None, preferred_element
     return dot(ravel(conj(a)), ravel(b), preferred_element_type=preferred_element_type)
 
 
-@by_numpy(np.inner, NATIVE_INEXACT)
+@by_numpy(_of_many(np.inner), NATIVE_INEXACT)
 def inner(a: ArrayLike, b: ArrayLike, *, precision: Any = None, preferred_element_type: DTypeLike = None) -> Array:
     """The sum of products over the last axes of a and b.
 

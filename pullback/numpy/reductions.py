@@ -14,7 +14,7 @@ from pullback.core.errors import DtypeError, ShapeError
 from pullback.core.tracing import Tracer, _quiet_numpy, bind, innermost_staging
 from pullback.core.types import ArrayType, array_type
 from pullback.numpy.arithmetic import add, divide, maximum, minimum, multiply, subtract
-from pullback.numpy.axes import Axis, normal_axes, normal_axis
+from pullback.numpy.axes import Axis, normal_axes, normal_axis, several
 from pullback.numpy.complexes import conj, imag, real
 from pullback.numpy.eager import by_numpy
 from pullback.numpy.elementary import sqrt
@@ -35,7 +35,6 @@ from pullback.numpy.promotion import (
     to_common_dtype,
 )
 from pullback.ops import broadcast as sums
-from pullback.ops import complex as complexes
 from pullback.ops import powers, reduce
 from pullback.ops import shape as shapes
 from pullback.ops.convert import convert_element_type
@@ -258,18 +257,10 @@ def _extreme(name: str, primitive: Any, ufunc: np.ufunc, combine: Function, doc:
         if initial is not None:
             initial = _start(name, initial, a.type.dtype)
         a = _masked(name, a, where, initial)
-        reduced = _complex_extreme if kind(a.type.dtype) == "c" else _reduced
-        found = reduced(primitive, a, axes, keepdims)
+        found = _reduced(primitive, a, axes, keepdims)
         return strong(found if initial is None else combine(found, initial))
 
     return named(function, name, doc, _EXTREMES)
-
-
-def _complex_extreme(primitive: Any, a: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
-    """The extreme complex number as NumPy orders them: by real parts, then by imaginary ones; NaN if there is one."""
-    chosen = _extreme_places(primitive, a, axes)
-    parts = [_reduced(primitive, where(chosen, part, _worst(primitive, part)), axes, keepdims) for part in (real(a), imag(a))]
-    return complexes.complex(*parts)
 
 
 def _extreme_places(primitive: Any, a: Any, axes: tuple[int, ...]) -> Any:
@@ -481,9 +472,9 @@ def _spread(name: str, finish: Function, doc: str) -> Spread:
         center = mean
         if mean is None:
             center = _mean(a, axes, None if is_inexact(wanted) else default_dtype("f"), keepdims=True, where=where)
-        centered = subtract(a, center)
+        centered = _masked(name, subtract(a, center), where, 0)  # now, lest the derivative of a NaN's square be used
         squares = real(multiply(centered, conj(centered))) if kind(wanted) == "c" else powers.square(centered)
-        total = sum(squares, axes, keepdims=keepdims, where=where)
+        total = sum(squares, axes, keepdims=keepdims)
         count = count_of(name, a, axes, where, keepdims) - (ddof if correction is None else correction)
         if isinstance(count, float):
             count = count if count > 0 else math.nan
@@ -579,7 +570,7 @@ def average(
     Arguments:
         a: an array of any shape.
         axis: the axis or axes to average over; all of them by default.
-        weights: of the shape of `a`; or a vector as long as `a` is along `axis`. None for equal weights.
+        weights: of the shape of `a`; or of its sizes along `axis`, in that order. None for equal weights.
         returned: whether to return the sum of the weights as well.
         keepdims: keep the reduced axes, of size 1.
 
@@ -604,11 +595,12 @@ def average(
     else:
         weights = operand(weights, "average")
         if weights.type.shape != a.type.shape:
-            if axis is None or isinstance(axis, (tuple, list)) or weights.type.ndim != 1:
+            along = [normal_axis(one, a.type.ndim, "average") for one in several(() if axis is None else axis)]
+            if weights.type.shape != tuple([a.type.shape[i] for i in along]):
                 raise ShapeError(f"average: weights of type {weights.type} do not fit {a.type} along {axis}.{at_user_line()}")
-            along = normal_axis(axis, a.type.ndim, "average")
-            unit = tuple(weights.type.size if i == along else 1 for i in range(a.type.ndim))
-            weights = broadcast(shapes.reshape(weights, new_sizes=unit), a.type.shape)
+            order = sorted(range(len(along)), key=along.__getitem__)
+            weights = shapes.transpose(weights, permutation=tuple(order))
+            weights = sums.broadcast_in_dim(weights, shape=a.type.shape, broadcast_dimensions=tuple(sorted(along)))
         a, weights = to_common_dtype("average", a, weights, inexact=True)
         wanted = a.type.dtype
         a, weights = [in_dtype(one, accumulation_dtype(wanted)) for one in (a, weights)]

@@ -22,7 +22,8 @@ from pullback.ops.gamma_functions import OnHost, digamma, lgamma, polygamma, sti
 from pullback.ops.literals import literal
 from pullback.ops.scipy_functions import special
 
-_betainc, _gammainc, _gammaincc, _psi = special("betainc", 3), special("gammainc", 2), special("gammaincc", 2), special("psi")
+_betainc, _betaincc, _psi = special("betainc", 3), special("betaincc", 3), special("psi")
+_gammainc, _gammaincc = special("gammainc", 2), special("gammaincc", 2)
 
 
 def _double_exponential(step, low):
@@ -84,6 +85,12 @@ def _order_of(n, x):
 
 def _valued(inside, out):
     return np.where(inside, out, np.nan)
+
+
+def _scaled(sensitivity, density):
+    """Their product, 0 at the ends, where the sensitivity is 0 and the density may be infinite."""
+    zero = literal(0, sensitivity)
+    return select(eq(sensitivity, zero), zero, mul(sensitivity, density))
 
 
 # ---- gamma ------------------------------------------------------------------------------------------------------------
@@ -168,11 +175,12 @@ class gamma_sensitivity(OnHost):
         yield (0.5 + 2 * rng.random((2, 3)), 0.5 + 2 * rng.random((2, 3))), {"n": 1}
 
 
-def _igamma_partials(sign):
-    def partials(out, a, x):
-        def signed(value):
-            return value if sign > 0 else neg(value)
+def _itself(value):
+    return value
 
+
+def _igamma_partials(signed):
+    def partials(out, a, x):
         return lambda: signed(igamma_grad_a(a, x)), lambda: signed(gamma_density(a, x))
 
     return partials
@@ -180,7 +188,7 @@ def _igamma_partials(sign):
 
 def igamma_grad_a(a: Any, x: Any) -> Any:
     """The derivative of igamma with respect to a."""
-    return mul(gamma_sensitivity(a, x, n=1), gamma_density(a, x))
+    return _scaled(gamma_sensitivity(a, x, n=1), gamma_density(a, x))
 
 
 class _OfShape(OnHost):
@@ -196,7 +204,7 @@ class igamma(_OfShape):
     """The integral of t^(a-1) exp(-t) from 0 to x, over Gamma(a): the gamma distribution's probability up to x."""
 
     evaluate = in_double(_gammainc)
-    partials = _igamma_partials(1)
+    partials = _igamma_partials(_itself)
 
 
 @primitive
@@ -204,7 +212,7 @@ class igammac(_OfShape):
     """1 - igamma(a, x), to the last digits where x is large."""
 
     evaluate = in_double(_gammaincc)
-    partials = _igamma_partials(-1)
+    partials = _igamma_partials(neg)
 
 
 # ---- beta -------------------------------------------------------------------------------------------------------------
@@ -307,18 +315,35 @@ class beta_sensitivity(OnHost):
         yield (0.5 + 2 * rng.random(3), 0.5 + 2 * rng.random(3), 0.1 + 0.8 * rng.random(3)), {"orders": (0, 1)}
 
 
-@primitive
-class betainc(OnHost):
-    """The integral of t^(a-1) (1-t)^(b-1) from 0 to x, over that up to 1: the beta distribution's probability up to x."""
-
-    evaluate = in_double(_betainc)
-
+def _betainc_partials(signed):
     def partials(out, a, b, x):
         def slope(orders):
-            return lambda: mul(beta_sensitivity(a, b, x, orders=orders), beta_density(a, b, x))
+            return lambda: signed(_scaled(beta_sensitivity(a, b, x, orders=orders), beta_density(a, b, x)))
 
-        return slope((1, 0)), slope((0, 1)), lambda: beta_density(a, b, x)
+        return slope((1, 0)), slope((0, 1)), lambda: signed(beta_density(a, b, x))
+
+    return partials
+
+
+class _OfShapes(OnHost):
+    """A function of two shape parameters, and a number between 0 and 1."""
 
     def samples(rng):
         yield (0.5 + 2 * rng.random(3), 0.5 + 2 * rng.random(3), 0.1 + 0.8 * rng.random(3)), {}
         yield (0.5, 0.5 + 2 * rng.random(3), 0.1 + 0.8 * rng.random(3)), {}
+
+
+@primitive
+class betainc(_OfShapes):
+    """The integral of t^(a-1) (1-t)^(b-1) from 0 to x, over that up to 1: the beta distribution's probability up to x."""
+
+    evaluate = in_double(_betainc)
+    partials = _betainc_partials(_itself)
+
+
+@primitive
+class betaincc(_OfShapes):
+    """1 - betainc(a, b, x), to the last digits where it is small."""
+
+    evaluate = in_double(_betaincc)
+    partials = _betainc_partials(neg)
