@@ -302,7 +302,11 @@ def inverse(x):
 
 def halved_sum(x: Any, name: str) -> Any:
     """(x + x^H) / 2, for an operation of that name."""
-    shape = type_of(x).shape
-    if len(shape) < 2 or shape[-1] != shape[-2]:
-        raise ShapeError(f"{name} takes a square matrix, or a stack of them, but got {type_of(x)}.{at_user_line()}")
+    check_square(x, name)
     return mul(add(x, adjoint(x)), literal(0.5, x))
+
+
+def check_square(x: Any, name: str) -> None:
+    """Raise an error unless x is a stack of square matrices."""
+    if type_of(x).ndim < 2 or type_of(x).shape[-1] != type_of(x).shape[-2]:
+        raise ShapeError(f"{name} takes a square matrix, or a stack of them, but got {type_of(x)}.{at_user_line()}")

@@ -256,15 +256,13 @@ class eig(Factorization):
         values, *lefts, rights = eig(x, left=left, right=True)
         change = convert_element_type(t, new_dtype=type_of(values).dtype)
         inner = product(inverse(rights), change, rights)
-        outs, found = [values], [diagonal(inner)]
-        if left:
-            other = product(inverse(lefts[0]), adjoint(change), lefts[0])
-            outs += lefts
-            found.append(_settled(lefts[0], product(lefts[0], turned(other, conjugate(values)))))
+        found = [diagonal(inner)]
+        for basis in lefts:
+            other = product(inverse(basis), adjoint(change), basis)
+            found.append(_settled(basis, product(basis, turned(other, conjugate(values)))))
         if right:
-            outs.append(rights)
             found.append(_settled(rights, product(rights, turned(inner, values))))
-        return tuple(outs), tuple(found)
+        return (values, *lefts, rights)[: len(found)], tuple(found)
 
     def cost(operands, results, *, left, right):
         return 25 * operands[0].size * operands[0].shape[-1]

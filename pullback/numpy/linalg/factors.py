@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pullback.core.array import Array, ArrayLike
-from pullback.core.errors import ShapeError
 from pullback.numpy.linalg.matrices import eagerly, matrices
 from pullback.numpy.promotion import at_user_line
 from pullback.ops import factorizations, spectra
@@ -79,8 +78,7 @@ class EighResult(NamedTuple):
 def _half(a: Any, name: str, symmetrize: bool) -> Any:
     """The square matrices a, or (a + a^H) / 2."""
     x = matrices(a, name)
-    if x.type.ndim < 2 or x.type.shape[-1] != x.type.shape[-2]:
-        raise ShapeError(f"{name} takes a square matrix, or a stack of them, but got {x.type}.{at_user_line()}")
+    factorizations.check_square(x, name)
     if not symmetrize:
         return x
     out = eagerly(name, lambda x: (x + x.conj().swapaxes(-1, -2)) * x.dtype.type(0.5), x)

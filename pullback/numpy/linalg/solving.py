@@ -20,6 +20,7 @@ from pullback.numpy.promotion import at_user_line, broadcast, in_dtype, operand,
 from pullback.numpy.reductions import sum as total
 from pullback.numpy.shaping import moveaxis, reshape
 from pullback.ops import systems
+from pullback.ops.factorizations import check_square
 from pullback.ops.matrices import identity_like
 from pullback.ops.stop_gradient import stop_gradient
 
@@ -92,8 +93,7 @@ def inv(a: ArrayLike) -> Array:
          [0.   0.25]]:f32[2,2]:cpu(0)
     """
     x = matrices(a, "inv")
-    if x.type.ndim < 2 or x.type.shape[-1] != x.type.shape[-2]:
-        raise ShapeError(f"inv takes a square matrix, or a stack of them, but got {x.type}.{at_user_line()}")
+    check_square(x, "inv")
     out = eagerly("inv", np.linalg.inv, x)
     return systems.solve(x, identity_like(x)) if out is None else out
 
@@ -256,8 +256,7 @@ def matrix_power(a: ArrayLike, n: int) -> Array:
     """
     n = operator.index(n)
     x = strong(operand(a, "matrix_power"))
-    if x.type.ndim < 2 or x.type.shape[-1] != x.type.shape[-2]:
-        raise ShapeError(f"matrix_power takes a square matrix, or a stack of them, but got {x.type}.{at_user_line()}")
+    check_square(x, "matrix_power")
     if n == 0:
         return identity_like(x)
     x, n = inv(x) if n < 0 else x, abs(n)
