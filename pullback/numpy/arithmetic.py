@@ -256,7 +256,7 @@ def divmod(x: ArrayLike, y: ArrayLike, /) -> tuple[Array, Array]:
 
 
 def modf(x: ArrayLike, /, out: None = None) -> tuple[Array, Array]:
-    """The fractional and the whole part of x, both with its sign.
+    """The fractional and the whole part of x; that of an infinite number is 0.
 
     Arguments:
         x: an array or a number, of any shape, real.
@@ -276,8 +276,8 @@ def modf(x: ArrayLike, /, out: None = None) -> tuple[Array, Array]:
     """
     refuse_out("modf", out)
     x = to_inexact(x, "modf")
-    whole = trunc(x)
-    return arithmetic.sub(x, whole), whole
+    zero, one, infinite = [literal_of(number, x.type.dtype) for number in (0, 1, math.inf)]
+    return compare.select(compare.eq(absolute(x), infinite), zero, arithmetic.rem(x, one)), trunc(x)
 
 
 def reciprocal(x: ArrayLike, /) -> Array:

@@ -10,7 +10,7 @@ from pullback.core.errors import ShapeError
 from pullback.core.tracing import Tracer
 from pullback.numpy.arithmetic import absolute, add, multiply, remainder, subtract
 from pullback.numpy.axes import normal_axis, several
-from pullback.numpy.logic import clip, where
+from pullback.numpy.logic import clip, isfinite, where
 from pullback.numpy.promotion import at_user_line, in_dtype, refuse_complex, strong, to_common_dtype
 from pullback.numpy.reductions import sum as total
 from pullback.numpy.shaping import concatenate, moveaxis, reshape
@@ -171,9 +171,13 @@ def interp(
     behind = clip(searchsorted(xp, x, side="right"), 1, max(xp.type.size - 1, 1))
     before = behind - 1
     behind = clip(behind, 0, xp.type.size - 1)
-    x0, y0, width = xp[before], fp[before], xp[behind] - xp[before]
-    flat = width == 0
-    out = where(flat, y0, y0 + (x - x0) * ((fp[behind] - y0) / where(flat, 1, width)))
+    x0, x1, y0, y1 = xp[before], xp[behind], fp[before], fp[behind]
+    flat = x0 == x1
+    slope = (y1 - y0) / where(flat, 1, x1 - x0)
+    from_first = ~flat & (isfinite(y0) | ~isfinite(y1))
+    step, start = where(from_first, x - x0, x - x1), where(from_first, y0, y1)
+    # 0 times an infinite slope adds nothing to the ordinate of a point
+    out = where(flat | (step == 0) & ~isfinite(slope), start, start + step * slope)
     for outside, value, end in ((x < xp[0], left, fp[0]), (x > xp[-1], right, fp[-1])):
         if isinstance(value, str) and value != "extrapolate":
             raise ValueError(f"interp takes a number or 'extrapolate' as left and right, not {value!r}.{at_user_line()}")

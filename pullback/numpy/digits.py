@@ -9,6 +9,7 @@ from pullback.core.array import Array, ArrayLike
 from pullback.core.dtypes import DTYPES, INT32, DType, accumulation_dtype, kind
 from pullback.core.errors import DtypeError
 from pullback.numpy.arithmetic import absolute, floor_divide, multiply
+from pullback.numpy.attached import attach
 from pullback.numpy.dtypes import finfo, iinfo
 from pullback.numpy.factories import COMMON, about, binary, named
 from pullback.numpy.logic import clip, isfinite, left_shift, right_shift, signbit, where
@@ -39,6 +40,8 @@ lcm = named(_lcm, "lcm", """The least whole number, not negative, that x and y d
         [12  6  0]:i32[3]:cpu(0)
     """, about(2, COMMON, "bool, floating or complex"))
 # fmt: on
+attach(gcd, identity=0)
+attach(lcm)
 
 
 def _bits_dtype(dtype: DType) -> DType:

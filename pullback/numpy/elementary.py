@@ -25,6 +25,7 @@ from pullback.numpy.promotion import (
     weak_pair,
 )
 from pullback.ops import arithmetic, bitwise, compare, exponential, hyperbolic, powers, trigonometric
+from pullback.ops import complex as complexes
 from pullback.ops.convert import convert_element_type
 
 # ---- powers and roots -------------------------------------------------------------------------------------------------
@@ -226,7 +227,9 @@ log1p = unary("log1p", exponential.log1p, """The natural logarithm of 1 + x, exa
 def _logarithm(name: str, base: int, doc: str) -> Unary:
     def function(x: Any, /) -> Any:
         x = exponential.log(to_inexact(x, name))
-        return strong(arithmetic.div(x, literal_of(math.log(base), x.type.dtype)))
+        parts = (complexes.real(x), complexes.imag(x)) if x.type.dtype.kind == "c" else (x,)
+        parts = [arithmetic.div(part, literal_of(math.log(base), part.type.dtype)) for part in parts]
+        return strong(complexes.complex(*parts) if len(parts) == 2 else parts[0])
 
     return named(function, name, doc, about(1, FLOATING))
 

@@ -327,7 +327,7 @@ def poly(seq_of_zeros: ArrayLike) -> Array:
         zeros = eigvals(zeros)
     out = in_dtype(1, zeros.type.dtype).reshape(1)
     for zero in coefficients("poly", zeros)[0]:
-        out = pad(out, (0, 1)) - zero * pad(out, (1, 0))
+        out = concatenate([out[:1], out[1:] - zero * out[:-1], -zero * out[-1:]])  # an infinite zero meets no 0
     return real(out) if real_matrix else out
 
 

@@ -116,7 +116,18 @@ def _plain_matmul(a: Any, b: Any) -> Array | None:
     return None
 
 
-@by_numpy(np.dot, NATIVE_INEXACT)
+def _of_many(function: Any) -> Any:
+    """NumPy's function of two arrays; none if one has one element, with which its BLAS takes 0 times infinity for 0."""
+
+    def on_host(a: Any, b: Any) -> Any:
+        if a.size == 1 or b.size == 1:
+            raise ValueError
+        return function(a, b)
+
+    return on_host
+
+
+@by_numpy(_of_many(np.dot), NATIVE_INEXACT)
 def dot(a: ArrayLike, b: ArrayLike, *, precision: Any = None, preferred_element_type: DTypeLike = None) -> Array:
     """The sum of products over the last axis of a and the last but one of b (a vector's only one); of numbers, the product.
 
@@ -177,7 +188,7 @@ def vdot(a: ArrayLike, b: ArrayLike, *, precision: Any = None, preferred_element
     return dot(ravel(conj(a)), ravel(b), preferred_element_type=preferred_element_type)
 
 
-@by_numpy(np.inner, NATIVE_INEXACT)
+@by_numpy(_of_many(np.inner), NATIVE_INEXACT)
 def inner(a: ArrayLike, b: ArrayLike, *, precision: Any = None, preferred_element_type: DTypeLike = None) -> Array:
     """The sum of products over the last axes of a and b.
 
@@ -473,17 +484,23 @@ def cross(a: ArrayLike, b: ArrayLike, axisa: int = -1, axisb: int = -1, axisc: i
 
 def _einsum_on_host(subscripts: str, x: Any, y: Any) -> Any:
     """What `_pairwise` comes to, of two operands without diagonals, sums of their own, or axes that broadcast."""
-    ((places, expression),) = _steps(subscripts, (x.shape, y.shape), "auto")
+    swapped, numbers, order = _step_on_host(subscripts, x.shape, y.shape)
+    product: Any = dot_general.evaluate
+    return product(*((y, x) if swapped else (x, y)), dimension_numbers=numbers).transpose(order)
+
+
+@functools.lru_cache(1024)
+def _step_on_host(subscripts: str, *shapes: Shape) -> tuple[bool, Numbers, list[int]]:
+    """Of such an einsum: whether the operands change places, which axes meet, and how those of the product are reordered."""
+    ((places, expression),) = _steps(subscripts, shapes, "auto")
     (left, right), result = expression.partition("->")[0].split(","), expression.partition("->")[2]
-    terms = [x, y]
-    x, y = terms.pop(places[0]), terms.pop(places[1])
-    sizes = dict(zip(left, x.shape))
+    first, second = shapes if places[0] == 0 else shapes[::-1]
+    sizes = dict(zip(left, first))
     plain = len(sizes) == len(left) and len({*right}) == len(right) and {*left} ^ {*right} <= {*result}
-    if not plain or any([sizes.get(letter, size) != size for letter, size in zip(right, y.shape)]):
+    if not plain or any([sizes.get(letter, size) != size for letter, size in zip(right, second)]):
         raise ValueError
     numbers, letters = _meeting(left, right, result)
-    product: Any = dot_general.evaluate
-    return product(x, y, dimension_numbers=numbers).transpose([letters.index(letter) for letter in result])
+    return places[0] == 1, numbers, [letters.index(letter) for letter in result]
 
 
 @by_numpy(_einsum_on_host, NATIVE_INEXACT)

@@ -63,7 +63,7 @@ def cov(
         ddof: what is subtracted from n, in place of what `bias` says.
         fweights: how often each observation was made: whole numbers.
         aweights: how much each observation weighs.
-        dtype: the dtype of the result; by default the common one, floating or complex.
+        dtype: the dtype of the result; by default the common one, that of `aweights` included, floating or complex.
 
     Returns:
         A matrix; a number, for one variable. Not finite where n - ddof is not positive.
@@ -81,7 +81,8 @@ def cov(
         >>> pnp.cov(pnp.array([1.0, 2.0, 3.0]), fweights=pnp.array([2, 1, 1]))
         0.9166667:f32[]:cpu(0)
     """
-    parts = to_common_dtype("cov", m, *[] if y is None else [y], inexact=True)
+    others = [each for each in (y, aweights) if each is not None]
+    parts = to_common_dtype("cov", m, *others, inexact=True)[: 1 if y is None else 2]
     if ddof is not None and ddof != int(ddof):
         raise ValueError(f"cov takes a whole number as ddof, but got {ddof!r}.{at_user_line()}")
     wanted = parts[0].type.dtype if dtype is None else requested(dtype)

@@ -77,7 +77,7 @@ class ufunc:
         a = strong(operand(a, name))
         one = in_dtype(a, requested(dtype)) if dtype is not None else a
         found = self(*[reshape(ravel(one), (-1,))[:0]] * 2).type.dtype if dtype is None else one.type.dtype
-        return in_dtype(one, found)
+        return in_dtype(one, reductions.summed_dtype(found) if dtype is None and self.function in _SCANS else found)
 
     def reduce(
         self,
@@ -144,7 +144,8 @@ class ufunc:
 
         def step(total: Any, row: Any) -> tuple[Any, Any]:
             value, chosen = row if mask is not None else (row, None)
-            out = in_dtype(self(total, value), dtype)
+            # what is left out may have no derivative, so it is no operand
+            out = in_dtype(self(total, value if chosen is None else choose(chosen, value, total)), dtype)
             out = strong(out if chosen is None else choose(chosen, out, total))
             return out, out if keep else None
 
@@ -278,7 +279,7 @@ class ufunc:
         def step(total: Any, one: Any) -> tuple[Any, None]:
             place, row = one
             inside = (place > begins_) & (place < ends)
-            return strong(choose(inside, in_dtype(self(total, row), x.type.dtype), total)), None
+            return strong(choose(inside, in_dtype(self(total, choose(inside, row, total)), x.type.dtype), total)), None
 
         found = scan(step, strong(rows[begins]), (arange(count, dtype=default_dtype("i")), rows))[0]
         return moveaxis(found, 0, along)

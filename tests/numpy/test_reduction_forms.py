@@ -104,6 +104,8 @@ HUNDREDS = np.array([100, 100], np.int8)
         (np.arange(3), {"weights": np.array([True, False, True])}), (np.arange(6.0).reshape(2, 3), {"axis": 1}),
         (np.arange(6, dtype=np.float32).reshape(2, 3), {}),
         (np.arange(6.0).reshape(2, 3), {"weights": np.arange(3), "axis": 1}),
+        (np.arange(24.0).reshape(2, 3, 4), {"weights": np.arange(8.0).reshape(4, 2), "axis": (2, 0)}),
+        (np.arange(24.0).reshape(2, 3, 4), {"weights": np.arange(6.0).reshape(2, 3), "axis": (0, -2)}),
     ],
 )  # fmt: skip
 def test_averages_with_the_sum_of_weights(a, options):

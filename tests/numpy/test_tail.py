@@ -142,3 +142,51 @@ def test_lines_go_on_where_that_is_asked_for() -> None:
         pnp.interp(1.0, xp, fp, left="nearest")
     with pytest.raises(ValueError, match="a period other than 0"):
         pnp.interp(1.0, xp, fp, period=0.0)
+
+
+def test_infinite_points_and_zeros_meet_no_zero() -> None:
+    i, x, xp = np.inf, np.array([-1, 0, 0.5, 1, 1.5, 2, 3]), np.array([0.0, 1, 2])
+    for fp in ([i, 1, np.nan], [-i, 1, 2], [1, -i, 2], [1, 2, -i], [np.nan, 1, 2]):
+        for how in (lambda f: f, pb.jit):
+            np.testing.assert_allclose(how(pnp.interp)(x, xp, np.array(fp, float)), np.interp(x, xp, fp))
+    np.testing.assert_array_equal(pnp.interp(2.0, np.array([0.0, 2, 2]), xp), 2.0)  # the last of two points there
+    np.testing.assert_array_equal(pnp.poly(pnp.array([1.0, i])), [1, -i, i])
+    for how in (lambda f: f, pb.jit):
+        for name in ("log2", "log10"):
+            np.testing.assert_array_equal(how(getattr(pnp, name))(np.array([0j, i + 1j])).real, [-i, i])
+            np.testing.assert_array_equal(how(getattr(pnp, name))(np.array([0j, i + 1j])).imag, [0, 0])
+    with pytest.raises(pb.errors.AxisError, match="an int as axis, but got True"):
+        pnp.sum(xp, axis=True)
+    assert pnp.cov(np.ones(4, np.float16), aweights=np.ones(4)).dtype == np.float64
+
+
+def test_nan_that_is_left_out_has_no_derivative() -> None:
+    x, there = np.array([1.0, np.nan, 3.0, 4.0]), np.array([True, False, True, True])
+    for how in (lambda f: f, pb.jit):
+        for function, options in (
+            (pnp.var, {}), (pnp.std, {}), (pnp.mean, {}), (pnp.prod, {}), (pnp.hypot.reduce, {"initial": 0.0}),
+            (pnp.logaddexp.reduce, {"initial": -np.inf}),
+        ):  # fmt: skip
+            found = how(pb.grad(lambda x, f=function, o=options: f(x, where=there, **o)))(x)
+            expected = pb.grad(lambda x, f=function, o=options: f(x, **o))(x[there])
+            np.testing.assert_allclose(found[there], expected)
+            assert found[1] == 0
+        for function, plain in ((pnp.nanvar, pnp.var), (pnp.nanstd, pnp.std)):
+            np.testing.assert_allclose(how(pb.grad(function))(x)[there], pb.grad(plain)(x[there]))
+
+
+def test_parts_of_infinite_numbers_and_narrow_folds() -> None:
+    for how in (lambda f: f, pb.jit):
+        fraction, whole = how(pnp.modf)(np.array([np.inf, -np.inf, np.nan, -2.5]))
+        np.testing.assert_array_equal(fraction, [0, 0, np.nan, -0.5])
+        np.testing.assert_array_equal(whole, [np.inf, -np.inf, np.nan, -2])
+    assert pnp.add.reduceat(np.array([-128, -127, 1], np.int8), np.array([0, 2])).tolist() == [-255, 1]
+    assert int(pnp.gcd.reduce(np.array([12, 18, 27]))) == 3 and int(pnp.lcm.reduce(np.array([2, 3, 4]))) == 12
+
+
+def test_zero_times_infinity_in_products_of_one_number() -> None:
+    for function, a, b in ((pnp.dot, (), (3,)), (pnp.inner, (), (3,)), (pnp.dot, (1, 1), (1, 3)), (pnp.inner, (1, 1), (3, 1))):
+        function(pnp.ones(a), pnp.ones(b))  # from the second call on, NumPy might compute it
+        assert np.isnan(np.asarray(function(pnp.zeros(a), pnp.full(b, np.inf)))).all()
+        infinite = pnp.full(b, np.inf).T if function is pnp.dot else pnp.full(b, np.inf)
+        assert np.isnan(np.asarray(function(infinite, pnp.zeros(a)))).all()

@@ -149,7 +149,8 @@ def lstsq(
         numpy_resid: whether there are no residuals where NumPy gives none: m <= n, or a rank below n, which must be known.
 
     Returns:
-        x (n,) or (n, k); the sums of squares of the residuals (k,); the rank; and the singular values of `a`.
+        x (n,) or (n, k); the sums of squares of the residuals (k,); the rank, of the default integers; and the singular values
+        of `a`.
 
     Raises:
         LeafError: an operand is neither an array nor a number.
