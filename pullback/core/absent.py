@@ -46,7 +46,7 @@ ABSENT: dict[str, dict[str, str]] = {
         "ffi": "it comes later",
         "dtypes": "what it has is in pb.numpy: finfo, iinfo, issubdtype, result_type, the dtypes themselves",
         "typing Tensor tensor": "it is pb.Array, for arrays and traced values; pb.numpy.asarray makes one",
-        "ref": "state is a value that a function takes and returns, and that pb.lax.scan carries",
+        "ref": "pb.new_ref(x) makes a mutable array; ref.get, ref.set, ref.swap and ref.addupdate are its methods",
         "no_grad": "only what pb.grad is given is differentiated, and pb.lax.stop_gradient(x) counts as a constant",
         "func": "its functions are here: pb.grad, pb.vmap, pb.jvp, pb.vjp, pb.jacrev, pb.jacfwd, pb.hessian",
         "optim example_libraries": "an optimizer is a step for each leaf: pb.tree.map(lambda p, g: p - 0.1 * g, params, grads)",

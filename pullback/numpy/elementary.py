@@ -227,8 +227,8 @@ log1p = unary("log1p", exponential.log1p, """The natural logarithm of 1 + x, exa
 def _logarithm(name: str, base: int, doc: str) -> Unary:
     def function(x: Any, /) -> Any:
         x = exponential.log(to_inexact(x, name))
-        parts = (complexes.real(x), complexes.imag(x)) if x.type.dtype.kind == "c" else (x,)
-        parts = [arithmetic.div(part, literal_of(math.log(base), part.type.dtype)) for part in parts]
+        given = [complexes.real(x), complexes.imag(x)] if x.type.dtype.kind == "c" else [x]
+        parts: list[Any] = [arithmetic.div(part, literal_of(math.log(base), part.type.dtype)) for part in given]
         return strong(complexes.complex(*parts) if len(parts) == 2 else parts[0])
 
     return named(function, name, doc, about(1, FLOATING))

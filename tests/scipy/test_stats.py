@@ -243,6 +243,11 @@ def test_beta_of_numbers_near_zero():
         np.testing.assert_allclose(pb.scipy.stats.beta.sf(0.4, 1.0, 100.0), 0.6**100, rtol=1e-12)
 
 
+def test_ranks_are_strong_in_every_method() -> None:
+    for method in ("average", "min", "max", "dense", "ordinal"):
+        assert not stats.rankdata(pnp.asarray([3.0, 1.0, 1.0]), method).type.weak
+
+
 def test_quantiles_of_beta_near_the_ends():
     with pb.default_bits(64):
         close(stats.beta.isf(1 - 1e-10, 0.5, 0.5), st.beta.isf(1 - 1e-10, 0.5, 0.5))
@@ -273,8 +278,3 @@ def test_the_slope_of_a_probability_in_the_middle_is_the_density(name):
         if "ppf" in methods:
             middle = getattr(stats, name).ppf(0.5, *shapes)
             close(pb.grad(getattr(stats, name).ppf)(0.5, *shapes), 1 / getattr(stats, name).pdf(middle, *shapes))
-
-
-def test_ranks_are_strong_in_every_method() -> None:
-    for method in ("average", "min", "max", "dense", "ordinal"):
-        assert not stats.rankdata(pnp.asarray([3.0, 1.0, 1.0]), method).type.weak
