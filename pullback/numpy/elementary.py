@@ -225,11 +225,14 @@ log1p = unary("log1p", exponential.log1p, """The natural logarithm of 1 + x, exa
 
 
 def _logarithm(name: str, base: int, doc: str) -> Unary:
+    def by_base(x: Any) -> Any:
+        return arithmetic.div(x, literal_of(math.log(base), x.type.dtype))
+
     def function(x: Any, /) -> Any:
         x = exponential.log(to_inexact(x, name))
-        parts = (complexes.real(x), complexes.imag(x)) if x.type.dtype.kind == "c" else (x,)
-        parts = [arithmetic.div(part, literal_of(math.log(base), part.type.dtype)) for part in parts]
-        return strong(complexes.complex(*parts) if len(parts) == 2 else parts[0])
+        if kind(x.type.dtype) == "c":  # by its parts: infinity times the 0 of a complex base is NaN
+            return strong(complexes.complex(by_base(complexes.real(x)), by_base(complexes.imag(x))))
+        return strong(by_base(x))
 
     return named(function, name, doc, about(1, FLOATING))
 
