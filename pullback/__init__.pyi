@@ -62,6 +62,9 @@ from pullback.core.dtypes import default_bits as default_bits
 from pullback.core.dtypes import float0 as float0
 from pullback.core.primitive import Primitive as Primitive
 from pullback.core.primitive import primitive as primitive
+from pullback.core.refs import Ref as Ref
+from pullback.core.refs import freeze as freeze
+from pullback.core.refs import new_ref as new_ref
 from pullback.core.tracing import Tracer as Tracer
 from pullback.core.tracing import ensure_compile_time_eval as ensure_compile_time_eval
 from pullback.core.types import ArrayType as ArrayType

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+
+# Of NumPy's and SciPy's BLAS, which reads it when it is loaded: on matrices as small as the suite's its threads only wait for
+# each other, with all their might, since each core has a worker of pytest-xdist's already.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 from pullback.program.checking import check_program
 from pullback.program.program import Program

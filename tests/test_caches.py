@@ -251,6 +251,7 @@ def test_bounds_in_the_table_are_those_of_the_code() -> None:
         "transforms/transpose.py` `_ones": transpose._ones.limit,
         "core/types.py` `_recent": types._recent.limit,
         "core/zero.py` `_zeros": zero._zeros.limit,
+        "numpy/products.py` `_step_on_host": products._step_on_host.cache_info().maxsize,
         "numpy/products.py` `_steps": products._steps.cache_info().maxsize,
         "ops/literals.py` `_literals": literals._literals.limit,
         "engine/cache.py` `_memory": cache.MAX_IN_MEMORY,

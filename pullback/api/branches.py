@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from pullback.api.functions import R, check_callable
-from pullback.api.loops import returning, shared_captures
-from pullback.api.traced import Traced, trace
+from pullback.api.loops import returning
+from pullback.api.traced import Traced, shared_captures, trace, write_back
 from pullback.control.cond import cond as cond_primitive
 from pullback.control.holder import bind_holder
 from pullback.core.dtypes import BOOL, promote
@@ -137,12 +137,12 @@ def _choose(what: str, index: Any, branches: Sequence[Callable[..., R]], operand
         structures.append(structure)
         paths += structure_paths(structure, f"operands[{number}]")
     types = [type_of(leaf) for leaf in leaves]
-    traced = [trace(what, branch, structures, types, paths) for branch in branches]
+    traced = [trace(what, branch, structures, types, paths, refs=True) for branch in branches]
     out_types = _joined(what, branches, traced)
-    captures, programs = shared_captures(traced)
-    programs = [returning(program, out_types) for program in programs]
+    captures, written, programs = shared_captures(traced)
+    programs = [returning(program, [*[ref.type for ref in written], *out_types]) for program in programs]
     outs = bind_holder(cond_primitive, index, *captures, *leaves, branches=tuple(programs))
-    return unflatten(traced[0].structure, outs)  # type: ignore[no-any-return]
+    return unflatten(traced[0].structure, write_back(written, outs))  # type: ignore[no-any-return]
 
 
 def _joined(what: str, functions: Sequence[Callable[..., Any]], traced: Sequence[Traced]) -> list[ArrayType]:
@@ -163,7 +163,7 @@ def _joined(what: str, functions: Sequence[Callable[..., Any]], traced: Sequence
     paths = structure_paths(first.structure, "output")
     found = []
     for place, path in enumerate(paths):
-        row = [one.program.output_types[place] for one in traced]
+        row = [one.out_types[place] for one in traced]
         joined, weak = row[0].dtype, row[0].weak
         for name, type in zip(names, row):
             said = f"{path} as {row[0]}, and {name} as {type}"

@@ -12,14 +12,15 @@ import numpy as np
 from pullback.api.dispatch import FastPath, Signature, forget_scalars
 from pullback.api.functions import Function, argument_name, check_callable, check_flags, chosen_arguments, global_name
 from pullback.api.signatures import argument_differs, differences, static_text
-from pullback.api.traced import call_paths, check_closed, trace, with_placeholders
+from pullback.api.traced import call_paths, check_closed, trace, with_placeholders, write_back
 from pullback.control.call import bind_call
 from pullback.core.array import Array, BorrowedArray, as_array, from_numpy
 from pullback.core.axes import axis_sizes
 from pullback.core.bounded import Bounded
 from pullback.core.dtypes import SHORT_NAMES, dtype_mode
-from pullback.core.errors import DonatedBufferError, DtypeError, ShapeError, StaticArgumentError, StructureError
+from pullback.core.errors import DonatedBufferError, DtypeError, RefError, ShapeError, StaticArgumentError, StructureError
 from pullback.core.lazy import lazy_module
+from pullback.core.refs import Ref
 from pullback.core.source import api_boundary, describe, flag, named_after, trim, warn
 from pullback.core.tracing import Tracer, innermost_staging, is_float0
 from pullback.core.trees import TreeDef, array_leaf, array_leaves, flatten, unflatten, without_float0
@@ -129,16 +130,42 @@ class Jitted:
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         leaves, signature = self._signature(args, kwargs)
-        staging = innermost_staging() is not None
-        traced = staging or bool(signature.captures) or bool(signature.program.axis_names)
-        if traced or any([isinstance(leaf, Tracer) for leaf in leaves]):
-            apply = run if self._inline and staging else bind_call
-            outs = apply(signature.program, [*signature.captures, *_owned(leaves)])
-            return unflatten(signature.out_structure, outs)
+        if signature.refs or any([leaf.__class__ is Ref for leaf in leaves]):
+            return self._call_with_refs(leaves, signature)
+        if self._is_traced(leaves, signature):
+            return unflatten(signature.out_structure, self._run_traced(leaves, signature))
         executable = signature.compile()
         if not axis_sizes() and not placement.several and (path := signature.fast_path(args, kwargs)) is not None:
             self._fast_paths = [path, *[other for other in self._fast_paths if other is not path][: MAX_FAST_PATHS - 1]]
         return signature.run(_owned(leaves) if executable.copies else leaves)
+
+    def _is_traced(self, leaves: Sequence[Any], signature: Signature) -> bool:
+        """Whether a call is one operation of a transformation around it."""
+        outer = innermost_staging() is not None or bool(signature.captures) or bool(signature.program.axis_names)
+        return outer or any([isinstance(leaf, Tracer) for leaf in leaves])
+
+    def _run_traced(self, leaves: list[Any], signature: Signature) -> Sequence[Any]:
+        apply = run if self._inline and innermost_staging() is not None else bind_call
+        return apply(signature.program, [*signature.captures, *_owned(leaves)])
+
+    def _call_with_refs(self, leaves: list[Any], signature: Signature) -> Any:
+        """Run on the values of the Refs that the function closes over or is given, and write to them what they have then."""
+        given = [leaf for leaf in leaves if leaf.__class__ is Ref]
+        if len({*given, *signature.refs}) < len(given) + len(signature.refs):
+            raise RefError(
+                f"{describe(self._fun)} was given a Ref twice, or one that it also closes over. Two names for one Ref cannot be"
+                " told apart while it is compiled: pass it once."
+            )
+        values = [*[ref[...] for ref in signature.refs], *[leaf[...] if leaf.__class__ is Ref else leaf for leaf in leaves]]
+        if self._is_traced(values, signature):
+            outs = self._run_traced(values, signature)
+        else:
+            outs = signature.compile()(_owned(values))
+        out = unflatten(signature.out_structure, write_back(signature.written, outs))
+        if given:
+            out, changed = out
+            write_back([leaves[i] for i in changed], [*changed.values()])
+        return out
 
     def _signature(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], Signature]:
         """The leaves of a call's dynamic arguments, and its signature: traced now if it is new."""
@@ -151,12 +178,13 @@ class Jitted:
         def paths() -> list[str]:
             return call_paths(self._fun, *dynamic)
 
-        leaves = [leaf if leaf.__class__ is Array else _leaf(leaf, i, paths) for i, leaf in enumerate(leaves)]
+        leaves = [leaf if leaf.__class__ in (Array, Ref) else _leaf(leaf, i, paths) for i, leaf in enumerate(leaves)]
+        given = tuple([i for i, leaf in enumerate(leaves) if leaf.__class__ is Ref])
         types = tuple([leaf.type for leaf in leaves])
         options = self._options
         if placement.several and not any([isinstance(leaf, Tracer) for leaf in leaves]):
-            options = placed(options, leaves, paths)
-        key = (structure, types, statics, dtype_mode(), axis_sizes(), options)
+            options = placed(options, [leaf[...] if leaf.__class__ is Ref else leaf for leaf in leaves], paths)
+        key = (structure, types, statics, dtype_mode(), axis_sizes(), options, given)
         try:
             found = self._signatures.get(key)
         except (TypeError, ValueError):  # what arrays say that are compared
@@ -166,11 +194,19 @@ class Jitted:
                 print(self._explain(key, paths()))
 
             def call(traced: Any) -> Any:
-                return self._fun(*self._merged(args, traced[0]), **{**kwargs, **traced[1]})
+                starts = flatten(traced)[0] if given else []
+                places = {i: Ref(starts[i]) for i in given}
+                if given:
+                    traced = unflatten(structure, [places.get(i, leaf) for i, leaf in enumerate(starts)])
+                out = self._fun(*self._merged(args, traced[0]), **{**kwargs, **traced[1]})
+                changed = {i: place[...] for i, place in places.items() if place[...] is not starts[i]}
+                return (out, changed) if given else out
 
-            program, captures, out_structure = trace("jit", self._fun, (structure,), types, paths(), call=call)
-            donated = () if captures else self._donated(*dynamic)
-            found = Signature(simplify(program), captures, structure, statics, out_structure, donated, options)
+            traced = trace("jit", self._fun, (structure,), types, paths(), call=call, refs=True)
+            captures, refs = traced.captures[: len(traced.captures) - len(traced.refs)], traced.refs
+            donated = () if traced.captures else self._donated(*dynamic)
+            program, out_structure = simplify(traced.program), traced.structure
+            found = Signature(program, captures, structure, statics, out_structure, donated, options, refs, traced.written)
             if not found.captures:  # what closes over tracers of an enclosing transformation is good for this call only
                 found = self._signatures.setdefault(key, found)
         return leaves, found
@@ -264,7 +300,10 @@ class Jitted:
         """
         try:
             positional, named = with_placeholders(self._split(args, kwargs)[1])
-            return Traced(self, self._signature(tuple(self._merged(args, positional)), {**kwargs, **named})[1])
+            leaves, signature = self._signature(tuple(self._merged(args, positional)), {**kwargs, **named})
+            if signature.refs or any([leaf.__class__ is Ref for leaf in leaves]):
+                raise RefError(f"{describe(self._fun)} uses Refs: only a call can read and write them. Call it.")
+            return Traced(self, signature)
         except BaseException as error:
             trim(error)
             raise

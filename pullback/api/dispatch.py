@@ -18,6 +18,7 @@ import numpy as np
 from pullback.core.array import Array, from_python
 from pullback.core.bounded import Bounded
 from pullback.core.dtypes import DtypeMode, dtype_mode
+from pullback.core.refs import Ref
 from pullback.core.tracing import Tracer
 from pullback.core.trees import LEAF, NAMESPACE, TreeDef, flatten, optree, unflatten
 from pullback.core.types import ArrayType
@@ -42,6 +43,7 @@ class Signature:
         structure: that of `(args, kwargs)`, with None in the place of positional static arguments, and without the others.
         statics: the keys of static arguments, each with the number or the name that it was passed by: `(numbered, named)`.
         donated: which leaves are donated; empty if none are.
+        refs, written: the Refs that the function closes over, and those of them that it writes to.
     """
 
     program: Program
@@ -51,6 +53,8 @@ class Signature:
     out_structure: TreeDef
     donated: tuple[bool, ...]
     options: CompileOptions
+    refs: Sequence[Ref] = ()
+    written: Sequence[Ref] = ()
     executable: Executable | None = None
     fast_paths: Bounded[Any, FastPath | None] | None = None  # by what the leaves are; made of the second call on
 

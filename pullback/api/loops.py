@@ -12,7 +12,7 @@ import numpy as np
 from pullback.api.functions import Function, R, check_callable, leaf_paths
 from pullback.api.mapping import vmap
 from pullback.api.tangents import brief
-from pullback.api.traced import Traced, trace
+from pullback.api.traced import Traced, shared_captures, trace, write_back
 from pullback.control.callback import callback
 from pullback.control.holder import bind_holder
 from pullback.control.scan import scan as scan_primitive
@@ -20,7 +20,7 @@ from pullback.control.while_loop import levels_for
 from pullback.control.while_loop import while_loop as while_primitive
 from pullback.core.array import Array
 from pullback.core.dtypes import BOOL, kind, promote
-from pullback.core.errors import AxisError, DtypeError, ShapeError, StructureError
+from pullback.core.errors import AxisError, DtypeError, RefError, ShapeError, StructureError
 from pullback.core.source import api_boundary, describe, named_after
 from pullback.core.tracing import Tracer, type_of
 from pullback.core.trees import (
@@ -43,24 +43,9 @@ from pullback.ops.literals import literal
 from pullback.ops.shape import concatenate, reshape, rev
 from pullback.ops.shape import slice as slice_primitive
 from pullback.program.equality import Keyed
-from pullback.program.program import Program, Variable
+from pullback.program.program import Program
 from pullback.transforms.derive import stage_closed
 from pullback.transforms.stage import replay
-
-
-def shared_captures(traced: Sequence[Traced]) -> tuple[list[Tracer], list[Program]]:
-    """What several functions capture, each tracer once, and their Programs, all of which take it in front."""
-    captures = {id(tracer): tracer for one in traced for tracer in one.captures}
-    programs = []
-    for one in traced:
-        own = {id(tracer): variable for tracer, variable in zip(one.captures, one.program.inputs)}
-        inputs = [own.get(name) or Variable(tracer.type) for name, tracer in captures.items()]
-        program = one.program
-        others = program.inputs[len(one.captures) :]
-        programs.append(
-            Program([*inputs, *others], program.equations, program.outputs, program.constants, program.name, program.batch_axes)
-        )
-    return list(captures.values()), programs
 
 
 def check_carry(
@@ -183,23 +168,25 @@ def scan(
     must = f"scan's body {describe(f)} must return a pair (carry, y)"
     traced, types = settled(
         [type_of(leaf) for leaf in carry],
-        lambda types: trace("scan", f, (carry_structure, x_structure), [*types, *x_types], paths),
+        lambda types: trace("scan", f, (carry_structure, x_structure), [*types, *x_types], paths, refs=True),
         lambda traced: traced.out_types[: pair_structure(traced, must)[1]],
     )
     out_structure, carried = pair_structure(traced, must)
-    check_carry("scan", f, carry_structure, types, out_structure[0], traced.program.output_types[:carried])
+    check_carry("scan", f, carry_structure, types, out_structure[0], traced.out_types[:carried])
+    state = [ref.type for ref in traced.written]
     outs = bind_holder(
         scan_primitive,
         *traced.captures,
         *[fit(leaf, type) for leaf, type in zip(carry, types)],
         *stacks,
-        body=returning(traced.program, [*types, *traced.program.output_types[carried:]]),
-        num_consts=len(traced.captures),
-        num_carry=len(carry),
+        body=returning(traced.program, [*state, *types, *traced.out_types[carried:]]),
+        num_consts=len(traced.captures) - len(state),
+        num_carry=len(state) + len(carry),
         length=steps,
         reverse=bool(reverse),
         unroll=_unroll("scan", unroll, steps),
     )
+    outs = traced.results(outs)
     return unflatten(carry_structure, outs[:carried]), stacked_float0(unflatten(out_structure[1], outs[carried:]), steps)
 
 
@@ -298,16 +285,18 @@ def while_loop(
     levels = _levels(max_steps, checkpoint, checked)
     body, carry, paths = _body("while_loop", body_fun, init_val)
     types, structure = [type_of(leaf) for leaf in carry], body.structure
-    condition = trace("while_loop", cond_fun, (structure,), types, paths)
+    condition = trace("while_loop", cond_fun, (structure,), types, paths, refs=True)
     _check_condition(cond_fun, condition)
-    captures, (test, step) = shared_captures((condition, body))
-    step = returning(step, types)
-    params = {"condition": test, "body": step, "num_consts": len(captures), "max_steps": max_steps, "levels": levels}
+    captures, written, (test, step) = shared_captures((condition, body))
+    step = returning(step, [*[ref.type for ref in written], *types])
+    test = test.with_outputs(test.outputs[-1:])
+    count = len(captures) - len(written)
+    params = {"condition": test, "body": step, "num_consts": count, "max_steps": max_steps, "levels": levels}
     outs = bind_holder(while_primitive, *captures, *carry, **params)
     if checked:
-        (going,) = replay(test, (*captures, *outs))
+        (going,) = replay(test, (*captures[:count], *outs))
         callback(going, function=_Refusal(f"while_loop of {describe(body_fun)}", max_steps or 0))
-    return unflatten(structure, outs)  # type: ignore[no-any-return]
+    return unflatten(structure, write_back(written, outs))  # type: ignore[no-any-return]
 
 
 def _body(what: str, fun: Function, init: Any, *first: ArrayType) -> tuple[Traced, list[Any], list[str]]:
@@ -318,7 +307,7 @@ def _body(what: str, fun: Function, init: Any, *first: ArrayType) -> tuple[Trace
     paths = [*"i"[: len(first)], *leaf_paths(init, "value")[: len(carry)]]
     body, types = settled(
         [type_of(leaf) for leaf in carry],
-        lambda types: trace(what, fun, (*[LEAF for _ in first], structure), [*first, *types], paths),
+        lambda types: trace(what, fun, (*[LEAF for _ in first], structure), [*first, *types], paths, refs=True),
     )
     check_carry(what, fun, structure, types, body.structure, body.out_types, "value")
     return body, [fit(leaf, type) for leaf, type in zip(carry, types)], paths
@@ -352,7 +341,9 @@ def _levels(max_steps: int | None, checkpoint: int | None, checked: bool) -> int
 
 
 def _check_condition(cond_fun: Function, condition: Traced) -> None:
-    types = condition.program.output_types
+    types = condition.out_types
+    if condition.written:
+        raise RefError(f"while_loop's condition {describe(cond_fun)} writes to a Ref. Only its body may, once a step.")
     must = f"while_loop's condition {describe(cond_fun)} must return a 0-d bool, but it returned"
     if condition.structure is not LEAF:
         raise StructureError(f"{must} {'a container of values' if types else 'nothing'}.")
@@ -402,11 +393,12 @@ def fori_loop(
     dtype = type_of(0).dtype if first >= -(2**31) and last < 2**31 else np.dtype(np.int64)
     index = Array(array_type((), dtype, weak=True), np.asarray(first, dtype))
     body, carry, _ = _body("fori_loop", body_fun, init_val, index.type)
-    count = len(body.captures)
+    state = [ref.type for ref in body.written]
+    count, types = len(body.captures), [*state, *[type_of(leaf) for leaf in carry]]
 
     def step(*args: Any) -> list[Any]:
-        i, outs = args[count], replay(body.program, args)
-        return [add(i, literal(1, i)), *[fit(out, type_of(leaf)) for out, leaf in zip(outs, carry)]]
+        i, outs = args[count], [fit(out, type) for out, type in zip(replay(body.program, args), types)]
+        return [*outs[: len(state)], add(i, literal(1, i)), *outs[len(state) :]]
 
     outs = bind_holder(
         scan_primitive,
@@ -414,13 +406,13 @@ def fori_loop(
         index,
         *carry,
         body=stage_closed(step, body.program.input_types, body.program.name, body.program),
-        num_consts=count,
-        num_carry=1 + len(carry),
+        num_consts=count - len(state),
+        num_carry=len(state) + 1 + len(carry),
         length=steps,
         reverse=False,
         unroll=_unroll("fori_loop", 1 if unroll is None else unroll, steps),
     )
-    return unflatten(body.structure, outs[1:])  # type: ignore[no-any-return]
+    return unflatten(body.structure, body.results(outs)[1:])  # type: ignore[no-any-return]
 
 
 def _bound(value: Any, name: str) -> Any:

@@ -205,7 +205,7 @@ def checkpoint(
         chosen = Budget(parse_bytes(budget))
 
     def checkpointed(*args: P.args, **kwargs: P.kwargs) -> Any:
-        leaves, _, _, (program, captures, structure) = traced_call("checkpoint", fun, args, kwargs, static)
+        leaves, _, _, (program, captures, structure, _) = traced_call("checkpoint", fun, args, kwargs, static)
         outs = checkpoint_primitive(*captures, *leaves, program=program, policy=chosen, prevent_cse=bool(prevent_cse))
         return unflatten(structure, outs)
 
@@ -344,7 +344,7 @@ def saved_residuals(fun: Function, *args: Any, **kwargs: Any) -> Residuals:
         224
     """
     check_callable(fun, "saved_residuals")
-    _, paths, types, (recorded, captures, _) = traced_call("saved_residuals", fun, *with_placeholders((args, kwargs)))
+    _, paths, types, (recorded, captures, *_) = traced_call("saved_residuals", fun, *with_placeholders((args, kwargs)))
     active_count = len(flatten(args)[0])
     whole = inlined(recorded)  # what is inside jit is seen line by line
     box: dict[str, Any] = {}

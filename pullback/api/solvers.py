@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pullback.api.functions import check_callable, leaf_paths
-from pullback.api.loops import fit, pair_structure, settled, shared_captures
-from pullback.api.traced import Traced, trace
+from pullback.api.loops import fit, pair_structure, settled
+from pullback.api.traced import Traced, shared_captures, trace
 from pullback.control.holder import bind_holder
 from pullback.control.linear_solve import linear_solve as linear_solve_primitive
 from pullback.control.linear_solve import root as root_primitive
@@ -135,7 +135,7 @@ def custom_root(
     listing = flatten([0] * len(types))[1]
     right_types = [type.strong() for type in function.program.output_types]
     tangent = trace("custom_root", tangent_solve, (listing, structure), [*types, *right_types], call=linearized_solve)
-    captures, (equation, solved, moved) = shared_captures((function, solving, tangent))
+    captures, _, (equation, solved, moved) = shared_captures((function, solving, tangent))
     params = {"function": equation, "solve": solved, "tangent": moved, "num_consts": len(captures)}
     return _results(bind_holder(root_primitive, *captures, *guess, **params), structure, len(guess), aux, has_aux)
 
@@ -215,7 +215,7 @@ def custom_linear_solve(
         systems.append(forward)
     elif transpose_solve is not None:
         systems.append(prepared("custom_linear_solve's transpose_solve", transpose_solve, transposed)[0])
-    captures, programs = shared_captures(systems)
+    captures, _, programs = shared_captures(systems)
     params = dict(zip(("operator", "transposed", "solve", "transpose_solve"), [*programs, None]))
     outs = bind_holder(linear_solve_primitive, *captures, *right, num_consts=len(captures), **params)
     return _results(outs, structure, len(right), aux, has_aux)

@@ -9,12 +9,13 @@ from typing import Any, NamedTuple
 from pullback.api.functions import Function, argument_name, check_callable, leaf_paths, returned_leaves, trees_of
 from pullback.core.array import Array, find_converter
 from pullback.core.dtypes import entering, requested
-from pullback.core.errors import EscapedTracerError
+from pullback.core.errors import EscapedTracerError, RefError
+from pullback.core.refs import Ref
 from pullback.core.source import api_boundary, describe, name_of
 from pullback.core.tracing import Tracer, type_of
 from pullback.core.trees import TreeDef, array_leaf, flatten, unflatten, without_float0
 from pullback.core.types import ArrayType
-from pullback.program.program import Program
+from pullback.program.program import Program, Variable
 from pullback.transforms.simplify import drop_dead_code
 from pullback.transforms.stage import stage
 
@@ -23,17 +24,37 @@ class Traced(NamedTuple):
     """A function of trees as a Program of their leaves.
 
     Attributes:
-        program: takes the captured tracers first, then the leaves. captures: the tracers to pass for them.
+        program: takes the captured values first, then the leaves; its results are what is written to Refs, then the leaves of
+            the function's result. captures: the values to pass: tracers that it closes over, then what is in `refs`.
         structure: that of the function's result.
+        refs: the Refs of outside that the function uses, if it may write to them; those last that it does write to.
     """
 
     program: Program
-    captures: tuple[Tracer, ...]
+    captures: tuple[Any, ...]
     structure: TreeDef
+    refs: Sequence[Ref] = ()
 
     @property
     def out_types(self) -> tuple[ArrayType, ...]:
-        return self.program.output_types
+        """The types of the leaves of the function's result."""
+        return self.program.output_types[len(self.written) :]
+
+    @property
+    def written(self) -> Sequence[Ref]:
+        """The Refs whose new values come first among the results."""
+        return self.refs[len(self.refs) + self.structure.num_leaves - len(self.program.outputs) :]
+
+    def results(self, outs: Sequence[Any]) -> Sequence[Any]:
+        """The leaves of the function's result, among those of the Program; the others are written to the Refs."""
+        return write_back(self.written, outs)
+
+
+def write_back(refs: Sequence[Ref], outs: Sequence[Any]) -> Sequence[Any]:
+    """Write to Refs what comes first among results, and give the others."""
+    for ref, value in zip(refs, outs):
+        ref[...] = value
+    return outs[len(refs) :]
 
 
 def trace(
@@ -44,6 +65,7 @@ def trace(
     paths: Sequence[str] = (),
     *,
     call: Function | None = None,
+    refs: bool = False,
 ) -> Traced:
     """Trace a function of as many trees as there are structures, whose leaves have the given types, in order. Arrays of dtype
     float0 belong to the structure of what it returns.
@@ -53,6 +75,7 @@ def trace(
         fun: the user's function, after which the Program is named.
         paths: how error messages call each leaf.
         call: what is traced in place of `fun`, where the trees are not its arguments as they are.
+        refs: whether it may write to Refs.
     """
     call = fun if call is None else call
     result: list[TreeDef] = []
@@ -64,8 +87,35 @@ def trace(
         return outs
 
     name = name_of(fun)
-    program, captures = stage(flat, types, name=name, described=fun, arguments=paths, transformation=transformation)
-    return Traced(program, captures, result[0])
+    used: list[Ref] | None = [] if refs else None
+    program, captures = stage(flat, types, name=name, described=fun, arguments=paths, transformation=transformation, refs=used)
+    return Traced(program, captures, result[0], used or ())
+
+
+def shared_captures(traced: Sequence[Traced]) -> tuple[list[Any], list[Ref], list[Program]]:
+    """What several functions capture, each value once, those of the Refs last that one of them writes to; these Refs; and the
+    Programs, all of which take the captures in front, and return first what is then in the Refs."""
+    captures: dict[Any, Any] = {}
+    for one in traced:
+        captures |= dict(zip(_names(one), one.captures))
+    written = list(dict.fromkeys([ref for one in traced for ref in one.written]))
+    captures |= {ref: captures.pop(ref) for ref in written}
+    programs = []
+    for one in traced:
+        program, split = one.program, len(one.captures)
+        own = dict(zip(_names(one), program.inputs))
+        inputs = {name: own.get(name) or Variable(type_of(value)) for name, value in captures.items()}
+        state = inputs | dict(zip(one.written, program.outputs))
+        outputs = [*[state[ref] for ref in written], *program.outputs[len(one.written) :]]
+        arguments = [*inputs.values(), *program.inputs[split:]]
+        programs.append(Program(arguments, program.equations, outputs, program.constants, program.name, program.batch_axes))
+    return list(captures.values()), written, programs
+
+
+def _names(traced: Traced) -> list[Any]:
+    """What tells the captures of several functions apart: a tracer by itself, the value of a Ref by the Ref."""
+    tracers = len(traced.captures) - len(traced.refs)
+    return [*[id(tracer) for tracer in traced.captures[:tracers]], *traced.refs]
 
 
 class TracedCall(NamedTuple):
@@ -110,7 +160,7 @@ def with_placeholders(tree: Any) -> Any:
 def _placeholder(leaf: Any) -> Any:
     if isinstance(leaf, ArrayType):
         return Array(leaf.with_dtype(entering(leaf.dtype), leaf.weak), None)
-    if isinstance(leaf, Tracer) or not (hasattr(leaf, "shape") and hasattr(leaf, "dtype")) or find_converter(type(leaf)):
+    if isinstance(leaf, (Tracer, Ref)) or not (hasattr(leaf, "shape") and hasattr(leaf, "dtype")) or find_converter(type(leaf)):
         return leaf
     return Array(ArrayType(leaf.shape, requested(leaf.dtype), bool(getattr(leaf, "weak_type", False))), None)
 
@@ -121,8 +171,13 @@ def call_paths(fun: Function, args: Sequence[Any], kwargs: dict[str, Any]) -> li
     return paths + [path for name in sorted(kwargs) for path in leaf_paths(kwargs[name], name)]
 
 
-def check_closed(what: str, fun: Function, captures: Sequence[Tracer]) -> None:
-    """Raise unless a function that is to be a Program by itself met no traced values but its own."""
+def check_closed(what: str, fun: Function, captures: Sequence[Any]) -> None:
+    """Raise unless a function that is to be a Program by itself met no traced values but its own, and no Refs."""
+    if captures and not isinstance(captures[0], Tracer):
+        raise RefError(
+            f"{what} of {describe(fun)} met a Ref that was made outside of it. A Program is closed: pass its value, ref[...],"
+            " as an argument, or make the Ref in the function."
+        )
     if captures:
         raise EscapedTracerError(
             f"{what} of {describe(fun)} met a traced value of {captures[0].owner.describe()}, which encloses it."

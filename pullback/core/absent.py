@@ -15,15 +15,8 @@ from pullback.core.lazy import lazy_module
 difflib = lazy_module("difflib")
 
 _DEVICES = "computing on several devices comes later"
-_UPDATES = "arrays are immutable; write x.at[index].set(values), .add, .multiply, .min or .max, and use the result"
-_GAMMA = "it comes later; pb.lax has lgamma, digamma, erf, erfc and erf_inv"
-_LINEAR_ALGEBRA = (
-    "linear algebra comes later; until then, pb.lax.custom_linear_solve with a solver of your own, or NumPy's function"
-    " through pb.pure_callback"
-)
 _NUMBERS = "arrays hold numbers and bools alone"
 _TREES = "trees are handled by pb.tree.map, flatten, unflatten, leaves, reduce, ..."
-_DEBUG = "to look at values, use pb.debug.print, pb.debug.callback or pb.debug.breakpoint"
 
 # By module, then by names that share an explanation, which follows the message "module ... has no attribute ...:".
 ABSENT: dict[str, dict[str, str]] = {
@@ -34,12 +27,11 @@ ABSENT: dict[str, dict[str, str]] = {
         "tree_multimap tree_transpose": _TREES,
         "pmap shard_map sharding NamedSharding P make_mesh set_mesh distributed process_index process_count": _DEVICES,
         "config enable_x64": "write `with pb.default_bits(64):`, or set the environment variable PULLBACK_DEFAULT_BITS=64",
-        "debug_nans debug_infs": _DEBUG,
+        "debug_nans debug_infs": "to look at values, use pb.debug.print, pb.debug.callback or pb.debug.breakpoint",
         "disable_jit": "code that is not jitted runs operation by operation; call the function without pb.jit",
         "log_compiles explain_cache_misses": "write pb.jit(f, explain_misses=True), or set PULLBACK_EXPLAIN_MISSES=1",
         "named_call": "it is pb.named_scope",
         "typeof": "it is x.type of an array",
-        "typing": "it is pb.Array, for arrays and traced values",
         "default_backend": "it is pb.devices()[0].platform",
         "local_device_count": "it is pb.device_count",
         "effects_barrier": "effects have happened when a call returns; pb.block_until_ready waits for values",
@@ -52,17 +44,19 @@ ABSENT: dict[str, dict[str, str]] = {
         "dlpack": "it is pb.numpy.from_dlpack",
         "profiler": "it comes later; pb.jit(f).lower(*args).cost_analysis() says what a function costs",
         "ffi": "it comes later",
+        "dtypes": "what it has is in pb.numpy: finfo, iinfo, issubdtype, result_type, the dtypes themselves",
+        "typing Tensor tensor": "it is pb.Array, for arrays and traced values; pb.numpy.asarray makes one",
+        "ref": "state is a value that a function takes and returns, and that pb.lax.scan carries",
+        "no_grad": "only what pb.grad is given is differentiated, and pb.lax.stop_gradient(x) counts as a constant",
+        "func": "its functions are here: pb.grad, pb.vmap, pb.jvp, pb.vjp, pb.jacrev, pb.jacfwd, pb.hessian",
+        "optim example_libraries": "an optimizer is a step for each leaf: pb.tree.map(lambda p, g: p - 0.1 * g, params, grads)",
     },
     "pullback.numpy": {
-        "putmask fill copyto": _UPDATES,
+        "putmask fill copyto": "arrays are immutable; write x.at[index].set(values), .add, .min, ..., and use the result",
         "loadtxt savetxt genfromtxt fromregex savez_compressed memmap": "use NumPy's function, and pb.numpy.asarray",
         "array2string format_float_positional format_float_scientific base_repr binary_repr": "use NumPy's function",
-        "uint uintc uintp ubyte ushort ulong ulonglong": (
-            "how wide it is depends on the machine; the default dtype of its kind is 'uint', others are pb.numpy.uint8, ..."
-        ),
-        "intc intp byte short long longlong": (
-            "how wide it is depends on the machine; the default dtype of its kind is int, others are pb.numpy.int8, int16, ..."
-        ),
+        "uint uintc uintp ubyte ushort ulong ulonglong": "the default dtype of its kind is 'uint', others pb.numpy.uint8, ...",
+        "intc intp byte short long longlong": "the default dtype of its kind is int, others are pb.numpy.int8, int16, ...",
         "half": "it is pb.numpy.float16",
         "longdouble clongdouble float128 float96 complex256 complex192": "no device computes in more than 64 bits",
         "float4_e2m1fn float6_e2m3fn float6_e3m2fn int1 uint1": "arrays have no elements of 1, 4 or 6 bits of these kinds",
@@ -72,13 +66,12 @@ ABSENT: dict[str, dict[str, str]] = {
         "poly1d polynomial": "a polynomial is the vector of its coefficients: pb.numpy.polyval, polyadd, ...",
         "asanyarray ascontiguousarray asfortranarray require asarray_chkfinite": "it is pb.numpy.asarray: arrays have no order",
         "isfortran may_share_memory shares_memory": "arrays are immutable: it makes no difference who shares their memory",
-        "seterr geterr errstate seterrcall geterrcall ComplexWarning": (
-            "operations do not warn; pb.debug.callback or pb.numpy.isfinite look at values"
-        ),
+        "seterr geterr errstate seterrcall geterrcall ComplexWarning": "operations do not warn; see pb.numpy.isfinite",
         "nditer nested_iters ndenumerate ndindex flatiter broadcast": "use NumPy's iterators over shapes, and pb.vmap",
         "random": "it is pb.random, whose functions take keys",
         "min_scalar_type common_type mintypecode typename sctypeDict ScalarType typecodes": "it is pb.numpy.result_type",
         "row_stack": "it is pb.numpy.vstack",
+        "in1d": "it is pb.numpy.isin",
         "True_ False_": "they are True and False",
         "real_if_close": "the dtype of a result does not depend on values; take pb.numpy.real",
         "ma": "masked arrays are pairs: pass where=mask, or choose with pb.numpy.where",
@@ -87,8 +80,7 @@ ABSENT: dict[str, dict[str, str]] = {
         "lib core ctypeslib exceptions f2py typing little_endian": "it is about NumPy itself",
     },
     "pullback.lax": {
-        "with_sharding_constraint pcast pvary": _DEVICES,
-        "psend precv ragged_all_to_all": _DEVICES,
+        "with_sharding_constraint pcast pvary psend precv ragged_all_to_all": _DEVICES,
         "rng_uniform": "it draws other numbers at each call; pb.random.uniform draws from a key",
         "create_token after_all": "effects happen in the order of the program by themselves, without tokens",
         "dce_sink": "what is to happen although no result depends on it is a callback: pb.debug.callback, pb.io_callback",
@@ -99,20 +91,33 @@ ABSENT: dict[str, dict[str, str]] = {
         ),
         "reduce_window_shape_tuple": "pb.eval_shape(pb.lax.reduce_window, ...) gives the shape of a result",
         "shape_as_value": "it is pb.numpy.asarray(x.shape)",
-        "select_and_gather_add select_and_scatter select_and_scatter_add": (
-            "what the derivatives of pooling need; they are there without it"
-        ),
+        "select_and_gather_add select_and_scatter select_and_scatter_add": "the derivatives of pooling are there without it",
         "DotDimensionNumbers PrecisionLike ConvGeneralDilatedDimensionNumbers": "it is a type for annotations of JAX's own",
     },
     "pullback.nn": {
-        "scaled_dot_general get_scaled_dot_general_config": (
-            "quantization for one kind of GPU; pb.nn.scaled_matmul multiplies what is quantized already"
-        ),
+        "Module Linear Dense": "a layer is a function of its parameters, which pb.nn.initializers makes",
+        "normalize": "it is pb.nn.standardize",
+        "scaled_dot_general get_scaled_dot_general_config": "pb.nn.scaled_matmul multiplies what is quantized already",
+    },
+    "pullback.random": {
+        "seed default_rng RandomState": "it is pb.random.key(seed); pb.random.split makes a key for each draw of it",
+        "rand random random_sample": "it is pb.random.uniform(key, shape)",
+        "randn standard_normal": "it is pb.random.normal(key, shape)",
     },
     "pullback.scipy": {
-        "spatial": "rotations come later; pb.numpy.matmul of rotation matrices, or quaternions in pb.numpy, until then",
+        "spatial": "it comes later; until then, pb.numpy.linalg.norm(x[:, None] - y, axis=-1) and rotation matrices",
     },
+    "pullback.scipy.integrate": {"odeint solve_ivp": "it is pb.odeint"},
+    "pullback.scipy.interpolate": {"interp1d CubicSpline": "splines come later; pb.numpy.interp is linear"},
+    "pullback.scipy.ndimage": {
+        "convolve correlate gaussian_filter": "it is pb.scipy.signal.convolve or correlate, of a padded array",
+        "zoom": "it is pb.image.resize",
+        "rotate shift affine_transform": "it is pb.scipy.ndimage.map_coordinates, of coordinates that you compute",
+    },
+    "pullback.scipy.signal": {"lfilter sosfilt": "a recursive filter is pb.lax.scan, or pb.lax.associative_scan"},
+    "pullback.scipy.sparse": {"csr_matrix coo_matrix": "its product with x is pb.segment_sum(values * x[columns], rows)"},
     "pullback.scipy.optimize": {
+        "curve_fit least_squares": "it is pb.scipy.optimize.minimize, of a sum of squares",
         "root root_scalar fsolve newton": "it is pb.lax.custom_root, with a solver of your own",
         "line_search": "minimize looks for its steps by itself",
     },
@@ -126,9 +131,7 @@ ABSENT: dict[str, dict[str, str]] = {
 
 
 # Methods of NumPy's arrays that Arrays do not have: what is said of each is what is said of the function of that name.
-ABSENT_METHODS = (
-    "fill", "put", "resize",
-)  # fmt: skip
+ABSENT_METHODS = ("fill", "put", "resize")
 
 
 class AbsentMethod:

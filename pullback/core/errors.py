@@ -9,8 +9,8 @@ from __future__ import annotations
 
 __all__ = [
     "AxisError", "ConcretizationError", "DeviceError", "DonatedBufferError", "DtypeError", "EscapedTracerError",
-    "GradientError", "KeyReuseError", "LeafError", "MissingRule", "NotLinear", "ProgramError", "PullbackError", "ShapeError",
-    "StaticArgumentError", "StructureError", "TracerArrayConversionError", "TracerBoolConversionError",
+    "GradientError", "KeyReuseError", "LeafError", "MissingRule", "NotLinear", "ProgramError", "PullbackError", "RefError",
+    "ShapeError", "StaticArgumentError", "StructureError", "TracerArrayConversionError", "TracerBoolConversionError",
     "TracerIntegerConversionError", "UnknownRule", "UnsupportedJaxlib",
 ]  # fmt: skip
 
@@ -187,6 +187,32 @@ class EscapedTracerError(PullbackError, RuntimeError):
         >>> result, kept = double(3.0)
         >>> kept + 1.0
         7.0:f32[]:cpu(0)
+    """
+
+
+class RefError(PullbackError, TypeError):
+    """A mutable array (`Ref`) where it cannot be read, written or passed.
+
+    It was used as if it were an array; it was to keep a value of a transformation that ends before it does; or a function
+    writes to it that is recorded where results are all that comes out.
+
+    Fails:
+        >>> import pullback as pb
+        >>> ref = pb.new_ref(0.0)
+        >>> def f(x):
+        ...     ref[...] = x * x
+        ...     return ref[...]
+        >>> pb.grad(f)(3.0)
+        Traceback (most recent call last):
+            ...
+        pullback.core.errors.RefError: A Ref of type f32[] cannot keep a value of grad of f ...
+
+    Cure: make the Ref where it is used.
+        >>> def f(x):
+        ...     ref = pb.new_ref(x * x)
+        ...     return ref[...]
+        >>> pb.grad(f)(3.0)
+        6.0:f32[]:cpu(0)
     """
 
 

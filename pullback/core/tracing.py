@@ -31,7 +31,7 @@ from pullback.core.types import ArrayType, array_type, host_type, trivial_type
 # A Primitive, whose module imports this one: `core/primitive.py` says what dispatch and evaluation find in it.
 Primitive = Any
 
-_next_serial = itertools.count(1).__next__
+next_serial = itertools.count(1).__next__
 
 
 # How users make a value known while a function is traced, by the transformation that traces it.
@@ -49,7 +49,7 @@ class Trace:
     transformation = "trace"  # how error messages call it; a class attribute of each kind
 
     def __init__(self, function: Callable[..., Any] | None = None) -> None:
-        self.serial = _next_serial()
+        self.serial = next_serial()
         self.open = True
         self.function = function
         self.recording: Any = innermost_staging()  # the Recorder around it, which keeps where what it stages comes from

@@ -28,6 +28,7 @@ class ArrayType:
     Attributes:
         sharding: how the array is spread over devices, hashable and printed after an `@`; None where nothing is said.
         varying: the names of the mesh axes along which devices may hold different values.
+        form: what it has in common with the types whose axes have as many elements or, if there are several, several, too.
 
     `weak_type` is JAX's name for `weak`.
 
@@ -41,11 +42,12 @@ class ArrayType:
         f32[2,3]@(data,·){model}
     """
 
-    __slots__ = ("__weakref__", "dtype", "ndim", "shape", "sharding", "varying", "weak")
+    __slots__ = ("__weakref__", "dtype", "form", "ndim", "shape", "sharding", "varying", "weak")
     shape: Shape
     dtype: DType
     weak: bool
     ndim: int
+    form: str
     sharding: Hashable | None
     varying: frozenset[Hashable]
 
@@ -224,6 +226,7 @@ def _the_one(shape: Shape, dtype: DType, weak: bool, sharding: Hashable | None, 
     """The ArrayType of these fields: the one that is alive, or a new one."""
     fields = {"shape": shape, "dtype": dtype, "weak": weak, "ndim": len(shape), "sharding": sharding, "varying": varying}
     key = tuple(fields.values())
+    fields["form"] = f"{'~' if weak else ''}{SHORT_NAMES.get(dtype)}{[min(size, 2) for size in shape]}"
     with _lock:
         found = _alive.get(key)
         if found is None:

@@ -27,7 +27,7 @@ def _how(name: str, numbers: Any, wanted: type, mode: Mode, default: str = "fill
     """Dimension numbers and mode as primitives take them."""
     if not isinstance(numbers, wanted):
         raise TypeError(f"{name} takes lax.{wanted.__name__} as dimension_numbers, but got {numbers!r}.{at_user_line()}")
-    return {"dimension_numbers": numbers, "mode": mode_name(name, mode) or default}
+    return {"dimension_numbers": wanted(*map(tuple, numbers)), "mode": mode_name(name, mode) or default}
 
 
 def gather(

@@ -15,6 +15,7 @@ from pullback.core.dtypes import kind
 from pullback.core.errors import DtypeError, ShapeError
 from pullback.core.source import at_user_line, make_public
 from pullback.lax.elementwise import lifted
+from pullback.numpy.linalg.factors import chosen, singular
 from pullback.numpy.promotion import operand
 from pullback.ops import factorizations, spectra, triangular
 from pullback.ops.arithmetic import add, mul
@@ -22,7 +23,6 @@ from pullback.ops.complex import sign
 from pullback.ops.factorizations import halved_sum
 from pullback.ops.matrices import adjoint, diagonal, flipped, product, scaled_rows
 from pullback.ops.shape import concatenate, reshape
-from pullback.ops.shape import slice as slice_of
 from pullback.ops.stop_gradient import stop_gradient
 
 __all__ = [
@@ -245,25 +245,6 @@ def householder_product(a: ArrayLike, taus: ArrayLike) -> Array:
     return factorizations.householder_product(a, taus)
 
 
-def _subset(subset: Any, size: int, name: str) -> tuple[int, int]:
-    """The first value that is wanted, and the one behind the last."""
-    start, end = (0, size) if subset is None else subset
-    if not 0 <= start <= end <= size:
-        raise ValueError(
-            f"{name} takes subset_by_index=(start, end) with 0 <= start <= end <= {size}, not {subset}.{at_user_line()}"
-        )
-    return start, end
-
-
-def _cut(x: Any, axis: int, start: int, end: int) -> Any:
-    """The part of x from `start` to `end` along an axis, which is counted from the last one."""
-    shape, starts = list(x.type.shape), [0] * x.type.ndim
-    if (start, end) == (0, shape[axis]):
-        return x
-    starts[axis], shape[axis] = start, end
-    return slice_of(x, start_indices=tuple(starts), limit_indices=tuple(shape))
-
-
 def svd(
     x: ArrayLike,
     *,
@@ -301,18 +282,8 @@ def svd(
     """
     _check_choice(algorithm, "svd", (SvdAlgorithm.DEFAULT, SvdAlgorithm.QR))
     x = operand(x, "svd")
-    if subset_by_index is not None and full_matrices and compute_uv:
-        raise ValueError(f"svd with subset_by_index needs full_matrices=False, or compute_uv=False.{at_user_line()}")
-    found = spectra.svd(x, full_matrices=bool(full_matrices), vectors=bool(compute_uv))
-    values, *vectors = found
-    start, end = _subset(subset_by_index, values.type.shape[-1], "svd")
-    values = _cut(values, -1, start, end)
-    if not compute_uv:
-        return values
-    left, right = vectors
-    return (
-        (left, values, right) if subset_by_index is None else (_cut(left, -1, start, end), values, _cut(right, -2, start, end))
-    )
+    found = singular(x, bool(full_matrices), bool(compute_uv), subset_by_index)
+    return tuple(found) if compute_uv else found
 
 
 def eigh(
@@ -356,8 +327,8 @@ def eigh(
     _check_choice(sort_eigenvalues, "eigh", (True, False))
     x = operand(x, "eigh")
     vectors, values = spectra.eigh(halved_sum(x, "eigh") if symmetrize_input else x, lower=bool(lower), vectors=True)
-    start, end = _subset(subset_by_index, values.type.shape[-1], "eigh")
-    return _cut(vectors, -1, start, end), _cut(values, -1, start, end)
+    part = chosen(subset_by_index, values.type.shape[-1], "eigh")
+    return (vectors, values) if subset_by_index is None else (vectors[..., part], values[..., part])
 
 
 def eig(

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pullback.core.array import Array, ArrayLike
-from pullback.core.dtypes import INT32, in_words
+from pullback.core.dtypes import INT32, in_words, kind
 from pullback.core.errors import AxisError, ShapeError
 from pullback.numpy.axes import normal_axis
 from pullback.numpy.factories import Function, named
@@ -201,12 +201,13 @@ _SCAN = """    Arguments:
 _WIDE = " Each element is accumulated in float64 (complex128), of floats of 16 bits and fewer in float32, and rounded once."
 
 
-def _scan(name: str, primitive: Any, example: str) -> Function:
+def _scan(name: str, primitive: Any, example: str, of_complex: Any = None) -> Function:
     def function(operand: ArrayLike, axis: int = 0, reverse: bool = False) -> Array:
         x = as_operand(operand, name)
-        return primitive(x, axis=_axis(axis, x, name), reverse=flags(name, reverse=reverse)[0])
+        scan = of_complex if of_complex and kind(x.type.dtype) == "c" else primitive
+        return scan(x, axis=_axis(axis, x, name), reverse=flags(name, reverse=reverse)[0])  # type: ignore[no-any-return]
 
-    sections = _SCAN.format(in_words(primitive.kinds), _WIDE if primitive.accumulation else "")
+    sections = _SCAN.format(in_words(primitive.kinds + "c" * bool(of_complex)), _WIDE if primitive.accumulation else "")
     return named(function, name, f"{primitive.__doc__}\n\n    Example:{example}", sections, "pullback.lax")
 
 
@@ -233,5 +234,5 @@ cummin = _scan("cummin", scans.cummin, """
 cumlogsumexp = _scan("cumlogsumexp", scans.cumlogsumexp, """
         >>> lax.cumlogsumexp(pnp.array([0.0, 0.0, -pnp.inf, 1000.0]))
         [0.0000000e+00 6.9314718e-01 6.9314718e-01 1.0000000e+03]:f32[4]:cpu(0)
-    """)
+    """, scans.complex_logsumexp)
 # fmt: on

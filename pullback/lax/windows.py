@@ -19,6 +19,7 @@ from pullback.core.source import describe
 from pullback.core.tracing import Tracer
 from pullback.core.trees import LEAF, array_leaves, unflatten
 from pullback.core.types import ShapeLike
+from pullback.lax.arrays import refuse_sharding
 from pullback.lax.convolutions import ints, pairs
 from pullback.numpy.axes import normal_axes
 from pullback.numpy.promotion import at_user_line, broadcast, in_dtype, literal_of
@@ -81,7 +82,7 @@ class _Reduction:
         scalar = x.type.with_shape(()).strong()
         primitive = self.computation
         if not isinstance(primitive, Primitive):
-            program, captures, _ = trace(self.name, self.computation, [LEAF, LEAF], [scalar, scalar])
+            program, captures, *_ = trace(self.name, self.computation, [LEAF, LEAF], [scalar, scalar])
             if captures or len(program.equations) != 1 or program.outputs != program.equations[0].outputs:
                 return None
             (equation,) = program.equations
@@ -133,7 +134,7 @@ def _rows(x: Any, start: int, end: int) -> Any:
     return shapes.slice(x, start_indices=(start, *[0] * len(rest)), limit_indices=(end, *rest), strides=None)
 
 
-def reduce(operands: Any, init_values: Any, computation: Computation, dimensions: ShapeLike) -> Any:
+def reduce(operands: Any, init_values: Any, computation: Computation, dimensions: ShapeLike, out_sharding: None = None) -> Any:
     """All elements along axes combined by an associative function of two.
 
     Additions, products, extremes and bitwise operations are recognised; any other function is applied to the halves of the
@@ -145,6 +146,7 @@ def reduce(operands: Any, init_values: Any, computation: Computation, dimensions
             elements. It should be neutral.
         computation: takes two such trees of single elements, and returns one. Its order is not defined.
         dimensions: the axes.
+        out_sharding: None: there is one device.
 
     Returns:
         The operands without the axes, in the same tree.
@@ -161,6 +163,7 @@ def reduce(operands: Any, init_values: Any, computation: Computation, dimensions
         >>> lax.reduce((pnp.array([3.0, 5.0, 4.0]), pnp.arange(3)), (-pnp.inf, 0), largest, (0,))
         (5.0:f32[]:cpu(0), 1:i32[]:cpu(0))
     """
+    refuse_sharding("reduce", out_sharding)
     this = _Reduction("reduce", operands, init_values, computation)
     axes = normal_axes(tuple(dimensions), this.arrays[0].type, "reduce")  # type: ignore[arg-type]
     known = this.known() if axes else None
@@ -173,8 +176,8 @@ def reduce(operands: Any, init_values: Any, computation: Computation, dimensions
 
 def reduce_window(
     operand: Any, init_value: Any, computation: Computation, window_dimensions: Sequence[int],
-    window_strides: Sequence[int] | None, padding: str | Sequence[tuple[int, int]], base_dilation: Sequence[int] | None = None,
-    window_dilation: Sequence[int] | None = None,
+    window_strides: Sequence[int] | None = None, padding: str | Sequence[tuple[int, int]] = "VALID",
+    base_dilation: Sequence[int] | None = None, window_dilation: Sequence[int] | None = None,
 ) -> Any:  # fmt: skip
     """The elements in each window of an array, combined by an associative function of two.
 

@@ -181,7 +181,6 @@ from pullback.numpy.elementary import tanh as tanh
 from pullback.numpy.equality import allclose as allclose
 from pullback.numpy.equality import array_equal as array_equal
 from pullback.numpy.equality import array_equiv as array_equiv
-from pullback.numpy.equality import isin as isin
 from pullback.numpy.files import array_repr as array_repr
 from pullback.numpy.files import array_str as array_str
 from pullback.numpy.files import frombuffer as frombuffer
@@ -334,6 +333,7 @@ from pullback.numpy.scans import nancumprod as nancumprod
 from pullback.numpy.scans import nancumsum as nancumsum
 from pullback.numpy.scans import unwrap as unwrap
 from pullback.numpy.sets import intersect1d as intersect1d
+from pullback.numpy.sets import isin as isin
 from pullback.numpy.sets import setdiff1d as setdiff1d
 from pullback.numpy.sets import setxor1d as setxor1d
 from pullback.numpy.sets import union1d as union1d

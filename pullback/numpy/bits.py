@@ -88,7 +88,7 @@ def unpackbits(a: ArrayLike, axis: int | None = None, count: int | None = None, 
     if axis is None:
         x, axis = ravel(x), 0
     groups = moveaxis(x, normal_axis(axis, x.type.ndim, "unpackbits"), -1)[..., None]
-    bits = reshape(bitwise_and(right_shift(groups, values), np.uint8(1)), (*groups.type.shape[:-2], -1))
+    bits = reshape(bitwise_and(right_shift(groups, values), np.uint8(1)), (*groups.type.shape[:-2], 8 * groups.type.shape[-2]))
     if count is not None:
         size = bits.type.shape[-1]
         wanted = max(count + size, 0) if count < 0 else count

@@ -1,8 +1,9 @@
 """Functions that NumPy computes by itself on plain Arrays, once it has been seen to give the same.
 
-The type of a result depends on the types of the operands and on the static arguments alone. So the first call of a kind takes
+The dtype of a result depends on the types of the operands and on the static arguments alone. So the first call of a kind takes
 the general path, which checks, promotes and applies primitives. If NumPy's function gives the same values of the same dtype,
-later calls of that kind are a look-up, NumPy's function, and an `Array`.
+later calls of that kind are a look-up, NumPy's function, and an `Array`. Calls are of one kind where the static arguments are
+the same, and the types but for the sizes of axes that have more than one element (`ArrayType.form`).
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from pullback.core.array import Array
 from pullback.core.bounded import Bounded
 from pullback.core.dtypes import BOOL, DType, dtype_mode
 from pullback.core.source import trim
-from pullback.core.tracing import _quiet_numpy, innermost_staging
-from pullback.core.types import ArrayType
+from pullback.core.tracing import HOST, _quiet_numpy, innermost_staging
+from pullback.core.types import ArrayType, array_type
 from pullback.numpy.promotion import NATIVE_NUMBERS
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -32,8 +33,8 @@ def by_numpy(numpy_function: Callable[..., Any], dtypes: frozenset[DType] = NATI
     numbers, strings, None, and tuples and lists of these.
 
     Arguments:
-        numpy_function: takes the same arguments, NumPy arrays for Arrays. For the same types it raises nothing that depends on
-            values, and computes as the primitives do, whatever the values.
+        numpy_function: takes the same arguments, NumPy arrays for Arrays. For one kind it computes as the primitives do,
+            whatever the sizes and the values, or raises: ValueError where that is for the sizes.
         dtypes: the dtypes of Arrays for which that holds.
     """
 
@@ -43,11 +44,10 @@ def by_numpy(numpy_function: Callable[..., Any], dtypes: frozenset[DType] = NATI
         for value in values:
             cls = value.__class__
             if cls is Array:
-                type = value.type
                 host = value._host
-                if host is None or type.dtype not in dtypes:
+                if host is None:
                     return None
-                kind.append(type)
+                kind.append(value.type.form)
                 found.append(host)
             elif cls in _STATIC:
                 kind += (cls, value)
@@ -65,39 +65,35 @@ def by_numpy(numpy_function: Callable[..., Any], dtypes: frozenset[DType] = NATI
                 return None
         return found
 
+    def suits(value: Any) -> bool:
+        """Whether all arrays among an argument are of these dtypes."""
+        if value.__class__ in (list, tuple):
+            return all(map(suits, value))
+        return not isinstance(value, HOST) or value.dtype in dtypes
+
     def decorate(function: F) -> F:
         types: Bounded[Any, ArrayType | None] = Bounded(MAX_KINDS)
 
         def learn(kind: Any, given: list[Any], named: dict[str, Any], out: Any) -> None:
             """Note the type of a result of the general path, or None where NumPy's function gives another one."""
-            try:
-                other = np.asarray(_quiet_numpy.run(numpy_function, *given, **named))
-            except Exception:  # NumPy does not take what the function has just taken: it may not stand for it
-                types[kind] = None
-                return
-            same = out.__class__ is Array and out._host is not None and other.dtype is out.type.dtype
-            same = same and np.array_equal(other, out._host, equal_nan=other.dtype.kind in "fc")
-            types[kind] = out.type if same else None
+            found = None
+            if out.__class__ is Array and out._host is not None and suits([*given, *named.values()]):
+                try:
+                    other = np.asarray(_quiet_numpy.run(numpy_function, *given, **named))
+                    equal = np.array_equal(other, out._host, equal_nan=other.dtype.kind in "fc")
+                    found = out.type if other.dtype is out.type.dtype and equal else None
+                except ValueError:  # of these sizes NumPy does not do it: no more is known
+                    return
+                except Exception:  # NumPy does not take what the function has just taken: it may not stand for it
+                    pass
+            types[kind] = found
 
         @functools.wraps(function)
         def boundary(*args: Any, **kwargs: Any) -> Any:
             try:
                 if innermost_staging() is not None:
                     return function(*args, **kwargs)
-                if len(args) == 1 and args[0].__class__ is Array and not kwargs:  # the rest, for the commonest case
-                    type, host = types.get((dtype_mode(), args[0].type)), args[0]._host
-                    if type is not None and host is not None:
-                        out = _quiet_numpy.run(numpy_function, host)
-                        if out.dtype is type.dtype and out.shape == type.shape:
-                            return Array(type, out)
-                if len(args) == 2 and args[0].__class__ is args[1].__class__ is Array and not kwargs:
-                    type = types.get((dtype_mode(), args[0].type, args[1].type))
-                    host, second = args[0]._host, args[1]._host
-                    if type is not None and host is not None and second is not None:
-                        out = _quiet_numpy.run(numpy_function, host, second)
-                        if out.dtype is type.dtype and out.shape == type.shape:
-                            return Array(type, out)
-                noted: list[Any] = [dtype_mode(), *kwargs] if kwargs else [dtype_mode()]
+                noted: list[Any] = [dtype_mode(), *kwargs]
                 given = on_host((*args, *kwargs.values()) if kwargs else args, noted)
                 if given is None:
                     return function(*args, **kwargs)
@@ -106,10 +102,13 @@ def by_numpy(numpy_function: Callable[..., Any], dtypes: frozenset[DType] = NATI
                 del given[len(args) :]
                 type = types.get(kind)
                 if type is not None:
-                    out = _quiet_numpy.run(numpy_function, *given, **named)
-                    if out.dtype is type.dtype and out.shape == type.shape:
-                        return Array(type, out)
-                    return function(*args, **kwargs)
+                    try:
+                        out = _quiet_numpy.run(numpy_function, *given, **named)
+                        dtype, shape = out.dtype, out.shape
+                        if dtype is type.dtype:
+                            return Array(type if shape == type.shape else array_type(shape, dtype, type.weak), out)
+                    except Exception:  # not of these shapes: the general path says what is wrong
+                        pass
                 result = function(*args, **kwargs)
                 if kind not in types:
                     learn(kind, given, named, result)

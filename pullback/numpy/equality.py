@@ -1,15 +1,11 @@
-"""Whether arrays are equal, or nearly so, and whether numbers are among others."""
+"""Whether arrays are equal, or nearly so."""
 
 from __future__ import annotations
 
-import numpy as np
-
 from pullback.core.array import Array, ArrayLike
-from pullback.numpy.logic import isclose, isnan, logical_not
-from pullback.numpy.promotion import at_user_line, operand, strong, to_common_dtype
+from pullback.numpy.logic import isclose, isnan
+from pullback.numpy.promotion import operand, strong
 from pullback.numpy.reductions import all as all_of
-from pullback.numpy.reductions import any as any_of
-from pullback.ops import shape as shapes
 
 
 def array_equal(a1: ArrayLike, a2: ArrayLike, equal_nan: bool = False) -> Array:
@@ -90,37 +86,3 @@ def allclose(a: ArrayLike, b: ArrayLike, rtol: ArrayLike = 1e-5, atol: ArrayLike
         False:bool[]:cpu(0)
     """
     return all_of(isclose(a, b, rtol, atol, equal_nan))
-
-
-def isin(
-    element: ArrayLike, test_elements: ArrayLike, assume_unique: bool = False, invert: bool = False, *, method: str = "auto"
-) -> Array:
-    """Whether each element is one of `test_elements`.
-
-    Arguments:
-        element, test_elements: arrays or numbers, of any shapes.
-        assume_unique: checked, and without effect, as `method` is: neither changes the result.
-        invert: whether to return whether it is none of them.
-        method: "auto", "compare_all", "binary_search" or "sort".
-
-    Returns:
-        An array of bools, of the shape of `element`.
-
-    Raises:
-        LeafError: an operand is neither an array nor a number.
-        DtypeError: the dtypes have no common one.
-        ValueError: another `method`.
-
-    Example:
-        >>> pnp.isin(pnp.array([[1, 2], [3, 4]]), pnp.array([2, 3]))
-        [[False  True]
-         [ True False]]:bool[2,2]:cpu(0)
-    """
-    if not isinstance(assume_unique, (bool, np.bool_)) or method not in ("auto", "compare_all", "binary_search", "sort"):
-        raise ValueError(
-            f"isin takes a bool as assume_unique, not {assume_unique!r}, and no method {method!r}.{at_user_line()}"
-        )
-    a, b = to_common_dtype("isin", element, test_elements)
-    spread = shapes.reshape(a, new_sizes=(*a.type.shape, 1))
-    found = any_of(spread == shapes.reshape(b, new_sizes=(b.type.size,)), -1)
-    return logical_not(found) if invert else found

@@ -33,7 +33,8 @@ from pullback.ops.dynamic import dynamic_slice
 from pullback.ops.index import gather
 from pullback.ops.windows import GatherDimensionNumbers, default_fill
 
-_BASIC = frozenset({int, slice, type(None), type(Ellipsis)})
+_WHOLE = frozenset({int, slice})  # an index of one of these NumPy can be given as it is
+_BASIC = _WHOLE | {type(None), type(Ellipsis)}
 
 
 class Span(NamedTuple):
@@ -248,39 +249,40 @@ def get_item(x: Any, index: Any) -> Any:
 
 def read_by_numpy(x: Any, index: Any) -> Array | None:
     """The fast path: x[index] of values in NumPy memory at known places that there are; None if it is another."""
-    if x.__class__ is Array and x._host is not None and innermost_staging() is None:
-        known = numpy_index(index, "ib")
+    if x.__class__ is Array and innermost_staging() is None and (host := x._host) is not None:
+        known = index if index.__class__ in _WHOLE else numpy_index(index, "ib")
         if known is not None:
             try:
-                out = x._host[known]  # type: ignore[index]
-            except IndexError:
+                out = host[known]  # type: ignore[index]
+            except (IndexError, TypeError):
                 return None  # the general path says what is wrong, and where
-            if out.size:  # where nothing is read, NumPy lets pass what is out of bounds, and masks of other shapes
+            if 0 not in (shape := out.shape):  # of nothing, NumPy lets pass what is out of bounds, and masks of other shapes
                 if not out.flags.c_contiguous:
                     out = out.copy()
-                return Array(array_type(out.shape, x.type.dtype, x.type.weak), out)
+                return Array(array_type(shape, (type := x.type).dtype, type.weak), out)
     return None
 
 
 def numpy_index(index: Any, kinds: str = "") -> Any:
     """An index of ints, slices of ints, None, `...`, and known arrays with dtypes of these kinds, as NumPy takes it; None for
     another, and for arrays in which NumPy allows more: without elements, unsigned (not to be among the kinds), a 0-d mask."""
-    if index.__class__ is int:
-        return index
     entries = index if index.__class__ is tuple else (index,)
     for place, entry in enumerate(entries):
-        if entry.__class__ is slice:
+        cls = entry.__class__
+        if cls is slice:
             for part in (entry.start, entry.stop, entry.step):
                 if part is not None and part.__class__ is not int:
                     return None
-        elif entry.__class__ not in _BASIC:
-            if entry.__class__ is not Array and entry.__class__ is not np.ndarray:
+        elif cls is Array or cls is np.ndarray:
+            kind_of = (entry.type if cls is Array else entry).dtype.kind
+            if kind_of not in kinds:
                 return None
-            kind_of = entry.dtype.kind
-            found = host_of(entry) if entry.__class__ is Array and kind_of in kinds else entry
-            if kind_of not in kinds or not found.size or (kind_of == "b" and not found.ndim):
+            found = host_of(entry) if cls is Array else entry
+            if not found.size or (kind_of == "b" and not found.ndim):
                 return None
             entries = (*entries[:place], found, *entries[place + 1 :])
+        elif cls not in _BASIC and not isinstance(entry, np.integer):
+            return None
     return entries
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from pullback.api.branches import switch
 from pullback.api.mapping import vmap
-from pullback.core.array import Array, ArrayLike
+from pullback.core.array import Array, ArrayLike, host_of
 from pullback.core.dtypes import default_dtype
 from pullback.core.errors import ShapeError
 from pullback.core.tracing import Tracer
@@ -128,13 +129,16 @@ def piecewise(x: ArrayLike, condlist: Any, funclist: Sequence[Any], *args: Any, 
         holds = array(condition)
         which = where(broadcast(holds != 0, x.type.shape), number, which)
 
-    def branch(function: Any) -> Callable[[Any], Any]:
-        def value(one: Any) -> Any:
-            found = function(one, *args, **kw) if callable(function) else function
-            return in_dtype(number_or_operand(found, "piecewise", "what a function returns"), x.type.dtype)
+    def value(function: Any, one: Any) -> Any:
+        found = function(one, *args, **kw) if callable(function) else function
+        return in_dtype(number_or_operand(found, "piecewise", "what a function returns"), x.type.dtype)
 
-        return value
-
-    branches = [branch(function) for function in functions]
-    flat = vmap(lambda number, one: switch(number, branches, one))(reshape(which, -1), reshape(x, -1))
+    branches = [functools.partial(value, function) for function in functions]
+    numbers, flat = reshape(which, -1), reshape(x, -1)
+    if isinstance(numbers, Tracer):
+        return reshape(vmap(lambda number, one: switch(number, branches, one))(numbers, flat), x.type.shape)
+    for number, branch_of in enumerate(branches):
+        (places,) = np.nonzero(host_of(numbers) == number)
+        if places.size:
+            flat = flat.at[places].set(vmap(branch_of)(reshape(x, -1)[places]), unique_indices=True)
     return reshape(flat, x.type.shape)

@@ -10,10 +10,10 @@ import numpy as np
 from pullback.core.array import Array, ArrayLike, host_of
 from pullback.core.dtypes import default_dtype
 from pullback.core.errors import ConcretizationError, ShapeError
-from pullback.core.tracing import Tracer, innermost_staging
+from pullback.core.tracing import Tracer
 from pullback.core.types import array_type
 from pullback.numpy.axes import Axis, normal_axes
-from pullback.numpy.creation import arange, array, zeros
+from pullback.numpy.creation import arange, zeros
 from pullback.numpy.indexing import get_item
 from pullback.numpy.logic import as_predicate
 from pullback.numpy.logic import where as choose
@@ -53,7 +53,7 @@ def nonzero(a: ArrayLike, *, size: int | None = None, fill_value: Fill = None) -
 
 
 def _nonzero(name: str, a: Any, size: Any, fill_value: Any) -> tuple[Array, ...]:
-    if size is None and a.__class__ is Array and a.type.shape and innermost_staging() is None:
+    if size is None and isinstance(a, Array) and a.type.shape:
         dtype = default_dtype("i")
         found = [each.astype(dtype) for each in np.asarray(host_of(a)).nonzero()]
         return tuple([Array(array_type(each.shape, dtype), each) for each in found])
@@ -66,7 +66,7 @@ def _nonzero(name: str, a: Any, size: Any, fill_value: Any) -> tuple[Array, ...]
         raise ValueError(f"{name} takes one fill_value for each of {len(shape)} axes, but got {len(fills)}.{at_user_line()}")
     fills = [0 if fill is None else in_dtype(operand(fill, name, "fill_value"), default_dtype("i")) for fill in fills]
     if size is None and not isinstance(mask, Tracer):
-        return tuple([array(each.astype(default_dtype("i"))) for each in np.nonzero(np.asarray(host_of(mask)))])
+        return _nonzero(name, mask, None, None)
     places = true_places(ravel(mask), size, name)
     there = arange(places.type.size) < count_nonzero(mask)
     steps = [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]

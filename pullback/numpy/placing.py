@@ -69,8 +69,9 @@ def put(
         a: an array.
         ind: integers; negative ones count from the end.
         v: values, which begin again where there are fewer than places.
-        mode: what to do with places out of bounds: by default known ones raise an error, and traced ones are left out; "clip"
-            takes the nearest, "wrap" counts on from the other end, "raise" refuses traced ones.
+        mode: what to do with places out of bounds: by default known ones raise an error, and of traced ones the nearest are
+            taken; "clip" takes the nearest (0, of negative ones), "wrap" counts on from the other end, "raise" refuses traced
+            ones.
         inplace: to be False: arrays are immutable, and a new one is returned.
 
     Returns:
@@ -97,8 +98,9 @@ def put(
     if mode == "raise":
         check_known(places, "put")
     places = wrapped(places, x.type.size) if mode == "wrap" else places
-    flat, new, clips = Updater(ravel(x))[places], _cycled(values, places.type.size), mode == "clip"
-    return reshape(flat.set(new, mode="clip" if clips else None, wrap_negative_indices=not clips), x.type.shape)
+    how = "clip" if mode == "clip" or isinstance(places, Tracer) else None
+    flat, new = Updater(ravel(x))[places], _cycled(values, places.type.size)
+    return reshape(flat.set(new, mode=how, wrap_negative_indices=mode != "clip"), x.type.shape)
 
 
 def put_along_axis(
@@ -210,6 +212,17 @@ def fill_diagonal(a: ArrayLike, val: ArrayLike | Sequence[Any], wrap: bool = Fal
     return put(x, places, _values(val, x, "fill_diagonal"), inplace=False)
 
 
+def _chosen(a: Any, choices: Any, out: None = None, mode: Any = "raise") -> Any:
+    """The fast path: some choices of one dtype."""
+    if len({one.dtype for one in choices}) > 1:
+        raise TypeError
+    try:
+        return np.choose(a, choices, mode=mode)
+    except ValueError:
+        return np.zeros(0, object)  # out of bounds, which the function itself says better
+
+
+@by_numpy(_chosen)
 def choose(a: ArrayLike | Sequence[Any], choices: Any, out: None = None, mode: str = "raise") -> Array:
     """For each place, the element there of the array that `a` numbers.
 
@@ -346,11 +359,7 @@ def insert(
     total, joined = size + count, concatenate([x, broadcast(new, wide)], along)
     if not isinstance(at, Tracer):
         known = np.broadcast_to(np.ravel(host_of(at)), (count,))
-        known = known + np.argsort(np.argsort(known, stable=True))
-        source = np.zeros(total, np.int64)
-        source[known] = np.arange(size, total)
-        source[np.isin(np.arange(total), known, invert=True)] = np.arange(size)
-        return take(joined, source, along)
+        return take(joined, np.insert(np.arange(size), known, np.arange(size, total)), along)
     at = broadcast(in_dtype(ravel(at), dtype), (count,))
     at = at + argsort(argsort(at))  # so many of what is put in come before each
     is_new = Updater(zeros(total, bool))[at].set(True)

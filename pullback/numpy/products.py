@@ -484,17 +484,23 @@ def cross(a: ArrayLike, b: ArrayLike, axisa: int = -1, axisb: int = -1, axisc: i
 
 def _einsum_on_host(subscripts: str, x: Any, y: Any) -> Any:
     """What `_pairwise` comes to, of two operands without diagonals, sums of their own, or axes that broadcast."""
-    ((places, expression),) = _steps(subscripts, (x.shape, y.shape), "auto")
+    swapped, numbers, order = _step_on_host(subscripts, x.shape, y.shape)
+    product: Any = dot_general.evaluate
+    return product(*((y, x) if swapped else (x, y)), dimension_numbers=numbers).transpose(order)
+
+
+@functools.lru_cache(1024)
+def _step_on_host(subscripts: str, *shapes: Shape) -> tuple[bool, Numbers, list[int]]:
+    """Of such an einsum: whether the operands change places, which axes meet, and how those of the product are reordered."""
+    ((places, expression),) = _steps(subscripts, shapes, "auto")
     (left, right), result = expression.partition("->")[0].split(","), expression.partition("->")[2]
-    terms = [x, y]
-    x, y = terms.pop(places[0]), terms.pop(places[1])
-    sizes = dict(zip(left, x.shape))
+    first, second = shapes if places[0] == 0 else shapes[::-1]
+    sizes = dict(zip(left, first))
     plain = len(sizes) == len(left) and len({*right}) == len(right) and {*left} ^ {*right} <= {*result}
-    if not plain or any([sizes.get(letter, size) != size for letter, size in zip(right, y.shape)]):
+    if not plain or any([sizes.get(letter, size) != size for letter, size in zip(right, second)]):
         raise ValueError
     numbers, letters = _meeting(left, right, result)
-    product: Any = dot_general.evaluate
-    return product(x, y, dimension_numbers=numbers).transpose([letters.index(letter) for letter in result])
+    return places[0] == 1, numbers, [letters.index(letter) for letter in result]
 
 
 @by_numpy(_einsum_on_host, NATIVE_INEXACT)

@@ -11,8 +11,8 @@ import numpy as np
 from pullback.core.array import Array, ArrayLike
 from pullback.core.dtypes import DType, DTypeLike, accumulation_dtype, default_dtype, is_inexact, kind, requested
 from pullback.core.errors import DtypeError, ShapeError
-from pullback.core.tracing import Tracer, _quiet_numpy, bind, innermost_staging
-from pullback.core.types import ArrayType, array_type
+from pullback.core.tracing import Tracer, bind
+from pullback.core.types import ArrayType
 from pullback.numpy.arithmetic import add, divide, maximum, minimum, multiply, subtract
 from pullback.numpy.axes import Axis, normal_axes, normal_axis, several
 from pullback.numpy.complexes import conj, imag, real
@@ -35,7 +35,6 @@ from pullback.numpy.promotion import (
     to_common_dtype,
 )
 from pullback.ops import broadcast as sums
-from pullback.ops import complex as complexes
 from pullback.ops import powers, reduce
 from pullback.ops import shape as shapes
 from pullback.ops.convert import convert_element_type
@@ -144,19 +143,18 @@ def kept_shape(type: ArrayType, axes: tuple[int, ...]) -> tuple[int, ...]:
 _where = where
 
 
-def _by_numpy(ufunc: np.ufunc, a: Any, axis: Any, keepdims: Any) -> Array | None:
-    """The fast path: a reduction of floating-point numbers in NumPy memory along axes that there are; None if it is another."""
-    if a.__class__ is Array and keepdims.__class__ is bool and innermost_staging() is None:
-        type, host = a.type, a._host
-        if host is None or (host.size > MANY and ufunc is np.add and not (axis is None and host.flags.c_contiguous)):
-            return None
-        if type.dtype in NATIVE_FLOATS and not type.weak and type.shape and 0 not in type.shape:
-            ndim = type.ndim
-            axes = () if axis is None else axis if axis.__class__ is tuple else (axis,)
-            if len({i % ndim for i in axes if i.__class__ is int and -ndim <= i < ndim}) == len(axes):
-                out = _quiet_numpy.run(ufunc.reduce, host, axis, None, None, keepdims)  # type: ignore[call-arg]
-                return Array(array_type(out.shape, type.dtype), out)
-    return None
+def _on_host(ufunc: np.ufunc) -> Function:
+    """A reduction by NumPy, in float64 where it would add many numbers one after another."""
+
+    reduce: Function = ufunc.reduce
+    adds = ufunc is np.add
+
+    def on_host(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
+        if adds and a.size > MANY and not (a.flags.c_contiguous and axis in (None, -1, a.ndim - 1)):
+            return np.asarray(reduce(a, axis, np.float64, None, keepdims), a.dtype)
+        return reduce(a, axis, None, None, keepdims)
+
+    return on_host
 
 
 def _reduced(primitive: Any, a: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
@@ -193,13 +191,10 @@ def _sum_like(name: str, primitive: Any, ufunc: np.ufunc, neutral: int, combine:
         where: Any = None,
         promote_integers: Any = True,
     ) -> Any:
-        if dtype is out is initial is where is None and promote_integers is True:
-            if (found := _by_numpy(ufunc, a, axis, keepdims)) is not None:
-                return found
-            if axis is None and not keepdims and isinstance(a, Tracer):
-                type = a.type
-                if type.dtype in NATIVE_FLOATS and not type.weak and type.shape:
-                    return bind(primitive, (a,), {"axes": tuple(range(type.ndim))})
+        if isinstance(a, Tracer) and dtype is out is initial is where is axis is None and not keepdims:
+            type = a.type
+            if type.dtype in NATIVE_FLOATS and not type.weak and type.shape:
+                return bind(primitive, (a,), {"axes": tuple(range(type.ndim))})
         refuse_out(name, out)
         a = operand(a, name)
         wanted = requested(dtype) if dtype is not None else summed_dtype(a.type.dtype) if promote_integers else a.type.dtype
@@ -208,7 +203,7 @@ def _sum_like(name: str, primitive: Any, ufunc: np.ufunc, neutral: int, combine:
         found = _reduced(primitive, a, normal_axes(axis, a.type, name), keepdims)
         return strong(in_dtype(found if initial is None else combine(found, _start(name, initial, wanted)), wanted))
 
-    return named(function, name, doc, _SUMS)
+    return by_numpy(_on_host(ufunc), NATIVE_FLOATS)(named(function, name, doc, _SUMS))
 
 
 # fmt: off
@@ -242,8 +237,6 @@ def _extreme(name: str, primitive: Any, ufunc: np.ufunc, combine: Function, doc:
     def function(
         a: Any, axis: Any = None, out: None = None, keepdims: bool = False, initial: Any = None, where: Any = None
     ) -> Any:
-        if out is initial is where is None and (found := _by_numpy(ufunc, a, axis, keepdims)) is not None:
-            return found
         refuse_out(name, out)
         a = operand(a, name)
         axes = normal_axes(axis, a.type, name)
@@ -258,18 +251,10 @@ def _extreme(name: str, primitive: Any, ufunc: np.ufunc, combine: Function, doc:
         if initial is not None:
             initial = _start(name, initial, a.type.dtype)
         a = _masked(name, a, where, initial)
-        reduced = _complex_extreme if kind(a.type.dtype) == "c" else _reduced
-        found = reduced(primitive, a, axes, keepdims)
+        found = _reduced(primitive, a, axes, keepdims)
         return strong(found if initial is None else combine(found, initial))
 
-    return named(function, name, doc, _EXTREMES)
-
-
-def _complex_extreme(primitive: Any, a: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
-    """The extreme complex number as NumPy orders them: by real parts, then by imaginary ones; NaN if there is one."""
-    chosen = _extreme_places(primitive, a, axes)
-    parts = [_reduced(primitive, where(chosen, part, _worst(primitive, part)), axes, keepdims) for part in (real(a), imag(a))]
-    return complexes.complex(*parts)
+    return by_numpy(_on_host(ufunc), NATIVE_FLOATS)(named(function, name, doc, _EXTREMES))
 
 
 def _extreme_places(primitive: Any, a: Any, axes: tuple[int, ...]) -> Any:
@@ -412,6 +397,15 @@ def _averaged(name: str, a: Any, asked: Any) -> tuple[Array, DType]:
     return in_dtype(a, accumulation_dtype(wanted)), wanted
 
 
+_sum_on_host = _on_host(np.add)
+
+
+def _mean_on_host(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
+    total = _sum_on_host(a, axis, keepdims=keepdims)
+    return total / (a.size / total.size)
+
+
+@by_numpy(_mean_on_host, NATIVE_FLOATS)
 def mean(
     a: ArrayLike,
     axis: Axis = None,
@@ -446,8 +440,6 @@ def mean(
         >>> pnp.mean(pnp.zeros(0))
         nan:f32[]:cpu(0)
     """
-    if dtype is out is where is None and (total := _by_numpy(np.add, a, axis, keepdims)) is not None:
-        return divide(total, a.size / total.size)  # type: ignore[union-attr]
     refuse_out("mean", out)
     a, wanted = _averaged("mean", a, dtype)
     axes = normal_axes(axis, a.type, "mean")
@@ -492,8 +484,9 @@ def _spread(name: str, finish: Function, doc: str) -> Spread:
         return strong(in_dtype(finish(divide(total, count)), real_dtype(wanted)))
 
     def on_host(a: Any, axis: Any = None, *, ddof: int = 0, keepdims: bool = False) -> Any:
-        if ddof >= (a.size if axis is None else math.prod(np.take(a.shape, axis, mode="wrap").flat)):
-            raise ValueError  # NumPy divides by 0
+        size = a.size if axis is None else math.prod(np.take(a.shape, axis, mode="wrap").flat)
+        if ddof >= size or (axis is not None and a.size > MANY):
+            raise ValueError  # NumPy divides by 0, or adds many numbers one after another
         return getattr(np, name)(np.ascontiguousarray(a), axis, ddof=ddof, keepdims=keepdims)
 
     return by_numpy(on_host, NATIVE_FLOATS)(named(function, name, doc, _SPREADS))

@@ -5,6 +5,7 @@ Each function sorts, marks which of the sorted elements count, and takes these: 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,9 +14,10 @@ from pullback.core.array import Array, ArrayLike, host_of
 from pullback.core.dtypes import default_dtype, is_inexact
 from pullback.core.tracing import innermost_staging
 from pullback.numpy.axes import normal_axis
-from pullback.numpy.creation import arange, ones, zeros
-from pullback.numpy.logic import where
-from pullback.numpy.promotion import fill_number, flags, literal_of, operand, to_common_dtype
+from pullback.numpy.creation import arange, array, ones, zeros
+from pullback.numpy.eager import by_numpy
+from pullback.numpy.logic import logical_not, where
+from pullback.numpy.promotion import NATIVE_NUMBERS, at_user_line, fill_number, flags, literal_of, operand, to_common_dtype
 from pullback.numpy.reductions import any as any_of
 from pullback.numpy.reductions import count_nonzero
 from pullback.numpy.scans import cumsum, diff
@@ -87,6 +89,14 @@ def _by_numpy(x: Any, equal_nan: bool) -> Any:
 def _unique(name: str, ar: Any, axis: Any, equal_nan: bool, size: Any, fill_value: Any, wanted: tuple[bool, ...]) -> list[Any]:
     """The different elements; where each is first, which of them each element is, and how often there is each, as wanted."""
     x = operand(ar, name)
+    if x.__class__ is Array and axis is size is None and innermost_staging() is None:
+        host = np.asarray(host_of(x))
+        if True not in wanted:
+            values = _by_numpy(host.reshape(-1), equal_nan)
+            return [Array(x.type.with_shape(values.shape), values)]
+        if x.type.dtype in NATIVE_NUMBERS and host.dtype.kind != "c":
+            values, *others = np.unique(host, *wanted, equal_nan=equal_nan)  # type: ignore[call-overload]
+            return [Array(x.type.with_shape(values.shape), values), *[array(one, default_dtype("i")) for one in others]]
     along = None if axis is None else normal_axis(axis, x.type.ndim, name)
     rest: tuple[int, ...] = ()
     if along is None:
@@ -155,73 +165,144 @@ def unique(
     """
     flags("unique", sorted=sorted, equal_nan=equal_nan)
     wanted = flags("unique", return_index=return_index, return_inverse=return_inverse, return_counts=return_counts)
-    if ar.__class__ is Array and axis is size is None and True not in wanted and innermost_staging() is None:
-        found = _by_numpy(np.asarray(host_of(ar)).reshape(-1), equal_nan)
-        return Array(ar.type.with_shape(found.shape), found)
     found = _unique("unique", ar, axis, equal_nan, size, fill_value, wanted)
     return tuple(found) if len(found) > 1 else found[0]
 
 
-_STANDARD = """The different elements of an array, in rising order{}; each NaN is one by itself.
+def unique_all(x: ArrayLike, /, *, size: int | None = None, fill_value: ArrayLike | None = None) -> UniqueAllResult:
+    """The different elements of an array, in rising order, with where each is first, which one each element is, and how often
+    there is each; each NaN is one by itself.
 
     Arguments:
         x: an array.
-        size: how many to return: the first ones; None for as many as there are, whose number has to be known.
-        fill_value: what follows if there are fewer; the first one by default.
+        size, fill_value: see `unique`.
 
     Returns:
-        {}
+        A NamedTuple of `values`, `indices`, `inverse_indices` and `counts`.
 
     Raises:
         LeafError: x is neither an array nor a number.
         TracerIntegerConversionError: it is traced, and there is no `size`.
 
     Example:
-        {}
+        >>> pnp.unique_all(pnp.array([3, 1, 3])).inverse_indices
+        [1 0 1]:i32[3]:cpu(0)
     """
-
-
-def unique_all(x: ArrayLike, /, *, size: int | None = None, fill_value: ArrayLike | None = None) -> UniqueAllResult:
     return UniqueAllResult(*_unique("unique_all", x, None, False, size, fill_value, (True, True, True)))
 
 
 def unique_counts(x: ArrayLike, /, *, size: int | None = None, fill_value: ArrayLike | None = None) -> UniqueCountsResult:
+    """The different elements of an array, in rising order, with how often there is each; each NaN is one by itself.
+
+    Arguments:
+        x: an array.
+        size, fill_value: see `unique`.
+
+    Returns:
+        A NamedTuple of `values` and `counts`.
+
+    Raises:
+        LeafError: x is neither an array nor a number.
+        TracerIntegerConversionError: it is traced, and there is no `size`.
+
+    Example:
+        >>> pnp.unique_counts(pnp.array([3, 1, 3])).counts
+        [1 2]:i32[2]:cpu(0)
+    """
     return UniqueCountsResult(*_unique("unique_counts", x, None, False, size, fill_value, (False, False, True)))
 
 
 def unique_inverse(x: ArrayLike, /, *, size: int | None = None, fill_value: ArrayLike | None = None) -> UniqueInverseResult:
+    """The different elements of an array, in rising order, with which one each element is; each NaN is one by itself.
+
+    Arguments:
+        x: an array.
+        size, fill_value: see `unique`.
+
+    Returns:
+        A NamedTuple of `values` and `inverse_indices`.
+
+    Raises:
+        LeafError: x is neither an array nor a number.
+        TracerIntegerConversionError: it is traced, and there is no `size`.
+
+    Example:
+        >>> pnp.unique_inverse(pnp.array([3, 1, 3])).inverse_indices
+        [1 0 1]:i32[3]:cpu(0)
+    """
     return UniqueInverseResult(*_unique("unique_inverse", x, None, False, size, fill_value, (False, True, False)))
 
 
 def unique_values(x: ArrayLike, /, *, size: int | None = None, fill_value: ArrayLike | None = None) -> Array:
+    """The different elements of an array, in rising order; each NaN is one by itself.
+
+    Arguments:
+        x: an array.
+        size, fill_value: see `unique`.
+
+    Returns:
+        A vector of the dtype of x.
+
+    Raises:
+        LeafError: x is neither an array nor a number.
+        TracerIntegerConversionError: it is traced, and there is no `size`.
+
+    Example:
+        >>> pnp.unique_values(pnp.array([3, 1, 3]))
+        [1 3]:i32[2]:cpu(0)
+    """
     return _unique("unique_values", x, None, False, size, fill_value, (False, False, False))[0]
-
-
-unique_all.__doc__ = _STANDARD.format(
-    " with where each is first, which one each element is, and how often there is each",
-    "A NamedTuple of `values`, `indices`, `inverse_indices` and `counts`.",
-    ">>> pnp.unique_all(pnp.array([3, 1, 3])).inverse_indices\n        [1 0 1]:i32[3]:cpu(0)",
-)
-unique_counts.__doc__ = _STANDARD.format(
-    " with how often there is each",
-    "A NamedTuple of `values` and `counts`.",
-    ">>> pnp.unique_counts(pnp.array([3, 1, 3])).counts\n        [1 2]:i32[2]:cpu(0)",
-)
-unique_inverse.__doc__ = _STANDARD.format(
-    " with which one each element is",
-    "A NamedTuple of `values` and `inverse_indices`.",
-    ">>> pnp.unique_inverse(pnp.array([3, 1, 3])).inverse_indices\n        [1 0 1]:i32[3]:cpu(0)",
-)
-unique_values.__doc__ = _STANDARD.format(
-    "", "A vector of the dtype of x.", ">>> pnp.unique_values(pnp.array([3, 1, 3]))\n        [1 3]:i32[2]:cpu(0)"
-)
 
 
 def _among(x: Any, ordered: Any) -> tuple[Any, Any]:
     """Whether each element of a vector is one of a sorted vector, and where it is there."""
     at = searchsorted(ordered, x)
-    size = ordered.type.size
-    return (take(ordered, at, mode="clip") == x) & (at < size) if size else zeros(x.type.shape, bool), at
+    return take(ordered, at, mode="clip") == x if ordered.type.size else zeros(x.type.shape, bool), at
+
+
+def _alike(numpy_function: Callable[..., Any]) -> Callable[..., Any]:
+    """NumPy's function of two arrays, where they are of one dtype of real numbers: of others NumPy has other rules."""
+
+    def compute(a: Any, b: Any, **how: bool) -> Any:
+        if a.dtype is not b.dtype or a.dtype.kind == "c":
+            raise TypeError
+        return numpy_function(a, b, **how)
+
+    return compute
+
+
+@by_numpy(_alike(np.isin))
+def isin(
+    element: ArrayLike, test_elements: ArrayLike, assume_unique: bool = False, invert: bool = False, *, method: str = "auto"
+) -> Array:
+    """Whether each element is one of `test_elements`.
+
+    Arguments:
+        element, test_elements: arrays or numbers, of any shapes.
+        assume_unique: checked, and without effect, as `method` is: neither changes the result.
+        invert: whether to return whether it is none of them.
+        method: "auto", "compare_all", "binary_search" or "sort".
+
+    Returns:
+        An array of bools, of the shape of `element`.
+
+    Raises:
+        LeafError: an operand is neither an array nor a number.
+        DtypeError: the dtypes have no common one.
+        ValueError: another `method`.
+
+    Example:
+        >>> pnp.isin(pnp.array([[1, 2], [3, 4]]), pnp.array([2, 3]))
+        [[False  True]
+         [ True False]]:bool[2,2]:cpu(0)
+    """
+    if not isinstance(assume_unique, (bool, np.bool_)) or method not in ("auto", "compare_all", "binary_search", "sort"):
+        raise ValueError(
+            f"isin takes a bool as assume_unique, not {assume_unique!r}, and no method {method!r}.{at_user_line()}"
+        )
+    a, b = to_common_dtype("isin", element, test_elements)
+    found = _among(ravel(a), sorts.sort(ravel(b), dimension=0))[0].reshape(a.type.shape)
+    return logical_not(found) if invert else found
 
 
 def _two(name: str, ar1: Any, ar2: Any) -> list[Any]:
@@ -251,6 +332,7 @@ def union1d(ar1: ArrayLike, ar2: ArrayLike, *, size: int | None = None, fill_val
     return _unique("union1d", concatenate(_two("union1d", ar1, ar2)), None, True, size, fill_value, (False,) * 3)[0]
 
 
+@by_numpy(_alike(np.intersect1d))
 def intersect1d(
     ar1: ArrayLike,
     ar2: ArrayLike,
@@ -296,6 +378,7 @@ def intersect1d(
     return values, _chosen(name, places, mask, size, a.type.size), _chosen(name, there, mask, size, b.type.size)
 
 
+@by_numpy(_alike(np.setdiff1d))
 def setdiff1d(
     ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False, *, size: int | None = None, fill_value: ArrayLike | None = None
 ) -> Array:
@@ -325,6 +408,7 @@ def setdiff1d(
     return _chosen("setdiff1d", ordered, (found == False) & mask, size, 0 if fill_value is None else fill_value)  # noqa: E712
 
 
+@by_numpy(_alike(np.setxor1d))
 def setxor1d(
     ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False, *, size: int | None = None, fill_value: ArrayLike | None = None
 ) -> Array:

@@ -831,9 +831,7 @@ def array_split(ary: ArrayLike, indices_or_sections: int | Sequence[int], axis: 
         count = indices_or_sections
         if count < 1:
             raise ShapeError(f"array_split cannot cut an array into {count} parts.{at_user_line()}")
-        bounds = [0]
-        for i in range(count):
-            bounds.append(bounds[-1] + size // count + (i < size % count))
+        bounds = [i * (size // count) + min(i, size % count) for i in range(count + 1)]
     else:
         given = [operator.index(i) for i in indices_or_sections]
         bounds = [0, *[min(max(i + size if i < 0 else i, 0), size) for i in given], size]

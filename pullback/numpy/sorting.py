@@ -11,13 +11,14 @@ import numpy as np
 from pullback.core.array import Array, ArrayLike, host_of
 from pullback.core.dtypes import DTypeLike, accumulation_dtype, default_dtype, is_inexact, kind, requested
 from pullback.core.errors import AxisError, DtypeError, ShapeError
-from pullback.core.tracing import Tracer
+from pullback.core.tracing import Tracer, innermost_staging
+from pullback.core.types import array_type
 from pullback.numpy.arithmetic import subtract
 from pullback.numpy.axes import normal_axis
 from pullback.numpy.creation import array
 from pullback.numpy.eager import by_numpy
 from pullback.numpy.logic import where
-from pullback.numpy.promotion import NATIVE_FLOATS, at_user_line, flags, in_dtype, operand, to_common_dtype
+from pullback.numpy.promotion import NATIVE_FLOATS, NATIVE_NUMBERS, at_user_line, flags, in_dtype, operand, to_common_dtype
 from pullback.numpy.shaping import flip, ravel
 from pullback.numpy.taking import take
 from pullback.ops import sort as sorts
@@ -147,19 +148,24 @@ def _index_dtype(dtype: Any, name: str) -> Any:
     return wanted
 
 
-def _parted(name: str, a: Any, kth: Any, axis: Any) -> tuple[Any, int]:
+def _parted(name: str, a: Any, kth: Any, axis: Any, ordered: Any) -> Any:
     a, place = along(a, axis, name)
     size = a.type.shape[place]
     for one in kth if isinstance(kth, (tuple, list)) else (kth,):
         if not -size <= operator.index(one) < size:
             raise ValueError(f"{name} of {a.type} along axis {axis} has no place kth={one}.{at_user_line()}")
-    return a, place
+    many = size > 256  # few are sorted as fast
+    if not many or a.__class__ is not Array or a.type.dtype not in NATIVE_NUMBERS or innermost_staging() is not None:
+        return ordered(a, place)
+    found = getattr(np, name)(host_of(a), kth, place)
+    dtype = default_dtype("i")
+    return Array(a.type, found) if name == "partition" else Array(array_type(found.shape, dtype), found.astype(dtype))
 
 
 def partition(a: ArrayLike, kth: int | Sequence[int], axis: int | None = -1) -> Array:
     """The elements along an axis such that the kth is where sorting puts it, smaller ones come before and larger ones behind.
 
-    They are in fact sorted, which takes no longer than NumPy's partition.
+    Where there are many, and they are known, NumPy partitions them; else they are sorted.
 
     Arguments:
         a: an array of any dtype.
@@ -178,8 +184,7 @@ def partition(a: ArrayLike, kth: int | Sequence[int], axis: int | None = -1) -> 
         >>> pnp.partition(pnp.array([7, 1, 9, 3]), 1)
         [1 3 7 9]:i32[4]:cpu(0)
     """
-    a, place = _parted("partition", a, kth, axis)
-    return sorts.sort(a, dimension=place)
+    return _parted("partition", a, kth, axis, lambda a, place: sorts.sort(a, dimension=place))
 
 
 def argpartition(a: ArrayLike, kth: int | Sequence[int], axis: int | None = -1) -> Array:
@@ -202,8 +207,8 @@ def argpartition(a: ArrayLike, kth: int | Sequence[int], axis: int | None = -1) 
         >>> pnp.argpartition(pnp.array([7, 1, 9, 3]), 1)
         [1 3 0 2]:i32[4]:cpu(0)
     """
-    a, place = _parted("argpartition", a, kth, axis)
-    return sorts.order(a, dimension=place, index_dtype=default_dtype("i"))
+    dtype = default_dtype("i")
+    return _parted("argpartition", a, kth, axis, lambda a, place: sorts.order(a, dimension=place, index_dtype=dtype))
 
 
 def lexsort(keys: ArrayLike | Sequence[ArrayLike], axis: int = -1) -> Array:
@@ -256,11 +261,16 @@ def sort_complex(a: ArrayLike) -> Array:
     return sorts.sort(in_dtype(a, COMPLEX_DTYPE.get(part, dtype)), dimension=place)
 
 
+def _searched(a: Any, v: Any, side: Any = "left") -> Any:
+    v = v if isinstance(v, np.ndarray) else np.asarray(v, a.dtype)  # NumPy would take a Python number in 64 bits
+    return np.searchsorted(a, v, side).astype(default_dtype("i"))
+
+
 _SIDES = ("left", "right")
 _METHODS = (None, "default", "scan", "scan_unrolled", "sort", "compare_all")
 
 
-@by_numpy(lambda a, v, side="left": np.searchsorted(a, v, side).astype(default_dtype("i")), NATIVE_FLOATS)
+@by_numpy(_searched, NATIVE_FLOATS)
 def searchsorted(
     a: ArrayLike, v: ArrayLike, side: str = "left", sorter: ArrayLike | None = None, *, method: str | None = "scan"
 ) -> Array:
@@ -332,4 +342,4 @@ def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False, *, method: str 
     if size < 2:
         return rising
     falling = subtract(size, searchsorted(flip(bins, 0), x, side, method=method))
-    return where(bins[-1] >= bins[0], rising, falling)
+    return where(bins[0] > bins[-1], falling, rising)

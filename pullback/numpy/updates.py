@@ -474,7 +474,7 @@ def _traced_mask(index: Any, ndim: int) -> tuple[tuple[Any, ...], Any, int] | No
     if len(masks) != 1 or numpy_index((*entries[: masks[0]], *entries[masks[0] + 1 :])) is None:
         return None
     mask, front, behind = entries[masks[0]], entries[: masks[0]], entries[masks[0] + 1 :]
-    used = sum([one.__class__ is int or one.__class__ is slice for one in (*front, *behind)]) + mask.type.ndim
+    used = sum([one is not None and one is not Ellipsis for one in (*front, *behind)]) + mask.type.ndim
     depth = sum([one is None or one.__class__ is slice for one in front])
     depth += ndim - used if any([one is Ellipsis for one in front]) else 0
     return (*front, *[slice(None)] * mask.type.ndim, *behind), mask, depth
@@ -536,7 +536,7 @@ def _updated(x: Any, index: Index, primitive: Any, combine: Any, values: Any, mo
     own = values.type.shape
     if len(own) > len(shape) or broadcast_shapes(".at[]", own, shape) != shape:
         raise ShapeError(f".at[] takes values that broadcast to {shape}, but got {values.type}.{at_user_line()}")
-    if 0 in shape:
+    if 0 in shape or not x.type.size:
         return x
     values = broadcast(values, shape)
     if not index.chosen:

@@ -104,8 +104,6 @@ class psum(Combination):
 class ExtremeOfBatch(Combination):
     """An extreme over the batch elements; those that share it share the derivative equally."""
 
-    kinds = "biuf"
-
     def jvp(primitive, primals, tangents, *, axis_name):
         (x,), (t,) = primals, tangents
         out = over(axis_name, primitive, x)

@@ -17,7 +17,6 @@ from pullback.core.errors import GradientError, ShapeError
 from pullback.core.primitive import primitive
 from pullback.core.source import at_user_line
 from pullback.core.tracing import type_of
-from pullback.ops import compare
 from pullback.ops.arithmetic import add, mul, sub
 from pullback.ops.complex import complex as joined
 from pullback.ops.complex import imag
@@ -33,7 +32,6 @@ from pullback.ops.matrices import (
     diagonal,
     diagonal_matrix,
     identity_like,
-    mask,
     nan_on_failure,
     one_by_one,
     product,
@@ -158,8 +156,7 @@ def unpacked(made: Any) -> tuple[Any, Any]:
     rows, columns = type_of(made).shape[-2:]
     k = min(rows, columns)
     below = leading(made, rows, k)
-    unit = convert_element_type(mask(compare.eq, type_of(below).shape), new_dtype=type_of(made).dtype)
-    return add(lower_part(below, -1), unit), upper(leading(made, k, columns))
+    return add(lower_part(below, -1), identity_like(below)), upper(leading(made, k, columns))
 
 
 def _completed(x, axis):
@@ -210,8 +207,7 @@ def householder_product(made: Any, taus: Any) -> Any:
     factor = add(identity_like(inner), scaled_columns(upper(inner, 1), taus))
     first = adjoint(leading(vectors, min(rows, columns), count))
     weighted = scaled_rows(taus, triangular_solve(factor, first, left_side=True, lower=False, unit_diagonal=True))
-    out = leading(identity_like(made, rows), rows, columns)
-    return sub(out, product(vectors, weighted))
+    return sub(identity_like(made), product(vectors, weighted))
 
 
 @primitive

@@ -236,15 +236,45 @@ def _betaln(a, b):
     """log Gamma(a) + log Gamma(b) - log Gamma(a + b); where the larger one is at least 10 by Stirling's series, of which the
     large terms cancel: log Gamma(b) - log Gamma(a + b) = a - a log(a + b) - (b - 1/2) log(1 + a/b) + rest(b) - rest(a + b)."""
     small, large = np.minimum(a, b), np.maximum(a, b)
-    whole = np.where(large < LEAST, LEAST, large)
-    total = whole + small
+    turned = (small < 0) & (np.floor(small) == small) & (np.floor(large) == large) & (large > 0) & (large <= -small)
+    small = np.where(turned, 1 - small - large, small)  # the poles cancel: it is the limit, (-1)^b B(1 - a - b, b)
+    small, large = np.minimum(small, large), np.maximum(small, large)
+    pole, infinite = (small <= 0) & (np.floor(small) == small), large == np.inf
+    direct = (large < LEAST) | (large + small < LEAST)
+    whole = np.where(direct | infinite, LEAST, large)
+    total = whole + np.where(direct, 1, small)
     drop = (whole - 0.5) * log1p_formula(small / whole)
     rest = stirling_rest(whole) - stirling_rest(total) - drop
     least = np.where(small < LEAST, LEAST, small)
     both = 0.5 * math.log(2 * math.pi) + stirling_rest(least) - 0.5 * np.log(least) + least * np.log(least / (whole + least))
     one = _lgamma(np.where(small < LEAST, small, 1)) + small * (1 - np.log(total))
-    near = _lgamma(small) + _lgamma(np.where(large < LEAST, large, 1)) - _lgamma(np.where(large < LEAST, small + large, 1))
-    return np.where(large < LEAST, near, np.where(small < LEAST, one, both) + rest)
+    near = _lgamma(small) + _lgamma(np.where(direct, large, 1)) - _lgamma(np.where(direct, small + large, 1))
+    out = np.where(direct, near, np.where(small < LEAST, one, both) + rest)
+    end = np.where(pole | (small < 0), np.inf, np.where(infinite, -np.inf, out))
+    return np.where(np.isnan(small), small, np.where(pole | infinite, end, out))
+
+
+@primitive
+class digamma_gap(OnHost):
+    """The n-th derivative of digamma at a, less that at a + b, by Stirling's series where a is large: they are close."""
+
+    @in_double
+    def evaluate(a, b, *, n):
+        both = a + b
+        if n:
+            return polygamma.evaluate(a, n=n) - polygamma.evaluate(both, n=n)
+        large = (a >= LEAST) & (both >= LEAST)
+        least, most = np.where(large, a, LEAST), np.where(large, both, LEAST)
+        rest = sum([c * (most ** (-2.0 * k) - least ** (-2.0 * k)) for k, c in enumerate(_STIRLING, 1)])
+        share = b / least
+        return np.where(large, rest - np.log1p(share) - 0.5 * share / most, digamma.evaluate(a) - digamma.evaluate(both))
+
+    def partials(out, a, b, *, n):
+        return lambda: digamma_gap(a, b, n=n + 1), lambda: neg(polygamma(add(a, b), n=n + 1))
+
+    def samples(rng):
+        for n in range(2):
+            yield (0.5 + 2 * rng.random(3), 0.5 + 2 * rng.random(3)), {"n": n}
 
 
 @primitive
@@ -256,8 +286,7 @@ class betaln(Formula):
     evaluate = in_double(_betaln)
 
     def partials(out, a, b):
-        both = digamma(add(a, b))
-        return lambda: sub(digamma(a), both), lambda: sub(digamma(b), both)
+        return lambda: digamma_gap(a, b, n=0), lambda: digamma_gap(b, a, n=0)
 
     def samples(rng):
         yield (0.5 + 2 * rng.random((2, 3)), 0.5 + 2 * rng.random((2, 3))), {}

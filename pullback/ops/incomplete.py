@@ -16,13 +16,14 @@ import numpy as np
 from pullback.core.primitive import primitive
 from pullback.ops.arithmetic import add, div, mul, neg, sub
 from pullback.ops.chebyshev import in_double
-from pullback.ops.compare import eq, select
+from pullback.ops.compare import eq, gt, select
 from pullback.ops.exponential import log, log1p
 from pullback.ops.gamma_functions import OnHost, digamma, lgamma, polygamma, stirling_rest
 from pullback.ops.literals import literal
 from pullback.ops.scipy_functions import special
 
-_betainc, _gammainc, _gammaincc, _psi = special("betainc", 3), special("gammainc", 2), special("gammaincc", 2), special("psi")
+_betainc, _betaincc, _psi = special("betainc", 3), special("betaincc", 3), special("psi")
+_gammainc, _gammaincc = special("gammainc", 2), special("gammaincc", 2)
 
 
 def _double_exponential(step, low):
@@ -86,6 +87,12 @@ def _valued(inside, out):
     return np.where(inside, out, np.nan)
 
 
+def _scaled(size, factor):
+    """Their product, 0 at the ends, where the size is 0 and the factor may be infinite."""
+    zero = literal(0, size)
+    return select(eq(size, zero), zero, mul(size, factor))
+
+
 # ---- gamma ------------------------------------------------------------------------------------------------------------
 
 
@@ -111,7 +118,11 @@ class gamma_density(OnHost):
         return _valued((a > 0) & (x >= 0), np.where(x == np.inf, 0, out))
 
     def partials(out, a, x):
-        return lambda: mul(out, _gamma_cumulant(a, x)((1,))), lambda: mul(out, _gamma_growth(a, x))
+        def by_x():
+            growth = _gamma_growth(a, x)
+            return select(gt(a, literal(2, a)), _scaled(out, growth), mul(out, growth))
+
+        return lambda: _scaled(out, _gamma_cumulant(a, x)((1,))), by_x
 
     def samples(rng):
         yield (0.5 + 2 * rng.random((2, 3)), 0.5 + 2 * rng.random((2, 3))), {}
@@ -168,11 +179,12 @@ class gamma_sensitivity(OnHost):
         yield (0.5 + 2 * rng.random((2, 3)), 0.5 + 2 * rng.random((2, 3))), {"n": 1}
 
 
-def _igamma_partials(sign):
-    def partials(out, a, x):
-        def signed(value):
-            return value if sign > 0 else neg(value)
+def _itself(value):
+    return value
 
+
+def _igamma_partials(signed):
+    def partials(out, a, x):
         return lambda: signed(igamma_grad_a(a, x)), lambda: signed(gamma_density(a, x))
 
     return partials
@@ -180,7 +192,7 @@ def _igamma_partials(sign):
 
 def igamma_grad_a(a: Any, x: Any) -> Any:
     """The derivative of igamma with respect to a."""
-    return mul(gamma_sensitivity(a, x, n=1), gamma_density(a, x))
+    return _scaled(gamma_sensitivity(a, x, n=1), gamma_density(a, x))
 
 
 class _OfShape(OnHost):
@@ -196,7 +208,7 @@ class igamma(_OfShape):
     """The integral of t^(a-1) exp(-t) from 0 to x, over Gamma(a): the gamma distribution's probability up to x."""
 
     evaluate = in_double(_gammainc)
-    partials = _igamma_partials(1)
+    partials = _igamma_partials(_itself)
 
 
 @primitive
@@ -204,14 +216,22 @@ class igammac(_OfShape):
     """1 - igamma(a, x), to the last digits where x is large."""
 
     evaluate = in_double(_gammaincc)
-    partials = _igamma_partials(-1)
+    partials = _igamma_partials(neg)
 
 
 # ---- beta -------------------------------------------------------------------------------------------------------------
 
 
+class _OfShapes(OnHost):
+    """A function of two shape parameters, and a number between 0 and 1."""
+
+    def samples(rng):
+        yield (0.5 + 2 * rng.random(3), 0.5 + 2 * rng.random(3), 0.1 + 0.8 * rng.random(3)), {}
+        yield (0.5, 0.5 + 2 * rng.random(3), 0.1 + 0.8 * rng.random(3)), {}
+
+
 @primitive
-class beta_density(OnHost):
+class beta_density(_OfShapes):
     """x^(a-1) (1-x)^(b-1) Gamma(a+b) / (Gamma(a) Gamma(b)), the density of the beta distribution."""
 
     @in_double
@@ -223,13 +243,10 @@ class beta_density(OnHost):
     def partials(out, a, b, x):
         cumulant = _beta_cumulant(a, b, x)
         return (
-            lambda: mul(out, cumulant((1, 0))),
-            lambda: mul(out, cumulant((0, 1))),
+            lambda: _scaled(out, cumulant((1, 0))),
+            lambda: _scaled(out, cumulant((0, 1))),
             lambda: mul(out, _beta_growth(a, b, x)),
         )
-
-    def samples(rng):
-        yield (0.5 + 2 * rng.random(3), 0.5 + 2 * rng.random(3), 0.1 + 0.8 * rng.random(3)), {}
 
 
 _betaln = special("betaln", 2)
@@ -307,18 +324,27 @@ class beta_sensitivity(OnHost):
         yield (0.5 + 2 * rng.random(3), 0.5 + 2 * rng.random(3), 0.1 + 0.8 * rng.random(3)), {"orders": (0, 1)}
 
 
+def _betainc_partials(signed):
+    def partials(out, a, b, x):
+        def slope(orders):
+            return lambda: signed(_scaled(beta_sensitivity(a, b, x, orders=orders), beta_density(a, b, x)))
+
+        return slope((1, 0)), slope((0, 1)), lambda: signed(beta_density(a, b, x))
+
+    return partials
+
+
 @primitive
-class betainc(OnHost):
+class betainc(_OfShapes):
     """The integral of t^(a-1) (1-t)^(b-1) from 0 to x, over that up to 1: the beta distribution's probability up to x."""
 
     evaluate = in_double(_betainc)
+    partials = _betainc_partials(_itself)
 
-    def partials(out, a, b, x):
-        def slope(orders):
-            return lambda: mul(beta_sensitivity(a, b, x, orders=orders), beta_density(a, b, x))
 
-        return slope((1, 0)), slope((0, 1)), lambda: beta_density(a, b, x)
+@primitive
+class betaincc(_OfShapes):
+    """1 - betainc(a, b, x), to the last digits where it is small."""
 
-    def samples(rng):
-        yield (0.5 + 2 * rng.random(3), 0.5 + 2 * rng.random(3), 0.1 + 0.8 * rng.random(3)), {}
-        yield (0.5, 0.5 + 2 * rng.random(3), 0.1 + 0.8 * rng.random(3)), {}
+    evaluate = in_double(_betaincc)
+    partials = _betainc_partials(neg)

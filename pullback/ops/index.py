@@ -18,7 +18,7 @@ from pullback.ops.compare import eq, select
 from pullback.ops.convert import convert_element_type
 from pullback.ops.create import full, iota
 from pullback.ops.families import numbered, places
-from pullback.ops.formulas import lowered
+from pullback.ops.formulas import OPERATIONS
 from pullback.ops.literals import literal
 from pullback.ops.pointwise import each_alone, same_dtype
 from pullback.ops.shape import in_front, reshape
@@ -161,7 +161,7 @@ def take(operand: Any, indices: Any, axis: int, mode: str = "clip", fill_value: 
     offset = (*range(axis), *range(axis + len(places), len(shape) - 1 + len(places)))
     numbers = GatherDimensionNumbers(offset, (axis,), (axis,))
     sizes = (*shape[:axis], 1, *shape[axis + 1 :])
-    vectors = reshape(indices, new_sizes=(*places, 1))
+    vectors = indices[..., None] if isinstance(indices, np.ndarray) else reshape(indices, new_sizes=(*places, 1))
     return gather(operand, vectors, dimension_numbers=numbers, slice_sizes=sizes, mode=mode, fill_value=fill_value)
 
 
@@ -236,12 +236,6 @@ def separate_windows(rng):
     yield (rng.normal(size=(4, 3)), indices, rng.normal(size=(4, 2))), params
 
 
-_ORDERED = {
-    "stablehlo.maximum": lowered(lambda x, y: np.where((x >= y) | (x != x), x, y)),
-    "stablehlo.minimum": lowered(lambda x, y: np.where((x <= y) | (x != x), x, y)),
-}
-
-
 def combining(combine, name):
     """The evaluation and the lowering rule of a scatter that combines by a ufunc, and by the operation of that name; both are
     None where the updates are put in place."""
@@ -276,9 +270,8 @@ def combining(combine, name):
             sizes = update_sizes(operand, updates, numbers)
             indices = clamped_indices(write, indices, numbers, sizes, operand.shape)
         text = written("scatter", dimension_numbers, indices).replace("operand_batching_dims", "input_batching_dims")
-        # XLA's own extremes of complex numbers compare the real parts alone, and lose NaN
-        ordered = kind(wide) == "c" and _ORDERED.get(name)
-        body, given = write.combiner(ordered or name, wide), {"scatter_dimension_numbers": text}
+        how = OPERATIONS[combine] if combine and kind(wide) == "c" else name  # XLA's extremes compare real parts alone
+        body, given = write.combiner(how, wide), {"scatter_dimension_numbers": text}
         out = write.many("stablehlo.scatter", [operand, indices, updates], [operand.type], [body], **given)[0]
         return write.convert(out, dtype)
 

@@ -161,7 +161,7 @@ def diagonal_matrix(v, like):
 
 
 def identity_like(x: Any, size: int | None = None) -> Any:
-    """Identity matrices as a stack like x."""
+    """Identity matrices as a stack like x, of its shape, which need not be square, or of a size."""
     shape = type_of(x).shape if size is None else (*type_of(x).shape[:-2], size, size)
     return convert_element_type(mask(compare.eq, shape), new_dtype=type_of(x).dtype)
 

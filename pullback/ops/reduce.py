@@ -85,6 +85,8 @@ def highest(dtype):
 
 
 def _limit(dtype, infinity, name, truth):
+    if kind(dtype) == "c":
+        return np.asarray(complex(infinity, infinity), dtype)
     if kind(dtype) == "f":
         limit = np.asarray(infinity, dtype)
         return limit if limit == infinity else np.asarray(getattr(ml_dtypes.finfo(dtype), name), dtype)
@@ -93,9 +95,8 @@ def _limit(dtype, infinity, name, truth):
 
 class Extreme(Reduction):
     """The extreme element along `axes`; where several share it, they share the derivative equally. Where it is NaN, so is the
-    derivative with respect to every element, in forward and in reverse mode."""
-
-    kinds = "biuf"
+    derivative with respect to every element, in forward and in reverse mode. Complex numbers are in the order of their real
+    parts, then of their imaginary ones."""
 
     def jvp(primitive, primals, tangents, *, axes):
         (x,), (t,) = primals, tangents

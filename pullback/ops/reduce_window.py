@@ -21,14 +21,13 @@ from pullback.core.zero import ZERO
 from pullback.ops.arithmetic import min as min_of
 from pullback.ops.arithmetic import mul, neg, sub
 from pullback.ops.convolve import dilated, window_count
-from pullback.ops.create import iota
+from pullback.ops.create import full, iota
 from pullback.ops.families import all_but, check_kinds
 from pullback.ops.formulas import Written
-from pullback.ops.index import gather
+from pullback.ops.index import take
 from pullback.ops.literals import literal
 from pullback.ops.reduce import gathered, highest, lowest, product_rule
 from pullback.ops.shape import pad, reshape, transpose
-from pullback.ops.windows import GatherDimensionNumbers
 from pullback.stablehlo.writer import TensorType, i64s
 
 
@@ -204,7 +203,7 @@ class ExtremeOfWindows(OfWindows):
             return primitive(x, **params), ZERO
         # where a window has nothing of the array, the number is out of bounds
         flat = reshape(t, new_sizes=(size,))
-        return primitive(x, **params), _taken(flat, window_argmax(signed, **params), 0, "fill")
+        return primitive(x, **params), take(flat, window_argmax(signed, **params), 0, "fill", 0)
 
 
 @primitive
@@ -274,30 +273,17 @@ def _further(best, where, x, at):
 
 def windows(x: Any, fill: Any, **params: Any) -> Any:
     """All windows of x, with the axes of x counting them and then as many for the elements in each; `fill` where x has none."""
-    window = Window(**params)
-    value = fill if hasattr(fill, "shape") else literal(fill, x)
+    window, ndim = Window(**params), type_of(x).ndim
+    counts = window.counts(type_of(x).shape)
+    if 0 in counts:
+        return full((*counts, *window.window_dimensions), 0, type_of(x).dtype)
     if any(map(any, window.pads())):
-        x = pad(x, value, padding_config=window.pads())
-    ndim, counts = type_of(x).ndim, []
+        x = pad(x, fill if hasattr(fill, "shape") else literal(fill, x), padding_config=window.pads())
     for axis, size, stride, gap in window.steps():
         shape = type_of(x).shape
-        counts.append(window_count(shape[2 * axis], dilated(size, gap), stride))
         if size == stride == 1:
             x = reshape(x, new_sizes=(*shape[: 2 * axis + 1], 1, *shape[2 * axis + 1 :]))
         else:
-            places = (np.arange(counts[-1])[:, None] * stride + np.arange(size) * gap).astype(np.int32)
-            x = _taken(x, places, 2 * axis, "clip")
+            places = np.arange(counts[axis])[:, None] * stride + np.arange(size) * gap
+            x = take(x, places.astype(np.int32), 2 * axis)
     return transpose(x, permutation=(*range(0, 2 * ndim, 2), *range(1, 2 * ndim, 2))) if ndim > 1 else x
-
-
-def _taken(x, indices, axis, mode):
-    """Slices of x at `indices` along an axis, put there; 0 out of bounds if the mode is `fill`."""
-    shape, indexed = type_of(x).shape, type_of(indices).shape
-    kept = (*range(axis), *range(axis + len(indexed), len(shape) + len(indexed) - 1))
-    sizes = (*shape[:axis], int(shape[axis] > 0), *shape[axis + 1 :])
-    numbers = GatherDimensionNumbers(kept, (axis,), (axis,))
-    if isinstance(indices, np.ndarray):
-        indices = indices[..., None]
-    else:
-        indices = reshape(indices, new_sizes=(*indexed, 1))
-    return gather(x, indices, dimension_numbers=numbers, slice_sizes=sizes, mode=mode, fill_value=0 if mode == "fill" else None)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 
+from pullback.core.dtypes import FLOAT32
 from pullback.core.primitive import primitive
 from pullback.core.zero import ZERO
 from pullback.ops.pointwise import Function, Predicate
@@ -69,27 +71,33 @@ class is_finite(Predicate):
 
 def _in_fewer_bits(x, *, exponent_bits, mantissa_bits):
     fraction, exponent = np.frexp(x.astype(np.float64))
-    digits = mantissa_bits + 1
-    rounded = np.ldexp(np.rint(np.ldexp(fraction, digits)), exponent - digits)
-    bias = 2 ** (exponent_bits - 1) - 1
+    bias, own = 2 ** (exponent_bits - 1) - 1, exponent_bits == ml_dtypes.finfo(x.dtype).nexp
+    last = (np.maximum(exponent, 2 - bias) if own else exponent) - mantissa_bits - 1
+    if mantissa_bits == 0:  # the last bit, which is to be even, is that of the exponent
+        down = (np.abs(fraction) == 0.75) & (exponent % 2 == 0) & (exponent == last + 1)
+        fraction = np.where(down, fraction / 1.5, fraction)
+    rounded = np.ldexp(np.rint(np.ldexp(fraction, exponent - last)), last)
     size = np.abs(rounded)
     rounded = np.where(size >= np.ldexp(1.0, bias) * 2, np.copysign(np.inf, rounded), rounded)
-    rounded = np.where(size < np.ldexp(1.0, 1 - bias), np.copysign(0.0, rounded), rounded)
+    if not own:
+        rounded = np.where(size < np.ldexp(1.0, 1 - bias), np.copysign(0.0, rounded), rounded)
     return np.where(np.isfinite(x), rounded, x).astype(x.dtype)
 
 
 @primitive
 class reduce_precision(Function):
-    """x rounded to a float with `exponent_bits` and `mantissa_bits`, half to even, what is subnormal there to 0. Its derivative
-    is rounded likewise, as if rounding were linear."""
+    """x rounded to a float with `exponent_bits` and `mantissa_bits`, half to even, what is subnormal there to 0, unless
+    these exponents are the dtype's own. Its derivative is rounded likewise, as if rounding were linear."""
 
     kinds = "f"
     linear = True
     evaluate = _in_fewer_bits
 
     def lower(write, x, *, exponent_bits, mantissa_bits):
+        # XLA would round what is subnormal in float16 as coarsely as it is there
+        value = write.convert(x, FLOAT32) if x.dtype == np.float16 and exponent_bits > 5 else x
         given = {"exponent_bits": f"{exponent_bits} : i32", "mantissa_bits": f"{mantissa_bits} : i32"}
-        return write.op("stablehlo.reduce_precision", [x], **given)
+        return write.convert(write.op("stablehlo.reduce_precision", [value], value.type, **given), x.dtype)
 
     def transpose(cotangent, x, *, exponent_bits, mantissa_bits):
         return (reduce_precision(cotangent, exponent_bits=exponent_bits, mantissa_bits=mantissa_bits),)

@@ -14,14 +14,18 @@ from pullback.core.primitive import Rules, primitive
 from pullback.core.tracing import type_of
 from pullback.ops.arithmetic import add, div, mul, sub
 from pullback.ops.compare import eq, select
+from pullback.ops.complex import real
 from pullback.ops.convert import convert_element_type
-from pullback.ops.exponential import exp
+from pullback.ops.exponential import exp, log
 from pullback.ops.families import all_but, check_axes, check_kinds
+from pullback.ops.formulas import OPERATIONS
 from pullback.ops.hyperbolic import logaddexp
 from pullback.ops.literals import literal
 from pullback.ops.pointwise import same_dtype
 from pullback.ops.reduce import highest, lowest
+from pullback.ops.rounding import is_finite
 from pullback.ops.shape import in_front, pad
+from pullback.ops.stop_gradient import stop_gradient
 from pullback.stablehlo.writer import TensorType, i64s
 
 _BLOCK = 8
@@ -214,9 +218,8 @@ class cumprod(Scan):
 
 
 class Running(Scan):
-    """The extreme of the elements up to each one; those that share it share its derivative. From the first NaN on, NaN."""
-
-    kinds = "biuf"
+    """The extreme of the elements up to each one; those that share it share its derivative. From the first NaN on, NaN. Complex
+    numbers are in the order of their real parts, then of their imaginary ones."""
 
     def jvp(primitive, primals, tangents, *, axis, reverse=False):
         (x,), (t,) = primals, tangents
@@ -233,14 +236,14 @@ class Running(Scan):
 class cummax(Running):
     """The largest of the elements up to each one; NaN from the first NaN on."""
 
-    evaluate, lower = scanning(np.maximum, "stablehlo.maximum", lowest)
+    evaluate, lower = scanning(np.maximum, OPERATIONS[np.maximum], lowest)
 
 
 @primitive
 class cummin(Running):
     """The smallest of the elements up to each one; NaN from the first NaN on."""
 
-    evaluate, lower = scanning(np.minimum, "stablehlo.minimum", highest)
+    evaluate, lower = scanning(np.minimum, OPERATIONS[np.minimum], highest)
 
 
 @primitive
@@ -258,3 +261,13 @@ class cumlogsumexp(Scan):
         level = select(eq(out, literal(-np.inf, out)), literal(0, out), out)
         kept = exp(sub(_before(out, -np.inf, **along), level))
         return out, linear_scan(kept, mul(exp(sub(x, level)), t), **along)
+
+
+def complex_logsumexp(x, *, axis, reverse):
+    """`cumlogsumexp` of complex numbers: sums of exponentials, each divided by that of the largest real part so far."""
+    along = {"axis": axis, "reverse": reverse}
+    peak, dtype = stop_gradient(cummax(real(x), **along)), type_of(x).dtype
+    level = select(is_finite(peak), peak, literal(0, peak))
+    kept = convert_element_type(exp(sub(_before(peak, -np.inf, **along), level)), new_dtype=dtype)
+    level = convert_element_type(level, new_dtype=dtype)
+    return add(log(linear_scan(kept, exp(sub(x, level)), **along)), level)

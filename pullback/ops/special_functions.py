@@ -11,12 +11,11 @@ from pullback.core.primitive import primitive
 from pullback.ops.arithmetic import add, div, mul, neg, sub
 from pullback.ops.arithmetic import max as larger
 from pullback.ops.chebyshev import I0E_FAR, I0E_NEAR, I1E_FAR, I1E_NEAR, chebyshev, in_double
-from pullback.ops.compare import eq, select
-from pullback.ops.complex import sign
+from pullback.ops.compare import eq, lt, select
 from pullback.ops.error_functions import erf, gaussian
 from pullback.ops.exponential import exp, log, log1p, log1p_formula
 from pullback.ops.formulas import lowered
-from pullback.ops.gamma_functions import OnHost, digamma, no_slope
+from pullback.ops.gamma_functions import OnHost, betaln, digamma, digamma_gap, no_slope
 from pullback.ops.incomplete import beta_density, beta_sensitivity, gamma_density, gamma_sensitivity
 from pullback.ops.literals import literal
 from pullback.ops.pointwise import Function, OfFraction, OfTwo
@@ -127,15 +126,49 @@ class bessel_i(Function):
         return rule(write, x, n=n, scaled=scaled)
 
     def partials(out, x, *, n, scaled):
-        def of(order):
-            return bessel_i(x, n=order, scaled=scaled)
-
-        slope = mul(literal(0.5, x), add(of(n - 1), of(n + 1))) if n else of(1)
-        return (sub(slope, mul(sign(x), out)) if scaled else slope,)
+        if scaled:
+            return (scaled_slope(x, n=n, order=1),)
+        later = bessel_i(x, n=n + 1, scaled=False)
+        return (mul(literal(0.5, x), add(bessel_i(x, n=n - 1, scaled=False), later)) if n else later,)
 
     def samples(rng):
         for n in range(3):
             yield (4 * rng.normal(size=(2, 3)),), {"n": n, "scaled": n != 1}
+
+
+_VERSED = 2 * np.sin(np.arange(31) * (math.pi / 60)) ** 2  # 1 - cos(v) at v = 0, pi/30, ..., pi
+
+
+@primitive
+class scaled_slope(Function):
+    """A derivative of exp(-|x|) I_n(x): from the mean of cos(n v) exp(-x (1 - cos(v))) over v by the trapezoidal rule, in which
+    nothing cancels; beyond x = 30 by Hankel's series. Source: DLMF 10.32.3 and 10.40.1."""
+
+    cost = 200
+    kinds = "f"
+
+    @in_double
+    def evaluate(x, *, n, order):
+        size = np.abs(x)
+        weights = np.cos(np.arange(31) * (n * math.pi / 30)) * (-_VERSED) ** order / 30
+        weights[[0, -1]] *= 0.5
+        near = np.minimum(size, 30)
+        near = sum([weight * np.exp(near * -versed) for weight, versed in zip(weights.tolist(), _VERSED.tolist())])
+        inverse, terms = 1 / np.maximum(size, 30), [1 / math.sqrt(2 * math.pi)]
+        for k in range(1, 21):
+            terms.append(terms[-1] * ((2 * k - 1) ** 2 - 4 * n * n) / (8 * k))
+        far = 0 * inverse
+        for k in range(20, -1, -1):
+            far = far * inverse + terms[k] * math.prod([-0.5 - k - i for i in range(order)])
+        out = np.where(size < 30, near, far * np.sqrt(inverse) * np.power(inverse, order))
+        return out * np.sign(x) if (n + order) % 2 else out
+
+    def partials(out, x, *, n, order):
+        return (scaled_slope(x, n=n, order=order + 1),)
+
+    def samples(rng):
+        for n in range(2):
+            yield (np.array([[0.3, 1.0, -2.5], [7.0, -20.0, 40.0]]),), {"n": n, "order": 1}
 
 
 @primitive
@@ -175,7 +208,11 @@ def _half_turns(x):
 
 
 def _minus_log_ratio(x):
-    return neg(log1p_ratio(sub(x, literal(1, x)), n=0))
+    """log(x) / (1 - x), near 0 from log(x), as x - 1 would round x away."""
+    one = literal(1, x)
+    small = lt(x, literal(0.25, x))
+    near = div(log(select(small, x, one)), sub(one, select(small, x, literal(0, x))))
+    return select(small, near, neg(log1p_ratio(sub(select(small, one, x), one), n=0)))
 
 
 spence = _of_one("spence", "The dilogarithm of 1 - x: the integral of log(t) / (1 - t) from 1 to x.", _minus_log_ratio)
@@ -194,10 +231,34 @@ fresnel_s = _of_one(
 fresnel_c = _of_one(
     "fresnel_c", "The integral of cos(pi t^2 / 2) from 0 to x.", lambda x: cos(_half_turns(x)), special("fresnel", part=1)
 )
-dawsn: Any = _of_one(
-    "dawsn", "exp(-x^2) times the integral of exp(t^2) from 0 to x.",
-    lambda x: sub(literal(1, x), mul(literal(2, x), mul(x, dawsn(x)))),
-)  # fmt: skip
+dawsn: Any = _of_one("dawsn", "exp(-x^2) times the integral of exp(t^2) from 0 to x.", lambda x: dawsn_slope(x, n=1))
+
+
+@primitive
+class dawsn_slope(OnHost):
+    """The n-th derivative of dawsn, n >= 1: y' = 1 - 2 x y, differentiated; beyond |x| = 7, where that cancels, by the series
+    of (2k-1)!! / (2^(k+1) x^(2k+1)). Source: DLMF 7.12.1, on the imaginary axis."""
+
+    @in_double
+    def evaluate(x, *, n):
+        known = [_dawsn(x), 1 - 2 * x * _dawsn(x)]
+        for k in range(1, n):
+            known.append(-2 * (x * known[k] + k * known[k - 1]))
+        inverse = 1 / np.where(np.abs(x) > 7, x, 7)
+        far = 0 * inverse
+        for k in range(25, -1, -1):
+            odd = math.prod(range(1, 2 * k, 2)) / 2 ** (k + 1)
+            far = far * inverse * inverse + odd * math.prod([-1 - 2 * k - i for i in range(n)])
+        return np.where(np.abs(x) > 7, far * inverse ** (n + 1), known[n])
+
+    def partials(out, x, *, n):
+        return (dawsn_slope(x, n=n + 1),)
+
+    def samples(rng):
+        yield (4 * rng.normal(size=3),), {"n": 1}
+
+
+_dawsn = special("dawsn")
 
 
 @primitive
@@ -292,20 +353,24 @@ class hyp2f1(OnHost):
         return *[no_slope("hyp2f1", name) for name in "abc"], by_x
 
 
+_binom = special("binom", 2)
+
+
 @primitive
 class binomial(OnHost):
     """Gamma(n + 1) / (Gamma(k + 1) Gamma(n - k + 1)): how many subsets of k elements a set of n has."""
 
-    evaluate = in_double(special("binom", 2))
+    @in_double
+    def evaluate(n, k):  # SciPy's loses digits where n is large, unless it multiplies the factors
+        least = np.minimum(k, n - k)
+        large = (n > 300) & (least > 0) & ((least >= 20) | (k != np.floor(k)))
+        m, few = np.where(large, n, 2.0), np.where(large, least, 1.0)
+        return np.where(large, np.exp(-betaln.evaluate(m - few + 1, few + 1)) / (m + 1), _binom(n, k))
 
     def partials(out, n, k):
         one = literal(1, n)
-
-        def rate(first):
-            rest = digamma(add(sub(n, k), one))
-            return mul(out, sub(digamma(add(n, one)), rest) if first else sub(rest, digamma(add(k, one))))
-
-        return lambda: rate(True), lambda: rate(False)
+        rest = add(sub(n, k), one)
+        return lambda: neg(mul(out, digamma_gap(rest, k, n=0))), lambda: mul(out, sub(digamma(rest), digamma(add(k, one))))
 
     def samples(rng):
         yield (3 + 2 * rng.random(3), 1 + 2 * rng.random(3)), {}
@@ -318,8 +383,7 @@ class poch(OnHost):
     evaluate = in_double(special("poch", 2))
 
     def partials(out, z, m):
-        last = digamma(add(z, m))
-        return lambda: mul(out, sub(last, digamma(z))), lambda: mul(out, last)
+        return lambda: neg(mul(out, digamma_gap(z, m, n=0))), lambda: mul(out, digamma(add(z, m)))
 
     def samples(rng):
         yield (0.5 + rng.random(3), 0.5 + rng.random(3)), {}
@@ -347,19 +411,25 @@ _gammaincinv, _gammainccinv = special("gammaincinv", 2), special("gammainccinv",
 
 @primitive
 class betaincinv(OnHost):
-    """The x at which betainc(a, b, x) is p."""
+    """The x at which betainc(a, b, x), or betaincc if `upper`, is p."""
 
-    evaluate = in_double(special("betaincinv", 3))
+    @in_double
+    def evaluate(a, b, p, *, upper):
+        return (_betainccinv if upper else _betaincinv)(a, b, p)
 
-    def partials(out, a, b, p):
+    def partials(out, a, b, p, *, upper):
         return (
             lambda: neg(beta_sensitivity(a, b, out, orders=(1, 0))),
             lambda: neg(beta_sensitivity(a, b, out, orders=(0, 1))),
-            lambda: div(literal(1, p), beta_density(a, b, out)),
+            lambda: div(literal(-1 if upper else 1, p), beta_density(a, b, out)),
         )
 
     def samples(rng):
-        yield (0.5 + 2 * rng.random(3), 0.5 + 2 * rng.random(3), 0.1 + 0.8 * rng.random(3)), {}
+        for upper in (False, True):
+            yield (0.5 + 2 * rng.random(3), 0.5 + 2 * rng.random(3), 0.1 + 0.8 * rng.random(3)), {"upper": upper}
+
+
+_betaincinv, _betainccinv = special("betaincinv", 3), special("betainccinv", 3)
 
 
 @primitive

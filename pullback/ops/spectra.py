@@ -35,6 +35,7 @@ from pullback.ops.matrices import (
     conjugate,
     diagonal,
     diagonal_matrix,
+    flipped,
     identity_written,
     in_columns,
     in_rows,
@@ -45,7 +46,6 @@ from pullback.ops.matrices import (
     product,
     real_part,
     scaled_columns,
-    scaled_rows,
     stack_type,
     status_type,
     where,
@@ -78,11 +78,10 @@ class over_gap(OfTwo):
         yield (rng.normal(size=(2, 3)), 1 + rng.random((2, 3))), {}
 
 
-def turned(x, values, sums=None):
-    """x_ij / (w_j - w_i), or x_ij / (w_j^2 - w_i^2) given the sums too, and 0 on the diagonal."""
+def turned(x, values):
+    """x_ij / (w_j - w_i), and 0 on the diagonal."""
     shape = type_of(x).shape
     gaps = sub(in_columns(values, shape), in_rows(values, shape))
-    gaps = gaps if sums is None else mul(gaps, sums)
     apart = mask(compare.ne, shape)
     return over_gap(where(apart, x, 0), convert_element_type(where(apart, gaps, 1), new_dtype=type_of(x).dtype))
 
@@ -166,7 +165,8 @@ class svd(Factorization):
         return checked(write, status, *found[: 1 + 2 * vectors])
 
     def jvp(primals, tangents, *, full_matrices, vectors):
-        # U^H dx V = (U^H dU) S + dS + S (dV^H V), where the first factor and the last are skew
+        # M = U^H dx V = (U^H dU) S + dS + S (dV^H V), where the first factor and the last are skew. So U^H dU (s_j - s_i) is
+        # N + N^H, where N_ij = M_ij s_j / (s_i + s_j): a share, for squares of singular values may be out of range
         (x,), (t,) = primals, tangents
         *_, rows, columns = type_of(x).shape
         if vectors and full_matrices and rows != columns:
@@ -183,12 +183,13 @@ class svd(Factorization):
             return (values,), (change,)
         shape = (*type_of(values).shape, type_of(values).shape[-1])
         sums = add(in_columns(values, shape), in_rows(values, shape))
-        after, before = scaled_columns(inner, values), scaled_rows(values, inner)
-        turn = turned(add(after, adjoint(after)), values, sums)
+        share = convert_element_type(over_gap(in_columns(values, shape), sums), new_dtype=type_of(x).dtype)
+        after, before = mul(inner, share), mul(inner, flipped(share))
+        turn = turned(add(after, adjoint(after)), values)
         if kind(type_of(x).dtype) == "c":
             angles = over_gap(imag(diagonal(inner)), values)
             turn = add(turn, diagonal_matrix(joined(literal(0, angles), angles), turn))
-        left_change, basis_change = product(left, turn), product(basis, turned(add(before, adjoint(before)), values, sums))
+        left_change, basis_change = product(left, turn), product(basis, turned(add(before, adjoint(before)), values))
         if rows > columns:
             left_change = add(left_change, by_columns(outside(left, product(t, basis)), values))
         if columns > rows:
@@ -252,14 +253,14 @@ class eig(Factorization):
     def jvp(primals, tangents, *, left, right):
         # V^-1 dx V = diag(dw) + (V^-1 dV) diag(w) - diag(w) (V^-1 dV)
         (x,), (t,) = primals, tangents
-        values, lefts, rights = eig(x, left=True, right=True)
+        values, *lefts, rights = eig(x, left=left, right=True)
         change = convert_element_type(t, new_dtype=type_of(values).dtype)
         inner = product(inverse(rights), change, rights)
         outs, found = [values], [diagonal(inner)]
         if left:
-            other = product(inverse(lefts), adjoint(change), lefts)
-            outs.append(lefts)
-            found.append(_settled(lefts, product(lefts, turned(other, conjugate(values)))))
+            other = product(inverse(lefts[0]), adjoint(change), lefts[0])
+            outs += lefts
+            found.append(_settled(lefts[0], product(lefts[0], turned(other, conjugate(values)))))
         if right:
             outs.append(rights)
             found.append(_settled(rights, product(rights, turned(inner, values))))

@@ -12,9 +12,6 @@ from pullback.core.primitive import primitive
 from pullback.core.tracing import type_of
 from pullback.core.types import array_type
 from pullback.ops.arithmetic import add, mul, sub
-from pullback.ops.broadcast import reduce_sum
-from pullback.ops.compare import eq, select
-from pullback.ops.create import iota
 from pullback.ops.index import gather
 from pullback.ops.literals import literal
 from pullback.ops.matrices import (
@@ -24,7 +21,6 @@ from pullback.ops.matrices import (
     checked,
     conjugate,
     flipped,
-    in_columns,
     in_rows,
     one_by_one,
     product,
@@ -34,6 +30,7 @@ from pullback.ops.matrices import (
 from pullback.ops.matrices import lower as lower_part
 from pullback.ops.scipy_functions import routine
 from pullback.ops.shape import in_front, pad, reshape, transpose
+from pullback.ops.sort import order
 from pullback.ops.windows import GatherDimensionNumbers
 from pullback.stablehlo.writer import TensorType
 
@@ -163,7 +160,7 @@ class tridiagonal_solve(OfMatrices):
 
         def one(dl, d, du, b):
             if d.size == 1:
-                return b / d
+                return b / d if d else None
             *_, x, info = solve(dl[1:], d, du[:-1], b)
             return None if info else x
 
@@ -275,8 +272,4 @@ def permuted_rows(x: Any, permutation: Any) -> Any:
 
 def inverse_permutation(permutation: Any) -> Any:
     """The permutations that undo permutations."""
-    shape = (*type_of(permutation).shape, type_of(permutation).shape[-1])
-    ndim = len(shape)
-    found = eq(in_rows(iota(dtype=INT32, shape=shape[:-1], dimension=ndim - 2), shape), in_columns(permutation, shape))
-    numbers = in_columns(iota(dtype=INT32, shape=shape[:-1], dimension=ndim - 2), shape)
-    return reduce_sum(select(found, numbers, literal(0, numbers)), axes=(ndim - 1,))
+    return order(permutation, dimension=type_of(permutation).ndim - 1, index_dtype=INT32)

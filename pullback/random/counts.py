@@ -86,6 +86,12 @@ def _accepted(propose: Any, key: Any, like: Array) -> Array:
     return end
 
 
+def _deviance(k: Array, mean: Array) -> Array:
+    """k log(k / mean) - k + mean, without loss of digits: by how much k is less likely than the mean, where both are large."""
+    step = (k - mean) / mean
+    return mean * ((1 + step) * log1p(step) - step)
+
+
 def _by_rejection(key: Any, lam: Array, dtype: DType) -> Array:
     b = 0.931 + 2.53 * sqrt(lam)
     a = -0.059 + 0.02483 * b
@@ -98,7 +104,7 @@ def _by_rejection(key: Any, lam: Array, dtype: DType) -> Array:
         edge = 0.5 - absolute(u)
         k = floor((2 * a / edge + b) * u + lam + 0.43)
         s = log(v * inverse_alpha / (a / (edge * edge) + b))
-        t = -lam + k * log_lam - log_factorial(k + 1)
+        t = where(lam < 1e4, -lam + k * log_lam - log_factorial(k + 1), -_deviance(k, lam) - 0.5 * log(2 * math.pi * k))
         rejected = (k < 0) | ((edge < 0.013) & (v > edge))
         return k, ((edge >= 0.07) & (v <= limit)) | (~rejected & (s <= t))
 
@@ -186,6 +192,10 @@ def _by_squeezing(key: Any, count: Array, p: Array) -> Array:
     r = p / (1 - p)
     alpha = (2.83 + 5.1 / b) * deviation
     mode = floor((count + 1) * p)
+    many = deviation > 300
+
+    def unlikely(k: Array) -> Array:
+        return _deviance(k, count * p) + _deviance(count - k, count * (1 - p)) + 0.5 * log(k / mode * ((count - k) / count))
 
     def propose(u: Array, v: Array) -> tuple[Array, Array]:
         u = u - 0.5
@@ -200,6 +210,7 @@ def _by_squeezing(key: Any, count: Array, p: Array) -> Array:
             - _remainder(k)
             - _remainder(count - k)
         )
+        bound = where(many, unlikely(mode) - unlikely(k), bound)
         accepted = log(v * alpha / (a / (edge * edge) + b)) <= bound
         return k, ((edge >= 0.07) & (v <= limit)) | ((k >= 0) & (k <= count) & accepted)
 

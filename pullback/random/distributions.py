@@ -16,7 +16,7 @@ from pullback.numpy.promotion import broadcast_shapes, to_inexact
 from pullback.numpy.promotion import in_dtype as converted
 from pullback.numpy.reductions import sum as total
 from pullback.random.keys import F, divided, sampler
-from pullback.random.sampling import checked_dtype, drawn, normal, parameters, rademacher
+from pullback.random.sampling import checked_dtype, drawn, drawn_above_zero, normal, parameters, rademacher
 
 _COMMON = """
         shape: the shape of the result, to which the parameters broadcast; by default their common shape.
@@ -94,7 +94,7 @@ def rayleigh(key: ArrayLike, scale: ArrayLike, shape: ShapeLike | None = None, d
     """
     wanted = checked_dtype("rayleigh", dtype)
     sizes, (scale,) = parameters("rayleigh", shape, wanted, scale)
-    return scale * sqrt(-2 * log(drawn(key, "uniform", sizes, wanted)))
+    return scale * sqrt(-2 * log(drawn_above_zero(key, sizes, wanted)))
 
 
 @distribution
@@ -114,7 +114,7 @@ def triangular(
 
     Example:
         >>> pb.random.triangular(pb.random.key(0), 0.0, 1.0, 2.0, (2,))
-        [1.6764731 1.7930222]:f32[2]:cpu(0)
+        [1.6764787 1.7930212]:f32[2]:cpu(0)
     """
     wanted = checked_dtype("triangular", dtype)
     sizes, (left, mode, right) = parameters("triangular", shape, wanted, left, mode, right)
@@ -161,8 +161,7 @@ def geometric(key: ArrayLike, p: ArrayLike, shape: ShapeLike | None = None, dtyp
     wanted = checked_dtype("geometric", dtype, "iu")
     chance = to_inexact(p, "geometric")
     sizes, (chance,) = parameters("geometric", shape, chance.type.dtype, chance)
-    u = drawn(key, "uniform", sizes, chance.type.dtype)
-    return converted(floor(log(where(u == 0, 1, u)) / log1p(-chance)) + 1, wanted)
+    return converted(floor(log(drawn_above_zero(key, sizes, chance.type.dtype)) / log1p(-chance)) + 1, wanted)
 
 
 @sampler

@@ -203,12 +203,13 @@ def f(key: ArrayLike, dfnum: ArrayLike, dfden: ArrayLike, shape: ShapeLike | Non
 
     Example:
         >>> pb.random.f(pb.random.key(0), 3.0, 5.0, (2,))
-        [2.5797071  0.19219676]:f32[2]:cpu(0)
+        [2.5797071  0.19219677]:f32[2]:cpu(0)
     """
     wanted = checked_dtype("f", dtype)
     sizes, (dfnum, dfden) = parameters("f", shape, wanted, dfnum, dfden)
     below, above = divided(key)
-    return chisquare(above, dfnum, sizes, wanted) / dfnum / (chisquare(below, dfden, sizes, wanted) / dfden)
+    squares = [_gammas("f", one, df / 2, sizes, wanted, logarithm=True) for one, df in ((above, dfnum), (below, dfden))]
+    return exp(squares[0] - squares[1]) * (dfden / dfnum)  # by logarithms: of few degrees both squares may be below all numbers
 
 
 @distribution
@@ -227,7 +228,9 @@ def t(key: ArrayLike, df: ArrayLike, shape: ShapeLike | None = None, dtype: DTyp
     sizes, (df,) = parameters("t", shape, wanted, df)
     first, second = divided(key)
     half = df / 2
-    return drawn(first, "normal", sizes, wanted) * sqrt(half / _gammas("t", second, half, sizes, wanted))
+    return drawn(first, "normal", sizes, wanted) * exp(
+        (log(half) - _gammas("t", second, half, sizes, wanted, logarithm=True)) / 2
+    )
 
 
 @sampler
@@ -249,12 +252,13 @@ def generalized_normal(key: ArrayLike, p: ArrayLike, shape: ShapeLike = (), dtyp
 
     Example:
         >>> pb.random.generalized_normal(pb.random.key(0), 4.0, (2,))
-        [0.87875676 0.1025751 ]:f32[2]:cpu(0)
+        [0.87875676 0.10257509]:f32[2]:cpu(0)
     """
     wanted = checked_dtype("generalized_normal", dtype)
     sizes, (p,) = parameters("generalized_normal", shape, wanted, p)
     first, second = divided(key)
-    return rademacher(second, sizes, wanted) * _gammas("generalized_normal", first, 1 / p, sizes, wanted) ** (1 / p)
+    size = exp(_gammas("generalized_normal", first, 1 / p, sizes, wanted, logarithm=True) / p)
+    return rademacher(second, sizes, wanted) * size
 
 
 @sampler
@@ -277,7 +281,7 @@ def ball(key: ArrayLike, d: int, p: ArrayLike = 2, shape: ShapeLike = (), dtype:
 
     Example:
         >>> pb.random.ball(pb.random.key(0), 3)
-        [0.91715974 0.39274216 0.0116535 ]:f32[3]:cpu(0)
+        [0.91715974 0.39274207 0.0116535 ]:f32[3]:cpu(0)
 
     Source: Barthe, Guedon, Mendelson and Naor, "A probabilistic approach to the geometry of the l_p^n-ball" (2005).
     """

@@ -41,9 +41,9 @@ _used: ContextVar[dict[Any, tuple[str, Any]] | None] = ContextVar("pullback_used
 def checked_keys(enabled: bool = True) -> Iterator[None]:
     """In this block, a key that is used a second time is an error.
 
-    Each drawing uses its key up, and so does `split`; `fold_in` does not, and what `clone` returns may be used once more. Known
-    keys are recognised by their words, traced ones while their function is traced: a compiled function is looked at when it is
-    traced, not at later calls, and the body of a loop as if it ran once.
+    Each drawing that succeeds uses its key up, and so does `split`; `fold_in` does not, and what `clone` returns may be used
+    once more. Known keys, a batch of them under vmap too, are recognised by their words, traced ones while their function is
+    traced: a compiled function is looked at when it is traced, not at later calls, and the body of a loop as if it ran once.
 
     Arguments:
         enabled: False ends the watch for the block.
@@ -67,19 +67,19 @@ def checked_keys(enabled: bool = True) -> Iterator[None]:
         yield
 
 
-def _mark(key: Any, typed: Any) -> Any:
-    return id(key) if isinstance(key, Tracer) else np.asarray(host_of(typed)).tobytes()
+def _marks(key: Any) -> list[Any]:
+    """What keys are recognised by: all those of a batch, where vmap hides them."""
+    while isinstance(key, Tracer) and hasattr(key, "value"):
+        key = key.value
+    if isinstance(key, Tracer):
+        return [id(key)]
+    return [one.tobytes() for one in np.asarray(host_of(typed_keys(key, "a check"))).reshape(-1)]
 
 
-def _use_up(used: dict[Any, tuple[str, Any]], key: Any, typed: Any, name: str) -> None:
-    mark = _mark(key, typed)
-    if mark in used:
-        raise KeyReuseError(
-            f"{name} was given a key that {used[mark][0]} has used up already: both would draw the same bits."
-            f" Divide a key before it is used, key, other = pb.random.split(key); or, if that is meant,"
-            f" pass pb.random.clone(key).{at_user_line()}"
-        )
-    used[mark] = name, key
+def _use_up(key: Any, name: str) -> None:
+    used = _used.get()
+    if used is not None:
+        used.update(dict.fromkeys(_marks(key), (name, key)))
 
 
 def typed_keys(key: Any, name: str) -> Array:
@@ -97,16 +97,21 @@ def typed_keys(key: Any, name: str) -> Array:
 
 
 def single_key(key: Any, name: str) -> Array:
-    """One key, typed, for a function that uses it up."""
+    """One key, typed, for a function that is to use it up."""
     typed = typed_keys(key, name)
     if typed.type.shape:
         raise ShapeError(
             f"{name} takes one key, but got {typed.type}. For many, pb.vmap(lambda key: pb.random.{name}(key, ...))(keys)."
             f"{at_user_line()}"
         )
-    used = _used.get()
-    if used is not None:
-        _use_up(used, key, typed, name)
+    used = _used.get() or {}
+    for mark in _marks(key) if used else ():
+        if mark in used:
+            raise KeyReuseError(
+                f"{name} was given a key that {used[mark][0]} has used up already: both would draw the same bits."
+                f" Divide a key before it is used, key, other = pb.random.split(key); or, if that is meant,"
+                f" pass pb.random.clone(key).{at_user_line()}"
+            )
     return typed
 
 
@@ -123,7 +128,9 @@ def sampler(function: F) -> F:
         if _used.get() is None:
             return function(typed, *args, **params)
         with setting(_used, None):
-            return function(typed, *args, **params)
+            out = function(typed, *args, **params)
+        _use_up(key, name)
+        return out
 
     return sample  # type: ignore[return-value]
 
@@ -302,7 +309,9 @@ def split(key: ArrayLike, num: ShapeLike = 2) -> Array:
         (2, 3)
     """
     sizes = checked_shape(num, "split")
-    return _like(key, divided(single_key(key, "split"), sizes))
+    made = _like(key, divided(single_key(key, "split"), sizes))
+    _use_up(key, "split")
+    return made
 
 
 def divided(key: Any, sizes: tuple[int, ...] = (2,)) -> Array:
@@ -365,9 +374,8 @@ def clone(key: ArrayLike) -> Array:
         >>> x == y
         True:bool[]:cpu(0)
     """
-    keys = typed_keys(key, "clone")
-    used = _used.get()
-    if used is not None:
-        for one in [_mark(key, keys)] if isinstance(key, Tracer) else np.asarray(host_of(keys)).reshape(-1):
-            used.pop(one if isinstance(one, int) else one.tobytes(), None)
+    typed_keys(key, "clone")
+    used = _used.get() or {}
+    for mark in _marks(key) if used else ():
+        used.pop(mark, None)
     return key if isinstance(key, Array) else as_operand(key, "clone")

@@ -11,7 +11,7 @@ import numpy as np
 
 from pullback.api.compiled import jit
 from pullback.core.array import Array, ArrayLike
-from pullback.core.dtypes import INT32, DType, DTypeLike, default_dtype, in_words, kind, requested
+from pullback.core.dtypes import INT32, DType, DTypeLike, accumulation_dtype, default_dtype, in_words, kind, requested
 from pullback.core.errors import DtypeError, ShapeError
 from pullback.core.source import at_user_line
 from pullback.core.types import Shape, ShapeLike
@@ -21,7 +21,7 @@ from pullback.lax.sorting import top_k
 from pullback.numpy.axes import normal_axis
 from pullback.numpy.creation import checked_shape, full_like
 from pullback.numpy.dtypes import finfo, iinfo
-from pullback.numpy.elementary import log, log1p
+from pullback.numpy.elementary import exp, expm1, log, log1p, sqrt
 from pullback.numpy.factories import named
 from pullback.numpy.logic import clip, less, where
 from pullback.numpy.promotion import broadcast, broadcast_shapes, in_dtype, literal_of, number_or_operand, real_dtype, strong
@@ -30,6 +30,7 @@ from pullback.numpy.reductions import argmax
 from pullback.numpy.shaping import moveaxis
 from pullback.ops import random as primitives
 from pullback.ops.convert import convert_element_type
+from pullback.ops.error_functions import log_ndtr
 from pullback.ops.literals import literal
 from pullback.ops.stop_gradient import stop_gradient
 from pullback.random.keys import divided, sampler
@@ -43,20 +44,32 @@ def checked_dtype(name: str, dtype: DTypeLike, kinds: str = "f") -> DType:
     return found
 
 
+def fitting(name: str, own: Shape, shape: ShapeLike | None) -> Shape:
+    """The shape of a result, by default the common one of the parameters, which must broadcast to it."""
+    sizes = own if shape is None else checked_shape(shape, name)
+    if broadcast_shapes(name, own, sizes) != sizes:
+        raise ShapeError(f"{name}: parameters of shape {own} do not broadcast to shape={sizes}.{at_user_line()}")
+    return sizes
+
+
 def parameters(name: str, shape: ShapeLike | None, dtype: DType, *values: ArrayLike) -> tuple[Shape, list[Array]]:
     """The shape of a result, by default the common one of the parameters, to which these must broadcast; and the parameters in
     its dtype, each of that shape or 0-d."""
     given = [strong(in_dtype(number_or_operand(value, name), dtype)) for value in values]
     own = broadcast_shapes(name, (), *[value.type.shape for value in given])
-    sizes = own if shape is None else checked_shape(shape, name)
-    if broadcast_shapes(name, own, sizes) != sizes:
-        raise ShapeError(f"{name}: parameters of shape {own} do not broadcast to shape={sizes}.{at_user_line()}")
+    sizes = fitting(name, own, shape)
     return sizes, [value if not value.type.shape else broadcast(value, sizes) for value in given]
 
 
 def drawn(key: Any, law: str, shape: Shape, dtype: DType) -> Array:
     """Numbers of a law, one from each block of the key's bits."""
     return primitives.draw(key, law=law, shape=shape, dtype=dtype)
+
+
+def drawn_above_zero(key: Any, shape: Shape, dtype: DType) -> Array:
+    """Uniform numbers for a logarithm: where all bits are 0, half of the smallest number that has another."""
+    unit = drawn(key, "uniform", shape, dtype)
+    return where(unit == 0, literal_of(0.5 * float(finfo(dtype).eps), dtype), unit)
 
 
 @sampler
@@ -240,7 +253,8 @@ def _gumbel_of_two(key: Any, *, sizes: Shape, dtype: DType) -> Array:
 def truncated_normal(
     key: ArrayLike, lower: ArrayLike, upper: ArrayLike, shape: ShapeLike | None = None, dtype: DTypeLike = None
 ) -> Array:
-    """Numbers of the standard normal distribution between two limits; differentiable with respect to these.
+    """Numbers of the standard normal distribution between two limits; differentiable with respect to these. They are JAX's, but
+    where one limit is 3 or more, or the other -3 or less: there JAX's numbers lose their digits.
 
     Arguments:
         key: a key.
@@ -267,13 +281,30 @@ def truncated_normal(
 
 @functools.partial(jit, static_argnames="sizes")
 def _truncated_normal(key: Any, lower: Array, upper: Array, *, sizes: Shape) -> Array:
-    root = literal(math.sqrt(2), lower)
+    root, one = literal(math.sqrt(2), lower), literal(1, lower)
     unit = drawn(key, "uniform", sizes, lower.dtype)
-    between = primitives.spread(unit, erf(lower / root), erf(upper / root))
+    between = clip(primitives.spread(unit, erf(lower / root), erf(upper / root)), nextafter(-one, one), nextafter(one, -one))
     inside = [
         nextafter(stop_gradient(limit), literal(infinity, limit)) for limit, infinity in ((lower, math.inf), (upper, -math.inf))
     ]
-    return clip(root * primitives.quantile(between), *inside)
+    left, right = upper <= -3, lower >= 3
+    near, far = where(left, -upper, where(right, lower, 3.0)), where(left, -lower, where(right, upper, 4.0))
+    tail = in_dtype(_in_the_tail(unit, near, far), lower.dtype)
+    return clip(where(left, -tail, where(right, tail, root * primitives.quantile(between))), *inside)
+
+
+def _in_the_tail(unit: Array, near: Array, far: Array) -> Array:
+    """Normal numbers between two limits of 3 and more, whose distribution function is 1 in its last bits: by Newton's method
+    for the logarithm of what is above a number, from x^2 / 2, which that tends to."""
+    unit, near, far = [in_dtype(x, accumulation_dtype(x.dtype)) for x in (unit, near, far)]
+    endless = far == math.inf
+    above = log_ndtr(-near)
+    lower = log1p(unit * where(endless, -1.0, expm1(log_ndtr(-where(endless, 4.0, far)) - above)))
+    x = sqrt(near * near - 2 * lower)
+    for _ in range(3):
+        here = log_ndtr(-x)
+        x = x + (here - above - lower) * exp(here + x * x / 2 + 0.5 * math.log(2 * math.pi))
+    return x
 
 
 @sampler
@@ -307,7 +338,8 @@ def randint(key: ArrayLike, shape: ShapeLike, minval: ArrayLike, maxval: ArrayLi
         low, high = _within(low, own, least, most), _within(high, own, least, most + 1)
     beyond = high > _within(np.asarray(iinfo(own).max, own), high.dtype)
     low, high = _within(low, own), _within(high, own)
-    low, high, beyond = [broadcast(value, sizes) for value in _fitting(sizes, low, high, beyond)]
+    fitting("randint", broadcast_shapes("randint", low.type.shape, high.type.shape), sizes)
+    low, high, beyond = [broadcast(value, sizes) for value in (low, high, beyond)]
     unsigned = np.dtype(f"u{own.itemsize}")
     coarse, fine = [drawn(one, "bits", sizes, unsigned) for one in divided(key)]
     one = literal(1, coarse)
@@ -317,13 +349,6 @@ def randint(key: ArrayLike, shape: ShapeLike, minval: ArrayLike, maxval: ArrayLi
     scale = rem(scale * scale, span)
     offset = rem(rem(coarse, span) * scale + rem(fine, span), span)
     return in_dtype(low + convert_element_type(offset, new_dtype=own), wanted)
-
-
-def _fitting(sizes: Shape, *values: Array) -> list[Array]:
-    common = broadcast_shapes("randint", *[value.type.shape for value in values])
-    if broadcast_shapes("randint", common, sizes) != sizes:
-        raise ShapeError(f"randint: limits of shape {common} do not broadcast to shape={sizes}.{at_user_line()}")
-    return list(values)
 
 
 def _whole(value: Any) -> Array:
@@ -435,9 +460,7 @@ def categorical(
     x = as_operand(logits, "categorical", "logits")
     axis = normal_axis(axis, x.type.ndim, "categorical")
     own = x.type.without([axis]).shape
-    sizes = own if shape is None else checked_shape(shape, "categorical")
-    if broadcast_shapes("categorical", own, sizes) != sizes:
-        raise ShapeError(f"categorical: logits for draws of shape {own} do not fit shape={sizes}.{at_user_line()}")
+    sizes = fitting("categorical", own, shape)
     lead = len(sizes) - len(own)
     classes = x.type.shape[axis]
     if replace:

@@ -15,7 +15,7 @@ from pullback.numpy.products import einsum
 from pullback.numpy.promotion import broadcast_shapes, to_common_dtype
 from pullback.numpy.shaping import matrix_transpose
 from pullback.random.keys import sampler
-from pullback.random.sampling import checked_dtype, drawn, normal
+from pullback.random.sampling import checked_dtype, drawn, fitting, normal
 
 
 @sampler
@@ -59,9 +59,7 @@ def multivariate_normal(
     if method not in ("cholesky", "eigh", "svd"):
         raise ValueError(f"multivariate_normal takes method='cholesky', 'eigh' or 'svd', not {method!r}.{at_user_line()}")
     own = broadcast_shapes("multivariate_normal", mean.shape[:-1], cov.shape[:-2])
-    sizes = own if shape is None else checked_shape(shape, "multivariate_normal")
-    if broadcast_shapes("multivariate_normal", own, sizes) != sizes:
-        raise ShapeError(f"multivariate_normal: parameters of shape {own} do not fit shape={sizes}.{at_user_line()}")
+    sizes = fitting("multivariate_normal", own, shape)
     if method == "cholesky":
         factor = cholesky(cov)
     else:

@@ -203,11 +203,15 @@ class Writer:
         """on_true where `which`, else on_false; `which` has their shape, or is 0-d."""
         return self.op("stablehlo.select", [which, on_true, on_false], on_true.type)
 
-    def reduce(self, name: str, value: Value, init: Any, axes: Sequence[int]) -> Value:
-        """Combine the elements along `axes`, which vanish, with a binary operation whose neutral element is `init`."""
+    def reduce(self, name: str | Callable[..., Value], value: Value, init: Any, axes: Sequence[int]) -> Value:
+        """Combine the elements along `axes`, which vanish, with a binary operation, or by a rule that writes it, whose neutral
+        element is `init`."""
         axes = tuple(axes)
         result = TensorType(tuple(s for axis, s in enumerate(value.shape) if axis not in axes), value.dtype)
         start = self.constant(init, TensorType((), value.dtype))
+        if callable(name):
+            body = self.combiner(name, value.dtype)
+            return self.many("stablehlo.reduce", [value, start], [result], [body], dimensions=i64s(axes))[0]
         out = self.fresh(result)
         self.lines.append(
             f"{out.name} = stablehlo.reduce({value.name} init: {start.name}) applies {name} across dimensions = {listed(axes)}"

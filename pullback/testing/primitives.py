@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import itertools
 import pkgutil
 from collections.abc import Sequence
 from typing import Any
@@ -95,12 +96,11 @@ def _check_sample(p: Primitive, args: Any, params: dict[str, Any], dtypes: Any, 
     if not is_generic(args):
         _check_values(p, function, [as_array(np.asarray(arg)) for arg in args], params, claim)
         return
-    for dtype in dtypes:
-        typed = in_dtype(args, dtype)
-        if typed is None or not _takes(p, typed, params):
-            continue
+    taken = [(dtype, typed) for dtype in dtypes if (typed := in_dtype(args, dtype)) is not None and _takes(p, typed, params)]
+    disagreement = _disagreement(p, function, [typed for _, typed in taken], claim)
+    for dtype, typed in taken:
         try:
-            _check_values(p, function, typed, params, claim)
+            _check_values(p, function, typed, params, claim, disagreement is not None)
         except (CheckFailure, ProgramError) as error:
             _say_whose_choice(error, p, dtype, describe(claim, typed, params))
             raise
@@ -109,6 +109,28 @@ def _check_sample(p: Primitive, args: Any, params: dict[str, Any], dtypes: Any, 
         derived = has_derivative(p) or p.expand is not None  # by a rule of its own, or by those of what it expands to
         if dtype in (np.float64, np.complex128) and derived and checks.differentiable(function, typed):
             _check_derivatives(function, typed, params, rng, claim)
+    if disagreement is not None:  # none of them disagrees by itself
+        raise disagreement
+
+
+def _disagreement(p: Primitive, function: Flat, samples: Sequence[Sequence[Array]], claim: str) -> Exception | None:
+    """What `check_staged` says of a sample in all dtypes, in one program, which XLA compiles sooner than one for each."""
+    samples = [one for args in samples for one in ((args, _empty(args)) if p.elementwise else (args,))]
+
+    def together(*xs: Any) -> Sequence[Any]:
+        given = iter(xs)
+        return [out for args in samples for out in function(*itertools.islice(given, len(args)))]
+
+    try:
+        checks.check_staged(together, list(itertools.chain(*samples)), f"{claim}, in all dtypes")
+    except Exception as error:
+        return error
+    return None
+
+
+def _empty(args: Sequence[Array]) -> list[Array]:
+    """Arguments of an elementwise operation, without elements."""
+    return [as_array(np.zeros((0, 3), host(arg).dtype)) if type_of(arg).shape else arg for arg in args]
 
 
 def _say_whose_choice(error: Exception, p: Primitive, dtype: Any, claim: str) -> None:
@@ -140,14 +162,18 @@ def describe(claim: str, args: Sequence[Array], params: dict[str, Any]) -> str:
     return f"{claim} ({', '.join(str(type_of(arg)) for arg in args)}{given})"
 
 
-def _check_values(p: Primitive, function: Flat, args: Sequence[Array], params: dict[str, Any], claim: str) -> None:
+def _check_values(
+    p: Primitive, function: Flat, args: Sequence[Array], params: dict[str, Any], claim: str, staged: bool = True
+) -> None:
     claim = describe(claim, args, params)
-    checks.check_staged(function, args, claim)
+    if staged:
+        checks.check_staged(function, args, claim)
     if args:
         checks.check_batched(function, args, claim)
     if p.elementwise:
-        empty = [as_array(np.zeros((0, 3), host(arg).dtype)) if type_of(arg).shape else arg for arg in args]
-        checks.check_staged(function, empty, f"{claim}, without elements")
+        empty = _empty(args)
+        if staged:
+            checks.check_staged(function, empty, f"{claim}, without elements")
         checks.check_batched(function, empty, f"{claim}, without elements", most=1)
 
 

@@ -7,7 +7,9 @@ from typing import Any
 
 from pullback.core.array import Array, as_array
 from pullback.core.axes import youngest_owner
+from pullback.core.errors import RefError
 from pullback.core.primitive import Primitive
+from pullback.core.refs import Ref
 from pullback.core.source import Source, ends_calls, forget_callers, user_source
 from pullback.core.tracing import Tracer, escaped, innermost_staging, record_into
 from pullback.core.types import ArrayType
@@ -45,7 +47,7 @@ class Staged(Tracer):
 class StagingTrace(Recorder):
     """Records equations. Arrays and older tracers that the function closes over become constants and captures."""
 
-    __slots__ = ("batch_axes", "captures", "constants", "equations", "seen", "transformation", "zeros")
+    __slots__ = ("batch_axes", "captures", "constants", "equations", "places", "seen", "transformation", "zeros")
 
     def __init__(self, function: Callable[..., Any] | None = None, transformation: str = "jit") -> None:
         super().__init__(function)
@@ -55,6 +57,7 @@ class StagingTrace(Recorder):
         self.captures: dict[int, tuple[Variable, Tracer]] = {}
         self.batch_axes: dict[Variable, frozenset[int]] = {}  # as far as vmap has said so
         self.zeros: set[Variable] = set()  # as `is_zero` has found them
+        self.places: dict[Ref, tuple[Staged, Ref]] = {}  # of Refs of outside: the value at the start, and the Ref here
         self.seen = (0, 0)  # among how many of the constants and equations
 
     def atom(self, value: Any) -> Atom:
@@ -69,6 +72,13 @@ class StagingTrace(Recorder):
         if not array.type.shape:
             return Literal(array)
         return self.constants.setdefault(id(array), (Variable(array.type), array))[0]
+
+    def place(self, ref: Ref) -> Ref:
+        """What stands here for a Ref that was made outside."""
+        if ref not in self.places:
+            start = Staged(self, Variable(ref.type))
+            self.places[ref] = start, Ref(start, self.serial)
+        return self.places[ref][1]
 
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         if primitive.result_type is None and primitive.expand is not None:
@@ -124,15 +134,18 @@ def stage(
     described: Callable[..., Any] | None = None,
     arguments: Sequence[str] = (),
     transformation: str = "jit",
-) -> tuple[Program, tuple[Tracer, ...]]:
+    refs: list[Ref] | None = None,
+) -> tuple[Program, tuple[Any, ...]]:
     """Record a flat function of values of the given types, which returns a sequence of values.
 
-    Tracers of older traces that it closes over become extra inputs of the Program, in front of the others; they are the
-    second result, to be passed for those inputs.
+    Tracers of older traces that it closes over become extra inputs of the Program, in front of the others, and behind them the
+    values of the Refs that it uses, those last that it writes to; they are the second result, to be passed for those inputs.
+    What it leaves in the Refs that it writes to comes first among the outputs.
 
     Arguments:
         name: what the Program is called. described: the user's function, for error messages.
         arguments: how error messages call each argument. transformation: what they say is being done to the function.
+        refs: where to put the Refs, in the order of their values. Without it a function that writes to one is refused.
     """
     trace = StagingTrace(described or function, transformation)
     inputs = [Variable(type) for type in types]
@@ -143,12 +156,22 @@ def stage(
         try:
             record_into(trace)
             outputs = [trace.atom(value) for value in function(*tracers)]
+            written = {ref: place._value for ref, (start, place) in trace.places.items() if place._value is not start}
+            outputs = [*[trace.atom(value) for value in written.values()], *outputs]
         finally:
             trace.open = False
             forget_callers()
     finally:
         record_into(before)
-    captured = list(trace.captures.values())
+    if written and refs is None:
+        raise RefError(
+            f"{trace.describe()} writes to a Ref of type {next(iter(written)).type} that was made outside of it. Here only"
+            " its results come out: return the value, or make the Ref (pb.new_ref) in the function."
+        )
+    used = sorted(trace.places, key=written.__contains__)
+    captured = [*trace.captures.values(), *[(trace.places[ref][0].variable, ref[...]) for ref in used]]
+    if refs is not None:
+        refs += used
     inputs = [*(variable for variable, _ in captured), *inputs]
     program = Program(inputs, trace.equations, outputs, trace.constants.values(), name, trace.batch_axes)
-    return program, tuple([tracer for _, tracer in captured])
+    return program, tuple([value for _, value in captured])

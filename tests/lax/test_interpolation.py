@@ -47,3 +47,14 @@ def test_what_is_refused():
     ]:
         with pytest.raises(error):
             call()
+
+
+def test_a_grid_that_falls_a_place_that_is_nan_and_a_tuple_of_numbers():
+    grid, values = (np.array([4.0, 2.5, 1.0, 0.0]), np.array([-1.0, 0.0, 3.0])), np.arange(24.0).reshape(4, 3, 2) ** 2
+    places = np.array([[0.5, 0.5], [np.nan, 0.0], [4.0, 3.0]])
+    for method in ("linear", "nearest"):
+        expected = scipy.interpolate.RegularGridInterpolator(grid, values, method, bounds_error=False)
+        found = pb.scipy.interpolate.RegularGridInterpolator(grid, values, method, bounds_error=False)
+        np.testing.assert_allclose(found(places), expected(places))
+        np.testing.assert_allclose(pb.jit(lambda x, f=found: f(x))(places), expected(places))
+        assert found((0.5, 0.5)).shape == expected((0.5, 0.5)).shape == (2,)

@@ -110,3 +110,4 @@ def test_indices_beyond_32_bits_are_far_out_and_do_not_wrap_around(dtype: str) -
     assert traced(lambda i: pnp.take(X, i), far).tolist()[1] == 2 and np.isnan(traced(lambda i: pnp.take(X, i), far)[0])
     assert traced(lambda i: pnp.take(X, i, mode="wrap"), far).tolist() == [X[int(far[0]) % 5], 2]
     assert traced(lambda i: pnp.put(X, i, 0.0, mode="wrap", inplace=False), far)[int(far[0]) % 5] == 0
+    assert traced(lambda i: pnp.put(X, i, 0.0, inplace=False), far).tolist() == [1, 0, 3, 4, 0]

@@ -96,3 +96,11 @@ def test_trees_as_vectors_under_transformations() -> None:
         assert float(gradient["b"]) == float((X**2).sum())
     rows = pb.vmap(lambda x: ravel_pytree([x, x])[0])(np.stack([X, 2 * X]))
     assert rows.shape == (2, 8)
+
+
+def test_where_there_are_no_places_nothing_is_put() -> None:
+    assert pb.segment_sum(X, np.zeros(len(X), int), num_segments=0).shape[0] == 0
+    empty = pnp.zeros((0, 2))
+    assert pb.jit(lambda i: empty.at[i].add(1.0))(np.array([3])).shape == (0, 2)
+    with pytest.raises(IndexError, match="out of bounds"):
+        empty.at[np.array([3])].set(1.0)

@@ -103,5 +103,11 @@ def test_fewer_bits(stored, bits, both):
     for values in both(reduce_precision, points.astype(np.float32), exponent_bits=bits[0], mantissa_bits=bits[1]):
         np.testing.assert_array_equal(values, expected)
         np.testing.assert_array_equal(np.signbit(values), np.signbit(expected))
+    points = np.array([3.0, 1.5, -0.75, 2.0**-24, 5 * 2.0**-24], np.float16)
+    for exponent_bits, mantissa_bits, expected in [
+        (5, 10, points), (5, 0, [2.0, 2.0, -0.5, 0.0, 0.0]), (8, 1, [3.0, 1.5, -0.75, 2.0**-24, 4 * 2.0**-24]),
+    ]:  # fmt: skip
+        for values in both(reduce_precision, points, exponent_bits=exponent_bits, mantissa_bits=mantissa_bits):
+            np.testing.assert_array_equal(values, expected)
     for values in both(reduce_precision, np.array([1e39, 1e-39, -1e-39, -1e39]), exponent_bits=8, mantissa_bits=23):
         assert values.tolist() == [np.inf, 0.0, 0.0, -np.inf] and np.signbit(values).tolist() == [False, False, True, True]

@@ -179,3 +179,8 @@ def test_the_same_factors_serve_the_gradient_of_a_solve():
 def test_an_expansion_is_written_where_there_is_no_lowering_rule():
     shown = pb.jit(linalg.det).lower(A).as_text()
     assert "lapack_dgetrf_ffi" in shown and "stablehlo.reduce" in shown
+
+
+def test_the_rank_of_least_squares_is_of_the_default_integers() -> None:
+    with pb.default_bits(64):
+        assert pnp.linalg.lstsq(pnp.eye(3), pnp.ones(3))[2].dtype == pnp.linalg.matrix_rank(pnp.eye(3)).dtype == np.int64

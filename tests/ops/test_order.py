@@ -230,6 +230,42 @@ def test_methods_of_arrays() -> None:
     np.testing.assert_array_equal(np.sort(array), np.sort(x))
 
 
+def test_python_numbers_are_sought_in_the_dtype_of_the_array() -> None:
+    x = pnp.asarray(np.array([0.1, 0.2, 0.3], np.float32))
+    assert [int(pnp.searchsorted(x, number, "right")) for number in (5.0, 0.1, 0.2)] == [3, 1, 2]  # the later calls by NumPy
+    assert pnp.digitize(np.array([-1.0, 0.5, 3.0]), np.array([0.0, 1.0, 2.0, np.nan])).tolist() == [0, 1, 3]
+
+
+def test_many_known_numbers_are_partitioned() -> None:
+    x = np.random.default_rng(0).permutation(np.arange(3000.0)).reshape(3, 1000)
+    for found in (
+        pnp.partition(pnp.asarray(x), (10, -3)),
+        np.take_along_axis(x, pnp.argpartition(pnp.asarray(x), (10, -3)), 1),
+    ):
+        np.testing.assert_array_equal(np.sort(np.asarray(found)), np.sort(x))
+        np.testing.assert_array_equal(np.asarray(found)[:, [10, -3]], np.sort(x)[:, [10, -3]])
+    with pytest.raises(ValueError, match="no place kth=1000"):
+        pnp.partition(pnp.asarray(x), 1000)
+
+
+def test_numbers_among_many_take_no_more_memory() -> None:
+    x = np.random.default_rng(0).integers(0, 10**6, 10**5).astype(np.float32)
+    y = np.append(x[:1000], np.nan)
+    for found in (pnp.isin(x, y), pb.jit(pnp.isin)(x, y), pb.jit(pnp.isin)(x[:, None], x)[:, 0], pnp.isin(x, y)):
+        np.testing.assert_array_equal(np.asarray(found), np.isin(x, y) if found.sum() < found.size else True)
+    assert pnp.isin(np.array([np.nan, -0.0, 1j]), np.array([0.0, np.nan])).tolist() == [False, True, False]
+
+
+def test_sets_that_numpy_computes() -> None:
+    a, b = np.array([3, np.nan, 1, np.nan, -0.0]), np.array([1, np.nan, 7.0, 1, 0])
+    for name in ("intersect1d", "setdiff1d", "setxor1d", "union1d", "isin"):
+        for x, y in ((a[:1], b[:1]), (a, b), (b, a)):  # the later ones by what was learnt from the first
+            found = getattr(pnp, name)(pnp.asarray(x), pnp.asarray(y))
+            np.testing.assert_array_equal(np.asarray(found), getattr(np, name)(x, y))
+    for found, expected in zip(pnp.unique(pnp.asarray(a), True, True, True), np.unique(a, True, True, True)):
+        np.testing.assert_array_equal(np.asarray(found), expected)
+
+
 def test_quantiles_lie_where_double_precision_says() -> None:
     x = np.arange(3_000_001, dtype=np.float32)
     assert float(pnp.quantile(x, 0.3)) == np.float32(900_000)

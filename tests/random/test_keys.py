@@ -181,6 +181,20 @@ def test_what_is_no_reuse() -> None:
         with random.checked_keys(False):
             random.normal(first)
         pb.jit(lambda k: random.normal(k))(KEYS[3])
+        with pytest.raises(errors.ShapeError):
+            random.normal(KEYS[2], -1)
+        random.normal(KEYS[2])
+
+
+def test_reuse_of_batches_of_keys_is_caught() -> None:
+    for keys in (KEYS, random.key_data(KEYS)):
+        with random.checked_keys():
+            pb.vmap(lambda k: random.normal(k))(keys)
+            with pytest.raises(errors.KeyReuseError):
+                pb.vmap(lambda k: random.uniform(k))(keys)
+            with pytest.raises(errors.KeyReuseError):
+                random.uniform(keys[1])
+            pb.vmap(lambda k: random.normal(random.clone(k)))(keys)
 
 
 # ---- programs --------------------------------------------------------------------------------------------------------------

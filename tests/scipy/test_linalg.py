@@ -71,6 +71,39 @@ def test_in_compiled_code_functions_of_matrices_are_batched():
     assert np.isnan(np.asarray(pb.jit(linalg.sqrtm)(np.full((2, 2), np.nan)))).all()
 
 
+@pytest.mark.parametrize("function", [pnp.linalg.qr, lambda x: linalg.lu(x, permute_l=True)])
+def test_the_factors_of_a_tall_matrix_take_no_square_of_its_height(function):
+    text = pb.jit(function).lower(np.ones((777, 2))).as_text()
+    assert "777x2x" in text and "777x777" not in text
+
+
+@pytest.mark.parametrize("lower", [False, True])
+def test_eigh_of_two_matrices_reads_one_triangle_of_each(lower):
+    a, b = [np.where(np.tri(4) if lower else np.tri(4).T, x, np.nan) for x in (A + A.T, POSITIVE)]
+    found = pb.jit(lambda a, b: linalg.eigh(a, b, lower=lower, eigvals_only=True))(a, b)
+    near(found, scipy.linalg.eigh(A + A.T, POSITIVE, eigvals_only=True))
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_a_singular_tridiagonal_matrix_of_one_element_gives_nan_as_larger_ones_do(compiled):
+    zero = np.zeros(1)
+    solve = pb.jit(pb.lax.linalg.tridiagonal_solve) if compiled else pb.lax.linalg.tridiagonal_solve
+    assert np.isnan(np.asarray(solve(zero, zero, zero, np.ones((1, 1))))).all()
+
+
+@pytest.mark.parametrize("scale", [1e-20, 1e20])
+@pytest.mark.parametrize("compiled", [False, True])
+def test_derivatives_of_singular_vectors_of_very_small_and_large_matrices(scale, compiled):
+    """In float32 the squares of the singular values are out of range."""
+    way = pb.jit if compiled else lambda function: function
+    x, t = A.astype(np.float32), np.ones((4, 4), np.float32)
+
+    def change(x, t, scale):
+        return pb.jvp(lambda x: pnp.linalg.svd(x * np.float32(scale), full_matrices=False).U, (x,), (t,))[1]
+
+    np.testing.assert_allclose(way(lambda x, t: change(x, t, scale))(x, t), change(x, t, 1), rtol=1e-3, atol=1e-4)
+
+
 def test_block_diag_of_traced_matrices():
     made = pb.jit(linalg.block_diag)(np.ones((2, 1)), np.ones((1, 2)), 3.0)
     near(made, scipy.linalg.block_diag(np.ones((2, 1)), np.ones((1, 2)), 3.0))

@@ -156,3 +156,53 @@ def test_power_transforms_at_their_ends():
     wanted = [nan, -0.5, 0.5, inf, inf, -inf]
     np.testing.assert_array_equal(pb.scipy.special.boxcox(x, power), wanted)
     np.testing.assert_array_equal(pb.scipy.special.boxcox1p(np.where(x == 0, -1.0, x), power), wanted)
+
+
+def test_beta_of_infinite_numbers_zeros_and_poles():
+    a = np.array([0.1, 0.0, 5.0, -2.0, -2.0, -2.0, -1.5, 12.5, 12.5, -0.5])
+    b = np.array([np.inf, 0.0, np.inf, 1.0, 2.0, 0.5, 0.5, -11.9, -12.5, 1e5])
+    expected = [0.0, np.inf, 0.0, -0.5, 0.5, np.inf, 0.0, 2.509758904693270, 0.0, -1120.994039530043]
+    with pb.default_bits(64), np.errstate(divide="ignore"):
+        for beta, betaln in (
+            (pb.scipy.special.beta, pb.scipy.special.betaln),
+            map(pb.jit, (pb.scipy.special.beta, pb.scipy.special.betaln)),
+        ):
+            np.testing.assert_allclose(beta(a, b), expected, rtol=1e-11)
+            np.testing.assert_allclose(betaln(a, b), np.log(np.abs(expected)), rtol=1e-11)
+
+
+@pytest.mark.parametrize("b, dtype", [(1e5, "float32"), (1e7, "float32"), (1e10, "float64"), (4.0, "float64")])
+def test_the_slope_of_betaln_where_its_terms_are_close(b, dtype):
+    a, b = np.asarray(2.5, dtype), np.asarray(b, dtype)
+    with mp.workdps(40):
+        exact = mp.digamma(float(b)) - mp.digamma(mp.mpf(float(b)) + 2.5)
+    np.testing.assert_allclose(pb.grad(pb.scipy.special.betaln, 1)(a, b), float(exact), rtol=4 * np.finfo(dtype).eps)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name, factor, power", [
+    ("erfcx", 2 / np.sqrt(np.pi), 3), ("i0e", 0.75 / np.sqrt(2 * np.pi), 2.5), ("i1e", 0.75 / np.sqrt(2 * np.pi), 2.5),
+    ("dawsn", 1, 3),
+])  # fmt: skip
+def test_second_derivatives_far_out(name, factor, power, dtype):
+    f = pb.grad(pb.grad(getattr(special, name)))
+    x = np.asarray(1e8, dtype)
+    for found in (f(x), pb.jit(f)(x)):
+        np.testing.assert_allclose(found, factor * float(x) ** -power, rtol=2e-7)
+    assert f(np.asarray(np.inf, dtype)) == 0
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name, args, wrt, exact", [
+    ("spence", (1e-20,), 0, lambda x: mp.log(x) / (1 - x)),
+    ("boxcox", (1e-4, 2.0), 0, lambda x, power: x ** (power - 1)),
+    ("boxcox1p", (-0.9375, 20.0), 0, lambda x, power: (1 + x) ** (power - 1)),
+    ("poch", (1e6, 0.75), 0, lambda z, m: mp.rf(z, m) * (mp.digamma(z + m) - mp.digamma(z))),
+    ("comb", (1e6, 2.5), 0, lambda n, k: mp.binomial(n, k) * (mp.digamma(n + 1) - mp.digamma(n - k + 1))),
+])  # fmt: skip
+def test_slopes_in_which_nothing_cancels(name, args, wrt, exact, dtype):
+    f, args = pb.grad(getattr(special, name), wrt), [np.asarray(each, dtype) for each in args]
+    with mp.workdps(40):
+        expected = float(exact(*[mp.mpf(float(each)) for each in args]))
+    for found in (f(*args), pb.jit(f)(*args)):
+        np.testing.assert_allclose(found, expected, rtol=2e-5 if dtype == "float32" else 1e-9)

@@ -4,6 +4,7 @@ import inspect
 
 import numpy as np
 import pytest
+import scipy.special as sc
 import scipy.stats as st
 
 import pullback as pb
@@ -134,6 +135,8 @@ def test_tails_keep_their_digits():
         ):
             shapes = (2.5,) if name == "pareto" else ()
             close(getattr(stats, name).sf(x, *shapes), getattr(st, name).sf(x, *shapes), rtol=1e-12)
+        close(stats.gumbel_r.logsf(800.0), -800.0)
+        close(stats.gumbel_l.logcdf(np.array([-800.0, -1.0, 1.0])), [-800.0, *st.gumbel_l.logcdf([-1.0, 1.0])])
         close(stats.truncnorm.logpdf(31.0, 30.0, 40.0), -np.log(0.0333) + st.norm.logpdf(31) - st.norm.logpdf(30), rtol=1e-3)
 
 
@@ -208,6 +211,11 @@ def test_kernel_density_estimates():
         close(found.logpdf(data[:, 0] + 30), expected.logpdf(data[:, 0] + 30))
     one = stats.gaussian_kde(data[0])
     close(one.integrate_box_1d(-1.0, 0.5), st.gaussian_kde(data[0]).integrate_box_1d(-1, 0.5))
+    found, expected = [each.gaussian_kde(data, 0.4, weights) for each in (stats, st)]
+    other, others = [each.gaussian_kde(data[::-1, :9]) for each in (stats, st)]
+    close(found.integrate_kde(other), expected.integrate_kde(others))
+    close(found.integrate_gaussian(data[:, 0], np.eye(2)), expected.integrate_gaussian(data[:, 0], np.eye(2)))
+    close(pb.jit(lambda kde, x: kde(x))(found, data[:, :3]), expected(data[:, :3]))
     draws = stats.gaussian_kde(data, 0.1, weights).resample(pb.random.key(0), (4000,))
     np.testing.assert_allclose(np.mean(draws, axis=1), data @ weights / weights.sum(), atol=0.1)
     pb.testing.check_gradients(lambda x: stats.gaussian_kde(data)(x), (data[:, :3],), order=1)
@@ -233,3 +241,40 @@ def test_beta_of_numbers_near_zero():
             found = getattr(pb.scipy.stats.beta, name)(x, 0.001, 2.0)
             np.testing.assert_allclose(found, getattr(st.beta, name)(x, 0.001, 2.0), rtol=1e-12)
         np.testing.assert_allclose(pb.scipy.stats.beta.sf(0.4, 1.0, 100.0), 0.6**100, rtol=1e-12)
+
+
+def test_quantiles_of_beta_near_the_ends():
+    with pb.default_bits(64):
+        close(stats.beta.isf(1 - 1e-10, 0.5, 0.5), st.beta.isf(1 - 1e-10, 0.5, 0.5))
+        close(stats.beta.isf(0.1, 0.001, 2.0), stats.beta.ppf(0.9, 0.001, 2.0))
+
+
+@pytest.mark.parametrize("df", [0.5, 3.0, 1e4, 1e10])
+def test_student_of_many_degrees_of_freedom_and_far_out(df):
+    y, q = np.array([0.0, -1e-10, 0.5, -2.0, 10.0, 1e5]), np.array([1e-20, 0.1, 0.3, 0.5, 0.9])
+    with pb.default_bits(64):
+        close(stats.t.cdf(y, df), sc.stdtr(df, y), rtol=1e-12)
+        close(stats.t.sf(y, df), sc.stdtr(df, -y), rtol=1e-12)
+        close(stats.t.ppf(q, df), st.t.ppf(q, df), rtol=1e-12)
+        close(pb.vmap(pb.grad(stats.t.cdf), (0, None))(y, df), stats.t.pdf(y, df))
+        slopes = pb.vmap(pb.grad(stats.t.ppf), (0, None))(q, df)
+        close(slopes * stats.t.pdf(stats.t.ppf(q, df), df), 1.0)
+        close(stats.cauchy.logpdf(1e300), -2 * np.log(1e300) - np.log(np.pi))
+        close(stats.t.logpdf(1e300, 1.0), stats.cauchy.logpdf(1e300))
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_the_slope_of_a_probability_in_the_middle_is_the_density(name):
+    shapes, methods = SHAPES[name]
+    with pb.default_bits(64):
+        if "cdf" in methods:
+            at = 0.5 if name in ("beta", "uniform") else 1.5 if name == "pareto" else 1e-9 if name == "gamma" else 0.0
+            close(pb.grad(getattr(stats, name).cdf)(at, *shapes), getattr(stats, name).pdf(at, *shapes))
+        if "ppf" in methods:
+            middle = getattr(stats, name).ppf(0.5, *shapes)
+            close(pb.grad(getattr(stats, name).ppf)(0.5, *shapes), 1 / getattr(stats, name).pdf(middle, *shapes))
+
+
+def test_ranks_are_strong_in_every_method() -> None:
+    for method in ("average", "min", "max", "dense", "ordinal"):
+        assert not stats.rankdata(pnp.asarray([3.0, 1.0, 1.0]), method).type.weak

@@ -96,7 +96,7 @@ def most(dtype):
     return np.iinfo(dtype).max if dtype.kind in "iu" else np.inf
 
 
-def windowed(x, start, computation, widths, strides, padding):
+def windowed(x, start, computation, widths, strides=None, padding="VALID"):
     return pooled(np.sum, 0)(x[..., None], widths, strides, padding)[..., 0]
 
 
@@ -151,8 +151,7 @@ TABLE = {
         weak=True, same_dtype=False,
     ),
     "lax.reduce_window": entry(
-        windowed, case(X, 0, add, (1, 2, 2), (1, 1, 2), ((0, 0), (1, 0), (0, 1))), case(X, 0, other_add, (1, 2, 3), None,
-        "VALID"),
+        windowed, case(X, 0, add, (1, 2, 2), (1, 1, 2), ((0, 0), (1, 0), (0, 1))), case(X, 0, other_add, (1, 2, 3)),
         dtypes=INEXACT, wrt=(0,), weak=True,
     ),
     "lax.fft": entry(

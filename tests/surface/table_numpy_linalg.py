@@ -83,7 +83,8 @@ TABLE = {
     "numpy.linalg.norm": entry(
         np.linalg.norm, case(VECTOR), case(CUBE), case(VECTOR, 3), case(VECTOR, math.inf), case(VECTOR, -math.inf, 0, True),
         case(VECTOR, 0), case(CUBE, 1, 1), case(SQUARE, "fro"), case(SQUARE, "nuc"), case(SQUARE, 2), case(CUBE, -2, (0, 2)),
-        case(CUBE, 1, (2, 0), keepdims=True), case(CUBE, -math.inf, axis=(0, 1)), case(np.zeros(0)), dtypes=INEXACT, wrt=(0,),
+        case(CUBE, 1, (2, 0), keepdims=True), case(CUBE, -math.inf, axis=(0, 1)), case(np.zeros(0)),
+        case(VECTOR, np.float32(math.inf)), case(np.zeros((0, 2)), 2), case(np.zeros(0), math.inf), dtypes=INEXACT, wrt=(0,),
         rtol=LOOSE,
     ),
     "numpy.linalg.vector_norm": entry(

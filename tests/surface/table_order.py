@@ -46,6 +46,12 @@ def scan(ufunc):
     return reference
 
 
+class LogsOfSums:
+    @staticmethod
+    def accumulate(x, axis, dtype=None):
+        return np.log(np.cumsum(np.exp(x), axis)) if np.iscomplexobj(x) else np.logaddexp.accumulate(x, axis, dtype)
+
+
 def of_scan(function, *more, **how):
     cases = (case(A), case(A, axis=-1), case(V, reverse=True), case(ZERO), case(RNG.normal(size=37)), *more)
     return entry(scan(function), *cases, wrt=(0,), weak=True, **how)
@@ -75,9 +81,9 @@ LAX = {
     "lax.approx_min_k": entry(smallest, case(A, 2, reduction_dimension=0), wrt=(0,), weak=True),
     "lax.cumsum": of_scan(np.add, case(INTS, 1), case(LONG), case(Z), dtypes=(*NUMBERS[5:], *COMPLEX)),
     "lax.cumprod": of_scan(np.multiply, case(ZEROS), case(Z), case(INTS), dtypes=(*NUMBERS[5:], *COMPLEX)),
-    "lax.cummax": of_scan(np.maximum, case(INTS), case(LONG)),
-    "lax.cummin": of_scan(np.minimum, case(INTS)),
-    "lax.cumlogsumexp": of_scan(np.logaddexp),
+    "lax.cummax": of_scan(np.maximum, case(INTS), case(LONG), case(Z), dtypes=INEXACT),
+    "lax.cummin": of_scan(np.minimum, case(INTS), case(Z), dtypes=INEXACT),
+    "lax.cumlogsumexp": of_scan(LogsOfSums, case(Z), dtypes=INEXACT),
 }  # fmt: skip
 
 SORTING = {

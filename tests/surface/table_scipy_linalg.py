@@ -38,7 +38,8 @@ TABLE = {
     ),
     "scipy.linalg.cho_solve": entry(
         sl.cho_solve, case((np.triu(CHOLESKY[0]), False), RIGHT),
-        case((np.tril(CHOLESKY[0].T), True), VECTOR), wrt=(1,), rtol=LOOSE, jit=False, vmap=False,
+        case((np.tril(CHOLESKY[0].T), True), VECTOR), case((np.triu(CHOLESKY[0]), False), STACK),
+        wrt=(1,), rtol=LOOSE, jit=False, vmap=False,
     ),
     "scipy.linalg.lu": entry(
         lu, case(SQUARE), case(TALL, True), case(WIDE), case(SQUARE, p_indices=True), rtol=LOOSE, wrt=(0,)
@@ -46,6 +47,7 @@ TABLE = {
     "scipy.linalg.lu_factor": entry(sl.lu_factor, case(SQUARE), rtol=LOOSE, wrt=(0,), same_dtype=False),
     "scipy.linalg.lu_solve": entry(
         lambda f, b, trans=0: sl.lu_solve(LU, b, trans), case(LU, RIGHT), case(LU, VECTOR, 1), case(LU, RIGHT, trans=2),
+        case(LU, STACK, 1),
         wrt=(1,), rtol=LOOSE, jit=False, vmap=False,
     ),
     "scipy.linalg.qr": entry(
@@ -89,8 +91,8 @@ TABLE = {
     ),
     "scipy.linalg.solve_triangular": entry(
         lambda a, b, trans=0, lower=False, unit_diagonal=False: sl.solve_triangular(a, b, trans, lower, unit_diagonal),
-        case(SQUARE, RIGHT), case(SQUARE, VECTOR, "T", lower=True), case(SQUARE, RIGHT, 2, unit_diagonal=True), dtypes=INEXACT,
-        wrt=(0, 1), rtol=LOOSE,
+        case(SQUARE, RIGHT), case(SQUARE, VECTOR, "T", lower=True), case(SQUARE, RIGHT, 2, unit_diagonal=True),
+        case(SQUARE, STACK), case(STACK, VECTOR), dtypes=INEXACT, wrt=(0, 1), rtol=LOOSE,
     ),
     "scipy.linalg.solve_sylvester": entry(
         sl.solve_sylvester, case(SQUARE, SPD, SQUARE), case(SQUARE, SPD[:2, :2], RIGHT), wrt=(0, 1, 2), rtol=LOOSE

@@ -119,9 +119,12 @@ TABLE = {
         boundary=False),
         dtypes=("complex64", "complex128"), anything=("input_onesided", "boundary"),
     ),
-    "scipy.signal.csd": entry(scipy.signal.csd, *PAIRS, dtypes=FLOATS),
+    "scipy.signal.csd": entry(
+        scipy.signal.csd, *PAIRS, case(SIGNAL, SIGNAL[::-1], nperseg=6, average="median"), dtypes=FLOATS,
+    ),
     "scipy.signal.welch": entry(
         scipy.signal.welch, *SPECTRA, case(SIGNAL, nperseg=8, detrend=False, return_onesided=False, average="mean"),
+        case(SIGNAL, nperseg=5, average="median"),
         dtypes=FLOATS,
         anything=("return_onesided",),
     ),

@@ -41,8 +41,9 @@ TABLE = {
     "scipy.special.gammaincinv": binary(sc.gammaincinv, SHAPE, FRACTION),
     "scipy.special.gammainccinv": binary(sc.gammainccinv, SHAPE, FRACTION),
     "scipy.special.owens_t": binary(sc.owens_t, ANY, POSITIVE),
-    "scipy.special.betainc": of(sc.betainc, case(SHAPE, POSITIVE, FRACTION), case(2.0, 3.0, FRACTION), wrt=(0, 1, 2)),
-    "scipy.special.betaincinv": of(sc.betaincinv, case(SHAPE, POSITIVE, FRACTION), case(2.0, 3.0, FRACTION), wrt=(0, 1, 2)),
+    **{f"scipy.special.{name}": of(
+        getattr(sc, name), case(SHAPE, POSITIVE, FRACTION), case(2.0, 3.0, FRACTION), wrt=(0, 1, 2)
+    ) for name in ("betainc", "betaincc", "betaincinv", "betainccinv")},
     "scipy.special.gammasgn": unary(sc.gammasgn, ANY),
     "scipy.special.polygamma": of(
         sc.polygamma, case(1, POSITIVE), case(0, POSITIVE), case(np.array([0.0, 1, 2]), POSITIVE), case(2, ANY), wrt=(1,),

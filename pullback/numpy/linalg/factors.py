@@ -181,17 +181,28 @@ def svd(
     """
     x = matrices(a, "svd")
     full, vectors, _ = map(bool, (full_matrices, compute_uv, hermitian))
+    return singular(x, full, vectors, subset_by_index)
+
+
+def singular(x: Any, full: bool, vectors: bool, subset: Any) -> Any:
+    """The singular values of a subset, or all, with their vectors."""
     values, *found = spectra.svd(x, full_matrices=full, vectors=vectors)
-    if subset_by_index is not None:
-        start, end = subset_by_index
-        if (full and vectors) or not 0 <= start <= end <= values.shape[-1]:
-            raise ValueError(
-                f"svd takes subset_by_index=(start, end) of {values.shape[-1]} singular values, with full_matrices=False, not"
-                f" {subset_by_index}.{at_user_line()}"
-            )
-        values = values[..., start:end]
-        found = [found[0][..., start:end], found[1][..., start:end, :]] if vectors else found
+    if subset is not None:
+        if full and vectors:
+            raise ValueError(f"svd with subset_by_index needs full_matrices=False, or compute_uv=False.{at_user_line()}")
+        part = chosen(subset, values.type.shape[-1], "svd")
+        values, found = values[..., part], [found[0][..., part], found[1][..., part, :]] if vectors else []
     return SVDResult(found[0], values, found[1]) if vectors else values
+
+
+def chosen(subset: Any, size: int, name: str) -> slice:
+    """Which of the values are wanted, in rising order of their numbers."""
+    start, end = (0, size) if subset is None else subset
+    if not 0 <= start <= end <= size:
+        raise ValueError(
+            f"{name} takes subset_by_index=(start, end) with 0 <= start <= end <= {size}, not {subset}.{at_user_line()}"
+        )
+    return slice(start, end)
 
 
 def svdvals(x: ArrayLike, /) -> Array:

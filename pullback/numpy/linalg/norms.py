@@ -37,6 +37,13 @@ def _root(power: Any, x: Any) -> Any:
     return where(zero, x, power(where(zero, 1, x)))
 
 
+def _extreme(order: float, x: Any, axes: Axis, keepdims: bool = False) -> Any:
+    """The largest of sizes, which is 0 where there are none; or, of a negative order, the least."""
+    if order < 0:
+        return smallest(x, axes, keepdims=keepdims)
+    return largest(x, axes, keepdims=keepdims, initial=None if x.type.size else 0)
+
+
 def _vector_norm(x: Any, order: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
     if order == 2:
         squares = real(x) ** 2 + imag(x) ** 2 if x.type.dtype.kind == "c" else x * x
@@ -44,8 +51,8 @@ def _vector_norm(x: Any, order: Any, axes: tuple[int, ...], keepdims: bool) -> A
     if isinstance(order, str):
         raise ValueError(f"A norm of vectors takes a number as ord, not {order!r}.{at_user_line()}")
     size = absolute(x)
-    if isinstance(order, float) and math.isinf(order):
-        return (largest if order > 0 else smallest)(size, axes, keepdims=keepdims)
+    if order in (math.inf, -math.inf):
+        return _extreme(order, size, axes, keepdims)
     if order == 0:
         return total(size != 0, axes, dtype=size.type.dtype, keepdims=keepdims)
     if order == 1:
@@ -60,14 +67,14 @@ def _matrix_norm(x: Any, order: Any, axes: tuple[int, int], keepdims: bool) -> A
     if order in (1, -1, math.inf, -math.inf):
         summed, other = (rows, columns) if order in (1, -1) else (columns, rows)
         sums = total(absolute(x), summed, keepdims=True)
-        out = (largest if order > 0 else smallest)(sums, other, keepdims=True)
+        out = _extreme(order, sums, other, True)
         return out if keepdims else out.squeeze(axes)
     if order not in ("nuc", 2, -2):
         raise ValueError(
             f"A norm of matrices takes ord='fro', 'nuc', 1, -1, 2, -2, inf or -inf, not {order!r}.{at_user_line()}"
         )
     values = svdvals(moveaxis(x, axes, (-2, -1)))
-    out = total(values, -1) if order == "nuc" else (largest if order == 2 else smallest)(values, -1)
+    out = total(values, -1) if order == "nuc" else _extreme(order, values, -1)
     return expand_dims(out, tuple(sorted(axes))) if keepdims else out
 
 

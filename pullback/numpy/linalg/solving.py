@@ -149,7 +149,8 @@ def lstsq(
         numpy_resid: whether there are no residuals where NumPy gives none: m <= n, or a rank below n, which must be known.
 
     Returns:
-        x (n,) or (n, k); the sums of squares of the residuals (k,); the rank, of int32; and the singular values of `a`.
+        x (n,) or (n, k); the sums of squares of the residuals (k,); the rank, of the default integers; and the singular values
+        of `a`.
 
     Raises:
         LeafError: an operand is neither an array nor a number.
@@ -173,7 +174,7 @@ def lstsq(
     cutoff = relative_cutoff(matrix, None, None if rcond is not None and rcond < 0 else rcond, 1, "lstsq")
     x = matmul(systems.pinv(matrix, cutoff), right)
     values = svdvals(matrix)
-    rank = total(values > cutoff * values[:1], dtype=np.int32)
+    rank = total(values > cutoff * values[:1])
     rows, columns = matrix.type.shape
     if numpy_resid and (rows <= columns or int(rank) < columns):
         residuals = zeros((0,), values.type.dtype)

@@ -13,7 +13,7 @@ from pullback.core.errors import ShapeError
 from pullback.core.trees import register_node
 from pullback.numpy.logic import clip, where
 from pullback.numpy.promotion import at_user_line, fill_number, operand, to_inexact
-from pullback.numpy.shaping import broadcast_arrays, expand_dims, reshape, stack
+from pullback.numpy.shaping import broadcast_arrays, expand_dims, flip, reshape, stack
 from pullback.numpy.sorting import searchsorted
 
 
@@ -21,7 +21,7 @@ class RegularGridInterpolator:
     """A function through values on a grid, of any number n of axes. It is a tree: of its grid and its values.
 
     Arguments:
-        points: n vectors of 2 or more rising numbers: the places along each axis of the grid.
+        points: n vectors of 2 or more numbers that all rise, or all fall: the places along each axis of the grid.
         values: an array whose first n axes are those of the grid.
         method: "linear", or "nearest" (the lower of two that are as near).
         bounds_error: False: places that are traced are not known.
@@ -59,6 +59,10 @@ class RegularGridInterpolator:
                 "RegularGridInterpolator takes a vector of 2 places or more for each of the first axes of its values, not"
                 f" {[each.type for each in self.grid]} for {self.values.type}.{at_user_line()}"
             )
+        for axis, each in enumerate(self.grid):  # one that falls is turned around
+            falls = each[-1] < each[0]
+            self.values = where(falls, flip(self.values, axis), self.values)
+            self.grid = (*self.grid[:axis], where(falls, flip(each), each), *self.grid[axis + 1 :])
         dtype = self.values.type.dtype
         self.fill_value = None if fill_value is None else fill_number(fill_value, dtype, "RegularGridInterpolator")
 
@@ -84,7 +88,7 @@ class RegularGridInterpolator:
         """
         how, n = self.method if method is None else _checked(method), len(self.grid)
         places = stack(broadcast_arrays(*xi), -1) if isinstance(xi, tuple) else operand(xi, "RegularGridInterpolator", "xi")
-        if places.ndim < 2 and places.size % n == 0:
+        if places.ndim < 2 and places.size % n == 0 and not isinstance(xi, tuple):
             places = reshape(places, (-1, n))
         if places.shape[-1:] != (n,):
             raise ShapeError(f"This interpolator takes places of {n} coordinates, but got {places.type}.{at_user_line()}")
@@ -95,15 +99,18 @@ class RegularGridInterpolator:
             low = clip(searchsorted(points, x) - 1, 0, points.type.size - 2)
             part = (x - points[low]) / (points[low + 1] - points[low])
             outside = outside | (x < points[0]) | (x > points[-1])
-            sides.append([(where(part <= 0.5, low, low + 1), 1)] if how == "nearest" else [(low, 1 - part), (low + 1, part)])
+            sides.append(
+                [(where(part <= 0.5, low, low + 1), where(x == x, 1.0, np.nan))]
+                if how == "nearest"
+                else [(low, 1 - part), (low + 1, part)]
+            )
         out: Any = 0
         rest = tuple(range(places.type.ndim - 1, places.type.ndim - 1 + self.values.type.ndim - n))
         for corner in itertools.product(*sides):
             weight: Any = 1
             for _, each in corner:
                 weight = weight * each
-            weight = weight if how == "nearest" else expand_dims(weight, rest)
-            out = out + weight * self.values[tuple([index for index, _ in corner])]
+            out = out + expand_dims(weight, rest) * self.values[tuple([index for index, _ in corner])]
         return out if self.fill_value is None else where(expand_dims(outside, rest), self.fill_value, out)
 
 

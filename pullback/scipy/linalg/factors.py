@@ -9,13 +9,13 @@ from pullback.core.errors import ShapeError
 from pullback.lax import linalg as lax_linalg
 from pullback.numpy import linalg as numpy_linalg
 from pullback.numpy.complexes import conj
-from pullback.numpy.creation import diag, tril, triu, zeros_like
-from pullback.numpy.linalg.matrices import matrices
+from pullback.numpy.creation import diag, triu, zeros_like
+from pullback.numpy.linalg.matrices import matrices, system
 from pullback.numpy.products import matmul
-from pullback.numpy.promotion import at_user_line, strong, to_common_dtype
-from pullback.numpy.shaping import concatenate, squeeze
+from pullback.numpy.promotion import at_user_line, broadcast, operand, strong, to_common_dtype
+from pullback.numpy.shaping import concatenate, reshape
 from pullback.ops import matrix_functions
-from pullback.ops.factorizations import unpacked
+from pullback.ops.factorizations import self_adjoint, unpacked
 from pullback.ops.formulas import COMPLEX_DTYPE
 from pullback.ops.matrices import adjoint, identity_like
 from pullback.ops.triangular import inverse_permutation, permuted_rows
@@ -85,11 +85,11 @@ def cho_solve(c_and_lower: tuple[ArrayLike, bool], b: ArrayLike, overwrite_b: bo
 
     Arguments:
         c_and_lower: what `cho_factor` returned for a (..., n, n).
-        b: an array (..., n, k), or (..., n).
+        b: an array (..., n, k), or (..., n). The axes in front broadcast.
         overwrite_b, check_finite: without effect.
 
     Returns:
-        An array of the shape of b.
+        An array of the shape of b, its axes in front broadcast with those of a.
 
     Raises:
         LeafError: an operand is neither an array nor a number.
@@ -103,10 +103,21 @@ def cho_solve(c_and_lower: tuple[ArrayLike, bool], b: ArrayLike, overwrite_b: bo
     """
     unused(overwrite_b, check_finite)
     factor, lower = c_and_lower
-    c, x = map(strong, to_common_dtype("cho_solve", factor, b, inexact=True))
+    c, x, shape = columns("cho_solve", factor, b)
     for transposed in (not lower, bool(lower)):
         x = lax_linalg.triangular_solve(c, x, left_side=True, lower=bool(lower), transpose_a=transposed, conjugate_a=transposed)
-    return x
+    return reshape(x, shape)
+
+
+def columns(name: str, a: ArrayLike, b: ArrayLike) -> tuple[Any, Any, tuple[int, ...]]:
+    """Square matrices and right-hand sides in one dtype and stack, where vectors are made columns; and the solution's shape."""
+    x, y = operand(a, name), operand(b, name)
+    if y.type.ndim == 1 or y.type.shape == x.type.shape[:-1]:
+        y = y[..., None]
+        x, y = system(name, x, y)
+        return x, y, y.type.shape[:-1]
+    x, y = system(name, x, y)
+    return x, y, y.type.shape
 
 
 def lu(
@@ -177,12 +188,12 @@ def lu_solve(
 
     Arguments:
         lu_and_piv: what `lu_factor` returned for a (..., n, n).
-        b: an array (..., n, k), or (n,).
+        b: an array (..., n, k), or (..., n). The axes in front broadcast.
         trans: 0 for a, 1 for its transpose, 2 for its conjugate transpose.
         overwrite_b, check_finite: without effect.
 
     Returns:
-        An array of the shape of b.
+        An array of the shape of b, its axes in front broadcast with those of a.
 
     Raises:
         LeafError: an operand is neither an array nor a number.
@@ -199,19 +210,18 @@ def lu_solve(
     if trans not in (0, 1, 2):
         raise ValueError(f"lu_solve takes trans=0, 1 or 2, not {trans!r}.{at_user_line()}")
     made, pivots = lu_and_piv
-    made, x = map(strong, to_common_dtype("lu_solve", made, b, inexact=True))
-    vector = x.type.ndim == 1
-    x = x[:, None] if vector else x
+    made, x, shape = columns("lu_solve", made, b)
     if made.type.ndim < 2 or x.type.shape[-2:-1] != made.type.shape[-1:]:
         raise ShapeError(f"lu_solve: {x.type} has not as many rows as {made.type}.{at_user_line()}")
     order = lax_linalg.lu_pivots_to_permutation(pivots, made.type.shape[-1])
+    order = broadcast(order, made.type.shape[:-1])
     steps: Any = ({"lower": True, "unit_diagonal": True}, {"lower": False})
     flags: Any = {"left_side": True, "transpose_a": trans > 0, "conjugate_a": trans == 2}
     x = permuted_rows(x, order) if trans == 0 else x
     for step in steps if trans == 0 else steps[::-1]:
         x = lax_linalg.triangular_solve(made, x, **step, **flags)
     x = permuted_rows(x, inverse_permutation(order)) if trans else x
-    return squeeze(x, -1) if vector else x
+    return reshape(x, shape)
 
 
 def qr(
@@ -503,7 +513,7 @@ def eigh(
             return numpy_linalg.eigvalsh(a, triangle, symmetrize_input=False)
         return tuple(numpy_linalg.eigh(a, triangle, symmetrize_input=False))
     x, y = map(strong, to_common_dtype("eigh", a, b, inexact=True))
-    x, y = [_whole(each, bool(lower)) for each in (x, y)]
+    x, y = [self_adjoint(each, bool(lower)) for each in (x, y)]
     factor = numpy_linalg.cholesky(y)
     solve: Any = {"lower": True, "conjugate_a": True}
     inner = lax_linalg.triangular_solve(factor, x, left_side=True, lower=True)
@@ -512,12 +522,6 @@ def eigh(
         return numpy_linalg.eigvalsh(inner)
     values, vectors = numpy_linalg.eigh(inner)
     return values, lax_linalg.triangular_solve(factor, vectors, left_side=True, transpose_a=True, **solve)
-
-
-def _whole(x: Any, lower: bool) -> Any:
-    """The Hermitian matrices whose lower (or upper) triangles are those of x."""
-    part = tril(x, -1) if lower else triu(x, 1)
-    return x - (tril(x, -1) + triu(x, 1)) + part + adjoint(part)
 
 
 def eigh_tridiagonal(

@@ -8,8 +8,9 @@ from pullback.core.array import Array, ArrayLike
 from pullback.lax import linalg as lax_linalg
 from pullback.numpy import linalg as numpy_linalg
 from pullback.numpy.promotion import at_user_line, strong, to_common_dtype
+from pullback.numpy.shaping import reshape
 from pullback.ops import matrix_functions
-from pullback.scipy.linalg.factors import cho_factor, cho_solve, unused
+from pullback.scipy.linalg.factors import cho_factor, cho_solve, columns, unused
 
 
 def solve(
@@ -65,7 +66,7 @@ def solve_triangular(
 
     Arguments:
         a: an array (..., n, n).
-        b: an array (..., n, k), or (..., n).
+        b: an array (..., n, k), or (..., n). The axes in front broadcast.
         trans: 0 or "N" for A, 1 or "T" for its transpose, 2 or "C" for its conjugate transpose.
         lower: whether the lower triangle is read, not the upper one.
         unit_diagonal: whether the diagonal is taken as ones, and not read.
@@ -87,9 +88,9 @@ def solve_triangular(
     unused(overwrite_b, debug, check_finite)
     if trans not in (0, 1, 2, "N", "T", "C"):
         raise ValueError(f"solve_triangular takes trans=0, 1, 2, 'N', 'T' or 'C', not {trans!r}.{at_user_line()}")
-    x, y = map(strong, to_common_dtype("solve_triangular", a, b, inexact=True))
+    x, y, shape = columns("solve_triangular", a, b)
     flags: Any = {"transpose_a": trans not in (0, "N"), "conjugate_a": trans in (2, "C"), "unit_diagonal": unit_diagonal}
-    return lax_linalg.triangular_solve(x, y, left_side=True, lower=lower, **flags)
+    return reshape(lax_linalg.triangular_solve(x, y, left_side=True, lower=lower, **flags), shape)
 
 
 def solve_sylvester(A: ArrayLike, B: ArrayLike, C: ArrayLike, *, method: str = "schur", tol: float = 1e-8) -> Array:

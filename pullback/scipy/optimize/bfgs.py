@@ -171,18 +171,8 @@ def _bfgs(fun: Any, x: Any, gtol: Any, norm: Any, maxiter: int, line_search_maxi
     state = _State(x, value, gradient, unit, before, converged(gradient), zero != 0, zero + 1, zero)
     end = while_loop(lambda now: ~(now.converged | now.stuck), iterate, state, max_steps=maxiter)
     status = pnp.where(end.converged, 0, pnp.where(end.stuck, 3, 1))
-    fields = (
-        end.x,
-        end.converged,
-        status,
-        end.value,
-        end.gradient,
-        end.inverse,
-        end.evaluations,
-        end.evaluations,
-        end.iterations,
-    )
-    return OptimizeResults(*fields)
+    counts = end.evaluations, end.evaluations, end.iterations
+    return OptimizeResults(end.x, end.converged, status, end.value, end.gradient, end.inverse, *counts)
 
 
 def _line_search(along: Callable[[Any], _Point], start: _Point, first: Any, maxiter: int) -> tuple[_Point, Any]:

@@ -17,17 +17,19 @@ from pullback.core.dtypes import kind
 from pullback.core.errors import ShapeError
 from pullback.core.source import warn
 from pullback.numpy.axes import normal_axis
-from pullback.numpy.complexes import conj, real
+from pullback.numpy.complexes import conj, imag, real
 from pullback.numpy.creation import arange, zeros
 from pullback.numpy.fft import transforms
 from pullback.numpy.logic import where
 from pullback.numpy.padding import pad
 from pullback.numpy.products import matmul
 from pullback.numpy.promotion import at_user_line, in_dtype, operand, real_dtype, to_common_dtype, to_inexact
+from pullback.numpy.quantiles import median
 from pullback.numpy.reductions import mean
 from pullback.numpy.reductions import sum as total
 from pullback.numpy.shaping import concatenate, moveaxis
 from pullback.numpy.taking import take
+from pullback.ops.complex import complex as join
 from pullback.ops.scipy_functions import signal_window
 
 Detrend = str | bool | Callable[[Any], Any]
@@ -233,6 +235,15 @@ def istft(
     return times, moveaxis(signal, -1, axes[0] - (axes[1] < axes[0]))
 
 
+def _middle(products: Array) -> Array:
+    """The median over the segments, of the real and the imaginary parts each, over what it is of n exponential variables of
+    mean 1. Source: Allen, Anderson, Brady, Brown and Creighton, Phys. Rev. D 85 (2012), 122006, appendix B."""
+    if kind(products.type.dtype) == "c":
+        return join(_middle(real(products)), _middle(imag(products)))
+    even = 2.0 * np.arange(1, (products.type.shape[-2] - 1) // 2 + 1)
+    return median(products, -2) / float(1 + np.sum(1 / (even + 1) - 1 / even))
+
+
 def csd(
     x: ArrayLike, y: ArrayLike | None, fs: ArrayLike = 1.0, window: Any = "hann", nperseg: int | None = None,
     noverlap: int | None = None, nfft: int | None = None, detrend: Detrend = "constant", return_onesided: bool = True,
@@ -244,7 +255,7 @@ def csd(
         x, y: arrays, the shorter one continued by zeros; None for x itself. axis: the axis of the signals.
         fs, window, nperseg, noverlap, nfft, detrend, return_onesided: as for `stft`; 256 elements a segment by default.
         scaling: "density" for a power a unit of frequency, "spectrum" for a power.
-        average: "mean": over the segments.
+        average: "mean" or "median": over the segments.
 
     Returns:
         The frequencies, and the spectrum, along the axis of the signals: complex, or real for one signal.
@@ -258,9 +269,10 @@ def csd(
         >>> int(pnp.argmax(power)), float(frequencies[4])
         (4, 0.5)
     """
-    if scaling not in ("density", "spectrum") or average != "mean":
+    if scaling not in ("density", "spectrum") or average not in ("mean", "median"):
         raise ValueError(
-            f"csd takes scaling='density' or 'spectrum' and average='mean', not {scaling!r} and {average!r}.{at_user_line()}"
+            f"csd takes scaling='density' or 'spectrum' and average='mean' or 'median', not {scaling!r} and {average!r}."
+            f"{at_user_line()}"
         )
     alone = y is None or y is x
     signals = to_common_dtype("csd", x, x if y is None else y, inexact=True)
@@ -280,12 +292,14 @@ def csd(
         if scaling == "spectrum"
         else total(weights * weights) * in_dtype(operand(fs, "csd"), dtype)
     )
-    power = mean(conj(found[0]) * found[-1], -2) / square
+    products = conj(found[0]) * found[-1]
+    products = real(products) if alone else products
+    power = (mean(products, -2) if average == "mean" else _middle(products)) / square
     if onesided:  # the negative frequencies' power is in the positive ones'
         twice = np.full(power.type.shape[-1], 2.0, dtype)
         twice[0] = twice[-1 if cutting.transform % 2 == 0 else 0] = 1.0
         power = power * twice
-    power = moveaxis(real(power) if alone else power, -1, along)
+    power = moveaxis(power, -1, along)
     return _frequencies(cutting, fs, onesided, dtype), power
 
 
@@ -294,13 +308,13 @@ def welch(
     nfft: int | None = None, detrend: Detrend = "constant", return_onesided: bool = True, scaling: str = "density",
     axis: int = -1, average: str = "mean",
 ) -> tuple[Array, Array]:  # fmt: skip
-    """The power spectral density of a signal, by Welch's method: the mean over overlapping segments.
+    """The power spectral density of a signal, by Welch's method: the mean, or median, over overlapping segments.
 
     Arguments:
         x: an array. axis: the axis of the signal.
         fs, window, nperseg, noverlap, nfft, detrend, return_onesided: as for `stft`; 256 elements a segment by default.
         scaling: "density" for a power a unit of frequency, "spectrum" for a power.
-        average: "mean": over the segments.
+        average: "mean" or "median": over the segments.
 
     Returns:
         The frequencies, and the spectrum, real, along the axis of the signal.

@@ -5,6 +5,8 @@ from pullback.numpy.elementary import sinc as sinc
 from pullback.scipy.special.gammas import bernoulli as bernoulli
 from pullback.scipy.special.gammas import beta as beta
 from pullback.scipy.special.gammas import betainc as betainc
+from pullback.scipy.special.gammas import betaincc as betaincc
+from pullback.scipy.special.gammas import betainccinv as betainccinv
 from pullback.scipy.special.gammas import betaincinv as betaincinv
 from pullback.scipy.special.gammas import betaln as betaln
 from pullback.scipy.special.gammas import comb as comb

@@ -10,7 +10,7 @@ import numpy as np
 
 from pullback.core.array import Array, ArrayLike
 from pullback.lax.special import polygamma as polygamma_of
-from pullback.numpy.arithmetic import floor, remainder
+from pullback.numpy.arithmetic import floor, maximum, minimum, remainder
 from pullback.numpy.creation import asarray
 from pullback.numpy.elementary import exp
 from pullback.numpy.logic import copysign, where
@@ -275,8 +275,10 @@ def beta(a: ArrayLike, b: ArrayLike) -> Array:
         [0.08333334 1.3333334 ]:f32[2]:cpu(0)
     """
     a, b = to_common_shape("beta", *to_common_dtype("beta", a, b, inexact=True))
-    sign = gammasgn(a) * gammasgn(b) * gammasgn(a + b)
-    return sign * exp(betaln(a, b))
+    low, high = minimum(a, b), maximum(a, b)
+    poles = (low < 0) & (high > 0) & (floor(low) == low) & (floor(high) == high)  # in the numerator and the denominator
+    sign = where(poles, 1 - 2 * remainder(high, 2.0), gammasgn(a) * gammasgn(b) * gammasgn(a + b))
+    return where(sign == sign, sign, 1.0) * exp(betaln(a, b))
 
 
 def betaln(a: ArrayLike, b: ArrayLike) -> Array:
@@ -343,7 +345,49 @@ def betaincinv(a: ArrayLike, b: ArrayLike, y: ArrayLike) -> Array:
         >>> pb.scipy.special.betaincinv(2.0, 3.0, 0.5)
         0.38572755:f32[]:cpu(0)
     """
-    return elementwise("betaincinv", specials.betaincinv, a, b, y)
+    return elementwise("betaincinv", specials.betaincinv, a, b, y, upper=False)
+
+
+def betaincc(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
+    """1 - betainc(a, b, x), to the last digits where it is small.
+
+    Arguments:
+        a, b, x: arrays or numbers whose shapes broadcast, real.
+
+    Returns:
+        An array of the broadcast shape, of a floating dtype.
+
+    Raises:
+        LeafError: an argument is neither an array nor a number.
+        DtypeError: an argument is complex.
+        ShapeError: the shapes do not broadcast.
+
+    Example:
+        >>> pb.scipy.special.betaincc(2.0, 30.0, pnp.array([0.1, 0.9]))
+        [1.6956462e-01 2.8000199e-29]:f32[2]:cpu(0)
+    """
+    return elementwise("betaincc", incomplete.betaincc, a, b, x)
+
+
+def betainccinv(a: ArrayLike, b: ArrayLike, y: ArrayLike) -> Array:
+    """The x at which betaincc(a, b, x) is y.
+
+    Arguments:
+        a, b, y: arrays or numbers whose shapes broadcast, real.
+
+    Returns:
+        An array of the broadcast shape, of a floating dtype.
+
+    Raises:
+        LeafError: an argument is neither an array nor a number.
+        DtypeError: an argument is complex.
+        ShapeError: the shapes do not broadcast.
+
+    Example:
+        >>> pb.scipy.special.betainccinv(2.0, 3.0, 1e-6)
+        0.9937...:f32[]:cpu(0)
+    """
+    return elementwise("betainccinv", specials.betaincinv, a, b, y, upper=True)
 
 
 def gammainc(a: ArrayLike, x: ArrayLike) -> Array:

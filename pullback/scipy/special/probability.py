@@ -12,7 +12,7 @@ from pullback.nn.activations import log_sigmoid
 from pullback.nn.normalizing import log_softmax as log_softmax_along
 from pullback.nn.normalizing import softmax as softmax_along
 from pullback.numpy.axes import Axis
-from pullback.numpy.elementary import log, log1p
+from pullback.numpy.elementary import expm1, log, log1p
 from pullback.numpy.logic import where
 from pullback.numpy.promotion import literal_of, refuse_complex, to_common_dtype, to_common_shape, to_inexact
 from pullback.ops import complex as complexes
@@ -26,9 +26,12 @@ def _power_transform(at_zero: Any, logarithm: Any, lmbda: Any) -> Array:
     """expm1(lmbda u) / lmbda of a logarithm u; at the ends, where that is of zero or infinite, -1 / lmbda or infinite."""
     at_end = at_zero | (logarithm == math.inf)
     u = where(at_end, 0.0, logarithm)
+    far = abs(lmbda * u) > 1  # there the product with exprel would have a slope that cancels
+    apart = expm1(where(far, lmbda * u, 0.0)) / where(far, lmbda, 1.0)
+    inside = where(far, apart, u * specials.exprel(where(far, 0.0, lmbda * u), n=0))
     bounded = where(at_zero, lmbda > 0, lmbda < 0)
     end = where(bounded, -1 / where(bounded, lmbda, 1.0), where(at_zero, -math.inf, math.inf))
-    return where(at_end, where(lmbda == lmbda, end, lmbda), u * specials.exprel(lmbda * u, n=0))
+    return where(at_end, where(lmbda == lmbda, end, lmbda), inside)
 
 
 def erf(x: ArrayLike) -> Array:

@@ -10,6 +10,7 @@ from pullback import lax, random
 from pullback.api.mapping import vmap
 from pullback.core.array import Array, ArrayLike
 from pullback.core.errors import ShapeError
+from pullback.core.trees import register_node
 from pullback.lax.linalg import cholesky, triangular_solve
 from pullback.nn.normalizing import logsumexp
 from pullback.numpy.axes import normal_axis
@@ -61,15 +62,10 @@ def rankdata(a: ArrayLike, method: str = "average", *, axis: int | None = None, 
         raise ValueError(f"rankdata takes method={', '.join(map(repr, _RANKS))}, not {method!r}.{at_user_line()}")
 
     def ranked(x: Any) -> Any:
-        out = _RANKS[method](x, sort(x))
-        out = to_inexact(out, "rankdata")
+        out = to_inexact(_RANKS[method](x, sort(x)), "rankdata")
         return where(any_of(isnan(x)), math.nan, out) if x.dtype.kind in "fV" else out
 
     return ranked(a.reshape(-1)) if axis is None else apply_along_axis(ranked, axis, a)
-
-
-def _average(x: Any, ordered: Any) -> Any:
-    return 0.5 * (searchsorted(ordered, x) + 1 + searchsorted(ordered, x, side="right"))
 
 
 def _dense(x: Any, ordered: Any) -> Any:
@@ -84,7 +80,7 @@ def _ordinal(x: Any, ordered: Any) -> Any:
 
 
 _RANKS: dict[str, Callable[..., Any]] = {
-    "average": _average,
+    "average": lambda x, ordered: (searchsorted(ordered, x) + 1 + searchsorted(ordered, x, side="right")) / 2,
     "min": lambda x, ordered: searchsorted(ordered, x) + 1,
     "max": lambda x, ordered: searchsorted(ordered, x, side="right"),
     "dense": _dense,
@@ -228,11 +224,16 @@ class gaussian_kde:
         """
         points: Any = atleast_2d(to_inexact(x, "gaussian_kde"))
         points = points.reshape(self.d, 1) if points.shape == (1, self.d) and self.d > 1 else points
+        return self._log_mixture(points, self._root)
+
+    def _log_mixture(self, points: Any, root: Any) -> Array:
+        """The logarithm of the density of the sample's points with normal variables added to them, given a root of their
+        covariance."""
         if points.shape[0] != self.d:
             raise ShapeError(f"This gaussian_kde is of {self.d} dimensions, but got points {points.type}.{at_user_line()}")
-        white = [triangular_solve(self._root, each, left_side=True, lower=True) for each in (self.dataset, points)]
+        white = [triangular_solve(root, each, left_side=True, lower=True) for each in (self.dataset, points)]
         apart = total((white[0][:, :, None] - white[1][:, None, :]) ** 2, axis=0)
-        size = total(log(diagonal(self._root))) + 0.5 * self.d * math.log(2 * math.pi)
+        size = total(log(diagonal(root))) + 0.5 * self.d * math.log(2 * math.pi)
         return logsumexp(-0.5 * apart, axis=0, b=self.weights[:, None]) - size
 
     def evaluate(self, points: ArrayLike) -> Array:
@@ -290,3 +291,45 @@ class gaussian_kde:
             raise ShapeError(f"integrate_box_1d is of one dimension, but this estimate has {self.d}.{at_user_line()}")
         edges = [(to_inexact(edge, "integrate_box_1d") - self.dataset[0]) / self._root[0, 0] for edge in (low, high)]
         return total(self.weights * (ndtr(edges[1]) - ndtr(edges[0])))
+
+    def integrate_gaussian(self, mean: ArrayLike, cov: ArrayLike) -> Array:
+        """The integral of the density times that of a normal distribution.
+
+        Arguments:
+            mean: an array (d,), or a number. cov: an array (d, d), or a number.
+
+        Returns:
+            A 0-d array.
+
+        Example:
+            >>> pb.scipy.stats.gaussian_kde(pnp.array([0.0, 1.0, 1.5, 4.0])).integrate_gaussian(1.0, 0.5)
+            0.1...:f32[]:cpu(0)
+        """
+        root = cholesky(self.covariance + to_inexact(cov, "integrate_gaussian"))
+        return exp(self._log_mixture(to_inexact(mean, "integrate_gaussian").reshape(-1, 1), root))[0]
+
+    def integrate_kde(self, other: gaussian_kde) -> Array:
+        """The integral of the product of two densities.
+
+        Arguments:
+            other: a kernel density estimate of as many dimensions.
+
+        Returns:
+            A 0-d array.
+
+        Example:
+            >>> kde = pb.scipy.stats.gaussian_kde(pnp.array([0.0, 1.0, 1.5, 4.0]))
+            >>> kde.integrate_kde(kde)
+            0.1...:f32[]:cpu(0)
+        """
+        return total(other.weights * exp(self._log_mixture(other.dataset, cholesky(self.covariance + other.covariance))))
+
+
+def _rebuilt(metadata: Any, children: Any) -> gaussian_kde:
+    made = object.__new__(gaussian_kde)
+    made.__dict__.update(zip(metadata[0], children), d=metadata[1], n=metadata[2])
+    return made
+
+
+_PARTS = ("dataset", "weights", "covariance", "factor", "neff", "_root")
+register_node(gaussian_kde, lambda kde: ([getattr(kde, part) for part in _PARTS], (_PARTS, kde.d, kde.n)), _rebuilt)
