@@ -15,6 +15,7 @@ from pullback.numpy.factories import COMMON, about, binary, named
 from pullback.numpy.logic import clip, isfinite, left_shift, right_shift, signbit, where
 from pullback.numpy.promotion import at_user_line, in_dtype, operand, refuse_complex, to_inexact
 from pullback.ops import arithmetic, bitwise, divisors
+from pullback.ops.barrier import optimization_barrier
 from pullback.ops.convert import bitcast_convert_type, convert_element_type
 
 # fmt: off
@@ -94,7 +95,8 @@ def ldexp(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     if kind(n.type.dtype) != "b":
         limits, reach = iinfo(n.type.dtype), 3 * info.maxexp  # beyond it is nothing but zero and infinity
         n = clip(n, max(limits.min, -reach), min(limits.max, reach))
-    n, out = in_dtype(n, INT32), in_dtype(x, wide, x.type.weak)
+    # XLA makes one factor of constant ones, which the dtype may not have: so it is not to know them
+    (n,), out = optimization_barrier(in_dtype(n, INT32)), in_dtype(x, wide, x.type.weak)
     parts = []
     for _ in range(3):  # powers of two that the dtype has
         parts.append(clip(n, info.minexp, info.maxexp - 1))

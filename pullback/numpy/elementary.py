@@ -225,6 +225,9 @@ log1p = unary("log1p", exponential.log1p, """The natural logarithm of 1 + x, exa
 
 
 def _logarithm(name: str, base: int, doc: str) -> Unary:
+    def by_base(x: Any) -> Any:
+        return arithmetic.div(x, literal_of(math.log(base), x.type.dtype))
+
     def function(x: Any, /) -> Any:
         x = exponential.log(to_inexact(x, name))
         given = [complexes.real(x), complexes.imag(x)] if x.type.dtype.kind == "c" else [x]

@@ -180,6 +180,9 @@ def test_parts_of_infinite_numbers_and_narrow_folds() -> None:
         fraction, whole = how(pnp.modf)(np.array([np.inf, -np.inf, np.nan, -2.5]))
         np.testing.assert_array_equal(fraction, [0, 0, np.nan, -0.5])
         np.testing.assert_array_equal(whole, [np.inf, -np.inf, np.nan, -2])
+    # with constant factors, XLA multiplied by one that float32 does not have
+    found = pb.jit(lambda x: pnp.ldexp(x, 200))(np.array([2.0**-100, 0], np.float32))
+    np.testing.assert_array_equal(found, [2.0**100, 0])
     assert pnp.add.reduceat(np.array([-128, -127, 1], np.int8), np.array([0, 2])).tolist() == [-255, 1]
     assert int(pnp.gcd.reduce(np.array([12, 18, 27]))) == 3 and int(pnp.lcm.reduce(np.array([2, 3, 4]))) == 12
 
