@@ -786,8 +786,8 @@ def dot_general(
     params = {} if preferred_element_type is None else {"preferred_element_type": requested(preferred_element_type)}
     x, y = lifted("dot_general", (lhs, rhs))
     if x.type.dtype is not y.type.dtype:
-        wanted = params.get("preferred_element_type")
-        floats = wanted is not None and kind(x.type.dtype) == kind(y.type.dtype) == kind(wanted) == "f"
+        wanted = params.get("preferred_element_type", x.type.dtype)
+        floats = params and kind(x.type.dtype) == kind(y.type.dtype) == kind(wanted) == "f"
         x, y = (in_dtype(x, wanted), in_dtype(y, wanted)) if floats else to_common_dtype("dot_general", x, y)
     return contract.dot_general(x, y, dimension_numbers=numbers, **params)
 

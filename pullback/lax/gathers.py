@@ -23,7 +23,7 @@ from pullback.ops.windows import GatherDimensionNumbers, GatherScatterMode, Scat
 Mode = str | GatherScatterMode | None
 
 
-def _how(name: str, numbers: Any, wanted: type, mode: Mode, default: str = "fill") -> dict[str, Any]:
+def _how(name: str, numbers: Any, wanted: Any, mode: Mode, default: str = "fill") -> dict[str, Any]:
     """Dimension numbers and mode as primitives take them."""
     if not isinstance(numbers, wanted):
         raise TypeError(f"{name} takes lax.{wanted.__name__} as dimension_numbers, but got {numbers!r}.{at_user_line()}")

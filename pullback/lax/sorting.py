@@ -205,7 +205,7 @@ def _scan(name: str, primitive: Any, example: str, of_complex: Any = None) -> Fu
     def function(operand: ArrayLike, axis: int = 0, reverse: bool = False) -> Array:
         x = as_operand(operand, name)
         scan = of_complex if of_complex and kind(x.type.dtype) == "c" else primitive
-        return scan(x, axis=_axis(axis, x, name), reverse=flags(name, reverse=reverse)[0])  # type: ignore[no-any-return]
+        return scan(x, axis=_axis(axis, x, name), reverse=flags(name, reverse=reverse)[0])
 
     sections = _SCAN.format(in_words(primitive.kinds + "c" * bool(of_complex)), _WIDE if primitive.accumulation else "")
     return named(function, name, f"{primitive.__doc__}\n\n    Example:{example}", sections, "pullback.lax")

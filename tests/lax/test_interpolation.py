@@ -47,3 +47,10 @@ def test_what_is_refused():
     ]:
         with pytest.raises(error):
             call()
+
+
+def test_a_moved_image_repeats_its_edges_where_a_resized_one_does():
+    image, scale = RNG.normal(size=5), np.array([1.8])
+    for function in (pb.image.scale_and_translate, pb.jit(pb.image.scale_and_translate, static_argnums=(1, 2, 5, 6))):
+        moved = function(image, (9,), (0,), scale, np.zeros(1), "cubic-pytorch", False)
+        np.testing.assert_allclose(moved, pb.image.resize(image, (9,), "cubic-pytorch", False), rtol=1e-12)
