@@ -81,6 +81,7 @@ ABSENT: dict[str, dict[str, str]] = {
     },
     "pullback.lax": {
         "with_sharding_constraint pcast pvary psend precv ragged_all_to_all": _DEVICES,
+        "scaled_dot": "pb.nn.scaled_matmul multiplies what is quantized",
         "rng_uniform": "it draws other numbers at each call; pb.random.uniform draws from a key",
         "create_token after_all": "effects happen in the order of the program by themselves, without tokens",
         "dce_sink": "what is to happen although no result depends on it is a callback: pb.debug.callback, pb.io_callback",

@@ -101,7 +101,7 @@ def _weights(xp: Any, old: int, new: int, scale: Any, shift: Any, method: Resize
     else:
         width = xp.maximum(stretch, 1) if antialias else 1
         weights = _KERNELS[method](xp, xp.abs(middles - pixels) / width)
-    if edges:
+    if edges and old:
         inner = [weights[edges + i : edges + i + 1] for i in range(old)]
         inner[0] = inner[0] + weights[:edges].sum(0, keepdims=True)
         inner[-1] = inner[-1] + weights[-edges:].sum(0, keepdims=True)
@@ -112,8 +112,12 @@ def _weights(xp: Any, old: int, new: int, scale: Any, shift: Any, method: Resize
     return weights if edges else xp.where((middles >= -0.5) & (middles <= old - 0.5), weights, 0)
 
 
-def _method(method: Any) -> ResizeMethod:
-    return method if isinstance(method, ResizeMethod) else ResizeMethod.from_string(method)
+def _method(method: Any, antialias: Any) -> tuple[ResizeMethod, int]:
+    """The kernel of a method, and how many times it repeats the outermost pixels."""
+    how = method if isinstance(method, ResizeMethod) else ResizeMethod.from_string(method)
+    if how is not ResizeMethod.CUBIC_PYTORCH:
+        return how, 0
+    return (ResizeMethod.CUBIC, 0) if antialias else (how, 2)
 
 
 def _shape(name: str, shape: Any, image: Array) -> tuple[int, ...]:
@@ -150,10 +154,7 @@ def resize(
     """
     check_precision(precision, "resize")
     x = operand(image, "resize")
-    sizes, how = _shape("resize", shape, x), _method(method)
-    if how is ResizeMethod.CUBIC_PYTORCH and antialias:
-        how = ResizeMethod.CUBIC
-    edges = 2 if how is ResizeMethod.CUBIC_PYTORCH else 0
+    sizes, (how, edges) = _shape("resize", shape, x), _method(method, antialias)
     x = x if how is ResizeMethod.NEAREST else to_inexact(x, "resize")
     for axis, (old, new) in enumerate(zip(x.type.shape, sizes)):
         if old == new:
@@ -204,7 +205,7 @@ def scale_and_translate(
     """
     check_precision(precision, "scale_and_translate")
     x = to_inexact(operand(image, "scale_and_translate"), "scale_and_translate")
-    sizes, how = _shape("scale_and_translate", shape, x), _method(method)
+    sizes, (how, edges) = _shape("scale_and_translate", shape, x), _method(method, antialias)
     axes = [normal_axis(axis, x.type.ndim, "scale_and_translate") for axis in several(spatial_dims)]
     by, to = (to_inexact(asarray(each), "scale_and_translate") for each in (scale, translation))
     refuse_complex("scale_and_translate", by, to)
@@ -217,7 +218,7 @@ def scale_and_translate(
     dtype = real_dtype(x.type.dtype)
     for i, axis in enumerate(axes):
         each, shift = (np.float64(np.asarray(host_of(v))[i]) if known else in_dtype(v[i], dtype) for v in (by, to))
-        weights = _weights(np if known else pnp, x.type.shape[axis], sizes[axis], each, shift, how, bool(antialias))
+        weights = _weights(np if known else pnp, x.type.shape[axis], sizes[axis], each, shift, how, bool(antialias), edges)
         x = _multiplied(x, axis, weights)
     if x.type.shape != sizes:
         raise ShapeError(

@@ -18,7 +18,7 @@ from pullback.lax.elementwise import lifted
 from pullback.numpy import creation, indexing, shaping
 from pullback.numpy.axes import normal_axis
 from pullback.numpy.factories import named
-from pullback.numpy.promotion import at_user_line, check_precision, flags, in_dtype, literal_of
+from pullback.numpy.promotion import at_user_line, check_precision, flags, in_dtype, literal_of, to_common_dtype
 from pullback.numpy.promotion import operand as as_operand
 from pullback.ops import broadcast as broadcasts
 from pullback.ops import contract, convert, create, dynamic, reduce
@@ -759,7 +759,7 @@ def dot_general(
     computed in the full precision of their dtype.
 
     Arguments:
-        lhs, rhs: arrays of one dtype.
+        lhs, rhs: arrays. Of different dtypes, they are converted to the common one, floating ones to `preferred_element_type`.
         dimension_numbers: ((contracting axes of lhs, of rhs), (batch axes of lhs, of rhs)).
         precision: checked, and without effect: products are computed in the full precision of their dtype.
         preferred_element_type: the dtype to accumulate in, and of the result; by default the common one.
@@ -770,7 +770,7 @@ def dot_general(
 
     Raises:
         LeafError: an operand is neither an array nor a number.
-        DtypeError: the dtypes differ.
+        DtypeError: the dtypes have no common one (float8).
         ShapeError: the sizes of paired axes differ.
         ValueError: an unknown `precision`.
 
@@ -784,7 +784,12 @@ def dot_general(
     (left, right), (left_batch, right_batch) = dimension_numbers
     numbers = ((tuple(left), tuple(right)), (tuple(left_batch), tuple(right_batch)))
     params = {} if preferred_element_type is None else {"preferred_element_type": requested(preferred_element_type)}
-    return contract.dot_general(*lifted("dot_general", (lhs, rhs)), dimension_numbers=numbers, **params)
+    x, y = lifted("dot_general", (lhs, rhs))
+    if x.type.dtype is not y.type.dtype:
+        wanted = params.get("preferred_element_type", x.type.dtype)
+        floats = params and kind(x.type.dtype) == kind(y.type.dtype) == kind(wanted) == "f"
+        x, y = (in_dtype(x, wanted), in_dtype(y, wanted)) if floats else to_common_dtype("dot_general", x, y)
+    return contract.dot_general(x, y, dimension_numbers=numbers, **params)
 
 
 def dot(
@@ -799,7 +804,7 @@ def dot(
     """The product of vectors and matrices; with `dimension_numbers`, `dot_general`.
 
     Arguments:
-        lhs, rhs: vectors or matrices of one dtype; with `dimension_numbers`, arrays.
+        lhs, rhs: vectors or matrices; with `dimension_numbers`, arrays. Of different dtypes, as for `dot_general`.
         dimension_numbers: as for `dot_general`.
         precision: checked, and without effect: products are computed in the full precision of their dtype.
         preferred_element_type: the dtype to accumulate in, and of the result; by default the common one.
@@ -810,7 +815,7 @@ def dot(
 
     Raises:
         LeafError: an operand is neither an array nor a number.
-        DtypeError: the dtypes differ.
+        DtypeError: the dtypes have no common one (float8).
         ShapeError: an operand is neither a vector nor a matrix, or the sizes of paired axes differ.
         ValueError: an unknown `precision`.
 
@@ -831,7 +836,7 @@ def batch_matmul(lhs: ArrayLike, rhs: ArrayLike, precision: Any = None) -> Array
     """Matrix products along equal leading axes.
 
     Arguments:
-        lhs, rhs: arrays of one dtype, of shapes (..., n, k) and (..., k, m) with equal leading axes.
+        lhs, rhs: arrays of shapes (..., n, k) and (..., k, m) with equal leading axes.
         precision: checked, and without effect: products are computed in the full precision of their dtype.
 
     Returns:
@@ -839,7 +844,7 @@ def batch_matmul(lhs: ArrayLike, rhs: ArrayLike, precision: Any = None) -> Array
 
     Raises:
         LeafError: an operand is neither an array nor a number.
-        DtypeError: the dtypes differ.
+        DtypeError: the dtypes have no common one (float8).
         ShapeError: the leading axes or the sizes k differ.
         ValueError: an unknown `precision`.
 

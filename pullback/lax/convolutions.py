@@ -216,8 +216,7 @@ def conv(
         >>> lax.conv(pnp.array([[[1.0, 2.0, 3.0, 4.0]]]), pnp.array([[[1.0, -1.0]]]), (1,), "VALID")
         [[[-1. -1. -1.]]]:f32[1,1,3]:cpu(0)
     """
-    given: dict[str, Any] = {"precision": precision, "preferred_element_type": preferred_element_type}
-    return conv_general_dilated(lhs, rhs, window_strides, padding, **given)
+    return conv_general_dilated(lhs, rhs, window_strides, padding, None, None, None, 1, 1, precision, preferred_element_type)
 
 
 def conv_with_general_padding(
@@ -292,8 +291,7 @@ def conv_transpose(
     if transpose_kernel:
         y = swapaxes(flip(y, numbers.rhs_spec[2:]), *numbers.rhs_spec[:2])
     ones = (1,) * count
-    given: dict[str, Any] = {"precision": precision, "preferred_element_type": preferred_element_type}
-    return conv_general_dilated(x, y, ones, around, apart, gaps, numbers, **given)
+    return conv_general_dilated(x, y, ones, around, apart, gaps, numbers, 1, 1, precision, preferred_element_type)
 
 
 def _around(span: int, stride: int, padding: str) -> tuple[int, int]:

@@ -50,7 +50,7 @@ def ragged_dot(
 
     Arguments:
         lhs: an array of shape (m, k).
-        rhs: an array of shape (g, k, n), of the same dtype: a matrix for each group.
+        rhs: an array of shape (g, k, n): a matrix for each group.
         group_sizes: g integers, how many rows each group has. Rows of no group give zeros.
         precision: checked, and without effect: products are computed in the full precision of their dtype.
         preferred_element_type: the dtype to accumulate in, and of the result; by default the common one.
@@ -63,7 +63,7 @@ def ragged_dot(
 
     Raises:
         LeafError: an operand is neither an array nor a number.
-        DtypeError: the dtypes of lhs and rhs differ, or `group_sizes` are not integers.
+        DtypeError: the dtypes of lhs and rhs have no common one, or `group_sizes` are not integers.
         ShapeError: the shapes do not fit.
         ValueError: an unknown `precision`.
 
@@ -94,7 +94,7 @@ def ragged_dot_general(
     is a product for each group, along a new axis in front. If it is a batch axis, groups make no difference.
 
     Arguments:
-        lhs, rhs: arrays of one dtype.
+        lhs, rhs: arrays. Of different dtypes, as for `dot_general`.
         group_sizes: the sizes of the groups, a vector of integers; or one for each batch element, of shape (batch axes, g).
         ragged_dot_dimension_numbers: a `RaggedDotDimensionNumbers`: which axes are which.
         precision, preferred_element_type, group_offset, out_sharding: as for `ragged_dot`.
@@ -105,7 +105,7 @@ def ragged_dot_general(
 
     Raises:
         LeafError: an operand is neither an array nor a number.
-        DtypeError: the dtypes of lhs and rhs differ, or `group_sizes` are not integers.
+        DtypeError: the dtypes of lhs and rhs have no common one, or `group_sizes` are not integers.
         ShapeError: the shapes do not fit, or there is not one ragged axis.
         TypeError: other dimension numbers. ValueError: an unknown `precision`.
 

@@ -89,9 +89,8 @@ def avg_pool(
     out = _pooled("avg_pool", x, 0, arithmetic.add, window_shape, strides, padding)
     if count_include_pad:
         return true_divide(out, math.prod(map(operator.index, window_shape)))
-    ones = full(
-        (1,) * (x.type.ndim - 1 - len(window_shape)) + x.type.shape[-1 - len(window_shape) : -1] + (1,), 1, x.type.dtype
-    )
+    batch = x.type.ndim - 1 - len(window_shape)
+    ones = full((*(1,) * batch, *x.type.shape[batch:-1], 1), 1, x.type.dtype)
     return true_divide(out, _pooled("avg_pool", ones, 0, arithmetic.add, window_shape, strides, padding))
 
 

@@ -263,9 +263,8 @@ class cumlogsumexp(Scan):
         return out, linear_scan(kept, mul(exp(sub(x, level)), t), **along)
 
 
-def complex_logsumexp(x, *, axis, reverse):
+def complex_logsumexp(x, **along):
     """`cumlogsumexp` of complex numbers: sums of exponentials, each divided by that of the largest real part so far."""
-    along = {"axis": axis, "reverse": reverse}
     peak, dtype = stop_gradient(cummax(real(x), **along)), type_of(x).dtype
     level = select(is_finite(peak), peak, literal(0, peak))
     kept = convert_element_type(exp(sub(_before(peak, -np.inf, **along), level)), new_dtype=dtype)

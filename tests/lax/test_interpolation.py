@@ -58,3 +58,10 @@ def test_a_grid_that_falls_a_place_that_is_nan_and_a_tuple_of_numbers():
         np.testing.assert_allclose(found(places), expected(places))
         np.testing.assert_allclose(pb.jit(lambda x, f=found: f(x))(places), expected(places))
         assert found((0.5, 0.5)).shape == expected((0.5, 0.5)).shape == (2,)
+
+
+def test_a_moved_image_repeats_its_edges_where_a_resized_one_does():
+    image, scale = RNG.normal(size=5), np.array([1.8])
+    for function in (pb.image.scale_and_translate, pb.jit(pb.image.scale_and_translate, static_argnums=(1, 2, 5, 6))):
+        moved = function(image, (9,), (0,), scale, np.zeros(1), "cubic-pytorch", False)
+        np.testing.assert_allclose(moved, pb.image.resize(image, (9,), "cubic-pytorch", False), rtol=1e-12)

@@ -109,3 +109,16 @@ def test_a_barrier_passes_trees_and_derivatives() -> None:
     assert lax.optimization_barrier(()) == ()
     out = pb.vmap(lambda x: lax.optimization_barrier((x, 1.0)))(x)
     assert out[0].shape == (2, 3) and out[1].shape == (2,)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "wanted", "dtype"),
+    [("int8", "int32", None, "int32"), ("bfloat16", "float32", None, "float32"), ("float32", "complex64", None, "complex64"),
+     ("float8_e4m3fn", "float8_e5m2", "float32", "float32"), ("int8", "float32", "float32", "float32")],
+)  # fmt: skip
+def test_products_of_two_dtypes(first: str, second: str, wanted: str | None, dtype: str) -> None:
+    x, y = pnp.asarray(A, first), pnp.asarray(A.T, second)
+    for product in (lax.dot, pb.jit(lax.dot, static_argnames="preferred_element_type")):
+        out = product(x, y, preferred_element_type=wanted)
+        assert out.dtype == dtype and out.tolist() == (A @ A.T).tolist()
+    assert lax.ragged_dot(x, y[None], np.array([2]), preferred_element_type=wanted).dtype == dtype
