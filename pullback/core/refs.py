@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from pullback.core.array import as_array, converters
+from pullback.core.array import Array, as_array, converters
 from pullback.core.dtypes import DType, promote
 from pullback.core.errors import DtypeError, RefError
 from pullback.core.source import at_user_line
@@ -22,7 +22,7 @@ class Ref:
 
     `ref[...]` is the value now, `ref[index]` a part of it, `ref[index] = x` and `ref[index] += x` change it, with NumPy's
     indices. Functions under `jit`, and the bodies of `scan`, `while_loop`, `fori_loop`, `cond` and `switch`, may read and
-    change the Refs that they close over, and jitted functions those that they are given as arguments.
+    change the Refs that they close over, and functions under `jit` and `vmap` those that they are given as arguments.
 
     Attributes:
         type: the `ArrayType` of the value.
@@ -43,7 +43,7 @@ class Ref:
 
     def __init__(self, value: Any, serial: int | None = None) -> None:
         self.type: ArrayType = value.type
-        self._value = value
+        self._value = _own(value)
         self._serial = next_serial() if serial is None else serial  # what younger traces make must not outlive them here
 
     def _place(self) -> Ref:
@@ -62,7 +62,7 @@ class Ref:
                 " value as a result, or write what does not depend on the transformed arguments (pb.lax.stop_gradient)."
                 f"{at_user_line()}"
             )
-        self._value = value
+        self._value = _own(value)
 
     def _fitting(self, value: Any) -> Any:
         """A value as an array whose elements can be written here."""
@@ -79,7 +79,7 @@ class Ref:
 
     def __getitem__(self, index: Any) -> Any:
         value = self._place()._value
-        return value if index is Ellipsis or index == () else value[index]
+        return _own(value if index is Ellipsis else value[index])
 
     def __setitem__(self, index: Any, value: Any) -> None:
         place, value = self._place(), self._fitting(value)
@@ -199,6 +199,11 @@ class Ref:
         return new_ref, (self[...],)
 
 
+def _own(value: Any) -> Any:
+    """A value of which nobody else can give up the memory (by `jit`'s donation), so that it goes in and out of Refs safely."""
+    return value.alias() if isinstance(value, Array) else value
+
+
 def new_ref(init_val: Any) -> Ref:
     """A mutable array with a value to start with.
 
@@ -244,8 +249,8 @@ def freeze(ref: Ref) -> Any:
 
 def _no_array(ref: Ref) -> NoReturn:
     raise RefError(
-        f"A Ref of type {ref.type} was used as an array: read its value as ref[...]. Only a jitted function takes Refs"
-        f" themselves as arguments; other functions close over them.{at_user_line()}"
+        f"A Ref of type {ref.type} was used as an array: read its value as ref[...]. Only functions under jit and vmap"
+        f" take Refs themselves as arguments; others close over them.{at_user_line()}"
     )
 
 
