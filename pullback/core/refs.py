@@ -65,15 +65,15 @@ class Ref:
         self._value = _own(value)
 
     def _fitting(self, value: Any) -> Any:
-        """A value as an array whose elements can be written here."""
-        value = as_array(value)
+        """A value whose elements can be written here: an array, or an int, which `.at` holds against the dtype's range."""
+        given, value = value, as_array(0 if value.__class__ is int else value)
         type: ArrayType = value.type
         if promote((self.type.dtype, False), (type.dtype, type.weak))[0] is not self.type.dtype:
             raise DtypeError(
                 f"A Ref of dtype {self.type.dtype} was given a value of dtype {type.dtype}, which does not go into it by"
                 f" itself. Convert the value: .astype({str(self.type.dtype)!r}).{at_user_line()}"
             )
-        return value
+        return given if given.__class__ is int else value
 
     # ---- reading and writing ----
 
@@ -83,7 +83,7 @@ class Ref:
 
     def __setitem__(self, index: Any, value: Any) -> None:
         place, value = self._place(), self._fitting(value)
-        if not (index is Ellipsis and value.type is self.type):
+        if not (index is Ellipsis and value.__class__ is not int and value.type is self.type):
             value = place._value.at[index].set(value)
         place._store(value)
 

@@ -322,6 +322,7 @@ REFUSED = {
     "closed over too": (lambda: pb.jit(lambda a: a[0] + REF[0])(REF), pb.errors.RefError, "also closes over"),
     "a float for an int": (lambda: COUNT.set(1.5), pb.errors.DtypeError, r"\.astype\('int32'\)"),
     "a wide one": (lambda: REF.addupdate(np.ones(3)), pb.errors.DtypeError, r"\.astype\('float32'\)"),
+    "an int beyond uint8": (lambda: pb.new_ref(np.uint8(0)).set(300), OverflowError, "300 does not fit"),
     "a shape": (lambda: REF.set(pnp.ones(2)), pb.errors.ShapeError, "broadcast"),
     "out of bounds": (lambda: REF.set(1.0, 3), IndexError, "3"),
     "frozen elsewhere": (lambda: pb.jit(lambda: pb.freeze(COUNT))(), pb.errors.RefError, "only where it was made"),
