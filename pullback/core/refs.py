@@ -10,11 +10,12 @@ from __future__ import annotations
 from typing import Any, NoReturn
 
 from pullback.core.array import Array, as_array, converters
-from pullback.core.dtypes import DType, promote
+from pullback.core.dtypes import promote
 from pullback.core.errors import DtypeError, RefError
+from pullback.core.methods import ArrayMethods
 from pullback.core.source import at_user_line
 from pullback.core.tracing import Tracer, innermost_staging, next_serial
-from pullback.core.types import ArrayType, Shape
+from pullback.core.types import ArrayType
 
 
 class Ref:
@@ -184,10 +185,7 @@ class Ref:
 
     # ---- what it is ----
 
-    shape: Shape = property(lambda self: self.type.shape)  # type: ignore[assignment]
-    dtype: DType = property(lambda self: self.type.dtype)  # type: ignore[assignment]
-    ndim: int = property(lambda self: self.type.ndim)  # type: ignore[assignment]
-    size: int = property(lambda self: self.type.size)  # type: ignore[assignment]
+    shape, dtype, ndim, size = ArrayMethods.shape, ArrayMethods.dtype, ArrayMethods.ndim, ArrayMethods.size
 
     def __len__(self) -> int:
         return len(self[...])
@@ -217,6 +215,9 @@ def new_ref(init_val: Any) -> Ref:
     Returns:
         A `Ref`.
 
+    Raises:
+        LeafError: `init_val` is neither an array nor a number.
+
     Example:
         >>> import pullback as pb
         >>> def total(xs):
@@ -238,6 +239,9 @@ def freeze(ref: Ref) -> Any:
 
     Returns:
         An array.
+
+    Raises:
+        RefError: it was frozen before, or belongs to what encloses the Program that is being recorded.
 
     Example:
         >>> import pullback as pb
