@@ -167,18 +167,12 @@ def _key(equation: Equation) -> Any:
     types = tuple([variable.type for variable in equation.outputs])  # expansions may differ in weakness alone
     if not equation.params:
         return equation.primitive, atoms, types
-    key = (equation.primitive, atoms, types, *[(name, _param_key(value)) for name, value in sorted(equation.params.items())])
+    key = (equation.primitive, atoms, types, *[(name, param_key(value)) for name, value in sorted(equation.params.items())])
     try:
         hash(key)
     except TypeError:
         return None
     return key
-
-
-def _param_key(value: Any) -> Any:
-    if isinstance(value, Program):
-        return id(value)
-    return param_key(value)
 
 
 def _with_simplified(params: dict[str, Any]) -> dict[str, Any]:

@@ -59,7 +59,7 @@ def test_show_graph(compiled_before, capsys):
 
 def test_inner_functions_that_are_equal_keep_their_names():
     def outer(x):
-        return pb.jit(first_name)(x) + pb.jit(second_name)(x)
+        return pb.jit(first_name)(x) + pb.jit(second_name)(2 * x)
 
     text = pb.jit(outer).lower(X).as_text()
     assert "first_name" in text and "second_name" in text

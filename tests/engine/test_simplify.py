@@ -18,11 +18,16 @@ def names(function, *args):
     return [equation.primitive.name for equation in simplify(pb.xpr(function, *args)).equations]
 
 
+def loop(x):
+    return lax.scan(lambda c, _: (pnp.sin(c), None), x, length=3)[0]
+
+
 SIMPLER = {
     "dead code": (lambda x: (pnp.sin(x), pnp.cos(x))[0], ["sin"]),
     "the same twice": (lambda x: pnp.sin(x) + pnp.sin(x), ["sin", "add"]),
     "the same twice, deep": (lambda x: pnp.sin(x * 2.0) * pnp.sin(x * 2.0), ["mul", "sin", "mul"]),
     "the same with parameters": (lambda x: x.sum(axis=0) + x.sum(axis=0), ["reduce_sum", "add"]),
+    "the same loop twice": (lambda x: loop(x) + loop(x), ["scan", "add"]),
     "transposed twice": (lambda x: x.T.T, []),
     "reshaped twice": (lambda x: pnp.sin(x.reshape(6).reshape(3, 2)), ["reshape", "sin"]),
     "reshaped there and back": (lambda x: pnp.sin(x.reshape(6).reshape(2, 3)), ["sin"]),
