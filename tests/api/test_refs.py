@@ -316,7 +316,7 @@ REFUSED = {
     "in a rule of a jitted function": (
         lambda: pb.grad(pb.jit(scaled))(1.0),
         pb.errors.RefError,
-        "A rule uses a Ref of type i32",
+        "A rule closes over a Ref, of type i32",
     ),
     "twice": (lambda: pb.jit(lambda a, b: None)(REF, REF), pb.errors.RefError, "given a Ref twice"),
     "twice by vmap": (lambda: pb.vmap(lambda a, b: a.set(1.0))(REF, REF), pb.errors.RefError, "as another argument as well"),
