@@ -21,7 +21,7 @@ import numpy as np
 import pullback as pb
 import pullback.numpy as pnp
 from pullback.core.source import CodeSource, _users_files
-from pullback.core.tracing import Trace, _next_serial
+from pullback.core.tracing import Trace, next_serial
 from pullback.program import interpret
 from pullback.transforms import stage, transpose
 
@@ -62,7 +62,7 @@ def line_alone(depth: int, scope: tuple[str, ...]) -> CodeSource | None:
 
 
 def without_recorder(self: Trace, function: Callable[..., Any] | None = None) -> None:
-    self.serial, self.open, self.function, self.recording = _next_serial(), True, function, None
+    self.serial, self.open, self.function, self.recording = next_serial(), True, function, None
 
 
 def lines_alone() -> ExitStack:

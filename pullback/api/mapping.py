@@ -24,6 +24,7 @@ from pullback.core.array import Array
 from pullback.core.axes import Axis
 from pullback.core.dtypes import float0
 from pullback.core.errors import AxisError, StructureError
+from pullback.core.refs import Ref
 from pullback.core.source import api_boundary, describe
 from pullback.core.tracing import Tracer, is_float0, type_of
 from pullback.core.trees import (
@@ -96,14 +97,20 @@ def vmap(
         batch = Axis(flat.size(axis_size), axis_name, strategy)
         values = [_move_to_front(leaf, axis) if axis else leaf for leaf, axis in zip(flat.leaves, flat.axes)]
         structure: TreeDef = None
+        written: list[int] = []
 
         def of_leaves(*leaves: Any) -> list[Any]:
             nonlocal structure
-            out = flat.call(leaves)
+            places = {i: Ref(leaves[i]) for i in flat.refs}
+            out = flat.call([places.get(i, leaf) for i, leaf in enumerate(leaves)] if places else leaves)
             outs, structure = returned_leaves(fun, out, True)
-            return outs
+            written.extend([i for i, place in places.items() if place[...] is not leaves[i]])
+            return [*[places[i][...] for i in written], *outs]
 
         trace, outs = batch_flat(of_leaves, values, [axis is not None for axis in flat.axes], batch, fun)
+        for i, value in zip(written, outs):
+            flat.refs[i][...] = _place(trace, value, flat.axes[i], fun, lambda i: flat.paths()[i], i)
+        outs = outs[len(written) :]
         if out_axes.__class__ is int or out_axes is None:
             specs = [out_axes] * len(outs)
         else:
@@ -136,7 +143,7 @@ def _check_axes_spec(fun: Function, in_axes: Any) -> None:
 class _BatchedArguments(FlatArguments):
     """All the arguments of a call, taken apart, with the batch axis of each leaf."""
 
-    __slots__ = ("axes", "names", "sizes")
+    __slots__ = ("axes", "names", "refs", "sizes")
 
     def __init__(self, fun: Function, args: tuple[Any, ...], kwargs: dict[str, Any], in_axes: Any) -> None:
         # Keyword arguments are taken apart as if they were passed by position, behind the others.
@@ -150,6 +157,7 @@ class _BatchedArguments(FlatArguments):
                 + (" What is passed by name is batched along axis 0; in_axes may be a dict by argument name." if kwargs else "")
             )
         self.axes: list[int | None] = []
+        self.refs: dict[int, Ref] = {}  # those that are batched
         self.sizes: list[tuple[int, int, int]] = []  # of batched leaves: which, its axis, how many elements
         for number, arg in enumerate(self.args):
             if in_axes.__class__ is dict:
@@ -169,6 +177,9 @@ class _BatchedArguments(FlatArguments):
             for index, (leaf, axis) in enumerate(zip(leaves, own), len(self.leaves)):
                 if axis is not None or isinstance(leaf, (Array, Tracer, np.ndarray)):  # anything else may go by untouched
                     path = lambda i=index: f"argument {self.paths()[i]}"  # noqa: E731
+                    if leaf.__class__ is Ref:
+                        self.refs[index] = leaf
+                        leaf = leaf[...]
                     leaf = array_leaf(leaf, path, True, _NOT_BATCHED)
                     shape = type_of(leaf).shape
                 if axis is not None:

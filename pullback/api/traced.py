@@ -147,7 +147,12 @@ def traced_call(
         inner, inner_kwargs = packed
         return fun(*[args[i] if i in static else arg for i, arg in enumerate(inner)], **inner_kwargs)
 
-    return TracedCall(leaves, paths, types, trace(transformation, fun, (structure,), types, paths, call=call))
+    return TracedCall(
+        leaves,
+        paths,
+        types,
+        trace(transformation, fun, (structure,), types, paths, call=call, refs=transformation == "eval_shape"),
+    )
 
 
 def with_placeholders(tree: Any) -> Any:

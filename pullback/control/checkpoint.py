@@ -28,7 +28,6 @@ from pullback.ops.pointwise import each_alone
 from pullback.program.cost import equation_cost
 from pullback.program.equation import Atom, Equation, Variable, remembered
 from pullback.program.program import Program
-from pullback.stablehlo.writer import TensorType, i64s
 from pullback.transforms.derive import Flags, linearize_program, stage_closed
 from pullback.transforms.simplify import drop_dead_code, has_effect
 from pullback.transforms.stage import replay
@@ -96,7 +95,7 @@ class checkpoint(Holder):
 
 
 def _in_a_branch(write, program, values):
-    """Compute a Program in a branch that is always taken, which XLA cannot know: n (n + 1) is even, whatever n is.
+    """Compute a Program in a branch that is always taken, which XLA cannot know.
 
     XLA for the CPU takes optimization barriers out before it looks for common subexpressions, so that they keep nothing apart
     there; the memory of a branch is its own.
@@ -105,16 +104,8 @@ def _in_a_branch(write, program, values):
     source = next((value for value in values if value.type.shape.count(0) == 0 and value.dtype.kind in "biuf"), None)
     if source is None:
         return write.inline(program, *values)
-    first = tuple([1] * len(source.shape))
-    starts, ones = i64s([0] * len(first)), i64s(first)
-    if first:
-        given = {"start_indices": starts, "limit_indices": ones, "strides": ones}
-        source = write.op("stablehlo.slice", [source], TensorType(first, source.dtype), **given)
-        source = write.op("stablehlo.reshape", [source], TensorType((), source.dtype))
-    n = write.convert(source, np.dtype(np.int32))
-    one = write.constant(1, n.type)
-    product = write.elementwise("stablehlo.multiply", n, write.elementwise("stablehlo.add", n, one))
-    even = write.compare("EQ", write.elementwise("stablehlo.and", product, one), write.constant(0, n.type))
+    zero = write.hidden_zero(source)
+    even = write.compare("EQ", zero, write.constant(0, zero.type))
     with write.region([]) as taken:
         taken.returns(*write.inline(program, *values))
     with write.region([]) as never:

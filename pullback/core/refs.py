@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from pullback.core.array import as_array, converters
-from pullback.core.dtypes import DType, promote
+from pullback.core.array import Array, as_array, converters
+from pullback.core.dtypes import promote
 from pullback.core.errors import DtypeError, RefError
+from pullback.core.methods import ArrayMethods
 from pullback.core.source import at_user_line
 from pullback.core.tracing import Tracer, innermost_staging, next_serial
-from pullback.core.types import ArrayType, Shape
+from pullback.core.types import ArrayType
 
 
 class Ref:
@@ -22,7 +23,7 @@ class Ref:
 
     `ref[...]` is the value now, `ref[index]` a part of it, `ref[index] = x` and `ref[index] += x` change it, with NumPy's
     indices. Functions under `jit`, and the bodies of `scan`, `while_loop`, `fori_loop`, `cond` and `switch`, may read and
-    change the Refs that they close over, and jitted functions those that they are given as arguments.
+    change the Refs that they close over, and functions under `jit` and `vmap` those that they are given as arguments.
 
     Attributes:
         type: the `ArrayType` of the value.
@@ -43,7 +44,7 @@ class Ref:
 
     def __init__(self, value: Any, serial: int | None = None) -> None:
         self.type: ArrayType = value.type
-        self._value = value
+        self._value = _own(value)
         self._serial = next_serial() if serial is None else serial  # what younger traces make must not outlive them here
 
     def _place(self) -> Ref:
@@ -62,28 +63,28 @@ class Ref:
                 " value as a result, or write what does not depend on the transformed arguments (pb.lax.stop_gradient)."
                 f"{at_user_line()}"
             )
-        self._value = value
+        self._value = _own(value)
 
     def _fitting(self, value: Any) -> Any:
-        """A value as an array whose elements can be written here."""
-        value = as_array(value)
+        """A value whose elements can be written here: an array, or an int, which `.at` holds against the dtype's range."""
+        given, value = value, as_array(0 if value.__class__ is int else value)
         type: ArrayType = value.type
         if promote((self.type.dtype, False), (type.dtype, type.weak))[0] is not self.type.dtype:
             raise DtypeError(
                 f"A Ref of dtype {self.type.dtype} was given a value of dtype {type.dtype}, which does not go into it by"
                 f" itself. Convert the value: .astype({str(self.type.dtype)!r}).{at_user_line()}"
             )
-        return value
+        return given if given.__class__ is int else value
 
     # ---- reading and writing ----
 
     def __getitem__(self, index: Any) -> Any:
         value = self._place()._value
-        return value if index is Ellipsis or index == () else value[index]
+        return _own(value if index is Ellipsis else value[index])
 
     def __setitem__(self, index: Any, value: Any) -> None:
         place, value = self._place(), self._fitting(value)
-        if not (index is Ellipsis and value.type is self.type):
+        if not (index is Ellipsis and value.__class__ is not int and value.type is self.type):
             value = place._value.at[index].set(value)
         place._store(value)
 
@@ -184,10 +185,7 @@ class Ref:
 
     # ---- what it is ----
 
-    shape: Shape = property(lambda self: self.type.shape)  # type: ignore[assignment]
-    dtype: DType = property(lambda self: self.type.dtype)  # type: ignore[assignment]
-    ndim: int = property(lambda self: self.type.ndim)  # type: ignore[assignment]
-    size: int = property(lambda self: self.type.size)  # type: ignore[assignment]
+    shape, dtype, ndim, size = ArrayMethods.shape, ArrayMethods.dtype, ArrayMethods.ndim, ArrayMethods.size
 
     def __len__(self) -> int:
         return len(self[...])
@@ -197,6 +195,11 @@ class Ref:
 
     def __reduce__(self) -> Any:
         return new_ref, (self[...],)
+
+
+def _own(value: Any) -> Any:
+    """A value of which nobody else can give up the memory (by `jit`'s donation), so that it goes in and out of Refs safely."""
+    return value.alias() if isinstance(value, Array) else value
 
 
 def new_ref(init_val: Any) -> Ref:
@@ -211,6 +214,9 @@ def new_ref(init_val: Any) -> Ref:
 
     Returns:
         A `Ref`.
+
+    Raises:
+        LeafError: `init_val` is neither an array nor a number.
 
     Example:
         >>> import pullback as pb
@@ -234,6 +240,9 @@ def freeze(ref: Ref) -> Any:
     Returns:
         An array.
 
+    Raises:
+        RefError: it was frozen before, or belongs to what encloses the Program that is being recorded.
+
     Example:
         >>> import pullback as pb
         >>> pb.freeze(pb.new_ref(3.0))
@@ -244,8 +253,8 @@ def freeze(ref: Ref) -> Any:
 
 def _no_array(ref: Ref) -> NoReturn:
     raise RefError(
-        f"A Ref of type {ref.type} was used as an array: read its value as ref[...]. Only a jitted function takes Refs"
-        f" themselves as arguments; other functions close over them.{at_user_line()}"
+        f"A Ref of type {ref.type} was used as an array: read its value as ref[...]. Only functions under jit and vmap"
+        f" take Refs themselves as arguments; others close over them.{at_user_line()}"
     )
 
 

@@ -114,6 +114,9 @@ LAWS = {
 _ON_NUMPY = {"key", "bits", "uniform"}
 # So many numbers NumPy draws in less time than XLA takes to compile, and as exactly.
 _FEW = 1 << 15
+# So many numbers are drawn in a loop of one step, whose length XLA does not know: else it draws them again for each element of
+# what they are broadcast to. For fewer it does not pay, and more are spread over threads, which the step of a loop is not.
+_ONCE = range(1 << 8, (1 << 16) + 1)
 
 
 def _rounded(count):
@@ -153,14 +156,23 @@ class draw(Rules):
         rows, count = math.prod(keys.shape), math.prod(shape)
         size = (rows, count) if keys.shape else (count,)
         flat = write.op("stablehlo.reshape", [keys], TensorType(size[:-1], KEY))
-        key = [Written(write, write.broadcast(word, size, range(len(size) - 1))) for word in _words(write, flat)]
+        words = _words(write, flat)
+        key = [Written(write, write.broadcast(word, size, range(len(size) - 1))) for word in words]
         wide = count > 1 << 32
         along = f"{len(size) - 1} : i64"
         counted = write.op("stablehlo.iota", [], TensorType(size, UINT64 if wide else UINT32), iota_dimension=along)
         low = write.convert(counted, UINT32)
         high = _words(write, counted)[1] if wide else write.like(low, 0)
-        out = LAWS[law](*threefry2x32(key, [Written(write, high), Written(write, low)]), dtype)
-        return write.op("stablehlo.reshape", [out.value], write.result_type)
+
+        def drawn():
+            out = LAWS[law](*threefry2x32(key, [Written(write, high), Written(write, low)]), dtype)
+            return write.op("stablehlo.reshape", [out.value], write.result_type)
+
+        if write.platform != "cpu" or rows * count not in _ONCE:
+            return drawn()
+        zero = write.hidden_zero(words[0])
+        one, start = write.constant(1, zero.type), write.constant(0, write.result_type)
+        return write.while_loop([zero, start], lambda v: write.compare("LT", v[0], one), lambda v: [one, drawn()])[1]
 
     def axis_map(keys, *, law, shape, dtype):
         return ({axis: axis for axis in range(keys.ndim)},)

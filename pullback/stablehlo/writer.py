@@ -248,6 +248,20 @@ class Writer:
         starts = [index, *[self.constant(0, index.type)] * len(value.shape)]
         return self.op("stablehlo.dynamic_update_slice", [stack, piece, *starts], stack.type)
 
+    def hidden_zero(self, source: Value) -> Value:
+        """A 0 of int32 of which XLA cannot know that it is one, so that what depends on it stays where it is.
+
+        n (n + 1) is even, whatever n, an element of `source`, is."""
+        first = tuple([1] * len(source.shape))
+        if first:
+            given = {"start_indices": i64s([0] * len(first)), "limit_indices": i64s(first), "strides": i64s(first)}
+            source = self.op("stablehlo.slice", [source], TensorType(first, source.dtype), **given)
+            source = self.op("stablehlo.reshape", [source], TensorType((), source.dtype))
+        n = self.convert(source, np.dtype(np.int32))
+        one = self.constant(1, n.type)
+        product = self.elementwise("stablehlo.multiply", n, self.elementwise("stablehlo.add", n, one))
+        return self.elementwise("stablehlo.and", product, one)
+
     def while_loop(
         self,
         start: Sequence[Value],

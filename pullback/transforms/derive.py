@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from pullback.core.axes import Axis
-from pullback.core.errors import EscapedTracerError
+from pullback.core.errors import EscapedTracerError, RefError
+from pullback.core.refs import Ref
 from pullback.core.tracing import type_of
 from pullback.core.types import ArrayType
 from pullback.core.zero import ZERO, instantiate
@@ -41,12 +42,15 @@ def stage_closed(function: Any, types: Sequence[ArrayType], name: str, base: Pro
         recorder().attributed = around  # type: ignore[union-attr]  # the trace that `stage` has just begun
         return function(*args)
 
-    program, captures = stage(attributing_to_it, types, name=name)
+    used: list[Ref] = []
+    program, captures = stage(attributing_to_it, types, name=name, refs=used)
     if captures:
-        raise EscapedTracerError(
-            f"A rule uses a traced value of type {type_of(captures[0])} that it closes over, which belongs to"
-            f" {captures[0].owner.describe()}, in a function that was traced by itself: one in a jit, a loop, a branch or a"
-            " checkpoint inside of that. Pass the value as an argument of the function that has the rule."
+        value = f"Ref of type {used[0].type}" if used else f"traced value of type {type_of(captures[0])}"
+        owner = "" if used else f", which belongs to {captures[0].owner.describe()},"
+        raise (RefError if used else EscapedTracerError)(
+            f"A rule uses a {value} that it closes over{owner} in a function that was traced by itself: one in a jit, a loop, a"
+            " branch or a checkpoint inside of that. Pass the value as an argument of the function that has the rule"
+            " (from a custom_vjp's forward function to its backward one, as a residual)."
         )
     return drop_dead_code(program)
 

@@ -103,6 +103,24 @@ def test_a_value_that_was_read_stays_when_the_ref_changes() -> None:
     assert read.tolist() == [0, 0, 0] and ref[...].tolist() == [2, 1, 1]
 
 
+def test_a_donation_takes_nothing_from_a_ref() -> None:
+    double = pb.jit(lambda x: 2.0 * x[...], donate_argnums=0)
+    given, written = double(pnp.ones(4)), double(pnp.ones(4))
+    first, second = pb.new_ref(given), pb.new_ref(pnp.zeros(4))
+    second[...] = written
+    for donated in (given, written, first[...], first):
+        assert double(donated).tolist() == [4, 4, 4, 4]
+    assert first[...].tolist() == second[...].tolist() == [2, 2, 2, 2]
+
+
+def test_indices_are_arrays_numpy_arrays_and_traced_values() -> None:
+    ref = pb.new_ref(pnp.arange(4))
+    assert ref[pnp.asarray([3, 0])].tolist() == ref[np.asarray([3, 0])].tolist() == [3, 0]
+    assert ref[()].tolist() == [0, 1, 2, 3] and ref[ref[...] > 1].tolist() == [2, 3]
+    lax.fori_loop(0, 3, lambda i, _: ref.set(ref[i] + 1, i + 1), None)
+    assert ref[...].tolist() == [0, 1, 2, 3]
+
+
 def test_a_numpy_array_does_not_share_memory_with_the_ref() -> None:
     given = np.zeros(3, np.float32)
     ref = pb.new_ref(given)
@@ -239,10 +257,35 @@ def test_a_ref_of_outside_is_read_by_every_function_of_a_users_function() -> Non
             assert float(pb.grad(f)(pnp.asarray(2.0))) == value, name
 
 
+@pytest.mark.parametrize("transformed", [lambda f: f, pb.jit], ids=["eager", "jit"])
+def test_vmap_takes_refs_of_batches(transformed: Any) -> None:
+    def f(a: Any, b: Any, c: Any) -> Any:
+        a[0] += b[...]
+        return pnp.sum(a[...]) + c[...]
+
+    a, b, c = pb.new_ref(pnp.arange(6.0).reshape(2, 3)), pb.new_ref(pnp.ones(3)), pb.new_ref(1.0)
+    assert transformed(pb.vmap(f, in_axes=(-1, 0, None)))(a, b, c).tolist() == [5, 7, 9]
+    assert a[...].tolist() == [[1, 2, 3], [3, 4, 5]] and b[...].tolist() == [1, 1, 1]
+
+
+def test_eval_shape_leaves_refs_as_they_are() -> None:
+    ref = pb.new_ref(1.0)
+    assert pb.eval_shape(lambda: (ref.addupdate(1.0), ref[...])[1]) == pb.ArrayType((), "float32")
+    assert float(ref[...]) == 1.0
+
+
 # ---- what is refused --------------------------------------------------------------------------------------------------
 
 REF = pb.new_ref(pnp.zeros(3))
 COUNT = pb.new_ref(0)
+
+
+@pb.custom_jvp
+def scaled(x: Any) -> Any:
+    return x
+
+
+scaled.defjvp(lambda primals, tangents: (primals[0], COUNT[...] * tangents[0]))
 REFUSED = {
     "grad": (lambda: pb.grad(lambda x: (REF.set(x), x)[1])(1.0), pb.errors.RefError, "cannot keep a value of grad"),
     "vmap": (
@@ -269,11 +312,17 @@ REFUSED = {
     "lower": (lambda: pb.jit(lambda x: x + COUNT[...]).lower(1), pb.errors.RefError, "uses Refs"),
     "lower of one": (lambda: pb.jit(lambda x: x[...]).lower(COUNT), pb.errors.RefError, "uses Refs"),
     "as an array": (lambda: pnp.sin(REF), pb.errors.RefError, r"read its value as ref\[\.\.\.\]"),
-    "as vmap's argument": (lambda: pb.vmap(lambda x: x)(REF), pb.errors.RefError, "Only a jitted function takes Refs"),
+    "as grad's argument": (lambda: pb.grad(lambda x: x)(COUNT), pb.errors.RefError, "Only functions under jit and vmap take"),
+    "in a rule of a jitted function": (
+        lambda: pb.grad(pb.jit(scaled))(1.0),
+        pb.errors.RefError,
+        "A rule uses a Ref of type i32",
+    ),
     "twice": (lambda: pb.jit(lambda a, b: None)(REF, REF), pb.errors.RefError, "given a Ref twice"),
     "closed over too": (lambda: pb.jit(lambda a: a[0] + REF[0])(REF), pb.errors.RefError, "also closes over"),
     "a float for an int": (lambda: COUNT.set(1.5), pb.errors.DtypeError, r"\.astype\('int32'\)"),
     "a wide one": (lambda: REF.addupdate(np.ones(3)), pb.errors.DtypeError, r"\.astype\('float32'\)"),
+    "an int beyond uint8": (lambda: pb.new_ref(np.uint8(0)).set(300), OverflowError, "300 does not fit"),
     "a shape": (lambda: REF.set(pnp.ones(2)), pb.errors.ShapeError, "broadcast"),
     "out of bounds": (lambda: REF.set(1.0, 3), IndexError, "3"),
     "frozen elsewhere": (lambda: pb.jit(lambda: pb.freeze(COUNT))(), pb.errors.RefError, "only where it was made"),

@@ -208,6 +208,13 @@ def test_a_loop_of_draws_compiles_small() -> None:
     assert long < short + 100
 
 
+def test_what_draws_are_broadcast_to_does_not_draw_them_again() -> None:
+    """Where XLA fused the generator into what reads it, a mask of 1000 took as long as a million draws."""
+    masked = pb.jit(lambda key, x: x * random.bernoulli(key, 0.5, (1000,)))
+    optimized = masked.lower(KEY, pnp.ones((1000, 1000))).compile().as_text()
+    assert " while(" in optimized and optimized.count("shift-left") < 100
+
+
 def test_eager_numbers_are_the_compiled_ones() -> None:
     """However many there are: NumPy draws few bits, XLA many of them, in programs of a few sizes."""
     for shape in ((), (3,), (65,), (1000, 3), (40_000,), (0, 3)):
