@@ -7,6 +7,7 @@ for it; what the place holds at the end is one more output (`transforms/stage.py
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
 
 from pullback.core.array import Array, as_array, converters
@@ -52,7 +53,10 @@ class Ref:
         trace: Any = innermost_staging()
         place: Ref = self if trace is None or not trace.open or trace.serial <= self._serial else trace.place(self)
         if place._value is None:
-            raise RefError(f"This Ref of type {self.type} was frozen: it has no value any more.{at_user_line()}")
+            raise RefError(
+                f"This Ref of type {self.type} was frozen, or a vmap under way was given it as another argument as well: it has"
+                f" no value.{at_user_line()}"
+            )
         return place
 
     def _store(self, value: Any) -> None:
@@ -66,15 +70,15 @@ class Ref:
         self._value = _own(value)
 
     def _fitting(self, value: Any) -> Any:
-        """A value as an array whose elements can be written here."""
-        value = as_array(value)
+        """A value whose elements can be written here: an array, or an int, which `.at` holds against the dtype's range."""
+        given, value = value, as_array(0 if value.__class__ is int else value)
         type: ArrayType = value.type
         if promote((self.type.dtype, False), (type.dtype, type.weak))[0] is not self.type.dtype:
             raise DtypeError(
                 f"A Ref of dtype {self.type.dtype} was given a value of dtype {type.dtype}, which does not go into it by"
                 f" itself. Convert the value: .astype({str(self.type.dtype)!r}).{at_user_line()}"
             )
-        return value
+        return given if given.__class__ is int else value
 
     # ---- reading and writing ----
 
@@ -84,7 +88,7 @@ class Ref:
 
     def __setitem__(self, index: Any, value: Any) -> None:
         place, value = self._place(), self._fitting(value)
-        if not (index is Ellipsis and value.type is self.type):
+        if not (index is Ellipsis and value.__class__ is not int and value.type is self.type):
             value = place._value.at[index].set(value)
         place._store(value)
 
@@ -200,6 +204,19 @@ class Ref:
 def _own(value: Any) -> Any:
     """A value of which nobody else can give up the memory (by `jit`'s donation), so that it goes in and out of Refs safely."""
     return value.alias() if isinstance(value, Array) else value
+
+
+def call_with_parts(refs: Iterable[Ref], call: Callable[[], Any]) -> Any:
+    """Call what was given parts of the values of Refs, which have none meanwhile: they would be two places for one thing."""
+    lent: list[tuple[Ref, Any]] = []
+    try:
+        for place in [ref._place() for ref in refs]:
+            lent.append((place._place(), place._value))
+            place._value = None
+        return call()
+    finally:
+        for place, value in lent:
+            place._value = value
 
 
 def new_ref(init_val: Any) -> Ref:

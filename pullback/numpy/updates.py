@@ -408,7 +408,7 @@ def applied(function: Callable[[Any], Any], values: Any, counts: Any, name: str)
         return done + 1, where(done < counts, new, old)
 
     start = (literal_of(0, counts.type.dtype), values)
-    return loops.while_loop(lambda state: state[0] < counts.max(), step, start, max_steps=max(counts.type.size, 1))[1]
+    return loops.while_loop(lambda state: state[0] < counts.max(initial=0), step, start, max_steps=max(counts.type.size, 1))[1]
 
 
 def _checked(how: How) -> tuple[str | None, bool, bool]:

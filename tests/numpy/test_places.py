@@ -199,6 +199,7 @@ def test_derivatives_where_a_branch_is_not_defined() -> None:
     for transform in (lambda f: f, pb.jit):
         assert transform(pb.grad(g))(pnp.array([3.0, 2.0, 7.0]), i).tolist() == [6.0, 32.0, 1.0]
         assert transform(pb.grad(lambda x: g(x, i)))(pnp.array([3.0, 2.0, 7.0])).tolist() == [6.0, 32.0, 1.0]
+        assert transform(lambda x: g(x, i[:0]))(pnp.array([3.0, 2.0])).tolist() == 5.0
 
 
 def test_apply_over_axes_keeps_what_vanishes() -> None:

@@ -101,3 +101,9 @@ def test_other_norms():
 def test_what_is_refused(error, words, change):
     with pytest.raises(error, match=words):
         minimize(**{"fun": rosenbrock, "x0": np.zeros(2), "method": "BFGS", **change})
+
+
+def test_it_ends_where_rounding_leaves_the_point_where_it_is():
+    start = np.array([-1.2, 1.0] * 10, np.float32)  # near its minimum the gradient has errors above gtol
+    found = pb.jit(lambda x: minimize(rosenbrock, x, method="BFGS"))(start)
+    assert found.status == 3 and found.nit < 400 and np.abs(np.asarray(found.x) - 1).max() < 1e-4

@@ -143,7 +143,7 @@ def _bfgs(fun: Any, x: Any, gtol: Any, norm: Any, maxiter: int, line_search_maxi
 
     def converged(gradient: Any) -> Any:
         size = pnp.max(abs(gradient), initial=0.0) if norm == math.inf else pnp.sum(abs(gradient) ** norm) ** (1 / norm)
-        return size < gtol
+        return size <= gtol
 
     def iterate(now: _State) -> _State:
         direction = -(now.inverse @ now.gradient)
@@ -156,8 +156,8 @@ def _bfgs(fun: Any, x: Any, gtol: Any, norm: Any, maxiter: int, line_search_maxi
             return _Point(step, value, gradient @ direction, gradient)
 
         found, count = _line_search(along, start, pnp.where(first > 0, first, 1.0), line_search_maxiter)
-        stuck = found.step == 0
-        s, y = pnp.where(stuck, 0.0, found.step * direction), found.gradient - now.gradient
+        s, y = pnp.where(found.step == 0, 0.0, found.step * direction), found.gradient - now.gradient
+        stuck = pnp.all(now.x + s == now.x) & ~(now.before > now.value)  # even the full step, which `first` was then
         curved = s @ y > 0
         rho = 1 / pnp.where(curved, s @ y, 1.0)
         left = unit - rho * pnp.outer(s, y)
