@@ -70,7 +70,7 @@ def _by_columns(what: str, fun: Callable[P, Any], argnums: Argnums, has_aux: boo
             pairs = [(t, type_of(value)) for t, value in zip(tangents, values[: result.count]) if not is_float0(value)]
             out_types[:] = [type for _, type in pairs]
             check_outputs(what, fun, out_types, holomorphic, "fc")
-            return [zeros(type) if t is ZERO else t for t, type in pairs]
+            return [weak_as(type, zeros(type) if t is ZERO else t) for t, type in pairs]
 
         # one batch over the elements of all inputs; the values do not depend on it, and are computed once
         columns = _along_basis(push, types)

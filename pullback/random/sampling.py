@@ -423,7 +423,7 @@ def rademacher(key: ArrayLike, shape: ShapeLike = (), dtype: DTypeLike = None) -
     """
     sizes, wanted = checked_shape(shape, "rademacher"), checked_dtype("rademacher", dtype, "ifc")
     heads = less(drawn(key, "uniform", sizes, default_dtype("f")), 0.5)
-    return where(heads, literal_of(1, wanted), literal_of(-1, wanted)) + literal_of(0, wanted)
+    return convert_element_type(where(heads, literal_of(1, wanted), literal_of(-1, wanted)), new_dtype=wanted)
 
 
 @sampler

@@ -507,3 +507,12 @@ def test_a_traced_value_is_not_pickled_but_copied(transform: Any) -> None:
     with pytest.raises(TypeError, match=r"A traced value of type .* cannot be pickled: .*lambda"):
         transform(lambda x: (pickle.dumps(x), x)[1])(x)
     transform(lambda x: copy.deepcopy(x) * copy.copy(x))(x)
+
+
+def test_a_tangent_is_weak_where_its_output_is() -> None:
+    def twice(function: Any) -> Any:
+        return pb.jvp(lambda x: pb.jvp(function, (x,), (1.0,))[1], (3.0,), (1.0,))[1]
+
+    half = pnp.ones((), "bfloat16")
+    for function in (lambda x: pnp.where(x > 0, x**3, -x), pb.nn.silu, lambda x: pnp.logaddexp(x, 0.0)):
+        assert (half * twice(function)).dtype == (half * pb.jit(twice, static_argnums=0)(function)).dtype == half.dtype

@@ -50,6 +50,7 @@ def test_the_numbers_are_jaxs(name: str, args: tuple[Any, ...], expected: Any) -
     found = getattr(pb.random, name)(pb.random.key(42), *args)
     found = pb.random.key_data(found) if name == "split" else found
     exact = found.dtype.kind != "f"
+    assert not found.type.weak
     values = np.asarray(found).astype(np.float64)
     np.testing.assert_allclose(values, expected, rtol=0 if exact else 2e-6)
 
