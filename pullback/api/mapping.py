@@ -24,7 +24,7 @@ from pullback.core.array import Array
 from pullback.core.axes import Axis
 from pullback.core.dtypes import float0
 from pullback.core.errors import AxisError, StructureError
-from pullback.core.refs import Ref
+from pullback.core.refs import Ref, call_with_parts
 from pullback.core.source import api_boundary, describe
 from pullback.core.tracing import Tracer, is_float0, type_of
 from pullback.core.trees import (
@@ -102,7 +102,8 @@ def vmap(
         def of_leaves(*leaves: Any) -> list[Any]:
             nonlocal structure
             places = {i: Ref(leaves[i]) for i in flat.refs}
-            out = flat.call([places.get(i, leaf) for i, leaf in enumerate(leaves)] if places else leaves)
+            given = [places.get(i, leaf) for i, leaf in enumerate(leaves)]
+            out = call_with_parts(flat.refs.values(), lambda: flat.call(given)) if places else flat.call(leaves)
             outs, structure = returned_leaves(fun, out, True)
             written.extend([i for i, place in places.items() if place[...] is not leaves[i]])
             return [*[places[i][...] for i in written], *outs]

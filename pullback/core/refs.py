@@ -7,6 +7,7 @@ for it; what the place holds at the end is one more output (`transforms/stage.py
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
 
 from pullback.core.array import Array, as_array, converters
@@ -52,7 +53,10 @@ class Ref:
         trace: Any = innermost_staging()
         place: Ref = self if trace is None or not trace.open or trace.serial <= self._serial else trace.place(self)
         if place._value is None:
-            raise RefError(f"This Ref of type {self.type} was frozen: it has no value any more.{at_user_line()}")
+            raise RefError(
+                f"This Ref of type {self.type} was frozen, or a vmap under way was given it as another argument as well: it has"
+                f" no value.{at_user_line()}"
+            )
         return place
 
     def _store(self, value: Any) -> None:
@@ -200,6 +204,19 @@ class Ref:
 def _own(value: Any) -> Any:
     """A value of which nobody else can give up the memory (by `jit`'s donation), so that it goes in and out of Refs safely."""
     return value.alias() if isinstance(value, Array) else value
+
+
+def call_with_parts(refs: Iterable[Ref], call: Callable[[], Any]) -> Any:
+    """Call what was given parts of the values of Refs, which have none meanwhile: they would be two places for one thing."""
+    lent: list[tuple[Ref, Any]] = []
+    try:
+        for place in [ref._place() for ref in refs]:
+            lent.append((place._place(), place._value))
+            place._value = None
+        return call()
+    finally:
+        for place, value in lent:
+            place._value = value
 
 
 def new_ref(init_val: Any) -> Ref:

@@ -81,11 +81,15 @@ def logsumexp(
     """
     a = to_inexact(a, "logsumexp")
     axes = normal_axes(axis, a.type, "logsumexp")
+    counts = where
     if b is not None:
         a, b = to_common_shape("logsumexp", *to_common_dtype("logsumexp", a, b, inexact=True))
-        where = b != 0 if where is None else (b != 0) & where  # exp(a) may overflow where it counts for nothing
+        counts = b != 0 if where is None else (b != 0) & where  # exp(a) may overflow where it counts for nothing
     given, a = a, wide(a)
-    shifted, shift = _shifted(a, axes, where)
+    shifted, shift = _shifted(a, axes, counts)
+    if b is not None:  # of a factor 0 the derivative is that of any other, where it does not overflow
+        small = real(a) - shift < 1
+        shifted = choose(small if where is None else small & where, a - shift, shifted)
     terms = exp(shifted) if b is None else exp(shifted) * wide(b)
     summed = total(terms, axes, keepdims=keepdims)
     if shift.type.shape and not keepdims:

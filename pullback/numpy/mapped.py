@@ -17,7 +17,7 @@ from pullback.core.tracing import Tracer
 from pullback.numpy.axes import normal_axis, several
 from pullback.numpy.creation import array, zeros
 from pullback.numpy.logic import where
-from pullback.numpy.promotion import at_user_line, broadcast, in_dtype, number_or_operand, operand
+from pullback.numpy.promotion import at_user_line, broadcast, in_dtype, number_or_operand, operand, strong
 from pullback.numpy.shaping import expand_dims, moveaxis, reshape, unstack
 
 
@@ -131,7 +131,8 @@ def piecewise(x: ArrayLike, condlist: Any, funclist: Sequence[Any], *args: Any, 
 
     def value(function: Any, one: Any) -> Any:
         found = function(one, *args, **kw) if callable(function) else function
-        return in_dtype(number_or_operand(found, "piecewise", "what a function returns"), x.type.dtype)
+        found = in_dtype(number_or_operand(found, "piecewise", "what a function returns"), x.type.dtype)
+        return found if x.type.weak else strong(found)
 
     branches = [functools.partial(value, function) for function in functions]
     numbers, flat = reshape(which, -1), reshape(x, -1)

@@ -356,9 +356,9 @@ def roots(p: ArrayLike, *, strip_zeros: bool = True) -> Array:
     (p,) = coefficients("roots", to_inexact(p, "roots"))
     last = 0
     if strip_zeros:
-        p = trimmed(p, "roots", "strip_zeros")
-        found = np.flatnonzero(host_of(p))
-        last = p.type.size - 1 - int(found[-1]) if found.size else 0
+        given, p = p, trimmed(p, "roots", "strip_zeros")  # what is cut off a known vector is traced where functions are staged
+        found = np.flatnonzero(host_of(given))
+        last = given.type.size - 1 - int(found[-1]) if found.size else 0
         p = p[: p.type.size - last]
     complex_dtype = COMPLEX_DTYPE.get(accumulation_dtype(p.type.dtype), p.type.dtype)
     degree = max(p.type.size - 1, 0)

@@ -145,6 +145,7 @@ class svd(Factorization):
 
     @nan_on_failure
     def evaluate(x, *, full_matrices, vectors):
+        x = x + 0 * x  # NaN for infinities, of which LAPACK never ends
         if not vectors:
             return (np.linalg.svd(x, compute_uv=False),)
         left, values, right = np.linalg.svd(x, full_matrices)
@@ -159,6 +160,9 @@ class svd(Factorization):
         left, right = (TensorType((*stack, *shape), x.dtype) for shape in shapes)
         types = [x.type, values, left, right, status_type(x)]
         mode = "N" if not vectors else "A" if full_matrices else "S"
+        x = write.elementwise(
+            "stablehlo.add", x, write.elementwise("stablehlo.multiply", x, write.like(x, 0))
+        )  # as in `evaluate`
         _, *found, status = call_lapack(write, "gesdd", [x], types, len(stack), {0: 0}, mode=mode)
         if not rows * columns:
             found[1:] = [identity_written(write, type) for type in write.result_types[1:]]

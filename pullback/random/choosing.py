@@ -101,7 +101,8 @@ def choice(
 
     Raises:
         LeafError: no key. ShapeError: several keys, or a p of another size. AxisError: no such axis.
-        ValueError: nothing to choose from; or, without `replace`, more draws than elements.
+        ValueError: nothing to choose from; or, without `replace`, more draws than elements, or than p is
+            positive for (where p is known).
 
     Example:
         >>> pb.random.choice(pb.random.key(0), pnp.array([2.5, 3.5, 4.5]), (4,))
@@ -118,6 +119,10 @@ def choice(
     chance = None if p is None else to_inexact(p, "choice")
     if chance is not None and chance.type.shape != (count,):
         raise ShapeError(f"choice: p has the shape {chance.type.shape}, but there are {count} elements.{at_user_line()}")
+    if isinstance(chance, Array) and not replace and (possible := np.count_nonzero(np.asarray(chance.host) > 0)) < draws:
+        raise ValueError(
+            f"choice cannot draw {draws} elements without replacement, since p is positive for {possible} only.{at_user_line()}"
+        )
     if not draws:
         places = arange(0)
     elif chance is None:

@@ -45,12 +45,11 @@ def stage_closed(function: Any, types: Sequence[ArrayType], name: str, base: Pro
     used: list[Ref] = []
     program, captures = stage(attributing_to_it, types, name=name, refs=used)
     if captures:
-        value = f"Ref of type {used[0].type}" if used else f"traced value of type {type_of(captures[0])}"
-        owner = "" if used else f", which belongs to {captures[0].owner.describe()},"
-        raise (RefError if used else EscapedTracerError)(
-            f"A rule uses a {value} that it closes over{owner} in a function that was traced by itself: one in a jit, a loop, a"
-            " branch or a checkpoint inside of that. Pass the value as an argument of the function that has the rule"
-            " (from a custom_vjp's forward function to its backward one, as a residual)."
+        error, what = (RefError, "Ref") if used else (EscapedTracerError, f"traced value of {captures[0].owner.describe()}")
+        raise error(
+            f"A rule closes over a {what}, of type {type_of(captures[0])}, in a function that was traced by itself: one in a"
+            " jit, a loop, a branch or a checkpoint inside of that. Pass the value as an argument of the function that has the"
+            " rule; from a custom_vjp's forward function to its backward one, as a residual."
         )
     return drop_dead_code(program)
 

@@ -316,9 +316,12 @@ REFUSED = {
     "in a rule of a jitted function": (
         lambda: pb.grad(pb.jit(scaled))(1.0),
         pb.errors.RefError,
-        "A rule uses a Ref of type i32",
+        "A rule closes over a Ref, of type i32",
     ),
     "twice": (lambda: pb.jit(lambda a, b: None)(REF, REF), pb.errors.RefError, "given a Ref twice"),
+    "twice by vmap": (lambda: pb.vmap(lambda a, b: a.set(1.0))(REF, REF), pb.errors.RefError, "as another argument as well"),
+    "closed over by vmap": (lambda: pb.jit(pb.vmap(lambda a: a.set(REF[0])))(REF), pb.errors.RefError, "also closes over"),
+    "closed over by vmap eagerly": (lambda: pb.vmap(lambda a: a.set(REF[0]))(REF), pb.errors.RefError, "as another argument"),
     "closed over too": (lambda: pb.jit(lambda a: a[0] + REF[0])(REF), pb.errors.RefError, "also closes over"),
     "a float for an int": (lambda: COUNT.set(1.5), pb.errors.DtypeError, r"\.astype\('int32'\)"),
     "a wide one": (lambda: REF.addupdate(np.ones(3)), pb.errors.DtypeError, r"\.astype\('float32'\)"),

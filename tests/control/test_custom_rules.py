@@ -933,7 +933,7 @@ def test_a_batching_rule_that_is_left_behind_is_named():
         g.def_vmap(lambda size, batched, x: (x * z, True))
         return pb.vmap(pb.jit(lambda x: g(x)))(np.ones(2))
 
-    with pytest.raises(EscapedTracerError, match=r"A rule uses a traced value .* closes over, which belongs to jit of"):
+    with pytest.raises(EscapedTracerError, match=r"A rule closes over a traced value of jit of"):
         pb.jit(f)(2.0)
 
 

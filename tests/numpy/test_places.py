@@ -194,6 +194,7 @@ def test_derivatives_where_a_branch_is_not_defined() -> None:
     f = lambda x: pnp.piecewise(x, [x < 0, x >= 0], [lambda x: 0.0 * x, pnp.sqrt]).sum()  # noqa: E731
     x = pnp.array([-4.0, 4.0])
     assert pb.grad(f)(x).tolist() == [0.0, 0.25] and pb.jit(pb.grad(f))(x).tolist() == [0.0, 0.25]
+    assert not pb.jit(lambda x: pnp.piecewise(x, [x < 0], [1.0, 2.0]))(x).type.weak
     g = lambda x, i: x.at[i].apply(pnp.square).sum()  # noqa: E731  (once, twice, not at all)
     i = np.array([0, 1, 1])
     for transform in (lambda f: f, pb.jit):

@@ -120,6 +120,8 @@ def test_zeros_of_polynomials() -> None:
     assert pnp.roots(pnp.array([1.0, 2.0])).dtype == np.complex64
     with pytest.raises(pb.errors.ConcretizationError, match="strip_zeros=False"):
         pb.jit(pnp.roots)(pnp.array([1.0, 2.0]))
+    known = np.array([0.0, 1.0, -3.0, 0.0])  # known coefficients are known within a trace, too
+    np.testing.assert_allclose(pb.jit(lambda: pnp.roots(known))(), np.roots(known))
     # the derivative of a simple zero z with respect to the coefficient of z^k is -z^k / p'(z)
     slope = pb.jacfwd(lambda p: pnp.roots(p, strip_zeros=False)[:1].real)(pnp.array([1.0, -3.0, 2.0]))
     np.testing.assert_allclose(np.abs(slope[0]), [4.0, 2.0, 1.0], rtol=1e-4)

@@ -184,3 +184,10 @@ def test_an_expansion_is_written_where_there_is_no_lowering_rule():
 def test_the_rank_of_least_squares_is_of_the_default_integers() -> None:
     with pb.default_bits(64):
         assert pnp.linalg.lstsq(pnp.eye(3), pnp.ones(3))[2].dtype == pnp.linalg.matrix_rank(pnp.eye(3)).dtype == np.int64
+
+
+def test_singular_values_of_an_infinite_matrix_are_nan_and_end():
+    stack = np.stack([np.diag([np.inf, 1, 1]), np.eye(3), np.array([[-np.inf, 1, 2], [1, 3, 4], [2, 4, 5]])])
+    for f in (linalg.svd, pb.jit(linalg.svd)):
+        for each in f(stack):
+            assert np.isnan(each[0]).all() and np.isfinite(each[1]).all() and np.isnan(each[2]).all()

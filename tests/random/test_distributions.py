@@ -279,6 +279,7 @@ def test_without_replacement_nothing_comes_twice() -> None:
     for call in (
         lambda: random.choice(KEY, 3, (4,), replace=False),
         lambda: random.choice(KEY, 0, (4,)),
+        lambda: random.choice(KEY, 3, (2,), replace=False, p=pnp.array([1.0, 0.0, 0.0])),
         lambda: random.categorical(KEY, pnp.zeros(3), shape=(4,), replace=False),
     ):
         with pytest.raises(ValueError, match="cannot draw"):

@@ -38,6 +38,13 @@ def test_binomial_coefficients_of_integers():
     assert special.comb(5, 2, repetition=True) == 15
 
 
+def test_logsumexp_has_a_derivative_at_a_factor_that_is_0():
+    a, b = np.array([0.3, -1.0, 2.0]), np.array([0.0, 2.0, 0.5])
+    slope = pb.grad(lambda b: special.logsumexp(a, b=b))(pnp.asarray(b))
+    np.testing.assert_allclose(slope, np.exp(a) / (b * np.exp(a)).sum(), rtol=1e-12)
+    assert special.logsumexp(pnp.array([1e9, 0.0]), b=pnp.array([0.0, 1.0])) == 0  # and exp(a) may overflow there
+
+
 def test_logsumexp_and_sinc_are_those_of_nn_and_numpy():
     assert special.logsumexp(pnp.arange(2.0)) == pb.nn.logsumexp(pnp.arange(2.0)) and special.sinc(0.3) == pnp.sinc(0.3)
 

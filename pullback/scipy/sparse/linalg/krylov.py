@@ -184,7 +184,7 @@ def cg(
         M: a preconditioner, a linear function or a matrix, near to the inverse of A.
 
     Returns:
-        x, and 0, where it was found, else how many steps were done (-1 where x is not a number), of int32; in SciPy's form.
+        x, and 0, where it was found, else how many steps were done (-1 where x is not a number), an int; in SciPy's form.
 
     Raises:
         LeafError: b or x0 holds what is neither an array nor a number.
@@ -215,7 +215,7 @@ def bicgstab(
         M: a preconditioner, a linear function or a matrix, near to the inverse of A.
 
     Returns:
-        x, and 0, where it was found, else how many steps were done (-1 where x is not a number), of int32; in SciPy's form.
+        x, and 0, where it was found, else how many steps were done (-1 where x is not a number), an int; in SciPy's form.
 
     Raises:
         LeafError: b or x0 holds what is neither an array nor a number.
@@ -258,7 +258,7 @@ def gmres(
         M: a preconditioner, a linear function or a matrix, near to the inverse of A.
 
     Returns:
-        x, and 0, where it was found, else how many steps were done (-1 where x is not a number), of int32; in SciPy's form.
+        x, and 0, where it was found, else how many steps were done (-1 where x is not a number), an int; in SciPy's form.
 
     Raises:
         ValueError: an unknown `solve_method`.
