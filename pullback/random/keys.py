@@ -44,6 +44,7 @@ def checked_keys(enabled: bool = True) -> Iterator[None]:
     Each drawing that succeeds uses its key up, and so does `split`; `fold_in` does not, and what `clone` returns may be used
     once more. Known keys, a batch of them under vmap too, are recognised by their words, traced ones while their function is
     traced: a compiled function is looked at when it is traced, not at later calls, and the body of a loop as if it ran once.
+    What a compiled function, a loop or a branch does with a key that it is given uses up nothing for the caller.
 
     Arguments:
         enabled: False ends the watch for the block.
