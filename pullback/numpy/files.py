@@ -115,6 +115,12 @@ def array_str(
     return np.array_str(np.asarray(operand(a, "array_str")), max_line_width, precision, suppress_small)
 
 
+def _stored(dtype: Any) -> DType:
+    """The requested dtype, in the byte order that the user names: arrays are native, files and buffers need not be."""
+    order = dtype[:1] if isinstance(dtype, str) else getattr(dtype, "byteorder", "=")
+    return requested(dtype).newbyteorder(order) if order in ("<", ">") else requested(dtype)
+
+
 def frombuffer(buffer: Any, dtype: DTypeLike = float, count: int = -1, offset: int = 0) -> Array:
     """A vector of the numbers that lie in memory, copied.
 
@@ -134,7 +140,7 @@ def frombuffer(buffer: Any, dtype: DTypeLike = float, count: int = -1, offset: i
         >>> pnp.frombuffer(b"\\x01\\x02\\x03", dtype=pnp.uint8)
         [1 2 3]:u8[3]:cpu(0)
     """
-    return asarray(np.frombuffer(buffer, requested(dtype), count, offset))
+    return asarray(np.frombuffer(buffer, _stored(dtype), count, offset))
 
 
 def fromfile(file: Any, dtype: DTypeLike = float, count: int = -1, sep: str = "", offset: int = 0) -> Array:
@@ -160,7 +166,7 @@ def fromfile(file: Any, dtype: DTypeLike = float, count: int = -1, sep: str = ""
         ...     pnp.fromfile(file, dtype=pnp.uint8)
         [1 2]:u8[2]:cpu(0)
     """
-    return asarray(np.fromfile(file, requested(dtype), count, sep, offset))
+    return asarray(np.fromfile(file, _stored(dtype), count, sep, offset))
 
 
 def fromiter(iter: Any, dtype: DTypeLike, count: int = -1) -> Array:

@@ -44,8 +44,12 @@ def test_from_memory_text_and_iterables(tmp_path: Any) -> None:
     assert pnp.frombuffer(numbers.tobytes(), count=2, offset=4).tolist() == [1.0, 2.0]
     assert pnp.frombuffer(bytearray(b"\x01\x02"), pnp.uint8).dtype == np.uint8
     assert pnp.frombuffer(b"\x80\x3f", pnp.bfloat16).tolist() == [1.0]
+    for big in (">i2", np.dtype(">i2")):
+        assert pnp.frombuffer(b"\x00\x01\x00\x02", big).tolist() == [1, 2]
     numbers.tofile(tmp_path / "numbers")
     assert pnp.fromfile(tmp_path / "numbers", offset=8).tolist() == [2.0, 3.0, 4.0, 5.0]
+    np.arange(3, dtype=">i4").tofile(tmp_path / "big")
+    assert pnp.fromfile(tmp_path / "big", ">i4").tolist() == [0, 1, 2]
     assert pnp.fromiter(iter([1, 2, 3]), "int8", 2).tolist() == [1, 2]
     assert pnp.fromstring("1;2.5", sep=";").dtype == np.float32
     with pb.default_bits(64):

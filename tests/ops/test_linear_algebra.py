@@ -91,7 +91,9 @@ def test_the_pseudoinverse_and_least_squares_have_derivatives_of_their_rank():
 def test_a_norm_that_is_zero_has_the_derivative_zero():
     for order in (None, "fro"):
         assert np.array_equal(pb.grad(lambda x, o=order: linalg.norm(x, o))(np.zeros((2, 2))), np.zeros((2, 2)))
-    assert np.array_equal(pb.grad(lambda x: linalg.norm(x, 3))(np.zeros(2)), np.zeros(2))
+    for order in (2, 3):
+        assert np.array_equal(pb.grad(lambda x, o=order: linalg.norm(x, o))(np.zeros(2)), np.zeros(2))
+        assert np.array_equal(pb.hessian(lambda x, o=order: linalg.norm(x, o))(np.zeros(2)), np.zeros((2, 2)))
 
 
 def test_factors_without_a_derivative_say_so():

@@ -30,11 +30,11 @@ from pullback.ops.matrices import identity_like
 
 
 def _root(power: Any, x: Any) -> Any:
-    """power(x), and 0 with the derivative 0 where x is 0: no norm has a direction there."""
+    """power(x), and 0 with all derivatives 0 where x is 0: no norm has a direction there."""
     if x.__class__ is Array and innermost_staging() is None:  # nobody asks for its derivative
         return power(x)
     zero = x == 0
-    return where(zero, x, power(where(zero, 1, x)))
+    return where(zero, 0, power(where(zero, 1, x)))
 
 
 def _extreme(order: float, x: Any, axes: Axis, keepdims: bool = False) -> Any:
