@@ -117,7 +117,7 @@ def array_str(
 
 def _stored(dtype: Any) -> DType:
     """The requested dtype, in the byte order that the user names: arrays are native, files and buffers need not be."""
-    order = dtype[:1] if isinstance(dtype, str) else getattr(dtype, "byteorder", "=")
+    order: Any = dtype[:1] if isinstance(dtype, str) else getattr(dtype, "byteorder", "=")
     return requested(dtype).newbyteorder(order) if order in ("<", ">") else requested(dtype)
 
 
