@@ -74,7 +74,7 @@ def by_numpy(numpy_function: Callable[..., Any], dtypes: frozenset[DType] = NATI
     def decorate(function: F) -> F:
         types: Bounded[Any, ArrayType | None] = Bounded(MAX_KINDS)
 
-        def learn(kind: Any, given: list[Any], named: dict[str, Any], out: Any) -> None:
+        def learn(kind: Any, given: tuple[Any, ...], named: dict[str, Any], out: Any) -> None:
             """Note the type of a result of the general path, or None where NumPy's function gives another one."""
             found = None
             if out.__class__ is Array and out._host is not None and suits([*given, *named.values()]):
@@ -93,33 +93,39 @@ def by_numpy(numpy_function: Callable[..., Any], dtypes: frozenset[DType] = NATI
             try:
                 if innermost_staging() is not None:
                     return function(*args, **kwargs)
-                given: list[Any] | None = None
                 kind: tuple[Any, ...]
-                if not kwargs and args and args[0].__class__ is args[-1].__class__ is Array:  # the commonest cases
-                    x, y, count = args[0], args[-1], len(args)
-                    if count < 3 and x._host is not None and y._host is not None:
-                        kind = (dtype_mode(), x.type.form) if count == 1 else (dtype_mode(), x.type.form, y.type.form)
-                        given, named = [x._host] if count == 1 else [x._host, y._host], kwargs
-                if given is None:
+                call: tuple[Any, ...]  # NumPy's function, and what it takes by position
+                if not kwargs and len(args) == 1 and (x := args[0]).__class__ is Array and x._host is not None:
+                    call, kind, named = (numpy_function, x._host), (dtype_mode(), x.type.form), kwargs
+                elif (  # these two are the commonest cases, which the third one serves as well
+                    not kwargs
+                    and len(args) == 2
+                    and (x := args[0]).__class__ is (y := args[1]).__class__ is Array
+                    and x._host is not None
+                    and y._host is not None
+                ):
+                    call, kind = (numpy_function, x._host, y._host), (dtype_mode(), x.type.form, y.type.form)
+                    named = kwargs
+                else:
                     noted: list[Any] = [dtype_mode(), *kwargs]
                     given = on_host((*args, *kwargs.values()) if kwargs else args, noted)
                     if given is None:
                         return function(*args, **kwargs)
                     kind = tuple(noted)
                     named = dict(zip(kwargs, given[len(args) :])) if kwargs else kwargs
-                    del given[len(args) :]
+                    call = (numpy_function, *given[: len(args)])
                 type = types.get(kind)
                 if type is not None:
                     try:
-                        out = _quiet_numpy.run(numpy_function, *given, **named)
-                        dtype, shape = out.dtype, out.shape
-                        if dtype is type.dtype:
-                            return Array(type if shape == type.shape else array_type(shape, dtype, type.weak), out)
+                        out = _quiet_numpy.run(*call, **named) if kwargs else _quiet_numpy.run(*call)
+                        if out.dtype is type.dtype:
+                            shape = out.shape
+                            return Array(type if shape == type.shape else array_type(shape, type.dtype, type.weak), out)
                     except Exception:  # not of these shapes: the general path says what is wrong
                         pass
                 result = function(*args, **kwargs)
                 if kind not in types:
-                    learn(kind, given, named, result)
+                    learn(kind, call[1:], named, result)
                 return result
             except BaseException as error:
                 trim(error)
