@@ -20,7 +20,7 @@ from pullback.core.bounded import Bounded
 from pullback.core.dtypes import SHORT_NAMES, dtype_mode
 from pullback.core.errors import DonatedBufferError, DtypeError, RefError, ShapeError, StaticArgumentError, StructureError
 from pullback.core.lazy import lazy_module
-from pullback.core.refs import Ref
+from pullback.core.refs import Ref, call_with_refs, values_of
 from pullback.core.source import api_boundary, describe, flag, named_after, trim, warn
 from pullback.core.tracing import Tracer, innermost_staging, is_float0
 from pullback.core.trees import TreeDef, array_leaf, array_leaves, flatten, unflatten, without_float0
@@ -130,7 +130,7 @@ class Jitted:
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         leaves, signature = self._signature(args, kwargs)
-        if signature.refs or any([leaf.__class__ is Ref for leaf in leaves]):
+        if signature.uses_refs(leaves):
             return self._call_with_refs(leaves, signature)
         if self._is_traced(leaves, signature):
             return unflatten(signature.out_structure, self._run_traced(leaves, signature))
@@ -156,7 +156,7 @@ class Jitted:
                 f"{describe(self._fun)} was given a Ref twice, or one that it also closes over. Two names for one Ref cannot be"
                 " told apart while it is compiled: pass it once."
             )
-        values = [*[ref[...] for ref in signature.refs], *[leaf[...] if leaf.__class__ is Ref else leaf for leaf in leaves]]
+        values = values_of([*signature.refs, *leaves])
         if self._is_traced(values, signature):
             outs = self._run_traced(values, signature)
         else:
@@ -183,7 +183,7 @@ class Jitted:
         types = tuple([leaf.type for leaf in leaves])
         options = self._options
         if placement.several and not any([isinstance(leaf, Tracer) for leaf in leaves]):
-            options = placed(options, [leaf[...] if leaf.__class__ is Ref else leaf for leaf in leaves], paths)
+            options = placed(options, values_of(leaves), paths)
         key = (structure, types, statics, dtype_mode(), axis_sizes(), options, given)
         try:
             found = self._signatures.get(key)
@@ -194,15 +194,13 @@ class Jitted:
                 print(self._explain(key, paths()))
 
             def call(traced: Any) -> Any:
-                starts = flatten(traced)[0] if given else []
-                places = {i: Ref(starts[i]) for i in given}
-                if given:
-                    traced = unflatten(structure, [places.get(i, leaf) for i, leaf in enumerate(starts)])
-                out = self._fun(*self._merged(args, traced[0]), **{**kwargs, **traced[1]})
-                changed = {i: place[...] for i, place in places.items() if place[...] is not starts[i]}
-                return (out, changed) if given else out
+                return self._fun(*self._merged(args, traced[0]), **{**kwargs, **traced[1]})
 
-            traced = trace("jit", self._fun, (structure,), types, paths(), call=call, refs=True)
+            def call_in_places(traced: Any) -> Any:
+                return call_with_refs(lambda leaves: call(unflatten(structure, leaves)), flatten(traced)[0], given)
+
+            called = call_in_places if given else call
+            traced = trace("jit", self._fun, (structure,), types, paths(), call=called, refs=True)
             captures, refs = traced.captures[: len(traced.captures) - len(traced.refs)], traced.refs
             donated = () if traced.captures else self._donated(*dynamic)
             program, out_structure = simplify(traced.program), traced.structure
@@ -301,7 +299,7 @@ class Jitted:
         try:
             positional, named = with_placeholders(self._split(args, kwargs)[1])
             leaves, signature = self._signature(tuple(self._merged(args, positional)), {**kwargs, **named})
-            if signature.refs or any([leaf.__class__ is Ref for leaf in leaves]):
+            if signature.uses_refs(leaves):
                 raise RefError(f"{describe(self._fun)} uses Refs: only a call can read and write them. Call it.")
             return Traced(self, signature)
         except BaseException as error:

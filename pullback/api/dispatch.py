@@ -65,6 +65,10 @@ class Signature:
             found = self.executable = compile_program(self.program, self.options, self.donated)
         return found
 
+    def uses_refs(self, leaves: Sequence[Any]) -> bool:
+        """Whether the function closes over Refs, or a call with these leaves gives it some."""
+        return bool(self.refs) or any([leaf.__class__ is Ref for leaf in leaves])
+
     def run(self, leaves: Sequence[Array]) -> Any:
         """Execute on Arrays of the right types, and give the results the structure of the user's output."""
         outs = (self.executable or self.compile())(leaves)

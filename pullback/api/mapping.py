@@ -24,7 +24,7 @@ from pullback.core.array import Array
 from pullback.core.axes import Axis
 from pullback.core.dtypes import float0
 from pullback.core.errors import AxisError, StructureError
-from pullback.core.refs import Ref, call_with_parts
+from pullback.core.refs import Ref, call_with_parts, call_with_refs
 from pullback.core.source import api_boundary, describe
 from pullback.core.tracing import Tracer, is_float0, type_of
 from pullback.core.trees import (
@@ -97,16 +97,16 @@ def vmap(
         batch = Axis(flat.size(axis_size), axis_name, strategy)
         values = [_move_to_front(leaf, axis) if axis else leaf for leaf, axis in zip(flat.leaves, flat.axes)]
         structure: TreeDef = None
-        written: list[int] = []
+        written: dict[int, Any] = {}
 
         def of_leaves(*leaves: Any) -> list[Any]:
-            nonlocal structure
-            places = {i: Ref(leaves[i]) for i in flat.refs}
-            given = [places.get(i, leaf) for i, leaf in enumerate(leaves)]
-            out = call_with_parts(flat.refs.values(), lambda: flat.call(given)) if places else flat.call(leaves)
+            nonlocal structure, written
+            if flat.refs:
+                out, written = call_with_parts(flat.refs.values(), lambda: call_with_refs(flat.call, leaves, flat.refs))
+            else:
+                out = flat.call(leaves)
             outs, structure = returned_leaves(fun, out, True)
-            written.extend([i for i, place in places.items() if place[...] is not leaves[i]])
-            return [*[places[i][...] for i in written], *outs]
+            return [*written.values(), *outs]
 
         trace, outs = batch_flat(of_leaves, values, [axis is not None for axis in flat.axes], batch, fun)
         for i, value in zip(written, outs):

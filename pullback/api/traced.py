@@ -128,11 +128,18 @@ class TracedCall(NamedTuple):
 
 
 def traced_call(
-    transformation: str, fun: Function, args: tuple[Any, ...], kwargs: dict[str, Any], static: Sequence[int] = ()
+    transformation: str,
+    fun: Function,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    static: Sequence[int] = (),
+    *,
+    refs: bool = False,
 ) -> TracedCall:
     """Trace a function for the arguments of one call.
 
     Arguments:
+        refs: whether it may write to Refs.
         static: the numbers of the positional arguments that are handed to the function as they are; negative ones count from
             the last.
     """
@@ -147,12 +154,7 @@ def traced_call(
         inner, inner_kwargs = packed
         return fun(*[args[i] if i in static else arg for i, arg in enumerate(inner)], **inner_kwargs)
 
-    return TracedCall(
-        leaves,
-        paths,
-        types,
-        trace(transformation, fun, (structure,), types, paths, call=call, refs=transformation == "eval_shape"),
-    )
+    return TracedCall(leaves, paths, types, trace(transformation, fun, (structure,), types, paths, call=call, refs=refs))
 
 
 def with_placeholders(tree: Any) -> Any:
@@ -195,7 +197,7 @@ def check_closed(what: str, fun: Function, captures: Sequence[Any]) -> None:
 
 def _record(fun: Function, args: tuple[Any, ...], kwargs: dict[str, Any], what: str) -> Traced:
     check_callable(fun, what)
-    traced = traced_call(what, fun, *with_placeholders((args, kwargs))).traced
+    traced = traced_call(what, fun, *with_placeholders((args, kwargs)), refs=what == "eval_shape").traced
     if what == "xpr":
         check_closed(what, fun, traced.captures)
     return traced._replace(program=drop_dead_code(traced.program))

@@ -7,7 +7,7 @@ for it; what the place holds at the end is one more output (`transforms/stage.py
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn
 
 from pullback.core.array import Array, as_array, converters
@@ -206,16 +206,28 @@ def _own(value: Any) -> Any:
     return value.alias() if isinstance(value, Array) else value
 
 
+def values_of(leaves: Iterable[Any]) -> list[Any]:
+    """Leaves, with the value of each Ref among them in its place."""
+    return [leaf[...] if leaf.__class__ is Ref else leaf for leaf in leaves]
+
+
+def call_with_refs(call: Callable[[list[Any]], Any], leaves: Sequence[Any], which: Iterable[int]) -> tuple[Any, dict[int, Any]]:
+    """Call with leaves, some of them as the values of new Refs; and what is then in those Refs that were written to."""
+    places = {i: Ref(leaves[i]) for i in which}
+    out = call([places.get(i, leaf) for i, leaf in enumerate(leaves)])
+    return out, {i: place[...] for i, place in places.items() if place[...] is not leaves[i]}
+
+
 def call_with_parts(refs: Iterable[Ref], call: Callable[[], Any]) -> Any:
     """Call what was given parts of the values of Refs, which have none meanwhile: they would be two places for one thing."""
-    lent: list[tuple[Ref, Any]] = []
+    before: list[tuple[Ref, Any]] = []
     try:
         for place in [ref._place() for ref in refs]:
-            lent.append((place._place(), place._value))
+            before.append((place._place(), place._value))
             place._value = None
         return call()
     finally:
-        for place, value in lent:
+        for place, value in before:
             place._value = value
 
 

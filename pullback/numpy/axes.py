@@ -22,7 +22,9 @@ def normal_axis(axis: Any, ndim: int, name: str) -> int:
             + at_user_line()
         )
     try:
-        number = operator.index("" if isinstance(axis, bool) else axis)  # type: ignore[arg-type]
+        if isinstance(axis, bool):
+            raise TypeError
+        number = operator.index(axis)
     except TypeError:
         raise AxisError(f"{name} takes an int as axis, but got {axis!r}.{at_user_line()}") from None
     if not -ndim <= number < ndim:
