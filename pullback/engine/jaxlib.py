@@ -55,7 +55,7 @@ class Jaxlib:
     """
 
     def __init__(self) -> None:
-        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")  # read when jaxlib is loaded: else its clients chatter on stderr
+        _silence()
         self.environment = {name: value for name, value in sorted(os.environ.items()) if name.startswith(_READ_AT_START)}
         try:
             self.client_module = importlib.import_module("jaxlib.xla_client")
@@ -221,3 +221,14 @@ def jaxlib() -> Jaxlib:
                 _loaded.append(Jaxlib())
                 gc.callbacks.append(functools.partial(getattr, _Collector(_loaded[0].jax.collect_garbage)))
     return _loaded[0]
+
+
+def pytree() -> Any:
+    """jaxlib's own pytrees, which JAX's are: for programs that were written for those."""
+    _silence()
+    return importlib.import_module("jaxlib._jax").pytree
+
+
+def _silence() -> None:
+    """Keep jaxlib's clients from chattering on stderr: it looks when it is loaded."""
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
