@@ -68,7 +68,7 @@ class Jaxlib:
         self.version = about.__version__
         self.build = f"{getattr(about, '_git_hash', '')} {library_bytes(getattr(self.client_module, '__file__', None))}"
         self._check({"jaxlib.xla_client": self.client_module, "jaxlib._jax": self.jax})
-        if "jax" not in sys.modules:
+        if getattr(sys.modules.get("jax"), "__name__", None) != "jax":  # what poses as JAX has another name
             self._set_global_states()
         # jaxlib 0.11.2 dropped the handler's last argument.
         self._handler_extra = (True,) if "_skip_checks" in (self.jax.array_result_handler.__doc__ or "") else ()

@@ -108,6 +108,8 @@ def absent(module: str, name: str) -> AttributeError:
 def _submodule(own: str, name: str) -> ModuleType | None:
     """A module of this package by its name in another one, loaded now; None if there is none."""
     full = f"{own}.{name}"
+    if "__path__" not in vars(sys.modules[own]):  # a file: nothing is in it
+        return None
     if name.startswith("__") or (full not in sys.modules and importlib.util.find_spec(full) is None):
         return None
     return importlib.import_module(full)
