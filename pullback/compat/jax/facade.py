@@ -36,15 +36,14 @@ def facade(
     Arguments:
         base: a namespace of pullback's, all of whose names the module has,
         without: except these.
-        own: what comes from elsewhere: words by the modules that have them, `name` or `name=attribute`. A module without a dot
-            is one of this package
+        own: what comes from elsewhere: words by the modules that have them, `name` or `name=attribute`. A module of which the
+            name does not start with `pullback` is one of this package.
     """
     name_of_module = module["__name__"]
     hidden = frozenset(without.split())
     homes = _homes(own)
-    defined = {
-        name for name, value in module.items() if name[0] != "_" and getattr(value, "__module__", None) == name_of_module
-    }
+    public = {name: value for name, value in module.items() if not name.startswith("_")}
+    defined = {name for name, value in public.items() if getattr(value, "__module__", None) == name_of_module}
 
     def __getattr__(name: str) -> Any:
         if name in homes:
