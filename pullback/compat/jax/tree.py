@@ -6,6 +6,7 @@ import dataclasses
 from typing import Any
 
 from pullback.compat.jax import tree_util
+from pullback.compat.jax.facade import facade
 
 __all__ = [
     "all",
@@ -42,3 +43,6 @@ unflatten = tree_util.tree_unflatten
 def static(**kwargs: Any) -> Any:
     """dataclasses.field of a field that register_dataclass takes as metadata."""
     return dataclasses.field(**{**kwargs, "metadata": {"static": True, **(kwargs.get("metadata") or {})}})
+
+
+facade(globals())

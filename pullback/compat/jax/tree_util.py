@@ -1,7 +1,4 @@
-"""jax.tree_util: JAX's own pytrees, which are jaxlib's C++ and need no jax; the only module of the façade that names them.
-
-The registry is one of our own, not jaxlib's default one, so that a real jax in the same process is not disturbed.
-"""
+"""jax.tree_util: JAX's own pytrees, which are jaxlib's C++ and need no jax."""
 
 from __future__ import annotations
 
@@ -68,15 +65,9 @@ GetAttrKey: Any = pytree.GetAttrKey
 FlattenedIndexKey: Any = pytree.FlattenedIndexKey
 
 
-def _registry_named(name: str, **options: bool) -> Any:
-    """A registry that pickles as the variable of this module that holds it: structures name their registry."""
-    registry: Any = pytree.PyTreeRegistry(**options)
-    registry.__module__, registry.__name__ = __name__, name
-    return registry
-
-
-default_registry = _registry_named("default_registry")
-none_leaf_registry = _registry_named("none_leaf_registry", enable_none=False)
+default_registry = registry
+none_leaf_registry: Any = pytree.PyTreeRegistry(enable_none=False)
+none_leaf_registry.__module__, none_leaf_registry.__name__ = __name__, "none_leaf_registry"
 dispatch_registry = tracing_registry = default_registry
 
 
@@ -557,3 +548,5 @@ register_pytree_node(
     lambda node: ((node.args, node.keywords), node.func),
     lambda func, children: Partial(func, *children[0], **children[1]),
 )
+
+facade(globals())
