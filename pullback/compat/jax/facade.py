@@ -42,7 +42,9 @@ def facade(
     name_of_module = module["__name__"]
     hidden = frozenset(without.split())
     homes = _homes(own)
-    defined = {
+    defined = set(module.get("__all__", ())) or {
+        name for name, value in module.items() if name[0] != "_" and getattr(value, "__module__", None) == name_of_module
+    }
         name for name, value in module.items() if name[0] != "_" and getattr(value, "__module__", None) == name_of_module
     }
 
@@ -108,7 +110,11 @@ def absent(module: str, name: str) -> AttributeError:
 def _submodule(own: str, name: str) -> ModuleType | None:
     """A module of this package by its name in another one, loaded now; None if there is none."""
     full = f"{own}.{name}"
-    if name.startswith("__") or (full not in sys.modules and importlib.util.find_spec(full) is None):
+    if (
+        name.startswith("__")
+        or "__path__" not in vars(sys.modules[own])
+        or (full not in sys.modules and importlib.util.find_spec(full) is None)
+    ):
         return None
     return importlib.import_module(full)
 

@@ -11,7 +11,9 @@ import textwrap
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from pullback.engine.jaxlib import pytrees
+from pullback.compat.jax import trees
+from pullback.compat.jax.facade import facade
+from pullback.engine.jaxlib import pytree as load_pytree
 
 __all__ = [
     "DictKey",
@@ -52,7 +54,7 @@ __all__ = [
     "treedef_tuple",
 ]
 
-pytree = pytrees()
+pytree = load_pytree()
 
 KeyEntry = Any
 KeyPath = tuple[Any, ...]
@@ -64,8 +66,7 @@ DictKey: Any = pytree.DictKey
 GetAttrKey: Any = pytree.GetAttrKey
 FlattenedIndexKey: Any = pytree.FlattenedIndexKey
 
-
-default_registry = registry
+default_registry = trees.registry
 none_leaf_registry: Any = pytree.PyTreeRegistry(enable_none=False)
 none_leaf_registry.__module__, none_leaf_registry.__name__ = __name__, "none_leaf_registry"
 dispatch_registry = tracing_registry = default_registry
