@@ -1,4 +1,7 @@
-"""jax.tree_util: JAX's own pytrees, which are jaxlib's C++ and need no jax."""
+"""jax.tree_util: JAX's own pytrees, which are jaxlib's C++ and need no jax; the only module of the façade that names them.
+
+The registry is one of our own, not jaxlib's default one, so that a real jax in the same process is not disturbed.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +14,8 @@ import textwrap
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from pullback.compat.jax import trees
 from pullback.compat.jax.facade import facade
-from pullback.engine.jaxlib import pytree as load_pytree
+from pullback.engine.jaxlib import pytrees
 
 __all__ = [
     "DictKey",
@@ -54,7 +56,7 @@ __all__ = [
     "treedef_tuple",
 ]
 
-pytree = load_pytree()
+pytree = pytrees()
 
 KeyEntry = Any
 KeyPath = tuple[Any, ...]
@@ -66,9 +68,16 @@ DictKey: Any = pytree.DictKey
 GetAttrKey: Any = pytree.GetAttrKey
 FlattenedIndexKey: Any = pytree.FlattenedIndexKey
 
-default_registry = trees.registry
-none_leaf_registry: Any = pytree.PyTreeRegistry(enable_none=False)
-none_leaf_registry.__module__, none_leaf_registry.__name__ = __name__, "none_leaf_registry"
+
+def _registry_named(name: str, **options: bool) -> Any:
+    """A registry that pickles as the variable of this module that holds it: structures name their registry."""
+    registry: Any = pytree.PyTreeRegistry(**options)
+    registry.__module__, registry.__name__ = __name__, name
+    return registry
+
+
+default_registry = _registry_named("default_registry")
+none_leaf_registry = _registry_named("none_leaf_registry", enable_none=False)
 dispatch_registry = tracing_registry = default_registry
 
 
@@ -549,5 +558,6 @@ register_pytree_node(
     lambda node: ((node.args, node.keywords), node.func),
     lambda func, children: Partial(func, *children[0], **children[1]),
 )
+
 
 facade(globals())

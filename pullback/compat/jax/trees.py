@@ -12,15 +12,13 @@ import inspect
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
+from pullback.compat.jax.tree_util import default_registry
 from pullback.core.source import named_after
 from pullback.core.trees import register_as_it_is
-from pullback.engine.jaxlib import pytree
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-registry = pytree().PyTreeRegistry()  # apart from jaxlib's default one, which a real jax in the same process has
-registry.__module__, registry.__name__ = __name__, "registry"  # structures pickle as what this variable holds
-flatten: Callable[..., tuple[list[Any], Any]] = registry.flatten  # (tree, is_leaf=None)
+flatten: Callable[..., tuple[list[Any], Any]] = default_registry.flatten  # (tree, is_leaf)
 
 
 class Packed:
