@@ -45,8 +45,6 @@ def facade(
     defined = set(module.get("__all__", ())) or {
         name for name, value in module.items() if name[0] != "_" and getattr(value, "__module__", None) == name_of_module
     }
-        name for name, value in module.items() if name[0] != "_" and getattr(value, "__module__", None) == name_of_module
-    }
 
     def __getattr__(name: str) -> Any:
         if name in homes:
