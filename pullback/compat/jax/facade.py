@@ -42,8 +42,8 @@ def facade(
     name_of_module = module["__name__"]
     hidden = frozenset(without.split())
     homes = _homes(own)
-    public = {name: value for name, value in module.items() if not name.startswith("_")}
-    defined = {name for name, value in public.items() if getattr(value, "__module__", None) == name_of_module}
+    public = {name for name, value in module.items() if getattr(value, "__module__", None) == name_of_module and name[0] != "_"}
+    defined = {*module.get("__all__", public)}
 
     def __getattr__(name: str) -> Any:
         if name in homes:
@@ -107,7 +107,11 @@ def absent(module: str, name: str) -> AttributeError:
 def _submodule(own: str, name: str) -> ModuleType | None:
     """A module of this package by its name in another one, loaded now; None if there is none."""
     full = f"{own}.{name}"
-    if name.startswith("__") or (full not in sys.modules and importlib.util.find_spec(full) is None):
+    if (
+        name.startswith("__")
+        or "__path__" not in vars(sys.modules[own])
+        or (full not in sys.modules and importlib.util.find_spec(full) is None)
+    ):
         return None
     return importlib.import_module(full)
 

@@ -24,7 +24,6 @@ ROWS: dict[str, Row] = {
     "jax.image": Row("pullback.image"),
     "jax.interpreters": Row(),
     "jax.experimental": Row(),
-    "jax.extend": Row(),
     "jax.ops": Row(None, "", {"pullback": "segment_max segment_min segment_prod segment_sum"}),
     "jax.scipy": Row("pullback.scipy"),
     "jax.scipy.cluster": Row("pullback.scipy.cluster"),
