@@ -64,7 +64,7 @@ class extended(np.void):  # type: ignore[misc]  # NumPy has dtypes of such class
     """
 
 
-class prng_key(extended):
+class prng_key(extended):  # type: ignore[misc]
     """The class of the dtypes of random keys, of which `issubdtype` is asked; `pullback.random` makes such arrays.
 
     Example:

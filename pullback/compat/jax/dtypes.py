@@ -28,7 +28,7 @@ _SCALARS = {"b": bool, "i": int, "u": int, "s": int, "f": float, "c": complex}
 
 
 def canonicalize_dtype(dtype: Any, allow_extended_dtype: bool = False) -> DType:
-    """The dtype that one becomes in the current mode: of 32 bits, where `jax_enable_x64` is off. Python's types are of 64 bits."""
+    """The dtype that one becomes in the current mode: of 32 bits without `jax_enable_x64`. Python's types are of 64 bits."""
     if dtype is KEY:
         if not allow_extended_dtype:
             raise ValueError(f"canonicalize_dtype takes the dtype {dtype} of keys only with allow_extended_dtype=True.")
@@ -117,4 +117,4 @@ def itemsize_bits(dtype: Any) -> int:
     return int(iinfo(found).bits) if found.name.strip("u").startswith("int") else 8 * found.itemsize
 
 
-facade(globals(), base=None)
+facade(globals())

@@ -9,32 +9,21 @@ from typing import Any
 import numpy as np
 
 from pullback import numpy as own
-from pullback.compat.jax.dtypes import finfo as finfo
-from pullback.compat.jax.dtypes import iinfo as iinfo
-from pullback.compat.jax.dtypes import issubdtype as issubdtype
-from pullback.compat.jax.dtypes import result_type as result_type
 from pullback.compat.jax.dtypes import stand_in
 from pullback.compat.jax.facade import facade
 from pullback.compat.jax.numpy.scalars import SCALAR_TYPES
 from pullback.core.array import Array
-from pullback.core.abstract import Array as ndarray
 from pullback.core.source import api_boundary
 
-globals().update(SCALAR_TYPES)
-dtype = np.dtype
-can_cast = np.can_cast
-character, flexible, object_ = np.character, np.flexible, np.object_
-ComplexWarning = np.exceptions.ComplexWarning
-
 SHARDED = (
-    *("arange", "array", "asarray", "bincount", "broadcast_to", "dot", "einsum", "empty", "full", "matmul", "ones"),
-    *("percentile", "ravel", "repeat", "reshape", "tensordot", "zeros"),
+    "arange array asarray bincount broadcast_to dot einsum empty full matmul ones percentile ravel repeat reshape tensordot"
+    " zeros"
 )
-OF_STRUCTS = ("empty_like", "full_like", "ones_like", "zeros_like", "shape", "ndim", "size", "iscomplexobj", "isrealobj")
+OF_STRUCTS = "empty_like full_like ones_like zeros_like shape ndim size iscomplexobj isrealobj"
 
 
 def sharded(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that takes JAX's `out_sharding` as well: None, or anything that leaves the result on one device."""
+    """A function that takes JAX's `out_sharding` as well: the result is on one device, whatever it says."""
 
     @functools.wraps(function)
     @api_boundary
@@ -55,6 +44,17 @@ def of_structs(function: Callable[..., Any]) -> Callable[..., Any]:
     return with_structs
 
 
-globals().update({name: sharded(getattr(own, name)) for name in SHARDED})
-globals().update({name: of_structs(getattr(own, name)) for name in OF_STRUCTS})
-facade(globals(), "pullback.numpy", "fix __array_api_version__ __array_namespace_info__")
+globals().update(SCALAR_TYPES)
+globals().update({name: sharded(getattr(own, name)) for name in SHARDED.split()})
+globals().update({name: of_structs(getattr(own, name)) for name in OF_STRUCTS.split()})
+dtype = np.dtype
+can_cast = np.can_cast
+character, flexible, object_ = np.character, np.flexible, np.object_
+ComplexWarning = np.exceptions.ComplexWarning
+
+facade(
+    globals(),
+    "pullback.numpy",
+    "fix __array_api_version__ __array_namespace_info__",
+    own={"pullback.core.abstract": "ndarray=Array", "dtypes": "finfo iinfo issubdtype result_type"},
+)

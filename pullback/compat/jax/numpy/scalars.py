@@ -43,17 +43,19 @@ def _scalar_type(scalar: type) -> ScalarType:
     return ScalarType(scalar.__name__, (), {"dtype": np.dtype(scalar), "__doc__": doc, "__module__": "jax.numpy"})
 
 
-_OF_NUMPY = (
-    *("bool_", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
-    *("float16", "float32", "float64", "complex64", "complex128"),
+def _scalar_types() -> dict[str, ScalarType]:
+    found = {name: _scalar_type(getattr(np, name)) for name in OF_NUMPY.split()}
+    found |= {name: _scalar_type(getattr(ml_dtypes, name)) for name in NARROW.split() if hasattr(ml_dtypes, name)}
+    return found | {alias: found[name] for alias, _, name in (word.partition("=") for word in ALIASES.split())}
+
+
+OF_NUMPY = "bool_ int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64 complex64 complex128"
+NARROW = (
+    "int1 int2 int4 uint1 uint2 uint4 bfloat16 float4_e2m1fn float6_e2m3fn float6_e3m2fn float8_e3m4 float8_e4m3"
+    " float8_e4m3b11fnuz float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz float8_e8m0fnu"
 )
-_NARROW = tuple(name for name in ml_dtypes.__all__ if name.strip("u").startswith(("int", "float", "bfloat")))
-SCALAR_TYPES = {name: _scalar_type(getattr(np, name)) for name in _OF_NUMPY}
-SCALAR_TYPES |= {name: _scalar_type(getattr(ml_dtypes, name)) for name in _NARROW if name != "finfo"}
-SCALAR_TYPES |= {
-    alias: SCALAR_TYPES[name]
-    for alias, name in {
-        **{"bool": "bool_", "single": "float32", "double": "float64", "csingle": "complex64", "cdouble": "complex128"},
-        **{"int_": "int64", "uint": "uint64", "float_": "float64", "complex_": "complex128"},
-    }.items()
-}
+ALIASES = (
+    "bool=bool_ single=float32 double=float64 csingle=complex64 cdouble=complex128"
+    " int_=int64 uint=uint64 float_=float64 complex_=complex128"
+)
+SCALAR_TYPES = _scalar_types()
