@@ -7,7 +7,7 @@ import pytest
 import pullback as pb
 from pullback.compat.jax import dtypes
 from pullback.compat.jax import numpy as jnp
-from pullback.core.dtypes import default_bits, narrowing
+from pullback.core.modes import default_bits, narrowing
 
 SCALARS = ["bool_", "int8", "int32", "uint64", "float16", "float32", "float64", "complex64", "bfloat16", "float8_e5m2", "int4"]
 
