@@ -36,8 +36,8 @@ def facade(
     Arguments:
         base: a namespace of pullback's, all of whose names the module has,
         without: except these.
-        own: what comes from elsewhere: words by the modules that have them, `name` or `name=attribute`. A module without a dot,
-            but for `pullback`, is one of this package
+        own: what comes from elsewhere: words by the modules that have them, `name` or `name=attribute`. A module without a dot
+            is one of this package
     """
     name_of_module = module["__name__"]
     hidden = frozenset(without.split())
@@ -73,8 +73,7 @@ def _homes(own: Mapping[str, str]) -> dict[str, tuple[str, str]]:
     for home, words in own.items():
         for word in words.split():
             name, _, attribute = word.partition("=")
-            ours = home == "pullback" or "." in home
-            found[name] = (home if ours else f"{PACKAGE}.{home}", attribute or name)
+            found[name] = (home if home.partition(".")[0] == "pullback" else f"{PACKAGE}.{home}", attribute or name)
     return found
 
 
