@@ -9,15 +9,15 @@ facade(
     "pullback.lax",
     own={
         "control_flow": "scan while_loop fori_loop cond switch map associative_scan custom_root custom_linear_solve",
-        "pullback.compat.jax.lax.trees": (
+        "lax.trees": (
             "all_gather all_to_all optimization_barrier pbroadcast pcast pmax pmean pmin ppermute pshuffle psum psum_scatter"
             " pswapaxes reduce reduce_window stop_gradient with_sharding_constraint"
         ),
-        "pullback.compat.jax.lax.shapes": (
+        "lax.shapes": (
             "conv_general_permutations conv_general_shape_tuple conv_shape_tuple conv_transpose_shape_tuple"
             " reduce_window_shape_tuple shape_as_value"
         ),
-        "pullback.compat.jax.lax.others": (
+        "lax.others": (
             "ConvGeneralDilatedDimensionNumbers DotDimensionNumbers PrecisionLike after_all composite"
             " create_token dce_sink reduce_sum stage"
         ),
