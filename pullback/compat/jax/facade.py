@@ -51,6 +51,8 @@ def facade(
             value = getattr(importlib.import_module(home), attribute)
         elif not name.startswith("__") and name in inherited():
             value = getattr(importlib.import_module(str(base)), name)
+            if isinstance(value, ModuleType):
+                value = _submodule(name_of_module, name) or value
         elif (value := _submodule(name_of_module, name)) is None:
             raise absent(name_of_module, name)
         module[name] = value
@@ -63,6 +65,7 @@ def facade(
         return sorted(defined | homes.keys() | inherited() | _submodules(name_of_module))
 
     module.update(__getattr__=__getattr__, __dir__=__dir__)
+    module.setdefault("__path__", [])  # a row of the table may be in any module
     module.setdefault("__all__", _LazyAll(__dir__))
 
 
@@ -131,7 +134,6 @@ class _RowLoader(importlib.abc.Loader):
         return None
 
     def exec_module(self, module: ModuleType) -> None:
-        module.__path__ = []
         facade(vars(module), *ROWS[name_in_jax(module.__name__)])
 
 
