@@ -55,7 +55,7 @@ class Jaxlib:
     """
 
     def __init__(self) -> None:
-        _silence()
+        _quiet()
         self.environment = {name: value for name, value in sorted(os.environ.items()) if name.startswith(_READ_AT_START)}
         try:
             self.client_module = importlib.import_module("jaxlib.xla_client")
@@ -68,7 +68,7 @@ class Jaxlib:
         self.version = about.__version__
         self.build = f"{getattr(about, '_git_hash', '')} {library_bytes(getattr(self.client_module, '__file__', None))}"
         self._check({"jaxlib.xla_client": self.client_module, "jaxlib._jax": self.jax})
-        if getattr(sys.modules.get("jax"), "__name__", None) != "jax":  # what poses as JAX has another name
+        if getattr(sys.modules.get("jax"), "__name__", "") != "jax":  # pullback.compat.jax may stand there under that name
             self._set_global_states()
         # jaxlib 0.11.2 dropped the handler's last argument.
         self._handler_extra = (True,) if "_skip_checks" in (self.jax.array_result_handler.__doc__ or "") else ()
@@ -165,6 +165,17 @@ class Jaxlib:
         return self.client_module.make_c_api_client(name, {}, None)
 
 
+def _quiet() -> None:
+    """jaxlib reads this when it is loaded: else its clients chatter on stderr."""
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
+
+
+def pytrees() -> Any:
+    """jaxlib's pytrees, which are JAX's; nothing else of jaxlib is prepared for that."""
+    _quiet()
+    return importlib.import_module("jaxlib._jax").pytree
+
+
 def library_bytes(file: str | None) -> int:
     """How many bytes the shared libraries beside a file of jaxlib's have: another build of one version has another number."""
     if file is None:
@@ -221,14 +232,3 @@ def jaxlib() -> Jaxlib:
                 _loaded.append(Jaxlib())
                 gc.callbacks.append(functools.partial(getattr, _Collector(_loaded[0].jax.collect_garbage)))
     return _loaded[0]
-
-
-def pytree() -> Any:
-    """jaxlib's own pytrees, which JAX's are: for programs that were written for those."""
-    _silence()
-    return importlib.import_module("jaxlib._jax").pytree
-
-
-def _silence() -> None:
-    """Keep jaxlib's clients from chattering on stderr: it looks when it is loaded."""
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")

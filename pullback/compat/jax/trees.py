@@ -12,14 +12,13 @@ import inspect
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
+from pullback.compat.jax.tree_util import default_registry
 from pullback.core.source import named_after
 from pullback.core.trees import register_as_it_is
-from pullback.engine.jaxlib import pytree
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-registry = pytree().default_registry()
-flatten: Callable[..., tuple[list[Any], Any]] = registry.flatten  # (tree, is_leaf=None)
+flatten: Callable[..., tuple[list[Any], Any]] = default_registry.flatten  # (tree, is_leaf)
 
 
 class Packed:
