@@ -23,7 +23,7 @@ class Row(NamedTuple):
 ROWS: dict[str, Row] = {
     "jax.image": Row("pullback.image"),
     "jax.interpreters": Row(),
-    "jax.experimental": Row(),
+    "jax.experimental": Row(None, "", {"configuration": "enable_x64 disable_x64"}),
     "jax.lax.linalg": Row("pullback.lax.linalg"),
     "jax.ops": Row(None, "", {"pullback": "segment_max segment_min segment_prod segment_sum"}),
     "jax.scipy": Row("pullback.scipy"),
