@@ -58,8 +58,8 @@ from pullback.api.user_rules import SymbolicZero as SymbolicZero
 from pullback.core import errors as errors
 from pullback.core.abstract import Array as Array
 from pullback.core.devices import Device as Device
-from pullback.core.dtypes import default_bits as default_bits
 from pullback.core.dtypes import float0 as float0
+from pullback.core.modes import default_bits as default_bits
 from pullback.core.primitive import Primitive as Primitive
 from pullback.core.primitive import primitive as primitive
 from pullback.core.refs import Ref as Ref

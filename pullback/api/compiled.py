@@ -17,9 +17,10 @@ from pullback.control.call import bind_call
 from pullback.core.array import Array, BorrowedArray, as_array, from_numpy
 from pullback.core.axes import axis_sizes
 from pullback.core.bounded import Bounded
-from pullback.core.dtypes import SHORT_NAMES, dtype_mode
+from pullback.core.dtypes import SHORT_NAMES
 from pullback.core.errors import DonatedBufferError, DtypeError, RefError, ShapeError, StaticArgumentError, StructureError
 from pullback.core.lazy import lazy_module
+from pullback.core.modes import current_mode
 from pullback.core.refs import Ref, call_with_refs, values_of
 from pullback.core.source import api_boundary, describe, flag, named_after, trim, warn
 from pullback.core.tracing import Tracer, innermost_staging, is_float0
@@ -91,7 +92,7 @@ class Jitted:
             if innermost_staging() is None and not placement.several and not axis_sizes():
                 for mode, find, borrows, run, build in self._fast_paths:
                     # No handler covers the run, in which there may be Python functions of the user's
-                    if mode is not dtype_mode():
+                    if mode is not current_mode():
                         continue
                     if not borrows:
                         if (buffers := find(args, kwargs)) is not None:
@@ -184,7 +185,7 @@ class Jitted:
         options = self._options
         if placement.several and not any([isinstance(leaf, Tracer) for leaf in leaves]):
             options = placed(options, values_of(leaves), paths)
-        key = (structure, types, statics, dtype_mode(), axis_sizes(), options, given)
+        key = (structure, types, statics, current_mode(), axis_sizes(), options, given)
         try:
             found = self._signatures.get(key)
         except (TypeError, ValueError):  # what arrays say that are compared

@@ -17,7 +17,7 @@ import numpy as np
 
 from pullback.core.array import Array, from_python
 from pullback.core.bounded import Bounded
-from pullback.core.dtypes import DtypeMode, dtype_mode
+from pullback.core.modes import Mode, current_mode
 from pullback.core.refs import Ref
 from pullback.core.tracing import Tracer
 from pullback.core.trees import LEAF, NAMESPACE, TreeDef, flatten, optree, unflatten
@@ -100,14 +100,14 @@ class FastPath(NamedTuple):
     """How to run calls like one that was seen.
 
     Attributes:
-        mode: the dtype mode in which the call was made.
+        mode: the mode in which the call was made.
         find: `(args, kwargs)` -> the buffers of the arguments, and the Arrays of those that are donated; None if the call is
             another one.
         borrows: whether `find` borrows buffers: then it takes a list, too, to which it adds each with the list it belongs in.
         run: buffers to result buffers. build: result buffers to the user's output.
     """
 
-    mode: DtypeMode
+    mode: Mode
     find: Callable[..., list[Any] | None]
     borrows: bool
     run: Callable[[list[Any]], Sequence[Any]]
@@ -121,7 +121,7 @@ def _fast_path(leaves: list[Any], signature: Signature) -> FastPath | None:
     if run is None or len(leaves) != len(signature.program.input_types):  # some are arrays of dtype float0
         return None
     found = _finder(signature, leaves)
-    return None if found is None else FastPath(dtype_mode(), *found, run, _builder(signature, executable.result_class))
+    return None if found is None else FastPath(current_mode(), *found, run, _builder(signature, executable.result_class))
 
 
 # ---- finding the arguments --------------------------------------------------------------------------------------------

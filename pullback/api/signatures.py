@@ -57,7 +57,7 @@ def differences(fun: Function, seen: Any, new: Any, paths: list[str]) -> list[st
     found = [f"argument {path}: was {a}, is now {b}" for path, a, b in zip(paths, seen[1], new[1]) if a is not b]
     found += statics
     if seen[3] != new[3]:
-        found.append(f"the dtype mode (default_bits): was {seen[3]}, is now {new[3]}")
+        found.append(f"the mode (default_bits): was {seen[3]}, is now {new[3]}")
     if seen[4] != new[4]:
         found.append(f"named axes: were {dict(seen[4])}, are now {dict(new[4])}")
     if seen[5] != new[5]:

@@ -7,17 +7,14 @@ Promotion between arrays follows JAX's published lattice, so that accelerators n
 from __future__ import annotations
 
 import functools
-import os
 import re
-from contextlib import AbstractContextManager, ContextDecorator
-from contextvars import ContextVar, Token
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 
-from pullback.core.context import setting
 from pullback.core.errors import DtypeError
+from pullback.core.modes import current_mode, default_dtypes
 from pullback.core.source import warn
 
 DType = np.dtype[Any]
@@ -182,113 +179,34 @@ _NAMED_KINDS: dict[type | str | None, str] = {None: "f", "uint": "u"}
 _NAMED_KINDS |= {name: letter for python, letter in PYTHON_KINDS.items() for name in (python, python.__name__)}
 
 
-def _bits_from_environment() -> int:
-    bits = os.environ.get("PULLBACK_DEFAULT_BITS", "32")
-    if bits not in ("32", "64"):
-        raise ValueError(f"The environment variable PULLBACK_DEFAULT_BITS must be 32 or 64, not {bits!r}.")
-    return int(bits)
-
-
-class DtypeMode:
-    """Which dtypes Python numbers get, and whether 64-bit values keep theirs. One object a mode: a key of what was traced."""
-
-    __slots__ = ("bits", "defaults", "narrows")
-
-    def __init__(self, bits: int, narrows: bool = False) -> None:
-        names = {"b": "bool", "i": f"int{bits}", "u": f"uint{bits}", "f": f"float{bits}", "c": f"complex{2 * bits}"}
-        self.bits = bits
-        self.defaults = {kind: DTYPES[name] for kind, name in names.items()}
-        self.narrows = narrows
-
-    def __repr__(self) -> str:
-        return "narrowing" if self.narrows else f"{self.bits} bits"
-
-
-_MODES = {32: DtypeMode(32), 64: DtypeMode(64)}
-_NARROWING = DtypeMode(32, narrows=True)
-_HALVES = {_MODES[64].defaults[kind]: _MODES[32].defaults[kind] for kind in "iufc"}
-
-_dtype_mode: ContextVar[DtypeMode] = ContextVar("pullback_dtype_mode", default=_MODES[_bits_from_environment()])
-dtype_mode = _dtype_mode.get
+_DEFAULTS = {bits: default_dtypes(bits) for bits in (32, 64)}
+_HALVES = {_DEFAULTS[64][kind]: _DEFAULTS[32][kind] for kind in "iufc"}
 
 
 def default_dtype(kind: str) -> DType:
     """The dtype that new arrays of a kind get when nothing else decides: 32 bits wide (complex64), or 64 (complex128)."""
-    return dtype_mode().defaults[kind]
+    return current_mode().defaults[kind]
 
 
 def entering(dtype: DType) -> DType:
     """The dtype in which values of a supported dtype enter: their own, unless the mode narrows 64 bits to 32."""
-    return _HALVES.get(dtype, dtype) if dtype_mode().narrows else dtype
+    return _HALVES.get(dtype, dtype) if current_mode().narrows else dtype
 
 
 def requested(dtype: Any) -> DType:
-    """The dtype that a user's `dtype` argument names, `canonical`, in the current mode: one of numbers."""
+    """The dtype that a user's `dtype` argument names, `canonical`, in the current mode: one of numbers. Where the mode says so,
+    it warns of one that is narrowed."""
     found = canonical(dtype)
     if found is KEY:
         raise DtypeError(f"dtype={SHORT_NAMES[KEY]}: {NO_NUMBERS}")
-    return entering(found)
-
-
-class default_bits(ContextDecorator):
-    """Make arrays from Python numbers 32 or 64 bits wide inside the `with` block, or the decorated function (complex ones 64 or
-    128). As a statement by itself it does nothing, and warns.
-
-    The environment variable `PULLBACK_DEFAULT_BITS` sets the same for a whole process. Arrays keep the dtype they have.
-
-    Arguments:
-        bits: 32 or 64.
-
-    Raises:
-        ValueError: `bits` is neither 32 nor 64.
-
-    Example:
-        >>> import pullback as pb
-        >>> with pb.default_bits(64):
-        ...     pb.numpy.asarray(1.0).dtype
-        dtype('float64')
-    """
-
-    def __init__(self, bits: int) -> None:
-        self._used = True  # what is refused is not what nobody entered
-        if bits.__class__ is bool or bits not in _MODES:
-            raise ValueError(f"default_bits takes 32 or 64, not {bits!r}.")
-        self._mode, self._used = _MODES[bits], False
-        self._tokens: list[Token[DtypeMode]] = []
-
-    def __enter__(self) -> None:
-        self._used = True
-        self._tokens.append(_dtype_mode.set(self._mode))
-
-    def __exit__(self, *error: object) -> None:
-        _dtype_mode.reset(self._tokens.pop())
-
-    def _recreate_cm(self) -> default_bits:
-        """One of its own for each call of a decorated function, which may call itself, or be called in several threads."""
-        return default_bits(self._mode.bits)
-
-    def __call__(self, function: Any) -> Any:
-        self._used = True
-        return super().__call__(function)
-
-    def __del__(self) -> None:
-        if not self._used:
-            bits = self._mode.bits
-            warn(
-                f"default_bits({bits}) did nothing: it holds inside `with pb.default_bits({bits}):`, or a function that it"
-                f" decorates. For a whole process, set the environment variable PULLBACK_DEFAULT_BITS={bits}."
-            )
-
-    def __repr__(self) -> str:
-        return f"default_bits({self._mode.bits})"
-
-
-def narrowing() -> AbstractContextManager[None]:
-    """Make arrays of 64-bit values, and requests for 64-bit dtypes, 32 bits wide inside the `with` block.
-
-    Arrays that exist keep their dtype.
-    """
-    return setting(_dtype_mode, _NARROWING)
+    narrowed = entering(found)
+    if narrowed is not found and current_mode().narrows == "warn":
+        warn(
+            f"Explicitly requested dtype {found.name} is not available, and will be truncated to dtype {narrowed.name}: values"
+            " of 64 bits become 32 bits wide. To keep them, set jax_enable_x64, or use pb.default_bits(64).",
+            category=UserWarning,
+        )
+    return narrowed
 
 
 # ---- promotion ------------------------------------------------------------------------------------------------------
@@ -358,4 +276,27 @@ def promote(a: tuple[DType, bool], b: tuple[DType, bool]) -> tuple[DType, bool]:
 
 def _widest_weak(kind_wanted: str, *dtypes: DType) -> DType:
     """Two weak operands keep the width that they already have: 64 bits if one of them is wide, else 32."""
-    return _MODES[64 if any(dtype in _HALVES for dtype in dtypes) else 32].defaults[kind_wanted]
+    return _DEFAULTS[64 if any(dtype in _HALVES for dtype in dtypes) else 32][kind_wanted]
+
+
+def check_strict(a: tuple[DType, bool], b: tuple[DType, bool]) -> None:
+    """Where the mode's promotion is strict, refuse what would convert an array: only weak operands adapt to what they meet, and
+    none to a dtype of a lower kind.
+
+    Raises `DtypeError`.
+    """
+    (left, left_weak), (right, right_weak) = a, b
+    if left is right or current_mode().promotion != "strict":
+        return
+    orders = [RANK[kind(dtype)] or -1 for dtype in (left, right)]  # a bool meets bools alone
+    if left_weak and right_weak:
+        fits = min(orders) > 0
+    elif left_weak or right_weak:
+        fits = 0 < orders[not left_weak] <= orders[left_weak]
+    else:
+        fits = False
+    if not fits:
+        raise DtypeError(
+            f"Input dtypes {left.name!r} and {right.name!r} have no available implicit dtype promotion path where promotion is"
+            " strict: arrays are not converted for each other. Convert one with .astype(), or allow standard promotion."
+        )

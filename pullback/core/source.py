@@ -292,7 +292,7 @@ def innermost(function: Any) -> Any:
 _warned: Bounded[str, None] = Bounded(64)  # what has been said once
 
 
-def warn(message: str, once: bool = False) -> None:
+def warn(message: str, once: bool = False, category: type[Warning] = RuntimeWarning) -> None:
     """Warn at the user's innermost line, however many frames of ours lie in between."""
     if once and message in _warned:
         return
@@ -302,12 +302,12 @@ def warn(message: str, once: bool = False) -> None:
     while frame is not None and not _users_files[frame.f_code.co_filename]:
         frame = frame.f_back
     if frame is None:
-        warnings.warn(message, RuntimeWarning, stacklevel=2)
+        warnings.warn(message, category, stacklevel=2)
         return
     names = frame.f_globals
     warnings.warn_explicit(
         message,
-        RuntimeWarning,
+        category,
         frame.f_code.co_filename,
         frame.f_lineno,
         names.get("__name__"),

@@ -141,11 +141,11 @@ def register_node(
             return (found[0], as_it_is_now(found[1]), *found[2:])
         return found
 
-    _register(cls, flatten_now, lambda metadata, children: unflatten(as_it_is_now(metadata), children))
+    register_as_it_is(cls, flatten_now, lambda metadata, children: unflatten(as_it_is_now(metadata), children))
 
 
-def _register(cls: type, flatten: Callable[[Any], Any], unflatten: Callable[[Any, Sequence[Any]], Any]) -> None:
-    """Make a class a container, as soon as optree is loaded."""
+def register_as_it_is(cls: type, flatten: Callable[[Any], Any], unflatten: Callable[[Any, Sequence[Any]], Any]) -> None:
+    """`register_node`, as soon as optree is loaded, of a class whose metadata never changes."""
     if _optree is None:
         _waiting.append((cls, flatten, unflatten))
     else:
@@ -199,7 +199,7 @@ def register_dataclass(cls: type, data_fields: Sequence[str] | None = None, meta
     def unflatten(metadata: Any, children: Sequence[Any]) -> Any:
         return cls(**dict(zip(data, children)), **dict(zip(meta, map(as_it_is_now, metadata))))
 
-    _register(cls, flatten, unflatten)
+    register_as_it_is(cls, flatten, unflatten)
     return cls
 
 

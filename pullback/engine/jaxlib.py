@@ -55,7 +55,7 @@ class Jaxlib:
     """
 
     def __init__(self) -> None:
-        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")  # read when jaxlib is loaded: else its clients chatter on stderr
+        _quiet()
         self.environment = {name: value for name, value in sorted(os.environ.items()) if name.startswith(_READ_AT_START)}
         try:
             self.client_module = importlib.import_module("jaxlib.xla_client")
@@ -68,7 +68,7 @@ class Jaxlib:
         self.version = about.__version__
         self.build = f"{getattr(about, '_git_hash', '')} {library_bytes(getattr(self.client_module, '__file__', None))}"
         self._check({"jaxlib.xla_client": self.client_module, "jaxlib._jax": self.jax})
-        if "jax" not in sys.modules:
+        if getattr(sys.modules.get("jax"), "__name__", "") != "jax":  # pullback.compat.jax may stand there under that name
             self._set_global_states()
         # jaxlib 0.11.2 dropped the handler's last argument.
         self._handler_extra = (True,) if "_skip_checks" in (self.jax.array_result_handler.__doc__ or "") else ()
@@ -163,6 +163,17 @@ class Jaxlib:
         if not self.jax.pjrt_plugin_initialized(name):
             self.jax.initialize_pjrt_plugin(name)
         return self.client_module.make_c_api_client(name, {}, None)
+
+
+def _quiet() -> None:
+    """jaxlib reads this when it is loaded: else its clients chatter on stderr."""
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
+
+
+def pytrees() -> Any:
+    """jaxlib's pytrees, which are JAX's; nothing else of jaxlib is prepared for that."""
+    _quiet()
+    return importlib.import_module("jaxlib._jax").pytree
 
 
 def library_bytes(file: str | None) -> int:

@@ -9,7 +9,18 @@ import numpy as np
 
 from pullback.core.array import Array, ArrayLike
 from pullback.core.devices import DEFAULT_DEVICE, Device
-from pullback.core.dtypes import BOOL, DTYPES, DType, DTypeLike, canonical, default_dtype, integer_limits, kind, requested
+from pullback.core.dtypes import (
+    BOOL,
+    DTYPES,
+    DType,
+    DTypeLike,
+    canonical,
+    check_strict,
+    default_dtype,
+    entering,
+    integer_limits,
+    kind,
+)
 from pullback.core.dtypes import promote as join
 from pullback.core.tracing import Tracer
 from pullback.numpy.promotion import PYTHON_SCALARS, operand, weak_pair
@@ -38,8 +49,8 @@ def _pair(value: Any) -> tuple[DType, bool]:
     if value.__class__ in PYTHON_SCALARS or isinstance(value, (Array, Tracer)):
         return weak_pair(value)
     if isinstance(value, (np.ndarray, np.generic)):
-        return requested(value.dtype), False
-    return requested(value), False
+        return entering(canonical(value.dtype)), False
+    return entering(canonical(value)), False
 
 
 def result_type(*args: Any) -> DType:
@@ -65,7 +76,9 @@ def result_type(*args: Any) -> DType:
         raise TypeError("result_type takes at least one array or dtype.")
     found = _pair(args[0])
     for arg in args[1:]:
-        found = join(found, _pair(arg))
+        pair = _pair(arg)
+        check_strict(found, pair)
+        found = join(found, pair)
     return found[0]
 
 

@@ -16,7 +16,8 @@ import numpy as np
 
 from pullback.core.array import Array
 from pullback.core.bounded import Bounded
-from pullback.core.dtypes import BOOL, DType, dtype_mode
+from pullback.core.dtypes import BOOL, DType
+from pullback.core.modes import current_mode
 from pullback.core.source import trim
 from pullback.core.tracing import HOST, _quiet_numpy, innermost_staging
 from pullback.core.types import ArrayType, array_type
@@ -96,7 +97,7 @@ def by_numpy(numpy_function: Callable[..., Any], dtypes: frozenset[DType] = NATI
                 kind: tuple[Any, ...]
                 call: tuple[Any, ...]  # NumPy's function, and what it takes by position
                 if not kwargs and len(args) == 1 and (x := args[0]).__class__ is Array and x._host is not None:
-                    call, kind, named = (numpy_function, x._host), (dtype_mode(), x.type.form), kwargs
+                    call, kind, named = (numpy_function, x._host), (current_mode(), x.type.form), kwargs
                 elif (  # these two are the commonest cases, which the third one serves as well
                     not kwargs
                     and len(args) == 2
@@ -104,10 +105,10 @@ def by_numpy(numpy_function: Callable[..., Any], dtypes: frozenset[DType] = NATI
                     and x._host is not None
                     and y._host is not None
                 ):
-                    call, kind = (numpy_function, x._host, y._host), (dtype_mode(), x.type.form, y.type.form)
+                    call, kind = (numpy_function, x._host, y._host), (current_mode(), x.type.form, y.type.form)
                     named = kwargs
                 else:
-                    noted: list[Any] = [dtype_mode(), *kwargs]
+                    noted: list[Any] = [current_mode(), *kwargs]
                     given = on_host((*args, *kwargs.values()) if kwargs else args, noted)
                     if given is None:
                         return function(*args, **kwargs)

@@ -15,6 +15,7 @@ import numpy as np
 from pullback.core.array import Array, find_converter, host_of
 from pullback.core.dtypes import BOOL, INT32, INT64, default_dtype, kind
 from pullback.core.errors import TracerIntegerConversionError
+from pullback.core.modes import current_mode
 from pullback.core.tracing import Tracer, innermost_staging
 from pullback.core.types import Shape, array_type
 from pullback.numpy.creation import array, full
@@ -237,14 +238,16 @@ def _span(entry: slice, size: int) -> Span:
 
 
 def get_item(x: Any, index: Any) -> Any:
-    """x[index], as NumPy has it. Known integers out of bounds raise IndexError; traced ones are moved inside."""
+    """x[index], as NumPy has it. Known integers out of bounds raise IndexError, but in the mode that clamps; traced ones are
+    moved inside."""
     found = read_by_numpy(x, index)
     if found is not None:
         return found
     if _is_mask(index) and not isinstance(index, Tracer) and np.ndim(index) == 0:
         # as NumPy: an axis of one element, or of none
         return get_item(x, None) if index else get_item(get_item(x, None), slice(0))
-    return read(x, Index(index, x.type.shape))
+    mode = "clip" if current_mode().clamps else None
+    return read(x, Index(index, x.type.shape, mode), mode)
 
 
 def read_by_numpy(x: Any, index: Any) -> Array | None:

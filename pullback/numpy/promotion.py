@@ -13,11 +13,13 @@ from typing import Any
 import numpy as np
 
 from pullback.core.array import Array, find_converter, from_python, host_of, plain_number, scalar_kind
-from pullback.core.dtypes import BOOL, DTYPES, KEY, NO_NUMBERS, RANK, DType, default_dtype, is_inexact, kind
+from pullback.core.dtypes import BOOL, DTYPES, KEY, NO_NUMBERS, RANK, DType, check_strict, default_dtype, is_inexact, kind
 from pullback.core.dtypes import promote as join
 from pullback.core.errors import ConcretizationError, DtypeError, LeafError, ShapeError
+from pullback.core.modes import current_mode
 from pullback.core.precision import PRECISIONS, is_precision
 from pullback.core.source import at_user_line as at_user_line
+from pullback.core.source import warn
 from pullback.core.tracing import Tracer
 from pullback.core.types import Shape
 from pullback.ops.broadcast import broadcast_in_dim
@@ -95,7 +97,10 @@ def common_dtype(values: Sequence[Any], name: str) -> tuple[DType, bool]:
     found = weak_pair(values[0])
     try:
         for value in values[1:]:
-            found = join(found, weak_pair(value))
+            pair = weak_pair(value)
+            if pair[0] is not found[0]:
+                check_strict(found, pair)
+            found = join(found, pair)
     except DtypeError as error:
         raise DtypeError(f"{name}: {error}{at_user_line()}") from None
     return found
@@ -203,8 +208,28 @@ def to_common_shape(name: str, *values: Any) -> tuple[Array, ...]:
     first = next((shape for shape in shapes if shape), ())
     if all([shape == first or not shape for shape in shapes]):
         return values
+    check_ranks(name, shapes)
     shape = broadcast_shapes(name, *shapes)
     return tuple([value if not value.type.shape else broadcast(value, shape) for value in values])
+
+
+def check_ranks(name: str, shapes: Sequence[Shape]) -> None:
+    """Where the mode says so, warn of shapes whose numbers of axes differ, those of numbers apart, or refuse them."""
+    choice = current_mode().rank_promotion
+    if choice == "allow" or len({len(shape) for shape in shapes if shape}) < 2:
+        return
+    listed = " ".join(map(str, shapes))
+    if choice == "raise":
+        raise ShapeError(
+            f"Operands could not be broadcast together for {name} on shapes {listed}: one of them would get axes in"
+            f" front, which rank promotion 'raise' (jax_numpy_rank_promotion) forbids. Add them by hand,"
+            f" x[None].{at_user_line()}"
+        )
+    warn(
+        f"Following NumPy automatic rank promotion for {name} on shapes {listed}. Add the axes by hand, x[None], or set rank"
+        " promotion (jax_numpy_rank_promotion) to 'allow'.",
+        category=UserWarning,
+    )
 
 
 def broadcast_shapes(name: str, *shapes: Shape) -> Shape:

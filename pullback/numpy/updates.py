@@ -11,6 +11,7 @@ from pullback.core.array import Array, host_of
 from pullback.core.dtypes import BOOL, INT32, RANK, DType, accumulation_dtype, default_dtype, kind
 from pullback.core.errors import ShapeError, TracerIntegerConversionError
 from pullback.core.lazy import lazy_module
+from pullback.core.modes import current_mode
 from pullback.core.source import api_boundary, warn
 from pullback.core.tracing import Tracer, _quiet_numpy, innermost_staging
 from pullback.core.types import Shape
@@ -149,7 +150,7 @@ class Place:
             >>> pnp.array([1.0, 2.0]).at[pnp.array([0, 7])].get(mode="fill")
             [ 1. nan]:f32[2]:cpu(0)
         """
-        mode, _, wraps = _checked(how)
+        mode, _, wraps = _checked(how, "clip")
         mode = "fill" if fill_value is not None else mode
         return read(self._array, Index(self._index, self._array.type.shape, mode, wraps), mode, fill_value)
 
@@ -411,12 +412,18 @@ def applied(function: Callable[[Any], Any], values: Any, counts: Any, name: str)
     return loops.while_loop(lambda state: state[0] < counts.max(initial=0), step, start, max_steps=max(counts.type.size, 1))[1]
 
 
-def _checked(how: How) -> tuple[str | None, bool, bool]:
-    """What an update was asked for: its mode, whether indices are unique, and whether negative ones count from the end."""
+def _checked(how: How, clamping: str = "fill") -> tuple[str | None, bool, bool]:
+    """What an update was asked for: its mode, whether indices are unique, and whether negative ones count from the end.
+
+    Arguments:
+        clamping: the mode where none is given, and indices out of bounds are no errors (`core/modes.py`).
+    """
     if unknown := how.keys() - How.__annotations__.keys():
         raise TypeError(f".at[] takes no argument {min(unknown)!r}, only {', '.join(How.__annotations__)}.{at_user_line()}")
     promises = {"wrap_negative_indices": True, "unique_indices": False, "indices_are_sorted": False, **how}
     mode = mode_name(".at[]", promises.pop("mode", None))
+    if mode is None and current_mode().clamps:
+        mode = clamping
     wraps, unique, _ = flags(".at[]", **promises)
     return mode, unique, wraps
 

@@ -14,7 +14,7 @@ import pytest
 
 import pullback as pb
 import pullback.numpy as pnp
-from pullback.core.dtypes import narrowing
+from pullback.core.modes import narrowing
 
 
 class Level(enum.IntEnum):
@@ -168,7 +168,7 @@ def test_comparison_with_a_list_is_refused_not_false() -> None:
     assert (x == None) is False and (x != None) is True and (x == "a") is False  # noqa: E711
 
 
-# ---- the dtype mode ---------------------------------------------------------------------------------------------------
+# ---- the mode ---------------------------------------------------------------------------------------------------------
 
 
 def test_narrowing_makes_what_enters_32_bits_wide() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import pullback as pb
-from pullback.core import dtypes
+from pullback.core.modes import narrowing
 
 X = np.asarray([1.0, 2.0, 3.0], np.float32)
 
@@ -80,7 +80,7 @@ def test_parameters_are_static(transform: Any) -> None:
 
 def test_types_that_stand_for_arrays_are_narrowed_as_arrays_are() -> None:
     wide = pb.ArrayType((2,), "float64")
-    with dtypes.narrowing():
+    with narrowing():
         assert pb.eval_shape(lambda x: x, wide).dtype == pb.xpr(lambda x: x, wide).input_types[0].dtype == np.float32
         out = pb.pure_callback(lambda x: np.asarray(x, np.float32), wide, np.ones(2))
     assert out.dtype == np.float32

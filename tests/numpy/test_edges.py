@@ -8,7 +8,7 @@ import pytest
 import pullback as pb
 import pullback.numpy as pnp
 from pullback import lax
-from pullback.core.dtypes import narrowing
+from pullback.core.modes import narrowing
 
 X = np.arange(600.0, dtype=np.float32).reshape(200, 3)
 CUBE = np.arange(24.0, dtype=np.float32).reshape(2, 3, 4)

@@ -1,0 +1,41 @@
+"""JAX's names, modules and habits, over pullback: programs that were written for JAX run as they are, without JAX.
+
+`import pullback.compat.jax as jax` is JAX's namespace. `pullback.compat.jax.install()` makes `import jax` mean it in this
+process, for libraries that do so; `python -m pullback.compat.jax program.py` runs a program that way.
+"""
+
+from __future__ import annotations
+
+from pullback.compat.jax.facade import facade
+from pullback.compat.jax.facade import install as install
+from pullback.compat.jax.facade import uninstall as uninstall
+
+__version__ = "0.10.2"  # of JAX, whose names and habits these are
+__version_info__ = (0, 10, 2)
+
+_TRANSFORMATIONS = (
+    "fwd_and_bwd grad hessian jacfwd jacobian jacrev jvp linear_transpose linearize named_call pmap value_and_grad vjp vmap"
+)
+
+facade(
+    globals(),
+    own={
+        "facade": "install uninstall",
+        "transformations": _TRANSFORMATIONS,
+        "jitting": "jit",
+        "control_flow": "pure_callback",
+        "devices": "block_until_ready copy_to_host_async device_get device_put",
+        "ad_checkpoint": "checkpoint checkpoint_policies remat",
+        "structs": "ShapeDtypeStruct eval_shape typeof",
+        "jaxprs": "make_jaxpr",
+        "config": (
+            "config checking_leaks check_tracer_leaks debug_infs debug_nans default_device default_matmul_precision"
+            " default_prng_impl disable_jit enable_x64 legacy_prng_key log_compiles numpy_dtype_promotion numpy_rank_promotion"
+        ),
+        "custom_derivatives": "closure_convert custom_gradient custom_jvp custom_vjp",
+        "pullback": (
+            "Array Device Ref clear_caches devices=devices device_count ensure_compile_time_eval float0 freeze local_devices"
+            " named_scope new_ref"
+        ),
+    },
+)

@@ -1,0 +1,132 @@
+"""Loops, branches, solvers and callbacks: pullback's, of JAX's trees."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pullback as pb
+from pullback.compat.jax.trees import Packed, pack, packed
+from pullback.core.source import named_after
+
+Function = Callable[..., Any]
+
+
+def scan(
+    f: Function,
+    init: Any,
+    xs: Any = None,
+    length: int | None = None,
+    reverse: bool = False,
+    unroll: int | bool = 1,
+    _split_transpose: bool = False,
+) -> tuple[Any, Any]:
+    @named_after(f)
+    def step(carry: Packed, x: Packed) -> tuple[Packed, Packed]:
+        out = f(carry.tree, x.tree)
+        if not isinstance(out, (tuple, list)) or len(out) != 2:
+            raise TypeError(f"scan body output must be a pair, got {out!r}.")
+        return Packed(out[0]), Packed(out[1])
+
+    carry, ys = pb.lax.scan(step, Packed(init), Packed(xs), length, reverse, unroll)
+    return carry.tree, ys.tree
+
+
+def while_loop(cond_fun: Function, body_fun: Function, init_val: Any) -> Any:
+    condition = named_after(cond_fun)(lambda value: cond_fun(value.tree))
+    return pb.lax.while_loop(condition, packed(body_fun), Packed(init_val)).tree
+
+
+def fori_loop(lower: Any, upper: Any, body_fun: Function, init_val: Any, *, unroll: int | bool | None = None) -> Any:
+    body = named_after(body_fun)(lambda i, value: Packed(body_fun(i, value.tree)))
+    return pb.lax.fori_loop(lower, upper, body, Packed(init_val), unroll=unroll).tree
+
+
+_NO_OPERAND = object()
+
+
+def cond(pred: Any, *args: Any, operand: Any = _NO_OPERAND, linear: Any = None, **kwargs: Any) -> Any:
+    if len(args) == 4 and not callable(args[0]):  # JAX's older form, with an operand for each function
+        own, f, other, g = args
+        return cond(pred, lambda x, _: f(x), lambda _, y: g(y), own, other)
+    true_fun, false_fun, *operands = [*args, *[kwargs.pop(name) for name in ("true_fun", "false_fun") if name in kwargs]]
+    operands = operands if operand is _NO_OPERAND else [operand]
+    return pb.lax.cond(pred, packed(true_fun), packed(false_fun), *pack(operands)).tree
+
+
+def switch(index: Any, branches: Sequence[Function], *operands: Any, operand: Any = _NO_OPERAND) -> Any:
+    operands = operands if operand is _NO_OPERAND else (operand,)
+    return pb.lax.switch(index, [packed(branch) for branch in branches], *pack(operands)).tree
+
+
+def map(f: Function, xs: Any, *, batch_size: int | None = None) -> Any:
+    return pb.lax.map(packed(f), Packed(xs), batch_size=batch_size).tree
+
+
+def associative_scan(fn: Function, elems: Any, reverse: bool = False, axis: int = 0) -> Any:
+    return pb.lax.associative_scan(packed(fn), Packed(elems), reverse, axis).tree
+
+
+# ---- solvers ----------------------------------------------------------------------------------------------------------
+
+
+def _solver(solve: Function, has_aux: bool = False) -> Function:
+    """A function of a function and a tree, of Packed trees."""
+
+    @named_after(solve)
+    def of_packed(function: Function, tree: Packed) -> Any:
+        out = solve(lambda x: function(Packed(x)).tree, tree.tree)
+        return (Packed(out[0]), Packed(out[1])) if has_aux else Packed(out)
+
+    return of_packed
+
+
+def custom_root(f: Function, initial_guess: Any, solve: Function, tangent_solve: Function, has_aux: bool = False) -> Any:
+    found = pb.custom_root(packed(f), Packed(initial_guess), _solver(solve, has_aux), _solver(tangent_solve), has_aux)
+    return (found[0].tree, found[1].tree) if has_aux else found.tree
+
+
+def custom_linear_solve(
+    matvec: Function,
+    b: Any,
+    solve: Function,
+    transpose_solve: Function | None = None,
+    symmetric: bool = False,
+    has_aux: bool = False,
+) -> Any:
+    transposed = None if transpose_solve is None else _solver(transpose_solve, has_aux)
+    found = pb.custom_linear_solve(packed(matvec), Packed(b), _solver(solve, has_aux), transposed, symmetric, has_aux)
+    return (found[0].tree, found[1].tree) if has_aux else found.tree
+
+
+# ---- callbacks --------------------------------------------------------------------------------------------------------
+
+
+def _called(callback: Function) -> Function:
+    """A callback of Packed arguments."""
+
+    @named_after(callback)
+    def of_packed(packed_arguments: Packed) -> Packed:
+        args, kwargs = packed_arguments.tree
+        return Packed(callback(*args, **kwargs))
+
+    return of_packed
+
+
+def pure_callback(
+    callback: Function,
+    result_shape_dtypes: Any,
+    *args: Any,
+    sharding: Any = None,
+    vmap_method: str | None = None,
+    **kwargs: Any,
+) -> Any:
+    return pb.pure_callback(
+        _called(callback), Packed(result_shape_dtypes), Packed((args, kwargs)), vmap_method=vmap_method
+    ).tree
+
+
+def io_callback(
+    callback: Function, result_shape_dtypes: Any, *args: Any, sharding: Any = None, ordered: bool = False, **kwargs: Any
+) -> Any:
+    return pb.io_callback(_called(callback), Packed(result_shape_dtypes), Packed((args, kwargs)), ordered=ordered).tree

@@ -1,0 +1,201 @@
+"""How the modules that pose as JAX's are made: pullback's own namespaces, with what differs put in front of them.
+
+A file of this package stands for the module of JAX's of the same name, and defines what JAX does differently; the rest comes
+from one of pullback's namespaces (`facade`). Modules of JAX's in which nothing differs have no file, but an entry in `ROWS`.
+`install` makes the names of JAX's modules mean these.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import sys
+from collections.abc import Mapping
+from types import MappingProxyType, ModuleType
+from typing import Any
+
+from pullback.compat.jax.rows import ROWS
+
+PACKAGE = "pullback.compat.jax"
+DOCUMENTATION = "https://docs.jax.dev/en/latest"
+
+
+def name_in_jax(module: str) -> str:
+    """The name of a module of this package in JAX."""
+    return "jax" + module.removeprefix(PACKAGE)
+
+
+def facade(
+    module: dict[str, Any], base: str | None = None, without: str = "", own: Mapping[str, str] = MappingProxyType({})
+) -> None:
+    """Make a module, of its globals, one of JAX's: besides its own functions and classes it has those of others, each loaded
+    when it is first asked for.
+
+    Arguments:
+        base: a namespace of pullback's, all of whose names the module has,
+        without: except these.
+        own: what comes from elsewhere: words by the modules that have them, `name` or `name=attribute`. A module without a dot
+            is one of this package
+    """
+    name_of_module = module["__name__"]
+    hidden = frozenset(without.split())
+    homes = _homes(own)
+    defined = {
+        name for name, value in module.items() if name[0] != "_" and getattr(value, "__module__", None) == name_of_module
+    }
+
+    def __getattr__(name: str) -> Any:
+        if name in homes:
+            home, attribute = homes[name]
+            value = getattr(importlib.import_module(home), attribute)
+        elif not name.startswith("__") and name in inherited():
+            value = getattr(importlib.import_module(str(base)), name)
+        elif (value := _submodule(name_of_module, name)) is None:
+            raise absent(name_of_module, name)
+        module[name] = value
+        return value
+
+    def inherited() -> frozenset[str]:
+        return frozenset() if base is None else frozenset(importlib.import_module(base).__all__) - hidden
+
+    def __dir__() -> list[str]:
+        return sorted(defined | homes.keys() | inherited() | _submodules(name_of_module))
+
+    module.update(__getattr__=__getattr__, __dir__=__dir__)
+    module.setdefault("__all__", _LazyAll(__dir__))
+
+
+def _homes(own: Mapping[str, str]) -> dict[str, tuple[str, str]]:
+    """The module and the attribute of each name of a table such as `facade` takes."""
+    found = {}
+    for home, words in own.items():
+        for word in words.split():
+            name, _, attribute = word.partition("=")
+            found[name] = (home if home.partition(".")[0] == "pullback" else f"{PACKAGE}.{home}", attribute or name)
+    return found
+
+
+class _LazyAll(list[str]):
+    """`__all__` of a module whose names are counted when somebody imports all of them."""
+
+    def __init__(self, count: Any) -> None:
+        super().__init__()
+        self._count = count
+
+    def __iter__(self) -> Any:
+        return iter(self._count())
+
+    def __len__(self) -> int:
+        return len(self._count())
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._count()[index]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._count()
+
+
+def absent(module: str, name: str) -> AttributeError:
+    """The error for a name that one of JAX's modules has in JAX, or has not there either."""
+    jax_module = name_in_jax(module)
+    page = f"{DOCUMENTATION}/_autosummary/{jax_module}.{name}.html" if not name.startswith("_") else DOCUMENTATION
+    text = f"{jax_module}.{name} is not provided by pullback (JAX's documentation: {page})."
+    return AttributeError(text, name=name, obj=sys.modules.get(module))
+
+
+def _submodule(own: str, name: str) -> ModuleType | None:
+    """A module of this package by its name in another one, loaded now; None if there is none."""
+    full = f"{own}.{name}"
+    if name.startswith("__") or (full not in sys.modules and importlib.util.find_spec(full) is None):
+        return None
+    return importlib.import_module(full)
+
+
+def _submodules(own: str) -> set[str]:
+    start = name_in_jax(own) + "."
+    return {name.removeprefix(start).partition(".")[0] for name in ROWS if name.startswith(start) and "._" not in name}
+
+
+# ---- modules without a file -------------------------------------------------------------------------------------------
+
+
+class _RowLoader(importlib.abc.Loader):
+    """Makes the module of a row of the table."""
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
+        return None
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__path__ = []
+        facade(vars(module), *ROWS[name_in_jax(module.__name__)])
+
+
+class _RowFinder(importlib.abc.MetaPathFinder):
+    """Finds the modules of this package that have no file."""
+
+    def find_spec(self, fullname: str, path: Any, target: Any = None) -> importlib.machinery.ModuleSpec | None:
+        if not fullname.startswith(f"{PACKAGE}.") or name_in_jax(fullname) not in ROWS:
+            return None
+        return importlib.machinery.ModuleSpec(fullname, _RowLoader(), is_package=True)
+
+
+sys.meta_path.append(_RowFinder())
+
+
+# ---- posing as JAX ----------------------------------------------------------------------------------------------------
+
+
+class _AliasLoader(importlib.abc.Loader):
+    """Gives the module of this package for the name of one of JAX's."""
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
+        self.module = importlib.import_module(PACKAGE + spec.name.removeprefix("jax"))
+        self.spec = self.module.__spec__
+        return self.module
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__spec__ = self.spec  # which the import system has replaced by that of the alias
+
+
+class AliasFinder(importlib.abc.MetaPathFinder):
+    """Finds `jax` and what is in it here, whether or not JAX is installed."""
+
+    def find_spec(self, fullname: str, path: Any, target: Any = None) -> importlib.machinery.ModuleSpec | None:
+        if fullname != "jax" and not fullname.startswith("jax."):
+            return None
+        own = PACKAGE + fullname.removeprefix("jax")
+        if own not in sys.modules and importlib.util.find_spec(own) is None:
+            raise ModuleNotFoundError(f"{fullname} is not provided by pullback ({DOCUMENTATION}).", name=fullname)
+        return importlib.machinery.ModuleSpec(fullname, _AliasLoader(), is_package=True)
+
+
+_finder = AliasFinder()
+
+
+def install() -> None:
+    """Make `import jax`, and that of every module in it, mean pullback's, in this process.
+
+    Raises:
+        ImportError: JAX has been imported already: objects of two libraries would meet.
+    """
+    there = sys.modules.get("jax")
+    if there is not None and there is not sys.modules[PACKAGE]:
+        raise ImportError(
+            "JAX has been imported in this process already, so pullback cannot take its place. Call"
+            " pullback.compat.jax.install() before anything imports jax, or run the program by"
+            " `python -m pullback.compat.jax program.py`."
+        )
+    if _finder not in sys.meta_path:
+        sys.meta_path.insert(0, _finder)
+    sys.modules["jax"] = sys.modules[PACKAGE]
+
+
+def uninstall() -> None:
+    """Undo `install`: `import jax` means JAX again, where it is installed. What was imported before keeps what it has."""
+    if _finder in sys.meta_path:
+        sys.meta_path.remove(_finder)
+    for name in [name for name in sys.modules if name == "jax" or name.startswith("jax.")]:
+        if (getattr(sys.modules[name], "__name__", None) or "").startswith(PACKAGE):
+            del sys.modules[name]

@@ -1,0 +1,7 @@
+"""jax.nn: pullback.nn."""
+
+from __future__ import annotations
+
+from pullback.compat.jax.facade import facade
+
+facade(globals(), "pullback.nn")

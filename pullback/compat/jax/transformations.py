@@ -1,0 +1,302 @@
+"""The transformations of functions at jax's top level: pullback's, of JAX's trees."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pullback as pb
+from pullback.api.functions import normalize_argnums, wrapped
+from pullback.compat.jax.jitting import jit
+from pullback.compat.jax.tree_util import register_pytree_node, tree_leaves, tree_map
+from pullback.compat.jax.trees import Packed, flatten, pack, packed, standing_for, unpack
+from pullback.core.source import describe, named_after
+from pullback.core.trees import flatten as flatten_own
+from pullback.core.trees import unflatten as unflatten_own
+
+Function = Callable[..., Any]
+
+
+def _with_packed_aux(fun: Function) -> Function:
+    """A function that returns a pair as one that returns Packed trees."""
+
+    @named_after(fun)
+    def pair(*args: Packed) -> tuple[Packed, Packed]:
+        out = fun(*[arg.tree for arg in args])
+        if not isinstance(out, tuple) or len(out) != 2:
+            raise TypeError(
+                f"With has_aux=True, {describe(fun)} must return a pair (output, auxiliary), but it returned {out!r}."
+            )
+        return Packed(out[0]), Packed(out[1])
+
+    return pair
+
+
+# ---- gradients --------------------------------------------------------------------------------------------------------
+
+
+def _of_arguments(
+    transform: Function, fun: Function, argnums: Any, options: dict[str, Any], name: str, result: Function
+) -> Function:
+    """A function that differentiates with respect to arguments by their numbers.
+
+    Arguments:
+        transform: pullback's function, which takes a function of Packed trees.
+        result: what is made of its result, given whether `argnums` was one number.
+    """
+
+    def differentiated(*args: Any, **kwargs: Any) -> Any:
+        numbers = normalize_argnums(fun, argnums, len(args), kwargs, name)
+
+        @named_after(fun)
+        def of_packed(*parts: Packed) -> Any:
+            full = list(args)
+            for number, part in zip(numbers, parts):
+                full[number] = part.tree
+            return fun(*full, **kwargs)
+
+        found = transform(of_packed, tuple(range(len(numbers))), **options)(*pack([args[i] for i in numbers]))
+        return result(found, isinstance(argnums, int))
+
+    return wrapped(fun, name, differentiated)
+
+
+def _gradients(found: Sequence[Packed], alone: bool) -> Any:
+    return found[0].tree if alone else unpack(found)
+
+
+def value_and_grad(
+    fun: Function,
+    argnums: Any = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+    reduce_axes: Any = (),
+) -> Function:
+    def result(found: Any, alone: bool) -> Any:
+        value, gradients = found
+        return (value[0], value[1].tree) if has_aux else value, _gradients(gradients, alone)
+
+    options = {"has_aux": has_aux, "holomorphic": holomorphic, "allow_int": allow_int}
+    return _of_arguments(pb.value_and_grad, _scalar(fun, has_aux), argnums, options, "value_and_grad", result)
+
+
+def grad(
+    fun: Function,
+    argnums: Any = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+    reduce_axes: Any = (),
+) -> Function:
+    def result(found: Any, alone: bool) -> Any:
+        return (_gradients(found[0], alone), found[1].tree) if has_aux else _gradients(found, alone)
+
+    options = {"has_aux": has_aux, "holomorphic": holomorphic, "allow_int": allow_int}
+    return _of_arguments(pb.grad, _scalar(fun, has_aux), argnums, options, "grad", result)
+
+
+def _scalar(fun: Function, has_aux: bool) -> Function:
+    """A function whose result is to be a number, with its auxiliary result packed."""
+    if not has_aux:
+        return fun
+
+    @named_after(fun)
+    def pair(*args: Any, **kwargs: Any) -> Any:
+        value, aux = fun(*args, **kwargs)
+        return value, Packed(aux)
+
+    return pair
+
+
+def fwd_and_bwd(fun: Function, argnums: Any = 0, has_aux: bool = False, jitted: bool = True) -> tuple[Function, Function]:
+    """A function that computes forward, and keeps what the other one needs to go back from a cotangent."""
+    numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        def of_chosen(*chosen: Any) -> Any:
+            full = list(args)
+            for number, value in zip(numbers, chosen):
+                full[number] = value
+            return fun(*full, **kwargs)
+
+        return vjp(of_chosen, *[args[number] for number in numbers], has_aux=has_aux)
+
+    def backward(kept: Any, cotangent: Any) -> Any:
+        found = kept(cotangent)
+        return found[0] if isinstance(argnums, int) else found
+
+    return (jit(forward), jit(backward)) if jitted else (forward, backward)
+
+
+# ---- Jacobians --------------------------------------------------------------------------------------------------------
+
+
+def _jacobian(transform: Function, fun: Function, argnums: Any, has_aux: bool, holomorphic: bool, allow_int: bool) -> Function:
+    def packed_result(*args: Any, **kwargs: Any) -> Any:
+        out = fun(*args, **kwargs)
+        return (Packed(out[0]), Packed(out[1])) if has_aux else Packed(out)
+
+    def result(found: Any, alone: bool) -> Any:
+        blocks = found[0] if has_aux else found
+        tree = Packed.of(blocks.structure, [_gradients(leaf, alone) for leaf in blocks.leaves]).tree
+        return (tree, found[1].tree) if has_aux else tree
+
+    options = {"has_aux": has_aux, "holomorphic": holomorphic} | ({"allow_int": True} if allow_int else {})
+    return _of_arguments(transform, named_after(fun)(packed_result), argnums, options, transform.__name__, result)
+
+
+def jacfwd(fun: Function, argnums: Any = 0, has_aux: bool = False, holomorphic: bool = False) -> Function:
+    return _jacobian(pb.jacfwd, fun, argnums, has_aux, holomorphic, False)
+
+
+def jacrev(
+    fun: Function, argnums: Any = 0, has_aux: bool = False, holomorphic: bool = False, allow_int: bool = False
+) -> Function:
+    return _jacobian(pb.jacrev, fun, argnums, has_aux, holomorphic, allow_int)
+
+
+jacobian = jacrev
+
+
+def hessian(fun: Function, argnums: Any = 0, has_aux: bool = False, holomorphic: bool = False) -> Function:
+    return jacfwd(jacrev(fun, argnums, has_aux, holomorphic), argnums, has_aux, holomorphic)
+
+
+# ---- tangents and cotangents ------------------------------------------------------------------------------------------
+
+
+def jvp(fun: Function, primals: Any, tangents: Any, has_aux: bool = False) -> tuple[Any, ...]:
+    for name, given in (("primals", primals), ("tangents", tangents)):
+        if not isinstance(given, (list, tuple)):
+            raise TypeError(f"{name} passed to jvp must be a tuple or a list, one tree for each argument, but is {given!r}.")
+    return unpack(pb.jvp(_with_packed_aux(fun) if has_aux else packed(fun), pack(primals), pack(tangents), has_aux=has_aux))
+
+
+class VjpFunction:
+    """What `vjp` returns: from a cotangent to those of the arguments. It is a container of what it keeps."""
+
+    def __init__(self, function: Function) -> None:
+        self._function = function
+
+    def __call__(self, cotangent: Any) -> Any:
+        return unpack(self._function(Packed(cotangent)))
+
+    def __repr__(self) -> str:
+        return repr(self._function)
+
+
+register_pytree_node(
+    VjpFunction, lambda one: flatten_own(one._function), lambda kept, values: VjpFunction(unflatten_own(kept, values))
+)
+
+
+def vjp(fun: Function, *primals: Any, has_aux: bool = False, reduce_axes: Any = ()) -> tuple[Any, ...]:
+    out, function, *aux = pb.vjp(_with_packed_aux(fun) if has_aux else packed(fun), *pack(primals), has_aux=has_aux)
+    return (out.tree, VjpFunction(function), *unpack(aux))
+
+
+def linearize(fun: Function, *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
+    out, function, *aux = pb.linearize(_with_packed_aux(fun) if has_aux else packed(fun), *pack(primals), has_aux=has_aux)
+
+    @functools.wraps(fun)
+    def linear(*tangents: Any) -> Any:
+        return function(*pack(tangents)).tree
+
+    return (out.tree, linear, *unpack(aux))
+
+
+def linear_transpose(fun: Function, *primals: Any, reduce_axes: Any = ()) -> Function:
+    function = pb.linear_transpose(packed(fun), *pack(primals))
+    return lambda cotangent: unpack(function(Packed(cotangent)))
+
+
+# ---- batches ----------------------------------------------------------------------------------------------------------
+
+
+def vmap(
+    fun: Function,
+    in_axes: Any = 0,
+    out_axes: Any = 0,
+    axis_name: Any = None,
+    axis_size: int | None = None,
+    spmd_axis_name: Any = None,
+    sum_match: bool = False,
+) -> Function:
+    if isinstance(in_axes, list):
+        in_axes = tuple(in_axes)
+
+    def batched(*args: Any, **kwargs: Any) -> Any:
+        if isinstance(in_axes, tuple) and len(in_axes) != len(args):
+            raise ValueError(
+                f"vmap in_axes must be an int, None, or a tuple of entries corresponding to the positional arguments passed to"
+                f" the function, but got {len(in_axes)=}, {len(args)=}"
+            )
+        leaves, structure = flatten((args, kwargs), None)
+        axes = _axes("in_axes", in_axes, args) + [0] * (len(leaves) - len(flatten(args, None)[0]))
+        placed: list[Any] = []  # where the leaves of the output are to have their batch: known when the function has returned
+        found: Any = None
+
+        @standing_for(fun)
+        def of_leaves(*inner: Any) -> list[Any]:
+            nonlocal found
+            inner_args, inner_kwargs = structure.unflatten(inner)
+            out = fun(*inner_args, **inner_kwargs)
+            outs, found = flatten(out, None)
+            placed.extend(_axes("out_axes", out_axes, out))
+            return outs
+
+        outs = pb.vmap(of_leaves, tuple(axes), placed, axis_name, axis_size)(*leaves)
+        return found.unflatten(outs)
+
+    return wrapped(fun, "vmap", batched)
+
+
+def _axes(name: str, axes: Any, tree: Any) -> list[Any]:
+    """An axis, or None, for each leaf of a tree, of a prefix of it."""
+    found: list[Any] = []
+    try:
+        tree_map(
+            lambda axis, part: found.extend([axis] * len(tree_leaves(part))), axes, tree, is_leaf=lambda axis: axis is None
+        )
+    except ValueError as error:
+        raise ValueError(
+            f"vmap {name} specification must be a tree prefix of the corresponding value, got specification {axes}: {error}"
+        ) from None
+    return found
+
+
+def pmap(
+    fun: Function,
+    axis_name: Any = None,
+    *,
+    in_axes: Any = 0,
+    out_axes: Any = 0,
+    static_broadcasted_argnums: Any = (),
+    devices: Any = None,
+    backend: Any = None,
+    axis_size: int | None = None,
+    donate_argnums: Any = (),
+    global_arg_shapes: Any = None,
+) -> Function:
+    """On one device: a batch of one element, compiled. More elements than devices are refused, as in JAX."""
+    mapped = jit(vmap(fun, in_axes, out_axes, axis_name, axis_size), donate_argnums=donate_argnums)
+
+    def on_devices(*args: Any, **kwargs: Any) -> Any:
+        sizes = {
+            pb.numpy.shape(leaf)[axis]
+            for leaf, axis in zip(flatten(args, None)[0], _axes("in_axes", in_axes, args))
+            if axis is not None
+        }
+        if sizes - {1}:
+            raise ValueError(f"pmap was given {max(sizes)} elements, one for each device, but there is only 1 device.")
+        return mapped(*args, **kwargs)
+
+    if static_broadcasted_argnums not in ((), None):
+        raise NotImplementedError("pmap's static_broadcasted_argnums is not provided: close over these arguments.")
+    return wrapped(fun, "pmap", on_devices)
+
+
+def named_call(fun: Function, *, name: str | None = None) -> Function:
+    return pb.named_scope(str(name or getattr(fun, "__name__", "call")))(fun)

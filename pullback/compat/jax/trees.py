@@ -1,0 +1,84 @@
+"""JAX's pytrees in pullback's functions: a tree of JAX's goes through these as one container of its leaves.
+
+JAX's rules of what is a container differ from pullback's (dataclasses are leaves unless they are registered, dicts are ordered
+by their keys or refused...), and users' classes are registered with JAX's functions. So functions of this package flatten trees
+as JAX does, by jaxlib's own registry, and hand pullback `Packed` trees: its functions take those apart, and put them together,
+without knowing what is in them.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
+
+from pullback.compat.jax.tree_util import default_registry
+from pullback.core.source import named_after
+from pullback.core.trees import register_as_it_is
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+flatten: Callable[..., tuple[list[Any], Any]] = default_registry.flatten  # (tree, is_leaf)
+
+
+class Packed:
+    """A tree of JAX's, as a container of pullback's.
+
+    Attributes:
+        leaves: what is in it. structure: jaxlib's PyTreeDef.
+    """
+
+    __slots__ = ("leaves", "structure")
+
+    def __init__(self, tree: Any) -> None:
+        self.leaves, self.structure = flatten(tree, None)
+
+    @property
+    def tree(self) -> Any:
+        """The tree itself."""
+        return self.structure.unflatten(self.leaves)
+
+    @classmethod
+    def of(cls, structure: Any, leaves: Iterable[Any]) -> Packed:
+        """The tree of a structure with these leaves."""
+        made = cls.__new__(cls)
+        made.structure, made.leaves = structure, list(leaves)
+        return made
+
+
+register_as_it_is(Packed, lambda packed: (packed.leaves, packed.structure), Packed.of)
+
+
+def standing_for(function: Callable[..., Any], *names: str) -> Callable[[F], F]:
+    """Name a function after a user's one that it calls, with parameters of its own."""
+
+    def named(made: F) -> F:
+        named_after(function)(made)
+        parameters = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in names]
+        made.__signature__ = inspect.Signature(parameters or [_ANY])  # type: ignore[attr-defined]
+        return made
+
+    return named
+
+
+_ANY = inspect.Parameter("args", inspect.Parameter.VAR_POSITIONAL)
+
+
+def packed(function: Callable[..., Any]) -> Callable[..., Packed]:
+    """A function of JAX's trees as one of Packed trees, which returns one."""
+
+    @named_after(function)
+    def of_packed(*args: Packed) -> Packed:
+        return Packed(function(*[arg.tree for arg in args]))
+
+    return of_packed
+
+
+def pack(trees: Sequence[Any]) -> list[Packed]:
+    """Each of several trees by itself."""
+    return [Packed(tree) for tree in trees]
+
+
+def unpack(trees: Sequence[Packed]) -> tuple[Any, ...]:
+    """The trees themselves."""
+    return tuple([tree.tree for tree in trees])

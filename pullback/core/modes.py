@@ -1,0 +1,215 @@
+"""The mode: what operators and methods have to know besides their operands, since no argument of theirs can say it.
+
+A mode is one object, made once for each combination of its fields, and part of the key of all that is traced. A process has
+one; a block of a thread overrides some of its fields. Reading it costs what reading a context variable does.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from contextlib import AbstractContextManager, ContextDecorator
+from contextvars import ContextVar, Token
+from typing import Any
+
+import numpy as np
+
+from pullback.core.source import warn
+
+_CHOICES: dict[str, tuple[Any, ...]] = {
+    "bits": (32, 64),
+    "narrows": (False, True, "warn"),
+    "clamps": (False, True),
+    "promotion": ("standard", "strict"),
+    "rank_promotion": ("allow", "warn", "raise"),
+    "compiles": (True, False),
+    "checks_leaks": (False, True),
+}
+
+
+def default_dtypes(bits: int) -> dict[str, np.dtype[Any]]:
+    """The default dtype of each kind where numbers get this many bits."""
+    names = {"b": "bool", "i": f"int{bits}", "u": f"uint{bits}", "f": f"float{bits}", "c": f"complex{2 * bits}"}
+    return {kind: np.dtype(name) for kind, name in names.items()}
+
+
+class Mode:
+    """How values enter, meet and are indexed. The same fields give the same object; the first choice of each is the default.
+
+    Attributes:
+        bits: 32 or 64, the width that Python's numbers get; complex ones have twice as many bits.
+        narrows: whether 64-bit values become 32 bits wide where they enter; with "warn", dtypes that are asked for by name with
+            a warning.
+        clamps: whether known indices out of bounds are moved inside where an array is read, and left out where it is written;
+            else they raise IndexError.
+        promotion: "standard"; or "strict", where only Python's numbers adapt to what they meet.
+        rank_promotion: "allow", "warn" or "raise": what happens where an array gets axes in front to be broadcast.
+        compiles: whether jit compiles, and loops are one operation; else Python runs them step by step.
+        checks_leaks: whether a function that lets a traced value outlive the call raises an error at its end.
+        defaults: for each kind of dtype (`b i u f c`) the default one.
+    """
+
+    __slots__ = ("__weakref__", *_CHOICES, "defaults")
+    bits: int
+    narrows: bool | str
+    clamps: bool
+    promotion: str
+    rank_promotion: str
+    compiles: bool
+    checks_leaks: bool
+    defaults: dict[str, np.dtype[Any]]
+
+    def __init__(self, fields: dict[str, Any]) -> None:
+        for name, value in fields.items():
+            setattr(self, name, value)
+        self.defaults = default_dtypes(self.bits)
+
+    def replace(self, **fields: Any) -> Mode:
+        """The mode with other values in some fields.
+
+        Raises:
+            TypeError: there is no such field. ValueError: it cannot have that value.
+        """
+        for name, value in fields.items():
+            if name not in _CHOICES:
+                raise TypeError(f"A mode has the fields {', '.join(_CHOICES)}, but got {name}.")
+            if not any([value.__class__ is choice.__class__ and value == choice for choice in _CHOICES[name]]):
+                raise ValueError(f"A mode's {name} is {' or '.join(map(repr, _CHOICES[name]))}, not {value!r}.")
+        return _the_mode({name: fields.get(name, getattr(self, name)) for name in _CHOICES})
+
+    def __repr__(self) -> str:
+        said = [f"{name}={getattr(self, name)!r}" for name in _CHOICES if getattr(self, name) != _CHOICES[name][0]]
+        return ", ".join([f"{self.bits} bits", *[part for part in said if not part.startswith("bits=")]])
+
+
+_modes: dict[tuple[Any, ...], Mode] = {}  # as many as there are combinations
+
+
+def _the_mode(fields: dict[str, Any]) -> Mode:
+    return _modes.get(key := tuple(fields.values())) or _modes.setdefault(key, Mode(fields))
+
+
+def _bits_from_environment() -> int:
+    bits = os.environ.get("PULLBACK_DEFAULT_BITS", "32")
+    if bits not in ("32", "64"):
+        raise ValueError(f"The environment variable PULLBACK_DEFAULT_BITS must be 32 or 64, not {bits!r}.")
+    return int(bits)
+
+
+# ---- the mode of a process, and of a block in a thread ----------------------------------------------------------------
+
+_mode: ContextVar[Mode] = ContextVar("pullback_mode")
+_overrides: ContextVar[dict[str, Any] | None] = ContextVar("pullback_mode_overrides", default=None)
+
+current_mode: functools.partial[Mode] = functools.partial(
+    _mode.get, _the_mode({name: choices[0] for name, choices in _CHOICES.items()} | {"bits": _bits_from_environment()})
+)
+"""The mode that holds here. The process's is the default of the look-up, which `set_process_mode` replaces in place: every
+module may hold this very object."""
+
+
+def process_mode() -> Mode:
+    """The mode of the process, where nothing overrides it."""
+    mode: Mode = current_mode.args[0]
+    return mode
+
+
+def set_process_mode(**fields: Any) -> Mode:
+    """Change fields of the process's mode, for all threads that do not override them just now.
+
+    Returns:
+        The mode that it had before.
+    """
+    before = process_mode()
+    replaced: Any = current_mode  # mypy knows of no state; it is the one of pickles
+    replaced.__setstate__((_mode.get, (before.replace(**fields),), {}, None))
+    _refresh()
+    return before
+
+
+def _refresh() -> None:
+    if overrides := _overrides.get():
+        _mode.set(process_mode().replace(**overrides))
+
+
+class overriding(AbstractContextManager[None]):
+    """Override fields of the mode inside the `with` block, in this thread. One object may be used again, and inside itself."""
+
+    def __init__(self, **fields: Any) -> None:
+        current_mode().replace(**fields)  # refuses what there is not
+        self._fields = fields
+        self._entered: list[tuple[Token[Any], Token[Mode], Mode]] = []
+
+    def __enter__(self) -> None:
+        overrides = {**(_overrides.get() or {}), **self._fields}
+        process = process_mode()
+        self._entered.append((_overrides.set(overrides), _mode.set(process.replace(**overrides)), process))
+
+    def __exit__(self, *error: object) -> None:
+        overrides, mode, process = self._entered.pop()
+        _overrides.reset(overrides)
+        _mode.reset(mode)
+        if process is not process_mode():  # it changed in the block
+            _refresh()
+
+
+def narrowing() -> AbstractContextManager[None]:
+    """Make arrays of 64-bit values, and requests for 64-bit dtypes, 32 bits wide inside the `with` block.
+
+    Arrays that exist keep their dtype.
+    """
+    return overriding(bits=32, narrows=True)
+
+
+class default_bits(ContextDecorator):
+    """Make arrays from Python numbers 32 or 64 bits wide inside the `with` block, or the decorated function (complex ones 64 or
+    128). As a statement by itself it does nothing, and warns.
+
+    The environment variable `PULLBACK_DEFAULT_BITS` sets the same for a whole process. Arrays keep the dtype they have.
+
+    Arguments:
+        bits: 32 or 64.
+
+    Raises:
+        ValueError: `bits` is neither 32 nor 64.
+
+    Example:
+        >>> import pullback as pb
+        >>> with pb.default_bits(64):
+        ...     pb.numpy.asarray(1.0).dtype
+        dtype('float64')
+    """
+
+    def __init__(self, bits: int) -> None:
+        self._used = True  # what is refused is not what nobody entered
+        if bits.__class__ is bool or bits not in _CHOICES["bits"]:
+            raise ValueError(f"default_bits takes 32 or 64, not {bits!r}.")
+        self._bits, self._used = bits, False
+        # values of 64 bits keep theirs where Python's numbers get as many
+        self._override = overriding(bits=64, narrows=False) if bits == 64 else overriding(bits=32)
+
+    def __enter__(self) -> None:
+        self._used = True
+        self._override.__enter__()
+
+    def __exit__(self, *error: object) -> None:
+        self._override.__exit__(*error)
+
+    def _recreate_cm(self) -> default_bits:
+        """One of its own for each call of a decorated function, which may call itself, or be called in several threads."""
+        return default_bits(self._bits)
+
+    def __call__(self, function: Any) -> Any:
+        self._used = True
+        return super().__call__(function)
+
+    def __del__(self) -> None:
+        if not self._used:
+            bits = self._bits
+            warn(
+                f"default_bits({bits}) did nothing: it holds inside `with pb.default_bits({bits}):`, or a function that it"
+                f" decorates. For a whole process, set the environment variable PULLBACK_DEFAULT_BITS={bits}."
+            )
+
+    def __repr__(self) -> str:
+        return f"default_bits({self._bits})"

@@ -1,0 +1,182 @@
+"""jax.tree_util and jax.tree: JAX's pytrees."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import functools
+import pickle
+from typing import Any
+
+import pytest
+
+from pullback.compat.jax import tree, tree_util
+from pullback.compat.jax.tree_util import DictKey, FlattenedIndexKey, GetAttrKey, SequenceKey
+
+Point = collections.namedtuple("Point", ("x", "y"))
+
+
+@tree_util.register_dataclass
+@dataclasses.dataclass
+class Layer:
+    weight: Any
+    bias: Any = None
+    name: str = tree.static(default="dense")
+
+
+@tree_util.register_pytree_node_class
+class Pair:
+    def __init__(self, one: Any, two: Any) -> None:
+        self.one, self.two = one, two
+
+    def tree_flatten(self) -> Any:
+        return (self.one, self.two), None
+
+    @classmethod
+    def tree_unflatten(cls, _: Any, children: Any) -> Pair:
+        return cls(*children)
+
+
+@tree_util.register_static
+class Size(int):
+    pass
+
+
+TREES = [
+    (None, 0, "PyTreeDef(None)"),
+    (1, 1, "PyTreeDef(*)"),
+    ([1, (2, None), {"b": 3, "a": ()}], 3, "PyTreeDef([*, (*, None), {'a': (), 'b': *}])"),
+    (Point(1, [2]), 2, "PyTreeDef(CustomNode(namedtuple[Point], [*, [*]]))"),
+    (Layer(1, 2, "first"), 2, "PyTreeDef(CustomNode(Layer[('first',)], [*, *]))"),
+    (collections.OrderedDict(b=1, a=2), 2, "PyTreeDef(CustomNode(OrderedDict[('b', 'a')], [*, *]))"),
+    (collections.defaultdict(int, b=1, a=2), 2, None),
+    (Size(3), 0, "PyTreeDef(CustomNode(Size[3], []))"),
+    (collections.deque([1]), 1, "PyTreeDef(*)"),
+]
+
+
+@pytest.mark.parametrize(("value", "count", "text"), TREES, ids=[type(value).__name__ for value, _, _ in TREES])
+def test_leaves_structure_and_back(value: Any, count: int, text: str | None) -> None:
+    leaves, structure = tree.flatten(value)
+    assert len(leaves) == count == structure.num_leaves
+    assert text is None or str(structure) == text
+    again = tree.unflatten(structure, iter(leaves))
+    assert again == value and type(again) is type(value)
+    assert pickle.loads(pickle.dumps(structure)) == structure and hash(structure) == hash(tree.structure(value))
+
+
+def test_dictionaries_are_sorted_and_keys_must_be() -> None:
+    assert tree.leaves({"b": 1, "a": 2}) == [2, 1]
+    assert tree.structure({"a": 1}) != tree.structure(collections.OrderedDict(a=1))
+    with pytest.raises(ValueError, match=r"'<' not supported|Comparator raised"):
+        tree.leaves({"a": 1, 2: 3})
+
+
+def test_paths() -> None:
+    value = [Point(1, {"k": 2}), Layer(3, 4), Pair(5, 6)]
+    pairs, structure = tree.flatten_with_path(value)
+    assert [tree_util.keystr(path) for path, _ in pairs] == [
+        "[0].x",
+        "[0].y['k']",
+        "[1].weight",
+        "[1].bias",
+        "[2][<flat index 0>]",
+        "[2][<flat index 1>]",
+    ]
+    assert pairs[1][0] == (SequenceKey(0), GetAttrKey("y"), DictKey("k")) and pairs[4][0][-1] == FlattenedIndexKey(0)
+    assert tree_util.keystr(pairs[1][0], simple=True, separator="/") == "0/y/k"
+    assert structure == tree.structure(value)
+    shallow = tree.leaves_with_path(value, is_leaf=lambda path, _: len(path) == 1, is_leaf_takes_path=True)
+    assert [leaf for _, leaf in shallow] == value
+    assert tree.map_with_path(lambda path, x, y: (path[0].idx, x, y), [1, 2], [3, (4,)]) == [(0, 1, 3), (1, 2, (4,))]
+
+
+def test_functions_of_trees() -> None:
+    assert tree.map(lambda x, y: (x, y), {"a": 1, "b": None}, {"a": [2], "b": None}) == {"a": (1, [2]), "b": None}
+    assert tree.reduce(lambda x, y: x + y, [1, (2, 3)], 10) == 16
+    assert tree.reduce(lambda x, y: f"({x}{y})", list("abcd")) == "(((ab)c)d)"
+    assert tree.reduce_associative(lambda x, y: f"({x}{y})", list("abcd")) == "((ab)(cd))"
+    assert tree.reduce_associative(max, [], identity=0) == 0
+    with pytest.raises(TypeError, match="identity"):
+        tree.reduce_associative(max, [])
+    assert tree.all([1, (2, 3)]) and not tree.all([1, (0,)])
+    assert tree.broadcast((1, 2, None), (0, {"a": 0, "b": [0, 0]}, None)) == (1, {"a": 2, "b": [2, 2]}, None)
+    inner = tree.structure((0, 0))
+    assert tree.transpose(tree.structure([0, 0]), inner, [(1, 2), (3, 4)]) == ([1, 3], [2, 4])
+    assert tree.transpose(tree.structure([0, 0]), None, [(1, 2), (3, 4)]) == ([1, 3], [2, 4])
+    with pytest.raises(TypeError, match="Mismatch"):
+        tree.transpose(tree.structure([0, 0, 0]), inner, [(1, 2), (3, 4)])
+    spread = tree_util.broadcast_flattened_prefix_with_treedef([1, 2], tree.structure((0, 0)), tree.structure((0, [0, 0])))
+    assert spread == [1, 2, 2]
+
+
+def test_structures() -> None:
+    structure = tree.structure((1, [2, 3]))
+    assert tree_util.treedef_tuple(structure.children()) == structure
+    assert [tree_util.treedef_is_leaf(child) for child in tree_util.treedef_children(structure)] == [True, False]
+    assert tree_util.treedef_is_leaf(tree.structure(())) and not tree_util.treedef_is_strict_leaf(tree.structure(()))
+    assert tree_util.all_leaves([1, 2]) and not tree_util.all_leaves([1, [2]])
+    assert tree_util.all_leaves([1, (2,)], is_leaf=lambda node: isinstance(node, tuple))
+    assert tree_util.flatten_one_level({"b": [1], "a": 2}) == ((2, [1]), ("a", "b"))
+    with pytest.raises(ValueError, match="can't tree-flatten type: <class 'int'>"):
+        tree_util.flatten_one_level(3)
+
+
+def test_what_differs_is_named_with_its_place() -> None:
+    cases = [
+        ((1, 2), [1, 2], "different types at key path\n    in_axes\n"),
+        ([[1]], [[2, 3]], r"different lengths of list at key path\n    in_axes\[0\]\n"),
+        ({"a": 1}, {"a": 2, "b": 3}, "different numbers of pytree children .*key sets is\n    b"),
+        ([{1: 2}], [{3: 4}], r"different pytree metadata at key path\n    in_axes\[0\]"),
+        (Pair(1, [2]), Pair(3, 4), r"different types at key path\n    in_axes\[<flat index 1>\]"),
+    ]
+    for prefix, full, message in cases:
+        (error,) = tree_util.prefix_errors(prefix, full)
+        with pytest.raises(ValueError, match="(?s)pytree structure error: " + message):
+            raise error("in_axes")
+    assert tree_util.prefix_errors((1, 2), ((3, 4), 2)) == []
+    with pytest.raises(ValueError, match="different lengths of tuple at key path\n    tree_map tree"):
+        tree.map(max, (1, 2), (1, 2, 3))
+    ((path, one, two, why),) = tree_util.equality_errors([{"a": 1}], [{"a": 1, "b": 2}])
+    assert (path, why) == (
+        (SequenceKey(0),),
+        "the numbers of children do not match, with the symmetric difference of key sets: {'b'}",
+    )
+    assert "1 child" in one and "2 children" in two
+    errors = list(tree_util.equality_errors_pytreedef(tree.structure((1, 2)), tree.structure([1, 2])))
+    assert [why for *_, why in errors] == ["their Python types differ"]
+
+
+def test_partial_is_a_container_of_its_arguments() -> None:
+    partial = tree_util.Partial(max, 1, key=2)
+    leaves, structure = tree.flatten(partial)
+    assert leaves == [1, 2]
+    again = tree.unflatten(structure, [3, 4])
+    assert (again.func, again.args, again.keywords) == (max, (3,), {"key": 4})
+    inner = functools.partial(max, 1)
+    outer = tree_util.Partial(inner, 2)
+    assert outer.args == (2,) and outer() == 2 and outer.func == inner == outer.func
+    assert hash(outer.func) == hash(tree_util.Partial(inner, 2).func)
+
+
+def test_registering_names_what_is_wrong() -> None:
+    class Plain:
+        pass
+
+    @dataclasses.dataclass
+    class Fields:
+        x: int
+        y: int
+
+    with pytest.raises(TypeError, match="required when nodetype is not a dataclass"):
+        tree_util.register_dataclass(Plain)
+    with pytest.raises(TypeError, match="must both be specified when either is"):
+        tree_util.register_dataclass(Fields, data_fields=["x"])
+    with pytest.raises(ValueError, match=r"Missing fields: \{'y'\}"):
+        tree_util.register_dataclass(Fields, data_fields=["x"], meta_fields=[])
+    with pytest.raises(ValueError, match=r"Overlapping fields: \{'x'\}"):
+        tree_util.register_dataclass(Fields, data_fields=["x", "y"], meta_fields=["x"])
+    assert not tree_util.is_tree_node(Fields) and Fields not in tree_util._registry
+    tree_util.register_dataclass(Fields, ["x"], ["y"])
+    assert tree.map(lambda x: x + 1, Fields(1, 1)) == Fields(2, 1)
+    assert {Fields, tuple, list, dict, type(None), collections.OrderedDict, collections.defaultdict} <= set(tree_util._registry)
