@@ -26,8 +26,8 @@ facade(
         "control_flow": "pure_callback",
         "devices": "block_until_ready copy_to_host_async device_get device_put",
         "ad_checkpoint": "checkpoint checkpoint_policies remat",
-        "structs": "ShapeDtypeStruct eval_shape typeof",
-        "jaxprs": "make_jaxpr",
+        "structs": "ShapeDtypeStruct typeof",
+        "tracing": "eval_shape make_jaxpr",
         "config": (
             "config checking_leaks check_tracer_leaks debug_infs debug_nans default_device default_matmul_precision"
             " default_prng_impl disable_jit enable_x64 legacy_prng_key log_compiles numpy_dtype_promotion numpy_rank_promotion"

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from pullback.core.lazy import lazy_module
+from pullback.engine.jaxlib import pretty_printer
 
-layout: Any = lazy_module("jaxlib._pretty_printer")
+layout: Any = pretty_printer()
 
 # Parameters that JAX leaves out where they say nothing.
 _HIDDEN: dict[str, Any] = {"accuracy": None, "out_dtype": None, "num_consts": 0, "donated_invars": False, "keep_unused": False}

@@ -383,7 +383,7 @@ LACKING = """add_jaxvals after_all approx_top_k call closed_call copy create_tok
     erf_inv householder_product igamma_grad_a le_to lt_to random_bits random_gamma random_seed random_split random_wrap
     random_unwrap reduce reduce_window rng_uniform ragged_all_to_all select_and_gather_add select_and_scatter
     select_and_scatter_add sharding_constraint split threefry2x32 top_k xla_pmap get swap bessel_i0e bessel_i1e
-    custom_vjp_call core_call xla_call pjit shard_map copy_p ragged_dot_general mutable_array ref""".split()
+    custom_vjp_call ragged_dot_general dce_sink mulhi scatter_sub stack stage tile unstack""".split()
 
 _by_name: dict[str, Primitive] = {}
 
@@ -406,6 +406,10 @@ def named(name: str) -> Primitive:
     if name.endswith("_p") and spelled in LACKING:
         return _by_name.setdefault(spelled, Primitive(spelled))
     raise AttributeError(name)
+
+
+def __getattr__(name: str) -> Primitive:
+    return named(name)
 
 
 def facade_of(made: core_primitive.Primitive) -> Primitive:

@@ -12,6 +12,7 @@ import numpy as np
 
 from pullback.compat.jax.primitives import Primitive, made_by
 from pullback.compat.jax.structs import ShapedArray, aval_of, tangent_type, type_of
+from pullback.compat.jax.tree_util import register_pytree_node_class
 from pullback.core import primitive as core_primitive
 from pullback.core.array import Array, as_array
 from pullback.core.axes import Axis
@@ -19,7 +20,7 @@ from pullback.core.dtypes import float0
 from pullback.core.tracing import Tracer, is_float0
 from pullback.core.types import array_type, is_unknown
 from pullback.core.zero import ZERO, zeros
-from pullback.numpy.axes import moveaxis
+from pullback.numpy.shaping import moveaxis
 from pullback.ops.arithmetic import add
 from pullback.transforms.batch import repeated
 from pullback.transforms.derive import stage_closed
@@ -27,6 +28,7 @@ from pullback.transforms.derive import stage_closed
 # ---- what stands for zeros and for unknown values ---------------------------------------------------------------------
 
 
+@register_pytree_node_class
 class Zero:
     """A tangent or cotangent that is known to be zero."""
 
@@ -42,10 +44,18 @@ class Zero:
     def instantiate(self) -> Any:
         return zeros_like_aval(self.aval)
 
+    def tree_flatten(self) -> Any:
+        return (), self.aval
+
+    @classmethod
+    def tree_unflatten(cls, aval: Any, children: Any) -> Zero:
+        return cls(aval)
+
     def __repr__(self) -> str:
         return f"Zero({self.aval})"
 
 
+@register_pytree_node_class
 class UndefinedPrimal:
     """In a transpose rule: an operand for which a cotangent is wanted."""
 
@@ -53,6 +63,13 @@ class UndefinedPrimal:
 
     def __init__(self, aval: Any) -> None:
         self.aval = aval
+
+    def tree_flatten(self) -> Any:
+        return (), self.aval
+
+    @classmethod
+    def tree_unflatten(cls, aval: Any, children: Any) -> UndefinedPrimal:
+        return cls(aval)
 
     def __repr__(self) -> str:
         return f"UndefinedPrimal({self.aval})"
@@ -251,7 +268,7 @@ def _lower(primitive: Primitive) -> Rule:
             raise NotImplementedError(f"MLIR translation rule for primitive '{primitive}' not found for platform {write.platform}")
         types = [array_type(value.shape, value.type.dtype) for value in values]
         if not isinstance(rule, LowerFun):
-            avals_out = [aval_of(type) for type in write.result_types]
+            avals_out = [ShapedArray(type.shape, type.dtype) for type in write.result_types]
             outs = rule(LoweringContext(write, [aval_of(type) for type in types], avals_out), *values, **params)
             return list(outs) if primitive.multiple_results else outs[0]
 
@@ -433,9 +450,6 @@ def emit_python_callback(
     **ignored: Any,
 ) -> Any:
     """Call Python in the middle of compiled code: the results, the token, and what must stay alive."""
-    types = [type_of(aval) for aval in result_avals]
+    types = list(ctx.write.result_types)
     outs = ctx.write.host_call(lambda *hosts: callback(*hosts), list(operands), types, pure=not has_side_effect)
     return outs, token, None
-
-
-__all__ = ["ShapedArray"]

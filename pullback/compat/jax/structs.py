@@ -162,6 +162,11 @@ def tangent_type(type: ArrayType) -> ArrayType:
     return type if type.dtype != float0 and is_inexact(type.dtype) else trivial_type(type.shape)
 
 
+def primal_dtype_to_tangent_dtype(dtype: Any) -> np.dtype[Any]:
+    """The dtype of the tangents of values of a dtype."""
+    return tangent_type(_type((), dtype)).dtype
+
+
 class ShapeDtypeStruct:
     """The shape, the dtype and the weakness of an array, as `jax.eval_shape` takes and returns them."""
 
