@@ -14,15 +14,24 @@ from pullback.engine.jaxlib import pretty_printer
 
 layout: Any = pretty_printer()
 
-# Parameters that JAX leaves out where they say nothing.
-_HIDDEN: dict[str, Any] = {"accuracy": None, "out_dtype": None, "num_consts": 0, "donated_invars": False, "keep_unused": False}
-_HIDDEN_OF = {
+# Parameters that JAX leaves out: of some operations always, and where they say nothing.
+_HIDDEN = {
     "convert_element_type": ["sharding"],
     "broadcast_in_dim": ["shape", "sharding"],
     "dot_general": ["out_sharding"],
     "jit": ["inline", "in_shardings", "out_shardings", "in_layouts", "out_layouts", "ctx_mesh", "compiler_options_kvs"],
     "custom_vjp_call": ["out_trees"],
 }
+_NOTHING = {
+    "accuracy": (None,),
+    "out_dtype": (None,),
+    "precision": (None,),
+    "preferred_element_type": (None,),
+    "num_consts": (0,),
+    "keep_unused": (False,),
+    "broadcast_dimensions": ((),),
+}
+_KEPT = ("scan", "conv_general_dilated")  # which print all that they have
 _FIRST = ("jit", "custom_jvp_call", "custom_vjp_call")  # whose name comes first
 _RENAMED = {"jvp_jaxpr_fun": "jvp", "fwd_jaxpr_thunk": "fwd"}
 
@@ -87,7 +96,6 @@ class _Text:
         self.fresh = (name for name in _names() if name not in taken)
 
     def whole(self, jaxpr: Any) -> Any:
-        used = set(jaxpr.outvars) if not any(hasattr(x, "val") for x in jaxpr.outvars) else set()
         used = {x for x in jaxpr.outvars if not hasattr(x, "val")}
         for equation in reversed(jaxpr.eqns):
             self.names.update([(x, "_") for x in equation.outvars if x not in used])
@@ -153,7 +161,9 @@ class _Text:
         return layout.nest(2, layout.group(_joined(between, [layout.text(word) for word in words])))
 
     def bound(self, variables: Sequence[Any]) -> Any:
-        return self.row([f"{self.name(x)}:{x.aval.str_short(short_dtypes=True)}" if self.shapes else self.name(x) for x in variables], "")
+        return self.row(
+            [f"{self.name(x)}:{x.aval.str_short(short_dtypes=True)}" if self.shapes else self.name(x) for x in variables], ""
+        )
 
     def read(self, atoms: Sequence[Any], separator: str = "") -> Any:
         return self.row([self.atom(x) for x in atoms], separator)
@@ -171,21 +181,14 @@ class _Text:
         params, name = dict(equation.params), equation.primitive.name
         if not self.brief:
             return sorted(params.items())
-        for hidden in _HIDDEN_OF.get(name, ()):
-            params.pop(hidden, None)
-        for hidden, nothing in _HIDDEN.items():
-            value = params.get(hidden, nothing)
-            if name in _FIRST or hidden in ("accuracy", "out_dtype"):
-                if value is nothing or value == nothing or (isinstance(value, tuple) and not any(value)):
-                    params.pop(hidden, None)
-        if name == "broadcast_in_dim" and not params.get("broadcast_dimensions"):
-            params.pop("broadcast_dimensions", None)
+        if name not in _KEPT:
+            hidden = [*_HIDDEN.get(name, ()), *[key for key, nothing in _NOTHING.items() if params.get(key) in nothing]]
+            params = {key: value for key, value in params.items() if key not in hidden}
+        if name == "jit" and not any(params["donated_invars"]):
+            del params["donated_invars"]
         if name == "dot_general":
             (lhs, rhs), (lhs_batch, rhs_batch) = params["dimension_numbers"]
             params["dimension_numbers"] = ([*map(int, lhs)], [*map(int, rhs)]), ([*map(int, lhs_batch)], [*map(int, rhs_batch)])
-            for optional in ("precision", "preferred_element_type"):
-                if params.get(optional) is None:
-                    params.pop(optional, None)
         if name not in _FIRST:
             return sorted(params.items())
         called = params.pop("name", None)

@@ -80,6 +80,9 @@ class SourceInfo(NamedTuple):
     source: Any = None
 
 
+NOWHERE = SourceInfo()
+
+
 class Var:
     """A name for a value."""
 
@@ -139,7 +142,7 @@ class JaxprEqn:
         primitive: Any,
         params: dict[str, Any],
         effects: Any = no_effects,
-        source_info: Any = SourceInfo(),
+        source_info: Any = NOWHERE,
         ctx: Any = None,
     ) -> None:
         self.invars = invars
@@ -167,7 +170,7 @@ def new_jaxpr_eqn(
     source_info: Any = None,
     ctx: Any = None,
 ) -> JaxprEqn:
-    return JaxprEqn(list(invars), list(outvars), primitive, params, effects, source_info or SourceInfo(), ctx)
+    return JaxprEqn(list(invars), list(outvars), primitive, params, effects, source_info or NOWHERE, ctx)
 
 
 class Jaxpr:
@@ -429,6 +432,3 @@ class JaxprTypeError(TypeError):
 
 def gensym(*ignored: Any) -> Callable[..., Var]:
     return lambda aval, *more: Var(aval)
-
-
-__all__ = ["Primitive"]

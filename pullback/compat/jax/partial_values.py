@@ -7,7 +7,8 @@ from typing import Any
 
 from pullback.compat.jax.structs import aval_of, type_of
 from pullback.core.primitive import Primitive
-from pullback.core.tracing import Trace, Tracer, type_of as type_of_value
+from pullback.core.tracing import Trace, Tracer
+from pullback.core.tracing import type_of as type_of_value
 from pullback.core.types import ArrayType
 
 

@@ -38,7 +38,9 @@ class Translation:
         for key in self.extra:
             if key not in self.back and params.get(key) not in (None, self.extra[key], False, (), 1):
                 raise NotImplementedError(f"{self.name}: the parameter {key}={params[key]!r} is not provided by pullback.")
-        return {self.back.get(key, key): value for key, value in params.items() if key in self.back or key not in self.extra}, args
+        return {
+            self.back.get(key, key): value for key, value in params.items() if key in self.back or key not in self.extra
+        }, args
 
     def bind_params(self, params: Params) -> Params:
         """What `bind` takes to repeat an equation with these parameters."""
@@ -321,7 +323,9 @@ _OTHERS: dict[str, dict[str, Translation]] = {
         "reduce_sum": Translation("reduce_sum", extra=_UNSHARDED),
     },
     "ops.reduce": {"argmax": _OneAxis("argmax", "axis", "axes"), "argmin": _OneAxis("argmin", "axis", "axes")},
-    "ops.convert": {"convert_element_type": Translation("convert_element_type", {"weak": "weak_type"}, {"weak_type": False, **_SHARDING})},
+    "ops.convert": {
+        "convert_element_type": Translation("convert_element_type", {"weak": "weak_type"}, {"weak_type": False, **_SHARDING})
+    },
     "ops.shape": {"reshape": Translation("reshape", extra={"dimensions": None, "sharding": None})},
     "ops.create": {"iota": Translation("iota", extra=_SHARDING)},
     "ops.contract": {"dot_general": Translation("dot_general", extra=_UNSHARDED)},
@@ -334,7 +338,11 @@ _OTHERS: dict[str, dict[str, Translation]] = {
         **{f"scatter_{name}": Translation(f"scatter-{name}", extra=_SCATTER) for name in ("max", "min")},
     },
     "ops.factorizations": {"qr": Translation("qr", extra={"pivoting": False, "use_magma": None})},
-    "ops.spectra": {"svd": Translation("svd", {"vectors": "compute_uv"}), "eigh": Translation("eigh"), "eig": Translation("eig")},
+    "ops.spectra": {
+        "svd": Translation("svd", {"vectors": "compute_uv"}),
+        "eigh": Translation("eigh"),
+        "eig": Translation("eig"),
+    },
     "ops.incomplete": {"betainc": Translation("regularized_incomplete_beta")},
     "ops.random": {"fold_in": Translation("random_fold_in")},
     "ops.collective": {
@@ -342,9 +350,7 @@ _OTHERS: dict[str, dict[str, Translation]] = {
         "ppermute": Translation("ppermute"),
         "axis_index": Translation("axis_index"),
         "all_to_all": Translation("all_to_all", extra={"axis_index_groups": None, "tiled": False}),
-        "all_gather": Translation(
-            "all_gather", {"axis": "all_gather_dimension"}, {"axis_index_groups": None, "tiled": False}
-        ),
+        "all_gather": Translation("all_gather", {"axis": "all_gather_dimension"}, {"axis_index_groups": None, "tiled": False}),
     },
     "control.call": {"call": _Jit("jit", {"program": "jaxpr"}, _JIT)},
     "control.checkpoint": {
@@ -357,7 +363,9 @@ _OTHERS: dict[str, dict[str, Translation]] = {
     "control.custom_function": {"custom_function": _Custom("custom_jvp_call")},
     "control.linear_solve": {"linear_solve": _Holding("custom_linear_solve", {})},
     "control.callback": {
-        "pure_callback": Translation("pure_callback", {"function": "callback", "types": "result_avals", "method": "vmap_method"}),
+        "pure_callback": Translation(
+            "pure_callback", {"function": "callback", "types": "result_avals", "method": "vmap_method"}
+        ),
         "io_callback": Translation("io_callback", {"function": "callback", "types": "result_avals"}),
         "callback": Translation("debug_callback", {"function": "callback"}),
     },
@@ -379,11 +387,12 @@ def _table() -> dict[str, dict[str, Translation]]:
 # JAX's names of primitives that are not the name itself with `_p` behind.
 _SPELLED = {"while_p": "while", "remat_p": "checkpoint", "linear_solve_p": "custom_linear_solve"}
 # Those that JAX has and pullback has not; they can be looked up in, and cannot be bound.
-LACKING = """add_jaxvals after_all approx_top_k call closed_call copy create_token custom_lin device_put empty2 eq_to
-    erf_inv householder_product igamma_grad_a le_to lt_to random_bits random_gamma random_seed random_split random_wrap
+_LACKING = """add_jaxvals after_all approx_top_k call closed_call copy create_token custom_lin device_put empty2 eq_to
+    householder_product igamma_grad_a le_to lt_to random_bits random_gamma random_seed random_split random_wrap
     random_unwrap reduce reduce_window rng_uniform ragged_all_to_all select_and_gather_add select_and_scatter
     select_and_scatter_add sharding_constraint split threefry2x32 top_k xla_pmap get swap bessel_i0e bessel_i1e
-    custom_vjp_call ragged_dot_general dce_sink mulhi scatter_sub stack stage tile unstack""".split()
+    custom_vjp_call ragged_dot_general dce_sink mulhi scatter_sub stack stage tile unstack"""
+LACKING = frozenset(_LACKING.split())
 
 _by_name: dict[str, Primitive] = {}
 

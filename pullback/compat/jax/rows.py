@@ -21,8 +21,8 @@ class Row(NamedTuple):
 
 
 # JAX's primitives, without the _p behind the names.
-_PRIMITIVES = """abs acos acosh add_jaxvals add after_all all_gather all_to_all and approx_top_k argmax argmin asin asinh atan2 atan
-    atanh axis_index bessel_i0e bessel_i1e bitcast_convert_type broadcast_in_dim call cbrt ceil cholesky clamp
+_PRIMITIVES = """abs acos acosh add_jaxvals add after_all all_gather all_to_all and approx_top_k argmax argmin asin asinh atan2
+    atan atanh axis_index bessel_i0e bessel_i1e bitcast_convert_type broadcast_in_dim call cbrt ceil cholesky clamp
     closed_call clz complex concatenate cond conj conv_general_dilated convert_element_type copy cos cosh
     create_token cumlogsumexp cummax cummin cumprod cumsum custom_jvp_call custom_lin custom_vjp_call dce_sink
     device_put digamma div dot_general dynamic_slice dynamic_update_slice eig eigh empty2 eq eq_to erf_inv erf erfc
@@ -86,7 +86,7 @@ ROWS: dict[str, Row] = {
     "jax.image": Row("pullback.image"),
     "jax.interpreters": Row(),
     "jax.experimental": Row(),
-    "jax.extend": Row(),
+    "jax.lax.linalg": Row("pullback.lax.linalg"),
     "jax.ops": Row(None, "", {"pullback": "segment_max segment_min segment_prod segment_sum"}),
     "jax.scipy": Row("pullback.scipy"),
     "jax.scipy.cluster": Row("pullback.scipy.cluster"),
@@ -94,12 +94,15 @@ ROWS: dict[str, Row] = {
     "jax.scipy.fft": Row("pullback.scipy.fft"),
     "jax.scipy.integrate": Row("pullback.scipy.integrate"),
     "jax.scipy.interpolate": Row("pullback.scipy.interpolate"),
-    "jax.scipy.linalg": Row("pullback.scipy.linalg"),
+    "jax.scipy.linalg": Row("pullback.scipy.linalg", "LinAlgError logm lstsq norm pinv"),
     "jax.scipy.ndimage": Row("pullback.scipy.ndimage"),
     "jax.scipy.optimize": Row("pullback.scipy.optimize"),
     "jax.scipy.signal": Row("pullback.scipy.signal"),
     "jax.scipy.sparse": Row("pullback.scipy.sparse"),
     "jax.scipy.sparse.linalg": Row("pullback.scipy.sparse.linalg"),
-    "jax.scipy.special": Row("pullback.scipy.special"),
+    "jax.scipy.special": Row(
+        "pullback.scipy.special",
+        "betaincc betainccinv betaincinv erfcinv exprel gammainccinv gammaincinv log_expit sinc",
+    ),
     "jax.scipy.stats": Row("pullback.scipy.stats"),
 }

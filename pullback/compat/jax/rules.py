@@ -199,7 +199,9 @@ def _outs(primitive: Primitive, found: Any, each: Callable[[Any], Any]) -> Any:
     if not primitive.multiple_results:
         return each(found)
     if not isinstance(found, (tuple, list)):
-        raise TypeError(f"A rule of the primitive {primitive} must return a list, with one value for each result, not {found!r}.")
+        raise TypeError(
+            f"A rule of the primitive {primitive} must return a list, with one value for each result, not {found!r}."
+        )
     return tuple([each(x) for x in found])
 
 
@@ -265,7 +267,9 @@ def _lower(primitive: Primitive) -> Rule:
         found = lowerings.get(primitive, {})
         rule = found.get(write.platform, found.get(None))
         if rule is None:
-            raise NotImplementedError(f"MLIR translation rule for primitive '{primitive}' not found for platform {write.platform}")
+            raise NotImplementedError(
+                f"MLIR translation rule for primitive '{primitive}' not found for platform {write.platform}"
+            )
         types = [array_type(value.shape, value.type.dtype) for value in values]
         if not isinstance(rule, LowerFun):
             avals_out = [ShapedArray(type.shape, type.dtype) for type in write.result_types]

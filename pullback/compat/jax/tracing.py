@@ -39,7 +39,7 @@ def make_jaxpr(
 ) -> Function:
     """A function from arguments (arrays, or what stands for them) to the Jaxpr of `fun` on them. What it closes over of
     surrounding transformations is among the Jaxpr's consts."""
-    numbers, names = chosen_arguments(fun, static_argnums, (), "make_jaxpr's static")
+    numbers, _ = chosen_arguments(fun, static_argnums, (), "make_jaxpr's static")
 
     @named_after(fun)
     def of_arguments(*args: Any, **kwargs: Any) -> Any:
