@@ -27,8 +27,8 @@ facade(
         "control_flow": "pure_callback",
         "devices": "block_until_ready copy_to_host_async device_get device_put",
         "ad_checkpoint": "checkpoint checkpoint_policies remat",
-        "structs": "ShapeDtypeStruct eval_shape typeof",
-        "jaxprs": "make_jaxpr",
+        "structs": "ShapeDtypeStruct typeof",
+        "tracing": "eval_shape make_jaxpr",
         "configuration": (
             "allow_f16_reductions array_garbage_collection_guard auto_pcast checking_leaks check_tracer_leaks config"
             " debug_infs debug_key_reuse debug_nans default_device default_matmul_precision default_prng_impl disable_jit"
