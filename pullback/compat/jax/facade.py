@@ -73,7 +73,7 @@ def _homes(own: Mapping[str, str]) -> dict[str, tuple[str, str]]:
     for home, words in own.items():
         for word in words.split():
             name, _, attribute = word.partition("=")
-            found[name] = (home if "." in home else f"{PACKAGE}.{home}", attribute or name)
+            found[name] = (home if home.partition(".")[0] == "pullback" else f"{PACKAGE}.{home}", attribute or name)
     return found
 
 

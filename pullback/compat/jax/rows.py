@@ -1,8 +1,8 @@
 """The modules of JAX's that need no file here: where each has its names from.
 
 A row says which of pullback's namespaces a module of JAX's is (`base`), which names of that one JAX's does not have
-(`without`), and what comes from elsewhere (`own`): words by the module that has them, `name` or `name=attribute`; a module
-without a dot is one of this package.
+(`without`), and what comes from elsewhere (`own`): words by the module that has them, `name` or `name=attribute`; a
+module that does not start with `pullback` is one of this package.
 """
 
 from __future__ import annotations
