@@ -6,8 +6,8 @@ process, for libraries that do so; `python -m pullback.compat.jax program.py` ru
 
 from __future__ import annotations
 
-from pullback.compat.jax import arrays as arrays
-from pullback.compat.jax.facade import facade
+from pullback.compat.jax.arrays import attach, detach
+from pullback.compat.jax.facade import facade, habit
 from pullback.compat.jax.facade import install as install
 from pullback.compat.jax.facade import uninstall as uninstall
 
@@ -18,6 +18,7 @@ _TRANSFORMATIONS = (
     "fwd_and_bwd grad hessian jacfwd jacobian jacrev jvp linear_transpose linearize named_call pmap value_and_grad vjp vmap"
 )
 
+habit(attach, detach)
 facade(
     globals(),
     own={
@@ -40,8 +41,6 @@ facade(
             " default_prng_impl disable_jit enable_x64 legacy_prng_key log_compiles numpy_dtype_promotion numpy_rank_promotion"
         ),
         "custom_derivatives": "closure_convert custom_gradient custom_jvp custom_vjp",
-        "pullback": (
-            "Array Device Ref clear_caches ensure_compile_time_eval float0 freeze named_scope new_ref"
-        ),
+        "pullback": ("Array Device Ref clear_caches ensure_compile_time_eval float0 freeze named_scope new_ref"),
     },
 )

@@ -61,7 +61,7 @@ def _sharding(x: Any) -> SingleDeviceSharding:
 
 
 def _shards(x: Any) -> list[Shard]:
-    return [Shard(x.device, (slice(None),) * x.ndim, 0, x)]
+    return [Shard(x)]
 
 
 def _addressable_data(x: Any, index: int) -> Any:
@@ -107,12 +107,12 @@ _KINDS = {"vmap": "Vmap", "grad": "Grad", "jvp": "JVP", "transposition": "Transp
 def _tracer_repr(x: Any) -> str:
     kind = _KINDS.get(x.owner.transformation, "Jit")
     if kind == "Vmap":
-        shown = f"aval={_aval(x)}, batched={_aval(x.value)}"
+        shown = f"aval={_short(x)}, batched={_short(x.value)}"
     elif hasattr(x, "tangent"):
         tangent = f"typeof(tangent)={x.tangent.type}" if kind == "Grad" else f"tangent={x.tangent}"
         shown = f"primal={x.primal}, {tangent}"
     else:
-        shown = str(_aval(x))
+        shown = _short(x)
     return f"{kind}Tracer({shown})"
 
 
@@ -120,23 +120,28 @@ def _aval(x: Any) -> Any:
     return structs.aval_of(x.type)
 
 
+def _short(x: Any) -> str:
+    return f"{x.dtype.name}[{','.join(map(str, x.shape))}]"
+
+
 def _refusal(name: str) -> Callable[..., Any]:
     def refuse(x: Any, *args: Any) -> Any:
-        raise errors.ConcretizationTypeError(x, f"{name} was asked of a traced value of type {_aval(x)}, which has no values yet.")
+        raise errors.ConcretizationTypeError(
+            x, f"{name} was asked of a traced value of type {_short(x)}, which has no values yet."
+        )
 
     return refuse
 
 
 _OF_KNOWN = "committed addressable_shards global_shards is_fully_addressable is_fully_replicated traceback"
+_METHODS = "addressable_data delete devices is_deleted on_device_size_in_bytes unsafe_buffer_pointer __dlpack__"
 _OF_TRACERS: dict[str, Any] = {
     "__repr__": _tracer_repr,
     "__str__": _tracer_repr,
     **{name: property(_refusal(name)) for name in _OF_KNOWN.split()},
     **{
         name: _refusal(f"{name}()")
-        for name in (
-            "addressable_data delete devices is_deleted on_device_size_in_bytes unsafe_buffer_pointer __dlpack__"
-        ).split()
+        for name in _METHODS.split()
     },
 }
 

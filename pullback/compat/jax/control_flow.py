@@ -125,9 +125,7 @@ def pure_callback(
     vmap_method: str | None = None,
     **kwargs: Any,
 ) -> Any:
-    return pb.pure_callback(
-        called(callback), Packed(result_shape_dtypes), Packed((args, kwargs)), vmap_method=vmap_method
-    ).tree
+    return pb.pure_callback(called(callback), Packed(result_shape_dtypes), Packed((args, kwargs)), vmap_method=vmap_method).tree
 
 
 def io_callback(

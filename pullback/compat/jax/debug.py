@@ -10,19 +10,18 @@ from pullback.compat.jax.control_flow import called
 from pullback.compat.jax.facade import facade
 from pullback.compat.jax.sharding import DEFAULT_SHARDING
 from pullback.compat.jax.trees import Packed
-from pullback.core.array import Array
 from pullback.debug import Printer, check_places
 
 
-def callback(
-    callback: Callable[..., Any], *args: Any, ordered: bool = False, partitioned: bool = False, **kwargs: Any
-) -> None:
+def callback(callback: Callable[..., Any], *args: Any, ordered: bool = False, partitioned: bool = False, **kwargs: Any) -> None:
     if not callable(callback):
         raise TypeError(f"First argument to jax.debug.callback must be callable, but got {callback!r}.")
     pb.debug.callback(called(callback), Packed((args, kwargs)), ordered=ordered)
 
 
-def print(fmt: str, *args: Any, ordered: bool = False, partitioned: bool = False, skip_format_check: bool = False, **kwargs: Any) -> None:
+def print(
+    fmt: str, *args: Any, ordered: bool = False, partitioned: bool = False, skip_format_check: bool = False, **kwargs: Any
+) -> None:
     """As pb.debug.print. `skip_format_check` prints the text as it is, with braces and all, where there are no values."""
     if not isinstance(fmt, str):
         raise TypeError(f"jax.debug.print takes a format string first, but got {fmt!r}: write print('{{}}', x).")
@@ -36,7 +35,7 @@ def log(fmt: str, *args: Any, **kwargs: Any) -> None:
 
 
 def inspect_array_sharding(value: Any, *, callback: Callable[[Any], None]) -> None:
-    callback(value.sharding if isinstance(value, Array) else DEFAULT_SHARDING)
+    callback(getattr(value, "sharding", DEFAULT_SHARDING))
 
 
 def visualize_sharding(shape: Any, sharding: Any, **how: Any) -> None:

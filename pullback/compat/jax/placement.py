@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import platform as python_platform
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -138,13 +138,13 @@ def make_array_from_single_device_arrays(shape: Any, sharding: Any, arrays: Sequ
     return _whole(shape, arrays[0], sharding, dtype)
 
 
-class Shard(NamedTuple):
+class Shard:
     """The part of an array that one device has: all of it."""
 
-    device: Device
-    index: tuple[slice, ...]
-    replica_id: int
-    data: Any
+    replica_id = 0
+
+    def __init__(self, data: Any) -> None:
+        self.data, self.device, self.index = data, data.device, (slice(None),) * data.ndim
 
     def __repr__(self) -> str:
         return f"Shard(device={self.device!r}, index={self.index}, replica_id={self.replica_id}, data={self.data})"

@@ -33,7 +33,9 @@ def annotate_function(func: Callable[..., Any] | None = None, name: str | None =
 
 
 def start_trace(log_dir: Any, *options: Any, **more: Any) -> None:
-    warnings.warn("pullback writes no profiles: jax.profiler.start_trace does nothing. Use a profiler of Python's.", stacklevel=2)
+    warnings.warn(
+        "pullback writes no profiles: jax.profiler.start_trace does nothing. Use a profiler of Python's.", stacklevel=2
+    )
 
 
 def stop_trace() -> None:

@@ -335,7 +335,7 @@ class SingleDeviceSharding(Sharding):
     def __init__(self, device: Device, *, memory_kind: str | None = None) -> None:
         self._device, self.memory_kind = device, memory_kind
 
-    device_set = property(lambda self: {self._device})  # type: ignore[assignment]
+    device_set = property(lambda self: {self._device})
 
     def with_memory_kind(self, kind: str) -> SingleDeviceSharding:
         return SingleDeviceSharding(self._device, memory_kind=kind)
@@ -367,21 +367,19 @@ class NamedSharding(Sharding):
         self.mesh, self.spec, self.memory_kind = mesh, spec, memory_kind
         for name in self._split:
             if name not in mesh.axis_names:
-                raise ValueError(
-                    f"Resource axis: {name} of {spec} is not found in mesh: {tuple(mesh.axis_names)}."
-                )
+                raise ValueError(f"Resource axis: {name} of {spec} is not found in mesh: {tuple(mesh.axis_names)}.")
         repeated = [name for name in self._split if self._split.count(name) > 1]
         if repeated:
-            raise ValueError(f"A single NamedSharding spec {spec} must map each mesh axis once, but {repeated[0]} occurs again.")
+            raise ValueError(f"A single NamedSharding spec {spec} must map each mesh axis once, but has {repeated[0]} twice.")
 
     @property
     def _split(self) -> list[Any]:
         parts = [part if isinstance(part, tuple) else (part,) for part in self.spec.partitions]
         return [name for part in parts for name in part if name is not None and name is not UNCONSTRAINED]
 
-    device_set = property(lambda self: set(self.mesh.devices.flat))  # type: ignore[assignment]
+    device_set = property(lambda self: set(self.mesh.devices.flat))
     num_devices = property(lambda self: self.mesh.size)
-    is_fully_replicated = property(  # type: ignore[assignment]
+    is_fully_replicated = property(
         lambda self: math.prod([self.mesh.shape[name] for name in self._split]) == 1
     )
 

@@ -16,7 +16,8 @@ class SupportsDType(Protocol):
     def dtype(self, /) -> np.dtype[Any]: ...
 
 
-ArrayLike = Union[Array, np.ndarray, np.bool_, np.number, bool, int, float, complex]  # noqa: UP007: JAX's clients look into it
+# JAX's clients look into these
+ArrayLike = Union[Array, np.ndarray, np.bool_, np.number, bool, int, float, complex]  # noqa: UP007
 DTypeLike = Union[str, type[Any], np.dtype[Any], SupportsDType]  # noqa: UP007
 
 facade(globals())
