@@ -51,7 +51,17 @@ float0 = np.dtype([("float0", np.void, 0)])
 """The dtype of the tangents of integers and bools: it holds nothing, since they have none."""
 
 
-class prng_key(np.void):  # type: ignore[misc]  # NumPy has dtypes of such classes, as of its records
+class extended(np.void):  # type: ignore[misc]  # NumPy has dtypes of such classes, as of its records
+    """The class of all dtypes whose elements are no numbers, of which `issubdtype` is asked.
+
+    Example:
+        >>> import pullback as pb
+        >>> pb.numpy.issubdtype(pb.random.key(0).dtype, pb.core.dtypes.extended)
+        True
+    """
+
+
+class prng_key(extended):  # type: ignore[misc]
     """The class of the dtypes of random keys, of which `issubdtype` is asked; `pullback.random` makes such arrays.
 
     Example:

@@ -139,10 +139,7 @@ _OF_TRACERS: dict[str, Any] = {
     "__repr__": _tracer_repr,
     "__str__": _tracer_repr,
     **{name: property(_refusal(name)) for name in _OF_KNOWN.split()},
-    **{
-        name: _refusal(f"{name}()")
-        for name in _METHODS.split()
-    },
+    **{name: _refusal(f"{name}()") for name in _METHODS.split()},
 }
 
 

@@ -113,7 +113,7 @@ class Mesh(_Mesh, contextlib.ContextDecorator):
     devices: np.ndarray[Any, Any]
 
     def __init__(self, devices: Any, axis_names: Any, axis_types: Any = None) -> None:
-        self.devices = _devices_array(devices)
+        self.devices = np.asarray(devices, object)
         self._fill(axis_names, self.devices.shape, axis_types)
 
     _key = property(lambda self: (self.axis_names, self.axis_sizes, self.axis_types, tuple(self.devices.flat)))
@@ -135,24 +135,6 @@ class Mesh(_Mesh, contextlib.ContextDecorator):
 
     def __reduce__(self) -> Any:
         return Mesh, (self.devices, self.axis_names, self.axis_types)
-
-
-def _devices_array(devices: Any) -> np.ndarray[Any, Any]:
-    """An array of devices, each of which is an element, though it could be seen as a sequence."""
-    if isinstance(devices, np.ndarray):
-        return devices
-
-    def shape(nested: Any) -> tuple[int, ...]:
-        several = isinstance(nested, Sequence) and not isinstance(nested, Device)
-        return (len(nested), *(shape(nested[0]) if len(nested) else ())) if several else ()
-
-    made = np.empty(shape(devices), object)
-    for place in np.ndindex(made.shape):
-        found = devices
-        for i in place:
-            found = found[i]
-        made[place] = found
-    return made
 
 
 _physical: ContextVar[tuple[Mesh, ...]] = ContextVar("pullback_jax_meshes", default=())
@@ -204,7 +186,7 @@ def make_mesh(
             f"Number of devices {len(there)} must be >= the product of mesh_shape {tuple(axis_shapes)}: pullback computes on"
             " one device."
         )
-    made = _devices_array(there[: math.prod(axis_shapes)]).reshape(tuple(axis_shapes))
+    made = np.asarray(there[: math.prod(axis_shapes)], object).reshape(tuple(axis_shapes))
     return Mesh(made, axis_names, AxisType.Explicit if axis_types is None else axis_types)
 
 
@@ -379,9 +361,7 @@ class NamedSharding(Sharding):
 
     device_set = property(lambda self: set(self.mesh.devices.flat))
     num_devices = property(lambda self: self.mesh.size)
-    is_fully_replicated = property(
-        lambda self: math.prod([self.mesh.shape[name] for name in self._split]) == 1
-    )
+    is_fully_replicated = property(lambda self: math.prod([self.mesh.shape[name] for name in self._split]) == 1)
 
     def update(self, **changed: Any) -> NamedSharding:
         given = {"mesh": self.mesh, "spec": self.spec, "memory_kind": self.memory_kind} | changed
