@@ -135,7 +135,5 @@ _DISTRIBUTIONS = {  # and what pullback's have besides JAX's
     "vonmises": "",
     "wrapcauchy": "",
 }
-ROWS |= {
-    f"jax.scipy.stats.{name}": Row(f"pullback.scipy.stats:{name}", f"name {without}")
-    for name, without in _DISTRIBUTIONS.items()
-}
+for _name, _without in _DISTRIBUTIONS.items():
+    ROWS[f"jax.scipy.stats.{_name}"] = Row(f"pullback.scipy.stats:{_name}", f"name {_without}")
