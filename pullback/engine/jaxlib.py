@@ -176,6 +176,13 @@ def pytrees() -> Any:
     return importlib.import_module("jaxlib._jax").pytree
 
 
+def runtime_error() -> type[Exception]:
+    """The class of the errors of XLA at run time."""
+    _quiet()
+    found: type[Exception] = importlib.import_module("jaxlib._jax").JaxRuntimeError
+    return found
+
+
 def library_bytes(file: str | None) -> int:
     """How many bytes the shared libraries beside a file of jaxlib's have: another build of one version has another number."""
     if file is None:
