@@ -6,6 +6,7 @@ process, for libraries that do so; `python -m pullback.compat.jax program.py` ru
 
 from __future__ import annotations
 
+from pullback.compat.jax.configuration import adopt
 from pullback.compat.jax.facade import facade
 from pullback.compat.jax.facade import install as install
 from pullback.compat.jax.facade import uninstall as uninstall
@@ -26,11 +27,15 @@ facade(
         "control_flow": "pure_callback",
         "devices": "block_until_ready copy_to_host_async device_get device_put",
         "ad_checkpoint": "checkpoint checkpoint_policies remat",
-        "structs": "ShapeDtypeStruct eval_shape typeof",
-        "jaxprs": "make_jaxpr",
-        "config": (
-            "config checking_leaks check_tracer_leaks debug_infs debug_nans default_device default_matmul_precision"
-            " default_prng_impl disable_jit enable_x64 legacy_prng_key log_compiles numpy_dtype_promotion numpy_rank_promotion"
+        "structs": "ShapeDtypeStruct typeof",
+        "tracing": "eval_shape make_jaxpr",
+        "configuration": (
+            "allow_f16_reductions array_garbage_collection_guard auto_pcast checking_leaks check_tracer_leaks config"
+            " debug_infs debug_key_reuse debug_nans default_device default_matmul_precision default_prng_impl disable_jit"
+            " enable_checks enable_custom_prng enable_x64 explain_cache_misses jax2tf_associative_scan_reductions"
+            " legacy_prng_key log_compiles no_execution no_tracing numpy_dtype_promotion numpy_rank_promotion"
+            " remove_size_one_mesh_axis_from_type softmax_custom_jvp thread_guard threefry_partitionable transfer_guard"
+            " transfer_guard_device_to_device transfer_guard_device_to_host transfer_guard_host_to_device"
         ),
         "custom_derivatives": "closure_convert custom_gradient custom_jvp custom_vjp",
         "pullback": (
@@ -39,3 +44,5 @@ facade(
         ),
     },
 )
+
+adopt()  # the modes of JAX's hold from here on; `uninstall` takes them back

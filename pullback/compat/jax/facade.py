@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from types import MappingProxyType, ModuleType
 from typing import Any
 
+from pullback.compat.jax.configuration import adopt, release
 from pullback.compat.jax.rows import ROWS
 
 PACKAGE = "pullback.compat.jax"
@@ -192,13 +193,16 @@ def install() -> None:
             " pullback.compat.jax.install() before anything imports jax, or run the program by"
             " `python -m pullback.compat.jax program.py`."
         )
+    adopt()
     if _finder not in sys.meta_path:
         sys.meta_path.insert(0, _finder)
     sys.modules["jax"] = sys.modules[PACKAGE]
 
 
 def uninstall() -> None:
-    """Undo `install`: `import jax` means JAX again, where it is installed. What was imported before keeps what it has."""
+    """Undo `install`: `import jax` means JAX again, where it is installed, and pullback's own mode holds. What was imported
+    before keeps what it has."""
+    release()
     if _finder in sys.meta_path:
         sys.meta_path.remove(_finder)
     for name in [name for name in sys.modules if name == "jax" or name.startswith("jax.")]:
