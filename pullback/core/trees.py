@@ -6,6 +6,7 @@ register. optree is loaded when the first container is met: arrays and numbers b
 
 from __future__ import annotations
 
+import functools
 import importlib
 import threading
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
@@ -94,6 +95,14 @@ def unflatten(structure: TreeDef, leaves: Iterable[Any]) -> Any:
         (leaf,) = leaves
         return leaf
     return structure.unflatten(leaves)
+
+
+def node_of(structure: TreeDef) -> tuple[type | None, Sequence[Any], Sequence[TreeDef]]:
+    """What a structure is at its root: the class of the container, None for a leaf; the keys of its parts, if it is a dict; and
+    their structures."""
+    if structure is LEAF or structure.type is None:
+        return None, (), ()
+    return structure.type, structure.entries() if structure.type is dict else (), structure.children()
 
 
 def structure_of(tree: Any) -> TreeDef:
@@ -292,6 +301,37 @@ def _with_float0(tree: Any, make: Callable[[tuple[int, ...]], Any]) -> Any:
         return tree
     return unflatten(structure, [make(leaf.shape) if is_float0(leaf) else leaf for leaf in leaves])
 
+
+class Trees:
+    """How a jitted function takes trees apart. This is pullback's way; a class derived from it stands for another library's."""
+
+    flatten: Callable[[Any], tuple[list[Any], TreeDef]] = staticmethod(flatten)
+    unflatten: Callable[[TreeDef, Iterable[Any]], Any] = staticmethod(unflatten)
+    node: Callable[[TreeDef], tuple[type | None, Sequence[Any], Sequence[TreeDef]]] = staticmethod(node_of)
+    without_float0: Callable[[Any], Any] = staticmethod(without_float0)
+
+    def flattener(self) -> Callable[[Any], tuple[list[Any], TreeDef]]:
+        """What takes containers apart whose classes have been met before."""
+        return functools.partial(optree().tree_flatten, is_leaf=None, namespace=NAMESPACE)
+
+    def paths(self, tree: Any, root: str) -> list[str]:
+        """The path of each leaf, as error messages have it."""
+        return flatten_with_paths(tree, root)[0]
+
+    def array_leaves(self, tree: Any, what: Callable[[], str], keep_out: str = _OUT_OF_ARGUMENTS) -> tuple[list[Any], TreeDef]:
+        """`array_leaves`, of such trees."""
+        leaves, structure = self.flatten(tree)
+        return [
+            array_leaf(leaf, lambda i=i: self.paths(tree, what())[i], keep_out=keep_out)  # type: ignore[misc]
+            for i, leaf in enumerate(leaves)
+        ], structure
+
+    def differs(self, given: TreeDef, wanted: TreeDef, root: str, other: str) -> str:
+        """`difference`, of such trees."""
+        return difference(given, wanted, root, other)
+
+
+OWN_TREES = Trees()
 
 _NONE = object()  # stands for None in a prefix, where it is a value; in the tree that the prefix is for, None has no leaves
 
