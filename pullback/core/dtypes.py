@@ -51,7 +51,17 @@ float0 = np.dtype([("float0", np.void, 0)])
 """The dtype of the tangents of integers and bools: it holds nothing, since they have none."""
 
 
-class prng_key(np.void):  # type: ignore[misc]  # NumPy has dtypes of such classes, as of its records
+class extended(np.void):  # type: ignore[misc]  # NumPy has dtypes of such classes, as of its records
+    """The class of all dtypes whose elements are no numbers, of which `issubdtype` is asked.
+
+    Example:
+        >>> import pullback as pb
+        >>> pb.numpy.issubdtype(pb.random.key(0).dtype, pb.core.dtypes.extended)
+        True
+    """
+
+
+class prng_key(extended):  # type: ignore[misc]
     """The class of the dtypes of random keys, of which `issubdtype` is asked; `pullback.random` makes such arrays.
 
     Example:
@@ -200,12 +210,14 @@ def requested(dtype: Any) -> DType:
     if found is KEY:
         raise DtypeError(f"dtype={SHORT_NAMES[KEY]}: {NO_NUMBERS}")
     narrowed = entering(found)
-    if narrowed is not found and current_mode().narrows == "warn":
-        warn(
-            f"Explicitly requested dtype {found.name} is not available, and will be truncated to dtype {narrowed.name}: values"
-            " of 64 bits become 32 bits wide. To keep them, set jax_enable_x64, or use pb.default_bits(64).",
-            category=UserWarning,
-        )
+    if narrowed is not found and (choice := current_mode().narrows) is not True:
+        if choice == "values":
+            return found
+        text = f"Explicitly requested dtype {found.name} is not available, "
+        keep = "To keep 64 bits, set jax_enable_x64, or use pb.default_bits(64)."
+        if choice == "raise":
+            raise ValueError(f"{text}since values are 32 bits wide here. {keep}")
+        warn(f"{text}and will be truncated to dtype {narrowed.name}. {keep}", category=UserWarning)
     return narrowed
 
 

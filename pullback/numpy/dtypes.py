@@ -23,6 +23,7 @@ from pullback.core.dtypes import (
 )
 from pullback.core.dtypes import promote as join
 from pullback.core.tracing import Tracer
+from pullback.core.types import ArrayType
 from pullback.numpy.promotion import PYTHON_SCALARS, operand, weak_pair
 
 bool_ = np.bool_
@@ -48,6 +49,8 @@ def _pair(value: Any) -> tuple[DType, bool]:
         return canonical(value), value is not bool
     if value.__class__ in PYTHON_SCALARS or isinstance(value, (Array, Tracer)):
         return weak_pair(value)
+    if isinstance(value, ArrayType):
+        return value.dtype, value.weak
     if isinstance(value, (np.ndarray, np.generic)):
         return entering(canonical(value.dtype)), False
     return entering(canonical(value)), False
@@ -57,7 +60,7 @@ def result_type(*args: Any) -> DType:
     """The dtype that operands meet in.
 
     Arguments:
-        args: arrays, numbers, dtypes, or names of dtypes. Python numbers (and `int`, `float`, `complex`) are weak.
+        args: arrays, ArrayTypes, numbers, dtypes, or names of dtypes. Python numbers (and `int`, `float`, `complex`) are weak.
 
     Returns:
         A dtype.
@@ -148,7 +151,8 @@ def issubdtype(arg1: Any, arg2: Any) -> bool:
         return arg2 in (np.floating, np.inexact, np.number, np.generic) or arg2 is found.type
     if kind(found) == "s":
         own = np.unsignedinteger if found.name[0] == "u" else np.signedinteger
-        return arg2 is found.type or bool(np.issubdtype(own, arg2))
+        wanted = arg2 if isinstance(arg2, type) and issubclass(arg2, np.generic) else canonical(arg2).type
+        return wanted is found.type or bool(np.issubdtype(own, wanted))
     return bool(np.issubdtype(found, arg2))
 
 
@@ -264,7 +268,7 @@ def iscomplexobj(x: ArrayLike) -> bool:
     """Whether a value's dtype is complex.
 
     Arguments:
-        x: an array or a number.
+        x: an array or a number; or an ArrayType.
 
     Returns:
         A bool.
@@ -276,14 +280,15 @@ def iscomplexobj(x: ArrayLike) -> bool:
         >>> pnp.iscomplexobj(pnp.array([1 + 0j])), pnp.iscomplexobj(1.0)
         (True, False)
     """
-    return kind(operand(x, "iscomplexobj").type.dtype) == "c"
+    found = x if isinstance(x, ArrayType) else operand(x, "iscomplexobj").type
+    return kind(found.dtype) == "c"
 
 
 def isrealobj(x: ArrayLike) -> bool:
     """Whether a value's dtype is not complex.
 
     Arguments:
-        x: an array or a number.
+        x: an array or a number; or an ArrayType.
 
     Returns:
         A bool.

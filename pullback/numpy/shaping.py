@@ -14,7 +14,7 @@ from pullback.core.array import Array, ArrayLike
 from pullback.core.dtypes import DTypeLike
 from pullback.core.errors import AxisError, ShapeError
 from pullback.core.tracing import Tracer
-from pullback.core.types import Shape, ShapeLike
+from pullback.core.types import ArrayType, Shape, ShapeLike
 from pullback.numpy.axes import Axis, normal_axes, normal_axis, several
 from pullback.numpy.creation import array, checked_shape
 from pullback.numpy.eager import by_numpy
@@ -73,7 +73,7 @@ def ndim(a: Any) -> int:
     """How many axes an array has; of nested lists, how deep they are.
 
     Arguments:
-        a: an array, a number, or nested sequences of these.
+        a: an array, a number, or nested sequences of these; or an ArrayType.
 
     Returns:
         An int.
@@ -92,7 +92,7 @@ def shape(a: Any) -> Shape:
     """How large the axes of an array are.
 
     Arguments:
-        a: an array, a number, or nested sequences of these.
+        a: an array, a number, or nested sequences of these; or an ArrayType.
 
     Returns:
         A tuple of ints.
@@ -104,14 +104,18 @@ def shape(a: Any) -> Shape:
         >>> pnp.shape(pnp.zeros((2, 3))), pnp.shape([1, 2])
         ((2, 3), (2,))
     """
-    return array(a, copy=False).type.shape
+    return _type_of(a).shape
+
+
+def _type_of(a: Any) -> ArrayType:
+    return a if isinstance(a, ArrayType) else array(a, copy=False).type
 
 
 def size(a: Any, axis: Axis = None) -> int:
     """How many elements an array has, in all or along axes.
 
     Arguments:
-        a: an array, a number, or nested sequences of these.
+        a: an array, a number, or nested sequences of these; or an ArrayType.
         axis: the axis or axes; all of them by default.
 
     Returns:
@@ -125,7 +129,7 @@ def size(a: Any, axis: Axis = None) -> int:
         >>> pnp.size(pnp.zeros((2, 3))), pnp.size(pnp.zeros((2, 3)), 1)
         (6, 3)
     """
-    found = array(a, copy=False).type
+    found = _type_of(a)
     return math.prod([found.shape[i] for i in normal_axes(axis, found, "size")])
 
 

@@ -248,3 +248,11 @@ def test_a_value_of_another_kind_that_the_dtype_holds_exactly_is_taken() -> None
     np.testing.assert_array_equal(pnp.pad(WHOLE, 1, constant_values=2.0), [2, 1, 1, 1, 2])
     np.testing.assert_array_equal(pnp.pad(REAL, 1, constant_values=3), [3, 1, 1, 1, 3])
     assert int(pnp.take(WHOLE, 7, mode="fill", fill_value=5.0)) == 5
+
+
+def test_questions_about_a_type_take_one_without_values():
+    type = pb.eval_shape(lambda x: x * 1j, pnp.zeros((2, 3)))
+    assert pnp.shape(type) == (2, 3) and pnp.ndim(type) == 2 and pnp.size(type) == 6 and pnp.size(type, 0) == 2
+    assert pnp.iscomplexobj(type) and not pnp.isrealobj(type)
+    assert pnp.result_type(pb.ArrayType((), "float32", weak=True), pnp.float16) == pnp.float16
+    assert pnp.zeros_like(type).type is type

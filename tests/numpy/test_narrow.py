@@ -68,6 +68,7 @@ def test_they_are_converted(dtype: str, way: str) -> None:
 def test_what_they_are() -> None:
     assert pnp.iinfo(pnp.int4).max == 7 and pnp.iinfo("uint2").max == 3
     assert pnp.issubdtype(pnp.int4, pnp.signedinteger) and pnp.issubdtype("uint4", pnp.integer)
+    assert pnp.issubdtype(pnp.int4, np.dtype(pnp.int4)) and not pnp.issubdtype(pnp.int4, "uint4")
     assert not pnp.issubdtype(pnp.int4, pnp.unsignedinteger) and pnp.isdtype(pnp.uint4, "unsigned integer")
     x = pnp.array([1, -2], pnp.int4)
     assert repr(x) == "[ 1 -2]:i4[2]:cpu(0)" and pickle.loads(pickle.dumps(x)).tolist() == [1, -2]

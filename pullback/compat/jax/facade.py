@@ -12,7 +12,7 @@ import importlib.abc
 import importlib.machinery
 import importlib.util
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType, ModuleType
 from typing import Any
 
@@ -36,15 +36,14 @@ def facade(
     Arguments:
         base: a namespace of pullback's, all of whose names the module has,
         without: except these.
-        own: what comes from elsewhere: words by the modules that have them, `name` or `name=attribute`. A module without a dot
-            is one of this package
+        own: what comes from elsewhere: words by the modules that have them, `name` or `name=attribute`. A module of which the
+            name does not start with `pullback` is one of this package.
     """
     name_of_module = module["__name__"]
     hidden = frozenset(without.split())
     homes = _homes(own)
-    defined = {
-        name for name, value in module.items() if name[0] != "_" and getattr(value, "__module__", None) == name_of_module
-    }
+    public = {name for name, value in module.items() if getattr(value, "__module__", None) == name_of_module and name[0] != "_"}
+    defined = {*module.get("__all__", public)}
 
     def __getattr__(name: str) -> Any:
         if name in homes:
@@ -111,7 +110,11 @@ def absent(module: str, name: str) -> AttributeError:
 def _submodule(own: str, name: str) -> ModuleType | None:
     """A module of this package by its name in another one, loaded now; None if there is none."""
     full = f"{own}.{name}"
-    if name.startswith("__") or (full not in sys.modules and importlib.util.find_spec(full) is None):
+    if (
+        name.startswith("__")
+        or "__path__" not in vars(sys.modules[own])
+        or (full not in sys.modules and importlib.util.find_spec(full) is None)
+    ):
         return None
     return importlib.import_module(full)
 
@@ -174,6 +177,26 @@ class AliasFinder(importlib.abc.MetaPathFinder):
 
 
 _finder = AliasFinder()
+_habits: list[tuple[Callable[[], None], Callable[[], None]]] = []
+
+
+def habit(begin: Callable[[], None], end: Callable[[], None]) -> None:
+    """Begin what JAX does in a whole process and pullback does not; `uninstall` ends it, `install` begins it again. Each
+    may be called when there is nothing to do."""
+    _habits.append((begin, end))
+    begin()
+
+
+def begin_habits() -> None:
+    """Behave as JAX in this process, as from the import of this package on."""
+    for begin, _ in _habits:
+        begin()
+
+
+def end_habits() -> None:
+    """Behave as pullback in this process."""
+    for _, end in _habits:
+        end()
 
 
 def install() -> None:
@@ -192,12 +215,15 @@ def install() -> None:
     if _finder not in sys.meta_path:
         sys.meta_path.insert(0, _finder)
     sys.modules["jax"] = sys.modules[PACKAGE]
+    begin_habits()
 
 
 def uninstall() -> None:
-    """Undo `install`: `import jax` means JAX again, where it is installed. What was imported before keeps what it has."""
+    """Undo `install`: `import jax` means JAX again, where it is installed, and pullback's own mode holds. What was imported
+    before keeps what it has."""
     if _finder in sys.meta_path:
         sys.meta_path.remove(_finder)
     for name in [name for name in sys.modules if name == "jax" or name.startswith("jax.")]:
         if (getattr(sys.modules[name], "__name__", None) or "").startswith(PACKAGE):
             del sys.modules[name]
+    end_habits()

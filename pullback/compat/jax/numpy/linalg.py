@@ -1,0 +1,11 @@
+"""jax.numpy.linalg: pullback.numpy.linalg."""
+
+from __future__ import annotations
+
+from pullback.compat.jax.facade import facade
+from pullback.compat.jax.numpy import sharded
+from pullback.numpy import linalg
+
+tensordot = sharded(linalg.tensordot)
+
+facade(globals(), "pullback.numpy.linalg", "EighResult EigResult LinAlgError QRResult SVDResult SlogdetResult")
