@@ -154,7 +154,9 @@ def test_every_function_is_covered():
     assert {name for name in functions if not is_listed(f"lax.{name}")} <= {*CALLS, *ELSEWHERE, *COLLECTIVES} <= {*lax.__all__}
 
 
-@pytest.mark.parametrize("f", [lax.add, lax.atan2, lax.lt, lax.nextafter, lax.pow, lax.igamma, lax.mul], ids=lambda f: f.__name__)
+@pytest.mark.parametrize(
+    "f", [lax.add, lax.atan2, lax.lt, lax.nextafter, lax.pow, lax.igamma, lax.mul], ids=lambda f: f.__name__
+)
 def test_axes_of_size_1_are_stretched(f) -> None:
     row, column = pnp.array([[1.0, 2.0, 3.0]]), pnp.array([[0.5], [1.5]])
     whole = f(pnp.broadcast_to(row, (2, 3)), pnp.broadcast_to(column, (2, 3)))
