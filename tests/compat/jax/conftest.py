@@ -1,4 +1,4 @@
-"""JAX's mode holds in the tests of this folder, and in no other: importing the façade lets it hold in the whole process."""
+"""The façade behaves as JAX in a whole process from its import on: here only while one of its own tests runs."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ from collections.abc import Iterator
 
 import pytest
 
-import pullback.compat.jax  # noqa: F401  (first of all, so that what is said below comes after it)
-from pullback.compat.jax import configuration
+from pullback.compat.jax.facade import begin_habits, end_habits
 
-configuration.release()
+end_habits()
 
 
 @pytest.fixture(autouse=True)
-def jax_mode() -> Iterator[None]:
-    configuration.adopt()
+def as_jax() -> Iterator[None]:
+    begin_habits()
     yield
-    configuration.release()
+    end_habits()
