@@ -100,7 +100,7 @@ ROWS: dict[str, Row] = {
     "jax.interpreters.xla": Row(),
     "jax.image": Row("pullback.image"),
     "jax.interpreters": Row(),
-    "jax.experimental": Row(own={"control_flow": "io_callback"}),
+    "jax.experimental": Row(own={"configuration": "enable_x64 disable_x64", "control_flow": "io_callback"}),
     "jax.lax.linalg": Row("pullback.lax.linalg"),
     "jax.ops": Row(None, "", {"pullback": "segment_max segment_min segment_prod segment_sum"}),
     "jax.scipy": Row("pullback.scipy"),
