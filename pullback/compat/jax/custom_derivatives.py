@@ -328,4 +328,4 @@ def closure_convert(fun: Function, *example_args: Any) -> tuple[Function, list[A
     return converted, values
 
 
-facade(globals(), own={"pullback": "CustomVJPPrimal SymbolicZero"})
+facade(globals(), own={"pullback": "CustomVJPPrimal SymbolicZero", "primitives": "custom_jvp_call_p custom_vjp_call_p"})
