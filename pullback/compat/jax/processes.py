@@ -39,11 +39,3 @@ def get_tensorstore_spec(*args: Any, **kwargs: Any) -> Any:
 def backend_compile_and_load(*args: Any, **kwargs: Any) -> Any:
     """A hook of JAX's compiler, which programs replace: nothing calls it here."""
     raise NotImplementedError("pullback compiles by pullback.engine; jax._src.compiler is JAX's own.")
-
-
-def register_exclusion(path: str) -> None:
-    """Nothing: the frames of the libraries in between stay in tracebacks."""
-
-
-class AbstractRef:
-    """The type of a Ref, which is no value of Programs here."""

@@ -20,9 +20,9 @@ class Recurrent(nn.Module):
 
     @nn.compact
     def __call__(self, x):
-        cell = nn.scan(
-            nn.LSTMCell, variable_broadcast="params", split_rngs={"params": False}, in_axes=1, out_axes=1
-        )(self.features)
+        cell = nn.scan(nn.LSTMCell, variable_broadcast="params", split_rngs={"params": False}, in_axes=1, out_axes=1)(
+            self.features
+        )
         carry = cell.initialize_carry(jax.random.key(0), x[:, 0].shape)
         _, y = cell(carry, x)
         return nn.Dense(1)(y)
@@ -77,9 +77,7 @@ def apply(params, tokens, key, train=True):
 results["deep"] = apply(params, tokens, jax.random.key(1))[0, 0].tolist()
 results["deep's slopes"] = total(jax.grad(lambda p: jnp.mean(apply(p, tokens, jax.random.key(1)) ** 2))(params))
 
-Ensemble = nn.vmap(
-    nn.Dense, in_axes=None, out_axes=0, axis_size=3, variable_axes={"params": 0}, split_rngs={"params": True}
-)
+Ensemble = nn.vmap(nn.Dense, in_axes=None, out_axes=0, axis_size=3, variable_axes={"params": 0}, split_rngs={"params": True})
 ensemble = Ensemble(2)
 results["ensemble"] = ensemble.apply(ensemble.init(key, jnp.ones(3)), jnp.ones(3)).ravel().tolist()
 

@@ -81,7 +81,5 @@ results["logits"] = logits[0].tolist()
 results["averages"] = [float(jnp.sum(leaf)) for leaf in jax.tree.leaves(state.batch_stats)]
 restored = serialization.from_bytes(state, serialization.to_bytes(state))
 results["restored"] = [float(optax.global_norm(restored.params) - optax.global_norm(state.params))]
-results["shapes"] = [
-    float(leaf.size) for leaf in jax.tree.leaves(jax.eval_shape(network.init, jax.random.key(0), images))
-]
+results["shapes"] = [float(leaf.size) for leaf in jax.tree.leaves(jax.eval_shape(network.init, jax.random.key(0), images))]
 print(json.dumps(results))

@@ -44,9 +44,7 @@ def run(optimizer, steps=20, **extra):
 results["chain"] = run(optax.chain(optax.clip_by_global_norm(1.0), optax.add_decayed_weights(1e-3), optax.adam(0.02)))
 results["scheduled"] = run(optax.adam(schedules["warmup cosine"]))
 results["masked"] = run(optax.chain(optax.masked(optax.clip(0.1), {"a": True, "b": False}), optax.sgd(1e-3)))
-results["parts"] = run(
-    optax.multi_transform({"slow": optax.sgd(1e-4), "fast": optax.adam(0.02)}, {"a": "slow", "b": "fast"})
-)
+results["parts"] = run(optax.multi_transform({"slow": optax.sgd(1e-4), "fast": optax.adam(0.02)}, {"a": "slow", "b": "fast"}))
 results["several steps"] = run(optax.MultiSteps(optax.adam(0.05), every_k_schedule=4).gradient_transformation())
 results["lookahead of finite"] = run(optax.apply_if_finite(optax.adam(0.02), max_consecutive_errors=3))
 results["plateau"] = run(optax.chain(optax.adam(0.05), optax.contrib.reduce_on_plateau(patience=3)), value=None)
