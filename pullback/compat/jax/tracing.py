@@ -172,4 +172,3 @@ def concrete_or_error(force: Any, val: Any, context: str = "") -> Any:
 
 
 JVPTracer = Dual
-Tracer._trace = property(lambda self: TraceView(self.owner))  # type: ignore[attr-defined]
