@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -12,6 +11,7 @@ from pullback.core.dtypes import kind
 from pullback.core.errors import DtypeError, ShapeError
 from pullback.core.source import make_public
 from pullback.core.trees import array_leaves, unflatten
+from pullback.core.types import ArrayType
 from pullback.numpy.complexes import real
 from pullback.numpy.creation import zeros
 from pullback.numpy.promotion import at_user_line, in_dtype, operand, to_common_dtype
@@ -48,27 +48,42 @@ def ravel_pytree(pytree: Any) -> tuple[Array, Callable[[Any], Any]]:
     types = tuple([leaf.type for leaf in leaves])
     vector = concatenate([ravel(leaf) for leaf in to_common_dtype("ravel_pytree", *leaves)]) if leaves else zeros(0)
     mixed = len({type.dtype for type in types}) > 1
-    return vector, functools.partial(_restored, structure, types, vector.type.dtype if mixed else None)
+    return vector, _Restore(structure, types, vector.type.dtype if mixed else None)
 
 
-def _restored(structure: Any, types: Any, dtype: Any, vector: Any) -> Any:
-    """A vector as a tree of arrays of these types; its dtype is to be `dtype`, unless that is None."""
-    vector, size = operand(vector, "ravel_pytree's function"), sum([type.size for type in types])
-    if vector.type.shape != (size,):
-        raise ShapeError(f"ravel_pytree's function takes a vector of {size} elements, but got {vector.type}.{at_user_line()}")
-    if dtype is not None and vector.type.dtype is not dtype:
-        raise DtypeError(
-            f"ravel_pytree's function takes a vector of {dtype.name}, as it made one, but got {vector.type}.{at_user_line()}"
-        )
-    leaves, start = [], 0
-    for type in types:
-        part = reshape(vector[start : start + math.prod(type.shape)], type.shape)
-        if dtype is not None:
-            part = real(part) if kind(dtype) == "c" and kind(type.dtype) != "c" else part
-            part = in_dtype(part, type.dtype)
-        leaves.append(part)
-        start += type.size
-    return unflatten(structure, leaves)
+class _Restore:
+    """A vector as a tree of arrays. Those that make the same trees are equal: static arguments of jit may be."""
+
+    def __init__(self, structure: Any, types: tuple[ArrayType, ...], dtype: Any) -> None:
+        self._key = structure, types, dtype
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Restore) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def __call__(self, vector: Any) -> Any:
+        structure, types, dtype = self._key
+        vector, size = operand(vector, "ravel_pytree's function"), sum([type.size for type in types])
+        if vector.type.shape != (size,):
+            raise ShapeError(
+                f"ravel_pytree's function takes a vector of {size} elements, but got {vector.type}.{at_user_line()}"
+            )
+        if dtype is not None and vector.type.dtype is not dtype:
+            raise DtypeError(
+                f"ravel_pytree's function was given a vector {vector.type}, but expected dtype {dtype.name}, as it made one:"
+                f" the leaves have different dtypes.{at_user_line()}"
+            )
+        leaves, start = [], 0
+        for type in types:
+            part = reshape(vector[start : start + math.prod(type.shape)], type.shape)
+            if dtype is not None:
+                part = real(part) if kind(dtype) == "c" and kind(type.dtype) != "c" else part
+                part = in_dtype(part, type.dtype)
+            leaves.append(part)
+            start += type.size
+        return unflatten(structure, leaves)
 
 
 make_public(globals())

@@ -84,6 +84,21 @@ def test_a_tree_is_a_vector_and_back() -> None:
     assert ravel_pytree([X])[1](np.ones(4))[0].dtype == np.float64  # leaves of one dtype take that of the vector
 
 
+def test_functions_that_make_the_same_trees_are_equal_static_arguments() -> None:
+    traced = []
+
+    def run(vector: Any, restore: Any) -> Any:
+        traced.append(restore)
+        return restore(vector + 1)
+
+    compiled = pb.jit(run, static_argnums=1)
+    for value in (X, X + 1):
+        compiled(*ravel_pytree({"a": value}))
+    assert len(traced) == 1
+    compiled(*ravel_pytree({"b": X}))
+    assert len(traced) == 2 and ravel_pytree([X])[1] != ravel_pytree([X.astype(np.int32)])[1]
+
+
 def test_trees_as_vectors_under_transformations() -> None:
     tree = {"a": pnp.asarray(X), "b": pnp.asarray(2.0)}
 

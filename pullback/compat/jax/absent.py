@@ -1,4 +1,4 @@
-"""Names of JAX's that are not here: why, and what there is in their place. Errors and the table in the documentation read this."""
+"""Names of JAX's that are not here: why, and what there is in their place. Errors read this, and so does the documentation."""
 
 from __future__ import annotations
 

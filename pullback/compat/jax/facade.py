@@ -36,15 +36,14 @@ def facade(
     Arguments:
         base: a namespace of pullback's, all of whose names the module has,
         without: except these.
-        own: what comes from elsewhere: words by the modules that have them, `name` or `name=attribute`. A module without a dot
-            is one of this package
+        own: what comes from elsewhere: words by the modules that have them, `name` or `name=attribute`. A module of which the
+            name does not start with `pullback` is one of this package.
     """
     name_of_module = module["__name__"]
     hidden = frozenset(without.split())
     homes = _homes(own)
-    defined = {
-        name for name, value in module.items() if name[0] != "_" and getattr(value, "__module__", None) == name_of_module
-    }
+    public = {name for name, value in module.items() if getattr(value, "__module__", None) == name_of_module and name[0] != "_"}
+    defined = {*module.get("__all__", public)}
 
     def __getattr__(name: str) -> Any:
         if name in homes:
@@ -52,6 +51,8 @@ def facade(
             value = getattr(importlib.import_module(home), attribute)
         elif not name.startswith("__") and name in inherited():
             value = getattr(importlib.import_module(str(base)), name)
+            if isinstance(value, ModuleType):
+                value = _submodule(name_of_module, name) or value
         elif (value := _submodule(name_of_module, name)) is None:
             raise absent(name_of_module, name)
         module[name] = value
@@ -64,6 +65,7 @@ def facade(
         return sorted(defined | homes.keys() | inherited() | _submodules(name_of_module))
 
     module.update(__getattr__=__getattr__, __dir__=__dir__)
+    module.setdefault("__path__", [])  # a row of the table may be in any module
     module.setdefault("__all__", _LazyAll(__dir__))
 
 
@@ -108,7 +110,11 @@ def absent(module: str, name: str) -> AttributeError:
 def _submodule(own: str, name: str) -> ModuleType | None:
     """A module of this package by its name in another one, loaded now; None if there is none."""
     full = f"{own}.{name}"
-    if name.startswith("__") or (full not in sys.modules and importlib.util.find_spec(full) is None):
+    if (
+        name.startswith("__")
+        or "__path__" not in vars(sys.modules[own])
+        or (full not in sys.modules and importlib.util.find_spec(full) is None)
+    ):
         return None
     return importlib.import_module(full)
 
@@ -128,7 +134,6 @@ class _RowLoader(importlib.abc.Loader):
         return None
 
     def exec_module(self, module: ModuleType) -> None:
-        module.__path__ = []
         facade(vars(module), *ROWS[name_in_jax(module.__name__)])
 
 

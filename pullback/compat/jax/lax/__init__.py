@@ -1,9 +1,25 @@
-"""jax.lax: pullback.lax, with loops, branches and solvers of JAX's trees."""
+"""jax.lax: pullback.lax, with loops, branches and solvers of JAX's trees, and what JAX has besides."""
 
 from __future__ import annotations
 
 from pullback.compat.jax.facade import facade
 
-_CONTROL_FLOW = "scan while_loop fori_loop cond switch map associative_scan custom_root custom_linear_solve"
-
-facade(globals(), "pullback.lax", own={"control_flow": _CONTROL_FLOW})
+facade(
+    globals(),
+    "pullback.lax",
+    own={
+        "control_flow": "scan while_loop fori_loop cond switch map associative_scan custom_root custom_linear_solve",
+        "lax.trees": (
+            "all_gather all_to_all optimization_barrier pbroadcast pcast pmax pmean pmin ppermute pshuffle psum psum_scatter"
+            " pswapaxes reduce reduce_window stop_gradient with_sharding_constraint"
+        ),
+        "lax.shapes": (
+            "conv_general_permutations conv_general_shape_tuple conv_shape_tuple conv_transpose_shape_tuple"
+            " reduce_window_shape_tuple shape_as_value"
+        ),
+        "lax.others": (
+            "ConvGeneralDilatedDimensionNumbers DotDimensionNumbers PrecisionLike after_all composite"
+            " create_token dce_sink reduce_sum stage"
+        ),
+    },
+)

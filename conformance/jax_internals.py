@@ -1,0 +1,396 @@
+"""What stands for JAX's internals under its own tests: this is the harness's, and no part of pullback.
+
+Tables: public modules in which names of internal ones are sought (`HOMES`), modules of jaxlib's (`JAXLIB`), objects made here
+(`MADE`), and what is corrected in modules of the checkout's (`mend`). What counts or switches is honest: it counts what
+pullback does, or it is absent.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib
+import os
+import re
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+FACADE = "pullback.compat.jax"
+NOTHING = object()
+
+# internal module: public modules whose names it exports
+HOMES = {
+    "jax._src": "jax",
+    "jax._src.api": "jax",
+    "jax._src.api_util": "jax.api_util",
+    "jax._src.ad_checkpoint": "jax jax.ad_checkpoint",
+    "jax._src.ad_util": "jax.interpreters.ad jax.custom_derivatives",
+    "jax._src.array": "jax",
+    "jax._src.basearray": "jax",
+    "jax._src.checkify": "jax.experimental.checkify",
+    "jax._src.core": "jax.core jax.extend.core jax.errors jax",
+    "jax._src.custom_api": "jax.custom_batching jax.custom_derivatives jax",
+    "jax._src.custom_batching": "jax.custom_batching",
+    "jax._src.custom_derivatives": "jax.custom_derivatives jax",
+    "jax._src.custom_transpose": "jax.custom_transpose",
+    "jax._src.debugging": "jax.debug",
+    "jax._src.dlpack": "jax.dlpack",
+    "jax._src.dtypes": "jax.dtypes jax.numpy jax",
+    "jax._src.errors": "jax.errors",
+    "jax._src.export": "jax.export",
+    "jax._src.flatten_util": "jax.flatten_util",
+    "jax._src.hijax": "jax.experimental.hijax",
+    "jax._src.image": "jax.image",
+    "jax._src.image.scale": "jax.image",
+    "jax._src.interpreters.ad": "jax.interpreters.ad",
+    "jax._src.interpreters.batching": "jax.interpreters.batching",
+    "jax._src.interpreters.mlir": "jax.interpreters.mlir",
+    "jax._src.interpreters.partial_eval": "jax.interpreters.partial_eval",
+    "jax._src.interpreters.pxla": "jax.interpreters.pxla",
+    "jax._src.lax": "jax.lax",
+    "jax._src.lax.lax": "jax.lax",
+    "jax._src.lax.ann": "jax.lax",
+    "jax._src.lax.control_flow": "jax.lax",
+    "jax._src.lax.convolution": "jax.lax",
+    "jax._src.lax.fft": "jax.lax",
+    "jax._src.lax.linalg": "jax.lax.linalg jax.lax",
+    "jax._src.lax.other": "jax.lax",
+    "jax._src.lax.parallel": "jax.lax",
+    "jax._src.lax.slicing": "jax.lax",
+    "jax._src.lax.special": "jax.lax",
+    "jax._src.lax.windowed_reductions": "jax.lax",
+    "jax._src.linear_util": "jax.extend.linear_util",
+    "jax._src.mesh": "jax.sharding",
+    "jax._src.named_sharding": "jax.sharding",
+    "jax._src.partition_spec": "jax.sharding",
+    "jax._src.sharding": "jax.sharding",
+    "jax._src.sharding_impls": "jax.sharding jax",
+    "jax._src.monitoring": "jax.monitoring",
+    "jax._src.nn": "jax.nn",
+    "jax._src.nn.functions": "jax.nn",
+    "jax._src.nn.initializers": "jax.nn.initializers",
+    "jax._src.numpy": "jax.numpy",
+    "jax._src.numpy.array_constructors": "jax.numpy",
+    "jax._src.numpy.einsum": "jax.numpy",
+    "jax._src.numpy.fft": "jax.numpy.fft",
+    "jax._src.numpy.indexing": "jax.numpy",
+    "jax._src.numpy.lax_numpy": "jax.numpy",
+    "jax._src.numpy.linalg": "jax.numpy.linalg",
+    "jax._src.numpy.reductions": "jax.numpy",
+    "jax._src.numpy.setops": "jax.numpy",
+    "jax._src.numpy.sorting": "jax.numpy",
+    "jax._src.numpy.ufuncs": "jax.numpy",
+    "jax._src.numpy.vectorize": "jax.numpy",
+    "jax._src.pjit": "jax jax.experimental.pjit",
+    "jax._src.prng": "jax.extend.random",
+    "jax._src.random": "jax.random",
+    "jax._src.random.core": "jax.random",
+    "jax._src.random.prng": "jax.extend.random",
+    "jax._src.scipy": "jax.scipy",
+    "jax._src.scipy.linalg": "jax.scipy.linalg",
+    "jax._src.scipy.sparse": "jax.scipy.sparse",
+    "jax._src.scipy.sparse.linalg": "jax.scipy.sparse.linalg",
+    "jax._src.scipy.special": "jax.scipy.special",
+    "jax._src.shard_map": "jax",
+    "jax._src.source_info_util": "jax.extend.source_info_util",
+    "jax._src.stages": "jax.stages",
+    "jax._src.state": "jax",
+    "jax._src.tree_util": "jax.tree_util",
+    "jax._src.typing": "jax.typing jax",
+    "jax._src.xla_bridge": "jax.extend.backend jax",
+}
+
+# internal module: the module of jaxlib's that it is
+JAXLIB = {
+    "jax._src.lib.mlir.ir": "jaxlib.mlir.ir",
+    "jax._src.lib.mlir.dialects.hlo": "jaxlib.mlir.dialects.stablehlo",
+    "jax._src.lib.mlir.dialects.chlo": "jaxlib.mlir.dialects.chlo",
+}
+_OF_JAXLIB = "_jax xla_client lapack utils weakref_lru_cache gpu_solver"
+JAXLIB |= {f"jax._src.lib.{name}": f"jaxlib.{name}" for name in _OF_JAXLIB.split()}
+
+
+def public_homes(module: str) -> list[str]:
+    """The modules of pullback's façade whose names an internal module of JAX's exports."""
+    return [FACADE + home.removeprefix("jax") for home in HOMES.get(module, "").split()]
+
+
+def real_module(module: str) -> ModuleType | None:
+    """The module of jaxlib's that an internal name means."""
+    home = JAXLIB.get(module)
+    return None if home is None else importlib.import_module(home)
+
+
+# ---- configuration ----------------------------------------------------------------------------------------------------
+
+
+def jax() -> Any:
+    """The façade."""
+    return importlib.import_module(FACADE)
+
+
+# What every test sets, for JAX's own checks of itself and for what its errors show: without an effect on what is tested.
+WITHOUT_EFFECT = {
+    "jax_enable_checks": False,
+    "jax_traceback_filtering": "auto",
+    "jax_numpy_dtype_promotion": "standard",
+    "jax_numpy_rank_promotion": "allow",
+    "jax_legacy_prng_key": "allow",
+    "jax_enable_x64": False,
+}
+# Contexts of JAX's under another name than their option's.
+CONTEXTS = {"jax_check_tracer_leaks": "checking_leaks"}
+
+
+def known_option(name: str) -> bool:
+    """Whether the façade has an option."""
+    return hasattr(jax(), "config") and hasattr(jax().config, name)
+
+
+class Option:
+    """An option of JAX's: `.value`, and a context manager when it is called with a value."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    @property
+    def value(self) -> Any:
+        if known_option(self.name):
+            return getattr(jax().config, self.name)
+        if self.name in WITHOUT_EFFECT:
+            return WITHOUT_EFFECT[self.name]
+        return absence(f"jax.config.{self.name}").value
+
+    def __call__(self, value: Any) -> Any:
+        context = vars(jax()).get(CONTEXTS.get(self.name, self.name.removeprefix("jax_")))
+        if context is not None:
+            return context(value)
+        if not known_option(self.name):
+            return contextlib.nullcontext() if self.name in WITHOUT_EFFECT else absence(f"jax.config.{self.name}")(value)
+        return self._updated(value)
+
+    @contextlib.contextmanager
+    def _updated(self, value: Any) -> Any:
+        before = self.value
+        jax().config.update(self.name, value)
+        try:
+            yield
+        finally:
+            jax().config.update(self.name, before)
+
+    def get_global(self) -> Any:
+        return self.value
+
+
+class Flag:
+    """A flag of the tests' own."""
+
+    def __init__(self, name: str, default: Any, *args: Any, **kwargs: Any) -> None:
+        self.name, self.value = name, default
+        flags[name] = self
+
+
+flags: dict[str, Flag] = {}
+
+
+class Options(dict[str, Option]):
+    """All options by name."""
+
+    def __missing__(self, name: str) -> Option:
+        return self.setdefault(name, Option(name))
+
+
+options = Options()
+
+
+def read_option(name: str) -> Any:
+    if name in flags:
+        return flags[name].value
+    return options[name].value
+
+
+def parse_flags_with_absl() -> None:
+    """Absl's flags are those of the tests' runner, which has none."""
+    absl_flags().mark_as_parsed()
+
+
+def absl_flags() -> Any:
+    return importlib.import_module("absl.flags").FLAGS
+
+
+class ConfigValues:
+    """`config.config`: the options of the façade."""
+
+    @property
+    def values(self) -> dict[str, Any]:
+        return dict(getattr(getattr(jax(), "config", None), "values", {}))
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("jax_"):
+            return read_option(name)
+        return getattr(jax().config, name)
+
+
+def bool_env(name: str, default: bool) -> bool:
+    return os.environ.get(name, str(default)).lower() in ("1", "true", "yes", "on", "y", "t")
+
+
+def int_env(name: str, default: int) -> int:
+    return int(os.environ.get(name, default))
+
+
+# ---- what is counted --------------------------------------------------------------------------------------------------
+
+
+class Compilations:
+    """JAX's cache of operations compiled one by one: pullback's compilations are counted instead."""
+
+    def cache_info(self) -> Any:
+        return SimpleNamespace(misses=importlib.import_module("pullback").cache_info().compiled)
+
+    def cache_clear(self) -> None:
+        return None
+
+
+def reset_trace_state() -> bool:
+    """Whether no function is being staged, as it should be between tests."""
+    return importlib.import_module("pullback.core.tracing")._innermost_staging.get() is None
+
+
+class Backend:
+    """The CPU, as JAX's tests ask for it."""
+
+    platform = "cpu"
+    platform_version = "cpu"
+
+    def devices(self) -> Any:
+        return jax().devices()
+
+    def local_devices(self) -> Any:
+        return jax().devices()
+
+    def device_count(self) -> int:
+        return len(jax().devices())
+
+
+@functools.lru_cache
+def get_backend(platform: Any = None) -> Backend:
+    return Backend()
+
+
+def local_devices(process_index: Any = None, backend: Any = None, host_id: Any = None) -> Any:
+    if backend not in (None, "cpu"):
+        raise RuntimeError(f"Unknown backend {backend}")
+    return jax().devices()
+
+
+# ---- tables -----------------------------------------------------------------------------------------------------------
+
+
+def absence(name: str) -> Any:
+    return importlib.import_module("jax_checkout").Absence(name)
+
+
+def unzip2(pairs: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    both = list(pairs)
+    return tuple(a for a, _ in both), tuple(b for _, b in both)
+
+
+MADE: dict[str, dict[str, Any]] = {
+    "jax._src.config": {
+        "bool_env": bool_env, "int_env": int_env, "config": ConfigValues(), "config_states": options, "_read": read_option,
+        "update": lambda name, value: jax().config.update(name, value), "read": read_option,
+        "parse_flags_with_absl": parse_flags_with_absl,
+        "bool_flag": Flag, "int_flag": Flag, "string_flag": Flag, "float_flag": Flag, "enum_flag": Flag,
+    },
+    "jax._src.cloud_tpu_init": {"running_in_cloud_tpu_vm": False, "cloud_tpu_init": lambda: None},
+    "jax._src.compilation_cache": {"_cache": None, "is_persistent_cache_enabled": lambda: False},
+    "jax._src.dispatch": {"xla_primitive_callable": Compilations()},
+    "jax._src.core": {"reset_trace_state": reset_trace_state},
+    "jax._src.interpreters.mlir": {"_platforms_with_donation": ("cpu", "cuda", "rocm", "tpu")},
+    "jax._src.lib": {"jaxlib_extension_version": 10**6, "cuda_versions": None, "version": (0, 10, 2), "version_str": "0.10.2"},
+    "jax._src.xla_bridge": {
+        "get_backend": get_backend, "num_cpu_devices": SimpleNamespace(value=10**6), "local_devices": local_devices,
+        "devices": local_devices, "device_count": lambda backend=None: len(local_devices(None, backend)),
+        "backend_pjrt_c_api_version": lambda platform=None: None, "backend_stablehlo_version": lambda platform=None: None,
+    },
+    "jax._src.traceback_util": {"api_boundary": lambda function, **options: function},
+}  # fmt: skip
+
+
+def provided(module: str, name: str) -> Any:
+    """What the harness has for an internal name; NOTHING if nothing."""
+    made = MADE.get(module, {})
+    if name in made:
+        return made[name]
+    if module == "jax._src.config" and re.fullmatch("[a-z][a-z0-9_]*", name):
+        plain = OPTION_NAMES.get(name, f"jax_{name}")
+        return options[plain]
+    if module == "jax._src.lib":
+        return getattr(importlib.import_module("jaxlib._jax"), name, NOTHING)
+    if module in ("jax._src.lax.utils", "jax._src.numpy.util"):
+        return UTILITIES.get(name, NOTHING)
+    return NOTHING
+
+
+# options whose names in JAX's config module are not those that users know, without jax_
+OPTION_NAMES = {"softmax_custom_jvp": "jax_softmax_custom_jvp", "debug_key_reuse": "jax_debug_key_reuse"}
+
+
+def promote_dtypes(*args: Any) -> list[Any]:
+    """Arrays of the dtype that these have together."""
+    numpy = importlib.import_module(f"{FACADE}.numpy")
+    return [numpy.asarray(arg, numpy.result_type(*args)) for arg in args]
+
+
+def promote_dtypes_inexact(*args: Any) -> list[Any]:
+    """The same, of a floating or complex one."""
+    numpy = importlib.import_module(f"{FACADE}.numpy")
+    dtype = numpy.result_type(*args)
+    if not numpy.issubdtype(dtype, numpy.inexact):
+        dtype = numpy.promote_types(dtype, numpy.result_type(float))
+    return [numpy.asarray(arg, dtype) for arg in args]
+
+
+def promote_dtypes_complex(*args: Any) -> list[Any]:
+    """The same, of a complex one."""
+    numpy = importlib.import_module(f"{FACADE}.numpy")
+    dtype = numpy.promote_types(numpy.result_type(*args), numpy.complex64)
+    return [numpy.asarray(arg, dtype) for arg in args]
+
+
+UTILITIES: dict[str, Any] = {
+    "promote_dtypes": promote_dtypes,
+    "promote_dtypes_inexact": promote_dtypes_inexact,
+    "promote_dtypes_complex": promote_dtypes_complex,
+}
+
+
+def mend(name: str, module: ModuleType) -> None:
+    """Put pullback's objects into a module of the checkout's, where tests compare with them."""
+    if name == "jax._src.dtypes":
+        for attribute in ("float0", "prng_key", "extended"):
+            with contextlib.suppress(AttributeError, ModuleNotFoundError):
+                setattr(module, attribute, getattr(importlib.import_module(f"{FACADE}.dtypes"), attribute))
+
+
+def prepare() -> None:
+    """What is done once everything can be imported."""
+    refuse_absences()
+
+
+def refuse_absences() -> None:
+    """A test that expects an error of an absent class needs it."""
+    unittest = importlib.import_module("unittest")
+    checkout = importlib.import_module("jax_checkout")
+    for method in ("assertRaises", "assertRaisesRegex", "assertIsInstance"):
+        original = getattr(unittest.TestCase, method)
+
+        def checked(self: Any, *args: Any, _original: Any = original, **kwargs: Any) -> Any:
+            for arg in args[:2]:
+                for one in arg if isinstance(arg, tuple) else (arg,):
+                    if type(one) is checkout.Absence:
+                        one()
+            return _original(self, *args, **kwargs)
+
+        setattr(unittest.TestCase, method, functools.wraps(original)(checked))

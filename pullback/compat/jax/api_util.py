@@ -1,0 +1,108 @@
+"""jax.api_util: functions of trees as functions of their leaves."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from pullback.compat.jax.extend.linear_util import Store, WrappedFun, transformation_with_aux2
+from pullback.compat.jax.facade import facade
+from pullback.compat.jax.tree_util import (
+    broadcast_flattened_prefix_with_treedef,
+    none_leaf_registry,
+    prefix_errors,
+    tree_flatten,
+)
+
+Function = Callable[..., Any]
+
+
+@transformation_with_aux2
+def flatten_fun(f: Function, store: Store, in_tree: Any, *leaves: Any) -> list[Any]:
+    args, kwargs = in_tree.unflatten(leaves)
+    return _flat(f(*args, **kwargs), store)
+
+
+@transformation_with_aux2
+def flatten_fun_nokwargs(f: Function, store: Store, in_tree: Any, *leaves: Any) -> list[Any]:
+    return _flat(f(*in_tree.unflatten(leaves)), store)
+
+
+def _flat(out: Any, store: Store) -> list[Any]:
+    leaves, structure = tree_flatten(out)
+    store.store(structure)
+    return leaves
+
+
+def argnums_partial(
+    f: WrappedFun, dyn_argnums: int | Sequence[int], args: Sequence[Any], require_static_args_hashable: bool = True
+) -> tuple[WrappedFun, tuple[Any, ...]]:
+    """A function of some of the arguments, the others being as they are here; and these arguments."""
+    numbers = (dyn_argnums,) if isinstance(dyn_argnums, int) else tuple(dyn_argnums)
+    for number in numbers:
+        if not -len(args) <= number < len(args):
+            raise ValueError(
+                "Positional argument indices, e.g. for `static_argnums`, must have value greater than or equal to -len(args)"
+                f" and less than len(args), but got value {number} for len(args) == {len(args)}."
+            )
+    places = [number % len(args) for number in numbers]
+    for place, arg in enumerate(args):
+        if require_static_args_hashable and place not in places and type(arg).__hash__ is None:
+            raise ValueError(
+                "Non-hashable static arguments are not supported, as this can lead to unexpected cache-misses. Static argument"
+                f" (index {place}) of type {type(arg)} for function {f.__name__} is non-hashable."
+            )
+
+    def called(function: Function, *dynamic: Any, **kwargs: Any) -> Any:
+        full = list(args)
+        for place, arg in zip(places, dynamic, strict=True):
+            full[place] = arg
+        return function(*full, **kwargs)
+
+    return f.wrap(called), tuple([args[place] for place in places])
+
+
+def flatten_axes(name: str, treedef: Any, axis_tree: Any, *, kws: bool = False, tupled_args: bool = False) -> list[Any]:
+    """For each leaf of a structure what a prefix of it says, in which None is a leaf."""
+    leaves, structure = none_leaf_registry.flatten(axis_tree)
+    try:
+        return broadcast_flattened_prefix_with_treedef(leaves, structure, treedef)
+    except ValueError:
+        errors = prefix_errors(axis_tree, treedef.unflatten([object()] * treedef.num_leaves), lambda node: node is None)
+        details = "\n  ".join([str(error(name)) for error in errors])
+        raise ValueError(
+            f"{name} specification must be a tree prefix of the corresponding value; \n"
+            f"  Mismatch details ({len(errors)} found):\n  {details}"
+        ) from None
+
+
+def safe_map(f: Function, *args: Any) -> list[Any]:
+    """A list; the arguments must be of one length."""
+    lists = [list(arg) for arg in args]
+    if len({len(each) for each in lists}) != 1:
+        raise ValueError(f"safe_map() arguments have different lengths: {[len(each) for each in lists]}")
+    return list(map(f, *lists))
+
+
+class DebugInfo(NamedTuple):
+    """What a function is, for messages."""
+
+    traced_for: str
+    func_src_info: str
+    arg_names: tuple[str, ...] | None
+    result_paths: Any
+
+    @property
+    def func_name(self) -> str:
+        return self.func_src_info.split(" ")[0]
+
+
+def debug_info(traced_for: str, fun: Function, args: Sequence[Any], kwargs: dict[str, Any], **options: Any) -> DebugInfo:
+    """What is known of a function; of the options none says anything that is used here."""
+    code = getattr(inspect.unwrap(fun), "__code__", None)
+    name = getattr(fun, "__name__", "<unknown>")
+    return DebugInfo(traced_for, f"{name} at {code.co_filename}:{code.co_firstlineno}" if code else name, None, None)
+
+
+facade(globals(), own={"structs": "shaped_abstractify=typeof"})

@@ -1,0 +1,90 @@
+"""jax.lax: what it has besides pullback.lax, and trees of JAX's kind."""
+
+from __future__ import annotations
+
+import collections
+
+import numpy as np
+import pytest
+
+import pullback.compat.jax as jax
+from pullback.compat.jax import lax
+from pullback.compat.jax import numpy as jnp
+from pullback.compat.jax.tree_util import register_pytree_node
+
+Pair = collections.namedtuple("Pair", ("a", "b"))
+
+
+class Box:
+    def __init__(self, inside: object) -> None:
+        self.inside = inside
+
+
+register_pytree_node(Box, lambda box: ((box.inside,), None), lambda _, children: Box(*children))
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        (lambda: lax.conv_shape_tuple((2, 3, 8, 8), (5, 3, 3, 3), (1, 2), "SAME"), (2, 5, 8, 4)),
+        (lambda: lax.conv_general_permutations(("NHWC", "HWIO", "NHWC")), ((0, 3, 1, 2), (3, 2, 0, 1), (0, 3, 1, 2))),
+        (
+            lambda: lax.conv_general_shape_tuple((2, 8, 8, 3), (3, 3, 3, 5), (1, 1), "VALID", ("NHWC", "HWIO", "NHWC")),
+            (2, 6, 6, 5),
+        ),
+        (
+            lambda: lax.conv_transpose_shape_tuple((2, 8, 8, 3), (3, 3, 3, 5), (2, 2), "SAME", ("NHWC", "HWIO", "NHWC")),
+            (2, 16, 16, 5),
+        ),
+        (lambda: lax.reduce_window_shape_tuple((4, 5), (2, 2), (1, 1), ((0, 0), (1, 1)), (2, 2)), (6, 10)),
+        (lambda: tuple(lax.shape_as_value((2, 3))), (2, 3)),
+    ],
+)
+def test_shapes(found, expected) -> None:
+    assert found() == expected
+
+
+def test_trees_are_those_of_jax() -> None:
+    box = lax.stop_gradient(Box(Pair(1.0, 2.0)))
+    assert isinstance(box, Box) and box.inside == Pair(1.0, 2.0)
+    summed = jax.vmap(lambda x: lax.psum(Box(x), "i").inside, axis_name="i")(jnp.arange(3))
+    assert summed.tolist() == [3, 3, 3]
+    first, second = lax.reduce(
+        Pair(jnp.arange(3.0), jnp.ones(3)), Pair(0.0, 0.0), lambda p, q: Pair(p.a + q.a, p.b + q.b), (0,)
+    )
+    assert (first, second) == (3.0, 3.0)
+    windows = lax.reduce_window(Pair(jnp.arange(3.0), jnp.ones(3)), Pair(0.0, 0.0), _both, (2,), (1,), "VALID")
+    assert [x.tolist() for x in windows] == [[1.0, 3.0], [2.0, 2.0]]
+
+
+def _both(p: Pair, q: Pair) -> Pair:
+    return Pair(p.a + q.a, p.b + q.b)
+
+
+def test_a_number_is_counted_in_a_named_axis() -> None:
+    sizes = []
+    jax.vmap(lambda x: sizes.append(lax.psum(1, "i")) or x, axis_name="i")(np.zeros(5))
+    assert sizes == [5]
+
+
+def test_hints_change_nothing() -> None:
+    doubled = lax.composite(lambda x, factor: x * factor, "my.scale")
+    assert doubled(jnp.arange(3), factor=2).tolist() == [0, 2, 4]
+    assert lax.with_sharding_constraint({"a": 1}, None) == {"a": 1}
+    assert lax.after_all(lax.create_token(), lax.create_token()).shape == (0,)
+    assert lax.stage(2).shape == ()
+    assert lax.dce_sink(jnp.arange(3)) is None
+    assert lax.reduce_sum(jnp.ones((2, 3)), (1,), out_sharding=None).tolist() == [3, 3]
+
+
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [("scipy.special", "betaincinv"), ("scipy.linalg", "norm"), ("numpy.linalg", "QRResult"), ("lax", "psend")],
+)
+def test_names_that_jax_has_not_or_that_are_not_there(module, name) -> None:
+    home = jax
+    for part in module.split("."):
+        home = getattr(home, part)
+    assert name not in dir(home)
+    with pytest.raises(AttributeError, match=f"jax.{module}.{name} is not provided"):
+        getattr(home, name)
