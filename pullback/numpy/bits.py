@@ -44,7 +44,7 @@ def viewed(x: ArrayLike, dtype: DTypeLike) -> Array:
     x = bitcast_convert_type(reshape(x, (-1, wider) if wider > 1 else (-1,)), new_dtype=part)
     if kind(wanted) == "c":
         pairs = reshape(x, (*shape, 2))
-        return complexes.complex(pairs[..., 0], pairs[..., 1])  # type: ignore[no-any-return]
+        return complexes.complex(pairs[..., 0], pairs[..., 1])
     return convert_element_type(reshape(x, shape), new_dtype=wanted)
 
 
