@@ -28,7 +28,7 @@ pdb = lazy_module("pdb")
 __all__ = ["breakpoint", "callback", "print"]
 
 
-class _Printer(Keyed):
+class Printer(Keyed):
     """Prints values by a format string, which is its key."""
 
     __slots__ = ()
@@ -133,11 +133,11 @@ def print(format: str, /, *args: Any, ordered: bool = False, **kwargs: Any) -> N
     """
     if not isinstance(format, str):
         raise LeafError(f"debug.print takes a format string first, as in debug.print('x = {{}}', x), but got {format!r}.")
-    _check_places(format, args, kwargs)
-    callback(_Printer(format), *args, **kwargs)
+    check_places(format, args, kwargs)
+    callback(Printer(format), *args, **kwargs)
 
 
-def _check_places(format: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def check_places(format: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Raise unless a format string has a place for each value, and a value for each place."""
     given = {*range(len(args)), *kwargs}
     try:

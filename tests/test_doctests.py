@@ -21,12 +21,14 @@ from pullback.api.compiled import Compiled, Jitted, Lowered, Traced
 from pullback.api.derivatives import VjpFunction
 from pullback.api.memory import Residual, Residuals
 from pullback.compat import nabla
+from pullback.compat.jax.facade import end_habits
 from pullback.core.array import Array
 from pullback.numpy.dtypes import ArrayNamespaceInfo
 from pullback.numpy.updates import Place, Updater
 
 SKIPPED = {"pullback.__main__", "pullback.core.errors"}  # the command itself; tests/core/test_errors.py runs those of errors
 MODULES = [info.name for info in pkgutil.walk_packages(pb.__path__, "pullback.") if info.name not in SKIPPED]
+end_habits()  # of JAX, which the walk has begun
 OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 # What examples take for granted, as the docstring of pullback.numpy says.
 NAMES = {"__name__": "__main__", "pb": pb, "pnp": pb.numpy, "np": np, "lax": pb.lax, "nn": pb.nn, "tree": pb.tree}

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any
 
 
-class Device(NamedTuple):
+class Device:
     """One processor that XLA drives.
 
     Attributes:
@@ -18,8 +18,29 @@ class Device(NamedTuple):
         cpu(0)
     """
 
+    # Not a tuple, which NumPy and pytrees would take apart
+    __slots__ = ("id", "platform")
     platform: str
     id: int
+
+    def __init__(self, platform: str, id: int) -> None:
+        object.__setattr__(self, "platform", platform)
+        object.__setattr__(self, "id", id)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"A device's {name} cannot be set: pb.devices() lists the devices that there are.")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Device) and self.id == other.id and self.platform == other.platform
+
+    def __lt__(self, other: Device) -> bool:
+        return (self.platform, self.id) < (other.platform, other.id)
+
+    def __hash__(self) -> int:
+        return hash((self.platform, self.id))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Device, (self.platform, self.id)
 
     def __repr__(self) -> str:
         return f"{self.platform}({self.id})"

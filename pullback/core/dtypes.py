@@ -210,12 +210,14 @@ def requested(dtype: Any) -> DType:
     if found is KEY:
         raise DtypeError(f"dtype={SHORT_NAMES[KEY]}: {NO_NUMBERS}")
     narrowed = entering(found)
-    if narrowed is not found and current_mode().narrows == "warn":
-        warn(
-            f"Explicitly requested dtype {found.name} is not available, and will be truncated to dtype {narrowed.name}: values"
-            " of 64 bits become 32 bits wide. To keep them, set jax_enable_x64, or use pb.default_bits(64).",
-            category=UserWarning,
-        )
+    if narrowed is not found and (choice := current_mode().narrows) is not True:
+        if choice == "values":
+            return found
+        text = f"Explicitly requested dtype {found.name} is not available, "
+        keep = "To keep 64 bits, set jax_enable_x64, or use pb.default_bits(64)."
+        if choice == "raise":
+            raise ValueError(f"{text}since values are 32 bits wide here. {keep}")
+        warn(f"{text}and will be truncated to dtype {narrowed.name}. {keep}", category=UserWarning)
     return narrowed
 
 

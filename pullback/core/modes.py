@@ -18,7 +18,7 @@ from pullback.core.source import warn
 
 _CHOICES: dict[str, tuple[Any, ...]] = {
     "bits": (32, 64),
-    "narrows": (False, True, "warn"),
+    "narrows": (False, True, "warn", "raise", "values"),
     "clamps": (False, True),
     "truncates": (False, True),
     "promotion": ("standard", "strict"),
@@ -39,8 +39,8 @@ class Mode:
 
     Attributes:
         bits: 32 or 64, the width that Python's numbers get; complex ones have twice as many bits.
-        narrows: whether 64-bit values become 32 bits wide where they enter; with "warn", dtypes that are asked for by name with
-            a warning.
+        narrows: whether 64-bit values become 32 bits wide where they enter. True says nothing where 64 bits are asked for by
+            name, "warn" warns, "raise" raises ValueError, and "values" keeps them there.
         clamps: whether known indices out of bounds are moved inside where an array is read, and left out where it is written;
             else they raise IndexError.
         truncates: whether what is written into an array of a lower kind (a float into integers) is converted, with a
@@ -62,6 +62,7 @@ class Mode:
     compiles: bool
     checks_leaks: bool
     defaults: dict[str, np.dtype[Any]]
+    fields = tuple(_CHOICES)
 
     def __init__(self, fields: dict[str, Any]) -> None:
         for name, value in fields.items():

@@ -176,6 +176,11 @@ def pytrees() -> Any:
     return importlib.import_module("jaxlib._jax").pytree
 
 
+def pretty_printer() -> Any:
+    """jaxlib's layout of documents, by which JAX breaks the lines of Jaxprs."""
+    return importlib.import_module("jaxlib._pretty_printer")
+
+
 def library_bytes(file: str | None) -> int:
     """How many bytes the shared libraries beside a file of jaxlib's have: another build of one version has another number."""
     if file is None:

@@ -6,7 +6,9 @@ process, for libraries that do so; `python -m pullback.compat.jax program.py` ru
 
 from __future__ import annotations
 
-from pullback.compat.jax.facade import facade
+from pullback.compat.jax.arrays import attach, detach
+from pullback.compat.jax.configuration import adopt, release
+from pullback.compat.jax.facade import facade, habit
 from pullback.compat.jax.facade import install as install
 from pullback.compat.jax.facade import uninstall as uninstall
 
@@ -17,6 +19,8 @@ _TRANSFORMATIONS = (
     "fwd_and_bwd grad hessian jacfwd jacobian jacrev jvp linear_transpose linearize named_call pmap value_and_grad vjp vmap"
 )
 
+habit(attach, detach)
+habit(adopt, release)
 facade(
     globals(),
     own={
@@ -24,18 +28,25 @@ facade(
         "transformations": _TRANSFORMATIONS,
         "jitting": "jit",
         "control_flow": "pure_callback",
-        "devices": "block_until_ready copy_to_host_async device_get device_put",
+        "placement": (
+            "Shard block_until_ready copy_to_host_async default_backend device_count device_get device_put devices"
+            " effects_barrier host_count host_id host_ids live_arrays local_device_count local_devices"
+            " make_array_from_callback make_array_from_process_local_data make_array_from_single_device_arrays"
+            " print_environment_info process_count process_index process_indices"
+        ),
+        "sharding": "NamedSharding P make_mesh reshard set_mesh",
         "ad_checkpoint": "checkpoint checkpoint_policies remat",
-        "structs": "ShapeDtypeStruct eval_shape typeof",
-        "jaxprs": "make_jaxpr",
-        "config": (
-            "config checking_leaks check_tracer_leaks debug_infs debug_nans default_device default_matmul_precision"
-            " default_prng_impl disable_jit enable_x64 legacy_prng_key log_compiles numpy_dtype_promotion numpy_rank_promotion"
+        "structs": "ShapeDtypeStruct typeof",
+        "tracing": "eval_shape make_jaxpr",
+        "configuration": (
+            "allow_f16_reductions array_garbage_collection_guard auto_pcast checking_leaks check_tracer_leaks config"
+            " debug_infs debug_key_reuse debug_nans default_device default_matmul_precision default_prng_impl disable_jit"
+            " enable_checks enable_custom_prng enable_x64 explain_cache_misses jax2tf_associative_scan_reductions"
+            " legacy_prng_key log_compiles no_execution no_tracing numpy_dtype_promotion numpy_rank_promotion"
+            " remove_size_one_mesh_axis_from_type softmax_custom_jvp thread_guard threefry_partitionable transfer_guard"
+            " transfer_guard_device_to_device transfer_guard_device_to_host transfer_guard_host_to_device"
         ),
         "custom_derivatives": "closure_convert custom_gradient custom_jvp custom_vjp",
-        "pullback": (
-            "Array Device Ref clear_caches devices=devices device_count ensure_compile_time_eval float0 freeze local_devices"
-            " named_scope new_ref"
-        ),
+        "pullback": ("Array Device Ref clear_caches ensure_compile_time_eval float0 freeze named_scope new_ref"),
     },
 )

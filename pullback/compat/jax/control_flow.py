@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 import pullback as pb
 from pullback.compat.jax.trees import Packed, pack, packed
+from pullback.core.array import from_numpy
 from pullback.core.source import named_after
 
 Function = Callable[..., Any]
@@ -102,12 +105,13 @@ def custom_linear_solve(
 # ---- callbacks --------------------------------------------------------------------------------------------------------
 
 
-def _called(callback: Function) -> Function:
-    """A callback of Packed arguments."""
+def called(callback: Function) -> Function:
+    """A callback of Packed arguments, which it gets as arrays."""
 
     @named_after(callback)
-    def of_packed(packed_arguments: Packed) -> Packed:
-        args, kwargs = packed_arguments.tree
+    def of_packed(given: Packed) -> Packed:
+        leaves = [from_numpy(leaf) if isinstance(leaf, (np.ndarray, np.generic)) else leaf for leaf in given.leaves]
+        args, kwargs = given.structure.unflatten(leaves)
         return Packed(callback(*args, **kwargs))
 
     return of_packed
@@ -121,12 +125,10 @@ def pure_callback(
     vmap_method: str | None = None,
     **kwargs: Any,
 ) -> Any:
-    return pb.pure_callback(
-        _called(callback), Packed(result_shape_dtypes), Packed((args, kwargs)), vmap_method=vmap_method
-    ).tree
+    return pb.pure_callback(called(callback), Packed(result_shape_dtypes), Packed((args, kwargs)), vmap_method=vmap_method).tree
 
 
 def io_callback(
     callback: Function, result_shape_dtypes: Any, *args: Any, sharding: Any = None, ordered: bool = False, **kwargs: Any
 ) -> Any:
-    return pb.io_callback(_called(callback), Packed(result_shape_dtypes), Packed((args, kwargs)), ordered=ordered).tree
+    return pb.io_callback(called(callback), Packed(result_shape_dtypes), Packed((args, kwargs)), ordered=ordered).tree

@@ -12,7 +12,7 @@ import importlib.abc
 import importlib.machinery
 import importlib.util
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType, ModuleType
 from typing import Any
 
@@ -177,6 +177,26 @@ class AliasFinder(importlib.abc.MetaPathFinder):
 
 
 _finder = AliasFinder()
+_habits: list[tuple[Callable[[], None], Callable[[], None]]] = []
+
+
+def habit(begin: Callable[[], None], end: Callable[[], None]) -> None:
+    """Begin what JAX does in a whole process and pullback does not; `uninstall` ends it, `install` begins it again. Each
+    may be called when there is nothing to do."""
+    _habits.append((begin, end))
+    begin()
+
+
+def begin_habits() -> None:
+    """Behave as JAX in this process, as from the import of this package on."""
+    for begin, _ in _habits:
+        begin()
+
+
+def end_habits() -> None:
+    """Behave as pullback in this process."""
+    for _, end in _habits:
+        end()
 
 
 def install() -> None:
@@ -195,12 +215,15 @@ def install() -> None:
     if _finder not in sys.meta_path:
         sys.meta_path.insert(0, _finder)
     sys.modules["jax"] = sys.modules[PACKAGE]
+    begin_habits()
 
 
 def uninstall() -> None:
-    """Undo `install`: `import jax` means JAX again, where it is installed. What was imported before keeps what it has."""
+    """Undo `install`: `import jax` means JAX again, where it is installed, and pullback's own mode holds. What was imported
+    before keeps what it has."""
     if _finder in sys.meta_path:
         sys.meta_path.remove(_finder)
     for name in [name for name in sys.modules if name == "jax" or name.startswith("jax.")]:
         if (getattr(sys.modules[name], "__name__", None) or "").startswith(PACKAGE):
             del sys.modules[name]
+    end_habits()

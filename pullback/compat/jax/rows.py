@@ -20,10 +20,72 @@ class Row(NamedTuple):
     own: Mapping[str, str] = MappingProxyType({})
 
 
+# JAX's primitives, without the _p behind the names.
+_PRIMITIVES = """abs acos acosh add_jaxvals add after_all all_gather all_to_all and approx_top_k argmax argmin asin asinh atan2
+    atan atanh axis_index bessel_i0e bessel_i1e bitcast_convert_type broadcast_in_dim call cbrt ceil cholesky clamp
+    closed_call clz complex concatenate cond conj conv_general_dilated convert_element_type copy cos cosh
+    create_token cumlogsumexp cummax cummin cumprod cumsum custom_jvp_call custom_lin custom_vjp_call dce_sink
+    device_put digamma div dot_general dynamic_slice dynamic_update_slice eig eigh empty2 eq eq_to erf_inv erf erfc
+    exp2 exp expm1 fft floor gather ge get gt hessenberg householder_product igamma_grad_a igamma igammac imag
+    integer_pow iota is_finite jit le le_to lgamma linear_solve log1p log logistic lt lt_to lu max min mul mulhi
+    name ne neg nextafter not optimization_barrier or pad pmax pmin polygamma population_count pow ppermute psum qr
+    ragged_all_to_all random_bits random_fold_in random_gamma random_seed random_split real reduce_and reduce_max
+    reduce_min reduce_or reduce reduce_precision reduce_prod reduce_sum reduce_window_max reduce_window_min
+    reduce_window reduce_window_sum reduce_xor regularized_incomplete_beta rem remat reshape rev rng_bit_generator
+    rng_uniform round rsqrt scan scatter_add scatter_max scatter_min scatter_mul scatter scatter_sub schur
+    select_and_gather_add select_and_scatter_add select_and_scatter select_n sharding_constraint shift_left
+    shift_right_arithmetic shift_right_logical sign sin sinh slice sort split sqrt square squeeze stack stage
+    stop_gradient sub svd swap tan tanh threefry2x32 tile top_k transpose triangular_solve tridiagonal
+    tridiagonal_solve unstack while xor zeta"""
+PRIMITIVES = " ".join([f"{name}_p" for name in _PRIMITIVES.split()])
+
+_JAXPRS = "Atom ClosedJaxpr DropVar Effect Effects Jaxpr JaxprEqn JaxprTypeError Literal Var gensym"
+_TRACING = "concrete_or_error find_top_trace get_opaque_trace_state valid_jaxtype"
+_MORE_JAXPRS = "DebugInfo check_jaxpr jaxprs_in_params new_jaxpr_eqn no_effects"
+
 ROWS: dict[str, Row] = {
+    "jax.core": Row(
+        own={
+            "structs": "AbstractValue ShapedArray",
+            "jaxprs": f"eval_jaxpr Atom DropVar Effect Effects JaxprTypeError gensym {_MORE_JAXPRS}",
+            "tracing": f"Trace {_TRACING}",
+            "pullback": "Tracer ensure_compile_time_eval",
+        }
+    ),
+    "jax.extend.core": Row(
+        own={
+            "structs": "primal_dtype_to_tangent_dtype",
+            "jaxprs": f"{_JAXPRS} {_MORE_JAXPRS} jaxpr_as_fun subjaxprs",
+            "primitives": "Primitive",
+            "tracing": f"{_TRACING} mapped_aval unmapped_aval",
+        }
+    ),
+    "jax.extend.core.primitives": Row(own={"primitives": PRIMITIVES}),
+    "jax.interpreters.ad": Row(
+        own={
+            "rules": (
+                "UndefinedPrimal Zero add_tangents defbilinear defjvp defjvp2 deflinear deflinear2 instantiate_zeros"
+                " is_undefined_primal primitive_jvps primitive_transposes zeros_like_aval add_jaxvals=add_tangents"
+            ),
+            "tracing": "JVPTracer",
+            "primitives": "add_jaxvals_p",
+        }
+    ),
+    "jax.interpreters.batching": Row(
+        own={
+            "rules": (
+                "axis_primitive_batchers bdim_at_front broadcast defbroadcasting defreducer defvectorized"
+                " fancy_primitive_batchers primitive_batchers"
+            )
+        }
+    ),
+    "jax.interpreters.mlir": Row(own={"rules": "emit_python_callback lower_fun register_lowering"}),
+    "jax.interpreters.partial_eval": Row(own={"partial_values": "PartialVal trace_to_jaxpr_nounits"}),
+    "jax.interpreters.pxla": Row(),
+    "jax.interpreters.xla": Row(),
     "jax.image": Row("pullback.image"),
     "jax.interpreters": Row(),
-    "jax.experimental": Row(),
+    "jax.experimental": Row(None, "", {"configuration": "enable_x64 disable_x64"}),
     "jax.lax.linalg": Row("pullback.lax.linalg"),
     "jax.ops": Row(None, "", {"pullback": "segment_max segment_min segment_prod segment_sum"}),
     "jax.scipy": Row("pullback.scipy"),

@@ -10,7 +10,7 @@ import pullback as pb
 from pullback.api.functions import normalize_argnums, wrapped
 from pullback.compat.jax.jitting import jit
 from pullback.compat.jax.tree_util import register_pytree_node, tree_leaves, tree_map
-from pullback.compat.jax.trees import Packed, flatten, pack, packed, standing_for, unpack
+from pullback.compat.jax.trees import Packed, flatten, on_a_level, pack, packed, standing_for, unpack
 from pullback.core.source import describe, named_after
 from pullback.core.trees import flatten as flatten_own
 from pullback.core.trees import unflatten as unflatten_own
@@ -22,6 +22,7 @@ def _with_packed_aux(fun: Function) -> Function:
     """A function that returns a pair as one that returns Packed trees."""
 
     @named_after(fun)
+    @on_a_level
     def pair(*args: Packed) -> tuple[Packed, Packed]:
         out = fun(*[arg.tree for arg in args])
         if not isinstance(out, tuple) or len(out) != 2:
@@ -50,6 +51,7 @@ def _of_arguments(
         numbers = normalize_argnums(fun, argnums, len(args), kwargs, name)
 
         @named_after(fun)
+        @on_a_level
         def of_packed(*parts: Packed) -> Any:
             full = list(args)
             for number, part in zip(numbers, parts):
@@ -239,6 +241,7 @@ def vmap(
         found: Any = None
 
         @standing_for(fun)
+        @on_a_level
         def of_leaves(*inner: Any) -> list[Any]:
             nonlocal found
             inner_args, inner_kwargs = structure.unflatten(inner)

@@ -8,8 +8,10 @@ without knowing what is in them.
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Iterable, Sequence
+from contextvars import ContextVar
 from typing import Any, TypeVar
 
 from pullback.compat.jax.tree_util import default_registry
@@ -64,10 +66,29 @@ def standing_for(function: Callable[..., Any], *names: str) -> Callable[[F], F]:
 _ANY = inspect.Parameter("args", inspect.Parameter.VAR_POSITIONAL)
 
 
+# What identifies the innermost transformation around a function of the user's; `jax.extend.core.get_opaque_trace_state` asks.
+level: ContextVar[object] = ContextVar("pullback_compat_jax_level", default=None)
+
+
+def on_a_level(function: F) -> F:
+    """The function, called in a transformation of its own."""
+
+    @functools.wraps(function)
+    def inside(*args: Any, **kwargs: Any) -> Any:
+        before = level.set(object())
+        try:
+            return function(*args, **kwargs)
+        finally:
+            level.reset(before)
+
+    return inside  # type: ignore[return-value]
+
+
 def packed(function: Callable[..., Any]) -> Callable[..., Packed]:
     """A function of JAX's trees as one of Packed trees, which returns one."""
 
     @named_after(function)
+    @on_a_level
     def of_packed(*args: Packed) -> Packed:
         return Packed(function(*[arg.tree for arg in args]))
 

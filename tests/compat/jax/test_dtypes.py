@@ -13,6 +13,7 @@ SCALARS = ["bool_", "int8", "int32", "uint64", "float16", "float32", "float64", 
 
 
 @pytest.mark.parametrize("name", SCALARS)
+@default_bits(64)
 def test_scalar_types_are_dtypes_and_make_arrays(name):
     scalar, plain = getattr(jnp, name), getattr(np, name, None) or getattr(ml_dtypes, name)
     assert scalar.dtype == np.dtype(scalar) == np.dtype(plain)

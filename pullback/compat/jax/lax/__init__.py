@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pullback.compat.jax.facade import facade
+from pullback.compat.jax.rows import PRIMITIVES
 
 facade(
     globals(),
     "pullback.lax",
     own={
+        "primitives": PRIMITIVES,
         "control_flow": "scan while_loop fori_loop cond switch map associative_scan custom_root custom_linear_solve",
         "lax.trees": (
             "all_gather all_to_all optimization_barrier pbroadcast pcast pmax pmean pmin ppermute pshuffle psum psum_scatter"

@@ -1,0 +1,200 @@
+"""What JAX's arrays, traced values and devices have besides pullback's: attributes that are put on pullback's classes.
+
+`attach` puts them there, when the façade is imported, and `detach` restores what was there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from pullback.compat.jax.placement import Shard
+from pullback.compat.jax.sharding import DEFAULT_SHARDING, Format, SingleDeviceSharding
+from pullback.core.array import Array, is_deleted
+from pullback.core.devices import DEFAULT_DEVICE, Device
+from pullback.core.dtypes import KEY
+from pullback.core.lazy import lazy_module
+from pullback.core.methods import ArrayMethods
+from pullback.core.tracing import Tracer
+
+backends = lazy_module("pullback.engine.backend")
+errors = lazy_module("pullback.compat.jax.errors")
+structs = lazy_module("pullback.compat.jax.structs")
+
+
+# ---- arrays -----------------------------------------------------------------------------------------------------------
+
+
+def _values(x: Any) -> np.ndarray[Any, Any]:
+    if x.dtype is KEY:
+        return x.host.view(np.uint32) if x.shape else np.asarray(x.host).reshape(1).view(np.uint32)
+    found: np.ndarray[Any, Any] = x.view()
+    return found
+
+
+def _repr(x: Any) -> str:
+    if is_deleted(x):
+        return f"Array(shape={x.shape}, dtype={x.dtype.name})"
+    if x.dtype is KEY:
+        return f"Array({x.shape}, dtype=key<fry>) overlaying:\n{_values(x)}"
+    dtype = f"dtype={x.dtype.name}{', weak_type=True' if x.weak_type else ''}"
+    width = np.get_printoptions()["linewidth"]
+    text = f"[], shape={x.shape}"
+    if x.size:
+        text = np.array2string(_values(x), prefix="Array(", suffix=",", separator=", ", max_line_width=width)
+    last_line = len(text) - text.rfind("\n") + 1
+    return f"Array({text},{' ' if last_line + len(dtype) + 2 <= width else ' ' * 6}{dtype})"
+
+
+def _str(x: Any) -> str:
+    return repr(x) if x.dtype is KEY or is_deleted(x) else str(_values(x))
+
+
+def _format(x: Any, spec: str) -> str:
+    return format(x.item() if not x.shape and x.dtype is not KEY else str(x), spec) if spec or not x.shape else str(x)
+
+
+def _sharding(x: Any) -> SingleDeviceSharding:
+    return DEFAULT_SHARDING if x.device == DEFAULT_DEVICE else SingleDeviceSharding(x.device)
+
+
+def _shards(x: Any) -> list[Shard]:
+    return [Shard(x)]
+
+
+def _addressable_data(x: Any, index: int) -> Any:
+    return _shards(x)[index].data
+
+
+def _unsafe_buffer_pointer(x: Any) -> int:
+    found: int = backends.buffer_of(x).unsafe_buffer_pointer()
+    return found
+
+
+def _known_format(x: Any) -> Format:
+    return Format(None, _sharding(x))
+
+
+_OF_ARRAYS: dict[str, Any] = {
+    "__repr__": _repr,
+    "__str__": _str,
+    "__format__": _format,
+    "addressable_data": _addressable_data,
+    "addressable_shards": property(_shards),
+    "global_shards": property(_shards),
+    "sharding": property(_sharding),
+    "format": property(_known_format),
+    "committed": property(lambda x: False),
+    "_committed": property(lambda x: False),
+    "is_fully_addressable": property(lambda x: True),
+    "is_fully_replicated": property(lambda x: True),
+    "copy_to_host_async": lambda x: None,
+    "on_device_size_in_bytes": lambda x: x.nbytes,
+    "platform": lambda x: x.device.platform,
+    "unsafe_buffer_pointer": _unsafe_buffer_pointer,
+    "traceback": property(lambda x: None),
+    "_value": property(_values),
+}
+
+
+# ---- traced values ----------------------------------------------------------------------------------------------------
+
+_KINDS = {"vmap": "Vmap", "grad": "Grad", "jvp": "JVP", "transposition": "Transpose", "jet": "Jet"}
+
+
+def _tracer_repr(x: Any) -> str:
+    kind = _KINDS.get(x.owner.transformation, "Jit")
+    if kind == "Vmap":
+        shown = f"aval={_short(x)}, batched={_short(x.value)}"
+    elif hasattr(x, "tangent"):
+        tangent = f"typeof(tangent)={x.tangent.type}" if kind == "Grad" else f"tangent={x.tangent}"
+        shown = f"primal={x.primal}, {tangent}"
+    else:
+        shown = _short(x)
+    return f"{kind}Tracer({shown})"
+
+
+def _aval(x: Any) -> Any:
+    return structs.aval_of(x.type)
+
+
+def _short(x: Any) -> str:
+    return f"{x.dtype.name}[{','.join(map(str, x.shape))}]"
+
+
+def _refusal(name: str) -> Callable[..., Any]:
+    def refuse(x: Any, *args: Any) -> Any:
+        raise errors.ConcretizationTypeError(
+            x, f"{name} was asked of a traced value of type {_short(x)}, which has no values yet."
+        )
+
+    return refuse
+
+
+_OF_KNOWN = "committed addressable_shards global_shards is_fully_addressable is_fully_replicated traceback"
+_METHODS = "addressable_data delete devices is_deleted on_device_size_in_bytes unsafe_buffer_pointer __dlpack__"
+_OF_TRACERS: dict[str, Any] = {
+    "__repr__": _tracer_repr,
+    "__str__": _tracer_repr,
+    **{name: property(_refusal(name)) for name in _OF_KNOWN.split()},
+    **{name: _refusal(f"{name}()") for name in _METHODS.split()},
+}
+
+
+# ---- devices ----------------------------------------------------------------------------------------------------------
+
+
+class _Client:
+    """The one of JAX's clients' methods that programs ask."""
+
+    platform = "cpu"
+    platform_version = "pullback"
+    runtime_type = "tfrt"
+
+    def process_index(self) -> int:
+        return 0
+
+
+_CLIENT = _Client()
+
+_OF_DEVICES: dict[str, Any] = {
+    "__repr__": lambda device: f"{device.platform.capitalize()}Device(id={device.id})",
+    "__str__": lambda device: f"{device.platform}:{device.id}",
+    "device_kind": property(lambda device: device.platform),
+    "process_index": property(lambda device: 0),
+    "host_id": property(lambda device: 0),
+    "local_hardware_id": property(lambda device: device.id),
+    "client": property(lambda device: _CLIENT),
+    "memory_stats": lambda device: None,
+    "addressable_memories": lambda device: [],
+}
+
+_ALL: tuple[tuple[type, dict[str, Any]], ...] = (
+    (ArrayMethods, {"aval": property(_aval)}),
+    (Array, _OF_ARRAYS),
+    (Tracer, _OF_TRACERS),
+    (Device, _OF_DEVICES),
+)
+_MISSING = object()
+_before: list[tuple[type, str, Any]] = []
+
+
+def attach() -> None:
+    """Give pullback's classes what JAX's have. A second call changes nothing."""
+    if not _before:
+        for cls, attributes in _ALL:
+            for name, value in attributes.items():
+                _before.append((cls, name, vars(cls).get(name, _MISSING)))
+                setattr(cls, name, value)
+
+
+def detach() -> None:
+    """Give pullback's classes back what they had."""
+    while _before:
+        cls, name, value = _before.pop()
+        if value is _MISSING:
+            delattr(cls, name)
+        else:
+            setattr(cls, name, value)

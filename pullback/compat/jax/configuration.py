@@ -1,0 +1,360 @@
+"""jax.config, and the context managers that override one of its options for a block.
+
+What operators have to know becomes fields of pullback's mode (`core/modes.py`). Other options hold contexts of pullback's open;
+the rest is kept for programs that read it: it tunes JAX's own machinery, or names what is always so here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextvars import ContextVar, Token
+from types import MappingProxyType
+from typing import Any, NoReturn
+
+import pullback as pb
+from pullback.core.lazy import lazy_module
+from pullback.core.modes import Mode, overriding, set_process_mode
+
+finite = lazy_module("pullback.transforms.finite")
+Context = contextlib.AbstractContextManager[Any]
+_MISSING = object()
+_blocks: ContextVar[Mapping[str, Any]] = ContextVar("pullback_jax_options", default=MappingProxyType({}))  # overridden here
+_held: dict[Callable[[Any], Context], contextlib.ExitStack] = {}  # what is open for the process
+_before: list[Mode] = []  # the mode of the process, before the façade changed it
+STATES: dict[str, State] = {}
+
+
+class State:
+    """One option: its value, and, called with another one, the block in which it has that.
+
+    Arguments:
+        name: by which `jax.config` knows it.
+        choices: bool; the values that it may have; or None, for any.
+        fields: the fields of pullback's mode that depend on it, given a function that reads options.
+        context: what is open in pullback while it has a value. Options that share a context are looked up there.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        default: Any,
+        choices: Any = None,
+        fields: Callable[[Callable[[str], Any]], dict[str, Any]] | None = None,
+        context: Callable[[Any], Context] | None = None,
+    ) -> None:
+        self._name, self._choices, self.fields, self.context = name, choices, fields, context
+        given = os.environ.get(name.upper())
+        self._global = default if given is None else self.checked(_from_text(name.upper(), given, default, choices))
+        STATES[name] = self
+
+    @property
+    def value(self) -> Any:
+        """The value that holds here."""
+        return _blocks.get().get(self._name, self._global)
+
+    def get_global(self) -> Any:
+        """The value of the process, which blocks override."""
+        return self._global
+
+    def checked(self, value: Any) -> Any:
+        """A value that the option may have. Raises ValueError for another."""
+        if self._choices is bool:
+            return bool(value)
+        if isinstance(self._choices, tuple) and value is not None and str(value) not in self._choices:
+            raise ValueError(f"new enum value must be in {[*self._choices]}, got {value} of type {type(value)}.")
+        return value
+
+    def set_global(self, value: Any) -> None:
+        """Give the process's option a value."""
+        before, self._global = self._global, self.checked(value)
+        try:
+            self.apply()
+        except BaseException:
+            self._global = before
+            self.apply()
+            raise
+
+    def apply(self) -> None:
+        """Make the value of the process hold in pullback."""
+        if not _before:  # nobody uses the façade
+            return
+        if self.fields is not None:
+            set_process_mode(**self.fields(lambda name: STATES[name]._global))
+        if self.context is not None:
+            _release(self.context)
+            opened = _held[self.context] = contextlib.ExitStack()
+            opened.enter_context(self.context(self._global))
+
+    def __call__(self, new_val: Any = _MISSING) -> Block:
+        if new_val is _MISSING:
+            if self._choices is not bool:
+                raise TypeError(f"Context manager for {self._name} config option requires an argument.")
+            new_val = True
+        return Block(self._name, self.checked(new_val))
+
+    def __bool__(self) -> NoReturn:
+        raise TypeError(f"bool() of the option {self._name} itself; read its value, jax.config.{self._name}.")
+
+
+class Block(contextlib.ContextDecorator):
+    """A block, or a function, in which an option has another value. It may be entered again."""
+
+    def __init__(self, name: str, value: Any) -> None:
+        self._name, self._value = name, value
+        self._entered: list[tuple[Token[Mapping[str, Any]], contextlib.ExitStack]] = []
+
+    def __enter__(self) -> None:
+        state, opened = STATES[self._name], contextlib.ExitStack()
+        token = _blocks.set({**_blocks.get(), self._name: self._value})
+        try:
+            if state.fields is not None:
+                opened.enter_context(overriding(**state.fields(lambda name: STATES[name].value)))
+            if state.context is not None:
+                opened.enter_context(state.context(self._value))
+        except BaseException:
+            _blocks.reset(token)
+            raise
+        self._entered.append((token, opened))
+
+    def __exit__(self, *error: object) -> None:
+        token, opened = self._entered.pop()
+        _blocks.reset(token)
+        opened.close()
+
+    def _recreate_cm(self) -> Block:
+        return Block(self._name, self._value)
+
+
+_TRUE, _FALSE = ("1", "true", "t", "yes", "y", "on"), ("0", "false", "f", "no", "n", "off", "")
+
+
+def _from_text(name: str, text: str, default: Any, choices: Any) -> Any:
+    """The value that an environment variable gives an option."""
+    if choices is bool:
+        if text.lower() not in (*_TRUE, *_FALSE):
+            raise ValueError(f"The environment variable {name} must be a truth value such as 0 or 1, not {text!r}.")
+        return text.lower() in _TRUE
+    return type(default)(text) if isinstance(default, (int, float)) else text
+
+
+# ---- what options mean here -------------------------------------------------------------------------------------------
+
+
+def _width(read: Callable[[str], Any]) -> dict[str, Any]:
+    if read("jax_enable_x64"):
+        return {"bits": 64, "narrows": False}
+    return {"bits": 32, "narrows": {"warn": "warn", "error": "raise", "allow": "values"}[str(read("jax_explicit_x64_dtypes"))]}
+
+
+def _named(field: str, option: str) -> Callable[[Callable[[str], Any]], dict[str, Any]]:
+    """A field of the mode that has an option's value."""
+    return lambda read: {field: value if (value := read(option)).__class__ is bool else str(value)}
+
+
+def _on(device: Any) -> Context:
+    if isinstance(device, str):
+        device = pb.devices(device)[0]
+    return contextlib.nullcontext() if device is None else pb.default_device(device)
+
+
+def _checks(_: Any) -> Context:
+    if not (debug_nans.value or debug_infs.value) and "pullback.transforms.finite" not in sys.modules:
+        return contextlib.nullcontext()
+    return finite.checking_results(nan=debug_nans.value, inf=debug_infs.value)
+
+
+def _refuse(what: str) -> Callable[[Any], Context]:
+    def context(on: Any) -> Context:
+        if on:
+            raise NotImplementedError(f"{what} is not provided by pullback: nothing watches for that.")
+        return contextlib.nullcontext()
+
+    return context
+
+
+@contextlib.contextmanager
+def _tracebacks(value: Any) -> Iterator[None]:
+    """Whether tracebacks show the library's own frames, too: of the whole process."""
+    name = "PULLBACK_FULL_TRACEBACKS"
+    before = os.environ.get(name)
+    try:
+        if value in ("off", "tracebackhide"):
+            os.environ[name] = "1"
+        yield
+    finally:
+        os.environ.pop(name, None)
+        if before is not None:
+            os.environ[name] = before
+
+
+_PRECISIONS = (
+    "default high highest bfloat16 tensorfloat32 float32 ANY_F8_ANY_F8_F32 ANY_F8_ANY_F8_F32_FAST_ACCUM ANY_F8_ANY_F8_ANY"
+    " ANY_F8_ANY_F8_ANY_FAST_ACCUM F16_F16_F16 F16_F16_F32 BF16_BF16_BF16 BF16_BF16_F32 BF16_BF16_F32_X3 BF16_BF16_F32_X6"
+    " BF16_BF16_F32_X9 TF32_TF32_F32 TF32_TF32_F32_X3 F32_F32_F32 F64_F64_F64"
+)
+_GUARDS = ("allow", "log", "disallow", "log_explicit", "disallow_explicit")
+_GENERATORS = ("threefry2x32", "threefry4x32", "rbg", "unsafe_rbg", "philox2x32", "philox4x32")
+
+explicit_x64_dtypes = State("jax_explicit_x64_dtypes", "warn", ("warn", "error", "allow"), _width)
+enable_x64 = State("jax_enable_x64", False, bool, _width)
+numpy_dtype_promotion = State(
+    "jax_numpy_dtype_promotion", "standard", ("standard", "strict"), _named("promotion", "jax_numpy_dtype_promotion")
+)
+numpy_rank_promotion = State(
+    "jax_numpy_rank_promotion", "allow", ("allow", "warn", "raise"), _named("rank_promotion", "jax_numpy_rank_promotion")
+)
+_disable_jit = State("jax_disable_jit", False, bool, lambda read: {"compiles": not read("jax_disable_jit")})
+check_tracer_leaks = State("jax_check_tracer_leaks", False, bool, _named("checks_leaks", "jax_check_tracer_leaks"))
+checking_leaks = functools.partial(check_tracer_leaks, True)
+debug_nans = State("jax_debug_nans", False, bool, None, _checks)
+debug_infs = State("jax_debug_infs", False, bool, None, _checks)
+debug_key_reuse = State("jax_debug_key_reuse", False, bool, None, lambda on: pb.random.checked_keys(on))
+log_compiles = State("jax_log_compiles", False, bool)
+default_device = State("jax_default_device", None, None, None, _on)
+traceback_filtering = State(
+    "jax_traceback_filtering",
+    "auto",
+    ("off", "tracebackhide", "remove_frames", "quiet_remove_frames", "auto"),
+    None,
+    _tracebacks,
+)
+default_matmul_precision = State("jax_default_matmul_precision", None, tuple(_PRECISIONS.split()))  # all are satisfied
+default_prng_impl = State("jax_default_prng_impl", "threefry2x32", _GENERATORS)  # the façade's random reads it, and these
+legacy_prng_key = State("jax_legacy_prng_key", "allow", ("allow", "warn", "error"))
+enable_custom_prng = State("jax_enable_custom_prng", False, bool)
+random_seed_offset = State("jax_random_seed_offset", 0)
+threefry_partitionable = State("jax_threefry_partitionable", True, bool)
+transfer_guard_host_to_device = State("jax_transfer_guard_host_to_device", None, _GUARDS)  # nothing is transferred
+transfer_guard_device_to_device = State("jax_transfer_guard_device_to_device", None, _GUARDS)
+transfer_guard_device_to_host = State("jax_transfer_guard_device_to_host", None, _GUARDS)
+transfer_guard = State("jax_transfer_guard", None, _GUARDS)
+enable_checks = State("jax_enable_checks", False, bool)
+explain_cache_misses = State("jax_explain_cache_misses", False, bool)
+softmax_custom_jvp = State("jax_softmax_custom_jvp", False, bool)
+use_direct_linearize = State("jax_use_direct_linearize", True, bool)
+high_dynamic_range_gumbel = State("jax_high_dynamic_range_gumbel", False, bool)
+no_tracing = State("jax_no_tracing", False, bool, None, _refuse("jax_no_tracing"))
+no_execution = State("jax_no_execution", False, bool, None, _refuse("jax_no_execution"))
+thread_guard = State("jax_thread_guard", False, bool, None, _refuse("jax_thread_guard"))
+allow_f16_reductions = State("jax_allow_f16_reductions", True, bool)
+auto_pcast = State("jax_auto_pcast", True, bool)
+array_garbage_collection_guard = State("jax_array_garbage_collection_guard", None, ("allow", "log", "fatal"))
+jax2tf_associative_scan_reductions = State("jax2tf_associative_scan_reductions", False, bool)
+remove_size_one_mesh_axis_from_type = State("jax_remove_size_one_mesh_axis_from_type", False, bool)
+
+# Options about JAX's own machinery, that programs set or read: here they have no effect, since there is none of it.
+_KEPT: dict[str, Any] = {
+    "jax_platforms": "", "jax_platform_name": "", "jax_backend_target": "", "jax_xla_backend": "", "jax_num_cpu_devices": -1,
+    "jax_compilation_cache_dir": None, "jax_enable_compilation_cache": True, "jax_compilation_cache_max_size": -1,
+    "jax_persistent_cache_min_compile_time_secs": 1.0, "jax_persistent_cache_min_entry_size_bytes": 0,
+    "jax_persistent_cache_enable_xla_caches": "", "jax_raise_persistent_cache_errors": False,
+    "jax_compilation_cache_include_metadata_in_key": False, "jax_compiler_enable_remat_pass": True,
+    "jax_captured_constants_warn_bytes": 2000000000, "jax_captured_constants_report_frames": 0,
+    "jax_check_static_indices": False,
+    "jax_cpu_enable_async_dispatch": True, "jax_cpu_collectives_implementation": "gloo", "jax_cuda_visible_devices": "all",
+    "jax_custom_vjp3": False, "jax_debug_log_modules": "", "jax_disable_bwd_checks": False,
+    "jax_disable_vmap_shmap_error": False,
+    "jax_disable_most_optimizations": False, "jax_dump_ir_to": "", "jax_dump_ir_modes": "stablehlo", "jax_enable_pgle": False,
+    "jax_exec_time_optimization_effort": 0.0, "jax_memory_fitting_effort": 0.0, "jax_optimization_level": "UNKNOWN",
+    "jax_memory_fitting_level": "O2", "jax_include_full_tracebacks_in_locations": True, "jax_include_debug_info_in_dumps": True,
+    "jax_traceback_in_locations_limit": 10, "jax_hlo_source_file_canonicalization_regex": None, "jax_logging_level": "NOTSET",
+    "jax_log_checkpoint_residuals": False, "jax_mutable_array_checks": True, "jax_pprint_use_color": True,
+    "jax_send_traceback_to_runtime": "off", "jax_serialization_version": 0, "jax_scan3": False,
+    "jax_remat3": False, "jax_refs_to_pins": False, "jax_tracer_error_num_traceback_frames": 5, "jax_use_magma": "auto",
+    "jax_use_shardy_partitioner": True, "jax_use_simplified_jaxpr_constants": False, "jax_xla_profile_version": 0,
+    "jax_error_checking_behavior_nan": "ignore", "jax_error_checking_behavior_divide": "ignore",
+    "jax_error_checking_behavior_oob": "ignore", "jax_embedded_constants_max_bytes": 32, "eager_constant_folding": False,
+    "jax_ragged_dot_use_ragged_dot_instruction": True, "jax_disallow_mesh_context_manager": False, "check_vma": False,
+    "jax_distributed_debug": False, "jax_export_calling_convention_version": 10, "jax_bcoo_cusparse_lowering": False,
+    "jax_pallas_use_mosaic_gpu": True, "jax_export_ignore_forward_compatibility": False,
+}  # fmt: skip
+for _name, _default in _KEPT.items():
+    State(_name, _default, bool if _default.__class__ is bool else None)
+
+
+def disable_jit(disable: bool = True) -> Block:
+    """In this block jit does nothing, and loops and branches are Python's own."""
+    return _disable_jit(disable)
+
+
+def disable_x64() -> Block:
+    """In this block values are 32 bits wide."""
+    return enable_x64(False)
+
+
+# ---- jax.config -------------------------------------------------------------------------------------------------------
+
+
+class Config:
+    """The options, as attributes by the names that start with jax_."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name in STATES:
+            return STATES[name].value
+        raise AttributeError(f"'Config' object has no attribute {name!r}", name=name, obj=self)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"Options are set by jax.config.update({name!r}, {value!r}).")
+
+    def __dir__(self) -> list[str]:
+        return sorted({*object.__dir__(self), *STATES})
+
+    @property
+    def x64_enabled(self) -> bool:
+        """Whether 64 bits are the default here."""
+        return bool(enable_x64.value)
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """The process's values by name."""
+        return {name: state.get_global() for name, state in STATES.items()}
+
+    def update(self, name: str, val: Any) -> None:
+        """Set an option of the process."""
+        if name not in STATES:
+            raise AttributeError(f"Unrecognized config option: {name}")
+        STATES[name].set_global(val)
+
+    def _read(self, name: str) -> Any:
+        return getattr(self, name)
+
+    read = _read
+
+    def parse_flags_with_absl(self) -> None:
+        """Options are set by `update` and the environment: absl's flags define none."""
+
+    config_with_absl = parse_flags_with_absl
+    complete_absl_config = parse_flags_with_absl
+
+
+config = Config()
+
+
+# ---- whether they hold ------------------------------------------------------------------------------------------------
+
+
+def adopt() -> None:
+    """Let the options hold in this process: its mode becomes JAX's."""
+    if not _before:
+        _before.append(set_process_mode(clamps=True))
+        for state in STATES.values():
+            state.apply()
+
+
+def release() -> None:
+    """Give the process the mode back that it had before `adopt`."""
+    for context in [*_held]:
+        _release(context)
+    if _before:
+        mode = _before.pop()
+        set_process_mode(**{name: getattr(mode, name) for name in mode.fields})
+
+
+def _release(context: Callable[[Any], Context]) -> None:
+    if (opened := _held.pop(context, None)) is not None:
+        with contextlib.suppress(ValueError):  # opened in another thread, which keeps it
+            opened.close()

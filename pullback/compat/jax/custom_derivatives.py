@@ -1,0 +1,331 @@
+"""jax.custom_derivatives: functions with rules of their own, which are pullback's, of JAX's trees."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import pullback as pb
+from pullback.compat.jax.facade import facade
+from pullback.compat.jax.tree_util import (
+    broadcast_prefix,
+    register_static,
+    tree_flatten,
+    tree_leaves,
+    tree_map,
+    treedef_is_leaf,
+    treedef_tuple,
+)
+from pullback.compat.jax.trees import Packed, pack, packed, standing_for, unpack
+from pullback.core.dtypes import is_inexact
+
+Function = Callable[..., Any]
+Numbers = int | Iterable[int]
+Names = str | Iterable[str]
+
+
+# ---- what functions with rules have in common -------------------------------------------------------------------------
+
+
+class Custom:
+    """A function with rules of its own, around one of pullback's, which sees Packed trees."""
+
+    _kind = "custom"
+    _make: Function
+    nondiff_argnums: tuple[int, ...] = ()
+
+    def __init__(self, fun: Function, **options: Any) -> None:
+        functools.update_wrapper(self, fun)
+        self.fun = fun
+        self._signature, self._count = _signature(fun)
+        self._custom = self._make(standing_for(fun)(lambda *args: Packed(fun(*self._trees(args)))), **options)
+
+    def __getattr__(self, name: str) -> Any:
+        """Rules of another kind belong to the function inside: `custom_jvp(custom_vmap(f)).def_vmap`."""
+        if name.startswith("def") and "fun" in self.__dict__:
+            return getattr(self.fun, name)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if not self._defined():
+            raise AttributeError(self._undefined.format(_name(self.fun)))
+        if kwargs or len(args) != self._count:
+            args = self._positional(args, kwargs)
+        fixed = self.nondiff_argnums
+        return self._custom(*[self._fixed(arg) if i in fixed else Packed(arg) for i, arg in enumerate(args)]).tree
+
+    _undefined = ""
+
+    def _defined(self) -> bool:
+        raise NotImplementedError
+
+    def _fixed(self, arg: Any) -> Any:
+        """An argument without derivatives, as rules get it."""
+        return arg
+
+    def _trees(self, args: Sequence[Any]) -> list[Any]:
+        """All arguments: those with derivatives are Packed."""
+        return [arg if i in self.nondiff_argnums else arg.tree for i, arg in enumerate(args)]
+
+    def _positional(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+        """A call's arguments by position, defaults included."""
+        try:
+            bound = self._signature.bind(*args, **kwargs)
+            bound.apply_defaults()
+            if left := [name for name in bound.kwargs if name in kwargs]:
+                raise TypeError(f"The following keyword arguments could not be resolved to positions: {', '.join(left)}")
+        except TypeError as error:
+            raise TypeError(
+                f"The input arguments to the {self._kind}-decorated function {_name(self.fun)} could not be resolved to"
+                f" positional-only arguments. Binding failed with the error:\n{error}"
+            ) from error
+        found: tuple[Any, ...] = bound.args
+        return found
+
+
+def _signature(fun: Function) -> tuple[inspect.Signature, int]:
+    """A function's signature, and with how many arguments by position a call is complete; -1 for any number."""
+    any_number = inspect.Signature([inspect.Parameter("args", inspect.Parameter.VAR_POSITIONAL)])
+    try:
+        signature = any_number if isinstance(fun, functools.partial) else inspect.signature(fun)
+    except (TypeError, ValueError):
+        signature = any_number
+    kinds = [parameter.kind for parameter in signature.parameters.values()]
+    positional = all([kind in (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD) for kind in kinds])
+    return signature, len(kinds) if positional else -1
+
+
+def _name(function: Function) -> str:
+    return getattr(function, "__name__", None) or str(function)
+
+
+def _pair(returned: Any, message: str) -> Any:
+    if not isinstance(returned, (list, tuple)) or len(returned) != 2:
+        raise TypeError(message.format(returned))
+    return returned
+
+
+# ---- forward mode -----------------------------------------------------------------------------------------------------
+
+
+class _Differentiated(Custom):
+    """A custom_jvp or custom_vjp function: some arguments may have no derivatives."""
+
+    def __init__(self, fun: Function, nondiff_argnums: Numbers = (), nondiff_argnames: Names = ()) -> None:
+        numbers = {nondiff_argnums} if isinstance(nondiff_argnums, int) else set(nondiff_argnums)
+        if nondiff_argnames:
+            names = [nondiff_argnames] if isinstance(nondiff_argnames, str) else list(nondiff_argnames)
+            numbers |= {i for i, name in enumerate(inspect.signature(fun).parameters) if name in names}
+        self.nondiff_argnums = tuple(sorted(numbers))
+        super().__init__(fun, nondiff_argnums=self.nondiff_argnums)
+
+
+class custom_jvp(_Differentiated):
+    """pb.custom_jvp."""
+
+    _kind = "custom_jvp"
+    _make = staticmethod(pb.custom_jvp)
+    _undefined = "No JVP defined for custom_jvp function {} using defjvp."
+    jvp: Function | None = None
+    symbolic_zeros = False
+
+    def _defined(self) -> bool:
+        return self.jvp is not None
+
+    def _fixed(self, arg: Any) -> Any:
+        return tree_map(lambda leaf: pb.stop_gradient(leaf) if isinstance(leaf, pb.Tracer) else leaf, arg)
+
+    def defjvp(self, jvp: Function, symbolic_zeros: bool = False) -> Function:
+        @standing_for(jvp)
+        def rule(*args: Any) -> tuple[Packed, Packed]:
+            *fixed, primals, tangents = args
+            primal, tangent = _pair(jvp(*fixed, unpack(primals), unpack(tangents)), message)
+            return Packed(primal), Packed(tangent)
+
+        message = (
+            f"Custom JVP rule {_name(jvp)} for function {_name(self.fun)} must produce a pair (list or tuple of length two)"
+            " representing primal and tangent outputs, but got {}."
+        )
+        self._custom.defjvp(rule, symbolic_zeros)
+        self.jvp, self.symbolic_zeros = jvp, symbolic_zeros
+        return jvp
+
+    def defjvps(self, *jvps: Function | None) -> None:
+        if self.nondiff_argnums:
+            raise TypeError("Can't use ``defjvps`` with ``nondiff_argnums``.")
+
+        def of_packed(jvp: Function) -> Function:
+            return standing_for(jvp)(lambda t, out, *primals: Packed(jvp(t.tree, out.tree, *unpack(primals))))
+
+        self._custom.defjvps(*[None if jvp is None else of_packed(jvp) for jvp in jvps])
+        self.jvp = self._custom.defjvps
+
+
+# ---- reverse mode -----------------------------------------------------------------------------------------------------
+
+
+@register_static
+class _Arguments:
+    """The arguments that a backward pass makes cotangents for: their structures, and the dtypes of the arrays in them."""
+
+    def __init__(self, args: Sequence[Packed]) -> None:
+        self.structures = [arg.structure for arg in args]
+        self._key = treedef_tuple(self.structures), tuple([_dtype(leaf) for arg in args for leaf in arg.leaves])
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Arguments) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def cotangents(self, given: Any) -> list[Packed]:
+        """What a rule returned, as Packed trees like the arguments. It may have None, or one value, in place of a tree."""
+        structure, dtypes = self._key
+        given = tuple(given) if isinstance(given, list) and len(given) == len(self.structures) else given
+        try:
+            if not isinstance(given, tuple):
+                raise ValueError
+            full = structure.unflatten([_PLACE] * structure.num_leaves)
+            leaves = broadcast_prefix(given, full, is_leaf=lambda node: node is None)
+        except ValueError:
+            raise TypeError(
+                "Custom VJP bwd rule must produce an output with the same container (pytree) structure as the args tuple of the"
+                " primal function, and in particular must produce a tuple of length equal to the number of arguments to the"
+                f" primal function, but got bwd output structure {tree_flatten(given)[1]} for primal input structure"
+                f" {structure}."
+            ) from None
+        rest = iter([_as_dtype(leaf, dtype) for leaf, dtype in zip(leaves, dtypes)])
+        return [Packed.of(each, [next(rest) for _ in range(each.num_leaves)]) for each in self.structures]
+
+
+_PLACE = object()
+
+
+def _dtype(leaf: Any) -> Any:
+    leaf = leaf.value if isinstance(leaf, pb.CustomVJPPrimal) else leaf
+    return leaf.dtype if hasattr(leaf, "dtype") else None
+
+
+def _as_dtype(leaf: Any, dtype: Any) -> Any:
+    """A cotangent in the dtype of its argument: rules may return another precision."""
+    own = None if isinstance(leaf, pb.SymbolicZero) else getattr(leaf, "dtype", None)
+    if own is None or dtype is None or own == dtype or not (is_inexact(own) and is_inexact(dtype)):
+        return leaf
+    return pb.lax.convert_element_type(leaf, dtype)
+
+
+class custom_vjp(_Differentiated):
+    """pb.custom_vjp."""
+
+    _kind = "custom_vjp"
+    _make = staticmethod(pb.custom_vjp)
+    _undefined = "No VJP defined for custom_vjp function {} using defvjp."
+    fwd: Function | None = None
+    bwd: Function | None = None
+    symbolic_zeros = optimize_remat = False
+
+    def _defined(self) -> bool:
+        return self.fwd is not None
+
+    def _fixed(self, arg: Any) -> Any:
+        if any([isinstance(leaf, pb.Tracer) for leaf in tree_leaves(arg)]):
+            raise pb.errors.EscapedTracerError(
+                "Found a JAX Tracer object passed as an argument to a custom_vjp function in a position indicated by"
+                " nondiff_argnums as non-differentiable. Tracers cannot be passed as non-differentiable arguments to custom_vjp"
+                " functions: nondiff_argnums is for arguments that cannot be or contain tracers, such as functions."
+            )
+        return arg
+
+    def defvjp(self, fwd: Function, bwd: Function, symbolic_zeros: bool = False, optimize_remat: bool = False) -> None:
+        if symbolic_zeros and optimize_remat:
+            raise NotImplementedError("remat optimization for custom_vjp does not support symbolic zeros")
+
+        @standing_for(fwd)
+        def forward(*args: Any) -> tuple[Packed, Packed]:
+            out, residuals = _pair(fwd(*self._trees(args)), message)
+            return Packed(out), Packed((residuals, _Arguments([arg for arg in args if isinstance(arg, Packed)])))
+
+        @standing_for(bwd)
+        def backward(*args: Any) -> list[Packed]:
+            *fixed, kept, cotangent = args
+            residuals, arguments = kept.tree
+            return arguments.cotangents(bwd(*fixed, residuals, cotangent.tree))
+
+        message = (
+            f"Custom VJP fwd rule {_name(fwd)} for function {_name(self.fun)} must produce a pair (list or tuple of length two)"
+            " where the first element represents the primal output (equal to those of the custom_vjp-decorated function"
+            f" {_name(self.fun)}) and the second element represents residuals (i.e. values stored from the forward pass for use"
+            f" on the backward pass), but instead of a pair the fwd rule {_name(fwd)} produced {{}}."
+        )
+        self._custom.defvjp(forward, backward, symbolic_zeros)
+        self.fwd, self.bwd, self.symbolic_zeros, self.optimize_remat = fwd, bwd, symbolic_zeros, optimize_remat
+
+
+def custom_gradient(fun: Function) -> Function:
+    @standing_for(fun)
+    def of_packed(*args: Packed) -> tuple[Packed, Function]:
+        out, back = fun(*unpack(args))
+
+        def backward(cotangent: Packed) -> list[Packed]:
+            found = back(cotangent.tree)
+            alone = treedef_is_leaf(tree_flatten(found)[1])
+            return _Arguments(args).cotangents((found,) if alone else found)
+
+        return Packed(out), backward
+
+    made = pb.custom_gradient(of_packed)
+    signature, _ = _signature(fun)
+
+    @functools.wraps(fun)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        if kwargs:
+            args = signature.bind(*args, **kwargs).args
+        return made(*pack(args)).tree
+
+    return wrapped
+
+
+# ---- symbolic zeros ---------------------------------------------------------------------------------------------------
+
+
+def custom_vjp_primal_tree_values(tree: Any) -> Any:
+    def value(leaf: Any) -> Any:
+        if type(leaf) is not pb.CustomVJPPrimal:
+            raise TypeError(f"unexpected leaf type {type(leaf)}")
+        return leaf.value
+
+    return tree_map(value, tree)
+
+
+def zero_from_primal(val: Any, symbolic_zeros: bool = False) -> Any:
+    def zero(leaf: Any) -> Any:
+        found = pb.SymbolicZero(pb.typeof(leaf))
+        return found if symbolic_zeros else found.instantiate()
+
+    return tree_map(zero, val)
+
+
+# ---- functions that close over values ---------------------------------------------------------------------------------
+
+
+def closure_convert(fun: Function, *example_args: Any) -> tuple[Function, list[Any]]:
+    made, values = pb.closure_convert(packed(fun), *pack(example_args))
+    structure = tree_flatten(example_args)[1]
+
+    @functools.wraps(fun)
+    def converted(*args_and_values: Any) -> Any:
+        split = len(args_and_values) - len(values)
+        args, given = args_and_values[:split], args_and_values[split:]
+        if tree_flatten(args)[1] != structure:
+            raise TypeError(
+                "The inputs to the closure produced by closure_convert must have the same Pytree structure as the example"
+                f" arguments passed when closure_convert was called. Expected {structure}, but got {tree_flatten(args)[1]}"
+            )
+        return made(*pack(args), *given).tree
+
+    return converted, values
+
+
+facade(globals(), own={"pullback": "CustomVJPPrimal SymbolicZero"})

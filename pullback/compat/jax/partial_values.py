@@ -1,0 +1,71 @@
+"""Finding which results of a function depend on unknown arguments: what clients use of `jax.interpreters.partial_eval`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pullback.compat.jax.structs import aval_of, type_of
+from pullback.core.primitive import Primitive
+from pullback.core.tracing import Trace, Tracer
+from pullback.core.tracing import type_of as type_of_value
+from pullback.core.types import ArrayType
+
+
+class PartialVal(tuple[Any, Any]):
+    """A known value, `(None, value)`, or an unknown one, `(aval, None)`."""
+
+    @classmethod
+    def known(cls, value: Any) -> PartialVal:
+        return cls((None, value))
+
+    @classmethod
+    def unknown(cls, aval: Any) -> PartialVal:
+        return cls((aval, None))
+
+    def is_known(self) -> bool:
+        return self[0] is None
+
+    def get_known(self) -> Any:
+        return self[1]
+
+    def get_aval(self) -> Any:
+        return aval_of(type_of(self[1])) if self[0] is None else self[0]
+
+
+class Unknown(Tracer):
+    """A value of which the type alone is known."""
+
+    __slots__ = ("type",)
+
+    def __init__(self, trace: Trace, type: ArrayType) -> None:
+        self.owner = trace
+        self.type = type
+
+
+class UnknownTrace(Trace):
+    """Computes what is known as it comes, and of what is not finds the types."""
+
+    __slots__ = ()
+    transformation = "partial evaluation"
+
+    def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        if primitive.result_type is None and primitive.expand is not None:
+            return primitive.expanded(args, params)
+        types = primitive.infer(tuple([type_of_value(arg) for arg in args]), params)
+        if primitive.multiple_results:
+            return tuple([Unknown(self, type) for type in types])
+        return Unknown(self, types)
+
+
+def trace_to_jaxpr_nounits(
+    fun: Any, pvals: Sequence[Any], instantiate: bool | Sequence[bool] = False
+) -> tuple[None, list[PartialVal], list[Any]]:
+    """Which results are known where these arguments are. There is no Jaxpr of the others: no client reads it."""
+    trace = UnknownTrace(getattr(fun, "f", None))
+    try:
+        outs = fun.call_wrapped(*[value if aval is None else Unknown(trace, type_of(aval)) for aval, value in pvals])
+    finally:
+        trace.open = False
+    unknown = [isinstance(out, Unknown) and out.owner is trace for out in outs]
+    return None, [PartialVal.unknown(aval_of(x.type)) if flag else PartialVal.known(x) for x, flag in zip(outs, unknown)], []

@@ -1,0 +1,168 @@
+"""Devices and arrays on them, at jax's top level. Of processes there is one."""
+
+from __future__ import annotations
+
+import gc
+import platform as python_platform
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+import pullback as pb
+from pullback.compat.jax.sharding import device_of
+from pullback.compat.jax.tree_util import broadcast_prefix, keystr, tree_flatten_with_path
+from pullback.compat.jax.trees import flatten
+from pullback.core.array import Array, find_converter, is_deleted
+from pullback.core.devices import Device
+from pullback.core.errors import LeafError
+from pullback.core.tracing import Tracer
+from pullback.core.trees import array_leaf
+
+
+def devices(backend: Any = None) -> list[Device]:
+    return list(pb.devices(getattr(backend, "platform", backend)))
+
+
+def local_devices(process_index: int | None = None, backend: Any = None, host_id: int | None = None) -> list[Device]:
+    if process_index not in (None, 0):
+        raise ValueError(f"Unknown process_index {process_index}: there is one process, number 0.")
+    return devices(backend)
+
+
+def device_count(backend: Any = None) -> int:
+    return len(devices(backend))
+
+
+local_device_count = device_count
+
+
+def default_backend() -> str:
+    return str(pb.devices()[0].platform)
+
+
+def process_index(backend: Any = None) -> int:
+    return 0
+
+
+def process_count(backend: Any = None) -> int:
+    return 1
+
+
+def process_indices(backend: Any = None) -> list[int]:
+    return [0]
+
+
+host_id, host_count, host_ids = process_index, process_count, process_indices
+
+
+# ---- arrays on them ---------------------------------------------------------------------------------------------------
+
+
+def _array(leaf: Any, where: Callable[[], str]) -> Any:
+    try:
+        return leaf if isinstance(leaf, np.ndarray) and leaf.dtype == pb.float0 else array_leaf(leaf, where)
+    except LeafError as error:
+        raise TypeError(f"{error} It is not a valid JAX type.") from None
+
+
+def device_put(x: Any, device: Any = None, *, src: Any = None, donate: Any = False, may_alias: Any = None) -> Any:
+    """As pb.device_put, to what a Device, a Sharding or a Format means, or a tree of these for parts of the tree."""
+    leaves, structure = flatten(x, None)
+    places = [device] * len(leaves)
+    if device.__class__ in (tuple, list, dict):
+        places = broadcast_prefix(device, x, is_leaf=lambda place: place is None)
+    given = broadcast_prefix(donate, x)
+    put = []
+    for i, (leaf, place) in enumerate(zip(leaves, places)):
+        array = _array(leaf, lambda i=i: f"device_put's x{keystr(tree_flatten_with_path(x)[0][i][0])}")  # type: ignore[misc]
+        put.append(pb.device_put(array, device_of(place)))
+        if given[i] and isinstance(leaf, Array):
+            leaf.delete()
+    return structure.unflatten(put)
+
+
+def device_get(x: Any) -> Any:
+    """The tree with NumPy arrays in the place of arrays; the rest as it is."""
+    leaves, structure = flatten(x, None)
+    return structure.unflatten([_fetched(leaf) for leaf in leaves])
+
+
+def _fetched(leaf: Any) -> Any:
+    if isinstance(leaf, Tracer) or leaf.__class__ in (bool, int, float, complex) or find_converter(type(leaf)) is None:
+        return leaf
+    return pb.device_get(leaf)
+
+
+def block_until_ready(x: Any) -> Any:
+    for leaf in flatten(x, None)[0]:
+        if hasattr(leaf, "block_until_ready"):
+            leaf.block_until_ready()
+    return x
+
+
+def copy_to_host_async(x: Any) -> Any:
+    """The tree itself: arrays are fetched when their values are asked for."""
+    return x
+
+
+def effects_barrier() -> None:
+    """Returns at once: what a compiled function does besides computing, it has done when the call returns."""
+
+
+def live_arrays(platform: str | None = None) -> list[Any]:
+    return [one for one in gc.get_objects() if isinstance(one, Array) and not is_deleted(one)]
+
+
+# ---- arrays made of parts, of which each has one ----------------------------------------------------------------------
+
+
+def _whole(shape: Sequence[int], value: Any, sharding: Any, dtype: Any) -> Any:
+    made = pb.numpy.asarray(value, dtype)
+    if made.shape != tuple(shape):
+        raise ValueError(f"An array of shape {tuple(shape)} was to be made, of one device's part, which has {made.shape}.")
+    return device_put(made, sharding)
+
+
+def make_array_from_callback(shape: Any, sharding: Any, data_callback: Callable[..., Any], *, dtype: Any = None) -> Any:
+    return _whole(shape, data_callback((slice(None),) * len(shape)), sharding, dtype)
+
+
+def make_array_from_process_local_data(sharding: Any, local_data: Any, global_shape: Any = None, *, dtype: Any = None) -> Any:
+    return _whole(np.shape(local_data) if global_shape is None else global_shape, local_data, sharding, dtype)
+
+
+def make_array_from_single_device_arrays(shape: Any, sharding: Any, arrays: Sequence[Any], *, dtype: Any = None) -> Any:
+    if len(arrays) != 1:
+        raise ValueError(f"make_array_from_single_device_arrays takes one array for the one device, but got {len(arrays)}.")
+    return _whole(shape, arrays[0], sharding, dtype)
+
+
+class Shard:
+    """The part of an array that one device has: all of it."""
+
+    replica_id = 0
+
+    def __init__(self, data: Any) -> None:
+        self.data, self.device, self.index = data, data.device, (slice(None),) * data.ndim
+
+    def __repr__(self) -> str:
+        return f"Shard(device={self.device!r}, index={self.index}, replica_id={self.replica_id}, data={self.data})"
+
+
+def print_environment_info(return_string: bool = False) -> str | None:
+    """Which versions of what run."""
+    text = "\n".join(
+        [
+            f"pullback: {pb.__version__} (in the place of jax)",
+            f"numpy:    {np.__version__}",
+            f"python:   {python_platform.python_version()}",
+            f"device info: {', '.join(map(repr, devices()))}",
+            f"process_count: {process_count()}",
+            f"platform: {python_platform.uname()}",
+        ]
+    )
+    if return_string:
+        return text
+    print(text)
+    return None

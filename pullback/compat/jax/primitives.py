@@ -1,0 +1,437 @@
+"""JAX's primitives: those of pullback by JAX's names, with JAX's parameters, and those that programs make themselves.
+
+`facade_of` gives the one object that stands for a primitive of pullback, `named` the one of a name of JAX's (`sin_p`); a
+`Translation` says how its parameters and operands read in JAX. Binding one with JAX's parameters applies pullback's.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pullback.core import primitive as core_primitive
+from pullback.core.array import Array
+from pullback.core.source import name_of
+from pullback.core.tracing import Tracer
+
+Params = dict[str, Any]
+Close = Callable[[Any], Any]
+
+
+class Translation:
+    """How an operation of pullback reads in JAX: other names of parameters, parameters that it has not, operands elsewhere."""
+
+    def __init__(self, name: str, renamed: dict[str, str] | None = None, extra: Params | None = None) -> None:
+        self.name = name
+        self.renamed = renamed or {}
+        self.extra = extra or {}
+        self.back = {theirs: ours for ours, theirs in self.renamed.items()}
+
+    def viewed(self, params: Params, operands: list[Any], close: Close) -> tuple[Params, list[Any]]:
+        """Parameters and operands as JAX has them; `close` gives the ClosedJaxpr of a Program."""
+        return self.extra | {self.renamed.get(key, key): value for key, value in params.items()}, operands
+
+    def ours(self, params: Params, args: Sequence[Any]) -> tuple[Params, Sequence[Any]]:
+        """Those of JAX as pullback has them."""
+        for key in self.extra:
+            if key not in self.back and params.get(key) not in (None, self.extra[key], False, (), 1):
+                raise NotImplementedError(f"{self.name}: the parameter {key}={params[key]!r} is not provided by pullback.")
+        return {
+            self.back.get(key, key): value for key, value in params.items() if key in self.back or key not in self.extra
+        }, args
+
+    def bind_params(self, params: Params) -> Params:
+        """What `bind` takes to repeat an equation with these parameters."""
+        return params
+
+
+class _Select(Translation):
+    """JAX counts the cases from false to true."""
+
+    def viewed(self, params: Params, operands: list[Any], close: Close) -> tuple[Params, list[Any]]:
+        return params, [operands[0], operands[2], operands[1]]
+
+    def ours(self, params: Params, args: Sequence[Any]) -> tuple[Params, Sequence[Any]]:
+        if len(args) != 3:
+            raise NotImplementedError("select_n of other than two cases is not one operation of pullback.")
+        return params, [args[0], args[2], args[1]]
+
+
+class _OneAxis(Translation):
+    """An axis, which is a tuple of axes in JAX."""
+
+    def __init__(self, name: str, ours: str, theirs: str, extra: Params | None = None) -> None:
+        super().__init__(name, {ours: theirs}, extra)
+        self.pair = ours, theirs
+
+    def viewed(self, params: Params, operands: list[Any], close: Close) -> tuple[Params, list[Any]]:
+        found, operands = super().viewed(params, operands, close)
+        name = found[self.pair[1]]
+        return {**found, self.pair[1]: name if isinstance(name, tuple) else (name,)}, operands
+
+    def ours(self, params: Params, args: Sequence[Any]) -> tuple[Params, Sequence[Any]]:
+        found, args = super().ours(params, args)
+        axes = found[self.pair[0]]
+        return {**found, self.pair[0]: axes[0] if len(axes) == 1 else axes}, args
+
+
+class _Holding(Translation):
+    """An operation that holds Programs: those parameters are Jaxprs."""
+
+    def __init__(self, name: str, renamed: dict[str, str], extra: Params | None = None, dropped: tuple[str, ...] = ()) -> None:
+        super().__init__(name, renamed, extra)
+        self.dropped = dropped
+
+    def viewed(self, params: Params, operands: list[Any], close: Close) -> tuple[Params, list[Any]]:
+        def shown(value: Any) -> Any:
+            if isinstance(value, tuple):
+                return tuple([shown(one) for one in value])
+            return close(value) if hasattr(value, "equations") else value
+
+        kept = {key: shown(value) for key, value in params.items() if key not in self.dropped}
+        return super().viewed(kept, operands, close)
+
+    def ours(self, params: Params, args: Sequence[Any]) -> tuple[Params, Sequence[Any]]:
+        def meant(value: Any) -> Any:
+            if isinstance(value, (tuple, list)):
+                return tuple([meant(one) for one in value])
+            return value.program if hasattr(value, "eqns") else value
+
+        found, args = super().ours({key: meant(value) for key, value in params.items()}, args)
+        return found, args
+
+
+class _Jit(_Holding):
+    def viewed(self, params: Params, operands: list[Any], close: Close) -> tuple[Params, list[Any]]:
+        found, operands = super().viewed(params, operands, close)
+        return {**found, "name": params["program"].name, "donated_invars": (False,) * len(operands)}, operands
+
+    def ours(self, params: Params, args: Sequence[Any]) -> tuple[Params, Sequence[Any]]:
+        return {"program": params["jaxpr"].program}, args
+
+
+class _While(_Holding):
+    """Condition and body take the same constants in pullback, in JAX each its own."""
+
+    def viewed(self, params: Params, operands: list[Any], close: Close) -> tuple[Params, list[Any]]:
+        count, found, consts = params["num_consts"], {}, []
+        for name, program in (("cond", params["condition"]), ("body", params["body"])):
+            read = {x for equation in program.equations for x in equation.inputs} | set(program.outputs)
+            used = [i for i, x in enumerate(program.inputs[:count]) if x in read]
+            consts += [operands[i] for i in used]
+            found[f"{name}_nconsts"] = len(used)
+            found[f"{name}_jaxpr"] = close(program.rearranged([*used, *range(count, len(program.inputs))]))
+        return found, [*consts, *operands[count:]]
+
+    def ours(self, params: Params, args: Sequence[Any]) -> tuple[Params, Sequence[Any]]:
+        first, second = params["cond_nconsts"], params["body_nconsts"]
+        condition, body = params["cond_jaxpr"].program, params["body_jaxpr"].program
+        new = [*condition.input_types[:first], *body.input_types]
+        places = range(first + second, len(new))
+        condition = condition.rearranged(_placed(new, [*range(first), *places]))
+        body = body.rearranged(_placed(new, [*range(first, first + second), *places]))
+        return {"condition": condition, "body": body, "num_consts": first + second}, args
+
+
+def _placed(types: Sequence[Any], places: Sequence[int]) -> list[Any]:
+    """For each place of a row the number of the input that goes there, or the type of what nothing reads."""
+    numbers = {place: number for number, place in enumerate(places)}
+    return [numbers.get(place, type) for place, type in enumerate(types)]
+
+
+class _Cond(_Holding):
+    def ours(self, params: Params, args: Sequence[Any]) -> tuple[Params, Sequence[Any]]:
+        return {"branches": tuple([branch.program for branch in params["branches"]])}, args
+
+
+class _Wrapped:
+    """A function among parameters, as JAX wraps one."""
+
+    def __init__(self, function: Callable[..., Any], name: str) -> None:
+        self.f = self.call_wrapped = function
+        self.func_name = name
+        self.debug_info = self
+
+    def __repr__(self) -> str:
+        return f"Wrapped({self.func_name})"
+
+
+class _Custom(Translation):
+    """A function with rules of its own: `custom_jvp_call`, or `custom_vjp_call` where it has a vjp rule."""
+
+    def viewed(self, params: Params, operands: list[Any], close: Close) -> tuple[Params, list[Any]]:
+        rules, program = params["rules"], params["program"]
+        program = program.make() if hasattr(program, "make") else program
+        found: Params = {"call_jaxpr": close(program), "num_consts": 0, "symbolic_zeros": rules.about.symbolic}
+        if rules.forward is None:
+            return {**found, "jvp_jaxpr_fun": _of_rules(params, rules.jvp, "jvp")}, operands
+        fwd, bwd = _of_rules(params, rules.forward, "fwd"), _of_rules(params, rules.backward, "bwd")
+        return {**found, "fwd_jaxpr_thunk": fwd, "bwd": bwd, "out_trees": None}, operands
+
+    def ours(self, params: Params, args: Sequence[Any]) -> tuple[Params, Sequence[Any]]:
+        kept = params["subfuns"][1] if "subfuns" in params else params.get("jvp_jaxpr_fun") or params["fwd_jaxpr_thunk"]
+        return kept.params, args
+
+    def bind_params(self, params: Params) -> Params:
+        jaxpr = params["call_jaxpr"]
+        called = functools.partial(_run, jaxpr)
+        rule = params.get("jvp_jaxpr_fun") or params["fwd_jaxpr_thunk"]
+        return {"subfuns": (_Wrapped(called, "f"), rule), "symbolic_zeros": params["symbolic_zeros"]}
+
+
+def _run(closed_jaxpr: Any, *args: Any) -> Any:
+    return closed_jaxpr.run(*args)
+
+
+def _of_rules(params: Params, rule: Any, name: str) -> _Wrapped:
+    made = _Wrapped(rule, name_of(params["rules"].about.function, name))
+    made.params = params  # type: ignore[attr-defined]
+    return made
+
+
+class Primitive:
+    """An operation, as JAX's programs know one. Those of their own get their rules from the registries when they are used."""
+
+    multiple_results = False
+    call_primitive = map_primitive = ref_primitive = skip_canonicalization = False
+    is_effectful: Any = None
+    translation: Translation
+    name: str
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.translation = Translation(name)
+        self.rules: dict[str, Any] = {}
+
+    def __repr__(self) -> str:
+        return self.name
+
+    def __copy__(self) -> Primitive:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Primitive:
+        return self
+
+    @functools.cached_property
+    def made(self) -> core_primitive.Primitive:
+        """The primitive of pullback that this is: for one of a program's own, one whose rules look into the registries."""
+        return _make_user_primitive(self)
+
+    def bind(self, *args: Any, **params: Any) -> Any:
+        given, operands = self.translation.ours(params, args)
+        out = self.made.bind(*[_operand(x) for x in operands], **given)
+        return list(out) if self.made.multiple_results else out
+
+    def impl(self, *args: Any, **params: Any) -> Any:
+        """What computes it: by default, for an operation of pullback, its own evaluation."""
+        if "made" in vars(self) and facade_of(self.made) is self and "abstract_eval" not in vars(self):
+            return self.bind(*args, **params)
+        raise NotImplementedError(f"Evaluation rule for '{self.name}' not implemented")
+
+    def abstract_eval(self, *args: Any, **params: Any) -> Any:
+        raise NotImplementedError(f"Abstract evaluation for '{self.name}' not implemented")
+
+    def def_impl(self, impl: Any) -> Any:
+        self.impl = impl  # type: ignore[method-assign]
+        return impl
+
+    def def_abstract_eval(self, abstract_eval: Any) -> Any:
+        self.abstract_eval = lambda *args, **params: (abstract_eval(*args, **params), set())  # type: ignore[method-assign]
+        return abstract_eval
+
+    def def_effectful_abstract_eval(self, abstract_eval: Any) -> Any:
+        self.is_effectful = lambda params: True
+        self.abstract_eval = abstract_eval  # type: ignore[method-assign]
+        return abstract_eval
+
+    def get_bind_params(self, params: Params) -> Params:
+        return self.translation.bind_params(params)
+
+
+def _make_user_primitive(primitive: Primitive) -> core_primitive.Primitive:
+    raise NotImplementedError(f"{primitive.name} is a primitive of JAX that pullback has not.")
+
+
+def made_by(make: Callable[[Primitive], core_primitive.Primitive]) -> None:
+    """Say what makes pullback's primitive for one of a program's own (`rules.py` does)."""
+    global _make_user_primitive
+    _make_user_primitive = make
+
+
+def _operand(x: Any) -> Any:
+    return x.__jax_array__() if hasattr(x, "__jax_array__") and not isinstance(x, (Array, Tracer)) else x
+
+
+# ---- the table --------------------------------------------------------------------------------------------------------
+
+# Operations of pullback whose names and parameters are JAX's, by the module that has them.
+_SAME = {
+    "arithmetic": "add sub div max min rem neg",
+    "bitwise": "xor clz population_count shift_left shift_right_arithmetic shift_right_logical",
+    "compare": "clamp eq ge gt le lt ne",
+    "complex": "abs complex imag real sign",
+    "error_functions": "erf erf_inv erfc",
+    "gamma_functions": "digamma lgamma polygamma zeta",
+    "hyperbolic": "acosh asinh atanh cosh sinh",
+    "incomplete": "igamma igammac",
+    "powers": "integer_pow nextafter pow square",
+    "rounding": "ceil floor is_finite reduce_precision",
+    "trigonometric": "acos asin atan atan2",
+    "barrier": "optimization_barrier",
+    "reduce": "reduce_max reduce_min reduce_and reduce_or reduce_prod reduce_xor",
+    "shape": "squeeze transpose rev slice pad concatenate",
+    "convert": "bitcast_convert_type",
+    "dynamic": "dynamic_slice dynamic_update_slice",
+    "factorizations": "cholesky lu",
+    "spectra": "hessenberg schur tridiagonal",
+    "triangular": "lu_pivots_to_permutation triangular_solve tridiagonal_solve",
+    "fourier": "fft",
+    "scans": "cumlogsumexp cummax cummin cumprod cumsum",
+    "stop_gradient": "stop_gradient",
+    "reduce_window": "reduce_window_max reduce_window_min reduce_window_sum",
+    "random": "rng_bit_generator",
+}
+_ACCURATE = {
+    "exponential": "exp exp2 expm1 log log1p",
+    "hyperbolic": "logistic tanh",
+    "powers": "cbrt rsqrt sqrt",
+    "trigonometric": "sin cos tan",
+}
+_SHARDING = {"sharding": None}
+_UNSHARDED = {"out_sharding": None}
+_SCATTER = {"update_jaxpr": None, "update_consts": (), "indices_are_sorted": False}
+_JIT = {
+    "in_shardings": (),
+    "out_shardings": (),
+    "in_layouts": (),
+    "out_layouts": (),
+    "ctx_mesh": None,
+    "keep_unused": False,
+    "inline": False,
+    "compiler_options_kvs": (),
+}
+_OTHERS: dict[str, dict[str, Translation]] = {
+    "ops.arithmetic": {"mul": Translation("mul", extra={"out_dtype": None})},
+    "ops.compare": {"select": _Select("select_n")},
+    "ops.bitwise": {"and_": Translation("and"), "or_": Translation("or"), "not_": Translation("not")},
+    "ops.complex": {"conj": Translation("conj")},
+    "ops.rounding": {"round": Translation("round")},
+    "ops.broadcast": {
+        "broadcast_in_dim": Translation("broadcast_in_dim", extra=_SHARDING),
+        "reduce_sum": Translation("reduce_sum", extra=_UNSHARDED),
+    },
+    "ops.reduce": {"argmax": _OneAxis("argmax", "axis", "axes"), "argmin": _OneAxis("argmin", "axis", "axes")},
+    "ops.convert": {
+        "convert_element_type": Translation("convert_element_type", {"weak": "weak_type"}, {"weak_type": False, **_SHARDING})
+    },
+    "ops.shape": {"reshape": Translation("reshape", extra={"dimensions": None, "sharding": None})},
+    "ops.create": {"iota": Translation("iota", extra=_SHARDING)},
+    "ops.contract": {"dot_general": Translation("dot_general", extra=_UNSHARDED)},
+    "ops.convolve": {"conv_general_dilated": Translation("conv_general_dilated", extra=_UNSHARDED)},
+    "ops.sort": {"sort": Translation("sort", extra={"num_keys": 1, "is_stable": True})},
+    "ops.index": {
+        "gather": Translation("gather", extra={"indices_are_sorted": False, "unique_indices": False}),
+        "scatter": Translation("scatter", extra=_SCATTER),
+        **{f"scatter_{name}": Translation(f"scatter-{name}", extra=_SCATTER) for name in ("add", "mul")},
+        **{f"scatter_{name}": Translation(f"scatter-{name}", extra=_SCATTER) for name in ("max", "min")},
+    },
+    "ops.factorizations": {"qr": Translation("qr", extra={"pivoting": False, "use_magma": None})},
+    "ops.spectra": {
+        "svd": Translation("svd", {"vectors": "compute_uv"}),
+        "eigh": Translation("eigh"),
+        "eig": Translation("eig"),
+    },
+    "ops.incomplete": {"betainc": Translation("regularized_incomplete_beta")},
+    "ops.random": {"fold_in": Translation("random_fold_in")},
+    "ops.collective": {
+        **{name: _OneAxis(name, "axis_name", "axes", {"axis_index_groups": None}) for name in ("psum", "pmax", "pmin")},
+        "ppermute": Translation("ppermute"),
+        "axis_index": Translation("axis_index"),
+        "all_to_all": Translation("all_to_all", extra={"axis_index_groups": None, "tiled": False}),
+        "all_gather": Translation("all_gather", {"axis": "all_gather_dimension"}, {"axis_index_groups": None, "tiled": False}),
+    },
+    "control.call": {"call": _Jit("jit", {"program": "jaxpr"}, _JIT)},
+    "control.checkpoint": {
+        "checkpoint": _Holding("checkpoint", {"program": "jaxpr"}, {"differentiated": False}, ("again",)),
+        "name": Translation("name"),
+    },
+    "control.cond": {"cond": _Cond("cond", {}, {}, ("early_exit",))},
+    "control.scan": {"scan": _Holding("scan", {"body": "jaxpr"}, {"_split_transpose": False})},
+    "control.while_loop": {"while_loop": _While("while", {})},
+    "control.custom_function": {"custom_function": _Custom("custom_jvp_call")},
+    "control.linear_solve": {"linear_solve": _Holding("custom_linear_solve", {})},
+    "control.callback": {
+        "pure_callback": Translation(
+            "pure_callback", {"function": "callback", "types": "result_avals", "method": "vmap_method"}
+        ),
+        "io_callback": Translation("io_callback", {"function": "callback", "types": "result_avals"}),
+        "callback": Translation("debug_callback", {"function": "callback"}),
+    },
+}
+
+
+@functools.cache
+def _table() -> dict[str, dict[str, Translation]]:
+    """By module, and by the name there: the translation."""
+    table: dict[str, dict[str, Translation]] = {}
+    for names, extra in ((_SAME, None), (_ACCURATE, {"accuracy": None})):
+        for module, words in names.items():
+            table.setdefault(f"ops.{module}", {}).update({word: Translation(word, extra=extra) for word in words.split()})
+    for module, found in _OTHERS.items():
+        table.setdefault(module, {}).update(found)
+    return table
+
+
+# JAX's names of primitives that are not the name itself with `_p` behind.
+_SPELLED = {"while_p": "while", "remat_p": "checkpoint", "linear_solve_p": "custom_linear_solve"}
+# Those that JAX has and pullback has not; they can be looked up in, and cannot be bound.
+_LACKING = """add_jaxvals after_all approx_top_k call closed_call copy create_token custom_lin device_put empty2 eq_to
+    householder_product igamma_grad_a le_to lt_to random_bits random_gamma random_seed random_split random_wrap
+    random_unwrap reduce reduce_window rng_uniform ragged_all_to_all select_and_gather_add select_and_scatter
+    select_and_scatter_add sharding_constraint split threefry2x32 top_k xla_pmap get swap bessel_i0e bessel_i1e
+    custom_vjp_call ragged_dot_general dce_sink mulhi scatter_sub stack stage tile unstack"""
+LACKING = frozenset(_LACKING.split())
+
+_by_name: dict[str, Primitive] = {}
+
+
+@functools.cache
+def _where() -> dict[str, tuple[str, str]]:
+    return {translation.name: (module, ours) for module, found in _table().items() for ours, translation in found.items()}
+
+
+def named(name: str) -> Primitive:
+    """The primitive that JAX calls so: `sin_p`, `while_p`. Raises AttributeError for a name that is none."""
+    spelled = _SPELLED.get(name, name.removesuffix("_p"))
+    for candidate in (spelled, spelled.replace("_", "-")):
+        if candidate in _by_name:
+            return _by_name[candidate]
+        if candidate in _where():
+            module, ours = _where()[candidate]
+            made = getattr(importlib.import_module(f"pullback.{module}"), ours)
+            return facade_of(made)
+    if name.endswith("_p") and spelled in LACKING:
+        return _by_name.setdefault(spelled, Primitive(spelled))
+    raise AttributeError(name)
+
+
+def __getattr__(name: str) -> Primitive:
+    return named(name)
+
+
+def facade_of(made: core_primitive.Primitive) -> Primitive:
+    """The object that stands for a primitive of pullback, always the same."""
+    found = getattr(made, "facade", None)
+    if found is None:
+        module = getattr(made, "__module__", "")
+        translation = _table().get(module.removeprefix("pullback."), {}).get(made.name, Translation(made.name))
+        found = Primitive(translation.name)
+        found.translation, found.multiple_results = translation, made.multiple_results
+        vars(found)["made"] = made
+        made.facade = found  # type: ignore[attr-defined]
+        if module.startswith("pullback."):
+            _by_name.setdefault(translation.name, found)
+    primitive: Primitive = found
+    return primitive

@@ -1,0 +1,434 @@
+"""jax.sharding: the names of meshes and of how arrays lie on them, of which there is one kind here: whole, on one device.
+
+Meshes, specifications and shardings can be made, compared and asked; arrays are put where a sharding has one device, and
+constraints change nothing. A sharding over several devices is refused where an array would have to be split.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import math
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from contextvars import ContextVar
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+import pullback as pb
+from pullback.compat.jax.facade import facade
+from pullback.core.devices import DEFAULT_DEVICE, Device
+
+
+class AxisType(enum.Enum):
+    """Who decides how arrays are split along an axis of a mesh."""
+
+    Auto = enum.auto()
+    Explicit = enum.auto()
+    Manual = enum.auto()
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+class AbstractDevice(NamedTuple):
+    """A kind of device."""
+
+    device_kind: str
+    num_cores: int | None = None
+    platform: str | None = None
+
+
+class _Mesh:
+    """What meshes of devices, and of none, share."""
+
+    axis_names: tuple[Any, ...]
+    axis_sizes: tuple[int, ...]
+    axis_types: tuple[AxisType, ...]
+    is_multi_process = False
+
+    def _fill(self, names: str | Sequence[Any], sizes: Sequence[int], types: Any) -> None:
+        self.axis_names = (names,) if isinstance(names, str) else tuple(names)
+        self.axis_sizes = tuple(sizes)
+        types = AxisType.Auto if types is None else types
+        self.axis_types = tuple(types) if isinstance(types, Sequence) else (types,) * len(self.axis_names)
+        if any(name is None for name in self.axis_names):
+            raise ValueError(f"Mesh axis names cannot be None. Got: {self.axis_names}")
+        if not len(self.axis_names) == len(self.axis_sizes) == len(self.axis_types):
+            raise ValueError(
+                f"A mesh has as many axes as names and axis_types, but got {len(self.axis_sizes)} axes, the names"
+                f" {self.axis_names} and {self.axis_types}."
+            )
+
+    shape = property(lambda self: OrderedDict(zip(self.axis_names, self.axis_sizes)))
+    shape_tuple = property(lambda self: tuple(self.shape.items()))
+    empty = property(lambda self: not self.axis_names)
+    size = property(lambda self: 0 if self.empty else math.prod(self.axis_sizes))
+    auto_axes = property(lambda self: self._of_type(AxisType.Auto))
+    explicit_axes = property(lambda self: self._of_type(AxisType.Explicit))
+    manual_axes = property(lambda self: self._of_type(AxisType.Manual))
+    are_all_axes_auto = property(lambda self: len(self.auto_axes) == len(self.axis_names) > 0)
+    are_all_axes_explicit = property(lambda self: len(self.explicit_axes) == len(self.axis_names) > 0)
+    are_all_axes_manual = property(lambda self: len(self.manual_axes) == len(self.axis_names) > 0)
+    _key = property(lambda self: (self.axis_names, self.axis_sizes, self.axis_types))
+
+    def _of_type(self, kind: AxisType) -> tuple[Any, ...]:
+        return tuple([name for name, one in zip(self.axis_names, self.axis_types) if one is kind])
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and bool(self._key == other._key)
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def __str__(self) -> str:
+        axes = ", ".join(f"'{name}': {size}" for name, size in self.shape.items())
+        return f"{type(self).__name__}({axes}, axis_types={self.axis_types})" if axes else f"{type(self).__name__}()"
+
+    def __repr__(self) -> str:
+        types = "" if self.empty else f", axis_types={self.axis_types}"
+        return f"{type(self).__name__}(axis_sizes={self.axis_sizes}, axis_names={self.axis_names}{types})"
+
+
+class AbstractMesh(_Mesh):
+    """A mesh of which only the axes are known."""
+
+    def __init__(
+        self, axis_sizes: Any = (), axis_names: Any = (), axis_types: Any = None, *, abstract_device: Any = None
+    ) -> None:
+        self._fill(axis_names, axis_sizes, axis_types)
+        self.abstract_device = abstract_device
+
+    abstract_mesh = property(lambda self: self)
+
+    def update(self, axis_sizes: Any = None, axis_names: Any = None, axis_types: Any = None, **more: Any) -> AbstractMesh:
+        given = {"axis_sizes": axis_sizes, "axis_names": axis_names, "axis_types": axis_types}
+        return AbstractMesh(**{name: getattr(self, name) if value is None else value for name, value in given.items()}, **more)
+
+
+class Mesh(_Mesh, contextlib.ContextDecorator):
+    """An array of devices with named axes."""
+
+    devices: np.ndarray[Any, Any]
+
+    def __init__(self, devices: Any, axis_names: Any, axis_types: Any = None) -> None:
+        self.devices = np.asarray(devices, object)
+        self._fill(axis_names, self.devices.shape, axis_types)
+
+    _key = property(lambda self: (self.axis_names, self.axis_sizes, self.axis_types, tuple(self.devices.flat)))
+    device_ids = property(lambda self: np.reshape([device.id for device in self.devices.flat], self.devices.shape))
+    local_devices = property(lambda self: list(self.devices.flat))
+    local_mesh = property(lambda self: self)
+    abstract_mesh = property(lambda self: AbstractMesh(self.axis_sizes, self.axis_names, self.axis_types))
+
+    def update(self, devices: Any = None, axis_names: Any = None, axis_types: Any = None) -> Mesh:
+        given = {"devices": devices, "axis_names": axis_names, "axis_types": axis_types}
+        return Mesh(**{name: getattr(self, name) if value is None else value for name, value in given.items()})
+
+    def __enter__(self) -> Self:
+        _physical.set((*_physical.get(), self))
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        _physical.set(_physical.get()[:-1])
+
+    def __reduce__(self) -> Any:
+        return Mesh, (self.devices, self.axis_names, self.axis_types)
+
+
+_physical: ContextVar[tuple[Mesh, ...]] = ContextVar("pullback_jax_meshes", default=())
+_abstract: ContextVar[AbstractMesh] = ContextVar("pullback_jax_abstract_mesh")
+_NO_MESH = AbstractMesh()
+
+
+def get_abstract_mesh() -> AbstractMesh:
+    return _abstract.get(_NO_MESH)
+
+
+def get_mesh() -> Mesh:
+    return (*_physical.get(), Mesh(np.empty((), object), ()))[-1] if not _physical.get() else _physical.get()[-1]
+
+
+class set_mesh:
+    """The mesh from here on, or in a `with` block."""
+
+    def __init__(self, mesh: Mesh) -> None:
+        if not isinstance(mesh, Mesh):
+            raise ValueError(f"Expected mesh of type `jax.sharding.Mesh`. Got type: {type(mesh)}")
+        self._before = _physical.get(), _abstract.get(_NO_MESH)
+        _physical.set((*_physical.get(), mesh))
+        _abstract.set(mesh.abstract_mesh)
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, *error: object) -> None:
+        _physical.set(self._before[0])
+        _abstract.set(self._before[1])
+
+
+@contextlib.contextmanager
+def use_abstract_mesh(mesh: AbstractMesh) -> Iterator[None]:
+    token = _abstract.set(mesh)
+    try:
+        yield
+    finally:
+        _abstract.reset(token)
+
+
+def make_mesh(
+    axis_shapes: Sequence[int], axis_names: Sequence[str], axis_types: Any = None, *, devices: Sequence[Device] | None = None
+) -> Mesh:
+    there = list(pb.devices() if devices is None else devices)
+    if math.prod(axis_shapes) > len(there):
+        raise ValueError(
+            f"Number of devices {len(there)} must be >= the product of mesh_shape {tuple(axis_shapes)}: pullback computes on"
+            " one device."
+        )
+    made = np.asarray(there[: math.prod(axis_shapes)], object).reshape(tuple(axis_shapes))
+    return Mesh(made, axis_names, AxisType.Explicit if axis_types is None else axis_types)
+
+
+# ---- how arrays lie on them -------------------------------------------------------------------------------------------
+
+
+class _Unconstrained:
+    def __repr__(self) -> str:
+        return "UNCONSTRAINED"
+
+    def __reduce__(self) -> Any:
+        return "UNCONSTRAINED"
+
+
+UNCONSTRAINED = _Unconstrained()
+
+
+def _names(part: Any) -> Any:
+    """The names of the axes of a mesh along which an axis of an array is split: None, a name or a tuple of several."""
+    if isinstance(part, (tuple, list)):
+        return None if not part else part[0] if len(part) == 1 else tuple(part)
+    return part
+
+
+class PartitionSpec:
+    """For each axis of an array the axes of a mesh along which it is split."""
+
+    __slots__ = ("partitions", "reduced", "unreduced")
+    UNCONSTRAINED = UNCONSTRAINED
+
+    def __init__(self, *partitions: Any, unreduced: Any = frozenset(), reduced: Any = frozenset()) -> None:
+        self.partitions = tuple([_names(part) for part in partitions])
+        for name, given in (("unreduced", unreduced), ("reduced", reduced)):
+            if not isinstance(given, (set, frozenset)):
+                raise TypeError(f"{name} argument of PartitionSpec should be of type `frozenset` or `set`. Got type {given}")
+        self.unreduced, self.reduced = frozenset(unreduced), frozenset(reduced)
+
+    def update(self, partitions: Any = None, unreduced: Any = None, reduced: Any = None) -> PartitionSpec:
+        return PartitionSpec(
+            *(self.partitions if partitions is None else partitions),
+            unreduced=self.unreduced if unreduced is None else unreduced,
+            reduced=self.reduced if reduced is None else reduced,
+        )
+
+    def __repr__(self) -> str:
+        sets = [f"{name}={set(found)!r}" for name in ("unreduced", "reduced") if (found := getattr(self, name))]
+        return f"P({', '.join([*map(repr, self.partitions), *sets])}{',' if len(self.partitions) == 1 and not sets else ''})"
+
+    def __reduce__(self) -> Any:
+        return _spec, (self.partitions, self.unreduced, self.reduced)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PartitionSpec) and self.__reduce__() == other.__reduce__()
+
+    def __hash__(self) -> int:
+        return hash(self.__reduce__())
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.partitions[index]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.partitions)
+
+    def __len__(self) -> int:
+        return len(self.partitions)
+
+    def __add__(self, other: Any) -> PartitionSpec:
+        if not isinstance(other, (tuple, PartitionSpec)):
+            raise NotImplementedError
+        more = other if isinstance(other, PartitionSpec) else PartitionSpec(*other)
+        both = self.unreduced | more.unreduced, self.reduced | more.reduced
+        return PartitionSpec(*self.partitions, *more.partitions, unreduced=both[0], reduced=both[1])
+
+    def __radd__(self, other: Any) -> PartitionSpec:
+        if not isinstance(other, tuple):
+            raise NotImplementedError
+        return PartitionSpec(*other) + self
+
+    def index(self, value: Any) -> int:
+        return self.partitions.index(_names(value))
+
+    def count(self, value: Any) -> int:
+        return self.partitions.count(_names(value))
+
+
+def _spec(partitions: Any, unreduced: Any, reduced: Any) -> PartitionSpec:
+    return PartitionSpec(*partitions, unreduced=unreduced, reduced=reduced)
+
+
+P = PartitionSpec
+
+
+class Sharding:
+    """Where the elements of an array are."""
+
+    memory_kind: str | None = None
+    device_set: set[Device]
+    is_fully_addressable = True
+    is_fully_replicated = True
+
+    addressable_devices = property(lambda self: self.device_set)
+    num_devices = property(lambda self: len(self.device_set))
+
+    def devices_indices_map(self, global_shape: Any) -> dict[Device, tuple[slice, ...]]:
+        _check_whole(self)
+        return dict.fromkeys(sorted(self.device_set), (slice(None),) * len(global_shape))
+
+    addressable_devices_indices_map = devices_indices_map
+
+    def shard_shape(self, global_shape: Any) -> tuple[int, ...]:
+        _check_whole(self)
+        return tuple(global_shape)
+
+    def is_equivalent_to(self, other: Any, ndim: int) -> bool:
+        return isinstance(other, Sharding) and self.device_set == other.device_set and self._whole and other._whole
+
+    _whole = property(lambda self: self.is_fully_replicated)
+
+
+def _check_whole(sharding: Any) -> None:
+    if isinstance(sharding, Sharding) and not sharding.is_fully_replicated:
+        raise NotImplementedError(f"pullback computes on one device, and splits no array over several, as {sharding} does.")
+
+
+class SingleDeviceSharding(Sharding):
+    """On one device."""
+
+    def __init__(self, device: Device, *, memory_kind: str | None = None) -> None:
+        self._device, self.memory_kind = device, memory_kind
+
+    device_set = property(lambda self: {self._device})
+
+    def with_memory_kind(self, kind: str) -> SingleDeviceSharding:
+        return SingleDeviceSharding(self._device, memory_kind=kind)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SingleDeviceSharding) and self._device == other._device
+
+    def __hash__(self) -> int:
+        return hash(self._device)
+
+    def __repr__(self) -> str:
+        kind = "" if self.memory_kind is None else f", memory_kind={self.memory_kind}"
+        return f"SingleDeviceSharding(device={self._device!r}{kind})"
+
+
+def make_single_device_sharding(device: Device, *, memory_kind: str | None = None) -> SingleDeviceSharding:
+    return SingleDeviceSharding(device, memory_kind=memory_kind)
+
+
+DEFAULT_SHARDING = SingleDeviceSharding(DEFAULT_DEVICE)
+
+
+class NamedSharding(Sharding):
+    """On the devices of a mesh, as a specification says."""
+
+    def __init__(self, mesh: Any, spec: PartitionSpec, *, memory_kind: str | None = None) -> None:
+        if not isinstance(spec, PartitionSpec):
+            raise TypeError(f"Unexpected type {type(spec)} for spec: NamedSharding takes a PartitionSpec.")
+        self.mesh, self.spec, self.memory_kind = mesh, spec, memory_kind
+        for name in self._split:
+            if name not in mesh.axis_names:
+                raise ValueError(f"Resource axis: {name} of {spec} is not found in mesh: {tuple(mesh.axis_names)}.")
+        repeated = [name for name in self._split if self._split.count(name) > 1]
+        if repeated:
+            raise ValueError(f"A single NamedSharding spec {spec} must map each mesh axis once, but has {repeated[0]} twice.")
+
+    @property
+    def _split(self) -> list[Any]:
+        parts = [part if isinstance(part, tuple) else (part,) for part in self.spec.partitions]
+        return [name for part in parts for name in part if name is not None and name is not UNCONSTRAINED]
+
+    device_set = property(lambda self: set(self.mesh.devices.flat))
+    num_devices = property(lambda self: self.mesh.size)
+    is_fully_replicated = property(lambda self: math.prod([self.mesh.shape[name] for name in self._split]) == 1)
+
+    def update(self, **changed: Any) -> NamedSharding:
+        given = {"mesh": self.mesh, "spec": self.spec, "memory_kind": self.memory_kind} | changed
+        spec = given["spec"] if isinstance(given["spec"], PartitionSpec) else PartitionSpec(*given["spec"])
+        return NamedSharding(given["mesh"], spec, memory_kind=given["memory_kind"])
+
+    def with_memory_kind(self, kind: str) -> NamedSharding:
+        return self.update(memory_kind=kind)
+
+    def check_compatible_aval(self, shape: Any) -> None:
+        if len(shape) < len(self.spec):
+            raise ValueError(
+                f"Sharding {self} is only valid for values of rank at least {len(self.spec)}, but was applied to a value of"
+                f" rank {len(shape)}."
+            )
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, NamedSharding) and (self.mesh, self.spec, self.memory_kind) == (
+            other.mesh,
+            other.spec,
+            other.memory_kind,
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.mesh, self.spec, self.memory_kind))
+
+    def __repr__(self) -> str:
+        kind = "" if self.memory_kind is None else f", memory_kind={self.memory_kind}"
+        return f"NamedSharding(mesh={self.mesh}, spec={self.spec}{kind})"
+
+
+def reshard(xs: Any, out_shardings: Any) -> Any:
+    """The arrays themselves: they lie whole on one device, in every sharding that there is."""
+    _check_whole(out_shardings)
+    return xs
+
+
+def with_sharding_constraint(x: Any, shardings: Any) -> Any:
+    """jax.lax's: the arrays themselves."""
+    return reshard(x, shardings)
+
+
+def _whatever_axes(fun: Callable[..., Any] | None = None, **how: Any) -> Any:
+    return (lambda fun: fun) if fun is None else fun
+
+
+auto_axes = explicit_axes = _whatever_axes
+
+
+class Format(NamedTuple):
+    """How the elements lie in memory, and where."""
+
+    layout: Any = None
+    sharding: Any = None
+
+
+def device_of(place: Any) -> Device | None:
+    """The one device that a Device, a Sharding, a Format or None means."""
+    if isinstance(place, Format):
+        place = place.sharding
+    if isinstance(place, Sharding):
+        _check_whole(place)
+        found: Device = min(place.device_set)
+        return found
+    if place is None or isinstance(place, Device):
+        return place
+    raise ValueError(f"device_put device specification must be a Device, a Sharding, a Format or None, got {place!r}.")
+
+
+facade(globals())

@@ -1,0 +1,267 @@
+"""What stands for arrays without elements, by JAX's classes: `ShapedArray` and `ShapeDtypeStruct`, over pullback's ArrayType.
+
+`type_of` gives the ArrayType of any of them, and `aval_of` the ShapedArray of an ArrayType; the rest of the façade uses these.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+from weakref import WeakValueDictionary
+
+import numpy as np
+
+from pullback.core.array import Array
+from pullback.core.dtypes import KEY, SHORT_NAMES, entering, float0, is_inexact
+from pullback.core.refs import Ref
+from pullback.core.tracing import Tracer
+from pullback.core.tracing import type_of as type_of_value
+from pullback.core.types import ArrayType, array_type, trivial_type
+
+
+def dtype_of(dtype: Any) -> np.dtype[Any]:
+    """The dtype that is meant, as NumPy has it; 64 bits stay 64 bits."""
+    found = np.dtype(dtype)
+    return found if found.isnative else found.newbyteorder("=")
+
+
+def _name(dtype: np.dtype[Any], short: bool) -> str:
+    if dtype == float0:
+        return "float0"
+    return SHORT_NAMES.get(dtype, dtype.name) if short or dtype is KEY else dtype.name
+
+
+class AbstractValue:
+    """What is known of a value before it is."""
+
+    __slots__ = ()
+
+    is_high = False
+    has_qdd = False
+
+    def to_tangent_aval(self) -> Any:
+        raise NotImplementedError("must override")
+
+    def to_ct_aval(self) -> Any:
+        raise NotImplementedError("must override")
+
+    def at_least_vspace(self) -> Any:
+        return self.to_tangent_aval()
+
+    def update(self, **kwargs: Any) -> Any:
+        raise NotImplementedError("must override")
+
+    def update_weak_type(self, weak_type: bool) -> Any:
+        return self
+
+    def strip_weak_type(self) -> Any:
+        return self.update_weak_type(False)
+
+    def normalize(self) -> Any:
+        return self.strip_weak_type()
+
+    def str_short(self, short_dtypes: bool = False, mesh_axis_types: bool = False) -> str:
+        return str(self)
+
+    def __repr__(self) -> str:
+        fields = ",".join(f"{name}={value}" for name, value in getattr(self, "__dict__", {}).items())
+        return f"{type(self).__name__}({fields})" if hasattr(self, "__dict__") else type(self).__name__
+
+
+class ShapedArray(AbstractValue):
+    """An ArrayType by JAX's names. Interned like it, so equal ones are one object."""
+
+    __slots__ = ("__weakref__", "placement", "type")
+    array_abstraction_level = 2
+    memory_space = None
+    type: ArrayType
+    placement: Any
+
+    def __new__(
+        cls,
+        shape: Any,
+        dtype: Any,
+        weak_type: bool = False,
+        *,
+        sharding: Any = None,
+        manual_axis_type: Any = None,
+        memory_space: Any = None,
+    ) -> ShapedArray:
+        return aval_of(_type(shape, dtype, weak_type), sharding)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"ShapedArray is immutable: {name} cannot be set; use update(...).")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ShapedArray, (self.shape, self.dtype, self.weak_type)
+
+    shape = property(lambda self: self.type.shape)
+    dtype = property(lambda self: self.type.dtype)
+    weak_type = property(lambda self: self.type.weak)
+    ndim = property(lambda self: self.type.ndim)
+    size = property(lambda self: self.type.size)
+    sharding = property(lambda self: self.placement)
+    mat = manual_axis_type = property(lambda self: None)
+
+    def update(self, shape: Any = None, dtype: Any = None, weak_type: bool | None = None, **kwargs: Any) -> ShapedArray:
+        return ShapedArray(
+            self.shape if shape is None else shape,
+            self.dtype if dtype is None else dtype,
+            self.weak_type if weak_type is None else weak_type,
+            **{"sharding": self.placement if shape is None else None, **kwargs},
+        )
+
+    def update_weak_type(self, weak_type: bool) -> ShapedArray:
+        return self if weak_type == self.weak_type else self.update(weak_type=weak_type)
+
+    def to_tangent_aval(self) -> ShapedArray:
+        return aval_of(tangent_type(self.type), self.placement)
+
+    to_ct_aval = to_tangent_aval
+
+    def lo_ty(self) -> list[ShapedArray]:
+        return [self]
+
+    def str_short(self, short_dtypes: bool = False, mesh_axis_types: bool = False) -> str:
+        return f"{_name(self.dtype, short_dtypes)}[{','.join(map(str, self.shape))}]"
+
+    def _len(self, ignored: Any) -> int:
+        if not self.shape:
+            raise TypeError("len() of unsized object")
+        return int(self.shape[0])
+
+    def __str__(self) -> str:
+        return f"{'~' if self.weak_type else ''}{self.str_short()}"
+
+    def __repr__(self) -> str:
+        return f"ShapedArray({self.str_short()}{', weak_type=True' if self.weak_type else ''})"
+
+
+_avals: WeakValueDictionary[Any, ShapedArray] = WeakValueDictionary()
+
+
+def aval_of(type: ArrayType, sharding: Any = None) -> ShapedArray:
+    """The ShapedArray of an ArrayType."""
+    found = _avals.get((type, sharding))
+    if found is None:
+        found = object.__new__(ShapedArray)
+        object.__setattr__(found, "type", type)
+        object.__setattr__(found, "placement", sharding)
+        found = _avals.setdefault((type, sharding), found)
+    return found
+
+
+def _type(shape: Any, dtype: Any, weak: bool = False) -> ArrayType:
+    sizes = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,) if isinstance(shape, int) else tuple(shape)
+    found = dtype_of(dtype)
+    return trivial_type(sizes) if found == float0 else array_type(sizes, found, bool(weak))
+
+
+def tangent_type(type: ArrayType) -> ArrayType:
+    """The type of the tangents of values of a type: of the dtype float0 where there are none."""
+    return type if type.dtype != float0 and is_inexact(type.dtype) else trivial_type(type.shape)
+
+
+def primal_dtype_to_tangent_dtype(dtype: Any) -> np.dtype[Any]:
+    """The dtype of the tangents of values of a dtype."""
+    return tangent_type(_type((), dtype)).dtype
+
+
+class ShapeDtypeStruct:
+    """The shape, the dtype and the weakness of an array, as `jax.eval_shape` takes and returns them."""
+
+    __slots__ = ("_sharding", "dtype", "is_ref", "manual_axis_type", "shape", "weak_type")
+    shape: tuple[Any, ...]
+    dtype: Any
+    weak_type: bool
+
+    def __init__(
+        self,
+        shape: Any,
+        dtype: Any,
+        *,
+        sharding: Any = None,
+        weak_type: bool = False,
+        manual_axis_type: Any = None,
+        is_ref: bool = False,
+    ) -> None:
+        if dtype is None:
+            raise ValueError("ShapeDtypeStruct: dtype must be specified.")
+        fields = tuple(shape), dtype_of(dtype), sharding, weak_type, manual_axis_type, is_ref
+        for name, value in zip(("shape", "dtype", "_sharding", "weak_type", "manual_axis_type", "is_ref"), fields):
+            object.__setattr__(self, name, value)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise RuntimeError(f"Cannot reassign attributes ({name}) of immutable ShapeDtypeStruct objects")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (self._key,)
+
+    sharding = property(lambda self: self._sharding)
+    size = property(lambda self: math.prod(self.shape))
+    ndim = property(lambda self: len(self.shape))
+
+    @classmethod
+    def like(cls, x: Any) -> ShapeDtypeStruct:
+        return struct_of(type_of(x), cls)
+
+    @property
+    def _key(self) -> tuple[Any, ...]:
+        return self.shape, self.dtype, self._sharding, self.weak_type, self.manual_axis_type, self.is_ref
+
+    def update(self, **kwargs: Any) -> ShapeDtypeStruct:
+        fields = dict(zip(("shape", "dtype", "sharding", "weak_type", "manual_axis_type", "is_ref"), self._key))
+        return ShapeDtypeStruct(**{**fields, **kwargs})
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of unsized object")
+        return int(self.shape[0])
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ShapeDtypeStruct) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def __repr__(self) -> str:
+        sharding = "" if self._sharding is None else f", sharding={self._sharding}"
+        weak = f", weak_type={self.weak_type}" if self.weak_type else ""
+        return f"{type(self).__name__}(shape={self.shape}, dtype={_name(self.dtype, False)}{sharding}{weak})"
+
+
+def _restored(key: tuple[Any, ...]) -> ShapeDtypeStruct:
+    shape, dtype, sharding, weak, axes, is_ref = key
+    return ShapeDtypeStruct(shape, dtype, sharding=sharding, weak_type=weak, manual_axis_type=axes, is_ref=is_ref)
+
+
+def struct_of(type: ArrayType, cls: Any = ShapeDtypeStruct) -> Any:
+    """The ShapeDtypeStruct of an ArrayType."""
+    return cls(type.shape, type.dtype, weak_type=type.weak)
+
+
+def type_of(x: Any) -> ArrayType:
+    """The ArrayType of a value, or of what stands for one: a ShapedArray, a struct, or anything with a shape and a dtype."""
+    if isinstance(x, (Array, Tracer, ArrayType)):
+        return x.type if not isinstance(x, ArrayType) else x
+    if isinstance(x, ShapedArray):
+        return x.type
+    if isinstance(x, ShapeDtypeStruct):
+        type = _type(x.shape, x.dtype, x.weak_type)
+        return type if type.dtype == float0 else type.with_dtype(entering(type.dtype), type.weak)
+    if isinstance(x, Ref):
+        return x.type
+    if hasattr(x, "shape") and hasattr(x, "dtype") and not isinstance(x, (np.ndarray, np.generic)):
+        return _type(x.shape, x.dtype, getattr(x, "weak_type", False))
+    return type_of_value(x)
+
+
+def typeof(x: Any) -> Any:
+    """The ShapedArray of a value: `jax.typeof`."""
+    if isinstance(x, AbstractValue):
+        raise TypeError(f"Argument '{x}' of type {type(x)} is not a valid JAX type")
+    if isinstance(x, (str, bytes)) or x is None:
+        raise TypeError(f"Argument '{x}' of type {type(x)} is not a valid JAX type")
+    if hasattr(x, "__jax_array__") and not isinstance(x, (Array, Tracer)):
+        return typeof(x.__jax_array__())
+    return aval_of(type_of(x))

@@ -1,0 +1,175 @@
+"""Tracing to see: `make_jaxpr` and `eval_shape`; and asking which transformations are under way."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pullback as pb
+from pullback.api.functions import chosen_arguments
+from pullback.compat.jax.jaxprs import DebugInfo, closed_jaxpr_of
+from pullback.compat.jax.structs import AbstractValue, ShapeDtypeStruct, aval_of, struct_of, type_of
+from pullback.compat.jax.trees import Packed, flatten, level
+from pullback.core.array import Array, as_array
+from pullback.core.axes import Axis, named_axis
+from pullback.core.refs import Ref
+from pullback.core.source import name_of, named_after
+from pullback.core.tracing import Trace, Tracer, innermost_staging
+from pullback.transforms.batch import BatchTrace
+from pullback.transforms.jvp import Dual
+from pullback.transforms.stage import stage
+
+Function = Callable[..., Any]
+
+
+def _leaf(x: Any) -> Any:
+    """A leaf of what a traced function returned, as a value."""
+    if isinstance(x, (Array, Tracer)):
+        return x
+    return x.__jax_array__() if hasattr(x, "__jax_array__") else as_array(x)
+
+
+def make_jaxpr(
+    fun: Function,
+    static_argnums: Any = (),
+    axis_env: Sequence[tuple[Any, int]] | None = None,
+    return_shape: bool = False,
+    abstracted_axes: Any = None,
+) -> Function:
+    """A function from arguments (arrays, or what stands for them) to the Jaxpr of `fun` on them. What it closes over of
+    surrounding transformations is among the Jaxpr's consts."""
+    numbers, _ = chosen_arguments(fun, static_argnums, (), "make_jaxpr's static")
+
+    @named_after(fun)
+    def of_arguments(*args: Any, **kwargs: Any) -> Any:
+        static = {number % len(args) for number in numbers} if args else set()
+        dynamic = [None if i in static else arg for i, arg in enumerate(args)]
+        leaves, structure = flatten((dynamic, kwargs), None)
+        found: list[Any] = []
+
+        def flat(*values: Any) -> list[Any]:
+            given, named = structure.unflatten(values)
+            out = fun(*[args[i] if i in static else arg for i, arg in enumerate(given)], **named)
+            outs, out_structure = flatten(out, None)
+            found[:] = [out_structure]
+            return [_leaf(x) for x in outs]
+
+        with contextlib.ExitStack() as stack:
+            for name, size in axis_env or ():
+                stack.enter_context(named_axis(name, BatchTrace(Axis(size, name))))
+            refs: list[Ref] = []
+            name = name_of(fun, "fun")
+            program, captures = stage(flat, [type_of(x) for x in leaves], name=name, described=fun, refs=refs)
+        jaxpr = closed_jaxpr_of(program, captures, DebugInfo("make_jaxpr", name))
+        if not return_shape:
+            return jaxpr
+        return jaxpr, found[0].unflatten([struct_of(type) for type in program.output_types])
+
+    return of_arguments
+
+
+def eval_shape(fun: Function, *args: Any, **kwargs: Any) -> Any:
+    """The structs of the results; leaves of arguments and of results may be structs themselves."""
+    leaves, structure = flatten((args, kwargs), None)
+    kept: dict[int, Any] = {}
+
+    @named_after(fun)
+    def flat(*values: Any) -> Packed:
+        given, named = structure.unflatten(values)
+        out = Packed(fun(*given, **named))
+        kept.update({i: x for i, x in enumerate(out.leaves) if isinstance(x, ShapeDtypeStruct)})
+        return Packed.of(out.structure, [0.0 if i in kept else x for i, x in enumerate(out.leaves)])
+
+    out = pb.eval_shape(flat, *[type_of(x) for x in leaves])
+    return Packed.of(out.structure, [kept.get(i) or struct_of(type) for i, type in enumerate(out.leaves)]).tree
+
+
+# ---- which transformations are under way ------------------------------------------------------------------------------
+
+
+class TraceView:
+    """A transformation under way, as JAX's programs ask for it."""
+
+    __slots__ = ("main",)
+
+    def __init__(self, trace: Trace) -> None:
+        self.main = trace
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TraceView) and self.main is other.main
+
+    def __hash__(self) -> int:
+        return id(self.main)
+
+    def is_valid(self) -> bool:
+        return self.main.open
+
+    def __repr__(self) -> str:
+        return self.main.describe() if self.main is not None else "EvalTrace"
+
+
+def find_top_trace(values: Sequence[Any] = ()) -> TraceView:
+    """The youngest transformation that traces one of these values."""
+    owners = [x.owner for x in values if isinstance(x, Tracer)]
+    return TraceView(max(owners, key=lambda owner: owner.serial, default=innermost_staging()))  # type: ignore[arg-type]
+
+
+class OpaqueTraceState:
+    """Which transformation is the innermost around a call; equal to others of the same."""
+
+    def __init__(self) -> None:
+        self.key = level.get(), innermost_staging()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, OpaqueTraceState) and all([a is b for a, b in zip(self.key, other.key)])
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def get_opaque_trace_state(convention: str | None = None) -> OpaqueTraceState:
+    return OpaqueTraceState()
+
+
+def trace_state_clean() -> bool:
+    """Whether no transformation is under way."""
+    return innermost_staging() is None and level.get() is None
+
+
+def mapped_aval(size: int, axis: int | None, aval: Any) -> Any:
+    """The aval of one element of a batch."""
+    if axis is None:
+        return aval
+    shape = list(aval.shape)
+    if shape.pop(axis) != size:
+        raise ValueError(f"mapped_aval: axis {axis} of {aval} does not have {size} elements.")
+    return aval.update(shape=tuple(shape))
+
+
+def unmapped_aval(size: int, axis: int | None, aval: Any) -> Any:
+    """The aval of a batch of elements of an aval."""
+    if axis is None:
+        return aval
+    shape = list(aval.shape)
+    shape.insert(axis % (len(shape) + 1), size)
+    return aval.update(shape=tuple(shape))
+
+
+def valid_jaxtype(x: Any) -> bool:
+    """Whether a value is one that functions of arrays take."""
+    if isinstance(x, (AbstractValue, str, bytes)) or x is None:
+        return False
+    try:
+        aval_of(type_of(x))
+    except Exception:
+        return False
+    return True
+
+
+def concrete_or_error(force: Any, val: Any, context: str = "") -> Any:
+    """A value as Python's, by `force`; an error if it is traced."""
+    return val if force is None and not isinstance(val, Tracer) else (force or as_array)(val)
+
+
+JVPTracer = Dual
+Tracer._trace = property(lambda self: TraceView(self.owner))  # type: ignore[attr-defined]

@@ -1,0 +1,79 @@
+"""Looking at every result as it is computed: NaN, or infinity, where there was none to be is an error at its operation.
+
+The trace that does it stands where a Program would be recorded: whatever no transformation handles comes to it, and nothing
+takes a fast path past it. It records nothing: it evaluates, and looks. A compiled function is looked at when it has returned;
+if a result is no number, its Program is run again, one operation at a time, to find the one that is to blame.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from pullback.core.array import Array, host_of
+from pullback.core.context import setting
+from pullback.core.dtypes import is_inexact
+from pullback.core.source import at_user_line
+from pullback.core.tracing import _innermost_staging, ensure_compile_time_eval, evaluate, innermost_staging
+from pullback.program.provenance import Recorder
+
+
+class Checker(Recorder):
+    """Evaluates operations, and looks at what they give.
+
+    Attributes:
+        nan, inf: what it raises `FloatingPointError` for.
+    """
+
+    __slots__ = ("inf", "nan")
+    transformation = "check"
+
+    def __init__(self, nan: bool, inf: bool) -> None:
+        super().__init__()
+        self.recording = None
+        self.serial = 0  # older than every transformation
+        self.nan, self.inf = nan, inf
+
+    def process(self, primitive: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        with ensure_compile_time_eval():
+            out = evaluate(primitive, args, params)
+        outs = out if primitive.multiple_results else (out,)
+        found = next(filter(None, map(self.wrong, outs)), None)
+        if found is not None:
+            if params.get("program") is not None and primitive.expand is not None:
+                primitive.expand(*args, **params)  # which raises for the operation that is to blame
+            raise FloatingPointError(
+                f"invalid value ({found}) encountered in {self.called(primitive, params)}.{at_user_line()}"
+            )
+        return out
+
+    def called(self, primitive: Any, params: dict[str, Any]) -> str:
+        """An operation's name, and of a function that is called its own."""
+        program = params.get("program")
+        return f"jit({program.name})" if program is not None and primitive.name == "call" else primitive.name
+
+    def wrong(self, value: Any) -> str | None:
+        """What is in an array that should not be there, in a word."""
+        if not isinstance(value, Array) or not is_inexact(value.type.dtype):
+            return None
+        host = np.asarray(host_of(value))
+        if self.nan and np.any(np.isnan(host)):
+            return "nan"
+        return "inf" if self.inf and np.any(np.isinf(host)) else None
+
+
+@contextmanager
+def checking_results(nan: bool = True, inf: bool = False) -> Iterator[None]:
+    """In this block and thread an operation whose result holds NaN, or infinity, raises `FloatingPointError`.
+
+    Where a function is traced nothing is looked at: its results are, when it runs.
+    """
+    around = innermost_staging()
+    if around is not None and not isinstance(around, Checker):
+        yield
+        return
+    with setting(_innermost_staging, Checker(nan, inf) if nan or inf else None):
+        yield

@@ -1,0 +1,217 @@
+"""jax.config and the context managers of its options: what they say, and what they do."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pullback as pb
+import pullback.compat.jax as jax
+import pullback.compat.jax.numpy as jnp
+from pullback.compat.jax import configuration
+from pullback.core.modes import current_mode
+
+config = jax.config
+WIDE = np.ones(2)
+
+
+@pytest.fixture(autouse=True)
+def _restores() -> Iterator[None]:
+    before = config.values
+    yield
+    for name, value in before.items():
+        if config.values[name] != value:
+            config.update(name, value)
+
+
+def _alone(program: str, **environment: str) -> str:
+    """What a program prints in a process of its own."""
+    done = subprocess.run(
+        [sys.executable, "-c", program], env={**os.environ, **environment}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+# ---- the object -------------------------------------------------------------------------------------------------------
+
+
+def test_options_are_read_and_set_by_name() -> None:
+    assert (
+        config.jax_enable_x64 is False is config.x64_enabled is config.read("jax_enable_x64") is config.values["jax_enable_x64"]
+    )
+    config.update("jax_enable_x64", True)
+    assert config.jax_enable_x64 is True is config.x64_enabled
+    assert config.jax_numpy_rank_promotion == "allow" and config.jax_default_matmul_precision is None
+    config.update("jax_platforms", "cpu")
+    assert config.jax_platforms == "cpu"
+    assert "jax_debug_nans" in dir(config) and "update" in dir(config)
+    assert config.parse_flags_with_absl() is None
+
+
+@pytest.mark.parametrize(
+    ("act", "error", "says"),
+    [
+        (lambda: config.jax_nonsense, AttributeError, "no attribute 'jax_nonsense'"),
+        (lambda: config.update("jax_nonsense", 1), AttributeError, "Unrecognized config option: jax_nonsense"),
+        (lambda: setattr(config, "jax_enable_x64", True), AttributeError, "config.update"),
+        (
+            lambda: config.update("jax_numpy_rank_promotion", "never"),
+            ValueError,
+            "new enum value must be in .*'raise'.* got n",
+        ),
+        (lambda: jax.numpy_dtype_promotion("loose"), ValueError, "new enum value must be in"),
+        (lambda: jax.default_matmul_precision("exact"), ValueError, "new enum value must be in"),
+        (lambda: jax.numpy_dtype_promotion(), TypeError, "jax_numpy_dtype_promotion .* requires an argument"),
+        (lambda: bool(jax.enable_x64), TypeError, "read its value"),
+        (lambda: config.update("jax_no_execution", True), NotImplementedError, "jax_no_execution is not provided"),
+    ],
+)
+def test_what_there_is_not_is_refused_and_changes_nothing(act: Any, error: type, says: str) -> None:
+    before, mode = config.values, current_mode()
+    with pytest.raises(error, match=says):
+        act()
+    assert config.values == before and current_mode() is mode
+
+
+def test_blocks_and_decorated_functions_override_an_option_here() -> None:
+    block = jax.enable_x64()
+    with block:
+        assert config.jax_enable_x64 and not config.values["jax_enable_x64"]
+        with jax.enable_x64(False), block:
+            assert config.jax_enable_x64
+        found: list[bool] = []
+        thread = threading.Thread(target=lambda: found.append(config.jax_enable_x64))
+        thread.start()
+        thread.join()
+        assert found == [False]
+        config.update("jax_enable_x64", False)
+        assert config.jax_enable_x64  # a block is stronger
+
+    @jax.enable_x64(True)
+    def dtype(deeper: bool) -> Any:
+        return dtype(False) if deeper else jnp.asarray(WIDE).dtype
+
+    assert dtype(True) == np.float64 and jnp.asarray(WIDE).dtype == np.float32
+
+
+def test_the_environment_sets_options() -> None:
+    program = "import pullback.compat.jax as jax; print(jax.config.jax_enable_x64, jax.numpy.arange(2.0).dtype)"
+    assert _alone(program) == "False float32"
+    assert _alone(program, JAX_ENABLE_X64="1") == "True float64" == _alone(program, JAX_ENABLE_X64="true")
+    program = "import pullback.compat.jax as jax; print(jax.config.jax_numpy_rank_promotion)"
+    assert _alone(program, JAX_NUMPY_RANK_PROMOTION="raise") == "raise"
+
+
+def test_importing_the_facade_lets_the_mode_hold_and_uninstall_takes_it_back() -> None:
+    program = (
+        "import numpy as np, pullback.numpy as pnp; x = np.ones(2); print(pnp.asarray(x).dtype, end=' ')\n"
+        "import pullback.compat.jax as jax; print(pnp.asarray(x).dtype, pnp.arange(2.0)[7].tolist(), end=' ')\n"
+        "jax.install(); import jax; jax.config.update('jax_debug_nans', True); jax.config.update('jax_enable_x64', True)\n"
+        "print(pnp.asarray(1.0).dtype, end=' ')\n"
+        "jax.uninstall(); print(pnp.asarray(1.0).dtype, pnp.asarray(x).dtype, pnp.log(-1.0).tolist())"
+    )
+    assert _alone(program) == "float64 float32 1.0 float64 float32 float64 nan"
+
+
+# ---- what they do -----------------------------------------------------------------------------------------------------
+
+
+def test_64_bits() -> None:
+    f = jax.jit(lambda x: x + jnp.arange(2.0))
+    assert f(WIDE).dtype == np.float32 == (WIDE * jnp.ones(2)).dtype == jnp.asarray(np.float64(1.0)).dtype
+    with jax.enable_x64(True):
+        assert f(WIDE).dtype == np.float64 == jnp.asarray(1.0).dtype == jnp.zeros(2, "float64").dtype
+    with jax.experimental.enable_x64(), jax.experimental.disable_x64():
+        assert jnp.asarray(WIDE).dtype == np.float32
+    with pytest.warns(UserWarning, match="Explicitly requested dtype float64 is not available"):
+        assert jnp.zeros(2, "float64").dtype == np.float32
+    config.update("jax_explicit_x64_dtypes", "error")
+    with pytest.raises(ValueError, match="Explicitly requested dtype float64 is not available"):
+        jnp.zeros(2, "float64")
+    config.update("jax_explicit_x64_dtypes", "allow")
+    assert jnp.zeros(2, "float64").dtype == np.float64 and jnp.asarray(WIDE).dtype == np.float32
+
+
+def test_strict_promotion() -> None:
+    x, i = jnp.ones(2), jnp.arange(2)
+    with jax.numpy_dtype_promotion("strict"):
+        assert (x + 1).dtype == np.float32
+        with pytest.raises(TypeError, match="no available implicit dtype promotion path"):
+            x + i
+        with jax.numpy_dtype_promotion("standard"):
+            assert (x + i).dtype == np.float32
+    config.update("jax_numpy_rank_promotion", "raise")
+    with pytest.raises(ValueError, match="rank"):
+        x + jnp.ones((2, 2))
+
+
+def test_nan_and_infinity_are_errors_where_they_are_computed() -> None:
+    zero, quotient = jnp.array(0.0), jax.jit(lambda x: 0.0 / x)
+    quotient(zero)
+    with jax.debug_nans(True):
+        assert quotient(jnp.array(1.0)) == 0.0
+        for f in (
+            quotient,
+            lambda x: x / x,
+            jnp.log.__get__(-1.0).__call__.__self__ and (lambda x: jnp.log(x - 1.0)),
+            jax.vmap(lambda x: x / x).__call__,
+        ):
+            with pytest.raises(FloatingPointError, match=r"invalid value \(nan\) encountered in (div|log)\."):
+                f(jnp.zeros(1) if getattr(f, "__name__", "") == "__call__" else zero)
+        assert np.isinf(1.0 / zero)
+    assert np.isnan(zero / zero) and np.isnan(quotient(zero))
+    config.update("jax_debug_infs", True)
+    assert np.isnan(zero / zero)
+    with pytest.raises(FloatingPointError, match=r"\(inf\) encountered in div"):
+        1.0 / zero
+    config.update("jax_debug_nans", True)
+    config.update("jax_debug_infs", False)
+    assert np.isinf(1.0 / zero)
+    with pytest.raises(FloatingPointError, match=r"\(nan\)"):
+        zero / zero
+
+
+def test_keys_that_are_used_twice_are_errors() -> None:
+    key = pb.random.key(0)
+    with jax.debug_key_reuse(True), pytest.raises(pb.errors.KeyReuseError):
+        pb.random.normal(key) + pb.random.normal(key)
+
+
+def test_the_default_device() -> None:
+    device = jax.devices()[0]
+    for given in (device, "cpu"):
+        with jax.default_device(given):
+            assert jax.config.jax_default_device is given and jnp.ones(2).device == device
+    with pytest.raises((ValueError, RuntimeError), match="abacus"), jax.default_device("abacus"):
+        pass
+    assert jax.config.jax_default_device is None
+
+
+def test_full_tracebacks() -> None:
+    assert "PULLBACK_FULL_TRACEBACKS" not in os.environ
+    config.update("jax_traceback_filtering", "off")
+    assert os.environ["PULLBACK_FULL_TRACEBACKS"] == "1"
+    config.update("jax_traceback_filtering", "auto")
+    assert "PULLBACK_FULL_TRACEBACKS" not in os.environ
+
+
+def test_every_context_manager_of_jax_s_top_level_is_there() -> None:
+    for name in configuration.__dict__:
+        state = getattr(configuration, name)
+        if isinstance(state, configuration.State) and name[0] != "_" and hasattr(jax, name):
+            assert getattr(jax, name) is state
+    with (
+        jax.default_matmul_precision("highest"),
+        jax.transfer_guard("disallow"),
+        jax.log_compiles(),
+        jax.legacy_prng_key("allow"),
+    ):
+        assert config.jax_default_matmul_precision == "highest"

@@ -1,0 +1,140 @@
+"""Devices, shardings and what JAX's arrays have besides pullback's."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pullback as pb
+import pullback.compat.jax as jax
+import pullback.compat.jax.monitoring
+import pullback.compat.jax.numpy as jnp
+from pullback.compat.jax.facade import begin_habits, end_habits
+from pullback.compat.jax.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec, SingleDeviceSharding
+
+
+@pytest.mark.parametrize(
+    ("value", "text", "representation"),
+    [
+        (jnp.arange(3.0), "[0. 1. 2.]", "Array([0., 1., 2.], dtype=float32)"),
+        (jnp.array(True), "True", "Array(True, dtype=bool)"),
+        (jnp.zeros((0, 3)), "[]", "Array([], shape=(0, 3), dtype=float32)"),
+        (jnp.zeros((2, 20)), None, f"Array([{', '.join(['[' + ', '.join(['0.'] * 20)] * 1)}"),
+    ],
+    ids=["vector", "number", "empty", "long"],
+)
+def test_arrays_print_as_in_jax(value: Any, text: str | None, representation: str) -> None:
+    assert repr(value).replace("\n", "").replace(" ", "").startswith(representation.replace(" ", ""))
+    assert text is None or (str(value), f"{value}") == (text, text)
+
+
+@pytest.mark.parametrize(
+    ("transform", "text"),
+    [
+        (jax.jit, "JitTracer(float32[2])"),
+        (jax.vmap, "VmapTracer(aval=float32[], batched=float32[2])"),
+        (lambda f: jax.grad(lambda x: f(x).sum()), "GradTracer(primal=[0. 1.], typeof(tangent)=f32[2])"),
+        (lambda f: lambda x: jax.jvp(f, (x,), (x,)), "JVPTracer(primal=[0. 1.], tangent=[0. 1.])"),
+    ],
+    ids=["jit", "vmap", "grad", "jvp"],
+)
+def test_traced_values_print_as_in_jax(transform: Any, text: str) -> None:
+    seen = []
+
+    def f(x: Any) -> Any:
+        seen.append((repr(x), str(x)))
+        return x * 2.0
+
+    transform(f)(jnp.arange(2.0))
+    assert seen[0] == (text, text)
+
+
+def test_habits_end() -> None:
+    end_habits()
+    assert repr(pb.numpy.ones(2)) == "[1. 1.]:f32[2]:cpu(0)"
+    assert repr(pb.devices()[0]) == "cpu(0)"
+    assert not hasattr(pb.numpy.ones(2), "sharding")
+    begin_habits()
+    assert repr(pb.devices()[0]) == "CpuDevice(id=0)"
+
+
+def test_an_array_says_where_it_is() -> None:
+    x = jnp.ones(3)
+    device = jax.devices()[0]
+    assert x.sharding == SingleDeviceSharding(device) and x.sharding.is_fully_replicated
+    assert x.addressable_shards[0].data is x and x.addressable_shards[0].index == (slice(None),)
+    assert x.unsafe_buffer_pointer() and x.on_device_size_in_bytes() == 12
+    assert (device.platform, device.device_kind, device.process_index, device.id) == ("cpu", "cpu", 0, 0)
+    assert (repr(device), str(device)) == ("CpuDevice(id=0)", "cpu:0")
+    assert (jax.device_count(), jax.process_count(), jax.process_index(), jax.default_backend()) == (1, 1, 0, "cpu")
+
+
+def test_device_put_and_get() -> None:
+    sharding = NamedSharding(jax.make_mesh((1,), ("x",)), PartitionSpec("x"))
+    tree = {"a": np.ones(2, np.float32), "b": (1.0, None)}
+    for place in (None, jax.devices()[0], sharding, {"a": sharding, "b": None}):
+        put = jax.device_put(tree, place)
+        assert isinstance(put["a"], jax.Array) and put["b"][1] is None
+    got = jax.device_get({"x": put["a"], "s": "text", "n": 2})
+    assert type(got["x"]) is np.ndarray and got["s"] == "text" and got["n"] == 2
+    x = jnp.ones(2)
+    jax.device_put(x, donate=True)
+    assert x.is_deleted()
+    with pytest.raises(TypeError, match=r"\['b'\]"):
+        jax.device_put({"b": "text"})
+    with pytest.raises(ValueError, match="Device, a Sharding"):
+        jax.device_put(1.0, "gpu")
+
+
+def test_specifications_and_meshes_are_compared() -> None:
+    mesh = Mesh(jax.devices(), ("x",))
+    spec = PartitionSpec("x", ("y", "z"), None)
+    assert spec == PartitionSpec("x", ["y", "z"], None) and hash(spec) == hash(pickle.loads(pickle.dumps(spec)))
+    assert repr(spec) == "P('x', ('y', 'z'), None)" and len(spec) == 3 and spec[0] == "x"
+    assert jax.tree.leaves(spec) == [spec]
+    assert mesh == Mesh(np.array(jax.devices()), "x") and mesh.shape == {"x": 1}
+    assert mesh.abstract_mesh == AbstractMesh((1,), ("x",)) and not mesh.empty
+    assert jax.sharding.get_abstract_mesh().empty
+    with jax.set_mesh(mesh):
+        assert jax.sharding.get_abstract_mesh() == mesh.abstract_mesh
+    assert jax.sharding.get_abstract_mesh().empty
+    with pytest.raises(ValueError, match="not found in mesh"):
+        NamedSharding(mesh, PartitionSpec("y"))
+
+
+def test_arrays_of_parts() -> None:
+    sharding = SingleDeviceSharding(jax.devices()[0])
+    made = jax.make_array_from_callback((4,), sharding, lambda index: np.arange(4)[index])
+    assert made.tolist() == [0, 1, 2, 3]
+    with pytest.raises(ValueError, match="shape"):
+        jax.make_array_from_single_device_arrays((3,), sharding, [made])
+
+
+def test_debug_prints_trees_of_jax(capfd: pytest.CaptureFixture[str]) -> None:
+    @jax.jit
+    def f(x: Any) -> Any:
+        jax.debug.print("{} {y}", x, y={"b": x, "a": "text"})
+        return x
+
+    f(jnp.arange(2.0))
+    assert capfd.readouterr().out == "[0. 1.] {'a': 'text', 'b': Array([0., 1.], dtype=float32)}\n"
+    seen: list[Any] = []
+    jax.vmap(lambda x: jax.debug.callback(seen.append, x))(jnp.arange(2))
+    assert [int(x) for x in seen] == [0, 1] and isinstance(seen[0], jax.Array)
+
+
+def test_listeners_hear_what_is_recorded() -> None:
+    heard: list[Any] = []
+
+    def listener(*event: Any, **metadata: Any) -> None:
+        heard.append((event, metadata))
+
+    jax.monitoring.register_event_duration_secs_listener(listener)
+    jax.monitoring.record_event_duration_secs("step", 1.5, kind="a")
+    jax.monitoring.record_event("other")
+    jax.monitoring.unregister_event_duration_listener(listener)
+    jax.monitoring.record_event_duration_secs("step", 2.5)
+    assert heard == [(("step", 1.5), {"kind": "a"})]
