@@ -34,7 +34,7 @@ def facade(
     when it is first asked for.
 
     Arguments:
-        base: a namespace of pullback's, all of whose names the module has,
+        base: a namespace of pullback's, `module` or `module:object`, all of whose names the module has,
         without: except these.
         own: what comes from elsewhere: words by the modules that have them, `name` or `name=attribute`. A module of which the
             name does not start with `pullback` is one of this package.
@@ -50,7 +50,7 @@ def facade(
             home, attribute = homes[name]
             value = getattr(importlib.import_module(home), attribute)
         elif not name.startswith("__") and name in inherited():
-            value = getattr(importlib.import_module(str(base)), name)
+            value = getattr(_loaded(str(base)), name)
             if isinstance(value, ModuleType):
                 value = _submodule(name_of_module, name) or value
         elif (value := _submodule(name_of_module, name)) is None:
@@ -59,7 +59,7 @@ def facade(
         return value
 
     def inherited() -> frozenset[str]:
-        return frozenset() if base is None else frozenset(importlib.import_module(base).__all__) - hidden
+        return frozenset() if base is None else frozenset(_public(_loaded(base))) - hidden
 
     def __dir__() -> list[str]:
         return sorted(defined | homes.keys() | inherited() | _submodules(name_of_module))
@@ -67,6 +67,17 @@ def facade(
     module.update(__getattr__=__getattr__, __dir__=__dir__)
     module.setdefault("__path__", [])  # a row of the table may be in any module
     module.setdefault("__all__", _LazyAll(__dir__))
+
+
+def _loaded(base: str) -> Any:
+    """A module, or what it has under the name behind a colon."""
+    module, _, name = base.partition(":")
+    return getattr(importlib.import_module(module), name) if name else importlib.import_module(module)
+
+
+def _public(namespace: Any) -> list[str]:
+    """The names that a module or an object offers."""
+    return getattr(namespace, "__all__", None) or [name for name in dir(namespace) if not name.startswith("_")]
 
 
 def _homes(own: Mapping[str, str]) -> dict[str, tuple[str, str]]:

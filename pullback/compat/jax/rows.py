@@ -106,3 +106,34 @@ ROWS: dict[str, Row] = {
     ),
     "jax.scipy.stats": Row("pullback.scipy.stats"),
 }
+
+_DISTRIBUTIONS = {  # and what pullback's have besides JAX's
+    "bernoulli": "isf logcdf logsf sf",
+    "beta": "isf ppf",
+    "betabinom": "",
+    "binom": "",
+    "cauchy": "entropy",
+    "chi2": "isf ppf",
+    "dirichlet": "",
+    "expon": "entropy isf",
+    "gamma": "isf ppf",
+    "gennorm": "logcdf logsf sf",
+    "geom": "",
+    "gumbel_l": "entropy isf",
+    "gumbel_r": "entropy isf",
+    "laplace": "entropy isf logcdf logsf ppf sf",
+    "logistic": "entropy logcdf logsf",
+    "multinomial": "",
+    "multivariate_normal": "",
+    "nbinom": "",
+    "norm": "entropy",
+    "pareto": "isf",
+    "poisson": "logcdf logsf sf",
+    "t": "cdf isf logcdf logsf ppf sf",
+    "truncnorm": "",
+    "uniform": "entropy isf logcdf logsf sf",
+    "vonmises": "",
+    "wrapcauchy": "",
+}
+for _name, _without in _DISTRIBUTIONS.items():
+    ROWS[f"jax.scipy.stats.{_name}"] = Row(f"pullback.scipy.stats:{_name}", f"name {_without}")
