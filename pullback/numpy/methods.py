@@ -113,6 +113,7 @@ _FUNCTIONS: dict[str, Function] = {
     "__neg__": arithmetic.negative,
     "__pos__": arithmetic.positive,
     "__abs__": arithmetic.absolute,
+    "__round__": arithmetic.as_python_rounds,
     "__invert__": logic.invert,
     "__getitem__": indexing.get_item,
     **{name: getattr(shaping, name) for name in ("ravel", "swapaxes", "squeeze", "repeat")},
@@ -247,13 +248,6 @@ class _OfAll:
             [1065353216 1073741824]:i32[2]:cpu(0)
         """
         return bits.viewed(self, dtype)
-
-    def __round__(self: Any, ndigits: int | None = None) -> Any:
-        """Rounded to integers, of the default dtype if it holds floats; to floats, if there is a number of digits."""
-        if ndigits is not None:
-            return arithmetic.round(self, ndigits)
-        rounded = arithmetic.round(self)
-        return rounded.astype(int) if kind(self.type.dtype) == "f" else rounded
 
     def choose(self: Any, choices: Any, out: None = None, mode: str = "raise") -> Any:
         """For each place, the element there of the array that this one numbers.
