@@ -175,7 +175,7 @@ def find_internal(module: str, name: str) -> Any:
     of_jaxlib = internals.real_module(f"{module}.{name}")
     if of_jaxlib is not None:
         return of_jaxlib
-    if exists(f"{module}.{name}"):
+    if exists(f"{module}.{name}"):  # before what has the same name among the public ones: jax.config is no module
         return importlib.import_module(f"{module}.{name}")
     own = FACADE + module.removeprefix("jax")
     for place in (own, *internals.public_homes(module)):

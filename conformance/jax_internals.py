@@ -12,6 +12,7 @@ import enum
 import functools
 import importlib
 import os
+from collections.abc import Mapping
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -85,6 +86,8 @@ HOMES = {
     "jax._src.prng": "jax.extend.random",
     "jax._src.random": "jax.random",
     "jax._src.random.core": "jax.random",
+    "jax._src.random.threefry2x32": "jax.extend.random",
+    "jax._src.random.rbg": "jax.extend.random",
     "jax._src.random.prng": "jax.extend.random",
     "jax._src.scipy": "jax.scipy",
     "jax._src.scipy.linalg": "jax.scipy.linalg",
@@ -236,7 +239,35 @@ def unzip2(pairs: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     return tuple(a for a, _ in both), tuple(b for _, b in both)
 
 
+class Generators(Mapping[str, Any]):
+    """JAX's generators by name; those that pullback has not are absences."""
+
+    names = ("threefry2x32", "threefry4x32", "philox2x32", "philox4x32", "rbg", "unsafe_rbg")
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self.names:
+            raise KeyError(name)
+        own = importlib.import_module(f"{FACADE}.extend.random")
+        return own.threefry_prng_impl if name == own.threefry_prng_impl.name else absence(f"jax.random's generator {name}")
+
+    def __iter__(self) -> Any:
+        return iter(self.names)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+
+class _OfKeys(type):
+    def __instancecheck__(cls, value: Any) -> bool:
+        return isinstance(value, jax().Array) and value.dtype is importlib.import_module("pullback.core.dtypes").KEY
+
+
+class PRNGKeyArray(metaclass=_OfKeys):
+    """Typed keys are arrays like others here."""
+
+
 MADE: dict[str, dict[str, Any]] = {
+    "jax._src.random.prng": {"prngs": Generators(), "PRNGKeyArray": PRNGKeyArray},
     "jax._src.config": {
         "ExplicitX64Mode": ExplicitX64Mode, "NumpyDtypePromotion": NumpyDtypePromotion,
         "bool_env": bool_env, "int_env": int_env, "_read": read_option,
@@ -255,7 +286,9 @@ MADE: dict[str, dict[str, Any]] = {
         "devices": local_devices, "device_count": lambda backend=None: len(local_devices(None, backend)),
         "backend_pjrt_c_api_version": lambda platform=None: None, "backend_stablehlo_version": lambda platform=None: None,
     },
-    "jax._src.traceback_util": {"api_boundary": lambda function, **options: function},
+    "jax._src.traceback_util": {
+        "api_boundary": lambda function, **options: function, "register_exclusion": lambda path: None,
+    },
 }  # fmt: skip
 
 
@@ -314,6 +347,13 @@ def mend(name: str, module: ModuleType) -> None:
 def prepare() -> None:
     """What is done once everything can be imported."""
     refuse_absences()
+
+
+def refuse_counts() -> None:
+    """JAX's counts of the misses of its caches, of its C++ calls and of its modules are of what is not here: absent, each."""
+    tools = importlib.import_module("jax._src.test_util")
+    for name in [name for name in vars(tools) if name.startswith("count_")] + ["collect_lowered_jaxprs"]:
+        setattr(tools, name, absence(f"jax._src.test_util.{name}"))
 
 
 def refuse_absences() -> None:
