@@ -22,6 +22,7 @@ from pullback.core.tracing import Tracer
 backends = lazy_module("pullback.engine.backend")
 errors = lazy_module("pullback.compat.jax.errors")
 structs = lazy_module("pullback.compat.jax.structs")
+tracing = lazy_module("pullback.compat.jax.tracing")
 
 
 # ---- arrays -----------------------------------------------------------------------------------------------------------
@@ -138,6 +139,8 @@ _METHODS = "addressable_data delete devices is_deleted on_device_size_in_bytes u
 _OF_TRACERS: dict[str, Any] = {
     "__repr__": _tracer_repr,
     "__str__": _tracer_repr,
+    "_trace": property(lambda x: tracing.TraceView(x.owner)),
+    "sharding": property(lambda x: x.aval.sharding),
     **{name: property(_refusal(name)) for name in _OF_KNOWN.split()},
     **{name: _refusal(f"{name}()") for name in _METHODS.split()},
 }

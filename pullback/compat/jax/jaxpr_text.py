@@ -177,7 +177,7 @@ class _Text:
                     taken.add(y)
                     self.names[x] = self.name(y)
 
-    def params(self, equation: Any) -> list[tuple[str, Any]]:
+    def params(self, equation: Any) -> list[Any]:
         params, name = dict(equation.params), equation.primitive.name
         if not self.brief:
             return sorted(params.items())

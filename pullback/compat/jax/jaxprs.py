@@ -13,7 +13,6 @@ import numpy as np
 from pullback.compat.jax.jaxpr_text import jaxpr_text
 from pullback.compat.jax.primitives import Primitive, facade_of, named
 from pullback.compat.jax.structs import AbstractValue, aval_of
-from pullback.control.custom_function import custom_function
 from pullback.core.array import Array
 from pullback.core.source import CodeSource
 from pullback.program import equation as program_equation
@@ -348,7 +347,7 @@ def _viewed(program: Any, consts: int) -> tuple[list[Any], list[Any], list[Any],
 def _custom_vjp_call() -> Primitive:
     """The second name of the operation that holds a function with rules of its own."""
     made = named("custom_vjp_call_p")
-    vars(made).update(vars(facade_of(custom_function)), name="custom_vjp_call")
+    vars(made).update(vars(named("custom_jvp_call_p")), name="custom_vjp_call")
     return made
 
 

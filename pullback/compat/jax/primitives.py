@@ -13,8 +13,11 @@ from typing import Any
 
 from pullback.core import primitive as core_primitive
 from pullback.core.array import Array
+from pullback.core.lazy import lazy_module
 from pullback.core.source import name_of
 from pullback.core.tracing import Tracer
+
+rules = lazy_module("pullback.compat.jax.rules")
 
 Params = dict[str, Any]
 Close = Callable[[Any], Any]
@@ -217,7 +220,10 @@ class Primitive:
     @functools.cached_property
     def made(self) -> core_primitive.Primitive:
         """The primitive of pullback that this is: for one of a program's own, one whose rules look into the registries."""
-        return _make_user_primitive(self)
+        if self.name in LACKING and _by_name.get(self.name) is self:
+            raise NotImplementedError(f"{self.name} is a primitive of JAX's that pullback has not.")
+        found: core_primitive.Primitive = rules.make(self)
+        return found
 
     def bind(self, *args: Any, **params: Any) -> Any:
         given, operands = self.translation.ours(params, args)
@@ -248,16 +254,6 @@ class Primitive:
 
     def get_bind_params(self, params: Params) -> Params:
         return self.translation.bind_params(params)
-
-
-def _make_user_primitive(primitive: Primitive) -> core_primitive.Primitive:
-    raise NotImplementedError(f"{primitive.name} is a primitive of JAX that pullback has not.")
-
-
-def made_by(make: Callable[[Primitive], core_primitive.Primitive]) -> None:
-    """Say what makes pullback's primitive for one of a program's own (`rules.py` does)."""
-    global _make_user_primitive
-    _make_user_primitive = make
 
 
 def _operand(x: Any) -> Any:

@@ -43,6 +43,11 @@ _JAXPRS = "Atom ClosedJaxpr DropVar Effect Effects Jaxpr JaxprEqn JaxprTypeError
 _TRACING = "concrete_or_error find_top_trace get_opaque_trace_state valid_jaxtype"
 _MORE_JAXPRS = "DebugInfo check_jaxpr jaxprs_in_params new_jaxpr_eqn no_effects"
 
+_CHECKIFY = (
+    "Error ErrorCategory JaxRuntimeError all_checks automatic_checks check check_error checkify debug_check div_checks"
+    " float_checks index_checks init_error nan_checks user_checks"
+)
+
 ROWS: dict[str, Row] = {
     "jax.core": Row(
         own={
@@ -81,11 +86,49 @@ ROWS: dict[str, Row] = {
     ),
     "jax.interpreters.mlir": Row(own={"rules": "emit_python_callback lower_fun register_lowering"}),
     "jax.interpreters.partial_eval": Row(own={"partial_values": "PartialVal trace_to_jaxpr_nounits"}),
+    "jax._src": Row(),
+    "jax._src.ad_util": Row(own={"primitives": "stop_gradient_p", "rules": "Zero"}),
+    "jax._src.core": Row(own={"structs": "ShapedArray", "tracing": "trace_state_clean", "private": "physical_aval"}),
+    "jax._src.dispatch": Row(own={"private": "wait_for_tokens"}),
+    "jax._src.dtypes": Row(own={"private": "ExtendedDType TypePromotionError extended", "pullback.core.dtypes": "DType"}),
+    "jax._src.earray": Row(own={"private": "EArray"}),
+    "jax._src.flatten_util": Row(own={"flatten_util": "ravel_pytree"}),
+    "jax._src.interpreters": Row(),
+    "jax._src.interpreters.pxla": Row(own={"private": "global_result_handlers"}),
+    "jax._src.literals": Row(own={"private": "LiteralArray TypedNdArray"}),
+    "jax._src.state": Row(),
+    "jax._src.state.types": Row(own={"private": "AbstractRef"}),
+    "jax._src.traceback_util": Row(own={"private": "_exclude_paths api_boundary include_frame register_exclusion"}),
+    "jax._src.tree_util": Row(own={"tree_util": "_registry flatten_one_level"}),
+    "jax.extend.source_info_util": Row(own={"private": "register_exclusion"}),
     "jax.interpreters.pxla": Row(),
     "jax.interpreters.xla": Row(),
     "jax.image": Row("pullback.image"),
     "jax.interpreters": Row(),
-    "jax.experimental": Row(None, "", {"configuration": "enable_x64 disable_x64"}),
+    "jax.experimental.array_serialization": Row(),
+    "jax.experimental.array_serialization.serialization": Row(
+        own={"processes": "GlobalAsyncCheckpointManager get_tensorstore_spec"}
+    ),
+    "jax.experimental.checkify": Row(own={"checkify": _CHECKIFY}),
+    "jax.experimental.hijax": Row(
+        own={
+            "hijax": (
+                "AvalMutableQDD AvalQDD HiPrimitive HiType MutableHiType aval_method aval_property"
+                " control_flow_allowed_effects register_hitype"
+            ),
+            "rules": "Zero instantiate_zeros is_undefined_primal",
+            "structs": "AbstractValue ShapedArray",
+            "private": "AbstractRef",
+        }
+    ),
+    "jax.experimental.layout": Row(own={"processes": "Format Layout"}),
+    "jax.experimental.multihost_utils": Row(own={"processes": "sync_global_devices"}),
+    "jax.extend.source_info_util": Row(own={"private": "register_exclusion"}),
+    "jax.test_util": Row(own={"differences": "check_grads check_jvp check_vjp"}),
+    "jax.version": Row(own={"pullback.compat.jax": "__version__ __version_info__"}),
+    "jax._src.checkify": Row(own={"checkify": f"{_CHECKIFY} JaxException Out"}),
+    "jax._src.compiler": Row(own={"processes": "backend_compile_and_load"}),
+    "jax.experimental": Row(own={"configuration": "enable_x64 disable_x64", "control_flow": "io_callback"}),
     "jax.lax.linalg": Row("pullback.lax.linalg"),
     "jax.ops": Row(None, "", {"pullback": "segment_max segment_min segment_prod segment_sum"}),
     "jax.scipy": Row("pullback.scipy"),

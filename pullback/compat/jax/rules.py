@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pullback.compat.jax.primitives import Primitive, made_by
+from pullback.compat.jax.primitives import Primitive
 from pullback.compat.jax.structs import ShapedArray, aval_of, tangent_type, type_of
 from pullback.compat.jax.tree_util import register_pytree_node_class
 from pullback.core import primitive as core_primitive
@@ -315,7 +315,6 @@ def make(primitive: Primitive) -> core_primitive.Primitive:
     return made
 
 
-made_by(make)
 primitive_jvps = _Rules("jvp", _jvp)
 primitive_transposes = _Rules("transpose", _transpose)
 

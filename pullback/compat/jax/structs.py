@@ -13,10 +13,13 @@ import numpy as np
 
 from pullback.core.array import Array
 from pullback.core.dtypes import KEY, SHORT_NAMES, entering, float0, is_inexact
+from pullback.core.lazy import lazy_module
 from pullback.core.refs import Ref
 from pullback.core.tracing import Tracer
 from pullback.core.tracing import type_of as type_of_value
 from pullback.core.types import ArrayType, array_type, trivial_type
+
+sharding = lazy_module("pullback.compat.jax.sharding")
 
 
 def dtype_of(dtype: Any) -> np.dtype[Any]:
@@ -87,7 +90,8 @@ class ShapedArray(AbstractValue):
         manual_axis_type: Any = None,
         memory_space: Any = None,
     ) -> ShapedArray:
-        return aval_of(_type(shape, dtype, weak_type), sharding)
+        everywhere = sharding is None or getattr(getattr(sharding, "mesh", None), "empty", False)
+        return aval_of(_type(shape, dtype, weak_type), None if everywhere else sharding)
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError(f"ShapedArray is immutable: {name} cannot be set; use update(...).")
@@ -100,7 +104,7 @@ class ShapedArray(AbstractValue):
     weak_type = property(lambda self: self.type.weak)
     ndim = property(lambda self: self.type.ndim)
     size = property(lambda self: self.type.size)
-    sharding = property(lambda self: self.placement)
+    sharding = property(lambda self: _unplaced(self.ndim) if self.placement is None else self.placement)
     mat = manual_axis_type = property(lambda self: None)
 
     def update(self, shape: Any = None, dtype: Any = None, weak_type: bool | None = None, **kwargs: Any) -> ShapedArray:
@@ -135,6 +139,11 @@ class ShapedArray(AbstractValue):
 
     def __repr__(self) -> str:
         return f"ShapedArray({self.str_short()}{', weak_type=True' if self.weak_type else ''})"
+
+
+def _unplaced(ndim: int) -> Any:
+    """What JAX says of the sharding of a type of which nothing is said."""
+    return sharding.NamedSharding(sharding.get_abstract_mesh(), sharding.P(*[None] * ndim))
 
 
 _avals: WeakValueDictionary[Any, ShapedArray] = WeakValueDictionary()
@@ -174,6 +183,9 @@ class ShapeDtypeStruct:
     shape: tuple[Any, ...]
     dtype: Any
     weak_type: bool
+    _sharding: Any
+    manual_axis_type: Any
+    is_ref: bool
 
     def __init__(
         self,
@@ -258,10 +270,8 @@ def type_of(x: Any) -> ArrayType:
 
 def typeof(x: Any) -> Any:
     """The ShapedArray of a value: `jax.typeof`."""
-    if isinstance(x, AbstractValue):
-        raise TypeError(f"Argument '{x}' of type {type(x)} is not a valid JAX type")
-    if isinstance(x, (str, bytes)) or x is None:
-        raise TypeError(f"Argument '{x}' of type {type(x)} is not a valid JAX type")
+    if isinstance(x, (AbstractValue, str, bytes)) or x is None:
+        raise TypeError(f"Argument {x!r} of type {type(x)} is not a valid JAX type")
     if hasattr(x, "__jax_array__") and not isinstance(x, (Array, Tracer)):
         return typeof(x.__jax_array__())
     return aval_of(type_of(x))
