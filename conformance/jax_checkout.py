@@ -175,6 +175,8 @@ def find_internal(module: str, name: str) -> Any:
     of_jaxlib = internals.real_module(f"{module}.{name}")
     if of_jaxlib is not None:
         return of_jaxlib
+    if module == "jax._src" and exists(f"{module}.{name}"):  # jax.config is no module, jax._src.config is one
+        return submodule(f"{module}.{name}")
     own = FACADE + module.removeprefix("jax")
     for place in (own, *internals.public_homes(module)):
         try:

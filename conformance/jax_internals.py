@@ -314,7 +314,9 @@ MADE: dict[str, dict[str, Any]] = {
         "devices": local_devices, "device_count": lambda backend=None: len(local_devices(None, backend)),
         "backend_pjrt_c_api_version": lambda platform=None: None, "backend_stablehlo_version": lambda platform=None: None,
     },
-    "jax._src.traceback_util": {"api_boundary": lambda function, **options: function},
+    "jax._src.traceback_util": {
+        "api_boundary": lambda function, **options: function, "register_exclusion": lambda path: None,
+    },
 }  # fmt: skip
 
 

@@ -31,7 +31,7 @@ from pullback.core.trees import (
     unflatten,
     without_float0,
 )
-from pullback.core.types import ArrayType
+from pullback.core.types import ArrayType, trivial_type
 from pullback.core.zero import ZERO, zeros
 from pullback.ops.arithmetic import add
 from pullback.ops.convert import convert_element_type
@@ -42,7 +42,7 @@ class SymbolicZero:
     """A tangent or cotangent that is known to be zero, as rules with `symbolic_zeros=True` get it, and may return it.
 
     Arguments:
-        shape: the tangent's shape, or its `ArrayType`, which is all that is needed.
+        shape: the tangent's shape; or what has a shape and a dtype, an `ArrayType` say, which is all that is needed.
         dtype: its dtype.
 
     Attributes:
@@ -58,10 +58,15 @@ class SymbolicZero:
 
     __slots__ = ("type",)
 
-    def __init__(self, shape: Sequence[int] | ArrayType, dtype: Any = None) -> None:
-        if isinstance(shape, ArrayType) != (dtype is None):
+    def __init__(self, shape: Any, dtype: Any = None) -> None:
+        whole = hasattr(shape, "shape") and hasattr(shape, "dtype")
+        if whole != (dtype is None):
             raise TypeError(f"SymbolicZero takes an ArrayType, or a shape and a dtype, but got {shape!r} and {dtype!r}.")
-        self.type = shape.strong() if isinstance(shape, ArrayType) else ArrayType(shape, dtype)
+        if isinstance(shape, ArrayType):
+            self.type = shape.strong()
+        else:
+            shape, dtype = (shape.shape, shape.dtype) if whole else (shape, dtype)
+            self.type = trivial_type(shape) if dtype == float0 else ArrayType(shape, dtype)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -440,7 +445,7 @@ def _fit(leaf: Any, type: ArrayType, role: Role) -> Any:
         if not inexact and is_float0(leaf):
             return ZERO if leaf.shape == type.shape or role is Role.COTANGENT else _Misfit(ShapeError)
         if isinstance(leaf, SymbolicZero):
-            if leaf.type is type.strong():
+            if leaf.type is type.strong() or (leaf.dtype == float0 and not inexact and leaf.shape == type.shape):
                 return ZERO
             return _Misfit(DtypeError if leaf.shape == type.shape else ShapeError)
     try:

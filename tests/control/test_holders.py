@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 import pullback as pb
@@ -189,6 +190,15 @@ def test_a_symbolic_zero_is_made_of_a_type() -> None:
     assert pb.SymbolicZero(type).instantiate().tolist() == [0.0] * 3
     with pytest.raises(TypeError, match="SymbolicZero takes an ArrayType"):
         pb.SymbolicZero((3,))
+
+
+def test_a_symbolic_zero_is_made_of_what_has_a_shape_and_a_dtype() -> None:
+    assert pb.SymbolicZero(np.ones((2, 3), np.float32)).type is pb.SymbolicZero((2, 3), "float32").type
+    nothing = pb.SymbolicZero(np.zeros(2, pb.float0))
+    assert nothing.dtype == pb.float0 and nothing.instantiate().shape == (2,)
+    f = pb.custom_jvp(lambda x, n: (x, n))
+    f.defjvp(lambda p, t: (p, (t[0], pb.SymbolicZero(np.zeros((), pb.float0)))), symbolic_zeros=True)
+    assert pb.jvp(lambda x: f(x, 2), (1.0,), (3.0,))[1][0] == 3.0
 
 
 @pytest.mark.parametrize("use", USES)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from pullback.compat.jax.extend.linear_util import Store, WrappedFun, transformation_with_aux2
 from pullback.compat.jax.facade import facade
+from pullback.compat.jax.jaxprs import DebugInfo
 from pullback.compat.jax.tree_util import (
     broadcast_flattened_prefix_with_treedef,
     none_leaf_registry,
@@ -85,24 +86,11 @@ def safe_map(f: Function, *args: Any) -> list[Any]:
     return list(map(f, *lists))
 
 
-class DebugInfo(NamedTuple):
-    """What a function is, for messages."""
-
-    traced_for: str
-    func_src_info: str
-    arg_names: tuple[str, ...] | None
-    result_paths: Any
-
-    @property
-    def func_name(self) -> str:
-        return self.func_src_info.split(" ")[0]
-
-
 def debug_info(traced_for: str, fun: Function, args: Sequence[Any], kwargs: dict[str, Any], **options: Any) -> DebugInfo:
     """What is known of a function; of the options none says anything that is used here."""
     code = getattr(inspect.unwrap(fun), "__code__", None)
     name = getattr(fun, "__name__", "<unknown>")
-    return DebugInfo(traced_for, f"{name} at {code.co_filename}:{code.co_firstlineno}" if code else name, None, None)
+    return DebugInfo(traced_for, f"{name} at {code.co_filename}:{code.co_firstlineno}" if code else name)
 
 
 facade(globals(), own={"structs": "shaped_abstractify=typeof"})

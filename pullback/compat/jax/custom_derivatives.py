@@ -20,6 +20,7 @@ from pullback.compat.jax.tree_util import (
 )
 from pullback.compat.jax.trees import Packed, pack, packed, standing_for, unpack
 from pullback.core.dtypes import is_inexact
+from pullback.core.tracing import type_of
 
 Function = Callable[..., Any]
 Numbers = int | Iterable[int]
@@ -141,8 +142,13 @@ class custom_jvp(_Differentiated):
         @standing_for(jvp)
         def rule(*args: Any) -> tuple[Packed, Packed]:
             *fixed, primals, tangents = args
-            primal, tangent = _pair(jvp(*fixed, unpack(primals), unpack(tangents)), message)
-            return Packed(primal), Packed(tangent)
+            primal, tangent = [Packed(tree) for tree in _pair(jvp(*fixed, unpack(primals), unpack(tangents)), message)]
+            if primal.structure != tangent.structure:
+                raise TypeError(
+                    f"Custom JVP rule {_name(jvp)} for function {_name(self.fun)} must produce primal and tangent outputs with"
+                    f" equal container (pytree) structures, but got {primal.structure} and {tangent.structure} respectively."
+                )
+            return primal, tangent
 
         message = (
             f"Custom JVP rule {_name(jvp)} for function {_name(self.fun)} must produce a pair (list or tuple of length two)"
@@ -301,10 +307,41 @@ def custom_vjp_primal_tree_values(tree: Any) -> Any:
 
 def zero_from_primal(val: Any, symbolic_zeros: bool = False) -> Any:
     def zero(leaf: Any) -> Any:
-        found = pb.SymbolicZero(pb.typeof(leaf))
+        found = pb.SymbolicZero(type_of(leaf))
         return found if symbolic_zeros else found.instantiate()
 
     return tree_map(zero, val)
+
+
+# ---- linear functions with a transpose of their own --------------------------------------------------------------------
+
+
+def linear_call(fun: Function, fun_transpose: Function, residual_args: Any, linear_args: Any) -> Any:
+    """A function that is linear in its second argument, and whose transpose reverse mode takes from another one."""
+
+    @standing_for(fun, "residuals", "x")
+    def of_packed(residuals: Packed, x: Packed) -> Packed:
+        return Packed(fun(residuals.tree, x.tree))
+
+    call = pb.custom_vjp(of_packed)
+
+    @call.defjvp
+    def push(primals: Any, tangents: Any) -> Any:
+        return call(*primals), call(primals[0], tangents[1])
+
+    def forward(residuals: Packed, x: Packed) -> Any:
+        if any([leaf.perturbed for leaf in residuals.leaves]):
+            raise pb.errors.GradientError("linear_call has no derivative with respect to its residual arguments.")
+        kept = Packed.of(residuals.structure, [leaf.value for leaf in residuals.leaves])
+        return call(kept, Packed.of(x.structure, [leaf.value for leaf in x.leaves])), kept
+
+    def backward(residuals: Packed, cotangent: Packed) -> Any:
+        leaves = [leaf.instantiate() if isinstance(leaf, pb.SymbolicZero) else leaf for leaf in cotangent.leaves]
+        found = Packed(fun_transpose(residuals.tree, Packed.of(cotangent.structure, leaves).tree))
+        return None, found
+
+    call.defvjp(forward, backward, symbolic_zeros=True)
+    return call(Packed(residual_args), Packed(linear_args)).tree
 
 
 # ---- functions that close over values ---------------------------------------------------------------------------------
@@ -328,4 +365,7 @@ def closure_convert(fun: Function, *example_args: Any) -> tuple[Function, list[A
     return converted, values
 
 
-facade(globals(), own={"pullback": "CustomVJPPrimal SymbolicZero", "primitives": "custom_jvp_call_p custom_vjp_call_p"})
+facade(
+    globals(),
+    own={"pullback": "CustomVJPPrimal SymbolicZero", "primitives": "custom_jvp_call_p custom_vjp_call_p"},
+)

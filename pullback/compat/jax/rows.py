@@ -43,6 +43,11 @@ _JAXPRS = "Atom ClosedJaxpr DropVar Effect Effects Jaxpr JaxprEqn JaxprTypeError
 _TRACING = "concrete_or_error find_top_trace get_opaque_trace_state valid_jaxtype"
 _MORE_JAXPRS = "DebugInfo check_jaxpr jaxprs_in_params new_jaxpr_eqn no_effects"
 
+_CHECKIFY = (
+    "Error ErrorCategory JaxRuntimeError all_checks automatic_checks check check_error checkify debug_check div_checks"
+    " float_checks index_checks init_error nan_checks user_checks"
+)
+
 ROWS: dict[str, Row] = {
     "jax.core": Row(
         own={
@@ -100,6 +105,29 @@ ROWS: dict[str, Row] = {
     "jax.interpreters.xla": Row(),
     "jax.image": Row("pullback.image"),
     "jax.interpreters": Row(),
+    "jax.experimental.array_serialization": Row(),
+    "jax.experimental.array_serialization.serialization": Row(
+        own={"processes": "GlobalAsyncCheckpointManager get_tensorstore_spec"}
+    ),
+    "jax.experimental.checkify": Row(own={"checkify": _CHECKIFY}),
+    "jax.experimental.hijax": Row(
+        own={
+            "hijax": (
+                "AvalMutableQDD AvalQDD HiPrimitive HiType MutableHiType aval_method aval_property"
+                " control_flow_allowed_effects register_hitype"
+            ),
+            "rules": "Zero instantiate_zeros is_undefined_primal",
+            "structs": "AbstractValue ShapedArray",
+            "private": "AbstractRef",
+        }
+    ),
+    "jax.experimental.layout": Row(own={"processes": "Format Layout"}),
+    "jax.experimental.multihost_utils": Row(own={"processes": "sync_global_devices"}),
+    "jax.extend.source_info_util": Row(own={"private": "register_exclusion"}),
+    "jax.test_util": Row(own={"differences": "check_grads check_jvp check_vjp"}),
+    "jax.version": Row(own={"pullback.compat.jax": "__version__ __version_info__"}),
+    "jax._src.checkify": Row(own={"checkify": f"{_CHECKIFY} JaxException Out"}),
+    "jax._src.compiler": Row(own={"processes": "backend_compile_and_load"}),
     "jax.experimental": Row(own={"configuration": "enable_x64 disable_x64", "control_flow": "io_callback"}),
     "jax.lax.linalg": Row("pullback.lax.linalg"),
     "jax.ops": Row(None, "", {"pullback": "segment_max segment_min segment_prod segment_sum"}),

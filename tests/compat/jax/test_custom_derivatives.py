@@ -1,0 +1,194 @@
+"""jax.custom_derivatives, jax.custom_batching and jax.checkpoint: rules see JAX's trees, under every transformation."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pullback as pb
+import pullback.compat.jax as jax
+from pullback.compat.jax import ad_checkpoint, custom_batching, custom_derivatives, tree_util
+
+jnp = jax.numpy
+
+
+@tree_util.register_dataclass
+@dataclasses.dataclass
+class State:
+    x: Any
+    n: Any
+
+
+def of_state(make: Any) -> Any:
+    f = make(lambda state, scale: {"out": state.x**2 * scale, "n": state.n})
+    if make is jax.custom_jvp:
+
+        @f.defjvp
+        def _(primals: Any, tangents: Any) -> Any:
+            (state, scale), (t, t_scale) = primals, tangents
+            assert isinstance(state, State) and isinstance(t, State) and t.n.dtype == pb.float0
+            return f(state, scale), {"out": 20.0 * state.x * scale * t.x + state.x**2 * t_scale, "n": t.n}
+    else:
+
+        def bwd(kept: Any, ct: Any) -> Any:
+            state, scale, flag = kept
+            assert flag is True and isinstance(state, State) and ct["n"].dtype == pb.float0
+            return State(20.0 * state.x * scale * ct["out"], None), [state.x**2 * ct["out"]][0]
+
+        f.defvjp(lambda state, scale: (f(state, scale), (state, scale, True)), bwd)
+    return f
+
+
+@pytest.mark.parametrize("make", [jax.custom_jvp, jax.custom_vjp])
+def test_rules_see_trees(make: Any) -> None:
+    f = of_state(make)
+
+    def loss(x: Any, scale: Any) -> Any:
+        return f(State(x, 3), scale=scale)["out"]  # a keyword is resolved to its position
+
+    assert f(State(2.0, 3), 5.0)["n"] == 3
+    for transformed in (jax.grad(loss, (0, 1)), jax.jit(jax.grad(loss, (0, 1)))):
+        assert [float(g) for g in transformed(2.0, 5.0)] == [200.0, 4.0]
+    batched = jax.vmap(jax.grad(loss), (0, None))(jnp.arange(3.0), 5.0)
+    np.testing.assert_allclose(np.asarray(batched), [0.0, 100.0, 200.0])
+
+
+def test_what_is_missing_or_wrong_is_said_as_jax_says_it() -> None:
+    with pytest.raises(AttributeError, match="No JVP defined for custom_jvp function f using defjvp"):
+        jax.custom_jvp(named("f"))(1.0)
+    with pytest.raises(AttributeError, match="No VJP defined for custom_vjp function f using defvjp"):
+        jax.custom_vjp(named("f"))(1.0)
+    with pytest.raises(AttributeError, match="No batching rule defined for custom_vmap function f using def_vmap"):
+        custom_batching.custom_vmap(named("f"))(1.0)
+    f = jax.custom_jvp(named("f"))
+    f.defjvp(lambda primals, tangents: (primals, tangents[0]))
+    with pytest.raises(TypeError, match="equal container"):
+        jax.jvp(f, (1.0,), (1.0,))
+    f.defjvp(lambda primals, tangents: 1.0)
+    with pytest.raises(TypeError, match="must produce a pair"):
+        jax.jvp(f, (1.0,), (1.0,))
+    with pytest.raises(TypeError, match="could not be resolved to positional-only arguments"):
+        f(1.0, y=2.0)
+    g = jax.custom_vjp(named("g"))
+    g.defvjp(lambda x: (x, None), lambda _, ct: ct)
+    with pytest.raises(TypeError, match="Custom VJP bwd rule must produce an output with the same container"):
+        jax.grad(g)(1.0)
+    with pytest.raises(NotImplementedError, match="symbolic zeros"):
+        g.defvjp(g.fwd, g.bwd, symbolic_zeros=True, optimize_remat=True)
+
+
+def named(name: str) -> Any:
+    def f(x: Any) -> Any:
+        return x
+
+    f.__name__ = name
+    return f
+
+
+def test_cotangents_may_have_none_and_another_precision() -> None:
+    f = jax.custom_vjp(lambda a, b, c: a["x"].astype("float32") + b + c)
+    f.defvjp(lambda a, b, c: (f(a, b, c), None), lambda _, ct: ({"x": ct}, None, ct))
+    x = jnp.asarray(1.0, dtype="float16")
+    found = jax.grad(f, (0, 1, 2))({"x": x}, 2.0, 3.0)
+    assert found[0]["x"].dtype == "float16" and [float(found[0]["x"]), float(found[1]), float(found[2])] == [1.0, 0.0, 1.0]
+
+
+def test_arguments_without_derivatives() -> None:
+    f = jax.custom_vjp(lambda function, x, y: function(x) * y, nondiff_argnums=(0,))
+    f.defvjp(lambda function, x, y: (f(function, x, y), (x, y)), lambda function, kept, ct: (ct * 7.0, function(kept[1]) * ct))
+    assert [float(g) for g in jax.grad(f, (1, 2))(jnp.sin, 1.0, 0.0)] == [7.0, 0.0]
+    with pytest.raises(RuntimeError, match="nondiff_argnums"):
+        jax.jit(lambda n: f(n, 1.0, 2.0))(3.0)
+    g = jax.custom_jvp(lambda x, name: x, nondiff_argnames=("name",))
+    g.defjvp(lambda name, primals, tangents: (primals[0], tangents[0] * len(name)))
+    assert jax.grad(g)(1.0, "four") == 4.0
+
+
+def test_symbolic_zeros() -> None:
+    seen = []
+    f = jax.custom_vjp(lambda x: (x["a"] * x["b"], x["a"]))
+
+    def fwd(x: Any) -> Any:
+        seen.append((x["a"].perturbed, x["b"].perturbed))
+        values = custom_derivatives.custom_vjp_primal_tree_values(x)
+        return f(values), values
+
+    def bwd(values: Any, ct: Any) -> Any:
+        seen.append([type(each).__name__ for each in ct])
+        return ({"a": ct[0] * values["b"], "b": custom_derivatives.SymbolicZero(jnp.asarray(values["b"]))},)
+
+    f.defvjp(fwd, bwd, symbolic_zeros=True)
+    assert jax.grad(lambda a: f({"a": a, "b": 3.0})[0])(2.0) == 3.0
+    assert seen[0] == (True, False) and seen[1][1] == "SymbolicZero"
+    zeros = custom_derivatives.zero_from_primal({"x": 1.0, "n": 2})
+    assert float(zeros["x"]) == 0.0 and zeros["n"].dtype == pb.float0
+
+
+def test_custom_gradient_and_closure_convert() -> None:
+    @jax.custom_gradient
+    def f(x: Any) -> Any:
+        return {"y": x["a"] ** 2}, lambda ct: ({"a": ct["y"] * 100.0},)
+
+    assert jax.grad(lambda x: f(x)["y"])({"a": 2.0})["a"] == 100.0
+
+    def g(x: Any) -> Any:
+        converted, values = custom_derivatives.closure_convert(lambda y: {"z": x * y["y"]}, {"y": 0.0})
+        with pytest.raises(TypeError, match="same Pytree structure"):
+            converted(1.0, *values)
+        return converted({"y": 3.0}, *values)["z"]
+
+    assert jax.grad(g)(2.0) == 3.0
+
+
+def test_linear_call_uses_its_own_transpose() -> None:
+    def f(r: Any, x: Any) -> Any:
+        forward, back = (lambda r, x: {"o": r * x["x"]}), (lambda r, ct: {"x": 100.0 * r * ct["o"]})
+        return custom_derivatives.linear_call(forward, back, r, {"x": x})["o"]
+
+    assert jax.grad(f, 1)(2.0, 3.0) == 200.0 and jax.jvp(lambda x: f(2.0, x), (3.0,), (1.0,))[1] == 2.0
+    with pytest.raises(TypeError, match="residual"):
+        jax.grad(f)(2.0, 3.0)
+
+
+def test_batching_rules() -> None:
+    f = custom_batching.custom_vmap(lambda x, y: {"sum": x + y})
+
+    @f.def_vmap
+    def rule(size: int, in_batched: Any, x: Any, y: Any) -> Any:
+        assert (size, in_batched) == (3, [True, False])
+        return {"sum": x + y + 100.0}, {"sum": True}
+
+    assert jax.vmap(f, (0, None))(jnp.arange(3.0), 1.0)["sum"].tolist() == [101.0, 102.0, 103.0]
+    shapes = []
+    g = custom_batching.sequential_vmap(lambda x, y: (shapes.append(np.shape(x)), {"sum": x + y})[1])
+    found = jax.vmap(g, (0, None))(jnp.arange(3.0), {"a": 1.0}["a"])
+    assert found["sum"].tolist() == [1.0, 2.0, 3.0] and set(shapes) == {()}
+
+
+def test_rules_of_a_function_inside_are_reached_from_outside() -> None:
+    f = jax.custom_jvp(custom_batching.custom_vmap(lambda x: x))
+    f.def_vmap(lambda size, batched, x: (x + 1.0, True))
+    f.defjvps(lambda t, out, x: 3.0 * t)
+    assert jax.vmap(f)(jnp.zeros(2)).tolist() == [1.0, 1.0] and jax.grad(f)(1.0) == 3.0
+
+
+def test_checkpoint() -> None:
+    def f(x: Any, options: Any, *, name: str = "") -> Any:
+        return {"y": jnp.sin(jnp.sin(x["x"])) * len(options)}
+
+    once = jax.checkpoint(f, static_argnums=1, static_argnames="name")
+    for _ in range(2):
+        found = jax.grad(lambda x: once({"x": x}, [1, 2], name="a")["y"])(0.0)
+        assert found == 2.0
+    plain = jax.checkpoint(lambda x: f(x, (1,)))
+    kept = ad_checkpoint.saved_residuals(lambda x: plain({"x": x})["y"], jnp.ones(3))
+    assert len(kept) == 1
+    with pytest.raises(ValueError, match="static_argnums"):
+        jax.checkpoint(f, static_argnums=5)({"x": 1.0}, ())
+    with pytest.raises(NotImplementedError, match="concrete"):
+        jax.checkpoint(f, concrete=True)
+    with pytest.raises(NotImplementedError, match="another memory"):
+        jax.checkpoint_policies.offload_dot_with_no_batch_dims("device", "pinned_host")
