@@ -63,6 +63,7 @@ ROWS: dict[str, Row] = {
             "jaxprs": f"{_JAXPRS} {_MORE_JAXPRS} jaxpr_as_fun subjaxprs",
             "primitives": "Primitive",
             "tracing": f"{_TRACING} mapped_aval unmapped_aval",
+            "private": "TraceTag set_current_trace take_current_trace",
         }
     ),
     "jax.extend.core.primitives": Row(own={"primitives": PRIMITIVES}),
@@ -100,7 +101,6 @@ ROWS: dict[str, Row] = {
     "jax._src.state.types": Row(own={"private": "AbstractRef"}),
     "jax._src.traceback_util": Row(own={"private": "_exclude_paths api_boundary include_frame register_exclusion"}),
     "jax._src.tree_util": Row(own={"tree_util": "_registry flatten_one_level"}),
-    "jax.extend.source_info_util": Row(own={"private": "register_exclusion"}),
     "jax.interpreters.pxla": Row(),
     "jax.interpreters.xla": Row(),
     "jax.image": Row("pullback.image"),
@@ -129,6 +129,7 @@ ROWS: dict[str, Row] = {
     "jax._src.checkify": Row(own={"checkify": f"{_CHECKIFY} JaxException Out"}),
     "jax._src.compiler": Row(own={"processes": "backend_compile_and_load"}),
     "jax.experimental": Row(own={"configuration": "enable_x64 disable_x64", "control_flow": "io_callback"}),
+    "jax.nn.initializers": Row("pullback.nn.initializers"),
     "jax.lax.linalg": Row("pullback.lax.linalg"),
     "jax.ops": Row(None, "", {"pullback": "segment_max segment_min segment_prod segment_sum"}),
     "jax.scipy": Row("pullback.scipy"),
