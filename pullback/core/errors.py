@@ -9,9 +9,9 @@ from __future__ import annotations
 
 __all__ = [
     "AxisError", "ConcretizationError", "DeviceError", "DonatedBufferError", "DtypeError", "EscapedTracerError",
-    "GradientError", "KeyReuseError", "LeafError", "MissingRule", "NotLinear", "ProgramError", "PullbackError", "RefError",
-    "ShapeError", "StaticArgumentError", "StructureError", "TracerArrayConversionError", "TracerBoolConversionError",
-    "TracerIntegerConversionError", "UnknownRule", "UnsupportedJaxlib",
+    "GradientError", "KeyReuseError", "LeafError", "MissingRule", "NonConcreteBooleanIndexError", "NotLinear", "ProgramError",
+    "PullbackError", "RefError", "ShapeError", "StaticArgumentError", "StructureError", "TracerArrayConversionError",
+    "TracerBoolConversionError", "TracerIntegerConversionError", "UnknownRule", "UnsupportedJaxlib",
 ]  # fmt: skip
 
 
@@ -143,6 +143,24 @@ class TracerIntegerConversionError(ConcretizationError, IndexError):
     """
 
 
+class NonConcreteBooleanIndexError(TracerIntegerConversionError):
+    """An array was indexed with a traced mask: how many elements it chooses, and so the result's shape, is not known.
+
+    Fails:
+        >>> import pullback as pb
+        >>> pb.jit(lambda x: x[x > 1.0])(pb.numpy.array([1.0, 2.0, 3.0]))
+        Traceback (most recent call last):
+            ...
+        pullback.core.errors.NonConcreteBooleanIndexError: ...
+
+    Cure: keep the shape, with `pb.numpy.where`; or say how many elements there are to be.
+        >>> pb.jit(lambda x: pb.numpy.where(x > 1.0, x, 0.0))(pb.numpy.array([1.0, 2.0, 3.0]))
+        [0. 2. 3.]:f32[3]:cpu(0)
+        >>> pb.jit(lambda x: x[pb.numpy.nonzero(x > 1.0, size=2)])(pb.numpy.array([1.0, 2.0, 3.0]))
+        [2. 3.]:f32[2]:cpu(0)
+    """
+
+
 class TracerArrayConversionError(ConcretizationError):
     """A traced value was handed to NumPy, or to `float()`, `complex()`, `.item()`, `.tolist()`.
 
@@ -159,7 +177,7 @@ class TracerArrayConversionError(ConcretizationError):
     """
 
 
-class EscapedTracerError(PullbackError, RuntimeError):
+class EscapedTracerError(PullbackError, RuntimeError, TypeError):
     """A traced value was used after the transformation that made it had returned.
 
     It was stored where it outlived the call: in a global, an attribute, a list, a cache. The message says which function it
@@ -387,7 +405,7 @@ class LeafError(PullbackError, TypeError):
     """
 
 
-class KeyReuseError(PullbackError, RuntimeError):
+class KeyReuseError(PullbackError, RuntimeError, TypeError):
     """In a `pb.random.checked_keys` block, a random key was used a second time.
 
     Whatever draws with the same key gets the same bits: two layers of weights that should be independent would be equal.

@@ -176,6 +176,13 @@ def pytrees() -> Any:
     return importlib.import_module("jaxlib._jax").pytree
 
 
+def runtime_error() -> type[Exception]:
+    """The class of the errors of XLA at run time."""
+    _quiet()
+    found: type[Exception] = importlib.import_module("jaxlib._jax").JaxRuntimeError
+    return found
+
+
 def pretty_printer() -> Any:
     """jaxlib's layout of documents, by which JAX breaks the lines of Jaxprs."""
     return importlib.import_module("jaxlib._pretty_printer")

@@ -14,7 +14,7 @@ import numpy as np
 
 from pullback.core.array import Array, find_converter, host_of
 from pullback.core.dtypes import BOOL, INT32, INT64, default_dtype, kind
-from pullback.core.errors import TracerIntegerConversionError
+from pullback.core.errors import NonConcreteBooleanIndexError, TracerIntegerConversionError
 from pullback.core.modes import current_mode
 from pullback.core.tracing import Tracer, innermost_staging
 from pullback.core.types import Shape, array_type
@@ -183,7 +183,7 @@ def _without_lists(entry: Any) -> Any:
     if not _is_mask(entry):
         return entry
     if isinstance(entry, Tracer):
-        raise TracerIntegerConversionError(
+        raise NonConcreteBooleanIndexError(
             f"An array was indexed with a traced mask of type {entry.type} in"
             f" {entry.owner.describe()}: how many elements it chooses is not known. Keep the shape with"
             f" pb.numpy.where(mask, x, 0), sum with sum(x, where=mask), or say how many elements there are to be, with"

@@ -9,7 +9,7 @@ import numpy as np
 
 from pullback.core.array import Array, host_of
 from pullback.core.dtypes import BOOL, INT32, RANK, DType, accumulation_dtype, default_dtype, kind
-from pullback.core.errors import ShapeError, TracerIntegerConversionError
+from pullback.core.errors import NonConcreteBooleanIndexError, ShapeError
 from pullback.core.lazy import lazy_module
 from pullback.core.modes import current_mode
 from pullback.core.source import api_boundary, warn
@@ -498,7 +498,7 @@ def _masked(x: Any, mask: Any, primitive: Any, combine: Any, values: Any, depth:
     if isinstance(mask, Tracer) and values.type.ndim > len(rest):
         own = values.type.shape
         if own[-1 - len(rest)] != 1:
-            raise TracerIntegerConversionError(
+            raise NonConcreteBooleanIndexError(
                 f".at[mask] was given {values.type}, values for each element that a traced mask of type {mask.type} chooses,"
                 f" but how many these are is not known. Say how many places there are, with x.at[pb.numpy.nonzero(mask, size=n,"
                 f" fill_value=x.size)].set(values, mode='drop'), or choose with pb.numpy.where.{at_user_line()}"
