@@ -24,7 +24,7 @@ from pullback.core.modes import current_mode
 from pullback.core.refs import Ref, call_with_refs, values_of
 from pullback.core.source import api_boundary, describe, flag, named_after, trim, warn
 from pullback.core.tracing import Tracer, innermost_staging, is_float0
-from pullback.core.trees import TreeDef, array_leaf, array_leaves, flatten, unflatten, without_float0
+from pullback.core.trees import OWN_TREES, TreeDef, Trees, array_leaf
 from pullback.core.types import ArrayType
 from pullback.engine import cache
 from pullback.engine.backend import BorrowedBuffer, CompileOptions, placement
@@ -54,6 +54,8 @@ class Jitted:
         >>> f(1.0), f
         (2.0:f32[]:cpu(0), <jit of <lambda> (...)>)
     """
+
+    _trees: Trees = OWN_TREES
 
     def __init__(
         self,
@@ -114,14 +116,14 @@ class Jitted:
 
     def _name_argument(self, error: DonatedBufferError, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Say in the error of an array whose memory was given away which argument of this call it is."""
-        leaves = flatten((args, kwargs))[0]
-        for path, leaf in zip(call_paths(self._fun, args, kwargs), leaves):
+        leaves = self._trees.flatten((args, kwargs))[0]
+        for path, leaf in zip(self._paths(args, kwargs), leaves):
             if isinstance(leaf, Array) and leaf is error.array:
                 error.args = (f"Argument {path} of {describe(self._fun)} was donated before. {error}",)
 
     def __reduce__(self) -> Any:
         """A pickle or copy of one is jitted anew: by the name that its decorator gave it, or else of the same function."""
-        return global_name(self) or (Jitted, self._made_from)
+        return global_name(self) or (type(self), self._made_from)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
@@ -130,11 +132,13 @@ class Jitted:
         return f"<jit of {describe(self._fun)}>"
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if not current_mode().compiles:
+            return self._fun(*args, **kwargs)
         leaves, signature = self._signature(args, kwargs)
         if signature.uses_refs(leaves):
             return self._call_with_refs(leaves, signature)
         if self._is_traced(leaves, signature):
-            return unflatten(signature.out_structure, self._run_traced(leaves, signature))
+            return self._trees.unflatten(signature.out_structure, self._run_traced(leaves, signature))
         executable = signature.compile()
         if not axis_sizes() and not placement.several and (path := signature.fast_path(args, kwargs)) is not None:
             self._fast_paths = [path, *[other for other in self._fast_paths if other is not path][: MAX_FAST_PATHS - 1]]
@@ -162,7 +166,7 @@ class Jitted:
             outs = self._run_traced(values, signature)
         else:
             outs = signature.compile()(_owned(values))
-        out = unflatten(signature.out_structure, write_back(signature.written, outs))
+        out = self._trees.unflatten(signature.out_structure, write_back(signature.written, outs))
         if given:
             out, changed = out
             write_back([leaves[i] for i in changed], [*changed.values()])
@@ -171,13 +175,13 @@ class Jitted:
     def _signature(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], Signature]:
         """The leaves of a call's dynamic arguments, and its signature: traced now if it is new."""
         statics, dynamic = self._split(args, kwargs)
-        leaves, structure = flatten(dynamic)
+        leaves, structure = self._trees.flatten(dynamic)
         if any([leaf.__class__ is np.ndarray and is_float0(leaf) for leaf in leaves]):
-            positional, named = without_float0(dynamic)
+            positional, named = self._trees.without_float0(dynamic)
             return self._signature(tuple(self._merged(args, positional)), {**kwargs, **named})
 
         def paths() -> list[str]:
-            return call_paths(self._fun, *dynamic)
+            return self._paths(*dynamic)
 
         leaves = [leaf if leaf.__class__ in (Array, Ref) else _leaf(leaf, i, paths) for i, leaf in enumerate(leaves)]
         given = tuple([i for i, leaf in enumerate(leaves) if leaf.__class__ is Ref])
@@ -198,14 +202,16 @@ class Jitted:
                 return self._fun(*self._merged(args, traced[0]), **{**kwargs, **traced[1]})
 
             def call_in_places(traced: Any) -> Any:
-                return call_with_refs(lambda leaves: call(unflatten(structure, leaves)), flatten(traced)[0], given)
+                return call_with_refs(lambda leaves: call(trees.unflatten(structure, leaves)), trees.flatten(traced)[0], given)
 
-            called = call_in_places if given else call
-            traced = trace("jit", self._fun, (structure,), types, paths(), call=called, refs=True)
+            called, trees = call_in_places if given else call, self._trees
+            traced = trace("jit", self._fun, (structure,), types, paths(), call=called, refs=True, trees=trees)
             captures, refs = traced.captures[: len(traced.captures) - len(traced.refs)], traced.refs
             donated = () if traced.captures else self._donated(*dynamic)
             program, out_structure = simplify(traced.program), traced.structure
-            found = Signature(program, captures, structure, statics, out_structure, donated, options, refs, traced.written)
+            found = Signature(
+                program, captures, structure, statics, out_structure, donated, options, trees, refs, traced.written
+            )
             if not found.captures:  # what closes over tracers of an enclosing transformation is good for this call only
                 found = self._signatures.setdefault(key, found)
         return leaves, found
@@ -231,9 +237,13 @@ class Jitted:
     def _donated(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[bool, ...]:
         """Which leaves of a call's dynamic arguments are donated; empty if none are."""
         numbers, names = _numbers(self._donate_numbers, len(args)), self._donate_names
-        flags = [i in numbers for i, arg in enumerate(args) for _ in flatten(arg)[0]]
-        flags += [name in names for name in sorted(kwargs) for _ in flatten(kwargs[name])[0]]
+        flags = [i in numbers for i, arg in enumerate(args) for _ in self._trees.flatten(arg)[0]]
+        flags += [name in names for name in sorted(kwargs) for _ in self._trees.flatten(kwargs[name])[0]]
         return tuple(flags) if any(flags) else ()
+
+    def _paths(self, args: Sequence[Any], kwargs: dict[str, Any]) -> list[str]:
+        """How error messages call each leaf of a call's dynamic arguments."""
+        return call_paths(self._fun, args, kwargs, self._trees)
 
     def _unhashable(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> StaticArgumentError:
         numbers = sorted(_numbers(self._static_numbers, len(args)))
@@ -265,7 +275,7 @@ class Jitted:
         name = f"jit of {describe(self._fun)}"
         if not self._signatures:
             return f"{name}: traced, since it is called for the first time."
-        nearest = min([differences(self._fun, seen, key, paths) for seen in self._signatures], key=len)
+        nearest = min([differences(self._fun, seen, key, paths, self._trees) for seen in self._signatures], key=len)
         listed = "\n  ".join(dict.fromkeys(nearest))
         return f"{name}: traced again, since no earlier call is like this one. Compared with the nearest:\n  {listed}"
 
@@ -298,7 +308,7 @@ class Jitted:
             f32[3]
         """
         try:
-            positional, named = with_placeholders(self._split(args, kwargs)[1])
+            positional, named = with_placeholders(self._split(args, kwargs)[1], self._trees)
             leaves, signature = self._signature(tuple(self._merged(args, positional)), {**kwargs, **named})
             if signature.uses_refs(leaves):
                 raise RefError(f"{describe(self._fun)} uses Refs: only a call can read and write them. Call it.")
@@ -545,7 +555,7 @@ class _AheadOfTime:
             >>> pb.jit(lambda x: {"y": x > 0.0}).trace(pb.numpy.zeros(3)).out_info
             {'y': bool[3]}
         """
-        return unflatten(self._signature.out_structure, self.program.output_types)
+        return self._signature.trees.unflatten(self._signature.out_structure, self.program.output_types)
 
     out_types = out_info
 
@@ -678,14 +688,15 @@ class Compiled(_AheadOfTime):
                 f"{describe(self._fun)} was compiled for other static arguments: {self._other_static(statics)}. The jitted"
                 " function itself compiles again."
             )
-        leaves, structure = array_leaves(without_float0(dynamic), lambda: "argument")
+        trees = self._signature.trees
+        leaves, structure = trees.array_leaves(trees.without_float0(dynamic), lambda: "argument")
         says = "{} was compiled for other arguments: {}. Call the jitted function instead, which compiles for new ones{}."
         if structure is not self.in_tree and structure != self.in_tree:
-            where = argument_differs(self._fun, structure, self.in_tree, "it was compiled for")
+            where = argument_differs(self._fun, structure, self.in_tree, "it was compiled for", trees)
             raise StructureError(says.format(describe(self._fun), where, ""))
         for index, (leaf, type) in enumerate(zip(leaves, self._signature.program.input_types)):
             if leaf.type is not type and (leaf.type.shape, leaf.type.dtype) != (type.shape, type.dtype):
-                where = f"{call_paths(self._fun, *dynamic)[index]} is {leaf.type} where it was compiled for {type}"
+                where = f"{self._jitted._paths(*dynamic)[index]} is {leaf.type} where it was compiled for {type}"
                 error = ShapeError if leaf.type.shape != type.shape else DtypeError
                 raise error(says.format(describe(self._fun), where, ", or convert the argument"))
         if any(isinstance(leaf, Tracer) for leaf in leaves):
@@ -704,7 +715,7 @@ class Compiled(_AheadOfTime):
     def _given(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
         """The static arguments of a call, which may also be left out, and the dynamic ones."""
         numbered = dict(self._statics[0]) if self._statics else {}
-        count = self.in_tree.child(0).num_children
+        count = len(self.in_tree.children()[0].children())
         if not numbered or len(args) != count - len(numbered):
             return self._jitted._split(args, kwargs)
         (_, named), (_, dynamic) = self._jitted._split((), kwargs)

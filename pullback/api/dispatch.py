@@ -20,7 +20,7 @@ from pullback.core.bounded import Bounded
 from pullback.core.modes import Mode, current_mode
 from pullback.core.refs import Ref
 from pullback.core.tracing import Tracer
-from pullback.core.trees import LEAF, NAMESPACE, TreeDef, flatten, optree, unflatten
+from pullback.core.trees import OWN_TREES, TreeDef, Trees
 from pullback.core.types import ArrayType
 from pullback.engine.backend import BorrowedBuffer, CompileOptions, Executable, backend, buffer_of
 from pullback.engine.compile import compile_program
@@ -43,6 +43,7 @@ class Signature:
         structure: that of `(args, kwargs)`, with None in the place of positional static arguments, and without the others.
         statics: the keys of static arguments, each with the number or the name that it was passed by: `(numbered, named)`.
         donated: which leaves are donated; empty if none are.
+        trees: what kind of trees there are.
         refs, written: the Refs that the function closes over, and those of them that it writes to.
     """
 
@@ -53,6 +54,7 @@ class Signature:
     out_structure: TreeDef
     donated: tuple[bool, ...]
     options: CompileOptions
+    trees: Trees = OWN_TREES
     refs: Sequence[Ref] = ()
     written: Sequence[Ref] = ()
     executable: Executable | None = None
@@ -72,7 +74,7 @@ class Signature:
     def run(self, leaves: Sequence[Array]) -> Any:
         """Execute on Arrays of the right types, and give the results the structure of the user's output."""
         outs = (self.executable or self.compile())(leaves)
-        return outs[0] if self.out_structure is LEAF else unflatten(self.out_structure, outs)
+        return self.trees.unflatten(self.out_structure, outs)
 
     def fast_path(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> FastPath | None:
         """The fast path for calls like this one, which is of this signature; None if it is the first, or there is no path.
@@ -86,7 +88,7 @@ class Signature:
             return None
         statics = {which for part in self.statics for which, _ in part}
         dynamic = [arg for i, arg in enumerate(args) if i not in statics]
-        leaves = flatten((dynamic, {name: arg for name, arg in kwargs.items() if name not in statics}))[0]
+        leaves = self.trees.flatten((dynamic, {name: arg for name, arg in kwargs.items() if name not in statics}))[0]
         form = tuple([leaf.dtype if leaf.__class__ is np.ndarray else leaf.__class__ for leaf in leaves])
         if form in paths:
             return paths.get(form)
@@ -192,35 +194,37 @@ def _reading(signature: Signature, arrays: bool) -> tuple[list[str], list[str], 
     Arguments:
         arrays: whether all leaves are Arrays: then many at once may have one name, with a star.
     """
-    positional, named = signature.structure.children()
+    node = signature.trees.node
+    (_, _, positional), (_, keys, named) = map(node, signature.structure.children())
     statics = {which: key for part in signature.statics for which, key in part}
-    parts = {**dict(enumerate(positional.children())), **dict(zip(named.entries(), named.children(), strict=True))}
+    parts = {**dict(enumerate(positional)), **dict(zip(keys, named, strict=True))}
     by_name = [which for which in [*parts, *statics] if which.__class__ is str]
-    lines = [f"if len(args) != {positional.num_children} or len(kwargs) != {len(by_name)}: return None"]
-    if positional.num_children:
-        lines.append(f"{', '.join([f'args_{i}' for i in range(positional.num_children)])}, = args")
-    scope: dict[str, Any] = {"param_key": param_key, "tree_flatten": optree().tree_flatten, "namespace": NAMESPACE}
+    lines = [f"if len(args) != {len(positional)} or len(kwargs) != {len(by_name)}: return None"]
+    if positional:
+        lines.append(f"{', '.join([f'args_{i}' for i in range(len(positional))])}, = args")
+    scope: dict[str, Any] = {"param_key": param_key, "flatten": signature.trees.flattener()}
 
     def visit(structure: TreeDef, name: str) -> list[str]:
-        kind, count, children = structure.type, structure.num_children, structure.children()
+        kind, keys, children = node(structure)
+        count = len(children)
         if kind is None:
             return [name]
         if kind is NoneType:
             lines.append(f"if {name} is not None: return None")
             return []
         lines.append(f"if {name}.__class__ is not {kind.__name__} or len({name}) != {count}: return None")
-        if arrays and count > UNROLLED and kind is not dict and all([child.is_leaf() for child in children]):
+        if arrays and count > UNROLLED and kind is not dict and all([node(child)[0] is None for child in children]):
             return [f"*{name}"]
         inner = [f"{name}_{i}" for i in range(count)]
         if kind is dict:
-            lines.extend([f"{part} = {name}[{key!r}]" for part, key in zip(inner, structure.entries(), strict=True)])
+            lines.extend([f"{part} = {name}[{key!r}]" for part, key in zip(inner, keys, strict=True)])
         elif inner:
             lines.append(f"{', '.join(inner)}, = {name}")
         return [found for child, part in zip(children, inner, strict=True) for found in visit(child, part)]
 
     def visit_others(structure: TreeDef, name: str) -> list[str]:
         scope[f"{name}_structure"] = structure
-        lines.append(f"{name}, found = tree_flatten({name}, None, namespace=namespace)")
+        lines.append(f"{name}, found = flatten({name})")
         lines.append(f"if found != {name}_structure: return None")
         if arrays and structure.num_leaves > UNROLLED:
             return [f"*{name}"]
@@ -238,7 +242,7 @@ def _reading(signature: Signature, arrays: bool) -> tuple[list[str], list[str], 
             scope[f"{name}_keys"] = {statics[which]}
             lines.append(f"if param_key({name}) not in {name}_keys: return None")
         else:
-            names += (visit if _is_plain(structure) else visit_others)(structure, name)
+            names += (visit if _is_plain(structure, node) else visit_others)(structure, name)
     return lines, names, scope
 
 
@@ -283,6 +287,7 @@ def forget_scalars() -> None:
 def _builder(signature: Signature, made: type[Array]) -> Callable[[Sequence[Any]], Any]:
     """What makes the user's output of result buffers. Arrays are made without `__init__`, which takes as long again."""
     types, structure = signature.program.output_types, signature.out_structure
+    unflatten = signature.trees.unflatten
     new = object.__new__
     if len(types) > UNROLLED:
         classes = [made] * len(types)
@@ -303,20 +308,21 @@ def _builder(signature: Signature, made: type[Array]) -> Callable[[Sequence[Any]
     for i, name in enumerate(names):
         lines.append(f"{name} = new(made); {name}.type = t{i}; {name}._host = None; {name}._buffer = b{i}")
     made_by = f"unflatten(structure, [{', '.join(names)}])"
-    lines.append(f"return {_spelled(unflatten(structure, names)) if _is_plain(structure) else made_by}")
+    lines.append(f"return {_spelled(unflatten(structure, names)) if _is_plain(structure, signature.trees.node) else made_by}")
     exec("\n".join(["def build(outs):", *[f"    {line}" for line in lines]]), scope)
     build: Callable[[Sequence[Any]], Any] = scope["build"]
     return build
 
 
-def _is_plain(structure: TreeDef, depth: int = 0) -> bool:
+def _is_plain(structure: TreeDef, node: Callable[[TreeDef], Any], depth: int = 0) -> bool:
     """Whether a structure can be spelled: it has no containers but tuples, lists, None and dicts of strings, so that none looks
     at what it is made of, and Python's parser takes an expression as deep."""
-    return structure is LEAF or (
+    kind, keys, children = node(structure)
+    return kind is None or (
         depth < MAX_DEPTH
-        and structure.type in (None, NoneType, tuple, list, dict)
-        and (structure.type is not dict or all([key.__class__ is str for key in structure.entries()]))
-        and all([_is_plain(child, depth + 1) for child in structure.children()])
+        and kind in (NoneType, tuple, list, dict)
+        and all([key.__class__ is str for key in keys])
+        and all([_is_plain(child, node, depth + 1) for child in children])
     )
 
 

@@ -13,7 +13,7 @@ from pullback.core.errors import GradientError, StaticArgumentError
 from pullback.core.lazy import lazy_module
 from pullback.core.source import at_user_line, describe, name_of, named_after, trim
 from pullback.core.tracing import Tracer, live
-from pullback.core.trees import LEAF, OUT_OF_RESULTS, TreeDef, array_leaves, flatten_with_paths, unflatten
+from pullback.core.trees import LEAF, OUT_OF_RESULTS, OWN_TREES, TreeDef, Trees, array_leaves, flatten_with_paths
 
 if TYPE_CHECKING:
     from inspect import Parameter
@@ -209,21 +209,26 @@ class FlatArguments:
         return argument_name(self.function, number)
 
 
-def trees_of(structures: Sequence[TreeDef], leaves: Sequence[Any]) -> list[Any]:
+def trees_of(structures: Sequence[TreeDef], leaves: Sequence[Any], kind: Trees = OWN_TREES) -> list[Any]:
     """One tree for each structure, of these leaves in order."""
     if len(leaves) == len(structures) == structures.count(LEAF):
         return list(leaves)
     trees, start = [], 0
     for structure in structures:
         stop = start + structure.num_leaves
-        trees.append(leaves[start] if structure is LEAF else unflatten(structure, leaves[start:stop]))
+        trees.append(leaves[start] if structure is LEAF else kind.unflatten(structure, leaves[start:stop]))
         start = stop
     return trees
 
 
+def returned_by(fun: Any) -> str:
+    """How errors call what a user's function returned."""
+    return f"what {describe(fun)} returned: output"
+
+
 def returned_leaves(fun: Any, out: Any, trivial: bool = False) -> tuple[list[Any], TreeDef]:
     """The leaves of what a user's function returned, and their structure; errors say whose they are. See `array_leaves`."""
-    return array_leaves(out, lambda: f"what {describe(fun)} returned: output", trivial, OUT_OF_RESULTS)
+    return array_leaves(out, lambda: returned_by(fun), trivial, OUT_OF_RESULTS)
 
 
 def leaf_paths(tree: Any, root: str) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pullback.api.functions import Function, argument_name
-from pullback.core.trees import TreeDef, difference
+from pullback.core.trees import OWN_TREES, TreeDef, Trees
 
 
 def static_text(key: Any) -> str:
@@ -18,20 +18,20 @@ def static_text(key: Any) -> str:
     return repr(parts[-1])
 
 
-def argument_differs(fun: Function, given: TreeDef, wanted: TreeDef, other: str) -> str:
+def argument_differs(fun: Function, given: TreeDef, wanted: TreeDef, other: str, trees: Trees = OWN_TREES) -> str:
     """The first argument, named by its parameter, in which the structure of a call's arguments differs from that of another."""
 
     def by_name(structure: TreeDef) -> dict[str, TreeDef]:
-        args, kwargs = structure.children()
-        names = [argument_name(fun, i) for i in range(args.num_children)]
-        names += [f"{name} (passed by name)" for name in kwargs.entries()]
-        return dict(zip(names, [*args.children(), *kwargs.children()], strict=True))
+        (_, _, positional), (_, keys, named) = map(trees.node, structure.children())
+        names = [argument_name(fun, i) for i in range(len(positional))]
+        names += [f"{name} (passed by name)" for name in keys]
+        return dict(zip(names, [*positional, *named], strict=True))
 
     own, expected = by_name(given), by_name(wanted)
     name = next((name for name in {**expected, **own} if own.get(name) != expected.get(name)), "arguments")
     if name not in own and f"{name} (passed by name)" in own:
         return f"{name} is passed by name where {other} one that is passed by position"
-    return difference(own.get(name), expected.get(name), name, other)
+    return trees.differs(own.get(name), expected.get(name), name, other)
 
 
 def _statics_by_name(fun: Function, statics: Any) -> dict[str, tuple[Any, str]]:
@@ -43,7 +43,7 @@ def _statics_by_name(fun: Function, statics: Any) -> dict[str, tuple[Any, str]]:
     }
 
 
-def differences(fun: Function, seen: Any, new: Any, paths: list[str]) -> list[str]:
+def differences(fun: Function, seen: Any, new: Any, paths: list[str], trees: Trees = OWN_TREES) -> list[str]:
     """How two signature keys differ, in words."""
     before, now = [_statics_by_name(fun, key[2]) for key in (seen, new)]
     absent = (None, "not passed")
@@ -52,7 +52,7 @@ def differences(fun: Function, seen: Any, new: Any, paths: list[str]) -> list[st
     if seen[0] != new[0]:
         moved = [[which for part in key[2] for which, _ in part] for key in (seen, new)]  # which the structure shows as well
         if moved[0] == moved[1]:
-            statics.append(f"argument {argument_differs(fun, new[0], seen[0], 'before it was')}")
+            statics.append(f"argument {argument_differs(fun, new[0], seen[0], 'before it was', trees)}")
         return statics * (1 + len(seen[1]) + len(new[1]))
     found = [f"argument {path}: was {a}, is now {b}" for path, a, b in zip(paths, seen[1], new[1]) if a is not b]
     found += statics

@@ -6,14 +6,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from pullback.api.functions import Function, argument_name, check_callable, leaf_paths, returned_leaves, trees_of
+from pullback.api.functions import Function, argument_name, check_callable, returned_by, trees_of
 from pullback.core.array import Array, find_converter
 from pullback.core.dtypes import entering, requested
 from pullback.core.errors import EscapedTracerError, RefError
 from pullback.core.refs import Ref
 from pullback.core.source import api_boundary, describe, name_of
 from pullback.core.tracing import Tracer, type_of
-from pullback.core.trees import TreeDef, array_leaf, flatten, unflatten, without_float0
+from pullback.core.trees import OUT_OF_RESULTS, OWN_TREES, TreeDef, Trees, array_leaf, flatten, unflatten, without_float0
 from pullback.core.types import ArrayType
 from pullback.program.program import Program, Variable
 from pullback.transforms.simplify import drop_dead_code
@@ -66,6 +66,7 @@ def trace(
     *,
     call: Function | None = None,
     refs: bool = False,
+    trees: Trees = OWN_TREES,
 ) -> Traced:
     """Trace a function of as many trees as there are structures, whose leaves have the given types, in order. Arrays of dtype
     float0 belong to the structure of what it returns.
@@ -76,13 +77,14 @@ def trace(
         paths: how error messages call each leaf.
         call: what is traced in place of `fun`, where the trees are not its arguments as they are.
         refs: whether it may write to Refs.
+        trees: what kind of trees they are.
     """
     call = fun if call is None else call
     result: list[TreeDef] = []
 
     def flat(*leaves: Any) -> list[Any]:
-        out = call(*trees_of(structures, leaves))
-        outs, structure = returned_leaves(fun, without_float0(out))
+        out = call(*trees_of(structures, leaves, trees))
+        outs, structure = trees.array_leaves(trees.without_float0(out), lambda: returned_by(fun), OUT_OF_RESULTS)
         result.append(structure)
         return outs
 
@@ -157,11 +159,11 @@ def traced_call(
     return TracedCall(leaves, paths, types, trace(transformation, fun, (structure,), types, paths, call=call, refs=refs))
 
 
-def with_placeholders(tree: Any) -> Any:
+def with_placeholders(tree: Any, trees: Trees = OWN_TREES) -> Any:
     """The tree with an Array without values, which suffices for tracing, in the place of each leaf that stands for an array: an
     `ArrayType`, or another object that has a shape and a dtype and no values, as JAX's `ShapeDtypeStruct`."""
-    leaves, structure = flatten(tree)
-    return unflatten(structure, [_placeholder(leaf) for leaf in leaves])
+    leaves, structure = trees.flatten(tree)
+    return trees.unflatten(structure, [_placeholder(leaf) for leaf in leaves])
 
 
 def _placeholder(leaf: Any) -> Any:
@@ -172,10 +174,10 @@ def _placeholder(leaf: Any) -> Any:
     return Array(ArrayType(leaf.shape, requested(leaf.dtype), bool(getattr(leaf, "weak_type", False))), None)
 
 
-def call_paths(fun: Function, args: Sequence[Any], kwargs: dict[str, Any]) -> list[str]:
+def call_paths(fun: Function, args: Sequence[Any], kwargs: dict[str, Any], trees: Trees = OWN_TREES) -> list[str]:
     """How error messages call each leaf of a call's arguments: by the parameter's name and the path in its tree."""
-    paths = [path for i, arg in enumerate(args) for path in leaf_paths(arg, argument_name(fun, i))]
-    return paths + [path for name in sorted(kwargs) for path in leaf_paths(kwargs[name], name)]
+    paths = [path for i, arg in enumerate(args) for path in trees.paths(arg, argument_name(fun, i))]
+    return paths + [path for name in sorted(kwargs) for path in trees.paths(kwargs[name], name)]
 
 
 def check_closed(what: str, fun: Function, captures: Sequence[Any]) -> None:

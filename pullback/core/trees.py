@@ -6,6 +6,7 @@ register. optree is loaded when the first container is met: arrays and numbers b
 
 from __future__ import annotations
 
+import functools
 import importlib
 import threading
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
@@ -260,38 +261,82 @@ def array_leaves(
     ], structure
 
 
-class _Trivial:
+class Trivial:
     """In the place of an array of dtype float0 in a tree: a container of nothing, which becomes such an array again."""
 
     def __init__(self, shape: tuple[int, ...]) -> None:
         self.shape = shape
 
 
-register_node(_Trivial, lambda trivial: ((), trivial.shape), lambda shape, _: np.zeros(shape, float0))
+register_node(Trivial, lambda trivial: ((), trivial.shape), lambda shape, _: np.zeros(shape, float0))
 
 
 def without_float0(tree: Any) -> Any:
     """The tree in which arrays of dtype float0, which hold nothing, are no leaves but belong to the structure."""
-    return _with_float0(tree, _Trivial)
+    return with_float0(tree, Trivial)
 
 
 def stacked_float0(tree: Any, count: int) -> Any:
     """The tree in which arrays of dtype float0 are `count` of them, stacked."""
-    return _with_float0(tree, lambda shape: np.zeros((count, *shape), float0))
+    return with_float0(tree, lambda shape: np.zeros((count, *shape), float0))
 
 
 def unstacked_float0(tree: Any) -> Any:
     """The tree in which arrays of dtype float0 are one of those that are stacked in them."""
-    return _with_float0(tree, lambda shape: np.zeros(shape[1:], float0))
+    return with_float0(tree, lambda shape: np.zeros(shape[1:], float0))
 
 
-def _with_float0(tree: Any, make: Callable[[tuple[int, ...]], Any]) -> Any:
-    """The tree with what `make` makes of their shapes in the place of arrays of dtype float0."""
-    leaves, structure = flatten(tree)
+def with_float0(tree: Any, make: Callable[[tuple[int, ...]], Any], trees: Trees | None = None) -> Any:
+    """The tree with what `make` makes of their shapes in the place of arrays of dtype float0; `trees` says what kind it is."""
+    kind = OWN_TREES if trees is None else trees
+    leaves, structure = kind.flatten(tree)
     if not any([leaf.__class__ is np.ndarray and is_float0(leaf) for leaf in leaves]):
         return tree
-    return unflatten(structure, [make(leaf.shape) if is_float0(leaf) else leaf for leaf in leaves])
+    return kind.unflatten(structure, [make(leaf.shape) if is_float0(leaf) else leaf for leaf in leaves])
 
+
+class Trees:
+    """How a jitted function takes trees apart. This is pullback's way; a class derived from it stands for another library's."""
+
+    flatten: Callable[[Any], tuple[list[Any], TreeDef]] = staticmethod(flatten)
+
+    def unflatten(self, structure: TreeDef, leaves: Iterable[Any]) -> Any:
+        """The tree of a structure with these leaves."""
+        return unflatten(structure, leaves)
+
+    def node(self, structure: TreeDef) -> tuple[type | None, Sequence[Any], Sequence[TreeDef]]:
+        """What a structure is at its root: the class of the container, None for a leaf; the keys of its parts, if it is a dict;
+        and their structures."""
+        if structure is LEAF or structure.type is None:
+            return None, (), ()
+        return structure.type, structure.entries() if structure.type is dict else (), structure.children()
+
+    def without_float0(self, tree: Any) -> Any:
+        """The tree in which arrays of dtype float0 belong to the structure."""
+        return without_float0(tree)
+
+    def flattener(self) -> Callable[[Any], tuple[list[Any], TreeDef]]:
+        """What takes containers apart whose classes have been met before."""
+        return functools.partial(optree().tree_flatten, is_leaf=None, namespace=NAMESPACE)
+
+    def paths(self, tree: Any, root: str) -> list[str]:
+        """The path of each leaf, as error messages have it."""
+        return flatten_with_paths(tree, root)[0]
+
+    def array_leaves(self, tree: Any, what: Callable[[], str], keep_out: str = _OUT_OF_ARGUMENTS) -> tuple[list[Any], TreeDef]:
+        """`array_leaves`, of such trees."""
+        leaves, structure = self.flatten(tree)
+        return [
+            array_leaf(leaf, lambda i=i: self.paths(tree, what())[i], keep_out=keep_out)  # type: ignore[misc]
+            for i, leaf in enumerate(leaves)
+        ], structure
+
+    def differs(self, given: TreeDef, wanted: TreeDef, root: str, other: str) -> str:
+        """`difference`, of such trees."""
+        return difference(given, wanted, root, other)
+
+
+OWN_TREES = Trees()
 
 _NONE = object()  # stands for None in a prefix, where it is a value; in the tree that the prefix is for, None has no leaves
 
@@ -432,7 +477,7 @@ def _a(structure: TreeDef) -> str:
     cls = _sort(structure)
     if cls is None or cls is NoneType:
         return "a leaf" if cls is None else "None"
-    if cls is _Trivial:
+    if cls is Trivial:
         return "an array of dtype float0"
     return f"{'an' if cls.__name__[0] in 'AEIOU' else 'a'} {cls.__name__}"
 

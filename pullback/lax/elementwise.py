@@ -1,4 +1,4 @@
-"""The elementwise primitives as functions: operands of one shape (or 0-d) and one dtype, with Python numbers beside arrays."""
+"""The elementwise primitives as functions: operands of one dtype, and of one shape (but for axes of size 1) or 0-d."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from operator import index
 from typing import Any
 
 from pullback.core.array import Array, ArrayLike, from_python, scalar_kind
-from pullback.core.dtypes import DTYPES, RANK, DTypeLike, in_words, kind, requested
+from pullback.core.dtypes import DTYPES, RANK, DTypeLike, in_words, is_inexact, kind, requested
 from pullback.core.errors import DtypeError
 from pullback.core.precision import AccuracyMode, Tolerance
 from pullback.numpy.factories import Binary, Function, Unary, named, sections
-from pullback.numpy.promotion import PYTHON_SCALARS, at_user_line, in_dtype, literal_of, operand
+from pullback.numpy.promotion import PYTHON_SCALARS, at_user_line, broadcast, in_dtype, literal_of, operand
 from pullback.ops import (
     arithmetic,
     bitwise,
@@ -41,6 +41,19 @@ def lifted(name: str, args: tuple[Any, ...]) -> tuple[Array, ...]:
     ])  # fmt: skip
 
 
+def fitted(name: str, args: tuple[Any, ...]) -> tuple[Array, ...]:
+    """As `lifted`, for elementwise operations: of arrays of as many axes, those of size 1 are stretched."""
+    arrays = lifted(name, args)
+    shapes = {array.type.shape for array in arrays} - {()}
+    if len(shapes) < 2 or len({len(shape) for shape in shapes}) > 1:
+        return arrays
+    sizes = [set(axis) - {1} for axis in zip(*shapes)]
+    if any([len(size) > 1 for size in sizes]):
+        return arrays  # which the operation refuses
+    whole = tuple([size.pop() if size else 1 for size in sizes])
+    return tuple([array if array.type.shape in ((), whole) else broadcast(array, whole) for array in arrays])
+
+
 def _finished(primitive: Any, function: Function, name: str, relaxed: str, example: str, result: str) -> Function:
     """The function with its documentation: the primitive's, what all of these functions share, and an example.
 
@@ -57,8 +70,11 @@ def _finished(primitive: Any, function: Function, name: str, relaxed: str, examp
         errors = ["LeafError: x is neither an array nor a number."]
         errors += ["DtypeError: x is of another dtype."] if kinds else []
     else:
-        operands = f"x, y: arrays of one dtype{kinds} and of one shape, or 0-d; a Python number takes the other's dtype."
-        conversion = "neither promotion nor broadcasting"
+        operands = (
+            f"x, y: arrays of one dtype{kinds} and of one shape, but for axes of size 1, or 0-d; a Python number takes the"
+            " other's\n            dtype."
+        )
+        conversion = "no promotion, and no new axes"
         errors = ["LeafError: x or y is neither an array nor a number.", f"DtypeError: their dtypes differ{of_others}."]
         errors += ["ShapeError: their shapes differ."]
     counterpart = f"\n\n    As `pullback.numpy.{relaxed}`, of operands that need {conversion}." if relaxed else ""
@@ -87,7 +103,7 @@ def binary(name: str, primitive: Any, relaxed: str, example: str, result: str = 
     """A primitive of two operands as a function that also takes Python numbers."""
 
     def function(x: Any, y: Any) -> Any:
-        return primitive(*lifted(name, (x, y)))
+        return primitive(*fitted(name, (x, y)))
 
     return _finished(primitive, function, name, relaxed, example, result)
 
@@ -123,12 +139,6 @@ max = binary("max", arithmetic.max, "maximum", """
 min = binary("min", arithmetic.min, "minimum", """
         >>> lax.min(pnp.array([1.0, 5.0, pnp.nan]), 2.0)
         [ 1.  2. nan]:f32[3]:cpu(0)
-    """)
-pow = binary("pow", powers.pow, "power", """
-        >>> lax.pow(pnp.array([2.0, -2.0]), 0.5)
-        [1.4142135       nan]:f32[2]:cpu(0)
-        >>> lax.integer_pow(pnp.array([2.0, -2.0]), 3)
-        [ 8. -8.]:f32[2]:cpu(0)
     """)
 atan2 = binary("atan2", trigonometric.atan2, "arctan2", """
         >>> lax.atan2(pnp.array([1.0, -1.0]), pnp.array([0.0, -1.0]))
@@ -398,7 +408,37 @@ def nextafter(x1: ArrayLike, x2: ArrayLike) -> Array:
         >>> lax.nextafter(pnp.array([1.0]), 2.0) - 1.0
         [1.1920929e-07]:f32[1]:cpu(0)
     """
-    return powers.nextafter(*lifted("nextafter", (x1, x2)))
+    return powers.nextafter(*fitted("nextafter", (x1, x2)))
+
+
+def pow(x: ArrayLike, y: ArrayLike) -> Array:
+    """x to the power of y; NaN where x is negative and y is not whole.
+
+    As `pullback.numpy.power`, of operands that need no new axes.
+
+    Arguments:
+        x: an array or a number, floating or complex.
+        y: an array or a number of the dtype of x, or of integers, and of its shape but for axes of size 1; or one is 0-d.
+
+    Returns:
+        An array of that shape, in the dtype of x.
+
+    Raises:
+        LeafError: x or y is neither an array nor a number.
+        DtypeError: their dtypes differ, or x is of another kind.
+        ShapeError: their shapes differ.
+
+    Example:
+        >>> lax.pow(pnp.array([2.0, -2.0]), 0.5)
+        [1.4142135       nan]:f32[2]:cpu(0)
+        >>> lax.pow(pnp.array([2.0, -2.0]), pnp.array([3, 2]))
+        [8. 4.]:f32[2]:cpu(0)
+    """
+    if not isinstance(x, PYTHON_SCALARS) and not isinstance(y, PYTHON_SCALARS):
+        x, y = operand(x, "pow", "x"), operand(y, "pow", "y")
+        if kind(y.type.dtype) in "iu" and is_inexact(x.type.dtype):
+            y = convert.convert_element_type(y, new_dtype=x.type.dtype)
+    return powers.pow(*fitted("pow", (x, y)))
 
 
 def integer_pow(x: ArrayLike, y: int) -> Array:
@@ -454,10 +494,10 @@ def round(x: ArrayLike, rounding_method: str = "away_from_zero") -> Array:
 def mul(x: ArrayLike, y: ArrayLike, *, out_dtype: DTypeLike = None) -> Array:
     """x * y. Of bools, their conjunction.
 
-    As `pullback.numpy.multiply`, of operands that need neither promotion nor broadcasting.
+    As `pullback.numpy.multiply`, of operands that need no promotion, and no new axes.
 
     Arguments:
-        x, y: arrays of one dtype and of one shape, or 0-d; a Python number takes the other's dtype.
+        x, y: arrays of one dtype and of one shape, but for axes of size 1, or 0-d; a Python number takes the other's dtype.
         out_dtype: the dtype to multiply in, and of the result; by default theirs.
 
     Returns:
@@ -474,7 +514,7 @@ def mul(x: ArrayLike, y: ArrayLike, *, out_dtype: DTypeLike = None) -> Array:
         >>> lax.mul(pnp.array([100], pnp.int8), 2, out_dtype=pnp.int32)
         [200]:i32[1]:cpu(0)
     """
-    operands = lifted("mul", (x, y))
+    operands = fitted("mul", (x, y))
     if out_dtype is not None:
         operands = tuple([in_dtype(one, requested(out_dtype)) for one in operands])
     return arithmetic.mul(*operands)
@@ -526,7 +566,7 @@ def mulhi(x: ArrayLike, y: ArrayLike, /) -> Array:
         >>> lax.mulhi(pnp.array([255, 16], pnp.uint8), pnp.array([255, 8], pnp.uint8))
         [254   0]:u8[2]:cpu(0)
     """
-    x, y = lifted("mulhi", (x, y))
+    x, y = fitted("mulhi", (x, y))
     own = x.type.dtype
     if kind(own) not in "iu":
         raise DtypeError(f"mulhi takes integers, but got {x.type}.{at_user_line()}")

@@ -27,8 +27,8 @@ from pullback.ops.stop_gradient import stop_gradient
 
 __all__ = [
     "EigImplementation", "EighImplementation", "SvdAlgorithm", "cholesky", "cholesky_update", "eig", "eigh", "hessenberg",
-    "householder_product", "lu", "lu_pivots_to_permutation", "qr", "schur", "svd", "symmetric_product", "triangular_solve",
-    "tridiagonal", "tridiagonal_solve",
+    "householder_product", "lu", "lu_pivots_to_permutation", "ormqr", "qr", "schur", "svd", "symmetric_product",
+    "triangular_solve", "tridiagonal", "tridiagonal_solve",
 ]  # fmt: skip
 
 
@@ -243,6 +243,43 @@ def householder_product(a: ArrayLike, taus: ArrayLike) -> Array:
             f" but got {a.type} and {taus.type}.{at_user_line()}"
         )
     return factorizations.householder_product(a, taus)
+
+
+def ormqr(a: ArrayLike, taus: ArrayLike, c: ArrayLike, *, left: bool = True, transpose: bool = False) -> Array:
+    """A product with Q, the product of the reflections I - tau_i v_i v_i^H, which is a square matrix and is not made.
+
+    Arguments:
+        a: an array (..., m, n), whose column i has v_i below the diagonal; the elements of v_i are 0 above it and 1 on it.
+        taus: an array (..., k), k <= min(m, n), of the numbers tau_i.
+        c: an array (..., m, p), or (..., p, m) unless `left`.
+        left: whether Q stands to the left of `c`.
+        transpose: whether Q's conjugate transpose stands there in its place.
+
+    Returns:
+        An array of the shape and dtype of `c`.
+
+    Raises:
+        LeafError: an operand is neither an array nor a number.
+        ShapeError: the shapes do not fit.
+        DtypeError: the dtypes differ.
+
+    Example:
+        >>> lax.linalg.ormqr(pnp.array([[9.0], [1.0]]), pnp.array([1.0]), pnp.eye(2))
+        [[ 0. -1.]
+         [-1.  0.]]:f32[2,2]:cpu(0)
+    """
+    a, taus, c = lifted("ormqr", (a, taus, c))
+    shape, size, count = a.type.shape, c.type.shape, taus.type.shape[-1:]
+    rows = size[-2 if left else -1 :][:1] if len(size) > 1 else ()
+    fits = len(shape) > 1 and rows == shape[-2:-1] and size[:-2] == shape[:-2] == taus.type.shape[:-1] and count
+    if not fits or count[0] > min(shape[-2:]):
+        raise ShapeError(
+            "ormqr takes matrices a, for each at most as many taus as it has rows and columns, and matrices c with as many rows"
+            f" as a (columns, unless left), but got {a.type}, {taus.type} and {c.type}.{at_user_line()}"
+        )
+    if left:
+        return factorizations.reflected(a, taus, c, transpose)
+    return adjoint(factorizations.reflected(a, taus, adjoint(c), not transpose))
 
 
 def svd(

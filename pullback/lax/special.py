@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from pullback.core.array import Array, ArrayLike
-from pullback.lax.elementwise import lifted
+from pullback.lax.elementwise import fitted
 from pullback.numpy.arithmetic import floor, remainder
 from pullback.numpy.logic import where
 from pullback.ops import gamma_functions, incomplete, special_functions
@@ -29,7 +29,7 @@ def igamma(a: ArrayLike, x: ArrayLike) -> Array:
         >>> lax.igamma(2.0, pnp.array([0.0, 1.0, 10.0]))
         [0.         0.26424113 0.9995006 ]:f32[3]:cpu(0)
     """
-    return incomplete.igamma(*lifted("igamma", (a, x)))
+    return incomplete.igamma(*fitted("igamma", (a, x)))
 
 
 def igammac(a: ArrayLike, x: ArrayLike) -> Array:
@@ -50,7 +50,7 @@ def igammac(a: ArrayLike, x: ArrayLike) -> Array:
         >>> lax.igammac(2.0, pnp.array([0.0, 1.0, 50.0]))
         [1.000000e+00 7.357589e-01 9.836624e-21]:f32[3]:cpu(0)
     """
-    return incomplete.igammac(*lifted("igammac", (a, x)))
+    return incomplete.igammac(*fitted("igammac", (a, x)))
 
 
 def igamma_grad_a(a: ArrayLike, x: ArrayLike) -> Array:
@@ -71,7 +71,7 @@ def igamma_grad_a(a: ArrayLike, x: ArrayLike) -> Array:
         >>> lax.igamma_grad_a(2.0, pnp.array([0.0, 1.0]))
         [ 0.         -0.27619603]:f32[2]:cpu(0)
     """
-    return incomplete.igamma_grad_a(*lifted("igamma_grad_a", (a, x)))
+    return incomplete.igamma_grad_a(*fitted("igamma_grad_a", (a, x)))
 
 
 def random_gamma_grad(a: ArrayLike, x: ArrayLike) -> Array:
@@ -94,7 +94,7 @@ def random_gamma_grad(a: ArrayLike, x: ArrayLike) -> Array:
 
     Source: Figurnov, Mohamed and Mnih, "Implicit Reparameterization Gradients", arXiv:1805.08498.
     """
-    return -incomplete.gamma_sensitivity(*lifted("random_gamma_grad", (a, x)), n=1)
+    return -incomplete.gamma_sensitivity(*fitted("random_gamma_grad", (a, x)), n=1)
 
 
 def betainc(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
@@ -115,7 +115,7 @@ def betainc(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
         >>> lax.betainc(2.0, 3.0, pnp.array([0.1, 0.5, 1.0]))
         [0.0523 0.6875 1.    ]:f32[3]:cpu(0)
     """
-    return incomplete.betainc(*lifted("betainc", (a, b, x)))
+    return incomplete.betainc(*fitted("betainc", (a, b, x)))
 
 
 def bessel_i0e(x: ArrayLike) -> Array:
@@ -135,7 +135,7 @@ def bessel_i0e(x: ArrayLike) -> Array:
         >>> lax.bessel_i0e(pnp.array([0.0, 1.0]))
         [1.        0.4657596]:f32[2]:cpu(0)
     """
-    return special_functions.bessel_i(*lifted("bessel_i0e", (x,)), n=0, scaled=True)
+    return special_functions.bessel_i(*fitted("bessel_i0e", (x,)), n=0, scaled=True)
 
 
 def bessel_i1e(x: ArrayLike) -> Array:
@@ -155,7 +155,7 @@ def bessel_i1e(x: ArrayLike) -> Array:
         >>> lax.bessel_i1e(pnp.array([0.0, 1.0]))
         [0.         0.20791042]:f32[2]:cpu(0)
     """
-    return special_functions.bessel_i(*lifted("bessel_i1e", (x,)), n=1, scaled=True)
+    return special_functions.bessel_i(*fitted("bessel_i1e", (x,)), n=1, scaled=True)
 
 
 def zeta(x: ArrayLike, q: ArrayLike) -> Array:
@@ -176,7 +176,7 @@ def zeta(x: ArrayLike, q: ArrayLike) -> Array:
         >>> lax.zeta(2.0, pnp.array([1.0, 2.0]))
         [1.644934   0.64493406]:f32[2]:cpu(0)
     """
-    return gamma_functions.zeta(*lifted("zeta", (x, q)))
+    return gamma_functions.zeta(*fitted("zeta", (x, q)))
 
 
 def polygamma(m: ArrayLike, x: ArrayLike) -> Array:
@@ -199,7 +199,7 @@ def polygamma(m: ArrayLike, x: ArrayLike) -> Array:
 
     Source: DLMF 5.15.1.
     """
-    m, x = lifted("polygamma", (m, x))
+    m, x = fitted("polygamma", (m, x))
     order = where(m > 0, m, 1.0)
     derived = (2 * remainder(order, 2.0) - 1) * gamma_functions.gamma(order + 1) * gamma_functions.zeta(order + 1, x)
     return where(m == 0, gamma_functions.digamma(x), where((m > 0) & (m == floor(m)), derived, math.nan))

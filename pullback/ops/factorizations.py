@@ -19,7 +19,7 @@ from pullback.core.source import at_user_line
 from pullback.core.tracing import type_of
 from pullback.ops.arithmetic import add, mul, sub
 from pullback.ops.complex import complex as joined
-from pullback.ops.complex import imag
+from pullback.ops.complex import conj, imag
 from pullback.ops.convert import convert_element_type
 from pullback.ops.literals import literal
 from pullback.ops.matrices import (
@@ -208,6 +208,20 @@ def householder_product(made: Any, taus: Any) -> Any:
     first = adjoint(leading(vectors, min(rows, columns), count))
     weighted = scaled_rows(taus, triangular_solve(factor, first, left_side=True, lower=False, unit_diagonal=True))
     return sub(identity_like(made), product(vectors, weighted))
+
+
+def reflected(made: Any, taus: Any, x: Any, transposed: bool) -> Any:
+    """Q x, or Q^H x, where Q is the product of reflections, all of it, which is never made: Q = I - V T V^H, as above."""
+    vectors, _ = unpacked(leading(made, type_of(made).shape[-2], type_of(taus).shape[-1]))
+    inner = product(adjoint(vectors), vectors)
+    factor = add(identity_like(inner), scaled_columns(upper(inner, 1), taus))
+    parts, how = product(adjoint(vectors), x), {"left_side": True, "lower": False, "unit_diagonal": True}
+    if transposed:
+        scaled = scaled_rows(conj(taus) if kind(type_of(taus).dtype) == "c" else taus, parts)
+        weighted = triangular_solve(factor, scaled, transpose_a=True, conjugate_a=True, **how)
+    else:
+        weighted = scaled_rows(taus, triangular_solve(factor, parts, **how))
+    return sub(x, product(vectors, weighted))
 
 
 @primitive

@@ -152,3 +152,27 @@ def test_a_wrong_value_of_any_argument_is_an_error(name, parameter, value):
 def test_every_function_is_covered():
     functions = {name for name in lax.__all__ if inspect.isfunction(getattr(lax, name))}
     assert {name for name in functions if not is_listed(f"lax.{name}")} <= {*CALLS, *ELSEWHERE, *COLLECTIVES} <= {*lax.__all__}
+
+
+@pytest.mark.parametrize(
+    "f", [lax.add, lax.atan2, lax.lt, lax.nextafter, lax.pow, lax.igamma, lax.mul], ids=lambda f: f.__name__
+)
+def test_axes_of_size_1_are_stretched(f) -> None:
+    row, column = pnp.array([[1.0, 2.0, 3.0]]), pnp.array([[0.5], [1.5]])
+    whole = f(pnp.broadcast_to(row, (2, 3)), pnp.broadcast_to(column, (2, 3)))
+    for found in (f(row, column), pb.jit(f)(row, column)):
+        assert found.shape == (2, 3)
+        np.testing.assert_array_equal(found, whole)
+    with pytest.raises(pb.errors.ShapeError, match="of one shape"):
+        f(row, column[0])
+    with pytest.raises(pb.errors.ShapeError, match="of one shape"):
+        f(row, pnp.ones((2, 2)))
+
+
+def test_pow_takes_whole_exponents_of_an_integer_dtype() -> None:
+    x, y = pnp.array([2.0, -2.0, 0.0]), pnp.array([3, 2, 0])
+    assert lax.pow(x, y).tolist() == [8.0, 4.0, 1.0] and lax.pow(x, y).dtype == np.float32
+    assert pb.jit(lax.pow)(x, 2).tolist() == [4.0, 4.0, 0.0]
+    np.testing.assert_array_equal(pb.jacrev(pb.jit(lax.pow))(x, 2), np.diag([4.0, -4.0, 0.0]))
+    with pytest.raises(pb.errors.DtypeError, match="floating or complex"):
+        lax.pow(y, y)

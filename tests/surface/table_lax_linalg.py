@@ -44,6 +44,16 @@ def tridiagonal(dl, d, du, b):
     return np.linalg.solve(np.diag(d) + np.diag(dl[1:], -1) + np.diag(du[:-1], 1), b)
 
 
+def product_with_q(a, taus, c, left=True, transpose=False):
+    """The reflections, applied one after the other."""
+    q = np.eye(len(a), dtype=a.dtype)
+    for i, tau in enumerate(taus):
+        v = np.concatenate([np.zeros(i), [1], a[i + 1 :, i]])
+        q = q @ (np.eye(len(a)) - tau * np.outer(v, v.conj()))
+    q = q.conj().T if transpose else q
+    return (q @ c if left else c @ q).astype(a.dtype)
+
+
 TABLE = {
     "lax.linalg.cholesky": entry(
         lambda x, **_: np.linalg.cholesky(halves(x)), case(POSITIVE), case(POSITIVE, symmetrize_input=False), case(NOTHING),
@@ -66,6 +76,12 @@ TABLE = {
     "lax.linalg.householder_product": entry(
         lambda a, taus: scipy.linalg.lapack.dorgqr(a, taus)[0], case(TALL, 0.3 * np.ones(3)),
         wrt=(0, 1), rtol=LOOSE,
+    ),
+    "lax.linalg.ormqr": entry(
+        product_with_q,
+        case(TALL, 0.3 * np.ones(3), TALL), case(TALL, 0.3 * np.ones(2), TALL, transpose=True),
+        case(TALL, 0.3 * np.ones(3), TALL.T, left=False), case(TALL, 0.3 * np.ones(3), TALL.T, left=False, transpose=True),
+        dtypes=INEXACT, wrt=(0, 1, 2), rtol=LOOSE,
     ),
     "lax.linalg.svd": entry(
         lambda x, full_matrices=True, compute_uv=True, **_: np.linalg.svd(x, full_matrices, compute_uv),

@@ -42,7 +42,8 @@ def facade(
     name_of_module = module["__name__"]
     hidden = frozenset(without.split())
     homes = _homes(own)
-    public = {name for name, value in module.items() if getattr(value, "__module__", None) == name_of_module and name[0] != "_"}
+    ours = (name_of_module, name_in_jax(name_of_module))
+    public = {name for name, value in module.items() if name[0] != "_" and getattr(value, "__module__", None) in ours}
     defined = {*module.get("__all__", public)}
 
     def __getattr__(name: str) -> Any:

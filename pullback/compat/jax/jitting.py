@@ -2,97 +2,38 @@
 
 from __future__ import annotations
 
-import functools
+import inspect
 from collections.abc import Callable
 from types import MethodType
 from typing import Any
+from weakref import WeakKeyDictionary
 
-import pullback as pb
-from pullback.api.functions import chosen_arguments
-from pullback.compat.jax.trees import Packed, flatten, standing_for
-from pullback.core.bounded import Bounded
-from pullback.core.errors import StaticArgumentError
-from pullback.core.source import describe, named_after
-from pullback.program.equality import param_key
-
-MAX_STRUCTURES = 256  # of the arguments of one function
-
-# What says where to compute, or how to compile, and changes no result on the one device that there is.
-_PLACES = ("in_shardings", "out_shardings", "device", "backend", "abstracted_axes", "compiler_options")
+from pullback.api.compiled import Jitted
+from pullback.api.functions import parameters_of
+from pullback.compat.jax.sharding import check_whole
+from pullback.compat.jax.trees import JAX_TREES, flatten
+from pullback.core.modes import current_mode
+from pullback.core.trees import Trees
+from pullback.engine.backend import CompileOptions
 
 
-class PjitFunction:
-    """A compiled function: what `jax.jit` returns.
+class PjitFunction(Jitted):
+    """A compiled function: what `jax.jit` returns. All functions that are jitted alike share what was traced and compiled."""
 
-    For each structure of the arguments, static ones included, there is one function that pullback compiles: of the list of the
-    leaves, and of that of those that are donated.
-    """
+    _trees: Trees = JAX_TREES
 
-    def __init__(self, fun: Callable[..., Any], **options: Any) -> None:
-        named_after(fun)(self)
-        self._fun = fun
-        given = [options.pop(f"{kind}_arg{which}", None) for kind in ("static", "donate") for which in ("nums", "names")]
-        self._static_numbers, self._static_names = chosen_arguments(fun, given[0], given[1], "jit's static")
-        self._donated_numbers, self._donated_names = chosen_arguments(fun, given[2], given[3], "jit's donate")
-        self._options = options
-        self._plain = not (self._static_numbers or self._static_names or self._donated_numbers or self._donated_names)
-        self._compiled: Bounded[Any, Any] = Bounded(MAX_STRUCTURES)
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if self._plain:
-            leaves, structure = flatten((args, kwargs), None)
-            compiled = self._compiled.get(structure)
-            if compiled is not None:
-                return compiled(leaves).tree
-        leaves, compiled = self._found(args, kwargs)
-        return compiled(*leaves).tree
-
-    def _found(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[list[Any]], Any]:
-        """The leaves of a call, those that are kept and those that are donated, and the compiled function for its structure."""
-        static = {number % len(args) for number in self._static_numbers if -len(args) <= number < len(args)}
-        dynamic = [None if i in static else arg for i, arg in enumerate(args)]
-        named = {name: arg for name, arg in kwargs.items() if name not in self._static_names}
-        leaves, structure = flatten((tuple(dynamic), named), None)
-        statics = [(i, args[i]) for i in sorted(static)] + [
-            (name, kwargs[name]) for name in sorted(kwargs.keys() - named.keys())
-        ]
-        donated: list[bool] = []
-        if self._donated_numbers or self._donated_names:
-            numbers = {number % len(args) for number in self._donated_numbers if -len(args) <= number < len(args)}
-            donated = [i in numbers for i, arg in enumerate(dynamic) for _ in flatten(arg, None)[0]]
-            donated += [name in self._donated_names for name in sorted(named) for _ in flatten(named[name], None)[0]]
-        key = structure if self._plain else (structure, tuple([(which, param_key(arg)) for which, arg in statics]))
-        try:
-            found = self._compiled.get(key)
-        except (TypeError, ValueError) as error:
-            raise StaticArgumentError(
-                f"Non-hashable static arguments are used in a jit function: a static argument of {describe(self._fun)}, or a"
-                f" static part of one, cannot be hashed or compared ({error}). Pass a tuple instead of a list, or make what"
-                " holds arrays no static part."
-            ) from None
-        if found is None:
-            found = self._compiled[key] = self._made(structure, statics, donated)
-        if not any(donated):
-            return [leaves], found
-        return [[leaf for leaf, given in zip(leaves, donated) if given is flag] for flag in (False, True)], found
-
-    def _made(self, structure: Any, statics: list[tuple[Any, Any]], donated: list[bool]) -> Any:
-        @standing_for(self._fun, "leaves", "donated")
-        def of_leaves(leaves: list[Any], given: tuple[Any, ...] = ()) -> Packed:
-            if given:
-                kept, gone = iter(leaves), iter(given)
-                leaves = [next(gone if flag else kept) for flag in donated]
-            args, kwargs = structure.unflatten(leaves)
-            args = list(args)
-            for which, value in statics:
-                if isinstance(which, str):
-                    kwargs[which] = value
-                else:
-                    args[which] = value
-            return Packed(self._fun(*args, **kwargs))
-
-        options = {**self._options, "donate_argnums": 1} if any(donated) else self._options
-        return pb.jit(of_leaves, **options)
+    def __init__(self, fun: Any, *options: Any) -> None:
+        static, names, donated, donated_names, *_ = options
+        if donated_names is not None and parameters_of(fun) is None:
+            raise ValueError(f"Getting the signature of function {fun} failed. Pass donate_argnums instead of donate_argnames.")
+        _check_names(fun, "static_argnames", names)
+        _check_names(fun, "donate_argnames", donated_names)
+        super().__init__(fun, *options)
+        if static is not None and names is not None:  # each means what it says
+            self._static_numbers, self._static_names = _tuple(static, int), frozenset(_tuple(names, str))
+            self._plain = not (self._static_numbers or self._static_names)
+        if donated is not None and donated_names is not None:
+            self._donate_numbers, self._donate_names = _tuple(donated, int), frozenset(_tuple(donated_names, str))
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else MethodType(self, instance)
@@ -100,18 +41,72 @@ class PjitFunction:
     def __repr__(self) -> str:
         return f"<PjitFunction of {self._fun!r}>"
 
-    def clear_cache(self) -> None:
-        """Forget what was traced and compiled."""
-        self._compiled.clear()
+    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if not current_mode().compiles:
+            return self._fun(*args, **kwargs)
+        return super()._call(args, kwargs)
 
     def _cache_size(self) -> int:
-        return sum(len(one._signatures) for one in self._compiled.values())
+        return len(self._signatures)
+
+    _clear_cache = Jitted.clear_cache
 
 
-def jit(fun: Callable[..., Any] | None = None, /, **options: Any) -> Any:
-    """As pb.jit. What says where to compute is accepted, since there is one place."""
-    if fun is None:
-        return functools.partial(jit, **options)
-    for name in _PLACES:
-        options.pop(name, None)
-    return PjitFunction(fun, **{name: value for name, value in options.items() if value is not None})
+def _tuple(given: Any, kind: type) -> tuple[Any, ...]:
+    return (given,) if isinstance(given, kind) else tuple(given)
+
+
+def _check_names(fun: Any, which: str, given: Any) -> None:
+    """Raise unless a function takes arguments of these names by name."""
+    parameters = parameters_of(fun)
+    if given is None or parameters is None:
+        return
+    kinds = {name: one.kind for name, one in parameters.items()}
+    for name in _tuple(given, str):
+        kind = kinds.get(name)
+        unnamed = kind in (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL)
+        if unnamed or (kind is None and inspect.Parameter.VAR_KEYWORD not in kinds.values()):
+            why = "These are positional-only" if unnamed else "Function does not take these args."
+            raise ValueError(f"Jitted function has invalid argnames {{{name!r}}} in {which}. {why}")
+
+
+# What was traced of a function, by the options with which it was jitted; as long as there is the function
+_shared: WeakKeyDictionary[Any, dict[Any, PjitFunction]] = WeakKeyDictionary()
+
+
+def jit(
+    fun: Callable[..., Any] | None = None,
+    /,
+    *,
+    in_shardings: Any = None,
+    out_shardings: Any = None,
+    static_argnums: Any = None,
+    static_argnames: Any = None,
+    donate_argnums: Any = None,
+    donate_argnames: Any = None,
+    keep_unused: bool = False,
+    device: Any = None,
+    backend: Any = None,
+    inline: bool = False,
+    compiler_options: dict[str, Any] | None = None,
+) -> Any:
+    """As pb.jit. Where to compute is accepted, since there is one place, and so are XLA's options, which change no result."""
+    for sharding in flatten((in_shardings, out_shardings))[0]:
+        check_whole(sharding)
+    options = (static_argnums, static_argnames, donate_argnums, donate_argnames, CompileOptions(), None, inline)
+    return (lambda fun: _jitted(fun, options)) if fun is None else _jitted(fun, options)
+
+
+def _jitted(fun: Any, options: tuple[Any, ...]) -> PjitFunction:
+    if not callable(fun):
+        raise TypeError(f"Expected a callable value, got {fun}")
+    if inspect.isgeneratorfunction(fun):
+        raise TypeError(f"Expected a function, got a generator function: {fun}")
+    made = PjitFunction(fun, *options)
+    try:
+        alike = _shared.setdefault(fun, {})
+        key = (made._static_numbers, made._static_names, made._donate_numbers, made._donate_names, made._inline)
+        made._signatures = alike.setdefault(key, made)._signatures
+    except TypeError:  # there are callables that cannot be hashed, or be referred to weakly
+        pass
+    return made

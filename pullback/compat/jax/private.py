@@ -1,4 +1,4 @@
-"""Names of `jax._src`, private to JAX, that its clients use all the same: where they mean nothing here, they do nothing."""
+"""Names of `jax._src`, private to JAX, that its clients use all the same: where they have no meaning here, they do nothing."""
 
 from __future__ import annotations
 

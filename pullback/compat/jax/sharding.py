@@ -291,13 +291,13 @@ class Sharding:
     num_devices = property(lambda self: len(self.device_set))
 
     def devices_indices_map(self, global_shape: Any) -> dict[Device, tuple[slice, ...]]:
-        _check_whole(self)
+        check_whole(self)
         return dict.fromkeys(sorted(self.device_set), (slice(None),) * len(global_shape))
 
     addressable_devices_indices_map = devices_indices_map
 
     def shard_shape(self, global_shape: Any) -> tuple[int, ...]:
-        _check_whole(self)
+        check_whole(self)
         return tuple(global_shape)
 
     def is_equivalent_to(self, other: Any, ndim: int) -> bool:
@@ -306,7 +306,7 @@ class Sharding:
     _whole = property(lambda self: self.is_fully_replicated)
 
 
-def _check_whole(sharding: Any) -> None:
+def check_whole(sharding: Any) -> None:
     if isinstance(sharding, Sharding) and not sharding.is_fully_replicated:
         raise NotImplementedError(f"pullback computes on one device, and splits no array over several, as {sharding} does.")
 
@@ -395,7 +395,7 @@ class NamedSharding(Sharding):
 
 def reshard(xs: Any, out_shardings: Any) -> Any:
     """The arrays themselves: they lie whole on one device, in every sharding that there is."""
-    _check_whole(out_shardings)
+    check_whole(out_shardings)
     return xs
 
 
@@ -423,7 +423,7 @@ def device_of(place: Any) -> Device | None:
     if isinstance(place, Format):
         place = place.sharding
     if isinstance(place, Sharding):
-        _check_whole(place)
+        check_whole(place)
         found: Device = min(place.device_set)
         return found
     if place is None or isinstance(place, Device):

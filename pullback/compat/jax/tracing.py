@@ -82,7 +82,7 @@ def eval_shape(fun: Function, *args: Any, **kwargs: Any) -> Any:
         return Packed.of(out.structure, [0.0 if i in kept else x for i, x in enumerate(out.leaves)])
 
     out = pb.eval_shape(flat, *[type_of(x) for x in leaves])
-    return Packed.of(out.structure, [kept.get(i) or struct_of(type) for i, type in enumerate(out.leaves)]).tree
+    return Packed.of(out.structure, [kept[i] if i in kept else struct_of(type) for i, type in enumerate(out.leaves)]).tree
 
 
 # ---- which transformations are under way ------------------------------------------------------------------------------

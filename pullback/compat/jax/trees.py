@@ -14,9 +14,18 @@ from collections.abc import Callable, Iterable, Sequence
 from contextvars import ContextVar
 from typing import Any, TypeVar
 
-from pullback.compat.jax.tree_util import default_registry
+import numpy as np
+
+from pullback.compat.jax.tree_util import (
+    default_registry,
+    equality_errors_pytreedef,
+    keystr,
+    register_pytree_node,
+    tree_flatten_with_path,
+)
+from pullback.core.dtypes import float0
 from pullback.core.source import named_after
-from pullback.core.trees import register_as_it_is
+from pullback.core.trees import Trees, Trivial, register_as_it_is, with_float0
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -49,6 +58,41 @@ class Packed:
 
 
 register_as_it_is(Packed, lambda packed: (packed.leaves, packed.structure), Packed.of)
+
+
+register_pytree_node(Trivial, lambda trivial: ((), trivial.shape), lambda shape, _: np.zeros(shape, float0))
+
+
+class JaxTrees(Trees):
+    """How `jax.jit` takes trees apart."""
+
+    flatten = staticmethod(default_registry.flatten)
+
+    def node(self, structure: Any) -> tuple[type | None, Sequence[Any], Sequence[Any]]:
+        kind, keys = structure.node_data() or (None, ())
+        return kind, keys if kind is dict else (), structure.children()
+
+    def unflatten(self, structure: Any, leaves: Iterable[Any]) -> Any:
+        return structure.unflatten(leaves)
+
+    def without_float0(self, tree: Any) -> Any:
+        return with_float0(tree, Trivial, self)
+
+    def flattener(self) -> Callable[[Any], tuple[list[Any], Any]]:
+        return self.flatten
+
+    def paths(self, tree: Any, root: str) -> list[str]:
+        return [f"{root}{keystr(path)}" for path, _ in tree_flatten_with_path(tree)[0]]
+
+    def differs(self, given: Any, wanted: Any, root: str, other: str) -> str:
+        if given is None or wanted is None:
+            return f"{root} is {'missing' if given is None else given} where {other} {wanted or 'nothing'}"
+        for path, own, expected, why in equality_errors_pytreedef(given, wanted):
+            return f"{root}{keystr(path)} is {own} where {other} {expected}, so {why}"
+        return f"{root} is {given} where {other} {wanted}"
+
+
+JAX_TREES = JaxTrees()
 
 
 def standing_for(function: Callable[..., Any], *names: str) -> Callable[[F], F]:
