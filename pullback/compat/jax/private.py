@@ -71,3 +71,9 @@ def set_current_trace(trace: Any) -> Any:
 
 def take_current_trace() -> Any:
     return TraceTag()
+
+
+class Compiled: pass
+class Lowered: pass
+class Traced: pass
+class CompilerOptions: pass
