@@ -73,7 +73,17 @@ def take_current_trace() -> Any:
     return TraceTag()
 
 
-class Compiled: pass
-class Lowered: pass
-class Traced: pass
-class CompilerOptions: pass
+class Compiled:
+    """A class without instances here."""
+
+
+class Lowered(Compiled):
+    """A class without instances here."""
+
+
+class Traced(Compiled):
+    """A class without instances here."""
+
+
+class CompilerOptions(Compiled):
+    """A class without instances here."""

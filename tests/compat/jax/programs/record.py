@@ -1,4 +1,4 @@
-"""Run every program here with JAX, and keep what each printed in values.json: `python record.py [names]`, where JAX is installed."""
+"""Run the programs here with JAX, and keep what each printed in values.json: `python record.py [names]`."""
 
 from __future__ import annotations
 
