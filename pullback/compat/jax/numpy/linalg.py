@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from pullback.compat.jax.facade import facade
-from pullback.compat.jax.facade import with_sharding
+from pullback.compat.jax.facade import facade, with_sharding
 from pullback.numpy import linalg
 
 tensordot = with_sharding(linalg.tensordot)
