@@ -17,7 +17,8 @@ import numpy as np
 import pytest
 
 import pullback as pb
-from pullback.api.compiled import Compiled, Jitted, Lowered, Traced
+from pullback.api.ahead import Compiled, Lowered, Traced
+from pullback.api.compiled import Jitted
 from pullback.api.derivatives import VjpFunction
 from pullback.api.memory import Residual, Residuals
 from pullback.compat import nabla
