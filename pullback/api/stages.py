@@ -138,7 +138,8 @@ class Traced(_AheadOfTime):
             True
         """
         check_closed("lower", self._fun, self._signature.captures)
-        return self._jitted._stages[1](self._jitted, self._signature)
+        lowered: Lowered = self._jitted._stages[1](self._jitted, self._signature)
+        return lowered
 
 
 class Lowered(_AheadOfTime):
@@ -197,7 +198,8 @@ class Lowered(_AheadOfTime):
             3.0:f32[]:cpu(0)
         """
         self._signature.compile()
-        return self._jitted._stages[2](self._jitted, self._signature)
+        compiled: Compiled = self._jitted._stages[2](self._jitted, self._signature)
+        return compiled
 
 
 class Compiled(_AheadOfTime):
