@@ -9,10 +9,10 @@ from typing import Any, TypedDict, Unpack, overload
 
 import numpy as np
 
-from pullback.api.ahead import Compiled, Lowered, Traced
 from pullback.api.dispatch import FastPath, Signature, forget_scalars
 from pullback.api.functions import Function, argument_name, check_callable, check_flags, chosen_arguments, global_name
 from pullback.api.signatures import differences
+from pullback.api.stages import Compiled, Lowered, Traced
 from pullback.api.traced import call_paths, trace, with_placeholders, write_back
 from pullback.control.call import bind_call
 from pullback.core.array import Array, BorrowedArray, as_array, from_numpy
@@ -55,7 +55,7 @@ class Jitted:
     """
 
     _trees: Trees = OWN_TREES
-    _stages: tuple[type[Traced], type[Lowered], type[Compiled]] = (Traced, Lowered, Compiled)  # what it is ahead of time
+    _stages: tuple[type[Traced], type[Lowered], type[Compiled]] = (Traced, Lowered, Compiled)
 
     def __init__(
         self,

@@ -1,11 +1,11 @@
-"""What a jitted function is before it is called: traced, lowered, compiled, for one signature; to run it, and to look at it."""
+"""What a jitted function is ahead of time: traced, lowered, compiled, for one signature."""
 
 from __future__ import annotations
 
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 from pullback.api.dispatch import Signature
-from pullback.api.functions import Function, argument_name
+from pullback.api.functions import argument_name
 from pullback.api.signatures import argument_differs, static_text
 from pullback.api.traced import check_closed
 from pullback.core.errors import DtypeError, ShapeError, StaticArgumentError, StructureError
@@ -15,17 +15,6 @@ from pullback.core.trees import TreeDef
 from pullback.core.types import ArrayType
 from pullback.engine.compile import lower_to_text
 from pullback.program.program import Program
-
-
-class JittedFunction(Protocol):
-    """What is asked of a jitted function here: `compiled.Jitted`."""
-
-    _fun: Function
-    _stages: tuple[type[Traced], type[Lowered], type[Compiled]]
-
-    def _split(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, tuple[tuple[Any, ...], dict[str, Any]]]: ...
-    def _signature(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], Signature]: ...
-    def _paths(self, args: Any, kwargs: dict[str, Any]) -> list[str]: ...
 
 
 class _AheadOfTime:
@@ -38,7 +27,7 @@ class _AheadOfTime:
         out_tree: the structure of the result. out_info: the result, with the type of each array in its place; also `out_types`.
     """
 
-    def __init__(self, jitted: JittedFunction, signature: Signature) -> None:
+    def __init__(self, jitted: Any, signature: Signature) -> None:
         self._jitted = jitted
         self._fun = jitted._fun
         self._signature = signature
@@ -149,7 +138,8 @@ class Traced(_AheadOfTime):
             True
         """
         check_closed("lower", self._fun, self._signature.captures)
-        return self._jitted._stages[1](self._jitted, self._signature)
+        lowered: Lowered = self._jitted._stages[1](self._jitted, self._signature)
+        return lowered
 
 
 class Lowered(_AheadOfTime):
@@ -208,7 +198,8 @@ class Lowered(_AheadOfTime):
             3.0:f32[]:cpu(0)
         """
         self._signature.compile()
-        return self._jitted._stages[2](self._jitted, self._signature)
+        compiled: Compiled = self._jitted._stages[2](self._jitted, self._signature)
+        return compiled
 
 
 class Compiled(_AheadOfTime):
@@ -259,7 +250,8 @@ class Compiled(_AheadOfTime):
         numbered = dict(self._statics[0]) if self._statics else {}
         count = len(self._signature.structure.children()[0].children())
         if not numbered or len(args) != count - len(numbered):
-            return self._jitted._split(args, kwargs)
+            given_now: tuple[Any, Any] = self._jitted._split(args, kwargs)
+            return given_now
         (_, named), (_, dynamic) = self._jitted._split((), kwargs)
         given = iter(args)
         filled = tuple([None if i in numbered else next(given) for i in range(count)])
