@@ -17,9 +17,10 @@ import numpy as np
 import pytest
 
 import pullback as pb
-from pullback.api.compiled import Compiled, Jitted, Lowered, Traced
+from pullback.api.compiled import Jitted
 from pullback.api.derivatives import JvpFunction, VjpFunction
 from pullback.api.memory import Residual, Residuals
+from pullback.api.stages import Compiled, Lowered, Traced
 from pullback.compat import nabla
 from pullback.compat.jax.facade import end_habits
 from pullback.core.array import Array
