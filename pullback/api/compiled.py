@@ -132,6 +132,8 @@ class Jitted:
         return f"<jit of {describe(self._fun)}>"
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if not current_mode().compiles:
+            return self._fun(*args, **kwargs)
         leaves, signature = self._signature(args, kwargs)
         if signature.uses_refs(leaves):
             return self._call_with_refs(leaves, signature)
@@ -200,9 +202,7 @@ class Jitted:
                 return self._fun(*self._merged(args, traced[0]), **{**kwargs, **traced[1]})
 
             def call_in_places(traced: Any) -> Any:
-                return call_with_refs(
-                    lambda leaves: call(trees.unflatten(structure, leaves)), trees.flatten(traced)[0], given
-                )
+                return call_with_refs(lambda leaves: call(trees.unflatten(structure, leaves)), trees.flatten(traced)[0], given)
 
             called, trees = call_in_places if given else call, self._trees
             traced = trace("jit", self._fun, (structure,), types, paths(), call=called, refs=True, trees=trees)

@@ -22,6 +22,7 @@ from pullback.core.dtypes import (
     PYTHON_KINDS,
     SHORT_NAMES,
     DType,
+    DTypeLike,
     carrier,
     default_dtype,
     entering,
@@ -97,20 +98,28 @@ class Array(ArrayMethods):
             self._host = host = frozen(host)
         return host
 
-    def view(self) -> HostArray:
-        """The values as a read-only NumPy array, without a copy.
+    def view(self, dtype: DTypeLike = None) -> Any:
+        """The values as a read-only NumPy array, without a copy; or, with a dtype, their bits read as an Array of that.
+
+        Arguments:
+            dtype: None for a NumPy array. Else the last axis becomes as many times longer as the elements become narrower.
 
         Returns:
-            A NumPy array.
+            A NumPy array, or an Array.
 
         Raises:
             DtypeError: of random keys, which are no numbers.
+            ShapeError: the last axis cannot be divided into elements of the dtype.
 
         Example:
             >>> import pullback as pb
             >>> pb.numpy.array([1, 2]).view()
             array([1, 2], dtype=int32)
+            >>> pb.numpy.array([1.0, 2.0]).view("int32")
+            [1065353216 1073741824]:i32[2]:cpu(0)
         """
+        if dtype is not None:
+            return super().view(dtype)  # type: ignore[misc]  # the stub says it of all arrays, here
         if self.type.dtype is KEY:
             raise DtypeError(f"{self.type} has no numbers for NumPy: {NO_NUMBERS}{at_user_line()}")
         self._host = host = frozen(host_of(self))

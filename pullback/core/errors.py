@@ -252,7 +252,7 @@ class ShapeError(PullbackError, TypeError, ValueError):
     """
 
 
-class DtypeError(PullbackError, TypeError):
+class DtypeError(PullbackError, TypeError, ValueError):
     """A dtype that an operation cannot take, or dtypes that do not go together.
 
     Fails: float8 dtypes are for storage, and never promote by themselves.
@@ -275,6 +275,23 @@ class DtypeError(PullbackError, TypeError):
 
     Cure: likewise.
         >>> pb.numpy.bitwise_and(pb.numpy.asarray(3.5).astype("int32"), 2)
+        2:i32[]:cpu(0)
+    """
+
+
+class IndexDtypeError(DtypeError, IndexError):
+    """An index that is neither an integer nor a bool, a slice, None or ....
+
+    Fails: the result of a division.
+        >>> import pullback as pb
+        >>> x = pb.numpy.arange(4)
+        >>> x[4 / 2]
+        Traceback (most recent call last):
+            ...
+        pullback.core.errors.IndexDtypeError: An array is indexed with integers, bools, slices, None and ..., not 2.0...
+
+    Cure: a division of integers.
+        >>> x[4 // 2]
         2:i32[]:cpu(0)
     """
 

@@ -20,6 +20,7 @@ _CHOICES: dict[str, tuple[Any, ...]] = {
     "bits": (32, 64),
     "narrows": (False, True, "warn", "raise", "values"),
     "clamps": (False, True),
+    "truncates": (False, True),
     "promotion": ("standard", "strict"),
     "rank_promotion": ("allow", "warn", "raise"),
     "compiles": (True, False),
@@ -41,7 +42,9 @@ class Mode:
         narrows: whether 64-bit values become 32 bits wide where they enter. True says nothing where 64 bits are asked for by
             name, "warn" warns, "raise" raises ValueError, and "values" keeps them there.
         clamps: whether known indices out of bounds are moved inside where an array is read, and left out where it is written;
-            else they raise IndexError.
+            else they raise IndexError. Then a known singular matrix is no error either: as of a traced one, results are NaN.
+        truncates: whether what is written into an array of a lower kind (a float into integers) is converted, with a
+            FutureWarning; else that is a DtypeError.
         promotion: "standard"; or "strict", where only Python's numbers adapt to what they meet.
         rank_promotion: "allow", "warn" or "raise": what happens where an array gets axes in front to be broadcast.
         compiles: whether jit compiles, and loops are one operation; else Python runs them step by step.
@@ -53,6 +56,7 @@ class Mode:
     bits: int
     narrows: bool | str
     clamps: bool
+    truncates: bool
     promotion: str
     rank_promotion: str
     compiles: bool

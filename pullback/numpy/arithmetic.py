@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pullback.core.array import Array, ArrayLike
-from pullback.core.dtypes import BOOL, accumulation_dtype, is_inexact, kind
+from pullback.core.dtypes import BOOL, accumulation_dtype, default_dtype, is_inexact, kind
 from pullback.numpy.eager import by_numpy
 from pullback.numpy.factories import COMMON, Binary, Unary, about, binary, named, unary
 from pullback.numpy.promotion import (
@@ -433,6 +433,14 @@ def round(a: ArrayLike, decimals: int = 0, out: None = None) -> Array:
         rounded = arithmetic.div(rounding.round(scaled), factor)
         rounded = compare.select(rounding.is_finite(scaled), rounded, wide)  # the large have no decimals
     return in_dtype(rounded, dtype, x.type.weak)
+
+
+def as_python_rounds(x: Any, ndigits: int | None = None) -> Array:
+    """What `round(x, ndigits)` gives: without a number of digits integers, of the default dtype if x holds floats."""
+    if ndigits is not None or kind(x.type.dtype) != "f":
+        return round(x, ndigits or 0)
+    return convert_element_type(round(x), new_dtype=default_dtype("i"))
+
 
 
 around = round

@@ -5,16 +5,47 @@ from __future__ import annotations
 import numpy as np
 
 from pullback.core.array import Array, ArrayLike
-from pullback.core.dtypes import DTYPES, kind
-from pullback.core.errors import DtypeError
+from pullback.core.dtypes import BOOL, DTYPES, KEY, NO_NUMBERS, DTypeLike, kind, requested
+from pullback.core.errors import DtypeError, ShapeError
 from pullback.numpy.axes import normal_axis
 from pullback.numpy.eager import by_numpy
 from pullback.numpy.logic import bitwise_and, right_shift
 from pullback.numpy.padding import pad
-from pullback.numpy.promotion import at_user_line, in_dtype, operand
-from pullback.numpy.shaping import moveaxis, ravel, reshape
+from pullback.numpy.promotion import at_user_line, in_dtype, operand, real_dtype, strong
+from pullback.numpy.shaping import moveaxis, ravel, reshape, stack
+from pullback.ops import complex as complexes
+from pullback.ops.convert import bitcast_convert_type, convert_element_type
 
 _BYTE = DTYPES["uint8"]
+
+
+def viewed(x: ArrayLike, dtype: DTypeLike) -> Array:
+    """The bits of an array read as another dtype, as NumPy's `view` does. Bools are bytes of 0 and 1.
+
+    Raises `DtypeError` for random keys and narrow integers, and `ShapeError` where the last axis cannot be divided.
+    """
+    x, wanted = operand(x, "view"), requested(dtype)
+    own, shape = x.type.dtype, x.type.shape
+    if own is wanted:
+        return strong(x)
+    if own is KEY:
+        raise DtypeError(f"view of {x.type}: {NO_NUMBERS}{at_user_line()}")
+    if own.itemsize != wanted.itemsize:
+        count, rest = divmod(shape[-1] * own.itemsize if shape else 1, wanted.itemsize)
+        if rest or not shape:
+            raise ShapeError(f"view of {x.type} as {wanted.name}: its last axis holds no whole number of them.{at_user_line()}")
+        shape = (*shape[:-1], count)
+    if own is BOOL:
+        x = convert_element_type(x, new_dtype=_BYTE)
+    elif kind(own) == "c":
+        x = stack([complexes.real(x), complexes.imag(x)], -1)
+    part = _BYTE if wanted is BOOL else real_dtype(wanted)
+    wider = part.itemsize // x.type.dtype.itemsize
+    x = bitcast_convert_type(reshape(x, (-1, wider) if wider > 1 else (-1,)), new_dtype=part)
+    if kind(wanted) == "c":
+        pairs = reshape(x, (*shape, 2))
+        return complexes.complex(pairs[..., 0], pairs[..., 1])
+    return convert_element_type(reshape(x, shape), new_dtype=wanted)
 
 
 def _place_values(bitorder: str, name: str) -> np.ndarray:

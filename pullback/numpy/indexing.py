@@ -14,7 +14,7 @@ import numpy as np
 
 from pullback.core.array import Array, find_converter, host_of
 from pullback.core.dtypes import BOOL, INT32, INT64, default_dtype, kind
-from pullback.core.errors import NonConcreteBooleanIndexError, TracerIntegerConversionError
+from pullback.core.errors import IndexDtypeError, NonConcreteBooleanIndexError, TracerIntegerConversionError
 from pullback.core.modes import current_mode
 from pullback.core.tracing import Tracer, innermost_staging
 from pullback.core.types import Shape, array_type
@@ -213,12 +213,12 @@ def _read_entry(entry: Any, size: int, axis: int, shape: Shape, mode: str | None
     if converter is not None and not isinstance(entry, (float, complex)):
         value = operand(entry, "indexing")
         if kind(value.type.dtype) not in "iu":
-            raise IndexError(
+            raise IndexDtypeError(
                 f"An array is indexed with integers, bools, slices, None and ..., but one entry is {value.type}."
                 f" Convert it with .astype(int).{at_user_line()}"
             )
         return signed(value)
-    raise IndexError(f"An array is indexed with integers, bools, slices, None and ..., not {entry!r}.{at_user_line()}")
+    raise IndexDtypeError(f"An array is indexed with integers, bools, slices, None and ..., not {entry!r}.{at_user_line()}")
 
 
 def _span(entry: slice, size: int) -> Span:

@@ -44,6 +44,7 @@ from pullback.numpy.promotion import at_user_line, refuse_out
 
 placing = lazy_module("pullback.numpy.placing")
 places = lazy_module("pullback.numpy.places")
+bits = lazy_module("pullback.numpy.bits")
 scans = lazy_module("pullback.numpy.scans")
 sorting = lazy_module("pullback.numpy.sorting")
 
@@ -112,8 +113,8 @@ _FUNCTIONS: dict[str, Function] = {
     "__neg__": arithmetic.negative,
     "__pos__": arithmetic.positive,
     "__abs__": arithmetic.absolute,
+    "__round__": arithmetic.as_python_rounds,
     "__invert__": logic.invert,
-    "__round__": arithmetic.round,
     "__getitem__": indexing.get_item,
     **{name: getattr(shaping, name) for name in ("ravel", "swapaxes", "squeeze", "repeat")},
     **{
@@ -228,6 +229,25 @@ class _OfAll:
         if api_version is not None and not re.fullmatch(r"20(2[1-5])\.12", str(api_version)):
             raise ValueError(f"There is no array API version {api_version!r}; those implemented are 2021.12 to 2025.12.")
         return _namespace_module[0]
+
+    def view(self: Any, dtype: Any) -> Any:
+        """The bits read as another dtype. Bools are bytes of 0 and 1.
+
+        Arguments:
+            dtype: the dtype of the result. The last axis becomes as many times longer as its elements become narrower.
+
+        Returns:
+            An array.
+
+        Raises:
+            DtypeError: of random keys, and of integers of fewer than 8 bits.
+            ShapeError: the last axis cannot be divided into elements of the dtype.
+
+        Example:
+            >>> pb.jit(lambda x: x.view("int32"))(pnp.array([1.0, 2.0]))
+            [1065353216 1073741824]:i32[2]:cpu(0)
+        """
+        return bits.viewed(self, dtype)
 
     def choose(self: Any, choices: Any, out: None = None, mode: str = "raise") -> Any:
         """For each place, the element there of the array that this one numbers.

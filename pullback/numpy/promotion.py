@@ -161,11 +161,15 @@ def storable(value: Any, dtype: DType, what: str) -> Any:
     if RANK[kind(found)] <= RANK[kind(dtype)]:
         return value
     number = value.__class__ in PYTHON_SCALARS
+    what = what.format(repr(value) if number else value.type)
     exact = exactly(value, dtype) if number else None
     if exact is not None:
         return exact
+    if current_mode().truncates:
+        warn(f"{what} in an array of {dtype.name} loses part of it.", category=FutureWarning)
+        return convert_element_type(from_python(value) if number else value, new_dtype=dtype)
     raise DtypeError(
-        f"{what.format(repr(value) if number else value.type)} in an array of {dtype.name} would lose part of it. Convert the"
+        f"{what} in an array of {dtype.name} would lose part of it. Convert the"
         f" array, x.astype({found.name!r}), or the values, .astype({dtype.name!r}).{at_user_line()}"
     )
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from pullback.core.array import Array, ArrayLike, host_of
 from pullback.core.dtypes import default_dtype, kind
-from pullback.core.errors import ConcretizationError, ShapeError, TracerIntegerConversionError
+from pullback.core.errors import ConcretizationError, IndexDtypeError, ShapeError, TracerIntegerConversionError
 from pullback.core.lazy import lazy_module
 from pullback.core.tracing import Tracer
 from pullback.numpy.arithmetic import remainder
@@ -119,7 +119,9 @@ def take(
     a = operand(a, "take")
     places = array(indices, copy=False)
     if kind(places.type.dtype) not in "iu":
-        raise IndexError(f"take takes integers as indices, but got {places.type}. Convert with .astype(int).{at_user_line()}")
+        raise IndexDtypeError(
+            f"take takes integers as indices, but got {places.type}. Convert with .astype(int).{at_user_line()}"
+        )
     if axis is None:
         a, axis = shapes.reshape(a, new_sizes=(a.type.size,)) if a.type.ndim != 1 else a, 0
     along = normal_axis(axis, a.type.ndim, "take")

@@ -390,9 +390,11 @@ def _warn_of_loss(before: Any, after: Any) -> None:
     if known and np.array_equal(before.host, after.host.astype(before.type.dtype)):
         return
     wide, own = before.type.dtype.name, after.type.dtype.name
+    category = FutureWarning if current_mode().truncates else RuntimeWarning
     warn(
         f".at[] computed {wide} for an array of {own}, in which part of that {'is' if known else 'may be'} lost. Convert the"
-        f" array, x.astype({wide!r}), or the values, .astype({own!r})."
+        f" array, x.astype({wide!r}), or the values, .astype({own!r}).",
+        category=category,
     )
 
 

@@ -68,6 +68,8 @@ def test_unary_and_other_operators():
     check(rest, N % 4)
     check(divmod(9, pnp.asarray(M))[1], 9 % M)
     check(round(pnp.asarray(1.26), 1), np.float32(1.3))
+    check(round(pnp.asarray(np.float32([1.5, -2.5]))), np.int32([2, -2]))  # without digits, Python's round gives integers
+    check(round(pnp.asarray(np.int8(3))), np.int8(3))
 
 
 def test_powers():

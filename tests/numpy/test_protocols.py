@@ -222,3 +222,25 @@ def test_import_is_light():
     with pytest.raises(AttributeError, match="nonsense"):
         pb.nonsense  # noqa: B018
     assert pb.nn.relu(-1.0) == 0.0 and "nn" in dir(pb)
+
+
+_VIEWED = ["bool", "int8", "uint16", "bfloat16", "float32", "float64", "complex64", "complex128"]
+
+
+@pytest.mark.parametrize("of", _VIEWED)
+@pytest.mark.parametrize("to", _VIEWED)
+def test_the_bits_of_an_array_read_as_another_dtype(of, to):
+    of, to = pnp.dtype(getattr(pnp, of, of)), pnp.dtype(getattr(pnp, to, to))
+    bits = np.random.default_rng(0).integers(0, 2 if pnp.bool_ in (of, to) else 60, (2, 32), np.uint8)
+    x = bits.view(of)
+    for view in (lambda x: x.view(to), pb.jit(lambda x: x.view(to))):
+        out = view(pnp.asarray(x))
+        assert out.dtype == to and out.shape == x.view(to).shape and np.asarray(out).tobytes() == bits.tobytes()
+
+
+def test_what_cannot_be_divided_into_elements_has_no_view():
+    for shape in ((), (3,)):
+        with pytest.raises(pb.errors.ShapeError, match="no whole number of them"):
+            pnp.zeros(shape, "int8").view("int16")
+    with pytest.raises(pb.errors.DtypeError, match="keys"):
+        pb.random.key(0).view("uint32")

@@ -13,6 +13,7 @@ import pytest
 import pullback as pb
 import pullback.numpy as pnp
 from pullback.core.errors import ShapeError
+from pullback.core.modes import overriding
 
 # What each method does to the elements, in NumPy, where operands are promoted as this library does.
 METHODS: dict[str, Callable[[Any, Any], Any]] = {
@@ -429,3 +430,13 @@ def test_values_for_each_element_that_a_traced_mask_chooses() -> None:
         pb.jit(lambda x: x[x > 2])(x)
     assert pb.jit(lambda x: x.at[x > 2].apply(lambda v: -v))(x).tolist() == [0, 1, 2, -3, -4, -5]
     assert pnp.asarray(x).at[True].set(1.0).tolist() == [1.0] * 6 and pnp.asarray(x).at[False].add(1.0).tolist() == x.tolist()
+
+
+def test_what_does_not_fit_is_converted_in_the_mode_that_truncates():
+    with overriding(truncates=True):
+        for x, value, expected in ((pnp.arange(3), 1.5, [1, 1, 2]), (pnp.arange(3), pnp.float32(2.5), [2, 1, 2])):
+            for write in (lambda x, v: x.at[0].set(v), lambda x, v: x.at[0].multiply(0).at[0].add(v)):
+                with pytest.warns(FutureWarning, match="lost|loses part"):
+                    assert np.array_equal(write(x, value), expected)
+        with pytest.warns(FutureWarning, match="of 1j in an array of float32 loses part"):
+            assert np.array_equal(pnp.ones(2).at[0].set(1j), [0, 1])

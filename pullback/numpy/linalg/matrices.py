@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from pullback.core.array import Array, host_of
+from pullback.core.modes import current_mode
 from pullback.core.source import at_user_line
 from pullback.core.tracing import _quiet_numpy, innermost_staging
 from pullback.core.types import array_type
@@ -32,12 +33,14 @@ def system(name: str, a: Any, b: Any, columns: bool = True) -> tuple[Any, Any]:
 
 def eagerly(name: str, function: Callable[..., Any], *arrays: Any) -> Any:
     """A function of NumPy's on known arrays, whose LinAlgError names our function and the user's line; None if one is
-    traced."""
+    traced, or where nothing that is known of values only is an error (the mode that clamps)."""
     fits = all([x.__class__ is Array and x.type.dtype in NATIVE_INEXACT and x.type.ndim > 1 for x in arrays])
     if not fits or innermost_staging() is not None:
         return None
     try:
         out = _quiet_numpy.run(function, *map(host_of, arrays))
     except LinAlgError as error:
+        if current_mode().clamps:
+            return None
         raise LinAlgError(f"{name}: {error}.{at_user_line()} (Of a traced matrix the result is NaN.)") from None
     return Array(array_type(out.shape, out.dtype), out)

@@ -121,3 +121,22 @@ def test_limits_are_of_their_dtype_as_numpys():
 def test_sharding_hints_change_nothing():
     assert jnp.arange(3, out_sharding=None).shape == (3,)
     assert np.array_equal(jnp.dot(jnp.ones(3), jnp.ones(3), out_sharding=None), 3)
+
+
+def test_functions_whose_results_are_of_other_dtypes_than_numpys():
+    x = jnp.array([1, 2], "int8")
+    for scan in (jnp.cumsum, jnp.cumprod, jnp.nancumsum, jnp.nancumprod, jnp.cumulative_prod):
+        assert scan(x).dtype == np.int8 and scan(x, dtype="int32").dtype == np.int32 and scan(x > 1).dtype == np.int32
+    assert np.array_equal(jnp.cumsum(x, 0), [1, 3])
+    for product in (jnp.convolve, jnp.correlate, jnp.polymul):
+        assert product(x, x).dtype == np.float32
+    assert np.array_equal(jnp.convolve(x, x, mode="same"), np.convolve([1, 2], [1, 2], "same"))
+    assert jnp.polyder(x).dtype == jnp.rint(x).dtype == np.float32
+    counts, edges = jnp.histogram(x, 2)
+    assert counts.dtype == np.float32 and np.array_equal(counts, [1, 1]) and edges.shape == (3,)
+    assert jnp.histogram(x, bins=2, weights=x)[0].dtype == np.float32
+
+
+def test_arguments_that_only_jaxs_functions_take():
+    assert jnp.array_equal([1], [1]) and jnp.array_equiv([[1], [1]], [1])
+    assert np.array_equal(jnp.put(jnp.arange(3), jnp.array([7]), 9, inplace=False), [0, 1, 9])

@@ -9,20 +9,18 @@ from typing import Any
 import numpy as np
 
 from pullback import numpy as own
-from pullback.compat.jax.dtypes import stand_in
+from pullback.compat.jax.dtypes import result_type, stand_in
 from pullback.compat.jax.facade import facade
 from pullback.compat.jax.numpy.scalars import SCALAR_TYPES
 from pullback.core.array import Array
+from pullback.core.dtypes import kind
 from pullback.core.source import api_boundary
+from pullback.numpy.promotion import operand, to_common_dtype
 
-SHARDED = (
-    "arange array asarray bincount broadcast_to dot einsum empty full matmul ones percentile ravel repeat reshape tensordot"
-    " zeros"
-)
-OF_STRUCTS = "empty_like full_like ones_like zeros_like shape ndim size iscomplexobj isrealobj"
+Function = Callable[..., Any]
 
 
-def sharded(function: Callable[..., Any]) -> Callable[..., Any]:
+def sharded(function: Function) -> Function:
     """A function that takes JAX's `out_sharding` as well: the result is on one device, whatever it says."""
 
     @functools.wraps(function)
@@ -33,7 +31,7 @@ def sharded(function: Callable[..., Any]) -> Callable[..., Any]:
     return with_sharding
 
 
-def of_structs(function: Callable[..., Any]) -> Callable[..., Any]:
+def of_structs(function: Function) -> Function:
     """A function whose first argument may be a ShapeDtypeStruct."""
 
     @functools.wraps(function)
@@ -44,17 +42,80 @@ def of_structs(function: Callable[..., Any]) -> Callable[..., Any]:
     return with_structs
 
 
-globals().update(SCALAR_TYPES)
-globals().update({name: sharded(getattr(own, name)) for name in SHARDED.split()})
-globals().update({name: of_structs(getattr(own, name)) for name in OF_STRUCTS.split()})
+def keeping_integers(function: Function) -> Function:
+    """A scan whose results have the dtype of its operand, where NumPy's are of wide integers."""
+
+    @functools.wraps(function)
+    @api_boundary
+    def scan(a: Any, axis: Any = None, dtype: Any = None, **options: Any) -> Any:
+        if dtype is None and kind(operand(a, function.__name__).type.dtype) in "iu":
+            dtype = result_type(a)
+        return function(a, axis=axis, dtype=dtype, **options)
+
+    return scan
+
+
+def in_floats(function: Function, operands: int) -> Function:
+    """A function that computes in floats, whatever its operands are."""
+
+    @functools.wraps(function)
+    @api_boundary
+    def of_floats(*args: Any, **options: Any) -> Any:
+        return function(*to_common_dtype(function.__name__, *args[:operands], inexact=True), *args[operands:], **options)
+
+    return of_floats
+
+
+_SHARDED = (
+    "arange array asarray bincount broadcast_to dot einsum empty full matmul ones percentile ravel repeat reshape tensordot"
+    " zeros"
+)
+_OF_STRUCTS = "empty_like full_like ones_like zeros_like shape ndim size iscomplexobj isrealobj"
+_SCANS = "cumsum cumprod nancumsum nancumprod cumulative_prod"
+_IN_FLOATS = {"convolve": 2, "correlate": 2, "polymul": 2, "polyder": 1, "rint": 1}
+
+globals().update({name: sharded(getattr(own, name)) for name in _SHARDED.split()})
+globals().update({name: of_structs(getattr(own, name)) for name in _OF_STRUCTS.split()})
+globals().update({name: keeping_integers(getattr(own, name)) for name in _SCANS.split()})
+globals().update({name: in_floats(getattr(own, name), operands) for name, operands in _IN_FLOATS.items()})
 dtype = np.dtype
 can_cast = np.can_cast
 character, flexible, object_ = np.character, np.flexible, np.object_
 ComplexWarning = np.exceptions.ComplexWarning
 
+
+@api_boundary
+def histogram(a: Any, bins: Any = 10, range: Any = None, weights: Any = None, density: bool | None = None) -> Any:
+    """As pullback's; the counts are floats."""
+    (weights,) = to_common_dtype("histogram", own.ones_like(a, float) if weights is None else weights, inexact=True)
+    return own.histogram(a, bins, range, weights, density)
+
+
+@api_boundary
+def put(a: Any, ind: Any, v: Any, mode: str | None = None, *, inplace: bool = True) -> Any:
+    """As pullback's; indices out of bounds are moved inside."""
+    return own.put(a, ind, v, mode or "clip", inplace=inplace)
+
+
+@api_boundary
+def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
+    """As pullback's, of lists too."""
+    return own.array_equal(own.asarray(a1), own.asarray(a2), equal_nan=equal_nan)
+
+
+@api_boundary
+def array_equiv(a1: Any, a2: Any) -> Any:
+    """As pullback's, of lists too."""
+    return own.array_equiv(own.asarray(a1), own.asarray(a2))
+
+
 facade(
     globals(),
     "pullback.numpy",
     "fix __array_api_version__ __array_namespace_info__",
-    own={"pullback.core.abstract": "ndarray=Array", "dtypes": "finfo iinfo issubdtype result_type"},
+    own={
+        "pullback.core.abstract": "ndarray=Array",
+        "dtypes": "finfo iinfo issubdtype result_type",
+        "pullback.compat.jax.numpy.scalars": " ".join(SCALAR_TYPES),
+    },
 )

@@ -59,3 +59,4 @@ ALIASES = (
     " int_=int64 uint=uint64 float_=float64 complex_=complex128"
 )
 SCALAR_TYPES = _scalar_types()
+globals().update(SCALAR_TYPES)
