@@ -90,7 +90,7 @@ _COMPOSED = ("pullback.scipy", "pullback.image", "pullback.numpy.fft", "pullback
 
 
 def with_any_rank(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that JAX's flag of rank promotion does not concern, which is for the operators and functions that users write."""
+    """A function that JAX's flag of rank promotion does not concern, which is for what users write themselves."""
 
     @functools.wraps(function)
     def free(*args: Any, **kwargs: Any) -> Any:
