@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 import pullback as pb
+from pullback.compat.jax import errors
 from pullback.compat.jax.structs import type_of, typeof
 from pullback.compat.jax.trees import Packed, pack, packed
 from pullback.compat.jax.words import in_jax_words
@@ -147,7 +149,11 @@ def called(callback: Function) -> Function:
     def of_packed(given: Packed) -> Packed:
         leaves = [from_numpy(leaf) if isinstance(leaf, (np.ndarray, np.generic)) else leaf for leaf in given.leaves]
         args, kwargs = given.structure.unflatten(leaves)
-        return Packed(callback(*args, **kwargs))
+        try:
+            return Packed(callback(*args, **kwargs))
+        except Exception as error:  # clients look for what is JAX's, and in its text for what was raised
+            text = "".join(traceback.format_exception(error)).rstrip()
+            raise errors.JaxRuntimeError(f"INTERNAL: CpuCallback error calling callback: {text}") from error
 
     return of_packed
 

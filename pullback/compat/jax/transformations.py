@@ -183,8 +183,8 @@ def jvp(fun: Function, primals: Any, tangents: Any, has_aux: bool = False) -> tu
         if wanted.dtype != given.dtype:
             raise TypeError(
                 "primal and tangent arguments to jax.jvp do not match; dtypes must be equal, or in case of int/bool primal"
-                f" dtype the tangent dtype must be float0. Got primal dtype {type_of(primal).dtype} and so expected tangent dtype"
-                f" {wanted.dtype}, but got tangent dtype {given.dtype} instead."
+                f" dtype the tangent dtype must be float0. Got primal dtype {type_of(primal).dtype} and so expected tangent"
+                f" dtype {wanted.dtype}, but got tangent dtype {given.dtype} instead."
             )
     return unpack(pb.jvp(_with_packed_aux(fun) if has_aux else packed(fun), pack(primals), pack(tangents), has_aux=has_aux))
 
