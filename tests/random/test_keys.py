@@ -224,7 +224,7 @@ def test_eager_numbers_are_the_compiled_ones() -> None:
 
 def test_keys_are_equal_where_their_words_are() -> None:
     expected = [False, True, False, False]
-    assert (KEYS == KEYS[1]).tolist() == expected and (KEYS[1] != KEYS).tolist() == [True, False, True, True]
+    assert (KEYS[1] == KEYS).tolist() == expected and (KEYS[1] != KEYS).tolist() == [True, False, True, True]
     assert pb.jit(pnp.equal)(KEYS, KEYS[1]).tolist() == expected
     assert pb.vmap(lambda one: one == KEYS[1])(KEYS).tolist() == expected
     assert random.key(1) == random.key(1) and random.key(1) != random.key(2)
