@@ -10,6 +10,7 @@ facade(
     "pullback.lax",
     own={
         "primitives": PRIMITIVES,
+        "dtypes": "dtype=result_type",
         "control_flow": "scan while_loop fori_loop cond switch map associative_scan custom_root custom_linear_solve",
         "lax.trees": (
             "all_gather all_to_all optimization_barrier pbroadcast pcast pmax pmean pmin ppermute pshuffle psum psum_scatter"
@@ -21,7 +22,11 @@ facade(
         ),
         "lax.others": (
             "ConvGeneralDilatedDimensionNumbers DotDimensionNumbers PrecisionLike after_all composite"
-            " create_token dce_sink reduce_sum stage"
+            " create_token dce_sink stage"
         ),
     },
+    sharded=(
+        "broadcast broadcast_in_dim broadcasted_iota conv_general_dilated dot dot_general empty ragged_dot ragged_dot_general"
+        " reduce_sum reshape rng_bit_generator"
+    ),
 )
