@@ -366,7 +366,7 @@ config = Config()
 def adopt() -> None:
     """Let the options hold in this process: its mode becomes JAX's."""
     if not _before:
-        _before.append(set_process_mode(clamps=True, truncates=True))
+        _before.append(set_process_mode(clamps=True, truncates=True, floats="own"))
         for state in STATES.values():
             state.apply()
 
