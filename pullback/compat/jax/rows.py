@@ -122,6 +122,8 @@ ROWS: dict[str, Row] = {
             "private": "AbstractRef",
         }
     ),
+    "jax.experimental.jet": Row(own={"taylor": "fact jet jet2 zero_series"}),
+    "jax.experimental.ode": Row(own={"taylor": "odeint"}),
     "jax.experimental.layout": Row(own={"processes": "Format Layout"}),
     "jax.experimental.multihost_utils": Row(own={"processes": "sync_global_devices"}),
     "jax.experimental.sparse": Row(own={"processes": "BCOO BCSR JAXSparse"}),
