@@ -200,9 +200,7 @@ class Jitted:
                 return self._fun(*self._merged(args, traced[0]), **{**kwargs, **traced[1]})
 
             def call_in_places(traced: Any) -> Any:
-                return call_with_refs(
-                    lambda leaves: call(trees.unflatten(structure, leaves)), trees.flatten(traced)[0], given
-                )
+                return call_with_refs(lambda leaves: call(trees.unflatten(structure, leaves)), trees.flatten(traced)[0], given)
 
             called, trees = call_in_places if given else call, self._trees
             traced = trace("jit", self._fun, (structure,), types, paths(), call=called, refs=True, trees=trees)

@@ -442,7 +442,6 @@ def as_python_rounds(x: Any, ndigits: int | None = None) -> Array:
     return convert_element_type(round(x), new_dtype=default_dtype("i"))
 
 
-
 around = round
 
 
