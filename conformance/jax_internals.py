@@ -8,10 +8,11 @@ pullback does, or it is absent.
 from __future__ import annotations
 
 import contextlib
+import enum
 import functools
 import importlib
 import os
-import re
+from collections.abc import Mapping
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -85,6 +86,8 @@ HOMES = {
     "jax._src.prng": "jax.extend.random",
     "jax._src.random": "jax.random",
     "jax._src.random.core": "jax.random",
+    "jax._src.random.threefry2x32": "jax.extend.random",
+    "jax._src.random.rbg": "jax.extend.random",
     "jax._src.random.prng": "jax.extend.random",
     "jax._src.scipy": "jax.scipy",
     "jax._src.scipy.linalg": "jax.scipy.linalg",
@@ -129,57 +132,9 @@ def jax() -> Any:
     return importlib.import_module(FACADE)
 
 
-# What every test sets, for JAX's own checks of itself and for what its errors show: without an effect on what is tested.
-WITHOUT_EFFECT = {
-    "jax_enable_checks": False,
-    "jax_traceback_filtering": "auto",
-    "jax_numpy_dtype_promotion": "standard",
-    "jax_numpy_rank_promotion": "allow",
-    "jax_legacy_prng_key": "allow",
-    "jax_enable_x64": False,
-}
-# Contexts of JAX's under another name than their option's.
-CONTEXTS = {"jax_check_tracer_leaks": "checking_leaks"}
-
-
-def known_option(name: str) -> bool:
-    """Whether the façade has an option."""
-    return hasattr(jax(), "config") and hasattr(jax().config, name)
-
-
-class Option:
-    """An option of JAX's: `.value`, and a context manager when it is called with a value."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    @property
-    def value(self) -> Any:
-        if known_option(self.name):
-            return getattr(jax().config, self.name)
-        if self.name in WITHOUT_EFFECT:
-            return WITHOUT_EFFECT[self.name]
-        return absence(f"jax.config.{self.name}").value
-
-    def __call__(self, value: Any) -> Any:
-        context = vars(jax()).get(CONTEXTS.get(self.name, self.name.removeprefix("jax_")))
-        if context is not None:
-            return context(value)
-        if not known_option(self.name):
-            return contextlib.nullcontext() if self.name in WITHOUT_EFFECT else absence(f"jax.config.{self.name}")(value)
-        return self._updated(value)
-
-    @contextlib.contextmanager
-    def _updated(self, value: Any) -> Any:
-        before = self.value
-        jax().config.update(self.name, value)
-        try:
-            yield
-        finally:
-            jax().config.update(self.name, before)
-
-    def get_global(self) -> Any:
-        return self.value
+def states() -> Any:
+    """The façade's options by name, each with its value, and a context manager when it is called with another one."""
+    return importlib.import_module(f"{FACADE}.configuration").STATES
 
 
 class Flag:
@@ -193,20 +148,9 @@ class Flag:
 flags: dict[str, Flag] = {}
 
 
-class Options(dict[str, Option]):
-    """All options by name."""
-
-    def __missing__(self, name: str) -> Option:
-        return self.setdefault(name, Option(name))
-
-
-options = Options()
-
-
 def read_option(name: str) -> Any:
-    if name in flags:
-        return flags[name].value
-    return options[name].value
+    """The value of an option, or of a flag of the tests' own."""
+    return flags[name].value if name in flags else getattr(jax().config, name)
 
 
 def parse_flags_with_absl() -> None:
@@ -218,25 +162,24 @@ def absl_flags() -> Any:
     return importlib.import_module("absl.flags").FLAGS
 
 
-class ConfigValues:
-    """`config.config`: the options of the façade."""
-
-    @property
-    def values(self) -> dict[str, Any]:
-        return dict(getattr(getattr(jax(), "config", None), "values", {}))
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("jax_"):
-            return read_option(name)
-        return getattr(jax().config, name)
-
-
 def bool_env(name: str, default: bool) -> bool:
     return os.environ.get(name, str(default)).lower() in ("1", "true", "yes", "on", "y", "t")
 
 
 def int_env(name: str, default: int) -> int:
     return int(os.environ.get(name, default))
+
+
+class ExplicitX64Mode(enum.StrEnum):
+    """What becomes of a dtype of 64 bits that is asked for while there are none."""
+
+    WARN, ERROR, ALLOW = "warn", "error", "allow"
+
+
+class NumpyDtypePromotion(enum.StrEnum):
+    """Whether dtypes promote."""
+
+    STANDARD, STRICT = "standard", "strict"
 
 
 # ---- what is counted --------------------------------------------------------------------------------------------------
@@ -296,9 +239,38 @@ def unzip2(pairs: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     return tuple(a for a, _ in both), tuple(b for _, b in both)
 
 
+class Generators(Mapping[str, Any]):
+    """JAX's generators by name; those that pullback has not are absences."""
+
+    names = ("threefry2x32", "threefry4x32", "philox2x32", "philox4x32", "rbg", "unsafe_rbg")
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self.names:
+            raise KeyError(name)
+        own = importlib.import_module(f"{FACADE}.extend.random")
+        return own.threefry_prng_impl if name == own.threefry_prng_impl.name else absence(f"jax.random's generator {name}")
+
+    def __iter__(self) -> Any:
+        return iter(self.names)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+
+class _OfKeys(type):
+    def __instancecheck__(cls, value: Any) -> bool:
+        return isinstance(value, jax().Array) and value.dtype is importlib.import_module("pullback.core.dtypes").KEY
+
+
+class PRNGKeyArray(metaclass=_OfKeys):
+    """Typed keys are arrays like others here."""
+
+
 MADE: dict[str, dict[str, Any]] = {
+    "jax._src.random.prng": {"prngs": Generators(), "PRNGKeyArray": PRNGKeyArray},
     "jax._src.config": {
-        "bool_env": bool_env, "int_env": int_env, "config": ConfigValues(), "config_states": options, "_read": read_option,
+        "ExplicitX64Mode": ExplicitX64Mode, "NumpyDtypePromotion": NumpyDtypePromotion,
+        "bool_env": bool_env, "int_env": int_env, "_read": read_option,
         "update": lambda name, value: jax().config.update(name, value), "read": read_option,
         "parse_flags_with_absl": parse_flags_with_absl,
         "bool_flag": Flag, "int_flag": Flag, "string_flag": Flag, "float_flag": Flag, "enum_flag": Flag,
@@ -325,18 +297,14 @@ def provided(module: str, name: str) -> Any:
     made = MADE.get(module, {})
     if name in made:
         return made[name]
-    if module == "jax._src.config" and re.fullmatch("[a-z][a-z0-9_]*", name):
-        plain = OPTION_NAMES.get(name, f"jax_{name}")
-        return options[plain]
+    if module == "jax._src.config":
+        values = {"config": lambda: jax().config, "config_states": states, "x64_enabled": lambda: jax().config.x64_enabled}
+        return values[name]() if name in values else states().get(f"jax_{name}", NOTHING)
     if module == "jax._src.lib":
         return getattr(importlib.import_module("jaxlib._jax"), name, NOTHING)
     if module in ("jax._src.lax.utils", "jax._src.numpy.util"):
         return UTILITIES.get(name, NOTHING)
     return NOTHING
-
-
-# options whose names in JAX's config module are not those that users know, without jax_
-OPTION_NAMES = {"softmax_custom_jvp": "jax_softmax_custom_jvp", "debug_key_reuse": "jax_debug_key_reuse"}
 
 
 def promote_dtypes(*args: Any) -> list[Any]:
@@ -379,6 +347,13 @@ def mend(name: str, module: ModuleType) -> None:
 def prepare() -> None:
     """What is done once everything can be imported."""
     refuse_absences()
+
+
+def refuse_counts() -> None:
+    """JAX's counts of the misses of its caches, of its C++ calls and of its modules are of what is not here: absent, each."""
+    tools = importlib.import_module("jax._src.test_util")
+    for name in [name for name in vars(tools) if name.startswith("count_")] + ["collect_lowered_jaxprs"]:
+        setattr(tools, name, absence(f"jax._src.test_util.{name}"))
 
 
 def refuse_absences() -> None:

@@ -15,13 +15,15 @@ from pathlib import Path
 from typing import Any
 
 import jax_checkout
+import jax_internals
 import pytest
 from jax_checkout import Absent, State
 
 TASK = json.loads(os.environ["PULLBACK_JAX_TESTS"])
 REPORT = open(TASK["report"], "a", buffering=1)  # noqa: SIM115  (it is written until the process ends, however it ends)
-NOT_PROVIDED = re.compile(r"(?:^|\s)(jax[\w.]*) is not provided by pullback")
+NOT_PROVIDED = re.compile(r"(?:^|\s)(jax[\w.]*(?:'s [^.]*?)?) is not provided by pullback")
 NO_SUCH_IMPORT = re.compile(r"cannot import name '(\w+)' from '(?:pullback\.compat\.)?(jax[\w.]*)'")
+PRIVATE = re.compile(r"(\w+' object has no attribute '_\w+)'$")
 LONGEST_DETAIL = 300
 
 
@@ -54,6 +56,7 @@ def pytest_collection_modifyitems(items: list[Any]) -> None:
 
 
 def pytest_collection_finish(session: Any) -> None:
+    jax_internals.refuse_counts()
     State.collecting = False
     write(collected=len(session.items))
 
@@ -100,10 +103,11 @@ def missing_name(error: BaseException | None) -> str | None:
         seen.add(id(error))
         if isinstance(error, Absent):
             return str(error)
-        if isinstance(error, AttributeError | ImportError):
-            if found := NOT_PROVIDED.search(str(error)):
-                return found[1]
-            if found := NO_SUCH_IMPORT.search(str(error)):
-                return f"{found[2]}.{found[1]}"
+        if found := NOT_PROVIDED.search(str(error)):
+            return found[1]
+        if isinstance(error, AttributeError) and (found := PRIVATE.search(str(error))):
+            return f"jax._src: {found[1]}"
+        if isinstance(error, ImportError) and (found := NO_SUCH_IMPORT.search(str(error))):
+            return f"{found[2]}.{found[1]}"
         error = error.__cause__ or error.__context__
     return None

@@ -22,9 +22,11 @@ import fnmatch
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -52,6 +54,9 @@ _NOT_RUN = """
 NOT_RUN = _NOT_RUN.split()
 
 
+stopping = threading.Event()  # somebody has asked for an end: what has been done by then is printed
+
+
 @dataclass
 class Results:
     """What the tests of one file did."""
@@ -68,7 +73,7 @@ def run_shard(checkout: Path, target: str, shard: tuple[int, int], arguments: ar
     results = Results()
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.jsonl"
-        while True:
+        while not stopping.is_set():
             report.write_text("")
             task = {
                 "checkout": str(checkout), "report": str(report), "shard": shard, "seconds": arguments.seconds,
@@ -83,17 +88,14 @@ def run_shard(checkout: Path, target: str, shard: tuple[int, int], arguments: ar
                 if "test" in line and results.tests.get(line["test"], {}).get("outcome") in (None, "passed"):
                     results.tests[line["test"]] = line
             lost = [test for test in started if test not in results.tests]
+            if stopping.is_set():
+                break
             if not any("collected" in line for line in lines) and not results.broken:
-                results.broken.append(
-                    {"broken": target, "detail": (output.strip().splitlines() or ["nothing"])[-1], "text": output}
-                )
+                results.broken.append({"broken": target, "text": output})
             if not lost:
-                return results
-            results.tests[lost[-1]] = {
-                "outcome": "failed",
-                "detail": "the process ended: " + last_words(output),
-                "seconds": 0.0,
-            }
+                break
+            results.tests[lost[-1]] = {"outcome": "failed", "detail": f"the process ended: {last_words(output)}"}
+    return results
 
 
 def last_words(output: str) -> str:
@@ -124,7 +126,7 @@ def start(checkout: Path, target: str, task: dict[str, Any], arguments: argparse
             while process.poll() is None:
                 time.sleep(0.2)
                 written = report.stat()  # at each test's start and end; before the first, modules are loaded
-                if time.time() - written.st_mtime > (limit if written.st_size else 300):
+                if stopping.is_set() or time.time() - written.st_mtime > (limit if written.st_size else 300):
                     process.kill()
         output.seek(0)
         return output.read()
@@ -200,6 +202,8 @@ def main(*given: str) -> int:
     named = arguments.files or [name for name in (there if arguments.all else FILES) if name not in NOT_RUN]
     targets = [re.sub(r"(\.py)?(::.*)?$", r".py\2", Path(name).name, count=1) for name in named]
     shards = arguments.n if len(targets) < 2 * arguments.n else 1
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda number, frame: stopping.set())
     began, results = time.time(), {target: Results() for target in targets}
     print(f"{'':36}" + "".join(f"{outcome:>10}" for outcome in OUTCOMES) + f"{'rate':>10}", flush=True)
     with ThreadPoolExecutor(arguments.n) as pool:

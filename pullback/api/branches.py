@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from pullback.api import stepwise
 from pullback.api.functions import R, check_callable
 from pullback.api.loops import returning
+from pullback.api.stepwise import by_steps
 from pullback.api.traced import Traced, shared_captures, trace, write_back
 from pullback.control.cond import cond as cond_primitive
 from pullback.control.holder import bind_holder
@@ -129,6 +131,7 @@ def _predicate(pred: Any) -> Any:
     return convert_element_type(pred, new_dtype=INT32)
 
 
+@by_steps(stepwise.choose)
 def _choose(what: str, index: Any, branches: Sequence[Callable[..., R]], operands: Sequence[Any]) -> R:
     leaves, structures, paths = [], [], []
     for number, tree in enumerate(operands):

@@ -132,6 +132,8 @@ class Jitted:
         return f"<jit of {describe(self._fun)}>"
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if not current_mode().compiles:
+            return self._fun(*args, **kwargs)
         leaves, signature = self._signature(args, kwargs)
         if signature.uses_refs(leaves):
             return self._call_with_refs(leaves, signature)

@@ -9,8 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from pullback.api import stepwise
 from pullback.api.functions import Function, R, check_callable, leaf_paths
 from pullback.api.mapping import vmap
+from pullback.api.stepwise import by_steps
 from pullback.api.tangents import brief
 from pullback.api.traced import Traced, shared_captures, trace, write_back
 from pullback.control.callback import callback
@@ -122,6 +124,7 @@ def returning(program: Program, types: Sequence[ArrayType]) -> Program:
 
 
 @api_boundary
+@by_steps(stepwise.scan)
 def scan(
     f: Callable[[Any, Any], tuple[R, Any]],
     init: Any,
@@ -237,6 +240,7 @@ def pair_structure(traced: Traced, what: str) -> tuple[tuple[TreeDef, TreeDef], 
 
 
 @api_boundary
+@by_steps(stepwise.while_loop)
 def while_loop(
     cond_fun: Callable[[Any], Any],
     body_fun: Callable[[Any], R],
@@ -355,6 +359,7 @@ def _check_condition(cond_fun: Function, condition: Traced) -> None:
 
 
 @api_boundary
+@by_steps(stepwise.fori_loop)
 def fori_loop(
     lower: Any, upper: Any, body_fun: Callable[[Any, Any], R], init_val: Any, *, unroll: int | bool | None = None
 ) -> R:

@@ -418,7 +418,7 @@ def pow(x: ArrayLike, y: ArrayLike) -> Array:
 
     Arguments:
         x: an array or a number, floating or complex.
-        y: an array or a number of the dtype of x, or of integers; of the shape of x but for axes of size 1, or one of them is 0-d.
+        y: an array or a number of the dtype of x, or of integers, and of its shape but for axes of size 1; or one is 0-d.
 
     Returns:
         An array of that shape, in the dtype of x.

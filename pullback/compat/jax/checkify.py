@@ -97,7 +97,7 @@ def _stack() -> list[int]:
     """The failures of the checkifys that run in this thread, the innermost last."""
     if not hasattr(_running, "stack"):
         _running.stack = []
-    return _running.stack  # type: ignore[no-any-return]
+    return _running.stack
 
 
 def _note(error: JaxException) -> None:

@@ -1,4 +1,4 @@
-"""What JAX's clients import, but need for several processes or devices only."""
+"""What JAX's clients import, but need for several processes or devices, or for sparse arrays, only."""
 
 from __future__ import annotations
 
@@ -39,3 +39,18 @@ def get_tensorstore_spec(*args: Any, **kwargs: Any) -> Any:
 def backend_compile_and_load(*args: Any, **kwargs: Any) -> Any:
     """A hook of JAX's compiler, which programs replace: nothing calls it here."""
     raise NotImplementedError("pullback compiles by pullback.engine; jax._src.compiler is JAX's own.")
+
+
+class JAXSparse:
+    """The base of JAX's sparse arrays, of which there are none here."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        raise NotImplementedError("jax.experimental.sparse is not provided by pullback: its arrays are dense.")
+
+
+class BCOO(JAXSparse):
+    """Refused."""
+
+
+class BCSR(JAXSparse):
+    """Refused."""

@@ -1,7 +1,117 @@
-"""jax.random: pullback.random."""
+"""jax.random: pullback.random, with JAX's ways to name a generator, and its options of raw keys."""
 
 from __future__ import annotations
 
-from pullback.compat.jax.facade import facade
+import functools
+import warnings
+from collections.abc import Callable
+from typing import Any
 
-facade(globals(), "pullback.random")
+import numpy as np
+
+from pullback import random as own
+from pullback.compat.jax import configuration as options
+from pullback.compat.jax.facade import facade
+from pullback.core.dtypes import KEY
+from pullback.core.source import api_boundary
+from pullback.random.keys import GENERATOR
+
+_OF_KEYS = (
+    "ball bernoulli beta binomial bits categorical cauchy chisquare choice clone dirichlet double_sided_maxwell exponential f"
+    " fold_in gamma generalized_normal geometric gumbel key_data key_impl laplace loggamma logistic lognormal maxwell"
+    " multinomial multivariate_normal normal orthogonal pareto permutation poisson rademacher randint rayleigh split t"
+    " triangular truncated_normal uniform wald weibull_min"
+)
+_RAW = (
+    "Legacy uint32 key array passed as key to jax.random function. Please create keys using jax.random.key(). If use of a raw"
+    ' key array was intended, set jax_legacy_prng_key="allow".'
+)
+
+
+def _of_key(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of a key, first or by its name, that minds the options about raw ones."""
+
+    @functools.wraps(function)
+    @api_boundary
+    def with_key(*args: Any, **params: Any) -> Any:
+        key = args[0] if args else params.get("key", params.get("keys"))
+        if getattr(key, "dtype", None) is not KEY:
+            _check_raw(key)
+        return function(*args, **params)
+
+    return with_key
+
+
+def _check_raw(key: Any) -> None:
+    state = options.legacy_prng_key.value
+    if getattr(key, "dtype", None) is None:
+        raise TypeError(f"unexpected PRNG key type {type(key)}: keys are made by jax.random.key(seed).")
+    if state == "error":
+        raise ValueError(_RAW)
+    if state == "warn":
+        warnings.warn(_RAW, stacklevel=4)
+    elif options.enable_custom_prng.value:
+        warnings.warn("Raw keys are deprecated where jax_enable_custom_prng is set.", FutureWarning, stacklevel=4)
+
+
+def generator_of(impl: Any) -> str:
+    """The generator that is meant by a name, a dtype of keys, or None for that of the options. There is one."""
+    if impl is None:
+        impl = options.default_prng_impl.value
+    name = getattr(impl, "name", impl) if impl is not KEY else GENERATOR
+    if name.__class__ is not str:
+        raise TypeError(f"unrecognized type {type(impl)} for specifying PRNG implementation.")
+    if name == GENERATOR:
+        return GENERATOR
+    if name in options._GENERATORS or name is not impl:
+        raise NotImplementedError(f"jax.random's generator {name!r} is not provided by pullback, which has {GENERATOR!r}.")
+    raise ValueError(f'unrecognized PRNG implementation "{name}". Did you mean "{GENERATOR}"?')
+
+
+def _check_impl(impl: Any, dtype: Any, name: str) -> None:
+    if impl is not None and dtype is not None:
+        raise ValueError(f"Cannot specify both `impl` and `dtype` arguments to jax.random.{name}")
+    generator_of(dtype if impl is None else impl)
+
+
+def _seeded(name: str, seed: Any) -> Any:
+    if getattr(seed, "dtype", None) is KEY:
+        raise TypeError(f"{name} accepts a scalar seed, but was given a PRNG key.")
+    if shape := np.shape(seed):
+        raise TypeError(
+            f"{name} accepts a scalar seed, but was given an array of shape {shape} != (). Use jax.vmap for batching"
+        )
+    offset = options.random_seed_offset.value
+    return own.key(seed + offset if offset else seed)
+
+
+@api_boundary
+def key(seed: Any, *, impl: Any = None, dtype: Any = None) -> Any:
+    """pullback.random.key, with a generator by JAX's names for it."""
+    _check_impl(impl, dtype, "key")
+    return _seeded("key", seed)
+
+
+@api_boundary
+def PRNGKey(seed: Any, *, impl: Any = None) -> Any:
+    """A raw key; a typed one if jax_enable_custom_prng says so."""
+    _check_impl(impl, None, "PRNGKey")
+    made = _seeded("PRNGKey", seed)
+    return made if options.enable_custom_prng.value else own.key_data(made)
+
+
+@api_boundary
+def wrap_key_data(key_bits_array: Any, *, impl: Any = None, dtype: Any = None) -> Any:
+    """pullback.random.wrap_key_data, with a generator by JAX's names for it."""
+    _check_impl(impl, dtype, "wrap_key_data")
+    return own.wrap_key_data(key_bits_array)
+
+
+def key_dtype(impl_spec: Any = None) -> Any:
+    """The dtype of keys."""
+    generator_of(impl_spec)
+    return KEY
+
+
+globals().update({name: _of_key(getattr(own, name)) for name in _OF_KEYS.split()})
+facade(globals(), "pullback.random", "checked_keys prng_key")

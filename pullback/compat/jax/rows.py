@@ -123,7 +123,7 @@ ROWS: dict[str, Row] = {
     ),
     "jax.experimental.layout": Row(own={"processes": "Format Layout"}),
     "jax.experimental.multihost_utils": Row(own={"processes": "sync_global_devices"}),
-    "jax.extend.source_info_util": Row(own={"private": "register_exclusion"}),
+    "jax.experimental.sparse": Row(own={"processes": "BCOO BCSR JAXSparse"}),
     "jax.test_util": Row(own={"differences": "check_grads check_jvp check_vjp"}),
     "jax.version": Row(own={"pullback.compat.jax": "__version__ __version_info__"}),
     "jax._src.checkify": Row(own={"checkify": f"{_CHECKIFY} JaxException Out"}),

@@ -1,0 +1,76 @@
+"""jax.extend.random: the generator of random bits by itself."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from pullback.compat.jax.facade import facade
+from pullback.compat.jax.random import fold_in, generator_of, key, split
+from pullback.core.errors import LeafError
+from pullback.numpy.promotion import operand
+from pullback.numpy.shaping import concatenate, ravel, reshape
+from pullback.ops.random import UINT32, threefry2x32
+from pullback.random import bits
+from pullback.random.keys import GENERATOR
+
+
+class PRNGImpl(NamedTuple):
+    """What a generator does. There is one; a program may read it, and name it where one is asked for."""
+
+    key_shape: tuple[int, ...]
+    seed: Any
+    split: Any
+    random_bits: Any
+    fold_in: Any
+    name: str = "<unnamed>"
+    tag: str = "?"
+
+    def __hash__(self) -> int:
+        return hash(self.tag)
+
+    def __str__(self) -> str:
+        return self.tag
+
+
+def threefry_2x32(keypair: Any, count: Any) -> Any:
+    """Random words of a pair of words and an array of counters, whose halves are the two words of each block's counter."""
+    first, second = keypair
+    words = [operand(word, "threefry_2x32") for word in (first, second, count)]
+    if any(word.type.dtype is not UINT32 for word in words):
+        types = ", ".join(str(word.type.dtype) for word in words)
+        raise LeafError(f"threefry_2x32 requires uint32 arguments, got {types}.")
+    counters = ravel(words[2])
+    size = counters.type.shape[0]
+    if size % 2:
+        counters = concatenate([counters, operand(UINT32.type(0), "threefry_2x32").reshape(1)])
+    half = counters.type.shape[0] // 2
+    out = concatenate(list(threefry2x32((words[0], words[1]), (counters[:half], counters[half:]))))
+    return reshape(out[:size], words[2].type.shape)
+
+
+def _random_bits(keys: Any, bit_width: int, shape: Any) -> Any:
+    return bits(keys, shape, f"uint{bit_width}")
+
+
+threefry_prng_impl = PRNGImpl((2,), key, split, _random_bits, fold_in, GENERATOR, "fry")
+
+
+def define_prng_impl(**kwargs: Any) -> Any:
+    """Refused: keys of other generators are not provided."""
+    raise NotImplementedError(
+        "jax.extend.random.define_prng_impl is not provided by pullback, whose keys are of one generator."
+    )
+
+
+def random_seed(seeds: Any, impl: Any) -> Any:
+    """Keys of seeds."""
+    generator_of(impl)
+    return key(seeds)
+
+
+def seed_with_impl(impl: Any, seed: Any) -> Any:
+    """A key of a seed."""
+    return random_seed(seed, impl)
+
+
+facade(globals())

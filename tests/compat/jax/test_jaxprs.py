@@ -1,0 +1,274 @@
+"""Jaxprs: what make_jaxpr shows is what JAX 0.10.2 shows, and it runs, whole and equation by equation."""
+
+from __future__ import annotations
+
+import textwrap
+
+import numpy as np
+import pullback.compat.jax.extend.core as extend_core
+import pullback.compat.jax.extend.core.primitives as primitives
+import pytest
+
+import pullback.compat.jax as jax
+import pullback.compat.jax.numpy as jnp
+from pullback.compat.jax import core, lax
+from pullback.compat.jax.structs import type_of
+
+VECTOR = jax.ShapeDtypeStruct((3,), jnp.float32)
+
+
+def doubled(x):
+    return x * 2
+
+
+@jax.custom_jvp
+def by_jvp(x):
+    return x * 2.0
+
+
+@by_jvp.defjvp
+def push(primals, tangents):
+    return by_jvp(*primals), tangents[0] * 2.0
+
+
+# As `print(jax.make_jaxpr(f)(VECTOR))` has it in JAX.
+TEXTS = {
+    "elementwise": (lambda x: jnp.sin(x) * x, "{ lambda ; a:f32[3]. let b:f32[3] = sin a; c:f32[3] = mul b a in (c,) }"),
+    "literal": (lambda x: (x, 1.0), "{ lambda ; a:f32[3]. let  in (a, 1.0:f32[]) }"),
+    "sum": (
+        jnp.sum,
+        """
+        { lambda ; a:f32[3]. let
+            b:f32[] = reduce_sum[axes=(0,) out_sharding=None] a
+          in (b,) }""",
+    ),
+    "jit": (
+        lambda x: jax.jit(doubled)(x),
+        """
+        { lambda ; a:f32[3]. let
+            b:f32[3] = jit[
+              name=doubled
+              jaxpr={ lambda ; a:f32[3]. let b:f32[3] = mul a 2.0:f32[] in (b,) }
+            ] a
+          in (b,) }""",
+    ),
+    "cond": (
+        lambda x: lax.cond(x[0] > 0, lambda y: y, lambda y: y * 2, x),
+        """
+        { lambda ; a:f32[3]. let
+            b:f32[1] = slice[limit_indices=(1,) start_indices=(0,) strides=None] a
+            c:f32[] = squeeze[dimensions=(0,)] b
+            d:bool[] = gt c 0.0:f32[]
+            e:i32[] = convert_element_type[new_dtype=int32 weak_type=False] d
+            f:f32[3] = cond[
+              branches=(
+                { lambda ; g:f32[3]. let h:f32[3] = mul g 2.0:f32[] in (h,) }
+                { lambda ; i:f32[3]. let  in (i,) }
+              )
+            ] e a
+          in (f,) }""",
+    ),
+    "while": (
+        lambda x: lax.while_loop(lambda c: c[0] < 3, lambda c: (c[0] + 1, c[1] * 2), (0, x)),
+        """
+        { lambda ; a:f32[3]. let
+            b:i32[] c:f32[3] = while[
+              body_jaxpr={ lambda ; d:i32[] e:f32[3]. let
+                  f:i32[] = add d 1:i32[]
+                  g:f32[3] = mul e 2.0:f32[]
+                in (f, g) }
+              body_nconsts=0
+              cond_jaxpr={ lambda ; h:i32[] i:f32[3]. let
+                  j:bool[] = lt h 3:i32[]
+                in (j,) }
+              cond_nconsts=0
+            ] 0:i32[] a
+          in (b, c) }""",
+    ),
+    "custom_jvp": (
+        by_jvp,
+        """
+        { lambda ; a:f32[3]. let
+            b:f32[3] = custom_jvp_call[
+              name=by_jvp
+              call_jaxpr={ lambda ; c:f32[3]. let d:f32[3] = mul c 2.0:f32[] in (d,) }
+              jvp=push
+              symbolic_zeros=False
+            ] a
+          in (b,) }""",
+    ),
+    "matmul": (
+        lambda x: x @ x,
+        """
+        { lambda ; a:f32[3]. let
+            b:f32[] = dot_general[
+              dimension_numbers=(([0], [0]), ([], []))
+              preferred_element_type=float32
+            ] a a
+          in (b,) }""",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", [name for name in TEXTS if name not in ("custom_jvp", "matmul")])
+def test_text_is_that_of_jax(name):
+    function, text = TEXTS[name]
+    assert str(jax.make_jaxpr(function)(VECTOR)) == textwrap.dedent(text).strip("\n")
+
+
+FUNCTIONS = {
+    **{name: function for name, (function, _) in TEXTS.items()},
+    "select": lambda x: jnp.where(x > 1, x, 0.5),
+    "argmax": jnp.argmax,
+    "scan": lambda x: lax.scan(lambda c, y: (c + y, c * y), jnp.float32(0), x),
+    "while with constants": lambda x: lax.while_loop(lambda c: c[0] < 3 + x[0], lambda c: (c[0] + 1, c[1] * x), (0, x)),
+    "convert": lambda x: x.astype(jnp.int32),
+    "sort": jnp.sort,
+    "constants": lambda x: x + np.arange(3, dtype=np.float32),
+    "updates": lambda x: x.at[0].set(5.0),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_it_runs_whole_and_by_equations(name):
+    function = FUNCTIONS[name]
+    x = jnp.array([1.0, 2.0, 3.0])
+    closed = jax.make_jaxpr(function)(VECTOR)
+    expected = jax.tree_util.tree_leaves(function(x))
+    values = dict(zip(closed.jaxpr.constvars, closed.consts)) | dict(zip(closed.jaxpr.invars, [x]))
+
+    def read(atom):
+        return atom.val if isinstance(atom, extend_core.Literal) else values[atom]
+
+    for equation in closed.eqns:
+        params = equation.primitive.get_bind_params(equation.params)
+        out = equation.primitive.bind(*map(read, equation.invars), **params)
+        values.update(zip(equation.outvars, out if equation.primitive.multiple_results else [out]))
+    by_equations = [read(atom) for atom in closed.jaxpr.outvars]
+    remade = closed.jaxpr.replace(eqns=list(closed.eqns))
+    for found in (
+        by_equations,
+        core.eval_jaxpr(closed.jaxpr, closed.consts, x),
+        core.eval_jaxpr(remade, closed.consts, x),
+        extend_core.jaxpr_as_fun(closed)(x),
+        jax.jit(lambda x: core.eval_jaxpr(closed.jaxpr, closed.consts, x))(x),
+    ):
+        for a, b in zip(found, expected, strict=True):
+            assert np.allclose(a, b) and jnp.shape(a) == jnp.shape(b)
+
+
+def test_parts():
+    closed, shape = jax.make_jaxpr(lambda d, n: {"y": d["x"] * n + jnp.arange(3.0)}, static_argnums=1, return_shape=True)(
+        {"x": VECTOR}, 2
+    )
+    assert shape == {"y": VECTOR}
+    assert [str(aval) for aval in (*closed.in_avals, *closed.out_avals)] == ["float32[3]"] * 2
+    assert len(closed.consts) == len(closed.jaxpr.constvars) == (1 if closed.consts else 0)
+    assert closed.eqns[0].primitive.name == "mul"
+    assert not closed.effects and closed.jaxpr is closed.jaxpr
+    assert closed.jaxpr != jax.make_jaxpr(doubled)(VECTOR).jaxpr and hash(closed.jaxpr) is not None
+    assert jax.tree_util.tree_leaves([closed.jaxpr]) == [closed.jaxpr]
+    extend_core.check_jaxpr(closed.jaxpr)
+    mul = closed.eqns[0]
+    assert isinstance(mul.invars[0], extend_core.Var) and isinstance(mul.invars[1], extend_core.Literal)
+    assert float(mul.invars[1].val) == 2.0
+    with pytest.raises(core.JaxprTypeError, match="not defined"):
+        extend_core.check_jaxpr(closed.jaxpr.replace(eqns=closed.eqns[1:]))
+    assert jax.make_jaxpr(lambda x: jax.debug.print("{}", x))(VECTOR).effects
+
+
+def test_consts_are_values_of_surrounding_transformations():
+    def f(y):
+        closed = jax.make_jaxpr(lambda x: jnp.sin(x) * y)(1.0)
+        assert len(closed.consts) == 1
+        return core.eval_jaxpr(closed.jaxpr, closed.consts, 2.0)[0]
+
+    assert np.allclose(jax.grad(f)(3.0), np.sin(2.0))
+    assert np.allclose(jax.vmap(f)(jnp.arange(3.0)), np.sin(2.0) * np.arange(3))
+
+
+def test_primitives_are_one_object_by_each_name():
+    assert primitives.sin_p is lax.sin_p is jax.make_jaxpr(jnp.sin)(VECTOR).eqns[0].primitive
+    assert np.allclose(lax.mul_p.bind(2.0, 3.0), 6.0)
+    assert np.allclose(lax.select_n_p.bind(np.array([True, False]), np.zeros(2), np.ones(2)), [1, 0])
+    assert primitives.custom_vjp_call_p is not primitives.custom_jvp_call_p
+    assert repr(primitives.while_p) == "while"
+    with pytest.raises(NotImplementedError, match="pullback has not"):
+        primitives.threefry2x32_p.bind(1.0)
+    with pytest.raises(NotImplementedError, match="out_sharding"):
+        lax.reduce_sum_p.bind(np.ones(3), axes=(0,), out_sharding="rows")
+
+
+def test_axis_environment():
+    closed = jax.make_jaxpr(lambda x: lax.psum(x, "i"), axis_env=[("i", 4)])(VECTOR)
+    assert [(equation.primitive.name, equation.params["axes"]) for equation in closed.eqns] == [("psum", ("i",))]
+
+
+# ---- types ------------------------------------------------------------------------------------------------------------
+
+
+def test_shaped_arrays():
+    aval = core.ShapedArray((2, 3), jnp.float32)
+    assert aval is core.ShapedArray([2, 3], "float32") and isinstance(aval, core.AbstractValue)
+    assert (str(aval), repr(aval.update(weak_type=True))) == ("float32[2,3]", "ShapedArray(float32[2,3], weak_type=True)")
+    assert aval.str_short(short_dtypes=True) == "f32[2,3]" and (aval.ndim, aval.size) == (2, 6)
+    assert aval.to_tangent_aval() is aval
+    assert core.ShapedArray((), jnp.int32).to_tangent_aval().dtype == jax.dtypes.float0
+    assert jax.typeof(jnp.zeros((2, 3))) is aval and jax.typeof(1.0).weak_type
+    assert aval.sharding.mesh.empty and core.ShapedArray((2, 3), jnp.float32, sharding=aval.sharding) is aval
+    assert extend_core.mapped_aval(3, 1, aval).shape == (2,) and extend_core.unmapped_aval(5, 0, aval).shape == (5, 2, 3)
+    with pytest.raises(TypeError, match="not a valid JAX type"):
+        jax.typeof("text")
+    with pytest.raises(AttributeError, match="immutable"):
+        aval.shape = ()
+
+
+def test_structs():
+    assert jax.ShapeDtypeStruct([3], "float32") == VECTOR and hash(VECTOR) == hash(jax.ShapeDtypeStruct([3], "float32"))
+    assert jax.ShapeDtypeStruct((3,), jnp.float32, weak_type=True) != VECTOR and jax.typeof(jnp.zeros(3)) != VECTOR
+    assert repr(VECTOR) == "ShapeDtypeStruct(shape=(3,), dtype=float32)" and len(VECTOR) == 3
+    assert VECTOR.update(dtype="int8") == jax.ShapeDtypeStruct((3,), "int8")
+    assert jax.tree_util.tree_leaves(VECTOR) == [VECTOR]
+    assert jax.eval_shape(lambda x: (x * 2, VECTOR), VECTOR) == (VECTOR, VECTOR)
+    assert jax.eval_shape(lambda: jax.ShapeDtypeStruct((), jnp.int32)) == jax.ShapeDtypeStruct((), jnp.int32)
+    assert type_of(jax.ShapeDtypeStruct((2,), np.float64)).dtype == np.float32  # as what enters
+    with pytest.raises(ValueError, match="dtype must be specified"):
+        jax.ShapeDtypeStruct((3,), None)
+    with pytest.raises(RuntimeError, match="Cannot reassign"):
+        VECTOR.shape = ()
+
+
+# ---- which transformation is under way --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "transform",
+    [
+        lambda f: jax.grad(f)(1.0),
+        lambda f: jax.vjp(f, 1.0),
+        lambda f: jax.jvp(f, (1.0,), (1.0,)),
+        lambda f: jax.linearize(f, 1.0),
+        lambda f: jax.vmap(f)(np.ones(2)),
+        lambda f: jax.jit(f)(1.0),
+        lambda f: lax.scan(lambda c, x: (f(c), x), 0.0, np.ones(2)),
+        lambda f: lax.cond(True, f, lambda x: x, 1.0),
+    ],
+)
+def test_trace_state(transform):
+    state = extend_core.get_opaque_trace_state
+    before, seen = state(), []
+    transform(lambda x: (seen.append((before == state(), state() == state())), x)[1])
+    assert seen[0] == (False, True) and before == state()
+
+
+def test_jvp_tracers():
+    from_inside = []
+
+    def f(x):
+        main = extend_core.find_top_trace([x]).main
+        for y in (x * 2, x > 0, lax.stop_gradient(x), 1.0):
+            from_inside.append(isinstance(y, jax.interpreters.ad.JVPTracer) and y._trace.main is main)
+        return x
+
+    jax.jvp(f, (1.0,), (1.0,))
+    assert from_inside == [True, False, False, False]

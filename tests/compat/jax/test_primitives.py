@@ -1,0 +1,138 @@
+"""Primitives of programs' own, with rules in JAX's registries, under pullback's transformations."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from pullback.compat.jax.extend.core import Primitive
+from pullback.compat.jax.interpreters import ad, batching, mlir, partial_eval
+
+import pullback.compat.jax as jax
+import pullback.compat.jax.numpy as jnp
+from pullback.compat.jax import core
+
+X = np.array([1.0, 2.0, 3.0], np.float32)
+
+
+def made(name, impl, abstract, multiple_results=False):
+    primitive = Primitive(name)
+    primitive.multiple_results = multiple_results
+    primitive.def_impl(impl)
+    primitive.def_abstract_eval(abstract)
+    mlir.register_lowering(primitive, mlir.lower_fun(impl, multiple_results=multiple_results))
+    return primitive
+
+
+def test_linear():
+    p = made("double", lambda x: 2.0 * x, lambda x: core.ShapedArray(x.shape, x.dtype))
+    ad.deflinear2(p, lambda cotangent, x: [p.bind(cotangent)])
+    batching.defvectorized(p)
+
+    def f(x):
+        return p.bind(jnp.sin(x)).sum()
+
+    assert np.allclose(p.bind(X), 2 * X)
+    for gradient in (jax.grad(f)(X), jax.jit(jax.grad(f))(X)):
+        assert np.allclose(gradient, 2 * np.cos(X))
+    for batch in (jax.vmap(p.bind)(X), jax.jit(jax.vmap(p.bind))(X)):
+        assert np.allclose(batch, 2 * X)
+    assert np.allclose(jax.hessian(lambda x: p.bind(jnp.sin(x)))(1.0), -2 * np.sin(1.0))
+    assert [equation.primitive for equation in jax.make_jaxpr(p.bind)(X).eqns] == [p]
+    assert str(jax.make_jaxpr(p.bind)(X)) == "{ lambda ; a:f32[3]. let b:f32[3] = double a in (b,) }"
+
+
+def test_several_results_and_symbolic_zeros():
+    seen = []
+    p = made("both", lambda x, y, *, scale: [x * y * scale, x + y], lambda x, y, *, scale: [x, x], True)
+
+    def jvp(primals, tangents, *, scale):
+        (x, y), (s, t) = primals, tangents
+        seen.append([type(tangent) is ad.Zero for tangent in tangents])
+        product = ad.add_tangents(*[z if type(z) is ad.Zero else z * w * scale for z, w in ((s, y), (t, x))])
+        return p.bind(x, y, scale=scale), [product, ad.add_tangents(s, t)]
+
+    ad.primitive_jvps[p] = jvp
+    batching.primitive_batchers[p] = lambda args, dims, *, scale: (
+        p.bind(*[batching.bdim_at_front(x, dim, 3) for x, dim in zip(args, dims)], scale=scale),
+        [0, 0],
+    )
+    assert np.allclose(jax.grad(lambda x: p.bind(x, 3.0, scale=2)[0])(2.0), 6.0)
+    assert seen == [[False, True]]
+    assert np.allclose(jax.jit(jax.grad(lambda x, y: p.bind(x, y, scale=2)[0], (0, 1)))(2.0, 3.0), [6.0, 4.0])
+    for out in (jax.vmap(lambda x: p.bind(x, 2.0, scale=1))(X), jax.jit(jax.vmap(lambda x: p.bind(x, 2.0, scale=1)))(X)):
+        assert isinstance(out, list) and np.allclose(out[0], 2 * X) and np.allclose(out[1], X + 2)
+
+
+def test_a_batch_may_be_dropped_and_the_axis_be_asked_for():
+    p = made("any_of_all", jnp.any, lambda x: core.ShapedArray((), jnp.bool_))
+    batching.primitive_batchers[p] = lambda args, dims: (p.bind(*args), None)
+    for f in (lambda x: (p.bind(x > 2), x), lambda x: jax.lax.cond(p.bind(x > 2), lambda: x, lambda: 0 * x)):
+        jax.vmap(f)(X)
+    assert jax.vmap(lambda x: p.bind(x > 2), out_axes=None)(X).shape == ()
+    assert np.array_equal(jax.jit(jax.vmap(lambda x: jnp.where(p.bind(x > 2), x, 0)))(X), X)
+
+    sizes = []
+    q = made("asks", lambda x: x, lambda x: x)
+    batching.axis_primitive_batchers[q] = lambda size, name, _, args, dims: (sizes.append((size, name)), (args[0], dims[0]))[1]
+    assert np.array_equal(jax.vmap(q.bind, axis_name="i")(X), X) and sizes == [(3, "i")]
+
+    r = made("last", lambda x: x, lambda x: x)
+    batching.primitive_batchers[r] = lambda args, dims: (jnp.moveaxis(args[0], dims[0], -1), args[0].ndim - 1)
+    assert np.array_equal(jax.vmap(r.bind)(np.ones((2, 3)) * X), np.ones((2, 3)) * X)
+
+
+def test_rules_that_are_missing():
+    p = Primitive("bare")
+    p.def_impl(lambda x: x)
+    p.def_abstract_eval(lambda x: x)
+    for act, what in (
+        (lambda: jax.grad(p.bind)(1.0), "Differentiation rule for 'bare' not implemented"),
+        (lambda: jax.vmap(p.bind)(X), "Batching rule for 'bare' not implemented"),
+        (lambda: jax.jit(p.bind)(1.0), "MLIR translation rule for primitive 'bare' not found"),
+        (lambda: Primitive("nothing").bind(1.0), "Abstract evaluation for 'nothing' not implemented"),
+    ):
+        with pytest.raises(NotImplementedError, match=what):
+            act()
+    assert np.array_equal(p.bind(X), X)
+
+
+def test_what_a_transpose_rule_is_given():
+    given = []
+    p = made("scaled", lambda x, y: x * y, lambda x, y: core.ShapedArray(x.shape, x.dtype))
+    ad.primitive_jvps[p] = lambda primals, tangents: (p.bind(*primals), p.bind(ad.instantiate_zeros(tangents[0]), primals[1]))
+
+    def transpose(cotangent, x, y):
+        given.append((ad.is_undefined_primal(x), ad.is_undefined_primal(y), str(x.aval)))
+        return [cotangent * y, None]
+
+    ad.primitive_transposes[p] = transpose
+    assert np.allclose(jax.grad(lambda x: p.bind(x, X).sum())(X), X)
+    assert given == [(True, False, "float32[3]")]
+
+
+def test_defjvp_and_defbilinear():
+    p = made("product", lambda x, y: x * y, lambda x, y: core.ShapedArray(x.shape, x.dtype))
+    ad.defbilinear(p, lambda ct, x, y: p.bind(ct, y), lambda ct, x, y: p.bind(x, ct))
+    assert np.allclose(jax.grad(lambda x, y: p.bind(x, y), (0, 1))(2.0, 3.0), [3.0, 2.0])
+    q = made("cubed", lambda x, y: x**3 * y, lambda x, y: core.ShapedArray(x.shape, x.dtype))
+    ad.defjvp(q, lambda t, x, y: 3 * x**2 * y * t, None)
+    assert np.allclose(jax.grad(q.bind)(2.0, 5.0), 60.0) and np.allclose(jax.grad(q.bind, 1)(2.0, 5.0), 0.0)
+
+
+def test_zeros_are_containers_without_leaves():
+    zero = ad.Zero(core.ShapedArray((2,), jnp.float32))
+    assert jax.tree_util.tree_leaves([zero, ad.UndefinedPrimal(zero.aval)]) == []
+    assert np.array_equal(ad.instantiate_zeros(zero), np.zeros(2))
+    assert ad.Zero.from_primal_value(1).aval.dtype == jax.dtypes.float0
+
+
+def test_partial_values():
+    class Wrapped:
+        def call_wrapped(self, x, y):
+            return [jnp.sin(x) + 1, y * 2, x + y]
+
+    _, outs, _ = partial_eval.trace_to_jaxpr_nounits(
+        Wrapped(), [partial_eval.PartialVal.unknown(core.ShapedArray((3,), jnp.float32)), partial_eval.PartialVal.known(2.0)]
+    )
+    assert [out.is_known() for out in outs] == [False, True, False]
+    assert float(outs[1].get_known()) == 4.0 and str(outs[0].get_aval()) == "float32[3]"
