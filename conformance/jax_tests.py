@@ -188,7 +188,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--causes", type=int, default=25, help="how many causes to print of each outcome (25)")
     parser.add_argument("--seconds", type=int, default=120, help="the longest that a test may take (120)")
     parser.add_argument("--json", type=Path, help="a file to write all outcomes to")
-    return parser.parse_args(arguments)
+    return parser.parse_intermixed_args(arguments)
 
 
 def main(*given: str) -> int:

@@ -56,6 +56,7 @@ class Jitted:
     """
 
     _trees: Trees = OWN_TREES
+    _stages: tuple[type[Traced], type[Lowered], type[Compiled]]  # what it is ahead of time; filled in below
 
     def __init__(
         self,
@@ -312,7 +313,7 @@ class Jitted:
             leaves, signature = self._signature(tuple(self._merged(args, positional)), {**kwargs, **named})
             if signature.uses_refs(leaves):
                 raise RefError(f"{describe(self._fun)} uses Refs: only a call can read and write them. Call it.")
-            return Traced(self, signature)
+            return self._stages[0](self, signature)
         except BaseException as error:
             trim(error)
             raise
@@ -511,7 +512,6 @@ class _AheadOfTime:
         self._fun = jitted._fun
         self._signature = signature
         self._statics = signature.statics
-        self.in_tree = signature.structure
 
     @property
     def program(self) -> Program:
@@ -523,6 +523,17 @@ class _AheadOfTime:
             <Program <lambda>: (~f32[]) -> (~f32[]), 1 equations>
         """
         return self._signature.program
+
+    @property
+    def in_tree(self) -> TreeDef:
+        """The structure of `(args, kwargs)`, with None in the place of static arguments.
+
+        Example:
+            >>> import pullback as pb
+            >>> pb.jit(lambda x: x + 1.0).trace(1.0).in_tree == pb.tree.structure(((1.0,), {}))
+            True
+        """
+        return self._signature.structure
 
     @property
     def in_types(self) -> tuple[ArrayType, ...]:
@@ -607,7 +618,7 @@ class Traced(_AheadOfTime):
             True
         """
         check_closed("lower", self._fun, self._signature.captures)
-        return Lowered(self._jitted, self._signature)
+        return self._jitted._stages[1](self._jitted, self._signature)
 
 
 class Lowered(_AheadOfTime):
@@ -666,7 +677,7 @@ class Lowered(_AheadOfTime):
             3.0:f32[]:cpu(0)
         """
         self._signature.compile()
-        return Compiled(self._jitted, self._signature)
+        return self._jitted._stages[2](self._jitted, self._signature)
 
 
 class Compiled(_AheadOfTime):
@@ -691,8 +702,8 @@ class Compiled(_AheadOfTime):
         trees = self._signature.trees
         leaves, structure = trees.array_leaves(trees.without_float0(dynamic), lambda: "argument")
         says = "{} was compiled for other arguments: {}. Call the jitted function instead, which compiles for new ones{}."
-        if structure is not self.in_tree and structure != self.in_tree:
-            where = argument_differs(self._fun, structure, self.in_tree, "it was compiled for", trees)
+        if structure is not self._signature.structure and structure != self._signature.structure:
+            where = argument_differs(self._fun, structure, self._signature.structure, "it was compiled for", trees)
             raise StructureError(says.format(describe(self._fun), where, ""))
         for index, (leaf, type) in enumerate(zip(leaves, self._signature.program.input_types)):
             if leaf.type is not type and (leaf.type.shape, leaf.type.dtype) != (type.shape, type.dtype):
@@ -715,7 +726,7 @@ class Compiled(_AheadOfTime):
     def _given(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
         """The static arguments of a call, which may also be left out, and the dynamic ones."""
         numbered = dict(self._statics[0]) if self._statics else {}
-        count = len(self.in_tree.children()[0].children())
+        count = len(self._signature.structure.children()[0].children())
         if not numbered or len(args) != count - len(numbered):
             return self._jitted._split(args, kwargs)
         (_, named), (_, dynamic) = self._jitted._split((), kwargs)
@@ -761,3 +772,6 @@ class Compiled(_AheadOfTime):
             32
         """
         return self._signature.compile().memory_analysis()
+
+
+Jitted._stages = (Traced, Lowered, Compiled)

@@ -28,7 +28,11 @@ def argument_differs(fun: Function, given: TreeDef, wanted: TreeDef, other: str,
         return dict(zip(names, [*positional, *named], strict=True))
 
     own, expected = by_name(given), by_name(wanted)
-    name = next((name for name in {**expected, **own} if own.get(name) != expected.get(name)), "arguments")
+
+    def same(one: TreeDef | None, two: TreeDef | None) -> bool:
+        return one is two or (one is not None and two is not None and one == two)
+
+    name = next((name for name in {**expected, **own} if not same(own.get(name), expected.get(name))), "arguments")
     if name not in own and f"{name} (passed by name)" in own:
         return f"{name} is passed by name where {other} one that is passed by position"
     return trees.differs(own.get(name), expected.get(name), name, other)

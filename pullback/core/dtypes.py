@@ -309,6 +309,6 @@ def check_strict(a: tuple[DType, bool], b: tuple[DType, bool]) -> None:
         fits = False
     if not fits:
         raise DtypeError(
-            f"Input dtypes {left.name!r} and {right.name!r} have no available implicit dtype promotion path where promotion is"
-            " strict: arrays are not converted for each other. Convert one with .astype(), or allow standard promotion."
+            f"Input dtypes {left.name!r} and {right.name!r} have no available implicit dtype promotion path when"
+            " jax_numpy_dtype_promotion=strict: arrays are not converted for each other. Convert one with .astype()."
         )

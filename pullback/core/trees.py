@@ -109,8 +109,24 @@ def flatten_with_paths(tree: Any, root: str = "") -> tuple[list[str], list[Any],
 
 
 def structure_paths(structure: TreeDef, root: str) -> list[str]:
-    """The path of each leaf of a tree of this structure."""
-    return [root] if structure is LEAF else [accessor.codify(root) for accessor in structure.accessors()]
+    """The path of each leaf of a tree of this structure. A container whose class has a method `leaf_paths` says itself where
+    its parts are."""
+    if structure is LEAF:
+        return [root]
+    accessors = structure.accessors()
+    if not any([hasattr(accessor[-1].type, "leaf_paths") for accessor in accessors if accessor]):
+        return [accessor.codify(root) for accessor in accessors]
+    tree, said = unflatten(structure, range(structure.num_leaves)), {}
+    found = []
+    for accessor in accessors:
+        if not hasattr(accessor[-1].type, "leaf_paths"):
+            found.append(accessor.codify(root))
+            continue
+        where = accessor[:-1].codify(root)
+        if where not in said:
+            said[where] = accessor[:-1](tree).leaf_paths(where)
+        found.append(said[where][accessor[-1].entry])
+    return found
 
 
 def register_node(
@@ -447,6 +463,10 @@ def _differences(
         yield path, _a(given), _a(wanted)
         return
     if _sort(given) is None:
+        return
+    if hasattr(_sort(given), "differences"):
+        one, two = [unflatten(each, range(each.num_leaves)) for each in (given, wanted)]
+        yield from one.differences(two, path)
         return
     own, expected = _parts(given, path), _parts(wanted, path)
     keys_differ = own.keys() != expected.keys()

@@ -33,7 +33,7 @@ __all__ = [
 
 
 class SvdAlgorithm(enum.Enum):
-    """How singular values are found. On the CPU there is LAPACK's divide and conquer, which stands for DEFAULT and QR.
+    """How singular values are found. On the CPU there is LAPACK's divide and conquer, which stands for DEFAULT and QR, too.
 
     Example:
         >>> lax.linalg.svd(pnp.eye(2), compute_uv=False, algorithm=lax.linalg.SvdAlgorithm.QR)
@@ -44,6 +44,7 @@ class SvdAlgorithm(enum.Enum):
     QR = "qr"
     JACOBI = "jacobi"
     POLAR = "polar"
+    DIVIDE_AND_CONQUER = "divide_and_conquer"
 
 
 class EighImplementation(enum.Enum):
@@ -317,7 +318,7 @@ def svd(
         >>> lax.linalg.svd(pnp.array([[0.0, 2.0], [3.0, 0.0]]), compute_uv=False)
         [3. 2.]:f32[2]:cpu(0)
     """
-    _check_choice(algorithm, "svd", (SvdAlgorithm.DEFAULT, SvdAlgorithm.QR))
+    _check_choice(algorithm, "svd", (SvdAlgorithm.DEFAULT, SvdAlgorithm.QR, SvdAlgorithm.DIVIDE_AND_CONQUER))
     x = operand(x, "svd")
     found = singular(x, bool(full_matrices), bool(compute_uv), subset_by_index)
     return tuple(found) if compute_uv else found

@@ -43,17 +43,19 @@ class Checker(Recorder):
         outs = out if primitive.multiple_results else (out,)
         found = next(filter(None, map(self.wrong, outs)), None)
         if found is not None:
-            if params.get("program") is not None and primitive.expand is not None:
-                primitive.expand(*args, **params)  # which raises for the operation that is to blame
-            raise FloatingPointError(
-                f"invalid value ({found}) encountered in {self.called(primitive, params)}.{at_user_line()}"
-            )
+            raise self.error(found, primitive, args, params)
         return out
 
-    def called(self, primitive: Any, params: dict[str, Any]) -> str:
-        """An operation's name, and of a function that is called its own."""
-        program = params.get("program")
-        return f"jit({program.name})" if program is not None and primitive.name == "call" else primitive.name
+    def error(self, found: str, primitive: Any, args: Sequence[Any], params: dict[str, Any]) -> FloatingPointError:
+        """The error for what was found in an operation's result. That of a compiled function's own operation is raised."""
+        says, program = f"invalid value ({found}) encountered in ", params.get("program")
+        if program is None or primitive.expand is None:
+            return FloatingPointError(f"{says}{primitive.name}.{at_user_line()}")
+        says += f"jit({program.name}). Run step by step, the de-optimized function did not produce it: "
+        if any(map(self.wrong, args)):
+            return FloatingPointError(f"{says}it is in an input already.{at_user_line()}")
+        primitive.expand(*args, **params)
+        return FloatingPointError(f"{says}it is a literal of the function, or what compiling made of it.{at_user_line()}")
 
     def wrong(self, value: Any) -> str | None:
         """What is in an array that should not be there, in a word."""

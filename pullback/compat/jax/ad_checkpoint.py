@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import builtins
+import contextlib
 import functools
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import pullback as pb
 from pullback.compat.jax.facade import facade
 from pullback.compat.jax.tree_util import tree_map
-from pullback.compat.jax.trees import Packed, packed, standing_for
+from pullback.compat.jax.trees import Packed, pack, standing_for, unpack
+from pullback.core.source import named_after
 
 Function = Callable[..., Any]
 _UNSAID = object()
@@ -36,19 +37,25 @@ def checkpoint(
         )
     names = frozenset([static_argnames] if isinstance(static_argnames, str) else static_argnames)
 
-    @standing_for(fun)
-    def of_packed(given: Packed, *fixed: _Static) -> Packed:
-        args, kwargs = given.tree
-        args, rest = list(args), iter(fixed)
-        for place in next(rest).value if fixed else ():
-            args.insert(place, next(rest).value)
-        return Packed(fun(*args, **kwargs, **{name: each.value for name, each in zip(sorted(names), rest)}))
+    def make(fixed: tuple[tuple[int | str, _Static], ...]) -> Function:
+        """The function with static arguments fixed: by position in the order of these."""
 
-    made = functools.cache(
-        lambda count: pb.checkpoint(
-            of_packed, policy=policy, static_argnums=range(1, count), prevent_cse=prevent_cse is not False
-        )
-    )
+        @named_after(fun)
+        def of_packed(*args: Packed, **kwargs: Packed) -> Packed:
+            given = [arg.tree for arg in args]
+            named = {name: arg.tree for name, arg in kwargs.items()}
+            for place, static in fixed:
+                if isinstance(place, int):
+                    given.insert(place, static.value)
+                else:
+                    named[place] = static.value
+            return Packed(fun(*given, **named))
+
+        if fixed:  # its parameters are not those of the user's function
+            of_packed = standing_for(fun)(of_packed)
+        return pb.checkpoint(of_packed, policy=policy, prevent_cse=prevent_cse is not False)
+
+    made = functools.lru_cache(64)(make)
 
     @functools.wraps(fun)
     def checkpointed(*args: Any, **kwargs: Any) -> Any:
@@ -57,14 +64,15 @@ def checkpoint(
                 "the `static_argnums` argument to `jax.checkpoint` / `jax.remat` can only take integer values greater than or"
                 f" equal to `-len(args)` and less than `len(args)`, but got {numbers}, while `len(args)` = {len(args)}"
             )
-        if not numbers and not names:
-            return made(1)(Packed((args, kwargs))).tree
         places = sorted({number % len(args) for number in numbers})
-        missing = sorted(names)
-        fixed = [tuple(places), *[args[place] for place in places], *[kwargs[name] for name in missing]]
-        dynamic = [arg for i, arg in enumerate(args) if i not in places]
-        named = {name: value for name, value in kwargs.items() if name not in names}
-        return made(1 + len(fixed))(Packed((dynamic, named)), *[_Static(value) for value in fixed]).tree
+        fixed = tuple(
+            [(place, _Static(args[place])) for place in places]
+            + [(name, _Static(kwargs[name])) for name in names & kwargs.keys()]
+        )
+        traced = any([isinstance(static.value, pb.Tracer) for _, static in fixed])  # which nothing may remember
+        given = [Packed(arg) for i, arg in enumerate(args) if i not in places]
+        named = {name: Packed(arg) for name, arg in kwargs.items() if name not in names}
+        return (make if traced else made)(fixed)(*given, **named).tree
 
     return checkpointed
 
@@ -77,15 +85,17 @@ class _Static:
 
     def __init__(self, value: Any) -> None:
         self.value = value
-        self._hashable = isinstance(value, Hashable)
+        self._hash = None
+        with contextlib.suppress(TypeError):
+            self._hash = hash(value)
 
     def __hash__(self) -> int:
-        return hash(self.value) if self._hashable else id(self.value)
+        return id(self.value) if self._hash is None else self._hash
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, _Static):
             return False
-        return self.value is other.value or (self._hashable and bool(self.value == other.value))
+        return self.value is other.value or (self._hash is not None and bool(self.value == other.value))
 
 
 class checkpoint_policies(pb.checkpoint_policies):
@@ -109,15 +119,21 @@ def checkpoint_name(x: Any, name: str) -> Any:
 
 def saved_residuals(f: Function, *args: Any, **kwargs: Any) -> list[tuple[Any, str]]:
     """Pairs of the type of what is kept, and where it comes from."""
-    found = pb.saved_residuals(packed(lambda given: f(*given[0], **given[1])), Packed((args, kwargs)))
+
+    @named_after(f)
+    def of_packed(*args: Packed, **kwargs: Packed) -> Packed:
+        return Packed(f(*unpack(args), **{name: arg.tree for name, arg in kwargs.items()}))
+
+    found = pb.saved_residuals(of_packed, *pack(args), **{name: Packed(arg) for name, arg in kwargs.items()})
     return [
-        (one.type, one.source if one.made_by == "argument" else f"output of {one.made_by} from {one.source}") for one in found
+        (one.type, f"from the {one.source}" if one.made_by == "argument" else f"output of {one.made_by} from {one.source}")
+        for one in found
     ]
 
 
 def print_saved_residuals(f: Function, *args: Any, **kwargs: Any) -> None:
     for type, source in saved_residuals(f, *args, **kwargs):
-        builtins.print(f"{type} {source}")
+        print(f"{type} {source}")
 
 
 facade(globals())

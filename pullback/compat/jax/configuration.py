@@ -7,10 +7,11 @@ the rest is kept for programs that read it: it tunes JAX's own machinery, or nam
 from __future__ import annotations
 
 import contextlib
+import enum
 import functools
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar, Token
 from types import MappingProxyType
 from typing import Any, NoReturn
@@ -98,6 +99,31 @@ class State:
 
     def __bool__(self) -> NoReturn:
         raise TypeError(f"bool() of the option {self._name} itself; read its value, jax.config.{self._name}.")
+
+
+def bool_state(name: str, default: bool, help: str = "", **_: Any) -> State:
+    """An option of a program's own, true or false."""
+    return State(name, default, bool)
+
+
+def enum_state(name: str, enum_values: Sequence[str], default: str, help: str = "", **_: Any) -> State:
+    """An option of a program's own, with one of several values."""
+    return State(name, default, tuple(enum_values))
+
+
+class ExplicitX64Mode(enum.StrEnum):
+    """What is done where 64 bits are asked for by name, and values are 32 bits wide."""
+
+    WARN = "warn"
+    ERROR = "error"
+    ALLOW = "allow"
+
+
+class NumpyDtypePromotion(enum.StrEnum):
+    """Whether arrays of two dtypes meet in a third."""
+
+    STANDARD = "standard"
+    STRICT = "strict"
 
 
 class Block(contextlib.ContextDecorator):
@@ -199,10 +225,10 @@ _PRECISIONS = (
 _GUARDS = ("allow", "log", "disallow", "log_explicit", "disallow_explicit")
 _GENERATORS = ("threefry2x32", "threefry4x32", "rbg", "unsafe_rbg", "philox2x32", "philox4x32")
 
-explicit_x64_dtypes = State("jax_explicit_x64_dtypes", "warn", ("warn", "error", "allow"), _width)
+explicit_x64_dtypes = State("jax_explicit_x64_dtypes", "warn", tuple(ExplicitX64Mode), _width)
 enable_x64 = State("jax_enable_x64", False, bool, _width)
 numpy_dtype_promotion = State(
-    "jax_numpy_dtype_promotion", "standard", ("standard", "strict"), _named("promotion", "jax_numpy_dtype_promotion")
+    "jax_numpy_dtype_promotion", "standard", tuple(NumpyDtypePromotion), _named("promotion", "jax_numpy_dtype_promotion")
 )
 numpy_rank_promotion = State(
     "jax_numpy_rank_promotion", "allow", ("allow", "warn", "raise"), _named("rank_promotion", "jax_numpy_rank_promotion")

@@ -47,10 +47,9 @@ def sequential_vmap(f: Function) -> custom_vmap:
     @made.def_vmap
     def rule(size: int, in_batched: list[Any], *args: Any) -> Any:
         def of_element(mapped: Any) -> Any:
-            return made(*tree_map(lambda flag, own, all: own if flag else all, in_batched, mapped, list(args)))
+            return made(*tree_map(lambda flag, own, whole: own if flag else whole, in_batched, mapped, list(args)))
 
-        mapped = tree_map(lambda flag, arg: arg if flag else pb.numpy.zeros((size, 0)), in_batched, list(args))
-        out = lax_map(of_element, mapped)
+        out = lax_map(of_element, tree_map(lambda flag, arg: arg if flag else None, in_batched, list(args)))
         return out, tree_map(lambda _: True, out)
 
     return made

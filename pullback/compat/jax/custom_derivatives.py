@@ -9,18 +9,20 @@ from typing import Any
 
 import pullback as pb
 from pullback.compat.jax.facade import facade
+from pullback.compat.jax.structs import ShapedArray, aval_of, tangent_type, type_of
 from pullback.compat.jax.tree_util import (
     broadcast_prefix,
+    keystr,
     register_static,
     tree_flatten,
     tree_leaves,
+    tree_leaves_with_path,
     tree_map,
     treedef_is_leaf,
     treedef_tuple,
 )
 from pullback.compat.jax.trees import Packed, pack, packed, standing_for, unpack
 from pullback.core.dtypes import is_inexact
-from pullback.core.tracing import type_of
 
 Function = Callable[..., Any]
 Numbers = int | Iterable[int]
@@ -148,6 +150,7 @@ class custom_jvp(_Differentiated):
                     f"Custom JVP rule {_name(jvp)} for function {_name(self.fun)} must produce primal and tangent outputs with"
                     f" equal container (pytree) structures, but got {primal.structure} and {tangent.structure} respectively."
                 )
+            _check_tangents(primal, tangent)
             return primal, tangent
 
         message = (
@@ -169,16 +172,34 @@ class custom_jvp(_Differentiated):
         self.jvp = self._custom.defjvps
 
 
+def _check_tangents(primal: Packed, tangent: Packed) -> None:
+    rows = [(aval := _aval(x), aval.to_tangent_aval(), _aval(t)) for x, t in zip(primal.leaves, tangent.leaves)]
+    wrong = [[aval.str_short() for aval in row] for row in rows if row[1] is not row[2]]
+    start = "Custom JVP rule must produce primal and tangent outputs with corresponding shapes and dtypes"
+    if wrong and len(rows) == 1:
+        raise TypeError("{0}. Expected {2} (tangent type of {1}) but got {3}.".format(start, *wrong[0]))
+    if wrong:
+        lines = ["  primal {0} with tangent {2}, expecting tangent {1}".format(*row) for row in wrong]
+        raise TypeError("\n".join([f"{start}, but got:", *lines]))
+
+
+def _aval(leaf: Any) -> ShapedArray:
+    """The type of a value, or of a tangent that is known to be zero."""
+    type = tangent_type(leaf.type) if isinstance(leaf, pb.SymbolicZero) else type_of(leaf)
+    return aval_of(type).strip_weak_type()
+
+
 # ---- reverse mode -----------------------------------------------------------------------------------------------------
 
 
 @register_static
 class _Arguments:
-    """The arguments that a backward pass makes cotangents for: their structures, and the dtypes of the arrays in them."""
+    """The arguments that a backward pass makes cotangents for: their structures, and the types of the arrays in them."""
 
     def __init__(self, args: Sequence[Packed]) -> None:
         self.structures = [arg.structure for arg in args]
-        self._key = treedef_tuple(self.structures), tuple([_dtype(leaf) for arg in args for leaf in arg.leaves])
+        values = [leaf.value if isinstance(leaf, pb.CustomVJPPrimal) else leaf for arg in args for leaf in arg.leaves]
+        self._key = treedef_tuple(self.structures), tuple([_aval(value) for value in values])
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Arguments) and self._key == other._key
@@ -188,13 +209,13 @@ class _Arguments:
 
     def cotangents(self, given: Any) -> list[Packed]:
         """What a rule returned, as Packed trees like the arguments. It may have None, or one value, in place of a tree."""
-        structure, dtypes = self._key
+        structure, avals = self._key
         given = tuple(given) if isinstance(given, list) and len(given) == len(self.structures) else given
         try:
             if not isinstance(given, tuple):
                 raise ValueError
-            full = structure.unflatten([_PLACE] * structure.num_leaves)
-            leaves = broadcast_prefix(given, full, is_leaf=lambda node: node is None)
+            places = structure.unflatten([_PLACE] * structure.num_leaves)
+            leaves = broadcast_prefix(given, places, is_leaf=lambda node: node is None)
         except ValueError:
             raise TypeError(
                 "Custom VJP bwd rule must produce an output with the same container (pytree) structure as the args tuple of the"
@@ -202,24 +223,30 @@ class _Arguments:
                 f" primal function, but got bwd output structure {tree_flatten(given)[1]} for primal input structure"
                 f" {structure}."
             ) from None
-        rest = iter([_as_dtype(leaf, dtype) for leaf, dtype in zip(leaves, dtypes)])
+        paths = [path for path, _ in tree_leaves_with_path(places)]
+        rest = iter([_cotangent(*row) for row in zip(leaves, avals, paths)])
         return [Packed.of(each, [next(rest) for _ in range(each.num_leaves)]) for each in self.structures]
 
 
 _PLACE = object()
 
 
-def _dtype(leaf: Any) -> Any:
-    leaf = leaf.value if isinstance(leaf, pb.CustomVJPPrimal) else leaf
-    return leaf.dtype if hasattr(leaf, "dtype") else None
-
-
-def _as_dtype(leaf: Any, dtype: Any) -> Any:
-    """A cotangent in the dtype of its argument: rules may return another precision."""
-    own = None if isinstance(leaf, pb.SymbolicZero) else getattr(leaf, "dtype", None)
-    if own is None or dtype is None or own == dtype or not (is_inexact(own) and is_inexact(dtype)):
+def _cotangent(leaf: Any, aval: ShapedArray, path: Any) -> Any:
+    """A cotangent, in the dtype of its argument: rules may return another precision."""
+    if leaf is None or not is_inexact(aval.dtype):
+        return None
+    found = _aval(leaf)
+    if found.shape != aval.shape:
+        zero = isinstance(leaf, pb.SymbolicZero)
+        raise ValueError(
+            "Custom VJP bwd rule must produce an output with the same type as the args tuple of the primal function, but at"
+            f" output{keystr(path)} the bwd rule produced {'a SymbolicZero' if zero else 'an output'} of type"
+            f" {found.str_short()} corresponding to an input of type {aval.str_short()}."
+            + (" Consider just returning a None here instead of a SymbolicZero object." if zero else "")
+        )
+    if isinstance(leaf, pb.SymbolicZero) or found is aval or not is_inexact(found.dtype):
         return leaf
-    return pb.lax.convert_element_type(leaf, dtype)
+    return pb.lax.convert_element_type(leaf, aval.dtype)
 
 
 class custom_vjp(_Differentiated):
@@ -307,7 +334,7 @@ def custom_vjp_primal_tree_values(tree: Any) -> Any:
 
 def zero_from_primal(val: Any, symbolic_zeros: bool = False) -> Any:
     def zero(leaf: Any) -> Any:
-        found = pb.SymbolicZero(type_of(leaf))
+        found = pb.SymbolicZero(tangent_type(type_of(leaf)))
         return found if symbolic_zeros else found.instantiate()
 
     return tree_map(zero, val)

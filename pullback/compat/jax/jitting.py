@@ -12,9 +12,14 @@ from pullback.api.compiled import Jitted
 from pullback.api.functions import parameters_of
 from pullback.compat.jax.sharding import check_whole
 from pullback.compat.jax.trees import JAX_TREES, flatten
+from pullback.core.errors import StaticArgumentError
+from pullback.core.lazy import lazy_module
 from pullback.core.modes import current_mode
 from pullback.core.trees import Trees
 from pullback.engine.backend import CompileOptions
+
+
+stages = lazy_module("pullback.compat.jax.stages")
 
 
 class PjitFunction(Jitted):
@@ -45,6 +50,13 @@ class PjitFunction(Jitted):
         if not current_mode().compiles:
             return self._fun(*args, **kwargs)
         return super()._call(args, kwargs)
+
+    def trace(self, /, *args: Any, **kwargs: Any) -> Any:
+        self._stages = (stages.Traced, stages.Lowered, stages.Compiled)
+        return super().trace(*args, **kwargs)
+
+    def _unhashable(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> StaticArgumentError:
+        return StaticArgumentError(f"Non-hashable static arguments are not supported. {super()._unhashable(args, kwargs)}")
 
     def _cache_size(self) -> int:
         return len(self._signatures)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextvars import ContextVar
 from typing import Any, TypeVar
 
@@ -55,6 +55,18 @@ class Packed:
         made = cls.__new__(cls)
         made.structure, made.leaves = structure, list(leaves)
         return made
+
+    def leaf_paths(self, root: str) -> list[str]:
+        """Of each leaf, for errors."""
+        try:
+            return [f"{root}{keystr(path)}" for path, _ in tree_flatten_with_path(self.tree)[0]]
+        except Exception:  # a user's class cannot be made of these leaves
+            return [f"{root}[<flat index {i}>]" for i in range(len(self.leaves))]
+
+    def differences(self, other: Packed, root: str) -> Iterator[tuple[str, str, str]]:
+        """In which places two trees differ in structure, and what they have there."""
+        for path, own, expected, why in equality_errors_pytreedef(self.structure, other.structure):
+            yield f"{root}{keystr(path)}", own, f"{expected} ({why})"
 
 
 register_as_it_is(Packed, lambda packed: (packed.leaves, packed.structure), Packed.of)

@@ -184,11 +184,20 @@ def test_checkpoint() -> None:
         found = jax.grad(lambda x: once({"x": x}, [1, 2], name="a")["y"])(0.0)
         assert found == 2.0
     plain = jax.checkpoint(lambda x: f(x, (1,)))
-    kept = ad_checkpoint.saved_residuals(lambda x: plain({"x": x})["y"], jnp.ones(3))
-    assert len(kept) == 1
+    kept = ad_checkpoint.saved_residuals(lambda x: plain(x)["y"], {"x": jnp.ones(3)})
+    assert [(str(type), source) for type, source in kept] == [("f32[3]", "from the argument x['x']")]
     with pytest.raises(ValueError, match="static_argnums"):
         jax.checkpoint(f, static_argnums=5)({"x": 1.0}, ())
     with pytest.raises(NotImplementedError, match="concrete"):
         jax.checkpoint(f, concrete=True)
     with pytest.raises(NotImplementedError, match="another memory"):
         jax.checkpoint_policies.offload_dot_with_no_batch_dims("device", "pinned_host")
+
+
+def test_errors_name_places_in_the_users_trees() -> None:
+    with pytest.raises(TypeError, match=r"argument p\['w'\]\[1\], which is"):
+        jax.grad(lambda p: p["w"][0])({"w": [1.0, 2]})
+    with pytest.raises(TypeError, match=r"carry\['a'\] is i32\[\] where it takes"):
+        jax.lax.scan(lambda c, x: ({"a": c["a"].astype(int)}, None), {"a": 1.0}, jnp.ones(3))
+    with pytest.raises(TypeError, match=r"output\['a'\] is .*the lengths do not match"):
+        jax.lax.cond(True, lambda x: {"a": (x, x)}, lambda x: {"a": (x,)}, 1.0)

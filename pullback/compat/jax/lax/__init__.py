@@ -10,6 +10,7 @@ facade(
     "pullback.lax",
     own={
         "primitives": PRIMITIVES,
+        "dtypes": "dtype=result_type",
         "control_flow": "scan while_loop fori_loop cond switch map associative_scan custom_root custom_linear_solve",
         "lax.trees": (
             "all_gather all_to_all optimization_barrier pbroadcast pcast pmax pmean pmin ppermute pshuffle psum psum_scatter"

@@ -1,0 +1,182 @@
+"""jax.stages: what a jitted function is ahead of time, over pullback's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+from pullback.api import compiled as own
+from pullback.compat.jax.facade import facade
+from pullback.compat.jax.jaxprs import ClosedJaxpr, DebugInfo, closed_jaxpr_of
+from pullback.compat.jax.sharding import DEFAULT_SHARDING, Format
+from pullback.compat.jax.structs import ShapedArray, aval_of, struct_of
+from pullback.compat.jax.trees import JAX_TREES
+from pullback.core.errors import DtypeError, ShapeError, StructureError
+from pullback.core.types import ArrayType
+
+CompilerOptions = dict[str, Any]
+
+
+class ArgInfo:
+    """What a function was lowered for, of one array among its arguments."""
+
+    def __init__(self, aval: ShapedArray, donated: bool) -> None:
+        self._aval, self.donated = aval, donated
+
+    shape = property(lambda self: self._aval.shape)
+    dtype = property(lambda self: self._aval.dtype)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ArgInfo) and (self._aval, self.donated) == (other._aval, other.donated)
+
+    def __hash__(self) -> int:
+        return hash((self._aval, self.donated))
+
+    def __repr__(self) -> str:
+        return f"ArgInfo(_aval={self._aval!r}, donated={self.donated})"
+
+
+class MismatchError(TypeError, ValueError):
+    """A compiled function was called with other arguments than those that it was compiled for."""
+
+
+class _Stage:
+    """What the three stages share."""
+
+    _signature: Any
+    _jitted: Any
+    _statics: Any
+
+    @property
+    def in_tree(self) -> Any:
+        """The structure of `(args, kwargs)`, without the static ones."""
+        return JAX_TREES.flatten(self._of_arguments(lambda type: 0))[1]
+
+    @property
+    def args_info(self) -> Any:
+        flags = iter(self._signature.donated or [False] * len(self._signature.program.input_types))
+        return self._of_arguments(lambda type: ArgInfo(aval_of(type), next(flags)))
+
+    @property
+    def in_avals(self) -> Any:
+        return self._of_arguments(aval_of)
+
+    @property
+    def out_info(self) -> Any:
+        return self._of_results(struct_of)
+
+    out_avals = property(lambda self: self._of_results(aval_of))
+
+    @property
+    def donate_argnums(self) -> tuple[int, ...]:
+        return tuple([i for i, donated in enumerate(self._signature.donated) if donated])
+
+    def _of_arguments(self, make: Callable[[ArrayType], Any]) -> Any:
+        """The arguments, with what is made of its type in the place of each leaf."""
+        types = map(make, self._signature.program.input_types)
+        args, kwargs = self._signature.structure.unflatten(types)
+        static = dict(self._statics[0]) if self._statics else {}
+        return tuple([arg for i, arg in enumerate(args) if i not in static]), kwargs
+
+    def _of_results(self, make: Callable[[ArrayType], Any]) -> Any:
+        return self._signature.out_structure.unflatten(map(make, self._signature.program.output_types))
+
+
+class Traced(_Stage, own.Traced):
+    """A function traced for one signature."""
+
+    @property
+    def jaxpr(self) -> ClosedJaxpr:
+        return closed_jaxpr_of(self.program, self._signature.captures, DebugInfo("jit", self.fun_name))
+
+    def lower(self, *, lowering_platforms: tuple[str, ...] | None = None, _private_parameters: Any = None) -> Lowered:
+        made = super().lower()
+        assert isinstance(made, Lowered)
+        return made
+
+
+class Lowered(_Stage, own.Lowered):
+    """A function lowered for one signature."""
+
+    def as_text(self, dialect: str | None = None, *, debug_info: bool = False) -> str:
+        return self.compile().as_text() if dialect == "hlo" else super().as_text(dialect, debug_info=debug_info)
+
+    def compiler_ir(self, dialect: str | None = None) -> Any:
+        """The text of what `as_text` gives, as an object that prints so."""
+        return _Text(self.as_text(dialect))
+
+    def compile(self, compiler_options: CompilerOptions | None = None) -> Compiled:
+        made = super().compile()
+        assert isinstance(made, Compiled)
+        return made
+
+
+class _Text:
+    """A program that prints as its text."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def __str__(self) -> str:
+        return self._text
+
+    as_hlo_text = as_text = __str__
+
+
+class MemoryStats:
+    """XLA's numbers of bytes, as attributes."""
+
+    def __init__(self, numbers: dict[str, int]) -> None:
+        vars(self).update(numbers)
+
+    def __repr__(self) -> str:
+        return f"CompiledMemoryStats({', '.join([f'{name}={number}' for name, number in vars(self).items()])})"
+
+
+class Compiled(_Stage, own.Compiled):
+    """A function compiled for one signature."""
+
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return super().__call__(*args, **kwargs)
+        except StructureError as error:
+            raise MismatchError(
+                f"Function compiled with input pytree does not match the input pytree it was called with. {error}"
+            ) from None
+        except (ShapeError, DtypeError) as error:
+            raise MismatchError(
+                f"Argument types differ from the types for which this computation was compiled. {error}"
+            ) from None
+
+    call = __call__
+
+    def memory_analysis(self) -> Any:
+        return MemoryStats(super().memory_analysis())
+
+    def runtime_executable(self) -> Any:
+        """XLA's own object."""
+        return self._signature.compile().raw
+
+    input_shardings = property(lambda self: self._of_arguments(lambda type: DEFAULT_SHARDING))
+    output_shardings = property(lambda self: self._of_results(lambda type: DEFAULT_SHARDING))
+    input_formats = property(lambda self: self._of_arguments(lambda type: Format(None, DEFAULT_SHARDING)))
+    output_formats = property(lambda self: self._of_results(lambda type: Format(None, DEFAULT_SHARDING)))
+
+
+class Wrapped(Protocol):
+    """What `jax.jit` returns."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+    def trace(self, *args: Any, **kwargs: Any) -> Traced: ...
+    def lower(self, *args: Any, **kwargs: Any) -> Lowered: ...
+
+
+class OutInfo(NamedTuple):
+    """The type of a result, and where it is."""
+
+    shape: tuple[int, ...]
+    dtype: Any
+    sharding: Any = None
+
+
+facade(globals())

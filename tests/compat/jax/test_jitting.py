@@ -1,0 +1,169 @@
+"""jax.jit and jax.stages."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import gc
+from collections import namedtuple
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pullback.compat.jax as jax
+import pullback.compat.jax.numpy as jnp
+from pullback.compat.jax import tree_util
+
+Pair = namedtuple("Pair", ("one", "two"))
+
+
+@tree_util.register_pytree_node_class
+class Module:
+    def __init__(self, weights: Any, name: str) -> None:
+        self.weights, self.name = weights, name
+
+    def tree_flatten(self) -> Any:
+        return (self.weights,), self.name
+
+    @classmethod
+    def tree_unflatten(cls, name: Any, children: Any) -> Module:
+        return cls(children[0], name)
+
+
+ONE = jnp.arange(3.0)
+TREES = [
+    ONE,
+    2.0,
+    np.ones(3, np.float32),
+    (ONE, [ONE, None]),
+    {"b": ONE, "a": {"x": 1}},
+    Pair(ONE, (ONE, 2)),
+    Module([ONE, {"w": ONE}], "m"),
+    {2: ONE, 1: (ONE,)},
+    [ONE] * 200,
+]
+
+
+@pytest.mark.parametrize("tree", TREES, ids=[type(tree).__name__ for tree in TREES])
+def test_trees_go_in_and_out(tree: Any) -> None:
+    """Three times: traced, by the signature, and on the fast path."""
+    f = jax.jit(lambda tree, *, by_name: {"out": jax.tree.map(lambda x: x + 1, tree), "named": by_name})
+    wanted = jax.tree.map(lambda x: x + 1, tree)
+    for _ in range(4):
+        out = f(tree, by_name=(tree, None))
+        assert jax.tree.structure(out) == jax.tree.structure({"out": tree, "named": (tree, None)})
+        for found, expected in zip(jax.tree.leaves(out["out"]), jax.tree.leaves(wanted), strict=True):
+            assert isinstance(found, jax.Array) and np.array_equal(found, expected)
+
+
+def test_a_call_of_another_structure_is_traced_anew() -> None:
+    traced = []
+
+    @jax.jit
+    def f(tree: Any) -> Any:
+        traced.append(tree)
+        return jax.tree.leaves(tree)[0] * 1
+
+    for tree in [(ONE, 1), [ONE, 1], {"a": ONE}, {"b": ONE}, Module(ONE, "m"), Module(ONE, "n"), (ONE, 1), Module(ONE, "m")]:
+        for _ in range(3):
+            f(tree)
+    assert len(traced) == 6 == f._cache_size()
+
+
+def test_functions_that_are_jitted_alike_share_what_was_traced() -> None:
+    traced = []
+
+    def f(x: Any, n: int = 0) -> Any:
+        traced.append(n)
+        return x + n
+
+    for _ in range(3):
+        assert jax.jit(f)(1.0) == 1.0
+        assert jax.jit(f, static_argnums=1)(1.0, 2) == 3.0
+    assert len(traced) == 2
+    jax.jit(f).clear_cache()
+    assert jax.jit(f)._cache_size() == 0
+    gone: Any = functools.partial(f)
+    jax.jit(gone)(1.0)
+    del gone
+    gc.collect()
+
+
+def test_static_arguments() -> None:
+    @jax.jit(static_argnames=("n", "how"))
+    def f(x: Any, n: Any, how: str = "add") -> Any:
+        return x + n if how == "add" else x * n
+
+    assert f(2.0, 3) == f(2.0, n=3) == 5.0 and f(2.0, 3, how="multiply") == 6.0
+    with pytest.raises(ValueError, match="Non-hashable static arguments"):
+        f(2.0, [3])
+    both = jax.jit(lambda x, y: isinstance(y, int), static_argnums=1, static_argnames=())
+    assert both(1, 2) and not both(1, y=2)
+    with pytest.raises(ValueError, match="positional-only"):
+        jax.jit(lambda x, /: x, static_argnames="x")
+    with pytest.raises(ValueError, match="does not take"):
+        jax.jit(lambda x: x, static_argnames="y")
+
+
+def test_methods_and_wrong_arguments() -> None:
+    class Model:
+        @jax.jit
+        def times(self: Any, x: Any) -> Any:
+            return self.factor * x
+
+        def __init__(self, factor: Any) -> None:
+            self.factor = factor
+
+    tree_util.register_pytree_node(Model, lambda model: ((model.factor,), None), lambda _, children: Model(*children))
+    assert Model(2.0).times(3.0) == 6.0
+    with pytest.raises(TypeError, match=r"x\['a'\]"):
+        jax.jit(lambda x: x)({"a": "text"})
+    with pytest.raises(TypeError, match="callable"):
+        jax.jit(3)
+
+
+def test_without_jit_python_runs() -> None:
+    seen = []
+    f = jax.jit(lambda x: seen.append(x) or x)
+    f(ONE)
+    with jax.disable_jit():
+        f(ONE)
+        f(ONE)
+    f(ONE)
+    assert len(seen) == 3 and seen[1] is ONE
+
+
+def test_a_donated_array_is_gone() -> None:
+    f = jax.jit(lambda tree, y: tree["w"] + y, donate_argnums=0)
+    for _ in range(4):
+        tree = {"w": jnp.arange(3.0) + 1.0}
+        f(tree, 1.0)
+        assert tree["w"].is_deleted()
+
+
+def test_stages() -> None:
+    f = jax.jit(lambda x, y, n: {"a": x + y["b"], "n": n * 2}, static_argnums=2, donate_argnums=0)
+    args = jnp.arange(3.0), {"b": ONE}
+    traced = f.trace(*args, 3)
+    assert traced.in_tree == jax.tree.structure((args, {})) and traced.out_tree == jax.tree.structure({"a": 0, "n": 0})
+    lowered = traced.lower()
+    assert [info.donated for info in jax.tree.leaves(lowered.args_info)] == [True, False]
+    assert lowered.out_info["a"] == jax.ShapeDtypeStruct((3,), jnp.float32) == f.eval_shape(*args, 3)["a"]
+    assert "stablehlo.add" in lowered.as_text() and str(lowered.compiler_ir()) == lowered.as_text()
+    compiled = lowered.compile()
+    assert isinstance(compiled, jax.stages.Compiled) and compiled.memory_analysis().argument_size_in_bytes == 24
+    assert compiled(*args)["n"] == 6
+    with pytest.raises(TypeError, match="input pytree does not match"):
+        compiled(ONE)
+    with pytest.raises(TypeError, match="Argument types differ"):
+        compiled(jnp.ones(4), {"b": ONE})
+
+
+def test_a_struct_of_no_tree_is_a_leaf() -> None:
+    @dataclasses.dataclass
+    class Config:
+        size: int
+
+    with pytest.raises(TypeError, match="Config"):
+        jax.jit(lambda x: x)(Config(1))
