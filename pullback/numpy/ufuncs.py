@@ -6,6 +6,7 @@ import functools
 import math
 import re
 from collections.abc import Callable, Collection, Sequence
+from types import FunctionType
 from typing import Any
 
 from pullback.api.loops import scan
@@ -22,6 +23,7 @@ from pullback.numpy.promotion import (
     at_user_line,
     broadcast,
     broadcast_shapes,
+    by_own_choice,
     check_ranks,
     in_dtype,
     operand,
@@ -45,7 +47,14 @@ _UPDATES: dict[Any, str] = {
 }  # fmt: skip
 
 
-class ufunc:
+class _Universal(type):
+    """The class of `ufunc`: the functions of this namespace that have its methods are instances of it as well."""
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return super().__instancecheck__(instance) or (isinstance(instance, FunctionType) and hasattr(instance, "reduceat"))
+
+
+class ufunc(metaclass=_Universal):
     """A function of numbers, applied to each element of arrays, with NumPy's methods: `reduce`, `accumulate`, `outer`, ...
 
     `frompyfunc` makes one. The functions of two numbers of this namespace, as `pnp.add`, have the same methods.
@@ -215,7 +224,8 @@ class ufunc:
              [21 22 23]]:i32[2,3]:cpu(0)
         """
         A, B = operand(A, self._name("outer")), operand(B, self._name("outer"))
-        return self(reshape(A, (*A.type.shape, *[1] * B.type.ndim)), B)
+        own, others = A.type.shape, B.type.shape
+        return self(reshape(A, (*own, *[1] * len(others))), reshape(B, (*[1] * len(own), *others)))
 
     def at(self, a: ArrayLike, indices: Any, b: ArrayLike | None = None, /, *, inplace: bool = True) -> Any:
         """The array with the function applied to some elements, as often as each is named.
@@ -255,6 +265,7 @@ class ufunc:
 
         return reshape(scan(step, ravel(x), (ravel(places), values))[0], x.type.shape)
 
+    @by_own_choice
     def reduceat(self, a: ArrayLike, indices: ArrayLike, axis: int = 0, dtype: DTypeLike = None, out: None = None) -> Any:
         """The elements from each index up to the next one combined; the element itself, where the next one is not behind.
 

@@ -151,7 +151,8 @@ class Place:
             [ 1. nan]:f32[2]:cpu(0)
         """
         mode, _, wraps = _checked(how, "clip")
-        mode = "fill" if fill_value is not None else mode
+        if fill_value is not None and (mode is None or not current_mode().clamps):
+            mode = "fill"
         return read(self._array, Index(self._index, self._array.type.shape, mode, wraps), mode, fill_value)
 
     @api_boundary

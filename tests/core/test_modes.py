@@ -12,6 +12,7 @@ import pytest
 
 import pullback as pb
 import pullback.numpy as pnp
+from pullback.core.errors import DtypeError
 from pullback.core.modes import current_mode, overriding, process_mode, set_process_mode
 
 X = pnp.arange(3.0) + 1.0
@@ -196,3 +197,24 @@ def test_a_request_for_64_bits_warns_where_it_is_narrowed_and_values_do_not() ->
             )
             assert all(one.dtype == np.float32 for one in made)
             assert pnp.result_type(np.float64) == np.float32
+
+
+def test_what_functions_convert_by_themselves_is_no_promotion_of_the_users() -> None:
+    half, numbers, mask = pnp.ones((2, 3), "float16"), pnp.arange(6).reshape(2, 3), pnp.array([True, False, True])
+    with overriding(promotion="strict", rank_promotion="raise"):
+        for x in (half, numbers, half.astype("complex64")):
+            for spread in (pnp.mean, pnp.var, pnp.nanvar, pnp.cov):
+                assert spread(x).dtype == spread(x).dtype
+            assert pnp.mean(x, 1, where=mask[None]).shape == (2,)
+        assert pnp.median(half).dtype == pnp.nanpercentile(half, 20).dtype == np.float16
+        assert pnp.median(numbers).dtype == np.float32 and pnp.average(half, weights=half).dtype == np.float16
+        with pytest.raises(DtypeError):
+            half + numbers
+    with overriding(narrows="warn"), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert pnp.quantile(half, 0.5, weights=half, method="inverted_cdf") == 1
+
+
+def test_where_takes_bools() -> None:
+    with pytest.raises(DtypeError, match="sum takes bools as `where`, but got i32"):
+        pnp.sum(pnp.ones(3), where=pnp.arange(3))

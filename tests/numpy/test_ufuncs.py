@@ -156,3 +156,8 @@ def test_vectorize_heeds_rank_promotion_of_batches() -> None:
         with pytest.raises(ShapeError, match="axes in front"):
             f(x, y)
         assert g(x, y).shape == f(x, 1.0).shape == (2, 2)
+
+
+def test_the_functions_with_these_methods_are_instances() -> None:
+    assert isinstance(pnp.add, pnp.ufunc) and isinstance(pnp.frompyfunc(max, 2, 1), pnp.ufunc)
+    assert not isinstance(pnp.sin, pnp.ufunc) and not isinstance(np.add, pnp.ufunc)
