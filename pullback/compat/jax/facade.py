@@ -7,6 +7,7 @@ from one of pullback's namespaces (`facade`). Modules of JAX's in which nothing 
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.abc
 import importlib.machinery
@@ -17,6 +18,7 @@ from types import MappingProxyType, ModuleType
 from typing import Any
 
 from pullback.compat.jax.rows import ROWS
+from pullback.core.source import api_boundary
 
 PACKAGE = "pullback.compat.jax"
 DOCUMENTATION = "https://docs.jax.dev/en/latest"
@@ -28,7 +30,11 @@ def name_in_jax(module: str) -> str:
 
 
 def facade(
-    module: dict[str, Any], base: str | None = None, without: str = "", own: Mapping[str, str] = MappingProxyType({})
+    module: dict[str, Any],
+    base: str | None = None,
+    without: str = "",
+    own: Mapping[str, str] = MappingProxyType({}),
+    sharded: str = "",
 ) -> None:
     """Make a module, of its globals, one of JAX's: besides its own functions and classes it has those of others, each loaded
     when it is first asked for.
@@ -38,9 +44,11 @@ def facade(
         without: except these.
         own: what comes from elsewhere: words by the modules that have them, `name` or `name=attribute`. A module of which the
             name does not start with `pullback` is one of this package.
+        sharded: which of the names of `base` take JAX's `out_sharding` as well.
     """
     name_of_module = module["__name__"]
     hidden = frozenset(without.split())
+    placed = frozenset(sharded.split())
     homes = _homes(own)
     ours = (name_of_module, name_in_jax(name_of_module))
     public = {name for name, value in module.items() if name[0] != "_" and getattr(value, "__module__", None) in ours}
@@ -54,6 +62,8 @@ def facade(
             value = getattr(_loaded(str(base)), name)
             if isinstance(value, ModuleType):
                 value = _submodule(name_of_module, name) or value
+            elif name in placed:
+                value = with_sharding(value)
         elif (value := _submodule(name_of_module, name)) is None:
             raise absent(name_of_module, name)
         module[name] = value
@@ -68,6 +78,17 @@ def facade(
     module.update(__getattr__=__getattr__, __dir__=__dir__)
     module.setdefault("__path__", [])  # a row of the table may be in any module
     module.setdefault("__all__", _LazyAll(__dir__))
+
+
+def with_sharding(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that takes JAX's `out_sharding` as well: the result is on one device, whatever it says."""
+
+    @functools.wraps(function)
+    @api_boundary
+    def placed(*args: Any, out_sharding: Any = None, **options: Any) -> Any:
+        return function(*args, **options)
+
+    return placed
 
 
 def _loaded(base: str) -> Any:

@@ -56,3 +56,34 @@ global_result_handlers: dict[Any, Any] = {}
 
 def physical_aval(aval: Any) -> Any:
     return aval
+
+
+class TraceTag:
+    """Refused, as are traces of a program's own."""
+
+    def __init__(self) -> None:
+        raise NotImplementedError("Traces that programs define by jax.core are not provided by pullback.")
+
+
+def set_current_trace(trace: Any) -> Any:
+    return TraceTag()
+
+
+def take_current_trace() -> Any:
+    return TraceTag()
+
+
+class Compiled:
+    """A class without instances here."""
+
+
+class Lowered(Compiled):
+    """A class without instances here."""
+
+
+class Traced(Compiled):
+    """A class without instances here."""
+
+
+class CompilerOptions(Compiled):
+    """A class without instances here."""

@@ -33,7 +33,7 @@ def _of_key(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     @api_boundary
-    def with_key(*args: Any, **params: Any) -> Any:
+    def with_key(*args: Any, out_sharding: Any = None, **params: Any) -> Any:
         key = args[0] if args else params.get("key", params.get("keys"))
         if getattr(key, "dtype", None) is not KEY:
             _check_raw(key)

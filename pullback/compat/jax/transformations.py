@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import pullback as pb
 from pullback.api.functions import normalize_argnums, wrapped
+from pullback.api.traced import call_paths
 from pullback.compat.jax.jitting import jit
+from pullback.compat.jax.structs import tangent_type, type_of
 from pullback.compat.jax.tree_util import register_pytree_node, tree_leaves, tree_map
-from pullback.compat.jax.trees import Packed, flatten, on_a_level, pack, packed, standing_for, unpack
+from pullback.compat.jax.trees import JAX_TREES, Packed, flatten, on_a_level, pack, packed, standing_for, unpack
+from pullback.compat.jax.words import in_jax_words, name_leaves
+from pullback.core.errors import PullbackError
 from pullback.core.source import describe, named_after
-from pullback.core.trees import flatten as flatten_own
-from pullback.core.trees import unflatten as unflatten_own
 
 Function = Callable[..., Any]
 
@@ -61,7 +62,7 @@ def _of_arguments(
         found = transform(of_packed, tuple(range(len(numbers))), **options)(*pack([args[i] for i in numbers]))
         return result(found, isinstance(argnums, int))
 
-    return wrapped(fun, name, differentiated)
+    return wrapped(fun, name, in_jax_words(differentiated))
 
 
 def _gradients(found: Sequence[Packed], alone: bool) -> Any:
@@ -169,29 +170,52 @@ def hessian(fun: Function, argnums: Any = 0, has_aux: bool = False, holomorphic:
 # ---- tangents and cotangents ------------------------------------------------------------------------------------------
 
 
+@in_jax_words
 def jvp(fun: Function, primals: Any, tangents: Any, has_aux: bool = False) -> tuple[Any, ...]:
     for name, given in (("primals", primals), ("tangents", tangents)):
         if not isinstance(given, (list, tuple)):
             raise TypeError(f"{name} passed to jvp must be a tuple or a list, one tree for each argument, but is {given!r}.")
+    for primal, tangent in zip(tree_leaves(primals), tree_leaves(tangents)):
+        wanted, given = tangent_type(type_of(primal)), type_of(tangent)
+        if wanted.dtype != given.dtype:
+            raise TypeError(
+                "primal and tangent arguments to jax.jvp do not match: a tangent has the dtype of its primal, or float0 where that"
+                f" is of integers. The primal is of {type_of(primal).dtype}, so its tangent is of {wanted.dtype}, but it is"
+                f" of {given.dtype}."
+            )
     return unpack(pb.jvp(_with_packed_aux(fun) if has_aux else packed(fun), pack(primals), pack(tangents), has_aux=has_aux))
 
 
-class VjpFunction:
-    """What `vjp` returns: from a cotangent to those of the arguments. It is a container of what it keeps."""
+class LinearFunction:
+    """A derivative at a point, of JAX's trees. It is a container of what it keeps."""
 
     def __init__(self, function: Function) -> None:
         self._function = function
-
-    def __call__(self, cotangent: Any) -> Any:
-        return unpack(self._function(Packed(cotangent)))
 
     def __repr__(self) -> str:
         return repr(self._function)
 
 
-register_pytree_node(
-    VjpFunction, lambda one: flatten_own(one._function), lambda kept, values: VjpFunction(unflatten_own(kept, values))
-)
+class VjpFunction(LinearFunction):
+    """What `vjp` returns: from a cotangent to those of the arguments."""
+
+    def __call__(self, cotangent: Any) -> Any:
+        return unpack(self._function(Packed(cotangent)))
+
+
+class JvpFunction(LinearFunction):
+    """What `linearize` returns: from tangents to the output's."""
+
+    def __call__(self, *tangents: Any) -> Any:
+        return self._function(*pack(tangents)).tree
+
+
+for _kind in (JvpFunction, VjpFunction):
+    register_pytree_node(
+        _kind,
+        lambda one: one._function.taken_apart(),
+        lambda kept, values, kind=_kind: kind(kept.put_together(values)),  # type: ignore[misc]
+    )
 
 
 def vjp(fun: Function, *primals: Any, has_aux: bool = False, reduce_axes: Any = ()) -> tuple[Any, ...]:
@@ -201,12 +225,7 @@ def vjp(fun: Function, *primals: Any, has_aux: bool = False, reduce_axes: Any = 
 
 def linearize(fun: Function, *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
     out, function, *aux = pb.linearize(_with_packed_aux(fun) if has_aux else packed(fun), *pack(primals), has_aux=has_aux)
-
-    @functools.wraps(fun)
-    def linear(*tangents: Any) -> Any:
-        return function(*pack(tangents)).tree
-
-    return (out.tree, linear, *unpack(aux))
+    return (out.tree, JvpFunction(function), *unpack(aux))
 
 
 def linear_transpose(fun: Function, *primals: Any, reduce_axes: Any = ()) -> Function:
@@ -250,10 +269,14 @@ def vmap(
             placed.extend(_axes("out_axes", out_axes, out))
             return outs
 
-        outs = pb.vmap(of_leaves, tuple(axes), placed, axis_name, axis_size)(*leaves)
+        try:
+            outs = pb.vmap(of_leaves, tuple(axes), placed, axis_name, axis_size)(*leaves)
+        except PullbackError as error:
+            name_leaves(error, lambda: call_paths(fun, args, kwargs, JAX_TREES))
+            raise
         return found.unflatten(outs)
 
-    return wrapped(fun, "vmap", batched)
+    return wrapped(fun, "vmap", in_jax_words(batched))
 
 
 def _axes(name: str, axes: Any, tree: Any) -> list[Any]:

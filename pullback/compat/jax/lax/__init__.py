@@ -25,4 +25,8 @@ facade(
             " create_token dce_sink reduce_sum stage"
         ),
     },
+    sharded=(
+        "broadcast broadcast_in_dim broadcasted_iota conv_general_dilated dot dot_general empty ragged_dot ragged_dot_general"
+        " reshape rng_bit_generator"
+    ),
 )

@@ -10,7 +10,7 @@ import numpy as np
 
 from pullback import numpy as own
 from pullback.compat.jax.dtypes import result_type, stand_in
-from pullback.compat.jax.facade import facade
+from pullback.compat.jax.facade import facade, with_sharding
 from pullback.compat.jax.numpy.scalars import SCALAR_TYPES
 from pullback.core.array import Array
 from pullback.core.dtypes import kind
@@ -18,17 +18,6 @@ from pullback.core.source import api_boundary
 from pullback.numpy.promotion import operand, to_common_dtype
 
 Function = Callable[..., Any]
-
-
-def sharded(function: Function) -> Function:
-    """A function that takes JAX's `out_sharding` as well: the result is on one device, whatever it says."""
-
-    @functools.wraps(function)
-    @api_boundary
-    def with_sharding(*args: Any, out_sharding: Any = None, **options: Any) -> Any:
-        return function(*args, **options)
-
-    return with_sharding
 
 
 def of_structs(function: Function) -> Function:
@@ -67,17 +56,27 @@ def in_floats(function: Function, operands: int) -> Function:
 
 
 _SHARDED = (
-    "arange array asarray bincount broadcast_to dot einsum empty full matmul ones percentile ravel repeat reshape tensordot"
-    " zeros"
+    "arange array asarray bincount broadcast_to dot empty full matmul ones percentile ravel repeat reshape tensordot zeros"
 )
 _OF_STRUCTS = "empty_like full_like ones_like zeros_like shape ndim size iscomplexobj isrealobj"
 _SCANS = "cumsum cumprod nancumsum nancumprod cumulative_prod"
 _IN_FLOATS = {"convolve": 2, "correlate": 2, "polymul": 2, "polyder": 1, "rint": 1}
 
-globals().update({name: sharded(getattr(own, name)) for name in _SHARDED.split()})
+globals().update({name: with_sharding(getattr(own, name)) for name in _SHARDED.split()})
 globals().update({name: of_structs(getattr(own, name)) for name in _OF_STRUCTS.split()})
 globals().update({name: keeping_integers(getattr(own, name)) for name in _SCANS.split()})
 globals().update({name: in_floats(getattr(own, name), operands) for name, operands in _IN_FLOATS.items()})
+
+
+@with_sharding
+@functools.wraps(own.einsum)
+@api_boundary
+def einsum(*args: Any, _dot_general: Any = None, **options: Any) -> Any:
+    if not (getattr(_dot_general, "__module__", None) or "pullback").startswith("pullback"):
+        raise NotImplementedError(f"einsum contracts by lax.dot_general here, not by another function: {_dot_general!r}.")
+    return own.einsum(*args, **options)
+
+
 dtype = np.dtype
 can_cast = np.can_cast
 character, flexible, object_ = np.character, np.flexible, np.object_

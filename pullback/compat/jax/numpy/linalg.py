@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from pullback.compat.jax.facade import facade
-from pullback.compat.jax.numpy import sharded
+from pullback.compat.jax.facade import facade, with_sharding
 from pullback.numpy import linalg
 
-tensordot = sharded(linalg.tensordot)
+tensordot = with_sharding(linalg.tensordot)
 
 facade(globals(), "pullback.numpy.linalg", "EighResult EigResult LinAlgError QRResult SVDResult SlogdetResult")

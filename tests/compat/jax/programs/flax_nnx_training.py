@@ -12,7 +12,7 @@ results = {}
 
 class Network(nnx.Module):
     def __init__(self, rngs: nnx.Rngs):
-        self.conv = nnx.Conv(1, 4, kernel_size=(3, 3), strides=2, rngs=rngs)
+        self.conv = nnx.Conv(1, 4, kernel_size=(3, 3), strides=2, use_bias=False, rngs=rngs)
         self.norm = nnx.BatchNorm(4, momentum=0.9, rngs=rngs)
         self.dropout = nnx.Dropout(0.2, rngs=rngs)
         self.hidden = nnx.Linear(4 * 9, 16, rngs=rngs)

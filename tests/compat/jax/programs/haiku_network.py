@@ -18,7 +18,7 @@ class Network(hk.Module):
         self.classes = classes
 
     def __call__(self, x, training):
-        x = hk.Conv2D(4, 3, stride=2)(x)
+        x = hk.Conv2D(4, 3, stride=2, with_bias=False)(x)
         x = hk.BatchNorm(create_scale=True, create_offset=True, decay_rate=0.9)(x, training)
         x = hk.max_pool(jax.nn.relu(x), 2, 2, "VALID")
         x = hk.Flatten()(x)

@@ -24,7 +24,7 @@ def numbers(array):
 
 zero = jnp.zeros(5)
 for solver in (
-    jaxopt.GradientDescent(ridge, maxiter=500, tol=1e-6),
+    jaxopt.GradientDescent(ridge, maxiter=10, tol=1e-6),
     jaxopt.LBFGS(ridge, maxiter=100, tol=1e-6),
     jaxopt.BFGS(ridge, maxiter=100, tol=1e-6),
     jaxopt.NonlinearCG(ridge, maxiter=200, tol=1e-6),
