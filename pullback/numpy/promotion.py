@@ -168,15 +168,15 @@ def in_dtype(value: Any, dtype: DType, weak: bool = False) -> Array:
     return convert_element_type(value, new_dtype=dtype, weak=weak)
 
 
-def storable(value: Any, dtype: DType, what: str) -> Any:
-    """A value that an array of a dtype can hold: a Python number of that kind, or an array.
+def storable(value: Any, dtype: DType, what: str, warns: bool = False) -> Any:
+    """A value that an array of a dtype can hold: a Python number of that kind, or an array; where the mode truncates, any.
 
     Raises `DtypeError` for what it could not; `what` is how the error calls it, with {} where the value goes.
     """
     found = weak_pair(value)[0]
     truncates = current_mode().truncates
     if RANK[kind(found)] <= RANK[kind(dtype)]:
-        if truncates and found is not dtype and join(weak_pair(value), (dtype, False))[0] is not dtype:
+        if truncates and warns and found is not dtype and join(weak_pair(value), (dtype, False))[0] is not dtype:
             _warn_of_types(found, dtype)
         return value
     number = value.__class__ in PYTHON_SCALARS
@@ -185,7 +185,8 @@ def storable(value: Any, dtype: DType, what: str) -> Any:
     if exact is not None:
         return exact
     if truncates:
-        _warn_of_types(found, dtype)
+        if warns:
+            _warn_of_types(found, dtype)
         return convert_element_type(from_python(value) if number else value, new_dtype=dtype)
     raise DtypeError(
         f"{what} in an array of {dtype.name} would lose part of it. Convert the"

@@ -179,7 +179,7 @@ class Place:
              [0. 2.]]:f32[2,2]:cpu(0)
         """
         x = self._array
-        new = storable(_number_or_array(values), x.type.dtype, ".at[].set of {}")
+        new = storable(_number_or_array(values), x.type.dtype, ".at[].set of {}", warns=True)
         return self._update(scatter, lambda old, new: new, new, x.type.dtype, how)
 
     @api_boundary
