@@ -627,6 +627,8 @@ def _mask(compares: Any, rows: int, columns: int, k: int) -> Any:
     """Where column - row compares with k, in a matrix."""
     index = default_dtype("i")
     row, column = [iota(dtype=index, shape=(rows, columns), dimension=axis) for axis in (0, 1)]
+    if isinstance(k, Tracer):
+        return compares(arithmetic.sub(column, row), in_dtype(k, index))
     near = max(-rows, min(operator.index(k), columns))
     return compares(arithmetic.sub(column, row), literal_of(near, index))
 
