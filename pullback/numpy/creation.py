@@ -10,7 +10,19 @@ import numpy as np
 
 from pullback.core.array import Array, ArrayLike, PlacedArray, from_numpy, from_python, is_frozen, plain_number, scalar_kind
 from pullback.core.devices import DEFAULT_DEVICE
-from pullback.core.dtypes import RANK, DType, DTypeLike, default_dtype, float0, integer_limits, is_inexact, kind, requested
+from pullback.core.dtypes import (
+    KEY,
+    RANK,
+    DType,
+    DTypeLike,
+    canonical,
+    default_dtype,
+    float0,
+    integer_limits,
+    is_inexact,
+    kind,
+    requested,
+)
 from pullback.core.errors import AxisError, DtypeError, ShapeError, TracerIntegerConversionError
 from pullback.core.tracing import Tracer, innermost_staging, type_of
 from pullback.core.types import Shape, ShapeLike, array_type
@@ -77,7 +89,10 @@ def array(
     refuse_device(device, "array")
     _check_order(order, "array")
     copy = bool(copy)
-    made = _array(object, None if dtype is None else requested(dtype))
+    keys = dtype is not None and canonical(dtype) is KEY  # which are converted to nothing, and nothing to them
+    made = _array(object, None if dtype is None or keys else requested(dtype))
+    if keys and made.type.dtype is not KEY:
+        requested(dtype)
     if dtype is not None and made.type.weak:
         made = strong(made)
     if made is object and copy and isinstance(made, Array):
@@ -939,7 +954,7 @@ def astype(x: ArrayLike, dtype: DTypeLike, /, *, copy: bool = False, device: Any
     """
     refuse_device(device, "astype")
     x = operand(x, "astype")
-    wanted = requested(dtype)
+    wanted = KEY if x.type.dtype is KEY and canonical(dtype) is KEY else requested(dtype)
     if x.type.dtype is wanted and not x.type.weak:
         return x.alias() if copy and isinstance(x, Array) else x
     return convert_element_type(x, new_dtype=wanted)
