@@ -64,7 +64,7 @@ def facade(
             if isinstance(value, ModuleType):
                 value = _submodule(name_of_module, name) or value
             elif str(base).startswith(_COMPOSED) and isinstance(value, FunctionType):
-                value = with_any_rank(value)
+                value = promoting(value)
             elif name in placed:
                 value = with_sharding(value)
         elif (value := _submodule(name_of_module, name)) is None:
@@ -109,14 +109,15 @@ def _public(namespace: Any) -> list[str]:
 _COMPOSED = ("pullback.scipy", "pullback.image", "pullback.numpy.fft", "pullback.numpy.linalg")
 
 
-def with_any_rank(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that JAX's flag of rank promotion does not concern, which is for what users write themselves."""
+def promoting(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that JAX's flags of promotion do not concern, which are for what users write themselves."""
 
     @functools.wraps(function)
     def free(*args: Any, **kwargs: Any) -> Any:
-        if current_mode().rank_promotion == "allow":
+        mode = current_mode()
+        if mode.rank_promotion == "allow" and mode.promotion == "standard":
             return function(*args, **kwargs)
-        with overriding(rank_promotion="allow"):
+        with overriding(rank_promotion="allow", promotion="standard"):
             return function(*args, **kwargs)
 
     return free
