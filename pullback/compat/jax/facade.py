@@ -63,10 +63,10 @@ def facade(
             value = getattr(_loaded(str(base)), name)
             if isinstance(value, ModuleType):
                 value = _submodule(name_of_module, name) or value
-            elif str(base).startswith(_COMPOSED) and isinstance(value, FunctionType):
-                value = promoting(value)
             elif name in placed:
                 value = with_sharding(value)
+            elif str(base).startswith(_COMPOSED) and isinstance(value, FunctionType):
+                value = promoting(value)
         elif (value := _submodule(name_of_module, name)) is None:
             raise absent(name_of_module, name)
         module[name] = value

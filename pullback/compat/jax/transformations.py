@@ -179,9 +179,9 @@ def jvp(fun: Function, primals: Any, tangents: Any, has_aux: bool = False) -> tu
         wanted, given = tangent_type(type_of(primal)), type_of(tangent)
         if wanted.dtype != given.dtype:
             raise TypeError(
-                "primal and tangent arguments to jax.jvp do not match; dtypes must be equal, or in case of int/bool primal"
-                f" dtype the tangent dtype must be float0. Got primal dtype {type_of(primal).dtype} and so expected tangent dtype"
-                f" {wanted.dtype}, but got tangent dtype {given.dtype} instead."
+                "primal and tangent arguments to jax.jvp do not match: a tangent has the dtype of its primal, or float0"
+                f" where that is of integers. The primal is of {type_of(primal).dtype}, so its tangent is of"
+                f" {wanted.dtype}, but it is of {given.dtype}."
             )
     return unpack(pb.jvp(_with_packed_aux(fun) if has_aux else packed(fun), pack(primals), pack(tangents), has_aux=has_aux))
 

@@ -45,7 +45,7 @@ class RegularGridInterpolator:
 
     def __init__(
         self, points: Sequence[ArrayLike], values: ArrayLike, method: str = "linear", bounds_error: bool = False,
-        fill_value: float | None = np.nan,
+        fill_value: ArrayLike | None = np.nan,
     ) -> None:  # fmt: skip
         if bounds_error is not False:
             raise NotImplementedError(

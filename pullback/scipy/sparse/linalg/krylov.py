@@ -31,7 +31,7 @@ Operator = Callable[[Any], Any] | ArrayLike
 def as_function(A: Any, name: str) -> Callable[[Any], Any]:
     """An operator as a function: one already, a matrix, or what multiplies by `@`. Raises `ShapeError` for other arrays."""
     if callable(A):
-        return A  # type: ignore[no-any-return]
+        return A
     if hasattr(A, "__matmul__") and not hasattr(A, "ndim"):
         return lambda x: A @ x
     matrix = operand(A, name)
