@@ -148,7 +148,7 @@ ROWS: dict[str, Row] = {
     "jax.scipy.optimize": Row("pullback.scipy.optimize"),
     "jax.scipy.signal": Row("pullback.scipy.signal"),
     "jax.scipy.sparse": Row("pullback.scipy.sparse"),
-    "jax.scipy.sparse.linalg": Row("pullback.scipy.sparse.linalg"),
+    "jax.scipy.sparse.linalg": Row(own={"krylov": "bicgstab cg gmres"}),
     "jax.scipy.special": Row(
         "pullback.scipy.special",
         "betaincc betainccinv betaincinv erfcinv exprel gammainccinv gammaincinv log_expit sinc",
