@@ -19,6 +19,7 @@ from typing import Any, NoReturn
 import pullback as pb
 from pullback.core.lazy import lazy_module
 from pullback.core.modes import Mode, overriding, set_process_mode
+from pullback.core.reports import explaining_misses, reporting
 
 finite = lazy_module("pullback.transforms.finite")
 Context = contextlib.AbstractContextManager[Any]
@@ -239,7 +240,7 @@ checking_leaks = functools.partial(check_tracer_leaks, True)
 debug_nans = State("jax_debug_nans", False, bool, None, _checks)
 debug_infs = State("jax_debug_infs", False, bool, None, _checks)
 debug_key_reuse = State("jax_debug_key_reuse", False, bool, None, lambda on: pb.random.checked_keys(on))
-log_compiles = State("jax_log_compiles", False, bool)
+log_compiles = State("jax_log_compiles", False, bool, None, reporting)
 default_device = State("jax_default_device", None, None, None, _on)
 traceback_filtering = State(
     "jax_traceback_filtering",
@@ -259,7 +260,7 @@ transfer_guard_device_to_device = State("jax_transfer_guard_device_to_device", N
 transfer_guard_device_to_host = State("jax_transfer_guard_device_to_host", None, _GUARDS)
 transfer_guard = State("jax_transfer_guard", None, _GUARDS)
 enable_checks = State("jax_enable_checks", False, bool)
-explain_cache_misses = State("jax_explain_cache_misses", False, bool)
+explain_cache_misses = State("jax_explain_cache_misses", False, bool, None, explaining_misses)
 softmax_custom_jvp = State("jax_softmax_custom_jvp", False, bool)
 use_direct_linearize = State("jax_use_direct_linearize", True, bool)
 high_dynamic_range_gumbel = State("jax_high_dynamic_range_gumbel", False, bool)
