@@ -24,6 +24,7 @@ from pullback.numpy.promotion import (
     NATIVE_FLOATS,
     at_user_line,
     broadcast,
+    by_own_choice,
     flags,
     in_dtype,
     operand,
@@ -91,6 +92,7 @@ def _between(ordered: Any, places: Any, count: Any) -> Any:
     return where(far, weighed, below + share * where(far, 0, step))
 
 
+@by_own_choice
 def _quantiles(
     name: str, a: Any, q: Any, axis: Any, method: str, keepdims: bool, without_nan: bool, weights: Any = None, scale: float = 1
 ) -> Any:
@@ -146,7 +148,7 @@ def _weighted(name: str, a: Any, weights: Any, shares: Any, method: str, without
         weights = where(isnan(a), 0, weights)
     order = sorts.order(a, dimension=last, index_dtype=DTYPES["int32"])
     ordered = take_along(a, order, last)
-    running = cumsum(take_along(weights, order, last), -1, DTYPES["float64"])
+    running = cumsum(in_dtype(take_along(weights, order, last), DTYPES["float64"]), -1)
     running = running / running[..., -1:]
     running = where(running == 0, -1, running)  # what weighs nothing is no quantile, that of 0 neither
     places = count_nonzero(running[..., None, :] < shares[..., None], -1)

@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from pullback.core.array import Array, ArrayLike
-from pullback.core.dtypes import DType, DTypeLike, accumulation_dtype, default_dtype, is_inexact, kind, requested
+from pullback.core.dtypes import BOOL, DType, DTypeLike, accumulation_dtype, default_dtype, is_inexact, kind, requested
 from pullback.core.errors import DtypeError, ShapeError
 from pullback.core.tracing import Tracer, bind
 from pullback.core.types import ArrayType
@@ -25,6 +25,7 @@ from pullback.numpy.promotion import (
     at_user_line,
     broadcast,
     broadcast_shapes,
+    by_own_choice,
     float_for,
     in_dtype,
     literal_of,
@@ -170,7 +171,9 @@ def _masked(name: str, a: Any, where_: Any, neutral: Any) -> Any:
 
 def _mask(name: str, where_: Any, shape: tuple[int, ...]) -> Any:
     """`where` as bools of the array's shape, to which it must broadcast."""
-    mask = as_predicate(where_, name)
+    mask = operand(where_, name, "where")
+    if mask.type.dtype is not BOOL:
+        raise DtypeError(f"{name} takes bools as `where`, but got {mask.type}.{at_user_line()}")
     if broadcast_shapes(name, shape, mask.type.shape) != shape:
         raise ShapeError(f"{name}: where={mask.type} does not broadcast to the array's shape, {shape}.{at_user_line()}")
     return broadcast(mask, shape)
@@ -407,6 +410,7 @@ def _mean_on_host(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
 
 
 @by_numpy(_mean_on_host, NATIVE_FLOATS)
+@by_own_choice
 def mean(
     a: ArrayLike,
     axis: Axis = None,
@@ -452,6 +456,7 @@ _mean = mean
 
 
 def _spread(name: str, finish: Function, doc: str) -> Spread:
+    @by_own_choice
     def function(
         a: Any,
         axis: Any = None,
@@ -565,6 +570,7 @@ def count_nonzero(a: ArrayLike, axis: Axis = None, keepdims: bool = False) -> Ar
     return sum(a, normal_axes(axis, a.type, "count_nonzero"), keepdims=keepdims)
 
 
+@by_own_choice
 def average(
     a: ArrayLike, axis: Axis = None, weights: ArrayLike | None = None, returned: bool = False, keepdims: bool = False
 ) -> Any:

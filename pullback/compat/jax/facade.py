@@ -83,13 +83,20 @@ def facade(
     module.setdefault("__all__", _LazyAll(__dir__))
 
 
+def device_of(place: Any) -> Any:
+    """The device that a sharding over one device means; a device itself."""
+    devices = getattr(place, "device_set", ())
+    return next(iter(devices)) if len(devices) == 1 else place
+
+
 def with_sharding(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that takes JAX's `out_sharding` as well: the result is on one device, whatever it says."""
+    """A function that takes JAX's `out_sharding` as well: the result is on one device, whatever it says; and as `device` a
+    sharding."""
 
     @functools.wraps(function)
     @api_boundary
-    def placed(*args: Any, out_sharding: Any = None, **options: Any) -> Any:
-        return function(*args, **options)
+    def placed(*args: Any, out_sharding: Any = None, device: Any = None, **options: Any) -> Any:
+        return function(*args, **options) if device is None else function(*args, device=device_of(device), **options)
 
     return placed
 

@@ -54,6 +54,7 @@ ROWS: dict[str, Row] = {
             "structs": "AbstractValue ShapedArray",
             "jaxprs": f"eval_jaxpr Atom DropVar Effect Effects JaxprTypeError gensym {_MORE_JAXPRS}",
             "tracing": f"Trace {_TRACING}",
+            "private": "pytype_aval_mappings",
             "pullback": "Tracer ensure_compile_time_eval",
         }
     ),
@@ -102,7 +103,7 @@ ROWS: dict[str, Row] = {
     "jax._src.traceback_util": Row(own={"private": "_exclude_paths api_boundary include_frame register_exclusion"}),
     "jax._src.tree_util": Row(own={"tree_util": "_registry flatten_one_level"}),
     "jax.interpreters.pxla": Row(),
-    "jax.interpreters.xla": Row(),
+    "jax.interpreters.xla": Row(own={"private": "apply_primitive canonicalize_dtype_handlers"}),
     "jax.image": Row("pullback.image"),
     "jax.interpreters": Row(),
     "jax.experimental.array_serialization": Row(),
