@@ -45,10 +45,6 @@ class ExtendedDType:
     """The base of dtypes of others, which pullback has not."""
 
 
-class extended:
-    """Their kind."""
-
-
 class EArray:
     """A class without instances here."""
 

@@ -92,7 +92,7 @@ ROWS: dict[str, Row] = {
     "jax._src.ad_util": Row(own={"primitives": "stop_gradient_p", "rules": "Zero"}),
     "jax._src.core": Row(own={"structs": "ShapedArray", "tracing": "trace_state_clean", "private": "physical_aval"}),
     "jax._src.dispatch": Row(own={"private": "wait_for_tokens"}),
-    "jax._src.dtypes": Row(own={"private": "ExtendedDType TypePromotionError extended", "pullback.core.dtypes": "DType"}),
+    "jax._src.dtypes": Row(own={"private": "ExtendedDType TypePromotionError", "pullback.core.dtypes": "DType extended"}),
     "jax._src.earray": Row(own={"private": "EArray"}),
     "jax._src.flatten_util": Row(own={"flatten_util": "ravel_pytree"}),
     "jax._src.interpreters": Row(),
@@ -148,7 +148,7 @@ ROWS: dict[str, Row] = {
     "jax.scipy.optimize": Row("pullback.scipy.optimize"),
     "jax.scipy.signal": Row("pullback.scipy.signal"),
     "jax.scipy.sparse": Row("pullback.scipy.sparse"),
-    "jax.scipy.sparse.linalg": Row("pullback.scipy.sparse.linalg"),
+    "jax.scipy.sparse.linalg": Row(own={"krylov": "bicgstab cg gmres"}),
     "jax.scipy.special": Row(
         "pullback.scipy.special",
         "betaincc betainccinv betaincinv erfcinv exprel gammainccinv gammaincinv log_expit sinc",
