@@ -1,4 +1,4 @@
-"""diffrax: Tsit5 with a PID controller, and derivatives by every adjoint; a stiff equation, dense output, and a stochastic one."""
+"""diffrax: Tsit5 with a PID controller, derivatives by every adjoint; a stiff equation, dense output, a stochastic equation."""
 
 import json
 
@@ -41,7 +41,14 @@ primal, tangent = jax.jvp(lambda mu: end(mu, y0, diffrax.ForwardMode()), (0.5,),
 results["ForwardMode"] = [primal.tolist(), tangent.tolist()]
 results["Kvaerno5"] = end(5.0, y0, diffrax.RecursiveCheckpointAdjoint(), diffrax.Kvaerno5()).round(3).tolist()
 dense = diffrax.diffeqsolve(
-    diffrax.ODETerm(field), diffrax.Dopri5(), 0.0, 2.0, 0.1, y0, args=0.5, saveat=diffrax.SaveAt(dense=True, ts=jnp.linspace(0, 2, 5))
+    diffrax.ODETerm(field),
+    diffrax.Dopri5(),
+    0.0,
+    2.0,
+    0.1,
+    y0,
+    args=0.5,
+    saveat=diffrax.SaveAt(dense=True, ts=jnp.linspace(0, 2, 5)),
 )
 results["dense"] = [dense.ys.tolist(), dense.evaluate(1.3).tolist(), float(dense.stats["num_steps"])]
 path = diffrax.VirtualBrownianTree(0.0, 1.0, tol=1e-2, shape=(), key=jax.random.key(0))

@@ -1,4 +1,4 @@
-"""equinox: its own primitives, checkpointed and bounded loops, errors at run time, filtered transformations, Jaxprs as leaves."""
+"""equinox: its own primitives, checkpointed and bounded loops, errors at run time, filtered transformations, Jaxpr leaves."""
 
 import json
 
@@ -21,7 +21,8 @@ def refused(f, *args):
 
 
 results["unvmap"] = [
-    float(value) for value in jax.vmap(lambda v: (eqxi.unvmap_any(v > 2), eqxi.unvmap_all(v > 0), eqxi.unvmap_max(v)), out_axes=None)(x)
+    float(value)
+    for value in jax.vmap(lambda v: (eqxi.unvmap_any(v > 2), eqxi.unvmap_all(v > 0), eqxi.unvmap_max(v)), out_axes=None)(x)
 ]
 results["unvmap in jit"] = jax.jit(jax.vmap(lambda v: jnp.where(eqxi.unvmap_any(v > 2), v, 0)))(x).tolist()
 results["refused"] = [
@@ -44,7 +45,9 @@ for kind in ("checkpointed", "bounded"):
 
     results[f"{kind} loop"] = [loop(x).tolist(), jax.jit(jax.vmap(jax.grad(loop)))(x).tolist()]
 results["scan"] = float(
-    jax.grad(lambda y: eqxi.scan(lambda c, v: (c * v + 1, c), y, jnp.arange(1.0, 5.0), kind="checkpointed", checkpoints=2)[0])(2.0)
+    jax.grad(lambda y: eqxi.scan(lambda c, v: (c * v + 1, c), y, jnp.arange(1.0, 5.0), kind="checkpointed", checkpoints=2)[0])(
+        2.0
+    )
 )
 noinline = eqxi.noinline(lambda a, b: jnp.sin(a) * b)
 results["noinline"] = [noinline(x, 2.0).tolist(), jax.jit(jax.grad(lambda v: noinline(v, 2.0).sum()))(x).tolist()]
@@ -76,7 +79,10 @@ def _(residuals, g, perturbed, a):
     return 3 * g * residuals[0]
 
 
-results["custom_vjp"] = [jax.grad(lambda v: squared(v).sum())(x).tolist(), jax.jit(jax.grad(lambda v: squared(v).sum()))(x).tolist()]
+results["custom_vjp"] = [
+    jax.grad(lambda v: squared(v).sum())(x).tolist(),
+    jax.jit(jax.grad(lambda v: squared(v).sum()))(x).tolist(),
+]
 finalised = eqxi.finalise_fn(lambda v: jnp.where(eqxi.unvmap_any(v > 2), eqxi.nonbatchable(v), 0).sum())
 results["finalised"] = float(finalised(x))
 

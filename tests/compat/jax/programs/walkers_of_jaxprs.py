@@ -13,10 +13,14 @@ from numpyro.ops.provenance import eval_provenance
 
 results = {}
 x = np.ones(3, np.float32)
-found = eval_provenance(
-    lambda x, y, z: {"a": jnp.sin(x) + y, "b": z, "c": jax.jit(lambda v: v * 2)(x), "d": jax.lax.cond(True, lambda: x, lambda: z)},
-    x=x, y=x, z=x,
-)  # fmt: skip
+
+
+def several(x, y, z):
+    chosen = jax.lax.cond(True, lambda: x, lambda: z)
+    return {"a": jnp.sin(x) + y, "b": z, "c": jax.jit(lambda v: v * 2)(x), "d": chosen}
+
+
+found = eval_provenance(several, x=x, y=x, z=x)
 results["provenance"] = {name: [float(letter in inputs) for letter in "xyz"] for name, inputs in found.items()}
 
 
