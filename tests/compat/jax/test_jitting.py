@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import gc
+import weakref
 from collections import namedtuple
 from typing import Any
 
@@ -195,3 +196,32 @@ def test_errors_begin_as_those_of_jax(call: Any, error: type[Exception], text: s
 
 def test_bounds_of_a_loop_may_be_known_in_a_derivative() -> None:
     assert jax.grad(lambda x: jax.lax.fori_loop(x, x + 2.0, lambda i, y: y * 2.0, x))(1.0) == 4.0
+
+
+def test_the_function_of_vjp_goes_in_and_out_of_jit() -> None:
+    def double(x: Any) -> Any:
+        return 2.0 * x
+
+    call = jax.jit(lambda f, x: f(x))
+    assert call(jax.jit(lambda x: jax.vjp(double, x)[1])(1.0), 3.0) == (6.0,)
+
+
+def test_a_jitted_method_keeps_nothing_alive() -> None:
+    class Model:
+        def __init__(self) -> None:
+            self.step = jax.jit(self.one)
+
+        def one(self, x: Any) -> Any:
+            return x + 1.0
+
+    model = Model()
+    model.step(1.0)
+    seen = weakref.ref(model)
+    del model
+    gc.collect()
+    assert seen() is None
+
+
+def test_donated_memory_that_nothing_reuses_is_reported() -> None:
+    with pytest.warns(UserWarning, match=r"not usable: float32\[3\]"):
+        jax.jit(lambda x: x.sum(), donate_argnums=0)(jnp.ones(3))
