@@ -98,6 +98,8 @@ def switch(index: Any, branches: Sequence[Function], *operands: Any, operand: An
 
 @in_jax_words
 def map(f: Function, xs: Any, *, batch_size: int | None = None) -> Any:
+    if batch_size == 0:  # one batch
+        return pb.vmap(packed(f))(Packed(xs)).tree
     return pb.lax.map(packed(f), Packed(xs), batch_size=batch_size).tree
 
 

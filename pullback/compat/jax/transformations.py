@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -18,8 +17,6 @@ from pullback.compat.jax.trees import JAX_TREES, Packed, flatten, on_a_level, pa
 from pullback.compat.jax.words import in_jax_words, name_leaves
 from pullback.core.errors import PullbackError
 from pullback.core.source import describe, named_after
-from pullback.core.trees import flatten as flatten_own
-from pullback.core.trees import unflatten as unflatten_own
 
 Function = Callable[..., Any]
 
@@ -186,29 +183,43 @@ def jvp(fun: Function, primals: Any, tangents: Any, has_aux: bool = False) -> tu
         wanted, given = tangent_type(type_of(primal)), type_of(tangent)
         if wanted.dtype != given.dtype:
             raise TypeError(
-                "primal and tangent arguments to jax.jvp do not match; dtypes must be equal, or in case of int/bool primal"
-                f" dtype the tangent dtype must be float0. Got primal dtype {type_of(primal).dtype} and so expected tangent"
-                f" dtype {wanted.dtype}, but got tangent dtype {given.dtype} instead."
+                "primal and tangent arguments to jax.jvp do not match: a tangent has the dtype of its primal, or float0"
+                f" where that is of integers. The primal is of {type_of(primal).dtype}, so its tangent is of"
+                f" {wanted.dtype}, but it is of {given.dtype}."
             )
     return unpack(pb.jvp(_with_packed_aux(fun) if has_aux else packed(fun), pack(primals), pack(tangents), has_aux=has_aux))
 
 
-class VjpFunction:
-    """What `vjp` returns: from a cotangent to those of the arguments. It is a container of what it keeps."""
+class LinearFunction:
+    """A derivative at a point, of JAX's trees. It is a container of what it keeps."""
 
     def __init__(self, function: Function) -> None:
         self._function = function
-
-    def __call__(self, cotangent: Any) -> Any:
-        return unpack(self._function(Packed(cotangent)))
 
     def __repr__(self) -> str:
         return repr(self._function)
 
 
-register_pytree_node(
-    VjpFunction, lambda one: flatten_own(one._function), lambda kept, values: VjpFunction(unflatten_own(kept, values))
-)
+class VjpFunction(LinearFunction):
+    """What `vjp` returns: from a cotangent to those of the arguments."""
+
+    def __call__(self, cotangent: Any) -> Any:
+        return unpack(self._function(Packed(cotangent)))
+
+
+class JvpFunction(LinearFunction):
+    """What `linearize` returns: from tangents to the output's."""
+
+    def __call__(self, *tangents: Any) -> Any:
+        return self._function(*pack(tangents)).tree
+
+
+for _kind in (JvpFunction, VjpFunction):
+    register_pytree_node(
+        _kind,
+        lambda one: one._function.taken_apart(),
+        lambda kept, values, kind=_kind: kind(kept.put_together(values)),  # type: ignore[misc]
+    )
 
 
 @in_jax_words
@@ -220,12 +231,7 @@ def vjp(fun: Function, *primals: Any, has_aux: bool = False, reduce_axes: Any = 
 @in_jax_words
 def linearize(fun: Function, *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
     out, function, *aux = pb.linearize(_with_packed_aux(fun) if has_aux else packed(fun), *pack(primals), has_aux=has_aux)
-
-    @functools.wraps(fun)
-    def linear(*tangents: Any) -> Any:
-        return function(*pack(tangents)).tree
-
-    return (out.tree, linear, *unpack(aux))
+    return (out.tree, JvpFunction(function), *unpack(aux))
 
 
 def linear_transpose(fun: Function, *primals: Any, reduce_axes: Any = ()) -> Function:
