@@ -174,7 +174,7 @@ ERRORS = [
     (lambda: jax.vmap(lambda x, y: x + y)(ONE, {"a": jnp.ones(4)}), ValueError, r"inconsistent sizes[\s\S]*argument y\['a'\]"),
     (lambda: jax.vmap(lambda x: x, in_axes=None)(ONE), ValueError, "at least one non-None value"),
     (lambda: jax.grad(lambda x: x)(ONE), TypeError, "only defined for scalar-output"),
-    (lambda: jax.jvp(lambda x: x, (1.0,), (1,)), TypeError, "expected tangent dtype float32"),
+    (lambda: jax.jvp(lambda x: x, (1.0,), (1,)), TypeError, "its tangent is of float32"),
     (lambda: jax.jit(lambda x: x)("text"), TypeError, "Error interpreting argument"),
     (lambda: jax.lax.scan(3, 0, ONE), TypeError, "lax.scan: f argument should be callable"),
     (lambda: jax.lax.scan(lambda c, x: ((c, c), x), 0.0, ONE), TypeError, "carry output must have the same pytree structure"),
