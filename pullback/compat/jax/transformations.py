@@ -203,6 +203,7 @@ class LinearFunction:
 class VjpFunction(LinearFunction):
     """What `vjp` returns: from a cotangent to those of the arguments."""
 
+    @in_jax_words
     def __call__(self, cotangent: Any) -> Any:
         return unpack(self._function(Packed(cotangent)))
 

@@ -225,3 +225,25 @@ def test_a_jitted_method_keeps_nothing_alive() -> None:
 def test_donated_memory_that_nothing_reuses_is_reported() -> None:
     with pytest.warns(UserWarning, match=r"not usable: float32\[3\]"):
         jax.jit(lambda x: x.sum(), donate_argnums=0)(jnp.ones(3))
+
+
+TRACED = [
+    (lambda x: 1 if x > 0 else 2, jax.errors.TracerBoolConversionError, r"Attempted boolean conversion .* bool\[\]"),
+    (lambda x: [*range(x)], jax.errors.TracerIntegerConversionError, r"The __index__\(\) method was called on traced array"),
+    (float, jax.errors.ConcretizationTypeError, "Abstract tracer value encountered where concrete value is expected"),
+    (np.sin, jax.errors.TracerArrayConversionError, r"conversion method __array__\(\)"),
+]
+
+
+@pytest.mark.parametrize(("f", "error", "text"), TRACED, ids=range(len(TRACED)))
+def test_values_that_are_not_known_are_named_as_in_jax(f: Any, error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=text):
+        jax.jit(lambda x: f(x))(1)
+
+
+def test_a_jitted_function_has_the_attributes_of_the_function() -> None:
+    def f(x: Any) -> Any:
+        return x
+
+    f.note = "mine"  # type: ignore[attr-defined]
+    assert jax.jit(f).note == "mine"
