@@ -17,6 +17,7 @@ from pullback.core.dtypes import (
     DTypeLike,
     canonical,
     default_dtype,
+    float0,
     integer_limits,
     is_inexact,
     kind,
@@ -318,7 +319,7 @@ def zeros(shape: ShapeLike, dtype: DTypeLike = None, *, device: Any = None) -> A
 
     Arguments:
         shape: an int or a sequence of ints.
-        dtype: by default the default floating dtype.
+        dtype: by default the default floating dtype. pb.float0, that of integers' tangents, gives NumPy's array of nothing.
         device: None, or the device that arrays are made on; `pb.device_put` moves arrays to others.
 
     Returns:
@@ -382,8 +383,14 @@ def empty(shape: ShapeLike, dtype: DTypeLike = None, *, device: Any = None) -> A
     return _filled("empty", 0, shape, dtype, device)
 
 
+_VOID = float0.__class__
+
+
 def _filled(name: str, value: int, shape: ShapeLike, dtype: DTypeLike, device: Any, weak: bool = False) -> Array:
     refuse_device(device, name)
+    if dtype.__class__ is _VOID and dtype == float0:  # as the tangents of integers have: it holds nothing, and is NumPy's
+        nothing: Any = np.zeros(checked_shape(shape, name), float0)
+        return nothing
     wanted = default_dtype("f") if dtype is None else requested(dtype)
     sizes = checked_shape(shape, name)
     if innermost_staging() is None:
@@ -631,10 +638,12 @@ def identity(n: int, dtype: DTypeLike = None) -> Array:
     return eye(n, dtype=dtype)
 
 
-def _mask(compares: Any, rows: int, columns: int, k: int) -> Any:
+def _mask(compares: Any, rows: int, columns: int, k: Any) -> Any:
     """Where column - row compares with k, in a matrix."""
     index = default_dtype("i")
     row, column = [iota(dtype=index, shape=(rows, columns), dimension=axis) for axis in (0, 1)]
+    if isinstance(k, Tracer):
+        return compares(arithmetic.sub(column, row), in_dtype(k, index))
     near = max(-rows, min(operator.index(k), columns))
     return compares(arithmetic.sub(column, row), literal_of(near, index))
 

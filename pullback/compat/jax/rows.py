@@ -54,6 +54,7 @@ ROWS: dict[str, Row] = {
             "structs": "AbstractValue ShapedArray",
             "jaxprs": f"eval_jaxpr Atom DropVar Effect Effects JaxprTypeError gensym {_MORE_JAXPRS}",
             "tracing": f"Trace {_TRACING}",
+            "private": "pytype_aval_mappings",
             "pullback": "Tracer ensure_compile_time_eval",
         }
     ),
@@ -102,7 +103,7 @@ ROWS: dict[str, Row] = {
     "jax._src.traceback_util": Row(own={"private": "_exclude_paths api_boundary include_frame register_exclusion"}),
     "jax._src.tree_util": Row(own={"tree_util": "_registry flatten_one_level"}),
     "jax.interpreters.pxla": Row(),
-    "jax.interpreters.xla": Row(),
+    "jax.interpreters.xla": Row(own={"private": "apply_primitive canonicalize_dtype_handlers"}),
     "jax.image": Row("pullback.image"),
     "jax.interpreters": Row(),
     "jax.experimental.array_serialization": Row(),
@@ -129,7 +130,6 @@ ROWS: dict[str, Row] = {
     "jax.stages": Row(own={"private": "Compiled CompilerOptions Lowered Traced"}),
     "jax.extend.source_info_util": Row(own={"private": "register_exclusion"}),
     "jax.test_util": Row(own={"differences": "check_grads check_jvp check_vjp"}),
-    "jax.version": Row(own={"pullback.compat.jax": "__version__ __version_info__"}),
     "jax._src.checkify": Row(own={"checkify": f"{_CHECKIFY} JaxException Out"}),
     "jax._src.compiler": Row(own={"processes": "backend_compile_and_load"}),
     "jax.experimental": Row(own={"configuration": "enable_x64 disable_x64", "control_flow": "io_callback"}),
@@ -147,7 +147,7 @@ ROWS: dict[str, Row] = {
     "jax.scipy.optimize": Row("pullback.scipy.optimize"),
     "jax.scipy.signal": Row("pullback.scipy.signal"),
     "jax.scipy.sparse": Row("pullback.scipy.sparse"),
-    "jax.scipy.sparse.linalg": Row("pullback.scipy.sparse.linalg"),
+    "jax.scipy.sparse.linalg": Row(own={"krylov": "bicgstab cg gmres"}),
     "jax.scipy.special": Row(
         "pullback.scipy.special",
         "betaincc betainccinv betaincinv erfcinv exprel gammainccinv gammaincinv log_expit sinc",
