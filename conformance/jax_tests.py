@@ -234,7 +234,7 @@ def judge(results: dict[str, Results], verbose: bool) -> int:
     """Print what was not expected; the exit status."""
     expected = expected_failures()
     reasons: collections.Counter[str] = collections.Counter()
-    unexpected = []
+    unexpected, cured = [], []
     for one in results.values():
         unexpected += [broken["broken"] for broken in one.broken]
         for test, line in one.tests.items():
@@ -243,9 +243,13 @@ def judge(results: dict[str, Results], verbose: bool) -> int:
                 unexpected.append(test)
             elif line["outcome"] == "failed" and reason is not None:
                 reasons[reason] += 1
+            elif line["outcome"] == "passed" and test in expected:
+                cured.append(test)
             if verbose and line["outcome"] not in ("passed", "skipped"):
                 first = (line["detail"].strip().splitlines() or [""])[0]
                 print(f"{line['outcome']:9}{test}  {first[:200]}{'' if reason is None else f'  (expected: {reason})'}")
+    if cured:
+        print("\nexpected to fail, and passed:", *cured, sep="\n  ")
     if reasons:
         print("\nexpected to fail: " + "; ".join(f"{count} by reason of {reason}" for reason, count in reasons.most_common()))
     print(
