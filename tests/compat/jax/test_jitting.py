@@ -171,7 +171,12 @@ def test_a_struct_of_no_tree_is_a_leaf() -> None:
 
 
 ERRORS = [
-    (lambda: jax.vmap(lambda x, y: x + y)(ONE, {"a": jnp.ones(4)}), ValueError, r"inconsistent sizes[\s\S]*argument y\['a'\]"),
+    (
+        lambda: jax.vmap(lambda x, y: x + y)(ONE, {"a": jnp.ones(4)}),
+        ValueError,
+        r"inconsistent sizes[\s\S]*size 4: axis 0 of argument y\['a'\]",
+    ),
+    (lambda: jax.vmap(lambda x: x, in_axes=-4)(ONE), ValueError, r"at least 4, but is only 1 \(its shape is \(3,\)\)"),
     (lambda: jax.vmap(lambda x: x, in_axes=None)(ONE), ValueError, "at least one non-None value"),
     (lambda: jax.grad(lambda x: x)(ONE), TypeError, "only defined for scalar-output"),
     (lambda: jax.jvp(lambda x: x, (1.0,), (1,)), TypeError, "its tangent is of float32"),
