@@ -211,6 +211,7 @@ class VjpFunction(LinearFunction):
 class JvpFunction(LinearFunction):
     """What `linearize` returns: from tangents to the output's."""
 
+    @in_jax_words
     def __call__(self, *tangents: Any) -> Any:
         return self._function(*pack(tangents)).tree
 

@@ -52,6 +52,14 @@ _WORDS = [
         r"numbers of steps: (.*), length is (\d+)",
         "scan got `length` argument of {1} which disagrees with leading axis sizes: {0}.",
     ),
+    (
+        r"^Reverse mode .* needs a bound on the number of its steps",
+        "Reverse-mode differentiation does not work for lax.while_loop or lax.fori_loop with dynamic start/stop values.",
+    ),
+    (
+        r"^tangents\[\d+\].* primal",
+        "linearized function called on tangent values inconsistent with the original primal values.",
+    ),
     (r"'s unroll must be", "`unroll` must be a bool or a positive int."),
     (r"needs at least one branch", "Empty branch sequence."),
     (r"^cond's pred is None", "cond predicate is None."),
