@@ -11,7 +11,7 @@ import pullback as pb
 from pullback.api.functions import normalize_argnums, wrapped
 from pullback.api.traced import call_paths
 from pullback.compat.jax.jitting import jit
-from pullback.compat.jax.structs import tangent_type, type_of
+from pullback.compat.jax.structs import aval_of, tangent_type, type_of
 from pullback.compat.jax.tree_util import register_pytree_node, tree_leaves, tree_map
 from pullback.compat.jax.trees import JAX_TREES, Packed, flatten, on_a_level, pack, packed, standing_for, unpack
 from pullback.compat.jax.words import in_jax_words, name_leaves
@@ -211,6 +211,7 @@ class VjpFunction(LinearFunction):
 class JvpFunction(LinearFunction):
     """What `linearize` returns: from tangents to the output's."""
 
+    @in_jax_words
     def __call__(self, *tangents: Any) -> Any:
         return self._function(*pack(tangents)).tree
 
@@ -283,7 +284,10 @@ def vmap(
         try:
             outs = pb.vmap(of_leaves, tuple(axes), placed, axis_name, axis_size)(*leaves)
         except PullbackError as error:
-            name_leaves(error, lambda: call_paths(fun, args, kwargs, JAX_TREES))
+            paths = call_paths(fun, args, {}, JAX_TREES) + JAX_TREES.paths(kwargs, "kwargs")
+            name_leaves(error, paths)
+            if "batches of different sizes" in str(error):
+                raise ValueError(_sizes_differ(leaves, axes, paths, axis_size)) from None
             raise
         return found.unflatten(outs)
 
@@ -291,6 +295,28 @@ def vmap(
     if doc := getattr(fun, "__doc__", None):
         made.__doc__ = f"Vectorized version of {getattr(fun, '__name__', fun)}. Original documentation:\n\n{doc}"
     return made
+
+
+def _sizes_differ(leaves: list[Any], axes: list[Any], paths: list[str], axis_size: int | None) -> str:
+    """The sizes of a vmap's batches, each with the arguments that have it; those that most have first."""
+    found: dict[int, list[str]] = {}
+    for leaf, axis, path in zip(leaves, axes, paths):
+        if axis is not None:
+            aval = aval_of(type_of(leaf)).str_short()
+            found.setdefault(np.shape(leaf)[axis], []).append(f"axis {axis} of {_argument(path)} of type {aval}")
+    lines = [] if axis_size is None else [f"the `axis_size` argument was {axis_size}"]
+    for i, (size, places) in enumerate(sorted(found.items(), key=lambda item: -len(item[1]))):
+        many = "some" if i else "most"
+        lines.append(
+            f"one axis had size {size}: {places[0]}"
+            if len(places) == 1
+            else f"{many} axes ({len(places)} of them) had size {size}, e.g. {places[0]}"
+        )
+    return "vmap got inconsistent sizes for array axes to be mapped:" + ";".join([f"\n  * {line}" for line in lines])
+
+
+def _argument(path: str) -> str:
+    return path if path.startswith("kwargs[") else f"argument {path}"
 
 
 _AXES = "an int, None, or a tuple of entries"
@@ -337,7 +363,7 @@ def pmap(
             pb.numpy.shape(leaf)[axis]
             for leaf, axis in zip(flatten(args, None)[0], _axes("in_axes", in_axes, args))
             if axis is not None
-        }
+        } | {pb.numpy.shape(leaf)[0] for leaf in tree_leaves(kwargs)}
         if not sizes:
             raise ValueError("pmap requires at least one argument with a mapped axis.")
         if sizes - {1}:
