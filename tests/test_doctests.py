@@ -17,9 +17,10 @@ import numpy as np
 import pytest
 
 import pullback as pb
-from pullback.api.compiled import Compiled, Jitted, Lowered, Traced
-from pullback.api.derivatives import VjpFunction
+from pullback.api.compiled import Jitted
+from pullback.api.derivatives import JvpFunction, VjpFunction
 from pullback.api.memory import Residual, Residuals
+from pullback.api.stages import Compiled, Lowered, Traced
 from pullback.compat import nabla
 from pullback.compat.jax.facade import end_habits
 from pullback.core.array import Array
@@ -66,6 +67,7 @@ def test_examples_of_a_module(name: str) -> None:
 RETURNED = {
     "Array": Array, "numpy.Updater": Updater, "numpy.Place": Place, "numpy.ArrayNamespaceInfo": ArrayNamespaceInfo,
     "Jitted": Jitted, "Traced": Traced, "Lowered": Lowered, "Compiled": Compiled, "VjpFunction": VjpFunction,
+    "JvpFunction": JvpFunction,
     "Residual": Residual, "Residuals": Residuals,
 }  # fmt: skip
 RAISES_NOTHING = {

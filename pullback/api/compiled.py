@@ -5,33 +5,32 @@ from __future__ import annotations
 import functools
 import weakref
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Self, TypedDict, Unpack, overload
+from typing import Any, TypedDict, Unpack, overload
 
 import numpy as np
 
 from pullback.api.dispatch import FastPath, Signature, forget_scalars
 from pullback.api.functions import Function, argument_name, check_callable, check_flags, chosen_arguments, global_name
-from pullback.api.signatures import argument_differs, differences, static_text
-from pullback.api.traced import call_paths, check_closed, trace, with_placeholders, write_back
+from pullback.api.signatures import differences
+from pullback.api.stages import Compiled, Lowered, Traced
+from pullback.api.traced import call_paths, trace, with_placeholders, write_back
 from pullback.control.call import bind_call
 from pullback.core.array import Array, BorrowedArray, as_array, from_numpy
 from pullback.core.axes import axis_sizes
 from pullback.core.bounded import Bounded
 from pullback.core.dtypes import SHORT_NAMES
-from pullback.core.errors import DonatedBufferError, DtypeError, RefError, ShapeError, StaticArgumentError, StructureError
+from pullback.core.errors import DonatedBufferError, RefError, StaticArgumentError
 from pullback.core.lazy import lazy_module
 from pullback.core.modes import current_mode
 from pullback.core.refs import Ref, call_with_refs, values_of
 from pullback.core.source import api_boundary, describe, flag, named_after, trim, warn
 from pullback.core.tracing import Tracer, innermost_staging, is_float0
-from pullback.core.trees import OWN_TREES, TreeDef, Trees, array_leaf
-from pullback.core.types import ArrayType
+from pullback.core.trees import OWN_TREES, Trees, array_leaf
 from pullback.engine import cache
 from pullback.engine.backend import BorrowedBuffer, CompileOptions, placement
-from pullback.engine.compile import forget_executables, lower_to_text, placed
+from pullback.engine.compile import forget_executables, placed
 from pullback.program.equality import param_key
 from pullback.program.interpret import run
-from pullback.program.program import Program
 from pullback.transforms.simplify import simplify
 
 inspect = lazy_module("inspect")
@@ -56,7 +55,7 @@ class Jitted:
     """
 
     _trees: Trees = OWN_TREES
-    _stages: tuple[type[Traced], type[Lowered], type[Compiled]]  # what it is ahead of time; filled in below
+    _stages: tuple[type[Traced], type[Lowered], type[Compiled]] = (Traced, Lowered, Compiled)
 
     def __init__(
         self,
@@ -492,286 +491,3 @@ def _refuse(instead: str, **given: object) -> None:
     for name, value in given.items():
         if value is not None:
             raise NotImplementedError(f"jit takes no {name}, but got {value!r}. It {instead}.")
-
-
-# ---- ahead of time ----------------------------------------------------------------------------------------------------
-
-
-class _AheadOfTime:
-    """A jitted function for one signature: that of calls with these static arguments, and dynamic ones of this structure.
-
-    Attributes:
-        program: the function as a Program of the leaves of its arguments.
-        in_tree: the structure of `(args, kwargs)`, with None in the place of static arguments.
-        in_types: the types of its leaves.
-        out_tree: the structure of the result. out_info: the result, with the type of each array in its place; also `out_types`.
-    """
-
-    def __init__(self, jitted: Jitted, signature: Signature) -> None:
-        self._jitted = jitted
-        self._fun = jitted._fun
-        self._signature = signature
-        self._statics = signature.statics
-
-    @property
-    def program(self) -> Program:
-        """The function as a Program of the leaves of its arguments.
-
-        Example:
-            >>> import pullback as pb
-            >>> pb.jit(lambda x: x + 1.0).trace(1.0).program
-            <Program <lambda>: (~f32[]) -> (~f32[]), 1 equations>
-        """
-        return self._signature.program
-
-    @property
-    def in_tree(self) -> TreeDef:
-        """The structure of `(args, kwargs)`, with None in the place of static arguments.
-
-        Example:
-            >>> import pullback as pb
-            >>> pb.jit(lambda x: x + 1.0).trace(1.0).in_tree == pb.tree.structure(((1.0,), {}))
-            True
-        """
-        return self._signature.structure
-
-    @property
-    def in_types(self) -> tuple[ArrayType, ...]:
-        """The types of the leaves of the arguments.
-
-        Example:
-            >>> import pullback as pb
-            >>> pb.jit(lambda x: x + 1.0).trace(pb.numpy.zeros(3)).in_types
-            (f32[3],)
-        """
-        return self.program.input_types
-
-    @property
-    def out_tree(self) -> TreeDef:
-        """The structure of the result.
-
-        Example:
-            >>> import pullback as pb
-            >>> pb.jit(lambda x: {"y": x}).trace(1.0).out_tree == pb.tree.structure({"y": 1.0})
-            True
-        """
-        return self._signature.out_structure
-
-    @property
-    def out_info(self) -> Any:
-        """The result, with the type of each array in its place; also called `out_types`.
-
-        Example:
-            >>> import pullback as pb
-            >>> pb.jit(lambda x: {"y": x > 0.0}).trace(pb.numpy.zeros(3)).out_info
-            {'y': bool[3]}
-        """
-        return self._signature.trees.unflatten(self._signature.out_structure, self.program.output_types)
-
-    out_types = out_info
-
-    def __copy__(self) -> Self:  # nothing of it changes
-        return self
-
-    def __reduce__(self) -> Any:
-        raise TypeError(
-            f"A {type(self).__name__} cannot be pickled or deeply copied, since it belongs to the process that made it."
-            " Pickle its `program`, or the jitted function, and lower that again."
-        )
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__.lower()} {describe(self._fun)}>"
-
-
-class Traced(_AheadOfTime):
-    """A function traced for one signature.
-
-    Example:
-        >>> import pullback as pb
-        >>> pb.jit(lambda x: x + 1.0).trace(pb.numpy.zeros(3)).program
-        <Program <lambda>: (f32[3]) -> (f32[3]), 1 equations>
-    """
-
-    @property
-    def fun_name(self) -> str:
-        """The name of the function.
-
-        Example:
-            >>> import pullback as pb
-            >>> pb.jit(lambda x: x + 1.0).trace(1.0).fun_name
-            '<lambda>'
-        """
-        return self.program.name
-
-    def lower(self) -> Lowered:
-        """Lower now.
-
-        Returns:
-            A `Lowered`.
-
-        Raises:
-            EscapedTracerError: the function closes over a traced value of a transformation around this call.
-
-        Example:
-            >>> import pullback as pb
-            >>> "stablehlo.add" in pb.jit(lambda x: x + 1.0).trace(1.0).lower().as_text()
-            True
-        """
-        check_closed("lower", self._fun, self._signature.captures)
-        return self._jitted._stages[1](self._jitted, self._signature)
-
-
-class Lowered(_AheadOfTime):
-    """A function lowered for one signature: its StableHLO, not compiled yet.
-
-    Example:
-        >>> import pullback as pb
-        >>> pb.jit(lambda x: x + 1.0).lower(1.0).compile()(2.0)
-        3.0:f32[]:cpu(0)
-    """
-
-    def as_text(self, dialect: str | None = None, *, debug_info: bool = True) -> str:
-        """The StableHLO module: `dialect` can only be "stablehlo"; with the user's lines, unless `debug_info` is False.
-
-        Arguments:
-            dialect: "stablehlo", or None, which means it.
-            debug_info: whether to give the user's lines.
-
-        Returns:
-            A string.
-
-        Raises:
-            ValueError: another dialect.
-
-        Example:
-            >>> import pullback as pb
-            >>> "stablehlo.add" in pb.jit(lambda x: x + 1.0).lower(1.0).as_text(debug_info=False)
-            True
-        """
-        if dialect not in (None, "stablehlo"):
-            raise ValueError(f"as_text gives 'stablehlo', not {dialect!r}. XLA's own HLO, optimized, is .compile().as_text().")
-        return lower_to_text(self.program, self._signature.options, self._signature.donated, debug_info)
-
-    def cost_analysis(self) -> dict[str, float]:
-        """XLA's estimate for the optimized program; compiles it.
-
-        Returns:
-            A dict of numbers by what they count.
-
-        Example:
-            >>> import pullback as pb
-            >>> pb.jit(lambda x: x + 1.0).lower(pb.numpy.zeros(8)).cost_analysis()["flops"]
-            8.0
-        """
-        return self.compile().cost_analysis()
-
-    def compile(self) -> Compiled:
-        """Compile now.
-
-        Returns:
-            A `Compiled`.
-
-        Example:
-            >>> import pullback as pb
-            >>> pb.jit(lambda x: x + 1.0).lower(1.0).compile()(2.0)
-            3.0:f32[]:cpu(0)
-        """
-        self._signature.compile()
-        return self._jitted._stages[2](self._jitted, self._signature)
-
-
-class Compiled(_AheadOfTime):
-    """A function compiled for one signature. Call it with arguments of those shapes and dtypes; it never traces again.
-
-    Static arguments are left out, or given as they were to `lower`.
-
-    Example:
-        >>> import pullback as pb
-        >>> compiled = pb.jit(lambda x: x + 1.0).lower(pb.numpy.zeros(2)).compile()
-        >>> compiled(pb.numpy.array([1.0, 2.0]))
-        [2. 3.]:f32[2]:cpu(0)
-    """
-
-    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
-        statics, dynamic = self._given(args, kwargs)
-        if any(statics) and statics != self._statics:
-            raise StaticArgumentError(
-                f"{describe(self._fun)} was compiled for other static arguments: {self._other_static(statics)}. The jitted"
-                " function itself compiles again."
-            )
-        trees = self._signature.trees
-        leaves, structure = trees.array_leaves(trees.without_float0(dynamic), lambda: "argument")
-        says = "{} was compiled for other arguments: {}. Call the jitted function instead, which compiles for new ones{}."
-        if structure is not self._signature.structure and structure != self._signature.structure:
-            where = argument_differs(self._fun, structure, self._signature.structure, "it was compiled for", trees)
-            raise StructureError(says.format(describe(self._fun), where, ""))
-        for index, (leaf, type) in enumerate(zip(leaves, self._signature.program.input_types)):
-            if leaf.type is not type and (leaf.type.shape, leaf.type.dtype) != (type.shape, type.dtype):
-                where = f"{self._jitted._paths(*dynamic)[index]} is {leaf.type} where it was compiled for {type}"
-                error = ShapeError if leaf.type.shape != type.shape else DtypeError
-                raise error(says.format(describe(self._fun), where, ", or convert the argument"))
-        if any(isinstance(leaf, Tracer) for leaf in leaves):
-            raise TypeError(
-                f"{describe(self._fun)} was compiled ahead of time, so it cannot be transformed; transform the jitted function."
-            )
-        return self._signature.run(leaves)
-
-    def _other_static(self, statics: Any) -> str:
-        """The first static argument of a call that is not what it was compiled for, in words."""
-        given, wanted = [dict([item for part in parts for item in part]) for parts in (statics, self._statics)]
-        which = next(which for which in {**wanted, **given} if given.get(which) != wanted.get(which))
-        own, expected = [static_text(found[which]) if which in found else "missing" for found in (given, wanted)]
-        return f"{argument_name(self._fun, which) if isinstance(which, int) else which} is {own}, and was {expected}"
-
-    def _given(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
-        """The static arguments of a call, which may also be left out, and the dynamic ones."""
-        numbered = dict(self._statics[0]) if self._statics else {}
-        count = len(self._signature.structure.children()[0].children())
-        if not numbered or len(args) != count - len(numbered):
-            return self._jitted._split(args, kwargs)
-        (_, named), (_, dynamic) = self._jitted._split((), kwargs)
-        given = iter(args)
-        filled = tuple([None if i in numbered else next(given) for i in range(count)])
-        return (self._statics[0] if named else (), named), (filled, dynamic)
-
-    def as_text(self) -> str:
-        """The optimized program, as XLA prints it (HLO).
-
-        Returns:
-            A string.
-
-        Example:
-            >>> import pullback as pb
-            >>> pb.jit(lambda x: x + 1.0).lower(1.0).compile().as_text()[:9]
-            'HloModule'
-        """
-        return self._signature.compile().optimized_text()
-
-    def cost_analysis(self) -> dict[str, float]:
-        """XLA's estimate of the work: `flops`, `bytes accessed`, `transcendentals`, ...
-
-        Returns:
-            A dict of numbers by what they count.
-
-        Example:
-            >>> import pullback as pb
-            >>> pb.jit(lambda x: x + 1.0).lower(pb.numpy.zeros(8)).compile().cost_analysis()["flops"]
-            8.0
-        """
-        return self._signature.compile().cost_analysis()
-
-    def memory_analysis(self) -> dict[str, int]:
-        """Bytes of arguments, outputs, temporaries and code, as XLA reports them: `temp_size_in_bytes`, ...
-
-        Returns:
-            A dict of numbers by what they count.
-
-        Example:
-            >>> import pullback as pb
-            >>> pb.jit(lambda x: x + 1.0).lower(pb.numpy.zeros(8)).compile().memory_analysis()["output_size_in_bytes"]
-            32
-        """
-        return self._signature.compile().memory_analysis()
-
-
-Jitted._stages = (Traced, Lowered, Compiled)

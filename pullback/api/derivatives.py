@@ -30,12 +30,12 @@ from pullback.api.tangents import (
     weak_as,
 )
 from pullback.api.traced import with_placeholders
-from pullback.core.array import PlacedArray
+from pullback.core.array import Array, PlacedArray
 from pullback.core.dtypes import is_inexact, kind
 from pullback.core.errors import GradientError
 from pullback.core.source import api_boundary, describe, name_of, trim
-from pullback.core.tracing import innermost_staging, type_of
-from pullback.core.trees import TreeDef, flatten, register_node
+from pullback.core.tracing import Tracer, innermost_staging, type_of
+from pullback.core.trees import TreeDef, flatten, register_node, unflatten
 from pullback.core.types import ArrayType
 from pullback.core.zero import ONES, ZERO, zeros
 from pullback.program.equality import Keyed
@@ -83,7 +83,7 @@ def push_forward(what: str, fun: Function, primals: Sequence[Any], tangents: Seq
     check_callable(fun, what)
     check_pairs(what, "tangents", primals, tangents)
     flat = FlatArguments(fun, primals, {})
-    directions = tangent_leaves(what, flat, tangents)
+    directions = tangent_leaves(what, flat.structures, flat.leaves, tangents)
     result = FlatResult(flat.call, has_aux, what, fun)
     outs, out_tangents = jvp_flat(result, flat.leaves, directions, fun)
     shown = [weak_as(type_of(out), tangent_result(t, type_of(out))) for t, out in zip(out_tangents, outs)]
@@ -127,6 +127,11 @@ class LinearizedCall:
     def with_aux(self, *found: Any) -> tuple[Any, ...]:
         """What a transformation returns: `found`, and the auxiliary data if there are any."""
         return (*found, self.result.aux(self.linearized.values)) if self.result.has_aux else found
+
+    def structure(self, fun: Function) -> LinearStructure:
+        """What the derivative needs besides its tape."""
+        own = tuple(self.flat.structures), tuple(self.types), tuple(self.active), self.result.structure, tuple(self.out_types)
+        return LinearStructure(fun, *own, tuple(self.linearized.inputs), tuple(self.linearized.tangents[: self.result.count]))
 
     def value(self) -> Any:
         """The user's output."""
@@ -178,15 +183,7 @@ def linearize(fun: Function, *primals: Any, has_aux: bool = False) -> tuple[Any,
     """
     check_callable(fun, "linearize")
     call = LinearizedCall("linearize", fun, FlatArguments(fun, primals, {}), has_aux)
-    out_types = call.out_types
-
-    def f_jvp(*tangents: Any) -> Any:
-        check_pairs("linearize", "tangents", primals, tangents)
-        given = tangent_leaves("linearize", call.flat, tangents)
-        outs = call.linearized.push([tangent for tangent, flag in zip(given, call.active) if flag])
-        return call.result.output([tangent_result(t, type) for t, type in zip(outs, out_types)])
-
-    return call.with_aux(call.value(), wrapped(fun, "jvp_of", f_jvp))
+    return call.with_aux(call.value(), JvpFunction(call.structure(fun), call.linearized.tape))
 
 
 @overload
@@ -220,10 +217,7 @@ def vjp(fun: Function, *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
     """
     check_callable(fun, "vjp")
     call = LinearizedCall("vjp", fun, FlatArguments(fun, primals, {}), has_aux)
-    inputs, outs = call.linearized.inputs, call.linearized.tangents[: call.result.count]
-    own = tuple(call.flat.structures), tuple(call.types), tuple(call.active), call.result.structure, tuple(call.out_types)
-    shape = VjpStructure(fun, *own, tuple(inputs), tuple(outs))
-    return call.with_aux(call.value(), VjpFunction(shape, call.linearized.tape))
+    return call.with_aux(call.value(), VjpFunction(call.structure(fun), call.linearized.tape))
 
 
 _NOT_GIVEN: Any = object()
@@ -236,8 +230,8 @@ def _one_cotangent(function: Function, what: str) -> TypeError:
     )
 
 
-class VjpStructure(NamedTuple):
-    """What a function from cotangents of outputs to those of arguments needs besides its tape."""
+class LinearStructure(NamedTuple):
+    """What the derivative of a function at a point needs besides its tape."""
 
     function: Function
     structures: tuple[TreeDef, ...]
@@ -249,24 +243,56 @@ class VjpStructure(NamedTuple):
     outs: tuple[int | None, ...]
 
 
-class VjpFunction(Keyed):
-    """What `vjp` returns, to be applied to cotangents.
+class LinearFunction(Keyed):
+    """The derivative of a function at a point, in one of the two directions.
 
     It is a container of the arrays that it keeps: a jitted function may return it, and it may be a residual of a custom_vjp.
     Without them, it is the metadata of that container.
-
-    Example:
-        >>> import pullback as pb
-        >>> y, f_vjp = pb.vjp(lambda x: x * x, 3.0)
-        >>> f_vjp
-        <vjp of <lambda> (...)>
-        >>> f_vjp(1.0)
-        (6.0:f32[]:cpu(0),)
     """
 
-    def __init__(self, shape: VjpStructure, tape: Tape) -> None:
+    _kind = ""
+    _stands = False  # whether something else than arrays has been put in the place of arrays
+
+    def __init__(self, shape: LinearStructure, tape: Tape) -> None:
         self.shape = shape
         self.tape = tape
+
+    def taken_apart(self) -> tuple[list[Any], LinearFunction]:
+        """The arrays that it keeps, and itself without them.
+
+        Returns:
+            A list of arrays, and a function that is to be put together with such a list before it is called.
+
+        Example:
+            >>> import pullback as pb
+            >>> values, rest = pb.vjp(pb.numpy.sin, 0.0)[1].taken_apart()
+            >>> values, rest.put_together([pb.numpy.array(2.0)])(1.0)
+            ([1.0:f32[]:cpu(0)], (2.0:f32[]:cpu(0),))
+        """
+        values, tape = self.tape.emptied()
+        return values, type(self)(self.shape, tape)
+
+    def put_together(self, values: Sequence[Any]) -> LinearFunction:
+        """Itself with other values in the places that `taken_apart` left.
+
+        Arguments:
+            values: arrays like those that `taken_apart` gave; or what stands for them, until it is called.
+
+        Returns:
+            The function.
+
+        Example:
+            >>> import pullback as pb
+            >>> values, rest = pb.vjp(pb.numpy.sin, 0.0)[1].taken_apart()
+            >>> rest.put_together(values)(1.0)
+            (1.0:f32[]:cpu(0),)
+        """
+        made = type(self)(self.shape, self.tape.filled(values))
+        made._stands = not all([isinstance(value, (Array, Tracer)) for value in values])
+        return made
+
+    def _steps(self) -> Tape:
+        return self.tape.ready() if self._stands else self.tape
 
     @property
     def key(self) -> Any:
@@ -282,7 +308,56 @@ class VjpFunction(Keyed):
 
     @property
     def __name__(self) -> str:
-        return f"vjp_of_{name_of(self.shape.function).strip('<>')}"
+        return f"{self._kind}_of_{name_of(self.shape.function).strip('<>')}"
+
+    def __repr__(self) -> str:
+        return f"<{self._kind} of {describe(self.shape.function)}>"
+
+
+class JvpFunction(LinearFunction):
+    """What `linearize` returns, to be applied to tangents.
+
+    It is a container of the arrays that it keeps: a jitted function may return it, and it may be a residual of a custom_vjp.
+
+    Example:
+        >>> import pullback as pb
+        >>> y, f_jvp = pb.jit(lambda x: pb.linearize(pb.numpy.sin, x))(0.0)
+        >>> f_jvp
+        <jvp of sin>
+        >>> f_jvp(2.0)
+        2.0:f32[]:cpu(0)
+    """
+
+    _kind = "jvp"
+
+    def __call__(self, *tangents: Any) -> Any:
+        try:
+            shape = self.shape
+            check_pairs("linearize", "tangents", shape.structures, tangents)
+            given = tangent_leaves("linearize", shape.structures, shape.types, tangents)
+            given = [tangent for tangent, flag in zip(given, shape.active) if flag]
+            outs = self._steps().forward(shape.inputs, given, shape.outs)
+            return unflatten(shape.structure, [tangent_result(t, type) for t, type in zip(outs, shape.out_types)])
+        except BaseException as error:
+            trim(error)
+            raise
+
+
+class VjpFunction(LinearFunction):
+    """What `vjp` returns, to be applied to cotangents.
+
+    It is a container of the arrays that it keeps: a jitted function may return it, and it may be a residual of a custom_vjp.
+
+    Example:
+        >>> import pullback as pb
+        >>> y, f_vjp = pb.vjp(lambda x: x * x, 3.0)
+        >>> f_vjp
+        <vjp of <lambda> (...)>
+        >>> f_vjp(1.0)
+        (6.0:f32[]:cpu(0),)
+    """
+
+    _kind = "vjp"
 
     def __call__(self, cotangent: Any = _NOT_GIVEN, *more: Any) -> tuple[Any, ...]:
         try:
@@ -290,7 +365,7 @@ class VjpFunction(Keyed):
             if cotangent is _NOT_GIVEN or more:
                 raise _one_cotangent(shape.function, "vjp")
             given = cotangent_leaves(cotangent, shape.structure, shape.out_types)
-            found = self.tape.backward(shape.outs, given, shape.inputs)
+            found = self._steps().backward(shape.outs, given, shape.inputs)
             # as in JAX, what is multiplied by a cotangent stronger than its output is strong
             strong = any([t.weak and ct is not ZERO and not type_of(ct).weak for t, ct in zip(shape.out_types, given)])
             leaves = _gradient_leaves([t.strong() for t in shape.types] if strong else shape.types, shape.active, found)
@@ -299,16 +374,9 @@ class VjpFunction(Keyed):
             trim(error)
             raise
 
-    def __repr__(self) -> str:
-        return f"<vjp of {describe(self.shape.function)}>"
 
-
-def _taken_apart(function: VjpFunction) -> tuple[list[Any], VjpFunction]:
-    values, tape = function.tape.emptied()
-    return values, VjpFunction(function.shape, tape)
-
-
-register_node(VjpFunction, _taken_apart, lambda kept, values: VjpFunction(kept.shape, kept.tape.filled(values)))
+for _kind in (JvpFunction, VjpFunction):
+    register_node(_kind, LinearFunction.taken_apart, LinearFunction.put_together)
 
 
 @api_boundary

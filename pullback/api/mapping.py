@@ -24,6 +24,7 @@ from pullback.core.array import Array
 from pullback.core.axes import Axis
 from pullback.core.dtypes import float0
 from pullback.core.errors import AxisError, StructureError
+from pullback.core.leaks import leak_checked
 from pullback.core.refs import Ref, call_with_parts, call_with_refs
 from pullback.core.source import api_boundary, describe
 from pullback.core.tracing import Tracer, is_float0, type_of
@@ -123,7 +124,7 @@ def vmap(
         placed = [_place(trace, out, axis, fun, path, i) for i, (out, axis) in enumerate(zip(outs, specs, strict=True))]
         return unflatten(structure, placed)
 
-    return wrapped(fun, "vmap", batched)
+    return wrapped(fun, "vmap", leak_checked(batched))
 
 
 def _check_axes_spec(fun: Function, in_axes: Any) -> None:

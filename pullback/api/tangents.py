@@ -122,12 +122,14 @@ def check_pairs(transformation: str, name: str, primals: Any, given: Any) -> Non
 # ---- tangents and cotangents ------------------------------------------------------------------------------------------
 
 
-def tangent_leaves(transformation: str, flat: FlatArguments, tangents: Sequence[Any]) -> list[Any]:
-    """The tangents' leaves, each fit for its primal; ZERO for those of integers."""
+def tangent_leaves(
+    transformation: str, structures: Sequence[TreeDef], primals: Sequence[Any], tangents: Sequence[Any]
+) -> list[Any]:
+    """The tangents' leaves, each fit for its primal (a leaf, or its type); ZERO for those of integers."""
     found: list[Any] = []
     start = 0
-    for number, (structure, tangent) in enumerate(zip(flat.structures, tangents, strict=True)):
-        same = structure is LEAF and tangent.__class__ is Array and tangent.type is type_of(flat.leaves[start])
+    for number, (structure, tangent) in enumerate(zip(structures, tangents, strict=True)):
+        same = structure is LEAF and tangent.__class__ is Array and tangent.type is type_of(primals[start])
         if same and is_inexact(tangent.type.dtype):
             found.append(tangent)
             start += 1
@@ -140,9 +142,9 @@ def tangent_leaves(transformation: str, flat: FlatArguments, tangents: Sequence[
             f"primals[{number}] has",
             lambda where: f"{transformation} takes tangents like the primals, but {where}.",
         )
-        primals = flat.leaves[start : start + len(leaves)]
+        own = primals[start : start + len(leaves)]
         start += len(leaves)
-        for index, (leaf, primal) in enumerate(zip(leaves, primals, strict=True)):
+        for index, (leaf, primal) in enumerate(zip(leaves, own, strict=True)):
             found.append(fit_tangent(leaf, type_of(primal), lambda i=index, s=structure, r=root: structure_paths(s, r)[i]))  # type: ignore[misc]
     return found
 

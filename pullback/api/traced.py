@@ -10,6 +10,7 @@ from pullback.api.functions import Function, argument_name, check_callable, retu
 from pullback.core.array import Array, find_converter
 from pullback.core.dtypes import entering, requested
 from pullback.core.errors import EscapedTracerError, RefError
+from pullback.core.leaks import leak_checked
 from pullback.core.refs import Ref
 from pullback.core.source import api_boundary, describe, name_of
 from pullback.core.tracing import Tracer, type_of
@@ -57,6 +58,7 @@ def write_back(refs: Sequence[Ref], outs: Sequence[Any]) -> Sequence[Any]:
     return outs[len(refs) :]
 
 
+@leak_checked
 def trace(
     transformation: str,
     fun: Function,

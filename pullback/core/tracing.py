@@ -45,7 +45,7 @@ _CURES = {
 class Trace:
     """One transformation at work. `process` handles an operation that has one of this trace's tracers among its arguments."""
 
-    __slots__ = ("function", "open", "recording", "serial")
+    __slots__ = ("__weakref__", "function", "open", "recording", "serial")
     transformation = "trace"  # how error messages call it; a class attribute of each kind
 
     def __init__(self, function: Callable[..., Any] | None = None) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 from pullback.core.array import Array
 from pullback.core.axes import Axis, AxisOwner, named_axis
 from pullback.core.errors import AxisError
+from pullback.core.leaks import note
 from pullback.core.primitive import Primitive
 from pullback.core.tracing import Tracer, type_of
 from pullback.core.types import ArrayType
@@ -52,6 +53,7 @@ class BatchTrace(AxisOwner):
 
     def __init__(self, axis: Axis, function: Callable[..., Any] | None = None) -> None:
         super().__init__(function)
+        note(self)
         self.axis = axis
         self.size = axis.size
         self.element_types: dict[ArrayType, ArrayType] = {}  # by the types of batches

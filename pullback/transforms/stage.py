@@ -8,6 +8,7 @@ from typing import Any
 from pullback.core.array import Array, as_array
 from pullback.core.axes import youngest_owner
 from pullback.core.errors import RefError
+from pullback.core.leaks import note
 from pullback.core.primitive import Primitive
 from pullback.core.refs import Ref
 from pullback.core.source import Source, ends_calls, forget_callers, user_source
@@ -51,6 +52,7 @@ class StagingTrace(Recorder):
 
     def __init__(self, function: Callable[..., Any] | None = None, transformation: str = "jit") -> None:
         super().__init__(function)
+        note(self)
         self.transformation = transformation
         self.equations: list[Equation] = []
         self.constants: dict[int, tuple[Variable, Array]] = {}

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pullback.core.array import Array, constant, host_of
+from pullback.core.array import Array, as_array, constant, host_of
 from pullback.core.bounded import Bounded
 from pullback.core.dtypes import is_inexact
 from pullback.core.errors import GradientError, LeafError, NotLinear
@@ -82,6 +82,15 @@ class Known(NamedTuple):
     """In place of a known value: its number, in a tape that is kept without them."""
 
     number: int
+
+
+class Stand:
+    """In place of a known value: what stands for it while trees are taken apart and put together, a type or None say."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
 
 
 class Zeros(NamedTuple):
@@ -248,11 +257,11 @@ class Tape(Trace):
         places: dict[int, Known] = {}
 
         def place(value: Any) -> Any:
-            if not isinstance(value, (Array, Tracer)):
+            if not isinstance(value, (Array, Tracer, Stand)):
                 return value
             if id(value) not in places:
                 places[id(value)] = Known(len(values))
-                values.append(value)
+                values.append(value.value if isinstance(value, Stand) else value)
             return places[id(value)]
 
         return values, self.mapped(place, origins=False)  # equal tapes stand for one another
@@ -264,7 +273,12 @@ class Tape(Trace):
 
     def filled(self, values: Sequence[Any]) -> Tape:
         """The steps with these values in the places that `emptied` left."""
-        return self.mapped(lambda value: values[value.number] if value.__class__ is Known else value)
+        placed = [value if isinstance(value, (Array, Tracer)) else Stand(value) for value in values]
+        return self.mapped(lambda value: placed[value.number] if value.__class__ is Known else value)
+
+    def ready(self) -> Tape:
+        """The steps with arrays in the place of all that `filled` was given: an error, where it was nothing that can be one."""
+        return self.mapped(lambda value: as_array(value.value) if value.__class__ is Stand else value)
 
     # ---- walking it ----
 

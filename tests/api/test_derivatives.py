@@ -516,3 +516,19 @@ def test_a_tangent_is_weak_where_its_output_is() -> None:
     half = pnp.ones((), "bfloat16")
     for function in (lambda x: pnp.where(x > 0, x**3, -x), pb.nn.silu, lambda x: pnp.logaddexp(x, 0.0)):
         assert (half * twice(function)).dtype == (half * pb.jit(twice, static_argnums=0)(function)).dtype == half.dtype
+
+
+def test_a_linear_function_is_a_container_of_what_it_keeps() -> None:
+    f = lambda x: {"y": pnp.sin(x["a"]) * x["n"]}  # noqa: E731
+    value, push = pb.jit(lambda x: pb.linearize(f, x))({"a": 0.0, "n": 3})
+    assert float(value["y"]) == 0.0 and float(push({"a": 2.0, "n": None})["y"]) == 6.0
+    kept = pb.tree.leaves(push)
+    assert kept and all(isinstance(leaf, pb.Array) for leaf in kept)
+    doubled = pb.tree.map(lambda leaf: 2 * leaf, push)
+    assert float(doubled({"a": 2.0, "n": None})["y"]) in (12.0, 24.0)  # what it keeps may be one factor or two
+    with pytest.raises(pb.errors.StructureError):
+        push({"a": 2.0})
+    assert float(pb.lax.scan(lambda push, t: (push, push(t)), pb.linearize(pnp.sin, 0.0)[1], pnp.ones(2))[1][1]) == 1.0
+    assert float(pb.lax.scan(lambda pull, t: (pull, pull(t)[0]), pb.vjp(pnp.sin, 0.0)[1], pnp.ones(2))[1][1]) == 1.0
+    with_numbers = pb.tree.map(lambda leaf: 2.0, pb.vjp(pnp.sin, 0.0)[1])
+    assert pb.tree.leaves(with_numbers) == [2.0] and float(with_numbers(1.0)[0]) == 2.0

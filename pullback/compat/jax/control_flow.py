@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 import pullback as pb
+from pullback.compat.jax import errors
 from pullback.compat.jax.trees import Packed, pack, packed
 from pullback.core.array import from_numpy
 from pullback.core.source import named_after
@@ -63,6 +65,8 @@ def switch(index: Any, branches: Sequence[Function], *operands: Any, operand: An
 
 
 def map(f: Function, xs: Any, *, batch_size: int | None = None) -> Any:
+    if batch_size == 0:  # one batch
+        return pb.vmap(packed(f))(Packed(xs)).tree
     return pb.lax.map(packed(f), Packed(xs), batch_size=batch_size).tree
 
 
@@ -112,7 +116,11 @@ def called(callback: Function) -> Function:
     def of_packed(given: Packed) -> Packed:
         leaves = [from_numpy(leaf) if isinstance(leaf, (np.ndarray, np.generic)) else leaf for leaf in given.leaves]
         args, kwargs = given.structure.unflatten(leaves)
-        return Packed(callback(*args, **kwargs))
+        try:
+            return Packed(callback(*args, **kwargs))
+        except Exception as error:  # clients look for what is JAX's, and in its text for what was raised
+            text = "".join(traceback.format_exception(error)).rstrip()
+            raise errors.JaxRuntimeError(f"INTERNAL: CpuCallback error calling callback: {text}") from error
 
     return of_packed
 

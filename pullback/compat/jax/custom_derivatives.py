@@ -378,7 +378,6 @@ def closure_convert(fun: Function, *example_args: Any) -> tuple[Function, list[A
     made, values = pb.closure_convert(packed(fun), *pack(example_args))
     structure = tree_flatten(example_args)[1]
 
-    @functools.wraps(fun)
     def converted(*args_and_values: Any) -> Any:
         split = len(args_and_values) - len(values)
         args, given = args_and_values[:split], args_and_values[split:]

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pullback.compat.jax.errors import JaxprTypeError as JaxprTypeError
 from pullback.compat.jax.jaxpr_text import jaxpr_text
 from pullback.compat.jax.primitives import Primitive, facade_of, named
 from pullback.compat.jax.structs import AbstractValue, aval_of
@@ -423,10 +424,6 @@ def check_jaxpr(jaxpr: Jaxpr) -> None:
     for x in jaxpr.outvars:
         if not isinstance(x, Literal) and x not in bound:
             raise JaxprTypeError(f"Variable '{x}' not defined\n\nfrom jaxpr:\n{jaxpr}")
-
-
-class JaxprTypeError(TypeError):
-    """A Jaxpr that cannot be run."""
 
 
 def gensym(*ignored: Any) -> Callable[..., Var]:

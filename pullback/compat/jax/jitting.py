@@ -18,7 +18,6 @@ from pullback.core.modes import current_mode
 from pullback.core.trees import Trees
 from pullback.engine.backend import CompileOptions
 
-
 stages = lazy_module("pullback.compat.jax.stages")
 
 

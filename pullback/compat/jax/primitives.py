@@ -13,11 +13,8 @@ from typing import Any
 
 from pullback.core import primitive as core_primitive
 from pullback.core.array import Array
-from pullback.core.lazy import lazy_module
 from pullback.core.source import name_of
 from pullback.core.tracing import Tracer
-
-rules = lazy_module("pullback.compat.jax.rules")
 
 Params = dict[str, Any]
 Close = Callable[[Any], Any]
@@ -202,11 +199,11 @@ class Primitive:
     is_effectful: Any = None
     translation: Translation
     name: str
+    make: Callable[[Primitive], core_primitive.Primitive]  # which is in `rules.py`
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.translation = Translation(name)
-        self.rules: dict[str, Any] = {}
 
     def __repr__(self) -> str:
         return self.name
@@ -222,7 +219,7 @@ class Primitive:
         """The primitive of pullback that this is: for one of a program's own, one whose rules look into the registries."""
         if self.name in LACKING and _by_name.get(self.name) is self:
             raise NotImplementedError(f"{self.name} is a primitive of JAX's that pullback has not.")
-        found: core_primitive.Primitive = rules.make(self)
+        found: core_primitive.Primitive = Primitive.make(self)
         return found
 
     def bind(self, *args: Any, **params: Any) -> Any:

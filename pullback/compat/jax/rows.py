@@ -61,7 +61,7 @@ ROWS: dict[str, Row] = {
         own={
             "structs": "primal_dtype_to_tangent_dtype",
             "jaxprs": f"{_JAXPRS} {_MORE_JAXPRS} jaxpr_as_fun subjaxprs",
-            "primitives": "Primitive",
+            "rules": "Primitive",
             "tracing": f"{_TRACING} mapped_aval unmapped_aval",
             "private": "TraceTag set_current_trace take_current_trace",
         }

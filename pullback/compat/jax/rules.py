@@ -315,6 +315,7 @@ def make(primitive: Primitive) -> core_primitive.Primitive:
     return made
 
 
+Primitive.make = staticmethod(make)
 primitive_jvps = _Rules("jvp", _jvp)
 primitive_transposes = _Rules("transpose", _transpose)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
-from pullback.api import compiled as own
+from pullback.api import stages as own
 from pullback.compat.jax.facade import facade
 from pullback.compat.jax.jaxprs import ClosedJaxpr, DebugInfo, closed_jaxpr_of
 from pullback.compat.jax.sharding import DEFAULT_SHARDING, Format

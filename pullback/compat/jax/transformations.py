@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,8 +11,6 @@ from pullback.compat.jax.jitting import jit
 from pullback.compat.jax.tree_util import register_pytree_node, tree_leaves, tree_map
 from pullback.compat.jax.trees import Packed, flatten, on_a_level, pack, packed, standing_for, unpack
 from pullback.core.source import describe, named_after
-from pullback.core.trees import flatten as flatten_own
-from pullback.core.trees import unflatten as unflatten_own
 
 Function = Callable[..., Any]
 
@@ -176,22 +173,36 @@ def jvp(fun: Function, primals: Any, tangents: Any, has_aux: bool = False) -> tu
     return unpack(pb.jvp(_with_packed_aux(fun) if has_aux else packed(fun), pack(primals), pack(tangents), has_aux=has_aux))
 
 
-class VjpFunction:
-    """What `vjp` returns: from a cotangent to those of the arguments. It is a container of what it keeps."""
+class LinearFunction:
+    """A derivative at a point, of JAX's trees. It is a container of what it keeps."""
 
     def __init__(self, function: Function) -> None:
         self._function = function
-
-    def __call__(self, cotangent: Any) -> Any:
-        return unpack(self._function(Packed(cotangent)))
 
     def __repr__(self) -> str:
         return repr(self._function)
 
 
-register_pytree_node(
-    VjpFunction, lambda one: flatten_own(one._function), lambda kept, values: VjpFunction(unflatten_own(kept, values))
-)
+class VjpFunction(LinearFunction):
+    """What `vjp` returns: from a cotangent to those of the arguments."""
+
+    def __call__(self, cotangent: Any) -> Any:
+        return unpack(self._function(Packed(cotangent)))
+
+
+class JvpFunction(LinearFunction):
+    """What `linearize` returns: from tangents to the output's."""
+
+    def __call__(self, *tangents: Any) -> Any:
+        return self._function(*pack(tangents)).tree
+
+
+for _kind in (JvpFunction, VjpFunction):
+    register_pytree_node(
+        _kind,
+        lambda one: one._function.taken_apart(),
+        lambda kept, values, kind=_kind: kind(kept.put_together(values)),  # type: ignore[misc]
+    )
 
 
 def vjp(fun: Function, *primals: Any, has_aux: bool = False, reduce_axes: Any = ()) -> tuple[Any, ...]:
@@ -201,12 +212,7 @@ def vjp(fun: Function, *primals: Any, has_aux: bool = False, reduce_axes: Any = 
 
 def linearize(fun: Function, *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
     out, function, *aux = pb.linearize(_with_packed_aux(fun) if has_aux else packed(fun), *pack(primals), has_aux=has_aux)
-
-    @functools.wraps(fun)
-    def linear(*tangents: Any) -> Any:
-        return function(*pack(tangents)).tree
-
-    return (out.tree, linear, *unpack(aux))
+    return (out.tree, JvpFunction(function), *unpack(aux))
 
 
 def linear_transpose(fun: Function, *primals: Any, reduce_axes: Any = ()) -> Function:

@@ -118,6 +118,7 @@ def test_text_is_that_of_jax(name):
 
 FUNCTIONS = {
     **{name: function for name, (function, _) in TEXTS.items()},
+    "checkpoint": lambda x: jax.checkpoint(jnp.sin)(x),
     "select": lambda x: jnp.where(x > 1, x, 0.5),
     "argmax": jnp.argmax,
     "scan": lambda x: lax.scan(lambda c, y: (c + y, c * y), jnp.float32(0), x),
@@ -252,6 +253,7 @@ def test_structs():
         lambda f: jax.jit(f)(1.0),
         lambda f: lax.scan(lambda c, x: (f(c), x), 0.0, np.ones(2)),
         lambda f: lax.cond(True, f, lambda x: x, 1.0),
+        lambda f: jax.checkpoint(f)(1.0),
     ],
 )
 def test_trace_state(transform):

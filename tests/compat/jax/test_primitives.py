@@ -136,3 +136,12 @@ def test_partial_values():
     )
     assert [out.is_known() for out in outs] == [False, True, False]
     assert float(outs[1].get_known()) == 4.0 and str(outs[0].get_aval()) == "float32[3]"
+
+
+@pytest.mark.parametrize("transform", [lambda f: f, jax.jit], ids=["eager", "jit"])
+def test_what_a_callback_raises_is_in_the_text_of_an_error_of_jax(transform):
+    def fail(x):
+        raise KeyError("no such thing")
+
+    with pytest.raises(jax.errors.JaxRuntimeError, match=r"INTERNAL: CpuCallback error(.|\n)*KeyError: 'no such thing'"):
+        transform(lambda x: jax.pure_callback(fail, x, x))(X)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from pullback.compat.jax.facade import facade
-from pullback.compat.jax.random import fold_in, generator_of, key, split
+from pullback.compat.jax.random import generator_of, key
 from pullback.core.errors import LeafError
 from pullback.numpy.promotion import operand
 from pullback.numpy.shaping import concatenate, ravel, reshape
 from pullback.ops.random import UINT32, threefry2x32
-from pullback.random import bits
+from pullback.random import bits, fold_in, split
 from pullback.random.keys import GENERATOR
 
 
