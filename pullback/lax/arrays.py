@@ -12,6 +12,7 @@ import numpy as np
 from pullback.core.array import Array, ArrayLike
 from pullback.core.dtypes import DTypeLike, default_dtype, in_words, kind, requested
 from pullback.core.errors import DtypeError, ShapeError
+from pullback.core.modes import overriding
 from pullback.core.trees import array_leaves, unflatten
 from pullback.core.types import ShapeLike
 from pullback.lax.elementwise import lifted
@@ -211,8 +212,7 @@ def broadcast_in_dim(
     Arguments:
         operand: an array or a number.
         shape: the shape of the result.
-        broadcast_dimensions: for each axis of the operand an axis of the result, in rising order, of its size, unless it is
-            of size 1.
+        broadcast_dimensions: for each axis of the operand an axis of the result, of its size, unless it is of size 1.
         out_sharding: None: there is one device.
 
     Returns:
@@ -232,9 +232,11 @@ def broadcast_in_dim(
     """
     refuse_sharding("broadcast_in_dim", out_sharding)
     x = as_operand(operand, "broadcast_in_dim")
-    return broadcasts.broadcast_in_dim(
-        x, shape=tuple(map(operator.index, shape)), broadcast_dimensions=tuple(broadcast_dimensions)
-    )
+    places = tuple(map(operator.index, broadcast_dimensions))
+    order = tuple(sorted(range(len(places)), key=places.__getitem__))
+    if len(order) == x.type.ndim and order != tuple(range(len(order))):
+        x, places = shapes.transpose(x, permutation=order), tuple([places[axis] for axis in order])
+    return broadcasts.broadcast_in_dim(x, shape=tuple(map(operator.index, shape)), broadcast_dimensions=places)
 
 
 def convert_element_type(operand: ArrayLike, new_dtype: DTypeLike) -> Array:
@@ -577,7 +579,9 @@ def dynamic_slice(
     """
     x = as_operand(operand, "dynamic_slice")
     return dynamic.dynamic_slice(
-        x, *_starts(x, start_indices, "dynamic_slice", allow_negative_indices), slice_sizes=tuple(slice_sizes)
+        x,
+        *_starts(x, start_indices, "dynamic_slice", allow_negative_indices),
+        slice_sizes=tuple(map(operator.index, slice_sizes)),
     )
 
 
@@ -788,7 +792,8 @@ def dot_general(
     if x.type.dtype is not y.type.dtype:
         wanted = params.get("preferred_element_type", x.type.dtype)
         floats = params and kind(x.type.dtype) == kind(y.type.dtype) == kind(wanted) == "f"
-        x, y = (in_dtype(x, wanted), in_dtype(y, wanted)) if floats else to_common_dtype("dot_general", x, y)
+        with overriding(promotion="standard"):  # it takes two dtypes by itself
+            x, y = (in_dtype(x, wanted), in_dtype(y, wanted)) if floats else to_common_dtype("dot_general", x, y)
     return contract.dot_general(x, y, dimension_numbers=numbers, **params)
 
 

@@ -102,7 +102,7 @@ def padtype_to_pads(
         return [(0, 0)] * len(in_shape)
     found = []
     for size, width, stride in zip(in_shape, window_shape, window_strides):
-        missing = max(0, (-(-size // stride) - 1) * stride + width - size)
+        missing = max(0, (-(-int(size) // int(stride)) - 1) * int(stride) + int(width) - int(size))
         less, more = missing // 2, missing - missing // 2
         found.append((less, more) if name == "SAME" else (more, less))
     return found
@@ -122,7 +122,7 @@ def pairs(padding: Any, sizes: Shape, spans: Shape, strides: Shape) -> tuple[tup
     """Padding as users give it, a name or pairs, as a pair for each axis."""
     if isinstance(padding, str):
         return tuple(padtype_to_pads(sizes, spans, strides, padding))
-    found = tuple([tuple(map(operator.index, pair)) for pair in padding])
+    found = tuple([tuple(map(operator.index, pair)) if hasattr(pair, "__len__") else () for pair in padding])
     if len(found) != len(sizes) or any(len(pair) != 2 for pair in found):
         raise ShapeError(
             f"padding is a name, or a pair (before, after) for each of {len(sizes)} axes; not {padding}.{at_user_line()}"

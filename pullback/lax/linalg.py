@@ -33,7 +33,7 @@ __all__ = [
 
 
 class SvdAlgorithm(enum.Enum):
-    """How singular values are found. On the CPU there is LAPACK's divide and conquer, which stands for DEFAULT and QR, too.
+    """How singular values are found. On the CPU there is LAPACK's divide and conquer, which stands for DEFAULT and QR too.
 
     Example:
         >>> lax.linalg.svd(pnp.eye(2), compute_uv=False, algorithm=lax.linalg.SvdAlgorithm.QR)

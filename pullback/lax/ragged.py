@@ -10,7 +10,7 @@ from pullback.core.dtypes import DTypeLike, kind
 from pullback.core.errors import DtypeError, ShapeError
 from pullback.lax.arrays import broadcasted_iota, dot_general, refuse_sharding
 from pullback.lax.elementwise import lifted
-from pullback.numpy.creation import tri
+from pullback.lax.sorting import cumsum
 from pullback.numpy.indexing import get_item
 from pullback.numpy.logic import where
 from pullback.numpy.promotion import at_user_line, literal_of
@@ -133,7 +133,7 @@ def ragged_dot_general(
     if ragged in left_batch:
         return dot_general(x, y, numbers.dot_dimension_numbers, precision, preferred_element_type)
     count = sizes.type.shape[-1]
-    ends = (tri(count, dtype=sizes.type.dtype) * sizes[..., None, :]).sum(-1)
+    ends = cumsum(sizes, sizes.type.ndim - 1)
     member = _members(x, ends - sizes, ends, ragged, left_batch)
     if group_offset is not None:
         first = reshape(as_operand(group_offset, name), ())
@@ -143,7 +143,7 @@ def ragged_dot_general(
         raise ShapeError(
             f"{name}: {y.type} has not one part for each of {count} groups along axis {groups[0]}.{at_user_line()}"
         )
-    apart = where(member, x, literal_of(0, x.type.dtype))
+    apart = where(member, reshape(x, (1, *x.type.shape)), literal_of(0, x.type.dtype))
     first_axes, batches = up(left), (up(left_batch), tuple(right_batch))
     if remains:
         contracting = ((0, *first_axes), (*groups, *right))
@@ -160,7 +160,7 @@ def _members(x: Any, starts: Any, ends: Any, ragged: int, batch: Sequence[int]) 
     """For each group, whose axis stands in front, whether an element of x is in it, by its place along the ragged axis."""
     own = tuple([size if axis in batch else 1 for axis, size in enumerate(x.type.shape)])
     shape = own if starts.type.ndim > 1 else (1,) * x.type.ndim
-    row = reshape(_counted(x.type.shape[ragged]), tuple([-1 if axis == ragged else 1 for axis in range(x.type.ndim)]))
+    row = reshape(_counted(x.type.shape[ragged]), (1, *[-1 if axis == ragged else 1 for axis in range(x.type.ndim)]))
 
     def in_front(limits: Any) -> Any:
         last = moveaxis(limits, -1, 0)

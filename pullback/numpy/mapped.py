@@ -11,7 +11,7 @@ import numpy as np
 from pullback.api.branches import switch
 from pullback.api.mapping import vmap
 from pullback.core.array import Array, ArrayLike, host_of
-from pullback.core.dtypes import default_dtype
+from pullback.core.dtypes import BOOL, default_dtype
 from pullback.core.errors import ShapeError
 from pullback.core.tracing import Tracer
 from pullback.numpy.axes import normal_axis, several
@@ -127,7 +127,7 @@ def piecewise(x: ArrayLike, condlist: Any, funclist: Sequence[Any], *args: Any, 
     which = zeros(x.type.shape, default_dtype("i"))
     for number, condition in enumerate(conditions, 1):
         holds = array(condition)
-        which = where(broadcast(holds != 0, x.type.shape), number, which)
+        which = where(broadcast(in_dtype(holds, BOOL), x.type.shape), number, which)
 
     def value(function: Any, one: Any) -> Any:
         found = function(one, *args, **kw) if callable(function) else function

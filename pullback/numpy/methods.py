@@ -816,7 +816,7 @@ def _used(x: Tracer) -> str:
     return "" if x.where() and x.where() in line else line
 
 
-def _known(x: Tracer) -> Any:
+def known_value(x: Any) -> Any:
     """The value under tracers that hold one: eager derivatives let Python look at it. None where there is none yet."""
     value: Any = x
     while hasattr(value, "primal"):  # a tracer that carries a tangent beside its value
@@ -825,7 +825,7 @@ def _known(x: Tracer) -> Any:
 
 
 def _concrete(x: Tracer) -> Any:
-    """As `_known`; an error where the transformation has ended."""
+    """As `known_value`; an error where the transformation has ended."""
     value: Any = x
     while isinstance(value, Tracer):
         if not value.owner.open:
@@ -895,14 +895,14 @@ class _OfTracers:
         )
 
     def __str__(self: Any) -> str:
-        value = _known(self)
+        value = known_value(self)
         shown = f" = {value}" if value is not None else ""
         return f"Traced<{self.type.strong()}> in {self.owner.describe()}{shown}"
 
     __repr__ = __str__
 
     def __format__(self: Any, spec: str) -> str:
-        value = _known(self)
+        value = known_value(self)
         try:
             return format(str(self) if value is None else value, spec)
         except ValueError:

@@ -34,7 +34,7 @@ from pullback.numpy.promotion import (
 )
 from pullback.numpy.reductions import any as any_of
 from pullback.numpy.reductions import sum as total
-from pullback.numpy.shaping import broadcast_arrays, ravel, stack, transpose, unstack
+from pullback.numpy.shaping import broadcast_arrays, moveaxis, ravel, stack, transpose, unstack
 from pullback.ops import shape as shapes
 from pullback.ops.contract import dot_general
 from pullback.ops.convert import convert_element_type
@@ -252,7 +252,7 @@ def vecdot(
 
     Arguments:
         x1, x2: arrays whose shapes broadcast.
-        axis: the axis to sum over.
+        axis: the axis to sum over, of each of them.
         precision: checked, and without effect: products are computed in the full precision of their dtype.
         preferred_element_type: the dtype to accumulate in, and of the result; by default the common one.
 
@@ -272,14 +272,14 @@ def vecdot(
     """
     check_precision(precision, "vecdot")
     x1, x2 = given = to_common_dtype("vecdot", x1, x2)
+    x1, x2 = [moveaxis(one, axis, -1) if axis != -1 or not one.type.ndim else one for one in given]
+    if x1.type.shape[-1] != x2.type.shape[-1]:
+        raise _mismatch("vecdot", given[0], given[1], f"they do not have vectors of one size along axis {axis}")
     shape = broadcast_shapes("vecdot", x1.type.shape, x2.type.shape)
     x1, x2 = broadcast(x1, shape), broadcast(x2, shape)
-    along = normal_axis(axis, len(shape), "vecdot")
-    sizes = [one.type.shape[along - len(shape)] for one in given if one.type.ndim >= len(shape) - along]
-    if len(sizes) < 2 or sizes[0] != sizes[1]:
-        raise _mismatch("vecdot", given[0], given[1], f"they do not have vectors of one size along axis {axis}")
-    batch = tuple(i for i in range(len(shape)) if i != along)
-    return contract(conj(x1), x2, (((along,), (along,)), (batch, batch)), preferred_element_type)
+    last = len(shape) - 1
+    batch = tuple(range(last))
+    return contract(conj(x1), x2, (((last,), (last,)), (batch, batch)), preferred_element_type)
 
 
 def matvec(x1: ArrayLike, x2: ArrayLike, /) -> Array:

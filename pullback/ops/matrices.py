@@ -84,6 +84,14 @@ def product(*factors: Any) -> Any:
     return out
 
 
+def product_from_the_right(*factors: Any) -> Any:
+    """The matrix product of stacks of one batch shape, from the right to the left."""
+    *rest, out = factors
+    for factor in reversed(rest):
+        out = product(factor, out)
+    return out
+
+
 def flipped(x: Any) -> Any:
     """The transposes of matrices."""
     ndim = type_of(x).ndim

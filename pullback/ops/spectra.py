@@ -240,19 +240,23 @@ class eig(Factorization):
             return _right_ones(primitive, x, left=False, right=right)
 
         def one(x):
-            return linalg("eig")(x, left=True)[: 2 + right] if np.isfinite(x).all() else None
+            wide = x.astype(np.result_type(x, np.float64))
+            return linalg("eig")(wide, left=True)[: 2 + right] if np.isfinite(x).all() else None
 
         return one_by_one(primitive, one, x, left=left, right=right)
 
     def lower(write, x, *, left, right):
-        values = write.result_types[0]
+        # In 64 bits, as NumPy does: so eager and compiled eigenvalues come in one order.
+        results, x = write.result_types, write.convert(x, np.result_type(x.dtype, np.float64))
+        values = TensorType(results[0].shape, COMPLEX_DTYPE.get(x.dtype, x.dtype))
         matrices = TensorType(x.shape, values.dtype)
         parts = [values] if x.dtype == values.dtype else [TensorType(values.shape, x.dtype)] * 2
         flags = {"compute_left": "V" if left else "N", "compute_right": "V" if right else "N"}
         types = [*parts, matrices, matrices, status_type(x)]
         *found, lefts, rights, status = call_lapack(write, "geev", [x], types, len(x.shape) - 2, **flags)
         value = found[0] if len(found) == 1 else write.op("stablehlo.complex", found, values)
-        return checked(write, status, value, *[lefts][:left], *[rights][:right])
+        outs = checked(write, status, value, *[lefts][:left], *[rights][:right])
+        return tuple([write.convert(out, result.dtype) for out, result in zip(outs, results)])
 
     def jvp(primals, tangents, *, left, right):
         # V^-1 dx V = diag(dw) + (V^-1 dV) diag(w) - diag(w) (V^-1 dV)

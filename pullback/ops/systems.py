@@ -37,6 +37,7 @@ from pullback.ops.matrices import (
     nan_on_failure,
     part_dtype,
     product,
+    product_from_the_right,
     real_part,
     scaled_columns,
     stack_type,
@@ -291,9 +292,11 @@ class pinv(OfMatrices):
         (x, _), t = primals, tangents[0]
         out = pinv(*primals)
         back, turned = adjoint(out), adjoint(t)
-        rows, columns = product(out, back, turned), product(turned, back, out)
-        outside = add(sub(rows, product(rows, x, out)), sub(columns, product(out, x, columns)))
-        return out, sub(outside, product(out, t, out))
+        # No product has two sides of the longer size of x, which may be very long.
+        times = product if type_of(x).shape[-2] >= type_of(x).shape[-1] else product_from_the_right
+        rows, columns = times(out, back, turned), times(turned, back, out)
+        outside = add(sub(rows, times(rows, x, out)), sub(columns, times(out, x, columns)))
+        return out, sub(outside, times(out, t, out))
 
     def cost(operands, results):
         return 25 * operands[0].size * min(operands[0].shape[-2:])

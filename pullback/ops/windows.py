@@ -7,6 +7,7 @@ dropped (`collapsed`), or run along with axes of `indices` (`batching`).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Enum
 from typing import Any, NamedTuple
 
@@ -161,9 +162,14 @@ def check_indices(
         raise DtypeError(f"{name} takes integer indices, but got {indices}.")
     if mode not in MODES:
         raise ValueError(f"{name} takes mode={', '.join(map(repr, MODES))}, not {mode!r}.")
-    batching = zip(numbers.operand_batching_dims, numbers.start_indices_batching_dims, strict=True)
+    batching = tuple(zip(numbers.operand_batching_dims, numbers.start_indices_batching_dims))
     fits = (
         indices.ndim > 0
+        and len(numbers.operand_batching_dims) == len(numbers.start_indices_batching_dims)
+        and _are_axes((*numbers.collapsed_slice_dims, *numbers.operand_batching_dims), operand.ndim)
+        and _are_axes((*numbers.start_index_map, *numbers.operand_batching_dims), operand.ndim)
+        and _are_axes(numbers.start_indices_batching_dims, indices.ndim - 1)
+        and _are_axes(numbers.offset_dims, indices.ndim - 1 + len(numbers.offset_dims))
         and len(sizes) == operand.ndim
         and all(0 <= size <= full_size for size, full_size in zip(sizes, operand.shape))
         and indices.shape[-1] == len(numbers.start_index_map)
@@ -174,6 +180,11 @@ def check_indices(
     )
     if not fits:
         raise ShapeError(f"{name} of {operand} at {indices}: {numbers} and slice_sizes={tuple(sizes)} do not fit them.")
+
+
+def _are_axes(axes: Sequence[int], ndim: int) -> bool:
+    """Whether these are axes of an array of so many, each once."""
+    return len({*axes}) == len(axes) and all(0 <= axis < ndim for axis in axes)
 
 
 def window_places(indices, numbers, sizes, shape, mode):

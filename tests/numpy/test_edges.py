@@ -149,3 +149,8 @@ def test_lax_conj_makes_real_numbers_complex_as_jax_does():
     assert lax.conj(X).dtype == np.complex64 and lax.conj(2.0).type.weak
     assert lax.conj(COMPLEX).tolist() == COMPLEX.conj().tolist()
     assert pb.grad(lambda x: lax.real(lax.conj(x)))(1.0) == 1.0
+
+
+def test_vecdot_takes_its_axis_of_each_operand() -> None:
+    x, y = np.arange(8.0).reshape(2, 2, 2), np.arange(4.0).reshape(2, 2)
+    np.testing.assert_array_equal(pnp.vecdot(x, y, axis=0), np.vecdot(x, y, axis=0))

@@ -8,6 +8,7 @@ from surface_tables import is_listed
 
 import pullback as pb
 import pullback.numpy as pnp
+from pullback.core.modes import overriding
 
 lax = pb.lax
 X = pnp.asarray(np.arange(6.0, dtype=np.float32).reshape(2, 3))
@@ -176,3 +177,38 @@ def test_pow_takes_whole_exponents_of_an_integer_dtype() -> None:
     np.testing.assert_array_equal(pb.jacrev(pb.jit(lax.pow))(x, 2), np.diag([4.0, -4.0, 0.0]))
     with pytest.raises(pb.errors.DtypeError, match="floating or complex"):
         lax.pow(y, y)
+
+
+def test_dot_general_takes_two_dtypes_however_strict_promotion_is() -> None:
+    with overriding(promotion="strict"):
+        assert lax.dot(V, I).dtype == np.float32
+        with pytest.raises(pb.errors.DtypeError, match="strict"):
+            V + I
+
+
+def test_axes_of_broadcast_in_dim_come_in_any_order() -> None:
+    x = pnp.asarray([[1.0], [2.0], [3.0]])
+    expected = np.broadcast_to(np.asarray(x).T[:, :, None], (2, 3, 4))
+    np.testing.assert_array_equal(lax.broadcast_in_dim(x, (2, 3, 4), (1, 0)), expected)
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [
+        lax.GatherDimensionNumbers((), (0, 1), (0, 0)),
+        lax.GatherDimensionNumbers((), (0, 1), (0, 7)),
+        lax.GatherDimensionNumbers((), (0, 7), (0, 1)),
+        lax.GatherDimensionNumbers((), (1,), (1,), (0,), ()),
+    ],
+)
+def test_dimension_numbers_that_are_no_axes_are_refused(numbers) -> None:
+    with pytest.raises(pb.errors.ShapeError, match="do not fit"):
+        lax.gather(X, pnp.zeros((4, len(numbers.start_index_map)), np.int32), numbers, (1, 1))
+
+
+def test_sizes_may_be_arrays_of_integers() -> None:
+    assert lax.dynamic_slice(X, (0, 1), pnp.asarray([2, 2])).shape == (2, 2)
+    pads = lax.padtype_to_pads(*map(np.asarray, ([5, 6], [2, 3], [1, 2])), "SAME")
+    assert all(type(pad) is int for pair in pads for pad in pair)
+    with pytest.raises(pb.errors.ShapeError, match="a pair"):
+        lax.conv_general_dilated_patches(pnp.ones((1, 1, 4, 4)), (2, 2), (1, 1), (3, 3))

@@ -9,6 +9,7 @@ import pytest
 
 import pullback as pb
 import pullback.numpy as pnp
+from pullback.core.modes import overriding
 
 A = np.arange(12.0, dtype=np.float32).reshape(3, 4)
 V = np.arange(5.0, dtype=np.float32)
@@ -195,6 +196,8 @@ def test_derivatives_where_a_branch_is_not_defined() -> None:
     x = pnp.array([-4.0, 4.0])
     assert pb.grad(f)(x).tolist() == [0.0, 0.25] and pb.jit(pb.grad(f))(x).tolist() == [0.0, 0.25]
     assert not pb.jit(lambda x: pnp.piecewise(x, [x < 0], [1.0, 2.0]))(x).type.weak
+    with overriding(promotion="strict"):  # bools are compared with nothing
+        assert pnp.piecewise(x, [x < 0, x >= 0], [1.0, 2.0]).tolist() == [1.0, 2.0]
     g = lambda x, i: x.at[i].apply(pnp.square).sum()  # noqa: E731  (once, twice, not at all)
     i = np.array([0, 1, 1])
     for transform in (lambda f: f, pb.jit):

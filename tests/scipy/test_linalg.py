@@ -133,3 +133,53 @@ def test_the_function_of_funm_may_call_the_library(compiled):
     way = pb.jit if compiled else lambda function: function
     found = way(lambda a: pb.scipy.linalg.funm(a, pb.numpy.exp))(a)
     np.testing.assert_allclose(found, scipy.linalg.expm(a), rtol=1e-10)
+
+
+@pytest.mark.parametrize("name", ["companion", "fiedler", "fiedler_companion", "hankel", "toeplitz"])
+def test_matrices_of_stacks_of_vectors(name) -> None:
+    f, vectors = getattr(pb.scipy.linalg, name), np.arange(1.0, 13.0).reshape(2, 1, 6)
+    expected = [[getattr(scipy.linalg, name)(row) for row in rows] for rows in vectors]
+    np.testing.assert_allclose(np.asarray(f(vectors)), expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("n", range(2, 9))
+def test_fiedler_companions_of_every_size(n) -> None:
+    a = np.arange(2.0, n + 2.0)
+    np.testing.assert_allclose(np.asarray(pb.scipy.linalg.fiedler_companion(a)), scipy.linalg.fiedler_companion(a))
+    assert pb.scipy.linalg.fiedler_companion(a[:1]).shape == (0, 0)
+    with pytest.raises(pb.errors.ShapeError, match="nonzero"):
+        pb.scipy.linalg.fiedler_companion(a[:0])
+
+
+def test_matrices_of_two_stacks_of_vectors() -> None:
+    c, r = np.arange(6.0).reshape(2, 3), np.array([7.0, 8.0])
+    for name in ("hankel", "toeplitz"):
+        expected = [getattr(scipy.linalg, name)(row, r) for row in c]
+        np.testing.assert_array_equal(np.asarray(getattr(pb.scipy.linalg, name)(c, r)), expected)
+        assert getattr(pb.scipy.linalg, name)(np.zeros(0)).shape == (0, 0)
+    leslie = pb.scipy.linalg.leslie(c + 1, np.array([0.5, 0.25]))
+    np.testing.assert_array_equal(np.asarray(leslie)[1], scipy.linalg.leslie([4, 5, 6], [0.5, 0.25]))
+    whole = pb.scipy.linalg.convolution_matrix(c, 4, "same")
+    np.testing.assert_array_equal(np.asarray(whole)[1], scipy.linalg.convolution_matrix(c[1], 4, "same"))
+
+
+def test_sylvesters_equation_broadcasts() -> None:
+    rng = np.random.default_rng(0)
+    a, b, c = rng.normal(size=(2, 3, 3)), rng.normal(size=(2, 2)) + 4 * np.eye(2), rng.normal(size=(2, 3, 2))
+    x = np.asarray(pb.scipy.linalg.solve_sylvester(a, b, c))
+    np.testing.assert_allclose(a @ x + x @ b, c, atol=1e-9)
+
+
+def test_the_derivative_of_pinv_needs_no_matrix_of_the_longer_size_squared() -> None:
+    x = pnp.ones((2, 60_000)).at[1, ::2].set(-1.0)
+    for f in (pnp.linalg.pinv, lambda x: pnp.linalg.pinv(x.T)):
+        assert pb.jvp(f, (x,), (x,))[1].size == x.size  # 14 GB otherwise
+
+
+def test_eager_and_compiled_eigenvalues_come_in_one_order() -> None:
+    for seed in range(5):
+        x = np.random.default_rng(seed).normal(size=(2, 6, 6)).astype(np.float32)
+        for value in (x, x + 1j * x[::-1]):
+            eager, compiled = pnp.linalg.eigvals(value), pb.jit(pnp.linalg.eigvals)(value)
+            assert compiled.dtype == np.complex64
+            np.testing.assert_allclose(np.asarray(compiled), np.asarray(eager), rtol=1e-4)

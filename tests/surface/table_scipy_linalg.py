@@ -116,6 +116,9 @@ TABLE = {
     "scipy.linalg.hankel": entry(sl.hankel, case(VECTOR), case(VECTOR, RIGHT[:2, 1]), dtypes=INEXACT, wrt=(0,)),
     "scipy.linalg.circulant": entry(sl.circulant, case(VECTOR), case(np.arange(3)), dtypes=INEXACT, wrt=(0,), same_dtype=False),
     "scipy.linalg.companion": entry(sl.companion, case(VECTOR), dtypes=INEXACT, wrt=(0,), rtol=LOOSE),
+    "scipy.linalg.fiedler_companion": entry(
+        sl.fiedler_companion, case(VECTOR), dtypes=INEXACT, wrt=(0,), rtol=LOOSE
+    ),
     "scipy.linalg.leslie": entry(sl.leslie, case(VECTOR, RIGHT[:2, 1]), wrt=(0, 1)),
     "scipy.linalg.fiedler": entry(sl.fiedler, case(VECTOR), wrt=(0,)),
     "scipy.linalg.convolution_matrix": entry(

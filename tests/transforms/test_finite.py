@@ -28,7 +28,10 @@ WRONG = {
     "a batch": (lambda: pb.vmap(lambda x: x / x)(pnp.zeros(2)), r"encountered in div\."),
     "a derivative": (lambda: pb.grad(lambda x: pnp.sqrt(x) * 0.0)(0.0), r"encountered in mul\."),
     "a compiled derivative": (lambda: pb.jit(pb.grad(lambda x: pnp.sqrt(x) * 0.0))(0.0), r"encountered in mul\."),
-    "an input": (lambda: pb.jit(lambda x: x * 3.0)(np.nan), r"encountered in jit\(<lambda>\).* did not produce it: it is in an input"),
+    "an input": (
+        lambda: pb.jit(lambda x: x * 3.0)(np.nan),
+        r"encountered in jit\(<lambda>\).* did not produce it: it is in an input",
+    ),
     "a literal": (lambda: pb.jit(lambda x: (np.nan, x + 1.0))(1.0), r"encountered in jit\(<lambda>\).* it is a literal"),
 }
 

@@ -10,13 +10,23 @@ import numpy as np
 
 import pullback as pb
 from pullback.compat.jax import errors
+from pullback.compat.jax.structs import type_of, typeof
 from pullback.compat.jax.trees import Packed, pack, packed
+from pullback.compat.jax.words import in_jax_words
 from pullback.core.array import from_numpy
 from pullback.core.source import named_after
+from pullback.core.tracing import Tracer
+from pullback.numpy.methods import known_value
 
 Function = Callable[..., Any]
 
 
+def _callable(function: str, names: str, *given: Any) -> None:
+    if not all([callable(one) for one in given]):
+        raise TypeError(f"lax.{function}: {names} argument{'s' if len(given) > 1 else ''} should be callable.")
+
+
+@in_jax_words
 def scan(
     f: Function,
     init: Any,
@@ -26,23 +36,39 @@ def scan(
     unroll: int | bool = 1,
     _split_transpose: bool = False,
 ) -> tuple[Any, Any]:
+    _callable("scan", "f", f)
+
     @named_after(f)
     def step(carry: Packed, x: Packed) -> tuple[Packed, Packed]:
         out = f(carry.tree, x.tree)
         if not isinstance(out, (tuple, list)) or len(out) != 2:
-            raise TypeError(f"scan body output must be a pair, got {out!r}.")
+            raise TypeError(f"scan body output must be a pair, got {_shown(out)}.")
         return Packed(out[0]), Packed(out[1])
 
     carry, ys = pb.lax.scan(step, Packed(init), Packed(xs), length, reverse, unroll)
     return carry.tree, ys.tree
 
 
+def _shown(value: Any) -> str:
+    return repr(value) if value is None or isinstance(value, (tuple, list, dict)) else typeof(value).str_short()
+
+
+@in_jax_words
 def while_loop(cond_fun: Function, body_fun: Function, init_val: Any) -> Any:
+    _callable("while_loop", "body_fun and cond_fun", cond_fun, body_fun)
     condition = named_after(cond_fun)(lambda value: cond_fun(value.tree))
     return pb.lax.while_loop(condition, packed(body_fun), Packed(init_val)).tree
 
 
+@in_jax_words
 def fori_loop(lower: Any, upper: Any, body_fun: Function, init_val: Any, *, unroll: int | bool | None = None) -> Any:
+    _callable("fori_loop", "body_fun", body_fun)
+    types = [type_of(bound) for bound in (lower, upper)]
+    if types[0].dtype != types[1].dtype and not any(type.weak for type in types):
+        raise TypeError(f"lower and upper arguments to fori_loop must have equal types, got {types[0]} and {types[1]}.")
+    lower, upper = [bound if (known := known_value(bound)) is None else known for bound in (lower, upper)]
+    if unroll is not None and (isinstance(lower, Tracer) or isinstance(upper, Tracer)):
+        raise ValueError("Can only use `unroll` in `fori_loop` if the loop bounds are statically known.")
     body = named_after(body_fun)(lambda i, value: Packed(body_fun(i, value.tree)))
     return pb.lax.fori_loop(lower, upper, body, Packed(init_val), unroll=unroll).tree
 
@@ -50,27 +76,36 @@ def fori_loop(lower: Any, upper: Any, body_fun: Function, init_val: Any, *, unro
 _NO_OPERAND = object()
 
 
+@in_jax_words
 def cond(pred: Any, *args: Any, operand: Any = _NO_OPERAND, linear: Any = None, **kwargs: Any) -> Any:
     if len(args) == 4 and not callable(args[0]):  # JAX's older form, with an operand for each function
         own, f, other, g = args
         return cond(pred, lambda x, _: f(x), lambda _, y: g(y), own, other)
     true_fun, false_fun, *operands = [*args, *[kwargs.pop(name) for name in ("true_fun", "false_fun") if name in kwargs]]
     operands = operands if operand is _NO_OPERAND else [operand]
+    _callable("cond", "true_fun and false_fun", true_fun, false_fun)
     return pb.lax.cond(pred, packed(true_fun), packed(false_fun), *pack(operands)).tree
 
 
+@in_jax_words
 def switch(index: Any, branches: Sequence[Function], *operands: Any, operand: Any = _NO_OPERAND) -> Any:
     operands = operands if operand is _NO_OPERAND else (operand,)
+    _callable("switch", "branches", *branches)
+    if isinstance(index, (tuple, list)):
+        raise TypeError(f"Branch index must be scalar, got {index} of shape {np.shape(index)}.")
     return pb.lax.switch(index, [packed(branch) for branch in branches], *pack(operands)).tree
 
 
+@in_jax_words
 def map(f: Function, xs: Any, *, batch_size: int | None = None) -> Any:
     if batch_size == 0:  # one batch
         return pb.vmap(packed(f))(Packed(xs)).tree
     return pb.lax.map(packed(f), Packed(xs), batch_size=batch_size).tree
 
 
+@in_jax_words
 def associative_scan(fn: Function, elems: Any, reverse: bool = False, axis: int = 0) -> Any:
+    _callable("associative_scan", "fn", fn)
     return pb.lax.associative_scan(packed(fn), Packed(elems), reverse, axis).tree
 
 

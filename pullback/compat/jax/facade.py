@@ -14,10 +14,11 @@ import importlib.machinery
 import importlib.util
 import sys
 from collections.abc import Callable, Mapping
-from types import MappingProxyType, ModuleType
+from types import FunctionType, MappingProxyType, ModuleType
 from typing import Any
 
 from pullback.compat.jax.rows import ROWS
+from pullback.core.modes import current_mode, overriding
 from pullback.core.source import api_boundary
 
 PACKAGE = "pullback.compat.jax"
@@ -64,6 +65,8 @@ def facade(
                 value = _submodule(name_of_module, name) or value
             elif name in placed:
                 value = with_sharding(value)
+            elif str(base).startswith(_COMPOSED) and isinstance(value, FunctionType):
+                value = with_any_rank(value)
         elif (value := _submodule(name_of_module, name)) is None:
             raise absent(name_of_module, name)
         module[name] = value
@@ -100,6 +103,23 @@ def _loaded(base: str) -> Any:
 def _public(namespace: Any) -> list[str]:
     """The names that a module or an object offers."""
     return getattr(namespace, "__all__", None) or [name for name in dir(namespace) if not name.startswith("_")]
+
+
+# What is made of several operations, which broadcast.
+_COMPOSED = ("pullback.scipy", "pullback.image", "pullback.numpy.fft", "pullback.numpy.linalg")
+
+
+def with_any_rank(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that JAX's flag of rank promotion does not concern, which is for what users write themselves."""
+
+    @functools.wraps(function)
+    def free(*args: Any, **kwargs: Any) -> Any:
+        if current_mode().rank_promotion == "allow":
+            return function(*args, **kwargs)
+        with overriding(rank_promotion="allow"):
+            return function(*args, **kwargs)
+
+    return free
 
 
 def _homes(own: Mapping[str, str]) -> dict[str, tuple[str, str]]:

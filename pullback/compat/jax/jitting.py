@@ -12,7 +12,8 @@ from pullback.api.compiled import Jitted
 from pullback.api.functions import parameters_of
 from pullback.compat.jax.sharding import check_whole
 from pullback.compat.jax.trees import JAX_TREES, flatten
-from pullback.core.errors import StaticArgumentError
+from pullback.compat.jax.words import translate
+from pullback.core.errors import PullbackError, StaticArgumentError
 from pullback.core.lazy import lazy_module
 from pullback.core.modes import current_mode
 from pullback.core.trees import Trees
@@ -48,7 +49,11 @@ class PjitFunction(Jitted):
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if not current_mode().compiles:
             return self._fun(*args, **kwargs)
-        return super()._call(args, kwargs)
+        try:
+            return super()._call(args, kwargs)
+        except PullbackError as error:
+            translate(error)
+            raise
 
     def trace(self, /, *args: Any, **kwargs: Any) -> Any:
         self._stages = (stages.Traced, stages.Lowered, stages.Compiled)

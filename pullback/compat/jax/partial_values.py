@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from pullback.compat.jax.jaxprs import Jaxpr
 from pullback.compat.jax.structs import aval_of, type_of
 from pullback.core.primitive import Primitive
 from pullback.core.tracing import Trace, Tracer
 from pullback.core.tracing import type_of as type_of_value
 from pullback.core.types import ArrayType
+from pullback.transforms.derive import pruned_program
 
 
 class PartialVal(tuple[Any, Any]):
@@ -69,3 +71,19 @@ def trace_to_jaxpr_nounits(
         trace.open = False
     unknown = [isinstance(out, Unknown) and out.owner is trace for out in outs]
     return None, [PartialVal.unknown(aval_of(x.type)) if flag else PartialVal.known(x) for x, flag in zip(outs, unknown)], []
+
+
+def dce_jaxpr(
+    jaxpr: Jaxpr, used_outputs: bool | Sequence[bool], instantiate: bool | Sequence[bool] = False
+) -> tuple[Jaxpr, list[bool]]:
+    """The Jaxpr without what serves unused results only, and which of its inputs it still takes."""
+    consts, kept = len(jaxpr.constvars), _flags(instantiate, len(jaxpr.invars))
+    whole = Jaxpr((), [*jaxpr.constvars, *jaxpr.invars], jaxpr.outvars, jaxpr.eqns).program if consts else jaxpr.program
+    smaller, used = pruned_program(whole, tuple(map(int, _flags(used_outputs, len(jaxpr.outvars)))))
+    taken = [bool(flag) or keep for flag, keep in zip(used[consts:], kept)]
+    inputs = [*range(consts), *[consts + i for i, flag in enumerate(taken) if flag]]
+    return Jaxpr.of(smaller.rearranged(inputs), consts), taken
+
+
+def _flags(flags: bool | Sequence[bool], count: int) -> list[bool]:
+    return [flags] * count if isinstance(flags, bool) else [bool(flag) for flag in flags]

@@ -86,7 +86,7 @@ ROWS: dict[str, Row] = {
         }
     ),
     "jax.interpreters.mlir": Row(own={"rules": "emit_python_callback lower_fun register_lowering"}),
-    "jax.interpreters.partial_eval": Row(own={"partial_values": "PartialVal trace_to_jaxpr_nounits"}),
+    "jax.interpreters.partial_eval": Row(own={"partial_values": "PartialVal dce_jaxpr trace_to_jaxpr_nounits"}),
     "jax._src": Row(),
     "jax._src.ad_util": Row(own={"primitives": "stop_gradient_p", "rules": "Zero"}),
     "jax._src.core": Row(own={"structs": "ShapedArray", "tracing": "trace_state_clean", "private": "physical_aval"}),
@@ -121,6 +121,8 @@ ROWS: dict[str, Row] = {
             "private": "AbstractRef",
         }
     ),
+    "jax.experimental.jet": Row(own={"taylor": "fact jet jet2 zero_series"}),
+    "jax.experimental.ode": Row(own={"taylor": "odeint"}),
     "jax.experimental.layout": Row(own={"processes": "Format Layout"}),
     "jax.experimental.multihost_utils": Row(own={"processes": "sync_global_devices"}),
     "jax.experimental.sparse": Row(own={"processes": "BCOO BCSR JAXSparse"}),

@@ -154,6 +154,7 @@ def _with_axis(primitive: Any, rule: Rule) -> Rule:
 fancy_primitive_batchers: dict[Any, Rule] = {}
 primitive_batchers = _Batchers(_if_batched)
 axis_primitive_batchers = _Batchers(_with_axis)
+KNOWN_PLATFORMS = ("cpu", "cuda", "gpu", "rocm", "tpu")
 lowerings: dict[Any, dict[str | None, Any]] = {}
 
 
@@ -430,10 +431,13 @@ def defreducer(primitive: Any) -> None:
     primitive_batchers[primitive] = rule
 
 
-def register_lowering(
-    primitive: Any, rule: Any, platform: str | None = None, inline: bool = True, cacheable: bool = True
-) -> Any:
-    lowerings.setdefault(primitive, {})[platform] = rule
+def register_lowering(prim: Any, rule: Any, platform: str | None = None, inline: bool = True, cacheable: bool = True) -> Any:
+    if platform is not None and platform not in KNOWN_PLATFORMS:
+        raise NotImplementedError(
+            f"Registering an MLIR lowering rule for primitive {prim} for an unknown platform {platform}. Known platforms are:"
+            f" {', '.join(KNOWN_PLATFORMS)}."
+        )
+    lowerings.setdefault(prim, {})[platform] = rule
     return rule
 
 

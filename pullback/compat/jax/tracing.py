@@ -66,6 +66,9 @@ def make_jaxpr(
             return jaxpr
         return jaxpr, found[0].unflatten([struct_of(type) for type in program.output_types])
 
+    of_arguments.__module__ = "jax"
+    for name in ("__name__", "__qualname__"):
+        setattr(of_arguments, name, f"make_jaxpr({getattr(fun, name, 'function')})")
     return of_arguments
 
 

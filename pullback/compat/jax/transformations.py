@@ -7,9 +7,13 @@ from typing import Any
 
 import pullback as pb
 from pullback.api.functions import normalize_argnums, wrapped
+from pullback.api.traced import call_paths
 from pullback.compat.jax.jitting import jit
+from pullback.compat.jax.structs import tangent_type, type_of
 from pullback.compat.jax.tree_util import register_pytree_node, tree_leaves, tree_map
-from pullback.compat.jax.trees import Packed, flatten, on_a_level, pack, packed, standing_for, unpack
+from pullback.compat.jax.trees import JAX_TREES, Packed, flatten, on_a_level, pack, packed, standing_for, unpack
+from pullback.compat.jax.words import in_jax_words, name_leaves
+from pullback.core.errors import PullbackError
 from pullback.core.source import describe, named_after
 
 Function = Callable[..., Any]
@@ -58,7 +62,7 @@ def _of_arguments(
         found = transform(of_packed, tuple(range(len(numbers))), **options)(*pack([args[i] for i in numbers]))
         return result(found, isinstance(argnums, int))
 
-    return wrapped(fun, name, differentiated)
+    return wrapped(fun, name, in_jax_words(differentiated))
 
 
 def _gradients(found: Sequence[Packed], alone: bool) -> Any:
@@ -166,10 +170,19 @@ def hessian(fun: Function, argnums: Any = 0, has_aux: bool = False, holomorphic:
 # ---- tangents and cotangents ------------------------------------------------------------------------------------------
 
 
+@in_jax_words
 def jvp(fun: Function, primals: Any, tangents: Any, has_aux: bool = False) -> tuple[Any, ...]:
     for name, given in (("primals", primals), ("tangents", tangents)):
         if not isinstance(given, (list, tuple)):
             raise TypeError(f"{name} passed to jvp must be a tuple or a list, one tree for each argument, but is {given!r}.")
+    for primal, tangent in zip(tree_leaves(primals), tree_leaves(tangents)):
+        wanted, given = tangent_type(type_of(primal)), type_of(tangent)
+        if wanted.dtype != given.dtype:
+            raise TypeError(
+                "primal and tangent arguments to jax.jvp do not match: a tangent has the dtype of its primal, or float0"
+                f" where that is of integers. The primal is of {type_of(primal).dtype}, so its tangent is of"
+                f" {wanted.dtype}, but it is of {given.dtype}."
+            )
     return unpack(pb.jvp(_with_packed_aux(fun) if has_aux else packed(fun), pack(primals), pack(tangents), has_aux=has_aux))
 
 
@@ -256,10 +269,14 @@ def vmap(
             placed.extend(_axes("out_axes", out_axes, out))
             return outs
 
-        outs = pb.vmap(of_leaves, tuple(axes), placed, axis_name, axis_size)(*leaves)
+        try:
+            outs = pb.vmap(of_leaves, tuple(axes), placed, axis_name, axis_size)(*leaves)
+        except PullbackError as error:
+            name_leaves(error, lambda: call_paths(fun, args, kwargs, JAX_TREES))
+            raise
         return found.unflatten(outs)
 
-    return wrapped(fun, "vmap", batched)
+    return wrapped(fun, "vmap", in_jax_words(batched))
 
 
 def _axes(name: str, axes: Any, tree: Any) -> list[Any]:

@@ -30,6 +30,7 @@ from pullback.scipy.linalg.special_matrices import companion as companion
 from pullback.scipy.linalg.special_matrices import convolution_matrix as convolution_matrix
 from pullback.scipy.linalg.special_matrices import dft as dft
 from pullback.scipy.linalg.special_matrices import fiedler as fiedler
+from pullback.scipy.linalg.special_matrices import fiedler_companion as fiedler_companion
 from pullback.scipy.linalg.special_matrices import hadamard as hadamard
 from pullback.scipy.linalg.special_matrices import hankel as hankel
 from pullback.scipy.linalg.special_matrices import helmert as helmert

@@ -12,17 +12,40 @@ from pullback.core.dtypes import DTypeLike, default_dtype, kind, requested
 from pullback.core.errors import ShapeError
 from pullback.numpy.arithmetic import abs as absolute
 from pullback.numpy.complexes import conj
-from pullback.numpy.creation import array, diag, zeros
-from pullback.numpy.promotion import at_user_line, operand, strong, to_common_dtype, to_inexact
+from pullback.numpy.creation import array, zeros, zeros_like
+from pullback.numpy.promotion import (
+    at_user_line,
+    broadcast,
+    broadcast_shapes,
+    operand,
+    strong,
+    to_common_dtype,
+    to_inexact,
+)
 from pullback.numpy.shaping import concatenate
 from pullback.ops.scipy_functions import linalg
 
 
-def _vector(x: Any, name: str, least: int = 1) -> Any:
+def _vectors(x: Any, name: str, least: int = 0) -> Any:
+    """Vectors along the last axis; a number is a vector of one element."""
     x = strong(operand(x, name))
-    if x.type.ndim != 1 or x.type.size < least:
-        raise ShapeError(f"{name} takes a vector of at least {least} elements, but got {x.type}.{at_user_line()}")
+    x = x.reshape(-1) if x.type.ndim == 0 else x
+    if x.type.shape[-1] < least:
+        raise ShapeError(f"{name} takes vectors of at least {least} elements, but got {x.type}.{at_user_line()}")
     return x
+
+
+def _two(name: str, x: Any, y: Any) -> list[Any]:
+    """Vectors of one dtype, and of the same axes in front."""
+    both = to_common_dtype(name, _vectors(x, name), _vectors(y, name))
+    front = broadcast_shapes(name, *[one.type.shape[:-1] for one in both])
+    return [broadcast(one, (*front, one.type.shape[-1])) for one in both]
+
+
+def _placed(vectors: Any, places: Any) -> Any:
+    """Matrices of the elements of vectors: of element 0, 1, 2, ... in places 2, 3, 4, ..., with numbers 0 and 1 in those."""
+    numbers = broadcast(array([0, 1], vectors.dtype), (*vectors.type.shape[:-1], 2))
+    return concatenate([numbers, vectors], -1)[..., places]
 
 
 def block_diag(*arrs: ArrayLike) -> Array:
@@ -72,7 +95,7 @@ def toeplitz(c: ArrayLike, r: ArrayLike | None = None) -> Array:
 
     Raises:
         LeafError: an operand is neither an array nor a number.
-        ShapeError: the axes in front differ.
+        ShapeError: the axes in front do not broadcast.
         DtypeError: the dtypes have no common one.
 
     Example:
@@ -81,9 +104,7 @@ def toeplitz(c: ArrayLike, r: ArrayLike | None = None) -> Array:
          [2 1]
          [3 2]]:i32[3,2]:cpu(0)
     """
-    first = strong(operand(c, "toeplitz"))
-    column, row = to_common_dtype("toeplitz", first, conj(first) if r is None else r)
-    column, row = [x.reshape(-1) if x.ndim == 0 else x for x in (column, row)]
+    column, row = _two("toeplitz", c, conj(c) if r is None else r)
     m, n = column.shape[-1], row.shape[-1]
     values = concatenate([column[..., ::-1], row[..., 1:]], -1)
     if not values.shape[-1]:
@@ -95,15 +116,15 @@ def hankel(c: ArrayLike, r: ArrayLike | None = None) -> Array:
     """The matrix that is constant along its antidiagonals.
 
     Arguments:
-        c: a vector (m,): the first column.
-        r: a vector (n,): the last row, but for its first element; by default zeros, as many as c has.
+        c: an array (..., m): the first column.
+        r: an array (..., n): the last row, but for its first element; by default zeros, as many as c has.
 
     Returns:
-        A matrix (m, n).
+        An array (..., m, n).
 
     Raises:
         LeafError: an operand is neither an array nor a number.
-        ShapeError: an operand is no vector.
+        ShapeError: the axes in front do not broadcast.
         DtypeError: the dtypes have no common one.
 
     Example:
@@ -112,10 +133,11 @@ def hankel(c: ArrayLike, r: ArrayLike | None = None) -> Array:
          [2 3 0]
          [3 0 0]]:i32[3,3]:cpu(0)
     """
-    first = _vector(c, "hankel")
-    last = zeros(first.shape, first.dtype) if r is None else _vector(r, "hankel")
-    column, row = to_common_dtype("hankel", first, last)
-    return concatenate([column, row[1:]])[np.arange(column.shape[0])[:, None] + np.arange(row.shape[0])]
+    column, row = _two("hankel", c, zeros_like(operand(c, "hankel")) if r is None else r)
+    m, n = column.shape[-1], row.shape[-1]
+    if not m or not n:
+        return zeros((*column.shape, n), column.dtype)
+    return concatenate([column, row[..., 1:]], -1)[..., np.arange(m)[:, None] + np.arange(n)]
 
 
 def circulant(c: ArrayLike) -> Array:
@@ -146,33 +168,70 @@ def companion(a: ArrayLike) -> Array:
     """The matrix whose characteristic polynomial has these coefficients, the highest power's first.
 
     Arguments:
-        a: a vector of n >= 2 coefficients.
+        a: an array (..., n) of n >= 2 coefficients.
 
     Returns:
-        A matrix (n - 1, n - 1), of floating or complex numbers.
+        An array (..., n - 1, n - 1), of floating or complex numbers.
 
     Raises:
         LeafError: `a` is neither an array nor a number.
-        ShapeError: `a` is no vector of at least two elements.
+        ShapeError: there are fewer than two coefficients.
 
     Example:
         >>> pb.scipy.linalg.companion(pnp.array([1.0, -3.0, 2.0]))
         [[ 3. -2.]
          [ 1.  0.]]:f32[2,2]:cpu(0)
     """
-    a = to_inexact(_vector(a, "companion", 2), "companion")
-    below = np.eye(a.shape[0] - 2, a.shape[0] - 1)
-    return concatenate([(-a[1:] / a[0])[None], array(below, a.dtype)], 0)
+    a = to_inexact(_vectors(a, "companion", 2), "companion")
+    places = np.eye(a.shape[-1] - 1, k=-1, dtype=int)
+    places[0] = np.arange(2, a.shape[-1] + 1)
+    return _placed(-a[..., 1:] / a[..., :1], places)
+
+
+def fiedler_companion(a: ArrayLike) -> Array:
+    """A matrix of five diagonals whose characteristic polynomial has these coefficients, the highest power's first.
+
+    Arguments:
+        a: an array (..., n) of coefficients, the first of which is not 0.
+
+    Returns:
+        An array (..., n - 1, n - 1), of floating or complex numbers.
+
+    Raises:
+        LeafError: `a` is neither an array nor a number.
+        ShapeError: there are no coefficients.
+
+    Example:
+        >>> pb.scipy.linalg.fiedler_companion(pnp.array([1.0, -6.0, 11.0, -6.0]))
+        [[  6. -11.   1.]
+         [  1.   0.   0.]
+         [  0.   6.   0.]]:f32[3,3]:cpu(0)
+
+    Source: Fiedler, "A note on companion matrices" (2003).
+    """
+    a = _vectors(a, "fiedler_companion")
+    n = a.shape[-1] - 1
+    if n < 0:
+        raise ShapeError(f"fiedler_companion takes nonzero many coefficients, but got {a.type}.{at_user_line()}")
+    a = to_inexact(a, "fiedler_companion")
+    places, rows = np.zeros((n, n), int), np.arange(n)
+    places[rows[:1], rows[:1]] = 2
+    places[rows[1:2], rows[:1][: n - 1]] = 1
+    places[rows[0 : n - 1 : 2], rows[1::2]] = np.arange(3, n + 2, 2)
+    places[rows[2::2], rows[1 : n - 1 : 2]] = np.arange(4, n + 2, 2)
+    places[rows[0 : max(n - 2, 0) : 2], rows[2::2]] = 1
+    places[rows[3::2], rows[1 : max(n - 2, 0) : 2]] = 1
+    return _placed(-a[..., 1:] / a[..., :1], places)
 
 
 def leslie(f: ArrayLike, s: ArrayLike) -> Array:
     """The Leslie matrix of a population: fecundities in its first row, survival rates below the diagonal.
 
     Arguments:
-        f: a vector (n,). s: a vector (n - 1,).
+        f: an array (..., n). s: an array (..., n - 1).
 
     Returns:
-        A matrix (n, n) in the common dtype.
+        An array (..., n, n) in the common dtype.
 
     Raises:
         LeafError: an operand is neither an array nor a number.
@@ -184,50 +243,53 @@ def leslie(f: ArrayLike, s: ArrayLike) -> Array:
         [[0.  2. ]
          [0.5 0. ]]:f32[2,2]:cpu(0)
     """
-    first, below = to_common_dtype("leslie", _vector(f, "leslie", 2), _vector(s, "leslie"))
-    if below.shape[0] != first.shape[0] - 1:
+    first, below = _two("leslie", f, s)
+    n = first.shape[-1]
+    if n < 2 or below.shape[-1] != n - 1:
         raise ShapeError(
-            f"leslie takes one survival rate less than fecundities, but got {first.type}, {below.type}.{at_user_line()}"
+            f"leslie takes at least two fecundities, and one survival rate less, but got {first.type}, {below.type}."
+            + at_user_line()
         )
-    return concatenate([first[None], diag(concatenate([below, below[:1]]))[:-1]], 0)
+    places = np.diag(np.arange(n + 2, 2 * n + 1), -1)
+    places[0] = np.arange(2, n + 2)
+    return _placed(concatenate([first, below], -1), places)
 
 
 def fiedler(a: ArrayLike) -> Array:
     """The matrix of the distances |a_i - a_j|.
 
     Arguments:
-        a: a vector (n,).
+        a: an array (..., n).
 
     Returns:
-        A matrix (n, n).
+        An array (..., n, n).
 
     Raises:
         LeafError: `a` is neither an array nor a number.
-        ShapeError: `a` is no vector.
 
     Example:
         >>> pb.scipy.linalg.fiedler(pnp.array([1, 4]))
         [[0 3]
          [3 0]]:i32[2,2]:cpu(0)
     """
-    vector = _vector(a, "fiedler", 0)
-    return absolute(vector[:, None] - vector)
+    a = _vectors(a, "fiedler")
+    return absolute(a[..., :, None] - a[..., None, :])
 
 
 def convolution_matrix(a: ArrayLike, n: int, mode: str = "full") -> Array:
     """The matrix A with A @ v = convolve(a, v, mode) for vectors v of n elements.
 
     Arguments:
-        a: a vector (m,).
+        a: an array (..., m).
         n: an int above 0.
         mode: "full", "same" or "valid".
 
     Returns:
-        A matrix (k, n), with k = m + n - 1, max(m, n), or max(m, n) - min(m, n) + 1.
+        An array (..., k, n), with k = m + n - 1, max(m, n), or max(m, n) - min(m, n) + 1.
 
     Raises:
         LeafError: `a` is neither an array nor a number.
-        ShapeError: `a` is no vector.
+        ShapeError: `a` has no elements.
         ValueError: n is not positive, or an unknown mode.
 
     Example:
@@ -236,17 +298,17 @@ def convolution_matrix(a: ArrayLike, n: int, mode: str = "full") -> Array:
          [2 1]
          [0 2]]:i32[3,2]:cpu(0)
     """
-    vector, n = _vector(a, "convolution_matrix"), operator.index(n)
+    vectors, n = _vectors(a, "convolution_matrix", 1), operator.index(n)
     if n <= 0 or mode not in ("full", "same", "valid"):
         raise ValueError(
             f"convolution_matrix takes n > 0, and mode='full', 'same' or 'valid', not {n}, {mode!r}.{at_user_line()}"
         )
-    m = vector.shape[0]
-    rest = zeros((n - 1,), vector.dtype)
-    whole = toeplitz(concatenate([vector, rest]), concatenate([vector[:1], rest]))
+    m = vectors.shape[-1]
+    rest = zeros((*vectors.shape[:-1], n - 1), vectors.dtype)
+    whole = toeplitz(concatenate([vectors, rest], -1), concatenate([vectors[..., :1], rest], -1))
     rows = {"full": m + n - 1, "same": max(m, n), "valid": max(m, n) - min(m, n) + 1}[mode]
     start = (m + n - 1 - rows) // 2
-    return whole[start : start + rows]
+    return whole[..., start : start + rows, :]
 
 
 def _made(name: str, *args: Any, **kwargs: Any) -> Any:
@@ -421,5 +483,5 @@ def dft(n: int, scale: str | None = None, *, dtype: DTypeLike = None) -> Array:
     """
     if scale not in (None, "sqrtn", "n"):
         raise ValueError(f"dft takes scale='sqrtn', 'n' or None, not {scale!r}.{at_user_line()}")
-    made = _made("dft", _size(n, "dft", 1), scale)
+    made = _made("dft", _size(n, "dft"), scale)
     return made if dtype is None else made.astype(requested(dtype))

@@ -7,7 +7,7 @@ from typing import Any
 from pullback.core.array import Array, ArrayLike
 from pullback.lax import linalg as lax_linalg
 from pullback.numpy import linalg as numpy_linalg
-from pullback.numpy.promotion import at_user_line, strong, to_common_dtype
+from pullback.numpy.promotion import at_user_line, broadcast, broadcast_shapes, strong, to_common_dtype
 from pullback.numpy.shaping import reshape
 from pullback.ops import matrix_functions
 from pullback.scipy.linalg.factors import cho_factor, cho_solve, columns, unused
@@ -97,7 +97,7 @@ def solve_sylvester(A: ArrayLike, B: ArrayLike, C: ArrayLike, *, method: str = "
     """The X with A X + X B = C. In compiled code it is SciPy that computes it.
 
     Arguments:
-        A: an array (..., m, m). B: an array (..., n, n). C: an array (..., m, n).
+        A: an array (..., m, m). B: an array (..., n, n). C: an array (..., m, n). The axes in front broadcast.
         method, tol: JAX's names for how it is found; without effect, since it is done by Schur forms.
 
     Returns:
@@ -117,7 +117,11 @@ def solve_sylvester(A: ArrayLike, B: ArrayLike, C: ArrayLike, *, method: str = "
     unused(tol)
     if method not in ("schur", "eigen"):
         raise ValueError(f"solve_sylvester takes method='schur' or 'eigen', not {method!r}.{at_user_line()}")
-    return matrix_functions.sylvester_solve(*map(strong, to_common_dtype("solve_sylvester", A, B, C, inexact=True)))
+    given = [strong(one) for one in to_common_dtype("solve_sylvester", A, B, C, inexact=True)]
+    if all([one.type.ndim > 1 for one in given]):
+        front = broadcast_shapes("solve_sylvester", *[one.type.shape[:-2] for one in given])
+        given = [broadcast(one, (*front, *one.type.shape[-2:])) for one in given]
+    return matrix_functions.sylvester_solve(*given)
 
 
 def det(a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True) -> Array:

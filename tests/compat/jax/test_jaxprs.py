@@ -274,3 +274,14 @@ def test_jvp_tracers():
 
     jax.jvp(f, (1.0,), (1.0,))
     assert from_inside == [True, False, False, False]
+
+
+def test_dead_code_elimination():
+    def f(x, y, z):
+        return jnp.sin(x) + np.arange(3, dtype=np.float32), y * 2, z
+
+    jaxpr = jax.make_jaxpr(f)(VECTOR, VECTOR, VECTOR).jaxpr
+    smaller, used = jax.interpreters.partial_eval.dce_jaxpr(jaxpr, [False, True, False])
+    assert used == [False, True, False] and [one.primitive.name for one in smaller.eqns] == ["mul"]
+    assert len(smaller.invars) == 1 and len(smaller.constvars) == len(jaxpr.constvars)
+    assert jax.interpreters.partial_eval.dce_jaxpr(jaxpr, [True, False, False], instantiate=True)[1] == [True] * 3

@@ -167,3 +167,31 @@ def test_a_struct_of_no_tree_is_a_leaf() -> None:
 
     with pytest.raises(TypeError, match="Config"):
         jax.jit(lambda x: x)(Config(1))
+
+
+ERRORS = [
+    (lambda: jax.vmap(lambda x, y: x + y)(ONE, {"a": jnp.ones(4)}), ValueError, r"inconsistent sizes[\s\S]*argument y\['a'\]"),
+    (lambda: jax.vmap(lambda x: x, in_axes=None)(ONE), ValueError, "at least one non-None value"),
+    (lambda: jax.grad(lambda x: x)(ONE), TypeError, "only defined for scalar-output"),
+    (lambda: jax.jvp(lambda x: x, (1.0,), (1,)), TypeError, "expected tangent dtype float32"),
+    (lambda: jax.jit(lambda x: x)("text"), TypeError, "Error interpreting argument"),
+    (lambda: jax.lax.scan(3, 0, ONE), TypeError, "lax.scan: f argument should be callable"),
+    (lambda: jax.lax.scan(lambda c, x: ((c, c), x), 0.0, ONE), TypeError, "carry output must have the same pytree structure"),
+    (lambda: jax.lax.scan(lambda c, x: (c > 0, x), 0.0, ONE), TypeError, "carry output must have equal types"),
+    (lambda: jax.lax.scan(lambda c, x: c, 0.0, ONE), TypeError, r"must be a pair, got float32\[\]"),
+    (lambda: jax.lax.scan(lambda c, x: (c, x), 0.0, ONE, length=5), ValueError, "`length` argument of 5"),
+    (lambda: jax.lax.cond(None, lambda: 1, lambda: 2), TypeError, "cond predicate is None"),
+    (lambda: jax.lax.cond(True, lambda: 1, lambda: (2, 3)), TypeError, "cond branch outputs must have the same pytree"),
+    (lambda: jax.lax.switch((1.0, 1.0), [lambda: 1]), TypeError, "Branch index must be scalar"),
+    (lambda: jax.lax.fori_loop(np.int16(0), np.int32(3), lambda i, x: x, 0.0), TypeError, "equal types"),
+]
+
+
+@pytest.mark.parametrize(("call", "error", "text"), ERRORS, ids=range(len(ERRORS)))
+def test_errors_begin_as_those_of_jax(call: Any, error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=text):
+        call()
+
+
+def test_bounds_of_a_loop_may_be_known_in_a_derivative() -> None:
+    assert jax.grad(lambda x: jax.lax.fori_loop(x, x + 2.0, lambda i, y: y * 2.0, x))(1.0) == 4.0

@@ -88,3 +88,12 @@ def test_names_that_jax_has_not_or_that_are_not_there(module, name) -> None:
     assert name not in dir(home)
     with pytest.raises(AttributeError, match=f"jax.{module}.{name} is not provided"):
         getattr(home, name)
+
+
+def test_functions_of_scipy_broadcast_inside_whatever_rank_promotion_is() -> None:
+    x = jnp.ones((3, 4))
+    with jax.numpy_rank_promotion("raise"):
+        assert jax.scipy.fft.dct(x).shape == (3, 4)
+        assert jax.scipy.fft.dct.__name__ == "dct"
+        with pytest.raises(ValueError, match="rank promotion"):
+            x * jnp.ones(4)

@@ -1,0 +1,104 @@
+"""jax.experimental.jet and jax.experimental.ode: pullback's Taylor mode and solver, of JAX's trees."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+import pullback as pb
+from pullback import numpy as pnp
+from pullback.compat.jax.flatten_util import ravel_pytree
+from pullback.compat.jax.trees import Packed, flatten, on_a_level
+from pullback.core.dtypes import is_inexact, kind
+from pullback.core.source import named_after
+from pullback.core.tracing import type_of
+from pullback.ops.gamma_functions import lgamma
+
+
+class ZeroSeries:
+    """A series that is known to be zero."""
+
+
+zero_series = ZeroSeries()
+
+
+def fact(n: Any) -> Any:
+    """The factorial of n."""
+    return pnp.exp(lgamma(n + pnp.asarray(1.0)))
+
+
+def jet(
+    fun: Callable[..., Any], primals: Sequence[Any], series: Sequence[Any], factorial_scaled: bool = True, **_: Any
+) -> tuple[Any, Any]:
+    """pullback.jet, whose terms are coefficients of Taylor polynomials if `factorial_scaled` is False. Those of integers and
+    bools count for nothing."""
+    orders = {len(terms) for terms in series}
+    if len(orders) != 1:
+        raise ValueError("jet terms have inconsistent lengths for different arguments")
+    for number, (primal, terms) in enumerate(zip(primals, series, strict=True)):
+        for what, value in [
+            ("primal value at position {}", primal),
+            *((f"term {j} for argument {{}}", t) for j, t in enumerate(terms)),
+        ]:
+            if not _is_leaf(value):
+                raise ValueError(f"{what.format(number)} is not an array")
+
+    @named_after(fun)
+    @on_a_level
+    def of_leaves(*args: Any) -> Packed:
+        return Packed(fun(*args))
+
+    scales = [1 if factorial_scaled else math.factorial(k + 1) for k in range(orders.pop())]
+    given = [
+        [
+            (term * scale if scale > 1 else term) if is_inexact(type_of(primal).dtype) else None
+            for term, scale in zip(terms, scales)
+        ]
+        for primal, terms in zip(primals, series)
+    ]
+    out, found = pb.jet(of_leaves, list(primals), given)
+    shown = [[term / scale if scale > 1 else term for term, scale in zip(terms, scales)] for terms in found.leaves]
+    return out.tree, Packed.of(found.structure, shown).tree
+
+
+def jet2(fun: Callable[..., Any], primals: Sequence[Any], series: Sequence[Any], **options: Any) -> tuple[Any, Any]:
+    """The same of coefficients."""
+    return jet(fun, primals, series, factorial_scaled=False, **options)
+
+
+def _is_leaf(value: Any) -> bool:
+    leaves, structure = flatten(value, None)
+    return len(leaves) == 1 and structure == flatten(0, None)[1]
+
+
+def odeint(
+    func: Callable[..., Any],
+    y0: Any,
+    t: Any,
+    *args: Any,
+    rtol: float = 1.4e-8,
+    atol: float = 1.4e-8,
+    mxstep: float = math.inf,
+    hmax: float = math.inf,
+) -> Any:
+    """pullback.odeint, whose function may return another tree than `y0`, of as many numbers in the same order."""
+    for leaf in flatten(args, None)[0]:
+        if not isinstance(leaf, (pb.Array, pb.Tracer, np.ndarray, np.generic, int, float, complex)):
+            raise TypeError(f"The contents of odeint *args must be arrays or scalars, but got {leaf}.")
+    if kind(type_of(t).dtype) != "f":
+        raise TypeError(f"t must be an array of floats, but got {t}.")
+
+    @named_after(func)
+    @on_a_level
+    def of_packed(y: Packed, time: Any, *operands: Packed) -> Packed:
+        slope = Packed(func(y.tree, time, *[operand.tree for operand in operands]))
+        if slope.structure == y.structure:
+            return slope
+        restore = ravel_pytree(y.tree)[1]
+        return Packed(restore(ravel_pytree(slope.tree)[0]))
+
+    packed = [Packed(arg) for arg in args]
+    return pb.odeint(of_packed, Packed(y0), t, *packed, rtol=rtol, atol=atol, mxstep=mxstep, hmax=hmax).tree

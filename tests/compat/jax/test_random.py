@@ -1,0 +1,93 @@
+"""jax.random: JAX's names for generators, its options of raw keys, and jax.extend.random."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+import pullback.compat.jax as jax
+from pullback.compat.jax import numpy as jnp
+from pullback.compat.jax import random
+from pullback.compat.jax.extend import random as generators
+
+
+def test_generators_are_named_as_in_jax() -> None:
+    key = random.key(3)
+    for given in ("threefry2x32", key.dtype, generators.threefry_prng_impl, None):
+        assert random.key_data(random.key(3, impl=given)).tolist() == [0, 3]
+        assert random.key_dtype(given) is key.dtype
+    assert (
+        random.key_impl(key) == "threefry2x32"
+        and random.wrap_key_data(random.key_data(key), dtype=key.dtype).dtype is key.dtype
+    )
+    with pytest.raises(NotImplementedError, match="'rbg' is not provided by pullback"):
+        random.key(0, impl="rbg")
+    with pytest.raises(ValueError, match='unrecognized PRNG implementation "other"'):
+        random.PRNGKey(0, impl="other")
+    with pytest.raises(TypeError, match="unrecognized type"):
+        random.key(0, impl=3)
+    with pytest.raises(ValueError, match="Cannot specify both"):
+        random.key(0, impl="threefry2x32", dtype=key.dtype)
+    with jax.default_prng_impl("unsafe_rbg"), pytest.raises(NotImplementedError, match="unsafe_rbg"):
+        random.key(0)
+
+
+def test_raw_keys_follow_the_options() -> None:
+    raw = random.PRNGKey(0)
+    assert raw.dtype == np.uint32 and raw.shape == (2,)
+    draws = (
+        lambda: random.normal(raw),
+        lambda: random.normal(key=raw),
+        lambda: random.split(raw),
+        lambda: random.key_data(keys=raw),
+    )
+    for draw in draws:
+        draw()
+        with jax.legacy_prng_key("error"), pytest.raises(ValueError, match="Legacy uint32 key array"):
+            draw()
+        with jax.legacy_prng_key("warn"), pytest.warns(UserWarning, match="Legacy uint32 key array"):
+            draw()
+    with jax.enable_custom_prng(True):
+        assert random.PRNGKey(0).dtype is random.key(0).dtype
+        with pytest.warns(FutureWarning, match="Raw keys"):
+            random.normal(raw)
+    with jax.legacy_prng_key("error"), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert random.normal(random.key(0)) == random.normal(jax.jit(random.key)(0))
+    with pytest.raises(TypeError, match="unexpected PRNG key type"):
+        random.normal(3)  # type: ignore[arg-type]
+
+
+def test_seeds() -> None:
+    with pytest.raises(TypeError, match="accepts a scalar seed, but was given a PRNG key"):
+        random.key(random.key(0))
+    with pytest.raises(TypeError, match="accepts a scalar seed, but was given an array"):
+        random.PRNGKey(jnp.arange(2))
+    jax.config.update("jax_random_seed_offset", 5)
+    try:
+        assert random.PRNGKey(2).tolist() == [0, 7]
+    finally:
+        jax.config.update("jax_random_seed_offset", 0)
+
+
+def test_names_are_those_of_jax() -> None:
+    assert not {"checked_keys", "prng_key"} & set(dir(random)) and {"ball", "key", "weibull_min"} <= set(dir(random))
+    assert random.normal.__name__ == "normal" and random.normal.__doc__
+
+
+def test_the_generator_by_itself() -> None:
+    # known answers of Random123's threefry2x32 with 20 rounds
+    most = np.uint32(0xFFFFFFFF)
+    found = generators.threefry_2x32((np.uint32(0), np.uint32(0)), np.zeros(2, np.uint32))
+    assert [hex(x) for x in found.tolist()] == ["0x6b200159", "0x99ba4efe"]
+    found = generators.threefry_2x32((most, most), np.full(2, most))
+    assert [hex(x) for x in found.tolist()] == ["0x1cb996fc", "0xbb002be7"]
+    odd = generators.threefry_2x32(random.PRNGKey(1), np.arange(3, dtype=np.uint32))
+    even = generators.threefry_2x32(random.PRNGKey(1), np.array([0, 1, 2, 0], np.uint32))
+    assert odd.tolist() == even.tolist()[:3]
+    with pytest.raises(TypeError, match="requires uint32 arguments, got"):
+        generators.threefry_2x32((0, 0), np.arange(2))
+    with pytest.raises(NotImplementedError, match="define_prng_impl is not provided"):
+        generators.define_prng_impl(name="mine")
