@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 _exclude_paths: list[str] = []
+_backends: dict[str, Any] = {}  # JAX's clients of XLA, by platform: pullback's are elsewhere
 
 
 def register_exclusion(path: str) -> None:
