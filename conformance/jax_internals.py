@@ -321,14 +321,15 @@ def promote_dtypes_inexact(*args: Any) -> list[Any]:
     numpy = importlib.import_module(f"{FACADE}.numpy")
     dtype = numpy.result_type(*args)
     if not numpy.issubdtype(dtype, numpy.inexact):
-        dtype = numpy.promote_types(dtype, numpy.result_type(float))
+        dtype = numpy.result_type(float)
     return [numpy.asarray(arg, dtype) for arg in args]
 
 
 def promote_dtypes_complex(*args: Any) -> list[Any]:
     """The same, of a complex one."""
     numpy = importlib.import_module(f"{FACADE}.numpy")
-    dtype = numpy.promote_types(numpy.result_type(*args), numpy.complex64)
+    wide = numpy.result_type(*args) in (numpy.float64, numpy.complex128)
+    dtype = numpy.complex128 if wide else numpy.complex64
     return [numpy.asarray(arg, dtype) for arg in args]
 
 

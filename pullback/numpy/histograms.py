@@ -12,11 +12,12 @@ import numpy as np
 from pullback.core.array import Array, ArrayLike, host_of
 from pullback.core.dtypes import default_dtype, is_inexact, kind
 from pullback.core.errors import ConcretizationError, DtypeError, ShapeError
+from pullback.core.modes import current_mode
 from pullback.core.tracing import Tracer
 from pullback.numpy.arithmetic import maximum
 from pullback.numpy.creation import array, asarray, zeros
 from pullback.numpy.logic import where
-from pullback.numpy.promotion import at_user_line, flags, in_dtype, operand, refuse_complex, strong, to_inexact
+from pullback.numpy.promotion import at_user_line, by_own_choice, flags, in_dtype, operand, refuse_complex, strong, to_inexact
 from pullback.numpy.reductions import max as largest
 from pullback.numpy.reductions import min as smallest
 from pullback.numpy.reductions import sum as total
@@ -69,7 +70,7 @@ def bincount(x: ArrayLike, weights: ArrayLike | None = None, minlength: int = 0,
     least = operator.index(minlength)
     if not isinstance(x, Tracer):
         host = np.asarray(host_of(x))
-        if host.size and host.min() < 0:
+        if host.size and host.min() < 0 and not current_mode().clamps:
             raise ValueError(f"bincount takes numbers that are not negative, but got {host.min()}.{at_user_line()}")
     if length is None:
         _refuse_traced("bincount", x, "Say how long it is to be, bincount(x, length=n).")
@@ -160,6 +161,7 @@ def _bins_of(x: Any, edges: Any) -> Any:
     return where((found < 0) | (found >= count), count, found)
 
 
+@by_own_choice
 def histogram(
     a: ArrayLike,
     bins: Bins = 10,
@@ -205,6 +207,7 @@ def _as_density(counts: Any, edges: Sequence[Any]) -> Any:
     return counts
 
 
+@by_own_choice
 def histogramdd(
     sample: ArrayLike | Sequence[ArrayLike],
     bins: Bins = 10,
@@ -258,6 +261,7 @@ def _grid(name: str, columns: list[Any], bins: Any, range: Any, weights: Any, de
     return (_as_density(counts, edges) if density and flags(name, density=density) else counts), edges
 
 
+@by_own_choice
 def histogram2d(
     x: ArrayLike,
     y: ArrayLike,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pullback.core.array import Array, ArrayLike
-from pullback.core.dtypes import DType, kind, requested
+from pullback.core.dtypes import INT64, DType, entering, kind
 from pullback.core.errors import ShapeError
 from pullback.core.tracing import Tracer
 from pullback.numpy import reductions
@@ -153,7 +153,7 @@ def _side(a: Array, axis: int, width: int, mode: str, option: Any, at: int) -> A
         edge = in_dtype(rint(edge) if whole else edge, dtype)
     if mode != "linear_ramp":
         return broadcast(edge, shape)
-    edge = in_dtype(edge, requested("int64") if whole else float_for(dtype))
+    edge = in_dtype(edge, entering(INT64) if whole else float_for(dtype))
     end = _given(option, "end_values", edge.type.dtype)
     unit = tuple([width if i == axis else 1 for i in range(a.type.ndim)])
     steps = np.arange(width).reshape(unit).astype(edge.type.dtype)

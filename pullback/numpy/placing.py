@@ -23,6 +23,7 @@ from pullback.numpy.promotion import (
     at_user_line,
     broadcast,
     broadcast_shapes,
+    by_own_choice,
     in_dtype,
     number_or_operand,
     operand,
@@ -144,6 +145,7 @@ def put_along_axis(
     return reshape(Updater(x)[entries].set(values, mode=mode), operand(arr, "put_along_axis").type.shape)
 
 
+@by_own_choice
 def place(arr: ArrayLike, mask: ArrayLike, vals: ArrayLike | Sequence[Any], *, inplace: bool = True) -> Array:
     """The array with `vals` at the places where a mask is true, one after the other.
 

@@ -7,16 +7,29 @@ are needed: operands whose types are identical go through untouched. A Python sc
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 
 from pullback.core.array import Array, find_converter, from_python, host_of, plain_number, scalar_kind
-from pullback.core.dtypes import BOOL, DTYPES, KEY, NO_NUMBERS, RANK, DType, check_strict, default_dtype, is_inexact, kind
+from pullback.core.dtypes import (
+    BOOL,
+    DTYPES,
+    FLOAT32,
+    KEY,
+    NO_NUMBERS,
+    RANK,
+    DType,
+    check_strict,
+    default_dtype,
+    is_inexact,
+    kind,
+)
 from pullback.core.dtypes import promote as join
 from pullback.core.errors import ConcretizationError, DtypeError, LeafError, ShapeError
-from pullback.core.modes import current_mode
+from pullback.core.modes import current_mode, overriding
 from pullback.core.precision import PRECISIONS, is_precision
 from pullback.core.source import at_user_line as at_user_line
 from pullback.core.source import warn
@@ -27,6 +40,7 @@ from pullback.ops.convert import convert_element_type
 from pullback.ops.formulas import PART_DTYPE
 from pullback.ops.literals import literal_of as literal_of
 
+F = TypeVar("F", bound=Callable[..., Any])
 PYTHON_SCALARS = (bool, int, float, complex)
 # Dtypes whose arithmetic NumPy does natively, with the same results as the type rules promise.
 NATIVE_INEXACT = frozenset(DTYPES[name] for name in ("float32", "float64", "complex64", "complex128"))
@@ -121,6 +135,20 @@ def promote(name: str, *args: Any, numeric: bool = False) -> tuple[Array, ...]:
     return tuple([in_dtype(value, DTYPES["int32"]) for value in values]) if numeric and values[0].type.dtype is BOOL else values
 
 
+def by_own_choice(function: F) -> F:
+    """Let a function convert and broadcast as it needs to, whatever the mode says of what users' operands do to each other."""
+
+    @functools.wraps(function)
+    def free(*args: Any, **options: Any) -> Any:
+        mode = current_mode()
+        if mode.promotion == "standard" and mode.rank_promotion == "allow":
+            return function(*args, **options)
+        with overriding(promotion="standard", rank_promotion="allow"):
+            return function(*args, **options)
+
+    return free  # type: ignore[return-value]
+
+
 def to_common_dtype(name: str, *args: Any, inexact: bool = False) -> tuple[Array, ...]:
     """The operands in their common dtype; with `inexact`, integers and bools become the default floating dtype."""
     values = [number_or_operand(arg, name, f"argument {i}") for i, arg in enumerate(args)]
@@ -131,8 +159,10 @@ def to_common_dtype(name: str, *args: Any, inexact: bool = False) -> tuple[Array
 
 
 def float_for(dtype: DType) -> DType:
-    """The floating dtype that an integer or bool one turns into: the default one."""
-    return dtype if is_inexact(dtype) else default_dtype("f")
+    """The floating dtype that an integer or bool one turns into: the default one, or as wide as the mode says."""
+    if is_inexact(dtype):
+        return dtype
+    return FLOAT32 if dtype.itemsize < 8 and current_mode().floats == "own" else default_dtype("f")
 
 
 def real_dtype(dtype: DType) -> DType:
@@ -152,25 +182,37 @@ def in_dtype(value: Any, dtype: DType, weak: bool = False) -> Array:
     return convert_element_type(value, new_dtype=dtype, weak=weak)
 
 
-def storable(value: Any, dtype: DType, what: str) -> Any:
-    """A value that an array of a dtype can hold: a Python number of that kind, or an array.
+def storable(value: Any, dtype: DType, what: str, warns: bool = False) -> Any:
+    """A value that an array of a dtype can hold: a Python number of that kind, or an array; where the mode truncates, any.
 
     Raises `DtypeError` for what it could not; `what` is how the error calls it, with {} where the value goes.
     """
     found = weak_pair(value)[0]
+    truncates = current_mode().truncates
     if RANK[kind(found)] <= RANK[kind(dtype)]:
+        if truncates and warns and found is not dtype and join(weak_pair(value), (dtype, False))[0] is not dtype:
+            _warn_of_types(found, dtype)
         return value
     number = value.__class__ in PYTHON_SCALARS
     what = what.format(repr(value) if number else value.type)
     exact = exactly(value, dtype) if number else None
     if exact is not None:
         return exact
-    if current_mode().truncates:
-        warn(f"{what} in an array of {dtype.name} loses part of it.", category=FutureWarning)
+    if truncates:
+        if warns:
+            _warn_of_types(found, dtype)
         return convert_element_type(from_python(value) if number else value, new_dtype=dtype)
     raise DtypeError(
         f"{what} in an array of {dtype.name} would lose part of it. Convert the"
         f" array, x.astype({found.name!r}), or the values, .astype({dtype.name!r}).{at_user_line()}"
+    )
+
+
+def _warn_of_types(found: DType, dtype: DType) -> None:
+    warn(
+        f"scatter inputs have incompatible types: what is written, of {found.name}, loses part of it in an array of"
+        f" {dtype.name}.",
+        category=FutureWarning,
     )
 
 

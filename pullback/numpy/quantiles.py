@@ -24,6 +24,7 @@ from pullback.numpy.promotion import (
     NATIVE_FLOATS,
     at_user_line,
     broadcast,
+    by_own_choice,
     flags,
     in_dtype,
     operand,
@@ -31,6 +32,7 @@ from pullback.numpy.promotion import (
     refuse_out,
     strong,
     to_common_dtype,
+    to_inexact,
 )
 from pullback.numpy.reductions import all as all_of
 from pullback.numpy.reductions import argmax, argmin, count_nonzero
@@ -90,6 +92,7 @@ def _between(ordered: Any, places: Any, count: Any) -> Any:
     return where(far, weighed, below + share * where(far, 0, step))
 
 
+@by_own_choice
 def _quantiles(
     name: str, a: Any, q: Any, axis: Any, method: str, keepdims: bool, without_nan: bool, weights: Any = None, scale: float = 1
 ) -> Any:
@@ -106,7 +109,7 @@ def _quantiles(
     axes = normal_axes(axis, a.type, name)
     kept_dims = tuple([1 if i in axes else n for i, n in enumerate(a.type.shape)])
     original = a
-    a, _ = to_common_dtype(name, a, q, inexact=True)
+    a, _ = to_common_dtype(name, to_inexact(a, name), q, inexact=True)
     wanted = a.type.dtype
     a = _merged(a, axes)
     *kept, size = a.type.shape
@@ -145,7 +148,7 @@ def _weighted(name: str, a: Any, weights: Any, shares: Any, method: str, without
         weights = where(isnan(a), 0, weights)
     order = sorts.order(a, dimension=last, index_dtype=DTYPES["int32"])
     ordered = take_along(a, order, last)
-    running = cumsum(take_along(weights, order, last), -1, DTYPES["float64"])
+    running = cumsum(in_dtype(take_along(weights, order, last), DTYPES["float64"]), -1)
     running = running / running[..., -1:]
     running = where(running == 0, -1, running)  # what weighs nothing is no quantile, that of 0 neither
     places = count_nonzero(running[..., None, :] < shares[..., None], -1)

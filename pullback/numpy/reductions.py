@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from pullback.core.array import Array, ArrayLike
-from pullback.core.dtypes import DType, DTypeLike, accumulation_dtype, default_dtype, is_inexact, kind, requested
+from pullback.core.dtypes import BOOL, DType, DTypeLike, accumulation_dtype, default_dtype, is_inexact, kind, requested
 from pullback.core.errors import DtypeError, ShapeError
 from pullback.core.tracing import Tracer, bind
 from pullback.core.types import ArrayType
@@ -25,6 +25,8 @@ from pullback.numpy.promotion import (
     at_user_line,
     broadcast,
     broadcast_shapes,
+    by_own_choice,
+    float_for,
     in_dtype,
     literal_of,
     number_or_operand,
@@ -169,7 +171,9 @@ def _masked(name: str, a: Any, where_: Any, neutral: Any) -> Any:
 
 def _mask(name: str, where_: Any, shape: tuple[int, ...]) -> Any:
     """`where` as bools of the array's shape, to which it must broadcast."""
-    mask = as_predicate(where_, name)
+    mask = operand(where_, name, "where")
+    if mask.type.dtype is not BOOL:
+        raise DtypeError(f"{name} takes bools as `where`, but got {mask.type}.{at_user_line()}")
     if broadcast_shapes(name, shape, mask.type.shape) != shape:
         raise ShapeError(f"{name}: where={mask.type} does not broadcast to the array's shape, {shape}.{at_user_line()}")
     return broadcast(mask, shape)
@@ -380,7 +384,7 @@ def count_of(name: str, a: Any, axes: tuple[int, ...], where_: Any, keepdims: bo
     if where_ is None:
         return float(math.prod([a.type.shape[axis] for axis in axes]))
     counted = sum(_mask(name, where_, a.type.shape), axes, keepdims=keepdims)
-    return convert_element_type(counted, new_dtype=real_dtype(a.type.dtype if is_inexact(a.type.dtype) else default_dtype("f")))
+    return convert_element_type(counted, new_dtype=real_dtype(float_for(a.type.dtype)))
 
 
 def _averaged(name: str, a: Any, asked: Any) -> tuple[Array, DType]:
@@ -390,7 +394,7 @@ def _averaged(name: str, a: Any, asked: Any) -> tuple[Array, DType]:
     """
     a = operand(a, name)
     own = a.type.dtype
-    wanted = requested(asked) if asked is not None else own if is_inexact(own) else default_dtype("f")
+    wanted = requested(asked) if asked is not None else float_for(own)
     if kind(own) == "c" and kind(wanted) != "c":
         raise DtypeError(f"{name} of complex numbers takes a complex dtype, but got {wanted.name}.{at_user_line()}")
     a = in_dtype(a, wanted)
@@ -406,6 +410,7 @@ def _mean_on_host(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
 
 
 @by_numpy(_mean_on_host, NATIVE_FLOATS)
+@by_own_choice
 def mean(
     a: ArrayLike,
     axis: Axis = None,
@@ -451,6 +456,7 @@ _mean = mean
 
 
 def _spread(name: str, finish: Function, doc: str) -> Spread:
+    @by_own_choice
     def function(
         a: Any,
         axis: Any = None,
@@ -472,7 +478,7 @@ def _spread(name: str, finish: Function, doc: str) -> Spread:
         axes = normal_axes(axis, a.type, name)
         center = mean
         if mean is None:
-            center = _mean(a, axes, None if is_inexact(wanted) else default_dtype("f"), keepdims=True, where=where)
+            center = _mean(a, axes, None if is_inexact(wanted) else float_for(wanted), keepdims=True, where=where)
         centered = _masked(name, subtract(a, center), where, 0)  # now, lest the derivative of a NaN's square be used
         squares = real(multiply(centered, conj(centered))) if kind(wanted) == "c" else powers.square(centered)
         total = sum(squares, axes, keepdims=keepdims)
@@ -564,6 +570,7 @@ def count_nonzero(a: ArrayLike, axis: Axis = None, keepdims: bool = False) -> Ar
     return sum(a, normal_axes(axis, a.type, "count_nonzero"), keepdims=keepdims)
 
 
+@by_own_choice
 def average(
     a: ArrayLike, axis: Axis = None, weights: ArrayLike | None = None, returned: bool = False, keepdims: bool = False
 ) -> Any:

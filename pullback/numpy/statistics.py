@@ -16,7 +16,7 @@ from pullback.numpy.creation import diagonal
 from pullback.numpy.elementary import sqrt
 from pullback.numpy.logic import clip
 from pullback.numpy.products import matmul
-from pullback.numpy.promotion import at_user_line, in_dtype, operand, strong, to_common_dtype
+from pullback.numpy.promotion import at_user_line, by_own_choice, in_dtype, operand, strong, to_common_dtype
 from pullback.numpy.reductions import average, mean
 from pullback.numpy.reductions import sum as total
 from pullback.numpy.shaping import atleast_2d, concatenate, squeeze
@@ -43,6 +43,7 @@ def _weights(weights: Any, name: str, count: int, whole: bool) -> Any:
     return weights
 
 
+@by_own_choice
 def cov(
     m: ArrayLike,
     y: ArrayLike | None = None,

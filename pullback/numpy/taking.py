@@ -50,6 +50,8 @@ def true_places(mask: Any, size: Any, name: str, fill: int = 0) -> Any:
             f"{name} was given a traced mask of type {mask.type} in {mask.owner.describe()}: how many elements it chooses is"
             f" not known. Say how many to return, with size=.{at_user_line()}"
         )
+    if not count:
+        return full((0,), fill, dtype)
     length = mask.type.size
     rank = arithmetic.sub(running_count(mask), literal_of(1, dtype))  # of each true element among them
     where = compare.select(mask, rank, literal_of(count, dtype))  # others are out of bounds, and dropped

@@ -6,6 +6,7 @@ import functools
 import math
 import re
 from collections.abc import Callable, Collection, Sequence
+from types import FunctionType
 from typing import Any
 
 from pullback.api.loops import scan
@@ -18,7 +19,17 @@ from pullback.numpy import arithmetic, logic, reductions, scans
 from pullback.numpy.axes import Axis, normal_axes, normal_axis
 from pullback.numpy.creation import arange
 from pullback.numpy.logic import where as choose
-from pullback.numpy.promotion import at_user_line, broadcast, broadcast_shapes, in_dtype, operand, refuse_out, strong
+from pullback.numpy.promotion import (
+    at_user_line,
+    broadcast,
+    broadcast_shapes,
+    by_own_choice,
+    check_ranks,
+    in_dtype,
+    operand,
+    refuse_out,
+    strong,
+)
 from pullback.numpy.reductions import kept_shape
 from pullback.numpy.shaping import broadcast_to, concatenate, moveaxis, ravel, reshape, stack
 
@@ -36,7 +47,14 @@ _UPDATES: dict[Any, str] = {
 }  # fmt: skip
 
 
-class ufunc:
+class _Universal(type):
+    """The class of `ufunc`: the functions of this namespace that have its methods are instances of it as well."""
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return super().__instancecheck__(instance) or (isinstance(instance, FunctionType) and hasattr(instance, "reduceat"))
+
+
+class ufunc(metaclass=_Universal):
     """A function of numbers, applied to each element of arrays, with NumPy's methods: `reduce`, `accumulate`, `outer`, ...
 
     `frompyfunc` makes one. The functions of two numbers of this namespace, as `pnp.add`, have the same methods.
@@ -206,7 +224,8 @@ class ufunc:
              [21 22 23]]:i32[2,3]:cpu(0)
         """
         A, B = operand(A, self._name("outer")), operand(B, self._name("outer"))
-        return self(reshape(A, (*A.type.shape, *[1] * B.type.ndim)), B)
+        own, others = A.type.shape, B.type.shape
+        return self(reshape(A, (*own, *[1] * len(others))), reshape(B, (*[1] * len(own), *others)))
 
     def at(self, a: ArrayLike, indices: Any, b: ArrayLike | None = None, /, *, inplace: bool = True) -> Any:
         """The array with the function applied to some elements, as often as each is named.
@@ -246,6 +265,7 @@ class ufunc:
 
         return reshape(scan(step, ravel(x), (ravel(places), values))[0], x.type.shape)
 
+    @by_own_choice
     def reduceat(self, a: ArrayLike, indices: ArrayLike, axis: int = 0, dtype: DTypeLike = None, out: None = None) -> Any:
         """The elements from each index up to the next one combined; the element itself, where the next one is not behind.
 
@@ -326,15 +346,15 @@ def vectorize(
 
     Arguments:
         pyfunc: traced once for each call, by `pb.vmap`; it returns an array, or a tuple of them.
-        excluded: the places and names of arguments that are passed on as they are.
-        signature: the dimensions of what `pyfunc` takes and returns, as "(n,k),(k)->(n)"; by default numbers.
+        excluded: the places and names of arguments that are passed on as they are, as None is without a signature.
+        signature: the dimensions of what `pyfunc` takes and returns, as "(n,k),(k)->(n)"; by default it takes numbers.
 
     Returns:
         A function whose operands broadcast, apart from those dimensions.
 
     Raises:
-        TypeError: `pyfunc` cannot be called.
-        ValueError: no such signature.
+        TypeError: `pyfunc` cannot be called; something else than a whole number or a name is excluded.
+        ValueError: no such signature; a negative number is excluded.
 
     Example:
         >>> power = pnp.vectorize(lambda x, n: x**n)
@@ -349,11 +369,22 @@ def vectorize(
         raise TypeError(f"vectorize takes a function, but got {pyfunc!r}.{at_user_line()}")
     wanted = None if signature is None else _core_dimensions(signature)
     left_out = frozenset(excluded)
+    if any([not isinstance(each, (int, str)) for each in left_out]):
+        raise TypeError(
+            f"vectorize can only exclude arguments by number or name, but got excluded={excluded!r}.{at_user_line()}"
+        )
+    if any([isinstance(each, int) and each < 0 for each in left_out]):
+        raise ValueError(f"vectorize: excluded={excluded!r} contains negative numbers.{at_user_line()}")
 
     @functools.wraps(pyfunc)
     def vectorized(*args: Any, **kwargs: Any) -> Any:
+        nothing = {i for i, arg in enumerate(args) if arg is None and i not in left_out}
+        if nothing and wanted is not None:
+            raise ValueError(
+                f"vectorize: Cannot pass None at locations {nothing} with signature={signature!r}.{at_user_line()}"
+            )
         named = {name: value for name, value in kwargs.items() if name not in left_out}
-        keys: list[Any] = [i for i in range(len(args)) if i not in left_out] + list(named)
+        keys: list[Any] = [i for i in range(len(args)) if i not in left_out | nothing] + list(named)
         values = [operand(args[key] if isinstance(key, int) else named[key], "vectorize", f"argument {key}") for key in keys]
         inner = [[] for _ in keys] if wanted is None else wanted[0]
         if len(inner) != len(values):
@@ -362,6 +393,7 @@ def vectorize(
         outer_shapes = []
         for value, names in zip(values, inner):
             outer_shapes.append(_outer_shape(value.type.shape, names, sizes, str(signature)))
+        check_ranks("vectorize", outer_shapes)
         outer = broadcast_shapes("vectorize", *outer_shapes) if outer_shapes else ()
         count = math.prod(outer)
         axes = [0 if own else None for own in outer_shapes]
@@ -402,10 +434,15 @@ def _checked(out: Any, names: Sequence[Sequence[str]] | None, sizes: dict[str, i
     """What `pyfunc` returned, as arrays, of the dimensions that the signature names."""
     several = isinstance(out, (tuple, list))
     outs = tuple([operand(each, "vectorize", "a result") for each in (out if several else (out,))])
-    for each, core in zip(outs, [()] * len(outs) if names is None else names, strict=names is None):
+    if names is not None and len(outs) != len(names):
+        raise TypeError(
+            f"vectorize: {signature} has {len(names)} results, but the function returned {len(outs)}.{at_user_line()}"
+        )
+    for each, core in zip(outs, names or ()):
         shape = each.type.shape
-        fits = len(shape) == len(core) and all(sizes.setdefault(name, size) == size for name, size in zip(core, shape))
-        if not fits:
-            wanted = f"the dimensions ({','.join(core)}) of {signature}" if names is not None else "a number"
-            raise ShapeError(f"vectorize: the function returned {each.type}, which is not {wanted}.{at_user_line()}")
+        if len(shape) != len(core) or not all(sizes.setdefault(name, size) == size for name, size in zip(core, shape)):
+            raise ShapeError(
+                f"vectorize: the function returned {each.type}, which is not the dimensions ({','.join(core)}) of"
+                f" {signature}.{at_user_line()}"
+            )
     return outs if several else outs[0]

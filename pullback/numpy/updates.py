@@ -151,7 +151,8 @@ class Place:
             [ 1. nan]:f32[2]:cpu(0)
         """
         mode, _, wraps = _checked(how, "clip")
-        mode = "fill" if fill_value is not None else mode
+        if fill_value is not None and (mode is None or not current_mode().clamps):
+            mode = "fill"
         return read(self._array, Index(self._index, self._array.type.shape, mode, wraps), mode, fill_value)
 
     @api_boundary
@@ -178,7 +179,7 @@ class Place:
              [0. 2.]]:f32[2,2]:cpu(0)
         """
         x = self._array
-        new = storable(_number_or_array(values), x.type.dtype, ".at[].set of {}")
+        new = storable(_number_or_array(values), x.type.dtype, ".at[].set of {}", warns=True)
         return self._update(scatter, lambda old, new: new, new, x.type.dtype, how)
 
     @api_boundary

@@ -12,6 +12,7 @@ import pytest
 
 import pullback as pb
 import pullback.numpy as pnp
+from pullback.core.errors import DtypeError
 from pullback.core.modes import current_mode, overriding, process_mode, set_process_mode
 
 X = pnp.arange(3.0) + 1.0
@@ -196,3 +197,54 @@ def test_a_request_for_64_bits_warns_where_it_is_narrowed_and_values_do_not() ->
             )
             assert all(one.dtype == np.float32 for one in made)
             assert pnp.result_type(np.float64) == np.float32
+
+
+@pytest.mark.parametrize("f", [pnp.sin, pnp.mean, pnp.std, lambda x: x / x, pnp.median, pb.jit(pnp.sqrt)])
+def test_integers_become_floating_numbers_of_the_default_width_or_of_their_own(f: Any) -> None:
+    with overriding(bits=64):
+        assert f(pnp.ones(2, "int32")).dtype == np.float64 == f(pnp.ones(2, "int64")).dtype
+    with overriding(bits=64, floats="own"):
+        assert f(pnp.ones(2, "int32")).dtype == np.float32 and f(pnp.ones(2, "int64")).dtype == np.float64
+    with overriding(floats="own"):
+        assert f(pnp.ones(2, "int32")).dtype == np.float32 == f(pnp.ones(2, "int64")).dtype
+
+
+def test_what_functions_convert_by_themselves_is_no_promotion_of_the_users() -> None:
+    half, numbers, mask = pnp.ones((2, 3), "float16"), pnp.arange(6).reshape(2, 3), pnp.array([True, False, True])
+    with overriding(promotion="strict", rank_promotion="raise"):
+        for x in (half, numbers, half.astype("complex64")):
+            for spread in (pnp.mean, pnp.var, pnp.nanvar, pnp.cov):
+                assert spread(x).dtype == spread(x).dtype
+            assert pnp.mean(x, 1, where=mask[None]).shape == (2,)
+        assert pnp.median(half).dtype == pnp.nanpercentile(half, 20).dtype == np.float16
+        assert pnp.median(numbers).dtype == np.float32 and pnp.average(half, weights=half).dtype == np.float16
+        with pytest.raises(DtypeError):
+            half + numbers
+    with overriding(narrows="warn"), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert pnp.quantile(half, 0.5, weights=half, method="inverted_cdf") == 1
+
+
+def test_where_takes_bools() -> None:
+    with pytest.raises(DtypeError, match="sum takes bools as `where`, but got i32"):
+        pnp.sum(pnp.ones(3), where=pnp.arange(3))
+
+
+def test_composed_functions_promote_by_themselves() -> None:
+    bits, steps = pnp.array([[3], [200]], "uint8"), pnp.arange(3)
+    with overriding(promotion="strict", rank_promotion="raise"):
+        assert np.array_equal(pnp.packbits(pnp.unpackbits(bits, 1), 1), bits)
+        assert pnp.trapezoid(pnp.ones((2, 3)), dx=0.5).shape == (2,)
+        for histogram in (lambda: pnp.histogram(steps, 2), lambda: pnp.histogram2d(steps, steps.astype("float16"), 2)):
+            assert histogram()[0].sum() == 3
+        assert pnp.vander(steps.astype("float16")).dtype == np.float16
+        assert pnp.polyfit(pnp.arange(4.0), pnp.arange(4.0), 1).shape == (2,)
+        assert np.array_equal(pnp.piecewise(steps, [steps > 1], [9, steps[0]]), [0, 0, 9])
+
+
+def test_errors_of_known_values_only_are_none_where_the_mode_clamps() -> None:
+    with pytest.raises(ValueError, match="not negative"):
+        pnp.bincount(pnp.array([-1, 1]))
+    with overriding(clamps=True):
+        assert np.array_equal(pnp.bincount(pnp.array([-1, 1])), [1, 1])
+        assert np.isnan(pnp.linalg.inv(pnp.zeros((2, 2)))).any()

@@ -235,3 +235,15 @@ def test_known_indices_stay_known_where_the_array_is_traced() -> None:
         expected = reference(V) if reference else f(np, V)
         for got in (f(pnp, pnp.asarray(V)), pb.jit(lambda x, f=f: f(pnp, x))(V)):
             np.testing.assert_array_equal(np.asarray(pnp.stack(got) if isinstance(got, tuple) else got), np.asarray(expected))
+
+
+@pytest.mark.parametrize("shape", [(), (3,), (0,), (2, 3)])
+def test_no_places_of_a_traced_mask(shape):
+    found = pb.jit(lambda x: pnp.argwhere(x, size=0))(pnp.ones(shape))
+    assert found.shape == (0, len(shape))
+
+
+def test_a_diagonal_may_be_traced():
+    for k in (-2, 0, 1, 5):
+        assert np.array_equal(pb.jit(lambda k: pnp.eye(3, 4, k))(k), np.eye(3, 4, k))
+        assert np.array_equal(pb.jit(lambda k: pnp.tri(3, 4, k))(k), np.tri(3, 4, k))

@@ -9,6 +9,8 @@ import pytest
 
 import pullback as pb
 import pullback.numpy as pnp
+from pullback.core.errors import ShapeError
+from pullback.core.modes import overriding
 
 RNG = np.random.default_rng(0)
 A = RNG.normal(size=(4, 3)).astype(np.float32)
@@ -121,7 +123,41 @@ def test_wrong_signatures() -> None:
         dot(1.0, np.ones(2))
     with pytest.raises(TypeError, match="has 2 operands, not 1"):
         dot(np.ones(2))
-    with pytest.raises(pb.errors.ShapeError, match=r"the function returned f32.3., which is not a number"):
-        pnp.vectorize(lambda x: pnp.ones(3) * x)(A)
+    with pytest.raises(pb.errors.ShapeError, match=r"the function returned f32.3., which is not the dimensions \(\)"):
+        pnp.vectorize(lambda x: pnp.ones(3) * x, signature="()->()")(A)
     with pytest.raises(TypeError, match="takes a function, but got 3"):
         pnp.vectorize(3)  # type: ignore[arg-type]
+
+
+def test_vectorize_passes_none_on_and_takes_results_of_any_shape() -> None:
+    total = pnp.vectorize(lambda x, y: x if y is None else x + y)
+    assert np.array_equal(total(A, None), A) and np.array_equal(total(A, 1.0), A + 1)
+    assert pnp.vectorize(lambda x: x * pnp.ones(5))(pnp.ones((2, 3))).shape == (2, 3, 5)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: pnp.vectorize(abs, excluded={1.5}), TypeError, "can only exclude arguments by number or name"),
+        (lambda: pnp.vectorize(abs, excluded={-1}), ValueError, "contains negative numbers"),
+        (lambda: pnp.vectorize(pnp.add, signature="(),()->()")(1.0, None), ValueError, r"None at locations \{1\}"),
+        (lambda: pnp.vectorize(lambda x: (x, x), signature="()->()")(1.0), TypeError, "has 1 results, but .* returned 2"),
+    ],
+)
+def test_what_vectorize_refuses(call: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        call()
+
+
+def test_vectorize_heeds_rank_promotion_of_batches() -> None:
+    f, g = pnp.vectorize(pnp.add, signature="(),()->()"), pnp.vectorize(pnp.add, signature="(n),()->(n)")
+    x, y = pnp.zeros((2, 2)), pnp.zeros(2)
+    with overriding(rank_promotion="raise"):
+        with pytest.raises(ShapeError, match="axes in front"):
+            f(x, y)
+        assert g(x, y).shape == f(x, 1.0).shape == (2, 2)
+
+
+def test_the_functions_with_these_methods_are_instances() -> None:
+    assert isinstance(pnp.add, pnp.ufunc) and isinstance(pnp.frompyfunc(max, 2, 1), pnp.ufunc)
+    assert not isinstance(pnp.sin, pnp.ufunc) and not isinstance(np.add, pnp.ufunc)

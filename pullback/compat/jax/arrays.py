@@ -30,7 +30,7 @@ tracing = lazy_module("pullback.compat.jax.tracing")
 
 def _values(x: Any) -> np.ndarray[Any, Any]:
     if x.dtype is KEY:
-        return x.host.view(np.uint32) if x.shape else np.asarray(x.host).reshape(1).view(np.uint32)
+        return np.ascontiguousarray(x.host).view(np.uint32).reshape((*x.shape, 2))
     found: np.ndarray[Any, Any] = x.view()
     return found
 

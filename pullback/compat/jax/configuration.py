@@ -234,6 +234,9 @@ numpy_rank_promotion = State(
     "jax_numpy_rank_promotion", "allow", ("allow", "warn", "raise"), _named("rank_promotion", "jax_numpy_rank_promotion")
 )
 _disable_jit = State("jax_disable_jit", False, bool, lambda read: {"compiles": not read("jax_disable_jit")})
+check_static_indices = State(
+    "jax_check_static_indices", False, bool, lambda read: {"clamps": not read("jax_check_static_indices")}
+)
 check_tracer_leaks = State("jax_check_tracer_leaks", False, bool, _named("checks_leaks", "jax_check_tracer_leaks"))
 checking_leaks = functools.partial(check_tracer_leaks, True)
 debug_nans = State("jax_debug_nans", False, bool, None, _checks)
@@ -280,7 +283,6 @@ _KEPT: dict[str, Any] = {
     "jax_persistent_cache_enable_xla_caches": "", "jax_raise_persistent_cache_errors": False,
     "jax_compilation_cache_include_metadata_in_key": False, "jax_compiler_enable_remat_pass": True,
     "jax_captured_constants_warn_bytes": 2000000000, "jax_captured_constants_report_frames": 0,
-    "jax_check_static_indices": False,
     "jax_cpu_enable_async_dispatch": True, "jax_cpu_collectives_implementation": "gloo", "jax_cuda_visible_devices": "all",
     "jax_custom_vjp3": False, "jax_debug_log_modules": "", "jax_disable_bwd_checks": False,
     "jax_disable_vmap_shmap_error": False,
@@ -366,7 +368,7 @@ config = Config()
 def adopt() -> None:
     """Let the options hold in this process: its mode becomes JAX's."""
     if not _before:
-        _before.append(set_process_mode(clamps=True, truncates=True))
+        _before.append(set_process_mode(clamps=True, truncates=True, floats="own"))
         for state in STATES.values():
             state.apply()
 

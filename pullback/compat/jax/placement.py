@@ -15,6 +15,7 @@ from pullback.compat.jax.tree_util import broadcast_prefix, keystr, tree_flatten
 from pullback.compat.jax.trees import flatten
 from pullback.core.array import Array, find_converter, is_deleted
 from pullback.core.devices import Device
+from pullback.core.dtypes import KEY
 from pullback.core.errors import LeafError
 from pullback.core.tracing import Tracer
 from pullback.core.trees import array_leaf
@@ -93,6 +94,8 @@ def device_get(x: Any) -> Any:
 
 def _fetched(leaf: Any) -> Any:
     if isinstance(leaf, Tracer) or leaf.__class__ in (bool, int, float, complex) or find_converter(type(leaf)) is None:
+        return leaf
+    if getattr(leaf, "dtype", None) is KEY:
         return leaf
     return pb.device_get(leaf)
 

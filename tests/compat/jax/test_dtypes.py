@@ -140,3 +140,10 @@ def test_functions_whose_results_are_of_other_dtypes_than_numpys():
 def test_arguments_that_only_jaxs_functions_take():
     assert jnp.array_equal([1], [1]) and jnp.array_equiv([[1], [1]], [1])
     assert np.array_equal(jnp.put(jnp.arange(3), jnp.array([7]), 9, inplace=False), [0, 1, 9])
+
+
+def test_a_sharding_over_one_device_is_a_device():
+    sharding = jnp.ones(2).sharding
+    for made in (jnp.ones(2, device=sharding), jnp.linspace(0, 1, 3, device=sharding), jnp.zeros_like(1.0, device=sharding)):
+        assert made.sharding == sharding
+    assert jnp.iscomplexobj([1j]) and not jnp.iscomplexobj(None) and jnp.isrealobj([1.0])

@@ -25,7 +25,7 @@ def of_structs(function: Function) -> Function:
 
     @functools.wraps(function)
     @api_boundary
-    def with_structs(a: Any, *args: Any, out_sharding: Any = None, **options: Any) -> Any:
+    def with_structs(a: Any, *args: Any, **options: Any) -> Any:
         return function(a if a.__class__ is Array else stand_in(a), *args, **options)
 
     return with_structs
@@ -56,14 +56,15 @@ def in_floats(function: Function, operands: int) -> Function:
 
 
 _SHARDED = (
-    "arange array asarray bincount broadcast_to dot empty full matmul ones percentile ravel repeat reshape tensordot zeros"
+    "arange array asarray bincount broadcast_to dot empty eye full linspace matmul ones percentile ravel repeat reshape"
+    " tensordot zeros"
 )
-_OF_STRUCTS = "empty_like full_like ones_like zeros_like shape ndim size iscomplexobj isrealobj"
+_OF_STRUCTS = "empty_like full_like ones_like zeros_like shape ndim size"
 _SCANS = "cumsum cumprod nancumsum nancumprod cumulative_prod"
 _IN_FLOATS = {"convolve": 2, "correlate": 2, "polymul": 2, "polyder": 1, "rint": 1}
 
 globals().update({name: with_sharding(getattr(own, name)) for name in _SHARDED.split()})
-globals().update({name: of_structs(getattr(own, name)) for name in _OF_STRUCTS.split()})
+globals().update({name: of_structs(with_sharding(getattr(own, name))) for name in _OF_STRUCTS.split()})
 globals().update({name: keeping_integers(getattr(own, name)) for name in _SCANS.split()})
 globals().update({name: in_floats(getattr(own, name), operands) for name, operands in _IN_FLOATS.items()})
 
@@ -88,6 +89,19 @@ def histogram(a: Any, bins: Any = 10, range: Any = None, weights: Any = None, de
     """As pullback's; the counts are floats."""
     (weights,) = to_common_dtype("histogram", own.ones_like(a, float) if weights is None else weights, inexact=True)
     return own.histogram(a, bins, range, weights, density)
+
+
+@api_boundary
+def iscomplexobj(x: Any) -> bool:
+    """As pullback's, of structs, lists and None too."""
+    x = stand_in(x)
+    return x is not None and own.iscomplexobj(own.asarray(x) if isinstance(x, (list, tuple)) else x)
+
+
+@api_boundary
+def isrealobj(x: Any) -> bool:
+    """As pullback's, of structs, lists and None too."""
+    return not iscomplexobj(x)
 
 
 @api_boundary
