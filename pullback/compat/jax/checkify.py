@@ -16,8 +16,9 @@ import numpy as np
 import pullback as pb
 from pullback.compat.jax.control_flow import io_callback
 from pullback.compat.jax.structs import ShapeDtypeStruct
-from pullback.compat.jax.tree_util import register_pytree_node_class, tree_leaves
+from pullback.compat.jax.tree_util import register_pytree_node_class, tree_leaves, tree_map
 from pullback.compat.jax.trees import Packed
+from pullback.core.array import as_array
 from pullback.core.bounded import Bounded
 from pullback.core.source import named_after
 from pullback.core.tracing import Tracer, innermost_staging
@@ -122,7 +123,7 @@ def _look(look: Callable[..., None], *values: Any) -> None:
             " of a loop, makes a check, and no checkify.checkify is around it."
         )
     else:
-        pb.debug.callback(lambda given: look(*given.tree), Packed(values))
+        pb.debug.callback(lambda given: look(*tree_map(as_array, given.tree)), Packed(values))
 
 
 def checkify(f: Callable[..., Any], errors: frozenset[ErrorCategory] = user_checks) -> Callable[..., tuple[Error, Any]]:
