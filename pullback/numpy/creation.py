@@ -390,7 +390,7 @@ def _filled(name: str, value: int, shape: ShapeLike, dtype: DTypeLike, device: A
     refuse_device(device, name)
     if dtype.__class__ is _VOID and dtype == float0:  # as the tangents of integers have: it holds nothing, and is NumPy's
         nothing: Any = np.zeros(checked_shape(shape, name), float0)
-        return nothing  # type: ignore[no-any-return]
+        return nothing
     wanted = default_dtype("f") if dtype is None else requested(dtype)
     sizes = checked_shape(shape, name)
     if innermost_staging() is None:
@@ -638,7 +638,7 @@ def identity(n: int, dtype: DTypeLike = None) -> Array:
     return eye(n, dtype=dtype)
 
 
-def _mask(compares: Any, rows: int, columns: int, k: int) -> Any:
+def _mask(compares: Any, rows: int, columns: int, k: Any) -> Any:
     """Where column - row compares with k, in a matrix."""
     index = default_dtype("i")
     row, column = [iota(dtype=index, shape=(rows, columns), dimension=axis) for axis in (0, 1)]

@@ -74,5 +74,5 @@ def test_an_operator_may_be_what_multiplies():
         def __matmul__(self, x):
             return 2 * x
 
-    x, info = pb.scipy.sparse.linalg.cg(Twice(), pnp.ones(3))
+    x, _info = pb.scipy.sparse.linalg.cg(Twice(), pnp.ones(3))
     np.testing.assert_allclose(np.asarray(x), 0.5)

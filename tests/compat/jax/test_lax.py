@@ -108,7 +108,7 @@ def test_krylov_solvers_take_trees_of_jax(name) -> None:
 
     solve = getattr(jax.scipy.sparse.linalg, name)
     for operator in (Twice(), Twice().__matmul__):
-        x, info = solve(operator, Pair(jnp.ones(2), jnp.ones(3)), Pair(jnp.zeros(2), jnp.zeros(3)), M=lambda x: x, tol=1e-6)
+        x, _info = solve(operator, Pair(jnp.ones(2), jnp.ones(3)), Pair(jnp.zeros(2), jnp.zeros(3)), M=lambda x: x, tol=1e-6)
         np.testing.assert_allclose(np.concatenate([x.a, x.b]), 0.5, rtol=1e-5)
     x, _ = solve(2 * jnp.eye(2), jnp.ones(2))
     np.testing.assert_allclose(x, 0.5, rtol=1e-5)
