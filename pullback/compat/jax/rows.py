@@ -130,7 +130,6 @@ ROWS: dict[str, Row] = {
     "jax.stages": Row(own={"private": "Compiled CompilerOptions Lowered Traced"}),
     "jax.extend.source_info_util": Row(own={"private": "register_exclusion"}),
     "jax.test_util": Row(own={"differences": "check_grads check_jvp check_vjp"}),
-    "jax.version": Row(own={"pullback.compat.jax": "__version__ __version_info__"}),
     "jax._src.checkify": Row(own={"checkify": f"{_CHECKIFY} JaxException Out"}),
     "jax._src.xla_bridge": Row(own={"private": "_backends", "placement": "default_backend device_count devices"}),
     "jax._src.compiler": Row(own={"processes": "backend_compile_and_load"}),
