@@ -8,7 +8,12 @@ _LATER = "it comes later"
 
 # By module, then by names that share a reason; "*" stands for all names of the module, and of those in it.
 ABSENT: dict[str, dict[str, str]] = {
-    "jax": {"shard_map smap memory": _DEVICES, "ds": "it is jax.lax.dynamic_slice", "ad make_user_context": _INSIDE},
+    "jax": {
+        "shard_map smap memory": _DEVICES,
+        "ds": "it is jax.lax.dynamic_slice",
+        "ad make_user_context": _INSIDE,
+        "empty_ref free_ref": _LATER,
+    },
     "jax.api_util": {"*": _INSIDE},
     "jax.core": {"ParamDict eval_context max_dim min_dim": _INSIDE},
     "jax.custom_derivatives": {"remat_opt_p": _INSIDE},
@@ -41,7 +46,9 @@ ABSENT: dict[str, dict[str, str]] = {
     "jax.nn": {"scaled_dot_general get_scaled_dot_general_config": "jax.nn.scaled_matmul multiplies what is quantized"},
     "jax.profiler": {"*": "there is no profiler yet; jax.jit(f).lower(*args).cost_analysis() says what a function costs"},
     "jax.random": {"random_gamma_p": _INSIDE},
-    "jax.ref": {"*": "jax.new_ref makes a mutable array; get, set, swap and addupdate are its methods"},
+    "jax.ref": {
+        "get set swap addupdate AbstractRef empty_ref free_ref": "jax.new_ref makes a mutable array; get, set, swap and addupdate are its methods"
+    },
     "jax.scipy.spatial": {"*": _LATER},
     "jax.sharding": {"*": _DEVICES},
 }
