@@ -24,6 +24,8 @@ REPORT = open(TASK["report"], "a", buffering=1)  # noqa: SIM115  (it is written 
 NOT_PROVIDED = re.compile(r"(?:^|\s)(jax[\w.]*(?:'s [^.]*?)?) is not provided by pullback")
 NO_SUCH_IMPORT = re.compile(r"cannot import name '(\w+)' from '(?:pullback\.compat\.)?(jax[\w.]*)'")
 PRIVATE = re.compile(r"(\w+' object has no attribute '_\w+)'$")
+# assertRaisesRegex says so once the error was of the expected class
+OTHER_WORDS = re.compile(r'^AssertionError: ".*" does not match "', re.DOTALL)
 LONGEST_DETAIL = 300
 
 
@@ -90,6 +92,8 @@ def pytest_runtest_makereport(item: Any, call: Any) -> Iterator[Any]:
             absent = missing_name(call.excinfo.value)
             if absent is not None:
                 outcome, detail = "internal" if absent.startswith("jax._src") else "absent", absent
+            elif OTHER_WORDS.search(detail):
+                outcome = "words"
         write(test=name_of(item), outcome=outcome, detail=detail[:LONGEST_DETAIL], seconds=round(call.duration, 2))
     return report
 

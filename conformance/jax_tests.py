@@ -7,8 +7,9 @@ copied; FILE, the name of a file in its folder tests (`api_test`), or a test (`a
 well). Without one, those are run that the documentation's table has. The tests need pytest and absl-py; JAX need not be
 installed, and is not imported.
 
-A test passes, fails, or is skipped by itself (it wants a GPU, several devices, ...); or it needs a name that is absent: of
-JAX's public ones, or of its internals (`jax._src`). The rate is that of the tests that need public names only. Failures that
+A test passes, fails, or is skipped by itself (it wants a GPU, several devices...). Or it expects an error and gets one of that
+class, in other words than JAX's. Or it needs a name that is absent: of JAX's public ones, or of its internals (`jax._src`). The
+rate is of the tests that need public names only: those that passed among these, other words counting as failures. Failures that
 `jax_expected.txt` lists by their reasons are expected; others make the exit status 1.
 
 The number of cases that JAX's tests draw of those that there are is in JAX_NUM_GENERATED_CASES (10, unless it is set).
@@ -35,7 +36,7 @@ from typing import Any
 
 HERE = Path(__file__).resolve().parent
 EXPECTED = HERE / "jax_expected.txt"
-OUTCOMES = ("passed", "failed", "absent", "internal", "skipped")
+OUTCOMES = ("passed", "failed", "words", "absent", "internal", "skipped")
 
 # The files of the documentation's table.
 _FILES = """
@@ -153,7 +154,7 @@ def reason_of(test: str, expected: dict[str, str]) -> str | None:
 def rate(results: list[Results]) -> str:
     """Passed tests among those that need public names only."""
     passed = sum(one.count("passed") for one in results)
-    of = passed + sum(one.count("failed") + one.count("absent") for one in results)
+    of = passed + sum(one.count(outcome) for one in results for outcome in ("failed", "words", "absent"))
     return f"{100 * passed / of:.1f} %" if of else "-"
 
 
@@ -221,7 +222,7 @@ def main(*given: str) -> int:
     for one in results.values():
         for broken in one.broken:
             print(f"\n{broken['broken']} does not import:\n{broken['text'][-2500:]}")
-    for outcome in ("failed", "absent", "internal"):
+    for outcome in ("failed", "words", "absent", "internal"):
         if causes := kinds(results, outcome, arguments.causes):
             print(f"\n{outcome}:", *causes, sep="\n")
     if arguments.json:

@@ -21,6 +21,7 @@ _CHOICES: dict[str, tuple[Any, ...]] = {
     "narrows": (False, True, "warn", "raise", "values"),
     "clamps": (False, True),
     "truncates": (False, True),
+    "floats": ("default", "own"),
     "promotion": ("standard", "strict"),
     "rank_promotion": ("allow", "warn", "raise"),
     "compiles": (True, False),
@@ -46,6 +47,8 @@ class Mode:
             traced one; and `bincount` counts known negative numbers as 0.
         truncates: whether what is written into an array of a lower kind (a float into integers) is converted, with a
             FutureWarning; else that is a DtypeError.
+        floats: the width of what functions of real numbers make of integers: the default one, or, where that is 64 bits, "own":
+            64 bits of those of 64 bits, and 32 of others.
         promotion: "standard"; or "strict", where only Python's numbers adapt to what they meet.
         rank_promotion: "allow", "warn" or "raise": what happens where an array gets axes in front to be broadcast.
         compiles: whether jit compiles, and loops are one operation; else Python runs them step by step.
@@ -57,6 +60,7 @@ class Mode:
     bits: int
     narrows: bool | str
     clamps: bool
+    floats: str
     truncates: bool
     promotion: str
     rank_promotion: str

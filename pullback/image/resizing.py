@@ -17,7 +17,7 @@ from pullback import numpy as pnp
 from pullback.core.array import Array, ArrayLike, host_of
 from pullback.core.errors import ShapeError
 from pullback.core.tracing import Tracer
-from pullback.numpy.axes import normal_axis, several
+from pullback.numpy.axes import normal_axis
 from pullback.numpy.creation import asarray
 from pullback.numpy.products import tensordot
 from pullback.numpy.promotion import at_user_line, check_precision, in_dtype, operand, real_dtype, refuse_complex, to_inexact
@@ -206,7 +206,7 @@ def scale_and_translate(
     check_precision(precision, "scale_and_translate")
     x = to_inexact(operand(image, "scale_and_translate"), "scale_and_translate")
     sizes, (how, edges) = _shape("scale_and_translate", shape, x), _method(method, antialias)
-    axes = [normal_axis(axis, x.type.ndim, "scale_and_translate") for axis in several(spatial_dims)]
+    axes = [normal_axis(axis, x.type.ndim, "scale_and_translate") for axis in tuple(spatial_dims)]
     by, to = (to_inexact(asarray(each), "scale_and_translate") for each in (scale, translation))
     refuse_complex("scale_and_translate", by, to)
     if how is ResizeMethod.NEAREST or by.type.shape != (len(axes),) or to.type.shape != (len(axes),):

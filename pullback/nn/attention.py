@@ -107,7 +107,7 @@ def dot_product_attention(
         if given.type.dtype is not BOOL:
             raise DtypeError(f"{name} takes a mask of bools, but got {given.type}; add numbers by `bias`.{at_user_line()}")
         allowed.append(_grouped(given, "mask", full))
-    at, to = [iota(dtype=INT32, shape=(length, span), dimension=axis) for axis in (0, 1)]
+    at, to = [iota(dtype=INT32, shape=(1, 1, 1, length, span), dimension=axis) for axis in (3, 4)]
     if is_causal:
         allowed.append(at >= to)
     if local_window_size is not None:
@@ -118,7 +118,7 @@ def dot_product_attention(
     if query_seq_lengths is not None:
         lengths = _lengths(query_seq_lengths, "query_seq_lengths", batch)
         allowed.append(at < lengths)
-        there = iota(dtype=INT32, shape=(length, 1, 1, 1), dimension=0) < lengths
+        there = iota(dtype=INT32, shape=(1, length, 1, 1, 1), dimension=1) < lengths
     for each in allowed:
         logits = choose(each, logits, -0.7 * float(np.finfo(wide).max))
     out = einsum("bkgts,bskh->btkgh", in_dtype(softmax(logits), dtype), v)

@@ -10,7 +10,19 @@ import numpy as np
 
 from pullback.core.array import Array, ArrayLike, PlacedArray, from_numpy, from_python, is_frozen, plain_number, scalar_kind
 from pullback.core.devices import DEFAULT_DEVICE
-from pullback.core.dtypes import RANK, DType, DTypeLike, default_dtype, integer_limits, is_inexact, kind, requested
+from pullback.core.dtypes import (
+    KEY,
+    RANK,
+    DType,
+    DTypeLike,
+    canonical,
+    default_dtype,
+    float0,
+    integer_limits,
+    is_inexact,
+    kind,
+    requested,
+)
 from pullback.core.errors import AxisError, DtypeError, ShapeError, TracerIntegerConversionError
 from pullback.core.tracing import Tracer, innermost_staging, type_of
 from pullback.core.types import Shape, ShapeLike, array_type
@@ -77,7 +89,10 @@ def array(
     refuse_device(device, "array")
     _check_order(order, "array")
     copy = bool(copy)
-    made = _array(object, None if dtype is None else requested(dtype))
+    keys = dtype is not None and canonical(dtype) is KEY  # which are converted to nothing, and nothing to them
+    made = _array(object, None if dtype is None or keys else requested(dtype))
+    if keys and made.type.dtype is not KEY:
+        requested(dtype)
     if dtype is not None and made.type.weak:
         made = strong(made)
     if made is object and copy and isinstance(made, Array):
@@ -304,7 +319,7 @@ def zeros(shape: ShapeLike, dtype: DTypeLike = None, *, device: Any = None) -> A
 
     Arguments:
         shape: an int or a sequence of ints.
-        dtype: by default the default floating dtype.
+        dtype: by default the default floating dtype. pb.float0, that of integers' tangents, gives NumPy's array of nothing.
         device: None, or the device that arrays are made on; `pb.device_put` moves arrays to others.
 
     Returns:
@@ -368,8 +383,14 @@ def empty(shape: ShapeLike, dtype: DTypeLike = None, *, device: Any = None) -> A
     return _filled("empty", 0, shape, dtype, device)
 
 
+_VOID = float0.__class__
+
+
 def _filled(name: str, value: int, shape: ShapeLike, dtype: DTypeLike, device: Any, weak: bool = False) -> Array:
     refuse_device(device, name)
+    if dtype.__class__ is _VOID and dtype == float0:  # as the tangents of integers have: it holds nothing, and is NumPy's
+        nothing: Any = np.zeros(checked_shape(shape, name), float0)
+        return nothing
     wanted = default_dtype("f") if dtype is None else requested(dtype)
     sizes = checked_shape(shape, name)
     if innermost_staging() is None:
@@ -617,7 +638,7 @@ def identity(n: int, dtype: DTypeLike = None) -> Array:
     return eye(n, dtype=dtype)
 
 
-def _mask(compares: Any, rows: int, columns: int, k: int) -> Any:
+def _mask(compares: Any, rows: int, columns: int, k: Any) -> Any:
     """Where column - row compares with k, in a matrix."""
     index = default_dtype("i")
     row, column = [iota(dtype=index, shape=(rows, columns), dimension=axis) for axis in (0, 1)]
@@ -933,7 +954,7 @@ def astype(x: ArrayLike, dtype: DTypeLike, /, *, copy: bool = False, device: Any
     """
     refuse_device(device, "astype")
     x = operand(x, "astype")
-    wanted = requested(dtype)
+    wanted = KEY if x.type.dtype is KEY and canonical(dtype) is KEY else requested(dtype)
     if x.type.dtype is wanted and not x.type.weak:
         return x.alias() if copy and isinstance(x, Array) else x
     return convert_element_type(x, new_dtype=wanted)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from pullback.core.array import Array, ArrayLike, find_converter
-from pullback.core.dtypes import BOOL, DType, in_words, is_inexact, kind
+from pullback.core.dtypes import BOOL, DTYPES, KEY, DType, in_words, is_inexact, kind
 from pullback.core.source import trim
 from pullback.core.tracing import Tracer, _quiet_numpy, bind, innermost_staging
 from pullback.core.types import array_type
@@ -27,6 +27,8 @@ from pullback.numpy.promotion import (
     to_common_shape,
     to_inexact,
 )
+from pullback.ops import compare
+from pullback.ops.convert import bitcast_convert_type
 
 Function = Callable[..., Any]
 Unary = Callable[[ArrayLike], Array]
@@ -123,6 +125,10 @@ def unary(name: str, primitive: Any, doc: str, *, inexact: bool = True) -> Unary
     return named(function, name, doc, about(1, FLOATING if inexact else ", in its dtype.", refused_by(primitive, inexact)))
 
 
+_UINT64 = DTYPES["uint64"]
+_OF_KEYS = frozenset({compare.eq, compare.ne})  # keys are equal where their words are
+
+
 def apply_binary(name: str, primitive: Any, x: Any, y: Any, inexact: bool) -> Any:
     """The general path of an operation on two operands: promote, broadcast, bind."""
     if isinstance(x, (Array, Tracer)):
@@ -132,6 +138,8 @@ def apply_binary(name: str, primitive: Any, x: Any, y: Any, inexact: bool) -> An
             if x_type.dtype is y_type.dtype and not (inexact and not is_inexact(x_type.dtype)):
                 if not (x_type is y_type or x_type.shape == y_type.shape or not x_type.shape or not y_type.shape):
                     x, y = to_common_shape(name, x, y)
+                if x_type.dtype is KEY and primitive in _OF_KEYS:
+                    x, y = [bitcast_convert_type(keys, new_dtype=_UINT64) for keys in (x, y)]
                 return bind(primitive, (x, y), NO_PARAMS)
         elif y.__class__ in _fast_scalars and x_type.dtype in NATIVE_FLOATS:
             return bind(primitive, (x, literal_of(y, x_type.dtype)), NO_PARAMS)

@@ -14,7 +14,19 @@ from typing import Any, TypeVar
 import numpy as np
 
 from pullback.core.array import Array, find_converter, from_python, host_of, plain_number, scalar_kind
-from pullback.core.dtypes import BOOL, DTYPES, KEY, NO_NUMBERS, RANK, DType, check_strict, default_dtype, is_inexact, kind
+from pullback.core.dtypes import (
+    BOOL,
+    DTYPES,
+    FLOAT32,
+    KEY,
+    NO_NUMBERS,
+    RANK,
+    DType,
+    check_strict,
+    default_dtype,
+    is_inexact,
+    kind,
+)
 from pullback.core.dtypes import promote as join
 from pullback.core.errors import ConcretizationError, DtypeError, LeafError, ShapeError
 from pullback.core.modes import current_mode, overriding
@@ -147,8 +159,10 @@ def to_common_dtype(name: str, *args: Any, inexact: bool = False) -> tuple[Array
 
 
 def float_for(dtype: DType) -> DType:
-    """The floating dtype that an integer or bool one turns into: the default one."""
-    return dtype if is_inexact(dtype) else default_dtype("f")
+    """The floating dtype that an integer or bool one turns into: the default one, or as wide as the mode says."""
+    if is_inexact(dtype):
+        return dtype
+    return FLOAT32 if dtype.itemsize < 8 and current_mode().floats == "own" else default_dtype("f")
 
 
 def real_dtype(dtype: DType) -> DType:

@@ -32,6 +32,7 @@ from pullback.numpy.promotion import (
     refuse_out,
     strong,
     to_common_dtype,
+    to_inexact,
 )
 from pullback.numpy.reductions import all as all_of
 from pullback.numpy.reductions import argmax, argmin, count_nonzero
@@ -108,7 +109,7 @@ def _quantiles(
     axes = normal_axes(axis, a.type, name)
     kept_dims = tuple([1 if i in axes else n for i, n in enumerate(a.type.shape)])
     original = a
-    a, _ = to_common_dtype(name, a, q, inexact=True)
+    a, _ = to_common_dtype(name, to_inexact(a, name), q, inexact=True)
     wanted = a.type.dtype
     a = _merged(a, axes)
     *kept, size = a.type.shape

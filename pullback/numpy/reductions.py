@@ -26,6 +26,7 @@ from pullback.numpy.promotion import (
     broadcast,
     broadcast_shapes,
     by_own_choice,
+    float_for,
     in_dtype,
     literal_of,
     number_or_operand,
@@ -383,7 +384,7 @@ def count_of(name: str, a: Any, axes: tuple[int, ...], where_: Any, keepdims: bo
     if where_ is None:
         return float(math.prod([a.type.shape[axis] for axis in axes]))
     counted = sum(_mask(name, where_, a.type.shape), axes, keepdims=keepdims)
-    return convert_element_type(counted, new_dtype=real_dtype(a.type.dtype if is_inexact(a.type.dtype) else default_dtype("f")))
+    return convert_element_type(counted, new_dtype=real_dtype(float_for(a.type.dtype)))
 
 
 def _averaged(name: str, a: Any, asked: Any) -> tuple[Array, DType]:
@@ -393,7 +394,7 @@ def _averaged(name: str, a: Any, asked: Any) -> tuple[Array, DType]:
     """
     a = operand(a, name)
     own = a.type.dtype
-    wanted = requested(asked) if asked is not None else own if is_inexact(own) else default_dtype("f")
+    wanted = requested(asked) if asked is not None else float_for(own)
     if kind(own) == "c" and kind(wanted) != "c":
         raise DtypeError(f"{name} of complex numbers takes a complex dtype, but got {wanted.name}.{at_user_line()}")
     a = in_dtype(a, wanted)
@@ -477,7 +478,7 @@ def _spread(name: str, finish: Function, doc: str) -> Spread:
         axes = normal_axes(axis, a.type, name)
         center = mean
         if mean is None:
-            center = _mean(a, axes, None if is_inexact(wanted) else default_dtype("f"), keepdims=True, where=where)
+            center = _mean(a, axes, None if is_inexact(wanted) else float_for(wanted), keepdims=True, where=where)
         centered = _masked(name, subtract(a, center), where, 0)  # now, lest the derivative of a NaN's square be used
         squares = real(multiply(centered, conj(centered))) if kind(wanted) == "c" else powers.square(centered)
         total = sum(squares, axes, keepdims=keepdims)

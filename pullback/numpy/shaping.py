@@ -19,7 +19,7 @@ from pullback.core.types import ArrayType, Shape, ShapeLike
 from pullback.numpy.axes import Axis, normal_axes, normal_axis, several
 from pullback.numpy.creation import array, checked_shape, full
 from pullback.numpy.eager import by_numpy
-from pullback.numpy.promotion import at_user_line, broadcast, check_ranks, operand, refuse_out, to_common_dtype
+from pullback.numpy.promotion import at_user_line, broadcast, operand, refuse_out, to_common_dtype
 from pullback.numpy.promotion import broadcast_shapes as common_shape
 from pullback.numpy.taking import take
 from pullback.ops import shape as shapes
@@ -426,7 +426,6 @@ def broadcast_arrays(*args: ArrayLike) -> list[Array]:
     """
     values = [operand(arg, "broadcast_arrays") for arg in args]
     shapes = [value.type.shape for value in values]
-    check_ranks("broadcast_arrays", shapes)
     shape = common_shape("broadcast_arrays", *shapes) if values else ()
     return [broadcast(value, shape) for value in values]
 

@@ -18,7 +18,16 @@ from pullback.numpy.axes import normal_axis
 from pullback.numpy.creation import array
 from pullback.numpy.eager import by_numpy
 from pullback.numpy.logic import where
-from pullback.numpy.promotion import NATIVE_FLOATS, NATIVE_NUMBERS, at_user_line, flags, in_dtype, operand, to_common_dtype
+from pullback.numpy.promotion import (
+    NATIVE_FLOATS,
+    NATIVE_NUMBERS,
+    at_user_line,
+    flags,
+    float_for,
+    in_dtype,
+    operand,
+    to_common_dtype,
+)
 from pullback.numpy.shaping import flip, ravel
 from pullback.numpy.taking import take
 from pullback.ops import sort as sorts
@@ -257,7 +266,7 @@ def sort_complex(a: ArrayLike) -> Array:
     """
     a, place = along(a, -1, "sort_complex")
     dtype = a.type.dtype
-    part = accumulation_dtype(dtype) if is_inexact(dtype) else default_dtype("f")
+    part = accumulation_dtype(dtype) if is_inexact(dtype) else float_for(dtype)
     return sorts.sort(in_dtype(a, COMPLEX_DTYPE.get(part, dtype)), dimension=place)
 
 

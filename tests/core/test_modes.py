@@ -199,6 +199,16 @@ def test_a_request_for_64_bits_warns_where_it_is_narrowed_and_values_do_not() ->
             assert pnp.result_type(np.float64) == np.float32
 
 
+@pytest.mark.parametrize("f", [pnp.sin, pnp.mean, pnp.std, lambda x: x / x, pnp.median, pb.jit(pnp.sqrt)])
+def test_integers_become_floating_numbers_of_the_default_width_or_of_their_own(f: Any) -> None:
+    with overriding(bits=64):
+        assert f(pnp.ones(2, "int32")).dtype == np.float64 == f(pnp.ones(2, "int64")).dtype
+    with overriding(bits=64, floats="own"):
+        assert f(pnp.ones(2, "int32")).dtype == np.float32 and f(pnp.ones(2, "int64")).dtype == np.float64
+    with overriding(floats="own"):
+        assert f(pnp.ones(2, "int32")).dtype == np.float32 == f(pnp.ones(2, "int64")).dtype
+
+
 def test_what_functions_convert_by_themselves_is_no_promotion_of_the_users() -> None:
     half, numbers, mask = pnp.ones((2, 3), "float16"), pnp.arange(6).reshape(2, 3), pnp.array([True, False, True])
     with overriding(promotion="strict", rank_promotion="raise"):

@@ -65,3 +65,13 @@ def test_a_moved_image_repeats_its_edges_where_a_resized_one_does():
     for function in (pb.image.scale_and_translate, pb.jit(pb.image.scale_and_translate, static_argnums=(1, 2, 5, 6))):
         moved = function(image, (9,), (0,), scale, np.zeros(1), "cubic-pytorch", False)
         np.testing.assert_allclose(moved, pb.image.resize(image, (9,), "cubic-pytorch", False), rtol=1e-12)
+
+
+def test_the_value_outside_may_be_traced():
+    def f(fill):
+        return RegularGridInterpolator((np.arange(3.0),), np.arange(3.0), fill_value=fill)(np.array([0.5, 5.0]))
+
+    assert pb.jit(f)(7.0).tolist() == [0.5, 7.0]
+    assert pb.jacfwd(f)(7.0).tolist() == [0.0, 1.0]
+    made = pb.jit(lambda fill: RegularGridInterpolator((np.arange(3.0),), np.arange(3.0), fill_value=fill))(7.0)
+    assert made(np.array([5.0])).tolist() == [7.0]

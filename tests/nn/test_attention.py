@@ -7,6 +7,7 @@ import scipy.special
 import pullback as pb
 from pullback import nn
 from pullback import numpy as pnp
+from pullback.core.modes import overriding
 
 rng = np.random.default_rng(3)
 B, T, S, N, K, H = 2, 5, 7, 4, 2, 3
@@ -142,3 +143,11 @@ def test_products_of_scaled_blocks():
     assert nn.scaled_matmul(a, b, a_scales, b_scales, "float64").dtype == np.float64
     with pytest.raises(pb.errors.ShapeError, match="scaled_matmul takes"):
         nn.scaled_matmul(a, b, a_scales[:, :, :1].repeat(3, 2), b_scales)
+
+
+def test_masks_need_no_promotion_of_ranks() -> None:
+    with overriding(rank_promotion="raise"):
+        out = nn.dot_product_attention(
+            Q, KEYS, VALUES, is_causal=True, local_window_size=2, query_seq_lengths=LENGTHS, key_value_seq_lengths=SPANS
+        )
+        assert out.shape == Q.shape and [x.shape for x in pnp.broadcast_arrays(pnp.zeros(3), pnp.zeros((2, 3)))] == [(2, 3)] * 2

@@ -154,3 +154,9 @@ def test_lax_conj_makes_real_numbers_complex_as_jax_does():
 def test_vecdot_takes_its_axis_of_each_operand() -> None:
     x, y = np.arange(8.0).reshape(2, 2, 2), np.arange(4.0).reshape(2, 2)
     np.testing.assert_array_equal(pnp.vecdot(x, y, axis=0), np.vecdot(x, y, axis=0))
+
+
+def test_the_transform_of_no_elements_is_empty():
+    assert pnp.fft.fft(pnp.zeros((2, 0))).shape == pnp.fft.ifft(pnp.zeros((2, 0))).shape == (2, 0)
+    with pytest.raises(pb.errors.ShapeError, match="of 1 or more"):
+        pnp.fft.fft(pnp.zeros(3), 0)

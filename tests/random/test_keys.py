@@ -220,3 +220,21 @@ def test_eager_numbers_are_the_compiled_ones() -> None:
     for shape in ((), (3,), (65,), (1000, 3), (40_000,), (0, 3)):
         for sample in (random.bits, random.uniform, random.normal):
             np.testing.assert_array_equal(sample(KEY, shape), pb.jit(lambda k: sample(k, shape))(KEY))
+
+
+def test_keys_are_equal_where_their_words_are() -> None:
+    expected = [False, True, False, False]
+    assert (KEYS[1] == KEYS).tolist() == expected and (KEYS[1] != KEYS).tolist() == [True, False, True, True]
+    assert pb.jit(pnp.equal)(KEYS, KEYS[1]).tolist() == expected
+    assert pb.vmap(lambda one: one == KEYS[1])(KEYS).tolist() == expected
+    assert random.key(1) == random.key(1) and random.key(1) != random.key(2)
+    with pytest.raises(errors.DtypeError, match="lt takes bool"):
+        KEY < KEY  # noqa: B015
+
+
+def test_the_dtype_of_keys_may_be_named_for_keys() -> None:
+    for same in (pnp.array(KEYS, KEYS.dtype), pnp.asarray(KEYS, dtype=KEYS.dtype), KEYS.astype(KEYS.dtype)):
+        assert same.dtype is KEYS.dtype and words(same).tolist() == words(KEYS).tolist()
+    for wrong in (lambda: pnp.array([1, 2], KEYS.dtype), lambda: pnp.ones(2).astype(KEYS.dtype)):
+        with pytest.raises(errors.DtypeError, match="random keys are no numbers"):
+            wrong()

@@ -67,3 +67,12 @@ def test_what_does_not_fit_is_refused():
         gmres(lambda x: x, {"a": np.ones(3)}, x0=np.ones(3))
     with pytest.raises(ValueError, match="solve_method"):
         gmres(POSITIVE, B, solve_method="other")
+
+
+def test_an_operator_may_be_what_multiplies():
+    class Twice:
+        def __matmul__(self, x):
+            return 2 * x
+
+    x, _info = pb.scipy.sparse.linalg.cg(Twice(), pnp.ones(3))
+    np.testing.assert_allclose(np.asarray(x), 0.5)

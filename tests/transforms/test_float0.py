@@ -10,7 +10,7 @@ import pytest
 
 import pullback as pb
 import pullback.numpy as pnp
-from pullback.core.errors import LeafError
+from pullback.core.errors import DtypeError, LeafError
 
 INTS = np.arange(6, dtype="int32").reshape(3, 2)
 FLOATS = np.arange(6, dtype="float32").reshape(3, 2)
@@ -81,3 +81,12 @@ def test_steps_of_a_loop_return_them_stacked(wrap: Any) -> None:
 def test_where_they_cannot_go_they_are_refused() -> None:
     with pytest.raises(LeafError, match="float0"):
         pb.numpy.sin(np.zeros((3, 2), pb.float0))
+
+
+def test_zeros_of_nothing_are_numpys() -> None:
+    for made in (pnp.zeros((2,), pb.float0), pnp.zeros_like(np.zeros(2, pb.float0)), pnp.ones(2, dtype=pb.float0)):
+        assert isinstance(made, np.ndarray) and made.dtype == pb.float0 and made.shape == (2,)
+    _, tangent = pb.jvp(lambda n: n, (3,), (pnp.zeros((), pb.float0),))
+    assert pb.tree.map(pnp.zeros_like, tangent).dtype == pb.float0
+    with pytest.raises(DtypeError):
+        pnp.zeros(2, np.dtype([("a", "i4")]))

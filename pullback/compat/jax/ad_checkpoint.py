@@ -5,15 +5,18 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import pullback as pb
 from pullback.compat.jax.facade import facade
+from pullback.compat.jax.structs import aval_of
 from pullback.compat.jax.tree_util import tree_map
 from pullback.compat.jax.trees import Packed, pack, standing_for, unpack
+from pullback.core.lazy import lazy_module
 from pullback.core.source import named_after
 
 Function = Callable[..., Any]
+jaxprs, primitives = lazy_module("pullback.compat.jax.jaxprs"), lazy_module("pullback.compat.jax.primitives")
 _UNSAID = object()
 
 
@@ -53,8 +56,10 @@ def checkpoint(
 
         if fixed:  # its parameters are not those of the user's function
             of_packed = standing_for(fun)(of_packed)
-        return pb.checkpoint(of_packed, policy=policy, prevent_cse=prevent_cse is not False)
+        return pb.checkpoint(of_packed, policy=chosen, prevent_cse=prevent_cse is not False)
 
+    own = policy is None or type(policy).__module__.startswith("pullback.")
+    chosen = policy if own else _Policy(policy)
     made = functools.lru_cache(64)(make)
 
     @functools.wraps(fun)
@@ -98,6 +103,47 @@ class _Static:
         return self.value is other.value or (self._hash is not None and bool(self.value == other.value))
 
 
+class _Sentinel:
+    """One of the answers of a policy."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __repr__(self) -> str:
+        return self._name
+
+
+Saveable, Recompute = _Sentinel("Saveable"), _Sentinel("Recompute")
+
+
+class Offloadable(NamedTuple):
+    """The answer of a policy that moves a value to another memory."""
+
+    src: Any
+    dst: Any
+
+
+class _Policy:
+    """A user's policy, which knows JAX's primitives and their parameters."""
+
+    def __init__(self, policy: Any) -> None:
+        self.policy = policy
+
+    def __call__(self, primitive: Any, *types: Any, **params: Any) -> bool:
+        shown = primitives.facade_of(primitive)
+        named, _ = shown.translation.viewed(params, list(types), jaxprs.closed_jaxpr_of)
+        found = self.policy(shown, *map(aval_of, types), **named)
+        if isinstance(found, Offloadable):
+            raise NotImplementedError(_OFFLOADING)
+        return bool(found is Saveable if isinstance(found, _Sentinel) else found)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Policy) and self.policy is other.policy
+
+    def __hash__(self) -> int:
+        return id(self.policy)
+
+
 class checkpoint_policies(pb.checkpoint_policies):
     """pb.checkpoint_policies."""
 
@@ -125,15 +171,23 @@ def saved_residuals(f: Function, *args: Any, **kwargs: Any) -> list[tuple[Any, s
         return Packed(f(*unpack(args), **{name: arg.tree for name, arg in kwargs.items()}))
 
     found = pb.saved_residuals(of_packed, *pack(args), **{name: Packed(arg) for name, arg in kwargs.items()})
-    return [
-        (one.type, f"from the {one.source}" if one.made_by == "argument" else f"output of {one.made_by} from {one.source}")
-        for one in found
-    ]
+    return [(aval_of(one.type), _origin(one)) for one in found]
+
+
+def _origin(residual: Any) -> str:
+    match residual.made_by.partition(" ")[0]:
+        case "argument":
+            return f"from the {residual.source}"
+        case "constant":
+            return "from a constant"
+        case "named":
+            return f"{residual.made_by} from {residual.source}"
+    return f"output of {residual.made_by} from {residual.source}"
 
 
 def print_saved_residuals(f: Function, *args: Any, **kwargs: Any) -> None:
-    for type, source in saved_residuals(f, *args, **kwargs):
-        print(f"{type} {source}")
+    for aval, source in saved_residuals(f, *args, **kwargs):
+        print(f"{aval.str_short(short_dtypes=True)} {source}")
 
 
 facade(globals())

@@ -18,8 +18,8 @@ from types import FunctionType, MappingProxyType, ModuleType
 from typing import Any
 
 from pullback.compat.jax.rows import ROWS
-from pullback.core.modes import current_mode, overriding
 from pullback.core.source import api_boundary
+from pullback.numpy.promotion import by_own_choice
 
 PACKAGE = "pullback.compat.jax"
 DOCUMENTATION = "https://docs.jax.dev/en/latest"
@@ -66,7 +66,7 @@ def facade(
             elif name in placed:
                 value = with_sharding(value)
             elif str(base).startswith(_COMPOSED) and isinstance(value, FunctionType):
-                value = with_any_rank(value)
+                value = by_own_choice(value)
         elif (value := _submodule(name_of_module, name)) is None:
             raise absent(name_of_module, name)
         module[name] = value
@@ -114,19 +114,6 @@ def _public(namespace: Any) -> list[str]:
 
 # What is made of several operations, which broadcast.
 _COMPOSED = ("pullback.scipy", "pullback.image", "pullback.numpy.fft", "pullback.numpy.linalg")
-
-
-def with_any_rank(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that JAX's flag of rank promotion does not concern, which is for what users write themselves."""
-
-    @functools.wraps(function)
-    def free(*args: Any, **kwargs: Any) -> Any:
-        if current_mode().rank_promotion == "allow":
-            return function(*args, **kwargs)
-        with overriding(rank_promotion="allow"):
-            return function(*args, **kwargs)
-
-    return free
 
 
 def _homes(own: Mapping[str, str]) -> dict[str, tuple[str, str]]:

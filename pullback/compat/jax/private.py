@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
+from pullback.core.lazy import lazy_module
+
+structs = lazy_module("pullback.compat.jax.structs")
+
 _exclude_paths: list[str] = []
 
 
@@ -39,10 +45,6 @@ class ExtendedDType:
     """The base of dtypes of others, which pullback has not."""
 
 
-class extended:
-    """Their kind."""
-
-
 class EArray:
     """A class without instances here."""
 
@@ -52,6 +54,14 @@ class AbstractRef:
 
 
 global_result_handlers: dict[Any, Any] = {}
+# How JAX takes values of a class for arrays. Clients register classes of their own, as what the first entry is; here those
+# serve that have a shape and a dtype, or can be converted by NumPy.
+canonicalize_dtype_handlers: dict[Any, Any] = {np.ndarray: np.asarray}
+pytype_aval_mappings: dict[Any, Any] = {np.ndarray: lambda x: structs.typeof(x)}
+
+
+def apply_primitive(prim: Any, *args: Any, **params: Any) -> Any:
+    return prim.bind(*args, **params)
 
 
 def physical_aval(aval: Any) -> Any:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 import pullback as pb
 from pullback.api.functions import normalize_argnums, wrapped
 from pullback.api.traced import call_paths
@@ -18,6 +20,8 @@ from pullback.core.source import describe, named_after
 
 Function = Callable[..., Any]
 
+_NO_PAIR = "With has_aux=True, {} must return a two-element tuple (output, auxiliary), but it returned {!r}."
+
 
 def _with_packed_aux(fun: Function) -> Function:
     """A function that returns a pair as one that returns Packed trees."""
@@ -27,9 +31,7 @@ def _with_packed_aux(fun: Function) -> Function:
     def pair(*args: Packed) -> tuple[Packed, Packed]:
         out = fun(*[arg.tree for arg in args])
         if not isinstance(out, tuple) or len(out) != 2:
-            raise TypeError(
-                f"With has_aux=True, {describe(fun)} must return a pair (output, auxiliary), but it returned {out!r}."
-            )
+            raise TypeError(_NO_PAIR.format(describe(fun), out))
         return Packed(out[0]), Packed(out[1])
 
     return pair
@@ -107,8 +109,10 @@ def _scalar(fun: Function, has_aux: bool) -> Function:
 
     @named_after(fun)
     def pair(*args: Any, **kwargs: Any) -> Any:
-        value, aux = fun(*args, **kwargs)
-        return value, Packed(aux)
+        out = fun(*args, **kwargs)
+        if not isinstance(out, tuple) or len(out) != 2:
+            raise TypeError(_NO_PAIR.format(describe(fun), out))
+        return out[0], Packed(out[1])
 
     return pair
 
@@ -199,6 +203,7 @@ class LinearFunction:
 class VjpFunction(LinearFunction):
     """What `vjp` returns: from a cotangent to those of the arguments."""
 
+    @in_jax_words
     def __call__(self, cotangent: Any) -> Any:
         return unpack(self._function(Packed(cotangent)))
 
@@ -218,11 +223,13 @@ for _kind in (JvpFunction, VjpFunction):
     )
 
 
+@in_jax_words
 def vjp(fun: Function, *primals: Any, has_aux: bool = False, reduce_axes: Any = ()) -> tuple[Any, ...]:
     out, function, *aux = pb.vjp(_with_packed_aux(fun) if has_aux else packed(fun), *pack(primals), has_aux=has_aux)
     return (out.tree, VjpFunction(function), *unpack(aux))
 
 
+@in_jax_words
 def linearize(fun: Function, *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
     out, function, *aux = pb.linearize(_with_packed_aux(fun) if has_aux else packed(fun), *pack(primals), has_aux=has_aux)
     return (out.tree, JvpFunction(function), *unpack(aux))
@@ -247,6 +254,10 @@ def vmap(
 ) -> Function:
     if isinstance(in_axes, list):
         in_axes = tuple(in_axes)
+    _check_axes("vmap in_axes", in_axes)
+    _check_axes("vmap out_axes", out_axes)
+    if isinstance(in_axes, dict):
+        raise TypeError(f"vmap in_axes must be {_AXES} corresponding to the positional arguments, but got {in_axes}.")
 
     def batched(*args: Any, **kwargs: Any) -> Any:
         if isinstance(in_axes, tuple) and len(in_axes) != len(args):
@@ -276,7 +287,19 @@ def vmap(
             raise
         return found.unflatten(outs)
 
-    return wrapped(fun, "vmap", in_jax_words(batched))
+    made = wrapped(fun, "vmap", in_jax_words(batched))
+    if doc := getattr(fun, "__doc__", None):
+        made.__doc__ = f"Vectorized version of {getattr(fun, '__name__', fun)}. Original documentation:\n\n{doc}"
+    return made
+
+
+_AXES = "an int, None, or a tuple of entries"
+
+
+def _check_axes(name: str, axes: Any) -> None:
+    for axis in tree_leaves(axes):
+        if isinstance(axis, bool) or not isinstance(axis, (int, np.integer)):
+            raise TypeError(f"{name} must be {_AXES}, or a tree of these, but got {axis!r} in it.")
 
 
 def _axes(name: str, axes: Any, tree: Any) -> list[Any]:
@@ -315,6 +338,8 @@ def pmap(
             for leaf, axis in zip(flatten(args, None)[0], _axes("in_axes", in_axes, args))
             if axis is not None
         }
+        if not sizes:
+            raise ValueError("pmap requires at least one argument with a mapped axis.")
         if sizes - {1}:
             raise ValueError(f"pmap was given {max(sizes)} elements, one for each device, but there is only 1 device.")
         return mapped(*args, **kwargs)

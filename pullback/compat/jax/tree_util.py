@@ -209,7 +209,7 @@ def tree_map_with_path(
     pairs, treedef = tree_flatten_with_path(tree, is_leaf, is_leaf_takes_path)
     asked = (lambda node: is_leaf((), node)) if is_leaf_takes_path and is_leaf is not None else is_leaf
     others = [_up_to(treedef, tree, other, asked, "tree_map_with_path tree") for other in rest]
-    return treedef.unflatten([f(path, leaf, *more) for (path, leaf), *more in zip(pairs, *others)])
+    return treedef.unflatten(map(f, *zip(*pairs), *others) if pairs else ())
 
 
 def _up_to(treedef: Any, tree: Any, other: Any, is_leaf: IsLeaf, name: str) -> list[Any]:

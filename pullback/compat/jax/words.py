@@ -7,12 +7,35 @@ import re
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from pullback.core.dtypes import SHORT_NAMES
 from pullback.core.errors import PullbackError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 # What pullback's message has in it, and what JAX's begins with
 _WORDS = [
+    (
+        r"Python needed True or False .*? of a traced value of type ~?(\w+\[.*?\])",
+        "Attempted boolean conversion of traced array with shape {0}.",
+    ),
+    (
+        r"Python needed a number, by an index .*? of a traced value of type ~?(\w+\[.*?\])",
+        "The __index__() method was called on traced array with shape {0}.",
+    ),
+    (
+        r"Python needed (?:a number, by|its values, by) \.?(\w+)\(\),? .*?of a traced value of type ~?(\w+\[.*?\])",
+        "Abstract tracer value encountered where concrete value is expected: traced array with shape {1}. The problem"
+        " arose with the `{0}` function. Try using `x.astype({0})` to convert the dtype.",
+    ),
+    (
+        r"NumPy was given a traced value of type ~?(\w+\[.*?\])",
+        "The numpy.ndarray conversion method __array__() was called on traced array with shape {0}.",
+    ),
+    (
+        r"A traced value of type ~?(\w+\[.*?\]) has escaped",
+        "Encountered an unexpected tracer: a function that was transformed had a side effect, by which an intermediate value with"
+        " type {0} escaped, perhaps into global state.",
+    ),
     (
         r"must return the (carry|value).*(has length|of length|is <class|metadata|is pytree leaf|children|keys)",
         "{what}function carry input and carry output must have the same pytree structure, but they differ:",
@@ -41,12 +64,32 @@ _WORDS = [
         r"asked to batch .* along axis (-?\d+), but",
         "vmap was requested to map its argument along axis {0}, which implies that its rank should be larger.",
     ),
-    (r"grad needs a function with a 0-d output.* returned \w+\[(.*)\]", "Gradient only defined for scalar-output functions."),
+    (
+        r"grad needs a function with a 0-d output.* returned ~?\w+\[(\d+)\]",
+        "Gradient only defined for scalar-output functions. Output had shape: ({0},).",
+    ),
+    (
+        r"grad needs a function with (?:a|one) 0-d output",
+        "Gradient only defined for scalar-output functions. Output was something else:",
+    ),
+    (r"cotangent must be a tree like the output", "unexpected tree structure"),
+    (r"^cotangent.* has type", "unexpected JAX type (e.g. shape/dtype) of the cotangent"),
+    (
+        r"(\w+) with holomorphic=True needs complex .* is ~?(\w+)\[",
+        "{0} with holomorphic=True requires inputs with complex dtype, but got {1}.",
+    ),
+    (
+        r"(\w+) needs real arguments, but .* is ~?(\w+)\[",
+        "{0} requires real-valued inputs (input dtype that is a sub-dtype of np.floating), but got {1}.",
+    ),
     (
         r"(\w+) was asked for the derivative .*: integers",
         "{0} requires real- or complex-valued inputs (a sub-dtype of np.inexact).",
     ),
-    (r"(\w+) needs real floating-point outputs", "{0} requires real-valued outputs (a sub-dtype of np.floating)."),
+    (
+        r"(\w+) needs real floating-point outputs.* returned ~?(\w+)\[",
+        "{0} requires real-valued outputs (output dtype that is a sub-dtype of np.floating), but got {1}.",
+    ),
     (
         r"has argnums=(.*?), but there is no argument (\d+)",
         "differentiating with respect to argnums={0} requires more positional arguments.",
@@ -59,6 +102,15 @@ _WORDS = [
     (r" is (.*?) of type (\w+), which is neither an array", "Value {0} of type <class '{1}'> is not a valid JAX type."),
 ]
 WORDS = [(re.compile(pattern, re.DOTALL), words) for pattern, words in _WORDS]
+
+
+_NAMES = {short: dtype.name for dtype, short in SHORT_NAMES.items()}
+
+
+def _long(text: str | None) -> str:
+    """A dtype, or a type, as JAX spells it: float32[3] for f32[3]."""
+    name, bracket, shape = (text or "").partition("[")
+    return _NAMES.get(name, name) + bracket + shape
 
 
 def in_jax_words(function: F) -> F:
@@ -82,7 +134,7 @@ def translate(error: BaseException) -> None:
         if found := pattern.search(text):
             loop, body, _ = text.partition("'s body")
             what = f"{loop} body " if body else ""
-            words = words.format(*found.groups(), what=what)
+            words = words.format(*map(_long, found.groups()), what=what)
             if words not in text:
                 error.args = (f"{words}\n\n{text}", *error.args[1:])
             return

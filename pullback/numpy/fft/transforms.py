@@ -68,6 +68,8 @@ def _transform(name: str, which: FftType, a: Any, s: Any, axes: Any, norm: str |
         raise ShapeError(f"{name} takes a size for each of the axes {tuple(axes)}, not {tuple(s)}.{at_user_line()}")
     if which is FftType.IRFFT and (s is None or operator.index(s[-1]) == -1):
         sizes = [*sizes[:-1], 2 * (own[-1] - 1)]
+    if s is None and which in (FftType.FFT, FftType.IFFT) and 0 in sizes:
+        return x
     if min(sizes) < 1:
         raise ShapeError(f"{name} makes 1 element or more along each axis, but {tuple(sizes)} were asked for.{at_user_line()}")
     ndim, count = x.type.ndim, len(axes)

@@ -10,9 +10,10 @@ import numpy as np
 
 from pullback.core.array import Array, ArrayLike
 from pullback.core.errors import ShapeError
+from pullback.core.tracing import Tracer
 from pullback.core.trees import register_node
 from pullback.numpy.logic import clip, where
-from pullback.numpy.promotion import at_user_line, fill_number, operand, to_inexact
+from pullback.numpy.promotion import at_user_line, fill_number, in_dtype, operand, to_inexact
 from pullback.numpy.shaping import broadcast_arrays, expand_dims, flip, reshape, stack
 from pullback.numpy.sorting import searchsorted
 
@@ -44,7 +45,7 @@ class RegularGridInterpolator:
 
     def __init__(
         self, points: Sequence[ArrayLike], values: ArrayLike, method: str = "linear", bounds_error: bool = False,
-        fill_value: float | None = np.nan,
+        fill_value: ArrayLike | None = np.nan,
     ) -> None:  # fmt: skip
         if bounds_error is not False:
             raise NotImplementedError(
@@ -64,7 +65,10 @@ class RegularGridInterpolator:
             self.values = where(falls, flip(self.values, axis), self.values)
             self.grid = (*self.grid[:axis], where(falls, flip(each), each), *self.grid[axis + 1 :])
         dtype = self.values.type.dtype
-        self.fill_value = None if fill_value is None else fill_number(fill_value, dtype, "RegularGridInterpolator")
+        if isinstance(fill_value, Array | Tracer):
+            self.fill_value = in_dtype(fill_value, dtype)
+        else:
+            self.fill_value = None if fill_value is None else fill_number(fill_value, dtype, "RegularGridInterpolator")
 
     def __call__(self, xi: ArrayLike | tuple[ArrayLike, ...], method: str | None = None) -> Array:
         """The values at places.
@@ -122,8 +126,15 @@ def _checked(method: Any) -> str:
 
 def _rebuilt(metadata: Any, children: Any) -> RegularGridInterpolator:
     made = object.__new__(RegularGridInterpolator)
-    (made.method, made.fill_value), (made.grid, made.values) = metadata, children
+    (made.method, known), (made.grid, made.values, given) = metadata, children
+    made.fill_value = known if given is None else given
     return made
 
 
-register_node(RegularGridInterpolator, lambda it: ((it.grid, it.values), (it.method, it.fill_value)), _rebuilt)
+def _parts(it: RegularGridInterpolator) -> Any:
+    given = isinstance(it.fill_value, Array | Tracer)
+    fills = (None, it.fill_value) if given else (it.fill_value, None)
+    return (it.grid, it.values, fills[1]), (it.method, fills[0])
+
+
+register_node(RegularGridInterpolator, _parts, _rebuilt)

@@ -182,10 +182,10 @@ def companion(a: ArrayLike) -> Array:
         [[ 3. -2.]
          [ 1.  0.]]:f32[2,2]:cpu(0)
     """
-    a = to_inexact(_vectors(a, "companion", 2), "companion")
-    places = np.eye(a.shape[-1] - 1, k=-1, dtype=int)
-    places[0] = np.arange(2, a.shape[-1] + 1)
-    return _placed(-a[..., 1:] / a[..., :1], places)
+    vectors = to_inexact(_vectors(a, "companion", 2), "companion")
+    places = np.eye(vectors.shape[-1] - 1, k=-1, dtype=int)
+    places[0] = np.arange(2, vectors.shape[-1] + 1)
+    return _placed(-vectors[..., 1:] / vectors[..., :1], places)
 
 
 def fiedler_companion(a: ArrayLike) -> Array:
@@ -209,11 +209,11 @@ def fiedler_companion(a: ArrayLike) -> Array:
 
     Source: Fiedler, "A note on companion matrices" (2003).
     """
-    a = _vectors(a, "fiedler_companion")
-    n = a.shape[-1] - 1
+    given = _vectors(a, "fiedler_companion")
+    n = given.shape[-1] - 1
     if n < 0:
-        raise ShapeError(f"fiedler_companion takes nonzero many coefficients, but got {a.type}.{at_user_line()}")
-    a = to_inexact(a, "fiedler_companion")
+        raise ShapeError(f"fiedler_companion takes nonzero many coefficients, but got {given.type}.{at_user_line()}")
+    coefficients = to_inexact(given, "fiedler_companion")
     places, rows = np.zeros((n, n), int), np.arange(n)
     places[rows[:1], rows[:1]] = 2
     places[rows[1:2], rows[:1][: n - 1]] = 1
@@ -221,7 +221,7 @@ def fiedler_companion(a: ArrayLike) -> Array:
     places[rows[2::2], rows[1 : n - 1 : 2]] = np.arange(4, n + 2, 2)
     places[rows[0 : max(n - 2, 0) : 2], rows[2::2]] = 1
     places[rows[3::2], rows[1 : max(n - 2, 0) : 2]] = 1
-    return _placed(-a[..., 1:] / a[..., :1], places)
+    return _placed(-coefficients[..., 1:] / coefficients[..., :1], places)
 
 
 def leslie(f: ArrayLike, s: ArrayLike) -> Array:
@@ -272,8 +272,8 @@ def fiedler(a: ArrayLike) -> Array:
         [[0 3]
          [3 0]]:i32[2,2]:cpu(0)
     """
-    a = _vectors(a, "fiedler")
-    return absolute(a[..., :, None] - a[..., None, :])
+    vectors = _vectors(a, "fiedler")
+    return absolute(vectors[..., :, None] - vectors[..., None, :])
 
 
 def convolution_matrix(a: ArrayLike, n: int, mode: str = "full") -> Array:

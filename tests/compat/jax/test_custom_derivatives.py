@@ -185,7 +185,22 @@ def test_checkpoint() -> None:
         assert found == 2.0
     plain = jax.checkpoint(lambda x: f(x, (1,)))
     kept = ad_checkpoint.saved_residuals(lambda x: plain(x)["y"], {"x": jnp.ones(3)})
-    assert [(str(type), source) for type, source in kept] == [("f32[3]", "from the argument x['x']")]
+    assert [(aval.str_short(), source) for aval, source in kept] == [("float32[3]", "from the argument x['x']")]
+    seen = []
+    policy = lambda prim, *avals, **params: (seen.append((prim, avals, params)), prim is jax.lax.dot_general_p)[1]  # noqa: E731
+    dot = jax.checkpoint(lambda x: jnp.sin(jnp.sin(x @ x)), policy=policy)
+    kept = ad_checkpoint.saved_residuals(dot, jnp.ones((2, 2)))
+    assert [source.partition(" from")[0] for _, source in kept[1:]] == ["output of dot_general"]
+    params = next(params for prim, _, params in seen if prim is jax.lax.dot_general_p)
+    assert params["dimension_numbers"] == (((1,), (0,)), ((), ()))
+    assert {str(prim) for prim, _, _ in seen} >= {"sin", "dot_general"}
+    named = jax.checkpoint(
+        lambda x: jnp.sin(ad_checkpoint.checkpoint_name(jnp.sin(x), "it")),
+        policy=jax.checkpoint_policies.save_only_these_names("it"),
+    )
+    assert [source.partition(" from")[0] for _, source in ad_checkpoint.saved_residuals(named, jnp.ones(2))][1:] == [
+        "named 'it'"
+    ]
     with pytest.raises(ValueError, match="static_argnums"):
         jax.checkpoint(f, static_argnums=5)({"x": 1.0}, ())
     with pytest.raises(NotImplementedError, match="concrete"):

@@ -90,10 +90,27 @@ def test_names_that_jax_has_not_or_that_are_not_there(module, name) -> None:
         getattr(home, name)
 
 
-def test_functions_of_scipy_broadcast_inside_whatever_rank_promotion_is() -> None:
+def test_functions_of_scipy_promote_inside_whatever_is_promoted_outside() -> None:
     x = jnp.ones((3, 4))
-    with jax.numpy_rank_promotion("raise"):
+    with jax.numpy_rank_promotion("raise"), jax.numpy_dtype_promotion("strict"):
+        assert jax.scipy.special.logsumexp(x, b=jnp.ones(4, int)).shape == ()
         assert jax.scipy.fft.dct(x).shape == (3, 4)
         assert jax.scipy.fft.dct.__name__ == "dct"
         with pytest.raises(ValueError, match="rank promotion"):
             x * jnp.ones(4)
+
+
+@pytest.mark.parametrize("name", ["cg", "bicgstab", "gmres"])
+def test_krylov_solvers_take_trees_of_jax(name) -> None:
+    class Twice:
+        def __matmul__(self, x: Pair) -> Pair:
+            return Pair(2 * x.a, 2 * x.b)
+
+    solve = getattr(jax.scipy.sparse.linalg, name)
+    for operator in (Twice(), Twice().__matmul__):
+        x, _info = solve(operator, Pair(jnp.ones(2), jnp.ones(3)), Pair(jnp.zeros(2), jnp.zeros(3)), M=lambda x: x, tol=1e-6)
+        np.testing.assert_allclose(np.concatenate([x.a, x.b]), 0.5, rtol=1e-5)
+    x, _ = solve(2 * jnp.eye(2), jnp.ones(2))
+    np.testing.assert_allclose(x, 0.5, rtol=1e-5)
+    box, _ = solve(lambda box: Box(2 * box.inside), Box(jnp.ones(2)))
+    np.testing.assert_allclose(box.inside, 0.5, rtol=1e-5)

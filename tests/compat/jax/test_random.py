@@ -91,3 +91,9 @@ def test_the_generator_by_itself() -> None:
         generators.threefry_2x32((0, 0), np.arange(2))
     with pytest.raises(NotImplementedError, match="define_prng_impl is not provided"):
         generators.define_prng_impl(name="mine")
+
+
+def test_keys_as_values() -> None:
+    keys = jnp.broadcast_to(random.key(1), (2,))
+    assert repr(keys) == "Array((2,), dtype=key<fry>) overlaying:\n[[0 1]\n [0 1]]"
+    assert jax.device_get(keys) is keys and repr(random.key(1)).endswith("[0 1]")

@@ -22,11 +22,11 @@ facade(
         ),
         "lax.others": (
             "ConvGeneralDilatedDimensionNumbers DotDimensionNumbers PrecisionLike after_all composite"
-            " create_token dce_sink reduce_sum stage"
+            " create_token dce_sink stage"
         ),
     },
     sharded=(
         "broadcast broadcast_in_dim broadcasted_iota conv_general_dilated dot dot_general empty ragged_dot ragged_dot_general"
-        " reshape rng_bit_generator"
+        " reduce_sum reshape rng_bit_generator"
     ),
 )

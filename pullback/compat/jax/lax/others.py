@@ -39,7 +39,3 @@ def dce_sink(val: Any, *, prevent_mlir_dce: bool = False) -> None:
 
 def stage(x: Any, /) -> Any:
     return pb.numpy.asarray(x)
-
-
-def reduce_sum(operand: Any, axes: Sequence[int], *, out_sharding: None = None) -> Any:
-    return pb.lax.reduce_sum(operand, axes)

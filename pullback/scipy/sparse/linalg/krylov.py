@@ -28,9 +28,12 @@ from pullback.numpy.shaping import concatenate, reshape
 Operator = Callable[[Any], Any] | ArrayLike
 
 
-def _as_function(A: Any, name: str) -> Callable[[Any], Any]:
+def as_function(A: Any, name: str) -> Callable[[Any], Any]:
+    """An operator as a function: one already, a matrix, or what multiplies by `@`. Raises `ShapeError` for other arrays."""
     if callable(A):
         return A
+    if hasattr(A, "__matmul__") and not hasattr(A, "ndim"):
+        return lambda x: A @ x
     matrix = operand(A, name)
     if matrix.type.ndim != 2 or matrix.type.shape[0] != matrix.type.shape[1]:
         raise ShapeError(f"{name} takes a linear function, or a square matrix, but got {matrix.type}.{at_user_line()}")
@@ -59,8 +62,8 @@ def _solved(
             start += leaf.type.size
         return unflatten(structure, parts)
 
-    function = _as_function(A, name)
-    before = _as_function((lambda x: x) if M is None else M, name)
+    function = as_function(A, name)
+    before = as_function((lambda x: x) if M is None else M, name)
     right = joined(b, "b")
     start = zeros_like(right) if x0 is None else joined(x0, "x0")
     steps = options["maxiter"]
@@ -176,7 +179,8 @@ def cg(
     It is differentiated through the system: tangents and cotangents are solved for in the same way.
 
     Arguments:
-        A: a linear function, Hermitian and positive definite, from trees like b to such trees; or a matrix, for a vector b.
+        A: a linear function, Hermitian and positive definite, from trees like b to such trees; or a matrix, for a
+            vector b; or what multiplies by `@`.
         b: the right-hand side, a tree of arrays.
         x0: where to start, a tree like b; by default zeros.
         tol, atol: it ends where |b - A(x)| <= max(tol |b|, atol).
@@ -207,7 +211,8 @@ def bicgstab(
     It is differentiated through the system: tangents and cotangents are solved for in the same way.
 
     Arguments:
-        A: a linear function, from trees like b to such trees; or a matrix, for a vector b.
+        A: a linear function, from trees like b to such trees; or a matrix, for a
+            vector b; or what multiplies by `@`.
         b: the right-hand side, a tree of arrays.
         x0: where to start, a tree like b; by default zeros.
         tol, atol: it ends where |b - A(x)| <= max(tol |b|, atol).
@@ -247,7 +252,8 @@ def gmres(
     It is differentiated through the system: tangents and cotangents are solved for in the same way.
 
     Arguments:
-        A: a linear function, from trees like b to such trees; or a matrix, for a vector b.
+        A: a linear function, from trees like b to such trees; or a matrix, for a
+            vector b; or what multiplies by `@`.
         b: the right-hand side, a tree of arrays.
         x0: where to start, a tree like b; by default zeros.
         tol, atol: it ends where |b - A(x)| <= max(tol |b|, atol).
