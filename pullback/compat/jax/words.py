@@ -33,8 +33,8 @@ _WORDS = [
     ),
     (
         r"A traced value of type ~?(\w+\[.*?\]) has escaped",
-        "Encountered an unexpected tracer: a function that was transformed had a side effect, by which an intermediate value with"
-        " type {0} escaped, perhaps into global state.",
+        "Encountered an unexpected tracer: a function that was transformed had a side effect, by which an intermediate value"
+        " with type {0} escaped, perhaps into global state.",
     ),
     (
         r"must return the (carry|value).*(has length|of length|is <class|metadata|is pytree leaf|children|keys)",
