@@ -260,3 +260,8 @@ def test_traced_counts_of_repeat(counts, length):
 def test_counts_of_repeat_that_do_not_fit():
     with pytest.raises(pb.errors.ShapeError, match=r"counts of type i32\[2\] for 3 elements"):
         pb.jit(lambda n: pnp.repeat(pnp.arange(3), n, total_repeat_length=4))(pnp.array([1, 2]))
+
+
+def test_the_length_of_bincount_is_what_it_says():
+    x = pnp.array([0, 5, 1])
+    assert pnp.bincount(x, minlength=9, length=2).shape == (2,) and pnp.bincount(x, minlength=9).shape == (9,)
