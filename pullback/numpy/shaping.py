@@ -13,7 +13,6 @@ import numpy as np
 from pullback.core.array import Array, ArrayLike
 from pullback.core.dtypes import DTypeLike
 from pullback.core.errors import AxisError, ShapeError
-from pullback.core.lazy import lazy_module
 from pullback.core.tracing import Tracer
 from pullback.core.types import ArrayType, Shape, ShapeLike
 from pullback.numpy.axes import Axis, normal_axes, normal_axis, several
@@ -22,9 +21,8 @@ from pullback.numpy.eager import by_numpy
 from pullback.numpy.promotion import at_user_line, broadcast, operand, refuse_out, to_common_dtype
 from pullback.numpy.promotion import broadcast_shapes as common_shape
 from pullback.numpy.taking import take
+from pullback.ops import scans
 from pullback.ops import shape as shapes
-
-scans = lazy_module("pullback.numpy.scans")
 
 
 @by_numpy(np.reshape)
@@ -1004,8 +1002,8 @@ def _repeated_places(repeats: Any, size: int, length: int) -> Any:
     """Of each of `length` results of `repeat` the number of the element that it is: as many as end in front of it, or there."""
     if repeats.type.shape not in ((), (1,), (size,)):
         raise ShapeError(f"repeat was given counts of type {repeats.type} for {size} elements.{at_user_line()}")
-    ends: Any = scans.cumsum(broadcast(repeats.astype(int), (size,)))
-    return scans.cumsum(full((length,), 0, int).at[ends].add(1, mode="drop"))
+    ends: Any = scans.cumsum(broadcast(repeats.astype(int), (size,)), axis=0, reverse=False)
+    return scans.cumsum(full((length,), 0, int).at[ends].add(1, mode="drop"), axis=0, reverse=False)
 
 
 @by_numpy(np.flip)
