@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import pullback as pb
-from pullback.api.functions import normalize_argnums, wrapped
+from pullback.api.functions import chosen_arguments, normalize_argnums, wrapped
 from pullback.api.traced import call_paths
 from pullback.compat.jax.jitting import jit
 from pullback.compat.jax.structs import aval_of, tangent_type, type_of
@@ -356,22 +356,39 @@ def pmap(
     global_arg_shapes: Any = None,
 ) -> Function:
     """On one device: a batch of one element, compiled. More elements than devices are refused, as in JAX."""
-    mapped = jit(vmap(fun, in_axes, out_axes, axis_name, axis_size), donate_argnums=donate_argnums)
+    static, _ = chosen_arguments(fun, static_broadcasted_argnums, None, "pmap's static_broadcasted")
+
+    def parts(args: tuple[Any, ...]) -> tuple[set[int], Any, list[Any]]:
+        """Which arguments are static, the axes of the others, and these."""
+        chosen = {number % len(args) for number in static if -len(args) <= number < len(args)}
+        mapped = [i for i in range(len(args)) if i not in chosen]
+        axes = tuple([in_axes[i] for i in mapped]) if isinstance(in_axes, (tuple, list)) else in_axes
+        return chosen, axes, [args[i] for i in mapped]
+
+    @named_after(fun)
+    def of_batch(*args: Any, **kwargs: Any) -> Any:
+        chosen, axes, mapped = parts(args)
+
+        @named_after(fun)
+        def of_element(*elements: Any, **kwargs: Any) -> Any:
+            rest = iter(elements)
+            return fun(*[arg if i in chosen else next(rest) for i, arg in enumerate(args)], **kwargs)
+
+        return vmap(of_element, axes, out_axes, axis_name, axis_size)(*mapped, **kwargs)
+
+    compiled = jit(of_batch, static_argnums=static, donate_argnums=donate_argnums)
 
     def on_devices(*args: Any, **kwargs: Any) -> Any:
-        sizes = {
-            pb.numpy.shape(leaf)[axis]
-            for leaf, axis in zip(flatten(args, None)[0], _axes("in_axes", in_axes, args))
-            if axis is not None
-        } | {pb.numpy.shape(leaf)[0] for leaf in tree_leaves(kwargs)}
+        _, axes, mapped = parts(args)
+        leaves = zip(flatten(mapped, None)[0], _axes("in_axes", axes, tuple(mapped)))
+        sizes = {pb.numpy.shape(leaf)[axis] for leaf, axis in leaves if axis is not None and pb.numpy.ndim(leaf)}
+        sizes |= {pb.numpy.shape(leaf)[0] for leaf in tree_leaves(kwargs)}
         if not sizes:
             raise ValueError("pmap requires at least one argument with a mapped axis.")
         if sizes - {1}:
             raise ValueError(f"pmap was given {max(sizes)} elements, one for each device, but there is only 1 device.")
-        return mapped(*args, **kwargs)
+        return compiled(*args, **kwargs)
 
-    if static_broadcasted_argnums not in ((), None):
-        raise NotImplementedError("pmap's static_broadcasted_argnums is not provided: close over these arguments.")
     return wrapped(fun, "pmap", on_devices)
 
 
