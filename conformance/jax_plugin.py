@@ -23,7 +23,7 @@ TASK = json.loads(os.environ["PULLBACK_JAX_TESTS"])
 REPORT = open(TASK["report"], "a", buffering=1)  # noqa: SIM115  (it is written until the process ends, however it ends)
 NOT_PROVIDED = re.compile(r"(?:^|\s)(jax[\w.]*(?:'s [^.]*?)?) is not provided by pullback")
 NO_SUCH_IMPORT = re.compile(r"cannot import name '(\w+)' from '(?:pullback\.compat\.)?(jax[\w.]*)'")
-PRIVATE = re.compile(r"(\w+' object has no attribute '_\w+)'$")
+PRIVATE = re.compile(r"(\w+' object has no attribute '_(?!_)\w+)'$")
 # assertRaisesRegex says so once the error was of the expected class
 OTHER_WORDS = re.compile(r'^AssertionError: ".*" does not match "', re.DOTALL)
 LONGEST_DETAIL = 300

@@ -34,9 +34,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import jax_table
+
 HERE = Path(__file__).resolve().parent
 EXPECTED = HERE / "jax_expected.txt"
-OUTCOMES = ("passed", "failed", "words", "absent", "internal", "skipped")
+OUTCOMES = jax_table.COLUMNS
 
 # The files of the documentation's table.
 _FILES = """
@@ -151,17 +153,10 @@ def reason_of(test: str, expected: dict[str, str]) -> str | None:
     return next((reason for pattern, reason in expected.items() if "*" in pattern and fnmatch.fnmatchcase(test, pattern)), None)
 
 
-def rate(results: list[Results]) -> str:
-    """Passed tests among those that need public names only."""
-    passed = sum(one.count("passed") for one in results)
-    of = passed + sum(one.count(outcome) for one in results for outcome in ("failed", "words", "absent"))
-    return f"{100 * passed / of:.1f} %" if of else "-"
-
-
 def row(name: str, results: list[Results]) -> str:
     counts = [sum(one.count(outcome) for one in results) for outcome in OUTCOMES]
     broken = " (does not import)" if any(one.broken for one in results) and len(results) == 1 else ""
-    return f"{name:36}" + "".join(f"{count:10d}" for count in counts) + f"{rate(results):>10}{broken}"
+    return f"{name:36}" + "".join(f"{count:10d}" for count in counts) + f"{jax_table.rate(counts):>10}{broken}"
 
 
 def kinds(results: dict[str, Results], outcome: str, most: int) -> list[str]:
@@ -188,6 +183,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--all", action="store_true", help="run all files of tests/ but those of NOT_RUN")
     parser.add_argument("--causes", type=int, default=25, help="how many causes to print of each outcome (25)")
     parser.add_argument("--seconds", type=int, default=120, help="the longest that a test may take (120)")
+    parser.add_argument("--page", action="store_true", help="put the counts into docs/jax-tests.md")
     parser.add_argument("--json", type=Path, help="a file to write all outcomes to")
     return parser.parse_intermixed_args(arguments)
 
@@ -227,6 +223,10 @@ def main(*given: str) -> int:
             print(f"\n{outcome}:", *causes, sep="\n")
     if arguments.json:
         arguments.json.write_text(json.dumps({target: one.tests for target, one in results.items()}, indent=1))
+    if arguments.page and not arguments.k and not stopping.is_set():
+        jax_table.update(
+            {target.removesuffix(".py"): [one.count(outcome) for outcome in OUTCOMES] for target, one in results.items()}
+        )
     return judge(results, arguments.v)
 
 
@@ -234,7 +234,7 @@ def judge(results: dict[str, Results], verbose: bool) -> int:
     """Print what was not expected; the exit status."""
     expected = expected_failures()
     reasons: collections.Counter[str] = collections.Counter()
-    unexpected = []
+    unexpected, cured = [], []
     for one in results.values():
         unexpected += [broken["broken"] for broken in one.broken]
         for test, line in one.tests.items():
@@ -243,9 +243,13 @@ def judge(results: dict[str, Results], verbose: bool) -> int:
                 unexpected.append(test)
             elif line["outcome"] == "failed" and reason is not None:
                 reasons[reason] += 1
+            elif line["outcome"] == "passed" and test in expected:
+                cured.append(test)
             if verbose and line["outcome"] not in ("passed", "skipped"):
                 first = (line["detail"].strip().splitlines() or [""])[0]
                 print(f"{line['outcome']:9}{test}  {first[:200]}{'' if reason is None else f'  (expected: {reason})'}")
+    if cured:
+        print("\nexpected to fail, and passed:", *cured, sep="\n  ")
     if reasons:
         print("\nexpected to fail: " + "; ".join(f"{count} by reason of {reason}" for reason, count in reasons.most_common()))
     print(

@@ -23,6 +23,7 @@ from pullback.core.errors import DonatedBufferError, RefError, StaticArgumentErr
 from pullback.core.lazy import lazy_module
 from pullback.core.modes import current_mode
 from pullback.core.refs import Ref, call_with_refs, values_of
+from pullback.core.reports import explain, explains_misses
 from pullback.core.source import api_boundary, describe, flag, named_after, trim, warn
 from pullback.core.tracing import Tracer, innermost_staging, is_float0
 from pullback.core.trees import OWN_TREES, Trees, array_leaf
@@ -197,6 +198,8 @@ class Jitted:
         if found is None:
             if flag("PULLBACK_EXPLAIN_MISSES") if self._explain_misses is None else self._explain_misses:
                 print(self._explain(key, paths()))
+            elif explains_misses():
+                explain(f"TRACING CACHE MISS: {self._explain(key, paths())}")
 
             def call(traced: Any) -> Any:
                 return self._fun(*self._merged(args, traced[0]), **{**kwargs, **traced[1]})

@@ -4,6 +4,7 @@ to see: xpr, eval_shape."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from time import perf_counter
 from typing import Any, NamedTuple
 
 from pullback.api.functions import Function, argument_name, check_callable, returned_by, trees_of
@@ -12,6 +13,7 @@ from pullback.core.dtypes import entering, requested
 from pullback.core.errors import EscapedTracerError, RefError
 from pullback.core.leaks import leak_checked
 from pullback.core.refs import Ref
+from pullback.core.reports import report
 from pullback.core.source import api_boundary, describe, name_of
 from pullback.core.tracing import Tracer, type_of
 from pullback.core.trees import OUT_OF_RESULTS, OWN_TREES, TreeDef, Trees, array_leaf, flatten, unflatten, without_float0
@@ -92,7 +94,9 @@ def trace(
 
     name = name_of(fun)
     used: list[Ref] | None = [] if refs else None
+    started = perf_counter()
     program, captures = stage(flat, types, name=name, described=fun, arguments=paths, transformation=transformation, refs=used)
+    report("Finished tracing %s for %s in %.6f sec", name, transformation, perf_counter() - started)
     return Traced(program, captures, result[0], used or ())
 
 

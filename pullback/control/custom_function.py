@@ -21,7 +21,7 @@ from pullback.control.custom_rules import (
 )
 from pullback.control.holder import Wired, Wiring, at_flags, bind_holder, split
 from pullback.core.dtypes import is_inexact
-from pullback.core.errors import EscapedTracerError, GradientError, ShapeError
+from pullback.core.errors import ClosedOverError, EscapedTracerError, GradientError, ShapeError
 from pullback.core.primitive import Rules, primitive
 from pullback.core.tracing import Tracer, innermost_staging, type_of
 from pullback.core.types import ArrayType, array_type, is_unknown
@@ -142,8 +142,8 @@ def _by_rule(rules: CustomRules, size: int, flags: Sequence[int], args: Sequence
     """The results on a batch by the batching rule, and which of them carry it."""
     try:
         outs, carried = rules.vmap(size, [bool(flag) for flag in flags], args)  # type: ignore[misc]
-    except EscapedTracerError:
-        if not rules.captured:
+    except EscapedTracerError as error:
+        if not rules.captured or isinstance(error, ClosedOverError):
             raise  # else the rule closes over what it was traced with, which is gone
         raise rules.about.closed_over(args[0], "batched") from None
     return outs, carried

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from pullback.control.holder import at_flags, split
 from pullback.core.axes import Axis
 from pullback.core.dtypes import is_inexact
-from pullback.core.errors import AxisError, GradientError, PullbackError
+from pullback.core.errors import AxisError, ClosedOverError, PullbackError
 from pullback.core.source import describe, name_of
 from pullback.core.tracing import Tracer, type_of
 from pullback.core.types import ArrayType
@@ -56,7 +56,7 @@ class About(NamedTuple):
 
     def closed_over(self, value: Any, what: str = "differentiated") -> PullbackError:
         """The error for transforming the function by a value that is none of its arguments."""
-        return (AxisError if what == "batched" else GradientError)(
+        return (AxisError if what == "batched" else ClosedOverError)(
             f"The {self.kind} function {self.described} is {what} with respect to a value of type {type_of(value)} that it"
             " closes over, or that is passed in a position of nondiff_argnums. Its rules only say how it depends on its other"
             " arguments. Pass the value as one of those (pb.closure_convert finds the values that a function closes over), or,"

@@ -8,10 +8,11 @@ PULLBACK_FULL_TRACEBACKS=1 brings pullback's own back.
 from __future__ import annotations
 
 __all__ = [
-    "AxisError", "ConcretizationError", "DeviceError", "DonatedBufferError", "DtypeError", "EscapedTracerError",
-    "GradientError", "KeyReuseError", "LeafError", "MissingRule", "NonConcreteBooleanIndexError", "NotLinear", "ProgramError",
-    "PullbackError", "RefError", "ShapeError", "StaticArgumentError", "StructureError", "TracerArrayConversionError",
-    "TracerBoolConversionError", "TracerIntegerConversionError", "UnknownRule", "UnsupportedJaxlib",
+    "AxisError", "ClosedOverError", "ConcretizationError", "DeviceError", "DonatedBufferError", "DtypeError",
+    "EscapedTracerError", "GradientError", "KeyReuseError", "LeafError", "MissingRule", "NonConcreteBooleanIndexError",
+    "NotLinear", "ProgramError", "PullbackError", "RefError", "ShapeError", "StaticArgumentError", "StructureError",
+    "TracerArrayConversionError", "TracerBoolConversionError", "TracerIntegerConversionError", "UnknownRule",
+    "UnsupportedJaxlib",
 ]  # fmt: skip
 
 
@@ -322,7 +323,7 @@ class AxisError(PullbackError, ValueError, IndexError):
     """
 
 
-class GradientError(PullbackError, TypeError):
+class GradientError(PullbackError, TypeError, ValueError):
     """A derivative was asked of, or with respect to, something that has none.
 
     Fails: the gradient of a function that does not return one number.
@@ -374,6 +375,28 @@ class NotLinear(GradientError):
         >>> y, pull = pb.vjp(lambda x: x * x, 3.0)
         >>> pull(1.0)
         (6.0:f32[]:cpu(0),)
+    """
+
+
+class ClosedOverError(GradientError, EscapedTracerError):
+    """A function with rules of its own is differentiated with respect to a value that it closes over.
+
+    Fails: its rules speak of its arguments only.
+        >>> import pullback as pb
+        >>> def f(x):
+        ...     g = pb.custom_jvp(lambda y: x * y)
+        ...     g.defjvps(lambda t, out, y: x * t)
+        ...     return g(3.0)
+        >>> pb.grad(f)(2.0)
+        Traceback (most recent call last):
+            ...
+        pullback.core.errors.ClosedOverError: The custom_jvp function ... is differentiated with respect to a value of type ...
+
+    Cure: make the value an argument.
+        >>> g = pb.custom_jvp(lambda x, y: x * y)
+        >>> g.defjvps(lambda t, out, x, y: t * y, lambda t, out, x, y: x * t)
+        >>> pb.grad(lambda x: g(x, 3.0))(2.0)
+        3.0:f32[]:cpu(0)
     """
 
 

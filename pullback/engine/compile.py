@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Sequence
+from time import perf_counter
 from typing import Any
 
 import pullback.engine.xla  # noqa: F401  (registers the CPU)
 from pullback.core.array import Array, as_array
 from pullback.core.bounded import Bounded
 from pullback.core.primitive import Primitive
+from pullback.core.reports import report
 from pullback.engine import cache
 from pullback.engine.backend import DEFAULT_OPTIONS, CompileOptions, Executable, backend, placement
 from pullback.engine.place import common_device
@@ -35,7 +37,10 @@ def compile_program(program: Program, options: CompileOptions = DEFAULT_OPTIONS,
 
     def make() -> Executable:
         there = backend(options.device.platform)
+        report("Compiling jit(%s) with argument types %s", program.name, program.input_types)
+        started = perf_counter()
         made = there.compile(program, options, donated)
+        report("Finished XLA compilation of jit(%s) in %.6f sec", program.name, perf_counter() - started)
         if options.show_graph:
             print(f"StableHLO:\n{there.source_text(program, options, donated)}\nOptimized by XLA:\n{made.optimized_text()}")
         _holders[id(program)] = program

@@ -464,8 +464,8 @@ def categorical(
     lead = len(sizes) - len(own)
     classes = x.type.shape[axis]
     if replace:
-        noise = gumbel(key, (*sizes[: lead + axis], classes, *sizes[lead + axis :]), x.type.dtype, mode)
-        return argmax(x + noise, axis=lead + axis)
+        full = (*sizes[: lead + axis], classes, *sizes[lead + axis :])
+        return argmax(broadcast(x, full) + gumbel(key, full, x.type.dtype, mode), axis=lead + axis)
     count = math.prod(sizes[:lead])
     if count > classes:
         raise ValueError(f"categorical cannot draw {count} of {classes} classes without replacement.{at_user_line()}")

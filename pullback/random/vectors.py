@@ -12,7 +12,7 @@ from pullback.numpy.arithmetic import sign
 from pullback.numpy.creation import checked_shape, diagonal
 from pullback.numpy.elementary import sqrt
 from pullback.numpy.products import einsum
-from pullback.numpy.promotion import broadcast_shapes, to_common_dtype
+from pullback.numpy.promotion import broadcast, broadcast_shapes, to_common_dtype
 from pullback.numpy.shaping import matrix_transpose
 from pullback.random.keys import sampler
 from pullback.random.sampling import checked_dtype, drawn, fitting, normal
@@ -65,7 +65,7 @@ def multivariate_normal(
     else:
         vectors, values = eigh(cov) if method == "eigh" else svd(cov)[:2]
         factor = vectors * sqrt(values)[..., None, :]
-    return mean + einsum("...ij,...j->...i", factor, drawn(key, "normal", sizes + size, wanted))
+    return broadcast(mean, sizes + size) + einsum("...ij,...j->...i", factor, drawn(key, "normal", sizes + size, wanted))
 
 
 @sampler

@@ -11,9 +11,8 @@ from pullback.compat.jax.configuration import adopt, release
 from pullback.compat.jax.facade import facade, habit
 from pullback.compat.jax.facade import install as install
 from pullback.compat.jax.facade import uninstall as uninstall
-
-__version__ = "0.10.2"  # of JAX, whose names and habits these are
-__version_info__ = (0, 10, 2)
+from pullback.compat.jax.version import __version__ as __version__
+from pullback.compat.jax.version import __version_info__ as __version_info__
 
 _TRANSFORMATIONS = (
     "fwd_and_bwd grad hessian jacfwd jacobian jacrev jvp linear_transpose linearize named_call pmap value_and_grad vjp vmap"

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.compat.jax.placement import Shard
+from pullback.compat.jax.placement import Shard, shardings
 from pullback.compat.jax.sharding import DEFAULT_SHARDING, Format, SingleDeviceSharding
 from pullback.core.array import Array, is_deleted
 from pullback.core.devices import DEFAULT_DEVICE, Device
@@ -37,7 +37,7 @@ def _values(x: Any) -> np.ndarray[Any, Any]:
 
 def _repr(x: Any) -> str:
     if is_deleted(x):
-        return f"Array(shape={x.shape}, dtype={x.dtype.name})"
+        raise RuntimeError(f"Array has been deleted with shape={_short(x)}.")
     if x.dtype is KEY:
         return f"Array({x.shape}, dtype=key<fry>) overlaying:\n{_values(x)}"
     dtype = f"dtype={x.dtype.name}{', weak_type=True' if x.weak_type else ''}"
@@ -57,7 +57,9 @@ def _format(x: Any, spec: str) -> str:
     return format(x.item() if not x.shape and x.dtype is not KEY else str(x), spec) if spec or not x.shape else str(x)
 
 
-def _sharding(x: Any) -> SingleDeviceSharding:
+def _sharding(x: Any) -> Any:
+    if shardings and (known := shardings.get(id(x))) is not None:
+        return known[1]
     return DEFAULT_SHARDING if x.device == DEFAULT_DEVICE else SingleDeviceSharding(x.device)
 
 
@@ -134,13 +136,17 @@ def _refusal(name: str) -> Callable[..., Any]:
     return refuse
 
 
+def _no_sharding(x: Any) -> Any:
+    raise AttributeError(f"The 'sharding' attribute is not available on a traced value of type {_short(x)}: ask jax.typeof(x).")
+
+
 _OF_KNOWN = "committed addressable_shards global_shards is_fully_addressable is_fully_replicated traceback"
 _METHODS = "addressable_data delete devices is_deleted on_device_size_in_bytes unsafe_buffer_pointer __dlpack__"
 _OF_TRACERS: dict[str, Any] = {
     "__repr__": _tracer_repr,
     "__str__": _tracer_repr,
     "_trace": property(lambda x: tracing.TraceView(x.owner)),
-    "sharding": property(lambda x: x.aval.sharding),
+    "sharding": property(_no_sharding),
     **{name: property(_refusal(name)) for name in _OF_KNOWN.split()},
     **{name: _refusal(f"{name}()") for name in _METHODS.split()},
 }

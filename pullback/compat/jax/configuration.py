@@ -19,6 +19,8 @@ from typing import Any, NoReturn
 import pullback as pb
 from pullback.core.lazy import lazy_module
 from pullback.core.modes import Mode, overriding, set_process_mode
+from pullback.core.reports import explaining_misses, reporting
+from pullback.core.source import warn
 
 finite = lazy_module("pullback.transforms.finite")
 Context = contextlib.AbstractContextManager[Any]
@@ -193,13 +195,21 @@ def _checks(_: Any) -> Context:
     return finite.checking_results(nan=debug_nans.value, inf=debug_infs.value)
 
 
-def _refuse(what: str) -> Callable[[Any], Context]:
-    def context(on: Any) -> Context:
-        if on:
-            raise NotImplementedError(f"{what} is not provided by pullback: nothing watches for that.")
+def _only(name: str, *values: Any) -> Callable[[Any], Context]:
+    """The context of an option that can have no other value, since programs would miss what it means."""
+
+    def context(value: Any) -> Context:
+        if value not in values:
+            raise NotImplementedError(f"{name}={value!r} is not provided by pullback, only {' or '.join(map(repr, values))}.")
         return contextlib.nullcontext()
 
     return context
+
+
+def _partitionable(on: Any) -> Context:
+    if not on:
+        warn("jax_threefry_partitionable=False: random bits are those of True, which is JAX's default.", category=UserWarning)
+    return contextlib.nullcontext()
 
 
 @contextlib.contextmanager
@@ -242,7 +252,7 @@ checking_leaks = functools.partial(check_tracer_leaks, True)
 debug_nans = State("jax_debug_nans", False, bool, None, _checks)
 debug_infs = State("jax_debug_infs", False, bool, None, _checks)
 debug_key_reuse = State("jax_debug_key_reuse", False, bool, None, lambda on: pb.random.checked_keys(on))
-log_compiles = State("jax_log_compiles", False, bool)
+log_compiles = State("jax_log_compiles", False, bool, None, reporting)
 default_device = State("jax_default_device", None, None, None, _on)
 traceback_filtering = State(
     "jax_traceback_filtering",
@@ -256,19 +266,21 @@ default_prng_impl = State("jax_default_prng_impl", "threefry2x32", _GENERATORS) 
 legacy_prng_key = State("jax_legacy_prng_key", "allow", ("allow", "warn", "error"))
 enable_custom_prng = State("jax_enable_custom_prng", False, bool)
 random_seed_offset = State("jax_random_seed_offset", 0)
-threefry_partitionable = State("jax_threefry_partitionable", True, bool)
+threefry_partitionable = State("jax_threefry_partitionable", True, bool, None, _partitionable)
 transfer_guard_host_to_device = State("jax_transfer_guard_host_to_device", None, _GUARDS)  # nothing is transferred
 transfer_guard_device_to_device = State("jax_transfer_guard_device_to_device", None, _GUARDS)
 transfer_guard_device_to_host = State("jax_transfer_guard_device_to_host", None, _GUARDS)
 transfer_guard = State("jax_transfer_guard", None, _GUARDS)
 enable_checks = State("jax_enable_checks", False, bool)
-explain_cache_misses = State("jax_explain_cache_misses", False, bool)
+explain_cache_misses = State("jax_explain_cache_misses", False, bool, None, explaining_misses)
 softmax_custom_jvp = State("jax_softmax_custom_jvp", False, bool)
 use_direct_linearize = State("jax_use_direct_linearize", True, bool)
-high_dynamic_range_gumbel = State("jax_high_dynamic_range_gumbel", False, bool)
-no_tracing = State("jax_no_tracing", False, bool, None, _refuse("jax_no_tracing"))
-no_execution = State("jax_no_execution", False, bool, None, _refuse("jax_no_execution"))
-thread_guard = State("jax_thread_guard", False, bool, None, _refuse("jax_thread_guard"))
+high_dynamic_range_gumbel = State(
+    "jax_high_dynamic_range_gumbel", False, bool, None, _only("jax_high_dynamic_range_gumbel", False)
+)
+no_tracing = State("jax_no_tracing", False, bool, None, _only("jax_no_tracing", False))
+no_execution = State("jax_no_execution", False, bool, None, _only("jax_no_execution", False))
+thread_guard = State("jax_thread_guard", False, bool, None, _only("jax_thread_guard", False))
 allow_f16_reductions = State("jax_allow_f16_reductions", True, bool)
 auto_pcast = State("jax_auto_pcast", True, bool)
 array_garbage_collection_guard = State("jax_array_garbage_collection_guard", None, ("allow", "log", "fatal"))

@@ -11,9 +11,10 @@ import numpy as np
 import pullback as pb
 from pullback.compat.jax import errors
 from pullback.compat.jax.structs import type_of, typeof
-from pullback.compat.jax.trees import Packed, pack, packed
+from pullback.compat.jax.trees import Packed, flatten, pack, packed
 from pullback.compat.jax.words import in_jax_words
 from pullback.core.array import from_numpy
+from pullback.core.modes import current_mode
 from pullback.core.source import named_after
 from pullback.core.tracing import Tracer
 from pullback.numpy.methods import known_value
@@ -37,6 +38,12 @@ def scan(
     _split_transpose: bool = False,
 ) -> tuple[Any, Any]:
     _callable("scan", "f", f)
+    if not current_mode().compiles and any([np.shape(x)[:1] == (0,) for x in flatten(xs)[0]]):
+        raise ValueError("zero-length scan is not supported in disable_jit() mode because the output type is unknown.")
+    for name, given in (("length", length), ("unroll", unroll)):
+        if isinstance(given, Tracer):
+            kinds = "`int`" if name == "length" else "`int` or `bool`"
+            raise errors.ConcretizationTypeError(f"The `{name}` argument to `scan` expects a concrete {kinds} value.")
 
     @named_after(f)
     def step(carry: Packed, x: Packed) -> tuple[Packed, Packed]:

@@ -8,14 +8,18 @@ from types import MethodType
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from pullback.api.compiled import Jitted
+from pullback.api.compiled import MAX_SIGNATURES, Jitted
+from pullback.api.dispatch import Signature
 from pullback.api.functions import parameters_of
 from pullback.compat.jax.sharding import check_whole
+from pullback.compat.jax.structs import aval_of
 from pullback.compat.jax.trees import JAX_TREES, flatten
 from pullback.compat.jax.words import translate
+from pullback.core.bounded import Bounded
 from pullback.core.errors import PullbackError, StaticArgumentError
 from pullback.core.lazy import lazy_module
 from pullback.core.modes import current_mode
+from pullback.core.source import warn
 from pullback.core.trees import Trees
 from pullback.engine.backend import CompileOptions
 
@@ -34,6 +38,8 @@ class PjitFunction(Jitted):
         _check_names(fun, "static_argnames", names)
         _check_names(fun, "donate_argnames", donated_names)
         super().__init__(fun, *options)
+        for name, value in getattr(fun, "__dict__", {}).items():
+            vars(self).setdefault(name, value)
         if static is not None and names is not None:  # each means what it says
             self._static_numbers, self._static_names = _tuple(static, int), frozenset(_tuple(names, str))
             self._plain = not (self._static_numbers or self._static_names)
@@ -45,6 +51,10 @@ class PjitFunction(Jitted):
 
     def __repr__(self) -> str:
         return f"<PjitFunction of {self._fun!r}>"
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        return inspect.signature(self._fun)
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if not current_mode().compiles:
@@ -62,10 +72,34 @@ class PjitFunction(Jitted):
     def _unhashable(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> StaticArgumentError:
         return StaticArgumentError(f"Non-hashable static arguments are not supported. {super()._unhashable(args, kwargs)}")
 
+    def _signature(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], Signature]:
+        leaves, found = super()._signature(args, kwargs)
+        if found.donated and found.executable is None:
+            _warn_of_unused_memory(found)
+        return leaves, found
+
     def _cache_size(self) -> int:
         return len(self._signatures)
 
     _clear_cache = Jitted.clear_cache
+
+
+def _warn_of_unused_memory(signature: Signature) -> None:
+    """Say which donated arrays no result can reuse the memory of."""
+    program = signature.program
+    results = [(type.shape, type.dtype) for type in program.output_types]
+    unused = []
+    for type, donated in zip(program.input_types, signature.donated):
+        if donated and (key := (type.shape, type.dtype)) in results:
+            results.remove(key)
+        elif donated:
+            unused.append(aval_of(type).str_short())
+    if unused:
+        warn(
+            f"Some donated buffers were not usable: {', '.join(unused)}.\nSee an explanation at"
+            " https://docs.jax.dev/en/latest/faq.html#buffer-donation.",
+            category=UserWarning,
+        )
 
 
 def _tuple(given: Any, kind: type) -> tuple[Any, ...]:
@@ -87,7 +121,7 @@ def _check_names(fun: Any, which: str, given: Any) -> None:
 
 
 # What was traced of a function, by the options with which it was jitted; as long as there is the function
-_shared: WeakKeyDictionary[Any, dict[Any, PjitFunction]] = WeakKeyDictionary()
+_shared: WeakKeyDictionary[Any, dict[Any, Bounded[Any, Signature]]] = WeakKeyDictionary()
 
 
 def jit(
@@ -122,7 +156,7 @@ def _jitted(fun: Any, options: tuple[Any, ...]) -> PjitFunction:
     try:
         alike = _shared.setdefault(fun, {})
         key = (made._static_numbers, made._static_names, made._donate_numbers, made._donate_names, made._inline)
-        made._signatures = alike.setdefault(key, made)._signatures
+        made._signatures = alike.setdefault(key, Bounded(MAX_SIGNATURES))
     except TypeError:  # there are callables that cannot be hashed, or be referred to weakly
         pass
     return made

@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import platform as python_platform
 from collections.abc import Callable, Sequence
 from typing import Any
+from weakref import ref
 
 import numpy as np
 
 import pullback as pb
-from pullback.compat.jax.sharding import device_of
+from pullback.compat.jax.sharding import NamedSharding, Sharding, device_of
 from pullback.compat.jax.tree_util import broadcast_prefix, keystr, tree_flatten_with_path
 from pullback.compat.jax.trees import flatten
+from pullback.compat.jax.version import __version__
 from pullback.core.array import Array, find_converter, is_deleted
 from pullback.core.devices import Device
 from pullback.core.dtypes import KEY
 from pullback.core.errors import LeafError
 from pullback.core.tracing import Tracer
 from pullback.core.trees import array_leaf
+from pullback.engine.jaxlib import jaxlib
 
 
 def devices(backend: Any = None) -> list[Device]:
-    return list(pb.devices(getattr(backend, "platform", backend)))
+    try:
+        return list(pb.devices(getattr(backend, "platform", backend)))
+    except pb.errors.DeviceError as error:
+        raise RuntimeError(f"Unknown backend {backend!r}. {error}") from None
 
 
 def local_devices(process_index: int | None = None, backend: Any = None, host_id: int | None = None) -> list[Device]:
@@ -77,10 +84,30 @@ def device_put(x: Any, device: Any = None, *, src: Any = None, donate: Any = Fal
     put = []
     for i, (leaf, place) in enumerate(zip(leaves, places)):
         array = _array(leaf, lambda i=i: f"device_put's x{keystr(tree_flatten_with_path(x)[0][i][0])}")  # type: ignore[misc]
-        put.append(pb.device_put(array, device_of(place)))
-        if given[i] and isinstance(leaf, Array):
+        donated = given[i] and isinstance(leaf, Array)
+        put.append(_put(array.alias() if donated or may_alias is False else array, place))
+        if donated:
             leaf.delete()
     return structure.unflatten(put)
+
+
+def _put(array: Any, place: Any) -> Any:
+    """An array where it is to be: itself, if it is there already."""
+    there = isinstance(array, Array) and not is_deleted(array) and array.device == (device_of(place) or array.device)
+    if there and (not isinstance(place, Sharding) or array.sharding == place):
+        return array
+    found = pb.device_put(array, device_of(place))
+    if isinstance(place, NamedSharding) and isinstance(found, Array):
+        shardings[id(found)] = ref(found, functools.partial(_forget, id(found))), place
+    return found
+
+
+# The named shardings of the arrays that have one, by the arrays' ids, each with a reference that tells when the array goes
+shardings: dict[int, tuple[Any, NamedSharding]] = {}
+
+
+def _forget(number: int, _: Any) -> None:
+    shardings.pop(number, None)
 
 
 def device_get(x: Any) -> Any:
@@ -105,7 +132,10 @@ def block_until_ready(x: Any) -> Any:
 
 
 def copy_to_host_async(x: Any) -> Any:
-    """The tree itself: arrays are fetched when their values are asked for."""
+    """The tree itself: arrays are fetched when their values are asked for. Others are told to begin."""
+    for leaf in flatten(x, None)[0]:
+        if not isinstance(leaf, Array) and (begin := getattr(leaf, "copy_to_host_async", None)) is not None:
+            begin()
     return x
 
 
@@ -157,9 +187,10 @@ def print_environment_info(return_string: bool = False) -> str | None:
     """Which versions of what run."""
     text = "\n".join(
         [
-            f"pullback: {pb.__version__} (in the place of jax)",
-            f"numpy:    {np.__version__}",
-            f"python:   {python_platform.python_version()}",
+            f"jax:    {__version__} (pullback {pb.__version__} in its place)",
+            f"jaxlib: {jaxlib().version}",
+            f"numpy:  {np.__version__}",
+            f"python: {python_platform.python_version()}",
             f"device info: {', '.join(map(repr, devices()))}",
             f"process_count: {process_count()}",
             f"platform: {python_platform.uname()}",

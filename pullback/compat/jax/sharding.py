@@ -57,7 +57,8 @@ class _Mesh:
             raise ValueError(f"Mesh axis names cannot be None. Got: {self.axis_names}")
         if not len(self.axis_names) == len(self.axis_sizes) == len(self.axis_types):
             raise ValueError(
-                f"A mesh has as many axes as names and axis_types, but got {len(self.axis_sizes)} axes, the names"
+                "Mesh requires the ndim of its first argument (`devices`) to equal the length of its second argument"
+                f" (`axis_names`), but got {len(self.axis_sizes)} axes, the names"
                 f" {self.axis_names} and {self.axis_types}."
             )
 
@@ -428,7 +429,9 @@ def device_of(place: Any) -> Device | None:
         return found
     if place is None or isinstance(place, Device):
         return place
-    raise ValueError(f"device_put device specification must be a Device, a Sharding, a Format or None, got {place!r}.")
+    raise ValueError(
+        f"device_put device specification must be a Device, a Sharding, a Format or None. Received invalid value {place!r}."
+    )
 
 
 facade(globals())

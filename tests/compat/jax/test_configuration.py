@@ -71,7 +71,8 @@ def test_options_are_read_and_set_by_name() -> None:
         (lambda: jax.default_matmul_precision("exact"), ValueError, "new enum value must be in"),
         (lambda: jax.numpy_dtype_promotion(), TypeError, "jax_numpy_dtype_promotion .* requires an argument"),
         (lambda: bool(jax.enable_x64), TypeError, "read its value"),
-        (lambda: config.update("jax_no_execution", True), NotImplementedError, "jax_no_execution is not provided"),
+        (lambda: config.update("jax_no_execution", True), NotImplementedError, "jax_no_execution=True is not provided"),
+        (lambda: config.update("jax_high_dynamic_range_gumbel", True), NotImplementedError, "only False"),
     ],
 )
 def test_what_there_is_not_is_refused_and_changes_nothing(act: Any, error: type, says: str) -> None:
@@ -193,6 +194,46 @@ def test_the_default_device() -> None:
     with pytest.raises((ValueError, RuntimeError), match="abacus"), jax.default_device("abacus"):
         pass
     assert jax.config.jax_default_device is None
+
+
+def test_loops_and_jit_in_python() -> None:
+    seen: list[float] = []
+    f = jax.jit(lambda x: jax.lax.fori_loop(0, 3, lambda i, x: (seen.append(float(x)), x * 2.0)[1], x))
+    with jax.disable_jit():
+        assert f(1.0) == 8.0 and seen == [1.0, 2.0, 4.0]
+        with jax.disable_jit(False), pytest.raises(jax.errors.ConcretizationTypeError):
+            f(1.0)
+    config.update("jax_disable_jit", True)
+    assert jax.lax.scan(lambda c, x: (c + x, seen.append(float(c))), 0.0, jnp.ones(2))[0] == 2.0 and seen[3:] == [0.0, 1.0]
+
+
+def test_leaks_are_found() -> None:
+    kept: list[object] = []
+    f = jax.jit(lambda x: kept.append(x) or x)
+    for checking in (jax.checking_leaks(), jax.check_tracer_leaks(True)):
+        with checking, pytest.raises(jax.errors.UnexpectedTracerError, match="Leaked trace"):
+            f(1.0)
+        kept.clear()
+    f(1.0)
+
+
+def test_compilations_are_logged(caplog: pytest.LogCaptureFixture) -> None:
+    with jax.log_compiles():
+        jax.jit(lambda x: x * 7.0)(1.0)
+    assert any("Finished tracing <lambda> for jit" in record.getMessage() for record in caplog.records)
+    caplog.clear()
+    config.update("jax_explain_cache_misses", True)
+    jax.jit(lambda x: x * 7.0)(1.0)
+    assert "TRACING CACHE MISS" in caplog.text
+    config.update("jax_explain_cache_misses", False)
+
+
+def test_random_bits_are_those_of_the_default() -> None:
+    with pytest.warns(UserWarning, match="random bits are those of True"), jax.threefry_partitionable(False):
+        pass
+    before = jax.random.key_data(jax.random.key(1)).tolist()
+    config.update("jax_random_seed_offset", 1)
+    assert jax.random.key_data(jax.random.key(0)).tolist() == before
 
 
 def test_full_tracebacks() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import gc
+import weakref
 from collections import namedtuple
 from typing import Any
 
@@ -170,16 +171,24 @@ def test_a_struct_of_no_tree_is_a_leaf() -> None:
 
 
 ERRORS = [
-    (lambda: jax.vmap(lambda x, y: x + y)(ONE, {"a": jnp.ones(4)}), ValueError, r"inconsistent sizes[\s\S]*argument y\['a'\]"),
+    (
+        lambda: jax.vmap(lambda x, y: x + y)(ONE, {"a": jnp.ones(4)}),
+        ValueError,
+        r"inconsistent sizes[\s\S]*size 4: axis 0 of argument y\['a'\]",
+    ),
+    (lambda: jax.vmap(lambda x: x, in_axes=-4)(ONE), ValueError, r"at least 4, but is only 1 \(its shape is \(3,\)\)"),
     (lambda: jax.vmap(lambda x: x, in_axes=None)(ONE), ValueError, "at least one non-None value"),
     (lambda: jax.grad(lambda x: x)(ONE), TypeError, "only defined for scalar-output"),
-    (lambda: jax.jvp(lambda x: x, (1.0,), (1,)), TypeError, "expected tangent dtype float32"),
+    (lambda: jax.jvp(lambda x: x, (1.0,), (1,)), TypeError, "its tangent is of float32"),
     (lambda: jax.jit(lambda x: x)("text"), TypeError, "Error interpreting argument"),
     (lambda: jax.lax.scan(3, 0, ONE), TypeError, "lax.scan: f argument should be callable"),
     (lambda: jax.lax.scan(lambda c, x: ((c, c), x), 0.0, ONE), TypeError, "carry output must have the same pytree structure"),
     (lambda: jax.lax.scan(lambda c, x: (c > 0, x), 0.0, ONE), TypeError, "carry output must have equal types"),
     (lambda: jax.lax.scan(lambda c, x: c, 0.0, ONE), TypeError, r"must be a pair, got float32\[\]"),
     (lambda: jax.lax.scan(lambda c, x: (c, x), 0.0, ONE, length=5), ValueError, "`length` argument of 5"),
+    (lambda: jax.jit(lambda n: jax.lax.scan(lambda c, x: (c, x), 0.0, (), n))(3), TypeError, "concrete `int` value"),
+    (lambda: jax.grad(lambda x: jax.lax.while_loop(lambda i: i < 5.0, lambda i: i + 1.0, x))(1.0), ValueError, "Reverse-mode"),
+    (lambda: jax.linearize(jnp.sum, ONE)[1](jnp.ones(2)), ValueError, "inconsistent with the original primal values"),
     (lambda: jax.lax.cond(None, lambda: 1, lambda: 2), TypeError, "cond predicate is None"),
     (lambda: jax.lax.cond(True, lambda: 1, lambda: (2, 3)), TypeError, "cond branch outputs must have the same pytree"),
     (lambda: jax.lax.switch((1.0, 1.0), [lambda: 1]), TypeError, "Branch index must be scalar"),
@@ -195,3 +204,54 @@ def test_errors_begin_as_those_of_jax(call: Any, error: type[Exception], text: s
 
 def test_bounds_of_a_loop_may_be_known_in_a_derivative() -> None:
     assert jax.grad(lambda x: jax.lax.fori_loop(x, x + 2.0, lambda i, y: y * 2.0, x))(1.0) == 4.0
+
+
+def test_the_function_of_vjp_goes_in_and_out_of_jit() -> None:
+    def double(x: Any) -> Any:
+        return 2.0 * x
+
+    call = jax.jit(lambda f, x: f(x))
+    assert call(jax.jit(lambda x: jax.vjp(double, x)[1])(1.0), 3.0) == (6.0,)
+
+
+def test_a_jitted_method_keeps_nothing_alive() -> None:
+    class Model:
+        def __init__(self) -> None:
+            self.step = jax.jit(self.one)
+
+        def one(self, x: Any) -> Any:
+            return x + 1.0
+
+    model = Model()
+    model.step(1.0)
+    seen = weakref.ref(model)
+    del model
+    gc.collect()
+    assert seen() is None
+
+
+def test_donated_memory_that_nothing_reuses_is_reported() -> None:
+    with pytest.warns(UserWarning, match=r"not usable: float32\[3\]"):
+        jax.jit(lambda x: x.sum(), donate_argnums=0)(jnp.ones(3))
+
+
+TRACED = [
+    (lambda x: 1 if x > 0 else 2, jax.errors.TracerBoolConversionError, r"Attempted boolean conversion .* bool\[\]"),
+    (lambda x: [*range(x)], jax.errors.TracerIntegerConversionError, r"The __index__\(\) method was called on traced array"),
+    (float, jax.errors.ConcretizationTypeError, "Abstract tracer value encountered where concrete value is expected"),
+    (np.sin, jax.errors.TracerArrayConversionError, r"conversion method __array__\(\)"),
+]
+
+
+@pytest.mark.parametrize(("f", "error", "text"), TRACED, ids=range(len(TRACED)))
+def test_values_that_are_not_known_are_named_as_in_jax(f: Any, error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=text):
+        jax.jit(lambda x: f(x))(1)
+
+
+def test_a_jitted_function_has_the_attributes_of_the_function() -> None:
+    def f(x: Any) -> Any:
+        return x
+
+    f.note = "mine"  # type: ignore[attr-defined]
+    assert jax.jit(f).note == "mine"

@@ -138,3 +138,16 @@ def test_listeners_hear_what_is_recorded() -> None:
     jax.monitoring.unregister_event_duration_listener(listener)
     jax.monitoring.record_event_duration_secs("step", 2.5)
     assert heard == [(("step", 1.5), {"kind": "a"})]
+
+
+def test_an_array_that_is_there_stays_as_it_is() -> None:
+    sharding = NamedSharding(jax.make_mesh((1,), ("x",)), PartitionSpec("x"))
+    x = jnp.ones(2)
+    y = jax.device_put(x, sharding)
+    assert jax.device_put(x) is x and y.sharding == sharding and jax.device_put(y, sharding) is y
+    assert isinstance(x.sharding, SingleDeviceSharding)
+    with pytest.raises(AttributeError, match="typeof"):
+        jax.jit(lambda x: x.sharding)(x)
+    x.delete()
+    with pytest.raises(RuntimeError, match="Array has been deleted"):
+        repr(x)

@@ -97,3 +97,9 @@ def test_keys_as_values() -> None:
     keys = jnp.broadcast_to(random.key(1), (2,))
     assert repr(keys) == "Array((2,), dtype=key<fry>) overlaying:\n[[0 1]\n [0 1]]"
     assert jax.device_get(keys) is keys and repr(random.key(1)).endswith("[0 1]")
+
+
+def test_draws_need_no_promotion_of_ranks() -> None:
+    with jax.numpy_rank_promotion("raise"):
+        assert random.categorical(random.key(0), jnp.zeros(3), shape=(4,)).shape == (4,)
+        assert random.multivariate_normal(random.key(0), jnp.zeros(2), jnp.eye(2), shape=(5,)).shape == (5, 2)
