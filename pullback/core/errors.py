@@ -323,7 +323,7 @@ class AxisError(PullbackError, ValueError, IndexError):
     """
 
 
-class GradientError(PullbackError, TypeError):
+class GradientError(PullbackError, TypeError, ValueError):
     """A derivative was asked of, or with respect to, something that has none.
 
     Fails: the gradient of a function that does not return one number.

@@ -476,7 +476,10 @@ def _times_logarithm(logarithm, shift):
             ends = select(nothing, eq(inner, zero), eq(x, literal(math.nan, x)))
             return logarithm(select(ends, literal(1 - shift, y), y))
 
-        return by_x, lambda: div(x, select(nothing, literal(1, y), inner))
+        def by_y():  # for every x, 0 too, it varies with x at the rate 1 / (shift + y)
+            return div(x, select(nothing, select(eq(inner, zero), literal(1, y), inner), inner))
+
+        return by_x, by_y
 
     return evaluate, partials
 

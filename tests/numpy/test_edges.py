@@ -160,3 +160,15 @@ def test_the_transform_of_no_elements_is_empty():
     assert pnp.fft.fft(pnp.zeros((2, 0))).shape == pnp.fft.ifft(pnp.zeros((2, 0))).shape == (2, 0)
     with pytest.raises(pb.errors.ShapeError, match="of 1 or more"):
         pnp.fft.fft(pnp.zeros(3), 0)
+
+
+def test_a_cosine_transform_takes_no_more_sizes_than_axes():
+    with pytest.raises(pb.errors.ShapeError, match="at most 1 sizes"):
+        pb.scipy.fft.dctn(pnp.ones(3), s=(3, 3))
+
+
+def test_the_cross_spectrum_of_a_signal_with_itself_is_complex():
+    x = np.random.default_rng(0).normal(size=64)
+    alone, same = pb.scipy.signal.csd(x, None, nperseg=16)[1], pb.scipy.signal.csd(x, x, nperseg=16)[1]
+    assert (alone.dtype, same.dtype) == (np.float64, np.complex128)
+    np.testing.assert_allclose(np.asarray(same), np.asarray(alone))

@@ -213,3 +213,11 @@ def test_slopes_in_which_nothing_cancels(name, args, wrt, exact, dtype):
         expected = float(exact(*[mp.mpf(float(each)) for each in args]))
     for found in (f(*args), pb.jit(f)(*args)):
         np.testing.assert_allclose(found, expected, rtol=2e-5 if dtype == "float32" else 1e-9)
+
+
+@pytest.mark.parametrize(("name", "slope"), [("xlogy", 1 / 3), ("xlog1py", 1 / 4)])
+def test_mixed_second_derivatives_where_x_is_0(name, slope):
+    f = getattr(pb.scipy.special, name)
+    (_, first), (second, last) = pb.hessian(f, (0, 1))(0.0, 3.0)
+    np.testing.assert_allclose([first, second, last], [slope, slope, 0.0], rtol=1e-6)
+    assert pb.grad(f, 1)(0.0, 1.0 if name == "xlogy" else 0.0) == 0.0

@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextvars import ContextVar
 from typing import Any, TypeVar
 
 import numpy as np
 
 import pullback as pb
 from pullback.compat.jax.control_flow import io_callback
-from pullback.compat.jax.debug import callback
 from pullback.compat.jax.structs import ShapeDtypeStruct
-from pullback.compat.jax.tree_util import register_pytree_node_class, tree_leaves
+from pullback.compat.jax.tree_util import register_pytree_node_class, tree_leaves, tree_map
+from pullback.compat.jax.trees import Packed
+from pullback.core.array import as_array
 from pullback.core.bounded import Bounded
 from pullback.core.source import named_after
+from pullback.core.tracing import Tracer, innermost_staging
 
 MAX_FAILURES = 4096  # that are remembered, so that an Error can say what it is
 
@@ -59,6 +62,7 @@ all_checks = automatic_checks | user_checks
 
 _failures: Bounded[int, JaxException] = Bounded(MAX_FAILURES)
 _running = threading.local()
+_noted: ContextVar[bool] = ContextVar("_noted", default=False)  # whether a checkify is around what is traced
 
 
 @register_pytree_node_class
@@ -109,6 +113,19 @@ def _note(error: JaxException) -> None:
         _failures[code] = error
 
 
+def _look(look: Callable[..., None], *values: Any) -> None:
+    """Call a function with values when they are known."""
+    if innermost_staging() is None and not any([isinstance(leaf, Tracer) for leaf in tree_leaves(values)]):
+        look(*values)
+    elif innermost_staging() is not None and not _noted.get():
+        raise ValueError(
+            "Cannot abstractly evaluate a checkify.check which was not functionalized: a function that is compiled, or the body"
+            " of a loop, makes a check, and no checkify.checkify is around it."
+        )
+    else:
+        pb.debug.callback(lambda given: look(*tree_map(as_array, given.tree)), Packed(values))
+
+
 def checkify(f: Callable[..., Any], errors: frozenset[ErrorCategory] = user_checks) -> Callable[..., tuple[Error, Any]]:
     """A function that returns an Error in front of its result. Checks that the program makes are the only ones."""
     if not callable(f):
@@ -122,19 +139,22 @@ def checkify(f: Callable[..., Any], errors: frozenset[ErrorCategory] = user_chec
     def checked(*args: Any, **kwargs: Any) -> tuple[Error, Any]:
         depth = len(_stack())
         io_callback(lambda: _stack().append(0), None, ordered=True)
+        token = _noted.set(True)
         try:
             out = f(*args, **kwargs)
             code = io_callback(lambda: np.int32(_stack().pop()), ShapeDtypeStruct((), np.int32), ordered=True)
         except BaseException:
             del _stack()[depth:]
             raise
+        finally:
+            _noted.reset(token)
         return Error(code), out
 
     return checked
 
 
 def check(pred: Any, msg: str, *fmt_args: Any, debug: bool = False, **fmt_kwargs: Any) -> None:
-    """Note a failure, or raise it where no `checkify` is around, unless `pred` holds."""
+    """Note a failure, or raise it where no `checkify` is around (unless it is for debugging), unless `pred` holds."""
     if pb.numpy.shape(pred) != () or pb.numpy.asarray(pred).dtype != bool:
         raise TypeError(f"check takes a scalar pred as argument, got {pred}")
     for leaf in tree_leaves((fmt_args, fmt_kwargs)):
@@ -147,17 +167,13 @@ def check(pred: Any, msg: str, *fmt_args: Any, debug: bool = False, **fmt_kwargs
         if not holds:
             _note(FailedCheckError(msg.format(*args, **kwargs) + " (`check` failed)"))
 
-    callback(look, pred, fmt_args, fmt_kwargs)
+    if not debug or _noted.get():
+        _look(look, pred, fmt_args, fmt_kwargs)
 
 
 def debug_check(pred: Any, msg: str, *fmt_args: Any, **fmt_kwargs: Any) -> None:
     """A check that is left out where no `checkify` is around."""
-
-    def look(holds: Any, args: Any, kwargs: Any) -> None:
-        if not holds and _stack():
-            _note(FailedCheckError(msg.format(*args, **kwargs) + " (`check` failed)"))
-
-    callback(look, pred, fmt_args, fmt_kwargs)
+    check(pred, msg, *fmt_args, debug=True, **fmt_kwargs)
 
 
 def check_error(error: Error) -> None:
@@ -170,4 +186,4 @@ def check_error(error: Error) -> None:
         if found is not None:
             _note(found)
 
-    callback(look, error._code)
+    _look(look, error._code)

@@ -52,6 +52,10 @@ class PjitFunction(Jitted):
     def __repr__(self) -> str:
         return f"<PjitFunction of {self._fun!r}>"
 
+    @property
+    def __signature__(self) -> inspect.Signature:
+        return inspect.signature(self._fun)
+
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if not current_mode().compiles:
             return self._fun(*args, **kwargs)

@@ -26,7 +26,10 @@ from pullback.engine.jaxlib import jaxlib
 
 
 def devices(backend: Any = None) -> list[Device]:
-    return list(pb.devices(getattr(backend, "platform", backend)))
+    try:
+        return list(pb.devices(getattr(backend, "platform", backend)))
+    except pb.errors.DeviceError as error:
+        raise RuntimeError(f"Unknown backend {backend!r}. {error}") from None
 
 
 def local_devices(process_index: int | None = None, backend: Any = None, host_id: int | None = None) -> list[Device]:

@@ -11,6 +11,7 @@ from pullback.core.lazy import lazy_module
 structs = lazy_module("pullback.compat.jax.structs")
 
 _exclude_paths: list[str] = []
+_backends: dict[str, Any] = {}  # JAX's clients of XLA, by platform: pullback's are elsewhere
 
 
 def register_exclusion(path: str) -> None:

@@ -15,7 +15,11 @@ from pullback.core.array import Array, as_array
 from pullback.core.axes import Axis, named_axis
 from pullback.core.refs import Ref
 from pullback.core.source import name_of, named_after
-from pullback.core.tracing import Trace, Tracer, innermost_staging
+from pullback.core.tracing import Trace, Tracer, ensure_compile_time_eval, innermost_staging
+from pullback.ops.broadcast import broadcast_in_dim
+from pullback.ops.convert import convert_element_type
+from pullback.program.equation import Literal, Variable
+from pullback.program.program import Program
 from pullback.transforms.batch import BatchTrace
 from pullback.transforms.jvp import Dual
 from pullback.transforms.stage import stage
@@ -28,6 +32,27 @@ def _leaf(x: Any) -> Any:
     if isinstance(x, (Array, Tracer)):
         return x
     return x.__jax_array__() if hasattr(x, "__jax_array__") else as_array(x)
+
+
+def _folded(program: Program) -> Program:
+    """The Program without conversions of literals, and without broadcasts to the shape that is there: JAX records none."""
+    known: dict[Any, Any] = {}
+    equations = []
+    for equation in program.equations:
+        if any([x in known for x in equation.inputs if x.__class__ is Variable]):
+            equation = equation.replace(inputs=tuple([known.get(x, x) for x in equation.inputs]))
+        first, out = next(iter(equation.inputs), None), equation.outputs[:1]
+        if equation.primitive is convert_element_type and isinstance(first, Literal):
+            with ensure_compile_time_eval():
+                known[out[0]] = Literal(convert_element_type(first.value, **equation.params))
+        elif equation.primitive is broadcast_in_dim and first is not None and first.type is out[0].type:
+            known[out[0]] = first
+        else:
+            equations.append(equation)
+    if not known:
+        return program
+    outputs = [known.get(x, x) for x in program.outputs]
+    return Program(program.inputs, equations, outputs, program.constants, program.name, program.batch_axes)
 
 
 def make_jaxpr(
@@ -61,6 +86,7 @@ def make_jaxpr(
             refs: list[Ref] = []
             name = name_of(fun, "fun")
             program, captures = stage(flat, [type_of(x) for x in leaves], name=name, described=fun, refs=refs)
+        program = _folded(program)
         jaxpr = closed_jaxpr_of(program, captures, DebugInfo("make_jaxpr", name))
         if not return_shape:
             return jaxpr

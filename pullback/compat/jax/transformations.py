@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 import pullback as pb
-from pullback.api.functions import normalize_argnums, wrapped
+from pullback.api.functions import chosen_arguments, normalize_argnums, wrapped
 from pullback.api.traced import call_paths
 from pullback.compat.jax.jitting import jit
-from pullback.compat.jax.structs import tangent_type, type_of
+from pullback.compat.jax.structs import aval_of, tangent_type, type_of
 from pullback.compat.jax.tree_util import register_pytree_node, tree_leaves, tree_map
 from pullback.compat.jax.trees import JAX_TREES, Packed, flatten, on_a_level, pack, packed, standing_for, unpack
 from pullback.compat.jax.words import in_jax_words, name_leaves
@@ -211,6 +211,7 @@ class VjpFunction(LinearFunction):
 class JvpFunction(LinearFunction):
     """What `linearize` returns: from tangents to the output's."""
 
+    @in_jax_words
     def __call__(self, *tangents: Any) -> Any:
         return self._function(*pack(tangents)).tree
 
@@ -283,7 +284,10 @@ def vmap(
         try:
             outs = pb.vmap(of_leaves, tuple(axes), placed, axis_name, axis_size)(*leaves)
         except PullbackError as error:
-            name_leaves(error, lambda: call_paths(fun, args, kwargs, JAX_TREES))
+            paths = call_paths(fun, args, {}, JAX_TREES) + JAX_TREES.paths(kwargs, "kwargs")
+            name_leaves(error, paths)
+            if "batches of different sizes" in str(error):
+                raise ValueError(_sizes_differ(leaves, axes, paths, axis_size)) from None
             raise
         return found.unflatten(outs)
 
@@ -291,6 +295,28 @@ def vmap(
     if doc := getattr(fun, "__doc__", None):
         made.__doc__ = f"Vectorized version of {getattr(fun, '__name__', fun)}. Original documentation:\n\n{doc}"
     return made
+
+
+def _sizes_differ(leaves: list[Any], axes: list[Any], paths: list[str], axis_size: int | None) -> str:
+    """The sizes of a vmap's batches, each with the arguments that have it; those that most have first."""
+    found: dict[int, list[str]] = {}
+    for leaf, axis, path in zip(leaves, axes, paths):
+        if axis is not None:
+            aval = aval_of(type_of(leaf)).str_short()
+            found.setdefault(np.shape(leaf)[axis], []).append(f"axis {axis} of {_argument(path)} of type {aval}")
+    lines = [] if axis_size is None else [f"the `axis_size` argument was {axis_size}"]
+    for i, (size, places) in enumerate(sorted(found.items(), key=lambda item: -len(item[1]))):
+        many = "some" if i else "most"
+        lines.append(
+            f"one axis had size {size}: {places[0]}"
+            if len(places) == 1
+            else f"{many} axes ({len(places)} of them) had size {size}, e.g. {places[0]}"
+        )
+    return "vmap got inconsistent sizes for array axes to be mapped:" + ";".join([f"\n  * {line}" for line in lines])
+
+
+def _argument(path: str) -> str:
+    return path if path.startswith("kwargs[") else f"argument {path}"
 
 
 _AXES = "an int, None, or a tuple of entries"
@@ -330,22 +356,39 @@ def pmap(
     global_arg_shapes: Any = None,
 ) -> Function:
     """On one device: a batch of one element, compiled. More elements than devices are refused, as in JAX."""
-    mapped = jit(vmap(fun, in_axes, out_axes, axis_name, axis_size), donate_argnums=donate_argnums)
+    static, _ = chosen_arguments(fun, static_broadcasted_argnums, None, "pmap's static_broadcasted")
+
+    def parts(args: tuple[Any, ...]) -> tuple[set[int], Any, list[Any]]:
+        """Which arguments are static, the axes of the others, and these."""
+        chosen = {number % len(args) for number in static if -len(args) <= number < len(args)}
+        mapped = [i for i in range(len(args)) if i not in chosen]
+        axes = tuple([in_axes[i] for i in mapped]) if isinstance(in_axes, (tuple, list)) else in_axes
+        return chosen, axes, [args[i] for i in mapped]
+
+    @named_after(fun)
+    def of_batch(*args: Any, **kwargs: Any) -> Any:
+        chosen, axes, mapped = parts(args)
+
+        @named_after(fun)
+        def of_element(*elements: Any, **kwargs: Any) -> Any:
+            rest = iter(elements)
+            return fun(*[arg if i in chosen else next(rest) for i, arg in enumerate(args)], **kwargs)
+
+        return vmap(of_element, axes, out_axes, axis_name, axis_size)(*mapped, **kwargs)
+
+    compiled = jit(of_batch, static_argnums=static, donate_argnums=donate_argnums)
 
     def on_devices(*args: Any, **kwargs: Any) -> Any:
-        sizes = {
-            pb.numpy.shape(leaf)[axis]
-            for leaf, axis in zip(flatten(args, None)[0], _axes("in_axes", in_axes, args))
-            if axis is not None
-        }
+        _, axes, mapped = parts(args)
+        leaves = zip(flatten(mapped, None)[0], _axes("in_axes", axes, tuple(mapped)))
+        sizes = {pb.numpy.shape(leaf)[axis] for leaf, axis in leaves if axis is not None and pb.numpy.ndim(leaf)}
+        sizes |= {pb.numpy.shape(leaf)[0] for leaf in tree_leaves(kwargs)}
         if not sizes:
             raise ValueError("pmap requires at least one argument with a mapped axis.")
         if sizes - {1}:
             raise ValueError(f"pmap was given {max(sizes)} elements, one for each device, but there is only 1 device.")
-        return mapped(*args, **kwargs)
+        return compiled(*args, **kwargs)
 
-    if static_broadcasted_argnums not in ((), None):
-        raise NotImplementedError("pmap's static_broadcasted_argnums is not provided: close over these arguments.")
     return wrapped(fun, "pmap", on_devices)
 
 

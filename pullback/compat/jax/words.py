@@ -33,8 +33,8 @@ _WORDS = [
     ),
     (
         r"A traced value of type ~?(\w+\[.*?\]) has escaped",
-        "Encountered an unexpected tracer: a function that was transformed had a side effect, by which an intermediate value with"
-        " type {0} escaped, perhaps into global state.",
+        "Encountered an unexpected tracer: a function that was transformed had a side effect, by which an intermediate value"
+        " with type {0} escaped, perhaps into global state.",
     ),
     (
         r"must return the (carry|value).*(has length|of length|is <class|metadata|is pytree leaf|children|keys)",
@@ -52,17 +52,25 @@ _WORDS = [
         r"numbers of steps: (.*), length is (\d+)",
         "scan got `length` argument of {1} which disagrees with leading axis sizes: {0}.",
     ),
+    (
+        r"^Reverse mode .* needs a bound on the number of its steps",
+        "Reverse-mode differentiation does not work for lax.while_loop or lax.fori_loop with dynamic start/stop values.",
+    ),
+    (
+        r"^tangents\[\d+\].* primal",
+        "linearized function called on tangent values inconsistent with the original primal values.",
+    ),
     (r"'s unroll must be", "`unroll` must be a bool or a positive int."),
     (r"needs at least one branch", "Empty branch sequence."),
     (r"^cond's pred is None", "cond predicate is None."),
     (r"^cond's pred is (<function.*?>) of type", "Pred type must be either boolean or number, got {0}."),
     (r"^cond's pred is (.*?) of type (\w+)", "Pred must be a scalar, got {0} of type <class '{1}'>."),
     (r"^switch's index is '?(.*?)'? of type", "Index type must be an integer, got {0}."),
-    (r"was given batches of different sizes", "vmap got inconsistent sizes for array axes to be mapped:"),
     (r"no batched argument", "vmap must have at least one non-None value in in_axes or axis_size must be specified."),
     (
-        r"asked to batch .* along axis (-?\d+), but",
-        "vmap was requested to map its argument along axis {0}, which implies that its rank should be larger.",
+        r"asked to batch .* along axis (-?\d+), but it has type ~?\w+\[(.*?)\]",
+        "vmap was requested to map its argument along axis {0}, which implies that its rank should be at least {rank}, but is"
+        " only {ndim} (its shape is {shape})",
     ),
     (
         r"grad needs a function with a 0-d output.* returned ~?\w+\[(\d+)\]",
@@ -113,6 +121,14 @@ def _long(text: str | None) -> str:
     return _NAMES.get(name, name) + bracket + shape
 
 
+def _ranks(found: re.Match[str]) -> dict[str, Any]:
+    """What is said of an axis that an array has not: the rank that it takes, and the array's rank and shape."""
+    if "along axis" not in found.re.pattern:
+        return {}
+    axis, shape = int(found[1]), tuple([int(size) for size in found[2].split(",") if size])
+    return {"rank": axis + 1 if axis >= 0 else -axis, "ndim": len(shape), "shape": shape}
+
+
 def in_jax_words(function: F) -> F:
     """The function, with errors of pullback's that begin as JAX's do."""
 
@@ -134,14 +150,13 @@ def translate(error: BaseException) -> None:
         if found := pattern.search(text):
             loop, body, _ = text.partition("'s body")
             what = f"{loop} body " if body else ""
-            words = words.format(*map(_long, found.groups()), what=what)
+            words = words.format(*map(_long, found.groups()), what=what, **_ranks(found))
             if words not in text:
                 error.args = (f"{words}\n\n{text}", *error.args[1:])
             return
 
 
-def name_leaves(error: BaseException, paths: Callable[[], list[str]]) -> None:
+def name_leaves(error: BaseException, paths: list[str]) -> None:
     """Call the leaves of a call, which an error has by their numbers, by their paths."""
-    names = paths()
-    text = re.sub(r"args\[(\d+)\]", lambda found: names[int(found[1])], str(error.args[0]))
+    text = re.sub(r"args\[(\d+)\]", lambda found: paths[int(found[1])], str(error.args[0]))
     error.args = (text, *error.args[1:])

@@ -35,6 +35,8 @@ def _cosine(name: str, x: Any, type: int, s: Any, axes: Any, norm: str | None, b
     if kind(z.type.dtype) == "c":
         return join(*[_cosine(name, part, type, s, axes, norm, back) for part in (real(z), imag(z))])
     sizes = None if s is None else [operator.index(size) for size in several(s)]
+    if axes is None and sizes is not None and len(sizes) > z.type.ndim:
+        raise ShapeError(f"{name} takes at most {z.type.ndim} sizes for {z.type}, not s={s}.{at_user_line()}")
     if axes is None:
         axes = range(z.type.ndim) if sizes is None else range(z.type.ndim - len(sizes), z.type.ndim)
     along = [normal_axis(axis, z.type.ndim, name) for axis in several(axes)] if not isinstance(axes, range) else list(axes)

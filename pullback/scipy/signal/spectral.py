@@ -258,7 +258,7 @@ def csd(
         average: "mean" or "median": over the segments.
 
     Returns:
-        The frequencies, and the spectrum, along the axis of the signals: complex, or real for one signal.
+        The frequencies, and the spectrum, along the axis of the signals: complex, or real where y is None.
 
     Raises:
         LeafError: an operand is neither an array nor a number. AxisError: there is no such axis.
@@ -293,7 +293,7 @@ def csd(
         else total(weights * weights) * in_dtype(operand(fs, "csd"), dtype)
     )
     products = conj(found[0]) * found[-1]
-    products = real(products) if alone else products
+    products = real(products) if y is None else products
     power = (mean(products, -2) if average == "mean" else _middle(products)) / square
     if onesided:  # the negative frequencies' power is in the positive ones'
         twice = np.full(power.type.shape[-1], 2.0, dtype)

@@ -35,6 +35,10 @@ def push(primals, tangents):
 TEXTS = {
     "elementwise": (lambda x: jnp.sin(x) * x, "{ lambda ; a:f32[3]. let b:f32[3] = sin a; c:f32[3] = mul b a in (c,) }"),
     "literal": (lambda x: (x, 1.0), "{ lambda ; a:f32[3]. let  in (a, 1.0:f32[]) }"),
+    "folded": (
+        lambda x: x * lax.convert_element_type(3.0, jnp.float32) + lax.broadcast(x, ()),
+        "{ lambda ; a:f32[3]. let b:f32[3] = mul a 3.0:f32[]; c:f32[3] = add b a in (c,) }",
+    ),
     "sum": (
         jnp.sum,
         """

@@ -171,7 +171,12 @@ def test_a_struct_of_no_tree_is_a_leaf() -> None:
 
 
 ERRORS = [
-    (lambda: jax.vmap(lambda x, y: x + y)(ONE, {"a": jnp.ones(4)}), ValueError, r"inconsistent sizes[\s\S]*argument y\['a'\]"),
+    (
+        lambda: jax.vmap(lambda x, y: x + y)(ONE, {"a": jnp.ones(4)}),
+        ValueError,
+        r"inconsistent sizes[\s\S]*size 4: axis 0 of argument y\['a'\]",
+    ),
+    (lambda: jax.vmap(lambda x: x, in_axes=-4)(ONE), ValueError, r"at least 4, but is only 1 \(its shape is \(3,\)\)"),
     (lambda: jax.vmap(lambda x: x, in_axes=None)(ONE), ValueError, "at least one non-None value"),
     (lambda: jax.grad(lambda x: x)(ONE), TypeError, "only defined for scalar-output"),
     (lambda: jax.jvp(lambda x: x, (1.0,), (1,)), TypeError, "its tangent is of float32"),
@@ -181,6 +186,9 @@ ERRORS = [
     (lambda: jax.lax.scan(lambda c, x: (c > 0, x), 0.0, ONE), TypeError, "carry output must have equal types"),
     (lambda: jax.lax.scan(lambda c, x: c, 0.0, ONE), TypeError, r"must be a pair, got float32\[\]"),
     (lambda: jax.lax.scan(lambda c, x: (c, x), 0.0, ONE, length=5), ValueError, "`length` argument of 5"),
+    (lambda: jax.jit(lambda n: jax.lax.scan(lambda c, x: (c, x), 0.0, (), n))(3), TypeError, "concrete `int` value"),
+    (lambda: jax.grad(lambda x: jax.lax.while_loop(lambda i: i < 5.0, lambda i: i + 1.0, x))(1.0), ValueError, "Reverse-mode"),
+    (lambda: jax.linearize(jnp.sum, ONE)[1](jnp.ones(2)), ValueError, "inconsistent with the original primal values"),
     (lambda: jax.lax.cond(None, lambda: 1, lambda: 2), TypeError, "cond predicate is None"),
     (lambda: jax.lax.cond(True, lambda: 1, lambda: (2, 3)), TypeError, "cond branch outputs must have the same pytree"),
     (lambda: jax.lax.switch((1.0, 1.0), [lambda: 1]), TypeError, "Branch index must be scalar"),
@@ -247,3 +255,10 @@ def test_a_jitted_function_has_the_attributes_of_the_function() -> None:
 
     f.note = "mine"  # type: ignore[attr-defined]
     assert jax.jit(f).note == "mine"
+
+
+def test_callbacks_have_32_bits() -> None:
+    struct = jax.ShapeDtypeStruct((), np.float32)
+    assert jax.jit(lambda x: jax.pure_callback(lambda x: np.float64(x) + 1.0, struct, x))(1.0) == 2.0
+    with pytest.raises(ValueError, match="cannot specify 64-bit types"):
+        jax.pure_callback(lambda: 1.0, jax.ShapeDtypeStruct((), np.float64))

@@ -10,6 +10,7 @@ from pullback.compat.jax.interpreters import ad, batching, mlir, partial_eval
 import pullback.compat.jax as jax
 import pullback.compat.jax.numpy as jnp
 from pullback.compat.jax import core
+from pullback.compat.jax.facade import begin_habits, end_habits
 
 X = np.array([1.0, 2.0, 3.0], np.float32)
 
@@ -145,3 +146,24 @@ def test_what_a_callback_raises_is_in_the_text_of_an_error_of_jax(transform):
 
     with pytest.raises(jax.errors.JaxRuntimeError, match=r"INTERNAL: CpuCallback error(.|\n)*KeyError: 'no such thing'"):
         transform(lambda x: jax.pure_callback(fail, x, x))(X)
+
+
+def test_a_rule_for_a_primitive_of_pullback_is_lent_to_it():
+    stop_gradient_p = jax.lax.stop_gradient_p
+    own = stop_gradient_p.made
+    assert own.transpose is None
+    ad.primitive_transposes[stop_gradient_p] = lambda cotangent, x: (cotangent,)
+    try:
+        assert np.allclose(jax.linear_transpose(lambda x: 2.0 * jax.lax.stop_gradient(x), 1.0)(3.0), 6.0)
+        assert np.allclose(jax.grad(lambda x: x * jax.lax.stop_gradient(x))(3.0), 3.0)
+        end_habits()
+        assert own.transpose is None
+        begin_habits()
+        assert own.transpose is not None
+    finally:
+        ad.primitive_transposes.take_back()
+        del ad.primitive_transposes[stop_gradient_p]
+    kept = jax.lax.sin_p.made.jvp, jax.lax.sin_p.made.partials
+    ad.primitive_jvps[jax.lax.sin_p] = lambda primals, tangents, **params: 1 / 0  # that has its own
+    assert (jax.lax.sin_p.made.jvp, jax.lax.sin_p.made.partials) == kept
+    del ad.primitive_jvps[jax.lax.sin_p]
