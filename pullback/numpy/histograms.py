@@ -43,7 +43,7 @@ def bincount(x: ArrayLike, weights: ArrayLike | None = None, minlength: int = 0,
     Arguments:
         x: a vector of integers that are not negative. (Traced ones that are negative count as 0, as JAX has it.)
         weights: a vector as long as x.
-        minlength: how long the result is at least.
+        minlength: how long the result is at least, if there is no `length`.
         length: how long it is; larger numbers are left out. None for the largest number and one, which has to be known.
 
     Returns:
@@ -76,7 +76,7 @@ def bincount(x: ArrayLike, weights: ArrayLike | None = None, minlength: int = 0,
         _refuse_traced("bincount", x, "Say how long it is to be, bincount(x, length=n).")
         length = max(int(host.max()) + 1 if host.size else 0, least)
     x = maximum(in_dtype(x, default_dtype("i")), 0)
-    return _added(x, weights, max(operator.index(length), least), "bincount")
+    return _added(x, weights, operator.index(length), "bincount")
 
 
 def _added(places: Any, weights: Any, length: int, name: str) -> Any:

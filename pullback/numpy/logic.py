@@ -25,6 +25,7 @@ from pullback.numpy.promotion import (
     strong,
     to_common_dtype,
     to_common_shape,
+    to_one_shape,
 )
 from pullback.ops import arithmetic, bitwise, compare, powers, rounding
 from pullback.ops import complex as complexes
@@ -400,7 +401,7 @@ def heaviside(x: ArrayLike, y: ArrayLike, /) -> Array:
         >>> pnp.heaviside(pnp.array([-2.0, 0.0, 3.0]), 0.5)
         [0.  0.5 1. ]:f32[3]:cpu(0)
     """
-    x, y = to_common_shape("heaviside", *to_common_dtype("heaviside", x, y, inexact=True))
+    x, y = to_one_shape("heaviside", *to_common_dtype("heaviside", x, y, inexact=True))
     refuse_complex("heaviside", x)
     dtype = x.type.dtype
     zero, one = literal_of(0, dtype), literal_of(1, dtype)
@@ -449,7 +450,7 @@ def where(condition: ArrayLike, x: ArrayLike | None = None, y: ArrayLike | None 
     which = as_predicate(condition, "where")
     x, y = to_common_dtype("where", x, y)
     if x.type.shape or y.type.shape or which.type.shape:
-        which, x, y = to_common_shape("where", which, x, y)
+        which, x, y = to_one_shape("where", which, x, y)  # a choice promotes no ranks
     return compare.select(which, x, y)
 
 

@@ -255,7 +255,12 @@ def to_common_shape(name: str, *values: Any) -> tuple[Array, ...]:
     if all([shape == first or not shape for shape in shapes]):
         return values
     check_ranks(name, shapes)
-    shape = broadcast_shapes(name, *shapes)
+    return to_one_shape(name, *values)
+
+
+def to_one_shape(name: str, *values: Any) -> tuple[Array, ...]:
+    """The same, of whatever ranks."""
+    shape = broadcast_shapes(name, *[value.type.shape for value in values])
     return tuple([value if not value.type.shape else broadcast(value, shape) for value in values])
 
 

@@ -16,11 +16,12 @@ from pullback.core.errors import AxisError, ShapeError
 from pullback.core.tracing import Tracer
 from pullback.core.types import ArrayType, Shape, ShapeLike
 from pullback.numpy.axes import Axis, normal_axes, normal_axis, several
-from pullback.numpy.creation import array, checked_shape
+from pullback.numpy.creation import array, checked_shape, full
 from pullback.numpy.eager import by_numpy
 from pullback.numpy.promotion import at_user_line, broadcast, operand, refuse_out, to_common_dtype
 from pullback.numpy.promotion import broadcast_shapes as common_shape
 from pullback.numpy.taking import take
+from pullback.ops import scans
 from pullback.ops import shape as shapes
 
 
@@ -948,11 +949,11 @@ def tile(A: ArrayLike, reps: ShapeLike) -> Array:
 def repeat(
     a: ArrayLike, repeats: ShapeLike | Array, axis: int | None = None, *, total_repeat_length: int | None = None
 ) -> Array:
-    """Each element (or each slice along `axis`) repeated. The counts must be known: an int, or a sequence of ints.
+    """Each element (or each slice along `axis`) repeated. How many there are in all must be known.
 
     Arguments:
         a: an array or a number.
-        repeats: how often: an int for all of them, or a sequence of ints for each; not traced.
+        repeats: how often: an int for all of them, or a sequence of ints for each; traced only with `total_repeat_length`.
         axis: the axis; None to flatten the array first.
         total_repeat_length: the size of the result along the axis: it is cut off there, or filled with the last element.
 
@@ -963,7 +964,7 @@ def repeat(
         LeafError: an operand is neither an array nor a number.
         AxisError: the array has no such axis.
         ShapeError: not one count for each element, or a negative one.
-        TracerIntegerConversionError: a traced count.
+        TracerIntegerConversionError: a traced count, and no `total_repeat_length`.
 
     Example:
         >>> pnp.repeat(pnp.array([1, 2]), 2)
@@ -977,6 +978,9 @@ def repeat(
     if axis is None:
         a, axis = ravel(a), 0
     along = normal_axis(axis, a.type.ndim, "repeat")
+    if isinstance(repeats, Tracer) and total_repeat_length is not None:
+        (length,) = checked_shape(total_repeat_length, "repeat")
+        return take(a, _repeated_places(repeats, a.type.shape[along], length), along, mode="clip")
     counts = checked_shape(repeats.tolist() if isinstance(repeats, Array) else repeats, "repeat")
     shape, size = a.type.shape, a.type.shape[along]
     if len(counts) == 1 and total_repeat_length is None:
@@ -992,6 +996,14 @@ def repeat(
         (length,) = checked_shape(total_repeat_length, "repeat")
         places = np.append(places, np.full(length, size - 1))[:length]
     return take(a, places, along, mode="clip")
+
+
+def _repeated_places(repeats: Any, size: int, length: int) -> Any:
+    """Of each of `length` results of `repeat` the number of the element that it is: as many as end in front of it, or there."""
+    if repeats.type.shape not in ((), (1,), (size,)):
+        raise ShapeError(f"repeat was given counts of type {repeats.type} for {size} elements.{at_user_line()}")
+    ends: Any = scans.cumsum(broadcast(repeats.astype(int), (size,)), axis=0, reverse=False)
+    return scans.cumsum(full((length,), 0, int).at[ends].add(1, mode="drop"), axis=0, reverse=False)
 
 
 @by_numpy(np.flip)

@@ -247,3 +247,21 @@ def test_a_diagonal_may_be_traced():
     for k in (-2, 0, 1, 5):
         assert np.array_equal(pb.jit(lambda k: pnp.eye(3, 4, k))(k), np.eye(3, 4, k))
         assert np.array_equal(pb.jit(lambda k: pnp.tri(3, 4, k))(k), np.tri(3, 4, k))
+
+
+@pytest.mark.parametrize("counts", [3, [2], [1, 0, 2], [0, 0, 0]])
+@pytest.mark.parametrize("length", [0, 2, 7])
+def test_traced_counts_of_repeat(counts, length):
+    x = pnp.arange(6).reshape(3, 2)
+    traced = pb.jit(lambda x, n: pnp.repeat(x, n, 0, total_repeat_length=length))(x, pnp.array(counts))
+    assert np.array_equal(traced, pnp.repeat(x, pnp.array(counts), 0, total_repeat_length=length))
+
+
+def test_counts_of_repeat_that_do_not_fit():
+    with pytest.raises(pb.errors.ShapeError, match=r"counts of type i32\[2\] for 3 elements"):
+        pb.jit(lambda n: pnp.repeat(pnp.arange(3), n, total_repeat_length=4))(pnp.array([1, 2]))
+
+
+def test_the_length_of_bincount_is_what_it_says():
+    x = pnp.array([0, 5, 1])
+    assert pnp.bincount(x, minlength=9, length=2).shape == (2,) and pnp.bincount(x, minlength=9).shape == (9,)

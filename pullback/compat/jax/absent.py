@@ -3,19 +3,60 @@
 from __future__ import annotations
 
 _DEVICES = "it is about several devices or processes, which come later"
+_INSIDE = "it is of JAX's own inner works"
+_LATER = "it comes later"
 
 # By module, then by names that share a reason; "*" stands for all names of the module, and of those in it.
 ABSENT: dict[str, dict[str, str]] = {
+    "jax": {
+        "shard_map smap memory": _DEVICES,
+        "ds": "it is jax.lax.dynamic_slice",
+        "ad make_user_context": _INSIDE,
+        "empty_ref free_ref": _LATER,
+    },
+    "jax.api_util": {"*": _INSIDE},
+    "jax.core": {"ParamDict eval_context max_dim min_dim": _INSIDE},
+    "jax.custom_derivatives": {"remat_opt_p": _INSIDE},
+    "jax.debug": {"*": "effects happen in the order of the program by themselves"},
     "jax.distributed": {"*": _DEVICES},
-    "jax.experimental.multihost_utils": {"broadcast_one_to_all process_allgather assert_equal": _DEVICES},
+    "jax.dlpack": {"*": "it is jax.numpy.from_dlpack"},
+    "jax.example_libraries.optimizers": {"*": "it is a helper of that module's"},
+    "jax.example_libraries.stax": {"*": "it is in jax.nn or jax.numpy"},
+    "jax.experimental": {"EArray cur_qdd primal_tangent_dtype": _INSIDE},
+    "jax.experimental.compilation_cache": {"*": "executables are kept on disk by themselves; see pb.cache_info"},
     "jax.experimental.custom_partitioning": {"*": _DEVICES},
+    "jax.experimental.hijax": {"*": _INSIDE},
+    "jax.experimental.layout": {"*": "arrays have one order of axes in memory"},
     "jax.experimental.mesh_utils": {"*": _DEVICES},
+    "jax.experimental.multihost_utils": {"*": _DEVICES},
+    "jax.experimental.random": {"*": _LATER},
+    "jax.experimental.rnn": {"*": "it is cuDNN's, for GPUs"},
+    "jax.export": {"*": "it comes later; a Program can be written as JSON: pb.xpr(f, *args).to_json()"},
+    "jax.extend": {"*": _INSIDE},
+    "jax.extend.random": {"*": "there is one generator, threefry2x32"},
+    "jax.ffi": {"*": _LATER},
+    "jax.interpreters": {"*": _INSIDE},
+    "jax.interpreters.mlir": {"*": "programs are lowered to StableHLO as text; mlir.register_lowering takes mlir.lower_fun(f)"},
+    "jax.lax": {
+        "psend precv ragged_all_to_all": _DEVICES,
+        "rng_uniform": "it draws other numbers at each call; jax.random.uniform draws from a key",
+        "scaled_dot": "jax.nn.scaled_matmul multiplies what is quantized",
+    },
+    "jax.lax.linalg": {"*": _LATER},
+    "jax.nn": {"scaled_dot_general get_scaled_dot_general_config": "jax.nn.scaled_matmul multiplies what is quantized"},
+    "jax.profiler": {"*": "there is no profiler yet; jax.jit(f).lower(*args).cost_analysis() says what a function costs"},
+    "jax.random": {"random_gamma_p": _INSIDE},
+    "jax.ref": {
+        "get set swap addupdate AbstractRef empty_ref free_ref": "jax.new_ref makes a mutable array; get, set, swap and addupdate are its methods"
+    },
+    "jax.scipy.spatial": {"*": _LATER},
+    "jax.sharding": {"*": _DEVICES},
 }
 
 
 def reason(module: str, name: str) -> str:
     """Why a name of JAX's is not here; empty where nothing is said of it."""
-    while module:
+    while module:  # outwards, by the name of the module itself
         for names, text in ABSENT.get(module, {}).items():
             if names == "*" or name in names.split():
                 return text

@@ -14,6 +14,7 @@ from pullback.compat.jax.structs import type_of, typeof
 from pullback.compat.jax.trees import Packed, flatten, pack, packed
 from pullback.compat.jax.words import in_jax_words
 from pullback.core.array import from_numpy
+from pullback.core.dtypes import SHORT_NAMES, entering
 from pullback.core.modes import current_mode
 from pullback.core.source import named_after
 from pullback.core.tracing import Tracer
@@ -151,6 +152,25 @@ def custom_linear_solve(
 # ---- callbacks --------------------------------------------------------------------------------------------------------
 
 
+def _narrowed(leaf: Any) -> Any:
+    """A value of a callback's, of 64 bits only where there are any."""
+    if isinstance(leaf, (np.ndarray, np.generic)) and leaf.dtype in SHORT_NAMES:
+        return leaf.astype(entering(leaf.dtype), copy=False)
+    return leaf
+
+
+def _results(structs: Any) -> Packed:
+    """The types of a callback's results. Raises ValueError where they are of 64 bits and there are none."""
+    packed_structs = Packed(structs)
+    for leaf in packed_structs.leaves:
+        dtype = getattr(leaf, "dtype", None)
+        if dtype in SHORT_NAMES and entering(dtype) != dtype:
+            raise ValueError(
+                f"result_shape_dtypes cannot specify 64-bit types when `jax_enable_x64` is disabled, but has {leaf!r}."
+            )
+    return packed_structs
+
+
 def called(callback: Function) -> Function:
     """A callback of Packed arguments, which it gets as arrays."""
 
@@ -159,7 +179,8 @@ def called(callback: Function) -> Function:
         leaves = [from_numpy(leaf) if isinstance(leaf, (np.ndarray, np.generic)) else leaf for leaf in given.leaves]
         args, kwargs = given.structure.unflatten(leaves)
         try:
-            return Packed(callback(*args, **kwargs))
+            out = Packed(callback(*args, **kwargs))
+            return Packed.of(out.structure, [_narrowed(leaf) for leaf in out.leaves])
         except Exception as error:  # clients look for what is JAX's, and in its text for what was raised
             text = "".join(traceback.format_exception(error)).rstrip()
             raise errors.JaxRuntimeError(f"INTERNAL: CpuCallback error calling callback: {text}") from error
@@ -175,10 +196,11 @@ def pure_callback(
     vmap_method: str | None = None,
     **kwargs: Any,
 ) -> Any:
-    return pb.pure_callback(called(callback), Packed(result_shape_dtypes), Packed((args, kwargs)), vmap_method=vmap_method).tree
+    given, results = Packed((args, kwargs)), _results(result_shape_dtypes)
+    return pb.pure_callback(called(callback), results, given, vmap_method=vmap_method).tree
 
 
 def io_callback(
     callback: Function, result_shape_dtypes: Any, *args: Any, sharding: Any = None, ordered: bool = False, **kwargs: Any
 ) -> Any:
-    return pb.io_callback(called(callback), Packed(result_shape_dtypes), Packed((args, kwargs)), ordered=ordered).tree
+    return pb.io_callback(called(callback), _results(result_shape_dtypes), Packed((args, kwargs)), ordered=ordered).tree

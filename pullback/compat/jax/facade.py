@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping
 from types import FunctionType, MappingProxyType, ModuleType
 from typing import Any
 
+from pullback.compat.jax.absent import reason
 from pullback.compat.jax.rows import ROWS
 from pullback.core.source import api_boundary
 from pullback.numpy.promotion import by_own_choice
@@ -150,7 +151,8 @@ def absent(module: str, name: str) -> AttributeError:
     """The error for a name that one of JAX's modules has in JAX, or has not there either."""
     jax_module = name_in_jax(module)
     page = f"{DOCUMENTATION}/_autosummary/{jax_module}.{name}.html" if not name.startswith("_") else DOCUMENTATION
-    text = f"{jax_module}.{name} is not provided by pullback (JAX's documentation: {page})."
+    why = reason(jax_module, name)
+    text = f"{jax_module}.{name} is not provided by pullback{': ' if why else ''}{why} (JAX's documentation: {page})."
     return AttributeError(text, name=name, obj=sys.modules.get(module))
 
 

@@ -255,3 +255,10 @@ def test_a_jitted_function_has_the_attributes_of_the_function() -> None:
 
     f.note = "mine"  # type: ignore[attr-defined]
     assert jax.jit(f).note == "mine"
+
+
+def test_callbacks_have_32_bits() -> None:
+    struct = jax.ShapeDtypeStruct((), np.float32)
+    assert jax.jit(lambda x: jax.pure_callback(lambda x: np.float64(x) + 1.0, struct, x))(1.0) == 2.0
+    with pytest.raises(ValueError, match="cannot specify 64-bit types"):
+        jax.pure_callback(lambda: 1.0, jax.ShapeDtypeStruct((), np.float64))

@@ -13,5 +13,5 @@ def test_one_hot() -> None:
     assert nn.one_hot([0, 2], 3).tolist() == [[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]
     with pytest.warns(DeprecationWarning, match="should be integer-typed; got dtype=float32"):
         assert nn.one_hot(jnp.array([1.0]), 2).tolist() == [[0.0, 1.0]]
-    with pytest.raises(jax.errors.ConcretizationTypeError, match="in jax.nn.one_hot argument `num_classes`"):
+    with pytest.raises(jax.errors.ConcretizationTypeError, match=r"in jax\.nn\.one_hot argument `num_classes`"):
         jax.jit(nn.one_hot)(3, 5)
