@@ -47,7 +47,8 @@ ABSENT: dict[str, dict[str, str]] = {
     "jax.profiler": {"*": "there is no profiler yet; jax.jit(f).lower(*args).cost_analysis() says what a function costs"},
     "jax.random": {"random_gamma_p": _INSIDE},
     "jax.ref": {
-        "get set swap addupdate AbstractRef empty_ref free_ref": "jax.new_ref makes a mutable array; get, set, swap and addupdate are its methods"
+        "get set swap addupdate AbstractRef": "jax.new_ref makes a mutable array; get, set, swap and addupdate are its methods",
+        "empty_ref free_ref": _LATER,
     },
     "jax.scipy.spatial": {"*": _LATER},
     "jax.sharding": {"*": _DEVICES},

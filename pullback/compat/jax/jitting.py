@@ -140,7 +140,9 @@ def jit(
     inline: bool = False,
     compiler_options: dict[str, Any] | None = None,
 ) -> Any:
-    """As pb.jit. Where to compute is accepted, since there is one place, and so are XLA's options, which change no result."""
+    """As pb.jit. Where to compute is accepted, since there is one place; XLA's options are not heeded, with a warning."""
+    if compiler_options:
+        warn(f"jit does not heed compiler_options={compiler_options}: pullback takes XLA's options from XLA_FLAGS.")
     for sharding in flatten((in_shardings, out_shardings))[0]:
         check_whole(sharding)
     options = (static_argnums, static_argnames, donate_argnums, donate_argnames, CompileOptions(), None, inline)
