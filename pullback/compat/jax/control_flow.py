@@ -12,7 +12,6 @@ import pullback as pb
 from pullback.compat.jax import errors
 from pullback.compat.jax.structs import type_of, typeof
 from pullback.compat.jax.trees import Packed, flatten, pack, packed
-from pullback.compat.jax.words import in_jax_words
 from pullback.core.array import from_numpy
 from pullback.core.dtypes import SHORT_NAMES, entering
 from pullback.core.modes import current_mode
@@ -28,7 +27,6 @@ def _callable(function: str, names: str, *given: Any) -> None:
         raise TypeError(f"lax.{function}: {names} argument{'s' if len(given) > 1 else ''} should be callable.")
 
 
-@in_jax_words
 def scan(
     f: Function,
     init: Any,
@@ -61,14 +59,12 @@ def _shown(value: Any) -> str:
     return repr(value) if value is None or isinstance(value, (tuple, list, dict)) else typeof(value).str_short()
 
 
-@in_jax_words
 def while_loop(cond_fun: Function, body_fun: Function, init_val: Any) -> Any:
     _callable("while_loop", "body_fun and cond_fun", cond_fun, body_fun)
     condition = named_after(cond_fun)(lambda value: cond_fun(value.tree))
     return pb.lax.while_loop(condition, packed(body_fun), Packed(init_val)).tree
 
 
-@in_jax_words
 def fori_loop(lower: Any, upper: Any, body_fun: Function, init_val: Any, *, unroll: int | bool | None = None) -> Any:
     _callable("fori_loop", "body_fun", body_fun)
     types = [type_of(bound) for bound in (lower, upper)]
@@ -84,7 +80,6 @@ def fori_loop(lower: Any, upper: Any, body_fun: Function, init_val: Any, *, unro
 _NO_OPERAND = object()
 
 
-@in_jax_words
 def cond(pred: Any, *args: Any, operand: Any = _NO_OPERAND, linear: Any = None, **kwargs: Any) -> Any:
     if len(args) == 4 and not callable(args[0]):  # JAX's older form, with an operand for each function
         own, f, other, g = args
@@ -95,7 +90,6 @@ def cond(pred: Any, *args: Any, operand: Any = _NO_OPERAND, linear: Any = None, 
     return pb.lax.cond(pred, packed(true_fun), packed(false_fun), *pack(operands)).tree
 
 
-@in_jax_words
 def switch(index: Any, branches: Sequence[Function], *operands: Any, operand: Any = _NO_OPERAND) -> Any:
     operands = operands if operand is _NO_OPERAND else (operand,)
     _callable("switch", "branches", *branches)
@@ -104,14 +98,12 @@ def switch(index: Any, branches: Sequence[Function], *operands: Any, operand: An
     return pb.lax.switch(index, [packed(branch) for branch in branches], *pack(operands)).tree
 
 
-@in_jax_words
 def map(f: Function, xs: Any, *, batch_size: int | None = None) -> Any:
     if batch_size == 0:  # one batch
         return pb.vmap(packed(f))(Packed(xs)).tree
     return pb.lax.map(packed(f), Packed(xs), batch_size=batch_size).tree
 
 
-@in_jax_words
 def associative_scan(fn: Function, elems: Any, reverse: bool = False, axis: int = 0) -> Any:
     _callable("associative_scan", "fn", fn)
     return pb.lax.associative_scan(packed(fn), Packed(elems), reverse, axis).tree

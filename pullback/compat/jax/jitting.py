@@ -14,9 +14,8 @@ from pullback.api.functions import parameters_of
 from pullback.compat.jax.sharding import check_whole
 from pullback.compat.jax.structs import aval_of
 from pullback.compat.jax.trees import JAX_TREES, flatten
-from pullback.compat.jax.words import translate
 from pullback.core.bounded import Bounded
-from pullback.core.errors import PullbackError, StaticArgumentError
+from pullback.core.errors import StaticArgumentError
 from pullback.core.lazy import lazy_module
 from pullback.core.modes import current_mode
 from pullback.core.source import warn
@@ -59,11 +58,7 @@ class PjitFunction(Jitted):
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if not current_mode().compiles:
             return self._fun(*args, **kwargs)
-        try:
-            return super()._call(args, kwargs)
-        except PullbackError as error:
-            translate(error)
-            raise
+        return super()._call(args, kwargs)
 
     def trace(self, /, *args: Any, **kwargs: Any) -> Any:
         self._stages = (stages.Traced, stages.Lowered, stages.Compiled)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,10 +12,9 @@ import pullback as pb
 from pullback.api.functions import chosen_arguments, normalize_argnums, wrapped
 from pullback.api.traced import call_paths
 from pullback.compat.jax.jitting import jit
-from pullback.compat.jax.structs import aval_of, tangent_type, type_of
+from pullback.compat.jax.structs import tangent_type, type_of
 from pullback.compat.jax.tree_util import register_pytree_node, tree_leaves, tree_map
 from pullback.compat.jax.trees import JAX_TREES, Packed, flatten, on_a_level, pack, packed, standing_for, unpack
-from pullback.compat.jax.words import in_jax_words, name_leaves
 from pullback.core.errors import PullbackError
 from pullback.core.source import describe, named_after
 
@@ -64,7 +64,7 @@ def _of_arguments(
         found = transform(of_packed, tuple(range(len(numbers))), **options)(*pack([args[i] for i in numbers]))
         return result(found, isinstance(argnums, int))
 
-    return wrapped(fun, name, in_jax_words(differentiated))
+    return wrapped(fun, name, differentiated)
 
 
 def _gradients(found: Sequence[Packed], alone: bool) -> Any:
@@ -174,7 +174,6 @@ def hessian(fun: Function, argnums: Any = 0, has_aux: bool = False, holomorphic:
 # ---- tangents and cotangents ------------------------------------------------------------------------------------------
 
 
-@in_jax_words
 def jvp(fun: Function, primals: Any, tangents: Any, has_aux: bool = False) -> tuple[Any, ...]:
     for name, given in (("primals", primals), ("tangents", tangents)):
         if not isinstance(given, (list, tuple)):
@@ -203,7 +202,6 @@ class LinearFunction:
 class VjpFunction(LinearFunction):
     """What `vjp` returns: from a cotangent to those of the arguments."""
 
-    @in_jax_words
     def __call__(self, cotangent: Any) -> Any:
         return unpack(self._function(Packed(cotangent)))
 
@@ -211,7 +209,6 @@ class VjpFunction(LinearFunction):
 class JvpFunction(LinearFunction):
     """What `linearize` returns: from tangents to the output's."""
 
-    @in_jax_words
     def __call__(self, *tangents: Any) -> Any:
         return self._function(*pack(tangents)).tree
 
@@ -224,13 +221,11 @@ for _kind in (JvpFunction, VjpFunction):
     )
 
 
-@in_jax_words
 def vjp(fun: Function, *primals: Any, has_aux: bool = False, reduce_axes: Any = ()) -> tuple[Any, ...]:
     out, function, *aux = pb.vjp(_with_packed_aux(fun) if has_aux else packed(fun), *pack(primals), has_aux=has_aux)
     return (out.tree, VjpFunction(function), *unpack(aux))
 
 
-@in_jax_words
 def linearize(fun: Function, *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
     out, function, *aux = pb.linearize(_with_packed_aux(fun) if has_aux else packed(fun), *pack(primals), has_aux=has_aux)
     return (out.tree, JvpFunction(function), *unpack(aux))
@@ -285,38 +280,20 @@ def vmap(
             outs = pb.vmap(of_leaves, tuple(axes), placed, axis_name, axis_size)(*leaves)
         except PullbackError as error:
             paths = call_paths(fun, args, {}, JAX_TREES) + JAX_TREES.paths(kwargs, "kwargs")
-            name_leaves(error, paths)
-            if "batches of different sizes" in str(error):
-                raise ValueError(_sizes_differ(leaves, axes, paths, axis_size)) from None
+            _name_leaves(error, paths)
             raise
         return found.unflatten(outs)
 
-    made = wrapped(fun, "vmap", in_jax_words(batched))
+    made = wrapped(fun, "vmap", batched)
     if doc := getattr(fun, "__doc__", None):
         made.__doc__ = f"Vectorized version of {getattr(fun, '__name__', fun)}. Original documentation:\n\n{doc}"
     return made
 
 
-def _sizes_differ(leaves: list[Any], axes: list[Any], paths: list[str], axis_size: int | None) -> str:
-    """The sizes of a vmap's batches, each with the arguments that have it; those that most have first."""
-    found: dict[int, list[str]] = {}
-    for leaf, axis, path in zip(leaves, axes, paths):
-        if axis is not None:
-            aval = aval_of(type_of(leaf)).str_short()
-            found.setdefault(np.shape(leaf)[axis], []).append(f"axis {axis} of {_argument(path)} of type {aval}")
-    lines = [] if axis_size is None else [f"the `axis_size` argument was {axis_size}"]
-    for i, (size, places) in enumerate(sorted(found.items(), key=lambda item: -len(item[1]))):
-        many = "some" if i else "most"
-        lines.append(
-            f"one axis had size {size}: {places[0]}"
-            if len(places) == 1
-            else f"{many} axes ({len(places)} of them) had size {size}, e.g. {places[0]}"
-        )
-    return "vmap got inconsistent sizes for array axes to be mapped:" + ";".join([f"\n  * {line}" for line in lines])
-
-
-def _argument(path: str) -> str:
-    return path if path.startswith("kwargs[") else f"argument {path}"
+def _name_leaves(error: BaseException, paths: list[str]) -> None:
+    """Call the leaves of a call, which an error has by their numbers, by their paths."""
+    text = re.sub(r"args\[(\d+)\]", lambda found: paths[int(found[1])], str(error.args[0]))
+    error.args = (text, *error.args[1:])
 
 
 _AXES = "an int, None, or a tuple of entries"

@@ -174,30 +174,30 @@ ERRORS = [
     (
         lambda: jax.vmap(lambda x, y: x + y)(ONE, {"a": jnp.ones(4)}),
         ValueError,
-        r"inconsistent sizes[\s\S]*size 4: axis 0 of argument y\['a'\]",
+        r"batches of different sizes: argument x has size 3 along axis 0; argument y\['a'\] has size 4",
     ),
-    (lambda: jax.vmap(lambda x: x, in_axes=-4)(ONE), ValueError, r"at least 4, but is only 1 \(its shape is \(3,\)\)"),
-    (lambda: jax.vmap(lambda x: x, in_axes=None)(ONE), ValueError, "at least one non-None value"),
-    (lambda: jax.grad(lambda x: x)(ONE), TypeError, "only defined for scalar-output"),
+    (lambda: jax.vmap(lambda x: x, in_axes=-4)(ONE), ValueError, r"along axis -4, but it has type f32\[3\]"),
+    (lambda: jax.vmap(lambda x: x, in_axes=None)(ONE), ValueError, "has no batched argument"),
+    (lambda: jax.grad(lambda x: x)(ONE), TypeError, "needs a function with a 0-d output"),
     (lambda: jax.jvp(lambda x: x, (1.0,), (1,)), TypeError, "its tangent is of float32"),
-    (lambda: jax.jit(lambda x: x)("text"), TypeError, "Error interpreting argument"),
+    (lambda: jax.jit(lambda x: x)("text"), TypeError, "argument x is 'text' of type str"),
     (lambda: jax.lax.scan(3, 0, ONE), TypeError, "lax.scan: f argument should be callable"),
-    (lambda: jax.lax.scan(lambda c, x: ((c, c), x), 0.0, ONE), TypeError, "carry output must have the same pytree structure"),
-    (lambda: jax.lax.scan(lambda c, x: (c > 0, x), 0.0, ONE), TypeError, "carry output must have equal types"),
+    (lambda: jax.lax.scan(lambda c, x: ((c, c), x), 0.0, ONE), TypeError, "must return the carry as it takes it"),
+    (lambda: jax.lax.scan(lambda c, x: (c > 0, x), 0.0, ONE), TypeError, r"carry is bool\[\] where it takes"),
     (lambda: jax.lax.scan(lambda c, x: c, 0.0, ONE), TypeError, r"must be a pair, got float32\[\]"),
-    (lambda: jax.lax.scan(lambda c, x: (c, x), 0.0, ONE, length=5), ValueError, "`length` argument of 5"),
+    (lambda: jax.lax.scan(lambda c, x: (c, x), 0.0, ONE, length=5), ValueError, "xs has 3, length is 5"),
     (lambda: jax.jit(lambda n: jax.lax.scan(lambda c, x: (c, x), 0.0, (), n))(3), TypeError, "concrete `int` value"),
     (lambda: jax.grad(lambda x: jax.lax.while_loop(lambda i: i < 5.0, lambda i: i + 1.0, x))(1.0), ValueError, "Reverse-mode"),
-    (lambda: jax.linearize(jnp.sum, ONE)[1](jnp.ones(2)), ValueError, "inconsistent with the original primal values"),
-    (lambda: jax.lax.cond(None, lambda: 1, lambda: 2), TypeError, "cond predicate is None"),
-    (lambda: jax.lax.cond(True, lambda: 1, lambda: (2, 3)), TypeError, "cond branch outputs must have the same pytree"),
+    (lambda: jax.linearize(jnp.sum, ONE)[1](jnp.ones(2)), ValueError, "the shapes must be equal"),
+    (lambda: jax.lax.cond(None, lambda: 1, lambda: 2), TypeError, "pred is None"),
+    (lambda: jax.lax.cond(True, lambda: 1, lambda: (2, 3)), TypeError, "branches of a cond must return the same structure"),
     (lambda: jax.lax.switch((1.0, 1.0), [lambda: 1]), TypeError, "Branch index must be scalar"),
     (lambda: jax.lax.fori_loop(np.int16(0), np.int32(3), lambda i, x: x, 0.0), TypeError, "equal types"),
 ]
 
 
 @pytest.mark.parametrize(("call", "error", "text"), ERRORS, ids=range(len(ERRORS)))
-def test_errors_begin_as_those_of_jax(call: Any, error: type[Exception], text: str) -> None:
+def test_errors_are_of_the_classes_of_jax(call: Any, error: type[Exception], text: str) -> None:
     with pytest.raises(error, match=text):
         call()
 
@@ -236,15 +236,15 @@ def test_donated_memory_that_nothing_reuses_is_reported() -> None:
 
 
 TRACED = [
-    (lambda x: 1 if x > 0 else 2, jax.errors.TracerBoolConversionError, r"Attempted boolean conversion .* bool\[\]"),
-    (lambda x: [*range(x)], jax.errors.TracerIntegerConversionError, r"The __index__\(\) method was called on traced array"),
-    (float, jax.errors.ConcretizationTypeError, "Abstract tracer value encountered where concrete value is expected"),
-    (np.sin, jax.errors.TracerArrayConversionError, r"conversion method __array__\(\)"),
+    (lambda x: 1 if x > 0 else 2, jax.errors.TracerBoolConversionError, r"True or False .* of type bool\[\]"),
+    (lambda x: [*range(x)], jax.errors.TracerIntegerConversionError, "a number, by an index"),
+    (float, jax.errors.ConcretizationTypeError, r"a number, by float\(\)"),
+    (np.sin, jax.errors.TracerArrayConversionError, "NumPy was given a traced value"),
 ]
 
 
 @pytest.mark.parametrize(("f", "error", "text"), TRACED, ids=range(len(TRACED)))
-def test_values_that_are_not_known_are_named_as_in_jax(f: Any, error: type[Exception], text: str) -> None:
+def test_values_that_are_not_known_are_errors_of_their_classes(f: Any, error: type[Exception], text: str) -> None:
     with pytest.raises(error, match=text):
         jax.jit(lambda x: f(x))(1)
 
