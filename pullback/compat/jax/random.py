@@ -23,8 +23,8 @@ _OF_KEYS = (
     " triangular truncated_normal uniform wald weibull_min"
 )
 _RAW = (
-    "Legacy uint32 key array passed as key to jax.random function. Please create keys using jax.random.key(). If use of a raw"
-    ' key array was intended, set jax_legacy_prng_key="allow".'
+    "The key is an array of uint32, as jax.random.PRNGKey makes them. Make it with jax.random.key; or, if it is to be one of"
+    ' numbers, set the option jax_legacy_prng_key to "allow".'
 )
 
 
@@ -64,26 +64,28 @@ def generator_of(impl: Any) -> str:
         impl = options.default_prng_impl.value
     name = getattr(impl, "name", impl) if impl is not KEY else GENERATOR
     if name.__class__ is not str:
-        raise TypeError(f"unrecognized type {type(impl)} for specifying PRNG implementation.")
+        raise TypeError(
+            f"impl is the name of a generator of random numbers, a string, but got {impl!r} of type {type(impl).__name__}."
+        )
     if name == GENERATOR:
         return GENERATOR
     if name in options._GENERATORS or name is not impl:
         raise NotImplementedError(f"jax.random's generator {name!r} is not provided by pullback, which has {GENERATOR!r}.")
-    raise ValueError(f'unrecognized PRNG implementation "{name}". Did you mean "{GENERATOR}"?')
+    raise ValueError(f"There is no generator of random numbers by the name of {name!r}; there is {GENERATOR!r}.")
 
 
 def _check_impl(impl: Any, dtype: Any, name: str) -> None:
     if impl is not None and dtype is not None:
-        raise ValueError(f"Cannot specify both `impl` and `dtype` arguments to jax.random.{name}")
+        raise ValueError(f"jax.random.{name} takes impl or dtype, which say the same, but got both.")
     generator_of(dtype if impl is None else impl)
 
 
 def _seeded(name: str, seed: Any) -> Any:
     if getattr(seed, "dtype", None) is KEY:
-        raise TypeError(f"{name} accepts a scalar seed, but was given a PRNG key.")
+        raise TypeError(f"{name} takes a seed, a number, but got a key already.")
     if shape := np.shape(seed):
         raise TypeError(
-            f"{name} accepts a scalar seed, but was given an array of shape {shape} != (). Use jax.vmap for batching"
+            f"{name} takes one number as its seed, but got an array of shape {shape}. For a key of each, use jax.vmap."
         )
     offset = options.random_seed_offset.value
     return own.key(seed + offset if offset else seed)

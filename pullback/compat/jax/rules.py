@@ -281,7 +281,7 @@ def _lower(primitive: Primitive) -> Rule:
         rule = found.get(write.platform, found.get(None))
         if rule is None:
             raise NotImplementedError(
-                f"MLIR translation rule for primitive '{primitive}' not found for platform {write.platform}"
+                f"Primitive {str(primitive)!r} has no lowering for {write.platform}: register one (mlir.register_lowering)."
             )
         types = [array_type(value.shape, value.type.dtype) for value in values]
         if not isinstance(rule, LowerFun):
@@ -448,7 +448,7 @@ def defreducer(primitive: Any) -> None:
 def register_lowering(prim: Any, rule: Any, platform: str | None = None, inline: bool = True, cacheable: bool = True) -> Any:
     if platform is not None and platform not in KNOWN_PLATFORMS:
         raise NotImplementedError(
-            f"Registering an MLIR lowering rule for primitive {prim} for an unknown platform {platform}. Known platforms are:"
+            f"register_lowering of {prim} names the platform {platform!r}, which there is not; there are"
             f" {', '.join(KNOWN_PLATFORMS)}."
         )
     lowerings.setdefault(prim, {})[platform] = rule

@@ -204,7 +204,7 @@ class ShapeDtypeStruct:
             object.__setattr__(self, name, value)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        raise RuntimeError(f"Cannot reassign attributes ({name}) of immutable ShapeDtypeStruct objects")
+        raise RuntimeError(f"A ShapeDtypeStruct does not change: make another one instead of setting its {name} (.update).")
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restored, (self._key,)
@@ -271,7 +271,7 @@ def type_of(x: Any) -> ArrayType:
 def typeof(x: Any) -> Any:
     """The ShapedArray of a value: `jax.typeof`."""
     if isinstance(x, (AbstractValue, str, bytes)) or x is None:
-        raise TypeError(f"Argument {x!r} of type {type(x)} is not a valid JAX type")
+        raise TypeError(f"typeof takes an array or a number, but got {x!r} of type {type(x).__name__}.")
     if hasattr(x, "__jax_array__") and not isinstance(x, (Array, Tracer)):
         return typeof(x.__jax_array__())
     return aval_of(type_of(x))

@@ -37,7 +37,7 @@ def jet(
     bools count for nothing."""
     orders = {len(terms) for terms in series}
     if len(orders) != 1:
-        raise ValueError("jet terms have inconsistent lengths for different arguments")
+        raise ValueError(f"jet takes as many terms for each argument, but got {sorted(orders)} of them.")
     for number, (primal, terms) in enumerate(zip(primals, series, strict=True)):
         for what, value in [
             ("primal value at position {}", primal),
@@ -87,9 +87,9 @@ def odeint(
     """pullback.odeint, whose function may return another tree than `y0`, of as many numbers in the same order."""
     for leaf in flatten(args, None)[0]:
         if not isinstance(leaf, (pb.Array, pb.Tracer, np.ndarray, np.generic, int, float, complex)):
-            raise TypeError(f"The contents of odeint *args must be arrays or scalars, but got {leaf}.")
+            raise TypeError(f"odeint hands *args to the function as arrays, but one is {leaf!r} of type {type(leaf).__name__}.")
     if kind(type_of(t).dtype) != "f":
-        raise TypeError(f"t must be an array of floats, but got {t}.")
+        raise TypeError(f"odeint takes times t of a floating dtype, but got {t!r}.")
 
     @named_after(func)
     @on_a_level

@@ -29,7 +29,7 @@ def test_rules_find_the_minimum(name: str) -> None:
     assert float(loss(params(state))) < 1e-2
     again = optimizers.pack_optimizer_state(optimizers.unpack_optimizer_state(state))
     assert jax.tree.structure(again) == jax.tree.structure(state)
-    with pytest.raises(TypeError, match="did not match the parameter tree structure"):
+    with pytest.raises(TypeError, match="the optimizer was made for parameters"):
         update(0, (1.0, 2.0), state)
 
 
@@ -80,6 +80,6 @@ def test_dropout_keeps_the_mean_and_asks_for_a_key() -> None:
     _, apply = stax.Dropout(0.9)
     out = apply((), jnp.ones(10000), rng=random.key(0))
     assert np.allclose(np.unique(np.asarray(out)), [0, 1 / 0.9]) and abs(float(out.mean()) - 1) < 0.02
-    with pytest.raises(ValueError, match="requires apply_fun to be called with a PRNG key"):
+    with pytest.raises(ValueError, match="it needs a key"):
         apply((), jnp.ones(3))
     assert stax.Dropout(0.9, mode="test")[1]((), jnp.ones(3), rng=random.key(0)).tolist() == [1.0, 1.0, 1.0]

@@ -222,7 +222,7 @@ def test_shaped_arrays():
     assert jax.typeof(jnp.zeros((2, 3))) is aval and jax.typeof(1.0).weak_type
     assert aval.sharding.mesh.empty and core.ShapedArray((2, 3), jnp.float32, sharding=aval.sharding) is aval
     assert extend_core.mapped_aval(3, 1, aval).shape == (2,) and extend_core.unmapped_aval(5, 0, aval).shape == (5, 2, 3)
-    with pytest.raises(TypeError, match="not a valid JAX type"):
+    with pytest.raises(TypeError, match="typeof takes an array or a number"):
         jax.typeof("text")
     with pytest.raises(AttributeError, match="immutable"):
         aval.shape = ()
@@ -239,7 +239,7 @@ def test_structs():
     assert type_of(jax.ShapeDtypeStruct((2,), np.float64)).dtype == np.float32  # as what enters
     with pytest.raises(ValueError, match="dtype must be specified"):
         jax.ShapeDtypeStruct((3,), None)
-    with pytest.raises(RuntimeError, match="Cannot reassign"):
+    with pytest.raises(RuntimeError, match="does not change"):
         VECTOR.shape = ()
 
 

@@ -24,11 +24,11 @@ def test_generators_are_named_as_in_jax() -> None:
     )
     with pytest.raises(NotImplementedError, match="'rbg' is not provided by pullback"):
         random.key(0, impl="rbg")
-    with pytest.raises(ValueError, match='unrecognized PRNG implementation "other"'):
+    with pytest.raises(ValueError, match="by the name of 'other'"):
         random.PRNGKey(0, impl="other")
-    with pytest.raises(TypeError, match="unrecognized type"):
+    with pytest.raises(TypeError, match="name of a generator"):
         random.key(0, impl=3)
-    with pytest.raises(ValueError, match="Cannot specify both"):
+    with pytest.raises(ValueError, match="but got both"):
         random.key(0, impl="threefry2x32", dtype=key.dtype)
     with jax.default_prng_impl("unsafe_rbg"), pytest.raises(NotImplementedError, match="unsafe_rbg"):
         random.key(0)
@@ -45,9 +45,9 @@ def test_raw_keys_follow_the_options() -> None:
     )
     for draw in draws:
         draw()
-        with jax.legacy_prng_key("error"), pytest.raises(ValueError, match="Legacy uint32 key array"):
+        with jax.legacy_prng_key("error"), pytest.raises(ValueError, match="The key is an array of uint32"):
             draw()
-        with jax.legacy_prng_key("warn"), pytest.warns(UserWarning, match="Legacy uint32 key array"):
+        with jax.legacy_prng_key("warn"), pytest.warns(UserWarning, match="The key is an array of uint32"):
             draw()
     with jax.enable_custom_prng(True):
         assert random.PRNGKey(0).dtype is random.key(0).dtype
@@ -61,9 +61,9 @@ def test_raw_keys_follow_the_options() -> None:
 
 
 def test_seeds() -> None:
-    with pytest.raises(TypeError, match="accepts a scalar seed, but was given a PRNG key"):
+    with pytest.raises(TypeError, match="but got a key already"):
         random.key(random.key(0))
-    with pytest.raises(TypeError, match="accepts a scalar seed, but was given an array"):
+    with pytest.raises(TypeError, match="takes one number as its seed, but got an array"):
         random.PRNGKey(jnp.arange(2))
     jax.config.update("jax_random_seed_offset", 5)
     try:

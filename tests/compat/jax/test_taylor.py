@@ -22,7 +22,7 @@ def test_jet_of_derivatives_and_of_coefficients() -> None:
 
 
 def test_jet_refuses_as_jax_does() -> None:
-    with pytest.raises(ValueError, match="inconsistent lengths"):
+    with pytest.raises(ValueError, match="as many terms for each argument"):
         jet(lambda x, y: x * y, (1.0, 2.0), ([1.0], [1.0, 0.0]))
     with pytest.raises(ValueError, match="primal value at position 0 is not an array"):
         jet(lambda x: x[0], ((1.0,),), ([1.0],))
@@ -42,7 +42,7 @@ def test_odeint_of_trees() -> None:
 
 
 def test_odeint_refuses_as_jax_does() -> None:
-    with pytest.raises(TypeError, match=r"odeint \*args must be arrays or scalars"):
+    with pytest.raises(TypeError, match=r"hands \*args to the function as arrays"):
         odeint(lambda y, t, name: y, 1.0, jnp.linspace(0.0, 1.0, 2), "name")
-    with pytest.raises(TypeError, match="t must be an array of floats"):
+    with pytest.raises(TypeError, match="takes times t of a floating dtype"):
         odeint(lambda y, t: y, 1.0, jnp.arange(2))

@@ -54,13 +54,13 @@ def optimizer(opt_maker: Callable[..., Any]) -> Callable[..., Optimizer]:
             given, tree = tree_flatten(gradients)
             if tree != state.tree_def:
                 raise TypeError(
-                    "optimizer update function was passed a gradient tree that did not match the parameter tree structure with"
-                    f" which it was initialized: parameter tree {state.tree_def} and grad tree {tree}."
+                    f"The gradients are a tree {tree}, where the optimizer was made for parameters {state.tree_def}: one for"
+                    " each parameter."
                 )
             new = state_of([update_one(step, g, one) for g, one in zip(given, states_in(state), strict=True)], tree)
             if new.subtree_defs != state.subtree_defs:
                 raise TypeError(
-                    "optimizer update function produced an output structure that did not match its input structure:"
+                    "The optimizer's update must return a state as it takes it, but they differ:"
                     f" {state.subtree_defs} became {new.subtree_defs}."
                 )
             return new

@@ -158,10 +158,7 @@ def Dropout(rate: float, mode: str = "train") -> Layer:
     def apply(params: Any, inputs: Any, **kwargs: Any) -> Any:
         rng = kwargs.get("rng")
         if rng is None:
-            raise ValueError(
-                "Dropout layer requires apply_fun to be called with a PRNG key argument. That is, instead of"
-                " `apply_fun(params, inputs)`, call it like `apply_fun(params, inputs, rng)` where `rng` is a PRNG key."
-            )
+            raise ValueError("Dropout draws what it leaves out, so it needs a key: apply_fun(params, inputs, rng=key).")
         if mode != "train":
             return inputs
         return pnp.where(bernoulli(rng, rate, inputs.shape), inputs / rate, 0)

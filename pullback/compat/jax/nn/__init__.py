@@ -22,7 +22,7 @@ def one_hot(x: Any, num_classes: Any, *, dtype: Any = None, axis: Any = -1) -> A
         )
     x = pnp.asarray(x)
     if not pnp.issubdtype(x.dtype, pnp.integer):
-        text = f"jax.nn.one_hot input should be integer-typed; got dtype={x.dtype}"
+        text = f"jax.nn.one_hot takes numbers of classes, which are integers, but got {x.dtype}; convert with .astype(int)"
         warnings.warn(text, DeprecationWarning, stacklevel=3)
     return own.one_hot(x, num_classes, dtype=dtype, axis=axis)
 
