@@ -103,7 +103,7 @@ def take(
     Raises:
         LeafError: an operand is neither an array nor a number.
         AxisError: the array has no such axis.
-        IndexError: `indices` are not integers; or one is out of bounds, and `mode="raise"`.
+        IndexDtypeError: `indices` are not integers. IndexError: one is out of bounds, and `mode="raise"`.
         TypeError: `out` is given.
         ValueError: an unknown `mode`, or a `fill_value` in another mode than "fill".
         ConcretizationError: `mode="raise"`, and traced indices.
