@@ -35,8 +35,7 @@ def checkpoint(
     numbers = (static_argnums,) if isinstance(static_argnums, int) else static_argnums
     if not isinstance(numbers, tuple) or not all([type(number) is int for number in numbers]):
         raise TypeError(
-            "the `static_argnums` argument to `jax.checkpoint` / `jax.remat` must be an int, tuple of ints or, bool, but got"
-            f" value {static_argnums}"
+            f"checkpoint's static_argnums is the number of an argument, or a tuple of them, but got {static_argnums!r}."
         )
     names = frozenset([static_argnames] if isinstance(static_argnames, str) else static_argnames)
 
@@ -66,8 +65,8 @@ def checkpoint(
     def checkpointed(*args: Any, **kwargs: Any) -> Any:
         if not all([-len(args) <= number < len(args) for number in numbers]):
             raise ValueError(
-                "the `static_argnums` argument to `jax.checkpoint` / `jax.remat` can only take integer values greater than or"
-                f" equal to `-len(args)` and less than `len(args)`, but got {numbers}, while `len(args)` = {len(args)}"
+                f"checkpoint's static_argnums={numbers} names an argument that this call, of {len(args)} by position, does not"
+                " have."
             )
         places = sorted({number % len(args) for number in numbers})
         fixed = tuple(

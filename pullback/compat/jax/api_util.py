@@ -43,16 +43,12 @@ def argnums_partial(
     numbers = (dyn_argnums,) if isinstance(dyn_argnums, int) else tuple(dyn_argnums)
     for number in numbers:
         if not -len(args) <= number < len(args):
-            raise ValueError(
-                "Positional argument indices, e.g. for `static_argnums`, must have value greater than or equal to -len(args)"
-                f" and less than len(args), but got value {number} for len(args) == {len(args)}."
-            )
+            raise ValueError(f"There is no argument {number} among the {len(args)} that were passed by position.")
     places = [number % len(args) for number in numbers]
     for place, arg in enumerate(args):
         if require_static_args_hashable and place not in places and type(arg).__hash__ is None:
             raise ValueError(
-                "Non-hashable static arguments are not supported, as this can lead to unexpected cache-misses. Static argument"
-                f" (index {place}) of type {type(arg)} for function {f.__name__} is non-hashable."
+                f"Argument {place} of {f.__name__} is static, so it must be hashable, but it is of type {type(arg).__name__}."
             )
 
     def called(function: Function, *dynamic: Any, **kwargs: Any) -> Any:
@@ -73,8 +69,8 @@ def flatten_axes(name: str, treedef: Any, axis_tree: Any, *, kws: bool = False, 
         errors = prefix_errors(axis_tree, treedef.unflatten([object()] * treedef.num_leaves), lambda node: node is None)
         details = "\n  ".join([str(error(name)) for error in errors])
         raise ValueError(
-            f"{name} specification must be a tree prefix of the corresponding value; \n"
-            f"  Mismatch details ({len(errors)} found):\n  {details}"
+            f"{name} must be a tree like the values that it is for, or a prefix of one, but differs in {len(errors)} places:"
+            f"\n  {details}"
         ) from None
 
 

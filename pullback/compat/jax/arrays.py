@@ -137,7 +137,7 @@ def _refusal(name: str) -> Callable[..., Any]:
 
 
 def _no_sharding(x: Any) -> Any:
-    raise AttributeError(f"The 'sharding' attribute is not available on a traced value of type {_short(x)}: ask jax.typeof(x).")
+    raise AttributeError(f"A traced value of type {_short(x)} has no sharding yet: ask jax.typeof(x).")
 
 
 _OF_KNOWN = "committed addressable_shards global_shards is_fully_addressable is_fully_replicated traceback"

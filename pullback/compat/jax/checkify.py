@@ -119,8 +119,8 @@ def _look(look: Callable[..., None], *values: Any) -> None:
         look(*values)
     elif innermost_staging() is not None and not _noted.get():
         raise ValueError(
-            "Cannot abstractly evaluate a checkify.check which was not functionalized: a function that is compiled, or the body"
-            " of a loop, makes a check, and no checkify.checkify is around it."
+            "A function that is compiled, or the body of a loop, makes a check, and no checkify.checkify is around it to say"
+            " whether it holds: write checkify.checkify(f), or use checkify.debug_check."
         )
     else:
         pb.debug.callback(lambda given: look(*tree_map(as_array, given.tree)), Packed(values))
@@ -156,12 +156,10 @@ def checkify(f: Callable[..., Any], errors: frozenset[ErrorCategory] = user_chec
 def check(pred: Any, msg: str, *fmt_args: Any, debug: bool = False, **fmt_kwargs: Any) -> None:
     """Note a failure, or raise it where no `checkify` is around (unless it is for debugging), unless `pred` holds."""
     if pb.numpy.shape(pred) != () or pb.numpy.asarray(pred).dtype != bool:
-        raise TypeError(f"check takes a scalar pred as argument, got {pred}")
+        raise TypeError(f"check takes a bool of no axes as pred, but got {pred}.")
     for leaf in tree_leaves((fmt_args, fmt_kwargs)):
         if not isinstance(leaf, (pb.Array, np.ndarray)):
-            raise TypeError(
-                f"Formatting arguments to checkify.check need to be PyTrees of arrays, but got {leaf!r} of type {type(leaf)}."
-            )
+            raise TypeError(f"check puts arrays into its message, but was given {leaf!r} of type {type(leaf).__name__}.")
 
     def look(holds: Any, args: Any, kwargs: Any) -> None:
         if not holds:
@@ -179,7 +177,7 @@ def debug_check(pred: Any, msg: str, *fmt_args: Any, **fmt_kwargs: Any) -> None:
 def check_error(error: Error) -> None:
     """Raise what an Error says, or note it for the `checkify` around."""
     if not isinstance(error, Error):
-        raise TypeError(f"check_error takes an Error as argument, got type {type(error)} instead.")
+        raise TypeError(f"check_error takes the Error that a checkified function returns, but got {type(error).__name__}.")
 
     def look(code: Any) -> None:
         found = Error(code).get_exception()

@@ -68,7 +68,10 @@ class State:
         if self._choices is bool:
             return bool(value)
         if isinstance(self._choices, tuple) and value is not None and str(value) not in self._choices:
-            raise ValueError(f"new enum value must be in {[*self._choices]}, got {value} of type {type(value)}.")
+            raise ValueError(
+                f"The option {self._name} is one of {', '.join(map(repr, self._choices))}, but got {value!r} of type"
+                f" {type(value).__name__}."
+            )
         return value
 
     def set_global(self, value: Any) -> None:
@@ -95,7 +98,9 @@ class State:
     def __call__(self, new_val: Any = _MISSING) -> Block:
         if new_val is _MISSING:
             if self._choices is not bool:
-                raise TypeError(f"Context manager for {self._name} config option requires an argument.")
+                raise TypeError(
+                    f"The option {self._name} has no value to take by itself: give the one that it has in the block."
+                )
             new_val = True
         return Block(self._name, self.checked(new_val))
 

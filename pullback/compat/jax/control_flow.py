@@ -23,8 +23,9 @@ Function = Callable[..., Any]
 
 
 def _callable(function: str, names: str, *given: Any) -> None:
-    if not all([callable(one) for one in given]):
-        raise TypeError(f"lax.{function}: {names} argument{'s' if len(given) > 1 else ''} should be callable.")
+    for one in given:
+        if not callable(one):
+            raise TypeError(f"lax.{function} calls {names}, but got {one!r} of type {type(one).__name__}: give functions.")
 
 
 def scan(
@@ -38,17 +39,23 @@ def scan(
 ) -> tuple[Any, Any]:
     _callable("scan", "f", f)
     if not current_mode().compiles and any([np.shape(x)[:1] == (0,) for x in flatten(xs)[0]]):
-        raise ValueError("zero-length scan is not supported in disable_jit() mode because the output type is unknown.")
+        raise ValueError(
+            "scan got xs of no elements while jit is disabled (jax.disable_jit), so f never runs and the type of its outputs"
+            " cannot be known. Enable jit for it, or give xs an element."
+        )
     for name, given in (("length", length), ("unroll", unroll)):
         if isinstance(given, Tracer):
-            kinds = "`int`" if name == "length" else "`int` or `bool`"
-            raise errors.ConcretizationTypeError(f"The `{name}` argument to `scan` expects a concrete {kinds} value.")
+            kinds = "an int" if name == "length" else "an int or a bool"
+            raise errors.ConcretizationTypeError(
+                f"scan needs the value of {name} when it is traced, {kinds}, but got {given!r}. Make it a static argument of"
+                " the jitted function (static_argnums, static_argnames)."
+            )
 
     @named_after(f)
     def step(carry: Packed, x: Packed) -> tuple[Packed, Packed]:
         out = f(carry.tree, x.tree)
         if not isinstance(out, (tuple, list)) or len(out) != 2:
-            raise TypeError(f"scan body output must be a pair, got {_shown(out)}.")
+            raise TypeError(f"scan's f must return two things, the carry and the output of a step, but returned {_shown(out)}.")
         return Packed(out[0]), Packed(out[1])
 
     carry, ys = pb.lax.scan(step, Packed(init), Packed(xs), length, reverse, unroll)
@@ -69,10 +76,16 @@ def fori_loop(lower: Any, upper: Any, body_fun: Function, init_val: Any, *, unro
     _callable("fori_loop", "body_fun", body_fun)
     types = [type_of(bound) for bound in (lower, upper)]
     if types[0].dtype != types[1].dtype and not any(type.weak for type in types):
-        raise TypeError(f"lower and upper arguments to fori_loop must have equal types, got {types[0]} and {types[1]}.")
+        raise TypeError(
+            f"fori_loop counts from lower to upper in one dtype, but lower is {types[0]} and upper is {types[1]}. Convert one"
+            " with .astype."
+        )
     lower, upper = [bound if (known := known_value(bound)) is None else known for bound in (lower, upper)]
     if unroll is not None and (isinstance(lower, Tracer) or isinstance(upper, Tracer)):
-        raise ValueError("Can only use `unroll` in `fori_loop` if the loop bounds are statically known.")
+        raise ValueError(
+            f"fori_loop unrolls a loop only whose bounds are known when it is traced, but got {unroll=} with a traced"
+            f" {'lower' if isinstance(lower, Tracer) else 'upper'}. Leave unroll out, or make the bounds static arguments."
+        )
     body = named_after(body_fun)(lambda i, value: Packed(body_fun(i, value.tree)))
     return pb.lax.fori_loop(lower, upper, body, Packed(init_val), unroll=unroll).tree
 
@@ -94,7 +107,7 @@ def switch(index: Any, branches: Sequence[Function], *operands: Any, operand: An
     operands = operands if operand is _NO_OPERAND else (operand,)
     _callable("switch", "branches", *branches)
     if isinstance(index, (tuple, list)):
-        raise TypeError(f"Branch index must be scalar, got {index} of shape {np.shape(index)}.")
+        raise TypeError(f"switch takes one integer as its index, but got {index!r}, of shape {np.shape(index)}.")
     return pb.lax.switch(index, [packed(branch) for branch in branches], *pack(operands)).tree
 
 
@@ -158,7 +171,8 @@ def _results(structs: Any) -> Packed:
         dtype = getattr(leaf, "dtype", None)
         if dtype in SHORT_NAMES and entering(dtype) != dtype:
             raise ValueError(
-                f"result_shape_dtypes cannot specify 64-bit types when `jax_enable_x64` is disabled, but has {leaf!r}."
+                f"result_shape_dtypes has {leaf!r}, but there are only 32 bits: ask for {entering(dtype)}, or set the option"
+                " jax_enable_x64."
             )
     return packed_structs
 

@@ -17,7 +17,7 @@ class custom_vmap(Custom):
 
     _kind = "custom_vmap"
     _make = staticmethod(pb.custom_vmap)
-    _undefined = "No batching rule defined for custom_vmap function {} using def_vmap."
+    _undefined = "{} is a custom_vmap without a rule: define one with its def_vmap."
     vmap_rule: Function | None = None
 
     def _defined(self) -> bool:
@@ -29,9 +29,8 @@ class custom_vmap(Custom):
             out, out_batched = vmap_rule(size, list(unpack(batched)), *unpack(args))
             if tree_structure(out) != tree_structure(out_batched):
                 raise ValueError(
-                    "structure of output value and output batching specification returned by custom vmap rule"
-                    f" ({_name(vmap_rule)}) do not match.\nOutput values: {tree_structure(out)}\nBatching spec:"
-                    f" {tree_structure(out_batched)}"
+                    f"{_name(vmap_rule)}, a rule of a custom_vmap, must say for each array of its output whether it is batched:"
+                    f" the output is {tree_structure(out)}, what is said of it {tree_structure(out_batched)}."
                 )
             return Packed(out), Packed(out_batched)
 

@@ -78,11 +78,11 @@ class Custom:
             bound = self._signature.bind(*args, **kwargs)
             bound.apply_defaults()
             if left := [name for name in bound.kwargs if name in kwargs]:
-                raise TypeError(f"The following keyword arguments could not be resolved to positions: {', '.join(left)}")
+                raise TypeError(f"{', '.join(left)} cannot be passed by position")
         except TypeError as error:
             raise TypeError(
-                f"The input arguments to the {self._kind}-decorated function {_name(self.fun)} could not be resolved to"
-                f" positional-only arguments. Binding failed with the error:\n{error}"
+                f"{_name(self.fun)} is a {self._kind}, whose rules take arguments by position, and this call of it does not fit"
+                f" its parameters: {error}"
             ) from error
         found: tuple[Any, ...] = bound.args
         return found
@@ -130,7 +130,7 @@ class custom_jvp(_Differentiated):
 
     _kind = "custom_jvp"
     _make = staticmethod(pb.custom_jvp)
-    _undefined = "No JVP defined for custom_jvp function {} using defjvp."
+    _undefined = "{} is a custom_jvp without a rule: define one with its defjvp."
     jvp: Function | None = None
     symbolic_zeros = False
 
@@ -147,15 +147,15 @@ class custom_jvp(_Differentiated):
             primal, tangent = [Packed(tree) for tree in _pair(jvp(*fixed, unpack(primals), unpack(tangents)), message)]
             if primal.structure != tangent.structure:
                 raise TypeError(
-                    f"Custom JVP rule {_name(jvp)} for function {_name(self.fun)} must produce primal and tangent outputs with"
-                    f" equal container (pytree) structures, but got {primal.structure} and {tangent.structure} respectively."
+                    f"{_name(jvp)}, the rule of custom_jvp {_name(self.fun)}, must return a tangent like its output: the output"
+                    f" is {primal.structure}, the tangent {tangent.structure}."
                 )
             _check_tangents(primal, tangent)
             return primal, tangent
 
         message = (
-            f"Custom JVP rule {_name(jvp)} for function {_name(self.fun)} must produce a pair (list or tuple of length two)"
-            " representing primal and tangent outputs, but got {}."
+            f"{_name(jvp)}, the rule of custom_jvp {_name(self.fun)}, must return (output, tangent), a tuple or list of two,"
+            " but returned {}."
         )
         self._custom.defjvp(rule, symbolic_zeros)
         self.jvp, self.symbolic_zeros = jvp, symbolic_zeros
@@ -175,7 +175,7 @@ class custom_jvp(_Differentiated):
 def _check_tangents(primal: Packed, tangent: Packed) -> None:
     rows = [(aval := _aval(x), aval.to_tangent_aval(), _aval(t)) for x, t in zip(primal.leaves, tangent.leaves)]
     wrong = [[aval.str_short() for aval in row] for row in rows if row[1] is not row[2]]
-    start = "Custom JVP rule must produce primal and tangent outputs with corresponding shapes and dtypes"
+    start = "The rule of a custom_jvp must return tangents of the shapes of its outputs, and of the dtypes of their tangents"
     if wrong and len(rows) == 1:
         raise TypeError("{0}. Expected {2} (tangent type of {1}) but got {3}.".format(start, *wrong[0]))
     if wrong:
@@ -218,10 +218,8 @@ class _Arguments:
             leaves = broadcast_prefix(given, places, is_leaf=lambda node: node is None)
         except ValueError:
             raise TypeError(
-                "Custom VJP bwd rule must produce an output with the same container (pytree) structure as the args tuple of the"
-                " primal function, and in particular must produce a tuple of length equal to the number of arguments to the"
-                f" primal function, but got bwd output structure {tree_flatten(given)[1]} for primal input structure"
-                f" {structure}."
+                "The backward rule of a custom_vjp must return a tuple with a cotangent for each argument, a tree like that"
+                f" argument: it returned {tree_flatten(given)[1]} where the arguments are {structure}."
             ) from None
         paths = [path for path, _ in tree_leaves_with_path(places)]
         rest = iter([_cotangent(*row) for row in zip(leaves, avals, paths)])
@@ -239,10 +237,9 @@ def _cotangent(leaf: Any, aval: ShapedArray, path: Any) -> Any:
     if found.shape != aval.shape:
         zero = isinstance(leaf, pb.SymbolicZero)
         raise ValueError(
-            "Custom VJP bwd rule must produce an output with the same type as the args tuple of the primal function, but at"
-            f" output{keystr(path)} the bwd rule produced {'a SymbolicZero' if zero else 'an output'} of type"
-            f" {found.str_short()} corresponding to an input of type {aval.str_short()}."
-            + (" Consider just returning a None here instead of a SymbolicZero object." if zero else "")
+            "The backward rule of a custom_vjp must return cotangents of the types of the arguments, but that for"
+            f" args{keystr(path)}, {'a SymbolicZero' if zero else 'an array'}, has type {found.str_short()} where the argument"
+            f" has {aval.str_short()}." + (" None stands for zeros of any type." if zero else "")
         )
     if isinstance(leaf, pb.SymbolicZero) or found is aval or not is_inexact(found.dtype):
         return leaf
@@ -254,7 +251,7 @@ class custom_vjp(_Differentiated):
 
     _kind = "custom_vjp"
     _make = staticmethod(pb.custom_vjp)
-    _undefined = "No VJP defined for custom_vjp function {} using defvjp."
+    _undefined = "{} is a custom_vjp without rules: define them with its defvjp."
     fwd: Function | None = None
     bwd: Function | None = None
     symbolic_zeros = optimize_remat = False
@@ -265,15 +262,15 @@ class custom_vjp(_Differentiated):
     def _fixed(self, arg: Any) -> Any:
         if any([isinstance(leaf, pb.Tracer) for leaf in tree_leaves(arg)]):
             raise pb.errors.EscapedTracerError(
-                "Found a JAX Tracer object passed as an argument to a custom_vjp function in a position indicated by"
-                " nondiff_argnums as non-differentiable. Tracers cannot be passed as non-differentiable arguments to custom_vjp"
-                " functions: nondiff_argnums is for arguments that cannot be or contain tracers, such as functions."
+                "An argument that nondiff_argnums of a custom_vjp names holds a traced value. These arguments go to the rules"
+                " as they are, so they must be no arrays: functions, strings, numbers. Pass arrays in other positions, and"
+                " return None for their cotangents."
             )
         return arg
 
     def defvjp(self, fwd: Function, bwd: Function, symbolic_zeros: bool = False, optimize_remat: bool = False) -> None:
         if symbolic_zeros and optimize_remat:
-            raise NotImplementedError("remat optimization for custom_vjp does not support symbolic zeros")
+            raise NotImplementedError("defvjp takes symbolic_zeros or optimize_remat, not both.")
 
         @standing_for(fwd)
         def forward(*args: Any) -> tuple[Packed, Packed]:
@@ -287,10 +284,8 @@ class custom_vjp(_Differentiated):
             return arguments.cotangents(bwd(*fixed, residuals, cotangent.tree))
 
         message = (
-            f"Custom VJP fwd rule {_name(fwd)} for function {_name(self.fun)} must produce a pair (list or tuple of length two)"
-            " where the first element represents the primal output (equal to those of the custom_vjp-decorated function"
-            f" {_name(self.fun)}) and the second element represents residuals (i.e. values stored from the forward pass for use"
-            f" on the backward pass), but instead of a pair the fwd rule {_name(fwd)} produced {{}}."
+            f"{_name(fwd)}, the forward rule of custom_vjp {_name(self.fun)}, must return (output, residuals): what"
+            f" {_name(self.fun)} returns, and what the backward rule needs. It returned {{}}."
         )
         self._custom.defvjp(forward, backward, symbolic_zeros)
         self.fwd, self.bwd, self.symbolic_zeros, self.optimize_remat = fwd, bwd, symbolic_zeros, optimize_remat
@@ -383,8 +378,8 @@ def closure_convert(fun: Function, *example_args: Any) -> tuple[Function, list[A
         args, given = args_and_values[:split], args_and_values[split:]
         if tree_flatten(args)[1] != structure:
             raise TypeError(
-                "The inputs to the closure produced by closure_convert must have the same Pytree structure as the example"
-                f" arguments passed when closure_convert was called. Expected {structure}, but got {tree_flatten(args)[1]}"
+                f"This function was converted (closure_convert) for arguments {structure}, but is called with"
+                f" {tree_flatten(args)[1]}."
             )
         return made(*pack(args), *given).tree
 

@@ -15,7 +15,7 @@ from pullback.debug import Printer, check_places
 
 def callback(callback: Callable[..., Any], *args: Any, ordered: bool = False, partitioned: bool = False, **kwargs: Any) -> None:
     if not callable(callback):
-        raise TypeError(f"First argument to jax.debug.callback must be callable, but got {callback!r}.")
+        raise TypeError(f"debug.callback takes a function first, but got {callback!r}.")
     pb.debug.callback(called(callback), Packed((args, kwargs)), ordered=ordered)
 
 

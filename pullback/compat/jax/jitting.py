@@ -18,7 +18,7 @@ from pullback.core.bounded import Bounded
 from pullback.core.errors import StaticArgumentError
 from pullback.core.lazy import lazy_module
 from pullback.core.modes import current_mode
-from pullback.core.source import warn
+from pullback.core.source import describe, warn
 from pullback.core.trees import Trees
 from pullback.engine.backend import CompileOptions
 
@@ -33,7 +33,10 @@ class PjitFunction(Jitted):
     def __init__(self, fun: Any, *options: Any) -> None:
         static, names, donated, donated_names, *_ = options
         if donated_names is not None and parameters_of(fun) is None:
-            raise ValueError(f"Getting the signature of function {fun} failed. Pass donate_argnums instead of donate_argnames.")
+            raise ValueError(
+                f"jit cannot tell which arguments donate_argnames={donated_names!r} are: {fun!r} has no signature. Give their"
+                " numbers (donate_argnums)."
+            )
         _check_names(fun, "static_argnames", names)
         _check_names(fun, "donate_argnames", donated_names)
         super().__init__(fun, *options)
@@ -91,8 +94,8 @@ def _warn_of_unused_memory(signature: Signature) -> None:
             unused.append(aval_of(type).str_short())
     if unused:
         warn(
-            f"Some donated buffers were not usable: {', '.join(unused)}.\nSee an explanation at"
-            " https://docs.jax.dev/en/latest/faq.html#buffer-donation.",
+            f"Some donated buffers were not usable, as no result is of their shape and dtype: {', '.join(unused)}. Donate only"
+            " what a result can take the place of.",  # clients ignore it by its first six words
             category=UserWarning,
         )
 
@@ -111,8 +114,8 @@ def _check_names(fun: Any, which: str, given: Any) -> None:
         kind = kinds.get(name)
         unnamed = kind in (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL)
         if unnamed or (kind is None and inspect.Parameter.VAR_KEYWORD not in kinds.values()):
-            why = "These are positional-only" if unnamed else "Function does not take these args."
-            raise ValueError(f"Jitted function has invalid argnames {{{name!r}}} in {which}. {why}")
+            why = "is positional-only: give its number" if unnamed else "is none of its arguments"
+            raise ValueError(f"jit got {which} with {name!r}, which {describe(fun)} does not take by name: it {why}.")
 
 
 # What was traced of a function, by the options with which it was jitted; as long as there is the function
@@ -146,9 +149,11 @@ def jit(
 
 def _jitted(fun: Any, options: tuple[Any, ...]) -> PjitFunction:
     if not callable(fun):
-        raise TypeError(f"Expected a callable value, got {fun}")
+        raise TypeError(f"jit compiles what is callable, but got {fun!r} of type {type(fun).__name__}.")
     if inspect.isgeneratorfunction(fun):
-        raise TypeError(f"Expected a function, got a generator function: {fun}")
+        raise TypeError(
+            f"jit compiles functions that return, but {fun!r} yields: it is a generator. Return a list of what it yields."
+        )
     made = PjitFunction(fun, *options)
     try:
         alike = _shared.setdefault(fun, {})

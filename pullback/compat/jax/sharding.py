@@ -54,12 +54,11 @@ class _Mesh:
         types = AxisType.Auto if types is None else types
         self.axis_types = tuple(types) if isinstance(types, Sequence) else (types,) * len(self.axis_names)
         if any(name is None for name in self.axis_names):
-            raise ValueError(f"Mesh axis names cannot be None. Got: {self.axis_names}")
+            raise ValueError(f"Each axis of a mesh has a name, but axis_names={self.axis_names} has None among them.")
         if not len(self.axis_names) == len(self.axis_sizes) == len(self.axis_types):
             raise ValueError(
-                "Mesh requires the ndim of its first argument (`devices`) to equal the length of its second argument"
-                f" (`axis_names`), but got {len(self.axis_sizes)} axes, the names"
-                f" {self.axis_names} and {self.axis_types}."
+                f"A mesh of {len(self.axis_sizes)} axes has as many names and types, but got axis_names={self.axis_names} and"
+                f" axis_types={self.axis_types}."
             )
 
     shape = property(lambda self: OrderedDict(zip(self.axis_names, self.axis_sizes)))
@@ -156,7 +155,7 @@ class set_mesh:
 
     def __init__(self, mesh: Mesh) -> None:
         if not isinstance(mesh, Mesh):
-            raise ValueError(f"Expected mesh of type `jax.sharding.Mesh`. Got type: {type(mesh)}")
+            raise ValueError(f"set_mesh takes a jax.sharding.Mesh, but got {mesh!r} of type {type(mesh).__name__}.")
         self._before = _physical.get(), _abstract.get(_NO_MESH)
         _physical.set((*_physical.get(), mesh))
         _abstract.set(mesh.abstract_mesh)
@@ -184,8 +183,8 @@ def make_mesh(
     there = list(pb.devices() if devices is None else devices)
     if math.prod(axis_shapes) > len(there):
         raise ValueError(
-            f"Number of devices {len(there)} must be >= the product of mesh_shape {tuple(axis_shapes)}: pullback computes on"
-            " one device."
+            f"A mesh of axis_shapes={tuple(axis_shapes)} has {math.prod(axis_shapes)} devices, but there are {len(there)}:"
+            " pullback computes on one device. Give each axis the size 1."
         )
     made = np.asarray(there[: math.prod(axis_shapes)], object).reshape(tuple(axis_shapes))
     return Mesh(made, axis_names, AxisType.Explicit if axis_types is None else axis_types)
@@ -222,7 +221,9 @@ class PartitionSpec:
         self.partitions = tuple([_names(part) for part in partitions])
         for name, given in (("unreduced", unreduced), ("reduced", reduced)):
             if not isinstance(given, (set, frozenset)):
-                raise TypeError(f"{name} argument of PartitionSpec should be of type `frozenset` or `set`. Got type {given}")
+                raise TypeError(
+                    f"PartitionSpec takes {name} as a set of names, but got {given!r} of type {type(given).__name__}."
+                )
         self.unreduced, self.reduced = frozenset(unreduced), frozenset(reduced)
 
     def update(self, partitions: Any = None, unreduced: Any = None, reduced: Any = None) -> PartitionSpec:
@@ -346,14 +347,19 @@ class NamedSharding(Sharding):
 
     def __init__(self, mesh: Any, spec: PartitionSpec, *, memory_kind: str | None = None) -> None:
         if not isinstance(spec, PartitionSpec):
-            raise TypeError(f"Unexpected type {type(spec)} for spec: NamedSharding takes a PartitionSpec.")
+            raise TypeError(f"NamedSharding takes a PartitionSpec as spec, but got {spec!r} of type {type(spec).__name__}.")
         self.mesh, self.spec, self.memory_kind = mesh, spec, memory_kind
         for name in self._split:
             if name not in mesh.axis_names:
-                raise ValueError(f"Resource axis: {name} of {spec} is not found in mesh: {tuple(mesh.axis_names)}.")
+                raise ValueError(
+                    f"NamedSharding got {spec}, which names an axis {name!r}, but the mesh has the axes"
+                    f" {tuple(mesh.axis_names)}."
+                )
         repeated = [name for name in self._split if self._split.count(name) > 1]
         if repeated:
-            raise ValueError(f"A single NamedSharding spec {spec} must map each mesh axis once, but has {repeated[0]} twice.")
+            raise ValueError(
+                f"An axis of a mesh splits one axis of an array, but NamedSharding got {spec}, with {repeated[0]!r} twice."
+            )
 
     @property
     def _split(self) -> list[Any]:
@@ -375,8 +381,8 @@ class NamedSharding(Sharding):
     def check_compatible_aval(self, shape: Any) -> None:
         if len(shape) < len(self.spec):
             raise ValueError(
-                f"Sharding {self} is only valid for values of rank at least {len(self.spec)}, but was applied to a value of"
-                f" rank {len(shape)}."
+                f"{self} says how {len(self.spec)} axes are split, but the array, of shape {tuple(shape)}, has {len(shape)}."
+                " Shorten the PartitionSpec."
             )
 
     def __eq__(self, other: object) -> bool:
@@ -429,9 +435,7 @@ def device_of(place: Any) -> Device | None:
         return found
     if place is None or isinstance(place, Device):
         return place
-    raise ValueError(
-        f"device_put device specification must be a Device, a Sharding, a Format or None. Received invalid value {place!r}."
-    )
+    raise ValueError(f"Where an array goes is said by a Device, a Sharding, a Format or None, but device_put got {place!r}.")
 
 
 facade(globals())

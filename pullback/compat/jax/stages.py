@@ -139,14 +139,8 @@ class Compiled(_Stage, own.Compiled):
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         try:
             return super().__call__(*args, **kwargs)
-        except StructureError as error:
-            raise MismatchError(
-                f"Function compiled with input pytree does not match the input pytree it was called with. {error}"
-            ) from None
-        except (ShapeError, DtypeError) as error:
-            raise MismatchError(
-                f"Argument types differ from the types for which this computation was compiled. {error}"
-            ) from None
+        except (StructureError, ShapeError, DtypeError) as error:
+            raise MismatchError(str(error)) from None
 
     call = __call__
 

@@ -177,13 +177,15 @@ def hessian(fun: Function, argnums: Any = 0, has_aux: bool = False, holomorphic:
 def jvp(fun: Function, primals: Any, tangents: Any, has_aux: bool = False) -> tuple[Any, ...]:
     for name, given in (("primals", primals), ("tangents", tangents)):
         if not isinstance(given, (list, tuple)):
-            raise TypeError(f"{name} passed to jvp must be a tuple or a list, one tree for each argument, but is {given!r}.")
+            raise TypeError(
+                f"jvp takes {name} in a tuple, with as many trees as the function has arguments, but got {given!r}."
+            )
     for primal, tangent in zip(tree_leaves(primals), tree_leaves(tangents)):
         wanted, given = tangent_type(type_of(primal)), type_of(tangent)
         if wanted.dtype != given.dtype:
             raise TypeError(
-                "primal and tangent arguments to jax.jvp do not match: a tangent has the dtype of its primal, or float0"
-                f" where that is of integers. The primal is of {type_of(primal).dtype}, so its tangent is of"
+                "jvp takes for each primal a tangent of its dtype, or of float0 where it is of integers."
+                f" The primal is of {type_of(primal).dtype}, so its tangent is of"
                 f" {wanted.dtype}, but it is of {given.dtype}."
             )
     return unpack(pb.jvp(_with_packed_aux(fun) if has_aux else packed(fun), pack(primals), pack(tangents), has_aux=has_aux))
@@ -253,13 +255,13 @@ def vmap(
     _check_axes("vmap in_axes", in_axes)
     _check_axes("vmap out_axes", out_axes)
     if isinstance(in_axes, dict):
-        raise TypeError(f"vmap in_axes must be {_AXES} corresponding to the positional arguments, but got {in_axes}.")
+        raise TypeError(f"vmap takes as in_axes {_AXES}, with one of them for each argument, but got the dict {in_axes}.")
 
     def batched(*args: Any, **kwargs: Any) -> Any:
         if isinstance(in_axes, tuple) and len(in_axes) != len(args):
             raise ValueError(
-                f"vmap in_axes must be an int, None, or a tuple of entries corresponding to the positional arguments passed to"
-                f" the function, but got {len(in_axes)=}, {len(args)=}"
+                f"vmap's in_axes={in_axes} has axes for {len(in_axes)} arguments, but the function was called with"
+                f" {len(args)} by position. Give one for each, None where an argument has no batch."
             )
         leaves, structure = flatten((args, kwargs), None)
         axes = _axes("in_axes", in_axes, args) + [0] * (len(leaves) - len(flatten(args, None)[0]))
@@ -296,13 +298,13 @@ def _name_leaves(error: BaseException, paths: list[str]) -> None:
     error.args = (text, *error.args[1:])
 
 
-_AXES = "an int, None, or a tuple of entries"
+_AXES = "an integer, None, or a tuple of such"
 
 
 def _check_axes(name: str, axes: Any) -> None:
     for axis in tree_leaves(axes):
         if isinstance(axis, bool) or not isinstance(axis, (int, np.integer)):
-            raise TypeError(f"{name} must be {_AXES}, or a tree of these, but got {axis!r} in it.")
+            raise TypeError(f"{name} is {_AXES}, or a tree of these, but {axis!r} of type {type(axis).__name__} is in it.")
 
 
 def _axes(name: str, axes: Any, tree: Any) -> list[Any]:
@@ -314,7 +316,8 @@ def _axes(name: str, axes: Any, tree: Any) -> list[Any]:
         )
     except ValueError as error:
         raise ValueError(
-            f"vmap {name} specification must be a tree prefix of the corresponding value, got specification {axes}: {error}"
+            f"vmap's {name}={axes} does not fit the trees that it is for: each axis in it stands for a leaf or a whole part."
+            f" {error}"
         ) from None
     return found
 
@@ -361,7 +364,10 @@ def pmap(
         sizes = {pb.numpy.shape(leaf)[axis] for leaf, axis in leaves if axis is not None and pb.numpy.ndim(leaf)}
         sizes |= {pb.numpy.shape(leaf)[0] for leaf in tree_leaves(kwargs)}
         if not sizes:
-            raise ValueError("pmap requires at least one argument with a mapped axis.")
+            raise ValueError(
+                f"pmap takes the number of elements from the arguments that it maps, but got none of them with {in_axes=}: give"
+                " one an axis."
+            )
         if sizes - {1}:
             raise ValueError(f"pmap was given {max(sizes)} elements, one for each device, but there is only 1 device.")
         return compiled(*args, **kwargs)

@@ -358,7 +358,7 @@ def _prefix_errors(path: KeyPath, prefix: Any, full: Any, is_leaf: IsLeaf) -> It
     pairs, full_pairs = list(pairs), list(full_pairs)
     if len(pairs) != len(full_pairs):
         if isinstance(prefix, (list, tuple)):
-            length = f"of the same type but of length {len(full_pairs)}."
+            length = f"of this class of length {len(full_pairs)}."
             yield _error(path, f"different lengths of {name}", f" of type {name} of length {len(pairs)}, ", length)
             return
         keys, full_keys = [key for key, _ in pairs], [key for key, _ in full_pairs]
@@ -367,8 +367,8 @@ def _prefix_errors(path: KeyPath, prefix: Any, full: Any, is_leaf: IsLeaf) -> It
             path,
             "different numbers of pytree children",
             f" of type\n    {kind}\nwith {len(keys)} child keys\n    {_spelled(keys)}\n",
-            f"of the same type but with {len(full_keys)} child keys\n    {_spelled(full_keys)}\n"
-            f"so the symmetric difference on key sets is\n    {_spelled(difference)}",
+            f"of this class with {len(full_keys)} child keys\n    {_spelled(full_keys)}\n"
+            f"one of the two lacks\n    {_spelled(difference)}",
         )
         return
     if meta != full_meta:
@@ -377,8 +377,7 @@ def _prefix_errors(path: KeyPath, prefix: Any, full: Any, is_leaf: IsLeaf) -> It
             path,
             "different pytree metadata",
             f" of type\n    {kind}\nwith metadata\n    {meta}\n",
-            f"of the same type but with metadata\n    {full_meta}\nso the diff in the metadata at these pytree nodes is\n"
-            + textwrap.indent(lines, "    "),
+            f"of this class with metadata\n    {full_meta}\nwhich differ:\n" + textwrap.indent(lines, "    "),
         )
         return
     for (key, child), (_, full_child) in zip(pairs, full_pairs):
@@ -391,8 +390,8 @@ def _error(path: KeyPath, what: str, has: str, full: str) -> Callable[[str], Val
     def error(name: str) -> ValueError:
         place = f"    {name}{keystr(path)}\n"
         return ValueError(
-            f"pytree structure error: {what} at key path\n{place}At that key path, the prefix pytree {name} has a subtree{has}"
-            f"but at the same key path the full pytree has a subtree {full}"
+            f"A prefix does not fit its tree: {what} at\n{place}where the prefix {name} has a part{has}and the tree has one"
+            f" {full}"
         )
 
     return error
@@ -440,12 +439,12 @@ def _equality_errors(path: KeyPath, one: Any, two: Any, is_leaf: IsLeaf) -> Iter
         unshared = [key for key in keys if key not in keys2] + [key for key in keys2 if key not in keys]
         named = " ".join([repr(key.key) for key in unshared if isinstance(key, DictKey)])
         counts = [f"{kind} with {len(each)} child{'ren' if len(each) > 1 else ''}" for each in (pairs, pairs2)]
-        more = named and f", with the symmetric difference of key sets: {{{named}}}"
-        yield path, counts[0], counts[1], f"the numbers of children do not match{more}"
+        more = named and f", one of the two lacks {named}"
+        yield path, counts[0], counts[1], f"they have other numbers of children{more}"
         return
     if meta != meta2:
-        described = [f"{kind} with pytree metadata {each}" for each in (meta, meta2)]
-        yield path, described[0], described[1], "the pytree node metadata does not match"
+        described = [f"{kind} of metadata {each}" for each in (meta, meta2)]
+        yield path, described[0], described[1], "their metadata differ"
         return
     for (key, child), (_, child2) in zip(pairs, pairs2):
         yield from _equality_errors((*path, key), child, child2, is_leaf)
@@ -511,15 +510,13 @@ def register_dataclass(
     if data_fields is None and meta_fields is None:
         if fields is None:
             raise TypeError(
-                "register_dataclass: data_fields and meta_fields are required when nodetype is not a dataclass. "
-                f"Got {nodetype=}."
+                f"register_dataclass needs data_fields and meta_fields of {nodetype!r}, which is no dataclass that says them."
             )
         data = [field.name for field in fields if not field.metadata.get("static", False)]
         meta = [field.name for field in fields if field.metadata.get("static", False)]
     elif data_fields is None or meta_fields is None:
         raise TypeError(
-            "register_dataclass: data_fields and meta_fields must both be specified when either is specified. "
-            f"Got {data_fields=} {meta_fields=}."
+            f"register_dataclass takes data_fields and meta_fields, or neither, but got {data_fields=} and {meta_fields=}."
         )
     else:
         data, meta = list(data_fields), list(meta_fields)
@@ -528,12 +525,12 @@ def register_dataclass(
         missing, unexpected = wanted - {*data, *meta}, {*data, *meta} - wanted
         if missing or unexpected:
             raise ValueError(
-                "data_fields and meta_fields must include all dataclass fields with ``init=True`` and only them."
-                + (f" Missing fields: {missing}. Add them to drop_fields to suppress this error." if missing else "")
-                + (f" Unexpected fields: {unexpected}." if unexpected else "")
+                "register_dataclass takes each field that the class is made with in data_fields or meta_fields."
+                + (f" In neither is {missing}; what is to be left out belongs in drop_fields." if missing else "")
+                + (f" No such field is {unexpected}." if unexpected else "")
             )
     if overlap := {*data} & {*meta}:
-        raise ValueError(f"data_fields and meta_fields must not overlap. Overlapping fields: {overlap}.")
+        raise ValueError(f"register_dataclass was given {overlap} in data_fields and in meta_fields.")
     for registry in (default_registry, none_leaf_registry):
         registry.register_dataclass_node(nodetype, data, meta)
     _registry[nodetype] = _Entry(

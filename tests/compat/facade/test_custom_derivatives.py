@@ -56,27 +56,27 @@ def test_rules_see_trees(make: Any) -> None:
     np.testing.assert_allclose(np.asarray(batched), [0.0, 100.0, 200.0])
 
 
-def test_what_is_missing_or_wrong_is_said_as_jax_says_it() -> None:
-    with pytest.raises(AttributeError, match="No JVP defined for custom_jvp function f using defjvp"):
+def test_what_is_missing_or_wrong_is_said() -> None:
+    with pytest.raises(AttributeError, match="f is a custom_jvp without a rule"):
         jax.custom_jvp(named("f"))(1.0)
-    with pytest.raises(AttributeError, match="No VJP defined for custom_vjp function f using defvjp"):
+    with pytest.raises(AttributeError, match="f is a custom_vjp without rules"):
         jax.custom_vjp(named("f"))(1.0)
-    with pytest.raises(AttributeError, match="No batching rule defined for custom_vmap function f using def_vmap"):
+    with pytest.raises(AttributeError, match="f is a custom_vmap without a rule"):
         custom_batching.custom_vmap(named("f"))(1.0)
     f = jax.custom_jvp(named("f"))
     f.defjvp(lambda primals, tangents: (primals, tangents[0]))
-    with pytest.raises(TypeError, match="equal container"):
+    with pytest.raises(TypeError, match="must return a tangent like its output"):
         jax.jvp(f, (1.0,), (1.0,))
     f.defjvp(lambda primals, tangents: 1.0)
-    with pytest.raises(TypeError, match="must produce a pair"):
+    with pytest.raises(TypeError, match=r"must return \(output, tangent\)"):
         jax.jvp(f, (1.0,), (1.0,))
-    with pytest.raises(TypeError, match="could not be resolved to positional-only arguments"):
+    with pytest.raises(TypeError, match="whose rules take arguments by position"):
         f(1.0, y=2.0)
     g = jax.custom_vjp(named("g"))
     g.defvjp(lambda x: (x, None), lambda _, ct: ct)
-    with pytest.raises(TypeError, match="Custom VJP bwd rule must produce an output with the same container"):
+    with pytest.raises(TypeError, match="must return a tuple with a cotangent for each argument"):
         jax.grad(g)(1.0)
-    with pytest.raises(NotImplementedError, match="symbolic zeros"):
+    with pytest.raises(NotImplementedError, match="not both"):
         g.defvjp(g.fwd, g.bwd, symbolic_zeros=True, optimize_remat=True)
 
 
@@ -136,7 +136,7 @@ def test_custom_gradient_and_closure_convert() -> None:
 
     def g(x: Any) -> Any:
         converted, values = custom_derivatives.closure_convert(lambda y: {"z": x * y["y"]}, {"y": 0.0})
-        with pytest.raises(TypeError, match="same Pytree structure"):
+        with pytest.raises(TypeError, match="was converted"):
             converted(1.0, *values)
         return converted({"y": 3.0}, *values)["z"]
 

@@ -103,7 +103,7 @@ def test_static_arguments() -> None:
     assert both(1, 2) and not both(1, y=2)
     with pytest.raises(ValueError, match="positional-only"):
         jax.jit(lambda x, /: x, static_argnames="x")
-    with pytest.raises(ValueError, match="does not take"):
+    with pytest.raises(ValueError, match="is none of its arguments"):
         jax.jit(lambda x: x, static_argnames="y")
 
 
@@ -155,9 +155,9 @@ def test_stages() -> None:
     compiled = lowered.compile()
     assert isinstance(compiled, jax.stages.Compiled) and compiled.memory_analysis().argument_size_in_bytes == 24
     assert compiled(*args)["n"] == 6
-    with pytest.raises(TypeError, match="input pytree does not match"):
+    with pytest.raises(TypeError, match="was compiled for other arguments: y is missing"):
         compiled(ONE)
-    with pytest.raises(TypeError, match="Argument types differ"):
+    with pytest.raises(TypeError, match=r"where it was compiled for f32\[3\]"):
         compiled(jnp.ones(4), {"b": ONE})
 
 
@@ -181,18 +181,18 @@ ERRORS = [
     (lambda: jax.grad(lambda x: x)(ONE), TypeError, "needs a function with a 0-d output"),
     (lambda: jax.jvp(lambda x: x, (1.0,), (1,)), TypeError, "its tangent is of float32"),
     (lambda: jax.jit(lambda x: x)("text"), TypeError, "argument x is 'text' of type str"),
-    (lambda: jax.lax.scan(3, 0, ONE), TypeError, "lax.scan: f argument should be callable"),
+    (lambda: jax.lax.scan(3, 0, ONE), TypeError, "lax.scan calls f, but got 3"),
     (lambda: jax.lax.scan(lambda c, x: ((c, c), x), 0.0, ONE), TypeError, "must return the carry as it takes it"),
     (lambda: jax.lax.scan(lambda c, x: (c > 0, x), 0.0, ONE), TypeError, r"carry is bool\[\] where it takes"),
-    (lambda: jax.lax.scan(lambda c, x: c, 0.0, ONE), TypeError, r"must be a pair, got float32\[\]"),
+    (lambda: jax.lax.scan(lambda c, x: c, 0.0, ONE), TypeError, r"must return two things, .* but returned float32\[\]"),
     (lambda: jax.lax.scan(lambda c, x: (c, x), 0.0, ONE, length=5), ValueError, "xs has 3, length is 5"),
-    (lambda: jax.jit(lambda n: jax.lax.scan(lambda c, x: (c, x), 0.0, (), n))(3), TypeError, "concrete `int` value"),
+    (lambda: jax.jit(lambda n: jax.lax.scan(lambda c, x: (c, x), 0.0, (), n))(3), TypeError, "scan needs the value of length"),
     (lambda: jax.grad(lambda x: jax.lax.while_loop(lambda i: i < 5.0, lambda i: i + 1.0, x))(1.0), ValueError, "Reverse-mode"),
     (lambda: jax.linearize(jnp.sum, ONE)[1](jnp.ones(2)), ValueError, "the shapes must be equal"),
     (lambda: jax.lax.cond(None, lambda: 1, lambda: 2), TypeError, "pred is None"),
     (lambda: jax.lax.cond(True, lambda: 1, lambda: (2, 3)), TypeError, "branches of a cond must return the same structure"),
-    (lambda: jax.lax.switch((1.0, 1.0), [lambda: 1]), TypeError, "Branch index must be scalar"),
-    (lambda: jax.lax.fori_loop(np.int16(0), np.int32(3), lambda i, x: x, 0.0), TypeError, "equal types"),
+    (lambda: jax.lax.switch((1.0, 1.0), [lambda: 1]), TypeError, "switch takes one integer as its index"),
+    (lambda: jax.lax.fori_loop(np.int16(0), np.int32(3), lambda i, x: x, 0.0), TypeError, "in one dtype"),
 ]
 
 
@@ -231,7 +231,7 @@ def test_a_jitted_method_keeps_nothing_alive() -> None:
 
 
 def test_donated_memory_that_nothing_reuses_is_reported() -> None:
-    with pytest.warns(UserWarning, match=r"not usable: float32\[3\]"):
+    with pytest.warns(UserWarning, match=r"Some donated buffers were not usable, .*: float32\[3\]"):
         jax.jit(lambda x: x.sum(), donate_argnums=0)(jnp.ones(3))
 
 
@@ -260,5 +260,5 @@ def test_a_jitted_function_has_the_attributes_of_the_function() -> None:
 def test_callbacks_have_32_bits() -> None:
     struct = jax.ShapeDtypeStruct((), np.float32)
     assert jax.jit(lambda x: jax.pure_callback(lambda x: np.float64(x) + 1.0, struct, x))(1.0) == 2.0
-    with pytest.raises(ValueError, match="cannot specify 64-bit types"):
+    with pytest.raises(ValueError, match="ask for float32, or set the option jax_enable_x64"):
         jax.pure_callback(lambda: 1.0, jax.ShapeDtypeStruct((), np.float64))

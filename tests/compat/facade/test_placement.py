@@ -101,7 +101,7 @@ def test_specifications_and_meshes_are_compared() -> None:
     with jax.set_mesh(mesh):
         assert jax.sharding.get_abstract_mesh() == mesh.abstract_mesh
     assert jax.sharding.get_abstract_mesh().empty
-    with pytest.raises(ValueError, match="not found in mesh"):
+    with pytest.raises(ValueError, match="but the mesh has the axes"):
         NamedSharding(mesh, PartitionSpec("y"))
 
 

@@ -124,23 +124,23 @@ def test_structures() -> None:
 
 def test_what_differs_is_named_with_its_place() -> None:
     cases = [
-        ((1, 2), [1, 2], "different types at key path\n    in_axes\n"),
-        ([[1]], [[2, 3]], r"different lengths of list at key path\n    in_axes\[0\]\n"),
-        ({"a": 1}, {"a": 2, "b": 3}, "different numbers of pytree children .*key sets is\n    b"),
-        ([{1: 2}], [{3: 4}], r"different pytree metadata at key path\n    in_axes\[0\]"),
-        (Pair(1, [2]), Pair(3, 4), r"different types at key path\n    in_axes\[<flat index 1>\]"),
+        ((1, 2), [1, 2], "different types at\n    in_axes\n"),
+        ([[1]], [[2, 3]], r"different lengths of list at\n    in_axes\[0\]\n"),
+        ({"a": 1}, {"a": 2, "b": 3}, "different numbers of pytree children .*one of the two lacks\n    b"),
+        ([{1: 2}], [{3: 4}], r"different pytree metadata at\n    in_axes\[0\]"),
+        (Pair(1, [2]), Pair(3, 4), r"different types at\n    in_axes\[<flat index 1>\]"),
     ]
     for prefix, full, message in cases:
         (error,) = tree_util.prefix_errors(prefix, full)
-        with pytest.raises(ValueError, match="(?s)pytree structure error: " + message):
+        with pytest.raises(ValueError, match="(?s)A prefix does not fit its tree: " + message):
             raise error("in_axes")
     assert tree_util.prefix_errors((1, 2), ((3, 4), 2)) == []
-    with pytest.raises(ValueError, match="different lengths of tuple at key path\n    tree_map tree"):
+    with pytest.raises(ValueError, match="different lengths of tuple at\n    tree_map tree"):
         tree.map(max, (1, 2), (1, 2, 3))
     ((path, one, two, why),) = tree_util.equality_errors([{"a": 1}], [{"a": 1, "b": 2}])
     assert (path, why) == (
         (SequenceKey(0),),
-        "the numbers of children do not match, with the symmetric difference of key sets: {'b'}",
+        "they have other numbers of children, one of the two lacks 'b'",
     )
     assert "1 child" in one and "2 children" in two
     errors = list(tree_util.equality_errors_pytreedef(tree.structure((1, 2)), tree.structure([1, 2])))
@@ -168,13 +168,13 @@ def test_registering_names_what_is_wrong() -> None:
         x: int
         y: int
 
-    with pytest.raises(TypeError, match="required when nodetype is not a dataclass"):
+    with pytest.raises(TypeError, match="which is no dataclass that says them"):
         tree_util.register_dataclass(Plain)
-    with pytest.raises(TypeError, match="must both be specified when either is"):
+    with pytest.raises(TypeError, match="takes data_fields and meta_fields, or neither"):
         tree_util.register_dataclass(Fields, data_fields=["x"])
-    with pytest.raises(ValueError, match=r"Missing fields: \{'y'\}"):
+    with pytest.raises(ValueError, match=r"In neither is \{'y'\}"):
         tree_util.register_dataclass(Fields, data_fields=["x"], meta_fields=[])
-    with pytest.raises(ValueError, match=r"Overlapping fields: \{'x'\}"):
+    with pytest.raises(ValueError, match=r"was given \{'x'\} in data_fields and in"):
         tree_util.register_dataclass(Fields, data_fields=["x", "y"], meta_fields=["x"])
     assert not tree_util.is_tree_node(Fields) and Fields not in tree_util._registry
     tree_util.register_dataclass(Fields, ["x"], ["y"])
