@@ -66,7 +66,7 @@ def test_checks_in_a_batch() -> None:
 def test_checks_that_nothing_notes() -> None:
     with pytest.raises(checkify.JaxRuntimeError, match=r"must be positive, but is -1\.0"):
         checked(jnp.array([-1.0]))
-    with pytest.raises(ValueError, match="no checkify.checkify is around it"):
+    with pytest.raises(ValueError, match=r"no checkify\.checkify is around it"):
         jax.jit(lambda x: checkify.check(x > 0, "no"))(1.0)
     checkify.debug_check(jnp.array(False), "left out")
     with pytest.raises(TypeError, match="a bool of no axes"):
