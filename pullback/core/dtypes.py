@@ -309,6 +309,6 @@ def check_strict(a: tuple[DType, bool], b: tuple[DType, bool]) -> None:
         fits = False
     if not fits:
         raise DtypeError(
-            f"Input dtypes {left.name!r} and {right.name!r} have no available implicit dtype promotion path when"
-            " jax_numpy_dtype_promotion=strict: arrays are not converted for each other. Convert one with .astype()."
+            f"{left.name} and {right.name} meet where promotion is strict, so that arrays are not converted for each other."
+            " Convert one with .astype()."
         )

@@ -51,7 +51,7 @@ class Checker(Recorder):
         says, program = f"invalid value ({found}) encountered in ", params.get("program")
         if program is None or primitive.expand is None:
             return FloatingPointError(f"{says}{primitive.name}.{at_user_line()}")
-        says += f"jit({program.name}). Run step by step, the de-optimized function did not produce it: "
+        says += f"jit({program.name}). Its operations did not give it when they were run one by one: "
         if any(map(self.wrong, args)):
             return FloatingPointError(f"{says}it is in an input already.{at_user_line()}")
         primitive.expand(*args, **params)

@@ -30,7 +30,7 @@ WRONG = {
     "a compiled derivative": (lambda: pb.jit(pb.grad(lambda x: pnp.sqrt(x) * 0.0))(0.0), r"encountered in mul\."),
     "an input": (
         lambda: pb.jit(lambda x: x * 3.0)(np.nan),
-        r"encountered in jit\(<lambda>\).* did not produce it: it is in an input",
+        r"encountered in jit\(<lambda>\).* when they were run one by one: it is in an input",
     ),
     "a literal": (lambda: pb.jit(lambda x: (np.nan, x + 1.0))(1.0), r"encountered in jit\(<lambda>\).* it is a literal"),
 }
