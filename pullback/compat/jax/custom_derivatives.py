@@ -163,7 +163,10 @@ class custom_jvp(_Differentiated):
 
     def defjvps(self, *jvps: Function | None) -> None:
         if self.nondiff_argnums:
-            raise TypeError("Can't use ``defjvps`` with ``nondiff_argnums``.")
+            raise TypeError(
+                f"custom_jvp {_name(self.fun)} has arguments without derivatives, nondiff_argnums={self.nondiff_argnums}, which"
+                " the rules of defjvps do not get: write one rule for all arguments, with defjvp."
+            )
 
         def of_packed(jvp: Function) -> Function:
             return standing_for(jvp)(lambda t, out, *primals: Packed(jvp(t.tree, out.tree, *unpack(primals))))
@@ -177,10 +180,10 @@ def _check_tangents(primal: Packed, tangent: Packed) -> None:
     wrong = [[aval.str_short() for aval in row] for row in rows if row[1] is not row[2]]
     start = "The rule of a custom_jvp must return tangents of the shapes of its outputs, and of the dtypes of their tangents"
     if wrong and len(rows) == 1:
-        raise TypeError("{0}. Expected {2} (tangent type of {1}) but got {3}.".format(start, *wrong[0]))
+        raise TypeError("{}: to the output {} belongs {}, but the rule returned {}.".format(start, *wrong[0]))
     if wrong:
-        lines = ["  primal {0} with tangent {2}, expecting tangent {1}".format(*row) for row in wrong]
-        raise TypeError("\n".join([f"{start}, but got:", *lines]))
+        lines = ["  to the output {} belongs {}, but the rule returned {}".format(*row) for row in wrong]
+        raise TypeError("\n".join([f"{start}:", *lines]))
 
 
 def _aval(leaf: Any) -> ShapedArray:
@@ -321,7 +324,10 @@ def custom_gradient(fun: Function) -> Function:
 def custom_vjp_primal_tree_values(tree: Any) -> Any:
     def value(leaf: Any) -> Any:
         if type(leaf) is not pb.CustomVJPPrimal:
-            raise TypeError(f"unexpected leaf type {type(leaf)}")
+            raise TypeError(
+                "custom_vjp_primal_tree_values takes an argument of a forward rule with symbolic_zeros=True, a tree whose"
+                f" leaves are CustomVJPPrimal, but one of them is of type {type(leaf)}."
+            )
         return leaf.value
 
     return tree_map(value, tree)

@@ -70,6 +70,17 @@ def test_what_is_missing_or_wrong_is_said() -> None:
     f.defjvp(lambda primals, tangents: 1.0)
     with pytest.raises(TypeError, match=r"must return \(output, tangent\)"):
         jax.jvp(f, (1.0,), (1.0,))
+    f.defjvp(lambda primals, tangents: (primals[0], jnp.ones(3)))
+    with pytest.raises(TypeError, match=r": to the output .* belongs float32\[\], but the rule returned float32\[3\]\.$"):
+        jax.jvp(f, (1.0,), (1.0,))
+    pair = jax.custom_jvp(lambda x: (x, x))
+    pair.defjvp(lambda primals, tangents: (primals * 2, (tangents[0], jnp.ones(2))))
+    with pytest.raises(TypeError, match=r"\n  to the output .* belongs float32\[\], but the rule returned float32\[2\]$"):
+        jax.jvp(pair, (1.0,), (1.0,))
+    with pytest.raises(TypeError, match="write one rule for all arguments, with defjvp"):
+        jax.custom_jvp(named("f"), nondiff_argnums=0).defjvps(None)
+    with pytest.raises(TypeError, match="whose leaves are CustomVJPPrimal"):
+        custom_derivatives.custom_vjp_primal_tree_values([1.0])
     with pytest.raises(TypeError, match="whose rules take arguments by position"):
         f(1.0, y=2.0)
     g = jax.custom_vjp(named("g"))
