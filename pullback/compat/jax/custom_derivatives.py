@@ -106,7 +106,8 @@ def _name(function: Function) -> str:
 
 def _pair(returned: Any, message: str) -> Any:
     if not isinstance(returned, (list, tuple)) or len(returned) != 2:
-        raise TypeError(message.format(returned))
+        before, _, after = message.rpartition("{}")  # names of functions may have braces, too
+        raise TypeError(f"{before}{returned}{after}")
     return returned
 
 

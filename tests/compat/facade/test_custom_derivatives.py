@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from typing import Any
 
 import numpy as np
@@ -67,7 +68,7 @@ def test_what_is_missing_or_wrong_is_said() -> None:
     f.defjvp(lambda primals, tangents: (primals, tangents[0]))
     with pytest.raises(TypeError, match="must return a tangent like its output"):
         jax.jvp(f, (1.0,), (1.0,))
-    f.defjvp(lambda primals, tangents: 1.0)
+    f.defjvp(functools.partial(lambda options, primals, tangents: 1.0, {"a": 1}))
     with pytest.raises(TypeError, match=r"must return \(output, tangent\)"):
         jax.jvp(f, (1.0,), (1.0,))
     f.defjvp(lambda primals, tangents: (primals[0], jnp.ones(3)))
