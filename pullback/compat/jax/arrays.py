@@ -37,7 +37,10 @@ def _values(x: Any) -> np.ndarray[Any, Any]:
 
 def _repr(x: Any) -> str:
     if is_deleted(x):
-        raise RuntimeError(f"Array has been deleted with shape={_short(x)}.")
+        raise RuntimeError(
+            f"This {_short(x)} has no values to show: its memory was given up by delete() or to a function that it was donated"
+            " to. Keep a copy of it, x.copy(), if it is needed after that."
+        )
     if x.dtype is KEY:
         return f"Array({x.shape}, dtype=key<fry>) overlaying:\n{_values(x)}"
     dtype = f"dtype={x.dtype.name}{', weak_type=True' if x.weak_type else ''}"

@@ -129,7 +129,7 @@ def _look(look: Callable[..., None], *values: Any) -> None:
 def checkify(f: Callable[..., Any], errors: frozenset[ErrorCategory] = user_checks) -> Callable[..., tuple[Error, Any]]:
     """A function that returns an Error in front of its result. Checks that the program makes are the only ones."""
     if not callable(f):
-        raise TypeError(f"Expected a callable value, got {f!r}.")
+        raise TypeError(f"checkify takes a function to check, but got {f!r} of type {type(f).__name__}.")
     if errors - user_checks:
         raise NotImplementedError(
             "pullback's checkify provides user_checks alone: NaN, division and index checks are not; use jax.debug_nans."

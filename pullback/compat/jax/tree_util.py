@@ -151,7 +151,10 @@ def flatten_one_level_with_keys(tree: Any) -> tuple[Iterable[tuple[Any, Any]], H
 
 def _is_container(tree: Any, parts: Any) -> Any:
     if parts is None:
-        raise ValueError(f"can't tree-flatten type: {type(tree)}. Register it with jax.tree_util.register_pytree_node.")
+        raise ValueError(
+            f"A value of {type(tree)} is a leaf, where a container is needed: give a tuple, list or dict, or make the class a"
+            " container with jax.tree_util.register_pytree_node."
+        )
     return parts
 
 
@@ -266,7 +269,11 @@ def tree_transpose(outer_treedef: Any, inner_treedef: Any, pytree_to_transpose: 
         inner_treedef = tree_structure(outer_treedef.flatten_up_to(pytree_to_transpose)[0])
     outer, inner = outer_treedef.num_leaves, inner_treedef.num_leaves
     if treedef.num_leaves != outer * inner:
-        raise TypeError(f"Mismatch\n{treedef}\n != \n{outer_treedef.compose(inner_treedef)}")
+        raise TypeError(
+            "tree_transpose takes as pytree_to_transpose an outer tree of inner trees, so of the structure\n"
+            f"    {outer_treedef.compose(inner_treedef)}\nbut was given one of\n    {treedef}\n"
+            f"Its {treedef.num_leaves} leaves are not {outer} times {inner}: give the outer_treedef and inner_treedef it has."
+        )
     return inner_treedef.unflatten([outer_treedef.unflatten(leaves[place::inner]) for place in range(inner)])
 
 
@@ -352,46 +359,43 @@ def _prefix_errors(path: KeyPath, prefix: Any, full: Any, is_leaf: IsLeaf) -> It
         return
     kind, name = type(prefix), type(prefix).__name__
     if kind is not type(full):
-        yield _error(path, "different types", f" of type\n    {kind}\n", f"of different type\n    {type(full)}.")
+        yield _error(path, str(kind), str(type(full)))
         return
     (pairs, meta), (full_pairs, full_meta) = flatten_one_level_with_keys(prefix), flatten_one_level_with_keys(full)
     pairs, full_pairs = list(pairs), list(full_pairs)
     if len(pairs) != len(full_pairs):
         if isinstance(prefix, (list, tuple)):
-            length = f"of this class of length {len(full_pairs)}."
-            yield _error(path, f"different lengths of {name}", f" of type {name} of length {len(pairs)}, ", length)
+            yield _error(path, f"a {name} of {len(pairs)}", f"a {name} of {len(full_pairs)}")
             return
         keys, full_keys = [key for key, _ in pairs], [key for key, _ in full_pairs]
         difference = [key for key in keys if key not in full_keys] + [key for key in full_keys if key not in keys]
         yield _error(
             path,
-            "different numbers of pytree children",
-            f" of type\n    {kind}\nwith {len(keys)} child keys\n    {_spelled(keys)}\n",
-            f"of this class with {len(full_keys)} child keys\n    {_spelled(full_keys)}\n"
-            f"one of the two lacks\n    {_spelled(difference)}",
+            f"{kind} of {len(keys)} (keys: {_spelled(keys)})",
+            f"{kind} of {len(full_keys)} (keys: {_spelled(full_keys)})",
+            f", and only one of them has {_spelled(difference)}. ",
         )
         return
     if meta != full_meta:
         lines = "\n".join(difflib.ndiff(str(meta).splitlines(), str(full_meta).splitlines()))
         yield _error(
             path,
-            "different pytree metadata",
-            f" of type\n    {kind}\nwith metadata\n    {meta}\n",
-            f"of this class with metadata\n    {full_meta}\nwhich differ:\n" + textwrap.indent(lines, "    "),
+            f"{kind} with the metadata {meta}",
+            f"one with the metadata {full_meta}",
+            f", which differ so:\n{textwrap.indent(lines, '    ')}\n",
         )
         return
     for (key, child), (_, full_child) in zip(pairs, full_pairs):
         yield from _prefix_errors((*path, key), child, full_child, is_leaf)
 
 
-def _error(path: KeyPath, what: str, has: str, full: str) -> Callable[[str], ValueError]:
-    """A function of the name of an argument: the error that says in which place it differs from the full tree, and in what."""
+def _error(path: KeyPath, has: str, wanted: str, how: str = ". ") -> Callable[[str], ValueError]:
+    """A function of the name of an argument: the error that says what it has in a place, and what the full tree has there."""
 
     def error(name: str) -> ValueError:
-        place = f"    {name}{keystr(path)}\n"
         return ValueError(
-            f"A prefix does not fit its tree: {what} at\n{place}where the prefix {name} has a part{has}and the tree has one"
-            f" {full}"
+            f"{name}{keystr(path)} is {has}, but the tree that it goes with has in that place {wanted}{how}Write the same"
+            " containers as there, or a single leaf for all of that part."
         )
 
     return error
@@ -426,25 +430,24 @@ def _equality_errors(path: KeyPath, one: Any, two: Any, is_leaf: IsLeaf) -> Iter
         return
     kind = type(one)
     if kind is not type(two):
-        yield path, str(kind), str(type(two)), "their Python types differ"
+        yield path, str(kind), str(type(two)), "they are of two classes"
         return
     (pairs, meta), (pairs2, meta2) = flatten_one_level_with_keys(one), flatten_one_level_with_keys(two)
     pairs, pairs2 = list(pairs), list(pairs2)
     if len(pairs) != len(pairs2):
         if isinstance(one, (list, tuple)):
-            lengths = [f"{kind.__name__} of length {len(each)}" for each in (pairs, pairs2)]
-            yield path, lengths[0], lengths[1], "the lengths do not match"
+            sizes = [f"a {kind.__name__} of {len(each)}" for each in (pairs, pairs2)]
+            yield path, sizes[0], sizes[1], f"one is longer by {abs(len(pairs) - len(pairs2))}"
             return
         keys, keys2 = [key for key, _ in pairs], [key for key, _ in pairs2]
         unshared = [key for key in keys if key not in keys2] + [key for key in keys2 if key not in keys]
         named = " ".join([repr(key.key) for key in unshared if isinstance(key, DictKey)])
-        counts = [f"{kind} with {len(each)} child{'ren' if len(each) > 1 else ''}" for each in (pairs, pairs2)]
-        more = named and f", one of the two lacks {named}"
-        yield path, counts[0], counts[1], f"they have other numbers of children{more}"
+        counts = [f"{kind} (children: {len(each)})" for each in (pairs, pairs2)]
+        yield path, counts[0], counts[1], f"only one of them has {named}" if named else "one of them has more children"
         return
     if meta != meta2:
         described = [f"{kind} of metadata {each}" for each in (meta, meta2)]
-        yield path, described[0], described[1], "their metadata differ"
+        yield path, described[0], described[1], "each has metadata of its own"
         return
     for (key, child), (_, child2) in zip(pairs, pairs2):
         yield from _equality_errors((*path, key), child, child2, is_leaf)

@@ -104,7 +104,7 @@ def test_functions_of_trees() -> None:
     inner = tree.structure((0, 0))
     assert tree.transpose(tree.structure([0, 0]), inner, [(1, 2), (3, 4)]) == ([1, 3], [2, 4])
     assert tree.transpose(tree.structure([0, 0]), None, [(1, 2), (3, 4)]) == ([1, 3], [2, 4])
-    with pytest.raises(TypeError, match="Mismatch"):
+    with pytest.raises(TypeError, match=r"(?s)takes as pytree_to_transpose .*4 leaves are not 3 times 2"):
         tree.transpose(tree.structure([0, 0, 0]), inner, [(1, 2), (3, 4)])
     spread = tree_util.broadcast_flattened_prefix_with_treedef([1, 2], tree.structure((0, 0)), tree.structure((0, [0, 0])))
     assert spread == [1, 2, 2]
@@ -118,33 +118,30 @@ def test_structures() -> None:
     assert tree_util.all_leaves([1, 2]) and not tree_util.all_leaves([1, [2]])
     assert tree_util.all_leaves([1, (2,)], is_leaf=lambda node: isinstance(node, tuple))
     assert tree_util.flatten_one_level({"b": [1], "a": 2}) == ((2, [1]), ("a", "b"))
-    with pytest.raises(ValueError, match="can't tree-flatten type: <class 'int'>"):
+    with pytest.raises(ValueError, match="<class 'int'> is a leaf, where a container"):
         tree_util.flatten_one_level(3)
 
 
 def test_what_differs_is_named_with_its_place() -> None:
     cases = [
-        ((1, 2), [1, 2], "different types at\n    in_axes\n"),
-        ([[1]], [[2, 3]], r"different lengths of list at\n    in_axes\[0\]\n"),
-        ({"a": 1}, {"a": 2, "b": 3}, "different numbers of pytree children .*one of the two lacks\n    b"),
-        ([{1: 2}], [{3: 4}], r"different pytree metadata at\n    in_axes\[0\]"),
-        (Pair(1, [2]), Pair(3, 4), r"different types at\n    in_axes\[<flat index 1>\]"),
+        ((1, 2), [1, 2], "in_axes is <class 'tuple'>, but .* in that place <class 'list'>"),
+        ([[1]], [[2, 3]], r"in_axes\[0\] is a list of 1, but .* a list of 2\. Write"),
+        ({"a": 1}, {"a": 2, "b": 3}, r"of 1 \(keys: a\), .* of 2 \(keys: a b\), and only one of them has b\. Write"),
+        ([{1: 2}], [{3: 4}], r"in_axes\[0\] is <class 'dict'> with the metadata .*differ so:\n .*\nWrite"),
+        (Pair(1, [2]), Pair(3, 4), r"in_axes\[<flat index 1>\] is <class 'list'>"),
     ]
     for prefix, full, message in cases:
         (error,) = tree_util.prefix_errors(prefix, full)
-        with pytest.raises(ValueError, match="(?s)A prefix does not fit its tree: " + message):
+        with pytest.raises(ValueError, match="(?s)" + message):
             raise error("in_axes")
     assert tree_util.prefix_errors((1, 2), ((3, 4), 2)) == []
-    with pytest.raises(ValueError, match="different lengths of tuple at\n    tree_map tree"):
+    with pytest.raises(ValueError, match="tree_map tree is a tuple of 2, but"):
         tree.map(max, (1, 2), (1, 2, 3))
     ((path, one, two, why),) = tree_util.equality_errors([{"a": 1}], [{"a": 1, "b": 2}])
-    assert (path, why) == (
-        (SequenceKey(0),),
-        "they have other numbers of children, one of the two lacks 'b'",
-    )
-    assert "1 child" in one and "2 children" in two
+    assert (path, why) == ((SequenceKey(0),), "only one of them has 'b'")
+    assert "children: 1" in one and "children: 2" in two
     errors = list(tree_util.equality_errors_pytreedef(tree.structure((1, 2)), tree.structure([1, 2])))
-    assert [why for *_, why in errors] == ["their Python types differ"]
+    assert [why for *_, why in errors] == ["they are of two classes"]
 
 
 def test_partial_is_a_container_of_its_arguments() -> None:
