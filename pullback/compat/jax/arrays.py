@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from pullback.compat.jax.placement import Shard, shardings
 from pullback.compat.jax.sharding import DEFAULT_SHARDING, Format, SingleDeviceSharding
 from pullback.core.array import Array, is_deleted
 from pullback.core.devices import DEFAULT_DEVICE, Device
@@ -21,6 +20,7 @@ from pullback.core.tracing import Tracer
 
 backends = lazy_module("pullback.engine.backend")
 errors = lazy_module("pullback.compat.jax.errors")
+placement = lazy_module("pullback.compat.jax.placement")
 structs = lazy_module("pullback.compat.jax.structs")
 tracing = lazy_module("pullback.compat.jax.tracing")
 
@@ -61,13 +61,13 @@ def _format(x: Any, spec: str) -> str:
 
 
 def _sharding(x: Any) -> Any:
-    if shardings and (known := shardings.get(id(x))) is not None:
+    if (known := placement.shardings.get(id(x))) is not None:
         return known[1]
     return DEFAULT_SHARDING if x.device == DEFAULT_DEVICE else SingleDeviceSharding(x.device)
 
 
-def _shards(x: Any) -> list[Shard]:
-    return [Shard(x)]
+def _shards(x: Any) -> list[Any]:
+    return [placement.Shard(x)]
 
 
 def _addressable_data(x: Any, index: int) -> Any:

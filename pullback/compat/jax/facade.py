@@ -7,9 +7,7 @@ from one of pullback's namespaces (`facade`). Modules of JAX's in which nothing 
 
 from __future__ import annotations
 
-import functools
 import importlib
-import importlib.abc
 import importlib.machinery
 import importlib.util
 import sys
@@ -19,7 +17,6 @@ from typing import Any
 
 from pullback.compat.jax.absent import reason
 from pullback.compat.jax.rows import ROWS
-from pullback.core.source import api_boundary
 from pullback.numpy.promotion import by_own_choice
 
 PACKAGE = "pullback.compat.jax"
@@ -36,7 +33,7 @@ def facade(
     base: str | None = None,
     without: str = "",
     own: Mapping[str, str] = MappingProxyType({}),
-    sharded: str = "",
+    adapted: Mapping[str, Callable[[Any], Any]] = MappingProxyType({}),
 ) -> None:
     """Make a module, of its globals, one of JAX's: besides its own functions and classes it has those of others, each loaded
     when it is first asked for.
@@ -46,11 +43,10 @@ def facade(
         without: except these.
         own: what comes from elsewhere: words by the modules that have them, `name` or `name=attribute`. A module of which the
             name does not start with `pullback` is one of this package.
-        sharded: which of the names of `base` take JAX's `out_sharding` as well.
+        adapted: names of `base` whose values are not as they are there, each with the function that makes the module's of them.
     """
     name_of_module = module["__name__"]
     hidden = frozenset(without.split())
-    placed = frozenset(sharded.split())
     homes = _homes(own)
     ours = (name_of_module, name_in_jax(name_of_module))
     public = {name for name, value in module.items() if name[0] != "_" and getattr(value, "__module__", None) in ours}
@@ -64,8 +60,8 @@ def facade(
             value = getattr(_loaded(str(base)), name)
             if isinstance(value, ModuleType):
                 value = _submodule(name_of_module, name) or value
-            elif name in placed:
-                value = with_sharding(value)
+            elif name in adapted:
+                value = adapted[name](value)
             elif str(base).startswith(_COMPOSED) and isinstance(value, FunctionType):
                 value = by_own_choice(value)
         elif (value := _submodule(name_of_module, name)) is None:
@@ -82,24 +78,6 @@ def facade(
     module.update(__getattr__=__getattr__, __dir__=__dir__)
     module.setdefault("__path__", [])  # a row of the table may be in any module
     module.setdefault("__all__", _LazyAll(__dir__))
-
-
-def device_of(place: Any) -> Any:
-    """The device that a sharding over one device means; a device itself."""
-    devices = getattr(place, "device_set", ())
-    return next(iter(devices)) if len(devices) == 1 else place
-
-
-def with_sharding(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that takes JAX's `out_sharding` as well: the result is on one device, whatever it says; and as `device` a
-    sharding."""
-
-    @functools.wraps(function)
-    @api_boundary
-    def placed(*args: Any, out_sharding: Any = None, device: Any = None, **options: Any) -> Any:
-        return function(*args, **options) if device is None else function(*args, device=device_of(device), **options)
-
-    return placed
 
 
 def _loaded(base: str) -> Any:
@@ -176,7 +154,7 @@ def _submodules(own: str) -> set[str]:
 # ---- modules without a file -------------------------------------------------------------------------------------------
 
 
-class _RowLoader(importlib.abc.Loader):
+class _RowLoader:
     """Makes the module of a row of the table."""
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
@@ -186,13 +164,14 @@ class _RowLoader(importlib.abc.Loader):
         facade(vars(module), *ROWS[name_in_jax(module.__name__)])
 
 
-class _RowFinder(importlib.abc.MetaPathFinder):
+class _RowFinder:
     """Finds the modules of this package that have no file."""
 
     def find_spec(self, fullname: str, path: Any, target: Any = None) -> importlib.machinery.ModuleSpec | None:
         if not fullname.startswith(f"{PACKAGE}.") or name_in_jax(fullname) not in ROWS:
             return None
-        return importlib.machinery.ModuleSpec(fullname, _RowLoader(), is_package=True)
+        loader: Any = _RowLoader()
+        return importlib.machinery.ModuleSpec(fullname, loader, is_package=True)
 
 
 sys.meta_path.append(_RowFinder())
@@ -201,7 +180,7 @@ sys.meta_path.append(_RowFinder())
 # ---- posing as JAX ----------------------------------------------------------------------------------------------------
 
 
-class _AliasLoader(importlib.abc.Loader):
+class _AliasLoader:
     """Gives the module of this package for the name of one of JAX's."""
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
@@ -213,7 +192,7 @@ class _AliasLoader(importlib.abc.Loader):
         module.__spec__ = self.spec  # which the import system has replaced by that of the alias
 
 
-class AliasFinder(importlib.abc.MetaPathFinder):
+class AliasFinder:
     """Finds `jax` and what is in it here, whether or not JAX is installed."""
 
     def find_spec(self, fullname: str, path: Any, target: Any = None) -> importlib.machinery.ModuleSpec | None:
@@ -222,7 +201,8 @@ class AliasFinder(importlib.abc.MetaPathFinder):
         own = PACKAGE + fullname.removeprefix("jax")
         if own not in sys.modules and importlib.util.find_spec(own) is None:
             raise ModuleNotFoundError(f"{fullname} is not provided by pullback ({DOCUMENTATION}).", name=fullname)
-        return importlib.machinery.ModuleSpec(fullname, _AliasLoader(), is_package=True)
+        loader: Any = _AliasLoader()
+        return importlib.machinery.ModuleSpec(fullname, loader, is_package=True)
 
 
 _finder = AliasFinder()

@@ -17,7 +17,6 @@ from pullback.compat.jax.trees import JAX_TREES, flatten
 from pullback.core.bounded import Bounded
 from pullback.core.errors import StaticArgumentError
 from pullback.core.lazy import lazy_module
-from pullback.core.modes import current_mode
 from pullback.core.source import describe, warn
 from pullback.core.trees import Trees
 from pullback.engine.backend import CompileOptions
@@ -57,11 +56,6 @@ class PjitFunction(Jitted):
     @property
     def __signature__(self) -> inspect.Signature:
         return inspect.signature(self._fun)
-
-    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if not current_mode().compiles:
-            return self._fun(*args, **kwargs)
-        return super()._call(args, kwargs)
 
     def trace(self, /, *args: Any, **kwargs: Any) -> Any:
         self._stages = (stages.Traced, stages.Lowered, stages.Compiled)

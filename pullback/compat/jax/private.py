@@ -30,10 +30,6 @@ def wait_for_tokens() -> None:
     """Nothing: effects have happened when a call returns."""
 
 
-class TypePromotionError(ValueError):
-    """Two dtypes have no dtype in common."""
-
-
 class LiteralArray:
     """A class without instances here."""
 
@@ -82,19 +78,3 @@ def set_current_trace(trace: Any) -> Any:
 
 def take_current_trace() -> Any:
     return TraceTag()
-
-
-class Compiled:
-    """A class without instances here."""
-
-
-class Lowered(Compiled):
-    """A class without instances here."""
-
-
-class Traced(Compiled):
-    """A class without instances here."""
-
-
-class CompilerOptions(Compiled):
-    """A class without instances here."""

@@ -11,13 +11,6 @@ def sync_global_devices(name: str) -> None:
     """Nothing: there is one process."""
 
 
-class Format:
-    """How an array lies on which devices: nothing is known of it here."""
-
-    def __init__(self, layout: Any = None, sharding: Any = None) -> None:
-        self.layout, self.sharding = layout, sharding
-
-
 class Layout:
     """The order of an array's axes in memory."""
 

@@ -119,5 +119,4 @@ def key_dtype(impl_spec: Any = None) -> Any:
     return KEY
 
 
-globals().update({name: _of_key(getattr(own, name)) for name in _OF_KEYS.split()})
-facade(globals(), "pullback.random", "checked_keys prng_key")
+facade(globals(), "pullback.random", "checked_keys prng_key", adapted=dict.fromkeys(_OF_KEYS.split(), _of_key))

@@ -92,7 +92,9 @@ ROWS: dict[str, Row] = {
     "jax._src.ad_util": Row(own={"primitives": "stop_gradient_p", "rules": "Zero"}),
     "jax._src.core": Row(own={"structs": "ShapedArray", "tracing": "trace_state_clean", "private": "physical_aval"}),
     "jax._src.dispatch": Row(own={"private": "wait_for_tokens"}),
-    "jax._src.dtypes": Row(own={"private": "ExtendedDType TypePromotionError", "pullback.core.dtypes": "DType extended"}),
+    "jax._src.dtypes": Row(
+        own={"private": "ExtendedDType", "dtypes": "TypePromotionError", "pullback.core.dtypes": "DType extended"}
+    ),
     "jax._src.earray": Row(own={"private": "EArray"}),
     "jax._src.flatten_util": Row(own={"flatten_util": "ravel_pytree"}),
     "jax._src.interpreters": Row(),
@@ -124,10 +126,9 @@ ROWS: dict[str, Row] = {
     ),
     "jax.experimental.jet": Row(own={"taylor": "fact jet jet2 zero_series"}),
     "jax.experimental.ode": Row(own={"taylor": "odeint"}),
-    "jax.experimental.layout": Row(own={"processes": "Format Layout"}),
+    "jax.experimental.layout": Row(own={"processes": "Layout", "sharding": "Format"}),
     "jax.experimental.multihost_utils": Row(own={"processes": "sync_global_devices"}),
     "jax.experimental.sparse": Row(own={"processes": "BCOO BCSR JAXSparse"}),
-    "jax.stages": Row(own={"private": "Compiled CompilerOptions Lowered Traced"}),
     "jax.extend.source_info_util": Row(own={"private": "register_exclusion"}),
     "jax.test_util": Row(own={"differences": "check_grads check_jvp check_vjp"}),
     "jax._src.checkify": Row(own={"checkify": f"{_CHECKIFY} JaxException Out"}),

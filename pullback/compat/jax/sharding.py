@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import enum
+import functools
 import math
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
@@ -19,6 +20,7 @@ import numpy as np
 import pullback as pb
 from pullback.compat.jax.facade import facade
 from pullback.core.devices import DEFAULT_DEVICE, Device
+from pullback.core.source import api_boundary
 
 
 class AxisType(enum.Enum):
@@ -406,11 +408,6 @@ def reshard(xs: Any, out_shardings: Any) -> Any:
     return xs
 
 
-def with_sharding_constraint(x: Any, shardings: Any) -> Any:
-    """jax.lax's: the arrays themselves."""
-    return reshard(x, shardings)
-
-
 def _whatever_axes(fun: Callable[..., Any] | None = None, **how: Any) -> Any:
     return (lambda fun: fun) if fun is None else fun
 
@@ -435,7 +432,19 @@ def device_of(place: Any) -> Device | None:
         return found
     if place is None or isinstance(place, Device):
         return place
-    raise ValueError(f"Where an array goes is said by a Device, a Sharding, a Format or None, but device_put got {place!r}.")
+    raise ValueError(f"Where an array goes is said by a Device, a Sharding, a Format or None, but got {place!r}.")
+
+
+def with_sharding(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that takes JAX's `out_sharding` as well: the result is on one device, whatever it says; and as `device` a
+    sharding."""
+
+    @functools.wraps(function)
+    @api_boundary
+    def placed(*args: Any, out_sharding: Any = None, device: Any = None, **options: Any) -> Any:
+        return function(*args, **options) if device is None else function(*args, device=device_of(device), **options)
+
+    return placed
 
 
 facade(globals())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from pullback.api import stages as own
 from pullback.compat.jax.facade import facade
@@ -163,14 +163,6 @@ class Wrapped(Protocol):
     def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
     def trace(self, *args: Any, **kwargs: Any) -> Traced: ...
     def lower(self, *args: Any, **kwargs: Any) -> Lowered: ...
-
-
-class OutInfo(NamedTuple):
-    """The type of a result, and where it is."""
-
-    shape: tuple[int, ...]
-    dtype: Any
-    sharding: Any = None
 
 
 facade(globals())

@@ -20,7 +20,22 @@ from pullback.core.source import describe, named_after
 
 Function = Callable[..., Any]
 
-_NO_PAIR = "With has_aux=True, {} must return a two-element tuple (output, auxiliary), but it returned {!r}."
+
+def _pair(fun: Function, out: Any) -> tuple[Any, Packed]:
+    """What a function returned with has_aux: its output, and the rest packed."""
+    if not isinstance(out, tuple) or len(out) != 2:
+        raise TypeError(
+            f"With has_aux=True, {describe(fun)} must return a two-element tuple (output, auxiliary), but it returned {out!r}."
+        )
+    return out[0], Packed(out[1])
+
+
+def _replaced(args: Sequence[Any], numbers: Sequence[int], values: Sequence[Any]) -> list[Any]:
+    """The arguments of a call, with others in some places."""
+    full = list(args)
+    for number, value in zip(numbers, values):
+        full[number] = value
+    return full
 
 
 def _with_packed_aux(fun: Function) -> Function:
@@ -29,10 +44,8 @@ def _with_packed_aux(fun: Function) -> Function:
     @named_after(fun)
     @on_a_level
     def pair(*args: Packed) -> tuple[Packed, Packed]:
-        out = fun(*[arg.tree for arg in args])
-        if not isinstance(out, tuple) or len(out) != 2:
-            raise TypeError(_NO_PAIR.format(describe(fun), out))
-        return Packed(out[0]), Packed(out[1])
+        out, aux = _pair(fun, fun(*[arg.tree for arg in args]))
+        return Packed(out), aux
 
     return pair
 
@@ -56,10 +69,7 @@ def _of_arguments(
         @named_after(fun)
         @on_a_level
         def of_packed(*parts: Packed) -> Any:
-            full = list(args)
-            for number, part in zip(numbers, parts):
-                full[number] = part.tree
-            return fun(*full, **kwargs)
+            return fun(*_replaced(args, numbers, unpack(parts)), **kwargs)
 
         found = transform(of_packed, tuple(range(len(numbers))), **options)(*pack([args[i] for i in numbers]))
         return result(found, isinstance(argnums, int))
@@ -109,10 +119,7 @@ def _scalar(fun: Function, has_aux: bool) -> Function:
 
     @named_after(fun)
     def pair(*args: Any, **kwargs: Any) -> Any:
-        out = fun(*args, **kwargs)
-        if not isinstance(out, tuple) or len(out) != 2:
-            raise TypeError(_NO_PAIR.format(describe(fun), out))
-        return out[0], Packed(out[1])
+        return _pair(fun, fun(*args, **kwargs))
 
     return pair
 
@@ -123,10 +130,7 @@ def fwd_and_bwd(fun: Function, argnums: Any = 0, has_aux: bool = False, jitted: 
 
     def forward(*args: Any, **kwargs: Any) -> Any:
         def of_chosen(*chosen: Any) -> Any:
-            full = list(args)
-            for number, value in zip(numbers, chosen):
-                full[number] = value
-            return fun(*full, **kwargs)
+            return fun(*_replaced(args, numbers, chosen), **kwargs)
 
         return vjp(of_chosen, *[args[number] for number in numbers], has_aux=has_aux)
 

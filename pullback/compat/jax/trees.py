@@ -59,7 +59,7 @@ class Packed:
     def leaf_paths(self, root: str) -> list[str]:
         """Of each leaf, for errors."""
         try:
-            return [f"{root}{keystr(path)}" for path, _ in tree_flatten_with_path(self.tree)[0]]
+            return JAX_TREES.paths(self.tree, root)
         except Exception:  # a user's class cannot be made of these leaves
             return [f"{root}[<flat index {i}>]" for i in range(len(self.leaves))]
 

@@ -30,6 +30,17 @@ class Optimizer(NamedTuple):
     params_fn: Callable[..., Any]
 
 
+def _state_of(states: Sequence[Any], tree: Any) -> Any:
+    """The states of all parameters, which are a tree, as one."""
+    parts = [tree_flatten(state) for state in states]
+    return OptimizerState([tuple(leaves) for leaves, _ in parts], tree, [part for _, part in parts])
+
+
+def _states_in(state: Any) -> list[Any]:
+    """The state of each parameter."""
+    return [tree_unflatten(part, leaves) for part, leaves in zip(state.subtree_defs, state.packed_state, strict=True)]
+
+
 def optimizer(opt_maker: Callable[..., Any]) -> Callable[..., Optimizer]:
     """A rule for trees, of a function that makes one for a single array."""
 
@@ -37,17 +48,10 @@ def optimizer(opt_maker: Callable[..., Any]) -> Callable[..., Optimizer]:
     def make(*args: Any, **kwargs: Any) -> Optimizer:
         init_one, update_one, params_one = opt_maker(*args, **kwargs)
 
-        def state_of(states: Sequence[Any], tree: Any) -> Any:
-            parts = [tree_flatten(state) for state in states]
-            return OptimizerState([tuple(leaves) for leaves, _ in parts], tree, [part for _, part in parts])
-
-        def states_in(state: Any) -> list[Any]:
-            return [tree_unflatten(part, leaves) for part, leaves in zip(state.subtree_defs, state.packed_state, strict=True)]
-
         @functools.wraps(init_one)
         def init(params: Any) -> Any:
             leaves, tree = tree_flatten(params)
-            return state_of([init_one(leaf) for leaf in leaves], tree)
+            return _state_of([init_one(leaf) for leaf in leaves], tree)
 
         @functools.wraps(update_one)
         def update(step: Any, gradients: Any, state: Any) -> Any:
@@ -57,7 +61,7 @@ def optimizer(opt_maker: Callable[..., Any]) -> Callable[..., Optimizer]:
                     f"The gradients are a tree {tree}, where the optimizer was made for parameters {state.tree_def}: one for"
                     " each parameter."
                 )
-            new = state_of([update_one(step, g, one) for g, one in zip(given, states_in(state), strict=True)], tree)
+            new = _state_of([update_one(step, g, one) for g, one in zip(given, _states_in(state), strict=True)], tree)
             if new.subtree_defs != state.subtree_defs:
                 raise TypeError(
                     "The optimizer's update must return a state as it takes it, but they differ:"
@@ -67,7 +71,7 @@ def optimizer(opt_maker: Callable[..., Any]) -> Callable[..., Optimizer]:
 
         @functools.wraps(params_one)
         def params(state: Any) -> Any:
-            return tree_unflatten(state.tree_def, [params_one(one) for one in states_in(state)])
+            return tree_unflatten(state.tree_def, [params_one(one) for one in _states_in(state)])
 
         return Optimizer(init, update, params)
 
@@ -268,8 +272,7 @@ class JoinPoint:
 
 def unpack_optimizer_state(opt_state: Any) -> Any:
     """A state as a tree like that of the parameters, with the state of each in its place."""
-    parts = zip(opt_state.subtree_defs, opt_state.packed_state, strict=True)
-    return tree_unflatten(opt_state.tree_def, [JoinPoint(tree_unflatten(part, leaves)) for part, leaves in parts])
+    return tree_unflatten(opt_state.tree_def, [JoinPoint(one) for one in _states_in(opt_state)])
 
 
 def pack_optimizer_state(marked_pytree: Any) -> Any:
@@ -277,8 +280,7 @@ def pack_optimizer_state(marked_pytree: Any) -> Any:
     points, tree = tree_flatten(marked_pytree)
     if not all(isinstance(point, JoinPoint) for point in points):
         raise TypeError("pack_optimizer_state takes a tree whose leaves are JoinPoints")
-    parts = [tree_flatten(point.subtree) for point in points]
-    return OptimizerState([tuple(leaves) for leaves, _ in parts], tree, [part for _, part in parts])
+    return _state_of([point.subtree for point in points], tree)
 
 
 facade(globals())

@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from pullback.compat.jax.facade import facade
 from pullback.compat.jax.rows import PRIMITIVES
+from pullback.compat.jax.sharding import with_sharding
+
+_SHARDED = (
+    "broadcast broadcast_in_dim broadcasted_iota conv_general_dilated dot dot_general empty ragged_dot ragged_dot_general"
+    " reduce_sum reshape rng_bit_generator"
+)
 
 facade(
     globals(),
@@ -25,8 +31,5 @@ facade(
             " create_token dce_sink stage"
         ),
     },
-    sharded=(
-        "broadcast broadcast_in_dim broadcasted_iota conv_general_dilated dot dot_general empty ragged_dot ragged_dot_general"
-        " reduce_sum reshape rng_bit_generator"
-    ),
+    adapted=dict.fromkeys(_SHARDED.split(), with_sharding),
 )

@@ -10,8 +10,9 @@ import numpy as np
 
 from pullback import numpy as own
 from pullback.compat.jax.dtypes import result_type, stand_in
-from pullback.compat.jax.facade import facade, with_sharding
+from pullback.compat.jax.facade import facade
 from pullback.compat.jax.numpy.scalars import SCALAR_TYPES
+from pullback.compat.jax.sharding import with_sharding
 from pullback.core.array import Array
 from pullback.core.dtypes import kind
 from pullback.core.source import api_boundary
@@ -55,6 +56,19 @@ def in_floats(function: Function, operands: int) -> Function:
     return of_floats
 
 
+def by_own_products(function: Function) -> Function:
+    """einsum, which contracts by pullback's own products, whatever function of JAX's is named."""
+
+    @functools.wraps(function)
+    @api_boundary
+    def einsum(*args: Any, _dot_general: Any = None, **options: Any) -> Any:
+        if not (getattr(_dot_general, "__module__", None) or "pullback").startswith("pullback"):
+            raise NotImplementedError(f"einsum contracts by lax.dot_general here, not by another function: {_dot_general!r}.")
+        return function(*args, **options)
+
+    return with_sharding(einsum)
+
+
 _SHARDED = (
     "arange array asarray bincount broadcast_to dot empty eye full linspace matmul ones percentile ravel repeat reshape"
     " tensordot zeros"
@@ -62,20 +76,6 @@ _SHARDED = (
 _OF_STRUCTS = "empty_like full_like ones_like zeros_like shape ndim size"
 _SCANS = "cumsum cumprod nancumsum nancumprod cumulative_prod"
 _IN_FLOATS = {"convolve": 2, "correlate": 2, "polymul": 2, "polyder": 1, "rint": 1}
-
-globals().update({name: with_sharding(getattr(own, name)) for name in _SHARDED.split()})
-globals().update({name: of_structs(with_sharding(getattr(own, name))) for name in _OF_STRUCTS.split()})
-globals().update({name: keeping_integers(getattr(own, name)) for name in _SCANS.split()})
-globals().update({name: in_floats(getattr(own, name), operands) for name, operands in _IN_FLOATS.items()})
-
-
-@with_sharding
-@functools.wraps(own.einsum)
-@api_boundary
-def einsum(*args: Any, _dot_general: Any = None, **options: Any) -> Any:
-    if not (getattr(_dot_general, "__module__", None) or "pullback").startswith("pullback"):
-        raise NotImplementedError(f"einsum contracts by lax.dot_general here, not by another function: {_dot_general!r}.")
-    return own.einsum(*args, **options)
 
 
 dtype = np.dtype
@@ -130,5 +130,12 @@ facade(
         "pullback.core.abstract": "ndarray=Array",
         "dtypes": "finfo iinfo issubdtype result_type",
         "pullback.compat.jax.numpy.scalars": " ".join(SCALAR_TYPES),
+    },
+    adapted={
+        **dict.fromkeys(_SHARDED.split(), with_sharding),
+        **dict.fromkeys(_OF_STRUCTS.split(), lambda function: of_structs(with_sharding(function))),
+        **dict.fromkeys(_SCANS.split(), keeping_integers),
+        "einsum": by_own_products,
+        **{name: functools.partial(in_floats, operands=operands) for name, operands in _IN_FLOATS.items()},
     },
 )

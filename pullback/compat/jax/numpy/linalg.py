@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from pullback.compat.jax.facade import facade, with_sharding
-from pullback.numpy import linalg
+from pullback.compat.jax.facade import facade
+from pullback.compat.jax.sharding import with_sharding
 
-tensordot = with_sharding(linalg.tensordot)
-
-facade(globals(), "pullback.numpy.linalg", "EighResult EigResult LinAlgError QRResult SVDResult SlogdetResult")
+facade(
+    globals(),
+    "pullback.numpy.linalg",
+    "EighResult EigResult LinAlgError QRResult SVDResult SlogdetResult",
+    adapted={"tensordot": with_sharding},
+)
