@@ -106,7 +106,7 @@ def transpose(operand: ArrayLike, permutation: Sequence[int]) -> Array:
          [2 5]
          [3 6]]:i32[3,2]:cpu(0)
     """
-    return shapes.transpose(as_operand(operand, "transpose"), permutation=tuple(permutation))
+    return shapes.transpose(as_operand(operand, "transpose"), permutation=tuple(map(operator.index, permutation)))
 
 
 def squeeze(array: ArrayLike, dimensions: Sequence[int]) -> Array:
@@ -240,7 +240,7 @@ def broadcast_in_dim(
 
 
 def convert_element_type(operand: ArrayLike, new_dtype: DTypeLike) -> Array:
-    """In another dtype.
+    """In another dtype; an integer that does not fit into it keeps its low bits.
 
     Arguments:
         operand: an array or a number.
@@ -257,8 +257,11 @@ def convert_element_type(operand: ArrayLike, new_dtype: DTypeLike) -> Array:
         >>> lax.convert_element_type(pnp.array([1.7, -1.7]), pnp.int32)
         [ 1 -1]:i32[2]:cpu(0)
     """
-    x = as_operand(operand, "convert_element_type")
     wanted = requested(new_dtype)
+    if operand.__class__ is int and not -(2**31) <= operand < 2**31:  # wider than integers may be by default
+        fits = kind(wanted) in "iu" and -(2**63) <= operand < 2**64
+        return creation.asarray(np.asarray(operand).astype(wanted) if fits else operand, wanted)
+    x = as_operand(operand, "convert_element_type")
     return x if x.type.dtype is wanted and not x.type.weak else convert.convert_element_type(x, new_dtype=wanted)
 
 

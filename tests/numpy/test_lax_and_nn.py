@@ -197,3 +197,19 @@ def test_softplus_of_large_angles(how, dtype, precision):
                 expected = complex(mpmath.log(1 + mpmath.exp(mpmath.mpc(z.item()))))
                 found = complex(function(z).item())
                 assert abs(found - expected) <= precision * abs(expected), (z, found, expected)
+
+
+def test_conversion_of_an_integer_that_is_wider_than_integers_are_by_default():
+    """An integer out of range wraps, whether it is a number or an element of an array."""
+    for dtype in ("int64", "uint32", "int32", "uint8", "float32", "bfloat16"):
+        for number in (2**40 + 3, -(2**40) + 3, 2**31):
+            expected = np.asarray(number).astype(pnp.dtype(dtype))
+            found = lax.convert_element_type(number, dtype)
+            assert found.dtype == expected.dtype
+            np.testing.assert_array_equal(np.asarray(found), expected)
+    with pytest.raises(OverflowError, match="does not fit"):
+        lax.convert_element_type(2**64, "int32")
+
+
+def test_a_permutation_may_be_an_array():
+    assert lax.transpose(pnp.ones((2, 3)), pnp.array([1, 0])).shape == (3, 2)
