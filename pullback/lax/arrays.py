@@ -871,7 +871,7 @@ def argmax(operand: ArrayLike, axis: int, index_dtype: DTypeLike) -> Array:
     Arguments:
         operand: an array.
         axis: the axis.
-        index_dtype: the dtype of the result, an integer or floating one.
+        index_dtype: the dtype of the result, of integers.
 
     Returns:
         An array without the axis.
@@ -880,7 +880,7 @@ def argmax(operand: ArrayLike, axis: int, index_dtype: DTypeLike) -> Array:
         LeafError: `operand` is neither an array nor a number.
         AxisError: the array has no such axis.
         ShapeError: there are no elements along it.
-        DtypeError: the operand is complex, or the indices do not fit into `index_dtype`.
+        DtypeError: the operand is complex, `index_dtype` is not one of integers, or the indices do not fit into it.
 
     Example:
         >>> lax.argmax(pnp.array([[1, 7], [7, 2]]), 1, pnp.int32)
@@ -895,7 +895,7 @@ def argmin(operand: ArrayLike, axis: int, index_dtype: DTypeLike) -> Array:
     Arguments:
         operand: an array.
         axis: the axis.
-        index_dtype: the dtype of the result, an integer or floating one.
+        index_dtype: the dtype of the result, of integers.
 
     Returns:
         An array without the axis.
@@ -904,7 +904,7 @@ def argmin(operand: ArrayLike, axis: int, index_dtype: DTypeLike) -> Array:
         LeafError: `operand` is neither an array nor a number.
         AxisError: the array has no such axis.
         ShapeError: there are no elements along it.
-        DtypeError: the operand is complex, or the indices do not fit into `index_dtype`.
+        DtypeError: the operand is complex, `index_dtype` is not one of integers, or the indices do not fit into it.
 
     Example:
         >>> lax.argmin(pnp.array([[1, 7], [7, 2]]), 1, pnp.uint8)
@@ -916,7 +916,9 @@ def argmin(operand: ArrayLike, axis: int, index_dtype: DTypeLike) -> Array:
 def _position(name: str, primitive: Any, operand: ArrayLike, axis: int, index_dtype: DTypeLike) -> Array:
     x, along = _along(operand, axis, name)
     dtype = requested(index_dtype)
-    if kind(dtype) in "iu" and x.type.shape[along] - 1 > np.iinfo(dtype).max:
+    if kind(dtype) not in "iu":
+        raise DtypeError(f"{name} gives indices: index_dtype is a dtype of integers, not {dtype.name}.{at_user_line()}")
+    if x.type.shape[along] - 1 > np.iinfo(dtype).max:
         raise DtypeError(f"{name} along axis {axis} of {x.type} has indices that do not fit into {dtype.name}.{at_user_line()}")
     return primitive(x, axis=along, index_dtype=dtype)
 

@@ -213,3 +213,22 @@ def test_conversion_of_an_integer_that_is_wider_than_integers_are_by_default():
 
 def test_a_permutation_may_be_an_array():
     assert lax.transpose(pnp.ones((2, 3)), pnp.array([1, 0])).shape == (3, 2)
+
+
+@pytest.mark.parametrize("function", [lax.argmin, lax.argmax])
+@pytest.mark.parametrize("dtype", ["float32", "bool", "complex64"])
+def test_indices_are_integers(function, dtype):
+    with pytest.raises(pb.errors.DtypeError, match=f"index_dtype is a dtype of integers, not {dtype}"):
+        function(M, 0, dtype)
+
+
+def test_places_that_int32_cannot_number_are_refused():
+    """They would be wrong without a word."""
+    with pytest.raises(ValueError, match="would overflow"):
+        pb.eval_shape(lambda x: lax.top_k(x, 3), pb.ShapeDtypeStruct((2**31 + 1,), np.float32))
+    assert pb.eval_shape(lambda x: lax.top_k(x, 3), pb.ShapeDtypeStruct((2**31,), np.float32))[1].shape == (3,)
+
+
+def test_what_is_no_axis_is_a_type_error():
+    with pytest.raises(TypeError, match="squeeze takes an int as axis, but None"):
+        lax.squeeze(M, (None,))
