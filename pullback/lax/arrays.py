@@ -83,7 +83,7 @@ def reshape(
     x = as_operand(operand, "reshape")
     if dimensions is not None:
         x = transpose(x, dimensions)
-    return shapes.reshape(x, new_sizes=tuple(map(operator.index, new_sizes)))
+    return shapes.reshape(x, new_sizes=creation.checked_shape(new_sizes, "reshape"))
 
 
 def transpose(operand: ArrayLike, permutation: Sequence[int]) -> Array:
