@@ -500,7 +500,7 @@ def rfftfreq(n: int, d: ArrayLike = 1.0, *, dtype: DTypeLike = None, device: Any
     return _frequencies("rfftfreq", n, d, True, dtype, device)
 
 
-def _frequencies(name: str, n: int, d: Any, half: bool, dtype: DTypeLike, device: Any) -> Array:
+def _frequencies(name: str, n: Any, d: Any, half: bool, dtype: DTypeLike, device: Any) -> Array:
     try:
         count = operator.index(n)
     except TypeError:
