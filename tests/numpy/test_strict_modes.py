@@ -26,7 +26,15 @@ _LEFT_OUT = """
     linspace load logspace mask_indices ones pascal printoptions rfftfreq save savetxt savez set_printoptions tri zeros
 """
 # A number of Python's own meets the user's array there, in JAX too: 2 pi, 4, 1 as a bool.
-OWN_NUMBERS = {"numpy.unwrap", "nn.squareplus", "numpy.polyint", "nn.hard_tanh", "scipy.special.zeta"}
+OWN_NUMBERS = {
+    "numpy.unwrap",
+    "nn.squareplus",
+    "nn.celu",
+    "nn.leaky_relu",
+    "numpy.polyint",
+    "nn.hard_tanh",
+    "scipy.special.zeta",
+}
 SQUARE = np.array([[2.0, 0.5, 0.0], [0.5, 2.0, 0.25], [0.0, 0.25, 2.0]])
 
 
@@ -68,7 +76,8 @@ REFUSED = """
     pnp.cross(f, i) | pnp.convolve(f, i) | pnp.allclose(f, i) | pnp.isclose(f, i) | pnp.array_equal(f, i) | pnp.polyadd(f, i)
     pnp.polymul(f, i) | pnp.polyval(f, i) | pnp.interp(f, i, f) | pnp.where(b, f, i) | pnp.select([b], [f], i)
     pnp.clip(f, i, i) | pnp.average(f, weights=i) | pnp.cov(f, i) | pnp.corrcoef(f, i) | pnp.searchsorted(f, i)
-    pnp.digitize(f, pnp.arange(3)) | pnp.isin(f, i) | pnp.union1d(f, i) | pnp.intersect1d(f, i) | pnp.setdiff1d(f, i) | pnp.gradient(f, i)
+    pnp.digitize(f, pnp.arange(3))
+    pnp.isin(f, i) | pnp.union1d(f, i) | pnp.intersect1d(f, i) | pnp.setdiff1d(f, i) | pnp.gradient(f, i)
     f.at[i].set(i) | f.at[i].add(i) | pnp.add.at(f, i, i, inplace=False) | pnp.put(f, i, i, inplace=False) | pnp.block([f, i])
     pnp.diff(f, prepend=i) | pnp.logaddexp(f, i) | pnp.power(f, i) | pnp.heaviside(f, i) | pnp.nextafter(f, i)
     pnp.copysign(f, i) | pnp.arctan2(f, i) | pnp.hypot(f, i) | pnp.fmod(f, i) | pnp.result_type(f, i)
@@ -115,9 +124,7 @@ def test_what_our_functions_mix_is_not(text: str) -> None:
 M, v = pnp.eye(3), pnp.ones(3)
 
 
-@pytest.mark.parametrize(
-    "text", lines("M + v | pnp.add(M, v) | pnp.clip(M, v, 2.0) | pb.jit(pnp.multiply)(M, v) | M < v")
-)
+@pytest.mark.parametrize("text", lines("M + v | pnp.add(M, v) | pnp.clip(M, v, 2.0) | pb.jit(pnp.multiply)(M, v) | M < v"))
 def test_ranks_that_the_user_mixes_are_refused_or_warned_of(text: str) -> None:
     with overriding(rank_promotion="raise"), pytest.raises(PullbackError, match="rank promotion"):
         eval(text)
