@@ -130,7 +130,6 @@ ROWS: dict[str, Row] = {
     "jax.experimental.multihost_utils": Row(own={"processes": "sync_global_devices"}),
     "jax.experimental.sparse": Row(own={"processes": "BCOO BCSR JAXSparse"}),
     "jax.extend.source_info_util": Row(own={"private": "register_exclusion"}),
-    "jax.ref": Row(own={"pullback": "Ref freeze new_ref"}),
     "jax.test_util": Row(own={"differences": "check_grads check_jvp check_vjp"}),
     "jax._src.checkify": Row(own={"checkify": f"{_CHECKIFY} JaxException Out"}),
     "jax._src.xla_bridge": Row(own={"private": "_backends", "placement": "default_backend device_count devices"}),
