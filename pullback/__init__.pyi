@@ -9,6 +9,7 @@ from pullback import lax as lax
 from pullback import linalg as linalg
 from pullback import nn as nn
 from pullback import numpy as numpy
+from pullback import optimizers as optimizers
 from pullback import random as random
 from pullback import scipy as scipy
 from pullback import sparse as sparse

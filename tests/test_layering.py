@@ -32,6 +32,7 @@ ABOVE: dict[str, set[str]] = {
     "fft": {"numpy"},
     "ode": {"core", "ops", "numpy", "api"},
     "random": {"core", "ops", "numpy", "lax", "api"},
+    "optimizers": {"core", "numpy"},
     "tree": {"core"},
     "debug": {"core", "program", "control", "api"},
     "data": set(),
