@@ -289,3 +289,11 @@ def test_dead_code_elimination():
     assert used == [False, True, False] and [one.primitive.name for one in smaller.eqns] == ["mul"]
     assert len(smaller.invars) == 1 and len(smaller.constvars) == len(jaxpr.constvars)
     assert jax.interpreters.partial_eval.dce_jaxpr(jaxpr, [True, False, False], instantiate=True)[1] == [True] * 3
+
+
+def test_a_linear_function_shows_its_jaxpr() -> None:
+    policy = jax.checkpoint_policies.checkpoint_dots
+    _, pushed = jax.linearize(jax.checkpoint(lambda x: jnp.sin(jnp.sin(x @ x)) @ x, policy=policy), jnp.ones((2, 2)))
+    text = str(pushed.func.args[0])
+    assert (text.count(" sin "), text.count(" cos "), text.count(" dot_general")) == (2, 2, 4)
+    assert "differentiated=True" in text
