@@ -24,7 +24,7 @@ ABOVE: dict[str, set[str]] = {
     "api": {"core", "program", "ops", "transforms", "control", "engine"},
     "numpy": {"core", "ops", "api"},
     "lax": {"core", "ops", "numpy", "program", "control", "transforms", "api"},
-    "nn": {"core", "ops", "numpy", "lax", "random"},
+    "nn": {"core", "ops", "numpy", "lax", "random", "api"},
     "image": {"core", "ops", "numpy", "lax"},
     "scipy": {"core", "ops", "numpy", "random", "lax", "nn", "api"},
     "flatten_util": {"core", "ops", "numpy", "api"},
