@@ -1,5 +1,6 @@
 """The public names and the modules that they come from: for type checkers, and for `__init__.py`, which reads this file."""
 
+from pullback import checks as checks
 from pullback import compat as compat
 from pullback import data as data
 from pullback import debug as debug
