@@ -289,3 +289,17 @@ def test_a_function_with_rules_is_jitted_directly(custom: Any) -> None:
         f.defvjp(lambda x: (x * 2, None), lambda residuals, g: (5 * g,))
     g = jax.jit(f)
     assert (g(3.0), jax.grad(g)(3.0)) == (6.0, 5.0)
+
+
+def test_a_callback_may_return_a_list_for_a_tuple() -> None:
+    struct = jax.ShapeDtypeStruct((), np.float32)
+    assert jax.jit(lambda x: jax.pure_callback(lambda x: [x, x + 1], (struct, struct), x))(1.0) == (1.0, 2.0)
+
+
+def test_a_list_of_two_is_output_and_auxiliary() -> None:
+    assert jax.value_and_grad(lambda x: [x * 2, {"a": 1}], has_aux=True)(1.0) == ((2.0, {"a": 1}), 2.0)
+
+
+def test_an_axis_that_nobody_named_is_a_name_error() -> None:
+    with pytest.raises(NameError, match="'i'"):
+        jax.lax.psum(1.0, "i")
