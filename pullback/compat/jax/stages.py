@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from pullback.api import stages as own
@@ -14,7 +14,7 @@ from pullback.compat.jax.trees import JAX_TREES
 from pullback.core.errors import DtypeError, ShapeError, StructureError
 from pullback.core.types import ArrayType
 
-CompilerOptions = dict[str, Any]
+CompilerOptions = Mapping[str, Any]
 
 
 class ArgInfo:
