@@ -288,7 +288,7 @@ def bitcast_convert_type(operand: ArrayLike, new_dtype: DTypeLike) -> Array:
     """
     x, wanted = as_operand(operand, "bitcast_convert_type"), requested(new_dtype)
     if "s" in (kind(x.type.dtype), kind(wanted)):
-        return read_as(x, wanted)  # type: ignore[no-any-return]
+        return read_as(x, wanted)
     return convert.bitcast_convert_type(x, new_dtype=wanted)
 
 
