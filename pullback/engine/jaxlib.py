@@ -107,7 +107,7 @@ class Jaxlib:
         _ = options.executable_build_options.debug_options  # serialized only once it has been read
         return bytes(options.SerializeAsString())
 
-    def compile_options(self, overrides: tuple[tuple[str, Any], ...], extra: dict[str, Any], device: Any) -> Any:
+    def compile_options(self, overrides: dict[str, Any], extra: dict[str, Any], device: Any) -> Any:
         """XLA's options. Those in `extra` are known to one platform only, by name; jaxlib has no field for them, and its
         `env_option_overrides` refuses maps, so they are appended to the bytes of the options, which do take them.
 
@@ -120,7 +120,7 @@ class Jaxlib:
             data = options.SerializeAsString() + _field(3, _field(3, b"".join(entries)))
             options = self.jax.CompileOptions.ParseFromString(data)
         if overrides:
-            options.env_option_overrides = list(overrides)
+            options.env_option_overrides = list(overrides.items())
         options.device_assignment = self.jax.DeviceAssignment.create(np.array([[device.id]], np.int32))
         return options
 
