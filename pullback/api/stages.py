@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Mapping
 from typing import Any, Self
 
 from pullback.api.dispatch import Signature
@@ -14,7 +16,18 @@ from pullback.core.tracing import Tracer
 from pullback.core.trees import TreeDef
 from pullback.core.types import ArrayType
 from pullback.engine.compile import lower_to_text
+from pullback.engine.jaxlib import jaxlib
 from pullback.program.program import Program
+
+
+def flags_of(what: str, compiler_options: Mapping[str, Any] | None) -> tuple[tuple[str, Any], ...]:
+    """Options of XLA's as the back end takes them."""
+    given = {} if compiler_options is None else compiler_options
+    if not isinstance(given, Mapping) or not all([isinstance(name, str) for name in given]):
+        raise TypeError(
+            f"{what} takes compiler_options as a dict of the names of XLA's options and their values, but got {given!r}."
+        )
+    return tuple(sorted(given.items()))
 
 
 class _AheadOfTime:
@@ -152,11 +165,11 @@ class Lowered(_AheadOfTime):
     """
 
     def as_text(self, dialect: str | None = None, *, debug_info: bool = True) -> str:
-        """The StableHLO module: `dialect` can only be "stablehlo"; with the user's lines, unless `debug_info` is False.
+        """The StableHLO module, with the user's lines, unless `debug_info` is False; or the HLO that XLA begins with.
 
         Arguments:
-            dialect: "stablehlo", or None, which means it.
-            debug_info: whether to give the user's lines.
+            dialect: "stablehlo", or None, which means it; or "hlo".
+            debug_info: whether to give the user's lines, in StableHLO.
 
         Returns:
             A string.
@@ -169,9 +182,12 @@ class Lowered(_AheadOfTime):
             >>> "stablehlo.add" in pb.jit(lambda x: x + 1.0).lower(1.0).as_text(debug_info=False)
             True
         """
-        if dialect not in (None, "stablehlo"):
-            raise ValueError(f"as_text gives 'stablehlo', not {dialect!r}. XLA's own HLO, optimized, is .compile().as_text().")
-        return lower_to_text(self.program, self._signature.options, self._signature.donated, debug_info)
+        if dialect not in (None, "stablehlo", "hlo"):
+            raise ValueError(
+                f"as_text gives 'stablehlo' or 'hlo', not {dialect!r}. HLO as XLA optimizes it is .compile().as_text()."
+            )
+        text = lower_to_text(self.program, self._signature.options, self._signature.donated, debug_info)
+        return jaxlib().hlo(text) if dialect == "hlo" else text
 
     def cost_analysis(self) -> dict[str, float]:
         """XLA's estimate for the optimized program; compiles it.
@@ -186,8 +202,11 @@ class Lowered(_AheadOfTime):
         """
         return self.compile().cost_analysis()
 
-    def compile(self) -> Compiled:
+    def compile(self, compiler_options: Mapping[str, Any] | None = None) -> Compiled:
         """Compile now.
+
+        Arguments:
+            compiler_options: options of XLA's with their values, as in XLA_FLAGS but for this executable alone.
 
         Returns:
             A `Compiled`.
@@ -197,8 +216,12 @@ class Lowered(_AheadOfTime):
             >>> pb.jit(lambda x: x + 1.0).lower(1.0).compile()(2.0)
             3.0:f32[]:cpu(0)
         """
-        self._signature.compile()
-        compiled: Compiled = self._jitted._stages[2](self._jitted, self._signature)
+        signature = self._signature
+        if flags := flags_of("compile", compiler_options):
+            own = signature.options._replace(flags=(*signature.options.flags, *flags))
+            signature = dataclasses.replace(signature, options=own, executable=None, fast_paths=None)
+        signature.compile()
+        compiled: Compiled = self._jitted._stages[2](self._jitted, signature)
         return compiled
 
 

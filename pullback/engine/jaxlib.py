@@ -36,12 +36,16 @@ _CALLED = {
         "batched_device_put",
         "array_result_handler",
         "collect_garbage",
+        "mlir.mlir_module_to_xla_computation",
         "config.Config",
         "jax_jit.set_enable_x64_state",
         "jax_jit.set_disable_jit_state",
         "jax_jit.set_post_hook_state",
     ),
 }
+
+# Options of a compilation that are fields of its own, and not among the flags that XLA_FLAGS has.
+_EFFORTS = ("exec_time_optimization_effort", "memory_fitting_effort", "memory_fitting_level", "optimization_level")
 
 # Environment variables that XLA, LLVM and their thread pools read when they start, by the beginnings of their names.
 _READ_AT_START = ("XLA_", "TF_XLA_", "TF_ENABLE_", "LIBTPU_", "LLVM_", "NPROC", "OMP_NUM_THREADS")
@@ -107,7 +111,7 @@ class Jaxlib:
         _ = options.executable_build_options.debug_options  # serialized only once it has been read
         return bytes(options.SerializeAsString())
 
-    def compile_options(self, overrides: dict[str, Any], extra: dict[str, Any], device: Any) -> Any:
+    def compile_options(self, overrides: tuple[tuple[str, Any], ...], extra: dict[str, Any], device: Any) -> Any:
         """XLA's options. Those in `extra` are known to one platform only, by name; jaxlib has no field for them, and its
         `env_option_overrides` refuses maps, so they are appended to the bytes of the options, which do take them.
 
@@ -119,8 +123,11 @@ class Jaxlib:
             entries = [_field(500, _field(1, key.encode()) + _field(2, str(value).encode())) for key, value in extra.items()]
             data = options.SerializeAsString() + _field(3, _field(3, b"".join(entries)))
             options = self.jax.CompileOptions.ParseFromString(data)
-        if overrides:
-            options.env_option_overrides = list(overrides.items())
+        efforts = {name: value for name, value in overrides if name in _EFFORTS}
+        for name, value in efforts.items():
+            setattr(options.executable_build_options, name, value)
+        if len(overrides) > len(efforts):
+            options.env_option_overrides = [(name, value) for name, value in overrides if name not in efforts]
         options.device_assignment = self.jax.DeviceAssignment.create(np.array([[device.id]], np.int32))
         return options
 
@@ -143,6 +150,10 @@ class Jaxlib:
             ir, context = self._mlir
             with context, ir.Location.unknown():
                 return ir.Module.parse(text)
+
+    def hlo(self, text: str) -> str:
+        """A StableHLO module as the HLO that XLA begins with."""
+        return str(self.jax.mlir.mlir_module_to_xla_computation(text).as_hlo_text())
 
     @functools.cached_property
     def lapack(self) -> tuple[str, ...]:
