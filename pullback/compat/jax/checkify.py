@@ -7,7 +7,7 @@ derivatives as callbacks do. An `Error` holds the number of the failure that was
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextvars import ContextVar
 from typing import Any, TypeVar
 
@@ -126,11 +126,11 @@ def _look(look: Callable[..., None], *values: Any) -> None:
         pb.debug.callback(lambda given: look(*tree_map(as_array, given.tree)), Packed(values))
 
 
-def checkify(f: Callable[..., Any], errors: frozenset[ErrorCategory] = user_checks) -> Callable[..., tuple[Error, Any]]:
+def checkify(f: Callable[..., Any], errors: Collection[ErrorCategory] = user_checks) -> Callable[..., tuple[Error, Any]]:
     """A function that returns an Error in front of its result. Checks that the program makes are the only ones."""
     if not callable(f):
         raise TypeError(f"checkify takes a function to check, but got {f!r} of type {type(f).__name__}.")
-    if errors - user_checks:
+    if frozenset(errors) - user_checks:
         raise NotImplementedError(
             "pullback's checkify provides user_checks alone: NaN, division and index checks are not; use jax.debug_nans."
         )
@@ -148,7 +148,7 @@ def checkify(f: Callable[..., Any], errors: frozenset[ErrorCategory] = user_chec
             raise
         finally:
             _noted.reset(token)
-        return Error(code), out
+        return Error(code) if errors else init_error, out
 
     return checked
 
