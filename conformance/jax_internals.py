@@ -22,7 +22,7 @@ NOTHING = object()
 # internal module: public modules whose names it exports
 HOMES = {
     "jax._src": "jax",
-    "jax._src.api": "jax",
+    "jax._src.api": "jax jax.transformations",
     "jax._src.api_util": "jax.api_util",
     "jax._src.ad_checkpoint": "jax jax.ad_checkpoint",
     "jax._src.ad_util": "jax.interpreters.ad jax.custom_derivatives",
