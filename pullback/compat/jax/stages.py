@@ -99,7 +99,7 @@ class Lowered(_Stage, own.Lowered):
     """A function lowered for one signature."""
 
     def as_text(self, dialect: str | None = None, *, debug_info: bool = False) -> str:
-        return self.compile().as_text() if dialect == "hlo" else super().as_text(dialect, debug_info=debug_info)
+        return super().as_text(dialect, debug_info=debug_info)
 
     def compiler_ir(self, dialect: str | None = None) -> Any:
         """The text of what `as_text` gives, as an object that prints so."""
