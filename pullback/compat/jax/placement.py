@@ -18,7 +18,7 @@ from pullback.compat.jax.trees import flatten
 from pullback.compat.jax.version import __version__
 from pullback.core.array import Array, find_converter, is_deleted
 from pullback.core.devices import Device
-from pullback.core.dtypes import KEY
+from pullback.core.dtypes import is_key
 from pullback.core.errors import LeafError
 from pullback.core.tracing import Tracer
 from pullback.core.trees import array_leaf
@@ -121,7 +121,7 @@ def device_get(x: Any) -> Any:
 def _fetched(leaf: Any) -> Any:
     if isinstance(leaf, Tracer) or leaf.__class__ in (bool, int, float, complex) or find_converter(type(leaf)) is None:
         return leaf
-    if getattr(leaf, "dtype", None) is KEY:
+    if is_key(getattr(leaf, "dtype", None)):
         return leaf
     return pb.device_get(leaf)
 
