@@ -26,7 +26,7 @@ def normal_axis(axis: Any, ndim: int, name: str) -> int:
             raise TypeError
         number = operator.index(axis)
     except TypeError:
-        raise AxisError(f"{name} takes an int as axis, but got {axis!r}.{at_user_line()}") from None
+        raise AxisError(f"{name} takes an int, or a sequence of ints, as axis, but got {axis!r}.{at_user_line()}") from None
     if not -ndim <= number < ndim:
         has = f"axes 0 to {ndim - 1}" if ndim else "no axes"
         raise AxisError(f"{name} was given axis {number}, but the array has {has}.{at_user_line()}")
@@ -35,7 +35,7 @@ def normal_axis(axis: Any, ndim: int, name: str) -> int:
 
 def several(given: Any) -> tuple[Any, ...]:
     """One thing, or a sequence of them (or an array with axes), as a tuple."""
-    listed = isinstance(given, (tuple, list)) or getattr(given, "ndim", 0) > 0
+    listed = isinstance(given, (tuple, list, range)) or getattr(given, "ndim", 0) > 0
     return tuple(given) if listed else (given,)
 
 

@@ -129,19 +129,33 @@ def absent(module: str, name: str) -> AttributeError:
     """The error for a name that one of JAX's modules has in JAX, or has not there either."""
     jax_module = name_in_jax(module)
     page = f"{DOCUMENTATION}/_autosummary/{jax_module}.{name}.html" if not name.startswith("_") else DOCUMENTATION
-    why = reason(jax_module, name)
-    text = f"{jax_module}.{name} is not provided by pullback{': ' if why else ''}{why} (JAX's documentation: {page})."
-    return AttributeError(text, name=name, obj=sys.modules.get(module))
+    return AttributeError(_not_provided(jax_module, name, page), name=name, obj=sys.modules.get(module))
+
+
+def _absent_module(fullname: str) -> ModuleNotFoundError:
+    """The error for a module that JAX has, or has not either."""
+    name = name_in_jax(fullname)
+    outer, _, last = name.rpartition(".")
+    return ModuleNotFoundError(_not_provided(outer, last, f"{DOCUMENTATION}/{name}.html"), name=name)
+
+
+def _not_provided(module: str, name: str, page: str) -> str:
+    why = reason(module, name)
+    return f"{module}.{name} is not provided by pullback{': ' if why else ''}{why} (JAX's documentation: {page})."
+
+
+def _is_there(fullname: str) -> bool:
+    """Whether this package has a module."""
+    try:
+        return fullname in sys.modules or importlib.util.find_spec(fullname) is not None
+    except ModuleNotFoundError:
+        return False
 
 
 def _submodule(own: str, name: str) -> ModuleType | None:
     """A module of this package by its name in another one, loaded now; None if there is none."""
     full = f"{own}.{name}"
-    if (
-        name.startswith("__")
-        or "__path__" not in vars(sys.modules[own])
-        or (full not in sys.modules and importlib.util.find_spec(full) is None)
-    ):
+    if name.startswith("__") or "__path__" not in vars(sys.modules[own]) or not _is_there(full):
         return None
     return importlib.import_module(full)
 
@@ -165,11 +179,13 @@ class _RowLoader:
 
 
 class _RowFinder:
-    """Finds the modules of this package that have no file."""
+    """Finds the modules of this package that have no file, as the last of all finders."""
 
     def find_spec(self, fullname: str, path: Any, target: Any = None) -> importlib.machinery.ModuleSpec | None:
-        if not fullname.startswith(f"{PACKAGE}.") or name_in_jax(fullname) not in ROWS:
+        if not fullname.startswith(f"{PACKAGE}."):
             return None
+        if name_in_jax(fullname) not in ROWS:
+            raise _absent_module(fullname)  # `from jax.experimental import name` shows this error, and no other
         loader: Any = _RowLoader()
         return importlib.machinery.ModuleSpec(fullname, loader, is_package=True)
 
@@ -198,9 +214,8 @@ class AliasFinder:
     def find_spec(self, fullname: str, path: Any, target: Any = None) -> importlib.machinery.ModuleSpec | None:
         if fullname != "jax" and not fullname.startswith("jax."):
             return None
-        own = PACKAGE + fullname.removeprefix("jax")
-        if own not in sys.modules and importlib.util.find_spec(own) is None:
-            raise ModuleNotFoundError(f"{fullname} is not provided by pullback ({DOCUMENTATION}).", name=fullname)
+        if not _is_there(own := PACKAGE + fullname.removeprefix("jax")):
+            raise _absent_module(own)
         loader: Any = _AliasLoader()
         return importlib.machinery.ModuleSpec(fullname, loader, is_package=True)
 

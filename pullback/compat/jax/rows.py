@@ -104,6 +104,7 @@ ROWS: dict[str, Row] = {
     "jax._src.state.types": Row(own={"private": "AbstractRef"}),
     "jax._src.traceback_util": Row(own={"private": "_exclude_paths api_boundary include_frame register_exclusion"}),
     "jax._src.tree_util": Row(own={"tree_util": "_registry flatten_one_level"}),
+    "jax._src.distributed": Row(own={"processes": "global_state"}),
     "jax.interpreters.pxla": Row(),
     "jax.interpreters.xla": Row(own={"private": "apply_primitive canonicalize_dtype_handlers"}),
     "jax.image": Row("pullback.image"),
@@ -112,6 +113,11 @@ ROWS: dict[str, Row] = {
     "jax.experimental.array_serialization.serialization": Row(
         own={"processes": "GlobalAsyncCheckpointManager get_tensorstore_spec"}
     ),
+    # orbax imports these, and uses them with several processes only
+    "jax.experimental.colocated_python": Row(),
+    "jax.experimental.colocated_python.func": Row(),
+    "jax.experimental.colocated_python.serialization": Row(own={"processes": "DeviceList"}),
+    "jax.extend.ifrt_programs": Row(own={"processes": "ifrt_programs"}),
     "jax.experimental.checkify": Row(own={"checkify": _CHECKIFY}),
     "jax.experimental.hijax": Row(
         own={
@@ -127,7 +133,16 @@ ROWS: dict[str, Row] = {
     "jax.experimental.jet": Row(own={"taylor": "fact jet jet2 zero_series"}),
     "jax.experimental.ode": Row(own={"taylor": "odeint"}),
     "jax.experimental.layout": Row(own={"processes": "Layout", "sharding": "Format"}),
-    "jax.experimental.multihost_utils": Row(own={"processes": "sync_global_devices"}),
+    "jax.experimental.pjit": Row(own={"jitting": "pjit=jit"}),
+    "jax.experimental.mesh_utils": Row(own={"processes": "create_device_mesh"}),
+    "jax.experimental.multihost_utils": Row(
+        own={
+            "processes": (
+                "assert_equal broadcast_one_to_all process_allgather reached_preemption_sync_point sync_global_devices"
+            )
+        }
+    ),
+    "jax.experimental.shard_map": Row(own={"processes": "shard_map=shard_map_of_old"}),
     "jax.experimental.sparse": Row(own={"processes": "BCOO BCSR JAXSparse"}),
     "jax.extend.source_info_util": Row(own={"private": "register_exclusion"}),
     "jax.ref": Row(own={"pullback": "Ref freeze new_ref"}),
