@@ -28,7 +28,7 @@ def main() -> None:
         raise SystemExit(f"There is no file {arguments[0]!r} in {os.getcwd()}.\n{USAGE}")
     sys.excepthook = show
     install()
-    spawn.get_preparation_data = _told_to_children  # type: ignore[assignment]
+    spawn.get_preparation_data = _told_to_children
     sys.argv = arguments
     if by_module:
         runpy.run_module(arguments[0], run_name="__main__", alter_sys=True)

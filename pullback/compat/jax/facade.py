@@ -51,11 +51,13 @@ def facade(
     ours = (name_of_module, name_in_jax(name_of_module))
     public = {name for name, value in module.items() if name[0] != "_" and getattr(value, "__module__", None) in ours}
     defined = {*module.get("__all__", public)}
+    for name in public:
+        _documented(module[name], name_of_module, name)
 
     def __getattr__(name: str) -> Any:
         if name in homes:
             home, attribute = homes[name]
-            value = getattr(importlib.import_module(home), attribute)
+            value = _documented(getattr(importlib.import_module(home), attribute), name_of_module, name)
         elif not name.startswith("__") and name in inherited():
             value = getattr(_loaded(str(base)), name)
             if isinstance(value, ModuleType):
@@ -128,8 +130,19 @@ class _LazyAll(list[str]):
 def absent(module: str, name: str) -> AttributeError:
     """The error for a name that one of JAX's modules has in JAX, or has not there either."""
     jax_module = name_in_jax(module)
-    page = f"{DOCUMENTATION}/_autosummary/{jax_module}.{name}.html" if not name.startswith("_") else DOCUMENTATION
-    return AttributeError(_not_provided(jax_module, name, page), name=name, obj=sys.modules.get(module))
+    return AttributeError(_not_provided(jax_module, name, _page(module, name)), name=name, obj=sys.modules.get(module))
+
+
+def _page(module: str, name: str) -> str:
+    """The page of JAX's documentation that is about a name."""
+    return DOCUMENTATION if name.startswith("_") else f"{DOCUMENTATION}/_autosummary/{name_in_jax(module)}.{name}.html"
+
+
+def _documented(value: Any, module: str, name: str) -> Any:
+    """A value that, where it is a function of which nothing is said, says where JAX's documentation is."""
+    if isinstance(value, FunctionType) and not value.__doc__:
+        value.__doc__ = f"As JAX's: {_page(module, name)}"
+    return value
 
 
 def _absent_module(fullname: str) -> ModuleNotFoundError:

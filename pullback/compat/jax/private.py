@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 
 from pullback.core.lazy import lazy_module
+from pullback.ops.convert import convert_element_type
 
+placement = lazy_module("pullback.compat.jax.placement")
 structs = lazy_module("pullback.compat.jax.structs")
 
 _exclude_paths: list[str] = []
@@ -28,6 +30,13 @@ def api_boundary(fun: Any, **ignored: Any) -> Any:
 
 def wait_for_tokens() -> None:
     """Nothing: effects have happened when a call returns."""
+
+
+def _reconstruct_array(fun: Any, args: Any, arr_state: Any, aval_state: dict[str, Any]) -> Any:
+    """The array that JAX has put into a pickle: the parts of a NumPy array's, and what its type has besides."""
+    values = fun(*args)
+    values.__setstate__(arr_state)
+    return convert_element_type(placement.device_put(values), new_dtype=values.dtype, weak=aval_state.get("weak_type", False))
 
 
 class LiteralArray:

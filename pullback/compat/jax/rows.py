@@ -147,6 +147,7 @@ ROWS: dict[str, Row] = {
     "jax.extend.source_info_util": Row(own={"private": "register_exclusion"}),
     "jax.ref": Row(own={"pullback": "Ref freeze new_ref"}),
     "jax.test_util": Row(own={"differences": "check_grads check_jvp check_vjp"}),
+    "jax._src.array": Row(own={"private": "_reconstruct_array"}),  # pickles name it
     "jax._src.checkify": Row(own={"checkify": f"{_CHECKIFY} JaxException Out"}),
     "jax._src.xla_bridge": Row(own={"private": "_backends", "placement": "default_backend device_count devices"}),
     "jax._src.compiler": Row(own={"processes": "backend_compile_and_load"}),

@@ -192,3 +192,11 @@ def test_what_processes_do_together_one_does_alone() -> None:
     assert isinstance(utils.broadcast_one_to_all(jnp.ones(2)), np.ndarray)
     assert not utils.reached_preemption_sync_point(3)
     assert pullback.compat.jax._src.distributed.global_state.process_id == 0
+
+
+def test_an_array_of_a_pickle_of_jax_is_read() -> None:
+    restore = pullback.compat.jax._src.array._reconstruct_array
+    for values, weak in ((np.arange(3, dtype=np.int32), False), (np.float32(2.5) * np.ones(()), True)):
+        make, parts, state = np.asarray(values, values.dtype if values.ndim else np.float32).__reduce__()
+        found = restore(make, parts, state, {"weak_type": weak})
+        assert isinstance(found, jax.Array) and found.weak_type is weak and np.array_equal(found, values)

@@ -115,3 +115,16 @@ except ValueError as error:
 """
     first, second = program(tmp_path, text).stdout.splitlines()
     assert first == "2 [3. 3.]" and "the number of devices is 2" in second
+
+
+def test_each_function_says_something_of_itself(tmp_path: Path) -> None:
+    text = """
+import jax
+for module in (jax, jax.lax, jax.numpy, jax.nn, jax.random, jax.tree_util, jax.debug, jax.profiler):
+    for name in dir(module):
+        value = getattr(module, name)
+        assert name.startswith("_") or not callable(value) or isinstance(value, type) or value.__doc__, f"{module.__name__}.{name}"
+print(jax.lax.scan.__doc__)
+"""
+    done = program(tmp_path, text)
+    assert done.stdout == "As JAX's: https://docs.jax.dev/en/latest/_autosummary/jax.lax.scan.html\n", done.stderr
