@@ -262,5 +262,5 @@ def test_axes_may_be_a_range() -> None:
     x = pnp.ones((2, 3))
     assert pnp.expand_dims(x, range(2)).shape == (1, 1, 2, 3) and pnp.sum(x, axis=range(2)) == 6
     assert pnp.moveaxis(x, range(2), range(1, -1, -1)).shape == (3, 2)
-    with pytest.raises(pb.errors.AxisError, match="sum takes an int, or a sequence of ints, as axis, but got 'x'"):
+    with pytest.raises(TypeError, match="sum takes an int as axis, but 'x' cannot be one"):
         pnp.sum(x, axis="x")

@@ -1,4 +1,4 @@
-"""What JAX's clients import, but need for several processes or devices, or for sparse arrays, only."""
+"""What programs for several processes or devices do, of which there is one of each."""
 
 from __future__ import annotations
 
@@ -12,19 +12,6 @@ from pullback.compat.jax.sharding import get_mesh, make_mesh
 from pullback.compat.jax.transformations import vmap
 from pullback.compat.jax.tree_util import tree_map
 from pullback.core.devices import Device
-
-_REASON = "is about several processes or devices, which come later"
-
-
-# ---- what several processes do together, of which there is one ---------------------------------------------------------
-
-
-def sync_global_devices(name: str) -> None:
-    """Nothing: there is one process."""
-
-
-def assert_equal(in_tree: Any, fail_message: str = "") -> None:
-    """Nothing: there is one process."""
 
 
 def reached_preemption_sync_point(step_id: int) -> bool:
@@ -80,58 +67,3 @@ def shard_map(
 def shard_map_of_old(f: Any, mesh: Any, in_specs: Any, out_specs: Any, check_rep: bool = True) -> Any:
     """`shard_map` of jax.experimental.shard_map, which has its arguments in another order."""
     return shard_map(f, mesh=mesh, in_specs=in_specs, out_specs=out_specs)
-
-
-class _GlobalState:
-    """What JAX knows of the processes that compute together: there is one, number 0."""
-
-    client = service = coordinator_address = None
-    process_id, num_processes = 0, 1
-
-
-global_state = _GlobalState()
-
-
-class Layout:
-    """The order of an array's axes in memory."""
-
-    def __init__(self, major_to_minor: Any, tiling: Any = None, sub_byte_element_size_in_bits: int = 0) -> None:
-        self.major_to_minor, self.tiling = major_to_minor, tiling
-
-
-class GlobalAsyncCheckpointManager:
-    """Refused."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        raise NotImplementedError(f"GlobalAsyncCheckpointManager {_REASON}.")
-
-
-def get_tensorstore_spec(*args: Any, **kwargs: Any) -> Any:
-    raise NotImplementedError(f"get_tensorstore_spec {_REASON}.")
-
-
-def backend_compile_and_load(*args: Any, **kwargs: Any) -> Any:
-    """A hook of JAX's compiler, which programs replace: nothing calls it here."""
-    raise NotImplementedError("pullback compiles by pullback.engine; jax._src.compiler is JAX's own.")
-
-
-class JAXSparse:
-    """The base of JAX's sparse arrays, of which there are none here."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        raise NotImplementedError("jax.experimental.sparse is not provided by pullback: its arrays are dense.")
-
-
-class BCOO(JAXSparse):
-    """Refused."""
-
-
-class BCSR(JAXSparse):
-    """Refused."""
-
-
-class DeviceList:
-    """The devices of several processes, of which there are none."""
-
-
-ifrt_programs = None  # of a runtime of many machines
