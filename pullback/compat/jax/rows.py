@@ -129,7 +129,6 @@ ROWS: dict[str, Row] = {
     "jax.experimental.multihost_utils": Row(own={"stand_ins": "sync_global_devices"}),
     "jax.experimental.sparse": Row(own={"stand_ins": "BCOO BCSR JAXSparse"}),
     "jax.extend.source_info_util": Row(own={"stand_ins": "register_exclusion"}),
-    "jax.ref": Row(own={"pullback": "Ref freeze new_ref"}),
     "jax.test_util": Row(own={"differences": "check_grads check_jvp check_vjp"}),
     "jax._src.checkify": Row(own={"checkify": f"{_CHECKIFY} JaxException Out"}),
     "jax._src.xla_bridge": Row(own={"stand_ins": "_backends", "placement": "default_backend device_count devices"}),
