@@ -46,8 +46,6 @@ class AbstractDevice(NamedTuple):
 class _Mesh(Keyed):
     """What meshes of devices, and of none, share."""
 
-    is_multi_process = False
-
     def __init__(self, names: Any, sizes: Sequence[int], types: Any, devices: Iterable[Device] = ()) -> None:
         self.axis_names = (names,) if isinstance(names, str) else tuple(names)
         self.axis_sizes = tuple(sizes)
@@ -357,13 +355,6 @@ class NamedSharding(Sharding):
 
     def with_memory_kind(self, kind: str) -> NamedSharding:
         return self.update(memory_kind=kind)
-
-    def check_compatible_aval(self, shape: Any) -> None:
-        if len(shape) < len(self.spec):
-            raise ValueError(
-                f"{self} says how {len(self.spec)} axes are split, but the array, of shape {tuple(shape)}, has {len(shape)}."
-                " Shorten the PartitionSpec."
-            )
 
     def __repr__(self) -> str:
         kind = "" if self.memory_kind is None else f", memory_kind={self.memory_kind}"

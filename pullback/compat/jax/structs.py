@@ -44,17 +44,10 @@ class AbstractValue:
     is_high = False
     has_qdd = False
 
-    def to_tangent_aval(self) -> Any:
-        raise NotImplementedError("must override")
-
-    def to_ct_aval(self) -> Any:
-        raise NotImplementedError("must override")
+    to_tangent_aval: Any  # which each class of a program's own defines
 
     def at_least_vspace(self) -> Any:
         return self.to_tangent_aval()
-
-    def update(self, **kwargs: Any) -> Any:
-        raise NotImplementedError("must override")
 
     def update_weak_type(self, weak_type: bool) -> Any:
         return self
@@ -77,7 +70,6 @@ class ShapedArray(AbstractValue):
     """An ArrayType by JAX's names. Interned like it, so equal ones are one object."""
 
     __slots__ = ("__weakref__", "placement", "type")
-    array_abstraction_level = 2
     memory_space = None
     type: ArrayType
     placement: Any
@@ -107,7 +99,7 @@ class ShapedArray(AbstractValue):
     ndim = property(lambda self: self.type.ndim)
     size = property(lambda self: self.type.size)
     sharding = property(lambda self: _unplaced(self.ndim) if self.placement is None else self.placement)
-    mat = manual_axis_type = property(lambda self: None)
+    manual_axis_type = property(lambda self: None)
 
     def update(self, shape: Any = None, dtype: Any = None, weak_type: bool | None = None, **kwargs: Any) -> ShapedArray:
         return ShapedArray(
@@ -130,11 +122,6 @@ class ShapedArray(AbstractValue):
 
     def str_short(self, short_dtypes: bool = False, mesh_axis_types: bool = False) -> str:
         return f"{_name(self.dtype, short_dtypes)}[{','.join(map(str, self.shape))}]"
-
-    def _len(self, ignored: Any) -> int:
-        if not self.shape:
-            raise TypeError("len() of unsized object")
-        return int(self.shape[0])
 
     def __str__(self) -> str:
         return f"{'~' if self.weak_type else ''}{self.str_short()}"
