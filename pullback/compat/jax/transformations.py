@@ -29,7 +29,7 @@ tracing = lazy_module("pullback.compat.jax.tracing")
 
 def _pair(fun: Function, out: Any) -> tuple[Any, Packed]:
     """What a function returned with has_aux: its output, and the rest packed."""
-    if not isinstance(out, tuple) or len(out) != 2:
+    if not isinstance(out, (tuple, list)) or len(out) != 2:
         raise TypeError(
             f"With has_aux=True, {describe(fun)} must return a two-element tuple (output, auxiliary), but it returned {out!r}."
         )
