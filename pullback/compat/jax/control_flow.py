@@ -186,8 +186,8 @@ def called(callback: Function, results: Packed | None = None) -> Function:
         args, kwargs = given.structure.unflatten(leaves)
         try:
             out = Packed(callback(*args, **kwargs))
-            alike = results is not None and len(results.leaves) == len(out.leaves)
-            return Packed.of(results.structure if alike else out.structure, [_narrowed(leaf) for leaf in out.leaves])
+            alike = results if results is not None and len(results.leaves) == len(out.leaves) else out
+            return Packed.of(alike.structure, [_narrowed(leaf) for leaf in out.leaves])
         except Exception as error:  # clients look for what is JAX's, and in its text for what was raised
             text = "".join(traceback.format_exception(error)).rstrip()
             raise errors.JaxRuntimeError(f"INTERNAL: CpuCallback error calling callback: {text}") from error
