@@ -25,7 +25,7 @@ Function = Callable[..., Any]
 def _callable(function: str, names: str, *given: Any) -> None:
     for one in given:
         if not callable(one):
-            raise TypeError(f"lax.{function} calls {names}, but got {one!r} of type {type(one).__name__}: give functions.")
+            raise TypeError(f"lax.{function}: {one!r} of type {type(one).__name__}, given as {names}, is not callable.")
 
 
 def scan(
