@@ -20,10 +20,9 @@ from pullback.engine import backend, cache
 from pullback.engine import compile as compiling
 from pullback.engine.failures import MAX_WAITING
 from pullback.numpy import products
-from pullback.ops import literals
+from pullback.ops import literals, scaling
 from pullback.program.equation import MAX_DERIVED
 from pullback.stablehlo import writer
-from pullback.transforms import transpose
 
 ROOT = pathlib.Path(pb.__file__).parent
 TABLE = (ROOT.parent / "docs" / "architecture.md").read_text()
@@ -185,14 +184,14 @@ def fill_types_of_back_end(monkeypatch: Any) -> tuple[int, int]:
 
 
 def fill_constants(monkeypatch: Any) -> tuple[int, int]:
-    for cached in (transpose._ones, zero._zeros, literals._literals):
+    for cached in (scaling._ones, zero._zeros, literals._literals):
         monkeypatch.setattr(cached, "limit", 3)
         cached.clear()
     for size in range(1, 9):
         zero.zeros(types.array_type((size,), FLOAT32))
-        transpose.ones(types.array_type((), (FLOAT32, FLOAT64)[size % 2], size % 3 == 0))
+        scaling.ones(types.array_type((), (FLOAT32, FLOAT64)[size % 2], size % 3 == 0))
         literals.literal_of(size + 0.25, FLOAT32)
-    return max(map(len, (transpose._ones, zero._zeros, literals._literals))), 3
+    return max(map(len, (scaling._ones, zero._zeros, literals._literals))), 3
 
 
 def fill_types(monkeypatch: Any) -> tuple[int, int]:
@@ -248,7 +247,7 @@ def test_bounds_in_the_table_are_those_of_the_code() -> None:
         "api/compiled.py` `_signatures": compiled.MAX_SIGNATURES,
         "api/dispatch.py` `_scalar_buffers": dispatch._scalar_buffers.limit,
         "api/compiled.py` `_fast_paths": compiled.MAX_FAST_PATHS,
-        "transforms/transpose.py` `_ones": transpose._ones.limit,
+        "ops/scaling.py` `_ones": scaling._ones.limit,
         "core/types.py` `_recent": types._recent.limit,
         "core/zero.py` `_zeros": zero._zeros.limit,
         "numpy/products.py` `_step_on_host": products._step_on_host.cache_info().maxsize,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypedDict, Unpack, overload
 
 import numpy as np
@@ -12,7 +12,7 @@ import numpy as np
 from pullback.api.dispatch import FastPath, Signature, forget_scalars
 from pullback.api.functions import Function, argument_name, check_callable, check_flags, chosen_arguments, global_name
 from pullback.api.signatures import differences
-from pullback.api.stages import Compiled, Lowered, Traced
+from pullback.api.stages import Compiled, Lowered, Traced, flags_of
 from pullback.api.traced import call_paths, trace, with_placeholders, write_back
 from pullback.control.call import bind_call
 from pullback.core.array import Array, BorrowedArray, as_array, from_numpy
@@ -419,7 +419,7 @@ class _Options(TypedDict, total=False):
     out_shardings: None
     device: None
     backend: None
-    compiler_options: None
+    compiler_options: Mapping[str, Any] | None
 
 
 @overload
@@ -443,7 +443,7 @@ def jit(
     out_shardings: None = None,
     device: None = None,
     backend: None = None,
-    compiler_options: None = None,
+    compiler_options: Mapping[str, Any] | None = None,
 ) -> Jitted | Callable[[Function], Jitted]:
     """Compile a function with XLA: it is traced once for every signature, and runs as one program from then on.
 
@@ -461,7 +461,8 @@ def jit(
         explain_misses: print why a call had to be traced; by default, whether `PULLBACK_EXPLAIN_MISSES` is set.
         inline: where an outer function is traced, put the operations in the place of the call.
         keep_unused: keep arguments that the function does not use among those of the program, as is always done.
-        in_shardings, out_shardings, device, backend, compiler_options: None: arguments of JAX's that are refused here.
+        compiler_options: options of XLA's with their values, as in XLA_FLAGS but for this function alone.
+        in_shardings, out_shardings, device, backend: None: arguments of JAX's that are refused here.
 
     Returns:
         A function of the same arguments, with `.lower(*args)` for ahead-of-time compilation and inspection, `.trace(*args)`
@@ -470,7 +471,7 @@ def jit(
 
     Raises:
         StaticArgumentError: an argument that does not exist, or a static argument that cannot be hashed.
-        NotImplementedError: a place to run, a sharding or an option of XLA's was given.
+        NotImplementedError: a place to run or a sharding was given.
 
     Example:
         >>> import pullback as pb
@@ -483,8 +484,7 @@ def jit(
     _refuse("computes on one device", in_shardings=in_shardings, out_shardings=out_shardings)
     where = "computes where its arguments are. Put them on a device with pb.device_put, or use pb.default_device"
     _refuse(where, device=device, backend=backend)
-    _refuse("takes XLA's options from XLA_FLAGS, and quick=True", compiler_options=compiler_options)
-    options = CompileOptions(show_graph=show_graph, quick=quick)
+    options = CompileOptions(show_graph=show_graph, quick=quick, flags=flags_of("jit", compiler_options))
     given = (static_argnums, static_argnames, donate_argnums, donate_argnames, options, explain_misses, inline)
     return (lambda fun: Jitted(fun, *given)) if fun is None else Jitted(fun, *given)
 

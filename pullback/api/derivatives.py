@@ -38,10 +38,11 @@ from pullback.core.tracing import Tracer, innermost_staging, type_of
 from pullback.core.trees import TreeDef, flatten, register_node, unflatten
 from pullback.core.types import ArrayType
 from pullback.core.zero import ONES, ZERO, zeros
+from pullback.ops.scaling import ones
 from pullback.program.equality import Keyed
 from pullback.transforms.jvp import jvp_flat
 from pullback.transforms.linearize import linearize_flat
-from pullback.transforms.transpose import Tape, ones, transpose_flat
+from pullback.transforms.transpose import Tape, transpose_flat
 
 # ---- forward ----------------------------------------------------------------------------------------------------------
 

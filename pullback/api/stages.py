@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Mapping
 from typing import Any, Self
 
 from pullback.api.dispatch import Signature
@@ -15,6 +17,16 @@ from pullback.core.trees import TreeDef
 from pullback.core.types import ArrayType
 from pullback.engine.compile import lower_to_text
 from pullback.program.program import Program
+
+
+def flags_of(what: str, compiler_options: Mapping[str, Any] | None) -> tuple[tuple[str, Any], ...]:
+    """Options of XLA's as the back end takes them."""
+    given = {} if compiler_options is None else compiler_options
+    if not isinstance(given, Mapping) or not all([isinstance(name, str) for name in given]):
+        raise TypeError(
+            f"{what} takes compiler_options as a dict of the names of XLA's options and their values, but got {given!r}."
+        )
+    return tuple(sorted(given.items()))
 
 
 class _AheadOfTime:
@@ -186,8 +198,11 @@ class Lowered(_AheadOfTime):
         """
         return self.compile().cost_analysis()
 
-    def compile(self) -> Compiled:
+    def compile(self, compiler_options: Mapping[str, Any] | None = None) -> Compiled:
         """Compile now.
+
+        Arguments:
+            compiler_options: options of XLA's with their values, as in XLA_FLAGS but for this executable alone.
 
         Returns:
             A `Compiled`.
@@ -197,8 +212,12 @@ class Lowered(_AheadOfTime):
             >>> pb.jit(lambda x: x + 1.0).lower(1.0).compile()(2.0)
             3.0:f32[]:cpu(0)
         """
-        self._signature.compile()
-        compiled: Compiled = self._jitted._stages[2](self._jitted, self._signature)
+        signature = self._signature
+        if flags := flags_of("compile", compiler_options):
+            own = signature.options._replace(flags=(*signature.options.flags, *flags))
+            signature = dataclasses.replace(signature, options=own, executable=None, fast_paths=None)
+        signature.compile()
+        compiled: Compiled = self._jitted._stages[2](self._jitted, signature)
         return compiled
 
 

@@ -28,12 +28,14 @@ class CompileOptions(NamedTuple):
         device: the device to compile for.
         committed: whether results must stay on that device; else they may go where other arguments are.
         quick: at a low optimization level. show_graph: print the StableHLO and the optimized program when they are made.
+        flags: options of the back end's own, with their values.
     """
 
     device: Device = DEFAULT_DEVICE
     committed: bool = False
     quick: bool = False
     show_graph: bool = False
+    flags: tuple[tuple[str, Any], ...] = ()
 
 
 DEFAULT_OPTIONS = CompileOptions()

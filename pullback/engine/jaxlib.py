@@ -43,6 +43,9 @@ _CALLED = {
     ),
 }
 
+# Options of a compilation that are fields of its own, and not among the flags that XLA_FLAGS has.
+_EFFORTS = ("exec_time_optimization_effort", "memory_fitting_effort", "memory_fitting_level", "optimization_level")
+
 # Environment variables that XLA, LLVM and their thread pools read when they start, by the beginnings of their names.
 _READ_AT_START = ("XLA_", "TF_XLA_", "TF_ENABLE_", "LIBTPU_", "LLVM_", "NPROC", "OMP_NUM_THREADS")
 
@@ -119,8 +122,11 @@ class Jaxlib:
             entries = [_field(500, _field(1, key.encode()) + _field(2, str(value).encode())) for key, value in extra.items()]
             data = options.SerializeAsString() + _field(3, _field(3, b"".join(entries)))
             options = self.jax.CompileOptions.ParseFromString(data)
-        if overrides:
-            options.env_option_overrides = list(overrides)
+        efforts = {name: value for name, value in overrides if name in _EFFORTS}
+        for name, value in efforts.items():
+            setattr(options.executable_build_options, name, value)
+        if len(overrides) > len(efforts):
+            options.env_option_overrides = [(name, value) for name, value in overrides if name not in efforts]
         options.device_assignment = self.jax.DeviceAssignment.create(np.array([[device.id]], np.int32))
         return options
 

@@ -251,8 +251,8 @@ class XlaBackend(Backend):
         """A StableHLO module compiled for one device, now: XLA's loaded executable."""
         start = time.perf_counter()
         lib, device = jaxlib(), self.raw_devices[options.device.id]
-        overrides = (("xla_backend_optimization_level", 0),) if options.quick else ()
-        given = lib.compile_options(overrides, lowered.settings, device)
+        quick = (("xla_backend_optimization_level", 0),) if options.quick else ()
+        given = lib.compile_options((*quick, *options.flags), lowered.settings, device)
         if lowered.callbacks:  # only this form takes them
             module, devices = lib.parse(lowered.text), lib.jax.DeviceList((device,))
             made = self.client.compile_and_load(module, devices, given, list(lowered.callbacks))
@@ -298,7 +298,7 @@ def generation_inputs(there: XlaBackend, lowered: Lowered, options: CompileOptio
     return {
         "module": lowered.text.partition("\n")[2],  # without the first line, which holds the function's name
         "settings": repr(sorted(lowered.settings.items())),
-        "optimization": repr(options.quick),
+        "optimization": repr((options.quick, options.flags)),
         "device": repr(options.device.id),
         "devices": repr(len(there.devices)),
         "platform": there.platform,

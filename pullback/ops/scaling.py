@@ -8,11 +8,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
+from pullback.core.array import Array, constant, host_of
+from pullback.core.bounded import Bounded
 from pullback.core.tracing import bind
 from pullback.core.types import ArrayType
-from pullback.core.zero import ZERO
+from pullback.core.zero import ONES, ZERO
 from pullback.ops.arithmetic import add, mul, neg
 from pullback.ops.broadcast import broadcast_in_dim
+from pullback.ops.convert import convert_element_type
 from pullback.ops.literals import literal
 
 NO_PARAMETERS: dict[str, Any] = {}
@@ -44,3 +49,40 @@ def combine(terms: Sequence[tuple[Any, Any]], type: ArrayType) -> Any:
     if total is not ZERO and total.type is not type and type.shape and not total.type.shape:
         total = broadcast_in_dim(total, shape=type.shape, broadcast_dimensions=())
     return total
+
+
+# ---- a cotangent known to be one in each element ----------------------------------------------------------------------
+
+_ones: Bounded[ArrayType, Array] = Bounded(1024)
+
+
+def ones(type: ArrayType) -> Any:
+    """An array of ones."""
+    scalar = type.with_shape(())
+    try:
+        one = _ones[scalar]
+    except KeyError:
+        one = _ones.setdefault(scalar, constant(Array(scalar, np.ones((), type.dtype))))
+    return broadcast_in_dim(one, shape=type.shape, broadcast_dimensions=()) if type.shape else one
+
+
+def real_ones(cotangent: Any, type: ArrayType) -> Any:
+    """An array of ones of a type where a cotangent is ONES."""
+    return ones(type) if cotangent is ONES else cotangent
+
+
+def ones_times(multiplier: Any, type: ArrayType, operand: ArrayType) -> Any:
+    """The cotangent of an operand that was scaled, if each element of that of the result, of a type, is one: without a product
+    it is the multiplier, in the type of the result."""
+    if multiplier.__class__ is int:
+        if multiplier == 1 and operand.shape == type.shape:
+            return ONES
+        multiplier = literal(multiplier, type)
+    if multiplier.type.weak and not type.weak:
+        if multiplier.__class__ is Array:
+            multiplier = Array(multiplier.type.strong(), host_of(multiplier))
+        else:
+            multiplier = convert_element_type(multiplier, new_dtype=type.dtype)
+    if multiplier.type.shape == type.shape:
+        return multiplier
+    return broadcast_in_dim(multiplier, shape=type.shape, broadcast_dimensions=())

@@ -11,10 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from pullback.core.array import Array, as_array, constant, host_of
-from pullback.core.bounded import Bounded
+from pullback.core.array import Array, as_array
 from pullback.core.dtypes import is_inexact
 from pullback.core.errors import GradientError, LeafError, NotLinear
 from pullback.core.primitive import Primitive
@@ -23,10 +20,8 @@ from pullback.core.tracing import Trace, Tracer, bind, type_of
 from pullback.core.types import ArrayType
 from pullback.core.zero import ONES, ZERO, instantiate, zeros
 from pullback.ops.arithmetic import add
-from pullback.ops.broadcast import broadcast_in_dim, reduce_sum
-from pullback.ops.convert import convert_element_type
-from pullback.ops.literals import literal
-from pullback.ops.scaling import combine, scaled
+from pullback.ops.broadcast import reduce_sum
+from pullback.ops.scaling import combine, ones_times, real_ones, scaled
 from pullback.program.equality import param_key
 from pullback.program.equation import Equation
 from pullback.program.program import programs_in
@@ -291,6 +286,7 @@ class Tape(Trace):
         """The transpose: cotangents of `outs` (ZERO and ONES allowed) to cotangents of `inputs` (ZERO possible)."""
         types = self.types
         found: list[Any] = [None] * len(types)
+        said_zero: set[int] = set()  # by rules: those before them that are told of zeros are asked all the same
 
         def accumulate(index: int, cotangent: Any) -> None:
             type, before = types[index], found[index]
@@ -309,6 +305,8 @@ class Tape(Trace):
                 if step.__class__ is Scale:
                     cotangent = found[step.out]
                     if cotangent is None:
+                        if step.out in said_zero:
+                            said_zero.update([index for index, _ in step.terms])
                         continue
                     found[step.out] = None
                     for index, multiplier in step.terms:
@@ -321,17 +319,23 @@ class Tape(Trace):
                                 continue
                         accumulate(index, term)
                 else:
-                    self._backward_apply(step, found, accumulate)  # type: ignore[arg-type]
+                    self._backward_apply(step, found, said_zero, accumulate)  # type: ignore[arg-type]
         return [ZERO if (x := found[index]) is None else real_ones(x, types[index]) for index in inputs]
 
-    def _backward_apply(self, step: Apply, found: list[Any], accumulate: Callable[[int, Any], None]) -> None:
+    def _backward_apply(
+        self, step: Apply, found: list[Any], said_zero: set[int], accumulate: Callable[[int, Any], None]
+    ) -> None:
         primitive = step.primitive
         cotangents = [found[out] for out in step.outs]
         for cotangent in cotangents:
             if cotangent is not None:
                 break
         else:
-            return
+            if said_zero.isdisjoint(step.outs):
+                return
+            if not primitive.symbolic_cotangents:
+                said_zero.update([operand.index for operand in step.operands if operand.__class__ is Slot])
+                return
         for out in step.outs:
             found[out] = None
         if primitive.keeps_ones and cotangents[0] is ONES:
@@ -369,7 +373,9 @@ class Tape(Trace):
         if not isinstance(results, (tuple, list)) or len(results) != len(args):
             raise primitive.malformed("transpose", "a cotangent or None for each operand", results)
         for operand, result in zip(operands, results, strict=True):
-            if operand.__class__ is Slot and result is not ZERO:
+            if operand.__class__ is Slot and result is ZERO:
+                said_zero.add(operand.index)
+            elif operand.__class__ is Slot:
                 type = self.types[operand.index]
                 if result.__class__ is not Array or result.type is not type:
                     if result is None:
@@ -417,41 +423,6 @@ def _pruned(
     """What is left of an operation on `count` operands that serves the wanted results: parameters, operands and results."""
     found = primitive.prune(wanted, **params)  # type: ignore[misc]
     return (params, range(count), range(len(wanted))) if found is None else found
-
-
-_ones: Bounded[ArrayType, Array] = Bounded(1024)
-
-
-def ones(type: ArrayType) -> Any:
-    """An array of ones."""
-    scalar = type.with_shape(())
-    try:
-        one = _ones[scalar]
-    except KeyError:
-        one = _ones.setdefault(scalar, constant(Array(scalar, np.ones((), type.dtype))))
-    return broadcast_in_dim(one, shape=type.shape, broadcast_dimensions=()) if type.shape else one
-
-
-def real_ones(cotangent: Any, type: ArrayType) -> Any:
-    """An array of ones of a type where a cotangent is ONES."""
-    return ones(type) if cotangent is ONES else cotangent
-
-
-def ones_times(multiplier: Any, type: ArrayType, operand: ArrayType) -> Any:
-    """The cotangent of an operand that was scaled, if each element of that of the result, of a type, is one: without a product
-    it is the multiplier, in the type of the result."""
-    if multiplier.__class__ is int:
-        if multiplier == 1 and operand.shape == type.shape:
-            return ONES
-        multiplier = literal(multiplier, type)
-    if multiplier.type.weak and not type.weak:
-        if multiplier.__class__ is Array:
-            multiplier = Array(multiplier.type.strong(), host_of(multiplier))
-        else:
-            multiplier = convert_element_type(multiplier, new_dtype=type.dtype)
-    if multiplier.type.shape == type.shape:
-        return multiplier
-    return broadcast_in_dim(multiplier, shape=type.shape, broadcast_dimensions=())
 
 
 def nonlinear(step: Apply) -> NotLinear:

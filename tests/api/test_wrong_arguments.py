@@ -120,6 +120,7 @@ def takes(name: str, parameter: str, value: Any) -> bool:
         "x": name == "device_get" or not isinstance(value, (Senseless, str, bytes)),
         "tree": True,
         "leaves": isinstance(value, (dict, list, bytes)),  # of one item each
+        "compiler_options": value is None or isinstance(value, dict),  # XLA says which options it has
         "explain_misses": value is True or value is None,
         "fun": value is None and name == "jit",
         "axis_size": value is None,

@@ -1302,3 +1302,64 @@ def test_names_and_documentation_are_the_function_s():
 
     assert f.__name__ == "f" and f.__doc__ == "What f is."
     assert repr(f).startswith("<custom_jvp of ") and "f (" in repr(f)
+
+
+def keeps_a_record(symbolic_zeros, rule_after):
+    """A loss, through a function whose backward rule returns no derivative, and one after it that passes on no cotangent."""
+
+    @pb.custom_vjp
+    def f(x, scale):
+        return x * 1.0, scale
+
+    def forward(x, scale):
+        x, scale = (x.value, scale.value) if symbolic_zeros else (x, scale)
+        return (x * 1.0, scale), scale
+
+    f.defvjp(forward, lambda scale, cotangent: (None, scale * 5.0), symbolic_zeros=symbolic_zeros)
+
+    @pb.custom_vjp
+    def g(x, y):
+        return 2.0 * x
+
+    g.defvjp(lambda x, y: (2.0 * x, y), lambda y, cotangent: (2.0 * cotangent, rule_after(y)))
+
+    def loss(x, scale):
+        y, _ = f(x, scale)
+        return pnp.sum(g(x, pnp.sin(2.0 * y)))
+
+    return loss
+
+
+ABOUT_A_RECORD = {
+    "grad": lambda loss: pb.grad(loss, (0, 1)),
+    "jit of grad": lambda loss: pb.jit(pb.grad(loss, (0, 1))),
+    "grad of jit": lambda loss: pb.grad(pb.jit(loss), (0, 1)),
+    "checkpoint": lambda loss: pb.grad(pb.checkpoint(loss), (0, 1)),
+    "cond": lambda loss: pb.grad(lambda x, s: pb.lax.cond(x[1] > 0, loss, lambda x, s: pnp.sum(x) * s, x, s), (0, 1)),
+    "scan": lambda loss: pb.grad(lambda x, s: pb.lax.scan(lambda c, _: (c + loss(x, s), None), 0.0, length=1)[0], (0, 1)),
+    "vmap": lambda loss: pb.grad(lambda x, s: pnp.sum(pb.vmap(loss, (0, None))(x[None], s)), (0, 1)),
+}
+
+
+@pytest.mark.parametrize("way", ABOUT_A_RECORD)
+@pytest.mark.parametrize("symbolic_zeros", [False, True])
+@pytest.mark.parametrize(
+    "rule_after", [lambda y: None, lambda y: pb.SymbolicZero(y), pnp.zeros_like], ids=["None", "zero", "zeros"]
+)
+def test_none_of_a_later_rule_counts_as_zeros(rule_after, symbolic_zeros, way):
+    """Whether a rule returns None or zeros, the rules before it are asked: some keep a record in what they return."""
+    of_x, of_scale = ABOUT_A_RECORD[way](keeps_a_record(symbolic_zeros, rule_after))(pnp.array([0.5, 1.0]), 7.0)
+    np.testing.assert_array_equal(of_x, [2.0, 2.0])
+    assert float(of_scale) == 35.0
+
+
+def test_rules_of_what_serves_nothing_are_not_asked():
+    asked = []
+
+    @pb.custom_vjp
+    def f(x):
+        return x, 2.0 * x
+
+    f.defvjp(lambda x: ((x, 2.0 * x), None), lambda _, cotangent: (asked.append(1), (None,))[1])
+    assert float(pb.grad(lambda x: f(x)[1] * 0 + 3.0 * x)(1.0)) == 3.0 and len(asked) == 1
+    assert float(pb.grad(lambda x: (f(x), 3.0 * x)[1])(1.0)) == 3.0 and len(asked) == 1

@@ -401,7 +401,7 @@ def test_options_of_jax():
     assert [equation.primitive.name for equation in program.equations] == ["sin", "mul", "add"]
     np.testing.assert_allclose(pb.vmap(pb.grad(inner))(X), 2 * np.cos(X), rtol=1e-6)
     np.testing.assert_allclose(pb.jit(pb.vmap(pb.grad(inner)))(X), 2 * np.cos(X), rtol=1e-6)
-    for name in ("in_shardings", "out_shardings", "device", "backend", "compiler_options"):
+    for name in ("in_shardings", "out_shardings", "device", "backend"):
         with pytest.raises(NotImplementedError, match=rf"jit takes no {name}, but got 'cpu'\. It "):
             pb.jit(inner, **{name: "cpu"})
 
@@ -415,3 +415,23 @@ def test_known_arrays_are_compiled_in(shape, dtype):
     found = pb.jit(lambda x: (pnp.asarray(known), pnp.where(known.astype(bool), x, 0.0)))(2.0)
     assert (found[0].shape, found[0].dtype) == (shape, known.dtype) and np.array_equal(found[0], known)
     np.testing.assert_array_equal(found[1], np.where(known.astype(bool), 2.0, 0.0))
+
+
+def test_options_of_xla():
+    def f(x):
+        return pnp.sin(x) + 1.0
+
+    before = pb.jit(f)(2.0)
+    given = {"xla_embed_ir_in_executable": True, "xla_dump_max_hlo_modules": 200, "optimization_level": 1}
+    assert pb.jit(f, compiler_options=given)(2.0) == before
+    lowered = pb.jit(f).lower(2.0)
+    quick, plain = lowered.compile({"xla_backend_optimization_level": 0}), lowered.compile()
+    assert quick(2.0) == plain(2.0) == before
+    with pytest.raises(RuntimeError, match="invalid_key"):
+        lowered.compile({"invalid_key": 1})
+    with pytest.raises(RuntimeError, match="valid bool"):
+        pb.jit(f, compiler_options={"xla_embed_ir_in_executable": "maybe"})(2.0)
+    for wrong in ("invalid_key", {1: 2}):
+        with pytest.raises(TypeError, match="takes compiler_options as a dict"):
+            pb.jit(f, compiler_options=wrong)
+    assert plain(2.0) == before

@@ -10,8 +10,7 @@ from pullback.compat.jax.extend.linear_util import Store, WrappedFun, transforma
 from pullback.compat.jax.facade import facade
 from pullback.compat.jax.jaxprs import DebugInfo
 from pullback.compat.jax.tree_util import (
-    broadcast_flattened_prefix_with_treedef,
-    none_leaf_registry,
+    broadcast_prefix,
     prefix_errors,
     tree_flatten,
 )
@@ -62,16 +61,14 @@ def argnums_partial(
 
 def flatten_axes(name: str, treedef: Any, axis_tree: Any, *, kws: bool = False, tupled_args: bool = False) -> list[Any]:
     """For each leaf of a structure what a prefix of it says, in which None is a leaf."""
-    leaves, structure = none_leaf_registry.flatten(axis_tree)
-    try:
-        return broadcast_flattened_prefix_with_treedef(leaves, structure, treedef)
-    except ValueError:
-        errors = prefix_errors(axis_tree, treedef.unflatten([object()] * treedef.num_leaves), lambda node: node is None)
+    full, is_none = treedef.unflatten([object()] * treedef.num_leaves), lambda node: node is None
+    if errors := prefix_errors(axis_tree, full, is_none):
         details = "\n  ".join([str(error(name)) for error in errors])
         raise ValueError(
             f"{name} must be a tree like the values that it is for, or a prefix of one, but differs in {len(errors)} places:"
             f"\n  {details}"
-        ) from None
+        )
+    return broadcast_prefix(axis_tree, full, is_none)
 
 
 def safe_map(f: Function, *args: Any) -> list[Any]:

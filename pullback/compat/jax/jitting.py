@@ -11,6 +11,7 @@ from weakref import WeakKeyDictionary
 from pullback.api.compiled import MAX_SIGNATURES, Jitted
 from pullback.api.dispatch import Signature
 from pullback.api.functions import parameters_of
+from pullback.api.stages import flags_of
 from pullback.compat.jax.sharding import check_whole
 from pullback.compat.jax.structs import aval_of
 from pullback.compat.jax.trees import JAX_TREES, flatten
@@ -133,12 +134,11 @@ def jit(
     inline: bool = False,
     compiler_options: dict[str, Any] | None = None,
 ) -> Any:
-    """As pb.jit. Where to compute is accepted, since there is one place; XLA's options are not heeded, with a warning."""
-    if compiler_options:
-        warn(f"jit does not heed compiler_options={compiler_options}: pullback takes XLA's options from XLA_FLAGS.")
+    """As pb.jit. Where to compute is accepted, since there is one place."""
     for sharding in flatten((in_shardings, out_shardings))[0]:
         check_whole(sharding)
-    options = (static_argnums, static_argnames, donate_argnums, donate_argnames, CompileOptions(), None, inline)
+    compiling = CompileOptions(flags=flags_of("jit", compiler_options))
+    options = (static_argnums, static_argnames, donate_argnums, donate_argnames, compiling, None, inline)
     return (lambda fun: _jitted(fun, options)) if fun is None else _jitted(fun, options)
 
 

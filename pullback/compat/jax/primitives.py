@@ -351,7 +351,7 @@ _OTHERS: dict[str, dict[str, Translation]] = {
     },
     "control.call": {"call": _Jit("jit", {"program": "jaxpr"}, _JIT)},
     "control.checkpoint": {
-        "checkpoint": _Holding("checkpoint", {"program": "jaxpr"}, {"differentiated": False}, ("again",)),
+        "checkpoint": _Holding("checkpoint", {"program": "jaxpr", "again": "differentiated"}, {"differentiated": False}),
         "name": Translation("name"),
     },
     "control.cond": {"cond": _Cond("cond", {}, {}, ("early_exit",))},

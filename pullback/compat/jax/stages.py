@@ -106,7 +106,7 @@ class Lowered(_Stage, own.Lowered):
         return _Text(self.as_text(dialect))
 
     def compile(self, compiler_options: CompilerOptions | None = None) -> Compiled:
-        made = super().compile()
+        made = super().compile(compiler_options)
         assert isinstance(made, Compiled)
         return made
 

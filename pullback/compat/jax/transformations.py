@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -9,16 +10,18 @@ from typing import Any
 import numpy as np
 
 import pullback as pb
-from pullback.api.functions import chosen_arguments, normalize_argnums, wrapped
+from pullback.api.functions import chosen_arguments, normalize_argnums, trees_of, wrapped
 from pullback.api.traced import call_paths
 from pullback.compat.jax.jitting import jit
 from pullback.compat.jax.structs import tangent_type, type_of
 from pullback.compat.jax.tree_util import register_pytree_node, tree_leaves, tree_map
 from pullback.compat.jax.trees import JAX_TREES, Packed, flatten, on_a_level, pack, packed, standing_for, unpack
 from pullback.core.errors import PullbackError
+from pullback.core.lazy import lazy_module
 from pullback.core.source import describe, named_after
 
 Function = Callable[..., Any]
+tracing = lazy_module("pullback.compat.jax.tracing")
 
 
 def _pair(fun: Function, out: Any) -> tuple[Any, Packed]:
@@ -217,6 +220,13 @@ class JvpFunction(LinearFunction):
 
     def __call__(self, *tangents: Any) -> Any:
         return self._function(*pack(tangents)).tree
+
+    @property
+    def func(self) -> Function:
+        """As a function of the arrays that it keeps, in JAX: of which some print the Jaxpr."""
+        shape = self._function.shape
+        given = trees_of(shape.structures, [tangent_type(type) for type in shape.types])
+        return functools.partial(self, tracing.make_jaxpr(self)(*unpack(given)).jaxpr)
 
 
 for _kind in (JvpFunction, VjpFunction):

@@ -7,60 +7,29 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-import difflib
 import functools
 import operator
-import textwrap
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from pullback.compat.jax.facade import facade
 from pullback.engine.jaxlib import pytrees
 
 __all__ = [
-    "DictKey",
-    "FlattenedIndexKey",
-    "GetAttrKey",
-    "KeyEntry",
-    "KeyPath",
-    "Partial",
-    "PyTreeDef",
-    "SequenceKey",
-    "all_leaves",
-    "default_registry",
-    "flatten_one_level",
-    "flatten_one_level_with_keys",
-    "is_tree_node",
-    "keystr",
-    "register_dataclass",
-    "register_pytree_node",
-    "register_pytree_node_class",
-    "register_pytree_with_keys",
-    "register_pytree_with_keys_class",
-    "register_static",
-    "tree_all",
-    "tree_broadcast",
-    "tree_flatten",
-    "tree_flatten_with_path",
-    "tree_leaves",
-    "tree_leaves_with_path",
-    "tree_map",
-    "tree_map_with_path",
-    "tree_reduce",
-    "tree_reduce_associative",
-    "tree_structure",
-    "tree_transpose",
-    "tree_unflatten",
-    "treedef_children",
-    "treedef_is_leaf",
-    "treedef_tuple",
-]
+    "DictKey", "FlattenedIndexKey", "GetAttrKey", "KeyEntry", "KeyPath", "Partial", "PyTreeDef", "SequenceKey", "all_leaves",
+    "default_registry", "flatten_one_level", "flatten_one_level_with_keys", "is_tree_node", "keystr", "register_dataclass",
+    "register_pytree_node", "register_pytree_node_class", "register_pytree_with_keys", "register_pytree_with_keys_class",
+    "register_static", "tree_all", "tree_broadcast", "tree_flatten", "tree_flatten_with_path", "tree_leaves",
+    "tree_leaves_with_path", "tree_map", "tree_map_with_path", "tree_reduce", "tree_reduce_associative", "tree_structure",
+    "tree_transpose", "tree_unflatten", "treedef_children", "treedef_is_leaf", "treedef_tuple",
+]  # fmt: skip
 
 pytree = pytrees()
 
 KeyEntry = Any
 KeyPath = tuple[Any, ...]
 IsLeaf = Callable[..., bool] | None
+Difference = tuple[KeyPath, str, str, str]
 
 PyTreeDef: Any = pytree.PyTreeDef
 SequenceKey: Any = pytree.SequenceKey
@@ -68,36 +37,19 @@ DictKey: Any = pytree.DictKey
 GetAttrKey: Any = pytree.GetAttrKey
 FlattenedIndexKey: Any = pytree.FlattenedIndexKey
 
-
-def _registry_named(name: str, **options: bool) -> Any:
-    """A registry that pickles as the variable of this module that holds it: structures name their registry."""
-    registry: Any = pytree.PyTreeRegistry(**options)
-    registry.__module__, registry.__name__ = __name__, name
-    return registry
+default_registry: Any = pytree.PyTreeRegistry()
+default_registry.__module__, default_registry.__name__ = __name__, "default_registry"  # by which structures pickle it
 
 
-default_registry = _registry_named("default_registry")
-none_leaf_registry = _registry_named("none_leaf_registry", enable_none=False)
-dispatch_registry = tracing_registry = default_registry
+class _Registry:
+    """Which classes are containers, as flax asks."""
+
+    def __contains__(self, kind: type) -> bool:
+        return bool(default_registry.is_node(kind))
 
 
-class _Entry(NamedTuple):
-    """How values of a registered class are taken apart and put together."""
-
-    to_iter: Callable[..., Any]
-    from_iter: Callable[..., Any]
-
-
-_registry: dict[type, _Entry] = {
-    tuple: _Entry(lambda node: (node, None), lambda _, children: tuple(children)),
-    list: _Entry(lambda node: (node, None), lambda _, children: list(children)),
-    dict: _Entry(
-        lambda node: ([node[key] for key in sorted(node)], tuple(sorted(node))),
-        lambda keys, children: dict(zip(keys, children, strict=True)),
-    ),
-    type(None): _Entry(lambda node: ((), None), lambda _, children: None),
-}
-"""Which classes are containers (flax asks so); what flattens is the registries of jaxlib."""
+_registry = _Registry()
+dispatch_registry = default_registry
 
 
 # Taking apart and putting together
@@ -136,9 +88,6 @@ def tree_leaves_with_path(tree: Any, is_leaf: IsLeaf = None, is_leaf_takes_path:
     return tree_flatten_with_path(tree, is_leaf, is_leaf_takes_path)[0]
 
 
-generate_key_paths = tree_leaves_with_path
-
-
 def flatten_one_level(tree: Any) -> tuple[Iterable[Any], Hashable]:
     """The children of a container, and its metadata."""
     return _is_container(tree, default_registry.flatten_one_level(tree))
@@ -165,11 +114,9 @@ def is_tree_node(typ: type) -> bool:
 
 def all_leaves(iterable: Iterable[Any], is_leaf: IsLeaf = None) -> bool:
     """Whether all of these are leaves."""
-    if is_leaf is None:
-        return pytree.all_leaves(default_registry, iterable)
     items = list(iterable)
     leaves = tree_leaves(items, is_leaf)
-    return len(leaves) == len(items) and all([item is leaf for item, leaf in zip(items, leaves)])
+    return len(leaves) == len(items) and all(map(operator.is_, items, leaves))
 
 
 # Structures
@@ -190,11 +137,6 @@ def treedef_is_leaf(treedef: Any) -> bool:
     return treedef.num_nodes == 1
 
 
-def treedef_is_strict_leaf(treedef: Any) -> bool:
-    """Whether it is that of a leaf."""
-    return treedef.num_nodes == 1 and treedef.num_leaves == 1
-
-
 # Functions of trees
 
 
@@ -210,7 +152,7 @@ def tree_map_with_path(
 ) -> Any:
     """tree_map of a function that is given the path of each leaf first."""
     pairs, treedef = tree_flatten_with_path(tree, is_leaf, is_leaf_takes_path)
-    asked = (lambda node: is_leaf((), node)) if is_leaf_takes_path and is_leaf is not None else is_leaf
+    asked = functools.partial(is_leaf, ()) if is_leaf_takes_path and is_leaf is not None else is_leaf
     others = [_up_to(treedef, tree, other, asked, "tree_map_with_path tree") for other in rest]
     return treedef.unflatten(map(f, *zip(*pairs), *others) if pairs else ())
 
@@ -220,28 +162,24 @@ def _up_to(treedef: Any, tree: Any, other: Any, is_leaf: IsLeaf, name: str) -> l
     try:
         return treedef.flatten_up_to(other)
     except Exception as error:
-        found = next(_prefix_errors((), tree, other, is_leaf), None)
-        raise (error if found is None else found(name)) from None
+        found = prefix_errors(tree, other, is_leaf)
+        raise (found[0](name) if found else error) from None
 
 
-class Unspecified:
-    """What stands for an argument that is not given."""
+_MISSING = object()
 
 
-_UNSPECIFIED = Unspecified()
-
-
-def tree_reduce(function: Callable[[Any, Any], Any], tree: Any, initializer: Any = _UNSPECIFIED, is_leaf: IsLeaf = None) -> Any:
+def tree_reduce(function: Callable[[Any, Any], Any], tree: Any, initializer: Any = _MISSING, is_leaf: IsLeaf = None) -> Any:
     """functools.reduce over the leaves."""
-    return functools.reduce(function, tree_leaves(tree, is_leaf), *[first for first in (initializer,) if not _absent(first)])
+    return functools.reduce(function, tree_leaves(tree, is_leaf), *[] if initializer is _MISSING else [initializer])
 
 
 def tree_reduce_associative(
-    operation: Callable[[Any, Any], Any], tree: Any, *, identity: Any = _UNSPECIFIED, is_leaf: IsLeaf = None
+    operation: Callable[[Any, Any], Any], tree: Any, *, identity: Any = _MISSING, is_leaf: IsLeaf = None
 ) -> Any:
     """An associative function over the leaves, by halves: in logarithmic depth."""
     leaves = tree_leaves(tree, is_leaf)
-    if not leaves and _absent(identity):
+    if not leaves and identity is _MISSING:
         raise TypeError("tree_reduce_associative of a tree without leaves needs its argument identity.")
     return _by_halves(operation, leaves) if leaves else identity
 
@@ -251,10 +189,6 @@ def _by_halves(operation: Callable[[Any, Any], Any], items: list[Any]) -> Any:
         return items[0]
     half = len(items) // 2
     return operation(_by_halves(operation, items[:half]), _by_halves(operation, items[half:]))
-
-
-def _absent(value: Any) -> bool:
-    return isinstance(value, Unspecified)
 
 
 def tree_all(tree: Any, *, is_leaf: IsLeaf = None) -> bool:
@@ -286,30 +220,24 @@ def broadcast_prefix(prefix_tree: Any, full_tree: Any, is_leaf: IsLeaf = None) -
     """The leaves of tree_broadcast."""
     leaves, treedef = tree_flatten(prefix_tree, is_leaf)
     parts = _up_to(treedef, prefix_tree, full_tree, is_leaf, "broadcast_prefix prefix_tree")
-    return [leaf for leaf, part in zip(leaves, parts) for _ in range(tree_structure(part).num_leaves)]
+    return _repeated(leaves, parts)
 
 
 def broadcast_flattened_prefix_with_treedef(prefix_leaves: list[Any], prefix_treedef: Any, full_treedef: Any) -> list[Any]:
     """broadcast_prefix of trees that are given as leaves and structures."""
-    counts = _leaves_below(prefix_treedef, full_treedef)
-    return [leaf for leaf, count in zip(prefix_leaves, counts) for _ in range(count)]
+    return _repeated(prefix_leaves, prefix_treedef.flatten_up_to(full_treedef.unflatten([_PLACE] * full_treedef.num_leaves)))
 
 
-def _leaves_below(prefix: Any, full: Any) -> list[int]:
-    """How many leaves of a structure each leaf of its prefix stands for."""
-    if treedef_is_strict_leaf(prefix):
-        return [full.num_leaves]
-    children, full_children = prefix.children(), full.children()
-    if prefix.node_data() != full.node_data() or len(children) != len(full_children):
-        raise ValueError(f"The structure {prefix} is not a prefix of {full}.")
-    return [count for pair in zip(children, full_children) for count in _leaves_below(*pair)]
+def _repeated(leaves: list[Any], parts: list[Any]) -> list[Any]:
+    """Each leaf as often as the part that it stands for has leaves."""
+    return [leaf for leaf, part in zip(leaves, parts) for _ in tree_leaves(part)]
 
 
-class _Hashed:
+class _Whole:
     """A functools.partial as the function of a Partial, which would else take it apart; equal to it, and hashed as it."""
 
     def __init__(self, fun: functools.partial[Any]) -> None:
-        self.fun, self.func, self.args, self.keywords = fun, fun.func, fun.args, fun.keywords
+        self.fun = fun
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.fun(*args, **kwargs)
@@ -318,7 +246,7 @@ class _Hashed:
         return hash(self.fun)
 
     def __eq__(self, other: object) -> bool:
-        return bool(self.fun == (other.fun if isinstance(other, _Hashed) else other))
+        return bool(self.fun == (other.fun if isinstance(other, _Whole) else other))
 
     def __repr__(self) -> str:
         return repr(self.fun)
@@ -328,7 +256,7 @@ class Partial(functools.partial):  # type: ignore[type-arg]
     """functools.partial as a container: its arguments are children, the function is part of the structure."""
 
     def __new__(cls, func: Callable[..., Any], *args: Any, **kwargs: Any) -> Partial:
-        return super().__new__(cls, _Hashed(func) if isinstance(func, functools.partial) else func, *args, **kwargs)
+        return super().__new__(cls, _Whole(func) if isinstance(func, functools.partial) else func, *args, **kwargs)
 
 
 # Paths
@@ -351,106 +279,48 @@ def _simple(key: Any) -> str:
 
 def prefix_errors(prefix_tree: Any, full_tree: Any, is_leaf: IsLeaf = None) -> list[Callable[[str], ValueError]]:
     """For each place where the first tree is no prefix of the other, a function from the argument's name to an error."""
-    return list(_prefix_errors((), prefix_tree, full_tree, is_leaf))
 
-
-def _prefix_errors(path: KeyPath, prefix: Any, full: Any, is_leaf: IsLeaf) -> Iterator[Callable[[str], ValueError]]:
-    if treedef_is_strict_leaf(tree_structure(prefix, is_leaf)):
-        return
-    kind, name = type(prefix), type(prefix).__name__
-    if kind is not type(full):
-        yield _error(path, str(kind), str(type(full)))
-        return
-    (pairs, meta), (full_pairs, full_meta) = flatten_one_level_with_keys(prefix), flatten_one_level_with_keys(full)
-    pairs, full_pairs = list(pairs), list(full_pairs)
-    if len(pairs) != len(full_pairs):
-        if isinstance(prefix, (list, tuple)):
-            yield _error(path, f"a {name} of {len(pairs)}", f"a {name} of {len(full_pairs)}")
-            return
-        keys, full_keys = [key for key, _ in pairs], [key for key, _ in full_pairs]
-        difference = [key for key in keys if key not in full_keys] + [key for key in full_keys if key not in keys]
-        yield _error(
-            path,
-            f"{kind} of {len(keys)} (keys: {_spelled(keys)})",
-            f"{kind} of {len(full_keys)} (keys: {_spelled(full_keys)})",
-            f", and only one of them has {_spelled(difference)}. ",
-        )
-        return
-    if meta != full_meta:
-        lines = "\n".join(difflib.ndiff(str(meta).splitlines(), str(full_meta).splitlines()))
-        yield _error(
-            path,
-            f"{kind} with the metadata {meta}",
-            f"one with the metadata {full_meta}",
-            f", which differ so:\n{textwrap.indent(lines, '    ')}\n",
-        )
-        return
-    for (key, child), (_, full_child) in zip(pairs, full_pairs):
-        yield from _prefix_errors((*path, key), child, full_child, is_leaf)
-
-
-def _error(path: KeyPath, has: str, wanted: str, how: str = ". ") -> Callable[[str], ValueError]:
-    """A function of the name of an argument: the error that says what it has in a place, and what the full tree has there."""
-
-    def error(name: str) -> ValueError:
+    def error(difference: Difference, name: str) -> ValueError:
+        path, has, wanted, why = difference
         return ValueError(
-            f"{name}{keystr(path)} is {has}, but the tree that it goes with has in that place {wanted}{how}Write the same"
+            f"{name}{keystr(path)} is {has}, but the tree that it goes with has in that place {wanted}: {why}. Write the same"
             " containers as there, or a single leaf for all of that part."
         )
 
-    return error
+    found = _differences((), prefix_tree, full_tree, is_leaf, True)
+    return [functools.partial(error, difference) for difference in found]
 
 
-def _spelled(keys: Sequence[Any]) -> str:
-    return " ".join([_simple(key) for key in keys])
+def structure_differences(one: Any, two: Any, root: str) -> Iterator[tuple[str, str, str]]:
+    """For each place where two structures differ: the place, what the first has there, and what the second."""
+    trees = [structure.unflatten([_PLACE] * structure.num_leaves) for structure in (one, two)]
+    for path, has, wanted, why in _differences((), trees[0], trees[1], None, False):
+        yield f"{root}{keystr(path)}", has, f"{wanted} ({why})"
 
 
-def equality_errors(tree1: Any, tree2: Any, is_leaf: IsLeaf = None) -> Iterable[tuple[KeyPath, str, str, str]]:
-    """For each place where two trees differ in structure: its path, what each has there, and what differs."""
-    return _equality_errors((), tree1, tree2, is_leaf)
+_PLACE = object()  # any leaf, where only structures are known
 
 
-def equality_errors_pytreedef(tree1: Any, tree2: Any) -> Iterable[tuple[KeyPath, str, str, str]]:
-    """equality_errors of structures."""
-    leaf = _PytreeLeaf()
-    return equality_errors(tree1.unflatten([leaf] * tree1.num_leaves), tree2.unflatten([leaf] * tree2.num_leaves))
-
-
-class _NamedInErrors(type):
-    def __repr__(cls) -> str:
-        return "pytree leaf"
-
-
-class _PytreeLeaf(metaclass=_NamedInErrors):
-    """Any leaf, where only structures are known."""
-
-
-def _equality_errors(path: KeyPath, one: Any, two: Any, is_leaf: IsLeaf) -> Iterator[tuple[KeyPath, str, str, str]]:
-    if all([treedef_is_strict_leaf(tree_structure(tree, is_leaf)) for tree in (one, two)]):
+def _differences(path: KeyPath, one: Any, two: Any, is_leaf: IsLeaf, prefix: bool) -> Iterator[Difference]:
+    """For each place where two trees differ, or where the first is no `prefix` of the other: what differs."""
+    leaves = [all_leaves([tree], is_leaf) for tree in (one, two)]
+    if leaves[0] if prefix else all(leaves):
         return
-    kind = type(one)
-    if kind is not type(two):
-        yield path, str(kind), str(type(two)), "they are of two classes"
+    kinds = ["a leaf" if tree is _PLACE else str(type(tree)) for tree in (one, two)]
+    if type(one) is not type(two):
+        yield path, *kinds, "they are of two classes"  # type: ignore[misc]
         return
-    (pairs, meta), (pairs2, meta2) = flatten_one_level_with_keys(one), flatten_one_level_with_keys(two)
-    pairs, pairs2 = list(pairs), list(pairs2)
-    if len(pairs) != len(pairs2):
-        if isinstance(one, (list, tuple)):
-            sizes = [f"a {kind.__name__} of {len(each)}" for each in (pairs, pairs2)]
-            yield path, sizes[0], sizes[1], f"one is longer by {abs(len(pairs) - len(pairs2))}"
-            return
-        keys, keys2 = [key for key, _ in pairs], [key for key, _ in pairs2]
-        unshared = [key for key in keys if key not in keys2] + [key for key in keys2 if key not in keys]
-        named = " ".join([repr(key.key) for key in unshared if isinstance(key, DictKey)])
-        counts = [f"{kind} (children: {len(each)})" for each in (pairs, pairs2)]
-        yield path, counts[0], counts[1], f"only one of them has {named}" if named else "one of them has more children"
-        return
-    if meta != meta2:
-        described = [f"{kind} of metadata {each}" for each in (meta, meta2)]
-        yield path, described[0], described[1], "each has metadata of its own"
-        return
-    for (key, child), (_, child2) in zip(pairs, pairs2):
-        yield from _equality_errors((*path, key), child, child2, is_leaf)
+    levels = [flatten_one_level_with_keys(tree) for tree in (one, two)]
+    children = [list(pairs) for pairs, _ in levels]
+    if len(children[0]) != len(children[1]):
+        keys, others = [[str(key) for key, _ in pairs] for pairs in children]
+        unshared = " ".join(sorted({*keys} ^ {*others}))
+        yield path, f"{kinds[0]} of {len(keys)}", f"{kinds[1]} of {len(others)}", f"only one of them has {unshared}"
+    elif levels[0][1] != levels[1][1]:
+        yield path, *[f"{kinds[0]} with the metadata {meta}" for _, meta in levels], "their metadata differ"  # type: ignore[misc]
+    else:
+        for (key, child), (_, other) in zip(*children):
+            yield from _differences((*path, key), child, other, is_leaf, prefix)
 
 
 # Registering containers
@@ -463,9 +333,7 @@ def register_pytree_node(
     flatten_with_keys_func: Callable[[Any], tuple[Iterable[Any], Any]] | None = None,
 ) -> None:
     """Values of a class are containers from now on."""
-    for registry in (default_registry, none_leaf_registry):
-        registry.register_node(nodetype, flatten_func, unflatten_func, flatten_with_keys_func)
-    _registry[nodetype] = _Entry(flatten_func, unflatten_func)
+    default_registry.register_node(nodetype, flatten_func, unflatten_func, flatten_with_keys_func)
 
 
 def register_pytree_with_keys(
@@ -510,19 +378,17 @@ def register_dataclass(
 ) -> Any:
     """Dataclasses as containers: their fields are children, or metadata if jax.tree.static made them."""
     fields = dataclasses.fields(nodetype) if dataclasses.is_dataclass(nodetype) else None
-    if data_fields is None and meta_fields is None:
-        if fields is None:
-            raise TypeError(
-                f"register_dataclass needs data_fields and meta_fields of {nodetype!r}, which is no dataclass that says them."
-            )
-        data = [field.name for field in fields if not field.metadata.get("static", False)]
-        meta = [field.name for field in fields if field.metadata.get("static", False)]
-    elif data_fields is None or meta_fields is None:
+    if (data_fields is None) != (meta_fields is None):
         raise TypeError(
             f"register_dataclass takes data_fields and meta_fields, or neither, but got {data_fields=} and {meta_fields=}."
         )
-    else:
-        data, meta = list(data_fields), list(meta_fields)
+    if data_fields is None and fields is None:
+        raise TypeError(
+            f"register_dataclass needs data_fields and meta_fields of {nodetype!r}, which is no dataclass that says them."
+        )
+    static = {field.name: field.metadata.get("static", False) for field in fields or ()}
+    data = [name for name in static if not static[name]] if data_fields is None else list(data_fields)
+    meta = [name for name in static if static[name]] if meta_fields is None else list(meta_fields)
     if fields is not None:
         wanted = {field.name for field in fields if field.init} - set(drop_fields)
         missing, unexpected = wanted - {*data, *meta}, {*data, *meta} - wanted
@@ -534,12 +400,7 @@ def register_dataclass(
             )
     if overlap := {*data} & {*meta}:
         raise ValueError(f"register_dataclass was given {overlap} in data_fields and in meta_fields.")
-    for registry in (default_registry, none_leaf_registry):
-        registry.register_dataclass_node(nodetype, data, meta)
-    _registry[nodetype] = _Entry(
-        lambda node: (tuple([getattr(node, name) for name in data]), tuple([getattr(node, name) for name in meta])),
-        lambda values, children: nodetype(**dict(zip(meta, values)), **dict(zip(data, children))),
-    )
+    default_registry.register_dataclass_node(nodetype, data, meta)
     return nodetype
 
 

@@ -18,9 +18,9 @@ import numpy as np
 
 from pullback.compat.jax.tree_util import (
     default_registry,
-    equality_errors_pytreedef,
     keystr,
     register_pytree_node,
+    structure_differences,
     tree_flatten_with_path,
 )
 from pullback.core.dtypes import float0
@@ -65,8 +65,7 @@ class Packed:
 
     def differences(self, other: Packed, root: str) -> Iterator[tuple[str, str, str]]:
         """In which places two trees differ in structure, and what they have there."""
-        for path, own, expected, why in equality_errors_pytreedef(self.structure, other.structure):
-            yield f"{root}{keystr(path)}", own, f"{expected} ({why})"
+        return structure_differences(self.structure, other.structure, root)
 
 
 register_as_it_is(Packed, lambda packed: (packed.leaves, packed.structure), Packed.of)
@@ -99,8 +98,8 @@ class JaxTrees(Trees):
     def differs(self, given: Any, wanted: Any, root: str, other: str) -> str:
         if given is None or wanted is None:
             return f"{root} is {'missing' if given is None else given} where {other} {wanted or 'nothing'}"
-        for path, own, expected, why in equality_errors_pytreedef(given, wanted):
-            return f"{root}{keystr(path)} is {own} where {other} {expected}, so {why}"
+        for place, own, expected in structure_differences(given, wanted, root):
+            return f"{place} is {own} where {other} {expected}"
         return f"{root} is {given} where {other} {wanted}"
 
 
