@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -151,3 +153,11 @@ def test_an_array_that_is_there_stays_as_it_is() -> None:
     x.delete()
     with pytest.raises(RuntimeError, match=r"float32\[2\] has no values to show"):
         repr(x)
+
+
+def test_memory_has_an_address_before_anything_is_compiled() -> None:
+    program = "import jax, jax.dlpack; import numpy as np; x = jax.numpy.arange(3); print(x.unsafe_buffer_pointer() > 0)"
+    program += "; print(jax.dlpack.from_dlpack(np.arange(3)))"
+    install = "import pullback.compat.jax; pullback.compat.jax.install();"
+    command = [sys.executable, "-c", f"{install} {program}"]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "True\n[0 1 2]\n"
