@@ -35,6 +35,7 @@ DECIDED_BY_THE_TEXT = {
     "core/dtypes.py:_join",
     "core/dtypes.py:_upper_bounds",
     "core/execution.py:engine",
+    "core/namespaces.py:_opened",
     "core/primitive.py:_linear_flags",
     "core/source.py:_roots",
     "core/trees.py:_waiting",

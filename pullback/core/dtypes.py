@@ -13,6 +13,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from pullback.core.callers import asked_by_user
 from pullback.core.errors import DtypeError
 from pullback.core.modes import current_mode, default_dtypes
 from pullback.core.source import warn
@@ -292,8 +293,8 @@ def _widest_weak(kind_wanted: str, *dtypes: DType) -> DType:
 
 
 def check_strict(a: tuple[DType, bool], b: tuple[DType, bool]) -> None:
-    """Where the mode's promotion is strict, refuse what would convert an array: only weak operands adapt to what they meet, and
-    none to a dtype of a lower kind.
+    """Where the mode's promotion is strict, refuse an operation of the user's that would convert an array: only weak operands
+    adapt to what they meet, and none to a dtype of a lower kind.
 
     Raises `DtypeError`.
     """
@@ -307,7 +308,7 @@ def check_strict(a: tuple[DType, bool], b: tuple[DType, bool]) -> None:
         fits = 0 < orders[not left_weak] <= orders[left_weak]
     else:
         fits = False
-    if not fits:
+    if not fits and asked_by_user():
         raise DtypeError(
             f"{left.name} and {right.name} meet where promotion is strict, so that arrays are not converted for each other."
             " Convert one with .astype()."

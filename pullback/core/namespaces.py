@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import os
+from collections.abc import Iterator
 from typing import Any
 
 from pullback.core.absent import absent
@@ -21,6 +22,15 @@ def homes_of(file: str) -> dict[str, str]:
         return {words[3]: words[1] for words in map(str.split, stub) if words[:1] == ["from"]}
 
 
+_opened: dict[str, dict[str, str]] = {}  # one for each package that is loaded
+
+
+def homes_of_names() -> Iterator[tuple[str, str]]:
+    """The public names of the namespaces that are loaded, each with the module that it comes from."""
+    for homes in list(_opened.values()):
+        yield from homes.items()
+
+
 def open_namespace(module: dict[str, Any]) -> None:
     """Give a package, by its globals, the public names of its stub.
 
@@ -28,6 +38,7 @@ def open_namespace(module: dict[str, Any]) -> None:
     for it.
     """
     own, homes = module["__name__"], homes_of(module["__file__"])
+    _opened[own] = homes
 
     def __getattr__(name: str) -> Any:
         if name not in homes:

@@ -57,6 +57,11 @@ class _UsersFiles(dict[str, bool]):
 _users_files = _UsersFiles()
 
 
+def is_users(frame: FrameType) -> bool:
+    """Whether a frame is one of the user's program."""
+    return _users_files[frame.f_code.co_filename]
+
+
 class CodeSource:
     """A place in code that has run here, kept as cheaply as it can be: the line is looked up when somebody asks.
 

@@ -262,8 +262,8 @@ def leaky_relu(x: ArrayLike, negative_slope: ArrayLike = 0.01) -> Array:
 
     Source: Maas, Hannun and Ng, "Rectifier Nonlinearities Improve Neural Network Acoustic Models", ICML (2013).
     """
-    x = to_inexact(x, "leaky_relu")
-    return choose(compare.ge(x, literal_of(0, x.type.dtype)), x, x * negative_slope)
+    x, slope = to_common_dtype("leaky_relu", x, negative_slope, inexact=True)
+    return choose(compare.ge(x, literal_of(0, x.type.dtype)), x, x * slope)
 
 
 def identity(x: ArrayLike) -> Array:
@@ -395,7 +395,7 @@ def celu(x: ArrayLike, alpha: ArrayLike = 1.0) -> Array:
 
     Source: Barron, "Continuously Differentiable Exponential Linear Units", arXiv:1704.07483.
     """
-    x = to_inexact(x, "celu")
+    x, alpha = to_common_dtype("celu", x, alpha, inexact=True)
     positive = compare.gt(x, literal_of(0, x.type.dtype))
     safe = compare.select(positive, literal_of(0, x.type.dtype), x)
     return choose(positive, x, alpha * expm1(safe / alpha))

@@ -11,7 +11,7 @@ from pullback.numpy.axes import normal_axis
 from pullback.numpy.eager import by_numpy
 from pullback.numpy.logic import bitwise_and, right_shift
 from pullback.numpy.padding import pad
-from pullback.numpy.promotion import at_user_line, by_own_choice, in_dtype, operand, real_dtype, strong
+from pullback.numpy.promotion import at_user_line, in_dtype, operand, real_dtype, strong
 from pullback.numpy.shaping import moveaxis, ravel, reshape, stack
 from pullback.ops import complex as complexes
 from pullback.ops.convert import bitcast_convert_type, convert_element_type
@@ -55,7 +55,6 @@ def _place_values(bitorder: str, name: str) -> np.ndarray:
 
 
 @by_numpy(np.packbits)
-@by_own_choice
 def packbits(a: ArrayLike, axis: int | None = None, bitorder: str = "big") -> Array:
     """Eight bits in each byte: of an array along an axis, whose elements count as 1 unless they are 0.
 
@@ -92,7 +91,6 @@ def packbits(a: ArrayLike, axis: int | None = None, bitorder: str = "big") -> Ar
 
 # of no bytes, but a `count` of bits, NumPy returns what lay in memory
 @by_numpy(lambda a, *how, **named: np.unpackbits(a, *how, **named) if a.size else None)
-@by_own_choice
 def unpackbits(a: ArrayLike, axis: int | None = None, count: int | None = None, bitorder: str = "big") -> Array:
     """The bits of bytes, one after the other along an axis.
 

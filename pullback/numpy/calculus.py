@@ -11,7 +11,7 @@ from pullback.core.tracing import Tracer
 from pullback.numpy.arithmetic import absolute, add, multiply, remainder, subtract
 from pullback.numpy.axes import normal_axis, several
 from pullback.numpy.logic import clip, isfinite, where
-from pullback.numpy.promotion import at_user_line, by_own_choice, in_dtype, refuse_complex, strong, to_common_dtype
+from pullback.numpy.promotion import at_user_line, in_dtype, refuse_complex, strong, to_common_dtype, to_inexact
 from pullback.numpy.reductions import sum as total
 from pullback.numpy.shaping import concatenate, moveaxis, reshape
 from pullback.numpy.sorting import argsort, searchsorted
@@ -91,7 +91,6 @@ def gradient(f: ArrayLike, *varargs: ArrayLike, axis: int | Sequence[int] | None
     return out[0] if len(out) == 1 else out
 
 
-@by_own_choice
 def trapezoid(y: ArrayLike, x: ArrayLike | None = None, dx: ArrayLike = 1.0, axis: int = -1) -> Array:
     """The integral of a function along an axis, by the trapezoidal rule.
 
@@ -115,6 +114,7 @@ def trapezoid(y: ArrayLike, x: ArrayLike | None = None, dx: ArrayLike = 1.0, axi
         >>> pnp.trapezoid(pnp.array([0.0, 1.0, 4.0]), x=pnp.array([0.0, 1.0, 3.0]))
         5.5:f32[]:cpu(0)
     """
+    y = to_inexact(y, "trapezoid") if x is None else y
     y, distance = to_common_dtype("trapezoid", y, dx if x is None else x, inexact=True)
     values = moveaxis(y, normal_axis(axis, y.type.ndim, "trapezoid"), -1)
     if x is not None:

@@ -101,7 +101,9 @@ def promote_types(a: DTypeLike, b: DTypeLike) -> DType:
         >>> pnp.promote_types("int16", "bfloat16")
         dtype(bfloat16)
     """
-    return result_type(a, b)
+    found, other = _pair(a), _pair(b)
+    check_strict(found, other)
+    return join(found, other)[0]
 
 
 def can_cast(from_: Any, to: Any, casting: str = "safe") -> bool:

@@ -17,7 +17,7 @@ from pullback.core.tracing import Tracer
 from pullback.numpy.arithmetic import maximum
 from pullback.numpy.creation import array, asarray, zeros
 from pullback.numpy.logic import where
-from pullback.numpy.promotion import at_user_line, by_own_choice, flags, in_dtype, operand, refuse_complex, strong, to_inexact
+from pullback.numpy.promotion import at_user_line, flags, in_dtype, operand, refuse_complex, strong, to_inexact
 from pullback.numpy.reductions import max as largest
 from pullback.numpy.reductions import min as smallest
 from pullback.numpy.reductions import sum as total
@@ -161,7 +161,6 @@ def _bins_of(x: Any, edges: Any) -> Any:
     return where((found < 0) | (found >= count), count, found)
 
 
-@by_own_choice
 def histogram(
     a: ArrayLike,
     bins: Bins = 10,
@@ -207,7 +206,6 @@ def _as_density(counts: Any, edges: Sequence[Any]) -> Any:
     return counts
 
 
-@by_own_choice
 def histogramdd(
     sample: ArrayLike | Sequence[ArrayLike],
     bins: Bins = 10,
@@ -261,7 +259,6 @@ def _grid(name: str, columns: list[Any], bins: Any, range: Any, weights: Any, de
     return (_as_density(counts, edges) if density and flags(name, density=density) else counts), edges
 
 
-@by_own_choice
 def histogram2d(
     x: ArrayLike,
     y: ArrayLike,

@@ -17,7 +17,9 @@ from pullback.numpy.factories import Binary, Unary, about, apply_binary, binary,
 from pullback.numpy.promotion import (
     NATIVE_FLOATS,
     at_user_line,
+    in_dtype,
     literal_of,
+    number_or_operand,
     operand,
     promote,
     refuse_complex,
@@ -514,9 +516,10 @@ def nan_to_num(
     if not is_inexact(dtype):
         return x
     limits = finfo(dtype)
+    given = [float(limits.max) if posinf is None else posinf, float(limits.min) if neginf is None else neginf]
+    nan, posinf, neginf = [in_dtype(number_or_operand(value, "nan_to_num"), dtype) for value in (nan, *given)]
     x = where(isnan(x), nan, x)
-    x = where(isposinf(x), float(limits.max) if posinf is None else posinf, x)
-    return strong(where(isneginf(x), float(limits.min) if neginf is None else neginf, x))
+    return strong(where(isneginf(x), neginf, where(isposinf(x), posinf, x)))
 
 
 def isclose(a: ArrayLike, b: ArrayLike, rtol: ArrayLike = 1e-5, atol: ArrayLike = 1e-8, equal_nan: bool = False) -> Array:

@@ -17,7 +17,7 @@ from pullback.core.tracing import Tracer
 from pullback.numpy.axes import normal_axis, several
 from pullback.numpy.creation import array, zeros
 from pullback.numpy.logic import where
-from pullback.numpy.promotion import at_user_line, broadcast, by_own_choice, in_dtype, number_or_operand, operand, strong
+from pullback.numpy.promotion import at_user_line, broadcast, in_dtype, number_or_operand, operand, strong
 from pullback.numpy.shaping import expand_dims, moveaxis, reshape, unstack
 
 
@@ -85,7 +85,6 @@ def apply_over_axes(func: Callable[[Any, int], Any], a: ArrayLike, axes: int | S
     return x
 
 
-@by_own_choice
 def piecewise(x: ArrayLike, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: Any) -> Array:
     """A function that is defined piece by piece: at each place, that of the last condition that holds there.
 

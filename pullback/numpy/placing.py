@@ -23,7 +23,7 @@ from pullback.numpy.promotion import (
     at_user_line,
     broadcast,
     broadcast_shapes,
-    by_own_choice,
+    check_written,
     in_dtype,
     number_or_operand,
     operand,
@@ -44,9 +44,11 @@ def _refuse_in_place(name: str, inplace: Any) -> None:
         )
 
 
-def _values(given: Any, x: Any, name: str) -> Any:
-    """What is to be put into an array, in its dtype."""
+def _values(given: Any, x: Any, name: str, converts: bool = False) -> Any:
+    """What is to be put into an array, in its dtype; strict promotion refuses others, unless it `converts`."""
     values = array(given) if isinstance(given, (list, tuple)) else number_or_operand(given, name, "the values")
+    if not converts:
+        check_written(name, x, values)
     nothing = getattr(values, "size", 1) == 0
     return in_dtype(values if nothing else storable(values, x.type.dtype, name + " of {}"), x.type.dtype)
 
@@ -145,7 +147,6 @@ def put_along_axis(
     return reshape(Updater(x)[entries].set(values, mode=mode), operand(arr, "put_along_axis").type.shape)
 
 
-@by_own_choice
 def place(arr: ArrayLike, mask: ArrayLike, vals: ArrayLike | Sequence[Any], *, inplace: bool = True) -> Array:
     """The array with `vals` at the places where a mask is true, one after the other.
 
@@ -347,7 +348,7 @@ def insert(
         raise IndexError(f"insert takes integers as indices, but got {places.type}.{at_user_line()}")
     mode = "clip" if isinstance(places, Tracer) else "raise"
     (at,) = coordinates("insert", [places if places.type.size else np.zeros(0, dtype)], [size + 1], mode, size)
-    new = _values(values, x, "insert")
+    new = _values(values, x, "insert", converts=True)
     new = reshape(new, (1,) * (x.type.ndim - new.type.ndim) + new.type.shape)
     if places.type.ndim == 0:
         new = moveaxis(new, 0, along)

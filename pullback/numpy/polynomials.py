@@ -22,7 +22,7 @@ from pullback.numpy.linalg.factors import eigvals
 from pullback.numpy.linalg.solving import inv, lstsq
 from pullback.numpy.logic import where
 from pullback.numpy.padding import pad
-from pullback.numpy.promotion import at_user_line, by_own_choice, in_dtype, operand, strong, to_common_dtype, to_inexact
+from pullback.numpy.promotion import at_user_line, in_dtype, operand, strong, to_common_dtype, to_inexact
 from pullback.numpy.reductions import sum as total
 from pullback.numpy.reductions import summed_dtype
 from pullback.numpy.shaping import atleast_1d, broadcast_to, concatenate, ravel, reshape
@@ -274,7 +274,6 @@ def polyval(p: ArrayLike, x: ArrayLike, *, unroll: int = 16) -> Array:
     return final
 
 
-@by_own_choice
 def vander(x: ArrayLike, N: int | None = None, increasing: bool = False) -> Array:
     """The matrix of the powers of numbers, each of them in a row.
 
@@ -369,7 +368,6 @@ def roots(p: ArrayLike, *, strip_zeros: bool = True) -> Array:
     return pad(in_dtype(eigvals(companion), complex_dtype), (0, last))
 
 
-@by_own_choice
 def polyfit(
     x: ArrayLike,
     y: ArrayLike,

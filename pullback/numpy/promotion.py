@@ -7,13 +7,13 @@ are needed: operands whose types are identical go through untouched. A Python sc
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeVar
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
 from pullback.core.array import Array, find_converter, from_python, host_of, plain_number, scalar_kind
+from pullback.core.callers import asked_by_user
 from pullback.core.dtypes import (
     BOOL,
     DTYPES,
@@ -29,7 +29,7 @@ from pullback.core.dtypes import (
 )
 from pullback.core.dtypes import promote as join
 from pullback.core.errors import ConcretizationError, DtypeError, LeafError, ShapeError
-from pullback.core.modes import current_mode, overriding
+from pullback.core.modes import current_mode
 from pullback.core.precision import PRECISIONS, is_precision
 from pullback.core.source import at_user_line as at_user_line
 from pullback.core.source import warn
@@ -40,7 +40,6 @@ from pullback.ops.convert import convert_element_type
 from pullback.ops.formulas import PART_DTYPE
 from pullback.ops.literals import literal_of as literal_of
 
-F = TypeVar("F", bound=Callable[..., Any])
 PYTHON_SCALARS = (bool, int, float, complex)
 # Dtypes whose arithmetic NumPy does natively, with the same results as the type rules promise.
 NATIVE_INEXACT = frozenset(DTYPES[name] for name in ("float32", "float64", "complex64", "complex128"))
@@ -120,6 +119,12 @@ def common_dtype(values: Sequence[Any], name: str) -> tuple[DType, bool]:
     return found
 
 
+def check_written(name: str, x: Any, values: Any) -> None:
+    """Where promotion is strict, refuse to write values of another dtype into an array."""
+    if current_mode().promotion == "strict":
+        common_dtype((x, values), name)
+
+
 # ---- promotion ------------------------------------------------------------------------------------------------------
 
 
@@ -133,20 +138,6 @@ def promote(name: str, *args: Any, numeric: bool = False) -> tuple[Array, ...]:
     """
     values = to_common_shape(name, *to_common_dtype(name, *args))
     return tuple([in_dtype(value, DTYPES["int32"]) for value in values]) if numeric and values[0].type.dtype is BOOL else values
-
-
-def by_own_choice(function: F) -> F:
-    """Let a function convert and broadcast as it needs to, whatever the mode says of what users' operands do to each other."""
-
-    @functools.wraps(function)
-    def free(*args: Any, **options: Any) -> Any:
-        mode = current_mode()
-        if mode.promotion == "standard" and mode.rank_promotion == "allow":
-            return function(*args, **options)
-        with overriding(promotion="standard", rank_promotion="allow"):
-            return function(*args, **options)
-
-    return free  # type: ignore[return-value]
 
 
 def to_common_dtype(name: str, *args: Any, inexact: bool = False) -> tuple[Array, ...]:
@@ -265,9 +256,10 @@ def to_one_shape(name: str, *values: Any) -> tuple[Array, ...]:
 
 
 def check_ranks(name: str, shapes: Sequence[Shape]) -> None:
-    """Where the mode says so, warn of shapes whose numbers of axes differ, those of numbers apart, or refuse them."""
+    """Where the mode says so, and the user asks for it, warn of shapes whose numbers of axes differ, those of numbers apart, or
+    refuse them."""
     choice = current_mode().rank_promotion
-    if choice == "allow" or len({len(shape) for shape in shapes if shape}) < 2:
+    if choice == "allow" or len({len(shape) for shape in shapes if shape}) < 2 or not asked_by_user():
         return
     listed = " ".join(map(str, shapes))
     if choice == "raise":

@@ -11,6 +11,7 @@ import numpy as np
 
 from pullback.core.array import Array, ArrayLike, host_of
 from pullback.core.dtypes import DTYPES, kind
+from pullback.core.dtypes import promote as join
 from pullback.core.errors import ShapeError
 from pullback.core.tracing import Tracer
 from pullback.numpy.arithmetic import ceil, floor
@@ -24,15 +25,14 @@ from pullback.numpy.promotion import (
     NATIVE_FLOATS,
     at_user_line,
     broadcast,
-    by_own_choice,
     flags,
     in_dtype,
     operand,
     refuse_complex,
     refuse_out,
     strong,
-    to_common_dtype,
     to_inexact,
+    weak_pair,
 )
 from pullback.numpy.reductions import all as all_of
 from pullback.numpy.reductions import argmax, argmin, count_nonzero
@@ -92,7 +92,6 @@ def _between(ordered: Any, places: Any, count: Any) -> Any:
     return where(far, weighed, below + share * where(far, 0, step))
 
 
-@by_own_choice
 def _quantiles(
     name: str, a: Any, q: Any, axis: Any, method: str, keepdims: bool, without_nan: bool, weights: Any = None, scale: float = 1
 ) -> Any:
@@ -109,8 +108,9 @@ def _quantiles(
     axes = normal_axes(axis, a.type, name)
     kept_dims = tuple([1 if i in axes else n for i, n in enumerate(a.type.shape)])
     original = a
-    a, _ = to_common_dtype(name, to_inexact(a, name), q, inexact=True)
-    wanted = a.type.dtype
+    a = to_inexact(a, name)
+    wanted = join(weak_pair(a), weak_pair(q))[0]  # however strict promotion is: q is another quantity
+    a = in_dtype(a, wanted)
     a = _merged(a, axes)
     *kept, size = a.type.shape
     if not size:

@@ -25,7 +25,6 @@ from pullback.numpy.promotion import (
     at_user_line,
     broadcast,
     broadcast_shapes,
-    by_own_choice,
     float_for,
     in_dtype,
     literal_of,
@@ -410,7 +409,6 @@ def _mean_on_host(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
 
 
 @by_numpy(_mean_on_host, NATIVE_FLOATS)
-@by_own_choice
 def mean(
     a: ArrayLike,
     axis: Axis = None,
@@ -456,7 +454,6 @@ _mean = mean
 
 
 def _spread(name: str, finish: Function, doc: str) -> Spread:
-    @by_own_choice
     def function(
         a: Any,
         axis: Any = None,
@@ -570,7 +567,6 @@ def count_nonzero(a: ArrayLike, axis: Axis = None, keepdims: bool = False) -> Ar
     return sum(a, normal_axes(axis, a.type, "count_nonzero"), keepdims=keepdims)
 
 
-@by_own_choice
 def average(
     a: ArrayLike, axis: Axis = None, weights: ArrayLike | None = None, returned: bool = False, keepdims: bool = False
 ) -> Any:

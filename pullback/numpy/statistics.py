@@ -16,7 +16,7 @@ from pullback.numpy.creation import diagonal
 from pullback.numpy.elementary import sqrt
 from pullback.numpy.logic import clip
 from pullback.numpy.products import matmul
-from pullback.numpy.promotion import at_user_line, by_own_choice, in_dtype, operand, strong, to_common_dtype
+from pullback.numpy.promotion import at_user_line, in_dtype, operand, strong, to_common_dtype
 from pullback.numpy.reductions import average, mean
 from pullback.numpy.reductions import sum as total
 from pullback.numpy.shaping import atleast_2d, concatenate, squeeze
@@ -43,7 +43,6 @@ def _weights(weights: Any, name: str, count: int, whole: bool) -> Any:
     return weights
 
 
-@by_own_choice
 def cov(
     m: ArrayLike,
     y: ArrayLike | None = None,
@@ -135,6 +134,8 @@ def corrcoef(x: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True, dtyp
         [[1.         0.99339926]
          [0.99339926 1.        ]]:f32[2,2]:cpu(0)
     """
+    if y is not None:
+        x, y = to_common_dtype("corrcoef", x, y)
     covariance = cov(x, y, rowvar, dtype=dtype)
     if not covariance.type.shape:
         return divide(covariance, covariance)

@@ -23,7 +23,6 @@ from pullback.numpy.promotion import (
     at_user_line,
     broadcast,
     broadcast_shapes,
-    by_own_choice,
     check_ranks,
     in_dtype,
     operand,
@@ -265,7 +264,6 @@ class ufunc(metaclass=_Universal):
 
         return reshape(scan(step, ravel(x), (ravel(places), values))[0], x.type.shape)
 
-    @by_own_choice
     def reduceat(self, a: ArrayLike, indices: ArrayLike, axis: int = 0, dtype: DTypeLike = None, out: None = None) -> Any:
         """The elements from each index up to the next one combined; the element itself, where the next one is not behind.
 

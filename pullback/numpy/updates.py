@@ -24,6 +24,7 @@ from pullback.numpy.promotion import (
     at_user_line,
     broadcast,
     broadcast_shapes,
+    check_written,
     common_dtype,
     exactly,
     flags,
@@ -179,7 +180,9 @@ class Place:
              [0. 2.]]:f32[2,2]:cpu(0)
         """
         x = self._array
-        new = storable(_number_or_array(values), x.type.dtype, ".at[].set of {}", warns=True)
+        new = _number_or_array(values)
+        check_written(".at[].set", x, new)
+        new = storable(new, x.type.dtype, ".at[].set of {}", warns=True)
         return self._update(scatter, lambda old, new: new, new, x.type.dtype, how)
 
     @api_boundary

@@ -12,12 +12,11 @@ import importlib.machinery
 import importlib.util
 import sys
 from collections.abc import Callable, Mapping
-from types import FunctionType, MappingProxyType, ModuleType
+from types import MappingProxyType, ModuleType
 from typing import Any
 
 from pullback.compat.jax.absent import reason
 from pullback.compat.jax.rows import ROWS
-from pullback.numpy.promotion import by_own_choice
 
 PACKAGE = "pullback.compat.jax"
 DOCUMENTATION = "https://docs.jax.dev/en/latest"
@@ -62,8 +61,6 @@ def facade(
                 value = _submodule(name_of_module, name) or value
             elif name in adapted:
                 value = adapted[name](value)
-            elif str(base).startswith(_COMPOSED) and isinstance(value, FunctionType):
-                value = by_own_choice(value)
         elif (value := _submodule(name_of_module, name)) is None:
             raise absent(name_of_module, name)
         module[name] = value
@@ -89,10 +86,6 @@ def _loaded(base: str) -> Any:
 def _public(namespace: Any) -> list[str]:
     """The names that a module or an object offers."""
     return getattr(namespace, "__all__", None) or [name for name in dir(namespace) if not name.startswith("_")]
-
-
-# What is made of several operations, which broadcast.
-_COMPOSED = ("pullback.scipy", "pullback.image", "pullback.numpy.fft", "pullback.numpy.linalg")
 
 
 def _homes(own: Mapping[str, str]) -> dict[str, tuple[str, str]]:

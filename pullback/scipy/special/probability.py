@@ -380,7 +380,7 @@ def entr(x: ArrayLike) -> Array:
         >>> pb.scipy.special.entr(pnp.array([0.0, 0.5, -1.0]))
         [0.        0.3465736      -inf]:f32[3]:cpu(0)
     """
-    return 0.0 - elementwise("entr", specials.rel_entr, x, 1.0)
+    return 0.0 - elementwise("entr", specials.rel_entr, to_inexact(x, "entr"), 1.0)
 
 
 def rel_entr(p: ArrayLike, q: ArrayLike) -> Array:

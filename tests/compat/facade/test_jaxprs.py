@@ -291,6 +291,14 @@ def test_dead_code_elimination():
     assert jax.interpreters.partial_eval.dce_jaxpr(jaxpr, [True, False, False], instantiate=True)[1] == [True] * 3
 
 
+def test_a_linear_function_shows_its_jaxpr() -> None:
+    policy = jax.checkpoint_policies.checkpoint_dots
+    _, pushed = jax.linearize(jax.checkpoint(lambda x: jnp.sin(jnp.sin(x @ x)) @ x, policy=policy), jnp.ones((2, 2)))
+    text = str(pushed.func.args[0])
+    assert (text.count(" sin "), text.count(" cos "), text.count(" dot_general")) == (2, 2, 4)
+    assert "differentiated=True" in text
+
+
 def test_products_and_gathers_have_all_parameters_of_jax() -> None:
     def parameters(f, *args):
         return dict(jax.make_jaxpr(f)(*args).eqns[-1].params)
@@ -307,11 +315,3 @@ def test_products_and_gathers_have_all_parameters_of_jax() -> None:
         closed = jax.make_jaxpr(f)(arg)
         bound = closed.eqns[0].primitive.bind(arg, arg, **closed.eqns[0].params)
         assert (bound == f(arg)).all()
-
-
-def test_a_linear_function_shows_its_jaxpr() -> None:
-    policy = jax.checkpoint_policies.checkpoint_dots
-    _, pushed = jax.linearize(jax.checkpoint(lambda x: jnp.sin(jnp.sin(x @ x)) @ x, policy=policy), jnp.ones((2, 2)))
-    text = str(pushed.func.args[0])
-    assert (text.count(" sin "), text.count(" cos "), text.count(" dot_general")) == (2, 2, 4)
-    assert "differentiated=True" in text

@@ -257,6 +257,18 @@ def test_a_jitted_function_has_the_attributes_of_the_function() -> None:
     assert jax.jit(f).note == "mine"
 
 
+@pytest.mark.parametrize("kind", [jax.custom_jvp, jax.custom_vjp, jax.custom_batching.custom_vmap, jax.jit, jax.checkpoint])
+def test_functions_of_every_kind_are_jitted(kind: Any) -> None:
+    made = kind(lambda x: 2.0 * x)
+    if kind is jax.custom_jvp:
+        made.defjvps(lambda t, out, x: 2.0 * t)
+    elif kind is jax.custom_vjp:
+        made.defvjp(lambda x: (2.0 * x, None), lambda _, cotangent: (2.0 * cotangent,))
+    elif kind is jax.custom_batching.custom_vmap:
+        made.def_vmap(lambda size, batched, x: (2.0 * x, batched[0]))
+    assert jax.jit(made)(3.0) == 6.0
+
+
 def test_callbacks_have_32_bits() -> None:
     struct = jax.ShapeDtypeStruct((), np.float32)
     assert jax.jit(lambda x: jax.pure_callback(lambda x: np.float64(x) + 1.0, struct, x))(1.0) == 2.0

@@ -93,7 +93,9 @@ def test_names_that_jax_has_not_or_that_are_not_there(module, name) -> None:
 def test_functions_of_scipy_promote_inside_whatever_is_promoted_outside() -> None:
     x = jnp.ones((3, 4))
     with jax.numpy_rank_promotion("raise"), jax.numpy_dtype_promotion("strict"):
-        assert jax.scipy.special.logsumexp(x, b=jnp.ones(4, int)).shape == ()
+        assert jax.scipy.special.logsumexp(x, b=jnp.ones((1, 4))).shape == ()
+        with pytest.raises(TypeError, match="promotion is strict"):
+            jax.scipy.special.logsumexp(x, b=jnp.ones((1, 4), int))
         assert jax.scipy.fft.dct(x).shape == (3, 4)
         assert jax.scipy.fft.dct.__name__ == "dct"
         with pytest.raises(ValueError, match="rank promotion"):
