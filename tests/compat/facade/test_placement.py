@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import pickle
-from functools import partial
-
-
 import subprocess
 import sys
+from functools import partial
 from typing import Any
 
 import numpy as np
