@@ -222,6 +222,8 @@ class Primitive:
         return found
 
     def bind(self, *args: Any, **params: Any) -> Any:
+        # `mul` alone has this one, but clients bind `div`, its inverse, with the parameters of `mul`
+        params = {key: value for key, value in params.items() if key != "out_dtype" or value is not None}
         given, operands = self.translation.ours(params, args)
         out = self.made.bind(*[_operand(x) for x in operands], **given)
         return list(out) if self.made.multiple_results else out

@@ -275,6 +275,7 @@ class Sharding(Keyed):
 
     addressable_devices = property(lambda self: self.device_set)
     num_devices = property(lambda self: len(self.device_set))
+    _device_assignment = _addressable_device_assignment = property(lambda self: tuple(sorted(self.device_set)))  # orbax asks
 
     def devices_indices_map(self, global_shape: Any) -> dict[Device, tuple[slice, ...]]:
         check_whole(self)

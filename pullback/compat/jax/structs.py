@@ -13,7 +13,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from pullback.core.array import Array
-from pullback.core.dtypes import KEY, SHORT_NAMES, entering, float0, is_inexact
+from pullback.core.dtypes import SHORT_NAMES, entering, float0, is_inexact, is_key
 from pullback.core.lazy import lazy_module
 from pullback.core.refs import Ref
 from pullback.core.tracing import Tracer
@@ -33,7 +33,7 @@ def dtype_of(dtype: Any) -> np.dtype[Any]:
 def _name(dtype: np.dtype[Any], short: bool) -> str:
     if dtype == float0:
         return "float0"
-    return SHORT_NAMES.get(dtype, dtype.name) if short or dtype is KEY else dtype.name
+    return SHORT_NAMES.get(dtype, dtype.name) if short or is_key(dtype) else dtype.name
 
 
 class AbstractValue:
