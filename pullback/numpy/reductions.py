@@ -11,6 +11,7 @@ import numpy as np
 from pullback.core.array import Array, ArrayLike
 from pullback.core.dtypes import BOOL, DType, DTypeLike, accumulation_dtype, default_dtype, is_inexact, kind, requested
 from pullback.core.errors import DtypeError, ShapeError
+from pullback.core.modes import current_mode
 from pullback.core.tracing import Tracer, bind
 from pullback.core.types import ArrayType
 from pullback.numpy.arithmetic import add, divide, maximum, minimum, multiply, subtract
@@ -394,7 +395,7 @@ def _averaged(name: str, a: Any, asked: Any) -> tuple[Array, DType]:
     a = operand(a, name)
     own = a.type.dtype
     wanted = requested(asked) if asked is not None else float_for(own)
-    if kind(own) == "c" and kind(wanted) != "c":
+    if kind(own) == "c" and kind(wanted) != "c" and not current_mode().truncates:
         raise DtypeError(f"{name} of complex numbers takes a complex dtype, but got {wanted.name}.{at_user_line()}")
     a = in_dtype(a, wanted)
     return in_dtype(a, accumulation_dtype(wanted)), wanted
