@@ -1,5 +1,6 @@
 """The public names and the modules that they come from: for type checkers, and for `__init__.py`, which reads this file."""
 
+from pullback import checks as checks
 from pullback import compat as compat
 from pullback import data as data
 from pullback import debug as debug
@@ -9,6 +10,7 @@ from pullback import lax as lax
 from pullback import linalg as linalg
 from pullback import nn as nn
 from pullback import numpy as numpy
+from pullback import optimizers as optimizers
 from pullback import random as random
 from pullback import scipy as scipy
 from pullback import sparse as sparse

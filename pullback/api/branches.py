@@ -13,7 +13,7 @@ from pullback.api.loops import returning
 from pullback.api.stepwise import by_steps
 from pullback.api.traced import Traced, shared_captures, trace, write_back
 from pullback.control.cond import cond as cond_primitive
-from pullback.control.holder import bind_holder
+from pullback.control.holder import bind_or_forward
 from pullback.core.dtypes import BOOL, promote
 from pullback.core.errors import DtypeError, ShapeError
 from pullback.core.source import api_boundary, describe
@@ -144,7 +144,7 @@ def _choose(what: str, index: Any, branches: Sequence[Callable[..., R]], operand
     out_types = _joined(what, branches, traced)
     captures, written, programs = shared_captures(traced)
     programs = [returning(program, [*[ref.type for ref in written], *out_types]) for program in programs]
-    outs = bind_holder(cond_primitive, index, *captures, *leaves, branches=tuple(programs))
+    outs = bind_or_forward(cond_primitive, index, *captures, *leaves, branches=tuple(programs))
     return unflatten(traced[0].structure, write_back(written, outs))  # type: ignore[no-any-return]
 
 

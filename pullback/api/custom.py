@@ -10,6 +10,7 @@ from types import FunctionType, MethodType
 from typing import Any
 
 from pullback.api.functions import Function, check_callable, chosen_arguments, global_name, returned_leaves, trees_of
+from pullback.api.tangents import tangent_result
 from pullback.api.traced import trace, with_placeholders
 from pullback.api.user_rules import RuleFunctions, UserRules
 from pullback.control.custom_function import Unstaged, bind_custom
@@ -521,7 +522,9 @@ def custom_gradient(fun: Function) -> Function:
 
     def fwd(*args: Any) -> tuple[Any, _Backward]:
         out, backward = _value_and_backward(fun, args, {})
-        leaves, structure = returned_leaves(fun, without_float0(out))
+        values, structure = returned_leaves(fun, without_float0(out))
+        cotangent = unflatten(structure, [tangent_result(value, type_of(value)) for value in values])
+        leaves, structure = flatten(without_float0(cotangent))
         types = [type_of(leaf).strong() for leaf in leaves]
         traced = trace("custom_gradient", backward, (structure,), types)
         alone = len(args) == 1 and traced.structure == flatten(args[0])[1]  # the cotangent of the only argument, a list say

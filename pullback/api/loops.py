@@ -16,7 +16,7 @@ from pullback.api.stepwise import by_steps
 from pullback.api.tangents import brief
 from pullback.api.traced import Traced, shared_captures, trace, write_back
 from pullback.control.callback import callback
-from pullback.control.holder import bind_holder
+from pullback.control.holder import bind_or_forward
 from pullback.control.scan import scan as scan_primitive
 from pullback.control.while_loop import levels_for
 from pullback.control.while_loop import while_loop as while_primitive
@@ -177,7 +177,7 @@ def scan(
     out_structure, carried = pair_structure(traced, must)
     check_carry("scan", f, carry_structure, types, out_structure[0], traced.out_types[:carried])
     state = [ref.type for ref in traced.written]
-    outs = bind_holder(
+    outs = bind_or_forward(
         scan_primitive,
         *traced.captures,
         *[fit(leaf, type) for leaf, type in zip(carry, types)],
@@ -296,7 +296,7 @@ def while_loop(
     test = test.with_outputs(test.outputs[-1:])
     count = len(captures) - len(written)
     params = {"condition": test, "body": step, "num_consts": count, "max_steps": max_steps, "levels": levels}
-    outs = bind_holder(while_primitive, *captures, *carry, **params)
+    outs = bind_or_forward(while_primitive, *captures, *carry, **params)
     if checked:
         (going,) = replay(test, (*captures[:count], *outs))
         callback(going, function=_Refusal(f"while_loop of {describe(body_fun)}", max_steps or 0))
@@ -405,7 +405,7 @@ def fori_loop(
         i, outs = args[count], [fit(out, type) for out, type in zip(replay(body.program, args), types)]
         return [*outs[: len(state)], add(i, literal(1, i)), *outs[len(state) :]]
 
-    outs = bind_holder(
+    outs = bind_or_forward(
         scan_primitive,
         *body.captures,
         index,

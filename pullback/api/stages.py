@@ -16,6 +16,7 @@ from pullback.core.tracing import Tracer
 from pullback.core.trees import TreeDef
 from pullback.core.types import ArrayType
 from pullback.engine.compile import lower_to_text
+from pullback.engine.jaxlib import jaxlib
 from pullback.program.program import Program
 
 
@@ -164,11 +165,11 @@ class Lowered(_AheadOfTime):
     """
 
     def as_text(self, dialect: str | None = None, *, debug_info: bool = True) -> str:
-        """The StableHLO module: `dialect` can only be "stablehlo"; with the user's lines, unless `debug_info` is False.
+        """The StableHLO module, with the user's lines, unless `debug_info` is False; or the HLO that XLA begins with.
 
         Arguments:
-            dialect: "stablehlo", or None, which means it.
-            debug_info: whether to give the user's lines.
+            dialect: "stablehlo", or None, which means it; or "hlo".
+            debug_info: whether to give the user's lines, in StableHLO.
 
         Returns:
             A string.
@@ -181,9 +182,12 @@ class Lowered(_AheadOfTime):
             >>> "stablehlo.add" in pb.jit(lambda x: x + 1.0).lower(1.0).as_text(debug_info=False)
             True
         """
-        if dialect not in (None, "stablehlo"):
-            raise ValueError(f"as_text gives 'stablehlo', not {dialect!r}. XLA's own HLO, optimized, is .compile().as_text().")
-        return lower_to_text(self.program, self._signature.options, self._signature.donated, debug_info)
+        if dialect not in (None, "stablehlo", "hlo"):
+            raise ValueError(
+                f"as_text gives 'stablehlo' or 'hlo', not {dialect!r}. HLO as XLA optimizes it is .compile().as_text()."
+            )
+        text = lower_to_text(self.program, self._signature.options, self._signature.donated, debug_info)
+        return jaxlib().hlo(text) if dialect == "hlo" else text
 
     def cost_analysis(self) -> dict[str, float]:
         """XLA's estimate for the optimized program; compiles it.

@@ -172,6 +172,31 @@ def bind_holder(holder: Any, *args: Any, **params: Any) -> Any:
     return bind_at(max([axis_owner(name) for name in names], key=lambda trace: trace.serial), holder, args, params)
 
 
+def bind_or_forward(holder: Any, *args: Any, **params: Any) -> Sequence[Any]:
+    """Apply a primitive that holds Programs. What these hand on as it came is no result of it, but the operand itself: a batch
+    of conds or of steps makes no batch of it."""
+    held = held_by(holder, params)
+    given = args[held.wiring.lead :]
+    places: dict[Any, int] = {variable: place for place, variable in enumerate(held.programs[0].inputs)}
+    sources: list[Any] = []
+    for number, output in enumerate(held.programs[0].outputs):
+        place = places.get(output, -1)
+        same = place >= 0 and all([program.outputs[number] is program.inputs[place] for program in held.programs])
+        if held.wiring.carry is None and held.wiring.test is None:
+            stays = same
+        else:  # what a loop carries begins as the operand, and ends so; what it stacks is stacked already
+            stays = same and (place == held.consts + number if number < held.carry else place >= held.consts + held.carry)
+        sources.append(given[place] if stays and type_of(given[place]).weak is output.type.weak else None)
+    kept = [source is None for source in sources]
+    smaller = None if all(kept) else holder.prune(tuple(kept), **params)
+    if smaller is None:
+        return bind_holder(holder, *args, **params)  # type: ignore[no-any-return]
+    params, inputs, outputs = smaller
+    for place, out in zip(outputs, bind_holder(holder, *[args[i] for i in inputs], **params)):
+        sources[place] = out if sources[place] is None else sources[place]
+    return sources
+
+
 # ---- what follows from it ---------------------------------------------------------------------------------------------
 
 

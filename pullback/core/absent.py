@@ -49,7 +49,7 @@ ABSENT: dict[str, dict[str, str]] = {
         "ref": "pb.new_ref(x) makes a mutable array; ref.get, ref.set, ref.swap and ref.addupdate are its methods",
         "no_grad": "only what pb.grad is given is differentiated, and pb.lax.stop_gradient(x) counts as a constant",
         "func": "its functions are here: pb.grad, pb.vmap, pb.jvp, pb.vjp, pb.jacrev, pb.jacfwd, pb.hessian",
-        "optim example_libraries": "an optimizer is a step for each leaf: pb.tree.map(lambda p, g: p - 0.1 * g, params, grads)",
+        "optim example_libraries": "optimizers are in pb.optimizers",
     },
     "pullback.numpy": {
         "putmask fill copyto": "arrays are immutable; write x.at[index].set(values), .add, .min, ..., and use the result",

@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pullback.core.context import setting
-from pullback.core.errors import AxisError
+from pullback.core.errors import AxisError, AxisNameError
 from pullback.core.tracing import Trace
 
 if TYPE_CHECKING:
@@ -54,11 +54,11 @@ def named_axis(name: Hashable, owner: AxisOwner) -> AbstractContextManager[None]
 
 
 def axis_owner(name: Hashable) -> AxisOwner:
-    """The trace that owns a named axis. Raises `AxisError` when there is none of that name."""
+    """The trace that owns a named axis. Raises `AxisNameError` when there is none of that name."""
     axes = _named_axes.get(_NONE)
     if name not in axes:
         known = f"those around this call are {', '.join(map(repr, axes))}" if axes else "no vmap around this call names one"
-        raise AxisError(f"There is no axis named {name!r} here: {known}. Name it with pb.vmap(..., axis_name={name!r}).")
+        raise AxisNameError(f"There is no axis named {name!r} here: {known}. Name it with pb.vmap(..., axis_name={name!r}).")
     return axes[name]
 
 

@@ -323,6 +323,22 @@ class AxisError(PullbackError, ValueError, IndexError):
     """
 
 
+class AxisNameError(AxisError, NameError):
+    """A collective operation names an axis that no transformation around it has given a name.
+
+    Fails: a sum over an axis that has no such name here.
+        >>> import pullback as pb
+        >>> pb.vmap(lambda x: x / pb.lax.psum(x, "batch"))(pb.numpy.ones(2))
+        Traceback (most recent call last):
+            ...
+        pullback.core.errors.AxisNameError: There is no axis named 'batch' here: ...
+
+    Cure: name the axis where it is mapped over.
+        >>> pb.vmap(lambda x: x / pb.lax.psum(x, "batch"), axis_name="batch")(pb.numpy.ones(2))
+        [0.5 0.5]:f32[2]:cpu(0)
+    """
+
+
 class GradientError(PullbackError, TypeError, ValueError):
     """A derivative was asked of, or with respect to, something that has none.
 

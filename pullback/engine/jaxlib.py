@@ -36,6 +36,7 @@ _CALLED = {
         "batched_device_put",
         "array_result_handler",
         "collect_garbage",
+        "mlir.mlir_module_to_xla_computation",
         "config.Config",
         "jax_jit.set_enable_x64_state",
         "jax_jit.set_disable_jit_state",
@@ -149,6 +150,10 @@ class Jaxlib:
             ir, context = self._mlir
             with context, ir.Location.unknown():
                 return ir.Module.parse(text)
+
+    def hlo(self, text: str) -> str:
+        """A StableHLO module as the HLO that XLA begins with."""
+        return str(self.jax.mlir.mlir_module_to_xla_computation(text).as_hlo_text())
 
     @functools.cached_property
     def lapack(self) -> tuple[str, ...]:

@@ -83,7 +83,7 @@ def reshape(
     x = as_operand(operand, "reshape")
     if dimensions is not None:
         x = transpose(x, dimensions)
-    return shapes.reshape(x, new_sizes=tuple(map(operator.index, new_sizes)))
+    return shapes.reshape(x, new_sizes=creation.checked_shape(new_sizes, "reshape"))
 
 
 def transpose(operand: ArrayLike, permutation: Sequence[int]) -> Array:
@@ -106,7 +106,7 @@ def transpose(operand: ArrayLike, permutation: Sequence[int]) -> Array:
          [2 5]
          [3 6]]:i32[3,2]:cpu(0)
     """
-    return shapes.transpose(as_operand(operand, "transpose"), permutation=tuple(permutation))
+    return shapes.transpose(as_operand(operand, "transpose"), permutation=tuple(map(operator.index, permutation)))
 
 
 def squeeze(array: ArrayLike, dimensions: Sequence[int]) -> Array:
@@ -240,7 +240,7 @@ def broadcast_in_dim(
 
 
 def convert_element_type(operand: ArrayLike, new_dtype: DTypeLike) -> Array:
-    """In another dtype.
+    """In another dtype; an integer that does not fit into it keeps its low bits.
 
     Arguments:
         operand: an array or a number.
@@ -257,8 +257,11 @@ def convert_element_type(operand: ArrayLike, new_dtype: DTypeLike) -> Array:
         >>> lax.convert_element_type(pnp.array([1.7, -1.7]), pnp.int32)
         [ 1 -1]:i32[2]:cpu(0)
     """
-    x = as_operand(operand, "convert_element_type")
     wanted = requested(new_dtype)
+    if operand.__class__ is int and not -(2**31) <= operand < 2**31:  # wider than integers may be by default
+        fits = kind(wanted) in "iu" and -(2**63) <= operand < 2**64
+        return creation.asarray(np.asarray(operand).astype(wanted) if fits else operand, wanted)
+    x = as_operand(operand, "convert_element_type")
     return x if x.type.dtype is wanted and not x.type.weak else convert.convert_element_type(x, new_dtype=wanted)
 
 
@@ -868,7 +871,7 @@ def argmax(operand: ArrayLike, axis: int, index_dtype: DTypeLike) -> Array:
     Arguments:
         operand: an array.
         axis: the axis.
-        index_dtype: the dtype of the result, an integer or floating one.
+        index_dtype: the dtype of the result, of integers.
 
     Returns:
         An array without the axis.
@@ -877,7 +880,7 @@ def argmax(operand: ArrayLike, axis: int, index_dtype: DTypeLike) -> Array:
         LeafError: `operand` is neither an array nor a number.
         AxisError: the array has no such axis.
         ShapeError: there are no elements along it.
-        DtypeError: the operand is complex, or the indices do not fit into `index_dtype`.
+        DtypeError: the operand is complex, `index_dtype` is not one of integers, or the indices do not fit into it.
 
     Example:
         >>> lax.argmax(pnp.array([[1, 7], [7, 2]]), 1, pnp.int32)
@@ -892,7 +895,7 @@ def argmin(operand: ArrayLike, axis: int, index_dtype: DTypeLike) -> Array:
     Arguments:
         operand: an array.
         axis: the axis.
-        index_dtype: the dtype of the result, an integer or floating one.
+        index_dtype: the dtype of the result, of integers.
 
     Returns:
         An array without the axis.
@@ -901,7 +904,7 @@ def argmin(operand: ArrayLike, axis: int, index_dtype: DTypeLike) -> Array:
         LeafError: `operand` is neither an array nor a number.
         AxisError: the array has no such axis.
         ShapeError: there are no elements along it.
-        DtypeError: the operand is complex, or the indices do not fit into `index_dtype`.
+        DtypeError: the operand is complex, `index_dtype` is not one of integers, or the indices do not fit into it.
 
     Example:
         >>> lax.argmin(pnp.array([[1, 7], [7, 2]]), 1, pnp.uint8)
@@ -913,7 +916,9 @@ def argmin(operand: ArrayLike, axis: int, index_dtype: DTypeLike) -> Array:
 def _position(name: str, primitive: Any, operand: ArrayLike, axis: int, index_dtype: DTypeLike) -> Array:
     x, along = _along(operand, axis, name)
     dtype = requested(index_dtype)
-    if kind(dtype) in "iu" and x.type.shape[along] - 1 > np.iinfo(dtype).max:
+    if kind(dtype) not in "iu":
+        raise DtypeError(f"{name} gives indices: index_dtype is a dtype of integers, not {dtype.name}.{at_user_line()}")
+    if x.type.shape[along] - 1 > np.iinfo(dtype).max:
         raise DtypeError(f"{name} along axis {axis} of {x.type} has indices that do not fit into {dtype.name}.{at_user_line()}")
     return primitive(x, axis=along, index_dtype=dtype)
 

@@ -13,6 +13,7 @@ from pullback.core.errors import AxisError, ShapeError
 from pullback.core.trees import array_leaves, unflatten
 from pullback.numpy.axes import normal_axis, several
 from pullback.numpy.promotion import PYTHON_SCALARS, in_dtype, literal_of, to_inexact
+from pullback.numpy.shaping import moveaxis
 from pullback.ops import arithmetic, collective
 from pullback.ops.broadcast import reduce_sum
 from pullback.ops.collective import over
@@ -266,9 +267,20 @@ def all_gather(x: Any, axis_name: Any, *, axis_index_groups: None = None, axis: 
     return unflatten(structure, [gathered(leaf) for leaf in leaves])
 
 
-def _exchanged(x: Any, name: Hashable, split: int, concat: int) -> Any:
-    """`all_to_all` by normal axes."""
-    return over(name, collective.all_to_all, x, axis_size=axis_size(name), split_axis=split, concat_axis=concat)
+def _exchanged(x: Any, names: Sequence[Hashable], split: int, concat: int) -> Any:
+    """`all_to_all` by normal axes. Several names are one axis, of the product of their sizes."""
+    sizes = [axis_size(name) for name in names]
+    if len(names) > 1:
+        shape = x.type.shape
+        if shape[split] != math.prod(sizes):
+            raise ShapeError(
+                f"all_to_all over axes of sizes {sizes} cannot split axis {split} of {x.type}: it needs their product."
+            )
+        x = reshape(x, new_sizes=(*shape[:split], *sizes, *shape[split + 1 :]))
+    for i, (name, size) in enumerate(zip(names, sizes)):
+        place = concat if len(names) == 1 else split + i
+        x = over(name, collective.all_to_all, x, axis_size=size, split_axis=split + i, concat_axis=place)
+    return x if len(names) == 1 else moveaxis(_merged(x, split, len(names)), split, concat)
 
 
 def _merged(x: Any, axis: int, count: int) -> Any:
@@ -346,7 +358,7 @@ def all_to_all(
 
     Arguments:
         x: a tree of arrays.
-        axis_name: the name of an axis.
+        axis_name: the name of an axis, or several in a tuple: they are as one, of the product of their sizes.
         split_axis, concat_axis: axes of the values, before and after.
         axis_index_groups: None.
         tiled: whether the split axis stays.
@@ -366,14 +378,18 @@ def all_to_all(
          [2 4]]:i32[2,2]:cpu(0)
     """
 
-    def exchanged(leaf: Any, name: Hashable) -> Any:
+    names = several(axis_name)
+
+    def exchanged(leaf: Any) -> Any:
         split, concat = [normal_axis(axis, leaf.type.ndim, "all_to_all") for axis in (split_axis, concat_axis)]
         if not tiled:
-            return _exchanged(leaf, name, split, concat)
-        blocks = _in_blocks("all_to_all", leaf, split, axis_size(name))
-        return _merged(_exchanged(blocks, name, split, concat), concat, 2)
+            return _exchanged(leaf, names, split, concat)
+        blocks = _in_blocks("all_to_all", leaf, split, math.prod([axis_size(name) for name in names]))
+        return _merged(_exchanged(blocks, names, split, concat), concat, 2)
 
-    return _over("all_to_all", _one_name("all_to_all", axis_name), x, exchanged, axis_index_groups)
+    _no_groups("all_to_all", axis_index_groups)
+    leaves, structure = array_leaves(x, lambda: "all_to_all's argument")
+    return unflatten(structure, [exchanged(leaf) for leaf in leaves])
 
 
 def pswapaxes(x: Any, axis_name: Any, axis: int, *, axis_index_groups: None = None) -> Any:
@@ -434,6 +450,6 @@ def psum_scatter(
         axis = normal_axis(scatter_dimension, leaf.type.ndim, "psum_scatter")
         if tiled:
             leaf = _in_blocks("psum_scatter", leaf, axis, axis_size(name))
-        return reduce_sum(_exchanged(leaf, name, axis, 0), axes=(0,))
+        return reduce_sum(_exchanged(leaf, [name], axis, 0), axes=(0,))
 
     return _over("psum_scatter", _one_name("psum_scatter", axis_name), x, part, axis_index_groups)

@@ -8,15 +8,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from pullback.core.array import Array, ArrayLike
-from pullback.core.dtypes import DTypeLike, requested
+from pullback.core.dtypes import BOOL, INT32, DTypeLike, requested
 from pullback.core.errors import ShapeError
 from pullback.core.types import Shape
 from pullback.lax.elementwise import lifted
-from pullback.numpy.promotion import at_user_line, check_precision
+from pullback.numpy.promotion import at_user_line, check_precision, in_dtype, literal_of
 from pullback.numpy.promotion import operand as as_operand
 from pullback.numpy.shaping import flip, moveaxis, swapaxes
 from pullback.ops import convolve
 from pullback.ops import shape as shapes
+from pullback.ops.compare import ne
 from pullback.ops.contract import dot_general
 from pullback.ops.convolve import ConvDimensionNumbers, dilated
 from pullback.ops.reduce_window import Window, windows
@@ -150,11 +151,11 @@ def conv_general_dilated(
         preferred_element_type: the dtype to accumulate in, and of the result; by default that of the operands.
 
     Returns:
-        An array of a batch axis, the features, and the places of the windows.
+        An array of a batch axis, the features, and the places of the windows; of bools, whether any product holds.
 
     Raises:
         LeafError: an operand is neither an array nor a number.
-        DtypeError: the dtypes differ, or are bool.
+        DtypeError: the dtypes differ.
         ShapeError: the sizes do not fit. ValueError: dimension numbers, a padding or a precision that are none.
 
     Example:
@@ -168,6 +169,9 @@ def conv_general_dilated(
     """
     check_precision(precision, "conv_general_dilated")
     x, y = lifted("conv_general_dilated", (lhs, rhs))
+    logical = preferred_element_type is None and x.type.dtype is y.type.dtype is BOOL
+    if logical:
+        x, y = in_dtype(x, INT32), in_dtype(y, INT32)
     numbers = conv_dimension_numbers(x.type.shape, y.type.shape, dimension_numbers)
     count = max(x.type.ndim - 2, 0)
     strides = ints(window_strides, count, "window_strides")
@@ -180,7 +184,7 @@ def conv_general_dilated(
     sizes = tuple([x.type.shape[axis] for axis in numbers.lhs_spec[2:]])
     spans = tuple([dilated(y.type.shape[axis], gap) for axis, gap in zip(numbers.rhs_spec[2:], gaps)])
     wanted = {} if preferred_element_type is None else {"preferred_element_type": requested(preferred_element_type)}
-    return convolve.conv_general_dilated(
+    out = convolve.conv_general_dilated(
         x,
         y,
         window_strides=strides,
@@ -192,6 +196,7 @@ def conv_general_dilated(
         batch_group_count=operator.index(batch_group_count),
         **wanted,
     )
+    return ne(out, literal_of(0, INT32)) if logical else out
 
 
 def conv(

@@ -6,7 +6,7 @@ from operator import index
 from typing import Any
 
 from pullback.core.array import Array, ArrayLike, from_python, scalar_kind
-from pullback.core.dtypes import DTYPES, RANK, DTypeLike, in_words, is_inexact, kind, requested
+from pullback.core.dtypes import DTYPES, RANK, DTypeLike, canonical, entering, in_words, is_inexact, kind
 from pullback.core.errors import DtypeError
 from pullback.core.precision import AccuracyMode, Tolerance
 from pullback.numpy.factories import Binary, Function, Unary, named, sections
@@ -516,7 +516,7 @@ def mul(x: ArrayLike, y: ArrayLike, *, out_dtype: DTypeLike = None) -> Array:
     """
     operands = fitted("mul", (x, y))
     if out_dtype is not None:
-        operands = tuple([in_dtype(one, requested(out_dtype)) for one in operands])
+        operands = tuple([in_dtype(one, entering(canonical(out_dtype))) for one in operands])
     return arithmetic.mul(*operands)
 
 

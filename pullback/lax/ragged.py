@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from pullback.core.array import Array, ArrayLike
@@ -95,7 +95,8 @@ def ragged_dot_general(
 
     Arguments:
         lhs, rhs: arrays. Of different dtypes, as for `dot_general`.
-        group_sizes: the sizes of the groups, a vector of integers; or one for each batch element, of shape (batch axes, g).
+        group_sizes: the sizes of the groups, a vector of integers; or one for each batch element, of shape (batch axes, g); or
+            with the axes before g also of those that come before the ragged axis and are contracted or remain as it does.
         ragged_dot_dimension_numbers: a `RaggedDotDimensionNumbers`: which axes are which.
         precision, preferred_element_type, group_offset, out_sharding: as for `ragged_dot`.
 
@@ -124,17 +125,24 @@ def ragged_dot_general(
     if kind(sizes.type.dtype) not in "iu":
         raise DtypeError(f"{name} takes integers as group_sizes, but got {sizes.type}.{at_user_line()}")
     (left, right), (left_batch, right_batch) = numbers.dot_dimension_numbers
-    groups = tuple(numbers.rhs_group_dimensions)
-    remains = not {*left, *left_batch} & {*numbers.lhs_ragged_dimensions}
-    batch = tuple([x.type.shape[axis] for axis in left_batch])
-    if len(numbers.lhs_ragged_dimensions) != 1 or len(groups) != remains or sizes.type.shape[:-1] not in ((), batch):
-        raise ShapeError(f"{name} of {x.type} and {y.type} in groups of {sizes.type}: {numbers} does not fit.{at_user_line()}")
-    (ragged,) = numbers.lhs_ragged_dimensions
+    for fault in _faults(x.type.ndim, y.type.ndim, numbers):
+        raise ShapeError(f"{name} of {x.type} and {y.type}: {fault}. Given were {numbers}.{at_user_line()}")
+    (ragged,), groups = numbers.lhs_ragged_dimensions, tuple(numbers.rhs_group_dimensions)
+    remains = bool(groups)
+    along = (*left_batch, *_before(ragged, left, left_batch))
+    prefixes = [tuple([x.type.shape[axis] for axis in axes]) for axes in ((), left_batch, along)]
+    if sizes.type.shape[:-1] not in prefixes or not sizes.type.ndim:
+        shapes = " or ".join([f"({', '.join([*map(str, prefix), 'g'])})" for prefix in dict.fromkeys(prefixes)])
+        raise ShapeError(
+            f"{name} of {x.type} and {y.type} takes group_sizes of shape {shapes}, where g is the number of groups, but got"
+            f" {sizes.type}.{at_user_line()}"
+        )
     if ragged in left_batch:
         return dot_general(x, y, numbers.dot_dimension_numbers, precision, preferred_element_type)
+    batch = along[: sizes.type.ndim - 1]
     count = sizes.type.shape[-1]
     ends = cumsum(sizes, sizes.type.ndim - 1)
-    member = _members(x, ends - sizes, ends, ragged, left_batch)
+    member = _members(x, ends - sizes, ends, ragged, batch)
     if group_offset is not None:
         first = reshape(as_operand(group_offset, name), ())
         count = y.type.shape[groups[0]] if remains else count
@@ -150,6 +158,29 @@ def ragged_dot_general(
         return dot_general(apart, y, (contracting, batches), precision, preferred_element_type)
     out = dot_general(apart, y, ((first_axes, right), batches), precision, preferred_element_type)
     return moveaxis(out, len(left_batch), 0)
+
+
+def _before(ragged: int, left: Sequence[int], batch: Sequence[int]) -> list[int]:
+    """The axes before the ragged one that are no batch axes, and are contracted if it is."""
+    return [axis for axis in range(ragged) if axis not in batch and (axis in left) == (ragged in left)]
+
+
+def _faults(left_ndim: int, right_ndim: int, numbers: RaggedDotDimensionNumbers) -> Iterator[str]:
+    """What does not fit, in words."""
+    (left, right), (left_batch, right_batch) = numbers.dot_dimension_numbers
+    ragged, groups = numbers.lhs_ragged_dimensions, numbers.rhs_group_dimensions
+    if len(ragged) != 1 or not 0 <= ragged[0] < left_ndim:
+        yield f"lhs_ragged_dimensions takes one of the axes 0 to {left_ndim - 1} of lhs, but got {[*ragged]}"
+    remains = not {*left, *left_batch} & {*ragged}
+    if not remains and groups:
+        yield (
+            "the ragged axis is contracted, or a batch axis, so that no axis of rhs numbers the groups, but"
+            f" rhs_group_dimensions={[*groups]}"
+        )
+    if remains and (len(groups) != 1 or not 0 <= groups[0] < right_ndim):
+        yield f"rhs_group_dimensions takes the axis of rhs, of 0 to {right_ndim - 1}, that numbers groups, but got {[*groups]}"
+    if {*groups} & {*right, *right_batch}:
+        yield f"axis {groups[0]} of rhs numbers the groups, so it is neither contracted nor a batch axis"
 
 
 def _counted(count: int) -> Any:

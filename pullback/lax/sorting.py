@@ -101,6 +101,11 @@ def _largest(name: str, operand: Any, k: Any, axis: Any, descending: bool) -> tu
     along, count = _axis(axis, x, name), operators.index(k)
     if not 0 <= count <= x.type.shape[along]:
         raise ValueError(f"{name} of {x.type} along axis {axis} has no {k} elements: k must be 0 to the size.{at_user_line()}")
+    if x.type.shape[along] > 2**31:
+        raise ValueError(
+            f"{name} numbers places in int32, which those along axis {axis} of {x.type} would overflow. Take the largest of"
+            f" parts of it, and then those of these.{at_user_line()}"
+        )
     places = sorts.order(x, dimension=along, index_dtype=INT32, descending=descending, count=count)
     return take_along(x, places, along), places
 
@@ -120,7 +125,7 @@ def top_k(operand: ArrayLike, k: int, *, axis: int = -1) -> tuple[Array, Array]:
         LeafError: `operand` is neither an array nor a number.
         DtypeError: it is complex.
         AxisError: the array has no such axis.
-        ValueError: there are fewer than k elements along it.
+        ValueError: there are fewer than k elements along it, or more than 2**31.
 
     Example:
         >>> lax.top_k(pnp.array([1.0, 7.0, 5.0]), 2)
@@ -144,7 +149,7 @@ _APPROXIMATE = """    Arguments:
         LeafError: `operand` is neither an array nor a number.
         DtypeError: it is complex.
         AxisError: the array has no such axis.
-        ValueError: there are fewer than k elements along it, or `recall_target` is not between 0 and 1."""
+        ValueError: there are fewer than k elements along it, or more than 2**31; or `recall_target` is not between 0 and 1."""
 
 
 def _approximate(name: str, descending: bool, doc: str) -> Function:

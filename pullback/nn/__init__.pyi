@@ -1,6 +1,7 @@
 """The public names of this namespace and the modules that they come from: `__init__.py` reads them here."""
 
 from pullback.nn import initializers as initializers
+from pullback.nn import layers as layers
 from pullback.nn.activations import celu as celu
 from pullback.nn.activations import elu as elu
 from pullback.nn.activations import gelu as gelu

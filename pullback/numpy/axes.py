@@ -15,7 +15,8 @@ Axis = SupportsIndex | Sequence[SupportsIndex] | None  # one axis, several, or a
 
 
 def normal_axis(axis: Any, ndim: int, name: str) -> int:
-    """One axis, counted from the front. Raises `AxisError` for one that an array of `ndim` axes does not have."""
+    """One axis, counted from the front. Raises `AxisError` for one that an array of `ndim` axes does not have, `TypeError` for
+    what is no integer."""
     if isinstance(axis, Tracer):
         raise AxisError(
             f"{name} was given a traced axis of type {axis.type}: axes must be Python ints. To know it, {axis.cure()}."
@@ -26,10 +27,10 @@ def normal_axis(axis: Any, ndim: int, name: str) -> int:
             raise TypeError
         number = operator.index(axis)
     except TypeError:
-        raise AxisError(f"{name} takes an int as axis, but got {axis!r}.{at_user_line()}") from None
+        raise TypeError(f"{name} takes an int as axis, but {axis!r} cannot be one.{at_user_line()}") from None
     if not -ndim <= number < ndim:
         has = f"axes 0 to {ndim - 1}" if ndim else "no axes"
-        raise AxisError(f"{name} was given axis {number}, but the array has {has}.{at_user_line()}")
+        raise AxisError(f"{name} of an array with {has}: axis {number} is out of bounds.{at_user_line()}")
     return number % ndim
 
 

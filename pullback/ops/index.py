@@ -185,18 +185,16 @@ class Scatter(Rules):
     def result_type(primitive, operand, indices, updates, *, dimension_numbers, mode: str = "clip", unique_indices=False):
         numbers = dimension_numbers.as_gather()
         common = same_dtype(primitive.name, (operand, updates))
-        if any(not 0 <= axis < updates.ndim for axis in numbers.offset_dims):
-            raise ShapeError(f"{primitive.name} of {updates} into {operand}: {dimension_numbers} does not fit them.")
-        if len(numbers.offset_dims) == len(numbers.kept(operand.ndim)):
-            sizes = update_sizes(operand, updates, numbers)
-        else:
-            sizes = ()
-        check_indices(primitive.name, operand, indices, numbers, sizes, mode)
-        batch = tuple([updates.shape[axis] for axis in window_layout(numbers, updates.ndim)[: indices.ndim - 1]])
-        if batch != indices.shape[:-1] or updates.ndim != len(batch) + len(numbers.offset_dims):
-            raise ShapeError(
-                f"{primitive.name} of {updates} into {operand}: {indices} points to a different number of windows."
-            )
+        ndim = indices.ndim - 1 + len(numbers.offset_dims)
+        where = f"{primitive.name} of {updates} into {operand}: the updates take"
+        if indices.ndim and updates.ndim != ndim:
+            raise ShapeError(f"{where} {ndim} axes, one for each of {indices} but its last, and update_window_dims.")
+        inside = all(0 <= axis < ndim for axis in numbers.offset_dims)
+        sizes = update_sizes(operand, updates, numbers) if inside else ()
+        check_indices(primitive.name, operand, indices, numbers, sizes, mode, scatter=True)
+        for axis, size in zip(window_layout(numbers, ndim), indices.shape[:-1]):
+            if updates.shape[axis] != size:
+                raise ShapeError(f"{where} {size} windows along axis {axis}, as many as {indices} points to.")
         return operand if common.weak else operand.strong()
 
     def vectorize(primitive, size, args, axes, *, dimension_numbers, mode="clip", unique_indices=False):

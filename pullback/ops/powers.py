@@ -12,9 +12,15 @@ from pullback.ops.arithmetic import div, leibniz, mul, neg, product, quotient, s
 from pullback.ops.compare import eq, select
 from pullback.ops.exponential import log
 from pullback.ops.families import check_kinds
-from pullback.ops.formulas import by_kind, by_parts, lowered, power_by_parts, ratio, rsqrt_by_parts, wide
+from pullback.ops.formulas import by_kind, by_parts, joined, lowered, power_by_parts, ratio, rsqrt_by_parts, wide
 from pullback.ops.literals import literal
 from pullback.ops.pointwise import Formula, Function, OfPositive, OfTwo
+
+
+def _square_by_parts(z):
+    """(x + y) (x - y) + 2 i x y: x^2 - y^2 would lose the digits, or where both overflow the sign, of the difference."""
+    total, rest, half = z.real + z.imag, z.real - z.imag, z.real * z.imag
+    return joined(np.where((total == 0) | (rest == 0), 0, total * rest), half + half)
 
 
 @primitive
@@ -22,7 +28,7 @@ class square(Function):
     """x * x."""
 
     kinds = "iufc"
-    evaluate = np.square
+    evaluate = by_kind(np.square, _square_by_parts)
 
     def partials(out, x):
         return (mul(literal(2, x), x),)

@@ -7,7 +7,7 @@ dropped (`collapsed`), or run along with axes of `indices` (`batching`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from enum import Enum
 from typing import Any, NamedTuple
 
@@ -155,36 +155,74 @@ class ScatterDimensionNumbers(NamedTuple):
 
 
 def check_indices(
-    name: str, operand: ArrayType, indices: ArrayType, numbers: GatherDimensionNumbers, sizes: Any, mode: str
+    name: str,
+    operand: ArrayType,
+    indices: ArrayType,
+    numbers: GatherDimensionNumbers,
+    sizes: Any,
+    mode: str,
+    scatter: bool = False,
 ) -> None:
     """Raise an error unless dimension numbers, slice sizes and mode fit the operand and the indices."""
     if kind(indices.dtype) not in "iu":
         raise DtypeError(f"{name} takes integer indices, but got {indices}.")
     if mode not in MODES:
         raise ValueError(f"{name} takes mode={', '.join(map(repr, MODES))}, not {mode!r}.")
-    batching = tuple(zip(numbers.operand_batching_dims, numbers.start_indices_batching_dims))
-    fits = (
-        indices.ndim > 0
-        and len(numbers.operand_batching_dims) == len(numbers.start_indices_batching_dims)
-        and _are_axes((*numbers.collapsed_slice_dims, *numbers.operand_batching_dims), operand.ndim)
-        and _are_axes((*numbers.start_index_map, *numbers.operand_batching_dims), operand.ndim)
-        and _are_axes(numbers.start_indices_batching_dims, indices.ndim - 1)
-        and _are_axes(numbers.offset_dims, indices.ndim - 1 + len(numbers.offset_dims))
-        and len(sizes) == operand.ndim
-        and all(0 <= size <= full_size for size, full_size in zip(sizes, operand.shape))
-        and indices.shape[-1] == len(numbers.start_index_map)
-        and all(sizes[axis] == 1 for axis in numbers.collapsed_slice_dims)
-        and all(sizes[axis] == min(1, operand.shape[axis]) for axis in numbers.operand_batching_dims)
-        and len(numbers.offset_dims) == len(numbers.kept(operand.ndim))
-        and all(operand.shape[axis] == indices.shape[other] for axis, other in batching)
-    )
-    if not fits:
-        raise ShapeError(f"{name} of {operand} at {indices}: {numbers} and slice_sizes={tuple(sizes)} do not fit them.")
+    named = numbers.as_scatter() if scatter else numbers
+    for fault in _faults(operand, indices, numbers, sizes, named._fields):
+        given = f"slice_sizes={tuple(sizes)}" if not scatter else f"windows of {tuple(sizes)}"
+        raise ShapeError(f"{name} of {operand} at {indices}: {fault}. Given were {named} and {given}.")
 
 
-def _are_axes(axes: Sequence[int], ndim: int) -> bool:
-    """Whether these are axes of an array of so many, each once."""
-    return len({*axes}) == len(axes) and all(0 <= axis < ndim for axis in axes)
+def _faults(operand: ArrayType, indices: ArrayType, numbers: Any, sizes: Any, names: Sequence[str]) -> Iterator[str]:
+    """What does not fit, in words; each is looked for once there is nothing before it."""
+    if not indices.ndim:
+        yield "indices without axes hold no index vectors, which lie along their last axis"
+    offset, collapsed, mapped, batching, places = names
+    spaces = {
+        offset: ("the result" if "offset" in offset else "the updates", indices.ndim - 1 + len(numbers.offset_dims)),
+        collapsed: ("the operand", operand.ndim),
+        mapped: ("the operand", operand.ndim),
+        batching: ("the operand", operand.ndim),
+        places: ("the indices (the last one holds the index vectors)", indices.ndim - 1),
+    }
+    for (field, (whose, ndim)), axes in zip(spaces.items(), numbers):
+        if not all(0 <= axis < ndim for axis in axes):
+            yield f"{field}={axes} goes out of bounds, for {ndim} axes of {whose}"
+        if len({*axes}) != len(axes):
+            yield f"{field}={axes} names an axis more than once"
+        if field in (offset, collapsed, batching) and [*axes] != sorted(axes):
+            yield f"{field}={axes} is not in rising order"
+    for field, axes in ((collapsed, numbers.collapsed_slice_dims), (mapped, numbers.start_index_map)):
+        if both := {*axes} & {*numbers.operand_batching_dims}:
+            yield f"axis {min(both)} of the operand is in {field} and in {batching}, and may be in one of them"
+    if len(numbers.operand_batching_dims) != len(numbers.start_indices_batching_dims):
+        yield f"{batching} and {places} pair axes with each other, but are of different lengths"
+    for axis, other in zip(numbers.operand_batching_dims, numbers.start_indices_batching_dims):
+        if operand.shape[axis] != indices.shape[other]:
+            yield (
+                f"{batching} and {places} pair axes of equal size, but axis {axis} of the operand is of size"
+                f" {operand.shape[axis]}, and axis {other} of the indices of size {indices.shape[other]}"
+            )
+    if indices.shape[-1] != len(numbers.start_index_map):
+        yield (
+            f"the index vectors have {indices.shape[-1]} elements, but {mapped}={numbers.start_index_map} says"
+            f" {len(numbers.start_index_map)} axes"
+        )
+    if len(numbers.offset_dims) != len(numbers.kept(operand.ndim)):
+        yield (
+            f"{offset} places {len(numbers.offset_dims)} axes of the windows, of which {len(numbers.kept(operand.ndim))} remain"
+            f" of the operand's {operand.ndim} without {collapsed} and {batching}"
+        )
+    if len(sizes) != operand.ndim:
+        yield f"a window has a size along each of the {operand.ndim} axes of the operand, and not {len(sizes)} of them"
+    for axis, (size, whole) in enumerate(zip(sizes, operand.shape)):
+        if not 0 <= size <= whole:
+            yield f"a window of size {size} along axis {axis} is not within the operand's {whole}"
+        if size != 1 and axis in numbers.collapsed_slice_dims:
+            yield f"axis {axis}, in {collapsed}, can be dropped from windows of size 1 along it, but they are of size {size}"
+        if size != min(1, whole) and axis in numbers.operand_batching_dims:
+            yield f"axis {axis}, in {batching}, takes windows of size 1 along it, but they are of size {size}"
 
 
 def window_places(indices, numbers, sizes, shape, mode):

@@ -1098,6 +1098,19 @@ def test_custom_gradient_of_several_arguments():
         pb.grad(pb.custom_gradient(lambda x: (x, lambda ct: (ct, ct))))(1.0)
 
 
+@pytest.mark.parametrize("transform", [lambda h: h, pb.jit], ids=["eager", "jit"])
+def test_custom_gradient_of_what_returns_integers_too(transform):
+    @pb.custom_gradient
+    def f(x):
+        def backward(cotangents):
+            assert [ct.dtype for ct in cotangents] == [np.float32, pb.float0]
+            return 10.0 * cotangents[0]
+
+        return (x * x, pnp.round(x).astype(int)), backward
+
+    np.testing.assert_array_equal(transform(pb.grad(lambda x: pnp.sum(f(x)[0])))(pnp.ones(3)), [10.0, 10.0, 10.0])
+
+
 # ---- as Programs ------------------------------------------------------------------------------------------------------
 
 

@@ -222,3 +222,56 @@ def test_a_vjp_function_is_a_container() -> None:
     batch = pn.asarray([0.5, 0.9])
     pulls = pb.vmap(lambda x: pb.vjp(pn.sin, x)[1])(batch)
     assert pn.allclose(pb.vmap(lambda pull: pull(1.0)[0])(pulls), pn.cos(batch))
+
+
+# ---- what is handed on as it came -------------------------------------------------------------------------------------
+
+
+def _one_of_two(x, y):
+    return lax.cond(x < 3, lambda x, y: (x * 2, y), lambda x, y: (x * 3, y), x, y)
+
+
+def _a_loop_in_each_branch(x, y):
+    def branch(_, y):
+        return lax.scan(lambda y, _: (y, None), y, None, length=1)[0]
+
+    return x, lax.cond(x < 0, branch, branch, x, y)
+
+
+def _carried(x, y):
+    return lax.scan(lambda carry, _: ((carry[0] + 1.0, carry[1]), None), (x, y), None, length=2)[0]
+
+
+def _carried_while(x, y):
+    return lax.while_loop(lambda carry: carry[0] < 9.0, lambda carry: (carry[0] + 1.0, carry[1]), (x, y))
+
+
+def _counted(x, y):
+    return lax.fori_loop(0, 2, lambda i, carry: (carry[0] + i, carry[1]), (x, y))
+
+
+@pytest.mark.parametrize("f", [_one_of_two, _a_loop_in_each_branch, _carried, _carried_while, _counted])
+@pytest.mark.parametrize("transform", [lambda f: f, pb.jit], ids=["eager", "jit"])
+def test_a_batch_makes_no_batch_of_what_is_handed_on(f, transform):
+    x, y = pn.arange(5.0), pn.array([3.0, 4.0])
+    out, same = pb.vmap(transform(f), in_axes=(0, None), out_axes=(0, None))(x, y)
+    np.testing.assert_array_equal(same, y)
+    expected = [float(f(each, y)[0]) for each in x]
+    np.testing.assert_array_equal(out, expected)
+    np.testing.assert_array_equal(pb.grad(lambda y: pn.sum(f(x[0], y)[1] ** 2))(y), 2 * y)
+
+
+def test_what_a_scan_hands_on_is_no_output_of_its_body():
+    xs = pn.arange(3.0)
+    (loop,) = pb.xpr(lambda xs: lax.scan(lambda c, x: (c + 1, x), 0, xs), xs).equations
+    assert len(loop.params["body"].outputs) == 1
+    swapped = lax.scan(lambda c, x: ((c[1], c[0]), (x, c[0])), (1.0, 2.0), xs, reverse=True)
+    assert [float(v) for v in swapped[0]] == [2.0, 1.0]
+    np.testing.assert_array_equal(swapped[1][0], xs)
+    np.testing.assert_array_equal(swapped[1][1], [1.0, 2.0, 1.0])
+
+
+def test_a_constant_that_a_step_returns_is_no_carry_that_stays():
+    y = pn.array(7.0)
+    assert float(pb.jit(lambda y: lax.scan(lambda c, _: (y, None), 0.0, None, length=0)[0])(y)) == 0.0
+    np.testing.assert_array_equal(lax.scan(lambda c, _: (c, y), 0.0, None, length=2)[1], [7.0, 7.0])

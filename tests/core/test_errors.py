@@ -128,6 +128,7 @@ CAUSES = [
         errors.AxisError,
         ["w['a'] has size 3", "w['b'] has size 4"],
     ),
+    ("named axis", lambda: pb.lax.psum(1.0, "i"), errors.AxisNameError, ["'i'", "axis_name"]),
     ("in_axes length", lambda: pb.vmap(lambda x, y: x, in_axes=(0,))(1.0, 2.0), errors.StructureError, ["in_axes=(0,)"]),
     ("grad by integer", lambda: pb.grad(lambda x, n: x * n, argnums=1)(1.0, 2), errors.GradientError, ["argument n", "i32[]"]),
     ("grad of a tuple", lambda: pb.grad(lambda x: (x, x))(1.0), errors.GradientError, ["2 arrays", "has_aux"]),

@@ -181,3 +181,10 @@ def test_an_operation_that_xla_refuses_is_named_without_its_scopes():
 
     with pytest.raises(pb.errors.ProgramError, match="the lowering rule of primitive 'wrong' wrote"):
         pb.jit(function)(X)
+
+
+def test_hlo_as_xla_begins_with_it():
+    text = pb.jit(lambda x: pnp.dot(x, x)).lower(X).as_text("hlo")
+    assert text.startswith("HloModule") and " dot(" in text and "fusion" not in text
+    with pytest.raises(ValueError, match="'stablehlo' or 'hlo', not 'mhlo'"):
+        pb.jit(lambda x: x).lower(X).as_text("mhlo")

@@ -71,7 +71,7 @@ def test_narrow_dtypes_are_accumulated_wide():
         ({"rhs": K[:, :2]}, pb.errors.ShapeError, "3 features"),
         ({"rhs": K[0]}, pb.errors.ShapeError, "as many axes"),
         ({"rhs": K.astype(np.float32)}, pb.errors.DtypeError, "dtype"),
-        ({"lhs": X > 0, "rhs": K > 0}, pb.errors.DtypeError, "bool"),
+        ({"lhs": X > 0}, pb.errors.DtypeError, "bool"),
         ({"window_strides": (1, 1)}, pb.errors.ShapeError, "window_strides"),
         ({"window_strides": (0,)}, pb.errors.ShapeError, "1 or more"),
         ({"padding": ((1,),)}, pb.errors.ShapeError, "pair"),
@@ -169,6 +169,12 @@ def test_transforms_keep_single_precision_and_refuse_complex_numbers():
         pnp.fft.fftn(np.ones((2, 2)), s=(2,), axes=(0, 1))
     assert pnp.fft.fftfreq(3, np.float64(1)).dtype == np.float64
     assert pnp.fft.fftfreq(3, dtype="float16").dtype == np.float16
+    np.testing.assert_array_equal(pnp.fft.fftfreq(3, dtype="complex64"), np.fft.fftfreq(3).astype("complex64"))
+    np.testing.assert_array_equal(pnp.fft.rfftfreq(4, pnp.array(2.0), dtype="complex64"), np.fft.rfftfreq(4, 2.0) + 0j)
+    with pytest.raises(ValueError, match="fftfreq takes an int as n"):
+        pnp.fft.fftfreq([1, 2])
+    with pytest.raises(pb.errors.ConcretizationError):
+        pb.jit(pnp.fft.fftfreq)(3)
     with pytest.raises(pb.errors.DtypeError, match="floating"):
         pnp.fft.fftfreq(3, dtype="int32")
 
@@ -183,3 +189,13 @@ def test_transforms_over_more_than_three_axes():
         for f in (getattr(pnp.fft, name), pb.jit(getattr(pnp.fft, name))):
             np.testing.assert_allclose(f(x), getattr(np.fft, name)(x), atol=1e-12)
     np.testing.assert_allclose(pb.jit(pnp.fft.irfftn)(pnp.fft.rfftn(x)), x, atol=1e-12)
+
+
+def test_a_convolution_of_bools_says_whether_any_product_holds():
+    x, kernel = np.array([[[1, 0, 0, 0, 1]]], bool), np.array([[[1, 0, 1]]], bool)
+    expected = lax.conv_general_dilated(x.astype(int), kernel.astype(int), (1,), "SAME") != 0
+    for f in (lax.conv_general_dilated, pb.jit(lax.conv_general_dilated, static_argnums=(2, 3))):
+        out = f(x, kernel, (1,), "SAME")
+        assert out.dtype == bool and out.tolist() == expected.tolist() == [[[False, True, False, True, False]]]
+    alone = lax.conv_general_dilated(np.ones((3, 2), bool), np.eye(2, dtype=bool), (), ())
+    assert alone.dtype == bool and alone.shape == (3, 2)

@@ -197,3 +197,38 @@ def test_softplus_of_large_angles(how, dtype, precision):
                 expected = complex(mpmath.log(1 + mpmath.exp(mpmath.mpc(z.item()))))
                 found = complex(function(z).item())
                 assert abs(found - expected) <= precision * abs(expected), (z, found, expected)
+
+
+def test_conversion_of_an_integer_that_is_wider_than_integers_are_by_default():
+    """An integer out of range wraps, whether it is a number or an element of an array."""
+    for dtype in ("int64", "uint32", "int32", "uint8", "float32", "bfloat16"):
+        for number in (2**40 + 3, -(2**40) + 3, 2**31):
+            expected = np.asarray(number).astype(pnp.dtype(dtype))
+            found = lax.convert_element_type(number, dtype)
+            assert found.dtype == expected.dtype
+            np.testing.assert_array_equal(np.asarray(found), expected)
+    with pytest.raises(OverflowError, match="does not fit"):
+        lax.convert_element_type(2**64, "int32")
+
+
+def test_a_permutation_may_be_an_array():
+    assert lax.transpose(pnp.ones((2, 3)), pnp.array([1, 0])).shape == (3, 2)
+
+
+@pytest.mark.parametrize("function", [lax.argmin, lax.argmax])
+@pytest.mark.parametrize("dtype", ["float32", "bool", "complex64"])
+def test_indices_are_integers(function, dtype):
+    with pytest.raises(pb.errors.DtypeError, match=f"index_dtype is a dtype of integers, not {dtype}"):
+        function(M, 0, dtype)
+
+
+def test_places_that_int32_cannot_number_are_refused():
+    """They would be wrong without a word."""
+    with pytest.raises(ValueError, match="would overflow"):
+        pb.eval_shape(lambda x: lax.top_k(x, 3), pb.ShapeDtypeStruct((2**31 + 1,), np.float32))
+    assert pb.eval_shape(lambda x: lax.top_k(x, 3), pb.ShapeDtypeStruct((2**31,), np.float32))[1].shape == (3,)
+
+
+def test_what_is_no_axis_is_a_type_error():
+    with pytest.raises(TypeError, match="squeeze takes an int as axis, but None"):
+        lax.squeeze(M, (None,))

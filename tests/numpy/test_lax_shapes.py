@@ -122,3 +122,40 @@ def test_products_of_two_dtypes(first: str, second: str, wanted: str | None, dty
         out = product(x, y, preferred_element_type=wanted)
         assert out.dtype == dtype and out.tolist() == (A @ A.T).tolist()
     assert lax.ragged_dot(x, y[None], np.array([2]), preferred_element_type=wanted).dtype == dtype
+
+
+def test_groups_may_be_of_other_sizes_along_each_axis_before_the_ragged_one() -> None:
+    rng = np.random.default_rng(0)
+    x, experts = rng.normal(size=(2, 3, 7, 5)), rng.normal(size=(4, 2, 5, 2))
+    sizes = rng.integers(0, 3, (2, 3, 4))
+    remaining = lax.RaggedDotDimensionNumbers((((3,), (2,)), ((0,), (1,))), [2], [0])
+    out = lax.ragged_dot_general(x, experts, sizes, remaining)
+    contracted = lax.RaggedDotDimensionNumbers((((1, 2), (1, 2)), ((0,), (0,))), [2], [])
+    y = rng.normal(size=(2, 3, 7, 6))
+    products = lax.ragged_dot_general(x, y, sizes, contracted)
+    expected, sums = np.zeros((2, 3, 7, 2)), np.zeros((4, 2, 5, 6))
+    for i, j in np.ndindex(2, 3):
+        ends = np.cumsum(sizes[i, j])
+        for group, (start, end) in enumerate(zip([0, *ends], ends)):
+            expected[i, j, start:end] = x[i, j, start:end] @ experts[group, i]
+            sums[group, i] += x[i, j, start:end].T @ y[i, j, start:end]
+    np.testing.assert_allclose(out, expected)
+    np.testing.assert_allclose(products, sums)
+
+
+@pytest.mark.parametrize(
+    ("ragged", "groups", "sizes", "fault"),
+    [
+        ([0, 1], [0], 3, r"lhs_ragged_dimensions takes one of the axes 0 to 1 of lhs, but got \[0, 1\]"),
+        ([2], [0], 3, r"takes one of the axes 0 to 1 of lhs, but got \[2\]"),
+        ([0], [], 3, r"rhs_group_dimensions takes the axis of rhs, of 0 to 2, that numbers groups, but got \[\]"),
+        ([1], [0], 3, "no axis of rhs numbers the groups"),
+        ([0], [1], 3, "axis 1 of rhs numbers the groups, so it is neither contracted nor a batch axis"),
+        ([0], [0], (2, 3), r"takes group_sizes of shape \(g\), where g"),
+        ([0], [0], 2, "not one part for each of 2 groups"),
+    ],
+)
+def test_the_fault_of_ragged_numbers_is_named(ragged: Any, groups: Any, sizes: Any, fault: str) -> None:
+    numbers = lax.RaggedDotDimensionNumbers((((1,), (1,)), ((), ())), ragged, groups)
+    with pytest.raises(pb.errors.ShapeError, match=fault):
+        lax.ragged_dot_general(np.ones((11, 5)), np.ones((3, 5, 7)), np.ones(sizes, int), numbers)

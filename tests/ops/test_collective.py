@@ -220,6 +220,23 @@ def test_all_to_all(split, concat):
     np.testing.assert_array_equal(found, np.stack(expected))
 
 
+@pytest.mark.parametrize("tiled", [False, True])
+@pytest.mark.parametrize(("split", "concat"), [(0, 0), (0, 1), (1, 0), (2, 1), (1, 2)])
+def test_several_names_are_one_axis_to_all_to_all(split, concat, tiled):
+    x = pb.numpy.arange(6 * 6 * 6 * 12).reshape(6, 6, 6, 12)
+
+    def of(names):
+        return lambda part: lax.all_to_all(part, names, split, concat, tiled=tiled)
+
+    wanted = pb.vmap(of("k"), axis_name="k")(x) if split < 2 or tiled else None
+    if wanted is None:
+        with pytest.raises(ShapeError, match="needs their product"):
+            pb.vmap(pb.vmap(of(("i", "j")), axis_name="j"), axis_name="i")(x.reshape(2, 3, 6, 6, 12))
+        return
+    found = pb.vmap(pb.vmap(of(("i", "j")), axis_name="j"), axis_name="i")(x.reshape(2, 3, 6, 6, 12))
+    np.testing.assert_array_equal(found.reshape(wanted.shape), wanted)
+
+
 def test_a_python_number_is_counted():
     sizes = []
     pb.vmap(lambda x: sizes.append((lax.psum(1, "i"), lax.psum(0.5, ("i",)))) or x, axis_name="i")(CUBE)
@@ -228,10 +245,10 @@ def test_a_python_number_is_counted():
 
 
 REFUSALS = [
-    (lambda x: lax.all_gather(x, "i", axis=2), AxisError, "all_gather was given axis 2, but the array has axes 0 to 1"),
+    (lambda x: lax.all_gather(x, "i", axis=2), AxisError, "all_gather of an array with axes 0 to 1: axis 2 is out of bounds"),
     (lambda x: lax.all_gather(x, "i", axis=1, tiled=True), AxisError, "the axes are 0 to 0"),
     (lambda x: lax.all_gather(x[0], "i", tiled=True), AxisError, "there are no axes"),
-    (lambda x: lax.all_to_all(x, "i", 1, 0), AxisError, "all_to_all was given axis 1, but the array has axes 0 to 0"),
+    (lambda x: lax.all_to_all(x, "i", 1, 0), AxisError, "all_to_all of an array with axes 0 to 0: axis 1 is out of bounds"),
     (lambda x: lax.all_to_all(x, "i", 0, 0, tiled=True), ShapeError, "into 3 blocks of equal size"),
     (lambda x: lax.ppermute(x, "i", [(0, 3)]), AxisError, "cannot send along"),
     (lambda x: lax.ppermute(x, ("i", "j"), [(0, 1)]), AxisError, "takes one named axis"),

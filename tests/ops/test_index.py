@@ -166,14 +166,56 @@ def test_what_is_refused():
     rows = {"dimension_numbers": G((1,), (0,), (0,)), "slice_sizes": (1, 3)}
     with pytest.raises(DtypeError, match="integer indices"):
         ix.gather(x, as_array(np.zeros((2, 1))), **rows)
-    with pytest.raises(ShapeError, match="do not fit"):
+    with pytest.raises(ShapeError, match="index vectors have 2 elements"):
         ix.gather(x, as_array(np.zeros((2, 2), int)), **rows)
-    with pytest.raises(ShapeError, match="do not fit"):
-        ix.gather(x, as_array(np.zeros((2, 1), int)), dimension_numbers=rows["dimension_numbers"], slice_sizes=(2, 3))
     with pytest.raises(ValueError, match="'clip', 'fill', 'promise_in_bounds', not 'wrap'"):
         ix.gather(x, as_array(np.zeros((2, 1), int)), mode="wrap", **rows)
     numbers = rows["dimension_numbers"].as_scatter()
-    with pytest.raises(ShapeError, match="different number of windows"):
+    with pytest.raises(ShapeError, match="take 2 windows along axis 0"):
         ix.scatter_add(x, as_array(np.zeros((2, 1), int)), as_array(np.zeros((5, 3))), dimension_numbers=numbers)
     with pytest.raises(DtypeError, match="one dtype"):
         ix.scatter_add(x, as_array(np.zeros((2, 1), int)), as_array(np.zeros((2, 3), int)), dimension_numbers=numbers)
+
+
+@pytest.mark.parametrize(
+    "changes, slice_sizes, fault",
+    [
+        ({}, (1, 3), "a size along each of the 3 axes of the operand, and not 2"),
+        ({}, (1, 9, 1), "a window of size 9 along axis 1 is not within the operand's 3"),
+        ({}, (2, 2, 1), "axis 0, in collapsed_slice_dims, can be dropped from windows of size 1"),
+        ({"offset_dims": (1, 3)}, (1, 2, 1), r"offset_dims=\(1, 3\) goes out of bounds, for 3 axes of the result"),
+        ({"offset_dims": (1, 1)}, (1, 2, 1), r"offset_dims=\(1, 1\) names an axis more than once"),
+        ({"offset_dims": (2, 1)}, (1, 2, 1), r"offset_dims=\(2, 1\) is not in rising order"),
+        ({"offset_dims": (1,)}, (1, 2, 1), "offset_dims places 1 axes of the windows, of which 2 remain"),
+        ({"collapsed_slice_dims": (2, 0), "offset_dims": (1,)}, (1, 2, 1), "collapsed_slice_dims.* is not in rising order"),
+        ({"start_index_map": (0, 1)}, (1, 2, 1), "the index vectors have 1 elements, .* says 2 axes"),
+        ({"operand_batching_dims": (0,)}, (1, 2, 1), "axis 0 of the operand is in collapsed_slice_dims and in operand_batch"),
+        ({"operand_batching_dims": (1,)}, (1, 1, 1), "pair axes with each other, but are of different lengths"),
+        ({"operand_batching_dims": (1,), "start_indices_batching_dims": (0,)}, (1, 1, 1), "axis 0 of the indices of size 4"),
+        ({"operand_batching_dims": (1,), "start_indices_batching_dims": (1,)}, (1, 1, 1), "for 1 axes of the indices"),
+    ],
+)
+def test_the_fault_of_dimension_numbers_is_named(changes, slice_sizes, fault):
+    x, at = as_array(np.zeros((4, 3, 2))), as_array(np.zeros((4, 1), int))
+    numbers = G((1, 2), (0,), (0,))._replace(**changes)
+    with pytest.raises(ShapeError, match=fault):
+        ix.gather(x, at, dimension_numbers=numbers, slice_sizes=slice_sizes)
+
+
+def test_the_fault_of_a_scatter_is_named_as_its_own_fields_are():
+    x, at = as_array(np.zeros((4, 3))), as_array(np.zeros((2, 1), int))
+
+    def put(updates, *numbers):
+        return ix.scatter(x, at, as_array(np.zeros(updates)), dimension_numbers=ScatterDimensionNumbers(*numbers))
+
+    assert put((2, 3), (1,), (0,), (0,)).shape == (4, 3)
+    with pytest.raises(
+        ShapeError, match=r"update_window_dims=\(2,\) goes out of bounds, for 2 axes of the updates.*ScatterDim"
+    ):
+        put((2, 3), (2,), (0,), (0,))
+    with pytest.raises(ShapeError, match=r"inserted_window_dims=\(1, 0\) is not in rising order"):
+        put((2,), (), (1, 0), (0,))
+    with pytest.raises(ShapeError, match=r"the updates take 2 axes, one for each of i\d+\[2,1\] but its last"):
+        put((2, 3, 1), (1,), (0,), (0,))
+    with pytest.raises(ShapeError, match="the updates take 2 windows along axis 0"):
+        put((5, 3), (1,), (0,), (0,))

@@ -66,6 +66,17 @@ def test_one_operand(case, both):
         np.testing.assert_array_equal(np.signbit(values)[finite], np.signbit(expected)[finite])
 
 
+@pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
+def test_squares_of_complex_numbers_keep_their_difference(dtype, both):
+    """x^2 - y^2 of equal parts is 0, and of large ones has the sign of the larger."""
+    huge = np.finfo(dtype).max
+    points = [1.1e-5 + 1.1e-5j, 88550680 - 88550680j, huge + huge * 1j, huge + 1e30j, 1e30 + huge * 1j, 3 + 4j, 0.0 - 0.0j, inf]
+    real = [0, 0, 0, inf, -inf, -7, 0, inf]
+    for values in both(p.square, np.array(points, dtype)):
+        np.testing.assert_array_equal(values.real, real)
+        np.testing.assert_array_equal(values.imag[2:5], [inf, inf, inf])
+
+
 PAIRS = [
     (a.max, [(nan, 1.0), (1.0, nan), (2.0, 3.0), (-inf, inf)], [nan, nan, 3.0, inf]),
     (a.min, [(nan, 1.0), (1.0, nan), (2.0, 3.0), (-inf, inf)], [nan, nan, 2.0, -inf]),

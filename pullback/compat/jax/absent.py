@@ -47,7 +47,7 @@ ABSENT: dict[str, dict[str, str]] = {
     "jax.profiler": {"*": "there is no profiler yet; jax.jit(f).lower(*args).cost_analysis() says what a function costs"},
     "jax.random": {"random_gamma_p": _INSIDE},
     "jax.ref": {
-        "get set swap addupdate AbstractRef": "jax.new_ref makes a mutable array; get, set, swap and addupdate are its methods",
+        "AbstractRef": "jax.new_ref makes a mutable array",
         "empty_ref free_ref": _LATER,
     },
     "jax.scipy.spatial": {"*": _LATER},

@@ -177,8 +177,8 @@ def _results(structs: Any) -> Packed:
     return packed_structs
 
 
-def called(callback: Function) -> Function:
-    """A callback of Packed arguments, which it gets as arrays."""
+def called(callback: Function, results: Packed | None = None) -> Function:
+    """A callback of Packed arguments, which it gets as arrays. What it returns need only have as many leaves as `results`."""
 
     @named_after(callback)
     def of_packed(given: Packed) -> Packed:
@@ -186,7 +186,8 @@ def called(callback: Function) -> Function:
         args, kwargs = given.structure.unflatten(leaves)
         try:
             out = Packed(callback(*args, **kwargs))
-            return Packed.of(out.structure, [_narrowed(leaf) for leaf in out.leaves])
+            alike = results is not None and len(results.leaves) == len(out.leaves)
+            return Packed.of(results.structure if alike else out.structure, [_narrowed(leaf) for leaf in out.leaves])
         except Exception as error:  # clients look for what is JAX's, and in its text for what was raised
             text = "".join(traceback.format_exception(error)).rstrip()
             raise errors.JaxRuntimeError(f"INTERNAL: CpuCallback error calling callback: {text}") from error
@@ -203,10 +204,11 @@ def pure_callback(
     **kwargs: Any,
 ) -> Any:
     given, results = Packed((args, kwargs)), _results(result_shape_dtypes)
-    return pb.pure_callback(called(callback), results, given, vmap_method=vmap_method).tree
+    return pb.pure_callback(called(callback, results), results, given, vmap_method=vmap_method).tree
 
 
 def io_callback(
     callback: Function, result_shape_dtypes: Any, *args: Any, sharding: Any = None, ordered: bool = False, **kwargs: Any
 ) -> Any:
-    return pb.io_callback(called(callback), _results(result_shape_dtypes), Packed((args, kwargs)), ordered=ordered).tree
+    results = _results(result_shape_dtypes)
+    return pb.io_callback(called(callback, results), results, Packed((args, kwargs)), ordered=ordered).tree

@@ -41,7 +41,8 @@ class PjitFunction(Jitted):
         _check_names(fun, "donate_argnames", donated_names)
         super().__init__(fun, *options)
         for name, value in getattr(fun, "__dict__", {}).items():
-            vars(self).setdefault(name, value)
+            if not hasattr(type(self), name):  # a callable object may call what it has as we call our methods
+                vars(self).setdefault(name, value)
         if static is not None and names is not None:  # each means what it says
             self._static_numbers, self._static_names = _tuple(static, int), frozenset(_tuple(names, str))
             self._plain = not (self._static_numbers or self._static_names)

@@ -305,6 +305,8 @@ _JIT = {
     "inline": False,
     "compiler_options_kvs": (),
 }
+_GATHER: Params = {"indices_are_sorted": False, "unique_indices": False, "fill_value": None}
+_PRODUCT: Params = {"precision": None, "preferred_element_type": None}  # which pullback has where they are given
 _OTHERS: dict[str, dict[str, Translation]] = {
     "ops.arithmetic": {"mul": Translation("mul", extra={"out_dtype": None})},
     "ops.compare": {"select": _Select("select_n")},
@@ -321,11 +323,13 @@ _OTHERS: dict[str, dict[str, Translation]] = {
     },
     "ops.shape": {"reshape": Translation("reshape", extra={"dimensions": None, "sharding": None})},
     "ops.create": {"iota": Translation("iota", extra=_SHARDING)},
-    "ops.contract": {"dot_general": Translation("dot_general", extra=_UNSHARDED)},
-    "ops.convolve": {"conv_general_dilated": Translation("conv_general_dilated", extra=_UNSHARDED)},
+    "ops.contract": {"dot_general": Translation("dot_general", {name: name for name in _PRODUCT}, _UNSHARDED | _PRODUCT)},
+    "ops.convolve": {
+        "conv_general_dilated": Translation("conv_general_dilated", {name: name for name in _PRODUCT}, _UNSHARDED | _PRODUCT)
+    },
     "ops.sort": {"sort": Translation("sort", extra={"num_keys": 1, "is_stable": True})},
     "ops.index": {
-        "gather": Translation("gather", extra={"indices_are_sorted": False, "unique_indices": False}),
+        "gather": Translation("gather", {"fill_value": "fill_value"}, _GATHER),
         "scatter": Translation("scatter", extra=_SCATTER),
         **{f"scatter_{name}": Translation(f"scatter-{name}", extra=_SCATTER) for name in ("add", "mul")},
         **{f"scatter_{name}": Translation(f"scatter-{name}", extra=_SCATTER) for name in ("max", "min")},

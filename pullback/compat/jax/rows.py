@@ -54,7 +54,7 @@ ROWS: dict[str, Row] = {
             "structs": "AbstractValue ShapedArray",
             "jaxprs": f"eval_jaxpr Atom DropVar Effect Effects JaxprTypeError gensym {_MORE_JAXPRS}",
             "tracing": f"Trace {_TRACING}",
-            "private": "pytype_aval_mappings",
+            "stand_ins": "pytype_aval_mappings",
             "pullback": "Tracer ensure_compile_time_eval",
         }
     ),
@@ -64,7 +64,7 @@ ROWS: dict[str, Row] = {
             "jaxprs": f"{_JAXPRS} {_MORE_JAXPRS} jaxpr_as_fun subjaxprs",
             "rules": "Primitive",
             "tracing": f"{_TRACING} mapped_aval unmapped_aval",
-            "private": "TraceTag set_current_trace take_current_trace",
+            "stand_ins": "TraceTag set_current_trace take_current_trace",
         }
     ),
     "jax.extend.core.primitives": Row(own={"primitives": PRIMITIVES}),
@@ -90,51 +90,49 @@ ROWS: dict[str, Row] = {
     "jax.interpreters.partial_eval": Row(own={"partial_values": "PartialVal dce_jaxpr trace_to_jaxpr_nounits"}),
     "jax._src": Row(),
     "jax._src.ad_util": Row(own={"primitives": "stop_gradient_p", "rules": "Zero"}),
-    "jax._src.core": Row(own={"structs": "ShapedArray", "tracing": "trace_state_clean", "private": "physical_aval"}),
-    "jax._src.dispatch": Row(own={"private": "wait_for_tokens"}),
+    "jax._src.core": Row(own={"structs": "ShapedArray", "tracing": "trace_state_clean", "stand_ins": "physical_aval"}),
+    "jax._src.dispatch": Row(own={"stand_ins": "wait_for_tokens"}),
     "jax._src.dtypes": Row(
-        own={"private": "ExtendedDType", "dtypes": "TypePromotionError", "pullback.core.dtypes": "DType extended"}
+        own={"stand_ins": "ExtendedDType", "dtypes": "TypePromotionError", "pullback.core.dtypes": "DType extended"}
     ),
-    "jax._src.earray": Row(own={"private": "EArray"}),
+    "jax._src.earray": Row(own={"stand_ins": "EArray"}),
     "jax._src.flatten_util": Row(own={"flatten_util": "ravel_pytree"}),
     "jax._src.interpreters": Row(),
-    "jax._src.interpreters.pxla": Row(own={"private": "global_result_handlers"}),
-    "jax._src.literals": Row(own={"private": "LiteralArray TypedNdArray"}),
+    "jax._src.interpreters.pxla": Row(own={"stand_ins": "global_result_handlers"}),
+    "jax._src.literals": Row(own={"stand_ins": "LiteralArray TypedNdArray"}),
     "jax._src.state": Row(),
-    "jax._src.state.types": Row(own={"private": "AbstractRef"}),
-    "jax._src.traceback_util": Row(own={"private": "_exclude_paths api_boundary include_frame register_exclusion"}),
+    "jax._src.state.types": Row(own={"stand_ins": "AbstractRef"}),
+    "jax._src.traceback_util": Row(own={"stand_ins": "_exclude_paths api_boundary include_frame register_exclusion"}),
     "jax._src.tree_util": Row(own={"tree_util": "_registry flatten_one_level"}),
     "jax.interpreters.pxla": Row(),
-    "jax.interpreters.xla": Row(own={"private": "apply_primitive canonicalize_dtype_handlers"}),
+    "jax.interpreters.xla": Row(own={"stand_ins": "apply_primitive canonicalize_dtype_handlers"}),
     "jax.image": Row("pullback.image"),
     "jax.interpreters": Row(),
     "jax.experimental.array_serialization": Row(),
     "jax.experimental.array_serialization.serialization": Row(
-        own={"processes": "GlobalAsyncCheckpointManager get_tensorstore_spec"}
+        own={"stand_ins": "GlobalAsyncCheckpointManager get_tensorstore_spec"}
     ),
     "jax.experimental.checkify": Row(own={"checkify": _CHECKIFY}),
     "jax.experimental.hijax": Row(
         own={
-            "hijax": (
-                "AvalMutableQDD AvalQDD HiPrimitive HiType MutableHiType aval_method aval_property"
+            "stand_ins": (
+                "AbstractRef AvalMutableQDD AvalQDD HiPrimitive HiType MutableHiType aval_method aval_property"
                 " control_flow_allowed_effects register_hitype"
             ),
             "rules": "Zero instantiate_zeros is_undefined_primal",
             "structs": "AbstractValue ShapedArray",
-            "private": "AbstractRef",
         }
     ),
     "jax.experimental.jet": Row(own={"taylor": "fact jet jet2 zero_series"}),
     "jax.experimental.ode": Row(own={"taylor": "odeint"}),
-    "jax.experimental.layout": Row(own={"processes": "Layout", "sharding": "Format"}),
-    "jax.experimental.multihost_utils": Row(own={"processes": "sync_global_devices"}),
-    "jax.experimental.sparse": Row(own={"processes": "BCOO BCSR JAXSparse"}),
-    "jax.extend.source_info_util": Row(own={"private": "register_exclusion"}),
-    "jax.ref": Row(own={"pullback": "Ref freeze new_ref"}),
+    "jax.experimental.layout": Row(own={"stand_ins": "Layout", "sharding": "Format"}),
+    "jax.experimental.multihost_utils": Row(own={"stand_ins": "sync_global_devices"}),
+    "jax.experimental.sparse": Row(own={"stand_ins": "BCOO BCSR JAXSparse"}),
+    "jax.extend.source_info_util": Row(own={"stand_ins": "register_exclusion"}),
     "jax.test_util": Row(own={"differences": "check_grads check_jvp check_vjp"}),
     "jax._src.checkify": Row(own={"checkify": f"{_CHECKIFY} JaxException Out"}),
-    "jax._src.xla_bridge": Row(own={"private": "_backends", "placement": "default_backend device_count devices"}),
-    "jax._src.compiler": Row(own={"processes": "backend_compile_and_load"}),
+    "jax._src.xla_bridge": Row(own={"stand_ins": "_backends", "placement": "default_backend device_count devices"}),
+    "jax._src.compiler": Row(own={"stand_ins": "backend_compile_and_load"}),
     "jax.experimental": Row(own={"configuration": "enable_x64 disable_x64", "control_flow": "io_callback"}),
     "jax.nn.initializers": Row("pullback.nn.initializers"),
     "jax.lax.linalg": Row("pullback.lax.linalg"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from pullback.api import stages as own
@@ -14,7 +14,7 @@ from pullback.compat.jax.trees import JAX_TREES
 from pullback.core.errors import DtypeError, ShapeError, StructureError
 from pullback.core.types import ArrayType
 
-CompilerOptions = dict[str, Any]
+CompilerOptions = Mapping[str, Any]
 
 
 class ArgInfo:
@@ -99,7 +99,7 @@ class Lowered(_Stage, own.Lowered):
     """A function lowered for one signature."""
 
     def as_text(self, dialect: str | None = None, *, debug_info: bool = False) -> str:
-        return self.compile().as_text() if dialect == "hlo" else super().as_text(dialect, debug_info=debug_info)
+        return super().as_text(dialect, debug_info=debug_info)
 
     def compiler_ir(self, dialect: str | None = None) -> Any:
         """The text of what `as_text` gives, as an object that prints so."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,8 +16,9 @@ from pullback.api.functions import chosen_arguments, normalize_argnums, trees_of
 from pullback.api.traced import call_paths
 from pullback.compat.jax.jitting import jit
 from pullback.compat.jax.structs import tangent_type, type_of
-from pullback.compat.jax.tree_util import register_pytree_node, tree_leaves, tree_map
+from pullback.compat.jax.tree_util import register_pytree_node, register_static, tree_leaves, tree_map
 from pullback.compat.jax.trees import JAX_TREES, Packed, flatten, on_a_level, pack, packed, standing_for, unpack
+from pullback.core.array import as_array
 from pullback.core.errors import PullbackError
 from pullback.core.lazy import lazy_module
 from pullback.core.source import describe, named_after
@@ -26,7 +29,7 @@ tracing = lazy_module("pullback.compat.jax.tracing")
 
 def _pair(fun: Function, out: Any) -> tuple[Any, Packed]:
     """What a function returned with has_aux: its output, and the rest packed."""
-    if not isinstance(out, tuple) or len(out) != 2:
+    if not isinstance(out, (tuple, list)) or len(out) != 2:
         raise TypeError(
             f"With has_aux=True, {describe(fun)} must return a two-element tuple (output, auxiliary), but it returned {out!r}."
         )
@@ -187,39 +190,138 @@ def jvp(fun: Function, primals: Any, tangents: Any, has_aux: bool = False) -> tu
             raise TypeError(
                 f"jvp takes {name} in a tuple, with as many trees as the function has arguments, but got {given!r}."
             )
-    for primal, tangent in zip(tree_leaves(primals), tree_leaves(tangents)):
-        wanted, given = tangent_type(type_of(primal)), type_of(tangent)
-        if wanted.dtype != given.dtype:
-            raise TypeError(
-                "jvp takes for each primal a tangent of its dtype, or of float0 where it is of integers."
-                f" The primal is of {type_of(primal).dtype}, so its tangent is of"
-                f" {wanted.dtype}, but it is of {given.dtype}."
-            )
+    _check_tangents("jvp", [type_of(leaf) for leaf in tree_leaves(primals)], tree_leaves(tangents), TypeError)
     return unpack(pb.jvp(_with_packed_aux(fun) if has_aux else packed(fun), pack(primals), pack(tangents), has_aux=has_aux))
 
 
 class LinearFunction:
     """A derivative at a point, of JAX's trees. It is a container of what it keeps."""
 
-    def __init__(self, function: Function) -> None:
+    def __init__(self, function: Any) -> None:
         self._function = function
 
     def __repr__(self) -> str:
         return repr(self._function)
 
 
+def _check_tangents(name: str, types: Sequence[Any], tangents: Sequence[Any], error: type[Exception]) -> None:
+    """Raise unless tangents have the dtypes of what they belong to."""
+    for type, tangent in zip(types, tangents):
+        wanted, given = tangent_type(type), type_of(tangent)
+        if wanted.dtype != given.dtype:
+            raise error(
+                f"{name} takes for each primal a tangent of its dtype, or of float0 where it is of integers. The primal is of"
+                f" {type.dtype}, so its tangent is of {wanted.dtype}, but it is of {given.dtype}."
+            )
+
+
+@dataclass(frozen=True)
+class NotNeeded:
+    """Among `args_res`: in the place of what the derivative does not need."""
+
+
+@dataclass(frozen=True)
+class GradValue:
+    """For `with_refs`: the cotangent is to be returned."""
+
+
+@dataclass(frozen=True)
+class DontWant:
+    """For `with_refs`: the cotangent is not needed."""
+
+
+@register_static
+@dataclass(frozen=True)
+class DidntWant:
+    """In the place of a cotangent that was not needed."""
+
+
+@register_static
+@dataclass(frozen=True)
+class GradRef:
+    """In the place of a cotangent that was added to a Ref."""
+
+
+ad = SimpleNamespace(DontWant=DontWant, DidntWant=DidntWant, GradValue=GradValue, GradRef=GradRef)
+
+
 class VjpFunction(LinearFunction):
     """What `vjp` returns: from a cotangent to those of the arguments."""
 
-    def __call__(self, cotangent: Any) -> Any:
-        return unpack(self._function(Packed(cotangent)))
+    _args_res: Any = None  # once somebody has looked at them
+    _apart: Any = None
+
+    def __init__(self, function: Any, primals: Sequence[Packed] = ()) -> None:
+        super().__init__(function)
+        self._primals = primals
+
+    def __call__(self, *cotangents: Any) -> Any:
+        function: Any = self._function
+        if self._args_res is not None:
+            values, kept, *_ = self._parts()
+            function = kept.put_together(values)
+        return unpack(function(*pack(cotangents)))
+
+    def _parts(self) -> tuple[list[Any], Any, tuple[int | None, ...], tuple[Any, ...]]:
+        """What it keeps, itself without that, for each value the number of the leaf of the arguments that it is, and the
+        structures of the arguments."""
+        if self._apart is None:
+            values, kept = self._function.taken_apart()
+            leaves = [leaf for arg in self._primals for leaf in arg.leaves]
+            places = {id(leaf): i for i, leaf in enumerate(leaves)}
+            numbers = tuple([places.get(id(value)) for value in values])
+            self._apart = values, kept, numbers, tuple([arg.structure for arg in self._primals])
+        values, kept, numbers, structures = self._apart
+        if self._args_res is not None:
+            given = [leaf for tree, one in zip(self._args_res, structures) for leaf in one.flatten_up_to(tree)]
+            values = [value if i is None else given[i] for i, value in zip(numbers, values)]
+        return values, kept, numbers, structures
+
+    @property
+    def args_res(self) -> list[Any]:
+        """The arguments, as far as it keeps them; others may be put in their places."""
+        if self._args_res is None:
+            values, _, numbers, structures = self._parts()
+            kept = dict(zip(numbers, values))
+            leaves = iter([kept.get(i, NotNeeded()) for i in range(sum([one.num_leaves for one in structures]))])
+            self._args_res = [one.unflatten([next(leaves) for _ in range(one.num_leaves)]) for one in structures]
+        found: list[Any] = self._args_res
+        return found
+
+    @args_res.setter
+    def args_res(self, args: Sequence[Any]) -> None:
+        self._args_res = list(args)
+
+    @property
+    def opaque_residuals(self) -> list[Any]:
+        """What it keeps besides its arguments."""
+        values, _, numbers, _ = self._parts()
+        return [value for i, value in zip(numbers, values) if i is None]
+
+    def with_refs(self, *refs: Any) -> Function:
+        """The function that adds cotangents to the Refs given for arguments, and returns those of others."""
+
+        def adding(*cotangents: Any) -> Any:
+            return tuple([tree_map(_added, ref, found) for ref, found in zip(refs, self(*cotangents))])
+
+        return adding
+
+
+def _added(ref: Any, found: Any) -> Any:
+    if isinstance(ref, pb.Ref):
+        ref[...] = ref[...] + found
+        return GradRef()
+    return DidntWant() if isinstance(ref, DontWant) else found
 
 
 class JvpFunction(LinearFunction):
     """What `linearize` returns: from tangents to the output's."""
 
     def __call__(self, *tangents: Any) -> Any:
-        return self._function(*pack(tangents)).tree
+        given = pack(tangents)
+        leaves = [leaf for tangent in given for leaf in tangent.leaves]
+        _check_tangents("What linearize returned", self._function.shape.types, leaves, ValueError)
+        return self._function(*given).tree
 
     @property
     def func(self) -> Function:
@@ -229,17 +331,29 @@ class JvpFunction(LinearFunction):
         return functools.partial(self, tracing.make_jaxpr(self)(*unpack(given)).jaxpr)
 
 
-for _kind in (JvpFunction, VjpFunction):
-    register_pytree_node(
-        _kind,
-        lambda one: one._function.taken_apart(),
-        lambda kept, values, kind=_kind: kind(kept.put_together(values)),  # type: ignore[misc]
-    )
+register_pytree_node(
+    JvpFunction, lambda one: one._function.taken_apart(), lambda kept, values: JvpFunction(kept.put_together(values))
+)
+
+
+def _put_together(kept: Any, values: Sequence[Any]) -> VjpFunction:
+    made = VjpFunction(kept[0].put_together(values))
+    made._apart = list(values), *kept
+    return made
+
+
+register_pytree_node(VjpFunction, lambda one: (one._parts()[0], one._parts()[1:]), _put_together)
 
 
 def vjp(fun: Function, *primals: Any, has_aux: bool = False, reduce_axes: Any = ()) -> tuple[Any, ...]:
-    out, function, *aux = pb.vjp(_with_packed_aux(fun) if has_aux else packed(fun), *pack(primals), has_aux=has_aux)
-    return (out.tree, VjpFunction(function), *unpack(aux))
+    given = [Packed.of(arg.structure, [_as_one(leaf) for leaf in arg.leaves]) for arg in pack(primals)]
+    out, function, *aux = pb.vjp(_with_packed_aux(fun) if has_aux else packed(fun), *given, has_aux=has_aux)
+    return (out.tree, VjpFunction(function, given), *unpack(aux))
+
+
+def _as_one(leaf: Any) -> Any:
+    """A number of which a derivative is asked for as the array that it will be."""
+    return as_array(leaf) if isinstance(leaf, (float, complex)) else leaf
 
 
 def linearize(fun: Function, *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:

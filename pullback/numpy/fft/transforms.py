@@ -12,6 +12,7 @@ import numpy as np
 from pullback.core.array import Array, ArrayLike
 from pullback.core.dtypes import FLOAT32, DTypeLike, default_dtype, kind, requested
 from pullback.core.errors import AxisError, DtypeError, ShapeError
+from pullback.core.tracing import Tracer
 from pullback.numpy.arithmetic import multiply, true_divide
 from pullback.numpy.axes import Axis, normal_axes, normal_axis, several
 from pullback.numpy.complexes import conj
@@ -464,13 +465,13 @@ def fftfreq(n: int, d: ArrayLike = 1.0, *, dtype: DTypeLike = None, device: Any 
 
     Arguments:
         n: how many samples there are. d: the distance between them, a number.
-        dtype: a floating-point dtype, by default that of `d`. device: where to put the result.
+        dtype: a floating-point or complex dtype, by default that of `d`. device: where to put the result.
 
     Returns:
         An array of n elements.
 
     Raises:
-        ShapeError: n is less than 1, or `d` is no single number. DtypeError: a dtype that is not floating.
+        ShapeError: n is no int, or less than 1, or `d` is no single number. DtypeError: a dtype of integers, or a complex `d`.
 
     Example:
         >>> pnp.fft.fftfreq(4, 0.5)
@@ -484,13 +485,13 @@ def rfftfreq(n: int, d: ArrayLike = 1.0, *, dtype: DTypeLike = None, device: Any
 
     Arguments:
         n: how many samples there are. d: the distance between them, a number.
-        dtype: a floating-point dtype, by default that of `d`. device: where to put the result.
+        dtype: a floating-point or complex dtype, by default that of `d`. device: where to put the result.
 
     Returns:
         An array of n // 2 + 1 elements.
 
     Raises:
-        ShapeError: n is less than 1, or `d` is no single number. DtypeError: a dtype that is not floating.
+        ShapeError: n is no int, or less than 1, or `d` is no single number. DtypeError: a dtype of integers, or a complex `d`.
 
     Example:
         >>> pnp.fft.rfftfreq(4, 0.5)
@@ -499,16 +500,23 @@ def rfftfreq(n: int, d: ArrayLike = 1.0, *, dtype: DTypeLike = None, device: Any
     return _frequencies("rfftfreq", n, d, True, dtype, device)
 
 
-def _frequencies(name: str, n: int, d: Any, half: bool, dtype: DTypeLike, device: Any) -> Array:
-    count = operator.index(n)
+def _frequencies(name: str, n: Any, d: Any, half: bool, dtype: DTypeLike, device: Any) -> Array:
+    try:
+        count = operator.index(n)
+    except TypeError:
+        if isinstance(n, Tracer):
+            raise
+        raise ShapeError(f"{name} takes an int as n, the number of samples, not {n!r}.{at_user_line()}") from None
     spacing = number_or_operand(d, name, "d")
     python = spacing.__class__ in PYTHON_SCALARS
     if count < 1 or (not python and spacing.type.shape):
         raise ShapeError(f"{name} takes n of 1 or more samples, a number d apart; not n={n} and d={d}.{at_user_line()}")
     own = default_dtype("f") if python else to_inexact(spacing, name).type.dtype
     wanted = own if dtype is None else requested(dtype)
-    if kind(wanted) != "f" or kind(own) != "f" or spacing.__class__ is complex:
-        raise DtypeError(f"{name} takes a real d and makes an array of a floating dtype, not of {wanted}.{at_user_line()}")
+    if kind(wanted) not in "fc" or kind(own) != "f" or spacing.__class__ is complex:
+        raise DtypeError(
+            f"{name} takes a real d and makes an array of a floating or complex dtype, not of {wanted}.{at_user_line()}"
+        )
     numbers = np.arange(count // 2 + 1) if half else (np.arange(count) + count // 2) % count - count // 2
     if python:
         return asarray(numbers / (count * spacing), wanted, device=device)

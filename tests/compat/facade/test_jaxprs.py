@@ -297,3 +297,21 @@ def test_a_linear_function_shows_its_jaxpr() -> None:
     text = str(pushed.func.args[0])
     assert (text.count(" sin "), text.count(" cos "), text.count(" dot_general")) == (2, 2, 4)
     assert "differentiated=True" in text
+
+
+def test_products_and_gathers_have_all_parameters_of_jax() -> None:
+    def parameters(f, *args):
+        return dict(jax.make_jaxpr(f)(*args).eqns[-1].params)
+
+    one, square = jnp.ones((2, 2)), jnp.ones((1, 1, 2, 2))
+    dot = parameters(lambda x: jax.lax.dot(x, x), one)
+    assert {"precision": None, "preferred_element_type": None}.items() <= dot.items()
+    conv = parameters(lambda x: jax.lax.conv(x, x, (1, 1), "SAME"), square)
+    assert {"precision": None, "preferred_element_type": None}.items() <= conv.items()
+    assert "fill_value" in parameters(lambda x, i: x[i], one, jnp.array([1]))
+    wide = parameters(lambda x: jax.lax.dot(x, x, preferred_element_type=np.float32), one.astype(jnp.bfloat16))
+    assert wide["preferred_element_type"] == np.float32
+    for f, arg in ((lambda x: jax.lax.dot(x, x), one), (lambda x: jax.lax.conv(x, x, (1, 1), "SAME"), square)):
+        closed = jax.make_jaxpr(f)(arg)
+        bound = closed.eqns[0].primitive.bind(arg, arg, **closed.eqns[0].params)
+        assert (bound == f(arg)).all()

@@ -257,8 +257,61 @@ def test_a_jitted_function_has_the_attributes_of_the_function() -> None:
     assert jax.jit(f).note == "mine"
 
 
+@pytest.mark.parametrize("kind", [jax.custom_jvp, jax.custom_vjp, jax.custom_batching.custom_vmap, jax.jit, jax.checkpoint])
+def test_functions_of_every_kind_are_jitted(kind: Any) -> None:
+    made = kind(lambda x: 2.0 * x)
+    if kind is jax.custom_jvp:
+        made.defjvps(lambda t, out, x: 2.0 * t)
+    elif kind is jax.custom_vjp:
+        made.defvjp(lambda x: (2.0 * x, None), lambda _, cotangent: (2.0 * cotangent,))
+    elif kind is jax.custom_batching.custom_vmap:
+        made.def_vmap(lambda size, batched, x: (2.0 * x, batched[0]))
+    assert jax.jit(made)(3.0) == 6.0
+
+
 def test_callbacks_have_32_bits() -> None:
     struct = jax.ShapeDtypeStruct((), np.float32)
     assert jax.jit(lambda x: jax.pure_callback(lambda x: np.float64(x) + 1.0, struct, x))(1.0) == 2.0
     with pytest.raises(ValueError, match="ask for float32, or set the option jax_enable_x64"):
         jax.pure_callback(lambda: 1.0, jax.ShapeDtypeStruct((), np.float64))
+
+
+class Callable:
+    """What a user calls its own attributes is the user's business."""
+
+    def __init__(self) -> None:
+        self._signature = self._call = self._fun = self._trees = self.lower = self._plain = "mine"
+        self.note = 3.0
+
+    def __call__(self, x: Any) -> Any:
+        return self.note * x
+
+
+def test_attributes_of_a_callable_object_leave_the_jitted_one_alone() -> None:
+    f = jax.jit(Callable())
+    assert (f(2.0), f.note, f.lower(2.0).compile()(2.0)) == (6.0, 3.0, 6.0)
+
+
+@pytest.mark.parametrize("custom", [jax.custom_jvp, jax.custom_vjp])
+def test_a_function_with_rules_is_jitted_directly(custom: Any) -> None:
+    f = custom(lambda x: x * 2)
+    if custom is jax.custom_jvp:
+        f.defjvps(lambda t, out, x: 5 * t)
+    else:
+        f.defvjp(lambda x: (x * 2, None), lambda residuals, g: (5 * g,))
+    g = jax.jit(f)
+    assert (g(3.0), jax.grad(g)(3.0)) == (6.0, 5.0)
+
+
+def test_a_callback_may_return_a_list_for_a_tuple() -> None:
+    struct = jax.ShapeDtypeStruct((), np.float32)
+    assert jax.jit(lambda x: jax.pure_callback(lambda x: [x, x + 1], (struct, struct), x))(1.0) == (1.0, 2.0)
+
+
+def test_a_list_of_two_is_output_and_auxiliary() -> None:
+    assert jax.value_and_grad(lambda x: [x * 2, {"a": 1}], has_aux=True)(1.0) == ((2.0, {"a": 1}), 2.0)
+
+
+def test_an_axis_that_nobody_named_is_a_name_error() -> None:
+    with pytest.raises(NameError, match="'i'"):
+        jax.lax.psum(1.0, "i")

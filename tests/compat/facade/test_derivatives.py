@@ -1,0 +1,46 @@
+"""What jax.vjp returns keeps arguments, which may be replaced, and adds cotangents to Refs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import pullback.compat.jax as jax
+from pullback.compat.jax import numpy as jnp
+from pullback.compat.jax import ref
+
+
+def test_arguments_that_a_derivative_keeps_may_be_replaced() -> None:
+    _, pulled = jax.vjp(lambda x, y: x * y["a"], 2.0, {"a": 3.0, "b": 4.0})
+    x, y = pulled.args_res
+    assert float(x) == 2.0 and float(y["a"]) == 3.0 and type(y["b"]).__name__ == "NotNeeded"
+    assert not pulled.opaque_residuals
+    pulled.args_res = [10.0, {"a": 20.0, "b": None}]
+    assert pulled(1.0) == (20.0, {"a": 10.0, "b": 0.0})
+    again = jax.jit(lambda pulled: pulled)(pulled)
+    assert again(1.0) == (20.0, {"a": 10.0, "b": 0.0})
+    again.args_res[0] = 5.0
+    assert jax.jit(lambda pulled: pulled(1.0))(again) == (20.0, {"a": 5.0, "b": 0.0})
+    assert jax.vjp(jnp.sin, 1.0)[1].opaque_residuals
+    with pytest.raises(TypeError, match="takes one cotangent"):
+        pulled(1.0, 2.0)
+
+
+def test_cotangents_are_added_to_refs() -> None:
+    x = jnp.arange(3.0)
+    _, pulled = jax.vjp(lambda x, y, z: jnp.sum(x * y * z), x, x + 1.0, x + 2.0)
+    total = jax.new_ref(jnp.ones(3))
+    for _ in range(2):
+        found = pulled.with_refs(total, jax.ad.DontWant(), jax.ad.GradValue())(1.0)
+        assert found[:2] == (jax.ad.GradRef(), jax.ad.DidntWant())
+        np.testing.assert_array_equal(found[2], x * (x + 1.0))
+    np.testing.assert_array_equal(ref.get(total), 1.0 + 2.0 * (x + 1.0) * (x + 2.0))
+    assert ref.swap(total, 0, 7.0) == 5.0
+    ref.addupdate(total, 0, 1.0)
+    assert float(ref.get(total, 0)) == 8.0
+
+
+def test_a_linear_function_takes_tangents_of_the_dtypes_of_its_arguments() -> None:
+    _, pushed = jax.linearize(lambda x: x, 1.0)
+    with pytest.raises(ValueError, match="tangent"):
+        pushed(1)

@@ -1,0 +1,85 @@
+"""pb.checks: a check that fails is a value, in compiled functions, loops, branches, batches and derivatives."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import pullback as pb
+from pullback import checks
+from pullback import numpy as pnp
+
+
+def checked(x):
+    checks.check(x.sum() > 0, "must be positive, but is {sum:.1f}", sum=x.sum())
+
+    def step(carry, value):
+        checks.check(value < 5, "{} is too large", value)
+        return carry + value, value
+
+    return pb.lax.scan(step, 0.0, x)[0]
+
+
+def raising_again(x):
+    error, out = pb.jit(checks.checkify(checked))(x)
+    checks.check_error(error)
+    return out
+
+
+FORMS = {
+    "eager": lambda: checks.checkify(checked),
+    "compiled": lambda: pb.jit(checks.checkify(checked)),
+    "of a compiled one": lambda: checks.checkify(pb.jit(checked)),
+    "of a gradient": lambda: checks.checkify(pb.grad(checked)),
+    "of a branch": lambda: checks.checkify(lambda x: pb.lax.cond(True, checked, pnp.sum, x)),
+    "twice": lambda: checks.checkify(raising_again),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    ("x", "text"),
+    [([1.0, 2.0], None), ([-1.0, -2.0], "must be positive, but is -3.0"), ([1.0, 7.0], "7.0 is too large")],
+    ids=["good", "negative", "large"],
+)
+def test_a_failed_check_is_a_value(form, x, text) -> None:
+    error, _ = FORMS[form]()(pnp.array(x))
+    assert error.get() == text
+    if text is None:
+        error.throw()
+    else:
+        with pytest.raises(checks.CheckError, match=text):
+            checks.check_error(error)
+
+
+def test_checks_in_a_batch() -> None:
+    error, out = checks.checkify(pb.vmap(lambda x: checked(pnp.stack([x, x]))))(pnp.array([1.0, 7.0, 8.0]))
+    assert error.get() == "7.0 is too large"
+    np.testing.assert_array_equal(out, [2.0, 14.0, 16.0])
+    errors, _ = pb.vmap(lambda x: pb.jit(lambda y: (checks.Error(y), y))(x))(pnp.array([0, 0]))
+    assert errors.get() is None
+
+
+def test_checks_that_nothing_notes() -> None:
+    with pytest.raises(checks.CheckError, match=r"must be positive, but is -1\.0"):
+        checked(pnp.array([-1.0]))
+    with pytest.raises(ValueError, match="no checkify is around it"):
+        pb.jit(lambda x: checks.check(x > 0, "no"))(1.0)
+    assert pb.jit(lambda x: (checks.check(x > 0, "no", debug=True), x)[1])(1.0) == 1.0
+    checks.check(pnp.array(False), "left out", debug=True)
+    with pytest.raises(pb.errors.DtypeError, match="a bool of no axes"):
+        checks.check(pnp.ones(2) > 0, "no")
+    with pytest.raises(TypeError, match="puts arrays into its message"):
+        checks.check(False, "no {}", "text")
+    with pytest.raises(TypeError, match="takes the Error"):
+        checks.check_error(None)
+
+
+def test_an_exception_leaves_no_checkify_behind() -> None:
+    def fails(x):
+        raise KeyError("own")
+
+    with pytest.raises(KeyError, match="own"):
+        checks.checkify(fails)(1.0)
+    with pytest.raises(checks.CheckError, match="no"):
+        checks.check(False, "no")
