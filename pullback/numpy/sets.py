@@ -436,7 +436,8 @@ def setxor1d(
 
     Arguments:
         ar1, ar2: arrays, of any shapes.
-        assume_unique: a promise that neither array has an element twice; nothing depends on it.
+        assume_unique: a promise that neither array has an element twice: those that are there twice, in both together, are
+            left out.
         size: how many to return: the first ones; None for as many as there are, whose number has to be known.
         fill_value: what follows if there are fewer; the first one by default.
 
@@ -452,7 +453,10 @@ def setxor1d(
         >>> pnp.setxor1d(pnp.array([3, 1]), pnp.array([1, 2]))
         [2 3]:i32[2]:cpu(0)
     """
-    flags("setxor1d", assume_unique=assume_unique)
+    if flags("setxor1d", assume_unique=assume_unique)[0]:
+        every = sorts.sort(concatenate(list(_two("setxor1d", ar1, ar2))), dimension=0)
+        edges = concatenate([ones(1, bool), every[1:] != every[:-1], ones(1, bool)])
+        return _chosen("setxor1d", every, edges[1:] & edges[:-1] if every.type.size else ones(0, bool), size, fill_value)
     (_, a, first), (_, b, second) = [_sorted_rows(x) for x in _two("setxor1d", ar1, ar2)]
     alone = concatenate([first & (_among(a, b)[0] == False), second & (_among(b, a)[0] == False)])  # noqa: E712
     values = concatenate([a, b])

@@ -14,6 +14,7 @@ from pullback.api.mapping import vmap
 from pullback.core.array import ArrayLike
 from pullback.core.dtypes import DTypeLike, default_dtype, requested
 from pullback.core.errors import ShapeError
+from pullback.core.source import innermost
 from pullback.core.types import Shape
 from pullback.numpy import arithmetic, logic, reductions, scans
 from pullback.numpy.axes import Axis, normal_axes, normal_axis
@@ -73,6 +74,20 @@ class ufunc(metaclass=_Universal):
     def __init__(self, func: Callable[..., Any], nin: int, nout: int = 1, *, identity: Any = None) -> None:
         self.function, self.nin, self.nout, self.nargs, self.identity = func, nin, nout, nin + nout, identity
         functools.update_wrapper(self, func, updated=())
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in ("nin", "nout", "nargs", "identity") and name in vars(self):
+            raise AttributeError(f"{name} of {self!r} cannot be changed: make another one with frompyfunc.")
+        super().__setattr__(name, value)
+
+    def _facts(self) -> tuple[Any, ...]:
+        return innermost(self.function), self.nin, self.nout, self.identity.__class__, self.identity
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ufunc) and self.__class__ is other.__class__ and self._facts() == other._facts()
+
+    def __hash__(self) -> int:
+        return hash(self._facts())
 
     def __call__(self, *args: ArrayLike) -> Any:
         if len(args) != self.nin:

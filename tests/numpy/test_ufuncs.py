@@ -161,3 +161,14 @@ def test_vectorize_heeds_rank_promotion_of_batches() -> None:
 def test_the_functions_with_these_methods_are_instances() -> None:
     assert isinstance(pnp.add, pnp.ufunc) and isinstance(pnp.frompyfunc(max, 2, 1), pnp.ufunc)
     assert not isinstance(pnp.sin, pnp.ufunc) and not isinstance(np.add, pnp.ufunc)
+
+
+def test_ufuncs_of_one_function_are_equal_and_their_facts_stay() -> None:
+    def f(x: Any, y: Any) -> Any:
+        return x + y
+
+    one, other = pnp.frompyfunc(f, 2, 1, identity=0), pnp.frompyfunc(f, 2, 1, identity=0)
+    assert one == other and hash(one) == hash(other)
+    assert one != pnp.frompyfunc(f, 2, 1) and one != pnp.frompyfunc(lambda x, y: x + y, 2, 1, identity=0) and one != f
+    with pytest.raises(AttributeError, match="identity of ufunc f cannot be changed"):
+        one.identity = 1
