@@ -76,6 +76,8 @@ def _array(leaf: Any, where: Callable[[], str]) -> Any:
 
 def device_put(x: Any, device: Any = None, *, src: Any = None, donate: Any = False, may_alias: Any = None) -> Any:
     """As pb.device_put, to what a Device, a Sharding or a Format means, or a tree of these for parts of the tree."""
+    if may_alias and donate is True:
+        raise ValueError("device_put either shares the memory of x (may_alias) or gives it away (donate), not both.")
     leaves, structure = flatten(x, None)
     places = [device] * len(leaves)
     if device.__class__ in (tuple, list, dict):
