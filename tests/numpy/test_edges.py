@@ -218,3 +218,15 @@ def test_keys_are_close_where_they_are_equal():
 
 def test_values_that_replace_others_get_the_dtype_of_the_array():
     assert pnp.nan_to_num(pnp.ones(2, "float16"), nan=np.float64(2.0)).dtype == np.float16
+
+
+def test_a_shape_is_any_sequence():
+    class Sizes:
+        def __len__(self):
+            return 2
+
+        def __getitem__(self, i):
+            return (2, 3)[i]
+
+    assert pnp.arange(6).reshape(Sizes()).shape == pnp.zeros(Sizes()).shape == (2, 3)
+    assert pnp.zeros(np.array(4)).shape == pnp.zeros(np.int32(4)).shape == (4,)
