@@ -99,7 +99,7 @@ class Grid(Named):
         if not isinstance(key, tuple) or not all([isinstance(one, slice) for one in key]):
             raise TypeError(f"{self._name} takes slices, {self._name}[0:2, 0:3], not {key!r}.{at_user_line()}")
         if not key:
-            return () if self._sparse else array([], default_dtype("f"))
+            return () if self._sparse else arange(0)
         vectors = to_common_dtype(self._name, *map(_arranged, key))
         grids = meshgrid(*vectors, indexing="ij", sparse=self._sparse)
         return tuple(grids) if self._sparse else array(grids)

@@ -123,10 +123,9 @@ def _unique(name: str, ar: Any, axis: Any, equal_nan: bool, size: Any, fill_valu
         rows = rows.reshape(rows.type.shape[0], -1) if rows.type.size else zeros((rows.type.shape[0], 0), x.type.dtype)
     places, ordered, mask = _sorted_rows(rows, equal_nan)
     count, dtype = rows.type.shape[0], default_dtype("i")
-    if along is not None and size is not None and getattr(fill_value, "ndim", 0):
-        dtype = x.type.dtype
-        fill_value = storable(operand(fill_value, name), dtype, "fill_value={}")
-        fill_value = ravel(broadcast_to(in_dtype(fill_value, dtype), rest))
+    if along is not None and size is not None and getattr(fill_value, "ndim", 0) > 0:
+        fill_value = storable(operand(fill_value, name), x.type.dtype, "fill_value={}")
+        fill_value = ravel(broadcast_to(in_dtype(fill_value, x.type.dtype), rest))
     values = _chosen(name, ordered, mask, size, fill_value)
     if along is not None:
         values = moveaxis(values.reshape(values.type.shape[0], *rest), 0, along)

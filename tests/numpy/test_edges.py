@@ -194,6 +194,7 @@ def test_pad_by_a_function_and_by_medians():
 
 def test_grids_of_nothing_and_sizes_that_are_traced():
     assert pnp.mgrid[:].shape == pnp.ogrid[:].shape == pnp.mgrid[()].shape == (0,) and pnp.ogrid[()] == ()
+    assert pnp.mgrid[:].dtype == pnp.mgrid[()].dtype == pnp.arange(0).dtype
     for order in ("C", "F"):
         found = pb.jit(lambda i, shape, order=order: pnp.unravel_index(i, shape, order))(np.array([2, 3, -1, 99]), (2, 3))
         assert np.array_equal(found, np.unravel_index([2, 3, 5, 5], (2, 3), order))
@@ -207,8 +208,11 @@ def test_nothing_is_taken_from_an_axis_without_elements():
 
 def test_a_slice_fills_what_unique_has_not():
     rows = np.array([[1, 2], [1, 2], [3, 4]])
-    found = pnp.unique(rows, axis=0, size=4, fill_value=pnp.array([7, 8]))
-    assert np.array_equal(found, [[1, 2], [3, 4], [7, 8], [7, 8]])
+    for dtype in ("float32", "int8"):
+        fill = pnp.array([7, 8], dtype)
+        found, *places = pnp.unique(rows.astype(dtype), True, True, True, axis=0, size=4, fill_value=fill)
+        assert np.array_equal(found, [[1, 2], [3, 4], [7, 8], [7, 8]]) and found.dtype == dtype
+        assert [place.dtype for place in places] == [pnp.arange(1).dtype] * 3
 
 
 def test_keys_are_close_where_they_are_equal():
