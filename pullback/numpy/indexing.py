@@ -67,6 +67,7 @@ class Index:
     """
 
     def __init__(self, index: Any, shape: Shape, mode: str | None = None, wraps: bool = True) -> None:
+        refuse_list(index)
         entries, dots = _expand(index if isinstance(index, tuple) else (index,), shape)
         self.wraps = wraps
         self.axes: list[Any] = []
@@ -190,6 +191,15 @@ def _without_lists(entry: Any) -> Any:
             f" pb.numpy.compress(mask, x, size=n) or x[pb.numpy.nonzero(mask, size=n)].{at_user_line()}"
         )
     return np.asarray(entry)
+
+
+def refuse_list(index: Any) -> None:
+    """Refuse a list as an index, where the mode says so."""
+    if isinstance(index, (list, range)) and not current_mode().lists:
+        raise TypeError(
+            f"A list is no index here, since it may stand for an array or for a tuple: make one of them of {index!r}, by"
+            f" asarray or by tuple.{at_user_line()}"
+        )
 
 
 def has_tracer(entry: Any) -> bool:
