@@ -191,8 +191,7 @@ def called(callback: Function, results: Packed | None = None) -> Function:
                     f"The callback {describe(callback)} returned {len(out.leaves)} arrays, but result_shape_dtypes has"
                     f" {len(results.leaves)}."
                 )
-            structure = out.structure if results is None else results.structure
-            return Packed.of(structure, [_narrowed(leaf) for leaf in out.leaves])
+            return Packed.of((results or out).structure, [_narrowed(leaf) for leaf in out.leaves])
         except Exception as error:  # clients look for what is JAX's, and in its text for what was raised
             text = "".join(traceback.format_exception(error)).rstrip()
             raise errors.JaxRuntimeError(f"INTERNAL: CpuCallback error calling callback: {text}") from error

@@ -18,11 +18,12 @@ from pullback.compat.jax.trees import flatten
 from pullback.compat.jax.version import __version__
 from pullback.core.array import Array, find_converter, is_deleted
 from pullback.core.devices import Device
-from pullback.core.dtypes import KEY
+from pullback.core.dtypes import is_key
 from pullback.core.errors import LeafError
 from pullback.core.tracing import Tracer
 from pullback.core.trees import array_leaf
 from pullback.engine.jaxlib import jaxlib
+from pullback.ops.convert import convert_element_type
 
 
 def devices(backend: Any = None) -> list[Device]:
@@ -121,9 +122,16 @@ def device_get(x: Any) -> Any:
 def _fetched(leaf: Any) -> Any:
     if isinstance(leaf, Tracer) or leaf.__class__ in (bool, int, float, complex) or find_converter(type(leaf)) is None:
         return leaf
-    if getattr(leaf, "dtype", None) is KEY:
+    if is_key(getattr(leaf, "dtype", None)):
         return leaf
     return pb.device_get(leaf)
+
+
+def _reconstruct_array(fun: Any, args: Any, arr_state: Any, aval_state: dict[str, Any]) -> Any:
+    """The array that JAX has put into a pickle: the parts of a NumPy array's, and what its type has besides."""
+    values = fun(*args)
+    values.__setstate__(arr_state)
+    return convert_element_type(device_put(values), new_dtype=values.dtype, weak=aval_state.get("weak_type", False))
 
 
 def block_until_ready(x: Any) -> Any:

@@ -463,7 +463,7 @@ def pmap(
     donate_argnums: Any = (),
     global_arg_shapes: Any = None,
 ) -> Function:
-    """On one device: a batch of one element, compiled. More elements than devices are refused, as in JAX."""
+    """A batch, compiled, on one device. More elements than devices are refused, as in JAX."""
     static, _ = chosen_arguments(fun, static_broadcasted_argnums, None, "pmap's static_broadcasted")
 
     def parts(args: tuple[Any, ...]) -> tuple[set[int], Any, list[Any]]:
@@ -501,8 +501,11 @@ def pmap(
                 f"pmap takes the number of elements from the arguments that it maps, but got none of them with {in_axes=}: give"
                 " one an axis."
             )
-        if sizes - {1}:
-            raise ValueError(f"pmap was given {max(sizes)} elements, one for each device, but there is only 1 device.")
+        if max(sizes) > (there := len(pb.devices())):
+            raise ValueError(
+                f"pmap was given {max(sizes)} elements, one for each device, but the number of devices is {there}. jax.vmap"
+                f" takes any number; XLA_FLAGS=--xla_force_host_platform_device_count={max(sizes)} divides a CPU into as many."
+            )
         return compiled(*args, **kwargs)
 
     return wrapped(fun, "pmap", on_devices)
