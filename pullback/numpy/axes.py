@@ -36,7 +36,7 @@ def normal_axis(axis: Any, ndim: int, name: str) -> int:
 
 def several(given: Any) -> tuple[Any, ...]:
     """One thing, or a sequence of them (or an array with axes), as a tuple."""
-    listed = isinstance(given, (tuple, list)) or getattr(given, "ndim", 0) > 0
+    listed = isinstance(given, (tuple, list, range)) or getattr(given, "ndim", 0) > 0
     return tuple(given) if listed else (given,)
 
 

@@ -172,3 +172,8 @@ def test_the_cross_spectrum_of_a_signal_with_itself_is_complex():
     alone, same = pb.scipy.signal.csd(x, None, nperseg=16)[1], pb.scipy.signal.csd(x, x, nperseg=16)[1]
     assert (alone.dtype, same.dtype) == (np.float64, np.complex128)
     np.testing.assert_allclose(np.asarray(same), np.asarray(alone))
+
+
+def test_axes_may_be_a_range() -> None:
+    assert pnp.expand_dims(pnp.ones(3), range(2)).shape == (1, 1, 3)
+    assert pnp.sum(pnp.ones((2, 3, 4)), axis=range(2)).tolist() == [6.0] * 4

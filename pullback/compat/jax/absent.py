@@ -9,7 +9,7 @@ _LATER = "it comes later"
 # By module, then by names that share a reason; "*" stands for all names of the module, and of those in it.
 ABSENT: dict[str, dict[str, str]] = {
     "jax": {
-        "shard_map smap memory": _DEVICES,
+        "smap memory": _DEVICES,
         "ds": "it is jax.lax.dynamic_slice",
         "ad make_user_context": _INSIDE,
         "empty_ref free_ref": _LATER,
