@@ -33,7 +33,7 @@ ABSENT: dict[str, dict[str, str]] = {
     "jax.experimental.rnn": {"*": "it is cuDNN's, for GPUs"},
     "jax.export": {"*": "it comes later; a Program can be written as JSON: pb.xpr(f, *args).to_json()"},
     "jax.extend": {"*": _INSIDE},
-    "jax.extend.random": {"*": "there is one generator, threefry2x32"},
+    "jax.extend.random": {"*": "the generators are those that jax.random names; threefry_2x32 is a function"},
     "jax.ffi": {"*": _LATER},
     "jax.interpreters": {"*": _INSIDE},
     "jax.interpreters.mlir": {"*": "programs are lowered to StableHLO as text; mlir.register_lowering takes mlir.lower_fun(f)"},
@@ -57,6 +57,9 @@ ABSENT: dict[str, dict[str, str]] = {
 
 def reason(module: str, name: str) -> str:
     """Why a name of JAX's is not here; empty where nothing is said of it."""
+    of_a_module = ABSENT.get(f"{module}.{name}", {}).get("*")
+    if of_a_module:
+        return of_a_module
     while module:  # outwards, by the name of the module itself
         for names, text in ABSENT.get(module, {}).items():
             if names == "*" or name in names.split():
