@@ -33,6 +33,7 @@ facade(
             " make_array_from_callback make_array_from_process_local_data make_array_from_single_device_arrays"
             " print_environment_info process_count process_index process_indices"
         ),
+        "processes": "shard_map",
         "sharding": "NamedSharding P make_mesh reshard set_mesh",
         "ad_checkpoint": "checkpoint checkpoint_policies remat",
         "structs": "ShapeDtypeStruct typeof",

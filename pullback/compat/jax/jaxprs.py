@@ -52,16 +52,6 @@ class DebugInfo(NamedTuple):
     def func_name(self) -> str:
         return self.func_src_info.split(" ")[0]
 
-    @property
-    def func_filename(self) -> str | None:
-        return None
-
-    def resolve_result_paths(self) -> DebugInfo:
-        return self
-
-    def safe_arg_names(self, count: int) -> tuple[Any, ...]:
-        return self.arg_names if self.arg_names is not None and len(self.arg_names) == count else (None,) * count
-
 
 class NameStack(tuple[Any, ...]):
     """The named scopes around an equation."""
@@ -291,9 +281,6 @@ class ClosedJaxpr:
 
     def run(self, *args: Any) -> list[Any]:
         return eval_jaxpr(self._jaxpr, self._consts, *args)
-
-    def map_jaxpr(self, function: Callable[[Jaxpr], Jaxpr]) -> ClosedJaxpr:
-        return ClosedJaxpr(function(self.jaxpr), self.consts)
 
     def replace(self, *, jaxpr: Jaxpr | None = None, consts: Sequence[Any] | None = None) -> ClosedJaxpr:
         return ClosedJaxpr(self.jaxpr if jaxpr is None else jaxpr, self.consts if consts is None else consts)

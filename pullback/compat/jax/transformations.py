@@ -416,7 +416,7 @@ def vmap(
 
     made = wrapped(fun, "vmap", batched)
     if doc := getattr(fun, "__doc__", None):
-        made.__doc__ = f"Vectorized version of {getattr(fun, '__name__', fun)}. Original documentation:\n\n{doc}"
+        made.__doc__ = f"Vectorized version of {getattr(fun, '__name__', fun)}.\n\nOriginal documentation:\n\n{doc}"
     return made
 
 
@@ -463,12 +463,17 @@ def pmap(
     donate_argnums: Any = (),
     global_arg_shapes: Any = None,
 ) -> Function:
-    """On one device: a batch of one element, compiled. More elements than devices are refused, as in JAX."""
+    """A batch, compiled, on one device. More elements than devices are refused, as in JAX."""
     static, _ = chosen_arguments(fun, static_broadcasted_argnums, None, "pmap's static_broadcasted")
 
     def parts(args: tuple[Any, ...]) -> tuple[set[int], Any, list[Any]]:
         """Which arguments are static, the axes of the others, and these."""
-        chosen = {number % len(args) for number in static if -len(args) <= number < len(args)}
+        if any([not -len(args) <= number < len(args) for number in static]):
+            raise ValueError(
+                f"pmap's static_broadcasted_argnums={static_broadcasted_argnums} names an argument that this call has not by"
+                f" position: it has {len(args)} so."
+            )
+        chosen = {number % len(args) for number in static}
         mapped = [i for i in range(len(args)) if i not in chosen]
         axes = tuple([in_axes[i] for i in mapped]) if isinstance(in_axes, (tuple, list)) else in_axes
         return chosen, axes, [args[i] for i in mapped]
@@ -496,8 +501,11 @@ def pmap(
                 f"pmap takes the number of elements from the arguments that it maps, but got none of them with {in_axes=}: give"
                 " one an axis."
             )
-        if sizes - {1}:
-            raise ValueError(f"pmap was given {max(sizes)} elements, one for each device, but there is only 1 device.")
+        if max(sizes) > (there := len(pb.devices())):
+            raise ValueError(
+                f"pmap was given {max(sizes)} elements, one for each device, but the number of devices is {there}. jax.vmap"
+                f" takes any number; XLA_FLAGS=--xla_force_host_platform_device_count={max(sizes)} divides a CPU into as many."
+            )
         return compiled(*args, **kwargs)
 
     return wrapped(fun, "pmap", on_devices)
