@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+import subprocess
+import sys
 from functools import partial
 from typing import Any
 
@@ -200,3 +202,25 @@ def test_an_array_of_a_pickle_of_jax_is_read() -> None:
         make, parts, state = np.asarray(values, values.dtype if values.ndim else np.float32).__reduce__()
         found = restore(make, parts, state, {"weak_type": weak})
         assert isinstance(found, jax.Array) and found.weak_type is weak and np.array_equal(found, values)
+
+
+def test_memory_has_an_address_before_anything_is_compiled() -> None:
+    program = "import jax, jax.dlpack; import numpy as np; x = jax.numpy.arange(3); print(x.unsafe_buffer_pointer() > 0)"
+    program += "; print(jax.dlpack.from_dlpack(np.arange(3)))"
+    install = "import pullback.compat.jax; pullback.compat.jax.install();"
+    command = [sys.executable, "-c", f"{install} {program}"]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "True\n[0 1 2]\n"
+
+
+def test_shard_map_on_one_device_is_the_function_with_named_axes() -> None:
+    mesh, spec = jax.make_mesh((1, 1), ("x", "y")), PartitionSpec("x")
+
+    @jax.shard_map(mesh=mesh, in_specs=(spec, PartitionSpec()), out_specs={"sum": spec, "index": spec})
+    def f(a: Any, b: Any) -> Any:
+        return {"sum": jax.lax.psum(a * b, ("x", "y")), "index": a + jax.lax.axis_index("x")}
+
+    for out in (f(jnp.arange(3.0), 2.0), jax.jit(f)(jnp.arange(3.0), 2.0)):
+        assert (out["sum"].tolist(), out["index"].tolist()) == ([0.0, 2.0, 4.0], [0.0, 1.0, 2.0])
+    assert jax.grad(lambda a: f(a, 3.0)["sum"].sum())(jnp.ones(2)).tolist() == [3.0, 3.0]
+    with pytest.raises(ValueError, match="of 2 devices"):
+        jax.shard_map(lambda x: x, mesh=AbstractMesh((2,), ("x",)), in_specs=spec, out_specs=spec)
