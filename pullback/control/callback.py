@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from pullback.core.array import Array, HostArray, host_of
-from pullback.core.dtypes import KEY, is_inexact
+from pullback.core.dtypes import is_inexact, kind
 from pullback.core.errors import DtypeError, GradientError, MissingRule, ShapeError
 from pullback.core.primitive import Rules, primitive
 from pullback.core.source import passing_source
@@ -44,7 +44,7 @@ class Callback(Rules):
     def result_type(
         *operands: ArrayType, function, types: tuple[ArrayType, ...] = (), method: str | None = "sequential", levels=()
     ):
-        if any([type.dtype is KEY for type in [*operands, *types]]):
+        if any([kind(type.dtype) == "k" for type in [*operands, *types]]):
             raise DtypeError("Python functions take and return numbers, not random keys: pass pb.random.key_data(key).")
         sizes = tuple([size for size, _ in levels])
         return tuple([type.with_shape((*sizes, *type.shape)) for type in types])
@@ -146,7 +146,7 @@ def conform(value: Any, type: ArrayType, name: str) -> HostArray:
         if not bounds.min <= value <= bounds.max:
             raise DtypeError(f"{name} is {value}, which does not fit into {type.dtype}, as result_shape_dtypes says.")
         value = np.array(value, type.dtype)
-    array = np.array(value)
+    array = np.array(np.asarray(value))  # an object that gives an array need not know of copies
     if array.shape != type.shape:
         raise ShapeError(
             f"{name} has shape {array.shape}, but result_shape_dtypes says {type}. A callback must return what was announced."

@@ -17,7 +17,6 @@ import numpy as np
 
 from pullback.core.devices import DEFAULT_DEVICE, Device
 from pullback.core.dtypes import (
-    KEY,
     NO_NUMBERS,
     PYTHON_KINDS,
     SHORT_NAMES,
@@ -120,7 +119,7 @@ class Array(ArrayMethods):
         """
         if dtype is not None:
             return super().view(dtype)  # type: ignore[misc]  # the stub says it of all arrays, here
-        if self.type.dtype is KEY:
+        if kind(self.type.dtype) == "k":
             raise DtypeError(f"{self.type} has no numbers for NumPy: {NO_NUMBERS}{at_user_line()}")
         self._host = host = frozen(host_of(self))
         return host.view()
@@ -260,7 +259,7 @@ buffer_access: BufferAccess = None  # type: ignore[assignment]  # filled in befo
 
 def text(value: HostArray, type: ArrayType, device: Device) -> str:
     """An array printed with its type and place, `[1. 2. 3.]:f32[3]:cpu(0)`."""
-    shown = value["fry"] if type.dtype is KEY else value
+    shown = value[SHORT_NAMES[type.dtype][4:-1]] if kind(type.dtype) == "k" else value
     if shown.dtype.kind == "V":
         shown = shown.astype(np.int8 if kind(type.dtype) == "s" else np.float32)
     return f"{np.array_str(np.asarray(shown))}:{type.strong()}:{device}"

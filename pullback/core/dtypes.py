@@ -72,17 +72,52 @@ class prng_key(extended):  # type: ignore[misc]
     """
 
 
+class prng_key_fry4(prng_key):  # type: ignore[misc]
+    """That of keys of threefry4x32."""
+
+
+class prng_key_phx2(prng_key):  # type: ignore[misc]
+    """That of keys of philox2x32."""
+
+
+class prng_key_phx4(prng_key):  # type: ignore[misc]
+    """That of keys of philox4x32."""
+
+
+class prng_key_rbg(prng_key):  # type: ignore[misc]
+    """That of keys of XLA's generator."""
+
+
+class prng_key_urbg(prng_key):  # type: ignore[misc]
+    """That of keys of XLA's generator which it divides too."""
+
+
 KEY = np.dtype((prng_key, [("fry", np.uint32, (2,))]))
 """The dtype of keys of the generator threefry2x32: two words, that arrays move about as one element, and that only
 `pullback.random` looks into. Programs print it as JAX does, `key<fry>`."""
-SHORT_NAMES[KEY], BY_SHORT_NAME["key<fry>"] = "key<fry>", KEY
+KEYS: dict[str, DType] = {
+    "fry": KEY,
+    **{
+        found.__name__.removeprefix("prng_key_"): np.dtype((found, [(found.__name__[9:], np.uint32, (words,))]))
+        for found, words in (
+            (prng_key_fry4, 4),
+            (prng_key_phx2, 1),
+            (prng_key_phx4, 2),
+            (prng_key_rbg, 4),
+            (prng_key_urbg, 4),
+        )
+    },
+}
+"""The dtypes of keys, by the tags of their generators."""
+for _name, _dtype in KEYS.items():
+    SHORT_NAMES[_dtype], BY_SHORT_NAME[f"key<{_name}>"] = f"key<{_name}>", _dtype
 
 NARROW: dict[str, DType] = {name: np.dtype(getattr(ml_dtypes, name)) for name in ("int2", "int4", "uint2", "uint4")}
 """Integers of 2 and 4 bits, a byte each, for storage: they are moved about and converted, and no operation computes in them."""
 for _name, _dtype in NARROW.items():
     _short = _name.replace("int", "i" if _name[0] == "i" else "")
     SHORT_NAMES[_dtype], BY_SHORT_NAME[_short] = _short, _dtype
-_BY_NAME = {**DTYPES, **NARROW, KEY.name: KEY}
+_BY_NAME = {**DTYPES, **NARROW, **{dtype.name: dtype for dtype in KEYS.values()}}
 
 BOOL, INT32, INT64 = DTYPES["bool"], DTYPES["int32"], DTYPES["int64"]
 FLOAT32, FLOAT64 = DTYPES["float32"], DTYPES["float64"]
@@ -91,8 +126,9 @@ COMPLEX64, COMPLEX128 = DTYPES["complex64"], DTYPES["complex128"]
 _KINDS: dict[DType, str] = {
     dtype: "f" if name in FLOAT8_NAMES or name == "bfloat16" else dtype.kind for name, dtype in DTYPES.items()
 }
-_KINDS[float0], _KINDS[KEY] = "V", "k"
+_KINDS[float0] = "V"
 _KINDS.update(dict.fromkeys(NARROW.values(), "s"))
+_KINDS.update(dict.fromkeys(KEYS.values(), "k"))
 
 _ACCUMULATION: dict[DType, DType] = {dtype: FLOAT32 for dtype, letter in _KINDS.items() if letter == "f" and dtype.itemsize < 4}
 
@@ -101,6 +137,11 @@ def kind(dtype: DType) -> str:
     """The kind of a dtype, one letter: `b` bool, `i` signed, `u` unsigned, `f` floating (bfloat16 too), `c` complex; `s` small
     integers for storage; `k` of random keys; `V` for `float0`, which no Array has."""
     return _KINDS[dtype]
+
+
+def is_key(dtype: Any) -> bool:
+    """Whether this is a dtype of random keys."""
+    return isinstance(dtype, np.dtype) and issubclass(dtype.type, prng_key)
 
 
 def is_inexact(dtype: DType) -> bool:
@@ -178,9 +219,10 @@ def canonical(dtype: Any) -> DType:
 def carrier(dtype: DType) -> DType:
     """The dtype in which values of a dtype cross between NumPy and a CPU device's buffers.
 
-    bfloat16, the float8 kinds and keys have no buffer protocol, so they cross as unsigned integers of their width.
+    bfloat16, the float8 kinds and keys have no buffer protocol, so they cross as unsigned integers of their width; keys of four
+    words as complex numbers, which have as many bits, and which XLA moves about unchanged.
     """
-    return dtype if dtype.isbuiltin == 1 else np.dtype(f"u{dtype.itemsize}")
+    return dtype if dtype.isbuiltin == 1 else COMPLEX128 if dtype.itemsize == 16 else np.dtype(f"u{dtype.itemsize}")
 
 
 # ---- default dtypes -------------------------------------------------------------------------------------------------
@@ -208,8 +250,8 @@ def requested(dtype: Any) -> DType:
     """The dtype that a user's `dtype` argument names, `canonical`, in the current mode: one of numbers. Where the mode says so,
     it warns of one that is narrowed."""
     found = canonical(dtype)
-    if found is KEY:
-        raise DtypeError(f"dtype={SHORT_NAMES[KEY]}: {NO_NUMBERS}")
+    if kind(found) == "k":
+        raise DtypeError(f"dtype={SHORT_NAMES[found]}: {NO_NUMBERS}")
     narrowed = entering(found)
     if narrowed is not found and (choice := current_mode().narrows) is not True:
         if choice == "values":
@@ -247,7 +289,7 @@ _ABOVE: dict[str, tuple[str, ...]] = {
     "c128": (),
     **{name.replace("float8", "f8"): () for name in FLOAT8_NAMES},
     **{SHORT_NAMES[dtype]: () for dtype in NARROW.values()},
-    "key<fry>": (),
+    **{SHORT_NAMES[dtype]: () for dtype in KEYS.values()},
 }
 _WEAK_NODE = {"b": "bool", "s": "i*", "i": "i*", "u": "i*", "f": "f*", "c": "c*"}
 
@@ -276,7 +318,7 @@ def promote(a: tuple[DType, bool], b: tuple[DType, bool]) -> tuple[DType, bool]:
     right_node = _WEAK_NODE[kind(right)] if right_weak else SHORT_NAMES[right]
     node = _join(left_node, right_node)
     if node is None:
-        if KEY in (left, right):
+        if "k" in (kind(left), kind(right)):
             raise DtypeError(f"{SHORT_NAMES[left]} and {SHORT_NAMES[right]} have no common dtype: {NO_NUMBERS}")
         raise DtypeError(
             f"{left.name} and {right.name} have no common dtype: float8 kinds and integers of 2 or 4 bits are for"

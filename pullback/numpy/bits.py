@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from pullback.core.array import Array, ArrayLike
-from pullback.core.dtypes import BOOL, DTYPES, KEY, NO_NUMBERS, DTypeLike, kind, requested
+from pullback.core.dtypes import BOOL, DTYPES, NO_NUMBERS, DTypeLike, kind, requested
 from pullback.core.errors import DtypeError, ShapeError
 from pullback.numpy.axes import normal_axis
 from pullback.numpy.eager import by_numpy
@@ -28,7 +28,7 @@ def viewed(x: ArrayLike, dtype: DTypeLike) -> Array:
     own, shape = x.type.dtype, x.type.shape
     if own is wanted:
         return strong(x)
-    if own is KEY:
+    if kind(own) == "k":
         raise DtypeError(f"view of {x.type}: {NO_NUMBERS}{at_user_line()}")
     if own.itemsize != wanted.itemsize:
         count, rest = divmod(shape[-1] * own.itemsize if shape else 1, wanted.itemsize)

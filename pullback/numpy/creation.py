@@ -11,7 +11,6 @@ import numpy as np
 from pullback.core.array import Array, ArrayLike, PlacedArray, from_numpy, from_python, is_frozen, plain_number, scalar_kind
 from pullback.core.devices import DEFAULT_DEVICE
 from pullback.core.dtypes import (
-    KEY,
     RANK,
     DType,
     DTypeLike,
@@ -89,9 +88,9 @@ def array(
     refuse_device(device, "array")
     _check_order(order, "array")
     copy = bool(copy)
-    keys = dtype is not None and canonical(dtype) is KEY  # which are converted to nothing, and nothing to them
+    keys = dtype is not None and kind(canonical(dtype)) == "k"  # which are converted to nothing, and nothing to them
     made = _array(object, None if dtype is None or keys else requested(dtype))
-    if keys and made.type.dtype is not KEY:
+    if keys and made.type.dtype is not canonical(dtype):
         requested(dtype)
     if dtype is not None and made.type.weak:
         made = strong(made)
@@ -260,7 +259,8 @@ def refuse_device(device: Any, name: str) -> None:
 def checked_shape(shape: Any, name: str, least: int = 0) -> Shape:
     """A shape as a tuple of ints. Raises `ShapeError` for negative sizes, and an error with the cure for traced ones."""
     if shape.__class__ is not tuple:
-        whole = shape.__class__ is int or isinstance(shape, Tracer) or not isinstance(shape, Iterable)
+        several = isinstance(shape, Iterable) or hasattr(shape, "__getitem__")  # Python's old protocol of sequences
+        whole = shape.__class__ is int or isinstance(shape, Tracer) or not several
         shape = (shape,) if whole or getattr(shape, "ndim", None) == 0 else shape
     out = []
     for size in shape:
@@ -954,7 +954,7 @@ def astype(x: ArrayLike, dtype: DTypeLike, /, *, copy: bool = False, device: Any
     """
     refuse_device(device, "astype")
     x = operand(x, "astype")
-    wanted = KEY if x.type.dtype is KEY and canonical(dtype) is KEY else requested(dtype)
+    wanted = x.type.dtype if kind(x.type.dtype) == "k" and canonical(dtype) is x.type.dtype else requested(dtype)
     if x.type.dtype is wanted and not x.type.weak:
         return x.alias() if copy and isinstance(x, Array) else x
     return convert_element_type(x, new_dtype=wanted)

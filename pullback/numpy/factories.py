@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from pullback.core.array import Array, ArrayLike, find_converter
-from pullback.core.dtypes import BOOL, DTYPES, KEY, DType, in_words, is_inexact, kind
+from pullback.core.dtypes import BOOL, DTYPES, DType, in_words, is_inexact, kind
 from pullback.core.source import trim
 from pullback.core.tracing import Tracer, _quiet_numpy, bind, innermost_staging
 from pullback.core.types import array_type
@@ -27,7 +27,7 @@ from pullback.numpy.promotion import (
     to_common_shape,
     to_inexact,
 )
-from pullback.ops import compare
+from pullback.ops import compare, reduce
 from pullback.ops.convert import bitcast_convert_type
 
 Function = Callable[..., Any]
@@ -125,8 +125,17 @@ def unary(name: str, primitive: Any, doc: str, *, inexact: bool = True) -> Unary
     return named(function, name, doc, about(1, FLOATING if inexact else ", in its dtype.", refused_by(primitive, inexact)))
 
 
-_UINT64 = DTYPES["uint64"]
-_OF_KEYS = frozenset({compare.eq, compare.ne})  # keys are equal where their words are
+_WORDS = {4: DTYPES["uint32"], 8: DTYPES["uint64"]}
+_OF_KEYS = frozenset({compare.eq, compare.ne})
+
+
+def _compared_keys(primitive: Any, x: Any, y: Any) -> Any:
+    """Where keys are equal, that is all of their words, or differ."""
+    size = x.type.dtype.itemsize
+    words = [bitcast_convert_type(keys, new_dtype=_WORDS[size % 16 or 4]) for keys in (x, y)]
+    found = bind(primitive, tuple(to_common_shape(primitive.name, *words)), NO_PARAMS)
+    combine = reduce.reduce_and if primitive is compare.eq else reduce.reduce_or
+    return found if size <= 8 else combine(found, axes=(found.type.ndim - 1,))
 
 
 def apply_binary(name: str, primitive: Any, x: Any, y: Any, inexact: bool) -> Any:
@@ -138,8 +147,8 @@ def apply_binary(name: str, primitive: Any, x: Any, y: Any, inexact: bool) -> An
             if x_type.dtype is y_type.dtype and not (inexact and not is_inexact(x_type.dtype)):
                 if not (x_type is y_type or x_type.shape == y_type.shape or not x_type.shape or not y_type.shape):
                     x, y = to_common_shape(name, x, y)
-                if x_type.dtype is KEY and primitive in _OF_KEYS:
-                    x, y = [bitcast_convert_type(keys, new_dtype=_UINT64) for keys in (x, y)]
+                if primitive in _OF_KEYS and kind(x_type.dtype) == "k":
+                    return _compared_keys(primitive, x, y)
                 return bind(primitive, (x, y), NO_PARAMS)
         elif y.__class__ in _fast_scalars and x_type.dtype in NATIVE_FLOATS:
             return bind(primitive, (x, literal_of(y, x_type.dtype)), NO_PARAMS)

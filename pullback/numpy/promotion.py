@@ -18,7 +18,6 @@ from pullback.core.dtypes import (
     BOOL,
     DTYPES,
     FLOAT32,
-    KEY,
     NO_NUMBERS,
     RANK,
     DType,
@@ -164,7 +163,7 @@ def real_dtype(dtype: DType) -> DType:
 def in_dtype(value: Any, dtype: DType, weak: bool = False) -> Array:
     """A value (Array, tracer or Python scalar) in a dtype. A value that has it already is returned as it is."""
     if value.__class__ in PYTHON_SCALARS:
-        if dtype is KEY:
+        if kind(dtype) == "k":
             raise DtypeError(f"The number {value!r} met random keys: {NO_NUMBERS}{at_user_line()}")
         return literal_of(value, dtype)
     type = value.type

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pullback.core.dtypes import BOOL, FLOAT32, KEY, NO_NUMBERS, DType, canonical, integer_limits, is_inexact, kind
+from pullback.core.dtypes import BOOL, FLOAT32, NO_NUMBERS, DType, canonical, integer_limits, is_inexact, kind
 from pullback.core.errors import DtypeError, ShapeError
 from pullback.core.primitive import Rules, primitive
 from pullback.core.types import array_type
@@ -79,7 +79,7 @@ class convert_element_type(Linear):
 
     def result_type(x, *, new_dtype, weak: bool = False):
         new_dtype = canonical(new_dtype)
-        if (x.dtype is KEY) != (new_dtype is KEY):
+        if x.dtype is not new_dtype and "k" in (kind(x.dtype), kind(new_dtype)):
             raise DtypeError(f"convert_element_type of {x} to {new_dtype.name}: {NO_NUMBERS}")
         return array_type(x.shape, new_dtype, weak)
 
@@ -132,6 +132,8 @@ class bitcast_convert_type(Rules):
         old, new = x.dtype.itemsize, new_dtype.itemsize
         if new == old:
             return array_type(x.shape, new_dtype)
+        if max(new, old) == 16 and min(new, old) != 4:
+            raise DtypeError(f"bitcast_convert_type reads keys of four words as words of 32 bits, not {x} as {new_dtype.name}.")
         if new < old:
             return array_type((*x.shape, old // new), new_dtype)
         if not x.shape or x.shape[-1] != new // old:
@@ -144,7 +146,7 @@ class bitcast_convert_type(Rules):
         return np.frombuffer(np.asarray(x).tobytes(), new_dtype).reshape(shape)
 
     def lower(write, x, *, new_dtype):
-        return write.op("stablehlo.bitcast_convert", [x])
+        return write.bitcast_words(x)
 
     def vectorize(size, args, axes, *, new_dtype):
         return bitcast_convert_type(*args, new_dtype=new_dtype), 0

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.core.dtypes import KEY, NO_NUMBERS, in_words, kind
+from pullback.core.dtypes import NO_NUMBERS, in_words, kind
 from pullback.core.errors import DtypeError, ShapeError
 from pullback.core.primitive import Primitive, Rules
 from pullback.core.types import ArrayType
@@ -26,7 +26,7 @@ def up(axes: Any) -> tuple[int, ...]:
 def check_kinds(primitive: Primitive, *types: ArrayType) -> None:
     """Raise `DtypeError` unless every type is of one of the kinds that a primitive takes."""
     if not all([kind(type.dtype) in primitive.kinds for type in types]):
-        cure = NO_NUMBERS.capitalize() if any(type.dtype is KEY for type in types) else "Convert with .astype()."
+        cure = NO_NUMBERS.capitalize() if any(kind(type.dtype) == "k" for type in types) else "Convert with .astype()."
         raise DtypeError(
             f"{primitive.name} takes {in_words(primitive.kinds)} operands, but got {', '.join(map(str, types))}. {cure}"
         )

@@ -1,8 +1,8 @@
-"""Random numbers as functions of a key and a counter: the generator threefry2x32, and the laws that need no parameters.
+"""Random numbers as functions of a key and a counter: keys, and the laws that need no parameters.
 
-A key is one element of dtype `key<fry>`. Its n-th block of random bits is what threefry2x32 makes of the number n: so all
-elements are computed by themselves, in any order. Source: Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as
-1, 2, 3" (SC 2011). Which words of a block become which bits, and bits which numbers, is JAX's (`jax_threefry_partitionable`).
+A key is one element of dtype `key<fry>`, or that of another generator (`generators.py`). Its n-th random bits are what the
+generator makes of the number n: so all elements are computed by themselves, in any order; but for XLA's generator, `rbg`. Which
+bits become which numbers is JAX's.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import ml_dtypes
 import numpy as np
 
 from pullback.core.array import Array, host_of
-from pullback.core.dtypes import KEY
+from pullback.core.dtypes import FLOAT64, KEY, kind
 from pullback.core.errors import DtypeError
 from pullback.core.execution import engine
 from pullback.core.primitive import Rules, primitive
@@ -24,35 +24,13 @@ from pullback.ops.create import full
 from pullback.ops.exponential import exp
 from pullback.ops.formulas import Written, lowered, operation
 from pullback.ops.gamma_functions import digamma
+from pullback.ops.generators import BY_DTYPE, UINT32, UINT64, joined
 from pullback.ops.literals import literal
 from pullback.ops.pointwise import Elementwise, OfFraction, OfPositive, operand_shape
 from pullback.ops.powers import square
 from pullback.ops.shape import concatenate, reshape
 from pullback.ops.shape import slice as slice_of
-from pullback.stablehlo.writer import TensorType
-
-UINT32, UINT64 = np.dtype(np.uint32), np.dtype(np.uint64)
-_ROTATIONS = (13, 15, 26, 6), (17, 29, 16, 24)
-_PARITY = 0x1BD11BDA  # with which the words of the key are mixed, so that no key of zeros leaves the counter as it is
-
-
-def threefry2x32(key, counter):
-    """The formula: two words of random bits, of two words of a key and two of a counter, all uint32."""
-    first, second = key
-    schedule = first, second, first ^ second ^ _PARITY
-    x, y = counter[0] + first, counter[1] + second
-    for step in range(5):
-        for distance in _ROTATIONS[step % 2]:
-            x = x + y
-            y = (y << distance | y >> (32 - distance)) ^ x
-        x = x + schedule[(step + 1) % 3]
-        y = y + schedule[(step + 2) % 3] + (step + 1)
-    return x, y
-
-
-def _joined(low, high):
-    """Two words as one number of 64 bits."""
-    return high.astype(UINT64) << 32 | low.astype(UINT64)
+from pullback.stablehlo.writer import TensorType, i64s
 
 
 def _as(x, dtype):
@@ -60,28 +38,28 @@ def _as(x, dtype):
     return Written(x.write, x.write.bitcast(x.value, dtype)) if isinstance(x, Written) else x.view(dtype)
 
 
-# ---- laws: a number of a dtype from the two words of a block -----------------------------------------------------------------
+# ---- laws: a number of a dtype from random bits, `bits(dtype)` ---------------------------------------------------------------
 
 
-def _bits(x, y, dtype):
-    """Bits of an unsigned dtype: both words for 64 of them, else the low bits of x xor y."""
-    return _joined(y, x) if dtype.itemsize == 8 else (x ^ y).astype(dtype)
+def _bits(bits, dtype):
+    """Bits of an unsigned dtype."""
+    return bits(dtype)
 
 
-def _unit(x, y, dtype):
+def _unit(bits, dtype):
     """From 0 up to 1: bits for the fraction of a number between 1 and 2, less 1."""
     digits, own = ml_dtypes.finfo(dtype).nmant, np.dtype(f"u{dtype.itemsize}")
     used = 8 * dtype.itemsize if digits >= 8 else 8
-    bits = _bits(x, y, np.dtype(f"u{used // 8}")).astype(own) >> (used - digits)
-    return _as(bits | int(np.ones((), dtype).view(own)), dtype) - dtype.type(1)
+    drawn = bits(np.dtype(f"u{used // 8}")).astype(own) >> (used - digits)
+    return _as(drawn | int(np.ones((), dtype).view(own)), dtype) - dtype.type(1)
 
 
 def _above(low):
     """Numbers up to 1, from one that depends on the limits of the dtype."""
 
-    def law(x, y, dtype):
+    def law(bits, dtype):
         start = np.asarray(low(ml_dtypes.finfo(dtype)), dtype)
-        return np.maximum(_unit(x, y, dtype) * (dtype.type(1) - start) + start, start)
+        return np.maximum(_unit(bits, dtype) * (dtype.type(1) - start) + start, start)
 
     return law
 
@@ -94,14 +72,13 @@ _signed = _above(lambda limits: -1 + limits.epsneg)
 def _of(source, function):
     """The law of a function of what another law gives; by XLA alone, since only its functions give the last bit of JAX's."""
 
-    def law(x, y, dtype):
-        return function(source(x, y, dtype))
+    def law(bits, dtype):
+        return function(source(bits, dtype))
 
     return law
 
 
 LAWS = {
-    "key": lambda x, y, dtype: _as(_joined(x, y), KEY),
     "bits": _bits,
     "uniform": _unit,
     "normal": _of(_inside, lambda u: math.sqrt(2) * operation("chlo.erf_inv", u)),
@@ -111,7 +88,7 @@ LAWS = {
     "laplace": _of(_signed, lambda u: np.sign(u) * np.log1p(-np.abs(u))),
     "cauchy": _of(_after_eps, lambda u: np.tan(math.pi * (u - 0.5))),
 }
-_ON_NUMPY = {"key", "bits", "uniform"}
+_ON_NUMPY = {"key", "bits", "uniform"}  # "key", which is no law of numbers: the keys of a key
 # So many numbers NumPy draws in less time than XLA takes to compile, and as exactly.
 _FEW = 1 << 15
 # So many numbers are drawn in a loop of one step, whose length XLA does not know: else it draws them again for each element of
@@ -140,32 +117,46 @@ class draw(Rules):
         type, count = array_type((*keys.shape, *shape), dtype), math.prod(shape)
         if not type.size:
             return Array(type, np.empty(type.shape, dtype))
+        generator = BY_DTYPE[keys.dtype]
         own = np.ascontiguousarray(host_of(keys)).reshape(-1)
+        if streams := generator.streams and law != "key":
+            own, count = own[:1], type.size
         if law in _ON_NUMPY and type.size <= _FEW:
-            words = own.view(UINT32).reshape(-1, 2, 1)
-            counters = np.arange(count, dtype=UINT32)
-            out = LAWS[law](*threefry2x32((words[:, 0], words[:, 1]), (np.zeros_like(counters), counters)), dtype)
+            words = np.moveaxis(own.view(UINT32).reshape(-1, generator.size, 1), 1, 0)
+            low = np.arange(count, dtype=UINT32)
+            if law == "key":
+                out = _key_of(generator.child(words, np.zeros_like(low), low), dtype)
+            else:
+                bits = generator.drawn if streams else generator.bits
+                given = (words[:, 0], count) if streams else (words, np.zeros_like(low), low)
+                out = LAWS[law](lambda wanted: bits(*given, wanted), dtype)
             return Array(type, out.reshape(type.shape))
         rows = 1 if len(own) == 1 else 1 << (len(own) - 1).bit_length()
-        given = array_type((rows,), KEY)
+        given = array_type((rows,), keys.dtype)
         params = {"law": law, "shape": (_rounded(count),), "dtype": dtype}
         out = engine().run_operation(draw, [Array(given, np.resize(own, rows))], params)
         return Array(type, np.ascontiguousarray(host_of(out)[: len(own), :count]).reshape(type.shape))
 
     def lower(write, keys, *, law, shape, dtype):
+        generator = BY_DTYPE[keys.dtype]
+        if generator.streams and law != "key":
+            return _stream(write, keys, law, dtype)
         rows, count = math.prod(keys.shape), math.prod(shape)
         size = (rows, count) if keys.shape else (count,)
-        flat = write.op("stablehlo.reshape", [keys], TensorType(size[:-1], KEY))
+        flat = write.op("stablehlo.reshape", [keys], TensorType(size[:-1], keys.dtype))
         words = _words(write, flat)
         key = [Written(write, write.broadcast(word, size, range(len(size) - 1))) for word in words]
         wide = count > 1 << 32
         along = f"{len(size) - 1} : i64"
         counted = write.op("stablehlo.iota", [], TensorType(size, UINT64 if wide else UINT32), iota_dimension=along)
-        low = write.convert(counted, UINT32)
-        high = _words(write, counted)[1] if wide else write.like(low, 0)
+        low = Written(write, write.convert(counted, UINT32))
+        high = Written(write, _halves_of(write, counted)[1] if wide else write.like(low.value, 0))
 
         def drawn():
-            out = LAWS[law](*threefry2x32(key, [Written(write, high), Written(write, low)]), dtype)
+            if law == "key":
+                out = _key_of(generator.child(key, high, low), dtype)
+            else:
+                out = LAWS[law](lambda wanted: generator.bits(key, high, low, wanted), dtype)
             return write.op("stablehlo.reshape", [out.value], write.result_type)
 
         if write.platform != "cpu" or rows * count not in _ONCE:
@@ -175,6 +166,8 @@ class draw(Rules):
         return write.while_loop([zero, start], lambda v: write.compare("LT", v[0], one), lambda v: [one, drawn()])[1]
 
     def axis_map(keys, *, law, shape, dtype):
+        if BY_DTYPE[keys.dtype].streams and law != "key":
+            return ({},)
         return ({axis: axis for axis in range(keys.ndim)},)
 
     def vectorize(size, args, axes, *, law, shape, dtype):
@@ -182,26 +175,73 @@ class draw(Rules):
 
     def samples(rng):
         keys = rng.integers(0, 1 << 32, (3, 2), np.uint32).view(KEY)[:, 0]
-        for law in LAWS:
+        for law in ("key", *LAWS):
             dtype = {"key": KEY, "bits": np.dtype(np.uint8)}.get(law, np.dtype(np.float32))
             yield (keys,), {"law": law, "shape": (2, 3), "dtype": dtype}
+        for generator in BY_DTYPE.values():
+            keys = rng.integers(0, 1 << 32, (3, generator.size), np.uint32).view(generator.dtype)[:, 0]
+            yield (keys,), {"law": "key", "shape": (2, 3), "dtype": generator.dtype}
+            if not generator.streams:  # a batch of these is no loop over its keys
+                yield (keys,), {"law": "bits", "shape": (2, 3), "dtype": UINT32}
 
 
-def _words(write, value):
+def _halves_of(write, value):
     """The low and the high word of 64 bits that are being written."""
     bits = Written(write, write.bitcast(value, UINT64))
     return bits.astype(UINT32).value, (bits >> 32).astype(UINT32).value
 
 
+def _words(write, keys):
+    """The words of keys that are being written."""
+    if keys.dtype.itemsize == 4:
+        return [write.bitcast(keys, UINT32)]
+    if keys.dtype.itemsize == 8:
+        return _halves_of(write, keys)
+    half = TensorType(keys.shape, FLOAT64)
+    return [word for name in ("real", "imag") for word in _halves_of(write, write.op(f"stablehlo.{name}", [keys], half))]
+
+
+def _key_of(words, dtype):
+    """Keys of these words."""
+    if not isinstance(words[0], Written):
+        return np.ascontiguousarray(np.stack(np.broadcast_arrays(*words), -1)).view(dtype)[..., 0]
+    write = words[0].write
+    if len(words) == 1:
+        return _as(words[0], dtype)
+    halves = [joined(*words[i : i + 2]) for i in range(0, len(words), 2)]
+    if len(halves) == 1:
+        return _as(halves[0], dtype)
+    parts = [write.bitcast(half.value, FLOAT64) for half in halves]
+    return Written(write, write.op("stablehlo.complex", parts, TensorType(parts[0].shape, dtype)))
+
+
+def _stream(write, keys, law, dtype):
+    """Numbers for all keys at once, of the bits of the first one: those of a batch depend on its size, as JAX's."""
+    count = math.prod(write.result_type.shape)
+    flat = write.op("stablehlo.reshape", [keys], TensorType((math.prod(keys.shape),), keys.dtype))
+    given = {"start_indices": i64s([0]), "limit_indices": i64s([1]), "strides": i64s([1])}
+    first = write.op("stablehlo.slice", [flat], TensorType((1,), keys.dtype), **given)
+    half, state = TensorType((1,), FLOAT64), TensorType((2,), UINT64)
+    halves = [write.bitcast(write.op(f"stablehlo.{name}", [first], half), UINT64) for name in ("real", "imag")]
+    start = write.op("stablehlo.concatenate", halves, state, dimension="0 : i64")
+    chosen = {"rng_algorithm": "#stablehlo<rng_algorithm DEFAULT>"}
+
+    def bits(wanted):
+        results = [state, TensorType((count,), wanted)]
+        return Written(write, write.many("stablehlo.rng_bit_generator", [start], results, **chosen)[1])
+
+    return write.op("stablehlo.reshape", [LAWS[law](bits, dtype).value], write.result_type)
+
+
 def check_keys(name, keys):
     """Raise `DtypeError` unless a type is one of keys."""
-    if keys.dtype is not KEY:
+    if kind(keys.dtype) != "k":
         raise DtypeError(f"{name} takes random keys (pb.random.key, split), but got {keys}.")
 
 
 @primitive
 class fold_in(Elementwise):
-    """Another key: the block of random bits whose number is `data`, of uint32."""
+    """Another key: that of the number `data`, of uint32."""
 
     cost = 120
 
@@ -209,22 +249,47 @@ class fold_in(Elementwise):
         check_keys("fold_in", keys)
         if data.dtype is not UINT32:
             raise DtypeError(f"fold_in takes numbers of uint32, but got {data}.")
-        return array_type(operand_shape("fold_in", (keys, data)), KEY)
+        return array_type(operand_shape("fold_in", (keys, data)), keys.dtype)
 
     def evaluate(keys, data):
         keys, data = np.broadcast_arrays(keys, data)
-        words = np.atleast_1d(np.ascontiguousarray(keys))["fry"]
-        made = threefry2x32((words[..., 0], words[..., 1]), (UINT32.type(0), np.atleast_1d(data)))
-        return LAWS["key"](*made, KEY).reshape(keys.shape)
+        generator = BY_DTYPE[keys.dtype]
+        words = np.moveaxis(np.ascontiguousarray(keys).view(UINT32).reshape(*keys.shape, generator.size), -1, 0)
+        data = np.asarray(data)
+        return _key_of(generator.child(words, np.zeros_like(data), data), keys.dtype)
 
     def lower(write, keys, data):
-        key = [Written(write, word) for word in _words(write, keys)]
-        return LAWS["key"](*threefry2x32(key, [Written(write, write.like(data, 0)), Written(write, data)]), KEY).value
+        key, data = [Written(write, word) for word in _words(write, keys)], Written(write, data)
+        zero = Written(write, write.like(data.value, 0))
+        return _key_of(BY_DTYPE[keys.dtype].child(key, zero, data), keys.dtype).value
 
     def samples(rng):
         keys = rng.integers(0, 1 << 32, (3, 2), np.uint32).view(KEY)[:, 0]
         yield (keys, rng.integers(0, 1 << 32, 3, np.uint32)), {}
         yield (keys, np.array(7, np.uint32)), {}
+
+
+@primitive
+class seeded(Elementwise):
+    """The key of a seed of two words of uint32."""
+
+    cost = 120
+
+    def result_type(high, low, *, dtype):
+        if high.dtype is not UINT32 or low.dtype is not UINT32:
+            raise DtypeError(f"seeded takes numbers of uint32, but got {high} and {low}.")
+        return array_type(operand_shape("seeded", (high, low)), dtype)
+
+    def evaluate(high, low, *, dtype):
+        high, low = np.broadcast_arrays(high, low)
+        return _key_of(BY_DTYPE[dtype].seeded(np.asarray(high), np.asarray(low)), dtype)
+
+    def lower(write, high, low, *, dtype):
+        return _key_of(BY_DTYPE[dtype].seeded(Written(write, high), Written(write, low)), dtype).value
+
+    def samples(rng):
+        for generator in BY_DTYPE.values():
+            yield tuple(rng.integers(0, 1 << 32, (2, 3), np.uint32)), {"dtype": generator.dtype}
 
 
 @primitive

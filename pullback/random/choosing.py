@@ -22,7 +22,7 @@ from pullback.numpy.promotion import to_inexact
 from pullback.numpy.scans import cumsum
 from pullback.numpy.sorting import searchsorted
 from pullback.numpy.taking import take, take_along_axis
-from pullback.ops.random import UINT32
+from pullback.ops.generators import UINT32
 from pullback.random.keys import divided, sampler
 from pullback.random.sampling import drawn, gumbel, randint
 

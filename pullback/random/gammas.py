@@ -11,6 +11,7 @@ from typing import Any
 
 from pullback.api.compiled import jit
 from pullback.api.custom import custom_jvp
+from pullback.api.loops import map as each_alone
 from pullback.api.loops import while_loop
 from pullback.api.mapping import vmap
 from pullback.core.array import Array, ArrayLike
@@ -28,6 +29,7 @@ from pullback.numpy.promotion import broadcast, literal_of
 from pullback.numpy.promotion import operand as as_operand
 from pullback.numpy.reductions import max as largest
 from pullback.numpy.reductions import sum as total
+from pullback.ops.generators import BY_DTYPE
 from pullback.ops.stop_gradient import stop_gradient
 from pullback.random.distributions import distribution
 from pullback.random.keys import divided, sampler
@@ -68,7 +70,11 @@ def _one(key: Any, a: Array, logarithm: bool) -> Array:
 @functools.partial(jit, static_argnames="logarithm")
 def _many(key: Any, a: Array, *, logarithm: bool) -> Array:
     flat = a.reshape(-1)
-    return vmap(lambda one, each: _one(one, each, logarithm))(divided(key, flat.shape), flat).reshape(a.shape)
+    keys = divided(key, flat.shape)
+    if BY_DTYPE[keys.type.dtype].streams:  # each by itself, as in JAX: together, all would take the bits of the first key
+        alone: Array = each_alone(lambda pair: _one(pair[0], pair[1], logarithm), (keys, flat))
+        return alone.reshape(a.shape)
+    return vmap(lambda one, each: _one(one, each, logarithm))(keys, flat).reshape(a.shape)
 
 
 @functools.partial(custom_jvp, nondiff_argnums=(0,))

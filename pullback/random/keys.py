@@ -3,34 +3,35 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
 from pullback.core.array import Array, ArrayLike, host_of
 from pullback.core.context import setting
-from pullback.core.dtypes import KEY, default_dtype, kind
+from pullback.core.dtypes import KEYS, default_dtype, is_key, kind
 from pullback.core.dtypes import prng_key as prng_key
 from pullback.core.errors import DtypeError, KeyReuseError, LeafError, ShapeError
+from pullback.core.modes import current_mode
 from pullback.core.source import at_user_line
 from pullback.core.tracing import Tracer
 from pullback.core.types import ShapeLike
 from pullback.numpy.creation import checked_shape
-from pullback.numpy.promotion import in_dtype
+from pullback.numpy.promotion import in_dtype, literal_of
 from pullback.numpy.promotion import operand as as_operand
-from pullback.numpy.shaping import stack
 from pullback.ops import random as primitives
-from pullback.ops.bitwise import shift_right_logical
+from pullback.ops.bitwise import shift_right_logical, xor
 from pullback.ops.convert import bitcast_convert_type, convert_element_type
+from pullback.ops.generators import BY_DTYPE, GENERATORS, UINT32, Generator
 from pullback.ops.literals import literal
-from pullback.ops.random import UINT32
 
 F = TypeVar("F", bound=Callable[..., Any])
-GENERATOR = "threefry2x32"
 LARGEST = 0xFFFFFFFF
+_UNSAFE = KEYS["urbg"]
 
 # In a `checked_keys` block the keys that were used: known ones by their words, traced ones, which are held, by their identity;
 # each with what used it.
@@ -84,17 +85,29 @@ def _use_up(key: Any, name: str) -> None:
 
 
 def typed_keys(key: Any, name: str) -> Array:
-    """Keys as an array of dtype `key<fry>`: given so, or raw, as words of uint32 along a last axis of size 2."""
+    """Keys as an array of a dtype of keys: given so, or raw, as words of uint32 along a last axis."""
     found = as_operand(key, name, "its key")
     type = found.type
-    if type.dtype is KEY:
+    if kind(type.dtype) == "k":
         return found
-    if type.dtype is not UINT32 or type.shape[-1:] != (2,):
+    generator = generator_of(None)
+    if type.dtype is not UINT32 or type.shape[-1:] != (generator.size,):
         raise LeafError(
             f"{name} takes a random key first, but got {type}. Make one with pb.random.key(seed); raw keys are uint32, of a"
-            f" shape that ends with 2.{at_user_line()}"
+            f" shape that ends with {generator.size}.{at_user_line()}"
         )
-    return bitcast_convert_type(found, new_dtype=KEY)
+    return keys_of(found, generator.dtype)
+
+
+def words_of(keys: Array) -> Array:
+    """The words of typed keys, along a last axis."""
+    words = bitcast_convert_type(keys, new_dtype=UINT32)
+    return words.reshape((*words.type.shape, 1)) if keys.type.dtype.itemsize == 4 else words
+
+
+def keys_of(words: Array, dtype: Any) -> Array:
+    """Keys of a dtype of words of uint32 along a last axis."""
+    return bitcast_convert_type(words.reshape(words.type.shape[:-1]) if dtype.itemsize == 4 else words, new_dtype=dtype)
 
 
 def single_key(key: Any, name: str) -> Array:
@@ -139,13 +152,21 @@ def sampler(function: F) -> F:
 def _like(key: Any, made: Array) -> Array:
     """Keys in the form, typed or raw, in which one was given."""
     given = as_operand(key, "key")
-    return made if given.type.dtype is KEY else bitcast_convert_type(made, new_dtype=UINT32)
+    return made if kind(given.type.dtype) == "k" else words_of(made)
 
 
-def _check_generator(impl: Any, dtype: Any = None) -> None:
-    for given in (impl, dtype):
-        if given is not None and str(given) not in (GENERATOR, "fry", str(KEY)):
-            raise ValueError(f"The generator is {GENERATOR!r}, not {given!r}: there is no other.{at_user_line()}")
+def generator_of(impl: Any, dtype: Any = None) -> Generator:
+    """The generator that is meant by its name, or by the dtype of its keys."""
+    if impl is not None and dtype is not None:
+        raise ValueError(f"impl={impl!r} and dtype={dtype} say the same thing: give one of them.{at_user_line()}")
+    if dtype is not None:
+        return BY_DTYPE[dtype] if is_key(dtype) else _no_generator(dtype)
+    return GENERATORS.get(current_mode().generator if impl is None else impl) or _no_generator(impl)
+
+
+def _no_generator(given: Any) -> NoReturn:
+    names = ", ".join(map(repr, GENERATORS))
+    raise ValueError(f"{given!r} is no generator of random numbers; those are {names}.{at_user_line()}")
 
 
 def key(seed: ArrayLike, *, impl: str | None = None, dtype: Any = None) -> Array:
@@ -154,46 +175,52 @@ def key(seed: ArrayLike, *, impl: str | None = None, dtype: Any = None) -> Array
     Arguments:
         seed: a whole number, or a 0-d array of integers. As in JAX, the lower 32 bits of a Python number count while the
             default dtypes are 32-bit, and 64 where they are 64-bit.
-        impl: None or "threefry2x32", the generator.
-        dtype: None, or the dtype of keys.
+        impl: the generator: None or "threefry2x32"; "threefry4x32", "philox2x32", "philox4x32", which count too; "rbg", XLA's
+            own, or "unsafe_rbg", which divides keys by that as well. Numbers of the last two depend on the platform, and for a
+            batch of keys on its first one only.
+        dtype: None, or the dtype of the generator's keys.
 
     Returns:
-        A key: a 0-d array of dtype `key<fry>`.
+        A key: a 0-d array of dtype `key<fry>`, or that of another generator.
 
     Raises:
         DtypeError: the seed is not an integer.
         ShapeError: it is not 0-d.
         OverflowError: it does not fit into 64 bits.
-        ValueError: another generator.
+        ValueError: there is no such generator, or both arguments were given.
 
     Example:
         >>> pb.random.key(42)
         [ 0 42]:key<fry>[]:cpu(0)
+        >>> pb.random.bits(pb.random.key(42, impl="rbg"), (2,))
+        [2620864722 2991908441]:u32[2]:cpu(0)
     """
-    _check_generator(impl, dtype)
+    generator = generator_of(impl, dtype)
     if isinstance(seed, int):
         if not -(1 << 63) <= seed < 1 << 63:
             raise OverflowError(f"key takes a seed of 64 bits, but got {seed}.{at_user_line()}")
         top = seed >> 32 if default_dtype("i").itemsize == 8 else 0
-        return as_operand(np.array([top & LARGEST, seed & LARGEST], UINT32).view(KEY)[0], "key")
+        words = [np.full(1, word & LARGEST, UINT32) for word in (top, seed)]
+        return as_operand(np.stack(generator.seeded(*words), -1).view(generator.dtype)[0, 0], "key")
     x = as_operand(seed, "key", "its seed")
     if kind(x.type.dtype) not in "iu":
         raise DtypeError(f"key takes a whole number as seed, but got {x.type}.{at_user_line()}")
     if x.type.shape:
         raise ShapeError(f"key takes one seed, but got {x.type}. For many, pb.vmap(pb.random.key)(seeds).{at_user_line()}")
     high = shift_right_logical(x, literal(32, x)) if x.type.dtype.itemsize == 8 else literal(0, x)
-    return bitcast_convert_type(stack([in_dtype(word, UINT32) for word in (high, x)]), new_dtype=KEY)
+    return primitives.seeded(in_dtype(high, UINT32), in_dtype(x, UINT32), dtype=generator.dtype)
 
 
 def PRNGKey(seed: ArrayLike, *, impl: str | None = None) -> Array:
-    """A raw random key from a seed: two words of uint32. All functions take it, as they take those that `key` makes.
+    """A raw random key from a seed: words of uint32. All functions take those of two words, which are keys of threefry2x32, as
+    they take what `key` makes.
 
     Arguments:
         seed: a whole number, or a 0-d array of integers.
-        impl: None or "threefry2x32", the generator.
+        impl: the generator, as of `key`. Raw keys do not tell theirs: for others than the default one use `wrap_key_data`.
 
     Returns:
-        A vector of two uint32.
+        A vector of uint32, of two by default.
 
     Raises:
         DtypeError, ShapeError, OverflowError, ValueError: as of `key`.
@@ -212,7 +239,7 @@ def key_data(keys: ArrayLike) -> Array:
         keys: keys of any shape; raw ones are returned as they are.
 
     Returns:
-        An array of uint32, of the shape of the keys and a last axis of size 2.
+        An array of uint32, of the shape of the keys and a last axis of their words: two of the default generator's.
 
     Raises:
         LeafError: no keys.
@@ -221,31 +248,37 @@ def key_data(keys: ArrayLike) -> Array:
         >>> pb.random.key_data(pb.random.key(42))
         [ 0 42]:u32[2]:cpu(0)
     """
-    return bitcast_convert_type(typed_keys(keys, "key_data"), new_dtype=UINT32)
+    return words_of(typed_keys(keys, "key_data"))
 
 
 def wrap_key_data(key_bits_array: ArrayLike, *, impl: str | None = None, dtype: Any = None) -> Array:
     """Keys of these words: what `key_data` undoes.
 
     Arguments:
-        key_bits_array: an array of uint32 whose last axis has the size 2.
-        impl: None or "threefry2x32", the generator.
-        dtype: None, or the dtype of keys.
+        key_bits_array: an array of uint32, whose last axis has an element for each word of the generator's keys: 2, by default.
+        impl: the generator, as of `key`.
+        dtype: None, or the dtype of its keys.
 
     Returns:
         Keys, of the shape without the last axis.
 
     Raises:
         LeafError: no such array.
-        ValueError: another generator.
+        ValueError: there is no such generator, or both arguments were given.
 
     Example:
         >>> pb.random.wrap_key_data(np.array([[0, 1], [0, 2]], np.uint32))
         [[0 1]
          [0 2]]:key<fry>[2]:cpu(0)
     """
-    _check_generator(impl, dtype)
-    return typed_keys(key_bits_array, "wrap_key_data")
+    generator = generator_of(impl, dtype)
+    words = as_operand(key_bits_array, "wrap_key_data")
+    if words.type.dtype is not UINT32 or words.type.shape[-1:] != (generator.size,):
+        raise LeafError(
+            f"wrap_key_data takes the words of keys of {generator.name}, an array of uint32 whose shape ends with"
+            f" {generator.size}, but got {words.type}.{at_user_line()}"
+        )
+    return keys_of(words, generator.dtype)
 
 
 def key_impl(keys: ArrayLike) -> str:
@@ -255,7 +288,7 @@ def key_impl(keys: ArrayLike) -> str:
         keys: keys of any shape.
 
     Returns:
-        "threefry2x32".
+        A name that `key` takes.
 
     Raises:
         LeafError: no keys.
@@ -264,28 +297,26 @@ def key_impl(keys: ArrayLike) -> str:
         >>> pb.random.key_impl(pb.random.key(0))
         'threefry2x32'
     """
-    typed_keys(keys, "key_impl")
-    return GENERATOR
+    return BY_DTYPE[typed_keys(keys, "key_impl").type.dtype].name
 
 
 def key_dtype(impl: str | None = None) -> Any:
     """The dtype of keys.
 
     Arguments:
-        impl: None or "threefry2x32", the generator.
+        impl: the generator, as of `key`.
 
     Returns:
-        A NumPy dtype, of the class `pb.random.prng_key`.
+        A NumPy dtype, of the class `pb.random.prng_key` or one derived from it.
 
     Raises:
-        ValueError: another generator.
+        ValueError: there is no such generator.
 
     Example:
         >>> pb.random.key_dtype() == pb.random.key(0).dtype
         True
     """
-    _check_generator(impl)
-    return KEY
+    return generator_of(impl).dtype
 
 
 def split(key: ArrayLike, num: ShapeLike = 2) -> Array:
@@ -317,7 +348,11 @@ def split(key: ArrayLike, num: ShapeLike = 2) -> Array:
 
 def divided(key: Any, sizes: tuple[int, ...] = (2,)) -> Array:
     """New keys from a typed one."""
-    return primitives.draw(key, law="key", shape=sizes, dtype=KEY)
+    dtype = key.type.dtype
+    if dtype is _UNSAFE:  # of every tenth four words; the division by threefry would be slow on a TPU
+        words = primitives.draw(key, law="bits", shape=(10 * math.prod(sizes), 4), dtype=UINT32)
+        return keys_of(words[::10].reshape((*sizes, 4)), dtype)
+    return primitives.draw(key, law="key", shape=sizes, dtype=dtype)
 
 
 def fold_in(key: ArrayLike, data: ArrayLike) -> Array:
@@ -353,7 +388,12 @@ def fold_in(key: ArrayLike, data: ArrayLike) -> Array:
             f"fold_in takes one key and one number, but got {typed.type} and {number.type}. For many,"
             f" pb.vmap(pb.random.fold_in)(keys, numbers).{at_user_line()}"
         )
-    return _like(key, primitives.fold_in(typed, convert_element_type(number, new_dtype=UINT32)))
+    number = convert_element_type(number, new_dtype=UINT32)
+    if (dtype := typed.type.dtype) is _UNSAFE:
+        of_number = primitives.seeded(literal_of(0, UINT32), number, dtype=dtype)
+        last = primitives.draw(of_number, law="bits", shape=(10, 4), dtype=UINT32)[-1]
+        return _like(key, keys_of(xor(words_of(typed), last), dtype))
+    return _like(key, primitives.fold_in(typed, number))
 
 
 def clone(key: ArrayLike) -> Array:

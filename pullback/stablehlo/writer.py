@@ -23,7 +23,11 @@ _ELEMENTS = {
     "complex128": "complex<f64>",
     **dict.fromkeys(("int2", "int4"), "i8"),  # of which the bits above count for nothing: see `narrowed`
     **dict.fromkeys(("uint2", "uint4"), "ui8"),
-    "prng_key64": "ui64",  # the dtype of random keys: two words, of which the first is the lower half
+    # the dtypes of random keys: their first word is the lower half
+    "prng_key64": "ui64",
+    "prng_key_phx232": "ui32",
+    "prng_key_phx464": "ui64",
+    **dict.fromkeys(("prng_key_fry4128", "prng_key_rbg128", "prng_key_urbg128"), "complex<f64>"),
 }
 
 
@@ -176,6 +180,37 @@ class Writer:
     def bitcast(self, value: Value, dtype: np.dtype[Any]) -> Value:
         """`value`'s bits as another dtype of the same width."""
         return self.convert(value, dtype, "stablehlo.bitcast_convert")
+
+    def bitcast_words(self, value: Value) -> Value:
+        """`value`'s bits as what is being written is of; those of 128 bits, which are complex numbers here, by their halves."""
+        result = self.result_type
+        halves = TensorType(value.shape, np.dtype(np.float64))
+        if value.type.element == result.element:
+            return Value(value.name, result)
+        if value.type.element == "complex<f64>":
+            size = 8 // result.dtype.itemsize
+            part = TensorType((*value.shape, size), result.dtype)
+            parts = [self.op(f"stablehlo.{name}", [value], halves) for name in ("real", "imag")]
+            parts = [self.op("stablehlo.bitcast_convert", [one], part) for one in parts]
+            return self.op("stablehlo.concatenate", parts, result, dimension=f"{len(value.shape)} : i64")
+        if result.element == "complex<f64>":
+            half = value.shape[-1] // 2
+            lead = [0] * (len(value.shape) - 1)
+            part = TensorType((*value.shape[:-1], half), value.dtype)
+            given = [
+                {
+                    "start_indices": i64s([*lead, start]),
+                    "limit_indices": i64s([*value.shape[:-1], start + half]),
+                    "strides": i64s([1] * len(value.shape)),
+                }
+                for start in (0, half)
+            ]
+            parts = [self.op("stablehlo.slice", [value], part, **one) for one in given]
+            parts = [
+                self.op("stablehlo.bitcast_convert", [one], TensorType(result.shape, np.dtype(np.float64))) for one in parts
+            ]
+            return self.op("stablehlo.complex", parts, result)
+        return self.op("stablehlo.bitcast_convert", [value])
 
     def narrowed(self, value: Value, dtype: np.dtype[Any]) -> Value:
         """Whole numbers of 8 bits, modulo 2^n, as those of a dtype of n bits; they are carried by numbers of 8 bits."""

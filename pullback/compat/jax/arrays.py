@@ -13,12 +13,12 @@ import numpy as np
 from pullback.compat.jax.sharding import DEFAULT_SHARDING, Format, SingleDeviceSharding
 from pullback.core.array import Array, is_deleted
 from pullback.core.devices import DEFAULT_DEVICE, Device
-from pullback.core.dtypes import KEY
+from pullback.core.dtypes import SHORT_NAMES, is_key
 from pullback.core.lazy import lazy_module
 from pullback.core.methods import ArrayMethods
 from pullback.core.tracing import Tracer
 
-backends = lazy_module("pullback.engine.backend")
+backends = lazy_module("pullback.engine.xla")
 errors = lazy_module("pullback.compat.jax.errors")
 placement = lazy_module("pullback.compat.jax.placement")
 structs = lazy_module("pullback.compat.jax.structs")
@@ -29,8 +29,8 @@ tracing = lazy_module("pullback.compat.jax.tracing")
 
 
 def _values(x: Any) -> np.ndarray[Any, Any]:
-    if x.dtype is KEY:
-        return np.ascontiguousarray(x.host).view(np.uint32).reshape((*x.shape, 2))
+    if is_key(x.dtype):
+        return np.ascontiguousarray(x.host).view(np.uint32).reshape((*x.shape, x.dtype.itemsize // 4))
     found: np.ndarray[Any, Any] = x.view()
     return found
 
@@ -41,8 +41,8 @@ def _repr(x: Any) -> str:
             f"This {_short(x)} has no values to show: its memory was given up by delete() or to a function that it was donated"
             " to. Keep a copy of it, x.copy(), if it is needed after that."
         )
-    if x.dtype is KEY:
-        return f"Array({x.shape}, dtype=key<fry>) overlaying:\n{_values(x)}"
+    if is_key(x.dtype):
+        return f"Array({x.shape}, dtype={SHORT_NAMES[x.dtype]}) overlaying:\n{_values(x)}"
     dtype = f"dtype={x.dtype.name}{', weak_type=True' if x.weak_type else ''}"
     width = np.get_printoptions()["linewidth"]
     text = f"[], shape={x.shape}"
@@ -53,11 +53,11 @@ def _repr(x: Any) -> str:
 
 
 def _str(x: Any) -> str:
-    return repr(x) if x.dtype is KEY or is_deleted(x) else str(_values(x))
+    return repr(x) if is_key(x.dtype) or is_deleted(x) else str(_values(x))
 
 
 def _format(x: Any, spec: str) -> str:
-    return format(x.item() if not x.shape and x.dtype is not KEY else str(x), spec) if spec or not x.shape else str(x)
+    return format(x.item() if not x.shape and not is_key(x.dtype) else str(x), spec) if spec or not x.shape else str(x)
 
 
 def _sharding(x: Any) -> Any:

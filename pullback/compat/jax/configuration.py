@@ -267,7 +267,7 @@ traceback_filtering = State(
     _tracebacks,
 )
 default_matmul_precision = State("jax_default_matmul_precision", None, tuple(_PRECISIONS.split()))  # all are satisfied
-default_prng_impl = State("jax_default_prng_impl", "threefry2x32", _GENERATORS)  # the façade's random reads it, and these
+default_prng_impl = State("jax_default_prng_impl", "threefry2x32", _GENERATORS, _named("generator", "jax_default_prng_impl"))
 legacy_prng_key = State("jax_legacy_prng_key", "allow", ("allow", "warn", "error"))
 enable_custom_prng = State("jax_enable_custom_prng", False, bool)
 random_seed_offset = State("jax_random_seed_offset", 0)
@@ -385,7 +385,7 @@ config = Config()
 def adopt() -> None:
     """Let the options hold in this process: its mode becomes JAX's."""
     if not _before:
-        _before.append(set_process_mode(clamps=True, truncates=True, floats="own"))
+        _before.append(set_process_mode(clamps=True, truncates=True, lists=False, floats="own"))
         for state in STATES.values():
             state.apply()
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from pullback.compat.jax.facade import facade
 from pullback.core.array import Array
-from pullback.core.dtypes import KEY, SHORT_NAMES, DType, canonical, entering, kind
+from pullback.core.dtypes import SHORT_NAMES, DType, canonical, entering, is_key, kind
 from pullback.core.dtypes import extended as extended
 from pullback.core.dtypes import float0 as float0
 from pullback.core.dtypes import prng_key as prng_key
@@ -23,16 +23,15 @@ bfloat16 = ml_dtypes.bfloat16
 finfo, iinfo = ml_dtypes.finfo, ml_dtypes.iinfo  # whose limits are NumPy's numbers, not weak as pullback's
 TypePromotionError = DtypeError
 
-_PYTHON = {bool: "b", int: "i", float: "f", complex: "c"}
 _SCALARS = {"b": bool, "i": int, "u": int, "s": int, "f": float, "c": complex}
 
 
 def canonicalize_dtype(dtype: Any, allow_extended_dtype: bool = False) -> DType:
     """The dtype that one becomes in the current mode: of 32 bits without `jax_enable_x64`. Python's types are of 64 bits."""
-    if dtype is KEY:
+    if is_key(dtype):
         if not allow_extended_dtype:
             raise ValueError(f"canonicalize_dtype takes the dtype {dtype} of keys only with allow_extended_dtype=True.")
-        return KEY
+        return dtype
     try:
         found = np.dtype(dtype)
     except TypeError:
@@ -67,7 +66,7 @@ def stand_in(value: Any) -> Any:
         return value
     if not hasattr(value, "shape") or hasattr(type(value), "__jax_array__"):
         return value
-    dtype = value.dtype if value.dtype is KEY else canonicalize_dtype(value.dtype)
+    dtype = value.dtype if is_key(value.dtype) else canonicalize_dtype(value.dtype)
     return array_type(tuple(value.shape), dtype, bool(getattr(value, "weak_type", False)))
 
 

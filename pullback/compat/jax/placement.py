@@ -18,7 +18,7 @@ from pullback.compat.jax.trees import flatten
 from pullback.compat.jax.version import __version__
 from pullback.core.array import Array, find_converter, is_deleted
 from pullback.core.devices import Device
-from pullback.core.dtypes import KEY
+from pullback.core.dtypes import is_key
 from pullback.core.errors import LeafError
 from pullback.core.tracing import Tracer
 from pullback.core.trees import array_leaf
@@ -77,6 +77,8 @@ def _array(leaf: Any, where: Callable[[], str]) -> Any:
 
 def device_put(x: Any, device: Any = None, *, src: Any = None, donate: Any = False, may_alias: Any = None) -> Any:
     """As pb.device_put, to what a Device, a Sharding or a Format means, or a tree of these for parts of the tree."""
+    if may_alias and donate is True:
+        raise ValueError("device_put either shares the memory of x (may_alias) or gives it away (donate), not both.")
     leaves, structure = flatten(x, None)
     places = [device] * len(leaves)
     if device.__class__ in (tuple, list, dict):
@@ -120,7 +122,7 @@ def device_get(x: Any) -> Any:
 def _fetched(leaf: Any) -> Any:
     if isinstance(leaf, Tracer) or leaf.__class__ in (bool, int, float, complex) or find_converter(type(leaf)) is None:
         return leaf
-    if getattr(leaf, "dtype", None) is KEY:
+    if is_key(getattr(leaf, "dtype", None)):
         return leaf
     return pb.device_get(leaf)
 

@@ -12,9 +12,9 @@ import numpy as np
 from pullback import random as own
 from pullback.compat.jax import configuration as options
 from pullback.compat.jax.facade import facade
-from pullback.core.dtypes import KEY
+from pullback.core.dtypes import is_key
 from pullback.core.source import api_boundary
-from pullback.random.keys import GENERATOR
+from pullback.ops.generators import GENERATORS
 
 _OF_KEYS = (
     "ball bernoulli beta binomial bits categorical cauchy chisquare choice clone dirichlet double_sided_maxwell exponential f"
@@ -28,6 +28,24 @@ _RAW = (
 )
 
 
+class PRNGSpec:
+    """A generator, as where a name of one is asked for."""
+
+    __slots__ = ("_impl",)
+
+    def __init__(self, impl: Any) -> None:
+        self._impl = impl
+
+    def __repr__(self) -> str:
+        return f"PRNGSpec({self._impl.name!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PRNGSpec) and self._impl == other._impl
+
+    def __hash__(self) -> int:
+        return hash(self._impl)
+
+
 def _of_key(function: Callable[..., Any]) -> Callable[..., Any]:
     """A function of a key, first or by its name, that minds the options about raw ones."""
 
@@ -35,7 +53,7 @@ def _of_key(function: Callable[..., Any]) -> Callable[..., Any]:
     @api_boundary
     def with_key(*args: Any, out_sharding: Any = None, **params: Any) -> Any:
         key = args[0] if args else params.get("key", params.get("keys"))
-        if getattr(key, "dtype", None) is not KEY:
+        if not is_key(getattr(key, "dtype", None)):
             _check_raw(key)
         return function(*args, **params)
 
@@ -58,65 +76,62 @@ def _check_raw(key: Any) -> None:
         warnings.warn("Raw keys are deprecated where jax_enable_custom_prng is set.", FutureWarning, stacklevel=4)
 
 
-def generator_of(impl: Any) -> str:
-    """The generator that is meant by a name, a dtype of keys, or None for that of the options. There is one."""
+def generator_of(impl: Any) -> str | None:
+    """The name of the generator that a name, a dtype of keys, a PRNGSpec or a PRNGImpl means; None for the default one."""
     if impl is None:
-        impl = options.default_prng_impl.value
-    name = getattr(impl, "name", impl) if impl is not KEY else GENERATOR
+        return None
+    if isinstance(impl, PRNGSpec):
+        impl = impl._impl
+    name = own.key_impl(np.zeros(1, impl)[0]) if is_key(impl) else getattr(impl, "name", impl)
     if name.__class__ is not str:
         raise TypeError(
-            f"impl is the name of a generator of random numbers, a string, but got {impl!r} of type {type(impl).__name__}."
+            f"impl is the name of a generator of random numbers, a string, but got {impl!r} of the unrecognized type"
+            f" {type(impl).__name__} for a PRNG."
         )
-    if name == GENERATOR:
-        return GENERATOR
-    if name in options._GENERATORS or name is not impl:
-        raise NotImplementedError(f"jax.random's generator {name!r} is not provided by pullback, which has {GENERATOR!r}.")
-    raise ValueError(f"There is no generator of random numbers by the name of {name!r}; there is {GENERATOR!r}.")
+    if name not in GENERATORS and name is not impl:
+        raise NotImplementedError(f"jax.random's generator {name!r} is not provided by pullback, which has its own.")
+    return name
 
 
-def _check_impl(impl: Any, dtype: Any, name: str) -> None:
+def _chosen(impl: Any, dtype: Any, name: str) -> str | None:
     if impl is not None and dtype is not None:
         raise ValueError(f"jax.random.{name} takes impl or dtype, which say the same, but got both.")
-    generator_of(dtype if impl is None else impl)
+    return generator_of(dtype if impl is None else impl)
 
 
-def _seeded(name: str, seed: Any) -> Any:
-    if getattr(seed, "dtype", None) is KEY:
-        raise TypeError(f"{name} takes a seed, a number, but got a key already.")
+def _seeded(name: str, seed: Any, impl: str | None) -> Any:
+    if is_key(getattr(seed, "dtype", None)):
+        raise TypeError(f"{name} takes a scalar seed, a number, but got a PRNG key already.")
     if shape := np.shape(seed):
         raise TypeError(
-            f"{name} takes one number as its seed, but got an array of shape {shape}. For a key of each, use jax.vmap."
+            f"{name} takes a scalar seed, one number, but got an array of shape {shape}. For many keys, use jax.vmap."
         )
     offset = options.random_seed_offset.value
-    return own.key(seed + offset if offset else seed)
+    return own.key(seed + offset if offset else seed, impl=impl)
 
 
 @api_boundary
 def key(seed: Any, *, impl: Any = None, dtype: Any = None) -> Any:
     """pullback.random.key, with a generator by JAX's names for it."""
-    _check_impl(impl, dtype, "key")
-    return _seeded("key", seed)
+    return _seeded("key", seed, _chosen(impl, dtype, "key"))
 
 
 @api_boundary
 def PRNGKey(seed: Any, *, impl: Any = None) -> Any:
     """A raw key; a typed one if jax_enable_custom_prng says so."""
-    _check_impl(impl, None, "PRNGKey")
-    made = _seeded("PRNGKey", seed)
+    made = _seeded("PRNGKey", seed, generator_of(impl))
     return made if options.enable_custom_prng.value else own.key_data(made)
 
 
 @api_boundary
 def wrap_key_data(key_bits_array: Any, *, impl: Any = None, dtype: Any = None) -> Any:
     """pullback.random.wrap_key_data, with a generator by JAX's names for it."""
-    _check_impl(impl, dtype, "wrap_key_data")
-    return own.wrap_key_data(key_bits_array)
+    return own.wrap_key_data(key_bits_array, impl=_chosen(impl, dtype, "wrap_key_data"))
 
 
 def key_dtype(impl_spec: Any = None) -> Any:
-    """The dtype of keys."""
-    generator_of(impl_spec)
-    return KEY
+    """The dtype of a generator's keys."""
+    return own.key_dtype(generator_of(impl_spec))
 
 
 facade(globals(), "pullback.random", "checked_keys prng_key", adapted=dict.fromkeys(_OF_KEYS.split(), _of_key))

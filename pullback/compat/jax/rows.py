@@ -49,6 +49,7 @@ _CHECKIFY = (
 )
 
 ROWS: dict[str, Row] = {
+    "jax.dlpack": Row(own={"numpy": "from_dlpack"}),
     "jax.core": Row(
         own={
             "structs": "AbstractValue ShapedArray",

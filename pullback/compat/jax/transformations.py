@@ -416,7 +416,7 @@ def vmap(
 
     made = wrapped(fun, "vmap", batched)
     if doc := getattr(fun, "__doc__", None):
-        made.__doc__ = f"Vectorized version of {getattr(fun, '__name__', fun)}. Original documentation:\n\n{doc}"
+        made.__doc__ = f"Vectorized version of {getattr(fun, '__name__', fun)}.\n\nOriginal documentation:\n\n{doc}"
     return made
 
 
@@ -468,7 +468,12 @@ def pmap(
 
     def parts(args: tuple[Any, ...]) -> tuple[set[int], Any, list[Any]]:
         """Which arguments are static, the axes of the others, and these."""
-        chosen = {number % len(args) for number in static if -len(args) <= number < len(args)}
+        if any([not -len(args) <= number < len(args) for number in static]):
+            raise ValueError(
+                f"pmap's static_broadcasted_argnums={static_broadcasted_argnums} names an argument that this call has not by"
+                f" position: it has {len(args)} so."
+            )
+        chosen = {number % len(args) for number in static}
         mapped = [i for i in range(len(args)) if i not in chosen]
         axes = tuple([in_axes[i] for i in mapped]) if isinstance(in_axes, (tuple, list)) else in_axes
         return chosen, axes, [args[i] for i in mapped]

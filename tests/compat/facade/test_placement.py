@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+import subprocess
+import sys
 from functools import partial
 from typing import Any
 
@@ -200,3 +202,11 @@ def test_an_array_of_a_pickle_of_jax_is_read() -> None:
         make, parts, state = np.asarray(values, values.dtype if values.ndim else np.float32).__reduce__()
         found = restore(make, parts, state, {"weak_type": weak})
         assert isinstance(found, jax.Array) and found.weak_type is weak and np.array_equal(found, values)
+
+
+def test_memory_has_an_address_before_anything_is_compiled() -> None:
+    program = "import jax, jax.dlpack; import numpy as np; x = jax.numpy.arange(3); print(x.unsafe_buffer_pointer() > 0)"
+    program += "; print(jax.dlpack.from_dlpack(np.arange(3)))"
+    install = "import pullback.compat.jax; pullback.compat.jax.install();"
+    command = [sys.executable, "-c", f"{install} {program}"]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "True\n[0 1 2]\n"

@@ -22,16 +22,21 @@ def test_generators_are_named_as_in_jax() -> None:
         random.key_impl(key) == "threefry2x32"
         and random.wrap_key_data(random.key_data(key), dtype=key.dtype).dtype is key.dtype
     )
-    with pytest.raises(NotImplementedError, match="'rbg' is not provided by pullback"):
-        random.key(0, impl="rbg")
-    with pytest.raises(ValueError, match="by the name of 'other'"):
+    spec = random.PRNGSpec(generators.rbg_prng_impl)
+    assert random.key_impl(random.key(0, impl="rbg")) == "rbg" and repr(spec) == "PRNGSpec('rbg')"
+    assert random.key_data(random.key(3, impl=spec)).tolist() == [0, 3, 0, 3] == generators.rbg_prng_impl.seed(3).tolist()
+    with pytest.raises(ValueError, match="'other' is no generator"):
         random.PRNGKey(0, impl="other")
     with pytest.raises(TypeError, match="name of a generator"):
         random.key(0, impl=3)
     with pytest.raises(ValueError, match="but got both"):
         random.key(0, impl="threefry2x32", dtype=key.dtype)
-    with jax.default_prng_impl("unsafe_rbg"), pytest.raises(NotImplementedError, match="unsafe_rbg"):
-        random.key(0)
+    with jax.default_prng_impl("unsafe_rbg"):
+        assert random.key(0).dtype is random.key_dtype("unsafe_rbg")
+        raw = random.PRNGKey(3)
+        assert raw.tolist() == [0, 3, 0, 3] and random.split(raw).shape == (2, 4)
+        drawn = random.bits(raw, (3,))
+    np.testing.assert_array_equal(drawn, random.bits(random.key(3, impl="unsafe_rbg"), (3,)))
 
 
 def test_raw_keys_follow_the_options() -> None:
@@ -61,9 +66,9 @@ def test_raw_keys_follow_the_options() -> None:
 
 
 def test_seeds() -> None:
-    with pytest.raises(TypeError, match="but got a key already"):
+    with pytest.raises(TypeError, match="but got a PRNG key already"):
         random.key(random.key(0))
-    with pytest.raises(TypeError, match="takes one number as its seed, but got an array"):
+    with pytest.raises(TypeError, match="takes a scalar seed, one number, but got an array"):
         random.PRNGKey(jnp.arange(2))
     jax.config.update("jax_random_seed_offset", 5)
     try:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from pullback.api.mapping import vmap
 from pullback.compat.jax.facade import facade
-from pullback.compat.jax.random import generator_of, key
+from pullback.compat.jax.random import key, wrap_key_data
+from pullback.core.dtypes import SHORT_NAMES, is_key
 from pullback.core.errors import LeafError
 from pullback.numpy.promotion import operand
 from pullback.numpy.shaping import concatenate, ravel, reshape
-from pullback.ops.random import UINT32, threefry2x32
-from pullback.random import bits, fold_in, split
-from pullback.random.keys import GENERATOR
+from pullback.ops.generators import GENERATORS, UINT32, Generator, threefry2x32
+from pullback.random import bits, fold_in, key_data, split
 
 
 class PRNGImpl(NamedTuple):
@@ -48,24 +52,46 @@ def threefry_2x32(keypair: Any, count: Any) -> Any:
     return reshape(out[:size], words[2].type.shape)
 
 
-def _random_bits(keys: Any, bit_width: int, shape: Any) -> Any:
-    return bits(keys, shape, f"uint{bit_width}")
+def _implementation(generator: Generator) -> PRNGImpl:
+    """What a generator does, on keys' words."""
+    name = generator.name
+
+    def of_keys(function: Any) -> Any:
+        def of_words(key: Any, *args: Any) -> Any:
+            made = function(wrap_key_data(key, impl=name), *args)
+            return key_data(made) if is_key(made.dtype) else made
+
+        return of_words
+
+    return PRNGImpl(
+        (generator.size,),
+        lambda seed: key_data(key(seed, impl=name)),
+        of_keys(split),
+        of_keys(lambda key, width, shape: bits(key, shape, f"uint{width}")),
+        of_keys(fold_in),
+        name,
+        SHORT_NAMES[generator.dtype][4:-1],
+    )
 
 
-threefry_prng_impl = PRNGImpl((2,), key, split, _random_bits, fold_in, GENERATOR, "fry")
+threefry_prng_impl, rbg_prng_impl, unsafe_rbg_prng_impl = [
+    _implementation(GENERATORS[name]) for name in ("threefry2x32", "rbg", "unsafe_rbg")
+]
 
 
 def define_prng_impl(**kwargs: Any) -> Any:
     """Refused: keys of other generators are not provided."""
     raise NotImplementedError(
-        "jax.extend.random.define_prng_impl is not provided by pullback, whose keys are of one generator."
+        "jax.extend.random.define_prng_impl is not provided by pullback, whose generators are those that jax.random names."
     )
 
 
 def random_seed(seeds: Any, impl: Any) -> Any:
     """Keys of seeds."""
-    generator_of(impl)
-    return key(seeds)
+    made: Any = functools.partial(key, impl=impl)
+    for _ in np.shape(seeds):
+        made = vmap(made)
+    return made(seeds)
 
 
 def seed_with_impl(impl: Any, seed: Any) -> Any:
