@@ -55,4 +55,4 @@ if __name__ == "__main__":
     for number in range(61):
         pendulum, state, value = step(pendulum, state, times, seen)
         if number % 20 == 0:
-            print(f"step {number}: loss {value:.5f}, friction {jnp.exp(pendulum.log_friction):.4f}")
+            print(f"step {number}: loss {value:.4f}, friction {jnp.exp(pendulum.log_friction):.4f}")
