@@ -45,8 +45,8 @@ class Mode:
         narrows: whether 64-bit values become 32 bits wide where they enter. True says nothing where 64 bits are asked for by
             name, "warn" warns, "raise" raises ValueError, and "values" keeps them there.
         clamps: whether known indices out of bounds are moved inside where an array is read, and left out where it is written;
-            else they raise IndexError. Then a known singular matrix is no error either: results are NaN, as of a
-            traced one; and `bincount` counts known negative numbers as 0.
+            else they raise IndexError. A derivative leaves out the places that were read for them. Then a known singular matrix
+            is no error either: results are NaN, as of a traced one; and `bincount` counts known negative numbers as 0.
         truncates: whether what is written into an array of a lower kind (a float into integers) is converted, with a
             FutureWarning; else that is a DtypeError.
         lists: whether a list is an index, x[[0, 1]], as the array of it is; else that is a TypeError.

@@ -256,7 +256,7 @@ def get_item(x: Any, index: Any) -> Any:
     if _is_mask(index) and not isinstance(index, Tracer) and np.ndim(index) == 0:
         # as NumPy: an axis of one element, or of none
         return get_item(x, None) if index else get_item(get_item(x, None), slice(0))
-    mode = "clip" if current_mode().clamps else None
+    mode = "promise_in_bounds" if current_mode().clamps else None
     return read(x, Index(index, x.type.shape, mode), mode)
 
 
@@ -316,7 +316,7 @@ def read(x: Any, index: Index, mode: str | None = None, fill_value: Any = None) 
         dropped = tuple([i for i, one in enumerate(index.axes) if isinstance(one, int)])
         return shapes.squeeze(x, dimensions=dropped) if dropped else x
     arrays, common = index.common()
-    if not common and mode == "clip":
+    if not common and mode != "fill":
         return _read_one(x, index, arrays)
     vectors = index_vectors(arrays, common)
     kept = [i for i in range(len(shape)) if i not in index.chosen]

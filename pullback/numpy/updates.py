@@ -151,7 +151,7 @@ class Place:
             >>> pnp.array([1.0, 2.0]).at[pnp.array([0, 7])].get(mode="fill")
             [ 1. nan]:f32[2]:cpu(0)
         """
-        mode, _, wraps = _checked(how, "clip")
+        mode, _, wraps = _checked(how, "promise_in_bounds")
         if fill_value is not None and (mode is None or not current_mode().clamps):
             mode = "fill"
         return read(self._array, Index(self._index, self._array.type.shape, mode, wraps), mode, fill_value)

@@ -234,3 +234,8 @@ def test_a_shape_is_any_sequence():
 
     assert pnp.arange(6).reshape(Sizes()).shape == pnp.zeros(Sizes()).shape == (2, 3)
     assert pnp.zeros(np.array(4)).shape == pnp.zeros(np.int32(4)).shape == (4,)
+
+
+def test_axes_may_be_a_range() -> None:
+    assert pnp.expand_dims(pnp.ones(3), range(2)).shape == (1, 1, 3)
+    assert pnp.sum(pnp.ones((2, 3, 4)), axis=range(2)).tolist() == [6.0] * 4
