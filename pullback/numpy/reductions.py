@@ -399,7 +399,8 @@ def _averaged(name: str, a: Any, asked: Any) -> tuple[Array, DType]:
     a = operand(a, name)
     own = a.type.dtype
     wanted = requested(asked) if asked is not None else float_for(own)
-    if kind(own) == "c" and kind(wanted) != "c" and not current_mode().truncates:
+    truncates = name in ("mean", "nanmean") and current_mode().truncates
+    if kind(own) == "c" and kind(wanted) != "c" and not truncates:
         raise DtypeError(f"{name} of complex numbers takes a complex dtype, but got {wanted.name}.{at_user_line()}")
     a = in_dtype(a, wanted)
     return in_dtype(a, accumulation_dtype(wanted)), wanted

@@ -472,9 +472,9 @@ def _has_no_negative(index: Array) -> bool:
 
 
 def _sole_mask(index: Any) -> Any:
+    refuse_list(index)
     if isinstance(index, tuple) and len(index) == 1:
         index = index[0]
-    refuse_list(index)
     if isinstance(index, bool) or (isinstance(index, list) and not has_tracer(index)):
         index = np.asarray(index)
     return operand(index, "indexing") if getattr(index, "dtype", None) == BOOL else None

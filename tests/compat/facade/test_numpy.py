@@ -28,6 +28,9 @@ def test_lists_are_refused_where_jax_refuses_them(text) -> None:
 def test_lists_inside_tuples_are_indices() -> None:
     a = jnp.asarray(x)
     assert np.array_equal(a[[0, 1], [2, 0]], x[[0, 1], [2, 0]]) and np.array_equal(a[[0], :], x[[0], :])
+    assert np.array_equal(a[[0, 1],], x) and np.array_equal(a.at[[0, 1],].set(0), 0 * x)
+    slope = jax.grad(lambda a: (a[[0, 0],] ** 2).sum())(a)
+    assert np.array_equal(slope, [4 * x[0], 0 * x[1]])
     assert np.array_equal(jnp.concatenate([a, a]), np.concatenate([x, x]))
 
 
@@ -43,3 +46,5 @@ def test_take_along_axis_by_one_hot_vectors_gives_0_out_of_bounds() -> None:
 
 def test_a_mean_of_complex_numbers_in_a_real_dtype_is_that_of_the_real_parts() -> None:
     assert jnp.mean(jnp.array([1 + 2j, 3]), dtype="float32") == 2
+    with pytest.raises(ValueError, match="takes a complex dtype"):
+        jnp.var(jnp.array([1 + 2j, 3]), dtype="float32")
