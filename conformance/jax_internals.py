@@ -22,7 +22,7 @@ NOTHING = object()
 # internal module: public modules whose names it exports
 HOMES = {
     "jax._src": "jax",
-    "jax._src.api": "jax",
+    "jax._src.api": "jax jax.transformations",
     "jax._src.api_util": "jax.api_util",
     "jax._src.ad_checkpoint": "jax jax.ad_checkpoint",
     "jax._src.ad_util": "jax.interpreters.ad jax.custom_derivatives",
@@ -279,6 +279,10 @@ MADE: dict[str, dict[str, Any]] = {
     "jax._src.compilation_cache": {"_cache": None, "is_persistent_cache_enabled": lambda: False},
     "jax._src.dispatch": {"runtime_tokens": SimpleNamespace(clear=lambda: None, block_until_ready=lambda: None),
         "xla_primitive_callable": Compilations()},
+    "jax._src.debugging": {
+        "debug_print": lambda *args, **kwargs: jax().debug.print(*args, **kwargs),
+        "debug_callback": lambda *args, **kwargs: jax().debug.callback(*args, **kwargs),
+    },
     "jax._src.core": {"reset_trace_state": reset_trace_state},
     "jax._src.interpreters.mlir": {"_platforms_with_donation": ("cpu", "cuda", "rocm", "tpu")},
     "jax._src.lib": {"jaxlib_extension_version": 10**6, "cuda_versions": None, "version": (0, 10, 2), "version_str": "0.10.2"},

@@ -9,7 +9,7 @@ from typing import Any, TypedDict, Unpack, overload
 
 import numpy as np
 
-from pullback.api.dispatch import FastPath, Signature, forget_scalars
+from pullback.api.dispatch import MISS, FastPath, Signature, forget_scalars
 from pullback.api.functions import Function, argument_name, check_callable, check_flags, chosen_arguments, global_name
 from pullback.api.signatures import differences
 from pullback.api.stages import Compiled, Lowered, Traced, flags_of
@@ -93,18 +93,17 @@ class Jitted:
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         try:
             if innermost_staging() is None and not placement.several and not axis_sizes():
-                for mode, find, borrows, run, build in self._fast_paths:
-                    # No handler covers the run, in which there may be Python functions of the user's
+                for mode, run, borrows in self._fast_paths:
                     if mode is not current_mode():
                         continue
                     if not borrows:
-                        if (buffers := find(args, kwargs)) is not None:
-                            return build(run(buffers))
+                        if (out := run(args, kwargs)) is not MISS:
+                            return out
                         continue
                     borrowed: list[tuple[list[BorrowedBuffer], BorrowedBuffer]] = []
                     try:
-                        if (buffers := find(args, kwargs, borrowed)) is not None:
-                            return build(run(buffers))
+                        if (out := run(args, kwargs, borrowed)) is not MISS:
+                            return out
                     finally:
                         for free, buffer in borrowed:
                             free.append(buffer)

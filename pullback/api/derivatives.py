@@ -224,10 +224,10 @@ def vjp(fun: Function, *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
 _NOT_GIVEN: Any = object()
 
 
-def _one_cotangent(function: Function, what: str) -> TypeError:
+def _one_cotangent(function: Function, what: str, count: int) -> TypeError:
     return TypeError(
-        f"{what} of {describe(function)} gives a function that takes one cotangent, a tree like the output: of a tuple of two"
-        " arrays, a tuple of two cotangents, f_vjp((a, b))."
+        f"{what} of {describe(function)} gives a function that takes one cotangent, a tree like the output (of a tuple of two"
+        f" arrays, a tuple of two cotangents, f_vjp((a, b))), but it was called with {count or 'no'} arguments."
     )
 
 
@@ -364,7 +364,7 @@ class VjpFunction(LinearFunction):
         try:
             shape = self.shape
             if cotangent is _NOT_GIVEN or more:
-                raise _one_cotangent(shape.function, "vjp")
+                raise _one_cotangent(shape.function, "vjp", len(more) + (cotangent is not _NOT_GIVEN))
             given = cotangent_leaves(cotangent, shape.structure, shape.out_types)
             found = self._steps().backward(shape.outs, given, shape.inputs)
             # as in JAX, what is multiplied by a cotangent stronger than its output is strong
@@ -408,7 +408,7 @@ def linear_transpose(fun: Callable[..., R], *primals: Any) -> Callable[[R], tupl
 
     def transposed(cotangent: R = _NOT_GIVEN, *more: Any) -> tuple[Any, ...]:
         if cotangent is _NOT_GIVEN or more:
-            raise _one_cotangent(fun, "linear_transpose")
+            raise _one_cotangent(fun, "linear_transpose", len(more) + (cotangent is not _NOT_GIVEN))
         given: list[Any] = []  # known once the function has run, since only then is the output's structure
 
         def linear(*leaves: Any) -> list[Any]:

@@ -1,13 +1,14 @@
 """The fast path of a compiled function: how to recognise a call like one that was seen, and run it at once.
 
-A path has three steps, each of them a function that is made for one signature: `find` sees whether a call is like the one that
-the path was made for, and where its arrays are; `run` executes on device buffers; `build` makes the user's output of the
-result buffers. The first and the last are made of generated source: for a few arrays they take a third of the time of code
-that works for any structure, and they are half of what a small call costs.
+A path has three steps: it sees whether a call is like the one that it was made for, and where its arrays are; it executes on
+device buffers; it makes the user's output of the result buffers. They are one function of generated source, made for one
+signature: for a few arrays that takes a third of the time of code that works for any structure, and it is half of what a small
+call costs.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import NoneType
@@ -33,6 +34,7 @@ MAX_FORMS = 8  # of calls of one signature: of arrays, of NumPy arrays, of numbe
 MAX_SCALARS = 1024  # Python numbers whose buffers are kept
 MAX_DEPTH = 64  # outputs of containers deeper than this are not spelled out
 UNROLLED = 128  # up to so many arrays are spelled out in generated source
+MISS: Any = object()  # what a path returns for a call that it is not for
 
 
 @dataclass(slots=True, eq=False)
@@ -103,17 +105,13 @@ class FastPath(NamedTuple):
 
     Attributes:
         mode: the mode in which the call was made.
-        find: `(args, kwargs)` -> the buffers of the arguments, and the Arrays of those that are donated; None if the call is
-            another one.
-        borrows: whether `find` borrows buffers: then it takes a list, too, to which it adds each with the list it belongs in.
-        run: buffers to result buffers. build: result buffers to the user's output.
+        run: `(args, kwargs)` -> the user's output; MISS if the call is another one.
+        borrows: whether `run` borrows buffers: then it takes a list, too, to which it adds each with the list it belongs in.
     """
 
     mode: Mode
-    find: Callable[..., list[Any] | None]
+    run: Callable[..., Any]
     borrows: bool
-    run: Callable[[list[Any]], Sequence[Any]]
-    build: Callable[[Sequence[Any]], Any]
 
 
 def _fast_path(leaves: list[Any], signature: Signature) -> FastPath | None:
@@ -122,8 +120,18 @@ def _fast_path(leaves: list[Any], signature: Signature) -> FastPath | None:
     run = executable.runner()
     if run is None or len(leaves) != len(signature.program.input_types):  # some are arrays of dtype float0
         return None
-    found = _finder(signature, leaves)
-    return None if found is None else FastPath(current_mode(), *found, run, _builder(signature, executable.result_class))
+    finding = _finding(signature, leaves)
+    if finding is None:
+        return None
+    (found, scope), (built, made) = finding, _building(signature, executable.result_class)
+    scope |= made | {"run": run, "MISS": MISS}
+    # Missing keys and attributes (a number has no type, and a tracer no buffer) mean that it is another call; what cannot be
+    # hashed or compared is refused where other calls are handled. No handler covers the run, in which there may be Python
+    # functions of the user's.
+    handler = "    except (AttributeError, KeyError, TypeError, ValueError): return MISS"
+    head = ["def path(args, kwargs, borrowed=None):", "    try:", *[f"        {line}" for line in found], handler]
+    exec("\n".join([*head, *[f"    {line}" for line in built]]), scope)
+    return FastPath(current_mode(), scope["path"], "lend(" in found[-1])
 
 
 # ---- finding the arguments --------------------------------------------------------------------------------------------
@@ -131,9 +139,9 @@ def _fast_path(leaves: list[Any], signature: Signature) -> FastPath | None:
 _BUFFER = "b if (b := {0}._buffer) is not None else buffer_of({0})"
 
 
-def _finder(signature: Signature, leaves: list[Any]) -> tuple[Callable[..., list[Any] | None], bool] | None:
-    """What sees whether a call is of a signature, with leaves like these, and returns their buffers; and whether it borrows
-    some."""
+def _finding(signature: Signature, leaves: list[Any]) -> tuple[list[str], dict[str, Any]] | None:
+    """Source that sees whether a call is of a signature, with leaves like these, and lists their `buffers`, with Arrays in the
+    places of those that are donated; and what it refers to."""
     types, donated = signature.program.input_types, signature.donated or (False,) * len(leaves)
     arrays = all([leaf.__class__ is Array for leaf in leaves])
     lines, names, scope = _reading(signature, arrays)
@@ -146,10 +154,10 @@ def _finder(signature: Signature, leaves: list[Any]) -> tuple[Callable[..., list
     }
     if any([name.startswith("*") for name in names]):
         scope |= {"types": list(types), "donated": donated}
-        lines += [f"leaves = [{', '.join(names)}]", "if [leaf.type for leaf in leaves] != types: return None"]
+        lines += [f"leaves = [{', '.join(names)}]", "if [leaf.type for leaf in leaves] != types: return MISS"]
         buffers = [f"{_BUFFER.format('leaf')} for leaf in leaves"]
         if signature.donated:
-            lines.append("if not all([leaf.__class__ is Array for leaf in leaves]): return None")
+            lines.append("if not all([leaf.__class__ is Array for leaf in leaves]): return MISS")
             buffers = [f"leaf if given else {_BUFFER.format('leaf')} for leaf, given in zip(leaves, donated)"]
     else:
         buffers = []
@@ -157,15 +165,15 @@ def _finder(signature: Signature, leaves: list[Any]) -> tuple[Callable[..., list
             kind = leaf.__class__
             scope |= {f"t{i}": type, f"s{i}": type.shape, f"d{i}": type.dtype}
             if kind is Array:
-                lines.append(f"if {name}.type is not t{i}{f' or {name}.__class__ is not Array' if given else ''}: return None")
+                lines.append(f"if {name}.type is not t{i}{f' or {name}.__class__ is not Array' if given else ''}: return MISS")
                 buffers.append(name if given else _BUFFER.format(name))
             elif kind in PYTHON_SCALARS:
-                lines.append(f"if {name}.__class__ is not {kind.__name__}: return None")
+                lines.append(f"if {name}.__class__ is not {kind.__name__}: return MISS")
                 buffers.append(f"from_python({name})" if given else f"scalar_buffer({name}, t{i})")
             elif (kind is np.ndarray or issubclass(kind, np.generic)) and leaf.dtype == type.dtype:
                 scope[f"k{i}"] = kind
                 more = f" or {name}.dtype != d{i} or {name}.shape != s{i}" if kind is np.ndarray else ""
-                lines.append(f"if {name}.__class__ is not k{i}{more}: return None")
+                lines.append(f"if {name}.__class__ is not k{i}{more}: return MISS")
                 if given:  # its memory is the caller's: the executable copies it
                     buffers.append(f"Array(t{i}, {name})")
                     continue
@@ -177,12 +185,7 @@ def _finder(signature: Signature, leaves: list[Any]) -> tuple[Callable[..., list
                 buffers.append(f"p{i}({name}[...])" if buffer is None else f"lend({name}, t{i}, p{i}, borrowed)")
             else:
                 return None
-    body = [f"        {line}" for line in [*lines, f"return [{', '.join(buffers)}]"]]
-    # Missing keys and attributes (a number has no type, and a tracer no buffer) mean that it is another call; what cannot be
-    # hashed or compared is refused where other calls are handled
-    handler = "    except (AttributeError, KeyError, TypeError, ValueError): return None"
-    exec("\n".join(["def find(args, kwargs, borrowed=None):", "    try:", *body, handler]), scope)
-    return scope["find"], any([buffer.startswith("lend") for buffer in buffers])
+    return [*lines, f"buffers = [{', '.join(buffers)}]"], scope
 
 
 def _reading(signature: Signature, arrays: bool) -> tuple[list[str], list[str], dict[str, Any]]:
@@ -199,7 +202,7 @@ def _reading(signature: Signature, arrays: bool) -> tuple[list[str], list[str], 
     statics = {which: key for part in signature.statics for which, key in part}
     parts = {**dict(enumerate(positional)), **dict(zip(keys, named, strict=True))}
     by_name = [which for which in [*parts, *statics] if which.__class__ is str]
-    lines = [f"if len(args) != {len(positional)} or len(kwargs) != {len(by_name)}: return None"]
+    lines = [f"if len(args) != {len(positional)} or len(kwargs) != {len(by_name)}: return MISS"]
     if positional:
         lines.append(f"{', '.join([f'args_{i}' for i in range(len(positional))])}, = args")
     scope: dict[str, Any] = {"param_key": param_key, "flatten": signature.trees.flattener()}
@@ -210,9 +213,9 @@ def _reading(signature: Signature, arrays: bool) -> tuple[list[str], list[str], 
         if kind is None:
             return [name]
         if kind is NoneType:
-            lines.append(f"if {name} is not None: return None")
+            lines.append(f"if {name} is not None: return MISS")
             return []
-        lines.append(f"if {name}.__class__ is not {kind.__name__} or len({name}) != {count}: return None")
+        lines.append(f"if {name}.__class__ is not {kind.__name__} or len({name}) != {count}: return MISS")
         if arrays and count > UNROLLED and kind is not dict and all([node(child)[0] is None for child in children]):
             return [f"*{name}"]
         inner = [f"{name}_{i}" for i in range(count)]
@@ -225,7 +228,7 @@ def _reading(signature: Signature, arrays: bool) -> tuple[list[str], list[str], 
     def visit_others(structure: TreeDef, name: str) -> list[str]:
         scope[f"{name}_structure"] = structure
         lines.append(f"{name}, found = flatten({name})")
-        lines.append(f"if found != {name}_structure: return None")
+        lines.append(f"if found != {name}_structure: return MISS")
         if arrays and structure.num_leaves > UNROLLED:
             return [f"*{name}"]
         inner = [f"{name}_{i}" for i in range(structure.num_leaves)]
@@ -239,8 +242,13 @@ def _reading(signature: Signature, arrays: bool) -> tuple[list[str], list[str], 
         if which.__class__ is str:
             lines.append(f"{name} = kwargs[{which!r}]")
         if which in statics:
-            scope[f"{name}_keys"] = {statics[which]}
-            lines.append(f"if param_key({name}) not in {name}_keys: return None")
+            key = statics[which]
+            if key.__class__ is tuple and key[0] in (str, int, bool):  # their keys say no more than they
+                scope |= {f"{name}_class": key[0], f"{name}_value": key[1]}
+                lines.append(f"if {name}.__class__ is not {name}_class or {name} != {name}_value: return MISS")
+            else:
+                scope[f"{name}_keys"] = {key}
+                lines.append(f"if param_key({name}) not in {name}_keys: return MISS")
         else:
             names += (visit if _is_plain(structure, node) else visit_others)(structure, name)
     return lines, names, scope
@@ -284,10 +292,11 @@ def forget_scalars() -> None:
 # ---- building the output ----------------------------------------------------------------------------------------------
 
 
-def _builder(signature: Signature, made: type[Array]) -> Callable[[Sequence[Any]], Any]:
-    """What makes the user's output of result buffers. Arrays are made without `__init__`, which takes as long again."""
+def _building(signature: Signature, made: type[Array]) -> tuple[list[str], dict[str, Any]]:
+    """Source that runs on the `buffers` and makes the user's output of the result; and what it refers to. Arrays are made
+    without `__init__`, which takes as long again."""
     types, structure = signature.program.output_types, signature.out_structure
-    unflatten = signature.trees.unflatten
+    unflatten = functools.partial(signature.trees.unflatten, structure)
     new = object.__new__
     if len(types) > UNROLLED:
         classes = [made] * len(types)
@@ -298,20 +307,18 @@ def _builder(signature: Signature, made: type[Array]) -> Callable[[Sequence[Any]
                 array.type = type
                 array._host = None
                 array._buffer = out
-            return unflatten(structure, arrays)
+            return unflatten(arrays)
 
-        return build_many
-    names = [f"a{i}" for i in range(len(types))]
-    scope: dict[str, Any] = {"new": new, "made": made, "unflatten": unflatten, "structure": structure}
-    scope |= {f"t{i}": type for i, type in enumerate(types)}
-    lines = [f"{', '.join([f'b{i}' for i in range(len(types))])}, = outs"] if types else []
-    for i, name in enumerate(names):
-        lines.append(f"{name} = new(made); {name}.type = t{i}; {name}._host = None; {name}._buffer = b{i}")
-    made_by = f"unflatten(structure, [{', '.join(names)}])"
-    lines.append(f"return {_spelled(unflatten(structure, names)) if _is_plain(structure, signature.trees.node) else made_by}")
-    exec("\n".join(["def build(outs):", *[f"    {line}" for line in lines]]), scope)
-    build: Callable[[Sequence[Any]], Any] = scope["build"]
-    return build
+        return ["return build_many(run(buffers))"], {"build_many": build_many}
+    names = [f"out_{i}" for i in range(len(types))]
+    scope: dict[str, Any] = {"new": new, "made": made, "unflatten": unflatten}
+    scope |= {f"{name}_type": type for name, type in zip(names, types, strict=True)}
+    lines = [f"{', '.join([f'{name}_buffer' for name in names])}, = run(buffers)" if types else "run(buffers)"]
+    for name in names:
+        lines.append(f"{name} = new(made); {name}.type = {name}_type; {name}._host = None; {name}._buffer = {name}_buffer")
+    plain = _is_plain(structure, signature.trees.node)
+    spelled = _spelled(signature.trees.unflatten(structure, names)) if plain else f"unflatten([{', '.join(names)}])"
+    return [*lines, f"return {spelled}"], scope
 
 
 def _is_plain(structure: TreeDef, node: Callable[[TreeDef], Any], depth: int = 0) -> bool:

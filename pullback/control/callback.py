@@ -146,7 +146,7 @@ def conform(value: Any, type: ArrayType, name: str) -> HostArray:
         if not bounds.min <= value <= bounds.max:
             raise DtypeError(f"{name} is {value}, which does not fit into {type.dtype}, as result_shape_dtypes says.")
         value = np.array(value, type.dtype)
-    array = np.array(value)
+    array = np.array(np.asarray(value))  # an object that gives an array need not know of copies
     if array.shape != type.shape:
         raise ShapeError(
             f"{name} has shape {array.shape}, but result_shape_dtypes says {type}. A callback must return what was announced."

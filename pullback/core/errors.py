@@ -297,8 +297,8 @@ class IndexDtypeError(DtypeError, IndexError):
     """
 
 
-class AxisError(PullbackError, ValueError, IndexError):
-    """An axis that an array does not have, or axes that do not go together.
+class AxisError(PullbackError, ValueError, IndexError, TypeError):
+    """An axis that an array does not have, or that is no integer, or axes that do not go together.
 
     Fails: an axis out of range.
         >>> import pullback as pb

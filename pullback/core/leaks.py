@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from pullback.core.context import setting
 from pullback.core.errors import EscapedTracerError
 from pullback.core.modes import current_mode
+from pullback.core.source import forget_callers
 from pullback.core.tracing import Trace, Tracer
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -39,6 +40,7 @@ def leak_checked(function: F) -> F:
         begun: list[weakref.ref[Trace]] = []
         with setting(_begun, begun):
             out = function(*args, **kwargs)
+        forget_callers()  # frames of the user's, which hold what their variables do
         gc.collect()  # what refers to itself is still there without anybody's doing
         if begun and (trace := begun[0]()) is not None:
             raise EscapedTracerError(_story(trace))

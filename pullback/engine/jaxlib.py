@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import gc
 import importlib
+import importlib.util
 import operator
 import os
 import re
@@ -36,6 +37,7 @@ _CALLED = {
         "batched_device_put",
         "array_result_handler",
         "collect_garbage",
+        "set_tracebacks_enabled",
         "mlir.mlir_module_to_xla_computation",
         "config.Config",
         "jax_jit.set_enable_x64_state",
@@ -100,6 +102,10 @@ class Jaxlib:
         jit.set_enable_x64_state(config("enable_x64", True, include_in_jit_key=True))
         jit.set_disable_jit_state(config("disable_jit", False))
         jit.set_post_hook_state(config("post_hook", None))
+        if "jax" in sys.modules or importlib.util.find_spec("jax") is None:  # pullback stands in its place, or there is none
+            # At each call jaxlib would keep the stack, for JAX, which takes a tenth of a small call. To switch it while another
+            # thread is in a call makes that one fail.
+            self.jax.set_tracebacks_enabled(False)
 
     def result_handler(self, aval: Any, sharding: Any) -> Any:
         """What makes an array object of an executable's result."""

@@ -13,7 +13,7 @@ from pullback.core.primitive import Primitive
 from pullback.core.tracing import Trace, Tracer, ensure_compile_time_eval, type_of
 from pullback.core.types import ArrayType, array_type
 from pullback.engine.failures import stand_in
-from pullback.engine.loops import loop_settings
+from pullback.engine.strategy import cpu_settings
 from pullback.program.cost import Cost, cost
 from pullback.program.equation import Variable, remembered
 from pullback.program.interpret import interpret
@@ -41,7 +41,7 @@ class Module:
         located: whether operations carry the user's lines, which is for showing only: what is compiled to be run, and kept
             for equal Programs, has none.
         callbacks: the Python functions that it calls. effects: how many of those calls have an effect.
-        loops: what one step of each loop in it costs.
+        loops: what one step of each loop in it costs. barriers: whether an optimization barrier is to last to the end.
     """
 
     def __init__(self, platform: str, located: bool = False) -> None:
@@ -51,6 +51,7 @@ class Module:
         self.callbacks: list[Callable[..., Any]] = []
         self.effects = 0
         self.loops: list[Cost] = []
+        self.barriers = False
         self._names: dict[Any, str] = {}
         self._taken: set[str] = {"main"}
 
@@ -134,6 +135,11 @@ class Lowering(Writer):
     def note_step(self, flops: float, bytes: float) -> None:
         """As `note_loop`, of a loop that a rule writes itself: so much does one step of it cost."""
         self.module.loops.append(Cost(flops, bytes))
+
+    def barrier(self, values: Sequence[Value]) -> list[Value]:
+        """The values, each of which is computed once, before any of them is used, however the compiler fuses operations."""
+        self.module.barriers = True
+        return self.many("stablehlo.optimization_barrier", values, [value.type for value in values])
 
     def call(self, program: Program, *args: Value) -> list[Value]:
         """Call a Program as a function of its own, written once however often it is called.
@@ -339,13 +345,14 @@ class Lowered(NamedTuple):
 
     Attributes:
         text: the module. constants: the arrays to pass in front of the Program's inputs.
-        callbacks: see `Module`. settings: XLA's options for it.
+        callbacks: see `Module`. options, extra: XLA's options for it, those that all platforms know and those of this one.
     """
 
     text: str
     constants: list[Array]
     callbacks: list[Callable[..., Any]]
-    settings: dict[str, Any]
+    options: dict[str, Any]
+    extra: dict[str, Any]
 
 
 def lower_program(program: Program, platform: str, donated: Sequence[bool] = (), located: bool = False) -> Lowered:
@@ -359,4 +366,5 @@ def lower_program(program: Program, platform: str, donated: Sequence[bool] = (),
     notes = ["{jax.buffer_donor = true}" if flag else "" for flag in donated or [False] * len(program.inputs)]
     main = made.write(program, "main", [""] * len(constants) + notes)
     text = module(f"pullback_{identifier(program.name)}", [main, *made.functions])
-    return Lowered(text, constants, made.callbacks, loop_settings(made.loops) if platform == "cpu" else {})
+    options, extra = cpu_settings(made.loops, made.barriers) if platform == "cpu" else ({}, {})
+    return Lowered(text, constants, made.callbacks, options, extra)

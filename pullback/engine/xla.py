@@ -252,7 +252,7 @@ class XlaBackend(Backend):
         start = time.perf_counter()
         lib, device = jaxlib(), self.raw_devices[options.device.id]
         quick = (("xla_backend_optimization_level", 0),) if options.quick else ()
-        given = lib.compile_options((*quick, *options.flags), lowered.settings, device)
+        given = lib.compile_options((*lowered.options.items(), *quick, *options.flags), lowered.extra, device)
         if lowered.callbacks:  # only this form takes them
             module, devices = lib.parse(lowered.text), lib.jax.DeviceList((device,))
             made = self.client.compile_and_load(module, devices, given, list(lowered.callbacks))
@@ -297,7 +297,7 @@ def generation_inputs(there: XlaBackend, lowered: Lowered, options: CompileOptio
     lib = jaxlib()
     return {
         "module": lowered.text.partition("\n")[2],  # without the first line, which holds the function's name
-        "settings": repr(sorted(lowered.settings.items())),
+        "settings": repr((sorted(lowered.options.items()), sorted(lowered.extra.items()))),
         "optimization": repr((options.quick, options.flags)),
         "device": repr(options.device.id),
         "devices": repr(len(there.devices)),

@@ -16,6 +16,7 @@ from pullback.core.modes import overriding
 from pullback.core.trees import array_leaves, unflatten
 from pullback.core.types import ShapeLike
 from pullback.lax.elementwise import lifted
+from pullback.lax.packing import read_as
 from pullback.numpy import creation, indexing, shaping
 from pullback.numpy.axes import normal_axis
 from pullback.numpy.factories import named
@@ -270,7 +271,8 @@ def bitcast_convert_type(operand: ArrayLike, new_dtype: DTypeLike) -> Array:
 
     Arguments:
         operand: an array or a number.
-        new_dtype: a dtype; of a wider or narrower one, several elements make one, or one several, along the last axis.
+        new_dtype: a dtype; of a wider or narrower one, several elements make one, or one several, along the last axis. Of
+            integers of 2 and 4 bits, the first one lies in the lowest bits of a byte.
 
     Returns:
         An array of that dtype.
@@ -284,7 +286,10 @@ def bitcast_convert_type(operand: ArrayLike, new_dtype: DTypeLike) -> Array:
         >>> lax.bitcast_convert_type(pnp.array([1.0, -0.0]), pnp.int32)
         [ 1065353216 -2147483648]:i32[2]:cpu(0)
     """
-    return convert.bitcast_convert_type(as_operand(operand, "bitcast_convert_type"), new_dtype=requested(new_dtype))
+    x, wanted = as_operand(operand, "bitcast_convert_type"), requested(new_dtype)
+    if "s" in (kind(x.type.dtype), kind(wanted)):
+        return read_as(x, wanted)
+    return convert.bitcast_convert_type(x, new_dtype=wanted)
 
 
 def iota(dtype: DTypeLike, size: int) -> Array:

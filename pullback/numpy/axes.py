@@ -15,8 +15,7 @@ Axis = SupportsIndex | Sequence[SupportsIndex] | None  # one axis, several, or a
 
 
 def normal_axis(axis: Any, ndim: int, name: str) -> int:
-    """One axis, counted from the front. Raises `AxisError` for one that an array of `ndim` axes does not have, `TypeError` for
-    what is no integer."""
+    """One axis, counted from the front. Raises `AxisError` for one that an array of `ndim` axes does not have."""
     if isinstance(axis, Tracer):
         raise AxisError(
             f"{name} was given a traced axis of type {axis.type}: axes must be Python ints. To know it, {axis.cure()}."
@@ -27,7 +26,7 @@ def normal_axis(axis: Any, ndim: int, name: str) -> int:
             raise TypeError
         number = operator.index(axis)
     except TypeError:
-        raise TypeError(f"{name} takes an int as axis, but {axis!r} cannot be one.{at_user_line()}") from None
+        raise AxisError(f"{name} takes an int as axis, but {axis!r} cannot be one.{at_user_line()}") from None
     if not -ndim <= number < ndim:
         has = f"axes 0 to {ndim - 1}" if ndim else "no axes"
         raise AxisError(f"{name} of an array with {has}: axis {number} is out of bounds.{at_user_line()}")
@@ -36,7 +35,7 @@ def normal_axis(axis: Any, ndim: int, name: str) -> int:
 
 def several(given: Any) -> tuple[Any, ...]:
     """One thing, or a sequence of them (or an array with axes), as a tuple."""
-    listed = isinstance(given, (tuple, list)) or getattr(given, "ndim", 0) > 0
+    listed = isinstance(given, (tuple, list, range)) or getattr(given, "ndim", 0) > 0
     return tuple(given) if listed else (given,)
 
 
@@ -46,5 +45,5 @@ def normal_axes(axis: Any, type: ArrayType, name: str) -> tuple[int, ...]:
         return tuple(range(type.ndim))
     axes = [normal_axis(one, type.ndim, name) for one in several(axis)]
     if len(set(axes)) != len(axes):
-        raise AxisError(f"{name} was given an axis twice: {axis}.{at_user_line()}")
+        raise AxisError(f"{name} was given a repeated axis: {axis}.{at_user_line()}")
     return tuple(sorted(axes))

@@ -12,7 +12,7 @@ from pullback.core.tracing import evaluate, innermost_staging
 from pullback.core.types import is_unknown
 from pullback.core.zero import ZERO
 from pullback.ops import rounding
-from pullback.ops.compare import eq, select
+from pullback.ops.compare import eq, gt, lt, select
 from pullback.ops.formulas import by_kind, quotient_by_parts
 from pullback.ops.literals import literal
 from pullback.ops.pointwise import Function, OfTwo, where_nonzero
@@ -158,30 +158,38 @@ class rem(OfTwo):
         yield (5 * rng.normal(size=(2, 3)), -1 - rng.random()), {}
 
 
-class Extreme(OfTwo):
-    """The operand that wins; NaN if one is. Where they are equal, each gets half of the derivative; at NaN, neither."""
+def shares(wins):
+    """The partial derivatives of an extreme of two: 1 for the operand that wins, half for each of two that are equal.
+
+    The operands are compared with each other, not with the result: compiled code may round an operand differently where it is
+    compared than where the result was chosen, and would then find no winner.
+    """
 
     def partials(out, x, y):
         zero, half, one = literal(0, out), literal(0.5, out), literal(1, out)
 
-        def share(own):
-            return select(eq(x, y), half, select(eq(own, out), one, zero))
+        def share(own, other):
+            return select(eq(x, y), half, select(wins(own, other), one, zero))
 
-        return lambda: share(x), lambda: share(y)
+        return lambda: share(x, y), lambda: share(y, x)
+
+    return partials
 
 
 @primitive
-class max(Extreme):
+class max(OfTwo):
     """The larger of x and y; NaN if one is. Where they are equal, each gets half of the derivative; at NaN, neither."""
 
     evaluate = np.maximum
+    partials = shares(gt)
 
 
 @primitive
-class min(Extreme):
+class min(OfTwo):
     """The smaller of x and y; NaN if one is. Where they are equal, each gets half of the derivative; at NaN, neither."""
 
     evaluate = np.minimum
+    partials = shares(lt)
 
 
 # ---- the arithmetic of series: lists of a value and its derivatives, [x, x', x'', ...], each an array or ZERO -------------

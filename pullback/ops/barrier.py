@@ -9,6 +9,15 @@ from pullback.core.types import is_unknown
 from pullback.ops.pointwise import each_alone
 
 
+def computed_once(x):
+    """`x`, of which all that use it see the same bits.
+
+    A compiler computes what is cheap again in each place that uses it, and may round it differently there (XLA fuses a
+    multiplication with an addition in one kernel and not in the next): an extreme may then equal none of the elements.
+    """
+    return optimization_barrier(x)[0]
+
+
 @primitive
 class optimization_barrier(Rules):
     """Its operands, each of which a compiler is to have computed before it uses any of them."""
@@ -24,7 +33,7 @@ class optimization_barrier(Rules):
         return values
 
     def lower(write, *values):
-        return write.many("stablehlo.optimization_barrier", values, [value.type for value in values])
+        return write.barrier(values)
 
     def transpose(cotangents, *operands):
         passed = optimization_barrier(*cotangents)

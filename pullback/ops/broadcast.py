@@ -20,14 +20,17 @@ class broadcast_in_dim(Moving):
     those where x has size 1."""
 
     def result_type(x, *, shape: tuple[int, ...], broadcast_dimensions: tuple[int, ...]):
-        fits = len(broadcast_dimensions) == x.ndim and all(a < b for a, b in pairwise(broadcast_dimensions))
-        if not fits or not all(
-            0 <= axis < len(shape) and size in (1, shape[axis]) for size, axis in zip(x.shape, broadcast_dimensions)
-        ):
-            raise ShapeError(
-                f"broadcast_in_dim cannot make {x} of shape {shape} with its axes at {broadcast_dimensions}:"
-                " each size must be 1 or the new axis's, and the axes must rise."
-            )
+        if len(broadcast_dimensions) != x.ndim:
+            fault = f"broadcast_dimensions says where {len(broadcast_dimensions)} axes go, not {x.ndim}"
+        elif not all(0 <= axis < len(shape) for axis in broadcast_dimensions):
+            fault = f"broadcast_dimensions goes out of bounds, for {len(shape)} axes of the result"
+        elif any(a >= b for a, b in pairwise(broadcast_dimensions)):
+            fault = "broadcast_dimensions must rise, and name each axis once"
+        else:
+            fits = [size in (1, shape[axis]) for size, axis in zip(x.shape, broadcast_dimensions)]
+            fault = "" if all(fits) else f"axis {fits.index(False)} is neither 1 nor what it is to become"
+        if fault:
+            raise ShapeError(f"broadcast_in_dim of {x} to shape {shape} with its axes at {broadcast_dimensions}: {fault}.")
         return x.with_shape(tuple(shape))
 
     def simplify(equation, known):

@@ -19,6 +19,7 @@ from pullback.core.primitive import Rules, primitive
 from pullback.core.tracing import bind_at, type_of
 from pullback.core.types import array_type
 from pullback.ops.arithmetic import div, mul
+from pullback.ops.barrier import computed_once
 from pullback.ops.broadcast import reduce_sum
 from pullback.ops.compare import eq, select
 from pullback.ops.convert import convert_element_type
@@ -106,6 +107,7 @@ class ExtremeOfBatch(Combination):
 
     def jvp(primitive, primals, tangents, *, axis_name):
         (x,), (t,) = primals, tangents
+        x = computed_once(x)
         out = over(axis_name, primitive, x)
         chosen = eq(x, out)
         count = over(axis_name, psum, convert_element_type(chosen, new_dtype=type_of(x).dtype))

@@ -14,6 +14,7 @@ from pullback.core.tracing import type_of
 from pullback.core.types import Shape, is_unknown
 from pullback.core.zero import ZERO
 from pullback.ops.arithmetic import div, mul
+from pullback.ops.barrier import computed_once
 from pullback.ops.compare import eq, select
 from pullback.ops.convert import convert_element_type
 from pullback.ops.create import full, iota
@@ -376,6 +377,7 @@ class ScatterExtreme(Scatter):
 
     def jvp(primitive, primals, tangents, **params):
         (operand, indices, updates), (t, _, t_updates) = primals, tangents
+        operand, updates = computed_once(operand), computed_once(updates)
         out = primitive(operand, indices, updates, **params)
         dtype = type_of(out).dtype
         kept = convert_element_type(eq(operand, out), new_dtype=dtype)

@@ -14,6 +14,7 @@ from pullback.core.tracing import type_of
 from pullback.core.types import array_type
 from pullback.core.zero import ZERO
 from pullback.ops.arithmetic import add, div, mul
+from pullback.ops.barrier import computed_once
 from pullback.ops.bitwise import or_
 from pullback.ops.broadcast import broadcast_in_dim, reduce_sum
 from pullback.ops.compare import eq, ne, select
@@ -100,6 +101,7 @@ class Extreme(Reduction):
 
     def jvp(primitive, primals, tangents, *, axes):
         (x,), (t,) = primals, tangents
+        x = computed_once(x)
         out = primitive(x, axes=axes)
         shape = type_of(x).shape
         kept = tuple([axis for axis in range(len(shape)) if axis not in axes])

@@ -13,6 +13,7 @@ from pullback.core.dtypes import COMPLEX64, COMPLEX128, FLOAT32, FLOAT64, DType,
 from pullback.core.primitive import Rules, primitive
 from pullback.core.tracing import type_of
 from pullback.ops.arithmetic import add, div, mul, sub
+from pullback.ops.barrier import computed_once
 from pullback.ops.compare import eq, select
 from pullback.ops.complex import real
 from pullback.ops.convert import convert_element_type
@@ -223,6 +224,7 @@ class Running(Scan):
 
     def jvp(primitive, primals, tangents, *, axis, reverse=False):
         (x,), (t,) = primals, tangents
+        x = computed_once(x)
         out, along = primitive(x, axis=axis, reverse=reverse), {"axis": axis, "reverse": reverse}
         dtype = type_of(x).dtype
         same, chosen = [

@@ -243,10 +243,15 @@ class pad(Moving):
 
     def result_type(x, value, *, padding_config: tuple[tuple[int, int, int], ...]):
         common = same_dtype("pad", (x, value))
-        if len(padding_config) != x.ndim or value.shape or any(between < 0 for _, _, between in padding_config):
+        if value.shape:
+            raise ShapeError(f"pad takes one number as padding_value, 0-d, but got {value}.")
+        if len(padding_config) != x.ndim:
             raise ShapeError(
-                f"pad takes a 0-d value and (low, high, interior >= 0) for each axis of {x}, not {padding_config}."
+                f"pad takes (low, high, interior) for each of {x.ndim} axes of {x}, but padding_config={padding_config} has"
+                f" {len(padding_config)}."
             )
+        if any(between < 0 for _, _, between in padding_config):
+            raise ShapeError(f"pad puts 0 or more between two elements, but got {padding_config}, (low, high, interior) each.")
         shape = tuple(padded_size(size, *config) for size, config in zip(x.shape, padding_config))
         if any(size < 0 for size in shape):
             raise ShapeError(f"pad cannot cut more off {x} than it has: padding_config={padding_config}.")

@@ -114,7 +114,9 @@ def param_key(value: Any) -> Any:
         return own, value
     equality = own.__eq__
     if equality is tuple.__eq__:
-        return own, tuple([param_key(item) for item in value])
+        return own, tuple([(kind, item) if (kind := item.__class__) in _EXACT else param_key(item) for item in value])
+    if equality is object.__eq__:
+        return own, value
     if equality is float.__eq__:
         return own, float.hex(value)
     if isinstance(value, Graph):

@@ -88,13 +88,15 @@ def check_staged(function: Flat, args: Sequence[Array], claim: str) -> None:
         assert_same(values, eager, f"{claim}: {which} against eager")
 
 
-def differences(function: Flat, args: Sequence[Array], tangents: Sequence[Any]) -> list[tuple[Any, Any]]:
+def differences(
+    function: Flat, args: Sequence[Array], tangents: Sequence[Any], step: float | None = None
+) -> list[tuple[Any, Any]]:
     """The inexact results, each with its derivative along a direction by finite differences, of fourth order.
 
     Source: Fornberg, Generation of finite difference formulas on arbitrarily spaced grids, Math. Comp. 51 (1988), table 1.
     """
     flags = active_arguments(args)
-    step = 2.0**-11
+    step = step or 2.0**-11
 
     def moved(by: float) -> list[Any]:
         given = iter(tangents)

@@ -11,8 +11,8 @@ import pullback as pb
 import pullback.numpy as pnp
 from pullback import lax
 from pullback.core.errors import AxisError, DtypeError, ShapeError, StructureError
-from pullback.engine.loops import SMALL_FLOPS, loop_settings
 from pullback.engine.lower import lower_program
+from pullback.engine.strategy import SMALL_FLOPS, cpu_settings
 from pullback.program.cost import Cost, cost
 
 
@@ -170,7 +170,7 @@ def test_associative_scan_errors(fn: Any, elems: Any, options: dict[str, Any], e
 
 
 def settings_of(f: Any, *args: Any) -> dict[str, Any]:
-    return lower_program(pb.xpr(f, *args), "cpu").settings
+    return lower_program(pb.xpr(f, *args), "cpu").extra
 
 
 def test_cheap_steps_make_one_function_and_dear_ones_do_not() -> None:
@@ -188,7 +188,7 @@ def test_costs_are_counted() -> None:
     assert cost(program) == Cost(2 * 4 * 8 * 16 + 12 * 64, 4 * (32 + 128 + 64) + 4 * (64 + 64))
     inner = pb.xpr(lambda x: lax.fori_loop(0, 100, lambda i, x: pnp.sin(x), x), np.ones(10))
     assert cost(inner).flops >= 100 * 12 * 10
-    assert loop_settings([Cost(SMALL_FLOPS, 10)]) and not loop_settings([Cost(SMALL_FLOPS + 1, 10)])
+    assert cpu_settings([Cost(SMALL_FLOPS, 10)], False)[1] and not cpu_settings([Cost(SMALL_FLOPS + 1, 10)], False)[1]
 
 
 def test_a_loop_that_calls_python_runs_either_way() -> None:
@@ -281,3 +281,13 @@ def test_an_eager_loop_is_compiled_once_whatever_the_values_that_it_closes_over(
 def test_a_condition_is_one_bool_in_no_container(condition: Any, returned: str) -> None:
     with pytest.raises(pb.errors.StructureError, match=f"must return a 0-d bool, but it returned {returned}"):
         pb.lax.while_loop(condition, lambda c: c + 1, 0)
+
+
+def test_barriers_last_where_there_are_loops_too() -> None:
+    def barred(x: Any) -> Any:
+        return lax.scan(lambda carry, _: (lax.optimization_barrier(carry * 1.5), None), x, None, length=3)[0]
+
+    made = lower_program(pb.xpr(barred, np.ones(4)), "cpu")
+    assert made.options == {"xla_disable_hlo_passes": "cse_barrier_expander"} and set(made.extra.values()) == {0}
+    assert pb.jit(barred)(np.ones(4)).tolist() == [3.375] * 4
+    assert "opt-barrier" in pb.jit(barred).lower(np.ones(4)).compile().as_text()

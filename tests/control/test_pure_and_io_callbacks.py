@@ -439,3 +439,17 @@ def test_effects_of_a_jvp_rule_happen_once_however_often_the_backward_pass_runs(
     assert seen == [0.5]
     assert [float(pull(ct)[0]) for ct in (1.0, 2.0)] == pytest.approx([np.cos(0.5), 2 * np.cos(0.5)])
     assert seen == [0.5]
+
+
+def test_a_callback_may_return_what_gives_an_array():
+    class Foreign:
+        def __init__(self, array):
+            self.array = array
+
+        def __array__(self):
+            return self.array
+
+    kept = np.float32([1.0, 2.0])
+    found = pb.jit(lambda x: pb.pure_callback(lambda x: Foreign(kept), pb.ArrayType((2,), "float32"), x))(1.0)
+    kept[:] = 0.0
+    np.testing.assert_array_equal(found, [1.0, 2.0])

@@ -60,6 +60,11 @@ def _cyclic(x: Any) -> Any:
     return x * 2.0
 
 
+def _with_callbacks(x: Any) -> Any:
+    pb.debug.callback(repr, x)
+    return pb.pure_callback(np.sin, x, x, vmap_method="sequential") * 2.0
+
+
 NONE = {
     "jit": pb.jit(lambda x: x * 2.0),
     "vmap": pb.vmap(pb.jit(lambda x: x * 2.0)),
@@ -73,6 +78,7 @@ NONE = {
     "custom_jvp": pb.jit(lambda x: pnp.linalg.norm(x) + pb.nn.relu(x).sum()),
     "a jacobian": pb.jacfwd(lambda x: x * x),
     "a ref": lambda x: pb.jit(lambda ref: ref[...] * 2.0)(pb.new_ref(x)),
+    "callbacks of a batch": pb.jit(pb.vmap(_with_callbacks)),
     "closed over": pb.jit(lambda x: pb.jit(lambda y: x * y)(2.0)),
 }
 

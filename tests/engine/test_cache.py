@@ -84,7 +84,7 @@ LOWERED = lower_program(xpr(function, X), "cpu")
 # What to change, one at a time, and the name of the input of code generation that it decides.
 INPUTS = {
     "module": lambda patch, given: given.update(lowered=LOWERED._replace(text=LOWERED.text.replace("tanh", "sine"))),
-    "settings": lambda patch, given: given.update(lowered=LOWERED._replace(settings={"xla_option": 1})),
+    "settings": lambda patch, given: given.update(lowered=LOWERED._replace(extra={"xla_option": 1})),
     "optimization": lambda patch, given: given.update(options=CompileOptions(quick=True)),
     "device": lambda patch, given: (
         patch.setattr(given["there"], "raw_devices", [*given["there"].raw_devices] * 2)

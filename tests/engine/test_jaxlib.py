@@ -120,3 +120,13 @@ def test_ctrl_c_during_garbage_collection_is_not_lost():
             gc.collect()
     finally:
         gc.callbacks[:] = every
+
+
+@pytest.mark.parametrize(("before", "kept"), [("sys.modules['jax'] = None", False), ("import jax", True)])
+def test_stacks_are_kept_for_jax_alone(before, kept):
+    program = f"import sys; {before}; import pullback as pb; float(pb.jit(lambda x: x + 1.0)(1.0))"
+    asked = f"{program}; import jaxlib._jax as lib; print(lib.tracebacks_enabled())"
+    if kept:
+        pytest.importorskip("jax")
+    out = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
+    assert out.stdout.split() == [str(kept)]

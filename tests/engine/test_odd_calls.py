@@ -249,8 +249,8 @@ def test_what_is_compiled_ahead_of_time_runs_on_known_values_wherever_it_is_call
 def test_signatures_in_turn_are_each_prepared_once(array, monkeypatch):
     """More of them than are looked through at each call: buckets of lengths, say."""
     made = []
-    finder = dispatch._finder
-    monkeypatch.setattr(dispatch, "_finder", lambda *given: made.append(1) or finder(*given))
+    finding = dispatch._finding
+    monkeypatch.setattr(dispatch, "_finding", lambda *given: made.append(1) or finding(*given))
     total = pb.jit(lambda x, y: x.sum() + y)
     for turn in range(6):
         for size in range(1, 13):

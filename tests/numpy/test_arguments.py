@@ -256,3 +256,11 @@ def test_questions_about_a_type_take_one_without_values():
     assert pnp.iscomplexobj(type) and not pnp.isrealobj(type)
     assert pnp.result_type(pb.ArrayType((), "float32", weak=True), pnp.float16) == pnp.float16
     assert pnp.zeros_like(type).type is type
+
+
+def test_axes_may_be_a_range() -> None:
+    x = pnp.ones((2, 3))
+    assert pnp.expand_dims(x, range(2)).shape == (1, 1, 2, 3) and pnp.sum(x, axis=range(2)) == 6
+    assert pnp.moveaxis(x, range(2), range(1, -1, -1)).shape == (3, 2)
+    with pytest.raises(TypeError, match="sum takes an int as axis, but 'x' cannot be one"):
+        pnp.sum(x, axis="x")

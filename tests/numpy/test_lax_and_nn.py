@@ -229,6 +229,9 @@ def test_places_that_int32_cannot_number_are_refused():
     assert pb.eval_shape(lambda x: lax.top_k(x, 3), pb.ShapeDtypeStruct((2**31,), np.float32))[1].shape == (3,)
 
 
-def test_what_is_no_axis_is_a_type_error():
-    with pytest.raises(TypeError, match="squeeze takes an int as axis, but None"):
+@pytest.mark.parametrize("error", [TypeError, ValueError])
+def test_what_is_no_axis_is_an_error_of_either_class(error):
+    with pytest.raises(error, match="squeeze takes an int as axis, but None"):
         lax.squeeze(M, (None,))
+    with pytest.raises(error, match=r"fft takes an int as axis, but \[1, 1\]"):
+        pnp.fft.fft(M, axis=[1, 1])

@@ -10,6 +10,7 @@ import pytest
 
 import pullback as pb
 import pullback.numpy as pnp
+from pullback import lax
 
 NARROW = ["int2", "int4", "uint2", "uint4"]
 WAYS = {"eager": lambda f: f, "jit": pb.jit}
@@ -92,3 +93,31 @@ def test_nothing_computes_in_them() -> None:
                 way(f)(x)
     with pytest.raises(pb.errors.DtypeError, match="integers of 2 or 4 bits are for storage"):
         x + 1.5
+
+
+@pytest.mark.parametrize("narrow", ["int2", "uint2", "int4", "uint4"])
+@pytest.mark.parametrize("wide", ["int8", "uint8", "float16", "int32", "float64"])
+def test_bits_of_packed_integers(narrow, wide):
+    """The first of those in a byte lies in its lowest bits."""
+    bits = int(narrow[-1])
+    dtype = np.dtype(wide)
+    x = np.random.default_rng(0).integers(0, 256, (3, 2 * dtype.itemsize), np.uint8).view(dtype)
+    for read in (lax.bitcast_convert_type, pb.jit(lax.bitcast_convert_type, static_argnums=1)):
+        parts = read(x, narrow)
+        assert parts.dtype == pnp.dtype(narrow) and parts.shape == (3, 2, 8 * dtype.itemsize // bits)
+        words = x.view(f"u{dtype.itemsize}").astype(object)
+        expected = [[[int(w) >> (bits * i) & (2**bits - 1) for i in range(parts.shape[-1])] for w in row] for row in words]
+        np.testing.assert_array_equal(np.asarray(lax.convert_element_type(parts, "uint8")) & (2**bits - 1), expected)
+        assert np.asarray(read(parts, wide)).tobytes() == x.tobytes()
+    np.testing.assert_array_equal(pb.vmap(lambda row: lax.bitcast_convert_type(row, narrow))(x), parts)
+
+
+def test_bits_that_do_not_fit():
+    x = pnp.zeros((2, 4), "int4")
+    assert int(lax.bitcast_convert_type(pnp.array(-1, "int4"), "uint4")) == 15
+    with pytest.raises(pb.errors.ShapeError, match="a last axis of size 2"):
+        lax.bitcast_convert_type(x, "int8")
+    with pytest.raises(pb.errors.DtypeError, match="whole bytes"):
+        lax.bitcast_convert_type(pnp.zeros((2, 2), "int2"), "int4")
+    with pytest.raises(pb.errors.DtypeError, match="integers and floats"):
+        lax.bitcast_convert_type(pnp.zeros(2, bool), "int4")

@@ -15,7 +15,8 @@ from pullback.compat.jax.version import __version__ as __version__
 from pullback.compat.jax.version import __version_info__ as __version_info__
 
 _TRANSFORMATIONS = (
-    "ad fwd_and_bwd grad hessian jacfwd jacobian jacrev jvp linear_transpose linearize named_call pmap value_and_grad vjp vmap"
+    "ad fwd_and_bwd grad hessian jacfwd jacobian jacrev jvp linear_transpose linearize named_call pmap shard_map value_and_grad"
+    " vjp vmap"
 )
 
 habit(attach, detach)
@@ -33,6 +34,7 @@ facade(
             " make_array_from_callback make_array_from_process_local_data make_array_from_single_device_arrays"
             " print_environment_info process_count process_index process_indices"
         ),
+        "processes": "shard_map",
         "sharding": "NamedSharding P make_mesh reshard set_mesh",
         "ad_checkpoint": "checkpoint checkpoint_policies remat",
         "structs": "ShapeDtypeStruct typeof",

@@ -9,7 +9,7 @@ _LATER = "it comes later"
 # By module, then by names that share a reason; "*" stands for all names of the module, and of those in it.
 ABSENT: dict[str, dict[str, str]] = {
     "jax": {
-        "shard_map smap memory": _DEVICES,
+        "smap memory": _DEVICES,
         "ds": "it is jax.lax.dynamic_slice",
         "ad make_user_context": _INSIDE,
         "empty_ref free_ref": _LATER,
@@ -19,7 +19,7 @@ ABSENT: dict[str, dict[str, str]] = {
     "jax.custom_derivatives": {"remat_opt_p": _INSIDE},
     "jax.debug": {"*": "effects happen in the order of the program by themselves"},
     "jax.distributed": {"*": _DEVICES},
-    "jax.dlpack": {"*": "it is jax.numpy.from_dlpack"},
+    "jax.dlpack": {"is_supported_dtype": "an array of a dtype that DLPack has not says so"},
     "jax.example_libraries.optimizers": {"*": "it is a helper of that module's"},
     "jax.example_libraries.stax": {"*": "it is in jax.nn or jax.numpy"},
     "jax.experimental": {"EArray cur_qdd primal_tangent_dtype": _INSIDE},
@@ -57,6 +57,9 @@ ABSENT: dict[str, dict[str, str]] = {
 
 def reason(module: str, name: str) -> str:
     """Why a name of JAX's is not here; empty where nothing is said of it."""
+    of_a_module = ABSENT.get(f"{module}.{name}", {}).get("*")
+    if of_a_module:
+        return of_a_module
     while module:  # outwards, by the name of the module itself
         for names, text in ABSENT.get(module, {}).items():
             if names == "*" or name in names.split():

@@ -14,6 +14,7 @@ from pullback.compat.jax.tree_util import tree_map
 from pullback.compat.jax.trees import Packed, pack, standing_for, unpack
 from pullback.core.lazy import lazy_module
 from pullback.core.source import named_after
+from pullback.program.equality import Keyed
 
 Function = Callable[..., Any]
 jaxprs, primitives = lazy_module("pullback.compat.jax.jaxprs"), lazy_module("pullback.compat.jax.primitives")
@@ -122,11 +123,11 @@ class Offloadable(NamedTuple):
     dst: Any
 
 
-class _Policy:
+class _Policy(Keyed):
     """A user's policy, which knows JAX's primitives and their parameters."""
 
     def __init__(self, policy: Any) -> None:
-        self.policy = policy
+        self.policy = self.key = policy
 
     def __call__(self, primitive: Any, *types: Any, **params: Any) -> bool:
         shown = primitives.facade_of(primitive)
@@ -135,12 +136,6 @@ class _Policy:
         if isinstance(found, Offloadable):
             raise NotImplementedError(_OFFLOADING)
         return bool(found is Saveable if isinstance(found, _Sentinel) else found)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Policy) and self.policy is other.policy
-
-    def __hash__(self) -> int:
-        return id(self.policy)
 
 
 class checkpoint_policies(pb.checkpoint_policies):

@@ -18,7 +18,7 @@ from pullback.core.lazy import lazy_module
 from pullback.core.methods import ArrayMethods
 from pullback.core.tracing import Tracer
 
-backends = lazy_module("pullback.engine.backend")
+backends = lazy_module("pullback.engine.xla")
 errors = lazy_module("pullback.compat.jax.errors")
 placement = lazy_module("pullback.compat.jax.placement")
 structs = lazy_module("pullback.compat.jax.structs")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, TypeVar
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from pullback import checks
 from pullback.checks import CheckError, Error
 from pullback.compat.jax.tree_util import register_pytree_node
+from pullback.core.source import named_after
 
 JaxException = CheckError
 JaxRuntimeError = CheckError
@@ -43,12 +44,15 @@ init_error = Error(np.int32(0))
 check_error = checks.check_error
 
 
-def checkify(f: Callable[..., Any], errors: frozenset[ErrorCategory] = user_checks) -> Callable[..., tuple[Error, Any]]:
-    if errors - user_checks:
+def checkify(f: Callable[..., Any], errors: Collection[ErrorCategory] = user_checks) -> Callable[..., tuple[Error, Any]]:
+    if frozenset(errors) - user_checks:
         raise NotImplementedError(
             "pullback's checkify provides user_checks alone: NaN, division and index checks are not; use jax.debug_nans."
         )
-    return checks.checkify(f)
+    checked = checks.checkify(f)
+    if errors:
+        return checked
+    return named_after(f)(lambda *args, **kwargs: (init_error, checked(*args, **kwargs)[1]))
 
 
 def check(pred: Any, msg: str, *fmt_args: Any, debug: bool = False, **fmt_kwargs: Any) -> None:

@@ -15,7 +15,7 @@ from pullback.compat.jax.trees import Packed, flatten, pack, packed
 from pullback.core.array import from_numpy
 from pullback.core.dtypes import SHORT_NAMES, entering
 from pullback.core.modes import current_mode
-from pullback.core.source import named_after
+from pullback.core.source import describe, named_after
 from pullback.core.tracing import Tracer
 from pullback.numpy.methods import known_value
 
@@ -186,8 +186,12 @@ def called(callback: Function, results: Packed | None = None) -> Function:
         args, kwargs = given.structure.unflatten(leaves)
         try:
             out = Packed(callback(*args, **kwargs))
-            alike = results is not None and len(results.leaves) == len(out.leaves)
-            return Packed.of(results.structure if alike else out.structure, [_narrowed(leaf) for leaf in out.leaves])
+            if results is not None and len(results.leaves) != len(out.leaves):
+                raise ValueError(
+                    f"The callback {describe(callback)} returned {len(out.leaves)} arrays, but result_shape_dtypes has"
+                    f" {len(results.leaves)}."
+                )
+            return Packed.of((results or out).structure, [_narrowed(leaf) for leaf in out.leaves])
         except Exception as error:  # clients look for what is JAX's, and in its text for what was raised
             text = "".join(traceback.format_exception(error)).rstrip()
             raise errors.JaxRuntimeError(f"INTERNAL: CpuCallback error calling callback: {text}") from error

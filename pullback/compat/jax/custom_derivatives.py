@@ -23,6 +23,7 @@ from pullback.compat.jax.tree_util import (
 )
 from pullback.compat.jax.trees import Packed, pack, packed, standing_for, unpack
 from pullback.core.dtypes import is_inexact
+from pullback.program.equality import Keyed
 
 Function = Callable[..., Any]
 Numbers = int | Iterable[int]
@@ -197,23 +198,17 @@ def _aval(leaf: Any) -> ShapedArray:
 
 
 @register_static
-class _Arguments:
+class _Arguments(Keyed):
     """The arguments that a backward pass makes cotangents for: their structures, and the types of the arrays in them."""
 
     def __init__(self, args: Sequence[Packed]) -> None:
         self.structures = [arg.structure for arg in args]
         values = [leaf.value if isinstance(leaf, pb.CustomVJPPrimal) else leaf for arg in args for leaf in arg.leaves]
-        self._key = treedef_tuple(self.structures), tuple([_aval(value) for value in values])
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Arguments) and self._key == other._key
-
-    def __hash__(self) -> int:
-        return hash(self._key)
+        self.key = treedef_tuple(self.structures), tuple([_aval(value) for value in values])
 
     def cotangents(self, given: Any) -> list[Packed]:
         """What a rule returned, as Packed trees like the arguments. It may have None, or one value, in place of a tree."""
-        structure, avals = self._key
+        structure, avals = self.key
         given = tuple(given) if isinstance(given, list) and len(given) == len(self.structures) else given
         try:
             if not isinstance(given, tuple):

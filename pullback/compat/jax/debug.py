@@ -13,21 +13,51 @@ from pullback.compat.jax.trees import Packed
 from pullback.debug import Printer, check_places
 
 
-def callback(callback: Callable[..., Any], *args: Any, ordered: bool = False, partitioned: bool = False, **kwargs: Any) -> None:
+def callback(
+    callback: Callable[..., Any] | None = None, *args: Any, ordered: bool = False, partitioned: bool = False, **kwargs: Any
+) -> Any:
+    """As pb.debug.callback. With options alone, a function of the rest."""
+    if callback is None:
+        _alone("callback", args, kwargs)
+        return lambda callback, *args, **kwargs: _call(callback, args, kwargs, ordered)
+    return _call(callback, args, kwargs, ordered)
+
+
+def _call(callback: Callable[..., Any], args: Any, kwargs: Any, ordered: bool) -> None:
     if not callable(callback):
-        raise TypeError(f"debug.callback takes a function first, but got {callback!r}.")
+        raise TypeError(f"debug.callback takes first what is callable, a function, but got {callback!r}.")
     pb.debug.callback(called(callback), Packed((args, kwargs)), ordered=ordered)
 
 
+def _alone(name: str, args: Any, kwargs: Any) -> None:
+    if args or kwargs:
+        raise TypeError(
+            f"debug.{name} was given options and values: debug.{name}(ordered=True) takes the values in a second call."
+        )
+
+
 def print(
-    fmt: str, *args: Any, ordered: bool = False, partitioned: bool = False, skip_format_check: bool = False, **kwargs: Any
-) -> None:
-    """As pb.debug.print. `skip_format_check` prints the text as it is, with braces and all, where there are no values."""
+    fmt: str | None = None,
+    *args: Any,
+    ordered: bool = False,
+    partitioned: bool = False,
+    skip_format_check: bool = False,
+    **kwargs: Any,
+) -> Any:
+    """As pb.debug.print. `skip_format_check` prints the text as it is, with braces and all, where there are no values. With
+    options alone, a function of the rest."""
+    if fmt is None:
+        _alone("print", args, kwargs)
+        return lambda fmt, *args, **kwargs: _print(fmt, args, kwargs, ordered, skip_format_check)
+    return _print(fmt, args, kwargs, ordered, skip_format_check)
+
+
+def _print(fmt: str, args: Any, kwargs: Any, ordered: bool, skip_format_check: bool) -> None:
     if not isinstance(fmt, str):
         raise TypeError(f"jax.debug.print takes a format string first, but got {fmt!r}: write print('{{}}', x).")
     if not skip_format_check:
         check_places(fmt, args, kwargs)
-    callback(Printer(fmt), *args, ordered=ordered, **kwargs)
+    _call(Printer(fmt), args, kwargs, ordered)
 
 
 def log(fmt: str, *args: Any, **kwargs: Any) -> None:

@@ -23,7 +23,6 @@ bfloat16 = ml_dtypes.bfloat16
 finfo, iinfo = ml_dtypes.finfo, ml_dtypes.iinfo  # whose limits are NumPy's numbers, not weak as pullback's
 TypePromotionError = DtypeError
 
-_PYTHON = {bool: "b", int: "i", float: "f", complex: "c"}
 _SCALARS = {"b": bool, "i": int, "u": int, "s": int, "f": float, "c": complex}
 
 

@@ -12,7 +12,7 @@ import importlib.machinery
 import importlib.util
 import sys
 from collections.abc import Callable, Mapping
-from types import MappingProxyType, ModuleType
+from types import FunctionType, MappingProxyType, ModuleType
 from typing import Any
 
 from pullback.compat.jax.absent import reason
@@ -50,11 +50,13 @@ def facade(
     ours = (name_of_module, name_in_jax(name_of_module))
     public = {name for name, value in module.items() if name[0] != "_" and getattr(value, "__module__", None) in ours}
     defined = {*module.get("__all__", public)}
+    for name in public:
+        _documented(module[name], name_of_module, name)
 
     def __getattr__(name: str) -> Any:
         if name in homes:
             home, attribute = homes[name]
-            value = getattr(importlib.import_module(home), attribute)
+            value = _documented(getattr(importlib.import_module(home), attribute), name_of_module, name)
         elif not name.startswith("__") and name in inherited():
             value = getattr(_loaded(str(base)), name)
             if isinstance(value, ModuleType):
@@ -121,20 +123,45 @@ class _LazyAll(list[str]):
 def absent(module: str, name: str) -> AttributeError:
     """The error for a name that one of JAX's modules has in JAX, or has not there either."""
     jax_module = name_in_jax(module)
-    page = f"{DOCUMENTATION}/_autosummary/{jax_module}.{name}.html" if not name.startswith("_") else DOCUMENTATION
-    why = reason(jax_module, name)
-    text = f"{jax_module}.{name} is not provided by pullback{': ' if why else ''}{why} (JAX's documentation: {page})."
-    return AttributeError(text, name=name, obj=sys.modules.get(module))
+    return AttributeError(_not_provided(jax_module, name, _page(module, name)), name=name, obj=sys.modules.get(module))
+
+
+def _page(module: str, name: str) -> str:
+    """The page of JAX's documentation that is about a name."""
+    return DOCUMENTATION if name.startswith("_") else f"{DOCUMENTATION}/_autosummary/{name_in_jax(module)}.{name}.html"
+
+
+def _documented(value: Any, module: str, name: str) -> Any:
+    """A value that, where it is a function of which nothing is said, says where JAX's documentation is."""
+    if isinstance(value, FunctionType) and not value.__doc__:
+        value.__doc__ = f"As JAX's: {_page(module, name)}"
+    return value
+
+
+def _absent_module(fullname: str) -> ModuleNotFoundError:
+    """The error for a module that JAX has, or has not either."""
+    name = name_in_jax(fullname)
+    outer, _, last = name.rpartition(".")
+    return ModuleNotFoundError(_not_provided(outer, last, f"{DOCUMENTATION}/{name}.html"), name=name)
+
+
+def _not_provided(module: str, name: str, page: str) -> str:
+    why = reason(module, name)
+    return f"{module}.{name} is not provided by pullback{': ' if why else ''}{why} (JAX's documentation: {page})."
+
+
+def _is_there(fullname: str) -> bool:
+    """Whether this package has a module."""
+    try:
+        return fullname in sys.modules or importlib.util.find_spec(fullname) is not None
+    except ModuleNotFoundError:
+        return False
 
 
 def _submodule(own: str, name: str) -> ModuleType | None:
     """A module of this package by its name in another one, loaded now; None if there is none."""
     full = f"{own}.{name}"
-    if (
-        name.startswith("__")
-        or "__path__" not in vars(sys.modules[own])
-        or (full not in sys.modules and importlib.util.find_spec(full) is None)
-    ):
+    if name.startswith("__") or "__path__" not in vars(sys.modules[own]) or not _is_there(full):
         return None
     return importlib.import_module(full)
 
@@ -158,11 +185,13 @@ class _RowLoader:
 
 
 class _RowFinder:
-    """Finds the modules of this package that have no file."""
+    """Finds the modules of this package that have no file, as the last of all finders."""
 
     def find_spec(self, fullname: str, path: Any, target: Any = None) -> importlib.machinery.ModuleSpec | None:
-        if not fullname.startswith(f"{PACKAGE}.") or name_in_jax(fullname) not in ROWS:
+        if not fullname.startswith(f"{PACKAGE}."):
             return None
+        if name_in_jax(fullname) not in ROWS:
+            raise _absent_module(fullname)  # `from jax.experimental import name` shows this error, and no other
         loader: Any = _RowLoader()
         return importlib.machinery.ModuleSpec(fullname, loader, is_package=True)
 
@@ -191,9 +220,8 @@ class AliasFinder:
     def find_spec(self, fullname: str, path: Any, target: Any = None) -> importlib.machinery.ModuleSpec | None:
         if fullname != "jax" and not fullname.startswith("jax."):
             return None
-        own = PACKAGE + fullname.removeprefix("jax")
-        if own not in sys.modules and importlib.util.find_spec(own) is None:
-            raise ModuleNotFoundError(f"{fullname} is not provided by pullback ({DOCUMENTATION}).", name=fullname)
+        if not _is_there(own := PACKAGE + fullname.removeprefix("jax")):
+            raise _absent_module(own)
         loader: Any = _AliasLoader()
         return importlib.machinery.ModuleSpec(fullname, loader, is_package=True)
 

@@ -7,6 +7,7 @@ from typing import Any
 import pullback as pb
 from pullback.compat.jax.facade import facade
 from pullback.compat.jax.trees import Packed
+from pullback.program.equality import Keyed
 
 
 def ravel_pytree(pytree: Any) -> tuple[Any, Unravel]:
@@ -14,20 +15,14 @@ def ravel_pytree(pytree: Any) -> tuple[Any, Unravel]:
     return vector, Unravel(restore)
 
 
-class Unravel:
+class Unravel(Keyed):
     """From a vector to the tree. Those of trees of one structure with arrays of the same types are equal."""
 
     def __init__(self, restore: Any) -> None:
-        self._restore = restore
+        self.key = restore
 
     def __call__(self, vector: Any) -> Any:
-        return self._restore(vector).tree
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Unravel) and self._restore == other._restore
-
-    def __hash__(self) -> int:
-        return hash(self._restore)
+        return self.key(vector).tree
 
 
 facade(globals())

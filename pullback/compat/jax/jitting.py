@@ -53,7 +53,10 @@ class PjitFunction(Jitted):
         return self if instance is None else MethodType(self, instance)
 
     def __repr__(self) -> str:
-        return f"<PjitFunction of {self._fun!r}>"
+        try:
+            return f"<PjitFunction of {self._fun!r}>"
+        except Exception:  # the function has no repr
+            return "<PjitFunction>"
 
     @property
     def __signature__(self) -> inspect.Signature:

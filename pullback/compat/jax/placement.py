@@ -23,6 +23,7 @@ from pullback.core.errors import LeafError
 from pullback.core.tracing import Tracer
 from pullback.core.trees import array_leaf
 from pullback.engine.jaxlib import jaxlib
+from pullback.ops.convert import convert_element_type
 
 
 def devices(backend: Any = None) -> list[Device]:
@@ -76,6 +77,8 @@ def _array(leaf: Any, where: Callable[[], str]) -> Any:
 
 def device_put(x: Any, device: Any = None, *, src: Any = None, donate: Any = False, may_alias: Any = None) -> Any:
     """As pb.device_put, to what a Device, a Sharding or a Format means, or a tree of these for parts of the tree."""
+    if may_alias and donate is True:
+        raise ValueError("device_put either shares the memory of x (may_alias) or gives it away (donate), not both.")
     leaves, structure = flatten(x, None)
     places = [device] * len(leaves)
     if device.__class__ in (tuple, list, dict):
@@ -122,6 +125,13 @@ def _fetched(leaf: Any) -> Any:
     if is_key(getattr(leaf, "dtype", None)):
         return leaf
     return pb.device_get(leaf)
+
+
+def _reconstruct_array(fun: Any, args: Any, arr_state: Any, aval_state: dict[str, Any]) -> Any:
+    """The array that JAX has put into a pickle: the parts of a NumPy array's, and what its type has besides."""
+    values = fun(*args)
+    values.__setstate__(arr_state)
+    return convert_element_type(device_put(values), new_dtype=values.dtype, weak=aval_state.get("weak_type", False))
 
 
 def block_until_ready(x: Any) -> Any:

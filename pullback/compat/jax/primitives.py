@@ -11,6 +11,7 @@ import importlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from pullback.compat.jax.rows import PRIMITIVES
 from pullback.core import primitive as core_primitive
 from pullback.core.array import Array
 from pullback.core.source import name_of
@@ -217,12 +218,12 @@ class Primitive:
     @functools.cached_property
     def made(self) -> core_primitive.Primitive:
         """The primitive of pullback that this is: for one of a program's own, one whose rules look into the registries."""
-        if self.name in LACKING and _by_name.get(self.name) is self:
-            raise NotImplementedError(f"{self.name} is a primitive of JAX's that pullback has not.")
         found: core_primitive.Primitive = Primitive.make(self)
         return found
 
     def bind(self, *args: Any, **params: Any) -> Any:
+        # `mul` alone has this one, but clients bind `div`, its inverse, with the parameters of `mul`
+        params = {key: value for key, value in params.items() if key != "out_dtype" or value is not None}
         given, operands = self.translation.ours(params, args)
         out = self.made.bind(*[_operand(x) for x in operands], **given)
         return list(out) if self.made.multiple_results else out
@@ -251,6 +252,14 @@ class Primitive:
 
     def get_bind_params(self, params: Params) -> Params:
         return self.translation.bind_params(params)
+
+
+class _Lacking(Primitive):
+    """An operation that JAX has and pullback has not: it can be looked up in, and cannot be bound."""
+
+    @functools.cached_property
+    def made(self) -> core_primitive.Primitive:
+        raise NotImplementedError(f"{self.name} is a primitive of JAX's that pullback has not.")
 
 
 def _operand(x: Any) -> Any:
@@ -383,14 +392,6 @@ def _table() -> dict[str, dict[str, Translation]]:
 
 # JAX's names of primitives that are not the name itself with `_p` behind.
 _SPELLED = {"while_p": "while", "remat_p": "checkpoint", "linear_solve_p": "custom_linear_solve"}
-# Those that JAX has and pullback has not; they can be looked up in, and cannot be bound.
-_LACKING = """add_jaxvals after_all approx_top_k call closed_call copy create_token custom_lin device_put empty2 eq_to
-    householder_product igamma_grad_a le_to lt_to random_bits random_gamma random_seed random_split random_wrap
-    random_unwrap reduce reduce_window rng_uniform ragged_all_to_all select_and_gather_add select_and_scatter
-    select_and_scatter_add sharding_constraint split threefry2x32 top_k xla_pmap get swap bessel_i0e bessel_i1e
-    custom_vjp_call ragged_dot_general dce_sink mulhi scatter_sub stack stage tile unstack"""
-LACKING = frozenset(_LACKING.split())
-
 _by_name: dict[str, Primitive] = {}
 
 
@@ -409,8 +410,8 @@ def named(name: str) -> Primitive:
             module, ours = _where()[candidate]
             made = getattr(importlib.import_module(f"pullback.{module}"), ours)
             return facade_of(made)
-    if name.endswith("_p") and spelled in LACKING:
-        return _by_name.setdefault(spelled, Primitive(spelled))
+    if name in PRIMITIVES.split():
+        return _by_name.setdefault(spelled, _Lacking(spelled))
     raise AttributeError(name)
 
 

@@ -33,9 +33,12 @@ def annotate_function(func: Callable[..., Any] | None = None, name: str | None =
 
 
 def start_trace(log_dir: Any, *options: Any, **more: Any) -> None:
-    warnings.warn(
-        "pullback writes no profiles: jax.profiler.start_trace does nothing. Use a profiler of Python's.", stacklevel=2
-    )
+    _warn(3)
+
+
+def _warn(level: int) -> None:
+    text = "pullback writes no profiles: jax.profiler.start_trace and trace do nothing. Use a profiler of Python's."
+    warnings.warn(text, stacklevel=level)
 
 
 def stop_trace() -> None:
@@ -44,7 +47,7 @@ def stop_trace() -> None:
 
 @contextlib.contextmanager
 def trace(log_dir: Any, *options: Any, **more: Any) -> Iterator[None]:
-    start_trace(log_dir)
+    _warn(4)
     yield
 
 

@@ -49,6 +49,7 @@ _CHECKIFY = (
 )
 
 ROWS: dict[str, Row] = {
+    "jax.dlpack": Row(own={"numpy": "from_dlpack"}),
     "jax.core": Row(
         own={
             "structs": "AbstractValue ShapedArray",
@@ -104,6 +105,7 @@ ROWS: dict[str, Row] = {
     "jax._src.state.types": Row(own={"stand_ins": "AbstractRef"}),
     "jax._src.traceback_util": Row(own={"stand_ins": "_exclude_paths api_boundary include_frame register_exclusion"}),
     "jax._src.tree_util": Row(own={"tree_util": "_registry flatten_one_level"}),
+    "jax._src.distributed": Row(own={"stand_ins": "global_state"}),
     "jax.interpreters.pxla": Row(),
     "jax.interpreters.xla": Row(own={"stand_ins": "apply_primitive canonicalize_dtype_handlers"}),
     "jax.image": Row("pullback.image"),
@@ -112,6 +114,11 @@ ROWS: dict[str, Row] = {
     "jax.experimental.array_serialization.serialization": Row(
         own={"stand_ins": "GlobalAsyncCheckpointManager get_tensorstore_spec"}
     ),
+    # orbax imports these, and uses them with several processes only
+    "jax.experimental.colocated_python": Row(),
+    "jax.experimental.colocated_python.func": Row(),
+    "jax.experimental.colocated_python.serialization": Row(own={"stand_ins": "DeviceList"}),
+    "jax.extend.ifrt_programs": Row(own={"stand_ins": "ifrt_programs"}),
     "jax.experimental.checkify": Row(own={"checkify": _CHECKIFY}),
     "jax.experimental.hijax": Row(
         own={
@@ -126,10 +133,19 @@ ROWS: dict[str, Row] = {
     "jax.experimental.jet": Row(own={"taylor": "fact jet jet2 zero_series"}),
     "jax.experimental.ode": Row(own={"taylor": "odeint"}),
     "jax.experimental.layout": Row(own={"stand_ins": "Layout", "sharding": "Format"}),
-    "jax.experimental.multihost_utils": Row(own={"stand_ins": "sync_global_devices"}),
+    "jax.experimental.pjit": Row(own={"jitting": "pjit=jit"}),
+    "jax.experimental.mesh_utils": Row(own={"processes": "create_device_mesh"}),
+    "jax.experimental.multihost_utils": Row(
+        own={
+            "stand_ins": "assert_equal sync_global_devices",
+            "processes": "broadcast_one_to_all process_allgather reached_preemption_sync_point",
+        }
+    ),
+    "jax.experimental.shard_map": Row(own={"processes": "shard_map=shard_map_of_old"}),
     "jax.experimental.sparse": Row(own={"stand_ins": "BCOO BCSR JAXSparse"}),
     "jax.extend.source_info_util": Row(own={"stand_ins": "register_exclusion"}),
     "jax.test_util": Row(own={"differences": "check_grads check_jvp check_vjp"}),
+    "jax._src.array": Row(own={"placement": "_reconstruct_array"}),  # pickles name it
     "jax._src.checkify": Row(own={"checkify": f"{_CHECKIFY} JaxException Out"}),
     "jax._src.xla_bridge": Row(own={"stand_ins": "_backends", "placement": "default_backend device_count devices"}),
     "jax._src.compiler": Row(own={"stand_ins": "backend_compile_and_load"}),

@@ -6,7 +6,7 @@ Each rule of that primitive looks into the registry when it is needed, since pro
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -29,14 +29,30 @@ from pullback.transforms.derive import stage_closed
 # ---- what stands for zeros and for unknown values ---------------------------------------------------------------------
 
 
-@register_pytree_node_class
-class Zero:
-    """A tangent or cotangent that is known to be zero."""
+class _OfType:
+    """What stands for a value of which the type alone is known: a container of nothing."""
 
     __slots__ = ("aval",)
 
     def __init__(self, aval: Any) -> None:
         self.aval = aval
+
+    def tree_flatten(self) -> Any:
+        return (), self.aval
+
+    @classmethod
+    def tree_unflatten(cls, aval: Any, children: Any) -> Self:
+        return cls(aval)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.aval})"
+
+
+@register_pytree_node_class
+class Zero(_OfType):
+    """A tangent or cotangent that is known to be zero."""
+
+    __slots__ = ()
 
     @staticmethod
     def from_primal_value(value: Any) -> Zero:
@@ -45,35 +61,12 @@ class Zero:
     def instantiate(self) -> Any:
         return zeros_like_aval(self.aval)
 
-    def tree_flatten(self) -> Any:
-        return (), self.aval
-
-    @classmethod
-    def tree_unflatten(cls, aval: Any, children: Any) -> Zero:
-        return cls(aval)
-
-    def __repr__(self) -> str:
-        return f"Zero({self.aval})"
-
 
 @register_pytree_node_class
-class UndefinedPrimal:
+class UndefinedPrimal(_OfType):
     """In a transpose rule: an operand for which a cotangent is wanted."""
 
-    __slots__ = ("aval",)
-
-    def __init__(self, aval: Any) -> None:
-        self.aval = aval
-
-    def tree_flatten(self) -> Any:
-        return (), self.aval
-
-    @classmethod
-    def tree_unflatten(cls, aval: Any, children: Any) -> UndefinedPrimal:
-        return cls(aval)
-
-    def __repr__(self) -> str:
-        return f"UndefinedPrimal({self.aval})"
+    __slots__ = ()
 
 
 def is_undefined_primal(x: Any) -> bool:

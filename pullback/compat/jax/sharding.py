@@ -11,7 +11,7 @@ import enum
 import functools
 import math
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextvars import ContextVar
 from typing import Any, NamedTuple, Self
 
@@ -21,6 +21,7 @@ import pullback as pb
 from pullback.compat.jax.facade import facade
 from pullback.core.devices import DEFAULT_DEVICE, Device
 from pullback.core.source import api_boundary
+from pullback.program.equality import Keyed
 
 
 class AxisType(enum.Enum):
@@ -42,15 +43,10 @@ class AbstractDevice(NamedTuple):
     platform: str | None = None
 
 
-class _Mesh:
+class _Mesh(Keyed):
     """What meshes of devices, and of none, share."""
 
-    axis_names: tuple[Any, ...]
-    axis_sizes: tuple[int, ...]
-    axis_types: tuple[AxisType, ...]
-    is_multi_process = False
-
-    def _fill(self, names: str | Sequence[Any], sizes: Sequence[int], types: Any) -> None:
+    def __init__(self, names: Any, sizes: Sequence[int], types: Any, devices: Iterable[Device] = ()) -> None:
         self.axis_names = (names,) if isinstance(names, str) else tuple(names)
         self.axis_sizes = tuple(sizes)
         types = AxisType.Auto if types is None else types
@@ -62,6 +58,7 @@ class _Mesh:
                 f"A mesh of {len(self.axis_sizes)} axes has as many names and types, but got axis_names={self.axis_names} and"
                 f" axis_types={self.axis_types}."
             )
+        self.key = self.axis_names, self.axis_sizes, self.axis_types, tuple(devices)
 
     shape = property(lambda self: OrderedDict(zip(self.axis_names, self.axis_sizes)))
     shape_tuple = property(lambda self: tuple(self.shape.items()))
@@ -73,16 +70,14 @@ class _Mesh:
     are_all_axes_auto = property(lambda self: len(self.auto_axes) == len(self.axis_names) > 0)
     are_all_axes_explicit = property(lambda self: len(self.explicit_axes) == len(self.axis_names) > 0)
     are_all_axes_manual = property(lambda self: len(self.manual_axes) == len(self.axis_names) > 0)
-    _key = property(lambda self: (self.axis_names, self.axis_sizes, self.axis_types))
 
     def _of_type(self, kind: AxisType) -> tuple[Any, ...]:
         return tuple([name for name, one in zip(self.axis_names, self.axis_types) if one is kind])
 
-    def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and bool(self._key == other._key)
-
-    def __hash__(self) -> int:
-        return hash(self._key)
+    def _updated(self, first: str, given: Any, axis_names: Any, axis_types: Any, **more: Any) -> Self:
+        """One that differs in what is not None: `first` is the name of its first argument."""
+        changed = {first: given, "axis_names": axis_names, "axis_types": axis_types}
+        return type(self)(**{name: getattr(self, name) if value is None else value for name, value in changed.items()}, **more)
 
     def __str__(self) -> str:
         axes = ", ".join(f"'{name}': {size}" for name, size in self.shape.items())
@@ -99,34 +94,29 @@ class AbstractMesh(_Mesh):
     def __init__(
         self, axis_sizes: Any = (), axis_names: Any = (), axis_types: Any = None, *, abstract_device: Any = None
     ) -> None:
-        self._fill(axis_names, axis_sizes, axis_types)
+        super().__init__(axis_names, axis_sizes, axis_types)
         self.abstract_device = abstract_device
 
     abstract_mesh = property(lambda self: self)
 
     def update(self, axis_sizes: Any = None, axis_names: Any = None, axis_types: Any = None, **more: Any) -> AbstractMesh:
-        given = {"axis_sizes": axis_sizes, "axis_names": axis_names, "axis_types": axis_types}
-        return AbstractMesh(**{name: getattr(self, name) if value is None else value for name, value in given.items()}, **more)
+        return self._updated("axis_sizes", axis_sizes, axis_names, axis_types, **more)
 
 
 class Mesh(_Mesh, contextlib.ContextDecorator):
     """An array of devices with named axes."""
 
-    devices: np.ndarray[Any, Any]
-
     def __init__(self, devices: Any, axis_names: Any, axis_types: Any = None) -> None:
-        self.devices = np.asarray(devices, object)
-        self._fill(axis_names, self.devices.shape, axis_types)
+        self.devices: Any = np.asarray(devices, object)
+        super().__init__(axis_names, self.devices.shape, axis_types, self.devices.flat)
 
-    _key = property(lambda self: (self.axis_names, self.axis_sizes, self.axis_types, tuple(self.devices.flat)))
     device_ids = property(lambda self: np.reshape([device.id for device in self.devices.flat], self.devices.shape))
     local_devices = property(lambda self: list(self.devices.flat))
     local_mesh = property(lambda self: self)
     abstract_mesh = property(lambda self: AbstractMesh(self.axis_sizes, self.axis_names, self.axis_types))
 
     def update(self, devices: Any = None, axis_names: Any = None, axis_types: Any = None) -> Mesh:
-        given = {"devices": devices, "axis_names": axis_names, "axis_types": axis_types}
-        return Mesh(**{name: getattr(self, name) if value is None else value for name, value in given.items()})
+        return self._updated("devices", devices, axis_names, axis_types)
 
     def __enter__(self) -> Self:
         _physical.set((*_physical.get(), self))
@@ -149,7 +139,7 @@ def get_abstract_mesh() -> AbstractMesh:
 
 
 def get_mesh() -> Mesh:
-    return (*_physical.get(), Mesh(np.empty((), object), ()))[-1] if not _physical.get() else _physical.get()[-1]
+    return (Mesh(np.empty((), object), ()), *_physical.get())[-1]
 
 
 class set_mesh:
@@ -213,67 +203,59 @@ def _names(part: Any) -> Any:
     return part
 
 
-class PartitionSpec:
+class PartitionSpec(tuple[Any, ...]):
     """For each axis of an array the axes of a mesh along which it is split."""
 
-    __slots__ = ("partitions", "reduced", "unreduced")
     UNCONSTRAINED = UNCONSTRAINED
+    unreduced: frozenset[Any]
+    reduced: frozenset[Any]
 
-    def __init__(self, *partitions: Any, unreduced: Any = frozenset(), reduced: Any = frozenset()) -> None:
-        self.partitions = tuple([_names(part) for part in partitions])
+    def __new__(cls, *partitions: Any, unreduced: Any = frozenset(), reduced: Any = frozenset()) -> PartitionSpec:
+        made = super().__new__(cls, map(_names, partitions))
         for name, given in (("unreduced", unreduced), ("reduced", reduced)):
             if not isinstance(given, (set, frozenset)):
                 raise TypeError(
                     f"PartitionSpec takes {name} as a set of names, but got {given!r} of type {type(given).__name__}."
                 )
-        self.unreduced, self.reduced = frozenset(unreduced), frozenset(reduced)
+            setattr(made, name, frozenset(given))
+        return made
+
+    partitions = property(tuple)
+    _parts = property(lambda self: (tuple(self), self.unreduced, self.reduced))
 
     def update(self, partitions: Any = None, unreduced: Any = None, reduced: Any = None) -> PartitionSpec:
-        return PartitionSpec(
-            *(self.partitions if partitions is None else partitions),
-            unreduced=self.unreduced if unreduced is None else unreduced,
-            reduced=self.reduced if reduced is None else reduced,
-        )
+        return _spec(*[own if given is None else given for own, given in zip(self._parts, (partitions, unreduced, reduced))])
 
     def __repr__(self) -> str:
         sets = [f"{name}={set(found)!r}" for name in ("unreduced", "reduced") if (found := getattr(self, name))]
-        return f"P({', '.join([*map(repr, self.partitions), *sets])}{',' if len(self.partitions) == 1 and not sets else ''})"
+        return f"P({', '.join([*map(repr, self), *sets])}{',' if len(self) == 1 and not sets else ''})"
 
     def __reduce__(self) -> Any:
-        return _spec, (self.partitions, self.unreduced, self.reduced)
+        return _spec, self._parts
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, PartitionSpec) and self.__reduce__() == other.__reduce__()
+        return isinstance(other, PartitionSpec) and bool(self._parts == other._parts)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
 
     def __hash__(self) -> int:
-        return hash(self.__reduce__())
-
-    def __getitem__(self, index: Any) -> Any:
-        return self.partitions[index]
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self.partitions)
-
-    def __len__(self) -> int:
-        return len(self.partitions)
+        return hash(self._parts)
 
     def __add__(self, other: Any) -> PartitionSpec:
-        if not isinstance(other, (tuple, PartitionSpec)):
-            raise NotImplementedError
-        more = other if isinstance(other, PartitionSpec) else PartitionSpec(*other)
-        both = self.unreduced | more.unreduced, self.reduced | more.reduced
-        return PartitionSpec(*self.partitions, *more.partitions, unreduced=both[0], reduced=both[1])
-
-    def __radd__(self, other: Any) -> PartitionSpec:
         if not isinstance(other, tuple):
             raise NotImplementedError
+        more = other if isinstance(other, PartitionSpec) else PartitionSpec(*other)
+        return _spec([*self, *more], self.unreduced | more.unreduced, self.reduced | more.reduced)
+
+    def __radd__(self, other: Any) -> PartitionSpec:
         return PartitionSpec(*other) + self
 
-    def index(self, value: Any) -> int:
-        return self.partitions.index(_names(value))
+    def index(self, value: Any, *within: Any) -> int:
+        return super().index(_names(value), *within)
 
     def count(self, value: Any) -> int:
-        return self.partitions.count(_names(value))
+        return super().count(_names(value))
 
 
 def _spec(partitions: Any, unreduced: Any, reduced: Any) -> PartitionSpec:
@@ -283,7 +265,7 @@ def _spec(partitions: Any, unreduced: Any, reduced: Any) -> PartitionSpec:
 P = PartitionSpec
 
 
-class Sharding:
+class Sharding(Keyed):
     """Where the elements of an array are."""
 
     memory_kind: str | None = None
@@ -293,6 +275,7 @@ class Sharding:
 
     addressable_devices = property(lambda self: self.device_set)
     num_devices = property(lambda self: len(self.device_set))
+    _device_assignment = _addressable_device_assignment = property(lambda self: tuple(sorted(self.device_set)))  # orbax asks
 
     def devices_indices_map(self, global_shape: Any) -> dict[Device, tuple[slice, ...]]:
         check_whole(self)
@@ -319,18 +302,12 @@ class SingleDeviceSharding(Sharding):
     """On one device."""
 
     def __init__(self, device: Device, *, memory_kind: str | None = None) -> None:
-        self._device, self.memory_kind = device, memory_kind
+        self._device, self.memory_kind, self.key = device, memory_kind, device
 
     device_set = property(lambda self: {self._device})
 
     def with_memory_kind(self, kind: str) -> SingleDeviceSharding:
         return SingleDeviceSharding(self._device, memory_kind=kind)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, SingleDeviceSharding) and self._device == other._device
-
-    def __hash__(self) -> int:
-        return hash(self._device)
 
     def __repr__(self) -> str:
         kind = "" if self.memory_kind is None else f", memory_kind={self.memory_kind}"
@@ -350,7 +327,7 @@ class NamedSharding(Sharding):
     def __init__(self, mesh: Any, spec: PartitionSpec, *, memory_kind: str | None = None) -> None:
         if not isinstance(spec, PartitionSpec):
             raise TypeError(f"NamedSharding takes a PartitionSpec as spec, but got {spec!r} of type {type(spec).__name__}.")
-        self.mesh, self.spec, self.memory_kind = mesh, spec, memory_kind
+        self.mesh, self.spec, self.memory_kind = self.key = mesh, spec, memory_kind
         for name in self._split:
             if name not in mesh.axis_names:
                 raise ValueError(
@@ -365,7 +342,7 @@ class NamedSharding(Sharding):
 
     @property
     def _split(self) -> list[Any]:
-        parts = [part if isinstance(part, tuple) else (part,) for part in self.spec.partitions]
+        parts = [part if isinstance(part, tuple) else (part,) for part in self.spec]
         return [name for part in parts for name in part if name is not None and name is not UNCONSTRAINED]
 
     device_set = property(lambda self: set(self.mesh.devices.flat))
@@ -379,23 +356,6 @@ class NamedSharding(Sharding):
 
     def with_memory_kind(self, kind: str) -> NamedSharding:
         return self.update(memory_kind=kind)
-
-    def check_compatible_aval(self, shape: Any) -> None:
-        if len(shape) < len(self.spec):
-            raise ValueError(
-                f"{self} says how {len(self.spec)} axes are split, but the array, of shape {tuple(shape)}, has {len(shape)}."
-                " Shorten the PartitionSpec."
-            )
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, NamedSharding) and (self.mesh, self.spec, self.memory_kind) == (
-            other.mesh,
-            other.spec,
-            other.memory_kind,
-        )
-
-    def __hash__(self) -> int:
-        return hash((self.mesh, self.spec, self.memory_kind))
 
     def __repr__(self) -> str:
         kind = "" if self.memory_kind is None else f", memory_kind={self.memory_kind}"

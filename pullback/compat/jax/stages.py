@@ -13,24 +13,19 @@ from pullback.compat.jax.structs import ShapedArray, aval_of, struct_of
 from pullback.compat.jax.trees import JAX_TREES
 from pullback.core.errors import DtypeError, ShapeError, StructureError
 from pullback.core.types import ArrayType
+from pullback.program.equality import Keyed
 
 CompilerOptions = Mapping[str, Any]
 
 
-class ArgInfo:
+class ArgInfo(Keyed):
     """What a function was lowered for, of one array among its arguments."""
 
     def __init__(self, aval: ShapedArray, donated: bool) -> None:
-        self._aval, self.donated = aval, donated
+        self._aval, self.donated = self.key = aval, donated
 
     shape = property(lambda self: self._aval.shape)
     dtype = property(lambda self: self._aval.dtype)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, ArgInfo) and (self._aval, self.donated) == (other._aval, other.donated)
-
-    def __hash__(self) -> int:
-        return hash((self._aval, self.donated))
 
     def __repr__(self) -> str:
         return f"ArgInfo(_aval={self._aval!r}, donated={self.donated})"

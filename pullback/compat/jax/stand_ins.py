@@ -5,6 +5,7 @@ Many are names of `jax._src`, private to JAX, which its clients use all the same
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ def _refused(name: str, why: str) -> type:
     def refuse(self: Any, *args: Any, **kwargs: Any) -> None:
         raise NotImplementedError(f"{name} is not provided by pullback: {why}.")
 
-    return type(name, (), {"__init__": refuse, "__module__": __name__})
+    return type(name, (), {"__init__": refuse, "fromdense": classmethod(refuse), "__module__": __name__})
 
 
 _PROCESSES = "it is about several processes or devices, which come later"
@@ -38,7 +39,7 @@ _REFUSED = {
     "set_current_trace": "programs define no traces by jax.core",
     "take_current_trace": "programs define no traces by jax.core",
 }
-_EMPTY = "LiteralArray TypedNdArray ExtendedDType EArray AbstractRef"  # of which there are no instances
+_EMPTY = "LiteralArray TypedNdArray ExtendedDType EArray AbstractRef DeviceList"  # of which there are no instances
 globals().update({name: _refused(name, why) for name, why in _REFUSED.items()})
 globals().update({name: type(name, (), {"__module__": __name__}) for name in _EMPTY.split()})
 
@@ -47,8 +48,10 @@ def _nothing(*args: Any, **kwargs: Any) -> None:
     """Nothing: there is one process, effects have happened when a call returns, and pullback's frames are in no traceback."""
 
 
-sync_global_devices = register_exclusion = wait_for_tokens = register_hitype = _nothing
+sync_global_devices = assert_equal = register_exclusion = wait_for_tokens = register_hitype = _nothing
 
+ifrt_programs = None  # of a runtime of many machines
+global_state = SimpleNamespace(client=None, service=None, coordinator_address=None, process_id=0, num_processes=1)
 _exclude_paths: list[str] = []
 _backends: dict[str, Any] = {}  # JAX's clients of XLA, by platform: pullback's are elsewhere
 global_result_handlers: dict[Any, Any] = {}

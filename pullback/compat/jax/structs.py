@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 from weakref import WeakValueDictionary
@@ -18,6 +19,7 @@ from pullback.core.refs import Ref
 from pullback.core.tracing import Tracer
 from pullback.core.tracing import type_of as type_of_value
 from pullback.core.types import ArrayType, array_type, trivial_type
+from pullback.program.equality import Keyed
 
 sharding = lazy_module("pullback.compat.jax.sharding")
 
@@ -42,17 +44,10 @@ class AbstractValue:
     is_high = False
     has_qdd = False
 
-    def to_tangent_aval(self) -> Any:
-        raise NotImplementedError("must override")
-
-    def to_ct_aval(self) -> Any:
-        raise NotImplementedError("must override")
+    to_tangent_aval: Any  # which each class of a program's own defines
 
     def at_least_vspace(self) -> Any:
         return self.to_tangent_aval()
-
-    def update(self, **kwargs: Any) -> Any:
-        raise NotImplementedError("must override")
 
     def update_weak_type(self, weak_type: bool) -> Any:
         return self
@@ -75,7 +70,6 @@ class ShapedArray(AbstractValue):
     """An ArrayType by JAX's names. Interned like it, so equal ones are one object."""
 
     __slots__ = ("__weakref__", "placement", "type")
-    array_abstraction_level = 2
     memory_space = None
     type: ArrayType
     placement: Any
@@ -105,7 +99,7 @@ class ShapedArray(AbstractValue):
     ndim = property(lambda self: self.type.ndim)
     size = property(lambda self: self.type.size)
     sharding = property(lambda self: _unplaced(self.ndim) if self.placement is None else self.placement)
-    mat = manual_axis_type = property(lambda self: None)
+    manual_axis_type = property(lambda self: None)
 
     def update(self, shape: Any = None, dtype: Any = None, weak_type: bool | None = None, **kwargs: Any) -> ShapedArray:
         return ShapedArray(
@@ -128,11 +122,6 @@ class ShapedArray(AbstractValue):
 
     def str_short(self, short_dtypes: bool = False, mesh_axis_types: bool = False) -> str:
         return f"{_name(self.dtype, short_dtypes)}[{','.join(map(str, self.shape))}]"
-
-    def _len(self, ignored: Any) -> int:
-        if not self.shape:
-            raise TypeError("len() of unsized object")
-        return int(self.shape[0])
 
     def __str__(self) -> str:
         return f"{'~' if self.weak_type else ''}{self.str_short()}"
@@ -176,16 +165,15 @@ def primal_dtype_to_tangent_dtype(dtype: Any) -> np.dtype[Any]:
     return tangent_type(_type((), dtype)).dtype
 
 
-class ShapeDtypeStruct:
+def _field(number: int) -> Any:
+    return property(lambda self: self.key[number])
+
+
+class ShapeDtypeStruct(Keyed):
     """The shape, the dtype and the weakness of an array, as `jax.eval_shape` takes and returns them."""
 
-    __slots__ = ("_sharding", "dtype", "is_ref", "manual_axis_type", "shape", "weak_type")
-    shape: tuple[Any, ...]
-    dtype: Any
-    weak_type: bool
-    _sharding: Any
-    manual_axis_type: Any
-    is_ref: bool
+    __slots__ = ()
+    _FIELDS = "shape", "dtype", "sharding", "weak_type", "manual_axis_type", "is_ref"
 
     def __init__(
         self,
@@ -199,52 +187,34 @@ class ShapeDtypeStruct:
     ) -> None:
         if dtype is None:
             raise ValueError("ShapeDtypeStruct: dtype must be specified.")
-        fields = tuple(shape), dtype_of(dtype), sharding, weak_type, manual_axis_type, is_ref
-        for name, value in zip(("shape", "dtype", "_sharding", "weak_type", "manual_axis_type", "is_ref"), fields):
-            object.__setattr__(self, name, value)
+        object.__setattr__(self, "key", (tuple(shape), dtype_of(dtype), sharding, weak_type, manual_axis_type, is_ref))
+
+    shape, dtype, sharding, weak_type, manual_axis_type, is_ref = map(_field, range(6))
+    size = property(lambda self: math.prod(self.shape))
+    ndim = property(lambda self: len(self.shape))
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise RuntimeError(f"A ShapeDtypeStruct does not change: make another one instead of setting its {name} (.update).")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restored, (self._key,)
-
-    sharding = property(lambda self: self._sharding)
-    size = property(lambda self: math.prod(self.shape))
-    ndim = property(lambda self: len(self.shape))
+        return functools.partial(ShapeDtypeStruct, **dict(zip(self._FIELDS, self.key))), ()
 
     @classmethod
     def like(cls, x: Any) -> ShapeDtypeStruct:
         return struct_of(type_of(x), cls)
 
-    @property
-    def _key(self) -> tuple[Any, ...]:
-        return self.shape, self.dtype, self._sharding, self.weak_type, self.manual_axis_type, self.is_ref
-
     def update(self, **kwargs: Any) -> ShapeDtypeStruct:
-        fields = dict(zip(("shape", "dtype", "sharding", "weak_type", "manual_axis_type", "is_ref"), self._key))
-        return ShapeDtypeStruct(**{**fields, **kwargs})
+        return ShapeDtypeStruct(**{**dict(zip(self._FIELDS, self.key)), **kwargs})
 
     def __len__(self) -> int:
         if not self.shape:
             raise TypeError("len() of unsized object")
         return int(self.shape[0])
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, ShapeDtypeStruct) and self._key == other._key
-
-    def __hash__(self) -> int:
-        return hash(self._key)
-
     def __repr__(self) -> str:
-        sharding = "" if self._sharding is None else f", sharding={self._sharding}"
+        sharding = "" if self.sharding is None else f", sharding={self.sharding}"
         weak = f", weak_type={self.weak_type}" if self.weak_type else ""
         return f"{type(self).__name__}(shape={self.shape}, dtype={_name(self.dtype, False)}{sharding}{weak})"
-
-
-def _restored(key: tuple[Any, ...]) -> ShapeDtypeStruct:
-    shape, dtype, sharding, weak, axes, is_ref = key
-    return ShapeDtypeStruct(shape, dtype, sharding=sharding, weak_type=weak, manual_axis_type=axes, is_ref=is_ref)
 
 
 def struct_of(type: ArrayType, cls: Any = ShapeDtypeStruct) -> Any:
@@ -254,15 +224,13 @@ def struct_of(type: ArrayType, cls: Any = ShapeDtypeStruct) -> Any:
 
 def type_of(x: Any) -> ArrayType:
     """The ArrayType of a value, or of what stands for one: a ShapedArray, a struct, or anything with a shape and a dtype."""
-    if isinstance(x, (Array, Tracer, ArrayType)):
-        return x.type if not isinstance(x, ArrayType) else x
-    if isinstance(x, ShapedArray):
+    if isinstance(x, (Array, Tracer, ShapedArray, Ref)):
         return x.type
+    if isinstance(x, ArrayType):
+        return x
     if isinstance(x, ShapeDtypeStruct):
         type = _type(x.shape, x.dtype, x.weak_type)
         return type if type.dtype == float0 else type.with_dtype(entering(type.dtype), type.weak)
-    if isinstance(x, Ref):
-        return x.type
     if hasattr(x, "shape") and hasattr(x, "dtype") and not isinstance(x, (np.ndarray, np.generic)):
         return _type(x.shape, x.dtype, getattr(x, "weak_type", False))
     return type_of_value(x)

@@ -18,6 +18,7 @@ from pullback.core.source import name_of, named_after
 from pullback.core.tracing import Trace, Tracer, ensure_compile_time_eval, innermost_staging
 from pullback.ops.broadcast import broadcast_in_dim
 from pullback.ops.convert import convert_element_type
+from pullback.program.equality import Keyed
 from pullback.program.equation import Literal, Variable
 from pullback.program.program import Program
 from pullback.transforms.batch import BatchTrace
@@ -117,22 +118,11 @@ def eval_shape(fun: Function, *args: Any, **kwargs: Any) -> Any:
 # ---- which transformations are under way ------------------------------------------------------------------------------
 
 
-class TraceView:
+class TraceView(Keyed):
     """A transformation under way, as JAX's programs ask for it."""
 
-    __slots__ = ("main",)
-
     def __init__(self, trace: Trace) -> None:
-        self.main = trace
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, TraceView) and self.main is other.main
-
-    def __hash__(self) -> int:
-        return id(self.main)
-
-    def is_valid(self) -> bool:
-        return self.main.open
+        self.main = self.key = trace
 
     def __repr__(self) -> str:
         return self.main.describe() if self.main is not None else "EvalTrace"

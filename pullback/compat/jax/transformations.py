@@ -15,6 +15,7 @@ import pullback as pb
 from pullback.api.functions import chosen_arguments, normalize_argnums, trees_of, wrapped
 from pullback.api.traced import call_paths
 from pullback.compat.jax.jitting import jit
+from pullback.compat.jax.sharding import get_abstract_mesh
 from pullback.compat.jax.structs import tangent_type, type_of
 from pullback.compat.jax.tree_util import register_pytree_node, register_static, tree_leaves, tree_map
 from pullback.compat.jax.trees import JAX_TREES, Packed, flatten, on_a_level, pack, packed, standing_for, unpack
@@ -416,7 +417,7 @@ def vmap(
 
     made = wrapped(fun, "vmap", batched)
     if doc := getattr(fun, "__doc__", None):
-        made.__doc__ = f"Vectorized version of {getattr(fun, '__name__', fun)}. Original documentation:\n\n{doc}"
+        made.__doc__ = f"Vectorized version of {getattr(fun, '__name__', fun)}.\n\nOriginal documentation:\n\n{doc}"
     return made
 
 
@@ -463,12 +464,17 @@ def pmap(
     donate_argnums: Any = (),
     global_arg_shapes: Any = None,
 ) -> Function:
-    """On one device: a batch of one element, compiled. More elements than devices are refused, as in JAX."""
+    """A batch, compiled, on one device. More elements than devices are refused, as in JAX."""
     static, _ = chosen_arguments(fun, static_broadcasted_argnums, None, "pmap's static_broadcasted")
 
     def parts(args: tuple[Any, ...]) -> tuple[set[int], Any, list[Any]]:
         """Which arguments are static, the axes of the others, and these."""
-        chosen = {number % len(args) for number in static if -len(args) <= number < len(args)}
+        if any([not -len(args) <= number < len(args) for number in static]):
+            raise ValueError(
+                f"pmap's static_broadcasted_argnums={static_broadcasted_argnums} names an argument that this call has not by"
+                f" position: it has {len(args)} so."
+            )
+        chosen = {number % len(args) for number in static}
         mapped = [i for i in range(len(args)) if i not in chosen]
         axes = tuple([in_axes[i] for i in mapped]) if isinstance(in_axes, (tuple, list)) else in_axes
         return chosen, axes, [args[i] for i in mapped]
@@ -496,11 +502,42 @@ def pmap(
                 f"pmap takes the number of elements from the arguments that it maps, but got none of them with {in_axes=}: give"
                 " one an axis."
             )
-        if sizes - {1}:
-            raise ValueError(f"pmap was given {max(sizes)} elements, one for each device, but there is only 1 device.")
+        if max(sizes) > (there := len(pb.devices())):
+            raise ValueError(
+                f"pmap was given {max(sizes)} elements, one for each device, but the number of devices is {there}. jax.vmap"
+                f" takes any number; XLA_FLAGS=--xla_force_host_platform_device_count={max(sizes)} divides a CPU into as many."
+            )
         return compiled(*args, **kwargs)
 
     return wrapped(fun, "pmap", on_devices)
+
+
+def shard_map(
+    f: Function | None = None,
+    /,
+    *,
+    out_specs: Any = None,
+    in_specs: Any = None,
+    mesh: Any = None,
+    axis_names: Any = frozenset(),
+    check_vma: bool = True,
+) -> Any:
+    """On one device: the function of the whole arrays, in which the axes of the mesh have names and one element each."""
+    if f is None:
+        options = {"out_specs": out_specs, "in_specs": in_specs, "mesh": mesh, "axis_names": axis_names, "check_vma": check_vma}
+        return lambda f: shard_map(f, **options)
+    mesh = get_abstract_mesh() if mesh is None else mesh
+    if mesh.size != 1:
+        raise ValueError(f"shard_map was given {mesh!r}, of {mesh.size} devices, but there is only 1 device.")
+
+    def on_mesh(*args: Any) -> Any:
+        sharded = f
+        for name in axis_names or mesh.axis_names:
+            sharded = vmap(sharded, None, 0, name, 1)
+        return tree_map(lambda leaf: leaf.reshape(leaf.shape[mesh_rank:]), sharded(*args))
+
+    mesh_rank = len(axis_names or mesh.axis_names)
+    return wrapped(f, "shard_map", on_mesh)
 
 
 def named_call(fun: Function, *, name: str | None = None) -> Function:

@@ -68,7 +68,7 @@ def test_pmap_on_one_device() -> None:
         return 2 * x
 
     np.testing.assert_array_equal(double(jnp.ones((1, 3))), np.full((1, 3), 2.0))
-    with pytest.raises(ValueError, match="only 1 device"):
+    with pytest.raises(ValueError, match="the number of devices is 1"):
         double(jnp.ones((2, 3)))
 
     def scaled(x: Any, count: int, y: Any) -> Any:
@@ -88,3 +88,24 @@ def test_a_compiled_function_has_the_signature_of_its_function() -> None:
 def test_other_platforms_are_unknown_backends() -> None:
     with pytest.raises(RuntimeError, match="Unknown backend 'tpu'"):
         jax.devices("tpu")
+
+
+def test_checks_that_nobody_asked_for_are_not_reported() -> None:
+    def f(x: Any) -> Any:
+        checkify.check(x > 0, "must be positive")
+        return x
+
+    assert checkify.checkify(f, errors=set())(jnp.array(-1.0))[0].get() is None
+    assert "positive" in checkify.checkify(f)(jnp.array(-1.0))[0].get()
+
+
+def test_options_of_debugging_in_a_call_of_their_own(capsys: pytest.CaptureFixture[str]) -> None:
+    jax.jit(lambda x: jax.debug.print(ordered=True)("x is {x}", x=x))(3)
+    seen: list[Any] = []
+    jax.debug.callback(ordered=True)(seen.append, 4)
+    jax.effects_barrier()
+    assert capsys.readouterr().out == "x is 3\n" and seen == [4]
+    with pytest.raises(TypeError, match="in a second call"):
+        jax.debug.print(ordered=True, x=3)
+    with pytest.raises(TypeError, match="in a second call"):
+        jax.debug.callback(None, 3)

@@ -315,3 +315,10 @@ def test_a_list_of_two_is_output_and_auxiliary() -> None:
 def test_an_axis_that_nobody_named_is_a_name_error() -> None:
     with pytest.raises(NameError, match="'i'"):
         jax.lax.psum(1.0, "i")
+
+
+def test_callbacks_return_as_many_arrays_as_are_announced() -> None:
+    struct = jax.ShapeDtypeStruct((), np.float32)
+    assert jax.jit(lambda x: jax.pure_callback(lambda x: [[x]], [struct], x))(1.0) == [1.0]
+    with pytest.raises(jax.errors.JaxRuntimeError, match="returned 2 arrays, but result_shape_dtypes has 1"):
+        jax.jit(lambda x: jax.pure_callback(lambda x: (x, x), struct, x))(1.0)

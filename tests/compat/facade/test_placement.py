@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import pickle
+import subprocess
+import sys
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -151,3 +154,73 @@ def test_an_array_that_is_there_stays_as_it_is() -> None:
     x.delete()
     with pytest.raises(RuntimeError, match=r"float32\[2\] has no values to show"):
         repr(x)
+
+
+# ---- what programs for several devices ask for, of one -----------------------------------------------------------------
+
+
+def test_shard_map_over_one_device_is_the_function_of_the_whole_arrays() -> None:
+    mesh = Mesh(jax.experimental.mesh_utils.create_device_mesh((1, 1)), ("data", "model"))
+    P = PartitionSpec
+
+    @partial(jax.shard_map, mesh=mesh, in_specs=(P("data"), P(None, "model")), out_specs=P())
+    def total(x: Any, w: Any) -> Any:
+        return jax.lax.psum(jax.lax.pmean((x @ w).sum(), "data"), "model") + jax.lax.axis_index("model")
+
+    x, w = jnp.arange(6.0).reshape(2, 3), jnp.ones((3, 4))
+    assert total(x, w) == jax.jit(total)(x, w) == 60
+    assert np.array_equal(jax.grad(total)(x, w), np.full((2, 3), 4))
+    old = jax.experimental.shard_map.shard_map(lambda x: {"twice": 2 * x}, mesh, P("data"), P("data"))
+    assert np.array_equal(old(x)["twice"], 2 * x)
+    with jax.set_mesh(mesh):
+        found = jax.shard_map(lambda x: jax.lax.all_gather(x, "data"), in_specs=P(), out_specs=P())(x)
+    assert found.shape == (1, 2, 3)
+
+
+def test_shard_map_names_the_mesh_that_it_cannot_use() -> None:
+    device = jax.devices()[0]
+    with pytest.raises(NotImplementedError, match=r"the mesh has 2: Mesh\('x': 2"):
+        jax.shard_map(jnp.sin, mesh=Mesh([device, device], "x"), in_specs=None, out_specs=None)(1.0)
+    with pytest.raises(ValueError, match="shard_map needs a mesh"):
+        jax.shard_map(jnp.sin, out_specs=None)(1.0)
+    with pytest.raises(ValueError, match="pullback computes on one device"):
+        jax.experimental.mesh_utils.create_device_mesh((2,))
+
+
+def test_what_processes_do_together_one_does_alone() -> None:
+    utils = jax.experimental.multihost_utils
+    assert utils.process_allgather({"a": jnp.ones(2)})["a"].shape == (1, 2)
+    assert utils.process_allgather(jnp.ones(2), tiled=True).shape == (2,)
+    assert isinstance(utils.broadcast_one_to_all(jnp.ones(2)), np.ndarray)
+    assert not utils.reached_preemption_sync_point(3)
+    assert pullback.compat.jax._src.distributed.global_state.process_id == 0
+
+
+def test_an_array_of_a_pickle_of_jax_is_read() -> None:
+    restore = pullback.compat.jax._src.array._reconstruct_array
+    for values, weak in ((np.arange(3, dtype=np.int32), False), (np.float32(2.5) * np.ones(()), True)):
+        make, parts, state = np.asarray(values, values.dtype if values.ndim else np.float32).__reduce__()
+        found = restore(make, parts, state, {"weak_type": weak})
+        assert isinstance(found, jax.Array) and found.weak_type is weak and np.array_equal(found, values)
+
+
+def test_memory_has_an_address_before_anything_is_compiled() -> None:
+    program = "import jax, jax.dlpack; import numpy as np; x = jax.numpy.arange(3); print(x.unsafe_buffer_pointer() > 0)"
+    program += "; print(jax.dlpack.from_dlpack(np.arange(3)))"
+    install = "import pullback.compat.jax; pullback.compat.jax.install();"
+    command = [sys.executable, "-c", f"{install} {program}"]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "True\n[0 1 2]\n"
+
+
+def test_shard_map_on_one_device_is_the_function_with_named_axes() -> None:
+    mesh, spec = jax.make_mesh((1, 1), ("x", "y")), PartitionSpec("x")
+
+    @jax.shard_map(mesh=mesh, in_specs=(spec, PartitionSpec()), out_specs={"sum": spec, "index": spec})
+    def f(a: Any, b: Any) -> Any:
+        return {"sum": jax.lax.psum(a * b, ("x", "y")), "index": a + jax.lax.axis_index("x")}
+
+    for out in (f(jnp.arange(3.0), 2.0), jax.jit(f)(jnp.arange(3.0), 2.0)):
+        assert (out["sum"].tolist(), out["index"].tolist()) == ([0.0, 2.0, 4.0], [0.0, 1.0, 2.0])
+    assert jax.grad(lambda a: f(a, 3.0)["sum"].sum())(jnp.ones(2)).tolist() == [3.0, 3.0]
+    with pytest.raises(ValueError, match="of 2 devices"):
+        jax.shard_map(lambda x: x, mesh=AbstractMesh((2,), ("x",)), in_specs=spec, out_specs=spec)

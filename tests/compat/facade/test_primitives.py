@@ -167,3 +167,10 @@ def test_a_rule_for_a_primitive_of_pullback_is_lent_to_it():
     ad.primitive_jvps[jax.lax.sin_p] = lambda primals, tangents, **params: 1 / 0  # that has its own
     assert (jax.lax.sin_p.made.jvp, jax.lax.sin_p.made.partials) == kept
     del ad.primitive_jvps[jax.lax.sin_p]
+
+
+def test_a_product_s_equation_can_be_inverted_with_its_own_parameters() -> None:
+    (equation,) = jax.make_jaxpr(lambda x: 2 * x)(1.0).eqns
+    primitives = jax.extend.core.primitives
+    assert equation.primitive is primitives.mul_p and equation.params == {"out_dtype": None}
+    assert primitives.div_p.bind(jnp.float32(6.0), jnp.float32(2.0), **equation.params) == 3

@@ -16,13 +16,8 @@ def _shape(function: Any, *shapes: Sequence[int]) -> tuple[int, ...]:
 
 
 def conv_shape_tuple(lhs_shape: Any, rhs_shape: Any, strides: Any, pads: Any, batch_group_count: int = 1) -> tuple[int, ...]:
-    def convolve(lhs: Any, rhs: Any) -> Any:
-        groups = lhs_shape[1] // rhs_shape[1]
-        return pb.lax.conv_general_dilated(
-            lhs, rhs, strides, pads, feature_group_count=groups, batch_group_count=batch_group_count
-        )
-
-    return _shape(convolve, lhs_shape, rhs_shape)
+    groups = {"feature_group_count": lhs_shape[1] // rhs_shape[1], "batch_group_count": batch_group_count}
+    return _shape(lambda lhs, rhs: pb.lax.conv_general_dilated(lhs, rhs, strides, pads, **groups), lhs_shape, rhs_shape)
 
 
 def conv_general_permutations(dimension_numbers: Any) -> tuple[tuple[int, ...], ...]:
@@ -33,33 +28,19 @@ def conv_general_permutations(dimension_numbers: Any) -> tuple[tuple[int, ...], 
 def conv_general_shape_tuple(
     lhs_shape: Any, rhs_shape: Any, window_strides: Any, padding: Any, dimension_numbers: Any
 ) -> tuple[int, ...]:
-    def convolve(lhs: Any, rhs: Any) -> Any:
-        return pb.lax.conv_general_dilated(lhs, rhs, window_strides, padding, dimension_numbers=dimension_numbers)
-
-    return _shape(convolve, lhs_shape, rhs_shape)
+    options = {"padding": padding, "dimension_numbers": dimension_numbers}
+    return _shape(lambda lhs, rhs: pb.lax.conv_general_dilated(lhs, rhs, window_strides, **options), lhs_shape, rhs_shape)
 
 
 def conv_transpose_shape_tuple(
     lhs_shape: Any, rhs_shape: Any, window_strides: Any, padding: Any, dimension_numbers: Any
 ) -> tuple[int, ...]:
-    def convolve(lhs: Any, rhs: Any) -> Any:
-        return pb.lax.conv_transpose(
-            lhs, rhs, window_strides, padding, dimension_numbers=dimension_numbers, transpose_kernel=False
-        )
-
-    return _shape(convolve, lhs_shape, rhs_shape)
+    options = {"padding": padding, "dimension_numbers": dimension_numbers}
+    return _shape(lambda lhs, rhs: pb.lax.conv_transpose(lhs, rhs, window_strides, **options), lhs_shape, rhs_shape)
 
 
-def reduce_window_shape_tuple(
-    operand_shape: Any,
-    window_dimensions: Any,
-    window_strides: Any,
-    padding: Any,
-    base_dilation: Any = None,
-    window_dilation: Any = None,
-) -> tuple[int, ...]:
-    options = (window_dimensions, window_strides, padding, base_dilation, window_dilation)
-    return _shape(lambda x: pb.lax.reduce_window(x, 0.0, pb.lax.add, *options), operand_shape)
+def reduce_window_shape_tuple(operand_shape: Any, *windows: Any, **options: Any) -> tuple[int, ...]:
+    return _shape(lambda x: pb.lax.reduce_window(x, 0.0, pb.lax.add, *windows, **options), operand_shape)
 
 
 def shape_as_value(shape: Sequence[int]) -> Any:

@@ -1,4 +1,4 @@
-"""Which strategy XLA should use for the loops of a module, from what one step of each costs.
+"""Which strategy XLA should use for a module: for its loops, from what one step of each costs, and for its barriers.
 
 XLA for the CPU runs a loop with one of two strategies. By default it starts a kernel for every few operations of the body, at
 some 0.3 us each, and passes matrix products on to a library. With `xla_cpu_small_while_loop_byte_threshold` above what the loop
@@ -17,6 +17,9 @@ How many times faster the second strategy is (jaxlib 0.10.2, two cores with AVX5
     LSTM 128, f32                    3e5              6e5       0.97
     GRU 32, batch 32, gradient       4e5 + 6e5        9e5       0.59
     GRU 64, batch 16, gradient       8e5 + 1e6        1e6       0.95
+
+It takes optimization barriers away before it fuses operations, and may then compute again, rounded otherwise, what stands in
+front of one. It can keep them, but not in loops under the second strategy: a module with a barrier has no such loops.
 """
 
 from __future__ import annotations
@@ -30,11 +33,18 @@ from pullback.program.cost import Cost
 SMALL_FLOPS = 100_000
 SMALL_BYTES = 1_000_000
 
+_STRATEGY = "xla_cpu_small_while_loop_byte_threshold"
 _THRESHOLD = 1 << 40  # bytes, more than any loop touches
 
 
-def loop_settings(steps: Sequence[Cost]) -> dict[str, Any]:
-    """XLA's options for a module with loops whose steps have these costs."""
+def cpu_settings(steps: Sequence[Cost], barriers: bool) -> tuple[dict[str, Any], dict[str, Any]]:
+    """XLA's options for a module with loops whose steps have these costs, and whether barriers have to last.
+
+    Returns:
+        The options by their names: those that all platforms know, and those that the CPU's compiler alone does.
+    """
+    if barriers:
+        return {"xla_disable_hlo_passes": "cse_barrier_expander"}, {_STRATEGY: 0}
     if not steps or any(step.flops > SMALL_FLOPS or step.bytes > SMALL_BYTES for step in steps):
-        return {}
-    return {"xla_cpu_small_while_loop_byte_threshold": _THRESHOLD}
+        return {}, {}
+    return {}, {_STRATEGY: _THRESHOLD}
