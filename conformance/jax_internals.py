@@ -241,15 +241,14 @@ def unzip2(pairs: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
 
 
 class Generators(Mapping[str, Any]):
-    """JAX's generators by name; those that pullback has not are absences."""
+    """JAX's generators by name."""
 
     names = ("threefry2x32", "threefry4x32", "philox2x32", "philox4x32", "rbg", "unsafe_rbg")
 
     def __getitem__(self, name: str) -> Any:
         if name not in self.names:
             raise KeyError(name)
-        own = importlib.import_module(f"{FACADE}.extend.random")
-        return own.threefry_prng_impl if name == own.threefry_prng_impl.name else absence(f"jax.random's generator {name}")
+        return importlib.import_module(f"{FACADE}.extend.random")._implementations[name]
 
     def __iter__(self) -> Any:
         return iter(self.names)
@@ -260,7 +259,7 @@ class Generators(Mapping[str, Any]):
 
 class _OfKeys(type):
     def __instancecheck__(cls, value: Any) -> bool:
-        return isinstance(value, jax().Array) and value.dtype is importlib.import_module("pullback.core.dtypes").KEY
+        return isinstance(value, jax().Array) and importlib.import_module("pullback.core.dtypes").is_key(value.dtype)
 
 
 class PRNGKeyArray(metaclass=_OfKeys):

@@ -44,7 +44,7 @@ def _population(name: str, a: ArrayLike, axis: int) -> tuple[Array, int]:
         return x, normal_axis(axis, x.type.ndim, name)
     if kind(x.type.dtype) not in "iu":
         raise DtypeError(f"{name} takes an array, or the whole number of its elements, but got {x.type}.{at_user_line()}")
-    return arange(a, dtype=int), 0
+    return arange(a, dtype=int), normal_axis(axis, 1, name)
 
 
 @sampler

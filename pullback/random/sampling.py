@@ -11,12 +11,12 @@ import numpy as np
 
 from pullback.api.compiled import jit
 from pullback.core.array import Array, ArrayLike
-from pullback.core.dtypes import INT32, DType, DTypeLike, accumulation_dtype, default_dtype, in_words, kind, requested
+from pullback.core.dtypes import FLOAT32, INT32, DType, DTypeLike, accumulation_dtype, default_dtype, in_words, kind, requested
 from pullback.core.errors import DtypeError, ShapeError
 from pullback.core.source import at_user_line
 from pullback.core.types import Shape, ShapeLike
+from pullback.lax.elementwise import clz, erf, nextafter, rem, shift_left, shift_right_logical
 from pullback.lax.elementwise import complex as joined
-from pullback.lax.elementwise import erf, nextafter, rem
 from pullback.lax.sorting import top_k
 from pullback.numpy.axes import normal_axis
 from pullback.numpy.creation import checked_shape, full_like
@@ -29,8 +29,9 @@ from pullback.numpy.promotion import operand as as_operand
 from pullback.numpy.reductions import argmax
 from pullback.numpy.shaping import moveaxis
 from pullback.ops import random as primitives
-from pullback.ops.convert import convert_element_type
+from pullback.ops.convert import bitcast_convert_type, convert_element_type
 from pullback.ops.error_functions import log_ndtr
+from pullback.ops.generators import UINT32
 from pullback.ops.literals import literal
 from pullback.ops.stop_gradient import stop_gradient
 from pullback.random.keys import divided, sampler
@@ -222,7 +223,8 @@ def gumbel(key: ArrayLike, shape: ShapeLike = (), dtype: DTypeLike = None, mode:
         shape: the shape of the result.
         dtype: a floating dtype; by default the default one.
         mode: "low" (None), from one random number; "high", from two, so that large values are not cut off where one number has
-            no more digits, at 16.6 in float32.
+            no more digits, at 16.6 in float32; "highest", in float32 from 64 bits, so that small values are exact too, and else
+            as "high".
 
     Returns:
         An array of that shape and dtype.
@@ -236,9 +238,13 @@ def gumbel(key: ArrayLike, shape: ShapeLike = (), dtype: DTypeLike = None, mode:
         [2.9233725 3.8326178]:f32[2]:cpu(0)
     """
     sizes, wanted = checked_shape(shape, "gumbel"), checked_dtype("gumbel", dtype)
-    if mode not in (None, "low", "high"):
-        raise ValueError(f"gumbel takes mode='low' or 'high', not {mode!r}.{at_user_line()}")
-    return _gumbel_of_two(key, sizes=sizes, dtype=wanted) if mode == "high" else drawn(key, "gumbel", sizes, wanted)
+    if mode not in (None, "low", "high", "highest"):
+        raise ValueError(f"gumbel takes mode='low', 'high' or 'highest', not {mode!r}.{at_user_line()}")
+    if mode == "highest" and wanted is FLOAT32:
+        return _gumbel_of_64_bits(key, sizes=sizes)
+    return (
+        _gumbel_of_two(key, sizes=sizes, dtype=wanted) if mode in ("high", "highest") else drawn(key, "gumbel", sizes, wanted)
+    )
 
 
 @functools.partial(jit, static_argnames=("sizes", "dtype"))
@@ -247,6 +253,22 @@ def _gumbel_of_two(key: Any, *, sizes: Shape, dtype: DType) -> Array:
     pair = drawn(key, "uniform", (2, *sizes), dtype)
     fine = pair[0] + literal_of(2.0**-limits.nmant, dtype) * pair[1] + literal_of(float(limits.tiny), dtype)
     return -log(-log1p(-where(pair[0] >= 0.5, pair[0], fine)))
+
+
+@functools.partial(jit, static_argnames="sizes")
+def _gumbel_of_64_bits(key: Any, *, sizes: Shape) -> Array:
+    """Of a fraction of 64 bits where that is below a half, else of what is left to 1; each cut to the digits of float32."""
+    one, (high, low) = np.uint32(1), drawn(key, "bits", (2, *sizes), UINT32)
+    small = high < np.uint32(1 << 31)
+    high, low = where(small, high, ~high + in_dtype(low == 0, UINT32)), where(small, low, ~low + one)
+    zeros, more = clz(high), clz(low)
+    above = shift_left(high, zeros) | shift_right_logical(low, np.uint32(32) - zeros)  # by 32 bits is 0
+    empty = zeros == np.uint32(32)
+    digits = where(empty, shift_left(low, more), above)
+    exponent = np.uint32(126) - where(empty, np.uint32(32) + more, zeros)
+    bits = shift_left(exponent, np.uint32(23)) | shift_right_logical(digits, np.uint32(8)) & np.uint32((1 << 23) - 1)
+    x = bitcast_convert_type(bits, new_dtype=FLOAT32)
+    return -log(-where(small, log1p(-x), log(x)))
 
 
 @sampler

@@ -76,3 +76,8 @@ def test_an_operator_may_be_what_multiplies():
 
     x, _info = pb.scipy.sparse.linalg.cg(Twice(), pnp.ones(3))
     np.testing.assert_allclose(np.asarray(x), 0.5)
+
+
+def test_solutions_of_weak_systems_are_weak() -> None:
+    for solve in (cg, bicgstab, gmres):
+        assert solve(lambda x: x, 1.0)[0].weak_type and not solve(lambda x: x, pnp.ones(2))[0].weak_type

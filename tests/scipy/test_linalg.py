@@ -183,3 +183,11 @@ def test_eager_and_compiled_eigenvalues_come_in_one_order() -> None:
             eager, compiled = pnp.linalg.eigvals(value), pb.jit(pnp.linalg.eigvals)(value)
             assert compiled.dtype == np.complex64
             np.testing.assert_allclose(np.asarray(compiled), np.asarray(eager), rtol=1e-4)
+
+
+def test_sylvester_equations_that_almost_have_no_solution_are_nan() -> None:
+    a, c = pnp.eye(2), 8.0 * pnp.ones((3, 2, 2))
+    b = pnp.stack([3.0 * a, -1.00001 * a, -2.0 * a])
+    found = np.isnan(np.asarray(pb.scipy.linalg.solve_sylvester(a, b, c, tol=1e-3)))
+    assert found.all((1, 2)).tolist() == [False, True, False]
+    assert np.isfinite(np.asarray(pb.scipy.linalg.solve_sylvester(a, b, c, tol=0))).all()

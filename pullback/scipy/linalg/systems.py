@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from pullback.core.array import Array, ArrayLike
 from pullback.lax import linalg as lax_linalg
 from pullback.numpy import linalg as numpy_linalg
+from pullback.numpy.arithmetic import absolute
+from pullback.numpy.logic import where
 from pullback.numpy.promotion import at_user_line, broadcast, broadcast_shapes, strong, to_common_dtype
+from pullback.numpy.reductions import any as some
 from pullback.numpy.shaping import reshape
 from pullback.ops import matrix_functions
+from pullback.ops.stop_gradient import stop_gradient
 from pullback.scipy.linalg.factors import cho_factor, cho_solve, columns, unused
 
 
@@ -98,10 +103,11 @@ def solve_sylvester(A: ArrayLike, B: ArrayLike, C: ArrayLike, *, method: str = "
 
     Arguments:
         A: an array (..., m, m). B: an array (..., n, n). C: an array (..., m, n). The axes in front broadcast.
-        method, tol: JAX's names for how it is found; without effect, since it is done by Schur forms.
+        method: JAX's name for how it is found; without effect, since it is done by Schur forms.
+        tol: how near to an eigenvalue of -B one of A may be; nearer ones make the result NaN. Of 0, only equal ones do.
 
     Returns:
-        An array of the shape of C; NaN where A has an eigenvalue of -B.
+        An array of the shape of C; NaN where A has an eigenvalue of -B, or almost.
 
     Raises:
         LeafError: an operand is neither an array nor a number.
@@ -114,14 +120,18 @@ def solve_sylvester(A: ArrayLike, B: ArrayLike, C: ArrayLike, *, method: str = "
         [[2. 0.]
          [0. 2.]]:f32[2,2]:cpu(0)
     """
-    unused(tol)
     if method not in ("schur", "eigen"):
         raise ValueError(f"solve_sylvester takes method='schur' or 'eigen', not {method!r}.{at_user_line()}")
     given = [strong(one) for one in to_common_dtype("solve_sylvester", A, B, C, inexact=True)]
     if all([one.type.ndim > 1 for one in given]):
         front = broadcast_shapes("solve_sylvester", *[one.type.shape[:-2] for one in given])
         given = [broadcast(one, (*front, *one.type.shape[-2:])) for one in given]
-    return matrix_functions.sylvester_solve(*given)
+    solved = matrix_functions.sylvester_solve(*given)
+    if tol.__class__ in (int, float) and tol <= 0:
+        return solved
+    of_a, of_b = [numpy_linalg.eigvals(stop_gradient(one)) for one in given[:2]]
+    apart = absolute(of_a[..., :, None] + of_b[..., None, :])
+    return where(some(apart < tol, axis=(-2, -1), keepdims=True), math.nan, solved)
 
 
 def det(a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True) -> Array:

@@ -74,9 +74,9 @@ def _implementation(generator: Generator) -> PRNGImpl:
     )
 
 
-threefry_prng_impl, rbg_prng_impl, unsafe_rbg_prng_impl = [
-    _implementation(GENERATORS[name]) for name in ("threefry2x32", "rbg", "unsafe_rbg")
-]
+_implementations = {name: _implementation(generator) for name, generator in GENERATORS.items()}
+threefry_prng_impl = _implementations["threefry2x32"]
+rbg_prng_impl, unsafe_rbg_prng_impl = _implementations["rbg"], _implementations["unsafe_rbg"]
 
 
 def define_prng_impl(**kwargs: Any) -> Any:

@@ -24,6 +24,7 @@ from pullback.numpy.logic import isfinite, where
 from pullback.numpy.products import matmul, vdot
 from pullback.numpy.promotion import common_dtype, float_for, in_dtype, operand, strong
 from pullback.numpy.shaping import concatenate, reshape
+from pullback.ops.convert import convert_element_type
 
 Operator = Callable[[Any], Any] | ArrayLike
 
@@ -80,6 +81,8 @@ def _solved(
         symmetric=symmetric and dtype.kind != "c",
         has_aux=True,
     )
+    if x0 is None and all([leaf.type.weak for leaf in leaves]):
+        out = convert_element_type(out, new_dtype=dtype, weak=True)
     return separated(out), info
 
 
