@@ -43,7 +43,7 @@ class Mode:
         bits: 32 or 64, the width that Python's numbers get; complex ones have twice as many bits.
         narrows: whether 64-bit values become 32 bits wide where they enter. True says nothing where 64 bits are asked for by
             name, "warn" warns, "raise" raises ValueError, and "values" keeps them there.
-        clamps: whether known indices out of bounds are moved inside where an array is read, and left out where it is written;
+        clamps: whether known indices out of bounds are moved inside where an array is read (and by `unravel_index`), and left out where it is written;
             else they raise IndexError. Then a known singular matrix is no error either: results are NaN, as of a
             traced one; and `bincount` counts known negative numbers as 0.
         truncates: whether what is written into an array of a lower kind (a float into integers) is converted, with a

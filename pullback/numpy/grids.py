@@ -12,6 +12,7 @@ import numpy as np
 from pullback.core.array import Array, ArrayLike, host_of
 from pullback.core.dtypes import DTypeLike, default_dtype, kind, requested
 from pullback.core.errors import DtypeError, ShapeError
+from pullback.core.modes import current_mode
 from pullback.core.tracing import Tracer
 from pullback.core.types import Shape, ShapeLike
 from pullback.numpy.arithmetic import floor_divide, remainder
@@ -458,7 +459,8 @@ def unravel_index(indices: ArrayLike | Sequence[Any], shape: ShapeLike, order: s
     sizes = checked_shape(shape, "unravel_index")
     count = math.prod(sizes)
     places = array(indices)
-    (rest,) = coordinates("unravel_index", [places], [count], "clip" if isinstance(places, Tracer) else "raise", count)
+    clips = isinstance(places, Tracer) or current_mode().clamps
+    (rest,) = coordinates("unravel_index", [places], [count], "clip" if clips else "raise", count)
     if not isinstance(rest, Tracer):
         return tuple([array(one, rest.type.dtype) for one in np.unravel_index(np.asarray(host_of(rest)), sizes, layout)])
     out = []
