@@ -487,12 +487,12 @@ def map(f: Callable[[Any], R], xs: Any, *, batch_size: int | None = None) -> R:
     def step(_: None, x: Any) -> tuple[None, Any]:
         return None, f(x)
 
+    if batch_size is not None and batch_size < 1:
+        raise ValueError(f"map's batch_size must be 1 or more, not {batch_size!r}.")
+    length = _number_of_steps("map", f, xs, array_leaves(xs, lambda: "xs", True)[0])
     if batch_size is None:
         return scan(step, None, xs)[1]  # type: ignore[no-any-return]
-    if batch_size < 1:
-        raise ValueError(f"map's batch_size must be 1 or more, not {batch_size!r}.")
     leaves, structure = array_leaves(xs, lambda: "xs")
-    length = _number_of_steps("map", f, xs, leaves)
     whole = length // batch_size
 
     def tree_of(start: int, stop: int, *shape: int) -> Any:

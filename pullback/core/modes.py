@@ -21,6 +21,7 @@ _CHOICES: dict[str, tuple[Any, ...]] = {
     "narrows": (False, True, "warn", "raise", "values"),
     "clamps": (False, True),
     "truncates": (False, True),
+    "lists": (True, False),
     "floats": ("default", "own"),
     "promotion": ("standard", "strict"),
     "rank_promotion": ("allow", "warn", "raise"),
@@ -43,11 +44,12 @@ class Mode:
         bits: 32 or 64, the width that Python's numbers get; complex ones have twice as many bits.
         narrows: whether 64-bit values become 32 bits wide where they enter. True says nothing where 64 bits are asked for by
             name, "warn" warns, "raise" raises ValueError, and "values" keeps them there.
-        clamps: whether known indices out of bounds are moved inside where an array is read (and by `unravel_index`), and left out where it is written;
-            else they raise IndexError. Then a known singular matrix is no error either: results are NaN, as of a
-            traced one; and `bincount` counts known negative numbers as 0.
+        clamps: whether known indices out of bounds are moved inside where an array is read, and left out where it is written;
+            else they raise IndexError. A derivative leaves out the places that were read for them. Then a known singular matrix
+            is no error either: results are NaN, as of a traced one; and `bincount` counts known negative numbers as 0.
         truncates: whether what is written into an array of a lower kind (a float into integers) is converted, with a
             FutureWarning; else that is a DtypeError.
+        lists: whether a list is an index, x[[0, 1]], as the array of it is; else that is a TypeError.
         floats: the width of what functions of real numbers make of integers: the default one, or, where that is 64 bits, "own":
             64 bits of those of 64 bits, and 32 of others.
         promotion: "standard"; or "strict", where only Python's numbers adapt to what they meet.
@@ -64,6 +66,7 @@ class Mode:
     clamps: bool
     floats: str
     truncates: bool
+    lists: bool
     promotion: str
     rank_promotion: str
     compiles: bool

@@ -8,6 +8,7 @@ from typing import Any
 from pullback.core.array import Array, ArrayLike
 from pullback.core.dtypes import INT32, in_words
 from pullback.core.errors import ShapeError
+from pullback.core.modes import current_mode
 from pullback.core.types import ShapeLike
 from pullback.lax.elementwise import lifted
 from pullback.numpy.arithmetic import remainder
@@ -75,7 +76,8 @@ def gather(
     x, params = as_operand(operand, "gather"), {}
     if fill_value is not None:
         params["fill_value"] = fill_number(fill_value, x.type.dtype, "gather")
-    how = _how("gather", dimension_numbers, GatherDimensionNumbers, mode, "clip" if fill_value is None else "fill")
+    moved = "promise_in_bounds" if current_mode().clamps else "clip"
+    how = _how("gather", dimension_numbers, GatherDimensionNumbers, mode, moved if fill_value is None else "fill")
     return index.gather(x, as_operand(start_indices, "gather"), slice_sizes=tuple(slice_sizes), **how, **params)
 
 

@@ -17,7 +17,7 @@ from pullback.core.errors import DtypeError, ShapeError, StructureError
 from pullback.core.primitive import Primitive
 from pullback.core.source import describe
 from pullback.core.tracing import Tracer
-from pullback.core.trees import LEAF, array_leaves, unflatten
+from pullback.core.trees import LEAF, array_leaves, check_like, unflatten
 from pullback.core.types import ShapeLike
 from pullback.lax.arrays import refuse_sharding
 from pullback.lax.convolutions import ints, pairs
@@ -53,11 +53,15 @@ class _Reduction:
         self.name, self.computation = name, computation
         self.arrays, self.structure = array_leaves(operands, lambda: f"{name}'s operands")
         starts, structure = array_leaves(inits, lambda: f"{name}'s init_values")
-        if structure != self.structure or not starts:
-            raise StructureError(
-                f"{name} takes as many initial values as operands, in the same tree; but got {structure} and {self.structure}."
-                + at_user_line()
-            )
+        if not starts:
+            raise StructureError(f"{name} takes at least one operand, but got none.{at_user_line()}")
+        check_like(
+            structure,
+            self.structure,
+            "init_values",
+            "operands has",
+            lambda where: f"{name} takes as many initial values as operands, in the same tree, but {where}.{at_user_line()}",
+        )
         self.starts = []
         for x, start in zip(self.arrays, starts):
             fits = start.type.dtype is x.type.dtype or (

@@ -45,5 +45,5 @@ def normal_axes(axis: Any, type: ArrayType, name: str) -> tuple[int, ...]:
         return tuple(range(type.ndim))
     axes = [normal_axis(one, type.ndim, name) for one in several(axis)]
     if len(set(axes)) != len(axes):
-        raise AxisError(f"{name} was given an axis twice: {axis}.{at_user_line()}")
+        raise AxisError(f"{name} was given a repeated axis: {axis}.{at_user_line()}")
     return tuple(sorted(axes))

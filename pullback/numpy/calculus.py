@@ -13,7 +13,7 @@ from pullback.numpy.axes import normal_axis, several
 from pullback.numpy.logic import clip, isfinite, where
 from pullback.numpy.promotion import at_user_line, in_dtype, refuse_complex, strong, to_common_dtype, to_inexact
 from pullback.numpy.reductions import sum as total
-from pullback.numpy.shaping import concatenate, moveaxis, reshape
+from pullback.numpy.shaping import concatenate, cut, moveaxis, reshape
 from pullback.numpy.sorting import argsort, searchsorted
 
 
@@ -97,7 +97,7 @@ def trapezoid(y: ArrayLike, x: ArrayLike | None = None, dx: ArrayLike = 1.0, axi
     Arguments:
         y: the values, an array of one axis or more.
         x: the coordinates of the points: a vector, or an array that broadcasts with `y`.
-        dx: the distance of the points, where `x` is not given.
+        dx: the distance of the points, where `x` is not given; or distances, which broadcast with the pairs of neighbours.
         axis: the axis to integrate along.
 
     Returns:
@@ -116,10 +116,13 @@ def trapezoid(y: ArrayLike, x: ArrayLike | None = None, dx: ArrayLike = 1.0, axi
     """
     y = to_inexact(y, "trapezoid") if x is None else y
     y, distance = to_common_dtype("trapezoid", y, dx if x is None else x, inexact=True)
-    values = moveaxis(y, normal_axis(axis, y.type.ndim, "trapezoid"), -1)
-    if x is not None:
-        points = distance if distance.type.ndim < 2 else moveaxis(distance, axis, -1)
-        distance = subtract(points[..., 1:], points[..., :-1])
+    along = normal_axis(axis, y.type.ndim, "trapezoid")
+    if x is None:  # distances broadcast with y as it is
+        size = y.type.shape[along]
+        sums = add(cut(y, along, min(1, size), size), cut(y, along, 0, max(size - 1, 0)))
+        return multiply(0.5, total(multiply(sums, distance), along))
+    values, points = moveaxis(y, along, -1), distance if distance.type.ndim < 2 else moveaxis(distance, axis, -1)
+    distance = subtract(points[..., 1:], points[..., :-1])
     return multiply(0.5, total(multiply(add(values[..., 1:], values[..., :-1]), distance), -1))
 
 

@@ -259,7 +259,8 @@ def refuse_device(device: Any, name: str) -> None:
 def checked_shape(shape: Any, name: str, least: int = 0) -> Shape:
     """A shape as a tuple of ints. Raises `ShapeError` for negative sizes, and an error with the cure for traced ones."""
     if shape.__class__ is not tuple:
-        whole = shape.__class__ is int or isinstance(shape, Tracer) or not isinstance(shape, Iterable)
+        several = isinstance(shape, Iterable) or hasattr(shape, "__getitem__")  # Python's old protocol of sequences
+        whole = shape.__class__ is int or isinstance(shape, Tracer) or not several
         shape = (shape,) if whole or getattr(shape, "ndim", None) == 0 else shape
     out = []
     for size in shape:

@@ -30,7 +30,7 @@ gcd = binary("gcd", divisors.gcd, """The greatest whole number that divides x an
 
 def _lcm(x: Any, y: Any, /) -> Any:
     divisor = gcd(x, y)
-    return absolute(multiply(floor_divide(x, where(divisor == 0, 1, divisor)), y))
+    return multiply(floor_divide(absolute(x), where(divisor == 0, 1, divisor)), absolute(y))
 
 
 # fmt: off

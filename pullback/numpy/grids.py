@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 from collections.abc import Callable, Sequence
@@ -15,10 +16,10 @@ from pullback.core.errors import DtypeError, ShapeError
 from pullback.core.modes import current_mode
 from pullback.core.tracing import Tracer
 from pullback.core.types import Shape, ShapeLike
-from pullback.numpy.arithmetic import floor_divide, remainder
+from pullback.numpy.arithmetic import floor_divide, multiply, remainder
 from pullback.numpy.creation import arange, array, checked_shape, meshgrid, ones
 from pullback.numpy.indexing import from_end
-from pullback.numpy.logic import clip
+from pullback.numpy.logic import clip, where
 from pullback.numpy.promotion import at_user_line, in_dtype, operand, to_common_dtype
 from pullback.numpy.shaping import concatenate, ravel, reshape
 from pullback.numpy.spaces import linspace
@@ -33,6 +34,8 @@ def _known(places: Any) -> Any:
 def _arranged(entry: slice) -> Any:
     """The numbers that a slice of a grid stands for: with an imaginary step, that many between two ends."""
     start, step = 0 if entry.start is None else entry.start, 1 if entry.step is None else entry.step
+    if entry.start is entry.stop is None:
+        return arange(0)
     if entry.stop is None:
         raise ValueError(f"The slice of a grid needs an end, but got {entry}.{at_user_line()}")
     if isinstance(step, complex):
@@ -95,7 +98,9 @@ class Grid(Named):
             return _arranged(key)
         if not isinstance(key, tuple) or not all([isinstance(one, slice) for one in key]):
             raise TypeError(f"{self._name} takes slices, {self._name}[0:2, 0:3], not {key!r}.{at_user_line()}")
-        vectors = to_common_dtype(self._name, *map(_arranged, key)) if key else ()
+        if not key:
+            return () if self._sparse else arange(0)
+        vectors = to_common_dtype(self._name, *map(_arranged, key))
         grids = meshgrid(*vectors, indexing="ij", sparse=self._sparse)
         return tuple(grids) if self._sparse else array(grids)
 
@@ -436,12 +441,26 @@ def _layout(name: str, order: Any) -> Any:
     return order
 
 
+def _unravelled(places: Any, sizes: list[Any], last: bool) -> tuple[Array, ...]:
+    """The coordinates of places in an array whose sizes are traced."""
+    dtype = places.type.dtype
+    sizes = [in_dtype(operand(size, "unravel_index", "a size"), dtype) for size in sizes]
+    count = functools.reduce(multiply, sizes, in_dtype(1, dtype))
+    rest = clip(where(places < 0, places + count, places), 0, count - 1)
+    out = []
+    for size in reversed(sizes):
+        out.append(remainder(rest, size))
+        rest = floor_divide(rest, size)
+    return tuple(reversed(out)) if last else tuple(out)
+
+
 def unravel_index(indices: ArrayLike | Sequence[Any], shape: ShapeLike, order: str = "C") -> tuple[Array, ...]:
     """The coordinates of places in row-major order in an array of a shape.
 
     Arguments:
-        indices: integers; negative ones count from the end. Known ones are checked, traced ones moved inside.
-        shape: the shape.
+        indices: integers; negative ones count from the end. Known ones are checked, traced ones moved inside, as all are where
+            the mode clamps.
+        shape: the shape; its sizes may be traced.
         order: "C" for row-major order, "F" for column-major.
 
     Returns:
@@ -456,11 +475,15 @@ def unravel_index(indices: ArrayLike | Sequence[Any], shape: ShapeLike, order: s
         ([0 1 1]:i32[3]:cpu(0), [2 0 2]:i32[3]:cpu(0))
     """
     layout = _layout("unravel_index", order)
+    if isinstance(shape, Tracer) or (isinstance(shape, (list, tuple)) and any(isinstance(size, Tracer) for size in shape)):
+        return _unravelled(array(indices), list(shape) if order == "C" else list(shape)[::-1], order == "C")
     sizes = checked_shape(shape, "unravel_index")
     count = math.prod(sizes)
     places = array(indices)
-    clips = isinstance(places, Tracer) or current_mode().clamps
-    (rest,) = coordinates("unravel_index", [places], [count], "clip" if clips else "raise", count)
+    clamps = current_mode().clamps
+    (rest,) = coordinates(
+        "unravel_index", [places], [count], "clip" if clamps or isinstance(places, Tracer) else "raise", count
+    )
     if not isinstance(rest, Tracer):
         return tuple([array(one, rest.type.dtype) for one in np.unravel_index(np.asarray(host_of(rest)), sizes, layout)])
     out = []

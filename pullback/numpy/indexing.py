@@ -67,6 +67,7 @@ class Index:
     """
 
     def __init__(self, index: Any, shape: Shape, mode: str | None = None, wraps: bool = True) -> None:
+        refuse_list(index)
         entries, dots = _expand(index if isinstance(index, tuple) else (index,), shape)
         self.wraps = wraps
         self.axes: list[Any] = []
@@ -192,6 +193,15 @@ def _without_lists(entry: Any) -> Any:
     return np.asarray(entry)
 
 
+def refuse_list(index: Any) -> None:
+    """Refuse a list as an index, where the mode says so."""
+    if isinstance(index, (list, range)) and not current_mode().lists:
+        raise TypeError(
+            f"A list is no index here, since it may stand for an array or for a tuple: make one of them of {index!r}, by"
+            f" asarray or by tuple.{at_user_line()}"
+        )
+
+
 def has_tracer(entry: Any) -> bool:
     return any(isinstance(one, (Tracer, Array)) or (isinstance(one, (list, tuple)) and has_tracer(one)) for one in entry)
 
@@ -246,7 +256,7 @@ def get_item(x: Any, index: Any) -> Any:
     if _is_mask(index) and not isinstance(index, Tracer) and np.ndim(index) == 0:
         # as NumPy: an axis of one element, or of none
         return get_item(x, None) if index else get_item(get_item(x, None), slice(0))
-    mode = "clip" if current_mode().clamps else None
+    mode = "promise_in_bounds" if current_mode().clamps else None
     return read(x, Index(index, x.type.shape, mode), mode)
 
 
@@ -306,7 +316,7 @@ def read(x: Any, index: Index, mode: str | None = None, fill_value: Any = None) 
         dropped = tuple([i for i, one in enumerate(index.axes) if isinstance(one, int)])
         return shapes.squeeze(x, dimensions=dropped) if dropped else x
     arrays, common = index.common()
-    if not common and mode == "clip":
+    if not common and mode != "fill":
         return _read_one(x, index, arrays)
     vectors = index_vectors(arrays, common)
     kept = [i for i in range(len(shape)) if i not in index.chosen]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pullback.core.array import Array, ArrayLike
-from pullback.core.dtypes import BOOL, DTYPES, is_inexact, kind
+from pullback.core.dtypes import BOOL, DTYPES, KEY, is_inexact, kind
 from pullback.numpy.arithmetic import absolute, add, maximum, minimum, multiply
 from pullback.numpy.dtypes import finfo
 from pullback.numpy.eager import by_numpy
@@ -526,7 +526,7 @@ def isclose(a: ArrayLike, b: ArrayLike, rtol: ArrayLike = 1e-5, atol: ArrayLike 
     """Whether |a - b| <= atol + rtol * |b|, elementwise; infinities are close to themselves only.
 
     Arguments:
-        a, b: arrays or numbers whose shapes broadcast.
+        a, b: arrays or numbers whose shapes broadcast; random keys are close where they are equal.
         rtol, atol: the relative and the absolute tolerance: numbers, or arrays that broadcast.
         equal_nan: whether NaN is close to NaN.
 
@@ -544,6 +544,8 @@ def isclose(a: ArrayLike, b: ArrayLike, rtol: ArrayLike = 1e-5, atol: ArrayLike 
         >>> pnp.isclose(100.0, 101.0, rtol=0.02)
         True:bool[]:cpu(0)
     """
+    if getattr(a, "dtype", None) is KEY and getattr(b, "dtype", None) is KEY:
+        return equal(a, b)
     a, b = to_common_shape("isclose", *to_common_dtype("isclose", a, b, inexact=True))
     near = less_equal(absolute(arithmetic.sub(a, b)), add(atol, multiply(rtol, absolute(b))))
     both = bitwise.and_(isfinite(a), isfinite(b))

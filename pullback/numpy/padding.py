@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,9 @@ from pullback.core.errors import ShapeError
 from pullback.core.tracing import Tracer
 from pullback.numpy import reductions
 from pullback.numpy.arithmetic import add, floor_divide, multiply, rint, subtract, true_divide
+from pullback.numpy.mapped import apply_along_axis
 from pullback.numpy.promotion import at_user_line, broadcast, float_for, in_dtype, number_or_operand, operand, storable
+from pullback.numpy.quantiles import median
 from pullback.numpy.shaping import concatenate, cut, flip
 from pullback.numpy.taking import take
 from pullback.ops import shape as shapes
@@ -26,23 +28,25 @@ _MODES: dict[str, str | None] = {
     "linear_ramp": "end_values",
     "maximum": "stat_length",
     "mean": "stat_length",
+    "median": "stat_length",
     "minimum": "stat_length",
     "reflect": "reflect_type",
     "symmetric": "reflect_type",
     "wrap": None,
 }
-_STATISTICS: dict[str, Any] = {"maximum": reductions.max, "mean": reductions.mean, "minimum": reductions.min}
+_STATISTICS: dict[str, Any] = {"maximum": reductions.max, "mean": reductions.mean, "median": median, "minimum": reductions.min}
 
 
 def pad(
     array: ArrayLike,
     pad_width: int | Sequence[Any],
-    mode: str = "constant",
+    mode: str | Callable[..., Any] = "constant",
     *,
     constant_values: Any = None,
     end_values: Any = None,
     stat_length: Any = None,
     reflect_type: str | None = None,
+    **kwargs: Any,
 ) -> Array:
     """An array made larger at its edges.
 
@@ -50,11 +54,14 @@ def pad(
         array: an array or a number.
         pad_width: how many elements to add: an int, a pair (before, after), or such a pair for each axis.
         mode: "constant" (with `constant_values`), "edge" (the outermost elements), "linear_ramp" (from these to
-            `end_values`), "maximum", "mean", "minimum" (of the outermost `stat_length` elements), "reflect" and "symmetric"
+            `end_values`), "maximum", "mean", "median", "minimum" (of the outermost
+            `stat_length` elements), "reflect" and "symmetric"
             (the mirror image, without and with the outermost elements), "wrap" (the other end), or "empty" (anything; here
-            zeros).
+            zeros). Or a function of a vector that is wider already, the pair of its widths, its axis and a dict of `kwargs`,
+            which returns the vector with its ends as they are to be; it is called along one axis after the other.
         constant_values, end_values: a number; or, like `pad_width`, a pair, or a pair for each axis. 0 by default.
         stat_length: how many elements, given likewise; all by default, and at most.
+        kwargs: what a function gets.
         reflect_type: "even" for the mirror image itself, the default; "odd" for twice the outermost element minus it.
 
     Returns:
@@ -75,15 +82,17 @@ def pad(
          [1 1 1 2]]:i32[2,4]:cpu(0)
     """
     a = operand(array, "pad")
+    if callable(mode):
+        return _by_function(a, _widths(pad_width, a), mode, kwargs)
+    if kwargs:
+        raise TypeError(f"pad with mode={mode!r} has no use for {min(kwargs)}.{at_user_line()}")
     if not isinstance(mode, str) or mode not in _MODES:
         raise ValueError(f"pad takes as mode one of {', '.join(_MODES)}; not {mode!r}.{at_user_line()}")
     given = dict(constant_values=constant_values, end_values=end_values, stat_length=stat_length, reflect_type=reflect_type)
     option = given.pop(_MODES[mode] or "", None)
     if wrong := [name for name, value in given.items() if value is not None]:
         raise ValueError(f"pad with mode={mode!r} has no use for {wrong[0]}.{at_user_line()}")
-    widths = _pairs(pad_width, a.type.ndim, "pad_width")
-    if not all([isinstance(width, (int, np.integer)) and width >= 0 for pair in widths for width in pair]):
-        raise ShapeError(f"pad takes as widths ints of 0 or more, but got {pad_width}.{at_user_line()}")
+    widths = _widths(pad_width, a)
     if mode in ("reflect", "symmetric"):
         if option not in (None, "even", "odd"):
             raise ValueError(f"pad takes reflect_type='even' or 'odd', not {option!r}.{at_user_line()}")
@@ -101,6 +110,22 @@ def pad(
         start = [_side(a, axis, before, mode, options[axis][0], 0)] if before else []
         end = [_side(a, axis, after, mode, options[axis][1], -1)] if after else []
         a = concatenate([*start, a, *end], axis)
+    return a
+
+
+def _widths(given: Any, a: Array) -> Any:
+    """The widths to add at both ends of each axis."""
+    widths = _pairs(given, a.type.ndim, "pad_width")
+    if not all([isinstance(width, (int, np.integer)) and width >= 0 for pair in widths for width in pair]):
+        raise ShapeError(f"pad takes as widths ints of 0 or more, but got {given}.{at_user_line()}")
+    return widths
+
+
+def _by_function(a: Array, widths: Any, function: Callable[..., Any], options: dict[str, Any]) -> Array:
+    """Padded with zeros, which a function replaces along one axis after the other."""
+    a = shapes.pad(a, _given(0, "zeros", a.type.dtype), padding_config=tuple([(*pair, 0) for pair in widths]))
+    for axis, pair in enumerate(widths):
+        a = apply_along_axis(function, axis, a, pair, axis, options)
     return a
 
 

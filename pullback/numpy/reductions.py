@@ -11,6 +11,7 @@ import numpy as np
 from pullback.core.array import Array, ArrayLike
 from pullback.core.dtypes import BOOL, DType, DTypeLike, accumulation_dtype, default_dtype, is_inexact, kind, requested
 from pullback.core.errors import DtypeError, ShapeError
+from pullback.core.modes import current_mode
 from pullback.core.tracing import Tracer, bind
 from pullback.core.types import ArrayType
 from pullback.numpy.arithmetic import add, divide, maximum, minimum, multiply, subtract
@@ -92,9 +93,9 @@ _ARGUMENTS = """    Arguments:
         AxisError: an axis that the array does not have, or one given twice.
         TypeError: `out` is not None.
         ShapeError: `where` does not broadcast to the shape of `a`{}"""
-_INITIAL = "initial: a value to start from.\n        "
+_INITIAL = "initial: a number to start from.\n        "
 _DTYPE = """dtype: the dtype to reduce in; by default the array's own, or the default integers for narrow ones and bools.
-        promote_integers: False to reduce narrow integers and bools in their own dtype.
+        promote_integers: False to reduce narrow integers in their own dtype.
         """
 _OF_MEAN = "dtype: the dtype to compute in; by default the array's own, or the default floating dtype for integers.\n        "
 _DDOF = """ddof, correction: two names of what is subtracted from the number of elements n that the sum is divided by: 1 gives
@@ -126,12 +127,13 @@ _SPREADS = _ARGUMENTS.format(_OF_MEAN + _DDOF, "real, in the precision of `dtype
 )
 
 
-def summed_dtype(dtype: DType) -> DType:
-    """The dtype in which sums and products of a dtype are taken: integers at least as wide as the default ones."""
+def summed_dtype(dtype: DType, promotes: bool = True) -> DType:
+    """The dtype in which sums and products of a dtype are taken: bools in integers, and integers in those that are at least as
+    wide as the default ones, where that `promotes`."""
     letter = kind(dtype)
     if letter in "bs":
         return default_dtype("i")
-    if letter in "iu" and dtype.itemsize < default_dtype(letter).itemsize:
+    if promotes and letter in "iu" and dtype.itemsize < default_dtype(letter).itemsize:
         return default_dtype(letter)
     return dtype
 
@@ -179,8 +181,11 @@ def _mask(name: str, where_: Any, shape: tuple[int, ...]) -> Any:
 
 
 def _start(name: str, initial: Any, dtype: DType) -> Any:
-    """`initial` in the dtype of the reduction, which it does not widen."""
-    return in_dtype(number_or_operand(initial, name, "initial"), dtype)
+    """`initial`, a number, in the dtype of the reduction, which it does not widen."""
+    value = in_dtype(number_or_operand(initial, name, "initial"), dtype)
+    if value.type.shape:
+        raise ShapeError(f"{name} takes one number as initial, but got {value.type}.{at_user_line()}")
+    return value
 
 
 def _sum_like(name: str, primitive: Any, ufunc: np.ufunc, neutral: int, combine: Function, doc: str) -> Sum:
@@ -200,7 +205,7 @@ def _sum_like(name: str, primitive: Any, ufunc: np.ufunc, neutral: int, combine:
                 return bind(primitive, (a,), {"axes": tuple(range(type.ndim))})
         refuse_out(name, out)
         a = operand(a, name)
-        wanted = requested(dtype) if dtype is not None else summed_dtype(a.type.dtype) if promote_integers else a.type.dtype
+        wanted = requested(dtype) if dtype is not None else summed_dtype(a.type.dtype, promote_integers)
         a = _masked(name, in_dtype(a, wanted), where, neutral)
         a = in_dtype(a, default_dtype("i")) if kind(wanted) == "b" else a  # of bools, whether any, or all, are true
         found = _reduced(primitive, a, normal_axes(axis, a.type, name), keepdims)
@@ -394,7 +399,7 @@ def _averaged(name: str, a: Any, asked: Any) -> tuple[Array, DType]:
     a = operand(a, name)
     own = a.type.dtype
     wanted = requested(asked) if asked is not None else float_for(own)
-    if kind(own) == "c" and kind(wanted) != "c":
+    if kind(own) == "c" and kind(wanted) != "c" and not current_mode().truncates:
         raise DtypeError(f"{name} of complex numbers takes a complex dtype, but got {wanted.name}.{at_user_line()}")
     a = in_dtype(a, wanted)
     return in_dtype(a, accumulation_dtype(wanted)), wanted
@@ -471,6 +476,7 @@ def _spread(name: str, finish: Function, doc: str) -> Spread:
             raise ValueError(
                 f"{name} takes ddof or correction, two names of one thing; got {ddof} and {correction}.{at_user_line()}"
             )
+        real_ones = kind(operand(a, name).type.dtype) != "c"
         a, wanted = _averaged(name, a, dtype)  # a square may overflow the dtype that the result is to have
         axes = normal_axes(axis, a.type, name)
         center = mean
@@ -484,7 +490,8 @@ def _spread(name: str, finish: Function, doc: str) -> Spread:
             count = count if count > 0 else math.nan
         else:
             count = _where(count > 0, count, math.nan)
-        return strong(in_dtype(finish(divide(total, count)), real_dtype(wanted)))
+        # as NumPy has it: of real numbers, a complex dtype that was asked for is that of the result too
+        return strong(in_dtype(finish(divide(total, count)), wanted if real_ones else real_dtype(wanted)))
 
     def on_host(a: Any, axis: Any = None, *, ddof: int = 0, keepdims: bool = False) -> Any:
         size = a.size if axis is None else math.prod(np.take(a.shape, axis, mode="wrap").flat)

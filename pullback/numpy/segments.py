@@ -66,7 +66,7 @@ def _segmented(name: str, method: str, reduce: Any, start: Any, kinds: str, text
         how = {"indices_are_sorted": indices_are_sorted, "unique_indices": unique_indices, "mode": mode or "drop"}
         count = _count(name, numbers, num_segments)
 
-        def combined(x: Any) -> Any:
+        def combined(x: Any, numbers: Any) -> Any:
             size, shape = numbers.type.size, (count, *x.type.shape[1:])
             if bucket_size is None:
                 place = Updater(full(shape, start(x.type.dtype), x.type.dtype))[numbers]
@@ -78,8 +78,8 @@ def _segmented(name: str, method: str, reduce: Any, start: Any, kinds: str, text
             return reduce(getattr(place, method)(x, wrap_negative_indices=False, **how), axis=0).astype(x.type.dtype)
 
         if method == "multiply" and is_inexact(x.type.dtype) and not unique_indices:
-            return _product(combined, x, lambda part: segment_sum(part, numbers, count, mode=how["mode"]), numbers, how["mode"])
-        return combined(x)
+            return _product(combined, x, numbers, count, how["mode"])
+        return combined(x, numbers)
 
     return named(function, name, text + "\n\n    Example:" + example, _SECTIONS.format(in_words(kinds)), "pullback")
 
@@ -97,27 +97,34 @@ def _count(name: str, numbers: Any, given: Any) -> int:
     return int(given)
 
 
-def _product(combined: Any, x: Any, total: Any, numbers: Any, mode: Any) -> Any:
+def _product(combined: Any, x: Any, numbers: Any, count: int, mode: Any) -> Any:
     """The products of segments. The derivative with respect to an element is the product of the others, without dividing by
-    zeros: that of those that are not zero, times the zero among them, if there is one, which is 0 but has a derivative."""
+    zeros: that of those that are not zero, times the zero among them, if there is one, which is 0 but has a derivative.
+
+    The numbers are an operand of the rule, which calls this function again: what closes over traced values is traced at once,
+    rule in rule without an end.
+    """
     product = custom_jvp(combined)
 
     def rule(primals: Any, tangents: Any) -> Any:
-        (x,), (t,) = primals, tangents
+        (x, numbers), (t, _) = primals, tangents
         zero = x == 0
         rest = where(zero, 1, x)
+
+        def total(part: Any) -> Any:
+            return segment_sum(part, numbers, count, mode=mode)
 
         def of_each(segments: Any) -> Any:
             how = {"mode": mode} if mode in ("clip", GatherScatterMode.CLIP) else {"fill_value": 0}
             return Updater(segments)[numbers].get(wrap_negative_indices=False, **how)
 
         zeros = where(zero, x, 0)
-        count, nothing = of_each(total(zero.astype(INT32))) - zero, of_each(total(zeros)) - zeros  # among the others
-        least = where(count == 0, 1, where(count == 1, nothing, 0))
-        return product(x), total(t * least * of_each(_product(combined, rest, total, numbers, mode)) / rest)
+        among, nothing = of_each(total(zero.astype(INT32))) - zero, of_each(total(zeros)) - zeros  # among the others
+        least = where(among == 0, 1, where(among == 1, nothing, 0))
+        return product(x, numbers), total(t * least * of_each(_product(combined, rest, numbers, count, mode)) / rest)
 
     product.defjvp(rule)
-    return product(x)
+    return product(x, numbers)
 
 
 # fmt: off

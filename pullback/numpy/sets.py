@@ -17,11 +17,21 @@ from pullback.numpy.axes import normal_axis
 from pullback.numpy.creation import arange, array, ones, zeros
 from pullback.numpy.eager import by_numpy
 from pullback.numpy.logic import logical_not, where
-from pullback.numpy.promotion import NATIVE_NUMBERS, at_user_line, fill_number, flags, literal_of, operand, to_common_dtype
+from pullback.numpy.promotion import (
+    NATIVE_NUMBERS,
+    at_user_line,
+    fill_number,
+    flags,
+    in_dtype,
+    literal_of,
+    operand,
+    storable,
+    to_common_dtype,
+)
 from pullback.numpy.reductions import any as any_of
 from pullback.numpy.reductions import count_nonzero
 from pullback.numpy.scans import cumsum, diff
-from pullback.numpy.shaping import concatenate, cut, moveaxis, ravel
+from pullback.numpy.shaping import broadcast_to, concatenate, cut, moveaxis, ravel
 from pullback.numpy.sorting import searchsorted
 from pullback.numpy.taking import take, true_places
 from pullback.ops import sort as sorts
@@ -68,11 +78,17 @@ def _chosen(name: str, values: Any, mask: Any, size: Any, fill_value: Any) -> An
     if size is None:
         return take(values, true_places(mask, None, name), 0) if values.type.shape[0] else values
     places = true_places(mask, size, name)
+    row = getattr(fill_value, "ndim", 0) == 1
     if not values.type.shape[0]:
-        return zeros((*places.type.shape, *values.type.shape[1:]), values.type.dtype) + (fill_value or 0)
+        return zeros((*places.type.shape, *values.type.shape[1:]), values.type.dtype) + (fill_value if row else fill_value or 0)
     there = arange(places.type.size) < count_nonzero(mask)
     first = take(values, true_places(mask, 1, name), 0, mode="clip")
-    filling = first if fill_value is None else literal_of(fill_number(fill_value, values.type.dtype, name), values.type.dtype)
+    if row:
+        filling = fill_value
+    elif fill_value is None:
+        filling = first
+    else:
+        filling = literal_of(fill_number(fill_value, values.type.dtype, name), values.type.dtype)
     return where(there.reshape(-1, *[1] * (values.type.ndim - 1)), take(values, places, 0, mode="clip"), filling)
 
 
@@ -107,6 +123,9 @@ def _unique(name: str, ar: Any, axis: Any, equal_nan: bool, size: Any, fill_valu
         rows = rows.reshape(rows.type.shape[0], -1) if rows.type.size else zeros((rows.type.shape[0], 0), x.type.dtype)
     places, ordered, mask = _sorted_rows(rows, equal_nan)
     count, dtype = rows.type.shape[0], default_dtype("i")
+    if along is not None and size is not None and getattr(fill_value, "ndim", 0) > 0:
+        fill_value = storable(operand(fill_value, name), x.type.dtype, "fill_value={}")
+        fill_value = ravel(broadcast_to(in_dtype(fill_value, x.type.dtype), rest))
     values = _chosen(name, ordered, mask, size, fill_value)
     if along is not None:
         values = moveaxis(values.reshape(values.type.shape[0], *rest), 0, along)
@@ -416,7 +435,8 @@ def setxor1d(
 
     Arguments:
         ar1, ar2: arrays, of any shapes.
-        assume_unique: a promise that neither array has an element twice; nothing depends on it.
+        assume_unique: a promise that neither array has an element twice: those that are there twice, in both together, are
+            left out.
         size: how many to return: the first ones; None for as many as there are, whose number has to be known.
         fill_value: what follows if there are fewer; the first one by default.
 
@@ -432,7 +452,10 @@ def setxor1d(
         >>> pnp.setxor1d(pnp.array([3, 1]), pnp.array([1, 2]))
         [2 3]:i32[2]:cpu(0)
     """
-    flags("setxor1d", assume_unique=assume_unique)
+    if flags("setxor1d", assume_unique=assume_unique)[0]:
+        every = sorts.sort(concatenate(list(_two("setxor1d", ar1, ar2))), dimension=0)
+        edges = concatenate([ones(1, bool), every[1:] != every[:-1], ones(1, bool)])
+        return _chosen("setxor1d", every, edges[1:] & edges[:-1] if every.type.size else ones(0, bool), size, fill_value)
     (_, a, first), (_, b, second) = [_sorted_rows(x) for x in _two("setxor1d", ar1, ar2)]
     alone = concatenate([first & (_among(a, b)[0] == False), second & (_among(b, a)[0] == False)])  # noqa: E712
     values = concatenate([a, b])

@@ -341,7 +341,7 @@ def expand_dims(a: ArrayLike, axis: Axis) -> Array:
     ndim = a.type.ndim + len(places)
     new = {normal_axis(place, ndim, "expand_dims") for place in places}
     if len(new) != len(places):
-        raise AxisError(f"expand_dims was given an axis twice: {axis}.{at_user_line()}")
+        raise AxisError(f"expand_dims was given a repeated axis: {axis}.{at_user_line()}")
     rest = iter(a.type.shape)
     return shapes.reshape(a, new_sizes=tuple([1 if i in new else next(rest) for i in range(ndim)]))
 

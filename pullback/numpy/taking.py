@@ -103,7 +103,8 @@ def take(
     Raises:
         LeafError: an operand is neither an array nor a number.
         AxisError: the array has no such axis.
-        IndexDtypeError: `indices` are not integers. IndexError: one is out of bounds, and `mode="raise"`.
+        IndexDtypeError: `indices` are not integers. IndexError: one is out of bounds, and `mode="raise"`; or the axis
+            has no elements.
         TypeError: `out` is given.
         ValueError: an unknown `mode`, or a `fill_value` in another mode than "fill".
         ConcretizationError: `mode="raise"`, and traced indices.
@@ -131,6 +132,10 @@ def take(
         raise ValueError(f"take takes mode='fill', 'clip', 'wrap' or 'raise', not {mode!r}.")
     if fill_value is not None and mode not in (None, "fill"):
         raise ValueError(f"take(fill_value={fill_value!r}) needs mode='fill'; with mode={mode!r} nothing is filled.")
+    if places.type.size and not a.type.shape[along]:
+        raise IndexError(
+            f"take of {places.type.size} elements from an axis without any: {a.type}, axis {along}.{at_user_line()}"
+        )
     if mode == "wrap":
         places = wrapped(places, a.type.shape[along])
     if mode == "raise":

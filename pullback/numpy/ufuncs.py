@@ -14,6 +14,7 @@ from pullback.api.mapping import vmap
 from pullback.core.array import ArrayLike
 from pullback.core.dtypes import DTypeLike, default_dtype, requested
 from pullback.core.errors import ShapeError
+from pullback.core.source import innermost
 from pullback.core.types import Shape
 from pullback.numpy import arithmetic, logic, reductions, scans
 from pullback.numpy.axes import Axis, normal_axes, normal_axis
@@ -73,6 +74,20 @@ class ufunc(metaclass=_Universal):
     def __init__(self, func: Callable[..., Any], nin: int, nout: int = 1, *, identity: Any = None) -> None:
         self.function, self.nin, self.nout, self.nargs, self.identity = func, nin, nout, nin + nout, identity
         functools.update_wrapper(self, func, updated=())
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in ("nin", "nout", "nargs", "identity") and name in vars(self):
+            raise AttributeError(f"{name} of {self!r} cannot be changed: make another one with frompyfunc.")
+        super().__setattr__(name, value)
+
+    def _facts(self) -> tuple[Any, ...]:
+        return innermost(self.function), self.nin, self.nout, self.identity.__class__, self.identity
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ufunc) and self.__class__ is other.__class__ and self._facts() == other._facts()
+
+    def __hash__(self) -> int:
+        return hash(self._facts())
 
     def __call__(self, *args: ArrayLike) -> Any:
         if len(args) != self.nin:
@@ -386,7 +401,10 @@ def vectorize(
         values = [operand(args[key] if isinstance(key, int) else named[key], "vectorize", f"argument {key}") for key in keys]
         inner = [[] for _ in keys] if wanted is None else wanted[0]
         if len(inner) != len(values):
-            raise TypeError(f"vectorize: {signature} has {len(inner)} operands, not {len(values)}.{at_user_line()}")
+            raise TypeError(
+                f"vectorize: wrong number of positional arguments for {signature}: {len(values)} were given, it has"
+                f" {len(inner)}.{at_user_line()}"
+            )
         sizes: dict[str, int] = {}
         outer_shapes = []
         for value, names in zip(values, inner):
@@ -420,11 +438,16 @@ def vectorize(
 def _outer_shape(shape: Shape, names: Sequence[str], sizes: dict[str, int], signature: str) -> Shape:
     """The axes of an operand in front of those that the signature names, whose sizes are noted, or compared."""
     if len(shape) < len(names):
-        raise ShapeError(f"vectorize: an operand of shape {shape} has too few axes for {signature}.{at_user_line()}")
+        raise ShapeError(
+            f"vectorize: an input with shape {shape} does not have enough dimensions for {signature}.{at_user_line()}"
+        )
     split = len(shape) - len(names)
     for name, size in zip(names, shape[split:]):
         if sizes.setdefault(name, int(name) if name.isdigit() else size) != size:
-            raise ShapeError(f"vectorize: {name} of {signature} is {sizes[name]}, but an operand has {size}.{at_user_line()}")
+            raise ShapeError(
+                f"vectorize: inconsistent size for core dimension {name!r} of {signature}: it is {sizes[name]}, but an operand"
+                f" has {size}.{at_user_line()}"
+            )
     return shape[:split]
 
 
@@ -433,14 +456,21 @@ def _checked(out: Any, names: Sequence[Sequence[str]] | None, sizes: dict[str, i
     several = isinstance(out, (tuple, list))
     outs = tuple([operand(each, "vectorize", "a result") for each in (out if several else (out,))])
     if names is not None and len(outs) != len(names):
+        wrong = "wrong number of output arguments" if several else "the output must be a tuple"
         raise TypeError(
-            f"vectorize: {signature} has {len(names)} results, but the function returned {len(outs)}.{at_user_line()}"
+            f"vectorize: {wrong}: {signature} has {len(names)} results, the function returned {len(outs)}.{at_user_line()}"
         )
     for each, core in zip(outs, names or ()):
         shape = each.type.shape
-        if len(shape) != len(core) or not all(sizes.setdefault(name, size) == size for name, size in zip(core, shape)):
+        if len(shape) != len(core):
             raise ShapeError(
-                f"vectorize: the function returned {each.type}, which is not the dimensions ({','.join(core)}) of"
+                f"vectorize: output shape {shape} does not match the dimensions ({','.join(core)}) of"
                 f" {signature}.{at_user_line()}"
             )
+        for name, size in zip(core, shape):
+            if sizes.setdefault(name, size) != size:
+                raise ShapeError(
+                    f"vectorize: inconsistent size for core dimension {name!r} of {signature}: it is {sizes[name]}, but the"
+                    f" function returned {each.type}.{at_user_line()}"
+                )
     return outs if several else outs[0]

@@ -18,7 +18,7 @@ from pullback.core.types import Shape
 from pullback.numpy.arithmetic import add, divide, maximum, minimum, multiply, negative
 from pullback.numpy.creation import array, full
 from pullback.numpy.elementary import power
-from pullback.numpy.indexing import Index, Span, get_item, has_tracer, index_vectors, numpy_index, read
+from pullback.numpy.indexing import Index, Span, get_item, has_tracer, index_vectors, numpy_index, read, refuse_list
 from pullback.numpy.logic import where
 from pullback.numpy.promotion import (
     at_user_line,
@@ -151,7 +151,7 @@ class Place:
             >>> pnp.array([1.0, 2.0]).at[pnp.array([0, 7])].get(mode="fill")
             [ 1. nan]:f32[2]:cpu(0)
         """
-        mode, _, wraps = _checked(how, "clip")
+        mode, _, wraps = _checked(how, "promise_in_bounds")
         if fill_value is not None and (mode is None or not current_mode().clamps):
             mode = "fill"
         return read(self._array, Index(self._index, self._array.type.shape, mode, wraps), mode, fill_value)
@@ -474,6 +474,7 @@ def _has_no_negative(index: Array) -> bool:
 def _sole_mask(index: Any) -> Any:
     if isinstance(index, tuple) and len(index) == 1:
         index = index[0]
+    refuse_list(index)
     if isinstance(index, bool) or (isinstance(index, list) and not has_tracer(index)):
         index = np.asarray(index)
     return operand(index, "indexing") if getattr(index, "dtype", None) == BOOL else None

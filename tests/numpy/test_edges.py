@@ -174,6 +174,68 @@ def test_the_cross_spectrum_of_a_signal_with_itself_is_complex():
     np.testing.assert_allclose(np.asarray(same), np.asarray(alone))
 
 
+def test_pad_by_a_function_and_by_medians():
+    def ends(vector, widths, axis, options):
+        vector[: widths[0]], vector[len(vector) - widths[1] :] = options["low"] + axis, 9
+
+    def traced(vector, widths, axis, options):
+        vector = vector.at[: widths[0]].set(options["low"] + axis)
+        return vector.at[vector.shape[0] - widths[1] :].set(9)
+
+    whole = np.arange(6).reshape(2, 3)
+    for widths in (2, ((1, 2), (0, 1))):
+        expected = np.pad(whole, widths, ends, low=5)
+        assert np.array_equal(pnp.pad(whole, widths, traced, low=5), expected)
+        assert np.array_equal(pb.jit(lambda x, w=widths: pnp.pad(x, w, traced, low=5))(whole), expected)
+        assert np.array_equal(pnp.pad(whole, widths, "median"), np.pad(whole, widths, "median"))
+    with pytest.raises(TypeError, match="pad with mode='edge' has no use for low"):
+        pnp.pad(whole, 1, "edge", low=5)
+
+
+def test_grids_of_nothing_and_sizes_that_are_traced():
+    assert pnp.mgrid[:].shape == pnp.ogrid[:].shape == pnp.mgrid[()].shape == (0,) and pnp.ogrid[()] == ()
+    assert pnp.mgrid[:].dtype == pnp.mgrid[()].dtype == pnp.arange(0).dtype
+    for order in ("C", "F"):
+        found = pb.jit(lambda i, shape, order=order: pnp.unravel_index(i, shape, order))(np.array([2, 3, -1, 99]), (2, 3))
+        assert np.array_equal(found, np.unravel_index([2, 3, 5, 5], (2, 3), order))
+
+
+def test_nothing_is_taken_from_an_axis_without_elements():
+    assert pnp.take(np.ones((2, 0)), np.zeros(0, int), axis=1).shape == (2, 0)
+    with pytest.raises(IndexError, match="from an axis without any"):
+        pnp.take(np.ones((2, 0)), np.array([0]), axis=1)
+
+
+def test_a_slice_fills_what_unique_has_not():
+    rows = np.array([[1, 2], [1, 2], [3, 4]])
+    for dtype in ("float32", "int8"):
+        fill = pnp.array([7, 8], dtype)
+        found, *places = pnp.unique(rows.astype(dtype), True, True, True, axis=0, size=4, fill_value=fill)
+        assert np.array_equal(found, [[1, 2], [3, 4], [7, 8], [7, 8]]) and found.dtype == dtype
+        assert [place.dtype for place in places] == [pnp.arange(1).dtype] * 3
+
+
+def test_keys_are_close_where_they_are_equal():
+    keys = pb.random.split(pb.random.key(0))
+    assert np.array_equal(pnp.isclose(keys, keys[::-1]), [False, False]) and pnp.allclose(keys, keys)
+
+
+def test_values_that_replace_others_get_the_dtype_of_the_array():
+    assert pnp.nan_to_num(pnp.ones(2, "float16"), nan=np.float64(2.0)).dtype == np.float16
+
+
+def test_a_shape_is_any_sequence():
+    class Sizes:
+        def __len__(self):
+            return 2
+
+        def __getitem__(self, i):
+            return (2, 3)[i]
+
+    assert pnp.arange(6).reshape(Sizes()).shape == pnp.zeros(Sizes()).shape == (2, 3)
+    assert pnp.zeros(np.array(4)).shape == pnp.zeros(np.int32(4)).shape == (4,)
+
+
 def test_axes_may_be_a_range() -> None:
     assert pnp.expand_dims(pnp.ones(3), range(2)).shape == (1, 1, 3)
     assert pnp.sum(pnp.ones((2, 3, 4)), axis=range(2)).tolist() == [6.0] * 4

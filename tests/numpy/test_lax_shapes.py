@@ -159,3 +159,16 @@ def test_the_fault_of_ragged_numbers_is_named(ragged: Any, groups: Any, sizes: A
     numbers = lax.RaggedDotDimensionNumbers((((1,), (1,)), ((), ())), ragged, groups)
     with pytest.raises(pb.errors.ShapeError, match=fault):
         lax.ragged_dot_general(np.ones((11, 5)), np.ones((3, 5, 7)), np.ones(sizes, int), numbers)
+
+
+def test_trees_of_a_reduction_that_differ() -> None:
+    with pytest.raises(pb.errors.StructureError, match="init_values is a tuple where operands has a dict"):
+        lax.reduce({"a": A}, (np.float32(0),), lambda x, y: x, (0,))
+    with pytest.raises(pb.errors.StructureError, match="at least one operand"):
+        lax.reduce({}, {}, lambda x, y: x, (0,))
+
+
+@pytest.mark.parametrize("batch_size", [None, 2])
+def test_a_map_over_nothing_is_named_as_one(batch_size: int | None) -> None:
+    with pytest.raises(pb.errors.AxisError, match=r"^map of .* has no xs to loop over"):
+        lax.map(lambda x: x, (), batch_size=batch_size)

@@ -199,3 +199,24 @@ def test_einsum_of_bools():
             found = how(lambda *o: pnp.einsum(subscripts, *o))(*map(pnp.asarray, operands))
             assert found.dtype == bool
             np.testing.assert_array_equal(np.asarray(found), np.einsum(subscripts, *operands))
+
+
+def test_dtypes_that_are_asked_for_or_kept() -> None:
+    x = np.arange(5.0, dtype=np.float32)
+    for name in ("var", "std", "nanvar", "nanstd"):  # NumPy's, too
+        assert getattr(pnp, name)(x, dtype="complex64").dtype == np.complex64
+        assert getattr(pnp, name)(x * 1j, dtype="complex64").dtype == np.float32
+    assert pnp.sum(x > 1, promote_integers=False) == 3  # as JAX has it
+    assert pnp.sum(x.astype("int8"), promote_integers=False).dtype == np.int8
+
+
+def test_reductions_start_from_one_number() -> None:
+    for reduce in (pnp.sum, pnp.prod, pnp.max, pnp.min):
+        with pytest.raises(ValueError, match="takes one number as initial, but got f32"):
+            reduce(pnp.ones((2, 3)), initial=pnp.ones(3), axis=0)
+
+
+def test_setxor1d_of_what_is_promised_to_be_unique() -> None:
+    for a, b in (([1, 2, 3], [1, 7, 3]), ([1, 2, 3, 3], [1, 7, 7, 3]), ([], [2, 2, 4]), ([], [])):
+        expected = np.setxor1d(np.array(a, int), np.array(b, int), assume_unique=True)
+        assert np.array_equal(pnp.setxor1d(np.array(a, int), np.array(b, int), assume_unique=True), expected)

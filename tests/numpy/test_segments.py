@@ -119,3 +119,17 @@ def test_where_there_are_no_places_nothing_is_put() -> None:
     assert pb.jit(lambda i: empty.at[i].add(1.0))(np.array([3])).shape == (0, 2)
     with pytest.raises(IndexError, match="out of bounds"):
         empty.at[np.array([3])].set(1.0)
+
+
+def test_products_of_segments_whose_numbers_are_traced() -> None:
+    x, ids = np.array([2.0, 0.0, 3.0, 4.0], np.float32), np.array([0, 0, 2, 2])
+
+    def f(x: Any, ids: Any) -> Any:
+        return pb.segment_prod(x, ids, 3)
+
+    assert np.array_equal(pb.jit(f)(x, ids), [0.0, 1.0, 12.0])
+    assert np.array_equal(pb.vmap(f)(x[None], ids[None]), [[0.0, 1.0, 12.0]])
+    slope = pb.jit(pb.grad(lambda x, ids: f(x, ids).sum()))(x, ids)
+    assert np.array_equal(slope, [0.0, 2.0, 4.0, 3.0])
+    curved = pb.jit(pb.hessian(lambda x, ids: f(x, ids).sum()))(x, ids)
+    assert np.array_equal(curved, [[0, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 1], [0, 0, 1, 0]])

@@ -26,15 +26,9 @@ _LEFT_OUT = """
     linspace load logspace mask_indices ones pascal printoptions rfftfreq save savetxt savez set_printoptions tri zeros
 """
 # A number of Python's own meets the user's array there, in JAX too: 2 pi, 4, 1 as a bool.
-OWN_NUMBERS = {
-    "numpy.unwrap",
-    "nn.squareplus",
-    "nn.celu",
-    "nn.leaky_relu",
-    "numpy.polyint",
-    "nn.hard_tanh",
-    "scipy.special.zeta",
-}
+OWN_NUMBERS = frozenset(
+    ["numpy.unwrap", "numpy.polyint", "nn.squareplus", "nn.celu", "nn.leaky_relu", "nn.hard_tanh", "scipy.special.zeta"]
+)
 SQUARE = np.array([[2.0, 0.5, 0.0], [0.5, 2.0, 0.25], [0.0, 0.25, 2.0]])
 
 

@@ -117,13 +117,13 @@ def test_wrong_signatures() -> None:
         with pytest.raises(ValueError, match=r"takes a signature such as '\(n,k\),\(k\)->\(n\)'"):
             pnp.vectorize(lambda x: x, signature=signature)  # type: ignore[arg-type]
     dot = pnp.vectorize(lambda x, y: x @ y, signature="(n),(n)->()")
-    with pytest.raises(pb.errors.ShapeError, match=r"n of \(n\),\(n\)->\(\) is 3, but an operand has 2"):
+    with pytest.raises(pb.errors.ShapeError, match=r"inconsistent size .* 'n' of \(n\),\(n\)->\(\): it is 3, but"):
         dot(np.ones(3), np.ones(2))
-    with pytest.raises(pb.errors.ShapeError, match="has too few axes"):
+    with pytest.raises(pb.errors.ShapeError, match="does not have enough dimensions"):
         dot(1.0, np.ones(2))
-    with pytest.raises(TypeError, match="has 2 operands, not 1"):
+    with pytest.raises(TypeError, match=r"wrong number of positional arguments .*: 1 were given, it has 2"):
         dot(np.ones(2))
-    with pytest.raises(pb.errors.ShapeError, match=r"the function returned f32.3., which is not the dimensions \(\)"):
+    with pytest.raises(pb.errors.ShapeError, match=r"output shape \(3,\) does not match the dimensions \(\)"):
         pnp.vectorize(lambda x: pnp.ones(3) * x, signature="()->()")(A)
     with pytest.raises(TypeError, match="takes a function, but got 3"):
         pnp.vectorize(3)  # type: ignore[arg-type]
@@ -141,7 +141,7 @@ def test_vectorize_passes_none_on_and_takes_results_of_any_shape() -> None:
         (lambda: pnp.vectorize(abs, excluded={1.5}), TypeError, "can only exclude arguments by number or name"),
         (lambda: pnp.vectorize(abs, excluded={-1}), ValueError, "contains negative numbers"),
         (lambda: pnp.vectorize(pnp.add, signature="(),()->()")(1.0, None), ValueError, r"None at locations \{1\}"),
-        (lambda: pnp.vectorize(lambda x: (x, x), signature="()->()")(1.0), TypeError, "has 1 results, but .* returned 2"),
+        (lambda: pnp.vectorize(lambda x: (x, x), signature="()->()")(1.0), TypeError, "has 1 results, the function returned 2"),
     ],
 )
 def test_what_vectorize_refuses(call: Any, error: type[Exception], message: str) -> None:
@@ -161,3 +161,14 @@ def test_vectorize_heeds_rank_promotion_of_batches() -> None:
 def test_the_functions_with_these_methods_are_instances() -> None:
     assert isinstance(pnp.add, pnp.ufunc) and isinstance(pnp.frompyfunc(max, 2, 1), pnp.ufunc)
     assert not isinstance(pnp.sin, pnp.ufunc) and not isinstance(np.add, pnp.ufunc)
+
+
+def test_ufuncs_of_one_function_are_equal_and_their_facts_stay() -> None:
+    def f(x: Any, y: Any) -> Any:
+        return x + y
+
+    one, other = pnp.frompyfunc(f, 2, 1, identity=0), pnp.frompyfunc(f, 2, 1, identity=0)
+    assert one == other and hash(one) == hash(other)
+    assert one != pnp.frompyfunc(f, 2, 1) and one != pnp.frompyfunc(lambda x, y: x + y, 2, 1, identity=0) and one != f
+    with pytest.raises(AttributeError, match="identity of ufunc f cannot be changed"):
+        one.identity = 1

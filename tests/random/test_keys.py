@@ -216,10 +216,15 @@ def test_what_draws_are_broadcast_to_does_not_draw_them_again() -> None:
 
 
 def test_eager_numbers_are_the_compiled_ones() -> None:
-    """However many there are: NumPy draws few bits, XLA many of them, in programs of a few sizes."""
-    for shape in ((), (3,), (65,), (1000, 3), (40_000,), (0, 3)):
+    """However many there are: Python draws a handful, NumPy few bits, XLA many of them, in programs of a few sizes."""
+    for shape in ((), (3,), (8,), (9,), (65,), (1000, 3), (40_000,), (0, 3)):
         for sample in (random.bits, random.uniform, random.normal):
             np.testing.assert_array_equal(sample(KEY, shape), pb.jit(lambda k: sample(k, shape))(KEY))
+    for count in (1, 2, 9):
+        several = [pb.vmap(random.split), pb.vmap(lambda k: random.fold_in(k, (1 << 32) - 1))]
+        for function in several:
+            made = function(random.split(KEY, count))
+            assert words(made).tolist() == words(pb.jit(function)(random.split(KEY, count))).tolist()
 
 
 def test_keys_are_equal_where_their_words_are() -> None:

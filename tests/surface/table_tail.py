@@ -14,7 +14,10 @@ UINT8, SHORT = np.array([4, 6, 0], np.uint8), np.array([6, 9, 3], np.int16)
 
 TABLE = {
     "numpy.gcd": entry(np.gcd, case(WHOLE, OTHERS), case(UINT8, UINT8[::-1]), case(WHOLE[:0], OTHERS)),
-    "numpy.lcm": entry(np.lcm, case(WHOLE, OTHERS), case(SHORT, SHORT[::-1]), case(WHOLE[:0], OTHERS)),
+    "numpy.lcm": entry(
+        np.lcm, case(WHOLE, OTHERS), case(SHORT, SHORT[::-1]), case(WHOLE[:0], OTHERS), case(*2 * (WHOLE.astype("int8") * 3,)),
+        case(np.array([-126, 99], "int8"), np.array([-127, 77], "int8")),
+    ),
     "numpy.frexp": entry(np.frexp, case(8 * A), case(np.array([0.0, -0.0, np.inf, np.nan, 1.0])), case(A[:0]), dtypes=FLOATS),
     "numpy.ldexp": entry(np.ldexp, case(A, COUNTS), case(V, -3), case(V, COUNTS[:, None]), dtypes=FLOATS, wrt=(0,), weak=True),
     "numpy.spacing": entry(np.spacing, case(A), case(np.array([0.0, np.inf, np.nan, 1.0])), dtypes=("float64",)),
@@ -35,7 +38,7 @@ TABLE = {
     ),
     "numpy.trapezoid": entry(
         np.trapezoid, case(A), case(A, dx=0.5, axis=0), case(A, POINTS), case(A, A), case(V, POINTS), case(Z, axis=0),
-        case(A[:, :1]), dtypes=FLOATS, wrt=(0,),
+        case(A[:, :1]), case(A, dx=np.abs(V), axis=0), case(A, dx=np.abs(A[1:]), axis=0), dtypes=FLOATS, wrt=(0,),
     ),
     "numpy.polyadd": entry(np.polyadd, case(V, A[0, :2]), case(V[:0], W), case(COUNTS, COUNTS[:2]), wrt=(0, 1)),
     "numpy.polysub": entry(np.polysub, case(V, A[0, :2]), case(Z[0], W), case(COUNTS[:2], COUNTS), wrt=(0, 1)),

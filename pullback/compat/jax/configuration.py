@@ -385,7 +385,7 @@ config = Config()
 def adopt() -> None:
     """Let the options hold in this process: its mode becomes JAX's."""
     if not _before:
-        _before.append(set_process_mode(clamps=True, truncates=True, floats="own"))
+        _before.append(set_process_mode(clamps=True, truncates=True, lists=False, floats="own"))
         for state in STATES.values():
             state.apply()
 

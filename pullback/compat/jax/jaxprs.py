@@ -163,7 +163,24 @@ def new_jaxpr_eqn(
     return JaxprEqn(list(invars), list(outvars), primitive, params, effects, source_info or NOWHERE, ctx)
 
 
-class Jaxpr:
+class _Printed:
+    """What prints as a Jaxpr."""
+
+    __slots__ = ()
+
+    def pretty_print(self, **options: Any) -> str:
+        return jaxpr_text(getattr(self, "jaxpr", self), **options)
+
+    def __str__(self) -> str:
+        return self.pretty_print()
+
+    __repr__ = __str__
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(str(self))
+
+
+class Jaxpr(_Printed):
     """A function as equations. Its `constvars` stand for what it closes over."""
 
     __slots__ = ("__weakref__", "_effects", "_fields", "_program", "debug_info", "is_high")
@@ -225,17 +242,6 @@ class Jaxpr:
         """The Program of which this is the view, or that does the same."""
         return ClosedJaxpr(self, ()).program
 
-    def pretty_print(self, **options: Any) -> str:
-        return jaxpr_text(self, **options)
-
-    def __str__(self) -> str:
-        return jaxpr_text(self)
-
-    __repr__ = __str__
-
-    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        printer.text(jaxpr_text(self))
-
     def __copy__(self) -> Jaxpr:
         return self
 
@@ -243,7 +249,11 @@ class Jaxpr:
         return self
 
 
-class ClosedJaxpr:
+def _of_jaxpr(name: str) -> Any:
+    return property(lambda self: getattr(self._jaxpr, name))
+
+
+class ClosedJaxpr(_Printed):
     """A Jaxpr with the values that it closes over."""
 
     __slots__ = ("__weakref__", "_consts", "_jaxpr")
@@ -257,15 +267,9 @@ class ClosedJaxpr:
     jaxpr = property(lambda self: self._jaxpr)
     consts = property(lambda self: self._consts)
     literals = consts
-    constvars = property(lambda self: self._jaxpr.constvars)
-    invars = property(lambda self: self._jaxpr.invars)
-    outvars = property(lambda self: self._jaxpr.outvars)
-    eqns = property(lambda self: self._jaxpr.eqns)
-    effects = property(lambda self: self._jaxpr.effects)
-    debug_info = property(lambda self: self._jaxpr.debug_info)
-    is_high = property(lambda self: self._jaxpr.is_high)
-    in_avals = property(lambda self: self._jaxpr.in_avals)
-    out_avals = property(lambda self: self._jaxpr.out_avals)
+    constvars, invars, outvars, eqns, in_avals, out_avals, effects, debug_info, is_high = map(
+        _of_jaxpr, ("constvars", "invars", "outvars", "eqns", "in_avals", "out_avals", "effects", "debug_info", "is_high")
+    )
 
     @property
     def program(self) -> Program:
@@ -284,17 +288,6 @@ class ClosedJaxpr:
 
     def replace(self, *, jaxpr: Jaxpr | None = None, consts: Sequence[Any] | None = None) -> ClosedJaxpr:
         return ClosedJaxpr(self.jaxpr if jaxpr is None else jaxpr, self.consts if consts is None else consts)
-
-    def pretty_print(self, **options: Any) -> str:
-        return jaxpr_text(self.jaxpr, **options)
-
-    def __str__(self) -> str:
-        return str(self.jaxpr)
-
-    __repr__ = __str__
-
-    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        printer.text(str(self))
 
 
 # ---- the view ---------------------------------------------------------------------------------------------------------

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import collections
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -116,3 +118,25 @@ def test_krylov_solvers_take_trees_of_jax(name) -> None:
     np.testing.assert_allclose(x, 0.5, rtol=1e-5)
     box, _ = solve(lambda box: Box(2 * box.inside), Box(jnp.ones(2)))
     np.testing.assert_allclose(box.inside, 0.5, rtol=1e-5)
+
+
+def test_derivatives_leave_out_what_was_read_out_of_bounds() -> None:
+    """As in JAX, where reading without a mode promises that there is nothing."""
+    x, i = jnp.arange(4.0), jnp.array([0, 0, 9, -1, -7])
+    numbers = lax.GatherDimensionNumbers((), (0,), (0,))
+    reads: list[tuple[Callable[[Any], Any], list[float]]] = [
+        (lambda x: x[i], [2, 0, 0, 1]),
+        (lambda x: x.at[i].get(), [2, 0, 0, 1]),
+        (lambda x: x.at[i].get(mode="clip"), [3, 0, 0, 2]),
+        (lambda x: x.at[i].get(mode="fill", fill_value=0.0), [2, 0, 0, 1]),
+        (lambda x: x[jnp.array([9])], [0, 0, 0, 0]),
+        (lambda x: x[jnp.int32(9)], [0, 0, 0, 1]),
+        (lambda x: x.reshape(2, 2)[jnp.array([0, 3]), jnp.array([1, 1])], [0, 1, 0, 0]),
+        (lambda x: lax.gather(x, i[:, None], numbers, (1,)), [2, 0, 0, 0]),
+        (lambda x: lax.gather(x, i[:, None], numbers, (1,), mode="clip"), [4, 0, 0, 1]),
+    ]
+    for read, wanted in reads:
+        for derivative in (jax.grad(lambda x: read(x).sum()), jax.jit(jax.grad(lambda x: read(x).sum()))):
+            np.testing.assert_array_equal(derivative(x), wanted)
+    np.testing.assert_array_equal(x[i], [0, 0, 3, 3, 0])
+    np.testing.assert_array_equal(jax.jit(lambda x, i: x[i])(x, i), [0, 0, 3, 3, 0])

@@ -16,7 +16,7 @@ from pullback.compat.jax.sharding import with_sharding
 from pullback.core.array import Array
 from pullback.core.dtypes import kind
 from pullback.core.source import api_boundary
-from pullback.numpy.promotion import operand, to_common_dtype
+from pullback.numpy.promotion import at_user_line, operand, to_common_dtype
 
 Function = Callable[..., Any]
 
@@ -56,6 +56,47 @@ def in_floats(function: Function, operands: int) -> Function:
     return of_floats
 
 
+def without_lists(function: Function, operands: int | None, inside: bool = False) -> Function:
+    """A function whose first operands, or the items of the first one, may be no lists."""
+
+    @functools.wraps(function)
+    @api_boundary
+    def of_arrays(*args: Any, **options: Any) -> Any:
+        given = args[0] if inside and args and isinstance(args[0], (list, tuple)) else args[:operands]
+        if found := [each for each in given if each.__class__ is list or each.__class__ is tuple]:
+            name = function.__name__
+            raise TypeError(f"{name} takes arrays and numbers, not {found[0]!r}: make an array of it first.{at_user_line()}")
+        return function(*args, **options)
+
+    return of_arrays
+
+
+def in_dtype_of_indices(function: Function) -> Function:
+    """ravel_multi_index, whose results have the dtype of its operands."""
+
+    @functools.wraps(function)
+    @api_boundary
+    def ravel_multi_index(multi_index: Any, *args: Any, dtype: Any = None, **options: Any) -> Any:
+        return function(multi_index, *args, dtype=dtype or own.result_type(*multi_index), **options)
+
+    return without_lists(ravel_multi_index, None, inside=True)
+
+
+def by_one_hot(function: Function) -> Function:
+    """take_along_axis, which reads by indices in the mode "one_hot" too: what is out of bounds is 0."""
+
+    @functools.wraps(function)
+    @api_boundary
+    def take_along_axis(
+        arr: Any, indices: Any, axis: Any = -1, mode: Any = None, fill_value: Any = None, **options: Any
+    ) -> Any:
+        if mode == "one_hot":
+            mode, fill_value = "fill", 0
+        return function(arr, indices, axis, mode=mode, fill_value=fill_value, **options)
+
+    return take_along_axis
+
+
 def by_own_products(function: Function) -> Function:
     """einsum, which contracts by pullback's own products, whatever function of JAX's is named."""
 
@@ -75,6 +116,17 @@ _SHARDED = (
 )
 _OF_STRUCTS = "empty_like full_like ones_like zeros_like shape ndim size"
 _SCANS = "cumsum cumprod nancumsum nancumprod cumulative_prod"
+_WITHOUT_LISTS: dict[str, int | None] = {
+    "take": 2,
+    "unravel_index": 1,
+    "insert": 3,
+    "delete": 2,
+    "append": 2,
+    "choose": 1,
+    "fill_diagonal": 2,
+    **dict.fromkeys(("atleast_1d", "atleast_2d", "atleast_3d", "ix_")),
+}
+_WITHOUT_LISTS_INSIDE = "concatenate stack hstack vstack dstack column_stack"
 _IN_FLOATS = {"convolve": 2, "correlate": 2, "polymul": 2, "polyder": 1, "rint": 1}
 
 
@@ -135,6 +187,10 @@ facade(
         **dict.fromkeys(_SHARDED.split(), with_sharding),
         **dict.fromkeys(_OF_STRUCTS.split(), lambda function: of_structs(with_sharding(function))),
         **dict.fromkeys(_SCANS.split(), keeping_integers),
+        **{name: functools.partial(without_lists, operands=operands) for name, operands in _WITHOUT_LISTS.items()},
+        **dict.fromkeys(_WITHOUT_LISTS_INSIDE.split(), functools.partial(without_lists, operands=None, inside=True)),
+        "ravel_multi_index": in_dtype_of_indices,
+        "take_along_axis": by_one_hot,
         "einsum": by_own_products,
         **{name: functools.partial(in_floats, operands=operands) for name, operands in _IN_FLOATS.items()},
     },

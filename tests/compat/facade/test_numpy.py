@@ -1,0 +1,45 @@
+"""jax.numpy, where it differs from pullback.numpy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pullback.compat import jax
+
+jnp = jax.numpy
+x = np.arange(6.0, dtype="float32").reshape(2, 3)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a[[0, 1]]", "a[range(2)]", "a.at[[0, 1]].set(0)", "a.at[[True, False]].add(1)", "jnp.take(a, [0])",
+        "jnp.ix_([0], [1])", "jnp.concatenate([[1, 2], [3]])", "jnp.stack([[1], [2]])", "jnp.append([1], [2])",
+        "jnp.atleast_1d([1])",        "jnp.unravel_index([1], (2, 2))", "jnp.insert(a, 0, [1, 2, 3])",
+        "jnp.ravel_multi_index([[1], [1]], (2, 2))",
+    ],
+)  # fmt: skip
+def test_lists_are_refused_where_jax_refuses_them(text) -> None:
+    with pytest.raises(TypeError, match="array"):
+        eval(text, {"a": jnp.asarray(x), "jnp": jnp})
+
+
+def test_lists_inside_tuples_are_indices() -> None:
+    a = jnp.asarray(x)
+    assert np.array_equal(a[[0, 1], [2, 0]], x[[0, 1], [2, 0]]) and np.array_equal(a[[0], :], x[[0], :])
+    assert np.array_equal(jnp.concatenate([a, a]), np.concatenate([x, x]))
+
+
+def test_places_in_row_major_order_have_the_dtype_of_the_indices() -> None:
+    i = jnp.array([0, 1], "int8")
+    assert jnp.ravel_multi_index((i, i), (2, 3), mode="wrap").dtype == np.int8
+
+
+def test_take_along_axis_by_one_hot_vectors_gives_0_out_of_bounds() -> None:
+    found = jnp.take_along_axis(jnp.asarray(x), jnp.array([[1, 5], [0, -1]]), axis=1, mode="one_hot")
+    assert np.array_equal(found, [[1.0, 0.0], [3.0, 5.0]])
+
+
+def test_a_mean_of_complex_numbers_in_a_real_dtype_is_that_of_the_real_parts() -> None:
+    assert jnp.mean(jnp.array([1 + 2j, 3]), dtype="float32") == 2
