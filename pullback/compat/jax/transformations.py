@@ -15,7 +15,6 @@ import pullback as pb
 from pullback.api.functions import chosen_arguments, normalize_argnums, trees_of, wrapped
 from pullback.api.traced import call_paths
 from pullback.compat.jax.jitting import jit
-from pullback.compat.jax.sharding import get_abstract_mesh
 from pullback.compat.jax.structs import tangent_type, type_of
 from pullback.compat.jax.tree_util import register_pytree_node, register_static, tree_leaves, tree_map
 from pullback.compat.jax.trees import JAX_TREES, Packed, flatten, on_a_level, pack, packed, standing_for, unpack
@@ -510,34 +509,6 @@ def pmap(
         return compiled(*args, **kwargs)
 
     return wrapped(fun, "pmap", on_devices)
-
-
-def shard_map(
-    f: Function | None = None,
-    /,
-    *,
-    out_specs: Any = None,
-    in_specs: Any = None,
-    mesh: Any = None,
-    axis_names: Any = frozenset(),
-    check_vma: bool = True,
-) -> Any:
-    """On one device: the function of the whole arrays, in which the axes of the mesh have names and one element each."""
-    if f is None:
-        options = {"out_specs": out_specs, "in_specs": in_specs, "mesh": mesh, "axis_names": axis_names, "check_vma": check_vma}
-        return lambda f: shard_map(f, **options)
-    mesh = get_abstract_mesh() if mesh is None else mesh
-    if mesh.size != 1:
-        raise ValueError(f"shard_map was given {mesh!r}, of {mesh.size} devices, but there is only 1 device.")
-
-    def on_mesh(*args: Any) -> Any:
-        sharded = f
-        for name in axis_names or mesh.axis_names:
-            sharded = vmap(sharded, None, 0, name, 1)
-        return tree_map(lambda leaf: leaf.reshape(leaf.shape[mesh_rank:]), sharded(*args))
-
-    mesh_rank = len(axis_names or mesh.axis_names)
-    return wrapped(f, "shard_map", on_mesh)
 
 
 def named_call(fun: Function, *, name: str | None = None) -> Function:
