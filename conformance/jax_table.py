@@ -27,8 +27,8 @@ The tests of JAX 0.10.2 (tag `jax-v0.10.2`), in which nothing is changed, run wi
 *Words*: the test expects an error, and gets one of that class, in other words than JAX's. *Absent*: it needs a public name of
 JAX's that is [not here](jax-names.md). *Internal*: it needs parts of JAX that no user sees (`jax._src`), or counts the misses
 of its caches. *Skipped* it has by itself: it wants a GPU, several devices, or more time. The *rate* is that of the tests that
-need public names only; other words count as failures in it, and are left out in *but words*. *Cases* is how many JAX's tests draw of each product of parameters
-(`JAX_NUM_GENERATED_CASES`).
+need public names only; other words count as failures in it, and are left out in *but words*. *Cases* is how many JAX's tests
+draw of each product of parameters (`JAX_NUM_GENERATED_CASES`).
 
 | file | passed | failed | words | absent | internal | skipped | rate | but words | cases | date | pullback | jaxlib |
 |---|---|---|---|---|---|---|---|---|---|---|---|---|
