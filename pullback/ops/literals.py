@@ -22,7 +22,7 @@ def literal_of(value: Any, dtype: DType) -> Array:
     if found is not None:
         return found
     cut = within(value, dtype)
-    return _literals.setdefault(key, constant(from_python(value, dtype))) if cut == value else literal_of(cut, dtype)
+    return _literals.setdefault(key, constant(from_python(value, dtype))) if cut is value else literal_of(cut, dtype)
 
 
 def within(value: Any, dtype: DType) -> Any:

@@ -162,6 +162,7 @@ def test_a_python_integer_keeps_its_low_bits_where_narrow_integers_meet_it():
         (narrow.at[0].set(300), [44, 5], jnp.uint8),
     ):
         assert found.tolist() == expected and found.dtype == dtype
+    assert np.isnan(jnp.where(narrow > 9, jnp.nan, jnp.ones(2))).tolist() == [True, False]
     for refused in (lambda: jnp.array(300, jnp.uint8), lambda: jnp.int32(1) + 2**31, lambda: jnp.uint32(-1)):
         with pytest.raises(OverflowError):
             refused()
