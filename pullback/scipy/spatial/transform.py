@@ -420,7 +420,7 @@ class Rotation(NamedTuple):
 
         Example:
             >>> Rotation = pb.scipy.spatial.transform.Rotation
-            >>> Rotation.from_euler("x", pnp.array([0.0, 40.0]), degrees=True).mean().as_rotvec(degrees=True)
+            >>> Rotation.from_euler("x", [[0.0], [40.0]], degrees=True).mean().as_rotvec(degrees=True)
             [20.  0.  0.]:f32[3]:cpu(0)
         """
         quat, scaled = pnp.reshape(self.quat, (-1, 4)), self.quat
@@ -472,7 +472,7 @@ class Slerp(NamedTuple):
 
     Example:
         >>> Rotation, Slerp = pb.scipy.spatial.transform.Rotation, pb.scipy.spatial.transform.Slerp
-        >>> turns = Rotation.from_euler("z", pnp.array([0.0, 90.0, 100.0]), degrees=True)
+        >>> turns = Rotation.from_euler("z", [[0.0], [90.0], [100.0]], degrees=True)
         >>> Slerp.init(pnp.array([0.0, 1.0, 2.0]), turns)(pnp.array([0.5, 1.5])).as_euler("zyx", degrees=True)[:, 0]
         [45. 95.]:f32[2]:cpu(0)
     """
@@ -524,7 +524,7 @@ class Slerp(NamedTuple):
 
         Example:
             >>> Rotation, Slerp = pb.scipy.spatial.transform.Rotation, pb.scipy.spatial.transform.Slerp
-            >>> Slerp.init(pnp.arange(2.0), Rotation.from_euler("x", pnp.array([0.0, 1.0])))(0.25).magnitude()
+            >>> Slerp.init(pnp.arange(2.0), Rotation.from_euler("x", [[0.0], [1.0]]))(0.25).magnitude()
             0.25:f32[]:cpu(0)
         """
         t = _real(times, "Slerp")
