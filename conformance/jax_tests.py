@@ -158,7 +158,7 @@ def reason_of(test: str, expected: dict[str, str]) -> str | None:
 def row(name: str, results: list[Results]) -> str:
     counts = [sum(one.count(outcome) for one in results) for outcome in OUTCOMES]
     broken = " (does not import)" if any(one.broken for one in results) and len(results) == 1 else ""
-    return f"{name:36}" + "".join(f"{count:10d}" for count in counts) + f"{jax_table.rate(counts):>10}{broken}"
+    return f"{name:36}" + "".join(f"{count:10d}" for count in counts) + f"{jax_table.rates(counts)[0]:>10}{broken}"
 
 
 def kinds(results: dict[str, Results], outcome: str, most: int) -> list[str]:
