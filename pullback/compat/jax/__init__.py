@@ -15,8 +15,7 @@ from pullback.compat.jax.version import __version__ as __version__
 from pullback.compat.jax.version import __version_info__ as __version_info__
 
 _TRANSFORMATIONS = (
-    "ad fwd_and_bwd grad hessian jacfwd jacobian jacrev jvp linear_transpose linearize named_call pmap shard_map value_and_grad"
-    " vjp vmap"
+    "ad fwd_and_bwd grad hessian jacfwd jacobian jacrev jvp linear_transpose linearize named_call pmap value_and_grad vjp vmap"
 )
 
 habit(attach, detach)

@@ -15,7 +15,6 @@ import pullback as pb
 from pullback.api.functions import chosen_arguments, normalize_argnums, trees_of, wrapped
 from pullback.api.traced import call_paths
 from pullback.compat.jax.jitting import jit
-from pullback.compat.jax.sharding import get_abstract_mesh
 from pullback.compat.jax.structs import tangent_type, type_of
 from pullback.compat.jax.tree_util import register_pytree_node, register_static, tree_leaves, tree_map
 from pullback.compat.jax.trees import JAX_TREES, Packed, flatten, on_a_level, pack, packed, standing_for, unpack
@@ -45,13 +44,15 @@ def _replaced(args: Sequence[Any], numbers: Sequence[int], values: Sequence[Any]
     return full
 
 
-def _with_packed_aux(fun: Function) -> Function:
-    """A function that returns a pair as one that returns Packed trees."""
+def _packed(fun: Function, has_aux: bool) -> Function:
+    """A function of JAX's trees as one of Packed trees, which returns one; or, with an auxiliary result, two."""
+    if not has_aux:
+        return packed(fun)
 
     @named_after(fun)
     @on_a_level
     def pair(*args: Packed) -> tuple[Packed, Packed]:
-        out, aux = _pair(fun, fun(*[arg.tree for arg in args]))
+        out, aux = _pair(fun, fun(*unpack(args)))
         return Packed(out), aux
 
     return pair
@@ -121,14 +122,7 @@ def grad(
 
 def _scalar(fun: Function, has_aux: bool) -> Function:
     """A function whose result is to be a number, with its auxiliary result packed."""
-    if not has_aux:
-        return fun
-
-    @named_after(fun)
-    def pair(*args: Any, **kwargs: Any) -> Any:
-        return _pair(fun, fun(*args, **kwargs))
-
-    return pair
+    return named_after(fun)(lambda *args, **kwargs: _pair(fun, fun(*args, **kwargs))) if has_aux else fun
 
 
 def fwd_and_bwd(fun: Function, argnums: Any = 0, has_aux: bool = False, jitted: bool = True) -> tuple[Function, Function]:
@@ -192,7 +186,7 @@ def jvp(fun: Function, primals: Any, tangents: Any, has_aux: bool = False) -> tu
                 f"jvp takes {name} in a tuple, with as many trees as the function has arguments, but got {given!r}."
             )
     _check_tangents("jvp", [type_of(leaf) for leaf in tree_leaves(primals)], tree_leaves(tangents), TypeError)
-    return unpack(pb.jvp(_with_packed_aux(fun) if has_aux else packed(fun), pack(primals), pack(tangents), has_aux=has_aux))
+    return unpack(pb.jvp(_packed(fun, has_aux), pack(primals), pack(tangents), has_aux=has_aux))
 
 
 class LinearFunction:
@@ -348,7 +342,7 @@ register_pytree_node(VjpFunction, lambda one: (one._parts()[0], one._parts()[1:]
 
 def vjp(fun: Function, *primals: Any, has_aux: bool = False, reduce_axes: Any = ()) -> tuple[Any, ...]:
     given = [Packed.of(arg.structure, [_as_one(leaf) for leaf in arg.leaves]) for arg in pack(primals)]
-    out, function, *aux = pb.vjp(_with_packed_aux(fun) if has_aux else packed(fun), *given, has_aux=has_aux)
+    out, function, *aux = pb.vjp(_packed(fun, has_aux), *given, has_aux=has_aux)
     return (out.tree, VjpFunction(function, given), *unpack(aux))
 
 
@@ -358,7 +352,7 @@ def _as_one(leaf: Any) -> Any:
 
 
 def linearize(fun: Function, *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
-    out, function, *aux = pb.linearize(_with_packed_aux(fun) if has_aux else packed(fun), *pack(primals), has_aux=has_aux)
+    out, function, *aux = pb.linearize(_packed(fun, has_aux), *pack(primals), has_aux=has_aux)
     return (out.tree, JvpFunction(function), *unpack(aux))
 
 
@@ -467,36 +461,19 @@ def pmap(
     """A batch, compiled, on one device. More elements than devices are refused, as in JAX."""
     static, _ = chosen_arguments(fun, static_broadcasted_argnums, None, "pmap's static_broadcasted")
 
-    def parts(args: tuple[Any, ...]) -> tuple[set[int], Any, list[Any]]:
-        """Which arguments are static, the axes of the others, and these."""
+    @named_after(fun)
+    def of_batch(*args: Any, **kwargs: Any) -> Any:
         if any([not -len(args) <= number < len(args) for number in static]):
             raise ValueError(
                 f"pmap's static_broadcasted_argnums={static_broadcasted_argnums} names an argument that this call has not by"
                 f" position: it has {len(args)} so."
             )
-        chosen = {number % len(args) for number in static}
-        mapped = [i for i in range(len(args)) if i not in chosen]
+        fixed = {number % len(args) for number in static}
+        mapped = [i for i in range(len(args)) if i not in fixed]
         axes = tuple([in_axes[i] for i in mapped]) if isinstance(in_axes, (tuple, list)) else in_axes
-        return chosen, axes, [args[i] for i in mapped]
-
-    @named_after(fun)
-    def of_batch(*args: Any, **kwargs: Any) -> Any:
-        chosen, axes, mapped = parts(args)
-
-        @named_after(fun)
-        def of_element(*elements: Any, **kwargs: Any) -> Any:
-            rest = iter(elements)
-            return fun(*[arg if i in chosen else next(rest) for i, arg in enumerate(args)], **kwargs)
-
-        return vmap(of_element, axes, out_axes, axis_name, axis_size)(*mapped, **kwargs)
-
-    compiled = jit(of_batch, static_argnums=static, donate_argnums=donate_argnums)
-
-    def on_devices(*args: Any, **kwargs: Any) -> Any:
-        _, axes, mapped = parts(args)
-        leaves = zip(flatten(mapped, None)[0], _axes("in_axes", axes, tuple(mapped)))
-        sizes = {pb.numpy.shape(leaf)[axis] for leaf, axis in leaves if axis is not None and pb.numpy.ndim(leaf)}
-        sizes |= {pb.numpy.shape(leaf)[0] for leaf in tree_leaves(kwargs)}
+        given = tuple([args[i] for i in mapped])
+        leaves = [*zip(tree_leaves(given), _axes("in_axes", axes, given)), *[(leaf, 0) for leaf in tree_leaves(kwargs)]]
+        sizes = [leaf.shape[axis] for leaf, axis in leaves if axis is not None and leaf.ndim]
         if not sizes:
             raise ValueError(
                 f"pmap takes the number of elements from the arguments that it maps, but got none of them with {in_axes=}: give"
@@ -507,37 +484,14 @@ def pmap(
                 f"pmap was given {max(sizes)} elements, one for each device, but the number of devices is {there}. jax.vmap"
                 f" takes any number; XLA_FLAGS=--xla_force_host_platform_device_count={max(sizes)} divides a CPU into as many."
             )
-        return compiled(*args, **kwargs)
 
-    return wrapped(fun, "pmap", on_devices)
+        @named_after(fun)
+        def of_element(*elements: Any, **kwargs: Any) -> Any:
+            return fun(*_replaced(args, mapped, elements), **kwargs)
 
+        return vmap(of_element, axes, out_axes, axis_name, axis_size)(*given, **kwargs)
 
-def shard_map(
-    f: Function | None = None,
-    /,
-    *,
-    out_specs: Any = None,
-    in_specs: Any = None,
-    mesh: Any = None,
-    axis_names: Any = frozenset(),
-    check_vma: bool = True,
-) -> Any:
-    """On one device: the function of the whole arrays, in which the axes of the mesh have names and one element each."""
-    if f is None:
-        options = {"out_specs": out_specs, "in_specs": in_specs, "mesh": mesh, "axis_names": axis_names, "check_vma": check_vma}
-        return lambda f: shard_map(f, **options)
-    mesh = get_abstract_mesh() if mesh is None else mesh
-    if mesh.size != 1:
-        raise ValueError(f"shard_map was given {mesh!r}, of {mesh.size} devices, but there is only 1 device.")
-
-    def on_mesh(*args: Any) -> Any:
-        sharded = f
-        for name in axis_names or mesh.axis_names:
-            sharded = vmap(sharded, None, 0, name, 1)
-        return tree_map(lambda leaf: leaf.reshape(leaf.shape[mesh_rank:]), sharded(*args))
-
-    mesh_rank = len(axis_names or mesh.axis_names)
-    return wrapped(f, "shard_map", on_mesh)
+    return jit(of_batch, static_argnums=static, donate_argnums=donate_argnums)
 
 
 def named_call(fun: Function, *, name: str | None = None) -> Function:

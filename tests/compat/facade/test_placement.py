@@ -181,6 +181,8 @@ def test_shard_map_names_the_mesh_that_it_cannot_use() -> None:
     device = jax.devices()[0]
     with pytest.raises(NotImplementedError, match=r"the mesh has 2: Mesh\('x': 2"):
         jax.shard_map(jnp.sin, mesh=Mesh([device, device], "x"), in_specs=None, out_specs=None)(1.0)
+    with pytest.raises(NotImplementedError, match="the mesh has 2: AbstractMesh"):
+        jax.shard_map(jnp.sin, mesh=AbstractMesh((2,), ("x",)), in_specs=None, out_specs=None)(1.0)
     with pytest.raises(ValueError, match="shard_map needs a mesh"):
         jax.shard_map(jnp.sin, out_specs=None)(1.0)
     with pytest.raises(ValueError, match="pullback computes on one device"):
@@ -210,17 +212,3 @@ def test_memory_has_an_address_before_anything_is_compiled() -> None:
     install = "import pullback.compat.jax; pullback.compat.jax.install();"
     command = [sys.executable, "-c", f"{install} {program}"]
     assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "True\n[0 1 2]\n"
-
-
-def test_shard_map_on_one_device_is_the_function_with_named_axes() -> None:
-    mesh, spec = jax.make_mesh((1, 1), ("x", "y")), PartitionSpec("x")
-
-    @jax.shard_map(mesh=mesh, in_specs=(spec, PartitionSpec()), out_specs={"sum": spec, "index": spec})
-    def f(a: Any, b: Any) -> Any:
-        return {"sum": jax.lax.psum(a * b, ("x", "y")), "index": a + jax.lax.axis_index("x")}
-
-    for out in (f(jnp.arange(3.0), 2.0), jax.jit(f)(jnp.arange(3.0), 2.0)):
-        assert (out["sum"].tolist(), out["index"].tolist()) == ([0.0, 2.0, 4.0], [0.0, 1.0, 2.0])
-    assert jax.grad(lambda a: f(a, 3.0)["sum"].sum())(jnp.ones(2)).tolist() == [3.0, 3.0]
-    with pytest.raises(ValueError, match="of 2 devices"):
-        jax.shard_map(lambda x: x, mesh=AbstractMesh((2,), ("x",)), in_specs=spec, out_specs=spec)

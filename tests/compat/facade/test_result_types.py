@@ -109,3 +109,10 @@ def test_the_type_of_a_result_is_that_of_jax(expression: str, width: int) -> Non
     else:
         shown = str(array_type(tuple(found.shape), np.dtype(found.dtype), bool(getattr(found, "weak_type", False))))
     assert shown == TABLE[expression].split(" ")[width]
+
+
+def test_known_flat_indices_are_clamped_as_unknown_ones() -> None:
+    for index in (7, -9, -1, np.array([2, 7])):
+        known, unknown = jnp.unravel_index(index, (2, 3)), jax.jit(lambda i: jnp.unravel_index(i, (2, 3)))(index)
+        assert [x.tolist() for x in known] == [x.tolist() for x in unknown]
+    assert [int(x) for x in jnp.unravel_index(7, (2, 3))] == [1, 2]
