@@ -47,7 +47,8 @@ _FILES = """
     lax_numpy_operators_test lax_numpy_reducers_test lax_numpy_setops_test lax_numpy_ufuncs_test lax_numpy_vectorize_test
     lax_numpy_hijax_test lax_scipy_test lax_scipy_sparse_test lax_scipy_special_functions_test lax_scipy_spectral_dac_test
     linalg_test fft_test random_lax_test random_test nn_test jet_test ode_test debug_nans_test x64_context_test errors_test
-    scipy_fft_test scipy_interpolate_test scipy_ndimage_test scipy_optimize_test scipy_signal_test scipy_stats_test image_test
+    scipy_fft_test scipy_interpolate_test scipy_ndimage_test scipy_optimize_test scipy_signal_test scipy_spatial_test
+    scipy_stats_test image_test
 """
 FILES = _FILES.split()
 # Those of JAX's that test parts of it which have nothing to stand for here, or its own helpers (they would test themselves).
