@@ -59,7 +59,7 @@ def psum(x: Any, axis_name: Any, *, axis_index_groups: None = None) -> Any:
         The same tree; an array in it is the same for all batch elements.
 
     Raises:
-        AxisError: there is no axis of that name.
+        AxisNameError: there is no axis of that name.
         LeafError: a leaf is neither an array nor a number.
         NotImplementedError: `axis_index_groups` is given.
 
@@ -92,7 +92,7 @@ def pmean(x: Any, axis_name: Any, *, axis_index_groups: None = None) -> Any:
         The same tree; an array in it is the same for all batch elements.
 
     Raises:
-        AxisError: there is no axis of that name.
+        AxisNameError: there is no axis of that name.
         LeafError: a leaf is neither an array nor a number.
         NotImplementedError: `axis_index_groups` is given.
 
@@ -121,7 +121,7 @@ def pmax(x: Any, axis_name: Any, *, axis_index_groups: None = None) -> Any:
         The same tree; an array in it is the same for all batch elements.
 
     Raises:
-        AxisError: there is no axis of that name.
+        AxisNameError: there is no axis of that name.
         LeafError: a leaf is neither an array nor a number.
         NotImplementedError: `axis_index_groups` is given.
 
@@ -144,7 +144,7 @@ def pmin(x: Any, axis_name: Any, *, axis_index_groups: None = None) -> Any:
         The same tree; an array in it is the same for all batch elements.
 
     Raises:
-        AxisError: there is no axis of that name.
+        AxisNameError: there is no axis of that name.
         LeafError: a leaf is neither an array nor a number.
         NotImplementedError: `axis_index_groups` is given.
 
@@ -165,7 +165,7 @@ def axis_index(axis_name: Any) -> Any:
         A 0-d array of int32.
 
     Raises:
-        AxisError: there is no axis of that name.
+        AxisNameError: there is no axis of that name.
 
     Example:
         >>> pb.vmap(lambda x: x + lax.axis_index("i"), axis_name="i")(pnp.array([10, 10, 10]))
@@ -190,7 +190,7 @@ def axis_size(axis_name: Hashable) -> int:
         An int.
 
     Raises:
-        AxisError: there is no axis of that name.
+        AxisNameError: there is no axis of that name.
 
     Example:
         >>> pb.vmap(lambda x: x / lax.axis_size("i"), axis_name="i")(pnp.array([2.0, 4.0]))
@@ -211,7 +211,7 @@ def pbroadcast(x: Any, axis_name: Any, source: int) -> Any:
         The same tree; an array in it is the same for all batch elements.
 
     Raises:
-        AxisError: there is no axis of that name, or several are given.
+        AxisNameError: there is no axis of that name, or several are given.
         LeafError: a leaf is neither an array nor a number.
         IndexError: there is no such batch element.
 
@@ -310,7 +310,7 @@ def ppermute(x: Any, axis_name: Any, perm: Sequence[tuple[int, int]]) -> Any:
         The same tree.
 
     Raises:
-        AxisError: there is no axis of that name, or `axis_name` names several.
+        AxisNameError: there is no axis of that name, or `axis_name` names several.
         ShapeError: a source or a destination occurs twice, or is no number of a batch element.
         LeafError: a leaf is neither an array nor a number.
 
@@ -335,7 +335,7 @@ def pshuffle(x: Any, axis_name: Any, perm: Sequence[int]) -> Any:
         The same tree.
 
     Raises:
-        AxisError: there is no axis of that name, or `axis_name` names several; or `perm` is no permutation.
+        AxisNameError: there is no axis of that name, or `axis_name` names several; or `perm` is no permutation.
         LeafError: a leaf is neither an array nor a number.
 
     Example:

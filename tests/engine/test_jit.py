@@ -391,8 +391,9 @@ def test_stages():
         assert stage.in_tree == pb.tree.structure(((1, None, 2), {"c": 3})) and len(stage.in_types) == 3
     assert traced.fun_name == "<lambda>"
     assert "loc(" in lowered.as_text() and "loc(" not in lowered.as_text("stablehlo", debug_info=False)
-    with pytest.raises(ValueError, match="not 'hlo'"):
-        lowered.as_text("hlo")
+    assert "HloModule" in lowered.as_text("hlo")
+    with pytest.raises(ValueError, match="not 'llvm'"):
+        lowered.as_text("llvm")
 
 
 def test_options_of_jax():
