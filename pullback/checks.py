@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from pullback.api.functions import check_callable
 from pullback.core.array import Array
 from pullback.core.bounded import Bounded
 from pullback.core.errors import DtypeError
+from pullback.core.modes import current_mode, overriding
 from pullback.core.source import make_public, named_after
 from pullback.core.tracing import Tracer, innermost_staging, type_of
 from pullback.core.trees import flatten, register_node, unflatten
@@ -42,7 +42,6 @@ class CheckError(ValueError):
 
 _failures: Bounded[int, CheckError] = Bounded(MAX_FAILURES)
 _running = threading.local()
-_noted: ContextVar[bool] = ContextVar("pullback_checks_noted", default=False)  # whether a checkify is around what is traced
 
 
 class Error:
@@ -119,7 +118,7 @@ def _note(error: CheckError) -> None:
 def _look(look: Callable[..., None], *values: Any) -> None:
     """Call a function with values when they are known."""
     staged = innermost_staging() is not None
-    if staged and not _noted.get():
+    if staged and not current_mode().notes_checks:
         raise ValueError(
             "A function that is compiled, or the body of a loop, makes a check, and no checkify is around it to say whether it"
             " holds: call checkify(f) in place of f, or make it with debug=True, which leaves it out."
@@ -159,15 +158,13 @@ def checkify(f: Callable[..., Any]) -> Callable[..., tuple[Error, Any]]:
     def checked(*args: Any, **kwargs: Any) -> tuple[Error, Any]:
         depth = len(_stack())
         io_callback(lambda: _stack().append(0), None, ordered=True)
-        token = _noted.set(True)
         try:
-            out = f(*args, **kwargs)
+            with overriding(notes_checks=True):  # what is traced for checks to be noted is traced anew where they are not
+                out = f(*args, **kwargs)
             code = io_callback(lambda: np.int32(_stack().pop()), ArrayType((), np.int32), ordered=True)
         except BaseException:
             del _stack()[depth:]
             raise
-        finally:
-            _noted.reset(token)
         return Error(code), out
 
     return checked
@@ -203,7 +200,7 @@ def check(pred: Any, message: str, *args: Any, debug: bool = False, **kwargs: An
             args, kwargs = unflatten(structure, [np.asarray(leaf)[()] for leaf in leaves])
             _note(CheckError(message.format(*args, **kwargs)))
 
-    if not debug or _noted.get():
+    if not debug or current_mode().notes_checks:
         _look(look, pred, args, kwargs)
 
 

@@ -83,3 +83,30 @@ def test_an_exception_leaves_no_checkify_behind() -> None:
         checks.checkify(fails)(1.0)
     with pytest.raises(checks.CheckError, match="no"):
         checks.check(False, "no")
+
+
+def test_a_function_compiled_without_checkify_is_traced_anew_for_it() -> None:
+    def root(x):
+        checks.check(x >= 0, "{} has no root", x, debug=True)
+        return pnp.sqrt(x)
+
+    def step(carry, x):
+        return carry, root(x)
+
+    for compiled in (pb.jit(root), lambda x: pb.lax.scan(step, 0, x[None])[1][0]):
+        x = pnp.asarray(-1.0)
+        assert np.isnan(compiled(x))
+        error, _ = checks.checkify(compiled)(x)
+        assert error.get() == "-1.0 has no root"
+        assert np.isnan(compiled(x))
+
+
+def test_a_function_compiled_for_checkify_says_so_without_it() -> None:
+    def root(x):
+        checks.check(x >= 0, "{} has no root", x)
+        return pnp.sqrt(x)
+
+    compiled = pb.jit(root)
+    assert checks.checkify(compiled)(-1.0)[0].get() == "-1.0 has no root"
+    with pytest.raises(ValueError, match="no checkify is around"):
+        compiled(-1.0)
