@@ -6,6 +6,7 @@ derivatives as callbacks do. An `Error` holds the number of the failure that was
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -41,6 +42,7 @@ class CheckError(ValueError):
 
 
 _failures: Bounded[int, CheckError] = Bounded(MAX_FAILURES)
+_codes = itertools.count(1)  # whose next is taken by one thread alone
 _running = threading.local()
 
 
@@ -93,7 +95,7 @@ class Error:
         check_error(self)
 
     def __repr__(self) -> str:
-        return "Error(traced)" if isinstance(self.code, Tracer) else f"Error({self.get()})"
+        return "Error(traced)" if isinstance(self.code, (Tracer, ArrayType)) else f"Error({self.get()})"
 
 
 register_node(Error, lambda error: ((error.code,), None), lambda _, codes: Error(*codes))
@@ -111,7 +113,7 @@ def _note(error: CheckError) -> None:
     if not stack:
         raise error
     if not stack[-1]:
-        stack[-1] = code = max(_failures, default=0) + 1
+        stack[-1] = code = next(_codes)
         _failures[code] = error
 
 

@@ -194,9 +194,9 @@ class CustomFunction:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         try:
             if kwargs:
-                args = self.positional(args, kwargs)
+                args = self._positional(args, kwargs)
             if not self.has_rules:
-                raise self.missing_rule()
+                raise self._missing_rule()
             if innermost_staging() is None and all([arg.__class__ is Array for arg in args]):
                 return self._finished(self.fun(*args))
             return self._call(args)
@@ -222,7 +222,7 @@ class CustomFunction:
     def __repr__(self) -> str:
         return f"<{self._kind} of {describe(self.fun)}>"
 
-    def missing_rule(self) -> MissingRule:
+    def _missing_rule(self) -> MissingRule:
         """The error for a call before the function has a rule."""
         how = {
             "custom_jvp": "@{0}.defjvp or {0}.defjvps",
@@ -231,7 +231,7 @@ class CustomFunction:
         }[self._kind].format(name_of(self, "f"))
         return MissingRule(f"The {self._kind} function {describe(self.fun)} has no rule yet: give it one, with {how}.")
 
-    def positional(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+    def _positional(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
         """A call's arguments by position, as rules take them, defaults included."""
         signature = self._signature
         if signature is None:
@@ -295,7 +295,7 @@ class CustomFunction:
             for number, tree in zip(numbers, trees_of(structures, leaves)):
                 given[number] = tree
             return self._finished(self.fun(*given))
-        complete = self.positional(args, {})
+        complete = self._positional(args, {})
         if len(complete) != len(args):
             return self._call(complete)
         return self._traced(args, numbers, leaves, structures)

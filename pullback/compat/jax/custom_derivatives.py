@@ -52,8 +52,8 @@ class Custom:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if not self._custom.has_rules:
-            raise AttributeError(str(self._custom.missing_rule()))
-        fixed, args = self.nondiff_argnums, self._custom.positional(args, kwargs)
+            raise AttributeError(str(self._custom._missing_rule()))
+        fixed, args = self.nondiff_argnums, self._custom._positional(args, kwargs)
         return self._custom(*[self._fixed(arg) if i in fixed else Packed(arg) for i, arg in enumerate(args)]).tree
 
     def _fixed(self, arg: Any) -> Any:
@@ -253,7 +253,7 @@ def custom_gradient(fun: Function) -> Function:
         return Packed(out), backward
 
     made: Any = pb.custom_gradient(of_packed)
-    return named_after(fun)(lambda *args, **kwargs: made(*pack(made.positional(args, kwargs))).tree)
+    return named_after(fun)(lambda *args, **kwargs: made(*pack(made._positional(args, kwargs))).tree)
 
 
 # ---- symbolic zeros ---------------------------------------------------------------------------------------------------

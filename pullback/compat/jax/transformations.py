@@ -61,32 +61,28 @@ def _packed(fun: Function, has_aux: bool) -> Function:
 # ---- gradients --------------------------------------------------------------------------------------------------------
 
 
-def _of_arguments(
-    transform: Function, fun: Function, argnums: Any, options: dict[str, Any], name: str, result: Function
-) -> Function:
-    """A function that differentiates with respect to arguments by their numbers.
-
-    Arguments:
-        transform: pullback's function, which takes a function of Packed trees.
-        result: what is made of its result, given whether `argnums` was one number.
-    """
+def _of_arguments(transform: Function, fun: Function, argnums: Any, **options: Any) -> Function:
+    """A function that differentiates with respect to arguments by their numbers, by pullback's one of Packed trees."""
 
     def differentiated(*args: Any, **kwargs: Any) -> Any:
-        numbers = normalize_argnums(fun, argnums, len(args), kwargs, name)
+        numbers = normalize_argnums(fun, argnums, len(args), kwargs, transform.__name__)
 
         @named_after(fun)
         @on_a_level
         def of_packed(*parts: Packed) -> Any:
             return fun(*_replaced(args, numbers, unpack(parts)), **kwargs)
 
-        found = transform(of_packed, tuple(range(len(numbers))), **options)(*pack([args[i] for i in numbers]))
-        return result(found, isinstance(argnums, int))
+        places: Any = 0 if isinstance(argnums, int) else tuple(range(len(numbers)))
+        return _unpacked(transform(of_packed, places, **options)(*pack([args[i] for i in numbers])))
 
-    return wrapped(fun, name, differentiated)
+    return wrapped(fun, transform.__name__, differentiated)
 
 
-def _gradients(found: Sequence[Packed], alone: bool) -> Any:
-    return found[0].tree if alone else unpack(found)
+def _unpacked(found: Any) -> Any:
+    """Trees for Packed trees, in tuples and in one another."""
+    if isinstance(found, Packed):
+        return found.structure.unflatten([_unpacked(leaf) for leaf in found.leaves])
+    return tuple([_unpacked(one) for one in found]) if isinstance(found, tuple) else found
 
 
 def value_and_grad(
@@ -97,12 +93,8 @@ def value_and_grad(
     allow_int: bool = False,
     reduce_axes: Any = (),
 ) -> Function:
-    def result(found: Any, alone: bool) -> Any:
-        value, gradients = found
-        return (value[0], value[1].tree) if has_aux else value, _gradients(gradients, alone)
-
     options = {"has_aux": has_aux, "holomorphic": holomorphic, "allow_int": allow_int}
-    return _of_arguments(pb.value_and_grad, _scalar(fun, has_aux), argnums, options, "value_and_grad", result)
+    return _of_arguments(pb.value_and_grad, _scalar(fun, has_aux), argnums, **options)
 
 
 def grad(
@@ -113,11 +105,8 @@ def grad(
     allow_int: bool = False,
     reduce_axes: Any = (),
 ) -> Function:
-    def result(found: Any, alone: bool) -> Any:
-        return (_gradients(found[0], alone), found[1].tree) if has_aux else _gradients(found, alone)
-
     options = {"has_aux": has_aux, "holomorphic": holomorphic, "allow_int": allow_int}
-    return _of_arguments(pb.grad, _scalar(fun, has_aux), argnums, options, "grad", result)
+    return _of_arguments(pb.grad, _scalar(fun, has_aux), argnums, **options)
 
 
 def _scalar(fun: Function, has_aux: bool) -> Function:
@@ -145,28 +134,27 @@ def fwd_and_bwd(fun: Function, argnums: Any = 0, has_aux: bool = False, jitted: 
 # ---- Jacobians --------------------------------------------------------------------------------------------------------
 
 
-def _jacobian(transform: Function, fun: Function, argnums: Any, has_aux: bool, holomorphic: bool, allow_int: bool) -> Function:
-    def packed_result(*args: Any, **kwargs: Any) -> Any:
-        out = fun(*args, **kwargs)
-        return (Packed(out[0]), Packed(out[1])) if has_aux else Packed(out)
+def _with_packed_result(fun: Function, has_aux: bool) -> Function:
+    @named_after(fun)
+    def made(*args: Any, **kwargs: Any) -> Any:
+        if not has_aux:
+            return Packed(fun(*args, **kwargs))
+        out, aux = _pair(fun, fun(*args, **kwargs))
+        return Packed(out), aux
 
-    def result(found: Any, alone: bool) -> Any:
-        blocks = found[0] if has_aux else found
-        tree = Packed.of(blocks.structure, [_gradients(leaf, alone) for leaf in blocks.leaves]).tree
-        return (tree, found[1].tree) if has_aux else tree
-
-    options = {"has_aux": has_aux, "holomorphic": holomorphic} | ({"allow_int": True} if allow_int else {})
-    return _of_arguments(transform, named_after(fun)(packed_result), argnums, options, transform.__name__, result)
+    return made
 
 
 def jacfwd(fun: Function, argnums: Any = 0, has_aux: bool = False, holomorphic: bool = False) -> Function:
-    return _jacobian(pb.jacfwd, fun, argnums, has_aux, holomorphic, False)
+    of_packed = _with_packed_result(fun, has_aux)
+    return _of_arguments(pb.jacfwd, of_packed, argnums, has_aux=has_aux, holomorphic=holomorphic)
 
 
 def jacrev(
     fun: Function, argnums: Any = 0, has_aux: bool = False, holomorphic: bool = False, allow_int: bool = False
 ) -> Function:
-    return _jacobian(pb.jacrev, fun, argnums, has_aux, holomorphic, allow_int)
+    options = {"has_aux": has_aux, "holomorphic": holomorphic, "allow_int": allow_int}
+    return _of_arguments(pb.jacrev, _with_packed_result(fun, has_aux), argnums, **options)
 
 
 jacobian = jacrev
