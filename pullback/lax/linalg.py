@@ -7,15 +7,20 @@ the results are NaN. `pullback.numpy.linalg` raises LinAlgError for known values
 from __future__ import annotations
 
 import enum
+import functools
 from collections.abc import Callable
 from typing import Any
+
+import numpy as np
 
 from pullback.core.array import Array, ArrayLike
 from pullback.core.dtypes import kind
 from pullback.core.errors import DtypeError, ShapeError
 from pullback.core.source import at_user_line, make_public
 from pullback.lax.elementwise import lifted
+from pullback.numpy.arithmetic import maximum
 from pullback.numpy.linalg.factors import chosen, singular
+from pullback.numpy.logic import isnan, where
 from pullback.numpy.promotion import operand
 from pullback.ops import factorizations, spectra, triangular
 from pullback.ops.arithmetic import add, mul
@@ -536,13 +541,14 @@ def tridiagonal(a: ArrayLike, *, lower: bool = True) -> tuple[Array, Array, Arra
 
 
 def tridiagonal_solve(dl: ArrayLike, d: ArrayLike, du: ArrayLike, b: ArrayLike, *, perturb_singular: bool = False) -> Array:
-    """The x with A x = b, where A is tridiagonal; NaN where A is singular.
+    """The x with A x = b, where A is tridiagonal; NaN where A is singular, unless it is perturbed.
 
     Arguments:
         dl, d, du: arrays (..., n): A's subdiagonal, whose first element is not read; its diagonal; and its superdiagonal, whose
             last element is not read.
         b: an array (..., n, k).
-        perturb_singular: not supported; False.
+        perturb_singular: whether to add to the diagonal of a singular A, times its largest element, the distance from 1 to
+            the next number; to that of A = 0, this distance.
 
     Returns:
         An array of the shape of b.
@@ -551,7 +557,6 @@ def tridiagonal_solve(dl: ArrayLike, d: ArrayLike, du: ArrayLike, b: ArrayLike, 
         LeafError: an operand is neither an array nor a number.
         ShapeError: the shapes do not fit.
         DtypeError: the dtypes differ, or are none of float32, float64, complex64 and complex128.
-        ValueError: singular matrices are to be perturbed.
 
     Example:
         >>> one = pnp.ones(3)
@@ -560,11 +565,15 @@ def tridiagonal_solve(dl: ArrayLike, d: ArrayLike, du: ArrayLike, b: ArrayLike, 
          [2.]
          [3.]]:f32[3,1]:cpu(0)
     """
-    if perturb_singular:
-        raise ValueError(
-            f"tridiagonal_solve does not perturb singular matrices: perturb_singular must be False.{at_user_line()}"
-        )
-    return triangular.tridiagonal_solve(*lifted("tridiagonal_solve", (dl, d, du, b)))
+    below, middle, above, given = lifted("tridiagonal_solve", (dl, d, du, b))
+    x = triangular.tridiagonal_solve(below, middle, above, given)
+    if not perturb_singular:
+        return x
+    known = [stop_gradient(one) for one in (below, middle, above)]
+    bad = isnan(stop_gradient(x)).any(axis=(-1, -2), keepdims=True)[..., 0]
+    size = functools.reduce(maximum, [abs(one).max(axis=-1, keepdims=True) for one in known])
+    step = where(bad, float(np.finfo(middle.dtype).eps) * where(size == 0, 1.0, size), 0.0).astype(middle.dtype)
+    return where(bad[..., None], triangular.tridiagonal_solve(below, middle + step, above, given), x)
 
 
 def symmetric_product(

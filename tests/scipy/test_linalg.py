@@ -6,6 +6,7 @@ import scipy.linalg
 
 import pullback as pb
 import pullback.numpy as pnp
+from pullback import lax
 from pullback.scipy import linalg
 
 rng = np.random.default_rng(0)
@@ -40,6 +41,12 @@ def test_rsf2csf_is_a_schur_form_of_the_same_matrix():
     form, basis = linalg.rsf2csf(*linalg.schur(A))
     near(basis @ form @ basis.conj().T, A)
     near(np.tril(np.asarray(form), -1), np.zeros((4, 4)))
+    many = pb.vmap(lambda a: linalg.rsf2csf(*linalg.schur(a)))(np.stack([A, A.T, np.diag(np.arange(4.0))]))
+    for i, a in enumerate((A, A.T, np.diag(np.arange(4.0)))):
+        for found, wanted in zip(many, scipy.linalg.rsf2csf(*scipy.linalg.schur(a))):
+            near(found[i], wanted)
+    with pytest.raises(pb.errors.ShapeError, match="of one size"):
+        linalg.rsf2csf(A, np.eye(3))
 
 
 def test_generalized_eigenvalues():
@@ -191,3 +198,25 @@ def test_sylvester_equations_that_almost_have_no_solution_are_nan() -> None:
     found = np.isnan(np.asarray(pb.scipy.linalg.solve_sylvester(a, b, c, tol=1e-3)))
     assert found.all((1, 2)).tolist() == [False, True, False]
     assert np.isfinite(np.asarray(pb.scipy.linalg.solve_sylvester(a, b, c, tol=0))).all()
+
+
+def test_singular_tridiagonal_matrices_that_are_perturbed():
+    b, rows = np.ones((2, 3, 2), "float32"), [[[0, 1, 1], [0, 1, 0]], [[4] * 3, [0] * 3], [[1, 1, 0], [2, 0, 0]]]
+    diagonals = [np.array(each, "float32") for each in rows]
+    assert np.isnan(lax.linalg.tridiagonal_solve(*diagonals, b)[1]).all()
+    for solve in (lax.linalg.tridiagonal_solve, pb.jit(lax.linalg.tridiagonal_solve, static_argnames="perturb_singular")):
+        x = solve(*diagonals, b, perturb_singular=True)
+        near(x[0], lax.linalg.tridiagonal_solve(*[each[0] for each in diagonals], b[0]))
+        assert np.isfinite(x).all() and abs(np.asarray(x[1])).max() > 1e6  # nothing of another matrix in the batch changes
+        zero = np.zeros(3, "float32")
+        assert (np.asarray(solve(zero, zero, zero, b[0], perturb_singular=True)) > 1e6).all()
+    regular = [each[0].astype("float64") for each in diagonals]
+    pb.testing.check_gradients(
+        lambda *args: lax.linalg.tridiagonal_solve(*args, perturb_singular=True), (*regular, b[0].astype("float64"))
+    )
+
+
+def test_dft_is_complex():
+    assert linalg.dft(3, dtype="complex128").dtype == "complex128"
+    with pytest.raises(pb.errors.DtypeError, match="dtype must be complex64 or complex128, not float32"):
+        linalg.dft(3, dtype="float32")

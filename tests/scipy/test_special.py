@@ -117,7 +117,7 @@ def test_what_is_not_there_says_so():
     with pytest.raises(NotImplementedError, match=r"pb\.grad"):
         special.sph_harm_y(1, 0, 0.5, 0.5, diff_n=1)
     with pytest.raises(pb.errors.DtypeError):
-        special.gamma(1j)
+        special.gammaln(1j)
 
 
 def test_orders_of_derivatives_of_the_incomplete_functions():
@@ -221,3 +221,37 @@ def test_mixed_second_derivatives_where_x_is_0(name, slope):
     (_, first), (second, last) = pb.hessian(f, (0, 1))(0.0, 3.0)
     np.testing.assert_allclose([first, second, last], [slope, slope, 0.0], rtol=1e-6)
     assert pb.grad(f, 1)(0.0, 1.0 if name == "xlogy" else 0.0) == 0.0
+
+
+@pytest.mark.parametrize("dtype", ["complex128", "complex64"])
+@pytest.mark.parametrize("name", ["gamma", "loggamma", "erfcx"])
+def test_functions_of_complex_numbers(name, dtype):
+    """On a grid, on both sides of the branch along the negative axis, near poles, and far away."""
+    x, y = np.meshgrid(np.linspace(-20.3, 20, 30), np.linspace(-15, 15, 21))
+    axis = np.linspace(-6.3, 9, 50) + 0j
+    near = [0.5, 1e-8j, 1 + 1e-9j, -2.5 + 1e-12j, -2.5 - 1e-12j, -3 + 1e-6j, -12.5 + 8j, 100 + 5j, -30.5 + 40j]
+    z = np.concatenate([(x + 1j * y).ravel(), axis, axis.conj(), near]).astype(dtype)
+    z = z[abs(z) < 30] if name == "erfcx" else z
+    f, wanted = getattr(special, name), getattr(sc, name)(z.astype("complex128"))
+    there = (abs(wanted) < 1e30) & (abs(wanted) > 1e-30)
+    assert there.sum() > 400
+    for found in (f(z), pb.jit(f)(z)):
+        assert found.dtype == dtype
+        error = abs(np.asarray(found) - wanted)[there] / np.maximum(abs(wanted), name == "loggamma")[there]
+        assert error.max() < 300 * np.finfo(dtype).eps
+
+
+@pytest.mark.parametrize("z", [0.3 + 0.4j, -2.6 + 0.3j, -2.6 - 0.3j, 4 + 1j, -1 + 0.5j, -3.5 + 9j])
+def test_derivatives_of_complex_gamma_functions(z):
+    slope = sc.digamma(z)
+    np.testing.assert_allclose(pb.grad(special.loggamma, holomorphic=True)(np.array(z)), slope, rtol=1e-12)
+    np.testing.assert_allclose(pb.grad(special.gamma, holomorphic=True)(np.array(z)), sc.gamma(z) * slope, rtol=1e-12)
+    np.testing.assert_allclose(
+        pb.grad(special.erfcx, holomorphic=True)(np.array(z)), 2 * z * sc.erfcx(z) - 2 / np.sqrt(np.pi), rtol=1e-12
+    )
+
+
+def test_poles_of_the_complex_gamma_function():
+    poles = np.array([0, -1, -2, -5]) + 0j
+    for f in (special.gamma, special.loggamma):
+        assert np.isnan(np.asarray(f(poles)).real).all() and np.isnan(np.asarray(f(poles)).imag).all()

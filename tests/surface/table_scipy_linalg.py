@@ -64,7 +64,8 @@ TABLE = {
     ),
     "scipy.linalg.schur": entry(sl.schur, case(SQUARE), case(SQUARE, "complex"), dtypes=BOTH),
     "scipy.linalg.rsf2csf": entry(
-        None, case(np.array([[0.0, 1.0], [-1.0, 0.0]]), np.eye(2)), why="tests/scipy/test_linalg.py: the form is not unique"
+        sl.rsf2csf, case(np.array([[0.0, 1.0], [-1.0, 0.0]]), np.eye(2)), case(*sl.schur(SQUARE)),
+        case(SQUARE, np.eye(len(SQUARE))), case(np.ones((1, 1)), np.ones((1, 1))), dtypes=BOTH,
     ),
     "scipy.linalg.hessenberg": entry(
         lambda a, calc_q=False: sl.hessenberg(a, calc_q), case(apart(4, 4)), case(apart(4, 4), calc_q=True), dtypes=BOTH

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
+from pullback.api.loops import fori_loop
 from pullback.core.array import Array, ArrayLike
 from pullback.core.errors import ShapeError
 from pullback.lax import linalg as lax_linalg
 from pullback.numpy import linalg as numpy_linalg
+from pullback.numpy.arithmetic import abs as absolute
 from pullback.numpy.complexes import conj
-from pullback.numpy.creation import diag, triu, zeros_like
+from pullback.numpy.creation import arange, diag, triu, zeros_like
+from pullback.numpy.elementary import sqrt
 from pullback.numpy.linalg.matrices import matrices, system
+from pullback.numpy.logic import where
 from pullback.numpy.products import matmul
-from pullback.numpy.promotion import at_user_line, broadcast, operand, strong, to_common_dtype
-from pullback.numpy.shaping import concatenate, reshape
+from pullback.numpy.promotion import at_user_line, broadcast, broadcast_shapes, operand, strong, to_common_dtype
+from pullback.numpy.shaping import concatenate, reshape, stack
+from pullback.numpy.taking import take
 from pullback.ops import matrix_functions
 from pullback.ops.factorizations import self_adjoint, unpacked
 from pullback.ops.formulas import COMPLEX_DTYPE
@@ -376,7 +383,7 @@ def as_complex(x: Any) -> Any:
 
 
 def rsf2csf(T: ArrayLike, Z: ArrayLike, check_finite: bool = True) -> tuple[Array, Array]:
-    """The complex Schur form, of a real one.
+    """The complex Schur form, of a real one: a rotation for each block of two rows on the diagonal, from the last to the first.
 
     Arguments:
         T, Z: what `schur` returned, arrays (..., n, n).
@@ -396,8 +403,33 @@ def rsf2csf(T: ArrayLike, Z: ArrayLike, check_finite: bool = True) -> tuple[Arra
         [1. 1.]:f32[2]:cpu(0)
     """
     unused(check_finite)
-    form, basis = lax_linalg.schur(as_complex(matrices(T, "rsf2csf")))
-    return form, matmul(as_complex(matrices(Z, "rsf2csf")), basis)
+    form, basis = to_common_dtype("rsf2csf", as_complex(matrices(T, "rsf2csf")), as_complex(matrices(Z, "rsf2csf")))
+    n, eps = form.type.shape[-1], float(np.finfo(form.type.dtype).eps)
+    front = broadcast_shapes("rsf2csf", form.type.shape[:-2], basis.type.shape[:-2])
+    if basis.type.shape[-2:] != (n, n):
+        raise ShapeError(f"rsf2csf takes T and Z of one size, but got {form.type} and {basis.type}.{at_user_line()}")
+    form, basis = [broadcast(one, (*front, n, n)) for one in (form, basis)]
+
+    def step(i: Any, now: tuple[Any, Any]) -> tuple[Any, Any]:
+        form, basis = now
+        m = n - 1 - i
+        pair, places = m - 1 + arange(2), arange(n)
+        rows = take(form, pair, -2)
+        block = take(rows, pair, -1)
+        below, last = block[..., 1, 0], block[..., 1, 1]
+        linked = absolute(below) > eps * (absolute(block[..., 0, 0]) + absolute(last))
+        mu = numpy_linalg.eigvals(block)[..., 0] - last
+        length = sqrt(where(linked, absolute(mu) ** 2 + absolute(below) ** 2, 1.0))
+        c, s = where(linked, mu, 1.0) / length, where(linked, below, 0.0) / length
+        turn = stack([stack([conj(c), s], -1), stack([-s, c], -1)], -2)
+        rows = where(places >= m - 1, matmul(turn, rows), rows)
+        form = form.at[..., pair, :].set(rows)
+        columns = take(form, pair, -1)
+        form = form.at[..., pair].set(where((places <= m)[:, None], matmul(columns, adjoint(turn)), columns))
+        return form.at[..., m, m - 1].set(0.0), basis.at[..., pair].set(matmul(take(basis, pair, -1), adjoint(turn)))
+
+    form, basis = fori_loop(0, n - 1, step, (form, basis))
+    return form, basis
 
 
 def hessenberg(a: ArrayLike, *, calc_q: bool = False, overwrite_a: bool = False, check_finite: bool = True) -> Any:

@@ -9,7 +9,7 @@ import numpy as np
 
 from pullback.core.array import Array, ArrayLike
 from pullback.core.dtypes import DTypeLike, default_dtype, kind, requested
-from pullback.core.errors import ShapeError
+from pullback.core.errors import DtypeError, ShapeError
 from pullback.numpy.arithmetic import abs as absolute
 from pullback.numpy.complexes import conj
 from pullback.numpy.creation import array, zeros, zeros_like
@@ -467,7 +467,7 @@ def dft(n: int, scale: str | None = None, *, dtype: DTypeLike = None) -> Array:
     Arguments:
         n: an int of at least 1.
         scale: "sqrtn" to divide by the root of n, "n" by n, None by nothing.
-        dtype: the dtype of the result; by default the default complex numbers.
+        dtype: the dtype of the result, complex; by default the default complex numbers.
 
     Returns:
         A matrix (n, n).
@@ -475,6 +475,7 @@ def dft(n: int, scale: str | None = None, *, dtype: DTypeLike = None) -> Array:
     Raises:
         TypeError: n is not an int.
         ValueError: n is less than 1, or an unknown scale.
+        DtypeError: a dtype of real numbers.
 
     Example:
         >>> pb.scipy.linalg.dft(2).real
@@ -484,4 +485,9 @@ def dft(n: int, scale: str | None = None, *, dtype: DTypeLike = None) -> Array:
     if scale not in (None, "sqrtn", "n"):
         raise ValueError(f"dft takes scale='sqrtn', 'n' or None, not {scale!r}.{at_user_line()}")
     made = _made("dft", _size(n, "dft"), scale)
-    return made if dtype is None else made.astype(requested(dtype))
+    if dtype is None:
+        return made
+    asked = requested(dtype)
+    if kind(asked) != "c":
+        raise DtypeError(f"dft gives complex numbers: its dtype must be complex64 or complex128, not {asked}.{at_user_line()}")
+    return made.astype(asked)

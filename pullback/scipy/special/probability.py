@@ -78,14 +78,13 @@ def erfcx(x: ArrayLike) -> Array:
     """exp(x^2) erfc(x).
 
     Arguments:
-        x: an array or a number, of any shape, real.
+        x: an array or a number, of any shape.
 
     Returns:
-        An array of the shape of x, of a floating dtype.
+        An array of the shape of x, of a floating or complex dtype.
 
     Raises:
         LeafError: x is neither an array nor a number.
-        DtypeError: x is complex.
 
     Example:
         >>> pb.scipy.special.erfcx(pnp.array([0.0, 5.0, 1e10]))
@@ -93,7 +92,8 @@ def erfcx(x: ArrayLike) -> Array:
 
     Source: Shepherd and Laframboise, Math. Comp. 36 (1981), 249-253, with coefficients of our own.
     """
-    return elementwise("erfcx", errors.erfcx, x)
+    x = to_inexact(x, "erfcx")
+    return wofz(1j * x) if kind(x.type.dtype) == "c" else elementwise("erfcx", errors.erfcx, x)
 
 
 def erfinv(x: ArrayLike) -> Array:
