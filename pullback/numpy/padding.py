@@ -10,6 +10,7 @@ import numpy as np
 from pullback.core.array import Array, ArrayLike
 from pullback.core.dtypes import INT64, DType, entering, kind
 from pullback.core.errors import ShapeError
+from pullback.core.source import describe
 from pullback.core.tracing import Tracer
 from pullback.numpy import reductions
 from pullback.numpy.arithmetic import add, floor_divide, multiply, rint, subtract, true_divide
@@ -123,9 +124,19 @@ def _widths(given: Any, a: Array) -> Any:
 
 def _by_function(a: Array, widths: Any, function: Callable[..., Any], options: dict[str, Any]) -> Array:
     """Padded with zeros, which a function replaces along one axis after the other."""
+
+    def with_ends(vector: Array, *rest: Any) -> Any:
+        found = function(vector, *rest)
+        if np.shape(found) != vector.shape:
+            raise ShapeError(
+                f"pad takes as mode a function that returns the vector that it was given with other ends; {describe(function)}"
+                f" returned {found!r} for one of {vector.shape[0]} elements.{at_user_line()}"
+            )
+        return found
+
     a = shapes.pad(a, _given(0, "zeros", a.type.dtype), padding_config=tuple([(*pair, 0) for pair in widths]))
     for axis, pair in enumerate(widths):
-        a = apply_along_axis(function, axis, a, pair, axis, options)
+        a = apply_along_axis(with_ends, axis, a, pair, axis, options)
     return a
 
 

@@ -275,8 +275,9 @@ def test_pad_with_traced_numbers(values):
 @pytest.mark.parametrize(
     ("width", "options", "says"),
     [
-        (1, {"mode": "median"}, "'median'"),
-        (1, {"mode": lambda *_: None}, "mode"),
+        (1, {"mode": "medial"}, "'medial'"),
+        (1, {"mode": lambda *_: None}, "returned None for one of 5 elements"),
+        (1, {"mode": lambda vector, *_: vector[1:]}, "a function that returns the vector"),
         (1, {"mode": "edge", "constant_values": 1}, "constant_values"),
         (1, {"stat_length": 1}, "stat_length"),
         (1, {"mode": "mean", "stat_length": 0}, "stat_length"),
