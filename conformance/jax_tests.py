@@ -47,7 +47,8 @@ _FILES = """
     lax_numpy_operators_test lax_numpy_reducers_test lax_numpy_setops_test lax_numpy_ufuncs_test lax_numpy_vectorize_test
     lax_numpy_hijax_test lax_scipy_test lax_scipy_sparse_test lax_scipy_special_functions_test lax_scipy_spectral_dac_test
     linalg_test fft_test random_lax_test random_test nn_test jet_test ode_test debug_nans_test x64_context_test errors_test
-    scipy_fft_test scipy_interpolate_test scipy_ndimage_test scipy_optimize_test scipy_signal_test scipy_stats_test image_test
+    scipy_fft_test scipy_interpolate_test scipy_ndimage_test scipy_optimize_test scipy_signal_test scipy_spatial_test
+    scipy_stats_test image_test
 """
 FILES = _FILES.split()
 # Those of JAX's that test parts of it which have nothing to stand for here, or its own helpers (they would test themselves).
@@ -157,7 +158,7 @@ def reason_of(test: str, expected: dict[str, str]) -> str | None:
 def row(name: str, results: list[Results]) -> str:
     counts = [sum(one.count(outcome) for one in results) for outcome in OUTCOMES]
     broken = " (does not import)" if any(one.broken for one in results) and len(results) == 1 else ""
-    return f"{name:36}" + "".join(f"{count:10d}" for count in counts) + f"{jax_table.rate(counts):>10}{broken}"
+    return f"{name:36}" + "".join(f"{count:10d}" for count in counts) + f"{jax_table.rates(counts)[0]:>10}{broken}"
 
 
 def kinds(results: dict[str, Results], outcome: str, most: int) -> list[str]:

@@ -7,6 +7,7 @@ failure that was noted.
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Callable, Collection
 from typing import Any
@@ -32,6 +33,7 @@ MAX_FAILURES = 4096  # that are remembered, so that an Error can say what it is
 
 
 _failures: Bounded[int, CheckError] = Bounded(MAX_FAILURES)
+_codes = itertools.count(1)  # whose next is taken by one thread alone
 _running = threading.local()
 
 
@@ -92,7 +94,7 @@ class Error:
         check_error(self)
 
     def __repr__(self) -> str:
-        return "Error(traced)" if isinstance(self.code, Tracer) else f"Error({self.get()})"
+        return "Error(traced)" if isinstance(self.code, (Tracer, ArrayType)) else f"Error({self.get()})"
 
 
 register_node(Error, lambda error: ((error.code,), None), lambda _, codes: Error(*codes))
@@ -118,7 +120,7 @@ def _note_any(error: CheckError) -> None:
     if not _stack():
         raise error
     if not (run := _stack()[-1]).code:
-        run.code = max(_failures, default=0) + 1
+        run.code = next(_codes)
         _failures[run.code] = error
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 
@@ -219,3 +221,48 @@ def test_refs_in_a_function_that_is_checked() -> None:
     assert error.get() is None and ref[...] == 2.0
     error, _ = pb.jit(checks.checkify(f, ["nan"]))(-4.0)
     assert error.get().startswith("NaN made by sqrt") and np.isnan(ref[...])
+
+
+def test_a_function_compiled_without_checkify_is_traced_anew_for_it() -> None:
+    def root(x):
+        checks.check(x >= 0, "{} has no root", x, debug=True)
+        return pnp.sqrt(x)
+
+    def step(carry, x):
+        return carry, root(x)
+
+    for compiled in (pb.jit(root), lambda x: pb.lax.scan(step, 0, x[None])[1][0]):
+        x = pnp.asarray(-1.0)
+        assert np.isnan(compiled(x))
+        error, _ = checks.checkify(compiled)(x)
+        assert error.get() == "-1.0 has no root"
+        assert np.isnan(compiled(x))
+
+
+def test_a_function_compiled_for_checkify_says_so_without_it() -> None:
+    def root(x):
+        checks.check(x >= 0, "{} has no root", x)
+        return pnp.sqrt(x)
+
+    compiled = pb.jit(root)
+    assert checks.checkify(compiled)(-1.0)[0].get() == "-1.0 has no root"
+    with pytest.raises(ValueError, match="no checkify is around"):
+        compiled(-1.0)
+
+
+def test_an_error_prints_where_only_its_type_is_known() -> None:
+    error, _ = pb.eval_shape(checks.checkify(checked), pb.ArrayType((2,), "float32"))
+    assert repr(error) == "Error(traced)"
+
+
+def test_failures_of_several_threads_are_told_apart() -> None:
+    def failing(number):
+        def fail(x):
+            checks.check(x < 0, "number {}", number)
+
+        return [checks.checkify(fail)(1.0)[0] for _ in range(50)]
+
+    with ThreadPoolExecutor(8) as pool:
+        made = list(pool.map(failing, range(8)))
+    assert [{error.get() for error in errors} for errors in made] == [{f"number {number}"} for number in range(8)]
+    assert len({int(error.code) for errors in made for error in errors}) == 400

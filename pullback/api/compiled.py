@@ -454,7 +454,7 @@ def jit(
         static_argnums, static_argnames: arguments that are part of the signature instead of traced: any hashable value,
             compared by equality and type. Each is completed from the other by `fun`'s signature.
         donate_argnums, donate_argnames: arguments whose memory the results may reuse; they cannot be used afterwards.
-            In other transformations nothing is donated.
+            A warning names those that no result is like. In other transformations nothing is donated.
         show_graph: print the StableHLO and the optimized program when a signature is compiled.
         quick: compile at a low optimization level: sooner done, slower to run.
         explain_misses: print why a call had to be traced; by default, whether `PULLBACK_EXPLAIN_MISSES` is set.

@@ -9,7 +9,15 @@ from collections.abc import Callable, Iterator, Sequence
 from types import FunctionType, MethodType
 from typing import Any
 
-from pullback.api.functions import Function, check_callable, chosen_arguments, global_name, returned_leaves, trees_of
+from pullback.api.functions import (
+    Function,
+    check_callable,
+    chosen_arguments,
+    global_name,
+    parameter_names,
+    returned_leaves,
+    trees_of,
+)
 from pullback.api.tangents import tangent_result
 from pullback.api.traced import trace, with_placeholders
 from pullback.api.user_rules import RuleFunctions, UserRules
@@ -70,8 +78,8 @@ class CustomFunction:
         named_after(fun)(self)
         self.fun = fun
         self.rules = RuleFunctions()
-        self._defined = False
-        self._fixed, _ = chosen_arguments(fun, nondiff_argnums, nondiff_argnames, f"{self._kind}'s nondiff")
+        self.has_rules = False
+        self.nondiff_argnums, _ = chosen_arguments(fun, nondiff_argnums, nondiff_argnames, f"{self._kind}'s nondiff")
         self._splits: dict[int, tuple[int, ...]] = {}
 
     # ---- giving it rules ----
@@ -119,7 +127,7 @@ class CustomFunction:
             >>> pb.grad(f, (0, 1))(3.0, 4.0)
             (4.0:f32[]:cpu(0), 0.0:f32[]:cpu(0))
         """
-        if self._fixed:
+        if self.nondiff_argnums:
             raise TypeError("defjvps does not go together with nondiff_argnums: write one rule for all arguments, with defjvp.")
         for jvp in jvps:
             if jvp is not None:
@@ -179,7 +187,7 @@ class CustomFunction:
     def _define(self, **rules: Any) -> None:
         self.rules = self.rules._replace(**rules)
         derivative = self.rules.jvp or self.rules.jvps is not None or self.rules.fwd
-        self._defined = bool(derivative or (self._kind == "custom_vmap" and self.rules.vmap))
+        self.has_rules = bool(derivative or (self._kind == "custom_vmap" and self.rules.vmap))
 
     # ---- calling it ----
 
@@ -187,8 +195,8 @@ class CustomFunction:
         try:
             if kwargs:
                 args = self._positional(args, kwargs)
-            if not self._defined:
-                raise self._undefined()
+            if not self.has_rules:
+                raise self._missing_rule()
             if innermost_staging() is None and all([arg.__class__ is Array for arg in args]):
                 return self._finished(self.fun(*args))
             return self._call(args)
@@ -214,7 +222,8 @@ class CustomFunction:
     def __repr__(self) -> str:
         return f"<{self._kind} of {describe(self.fun)}>"
 
-    def _undefined(self) -> MissingRule:
+    def _missing_rule(self) -> MissingRule:
+        """The error for a call before the function has a rule."""
         how = {
             "custom_jvp": "@{0}.defjvp or {0}.defjvps",
             "custom_vjp": "{0}.defvjp(fwd, bwd)",
@@ -232,7 +241,15 @@ class CustomFunction:
                 f"{describe(self.fun)} does not tell its parameters, so it can be called by position only: rules take arguments"
                 " by position."
             )
-        bound = signature.bind(*args, **kwargs)
+        if not kwargs and len(args) == len(signature.parameters) and self._by_position:
+            return args
+        try:
+            bound = signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise TypeError(
+                f"{describe(self.fun)} is a {self._kind} function, whose rules take arguments by position, and this call does"
+                f" not fit its parameters: {error}."
+            ) from None
         bound.apply_defaults()
         left = [name for name in kwargs if name not in signature.parameters or _by_name_only(signature.parameters[name])]
         if left:
@@ -242,6 +259,11 @@ class CustomFunction:
             )
         found: tuple[Any, ...] = bound.args
         return found
+
+    @functools.cached_property
+    def _by_position(self) -> bool:
+        """Whether each parameter takes one argument by position."""
+        return len(parameter_names(self.fun)) == len(self._signature.parameters)
 
     @functools.cached_property
     def _signature(self) -> Any:
@@ -255,7 +277,7 @@ class CustomFunction:
         """Which of `count` arguments are not fixed."""
         found = self._splits.get(count)
         if found is None:
-            fixed = {number % count for number in self._fixed if -count <= number < count}
+            fixed = {number % count for number in self.nondiff_argnums if -count <= number < count}
             found = self._splits[count] = tuple([i for i in range(count) if i not in fixed])
         return found
 

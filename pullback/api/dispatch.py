@@ -20,6 +20,7 @@ from pullback.core.array import Array, from_python
 from pullback.core.bounded import Bounded
 from pullback.core.modes import Mode, current_mode
 from pullback.core.refs import Ref
+from pullback.core.source import warn
 from pullback.core.tracing import Tracer
 from pullback.core.trees import OWN_TREES, TreeDef, Trees
 from pullback.core.types import ArrayType
@@ -66,8 +67,25 @@ class Signature:
         """The executable; made at the first use."""
         found = self.executable
         if found is None:
+            self._warn_of_unused_memory()
             found = self.executable = compile_program(self.program, self.options, self.donated)
         return found
+
+    def _warn_of_unused_memory(self) -> None:
+        """Say which donated arrays no result can take the memory of."""
+        results = [(type.shape, type.dtype) for type in self.program.output_types]
+        unused = []
+        for type, donated in zip(self.program.input_types, self.donated):
+            if donated and (key := (type.shape, type.dtype)) in results:
+                results.remove(key)
+            elif donated:
+                unused.append(f"{type.dtype.name}[{','.join(map(str, type.shape))}]")
+        if unused:
+            warn(
+                f"Some donated buffers were not usable, as no result is of their shape and dtype: {', '.join(unused)}. Donate"
+                " only what a result can take the place of.",  # programs ignore it by its first six words
+                category=UserWarning,
+            )
 
     def uses_refs(self, leaves: Sequence[Any]) -> bool:
         """Whether the function closes over Refs, or a call with these leaves gives it some."""

@@ -105,9 +105,7 @@ ABSENT: dict[str, dict[str, str]] = {
         "rand random random_sample": "it is pb.random.uniform(key, shape)",
         "randn standard_normal": "it is pb.random.normal(key, shape)",
     },
-    "pullback.scipy": {
-        "spatial": "it comes later; until then, pb.numpy.linalg.norm(x[:, None] - y, axis=-1) and rotation matrices",
-    },
+    "pullback.scipy": {},
     "pullback.scipy.integrate": {"odeint solve_ivp": "it is pb.odeint"},
     "pullback.scipy.interpolate": {"interp1d CubicSpline": "splines come later; pb.numpy.interp is linear"},
     "pullback.scipy.ndimage": {

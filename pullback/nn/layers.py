@@ -447,7 +447,7 @@ def parallel(*layers: tuple[Callable[..., Any], Callable[..., Any]]) -> Layer:
         layers: pairs (init, apply).
 
     Returns:
-        A `Layer`, with the list of their parameters, from a list of inputs to a list of outputs.
+        A `Layer`, with the tuple of their parameters, from a sequence of inputs to a list of outputs.
 
     Raises:
         ValueError: there are more inputs than layers, or fewer.
@@ -455,13 +455,13 @@ def parallel(*layers: tuple[Callable[..., Any], Callable[..., Any]]) -> Layer:
     Example:
         >>> both = nn.layers.parallel(nn.layers.dense(3), nn.layers.identity)
         >>> both.init(pb.random.key(0), [(-1, 2), (-1, 5)])[0]
-        [(-1, 3), (-1, 5)]
+        ((-1, 3), (-1, 5))
     """
 
     def init(rng: Any, input_shape: Any) -> Any:
         keys = split(rng, len(layers))
         found = [one(key, shape) for (one, _), key, shape in zip(layers, keys, input_shape, strict=True)]
-        return [shape for shape, _ in found], [params for _, params in found]
+        return tuple([shape for shape, _ in found]), tuple([params for _, params in found])
 
     def apply(params: Any, inputs: Any, **kwargs: Any) -> Any:
         keys = _keys(kwargs.pop("rng", None), len(layers))

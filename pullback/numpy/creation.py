@@ -45,6 +45,7 @@ from pullback.ops import shape as shapes
 from pullback.ops.broadcast import broadcast_in_dim
 from pullback.ops.convert import convert_element_type
 from pullback.ops.create import iota
+from pullback.ops.literals import within
 
 
 def array(
@@ -308,7 +309,7 @@ def full(shape: ShapeLike, fill_value: ArrayLike, dtype: DTypeLike = None, *, de
     """
     refuse_device(device, "full")
     sizes = checked_shape(shape, "full")
-    value = array(fill_value, dtype, copy=False)
+    value = array(fill_value if dtype is None else within(fill_value, canonical(dtype)), dtype, copy=False)
     if value.type.shape and broadcast_shapes("full", value.type.shape, sizes) != sizes:
         raise ShapeError(f"full: a value of type {value.type} does not broadcast to the shape {sizes}.{at_user_line()}")
     return broadcast(value, sizes)

@@ -12,6 +12,7 @@ from pullback.core.errors import AxisError, DtypeError
 from pullback.core.primitive import Rules, primitive
 from pullback.core.types import Shape, array_type
 from pullback.ops.broadcast import broadcast_in_dim
+from pullback.ops.literals import within
 
 
 @primitive
@@ -47,4 +48,4 @@ class iota(Rules):
 
 def full(shape: Shape, value: complex, dtype: DType) -> Any:
     """An array of a shape and dtype filled with one number."""
-    return broadcast_in_dim(from_python(value, dtype), shape=shape, broadcast_dimensions=())
+    return broadcast_in_dim(from_python(within(value, dtype), dtype), shape=shape, broadcast_dimensions=())

@@ -6,7 +6,8 @@ from typing import Any
 
 from pullback.core.array import Array, constant, from_python
 from pullback.core.bounded import Bounded
-from pullback.core.dtypes import DType
+from pullback.core.dtypes import DType, default_dtype, integer_limits, kind
+from pullback.core.modes import current_mode
 from pullback.core.tracing import type_of
 
 _literals: Bounded[tuple[Any, type, DType], Array] = Bounded(4096)
@@ -18,7 +19,21 @@ def literal_of(value: Any, dtype: DType) -> Array:
     name = value if value and value == value and value.__class__ is not complex else repr(value)
     key = (name, value.__class__, dtype)
     found = _literals.get(key)
-    return _literals.setdefault(key, constant(from_python(value, dtype))) if found is None else found
+    if found is not None:
+        return found
+    cut = within(value, dtype)
+    return _literals.setdefault(key, constant(from_python(value, dtype))) if cut is value else literal_of(cut, dtype)
+
+
+def within(value: Any, dtype: DType) -> Any:
+    """A number that an array of a dtype meets; where the mode truncates, the low bits of an integer of the default dtype."""
+    if value.__class__ is not int or not current_mode().truncates or kind(dtype) not in "iu":
+        return value
+    limits, widest = integer_limits(dtype), integer_limits(default_dtype("i"))
+    if limits.min <= value <= limits.max or not widest.min <= value <= widest.max:
+        return value
+    span = limits.max - limits.min + 1
+    return (value - limits.min) % span + limits.min
 
 
 def literal(value: complex, like: Any) -> Array:

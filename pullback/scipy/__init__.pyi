@@ -9,5 +9,6 @@ from pullback.scipy import ndimage as ndimage
 from pullback.scipy import optimize as optimize
 from pullback.scipy import signal as signal
 from pullback.scipy import sparse as sparse
+from pullback.scipy import spatial as spatial
 from pullback.scipy import special as special
 from pullback.scipy import stats as stats

@@ -689,6 +689,8 @@ def test_arguments_by_name_only_are_refused():
     f = pb.custom_vjp(lambda x, *, y=3.0: x * y)
     f.defvjp(lambda x: (x * 3.0, None), lambda kept, ct: (5.0 * ct,))
     assert float(pb.grad(f)(1.0)) == 5.0
+    with pytest.raises(TypeError, match="this call does not fit its parameters: missing a required argument"):
+        f(y=2.0)
     with pytest.raises(TypeError, match="takes y by name only"):
         f(1.0, y=2.0)
 

@@ -186,6 +186,7 @@ KINDS: dict[str, tuple[Any, dict[str, Any], list[Any]]] = {
 }  # fmt: skip
 
 
+@pytest.mark.filterwarnings("ignore:Some donated buffers were not usable")
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_of_call_is_recognised_and_right(kind: str, slow_calls: list[Any]) -> None:
     function, options, calls = KINDS[kind]
@@ -343,6 +344,7 @@ def test_leaves_of_another_kind_in_the_same_container() -> None:
         double(State("text", 1.0))
 
 
+@pytest.mark.filterwarnings("ignore:Some donated buffers were not usable")
 def test_under_every_transformation() -> None:
     def function(s: Any, n: Any) -> Any:
         return pnp.sum(s.params**n)
@@ -414,6 +416,7 @@ TWICE = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:Some donated buffers were not usable")
 @pytest.mark.parametrize("which", TWICE)
 def test_an_array_that_is_passed_twice(which: str) -> None:
     def function(x: Any, y: Any, *, z: Any) -> Any:

@@ -90,6 +90,11 @@ def test_donated_arrays_are_gone(use):
         USES[use](x)
 
 
+def test_donated_memory_that_no_result_takes_is_reported():
+    with pytest.warns(UserWarning, match=r"Some donated buffers were not usable, .*: float32\[3\]"):
+        pb.jit(lambda x: x.sum(), donate_argnums=0)(pb.numpy.ones(3))
+
+
 def test_views_of_donated_arrays_stay():
     x = fresh()
     seen = x.view()

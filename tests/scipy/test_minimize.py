@@ -91,7 +91,7 @@ def test_other_norms():
 @pytest.mark.parametrize(
     "error, words, change",
     [
-        (ValueError, "method='BFGS', not 'newton'", {"method": "newton"}),
+        (ValueError, "method='BFGS' or 'L-BFGS', not 'newton'", {"method": "newton"}),
         (ValueError, "options gtol, norm, maxiter, line_search_maxiter, but not disp", {"options": {"disp": True}}),
         (TypeError, "tuple of further arguments", {"args": 3.0}),
         (pb.errors.ShapeError, "a vector as x0", {"x0": np.zeros((2, 2))}),
@@ -107,3 +107,59 @@ def test_it_ends_where_rounding_leaves_the_point_where_it_is():
     start = np.array([-1.2, 1.0] * 10, np.float32)  # near its minimum the gradient has errors above gtol
     found = pb.jit(lambda x: minimize(rosenbrock, x, method="BFGS"))(start)
     assert found.status == 3 and found.nit < 400 and np.abs(np.asarray(found.x) - 1).max() < 1e-4
+
+
+@pytest.mark.parametrize("scale", [1e4, 1e2, 1.0])
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_a_steep_parabola(dtype, scale):
+    """Whose curvature is so far from 1 that a float32 sum of both would lose it."""
+    found = minimize(lambda x: pnp.mean((scale * x) ** 2), pnp.ones(2, dtype), method="BFGS")
+    np.testing.assert_allclose(found.x, np.zeros(2), atol=1e-9)
+    assert bool(found.success) and int(found.nfev) < 10
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_the_limited_memory_finds_the_minimum(name, dtype):
+    f, start = PROBLEMS[name]
+    found = minimize(f, np.asarray(start, dtype), method="L-BFGS", tol=1e-4)
+    assert bool(found.success) and found.hess_inv is None and found.x.dtype == dtype
+    np.testing.assert_allclose(pb.grad(f)(found.x.astype("float64")), np.zeros(len(start)), atol=2e-3)
+    if name != "eggholder":
+        near = minimize(f, np.asarray(found.x, "float64"), method="BFGS")
+        np.testing.assert_allclose(found.x, near.x, atol=3e-3)
+
+
+def test_the_limited_memory_keeps_few_steps_of_many_numbers():
+    n = 1000
+    weights = np.linspace(1, 50, n)
+    results = [
+        minimize(lambda x: weights @ (x - 1) ** 2, np.zeros(n), method="l-bfgs", options={"maxcor": count, "maxiter": None})
+        for count in (1, 20)
+    ]
+    for found in results:
+        np.testing.assert_allclose(found.x, np.ones(n), atol=1e-5)
+    assert int(results[1].nit) < int(results[0].nit)
+
+
+def test_the_limited_memory_takes_complex_numbers():
+    goal = np.array([1.0, 2.0 - 3.0j, 4.0, -5.0j])
+    found = minimize(
+        lambda z: pnp.sum(abs(z - goal) ** 2 * np.arange(1.0, 5.0)), np.zeros(4, complex), method="L-BFGS", tol=1e-9
+    )
+    np.testing.assert_allclose(found.x, goal, atol=1e-9)
+    half = minimize(lambda z: pnp.sum(abs(z - goal) ** 2), np.zeros(4, complex), method="L-BFGS", options={"maxiter": 1})
+    np.testing.assert_allclose(half.jac, pb.grad(lambda z: pnp.sum(abs(z - goal) ** 2))(half.x), rtol=1e-12)
+
+
+def test_the_limited_memory_compiled_batched_and_differentiated():
+    def least(target):
+        def f(x):
+            return pnp.sum((x - target) ** 2 + pnp.exp(-x))
+
+        return minimize(f, pnp.zeros(2, "float64"), method="L-BFGS", tol=1e-9).x
+
+    targets = np.array([[0.5, 1.0], [2.0, -1.0]])
+    np.testing.assert_allclose(pb.jit(pb.vmap(least))(targets), pnp.stack([least(t) for t in targets]), rtol=1e-9)
+    x = least(targets[0])
+    np.testing.assert_allclose(pb.jacrev(least)(targets[0]), pnp.diag(2 / (2 + pnp.exp(-x))), atol=1e-5)

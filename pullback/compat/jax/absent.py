@@ -50,7 +50,6 @@ ABSENT: dict[str, dict[str, str]] = {
         "AbstractRef": "jax.new_ref makes a mutable array",
         "empty_ref free_ref": _LATER,
     },
-    "jax.scipy.spatial": {"*": _LATER},
     "jax.sharding": {"*": _DEVICES},
 }
 

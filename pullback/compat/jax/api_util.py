@@ -9,11 +9,7 @@ from typing import Any
 from pullback.compat.jax.extend.linear_util import Store, WrappedFun, transformation_with_aux2
 from pullback.compat.jax.facade import facade
 from pullback.compat.jax.jaxprs import DebugInfo
-from pullback.compat.jax.tree_util import (
-    broadcast_prefix,
-    prefix_errors,
-    tree_flatten,
-)
+from pullback.compat.jax.tree_util import broadcast_prefix, prefix_errors, tree_flatten
 
 Function = Callable[..., Any]
 

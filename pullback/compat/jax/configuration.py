@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import enum
-import functools
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -36,8 +35,8 @@ class State:
 
     Arguments:
         name: by which `jax.config` knows it.
-        choices: bool; the values that it may have; or None, for any.
-        fields: the fields of pullback's mode that depend on it, given a function that reads options.
+        choices: the values that it may have; None for any, but one whose default is a bool is a bool.
+        fields: the field of pullback's mode that has its value; or a function that gives fields, of one that reads options.
         context: what is open in pullback while it has a value. Options that share a context are looked up there.
     """
 
@@ -46,10 +45,12 @@ class State:
         name: str,
         default: Any,
         choices: Any = None,
-        fields: Callable[[Callable[[str], Any]], dict[str, Any]] | None = None,
+        fields: Callable[[Callable[[str], Any]], dict[str, Any]] | str | None = None,
         context: Callable[[Any], Context] | None = None,
     ) -> None:
-        self._name, self._choices, self.fields, self.context = name, choices, fields, context
+        choices = bool if default.__class__ is bool else choices
+        self._name, self._choices, self.context = name, choices, context
+        self.fields = _named(fields, name) if isinstance(fields, str) else fields
         given = os.environ.get(name.upper())
         self._global = default if given is None else self.checked(_from_text(name.upper(), given, default, choices))
         STATES[name] = self
@@ -110,7 +111,7 @@ class State:
 
 def bool_state(name: str, default: bool, help: str = "", **_: Any) -> State:
     """An option of a program's own, true or false."""
-    return State(name, default, bool)
+    return State(name, default)
 
 
 def enum_state(name: str, enum_values: Sequence[str], default: str, help: str = "", **_: Any) -> State:
@@ -195,17 +196,17 @@ def _on(device: Any) -> Context:
 
 
 def _checks(_: Any) -> Context:
-    if not (debug_nans.value or debug_infs.value) and "pullback.transforms.finite" not in sys.modules:
+    if not (config.jax_debug_nans or config.jax_debug_infs) and "pullback.transforms.finite" not in sys.modules:
         return contextlib.nullcontext()
-    return finite.checking_results(nan=debug_nans.value, inf=debug_infs.value)
+    return finite.checking_results(nan=config.jax_debug_nans, inf=config.jax_debug_infs)
 
 
-def _only(name: str, *values: Any) -> Callable[[Any], Context]:
-    """The context of an option that can have no other value, since programs would miss what it means."""
+def _off(name: str) -> Callable[[Any], Context]:
+    """The context of an option that cannot be on, since programs would miss what it means."""
 
-    def context(value: Any) -> Context:
-        if value not in values:
-            raise NotImplementedError(f"{name}={value!r} is not provided by pullback, only {' or '.join(map(repr, values))}.")
+    def context(on: Any) -> Context:
+        if on:
+            raise NotImplementedError(f"{name}={on!r} is not provided by pullback, only False.")
         return contextlib.nullcontext()
 
     return context
@@ -240,60 +241,44 @@ _PRECISIONS = (
 _GUARDS = ("allow", "log", "disallow", "log_explicit", "disallow_explicit")
 _GENERATORS = ("threefry2x32", "threefry4x32", "rbg", "unsafe_rbg", "philox2x32", "philox4x32")
 
-explicit_x64_dtypes = State("jax_explicit_x64_dtypes", "warn", tuple(ExplicitX64Mode), _width)
-enable_x64 = State("jax_enable_x64", False, bool, _width)
-numpy_dtype_promotion = State(
-    "jax_numpy_dtype_promotion", "standard", tuple(NumpyDtypePromotion), _named("promotion", "jax_numpy_dtype_promotion")
-)
-numpy_rank_promotion = State(
-    "jax_numpy_rank_promotion", "allow", ("allow", "warn", "raise"), _named("rank_promotion", "jax_numpy_rank_promotion")
-)
-_disable_jit = State("jax_disable_jit", False, bool, lambda read: {"compiles": not read("jax_disable_jit")})
-check_static_indices = State(
-    "jax_check_static_indices", False, bool, lambda read: {"clamps": not read("jax_check_static_indices")}
-)
-check_tracer_leaks = State("jax_check_tracer_leaks", False, bool, _named("checks_leaks", "jax_check_tracer_leaks"))
-checking_leaks = functools.partial(check_tracer_leaks, True)
-debug_nans = State("jax_debug_nans", False, bool, None, _checks)
-debug_infs = State("jax_debug_infs", False, bool, None, _checks)
-debug_key_reuse = State("jax_debug_key_reuse", False, bool, None, lambda on: pb.random.checked_keys(on))
-log_compiles = State("jax_log_compiles", False, bool, None, reporting)
-default_device = State("jax_default_device", None, None, None, _on)
-traceback_filtering = State(
-    "jax_traceback_filtering",
-    "auto",
-    ("off", "tracebackhide", "remove_frames", "quiet_remove_frames", "auto"),
-    None,
-    _tracebacks,
-)
-default_matmul_precision = State("jax_default_matmul_precision", None, tuple(_PRECISIONS.split()))  # all are satisfied
-default_prng_impl = State("jax_default_prng_impl", "threefry2x32", _GENERATORS, _named("generator", "jax_default_prng_impl"))
-legacy_prng_key = State("jax_legacy_prng_key", "allow", ("allow", "warn", "error"))
-enable_custom_prng = State("jax_enable_custom_prng", False, bool)
-random_seed_offset = State("jax_random_seed_offset", 0)
-threefry_partitionable = State("jax_threefry_partitionable", True, bool, None, _partitionable)
-transfer_guard_host_to_device = State("jax_transfer_guard_host_to_device", None, _GUARDS)  # nothing is transferred
-transfer_guard_device_to_device = State("jax_transfer_guard_device_to_device", None, _GUARDS)
-transfer_guard_device_to_host = State("jax_transfer_guard_device_to_host", None, _GUARDS)
-transfer_guard = State("jax_transfer_guard", None, _GUARDS)
-enable_checks = State("jax_enable_checks", False, bool)
-explain_cache_misses = State("jax_explain_cache_misses", False, bool, None, explaining_misses)
-softmax_custom_jvp = State("jax_softmax_custom_jvp", False, bool)
-use_direct_linearize = State("jax_use_direct_linearize", True, bool)
-high_dynamic_range_gumbel = State(
-    "jax_high_dynamic_range_gumbel", False, bool, None, _only("jax_high_dynamic_range_gumbel", False)
-)
-no_tracing = State("jax_no_tracing", False, bool, None, _only("jax_no_tracing", False))
-no_execution = State("jax_no_execution", False, bool, None, _only("jax_no_execution", False))
-thread_guard = State("jax_thread_guard", False, bool, None, _only("jax_thread_guard", False))
-allow_f16_reductions = State("jax_allow_f16_reductions", True, bool)
-auto_pcast = State("jax_auto_pcast", True, bool)
-array_garbage_collection_guard = State("jax_array_garbage_collection_guard", None, ("allow", "log", "fatal"))
-jax2tf_associative_scan_reductions = State("jax2tf_associative_scan_reductions", False, bool)
-remove_size_one_mesh_axis_from_type = State("jax_remove_size_one_mesh_axis_from_type", False, bool)
+_FILTERS = ("off", "tracebackhide", "remove_frames", "quiet_remove_frames", "auto")
+
+# The arguments of `State` by the option's name
+_OPTIONS: dict[str, tuple[Any, ...]] = {
+    "jax_explicit_x64_dtypes": ("warn", tuple(ExplicitX64Mode), _width),
+    "jax_enable_x64": (False, None, _width),
+    "jax_numpy_dtype_promotion": ("standard", tuple(NumpyDtypePromotion), "promotion"),
+    "jax_numpy_rank_promotion": ("allow", ("allow", "warn", "raise"), "rank_promotion"),
+    "jax_disable_jit": (False, None, lambda read: {"compiles": not read("jax_disable_jit")}),
+    "jax_check_static_indices": (False, None, lambda read: {"clamps": not read("jax_check_static_indices")}),
+    "jax_check_tracer_leaks": (False, None, "checks_leaks"),
+    "jax_debug_nans": (False, None, None, _checks),
+    "jax_debug_infs": (False, None, None, _checks),
+    "jax_debug_key_reuse": (False, None, None, lambda on: pb.random.checked_keys(on)),
+    "jax_log_compiles": (False, None, None, reporting),
+    "jax_explain_cache_misses": (False, None, None, explaining_misses),
+    "jax_default_device": (None, None, None, _on),
+    "jax_traceback_filtering": ("auto", _FILTERS, None, _tracebacks),
+    "jax_default_matmul_precision": (None, tuple(_PRECISIONS.split())),  # all are satisfied
+    "jax_default_prng_impl": ("threefry2x32", _GENERATORS, "generator"),
+    "jax_threefry_partitionable": (True, None, None, _partitionable),
+    "jax_legacy_prng_key": ("allow", ("allow", "warn", "error")),
+    "jax_array_garbage_collection_guard": (None, ("allow", "log", "fatal")),
+    "jax_transfer_guard": (None, _GUARDS),  # nothing is transferred
+    "jax_transfer_guard_host_to_device": (None, _GUARDS),
+    "jax_transfer_guard_device_to_device": (None, _GUARDS),
+    "jax_transfer_guard_device_to_host": (None, _GUARDS),
+}
+for _name, _row in _OPTIONS.items():
+    State(_name, *_row)
+for _name in ("jax_high_dynamic_range_gumbel", "jax_no_tracing", "jax_no_execution", "jax_thread_guard"):
+    State(_name, False, context=_off(_name))
 
 # Options about JAX's own machinery, that programs set or read: here they have no effect, since there is none of it.
 _KEPT: dict[str, Any] = {
+    "jax_enable_checks": False, "jax_enable_custom_prng": False, "jax_random_seed_offset": 0, "jax_softmax_custom_jvp": False,
+    "jax_use_direct_linearize": True, "jax_allow_f16_reductions": True, "jax_auto_pcast": True,
+    "jax2tf_associative_scan_reductions": False, "jax_remove_size_one_mesh_axis_from_type": False,
     "jax_platforms": "", "jax_platform_name": "", "jax_backend_target": "", "jax_xla_backend": "", "jax_num_cpu_devices": -1,
     "jax_compilation_cache_dir": None, "jax_enable_compilation_cache": True, "jax_compilation_cache_max_size": -1,
     "jax_persistent_cache_min_compile_time_secs": 1.0, "jax_persistent_cache_min_entry_size_bytes": 0,
@@ -318,17 +303,29 @@ _KEPT: dict[str, Any] = {
     "jax_pallas_use_mosaic_gpu": True, "jax_export_ignore_forward_compatibility": False,
 }  # fmt: skip
 for _name, _default in _KEPT.items():
-    State(_name, _default, bool if _default.__class__ is bool else None)
+    State(_name, _default)
+
+
+def __getattr__(name: str) -> State:
+    """An option by its name, with or without `jax_` in front: called with a value, the block in which it has that."""
+    if (found := STATES.get(f"jax_{name}", STATES.get(name))) is None:
+        raise AttributeError(name)
+    return found
 
 
 def disable_jit(disable: bool = True) -> Block:
     """In this block jit does nothing, and loops and branches are Python's own."""
-    return _disable_jit(disable)
+    return STATES["jax_disable_jit"](disable)
 
 
 def disable_x64() -> Block:
     """In this block values are 32 bits wide."""
-    return enable_x64(False)
+    return STATES["jax_enable_x64"](False)
+
+
+def checking_leaks() -> Block:
+    """In this block a traced value that outlives its trace is an error."""
+    return STATES["jax_check_tracer_leaks"](True)
 
 
 # ---- jax.config -------------------------------------------------------------------------------------------------------
@@ -351,7 +348,7 @@ class Config:
     @property
     def x64_enabled(self) -> bool:
         """Whether 64 bits are the default here."""
-        return bool(enable_x64.value)
+        return bool(self.jax_enable_x64)
 
     @property
     def values(self) -> dict[str, Any]:

@@ -15,13 +15,8 @@ from pullback.compat.jax.trees import Packed, standing_for, unpack
 class custom_vmap(Custom):
     """pb.custom_vmap."""
 
-    _kind = "custom_vmap"
     _make = staticmethod(pb.custom_vmap)
-    _undefined = "{} is a custom_vmap without a rule: define one with its def_vmap."
     vmap_rule: Function | None = None
-
-    def _defined(self) -> bool:
-        return self.vmap_rule is not None
 
     def def_vmap(self, vmap_rule: Function) -> Function:
         @standing_for(vmap_rule)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -23,6 +22,7 @@ from pullback.compat.jax.tree_util import (
 )
 from pullback.compat.jax.trees import Packed, pack, packed, standing_for, unpack
 from pullback.core.dtypes import is_inexact
+from pullback.core.source import named_after
 from pullback.program.equality import Keyed
 
 Function = Callable[..., Any]
@@ -36,15 +36,13 @@ Names = str | Iterable[str]
 class Custom:
     """A function with rules of its own, around one of pullback's, which sees Packed trees."""
 
-    _kind = "custom"
     _make: Function
     nondiff_argnums: tuple[int, ...] = ()
 
-    def __init__(self, fun: Function, **options: Any) -> None:
+    def __init__(self, fun: Function, **nondiff: Any) -> None:
         functools.update_wrapper(self, fun)
         self.fun = fun
-        self._signature, self._count = _signature(fun)
-        self._custom = self._make(standing_for(fun)(lambda *args: Packed(fun(*self._trees(args)))), **options)
+        self._custom = self._make(named_after(fun)(lambda *args: Packed(fun(*self._trees(args)))), **nondiff)
 
     def __getattr__(self, name: str) -> Any:
         """Rules of another kind belong to the function inside: `custom_jvp(custom_vmap(f)).def_vmap`."""
@@ -53,17 +51,10 @@ class Custom:
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if not self._defined():
-            raise AttributeError(self._undefined.format(_name(self.fun)))
-        if kwargs or len(args) != self._count:
-            args = self._positional(args, kwargs)
-        fixed = self.nondiff_argnums
+        if not self._custom.has_rules:
+            raise AttributeError(str(self._custom._missing_rule()))
+        fixed, args = self.nondiff_argnums, self._custom._positional(args, kwargs)
         return self._custom(*[self._fixed(arg) if i in fixed else Packed(arg) for i, arg in enumerate(args)]).tree
-
-    _undefined = ""
-
-    def _defined(self) -> bool:
-        raise NotImplementedError
 
     def _fixed(self, arg: Any) -> Any:
         """An argument without derivatives, as rules get it."""
@@ -72,33 +63,6 @@ class Custom:
     def _trees(self, args: Sequence[Any]) -> list[Any]:
         """All arguments: those with derivatives are Packed."""
         return [arg if i in self.nondiff_argnums else arg.tree for i, arg in enumerate(args)]
-
-    def _positional(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
-        """A call's arguments by position, defaults included."""
-        try:
-            bound = self._signature.bind(*args, **kwargs)
-            bound.apply_defaults()
-            if left := [name for name in bound.kwargs if name in kwargs]:
-                raise TypeError(f"{', '.join(left)} cannot be passed by position")
-        except TypeError as error:
-            raise TypeError(
-                f"{_name(self.fun)} is a {self._kind}, whose rules take arguments by position, and this call of it does not fit"
-                f" its parameters: {error}"
-            ) from error
-        found: tuple[Any, ...] = bound.args
-        return found
-
-
-def _signature(fun: Function) -> tuple[inspect.Signature, int]:
-    """A function's signature, and with how many arguments by position a call is complete; -1 for any number."""
-    any_number = inspect.Signature([inspect.Parameter("args", inspect.Parameter.VAR_POSITIONAL)])
-    try:
-        signature = any_number if isinstance(fun, functools.partial) else inspect.signature(fun)
-    except (TypeError, ValueError):
-        signature = any_number
-    kinds = [parameter.kind for parameter in signature.parameters.values()]
-    positional = all([kind in (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD) for kind in kinds])
-    return signature, len(kinds) if positional else -1
 
 
 def _name(function: Function) -> str:
@@ -119,25 +83,16 @@ class _Differentiated(Custom):
     """A custom_jvp or custom_vjp function: some arguments may have no derivatives."""
 
     def __init__(self, fun: Function, nondiff_argnums: Numbers = (), nondiff_argnames: Names = ()) -> None:
-        numbers = {nondiff_argnums} if isinstance(nondiff_argnums, int) else set(nondiff_argnums)
-        if nondiff_argnames:
-            names = [nondiff_argnames] if isinstance(nondiff_argnames, str) else list(nondiff_argnames)
-            numbers |= {i for i, name in enumerate(inspect.signature(fun).parameters) if name in names}
-        self.nondiff_argnums = tuple(sorted(numbers))
-        super().__init__(fun, nondiff_argnums=self.nondiff_argnums)
+        super().__init__(fun, nondiff_argnums=nondiff_argnums, nondiff_argnames=nondiff_argnames)
+        self.nondiff_argnums = self._custom.nondiff_argnums
 
 
 class custom_jvp(_Differentiated):
     """pb.custom_jvp."""
 
-    _kind = "custom_jvp"
     _make = staticmethod(pb.custom_jvp)
-    _undefined = "{} is a custom_jvp without a rule: define one with its defjvp."
     jvp: Function | None = None
     symbolic_zeros = False
-
-    def _defined(self) -> bool:
-        return self.jvp is not None
 
     def _fixed(self, arg: Any) -> Any:
         return tree_map(lambda leaf: pb.stop_gradient(leaf) if isinstance(leaf, pb.Tracer) else leaf, arg)
@@ -248,15 +203,10 @@ def _cotangent(leaf: Any, aval: ShapedArray, path: Any) -> Any:
 class custom_vjp(_Differentiated):
     """pb.custom_vjp."""
 
-    _kind = "custom_vjp"
     _make = staticmethod(pb.custom_vjp)
-    _undefined = "{} is a custom_vjp without rules: define them with its defvjp."
     fwd: Function | None = None
     bwd: Function | None = None
     symbolic_zeros = optimize_remat = False
-
-    def _defined(self) -> bool:
-        return self.fwd is not None
 
     def _fixed(self, arg: Any) -> Any:
         if any([isinstance(leaf, pb.Tracer) for leaf in tree_leaves(arg)]):
@@ -291,7 +241,7 @@ class custom_vjp(_Differentiated):
 
 
 def custom_gradient(fun: Function) -> Function:
-    @standing_for(fun)
+    @named_after(fun)
     def of_packed(*args: Packed) -> tuple[Packed, Function]:
         out, back = fun(*unpack(args))
 
@@ -302,16 +252,8 @@ def custom_gradient(fun: Function) -> Function:
 
         return Packed(out), backward
 
-    made = pb.custom_gradient(of_packed)
-    signature, _ = _signature(fun)
-
-    @functools.wraps(fun)
-    def wrapped(*args: Any, **kwargs: Any) -> Any:
-        if kwargs:
-            args = signature.bind(*args, **kwargs).args
-        return made(*pack(args)).tree
-
-    return wrapped
+    made: Any = pb.custom_gradient(of_packed)
+    return named_after(fun)(lambda *args, **kwargs: made(*pack(made._positional(args, kwargs))).tree)
 
 
 # ---- symbolic zeros ---------------------------------------------------------------------------------------------------

@@ -13,12 +13,11 @@ from pullback.api.dispatch import Signature
 from pullback.api.functions import parameters_of
 from pullback.api.stages import flags_of
 from pullback.compat.jax.sharding import check_whole
-from pullback.compat.jax.structs import aval_of
 from pullback.compat.jax.trees import JAX_TREES, flatten
 from pullback.core.bounded import Bounded
 from pullback.core.errors import StaticArgumentError
 from pullback.core.lazy import lazy_module
-from pullback.core.source import describe, warn
+from pullback.core.source import describe
 from pullback.core.trees import Trees
 from pullback.engine.backend import CompileOptions
 
@@ -69,34 +68,10 @@ class PjitFunction(Jitted):
     def _unhashable(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> StaticArgumentError:
         return StaticArgumentError(f"Non-hashable static arguments are not supported. {super()._unhashable(args, kwargs)}")
 
-    def _signature(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], Signature]:
-        leaves, found = super()._signature(args, kwargs)
-        if found.donated and found.executable is None:
-            _warn_of_unused_memory(found)
-        return leaves, found
-
     def _cache_size(self) -> int:
         return len(self._signatures)
 
     _clear_cache = Jitted.clear_cache
-
-
-def _warn_of_unused_memory(signature: Signature) -> None:
-    """Say which donated arrays no result can reuse the memory of."""
-    program = signature.program
-    results = [(type.shape, type.dtype) for type in program.output_types]
-    unused = []
-    for type, donated in zip(program.input_types, signature.donated):
-        if donated and (key := (type.shape, type.dtype)) in results:
-            results.remove(key)
-        elif donated:
-            unused.append(aval_of(type).str_short())
-    if unused:
-        warn(
-            f"Some donated buffers were not usable, as no result is of their shape and dtype: {', '.join(unused)}. Donate only"
-            " what a result can take the place of.",  # clients ignore it by its first six words
-            category=UserWarning,
-        )
 
 
 def _tuple(given: Any, kind: type) -> tuple[Any, ...]:
@@ -104,17 +79,12 @@ def _tuple(given: Any, kind: type) -> tuple[Any, ...]:
 
 
 def _check_names(fun: Any, which: str, given: Any) -> None:
-    """Raise unless a function takes arguments of these names by name."""
-    parameters = parameters_of(fun)
-    if given is None or parameters is None:
-        return
-    kinds = {name: one.kind for name, one in parameters.items()}
-    for name in _tuple(given, str):
-        kind = kinds.get(name)
-        unnamed = kind in (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL)
-        if unnamed or (kind is None and inspect.Parameter.VAR_KEYWORD not in kinds.values()):
-            why = "is positional-only: give its number" if unnamed else "is none of its arguments"
-            raise ValueError(f"jit got {which} with {name!r}, which {describe(fun)} does not take by name: it {why}.")
+    """Raise for the name of an argument that a function does not take by name."""
+    parameters = parameters_of(fun) or {}
+    for name in _tuple(given or (), str):
+        one = parameters.get(name)
+        if one is not None and one.kind in (one.POSITIONAL_ONLY, one.VAR_POSITIONAL):
+            raise ValueError(f"jit got {which} with {name!r}, which {describe(fun)} takes by position only: give its number.")
 
 
 # What was traced of a function, by the options with which it was jitted; as long as there is the function
@@ -146,8 +116,6 @@ def jit(
 
 
 def _jitted(fun: Any, options: tuple[Any, ...]) -> PjitFunction:
-    if not callable(fun):
-        raise TypeError(f"jit compiles what is callable, but got {fun!r} of type {type(fun).__name__}.")
     if inspect.isgeneratorfunction(fun):
         raise TypeError(
             f"jit compiles functions that return, but {fun!r} yields: it is a generator. Return a list of what it yields."

@@ -100,8 +100,7 @@ class _Holding(Translation):
                 return tuple([meant(one) for one in value])
             return value.program if hasattr(value, "eqns") else value
 
-        found, args = super().ours({key: meant(value) for key, value in params.items()}, args)
-        return found, args
+        return super().ours({key: meant(value) for key, value in params.items()}, args)
 
 
 class _Jit(_Holding):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -46,9 +47,8 @@ def shard_map(
 ) -> Any:
     """On one device: the function of the whole arrays, in which the axes of the mesh, each of size 1, have their names."""
     if f is None:
-        return lambda f: shard_map(
-            f, out_specs=out_specs, in_specs=in_specs, mesh=mesh, axis_names=axis_names, check_vma=check_vma
-        )
+        options = {"out_specs": out_specs, "in_specs": in_specs, "mesh": mesh, "axis_names": axis_names, "check_vma": check_vma}
+        return functools.partial(shard_map, **options)
 
     def on_devices(*args: Any) -> Any:
         there = mesh or get_mesh()
@@ -56,10 +56,10 @@ def shard_map(
             raise ValueError("shard_map needs a mesh: pass mesh=jax.make_mesh((1,), ('x',)), or call it under jax.set_mesh.")
         if there.size != 1:
             raise NotImplementedError(f"shard_map computes on one device here, but the mesh has {there.size}: {there}.")
-        called = f
-        for name in axis_names or there.axis_names:
+        called, names = f, axis_names or there.axis_names
+        for name in names:
             called = vmap(called, None, 0, name, 1)
-        return tree_map(lambda x: x[(0,) * len(axis_names or there.axis_names)], called(*args))
+        return tree_map(lambda x: x[(0,) * len(names)], called(*args))
 
     return wrapped(f, "shard_map", on_devices)
 

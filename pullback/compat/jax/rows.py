@@ -165,6 +165,8 @@ ROWS: dict[str, Row] = {
     "jax.scipy.signal": Row("pullback.scipy.signal"),
     "jax.scipy.sparse": Row("pullback.scipy.sparse"),
     "jax.scipy.sparse.linalg": Row(own={"krylov": "bicgstab cg gmres"}),
+    "jax.scipy.spatial": Row("pullback.scipy.spatial"),
+    "jax.scipy.spatial.transform": Row("pullback.scipy.spatial.transform"),
     "jax.scipy.special": Row(
         "pullback.scipy.special",
         "betaincc betainccinv betaincinv erfcinv exprel gammainccinv gammaincinv log_expit sinc",

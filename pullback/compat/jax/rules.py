@@ -353,19 +353,16 @@ def defjvp2(primitive: Any, *rules: Any) -> None:
     primitive_jvps[primitive] = jvp
 
 
-def _linear_jvp(primitive: Any) -> Rule:
+def deflinear2(primitive: Any, transpose_rule: Rule) -> None:
+    """A linear primitive, whose transpose rule takes the cotangent and the operands."""
+
     def jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
         out = primitive.bind(*primals, **params)
         if all([type(tangent) is Zero for tangent in tangents]):
             return out, [Zero.from_primal_value(x) for x in out] if primitive.multiple_results else Zero.from_primal_value(out)
         return out, primitive.bind(*map(instantiate_zeros, tangents), **params)
 
-    return jvp
-
-
-def deflinear2(primitive: Any, transpose_rule: Rule) -> None:
-    """A linear primitive, whose transpose rule takes the cotangent and the operands."""
-    primitive_jvps[primitive] = _linear_jvp(primitive)
+    primitive_jvps[primitive] = jvp
     primitive_transposes[primitive] = transpose_rule
 
 

@@ -44,13 +44,15 @@ def _replaced(args: Sequence[Any], numbers: Sequence[int], values: Sequence[Any]
     return full
 
 
-def _with_packed_aux(fun: Function) -> Function:
-    """A function that returns a pair as one that returns Packed trees."""
+def _packed(fun: Function, has_aux: bool) -> Function:
+    """A function of JAX's trees as one of Packed trees, which returns one; or, with an auxiliary result, two."""
+    if not has_aux:
+        return packed(fun)
 
     @named_after(fun)
     @on_a_level
     def pair(*args: Packed) -> tuple[Packed, Packed]:
-        out, aux = _pair(fun, fun(*[arg.tree for arg in args]))
+        out, aux = _pair(fun, fun(*unpack(args)))
         return Packed(out), aux
 
     return pair
@@ -59,32 +61,28 @@ def _with_packed_aux(fun: Function) -> Function:
 # ---- gradients --------------------------------------------------------------------------------------------------------
 
 
-def _of_arguments(
-    transform: Function, fun: Function, argnums: Any, options: dict[str, Any], name: str, result: Function
-) -> Function:
-    """A function that differentiates with respect to arguments by their numbers.
-
-    Arguments:
-        transform: pullback's function, which takes a function of Packed trees.
-        result: what is made of its result, given whether `argnums` was one number.
-    """
+def _of_arguments(transform: Function, fun: Function, argnums: Any, **options: Any) -> Function:
+    """A function that differentiates with respect to arguments by their numbers, by pullback's one of Packed trees."""
 
     def differentiated(*args: Any, **kwargs: Any) -> Any:
-        numbers = normalize_argnums(fun, argnums, len(args), kwargs, name)
+        numbers = normalize_argnums(fun, argnums, len(args), kwargs, transform.__name__)
 
         @named_after(fun)
         @on_a_level
         def of_packed(*parts: Packed) -> Any:
             return fun(*_replaced(args, numbers, unpack(parts)), **kwargs)
 
-        found = transform(of_packed, tuple(range(len(numbers))), **options)(*pack([args[i] for i in numbers]))
-        return result(found, isinstance(argnums, int))
+        places: Any = 0 if isinstance(argnums, int) else tuple(range(len(numbers)))
+        return _unpacked(transform(of_packed, places, **options)(*pack([args[i] for i in numbers])))
 
-    return wrapped(fun, name, differentiated)
+    return wrapped(fun, transform.__name__, differentiated)
 
 
-def _gradients(found: Sequence[Packed], alone: bool) -> Any:
-    return found[0].tree if alone else unpack(found)
+def _unpacked(found: Any) -> Any:
+    """Trees for Packed trees, in tuples and in one another."""
+    if isinstance(found, Packed):
+        return found.structure.unflatten([_unpacked(leaf) for leaf in found.leaves])
+    return tuple([_unpacked(one) for one in found]) if isinstance(found, tuple) else found
 
 
 def value_and_grad(
@@ -95,12 +93,8 @@ def value_and_grad(
     allow_int: bool = False,
     reduce_axes: Any = (),
 ) -> Function:
-    def result(found: Any, alone: bool) -> Any:
-        value, gradients = found
-        return (value[0], value[1].tree) if has_aux else value, _gradients(gradients, alone)
-
     options = {"has_aux": has_aux, "holomorphic": holomorphic, "allow_int": allow_int}
-    return _of_arguments(pb.value_and_grad, _scalar(fun, has_aux), argnums, options, "value_and_grad", result)
+    return _of_arguments(pb.value_and_grad, _scalar(fun, has_aux), argnums, **options)
 
 
 def grad(
@@ -111,23 +105,13 @@ def grad(
     allow_int: bool = False,
     reduce_axes: Any = (),
 ) -> Function:
-    def result(found: Any, alone: bool) -> Any:
-        return (_gradients(found[0], alone), found[1].tree) if has_aux else _gradients(found, alone)
-
     options = {"has_aux": has_aux, "holomorphic": holomorphic, "allow_int": allow_int}
-    return _of_arguments(pb.grad, _scalar(fun, has_aux), argnums, options, "grad", result)
+    return _of_arguments(pb.grad, _scalar(fun, has_aux), argnums, **options)
 
 
 def _scalar(fun: Function, has_aux: bool) -> Function:
     """A function whose result is to be a number, with its auxiliary result packed."""
-    if not has_aux:
-        return fun
-
-    @named_after(fun)
-    def pair(*args: Any, **kwargs: Any) -> Any:
-        return _pair(fun, fun(*args, **kwargs))
-
-    return pair
+    return named_after(fun)(lambda *args, **kwargs: _pair(fun, fun(*args, **kwargs))) if has_aux else fun
 
 
 def fwd_and_bwd(fun: Function, argnums: Any = 0, has_aux: bool = False, jitted: bool = True) -> tuple[Function, Function]:
@@ -150,28 +134,27 @@ def fwd_and_bwd(fun: Function, argnums: Any = 0, has_aux: bool = False, jitted: 
 # ---- Jacobians --------------------------------------------------------------------------------------------------------
 
 
-def _jacobian(transform: Function, fun: Function, argnums: Any, has_aux: bool, holomorphic: bool, allow_int: bool) -> Function:
-    def packed_result(*args: Any, **kwargs: Any) -> Any:
-        out = fun(*args, **kwargs)
-        return (Packed(out[0]), Packed(out[1])) if has_aux else Packed(out)
+def _with_packed_result(fun: Function, has_aux: bool) -> Function:
+    @named_after(fun)
+    def made(*args: Any, **kwargs: Any) -> Any:
+        if not has_aux:
+            return Packed(fun(*args, **kwargs))
+        out, aux = _pair(fun, fun(*args, **kwargs))
+        return Packed(out), aux
 
-    def result(found: Any, alone: bool) -> Any:
-        blocks = found[0] if has_aux else found
-        tree = Packed.of(blocks.structure, [_gradients(leaf, alone) for leaf in blocks.leaves]).tree
-        return (tree, found[1].tree) if has_aux else tree
-
-    options = {"has_aux": has_aux, "holomorphic": holomorphic} | ({"allow_int": True} if allow_int else {})
-    return _of_arguments(transform, named_after(fun)(packed_result), argnums, options, transform.__name__, result)
+    return made
 
 
 def jacfwd(fun: Function, argnums: Any = 0, has_aux: bool = False, holomorphic: bool = False) -> Function:
-    return _jacobian(pb.jacfwd, fun, argnums, has_aux, holomorphic, False)
+    of_packed = _with_packed_result(fun, has_aux)
+    return _of_arguments(pb.jacfwd, of_packed, argnums, has_aux=has_aux, holomorphic=holomorphic)
 
 
 def jacrev(
     fun: Function, argnums: Any = 0, has_aux: bool = False, holomorphic: bool = False, allow_int: bool = False
 ) -> Function:
-    return _jacobian(pb.jacrev, fun, argnums, has_aux, holomorphic, allow_int)
+    options = {"has_aux": has_aux, "holomorphic": holomorphic, "allow_int": allow_int}
+    return _of_arguments(pb.jacrev, _with_packed_result(fun, has_aux), argnums, **options)
 
 
 jacobian = jacrev
@@ -191,7 +174,7 @@ def jvp(fun: Function, primals: Any, tangents: Any, has_aux: bool = False) -> tu
                 f"jvp takes {name} in a tuple, with as many trees as the function has arguments, but got {given!r}."
             )
     _check_tangents("jvp", [type_of(leaf) for leaf in tree_leaves(primals)], tree_leaves(tangents), TypeError)
-    return unpack(pb.jvp(_with_packed_aux(fun) if has_aux else packed(fun), pack(primals), pack(tangents), has_aux=has_aux))
+    return unpack(pb.jvp(_packed(fun, has_aux), pack(primals), pack(tangents), has_aux=has_aux))
 
 
 class LinearFunction:
@@ -347,7 +330,7 @@ register_pytree_node(VjpFunction, lambda one: (one._parts()[0], one._parts()[1:]
 
 def vjp(fun: Function, *primals: Any, has_aux: bool = False, reduce_axes: Any = ()) -> tuple[Any, ...]:
     given = [Packed.of(arg.structure, [_as_one(leaf) for leaf in arg.leaves]) for arg in pack(primals)]
-    out, function, *aux = pb.vjp(_with_packed_aux(fun) if has_aux else packed(fun), *given, has_aux=has_aux)
+    out, function, *aux = pb.vjp(_packed(fun, has_aux), *given, has_aux=has_aux)
     return (out.tree, VjpFunction(function, given), *unpack(aux))
 
 
@@ -357,7 +340,7 @@ def _as_one(leaf: Any) -> Any:
 
 
 def linearize(fun: Function, *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
-    out, function, *aux = pb.linearize(_with_packed_aux(fun) if has_aux else packed(fun), *pack(primals), has_aux=has_aux)
+    out, function, *aux = pb.linearize(_packed(fun, has_aux), *pack(primals), has_aux=has_aux)
     return (out.tree, JvpFunction(function), *unpack(aux))
 
 
@@ -466,36 +449,19 @@ def pmap(
     """A batch, compiled, on one device. More elements than devices are refused, as in JAX."""
     static, _ = chosen_arguments(fun, static_broadcasted_argnums, None, "pmap's static_broadcasted")
 
-    def parts(args: tuple[Any, ...]) -> tuple[set[int], Any, list[Any]]:
-        """Which arguments are static, the axes of the others, and these."""
+    @named_after(fun)
+    def of_batch(*args: Any, **kwargs: Any) -> Any:
         if any([not -len(args) <= number < len(args) for number in static]):
             raise ValueError(
                 f"pmap's static_broadcasted_argnums={static_broadcasted_argnums} names an argument that this call has not by"
                 f" position: it has {len(args)} so."
             )
-        chosen = {number % len(args) for number in static}
-        mapped = [i for i in range(len(args)) if i not in chosen]
+        fixed = {number % len(args) for number in static}
+        mapped = [i for i in range(len(args)) if i not in fixed]
         axes = tuple([in_axes[i] for i in mapped]) if isinstance(in_axes, (tuple, list)) else in_axes
-        return chosen, axes, [args[i] for i in mapped]
-
-    @named_after(fun)
-    def of_batch(*args: Any, **kwargs: Any) -> Any:
-        chosen, axes, mapped = parts(args)
-
-        @named_after(fun)
-        def of_element(*elements: Any, **kwargs: Any) -> Any:
-            rest = iter(elements)
-            return fun(*[arg if i in chosen else next(rest) for i, arg in enumerate(args)], **kwargs)
-
-        return vmap(of_element, axes, out_axes, axis_name, axis_size)(*mapped, **kwargs)
-
-    compiled = jit(of_batch, static_argnums=static, donate_argnums=donate_argnums)
-
-    def on_devices(*args: Any, **kwargs: Any) -> Any:
-        _, axes, mapped = parts(args)
-        leaves = zip(flatten(mapped, None)[0], _axes("in_axes", axes, tuple(mapped)))
-        sizes = {pb.numpy.shape(leaf)[axis] for leaf, axis in leaves if axis is not None and pb.numpy.ndim(leaf)}
-        sizes |= {pb.numpy.shape(leaf)[0] for leaf in tree_leaves(kwargs)}
+        given = tuple([args[i] for i in mapped])
+        leaves = [*zip(tree_leaves(given), _axes("in_axes", axes, given)), *[(leaf, 0) for leaf in tree_leaves(kwargs)]]
+        sizes = [leaf.shape[axis] for leaf, axis in leaves if axis is not None and leaf.ndim]
         if not sizes:
             raise ValueError(
                 f"pmap takes the number of elements from the arguments that it maps, but got none of them with {in_axes=}: give"
@@ -506,9 +472,14 @@ def pmap(
                 f"pmap was given {max(sizes)} elements, one for each device, but the number of devices is {there}. jax.vmap"
                 f" takes any number; XLA_FLAGS=--xla_force_host_platform_device_count={max(sizes)} divides a CPU into as many."
             )
-        return compiled(*args, **kwargs)
 
-    return wrapped(fun, "pmap", on_devices)
+        @named_after(fun)
+        def of_element(*elements: Any, **kwargs: Any) -> Any:
+            return fun(*_replaced(args, mapped, elements), **kwargs)
+
+        return vmap(of_element, axes, out_axes, axis_name, axis_size)(*given, **kwargs)
+
+    return jit(of_batch, static_argnums=static, donate_argnums=donate_argnums)
 
 
 def named_call(fun: Function, *, name: str | None = None) -> Function:

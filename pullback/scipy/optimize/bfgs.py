@@ -1,7 +1,7 @@
 """Minimization by the method of Broyden, Fletcher, Goldfarb and Shanno, with a line search for Wolfe's conditions.
 
-Sources: Nocedal and Wright, Numerical Optimization, 2nd ed. (2006), algorithms 3.5, 3.6 and 6.1, and equation 3.59; the test
-of values that differ by rounding alone: Hager and Zhang, A new conjugate gradient method with guaranteed descent and an
+Sources: Nocedal and Wright, Numerical Optimization, 2nd ed. (2006), algorithms 3.5, 3.6, 6.1 and 7.4, and equation 3.59; the
+test of values that differ by rounding alone: Hager and Zhang, A new conjugate gradient method with guaranteed descent and an
 efficient line search, SIAM J. Optim. 16 (2005), equation 4.1.
 """
 
@@ -15,11 +15,12 @@ import numpy as np
 
 from pullback import numpy as pnp
 from pullback.api.derivatives import value_and_grad
-from pullback.api.loops import while_loop
+from pullback.api.loops import scan, while_loop
 from pullback.core.array import Array, ArrayLike
 from pullback.core.errors import ShapeError
 from pullback.numpy.promotion import at_user_line, refuse_complex, strong, to_inexact
 
+_LIMITED = ("l-bfgs", "l-bfgs-experimental-do-not-rely-on-this")  # the second is JAX's name of it
 DECREASE, CURVATURE = 1e-4, 0.9  # Wolfe's conditions: how much a step must gain, and how flat the function must be there
 
 
@@ -32,7 +33,7 @@ class OptimizeResults(NamedTuple):
         status: 0 if it is; 1 if the iterations were used up; 3 if no step gained anything.
         fun: the value of the function.
         jac: its gradient.
-        hess_inv: an estimate of the inverse of its Hessian.
+        hess_inv: an estimate of the inverse of its Hessian; None of a method that has none.
         nfev, njev: how often the function and its gradient were computed.
         nit: the number of iterations.
 
@@ -48,7 +49,7 @@ class OptimizeResults(NamedTuple):
     status: Array
     fun: Array
     jac: Array
-    hess_inv: Array
+    hess_inv: Array | None
     nfev: Array
     njev: Array
     nit: Array
@@ -70,13 +71,13 @@ def minimize(
 
     Arguments:
         fun: the function, `fun(x, *args) -> 0-d real array`, differentiable.
-        x0: where to start, an array of shape (n,), real.
+        x0: where to start, an array of shape (n,), real; or complex, by the second method.
         args: a tuple of further arguments of the function.
-        method: "BFGS".
+        method: "BFGS"; or "L-BFGS", which keeps some last steps in place of a matrix, for large n.
         tol: the same as the option gtol.
         options: a dict of any of `gtol` (the norm of the gradient at which to stop, 1e-5), `norm` (which norm: inf), `maxiter`
             (the largest number of iterations, 200 n), and `line_search_maxiter` (the largest number of points that are tried
-            in one of them, 30).
+            in one of them, 30); of "L-BFGS" also `maxcor` (how many steps it keeps, 10). None is the usual value.
 
     Returns:
         `OptimizeResults`, a NamedTuple with fields x, success, status, fun, jac, hess_inv, nfev, njev and nit.
@@ -84,7 +85,7 @@ def minimize(
     Raises:
         LeafError: x0 is neither an array nor a number.
         ShapeError: x0 is not a vector.
-        DtypeError: x0 is complex.
+        DtypeError: x0 is complex, and the method is "BFGS".
         TypeError: args is not a tuple.
         ValueError: an unknown method or option.
 
@@ -100,17 +101,88 @@ def minimize(
     """
     if not isinstance(args, tuple):
         raise TypeError(f"minimize takes a tuple of further arguments, but args is {args!r}.{at_user_line()}")
-    if method.lower() != "bfgs":
-        raise ValueError(f"minimize takes method='BFGS', not {method!r}.{at_user_line()}")
+    limited = method.lower() in _LIMITED
+    if method.lower() != "bfgs" and not limited:
+        raise ValueError(f"minimize takes method='BFGS' or 'L-BFGS', not {method!r}.{at_user_line()}")
     x = to_inexact(x0, "minimize")
-    refuse_complex("minimize", x)
+    if not limited:
+        refuse_complex("minimize", x)
     if x.ndim != 1:
         raise ShapeError(f"minimize takes a vector as x0, but got {x.type}; pb.flatten_util makes one.{at_user_line()}")
-    chosen = {"gtol": 1e-5 if tol is None else tol, "norm": np.inf, "maxiter": 200 * x.size, "line_search_maxiter": 30}
+    chosen: dict[str, Any] = {
+        "gtol": 1e-5 if tol is None else tol,
+        "norm": np.inf,
+        "maxiter": 200 * x.size,
+        "line_search_maxiter": 30,
+    }
+    chosen |= {"maxcor": 10} if limited else {}
     unknown = set(options or {}) - set(chosen)
     if unknown:
         raise ValueError(f"minimize has options {', '.join(chosen)}, but not {', '.join(sorted(unknown))}.{at_user_line()}")
-    return _bfgs(lambda x: fun(x, *args), strong(x), **{**chosen, **(options or {})})
+    chosen |= {name: value for name, value in (options or {}).items() if value is not None}
+    memory = _last_steps(chosen.pop("maxcor")) if limited else _MATRIX
+    if x.dtype.kind != "c":
+        return _minimum(lambda x: fun(x, *args), strong(x), memory, **chosen)
+    joined = pnp.concatenate([x.real, x.imag])
+    found = _minimum(lambda parts: fun(_complex(parts), *args), joined, memory, **chosen)
+    return found._replace(x=_complex(found.x), jac=pnp.conj(_complex(found.jac)))
+
+
+def _complex(parts: Any) -> Any:
+    """The complex vector whose real parts come first, and then the imaginary ones."""
+    real, imaginary = pnp.split(parts, 2)
+    return real + 1j * imaginary
+
+
+class _Memory(NamedTuple):
+    """What a method knows of the Hessian."""
+
+    begin: Callable[[Any], Any]  # what is known at a point where to start
+    direction: Callable[[Any, Any], Any]  # of what is known and a gradient: downhill
+    learn: Callable[[Any, Any, Any, Any], Any]  # what is known after step s, which changed the gradient by y; whether the first
+    inverse: Callable[[Any], Any]  # an estimate of the inverse
+
+
+def _learn_matrix(inverse: Any, s: Any, y: Any, first: Any) -> Any:
+    curved = s @ y > 0
+    rho = 1 / pnp.where(curved, s @ y, 1.0)
+    left = pnp.eye(s.size, dtype=s.dtype) - rho * pnp.outer(s, y)
+    scale = s @ y / pnp.where(curved, y @ y, 1.0)  # where 1 is far above it, rounding would hide what is added
+    known = pnp.where(first & (scale < math.sqrt(np.finfo(s.dtype).eps)), scale * inverse, inverse)
+    return pnp.where(curved, left @ known @ left.T + rho * pnp.outer(s, s), inverse)
+
+
+_MATRIX = _Memory(lambda x: pnp.eye(x.size, dtype=x.dtype), lambda H, g: -(H @ g), _learn_matrix, lambda H: H)
+
+
+def _last_steps(count: int) -> _Memory:
+    """The last steps s with the changes y of the gradient, and 1 / s @ y: zero where there was none yet."""
+
+    def begin(x: Any) -> Any:
+        none = pnp.zeros((count, x.size), x.dtype)
+        return none, none, pnp.zeros(count, x.dtype)
+
+    def direction(known: Any, gradient: Any) -> Any:
+        def last_to_first(q: Any, pair: Any) -> Any:
+            s, y, rho = pair
+            share = rho * (s @ q)
+            return q - share * y, share
+
+        def first_to_last(r: Any, pair: Any) -> Any:
+            s, y, rho, share = pair
+            return r + (share - rho * (y @ r)) * s, None
+
+        q, shares = scan(last_to_first, gradient, known, reverse=True)
+        y, rho = known[1][-1], known[2][-1]
+        scale = pnp.where(rho > 0, 1 / pnp.where(rho > 0, rho * (y @ y), 1.0), 1.0)
+        return -scan(first_to_last, scale * q, (*known, shares))[0]
+
+    def learn(known: Any, s: Any, y: Any, first: Any) -> Any:
+        curved = s @ y > 0
+        new = s, y, 1 / pnp.where(curved, s @ y, 1.0)
+        return tuple([pnp.where(curved, pnp.concatenate([old[1:], one[None]]), old) for old, one in zip(known, new)])
+
+    return _Memory(begin, direction, learn, lambda known: None)
 
 
 class _Point(NamedTuple):
@@ -126,7 +198,7 @@ class _State(NamedTuple):
     x: Any
     value: Any
     gradient: Any
-    inverse: Any  # of the Hessian, an estimate
+    known: Any  # of the Hessian
     before: Any  # the value one iteration ago
     converged: Any
     stuck: Any
@@ -134,9 +206,9 @@ class _State(NamedTuple):
     iterations: Any
 
 
-def _bfgs(fun: Any, x: Any, gtol: Any, norm: Any, maxiter: int, line_search_maxiter: int) -> OptimizeResults:
-    unit = pnp.eye(x.size, dtype=x.dtype)
-
+def _minimum(
+    fun: Any, x: Any, memory: _Memory, gtol: Any, norm: Any, maxiter: int, line_search_maxiter: int
+) -> OptimizeResults:
     def evaluate(x: Any) -> tuple[Any, Any]:
         value, gradient = value_and_grad(fun)(x)
         return value.astype(x.dtype), gradient
@@ -146,7 +218,7 @@ def _bfgs(fun: Any, x: Any, gtol: Any, norm: Any, maxiter: int, line_search_maxi
         return size <= gtol
 
     def iterate(now: _State) -> _State:
-        direction = -(now.inverse @ now.gradient)
+        direction = memory.direction(now.known, now.gradient)
         slope = direction @ now.gradient
         start = _Point(pnp.zeros((), x.dtype), now.value, slope, now.gradient)
         first = pnp.minimum(1.0, 2.02 * (now.value - now.before) / slope)
@@ -158,21 +230,18 @@ def _bfgs(fun: Any, x: Any, gtol: Any, norm: Any, maxiter: int, line_search_maxi
         found, count = _line_search(along, start, pnp.where(first > 0, first, 1.0), line_search_maxiter)
         s, y = pnp.where(found.step == 0, 0.0, found.step * direction), found.gradient - now.gradient
         stuck = pnp.all(now.x + s == now.x) & ~(now.before > now.value)  # even the full step, which `first` was then
-        curved = s @ y > 0
-        rho = 1 / pnp.where(curved, s @ y, 1.0)
-        left = unit - rho * pnp.outer(s, y)
-        inverse = pnp.where(curved, left @ now.inverse @ left.T + rho * pnp.outer(s, s), now.inverse)
+        known = memory.learn(now.known, s, y, now.iterations == 0)
         counts = now.evaluations + count, now.iterations + 1
-        return _State(now.x + s, found.value, found.gradient, inverse, now.value, converged(found.gradient), stuck, *counts)
+        return _State(now.x + s, found.value, found.gradient, known, now.value, converged(found.gradient), stuck, *counts)
 
     value, gradient = evaluate(x)
     before = value + pnp.sqrt(gradient @ gradient) / 2  # so that the first step is about 1 long, as SciPy's is
     zero = pnp.zeros((), "int32")
-    state = _State(x, value, gradient, unit, before, converged(gradient), zero != 0, zero + 1, zero)
+    state = _State(x, value, gradient, memory.begin(x), before, converged(gradient), zero != 0, zero + 1, zero)
     end = while_loop(lambda now: ~(now.converged | now.stuck), iterate, state, max_steps=maxiter)
     status = pnp.where(end.converged, 0, pnp.where(end.stuck, 3, 1))
     counts = end.evaluations, end.evaluations, end.iterations
-    return OptimizeResults(end.x, end.converged, status, end.value, end.gradient, end.inverse, *counts)
+    return OptimizeResults(end.x, end.converged, status, end.value, end.gradient, memory.inverse(end.known), *counts)
 
 
 def _line_search(along: Callable[[Any], _Point], start: _Point, first: Any, maxiter: int) -> tuple[_Point, Any]:

@@ -245,10 +245,9 @@ def test_full_tracebacks() -> None:
 
 
 def test_every_context_manager_of_jax_s_top_level_is_there() -> None:
-    for name in configuration.__dict__:
-        state = getattr(configuration, name)
-        if isinstance(state, configuration.State) and name[0] != "_" and hasattr(jax, name):
-            assert getattr(jax, name) is state
+    names = [name.removeprefix("jax_") for name in configuration.STATES]
+    there = [name for name in names if isinstance(getattr(jax, name, None), configuration.State)]
+    assert len(there) == 29 and all([getattr(jax, name)._name in (name, f"jax_{name}") for name in there])
     with (
         jax.default_matmul_precision("highest"),
         jax.transfer_guard("disallow"),

@@ -58,11 +58,11 @@ def test_rules_see_trees(make: Any) -> None:
 
 
 def test_what_is_missing_or_wrong_is_said() -> None:
-    with pytest.raises(AttributeError, match="f is a custom_jvp without a rule"):
+    with pytest.raises(AttributeError, match=r"custom_jvp function .* has no rule yet"):
         jax.custom_jvp(named("f"))(1.0)
-    with pytest.raises(AttributeError, match="f is a custom_vjp without rules"):
+    with pytest.raises(AttributeError, match=r"custom_vjp function .* has no rule yet"):
         jax.custom_vjp(named("f"))(1.0)
-    with pytest.raises(AttributeError, match="f is a custom_vmap without a rule"):
+    with pytest.raises(AttributeError, match=r"custom_vmap function .* has no rule yet"):
         custom_batching.custom_vmap(named("f"))(1.0)
     f = jax.custom_jvp(named("f"))
     f.defjvp(lambda primals, tangents: (primals, tangents[0]))

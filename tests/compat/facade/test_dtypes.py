@@ -7,7 +7,7 @@ import pytest
 import pullback as pb
 from pullback.compat.jax import dtypes
 from pullback.compat.jax import numpy as jnp
-from pullback.core.modes import default_bits, narrowing
+from pullback.core.modes import default_bits, narrowing, overriding
 
 SCALARS = ["bool_", "int8", "int32", "uint64", "float16", "float32", "float64", "complex64", "bfloat16", "float8_e5m2", "int4"]
 
@@ -147,3 +147,24 @@ def test_a_sharding_over_one_device_is_a_device():
     for made in (jnp.ones(2, device=sharding), jnp.linspace(0, 1, 3, device=sharding), jnp.zeros_like(1.0, device=sharding)):
         assert made.sharding == sharding
     assert jnp.iscomplexobj([1j]) and not jnp.iscomplexobj(None) and jnp.isrealobj([1.0])
+
+
+def test_a_python_integer_keeps_its_low_bits_where_narrow_integers_meet_it():
+    narrow, unsigned = jnp.array([200, 5], jnp.uint8), jnp.array([200, 5], jnp.uint32)
+    for found, expected, dtype in (
+        (unsigned & -1, [200, 5], jnp.uint32),
+        (-1 * unsigned, [2**32 - 200, 2**32 - 5], jnp.uint32),
+        (narrow + 300, [244, 49], jnp.uint8),
+        (pb.jit(lambda x: x + 300)(narrow), [244, 49], jnp.uint8),
+        (jnp.zeros(1, jnp.int8) + 200, [-56], jnp.int8),
+        (jnp.full(2, -1, jnp.uint32), [2**32 - 1] * 2, jnp.uint32),
+        (jnp.where(narrow > 9, narrow, -1), [200, 255], jnp.uint8),
+        (narrow.at[0].set(300), [44, 5], jnp.uint8),
+    ):
+        assert found.tolist() == expected and found.dtype == dtype
+    assert np.isnan(jnp.where(narrow > 9, jnp.nan, jnp.ones(2))).tolist() == [True, False]
+    for refused in (lambda: jnp.array(300, jnp.uint8), lambda: jnp.int32(1) + 2**31, lambda: jnp.uint32(-1)):
+        with pytest.raises(OverflowError):
+            refused()
+    with overriding(truncates=False), pytest.raises(OverflowError, match="300 does not fit into uint8"):
+        narrow + 300

@@ -27,6 +27,8 @@ def test_rules_find_the_minimum(name: str) -> None:
     assert float(loss(params(state))) < 1e-2
     again = optimizers.pack_optimizer_state(optimizers.unpack_optimizer_state(state))
     assert jax.tree.structure(again) == jax.tree.structure(state)
+    kept = optimizers.unpack_optimizer_state(state)["x"].subtree  # of the leaf alone
+    np.testing.assert_array_equal(kept if name == "sgd" else kept[0], params(state)["x"])
     with pytest.raises(TypeError, match="takes gradients like the parameters"):
         update(0, (1.0, 2.0), state)
 
@@ -48,5 +50,6 @@ def test_layers_by_jaxs_names() -> None:
     announced, params = init(random.key(0), (2, 5, 5, 1))
     out = apply(params, random.normal(random.key(1), (2, 5, 5, 1)), rng=random.key(2))
     assert out.shape == announced == (2, 31)
+    assert isinstance(params[7], tuple)
     np.testing.assert_allclose(jnp.exp(out).sum(-1), 1.0, rtol=1e-5)
     assert stax.Conv1DTranspose(5, (2,)).init(random.key(0), (-1, 4, 3))[0] == (-1, 5, 5)

@@ -101,9 +101,9 @@ def test_static_arguments() -> None:
         f(2.0, [3])
     both = jax.jit(lambda x, y: isinstance(y, int), static_argnums=1, static_argnames=())
     assert both(1, 2) and not both(1, y=2)
-    with pytest.raises(ValueError, match="positional-only"):
+    with pytest.raises(ValueError, match="by position only"):
         jax.jit(lambda x, /: x, static_argnames="x")
-    with pytest.raises(ValueError, match="is none of its arguments"):
+    with pytest.raises(ValueError, match="names 'y', but"):
         jax.jit(lambda x: x, static_argnames="y")
 
 
@@ -120,7 +120,7 @@ def test_methods_and_wrong_arguments() -> None:
     assert Model(2.0).times(3.0) == 6.0
     with pytest.raises(TypeError, match=r"x\['a'\]"):
         jax.jit(lambda x: x)({"a": "text"})
-    with pytest.raises(TypeError, match="callable"):
+    with pytest.raises(TypeError, match="jit takes a function"):
         jax.jit(3)
 
 
@@ -181,7 +181,7 @@ ERRORS = [
     (lambda: jax.grad(lambda x: x)(ONE), TypeError, "needs a function with a 0-d output"),
     (lambda: jax.jvp(lambda x: x, (1.0,), (1,)), TypeError, "its tangent is of float32"),
     (lambda: jax.jit(lambda x: x)("text"), TypeError, "argument x is 'text' of type str"),
-    (lambda: jax.lax.scan(3, 0, ONE), TypeError, "lax.scan calls f, but got 3"),
+    (lambda: jax.lax.scan(3, 0, ONE), TypeError, "lax.scan: 3 of type int, given as f, is not callable"),
     (lambda: jax.lax.scan(lambda c, x: ((c, c), x), 0.0, ONE), TypeError, "must return the carry as it takes it"),
     (lambda: jax.lax.scan(lambda c, x: (c > 0, x), 0.0, ONE), TypeError, r"carry is bool\[\] where it takes"),
     (lambda: jax.lax.scan(lambda c, x: c, 0.0, ONE), TypeError, r"must return two things, .* but returned float32\[\]"),
@@ -228,11 +228,6 @@ def test_a_jitted_method_keeps_nothing_alive() -> None:
     del model
     gc.collect()
     assert seen() is None
-
-
-def test_donated_memory_that_nothing_reuses_is_reported() -> None:
-    with pytest.warns(UserWarning, match=r"Some donated buffers were not usable, .*: float32\[3\]"):
-        jax.jit(lambda x: x.sum(), donate_argnums=0)(jnp.ones(3))
 
 
 TRACED = [

@@ -181,6 +181,8 @@ def test_shard_map_names_the_mesh_that_it_cannot_use() -> None:
     device = jax.devices()[0]
     with pytest.raises(NotImplementedError, match=r"the mesh has 2: Mesh\('x': 2"):
         jax.shard_map(jnp.sin, mesh=Mesh([device, device], "x"), in_specs=None, out_specs=None)(1.0)
+    with pytest.raises(NotImplementedError, match="the mesh has 2: AbstractMesh"):
+        jax.shard_map(jnp.sin, mesh=AbstractMesh((2,), ("x",)), in_specs=None, out_specs=None)(1.0)
     with pytest.raises(ValueError, match="shard_map needs a mesh"):
         jax.shard_map(jnp.sin, out_specs=None)(1.0)
     with pytest.raises(ValueError, match="pullback computes on one device"):

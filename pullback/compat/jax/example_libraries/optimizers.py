@@ -10,6 +10,7 @@ from pullback import optimizers as own
 from pullback.compat.jax.facade import facade
 from pullback.compat.jax.tree_util import register_dataclass, tree_leaves
 from pullback.compat.jax.trees import Packed
+from pullback.core.source import innermost
 from pullback.core.trees import flatten, unflatten
 from pullback.optimizers import OptimizerState
 
@@ -75,5 +76,5 @@ _RULES = "adagrad adam adamax momentum nesterov rmsprop rmsprop_momentum sgd sm3
 facade(
     globals(),
     "pullback.optimizers",
-    adapted=dict.fromkeys(_RULES.split(), lambda rule: optimizer(rule.__wrapped__)),
+    adapted=dict.fromkeys(_RULES.split(), lambda made: optimizer(innermost(made))),
 )
