@@ -1,49 +1,48 @@
 """Checks of values while they are computed, in compiled code too, whose failures are values.
 
-A check is a callback that notes the first failure of the `checkify` that runs: so it works in loops, branches, batches and
-derivatives as callbacks do. An `Error` holds the number of the failure that was noted.
+In a function that `checkify` runs, a check is a callback that notes the first failure: so it works in loops, branches, batches
+and derivatives as callbacks do. Operations are checked likewise, where that is asked for. An `Error` holds the number of the
+failure that was noted.
 """
 
 from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import numpy as np
 
-from pullback import debug
 from pullback.api.callbacks import io_callback
 from pullback.api.functions import check_callable
+from pullback.control.callback import check as check_primitive
+from pullback.control.checking import KINDS, CheckError, DivisionError, NaNError, OutOfBoundsError, Told, checking
 from pullback.core.array import Array
 from pullback.core.bounded import Bounded
 from pullback.core.errors import DtypeError
-from pullback.core.modes import current_mode, overriding
 from pullback.core.source import make_public, named_after
-from pullback.core.tracing import Tracer, innermost_staging, type_of
-from pullback.core.trees import flatten, register_node, unflatten
+from pullback.core.tracing import Tracer, type_of
+from pullback.core.trees import TreeDef, flatten, register_node, unflatten
 from pullback.core.types import ArrayType
+from pullback.program.equality import Keyed
 
-__all__ = ["CheckError", "Error", "check", "check_error", "checkify"]
+__all__ = ["CheckError", "DivisionError", "Error", "NaNError", "OutOfBoundsError", "check", "check_error", "checkify"]
 
 MAX_FAILURES = 4096  # that are remembered, so that an Error can say what it is
-
-
-class CheckError(ValueError):
-    """A check failed.
-
-    Example:
-        >>> pb.checks.check(pnp.array(1.0) > 2.0, "too small")
-        Traceback (most recent call last):
-            ...
-        pullback.checks.CheckError: too small
-    """
 
 
 _failures: Bounded[int, CheckError] = Bounded(MAX_FAILURES)
 _codes = itertools.count(1)  # whose next is taken by one thread alone
 _running = threading.local()
+
+
+class _Run:
+    """A checkify that runs: the kinds that it notes, and the number of the first failure."""
+
+    def __init__(self, kinds: frozenset[str]) -> None:
+        self.classes = {KINDS[kind] for kind in kinds}
+        self.code = 0
 
 
 class Error:
@@ -101,50 +100,69 @@ class Error:
 register_node(Error, lambda error: ((error.code,), None), lambda _, codes: Error(*codes))
 
 
-def _stack() -> list[int]:
-    """The failures of the checkifys that run in this thread, the innermost last."""
+def _stack() -> list[_Run]:
+    """The checkifys that run in this thread, the innermost last."""
     if not hasattr(_running, "stack"):
         _running.stack = []
     return _running.stack  # type: ignore[no-any-return]
 
 
 def _note(error: CheckError) -> None:
+    """Note an error of the kinds that the innermost checkify is for; raise it where there is none."""
     stack = _stack()
     if not stack:
         raise error
-    if not stack[-1]:
-        stack[-1] = code = next(_codes)
-        _failures[code] = error
+    if error.__class__ in stack[-1].classes:
+        _note_any(error)
 
 
-def _look(look: Callable[..., None], *values: Any) -> None:
-    """Call a function with values when they are known."""
-    staged = innermost_staging() is not None
-    if staged and not current_mode().notes_checks:
-        raise ValueError(
-            "A function that is compiled, or the body of a loop, makes a check, and no checkify is around it to say whether it"
-            " holds: call checkify(f) in place of f, or make it with debug=True, which leaves it out."
-        )
-    if staged or any([isinstance(leaf, Tracer) for leaf in flatten(values)[0]]):
-        debug.callback(look, *values)
-    else:
-        look(*values)
+def _note_any(error: CheckError) -> None:
+    if not _stack():
+        raise error
+    if not (run := _stack()[-1]).code:
+        run.code = next(_codes)
+        _failures[run.code] = error
 
 
-def checkify(f: Callable[..., Any]) -> Callable[..., tuple[Error, Any]]:
+class _Message(Keyed):
+    """What a check says where its first operand does not hold; the others are put into it."""
+
+    __slots__ = ("structure", "text")
+
+    def __init__(self, text: str, structure: TreeDef) -> None:
+        self.key = text, structure
+        self.text, self.structure = self.key
+
+    def __call__(self, holds: Any, *leaves: Any) -> CheckError | None:
+        if holds:
+            return None
+        args, kwargs = unflatten(self.structure, [np.asarray(leaf)[()] for leaf in leaves])
+        return CheckError(self.text.format(*args, **kwargs))
+
+    def __repr__(self) -> str:
+        return f"check {self.text!r}"
+
+
+def _failure(code: Any) -> CheckError | None:
+    return Error(code).get_exception()
+
+
+def checkify(f: Callable[..., Any], errors: Collection[str] = ("user",)) -> Callable[..., tuple[Error, Any]]:
     """Make checks that fail values: a function that returns an `Error` in front of its result.
 
     Whatever transforms or compiles the function may be inside or outside, but for a derivative: take that inside.
 
     Arguments:
-        f: a function that makes checks (`check`).
+        f: a function that makes checks (`check`), or whose operations are to be checked.
+        errors: the kinds of failures to note: "user", those of the function's own checks; "nan", an operation that computes
+            something makes NaN; "division", a divisor is zero; "index", an index is out of bounds.
 
     Returns:
         A function of the same arguments that returns a pair: the `Error`, of the first check that failed, and what `f` returns,
         as if there were no checks.
 
     Raises:
-        TypeError: `f` cannot be called.
+        TypeError: `f` cannot be called. ValueError: there is no such kind of failures.
 
     Example:
         >>> def log(x):
@@ -153,17 +171,23 @@ def checkify(f: Callable[..., Any]) -> Callable[..., tuple[Error, Any]]:
         >>> error, out = pb.jit(pb.checks.checkify(log))(-2.0)
         >>> error.get(), out
         ('log of -2.0', nan:f32[]:cpu(0))
+        >>> error, out = pb.checks.checkify(lambda x: pnp.sum(1.0 / x), errors=["nan", "division"])(pnp.array([2.0, 0.0]))
+        >>> type(error.get_exception()).__name__, out
+        ('DivisionError', inf:f32[]:cpu(0))
     """
     check_callable(f, "checkify")
+    kinds = frozenset([errors] if isinstance(errors, str) else errors)
+    if unknown := kinds - KINDS.keys():
+        raise ValueError(f"checkify's errors are of the kinds {', '.join(map(repr, KINDS))}, not {min(map(repr, unknown))}.")
 
     @named_after(f)
     def checked(*args: Any, **kwargs: Any) -> tuple[Error, Any]:
         depth = len(_stack())
-        io_callback(lambda: _stack().append(0), None, ordered=True)
+        io_callback(lambda: _stack().append(_Run(kinds)), None, ordered=True)
         try:
-            with overriding(notes_checks=True):  # what is traced for checks to be noted is traced anew where they are not
+            with checking(kinds, _note):
                 out = f(*args, **kwargs)
-            code = io_callback(lambda: np.int32(_stack().pop()), ArrayType((), np.int32), ordered=True)
+            code = io_callback(lambda: np.int32(_stack().pop().code), ArrayType((), np.int32), ordered=True)
         except BaseException:
             del _stack()[depth:]
             raise
@@ -196,14 +220,8 @@ def check(pred: Any, message: str, *args: Any, debug: bool = False, **kwargs: An
         if not isinstance(leaf, (Array, Tracer, np.ndarray, np.generic, int, float, complex)):
             raise TypeError(f"check puts arrays into its message, but was given {leaf!r} of type {type(leaf).__name__}.")
 
-    def look(holds: Any, args: Any, kwargs: Any) -> None:
-        if not holds:
-            leaves, structure = flatten((args, kwargs))
-            args, kwargs = unflatten(structure, [np.asarray(leaf)[()] for leaf in leaves])
-            _note(CheckError(message.format(*args, **kwargs)))
-
-    if not debug or current_mode().notes_checks:
-        _look(look, pred, args, kwargs)
+    leaves, structure = flatten((args, kwargs))
+    check_primitive(pred, *leaves, function=Told(_Message(message, structure), _note, debug))
 
 
 def check_error(error: Error) -> None:
@@ -225,12 +243,7 @@ def check_error(error: Error) -> None:
     if not isinstance(error, Error):
         raise TypeError(f"check_error takes the Error that a checkified function returns, but got {type(error).__name__}.")
 
-    def look(code: Any) -> None:
-        found = Error(code).get_exception()
-        if found is not None:
-            _note(found)
-
-    _look(look, error.code)
+    check_primitive(error.code, function=Told(_failure, _note_any))
 
 
 make_public(globals())

@@ -35,7 +35,7 @@ ABOVE: dict[str, set[str]] = {
     "optimizers": {"core", "numpy"},
     "tree": {"core"},
     "debug": {"core", "program", "control", "api"},
-    "checks": {"core", "api", "debug"},
+    "checks": {"core", "program", "control", "api"},
     "data": set(),
     "testing": {"core", "program", "ops", "transforms", "control", "api", "numpy"},
     "sparse": {"core", "program", "ops", "transforms", "control", "api", "numpy"},

@@ -116,6 +116,37 @@ class io_callback(Callback):
     effect = "io"
 
 
+@primitive
+class check(Callback):
+    """Raise what `function` finds to be wrong with the operands' values; a `checkify` around makes a callback of it that notes
+    the error. Where one is compiled without that, nobody could be told: that is refused, or, if `function.debug`, left out."""
+
+    effect = "check"
+
+    def evaluate(*arrays, function, **params):
+        return () if function.debug else Callback.evaluate(*arrays, function=function, **params)
+
+    def lower(write, *values, function, **params):
+        if not function.debug:
+            raise ValueError(
+                "A function that is compiled, or the body of a loop, makes a check, and no checkify is around it to say whether"
+                " it holds: call checkify(f) in place of f, or make it with debug=True, which leaves it out."
+            )
+        return ()
+
+    def samples(rng):
+        yield (rng.normal(size=(3,)),), {"function": Nothing()}
+
+
+class Nothing:
+    """Finds nothing wrong."""
+
+    debug = True
+
+    def __call__(self, *arrays: HostArray) -> None:
+        """Nothing."""
+
+
 def _here() -> str:
     source = passing_source()
     return f" (at {source})" if source is not None else ""

@@ -105,6 +105,9 @@ def _in_a_branch(write, program, values):
     if source is None:
         return write.inline(program, *values)
     zero = write.hidden_zero(source)
+    if program.effects:  # a case keeps the order of host calls
+        branches = [lambda: write.inline(program, *values), lambda: [write.constant(0, type) for type in types]]
+        return write.case(write.convert(zero, np.dtype(np.int32)), branches, types)
     even = write.compare("EQ", zero, write.constant(0, zero.type))
     with write.region([]) as taken:
         taken.returns(*write.inline(program, *values))

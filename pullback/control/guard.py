@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.control.callback import callback, io_callback
+from pullback.control.callback import callback, check, io_callback
 from pullback.control.holder import bind_holder, held_by, split
 from pullback.core.array import HostArray
 from pullback.core.axes import Axis
@@ -127,12 +127,13 @@ def _everywhere(batch: Any, index: Any) -> Any:
 class CalledWhere(Keyed):
     """A callback's function, called only where its first argument holds; elsewhere its results are zeros."""
 
-    __slots__ = ("function", "names", "types")
+    __slots__ = ("debug", "function", "names", "types")
 
     def __init__(self, function: Any, types: Sequence[ArrayType]) -> None:
         self.key = function, types
         self.function, self.types = self.key
         self.names = getattr(function, "names", ())
+        self.debug = getattr(function, "debug", False)  # of a check
 
     def __call__(self, which: HostArray, *leaves: HostArray) -> Sequence[Any]:
         return self.function(*leaves) if which else [np.zeros(type.shape, type.dtype) for type in self.types]
@@ -157,7 +158,7 @@ def effects_where(program: Program) -> Program:
 
 def _applied_where(which: Any, equation: Equation, operands: list[Any]) -> Any:
     primitive, params = equation.primitive, equation.params
-    if primitive in (callback, io_callback):
+    if primitive in (callback, check, io_callback):
         function = CalledWhere(params["function"], params.get("types", ()))
         levels = tuple([(size, (False, *flags)) for size, flags in params.get("levels", ())])
         return bind(primitive, [which, *operands], {**params, "function": function, "levels": levels})

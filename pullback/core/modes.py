@@ -27,7 +27,6 @@ _CHOICES: dict[str, tuple[Any, ...]] = {
     "rank_promotion": ("allow", "warn", "raise"),
     "compiles": (True, False),
     "checks_leaks": (False, True),
-    "notes_checks": (False, True),
     "generator": ("threefry2x32", "threefry4x32", "philox2x32", "philox4x32", "rbg", "unsafe_rbg"),
 }
 
@@ -58,7 +57,6 @@ class Mode:
         rank_promotion: "allow", "warn" or "raise": what happens where an array gets axes in front to be broadcast.
         compiles: whether jit compiles, and loops are one operation; else Python runs them step by step.
         checks_leaks: whether a function that lets a traced value outlive the call raises an error at its end.
-        notes_checks: whether a `checkify` is around, for which checks that fail are noted.
         generator: the generator of keys that are made without naming one, and of raw ones.
         defaults: for each kind of dtype (`b i u f c`) the default one.
     """
@@ -74,7 +72,6 @@ class Mode:
     rank_promotion: str
     compiles: bool
     checks_leaks: bool
-    notes_checks: bool
     generator: str
     defaults: dict[str, np.dtype[Any]]
     fields = tuple(_CHOICES)

@@ -228,10 +228,17 @@ class Lowering(Writer):
                 self._last_host_call = self.lines, values[-1]
             return values[:count]
 
+        def stepped(values: Sequence[Value]) -> Sequence[Value]:
+            outs = step(inside(values))
+            if len(values) == count:
+                return outs
+            (done,) = self.after()
+            if done is values[-1]:  # the calls are in the condition: what comes after must wait for the loop, so it is changed
+                done = self.elementwise("stablehlo.add", done, self.constant(np.ones_like(_DONE)))
+            return [*outs, done]
+
         def write(extra: Sequence[Value]) -> list[Value]:
-            return super(Lowering, self).while_loop(
-                [*start, *extra], lambda v: condition(inside(v)), lambda v: [*step(inside(v)), *self.after()[: len(extra)]]
-            )
+            return super(Lowering, self).while_loop([*start, *extra], lambda v: condition(inside(v)), stepped)
 
         return self._ordered(write)
 

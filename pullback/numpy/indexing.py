@@ -214,8 +214,8 @@ def _read_entry(entry: Any, size: int, axis: int, shape: Shape, mode: str | None
     if isinstance(entry, (int, np.integer)) or (converter is None and hasattr(entry, "__index__")):
         number = operator.index(entry)
         if not (-size if wraps else 0) <= number < size:
-            if mode is not None:  # which says what is to happen there: as much at the nearest place outside as further out
-                return array(size if number >= size else -size - 1)
+            if mode is not None:  # which says what is to happen there; as much further out than int32 tells
+                return array(max(min(number, 2**31 - 1), -(2**31)))
             raise IndexError(
                 f"Index {number} is out of bounds for axis {axis} of size {size} of an array of shape {shape}.{at_user_line()}"
             )

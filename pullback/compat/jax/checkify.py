@@ -1,4 +1,4 @@
-"""jax.experimental.checkify: pullback.checks. Of JAX's categories of errors, it notes the program's own alone."""
+"""jax.experimental.checkify: pullback.checks, where JAX's categories of errors are kinds."""
 
 from __future__ import annotations
 
@@ -10,25 +10,16 @@ import numpy as np
 from pullback import checks
 from pullback.checks import CheckError, Error
 from pullback.compat.jax.tree_util import register_pytree_node
-from pullback.core.source import named_after
+from pullback.control.checking import KINDS
 
 JaxException = CheckError
 JaxRuntimeError = CheckError
 FailedCheckError = CheckError
 
 
-class DivisionByZeroError(JaxException):
-    """A category of checks."""
-
-
-class NaNError(JaxException):
-    """A category of checks."""
-
-
-class OOBError(JaxException):
-    """A category of checks."""
-
-
+DivisionByZeroError = checks.DivisionError
+NaNError = checks.NaNError
+OOBError = checks.OutOfBoundsError
 ErrorCategory = type[JaxException]
 Out = TypeVar("Out")
 user_checks = frozenset({FailedCheckError})
@@ -45,14 +36,7 @@ check_error = checks.check_error
 
 
 def checkify(f: Callable[..., Any], errors: Collection[ErrorCategory] = user_checks) -> Callable[..., tuple[Error, Any]]:
-    if frozenset(errors) - user_checks:
-        raise NotImplementedError(
-            "pullback's checkify provides user_checks alone: NaN, division and index checks are not; use jax.debug_nans."
-        )
-    checked = checks.checkify(f)
-    if errors:
-        return checked
-    return named_after(f)(lambda *args, **kwargs: (init_error, checked(*args, **kwargs)[1]))
+    return checks.checkify(f, [kind for kind, category in KINDS.items() if category in errors])
 
 
 def check(pred: Any, msg: str, *fmt_args: Any, debug: bool = False, **fmt_kwargs: Any) -> None:

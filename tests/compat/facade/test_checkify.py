@@ -42,8 +42,6 @@ def test_checks_that_nothing_notes() -> None:
     with pytest.raises(checkify.JaxRuntimeError, match=r"must be positive, but is -1\.0"):
         checked(jnp.array([-1.0]))
     checkify.debug_check(jnp.array(False), "left out")
-    with pytest.raises(NotImplementedError, match="debug_nans"):
-        checkify.checkify(checked, errors=checkify.float_checks)
 
 
 @pytest.mark.parametrize("modes", [["fwd"], ["rev"], ["lin"]])
@@ -109,3 +107,21 @@ def test_options_of_debugging_in_a_call_of_their_own(capsys: pytest.CaptureFixtu
         jax.debug.print(ordered=True, x=3)
     with pytest.raises(TypeError, match="in a second call"):
         jax.debug.callback(None, 3)
+
+
+@pytest.mark.parametrize("form", [lambda f: f, jax.jit])
+def test_operations_are_checked(form: Any) -> None:
+    def f(x: Any, i: Any) -> Any:
+        checkify.check(i < 7, "too large")
+        return jnp.sin(1.0 / x[i])
+
+    x = jnp.array([1.0, 0.0, jnp.inf])
+    assert checkify.checkify(form(f), errors=checkify.all_checks)(x, 0)[0].get() is None
+    error, _ = checkify.checkify(form(f), errors=checkify.all_checks)(x, 1)
+    assert isinstance(error.get_exception(), checkify.DivisionByZeroError)
+    error, _ = checkify.checkify(form(f), errors=checkify.nan_checks)(x, 1)
+    assert error.get().startswith("NaN made by sin")
+    error, _ = checkify.checkify(form(f), errors=checkify.automatic_checks)(x, 7)
+    assert "index 7 along axis 0 with size 3" in error.get()
+    error, _ = checkify.checkify(form(lambda x: x[5]), errors=checkify.index_checks)(x)
+    assert isinstance(error.get_exception(), checkify.OOBError) and "index 5" in error.get()
