@@ -40,8 +40,7 @@ def test_compiled_derivatives_find_the_winners_that_eager_ones_find(extreme, ope
     def along(x):
         return pb.jvp(f, (x,), (pnp.ones_like(x),))[1]
 
-    for size in (4, 100):
-        for _ in range(3):
-            x = pnp.asarray(rng.normal(size=size).astype(np.float32))
-            for derivative in (pb.grad(f), along, pb.jacfwd(along)):
-                np.testing.assert_allclose(pb.jit(derivative)(x), derivative(x), rtol=2e-4, atol=2e-5)
+    for _ in range(3):
+        x = pnp.asarray(rng.normal(size=100).astype(np.float32))
+        for derivative in (pb.grad(f), along, pb.jacfwd(along)):
+            np.testing.assert_allclose(pb.jit(derivative)(x), derivative(x), rtol=2e-4, atol=2e-5)
