@@ -211,7 +211,7 @@ def pbroadcast(x: Any, axis_name: Any, source: int) -> Any:
         The same tree; an array in it is the same for all batch elements.
 
     Raises:
-        AxisNameError: there is no axis of that name, or several are given.
+        AxisNameError: there is no axis of that name. AxisError: several are given.
         LeafError: a leaf is neither an array nor a number.
         IndexError: there is no such batch element.
 
@@ -242,7 +242,7 @@ def all_gather(x: Any, axis_name: Any, *, axis_index_groups: None = None, axis: 
         The same tree; an array in it is the same for all batch elements.
 
     Raises:
-        AxisError: the result has no such axis, or there is no axis of that name.
+        AxisError: the result has no such axis. AxisNameError: there is no axis of that name.
         LeafError: a leaf is neither an array nor a number.
         NotImplementedError: `axis_index_groups` is given.
 
@@ -310,7 +310,7 @@ def ppermute(x: Any, axis_name: Any, perm: Sequence[tuple[int, int]]) -> Any:
         The same tree.
 
     Raises:
-        AxisNameError: there is no axis of that name, or `axis_name` names several.
+        AxisNameError: there is no axis of that name. AxisError: `axis_name` names several.
         ShapeError: a source or a destination occurs twice, or is no number of a batch element.
         LeafError: a leaf is neither an array nor a number.
 
@@ -335,7 +335,7 @@ def pshuffle(x: Any, axis_name: Any, perm: Sequence[int]) -> Any:
         The same tree.
 
     Raises:
-        AxisNameError: there is no axis of that name, or `axis_name` names several; or `perm` is no permutation.
+        AxisNameError: there is no axis of that name. AxisError: `axis_name` names several; or `perm` is no permutation.
         LeafError: a leaf is neither an array nor a number.
 
     Example:
@@ -368,7 +368,7 @@ def all_to_all(
 
     Raises:
         ShapeError: the size of the split axis is not that of the named one, nor, if `tiled`, a multiple of it.
-        AxisError: the values have no such axis, or there is no axis of that name.
+        AxisError: the values have no such axis. AxisNameError: there is no axis of that name.
         NotImplementedError: `axis_index_groups` is given.
 
     Example:
@@ -406,7 +406,7 @@ def pswapaxes(x: Any, axis_name: Any, axis: int, *, axis_index_groups: None = No
 
     Raises:
         ShapeError: the size of the axis is not that of the named one.
-        AxisError: the values have no such axis, or there is no axis of that name.
+        AxisError: the values have no such axis. AxisNameError: there is no axis of that name.
         NotImplementedError: `axis_index_groups` is given.
 
     Example:
@@ -436,7 +436,7 @@ def psum_scatter(
 
     Raises:
         ShapeError: the size of the axis is not that of the named one, nor, if `tiled`, a multiple of it.
-        AxisError: the values have no such axis, or there is no axis of that name.
+        AxisError: the values have no such axis. AxisNameError: there is no axis of that name.
         NotImplementedError: `axis_index_groups` is given.
 
     Example:
