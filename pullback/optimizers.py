@@ -113,6 +113,11 @@ def optimizer(rule: Rule) -> Callable[..., Optimizer]:
     return make
 
 
+def _beside_zeros(count: int) -> Callable[[Any], Any]:
+    """The `init` of a rule that keeps, beside an array, this many others like it, which begin as zeros."""
+    return lambda x: (x, *[pnp.zeros_like(x) for _ in range(count)])
+
+
 def _first(state: Any) -> Any:
     return state[0]
 
@@ -170,7 +175,7 @@ def momentum(step_size: Any, mass: float) -> Any:
         velocity = mass * velocity + g
         return x - size(i) * velocity, velocity
 
-    return (lambda x: (x, pnp.zeros_like(x))), update, _first
+    return _beside_zeros(1), update, _first
 
 
 @optimizer
@@ -201,7 +206,7 @@ def nesterov(step_size: Any, mass: float) -> Any:
         velocity = mass * velocity + g
         return x - size(i) * (mass * velocity + g), velocity
 
-    return (lambda x: (x, pnp.zeros_like(x))), update, _first
+    return _beside_zeros(1), update, _first
 
 
 @optimizer
@@ -234,7 +239,7 @@ def adagrad(step_size: Any, momentum: float = 0.9) -> Any:
         mean = (1.0 - momentum) * (size(i) * scaled) + momentum * mean
         return x - mean, squares, mean
 
-    return (lambda x: (x, pnp.zeros_like(x), pnp.zeros_like(x))), update, _first
+    return _beside_zeros(2), update, _first
 
 
 @optimizer
@@ -266,7 +271,7 @@ def rmsprop(step_size: Any, gamma: float = 0.9, eps: float = 1e-8) -> Any:
         square = square * gamma + pnp.square(g) * (1.0 - gamma)
         return x - size(i) * g / pnp.sqrt(square + eps), square
 
-    return (lambda x: (x, pnp.zeros_like(x))), update, _first
+    return _beside_zeros(1), update, _first
 
 
 @optimizer
@@ -298,7 +303,7 @@ def rmsprop_momentum(step_size: Any, gamma: float = 0.9, eps: float = 1e-8, mome
         velocity = momentum * velocity + size(i) * g / pnp.sqrt(square + eps)
         return x - velocity, square, velocity
 
-    return (lambda x: (x, pnp.zeros_like(x), pnp.zeros_like(x))), update, _first
+    return _beside_zeros(2), update, _first
 
 
 @optimizer
@@ -334,7 +339,7 @@ def adam(step_size: Any, b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8) 
         unbiased, spread = first / (1 - b1**exponent), second / (1 - b2**exponent)
         return x - size(i) * unbiased / (pnp.sqrt(spread) + eps), first, second
 
-    return (lambda x: (x, pnp.zeros_like(x), pnp.zeros_like(x))), update, _first
+    return _beside_zeros(2), update, _first
 
 
 @optimizer
@@ -368,7 +373,7 @@ def adamax(step_size: Any, b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8
         most = pnp.maximum(b2 * most, abs(g))
         return x - (size(i) / (1 - b1 ** pnp.asarray(i + 1, first.dtype))) * first / (most + eps), first, most
 
-    return (lambda x: (x, pnp.zeros_like(x), pnp.zeros_like(x))), update, _first
+    return _beside_zeros(2), update, _first
 
 
 @optimizer

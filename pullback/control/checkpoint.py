@@ -82,7 +82,7 @@ class checkpoint(Holder):
             return write.inline(program, *values)
         if write.platform == "cpu":
             return _in_a_branch(write, program, values)
-        return write.inline(program, *write.many("stablehlo.optimization_barrier", values, [value.type for value in values]))
+        return write.inline(program, *write.barrier(values))
 
     def linearize(primals, active, *, program, policy, prevent_cse, again=False):
         halves = split_program(program, active, policy)
