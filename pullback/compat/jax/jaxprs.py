@@ -12,7 +12,7 @@ import numpy as np
 
 from pullback.compat.jax.errors import JaxprTypeError as JaxprTypeError
 from pullback.compat.jax.jaxpr_text import jaxpr_text
-from pullback.compat.jax.primitives import Primitive, facade_of, named
+from pullback.compat.jax.primitives import facade_of, named
 from pullback.compat.jax.structs import AbstractValue, aval_of
 from pullback.core.array import Array
 from pullback.core.source import CodeSource
@@ -325,21 +325,11 @@ def _viewed(program: Any, consts: int) -> tuple[list[Any], list[Any], list[Any],
     return inputs[:consts], inputs[consts:], [atom(x) for x in program.outputs], eqns
 
 
-def _custom_vjp_call() -> Primitive:
-    """The second name of the operation that holds a function with rules of its own."""
-    made = named("custom_vjp_call_p")
-    vars(made).update(vars(named("custom_jvp_call_p")), name="custom_vjp_call")
-    return made
-
-
-CUSTOM_VJP_CALL = _custom_vjp_call()
-
-
 def equation_of(equation: Any, atom: Callable[[Any], Any]) -> JaxprEqn:
     """An equation as JAX has it, `atom` giving what stands for each of its variables and literals."""
     primitive = facade_of(equation.primitive)
     if primitive.name == "custom_jvp_call" and equation.params["rules"].forward is not None:
-        primitive = CUSTOM_VJP_CALL
+        primitive = named("custom_vjp_call_p")
     params, operands = primitive.translation.viewed(equation.params, [atom(x) for x in equation.inputs], closed_jaxpr_of)
     source = equation.source
     scope = source.scope if isinstance(source, CodeSource) else ()
