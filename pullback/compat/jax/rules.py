@@ -185,8 +185,17 @@ class LoweringContext:
 # ---- the primitive of pullback that obeys them ------------------------------------------------------------------------
 
 
-def _missing(kind: str, primitive: Primitive) -> NotImplementedError:
-    return NotImplementedError(f"{kind} for '{primitive}' not implemented")
+def _registered(rules: dict[Any, Rule], primitive: Primitive, kind: str) -> Rule:
+    """The rule that a program has given a primitive."""
+    if primitive not in rules:
+        raise NotImplementedError(f"{kind} for '{primitive}' not implemented")
+    return rules[primitive]
+
+
+def _named(primitive: Primitive, params: dict[str, Any]) -> dict[str, Any]:
+    """Parameters by JAX's names, in which Programs are as they are."""
+    found: dict[str, Any] = primitive.translation.viewed(params, [], lambda program: program)[0]
+    return found
 
 
 def _value(x: Any) -> Any:
@@ -217,11 +226,9 @@ def _zero_or(tangent: Any, type: Any) -> Any:
 
 def _jvp(primitive: Primitive) -> Rule:
     def jvp(primals: Sequence[Any], tangents: Sequence[Any], /, **params: Any) -> Any:
-        rule = primitive_jvps.get(primitive)
-        if rule is None:
-            raise _missing("Differentiation rule", primitive)
+        rule = _registered(primitive_jvps, primitive, "Differentiation rule")
         given = [_zero_or(t, type_of(x)) for x, t in zip(primals, tangents)]
-        outs, found = rule(list(primals), given, **primitive.translation.viewed(params, [], _unclosed)[0])
+        outs, found = rule(list(primals), given, **_named(primitive, params))
         return _outs(primitive, outs, _value), _outs(primitive, found, _tangent)
 
     return jvp
@@ -229,15 +236,13 @@ def _jvp(primitive: Primitive) -> Rule:
 
 def _transpose(primitive: Primitive) -> Rule:
     def transpose(cotangents: Any, /, *operands: Any, **params: Any) -> Any:
-        rule = primitive_transposes.get(primitive)
-        if rule is None:
-            raise _missing("Transpose rule (for reverse-mode differentiation)", primitive)
+        rule = _registered(primitive_transposes, primitive, "Transpose rule (for reverse-mode differentiation)")
         if primitive.multiple_results and any([ct is ZERO for ct in cotangents]):
             types = primitive.made.infer(tuple([type_of(x) for x in operands]), params)
             cotangents = [_zero_or(ct, type) for ct, type in zip(cotangents, types)]
         given = [UndefinedPrimal(aval_of(x)) if is_unknown(x) else x for x in operands]
         cotangents = list(cotangents) if primitive.multiple_results else cotangents
-        found = rule(cotangents, *given, **primitive.translation.viewed(params, [], _unclosed)[0])
+        found = rule(cotangents, *given, **_named(primitive, params))
         if found is Zero or isinstance(found, Zero):
             found = [Zero] * len(operands)
         return tuple([_tangent(ct) if is_unknown(x) else None for ct, x in zip(found, operands, strict=True)])
@@ -245,15 +250,9 @@ def _transpose(primitive: Primitive) -> Rule:
     return transpose
 
 
-def _unclosed(program: Any) -> Any:
-    return program
-
-
 def _vectorize(primitive: Primitive) -> Rule:
     def vectorize(axis: Axis, args: Sequence[Any], axes: Sequence[int | None], /, **params: Any) -> Any:
-        rule = fancy_primitive_batchers.get(primitive)
-        if rule is None:
-            raise _missing("Batching rule", primitive)
+        rule = _registered(fancy_primitive_batchers, primitive, "Batching rule")
         out, dims = rule(AxisData(axis.name, axis.size), list(args), list(axes), **params)
         if not primitive.multiple_results:
             return _in_front(out, dims), None if dims is None else 0
