@@ -26,4 +26,4 @@ def addupdate(ref: pb.Ref, idx: Any, x: Any) -> None:
     set(ref, idx, get(ref, idx) + x)
 
 
-facade(globals(), own={"pullback": "Ref freeze new_ref"})
+facade(globals(), own={"pullback": "Ref freeze new_ref", "structs": "AbstractRef"})

@@ -49,6 +49,7 @@ _CHECKIFY = (
 )
 
 ROWS: dict[str, Row] = {
+    "jax.lib": Row(),
     "jax.dlpack": Row(own={"numpy": "from_dlpack"}),
     "jax.core": Row(
         own={
@@ -102,7 +103,7 @@ ROWS: dict[str, Row] = {
     "jax._src.interpreters.pxla": Row(own={"stand_ins": "global_result_handlers"}),
     "jax._src.literals": Row(own={"stand_ins": "LiteralArray TypedNdArray"}),
     "jax._src.state": Row(),
-    "jax._src.state.types": Row(own={"stand_ins": "AbstractRef"}),
+    "jax._src.state.types": Row(own={"structs": "AbstractRef"}),
     "jax._src.traceback_util": Row(own={"stand_ins": "_exclude_paths api_boundary include_frame register_exclusion"}),
     "jax._src.tree_util": Row(own={"tree_util": "_registry flatten_one_level"}),
     "jax._src.distributed": Row(own={"stand_ins": "global_state"}),
@@ -122,11 +123,11 @@ ROWS: dict[str, Row] = {
     "jax.experimental.hijax": Row(
         own={
             "stand_ins": (
-                "AbstractRef AvalMutableQDD AvalQDD HiPrimitive HiType MutableHiType aval_method aval_property"
+                "AvalMutableQDD AvalQDD HiPrimitive HiType MutableHiType aval_method aval_property"
                 " control_flow_allowed_effects register_hitype"
             ),
             "rules": "Zero instantiate_zeros is_undefined_primal",
-            "structs": "AbstractValue ShapedArray",
+            "structs": "AbstractRef AbstractValue ShapedArray",
         }
     ),
     "jax.experimental.jet": Row(own={"taylor": "fact jet jet2 zero_series"}),
