@@ -10,7 +10,6 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from pullback.compat.jax.facade import habit
 from pullback.compat.jax.primitives import Primitive
 from pullback.compat.jax.structs import ShapedArray, aval_of, tangent_type, type_of
 from pullback.compat.jax.tree_util import register_pytree_node_class
@@ -100,32 +99,6 @@ class AxisData(NamedTuple):
     explicit_mesh_axis: Any = None
 
 
-class _Rules(dict[Any, Rule]):
-    """Rules by primitive. For one of pullback's own, which has its rules, one is used where that has none: `field` says
-    which."""
-
-    def __init__(self, field: str, adapted: Callable[[Primitive], Rule]) -> None:
-        super().__init__()
-        self.field, self.adapted = field, adapted
-        self.lent: list[core_primitive.Primitive] = []
-
-    def __setitem__(self, primitive: Any, rule: Rule) -> None:
-        super().__setitem__(primitive, rule)
-        self.lend()
-
-    def lend(self) -> None:
-        """Give primitives of pullback's the rules that programs have written for them, while the façade is in use."""
-        for primitive in self:
-            own = vars(primitive).get("made")
-            if own is not None and getattr(own, self.field) is None and not own.partials:
-                own.define(self.field, self.adapted(primitive))
-                self.lent.append(own)
-
-    def take_back(self) -> None:
-        while self.lent:
-            self.lent.pop().define(self.field, None)
-
-
 class _Batchers(dict[Any, Rule]):
     """Batching rules of one form, kept among those of the general form."""
 
@@ -156,6 +129,8 @@ def _with_axis(primitive: Any, rule: Rule) -> Rule:
     return lambda axis, args, dims, **params: rule(axis.size, axis.name, None, args, dims, **params)
 
 
+primitive_jvps: dict[Any, Rule] = {}
+primitive_transposes: dict[Any, Rule] = {}
 fancy_primitive_batchers: dict[Any, Rule] = {}
 primitive_batchers = _Batchers(_if_batched)
 axis_primitive_batchers = _Batchers(_with_axis)
@@ -321,10 +296,6 @@ def make(primitive: Primitive) -> core_primitive.Primitive:
 
 
 Primitive.make = staticmethod(make)
-primitive_jvps = _Rules("jvp", _jvp)
-primitive_transposes = _Rules("transpose", _transpose)
-for _registry in (primitive_jvps, primitive_transposes):
-    habit(_registry.lend, _registry.take_back)
 
 # ---- rules for many primitives ----------------------------------------------------------------------------------------
 
