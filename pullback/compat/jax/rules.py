@@ -254,7 +254,7 @@ def _vectorize(primitive: Primitive) -> Rule:
         rule = fancy_primitive_batchers.get(primitive)
         if rule is None:
             raise _missing("Batching rule", primitive)
-        out, dims = rule(AxisData(axis.name, axis.size), list(args), list(axes), **params)
+        out, dims = rule(AxisData(axis.name, axis.size), tuple(args), tuple(axes), **params)
         if not primitive.multiple_results:
             return _in_front(out, dims), None if dims is None else 0
         rows = dims if isinstance(dims, (tuple, list)) else [dims] * len(out)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+
 import numpy as np
 import pytest
 
@@ -23,6 +25,14 @@ x = np.arange(6.0, dtype="float32").reshape(2, 3)
 def test_lists_are_refused_where_jax_refuses_them(text) -> None:
     with pytest.raises(TypeError, match="array"):
         eval(text, {"a": jnp.asarray(x), "jnp": jnp})
+
+
+def test_files_keep_all_digits_of_what_is_not_of_jax() -> None:
+    for value in (1e-9, np.float64(1e-9), np.array([1e-9]), jnp.array(1e-9)):
+        jnp.save(file := io.BytesIO(), value)
+        jnp.savez(files := io.BytesIO(), x=value)
+        file.seek(0), files.seek(0)
+        assert np.load(file) == np.asarray(value) and np.load(files)["x"] == np.asarray(value)
 
 
 def test_lists_inside_tuples_are_indices() -> None:
