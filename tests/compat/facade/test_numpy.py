@@ -35,6 +35,18 @@ def test_files_keep_all_digits_of_what_is_not_of_jax() -> None:
         assert np.load(file) == np.asarray(value) and np.load(files)["x"] == np.asarray(value)
 
 
+def test_arrays_of_numpy_are_reshaped_as_such() -> None:
+    found = []
+    jax.jit(lambda: found.append(jnp.reshape(x, (3, -1), order="F")))()
+    assert type(found[0]) is np.ndarray and np.array_equal(found[0], x.reshape((3, 2), order="F"))
+    assert isinstance(jnp.reshape(jnp.asarray(x), 6), jax.Array) and jnp.reshape(2.0, (1,)).shape == (1,)
+
+
+def test_questions_about_what_is_no_array_of_numbers() -> None:
+    assert jnp.shape(np.array(["a", "b"])) == (2,)
+    assert [jnp.iscomplexobj(kind) for kind in (jnp.float32, jnp.complex64)] == [False, True]
+
+
 def test_lists_inside_tuples_are_indices() -> None:
     a = jnp.asarray(x)
     assert np.array_equal(a[[0, 1], [2, 0]], x[[0, 1], [2, 0]]) and np.array_equal(a[[0], :], x[[0], :])

@@ -32,6 +32,19 @@ def of_structs(function: Function) -> Function:
     return with_structs
 
 
+def keeping_numpy(function: Function) -> Function:
+    """reshape, which leaves NumPy's arrays such, as JAX's does: so their values are known in a function that is traced."""
+
+    @functools.wraps(function)
+    @api_boundary
+    def reshape(a: Any, shape: Any, order: Any = "C", **options: Any) -> Any:
+        if isinstance(a, np.ndarray) and options.get("out_sharding") is None:
+            return a.reshape(shape, order=order)
+        return function(a, shape, order, **options)
+
+    return reshape
+
+
 def keeping_integers(function: Function) -> Function:
     """A scan whose results have the dtype of its operand, where NumPy's are of wide integers."""
 
@@ -189,6 +202,7 @@ facade(
         **dict.fromkeys(_SCANS.split(), keeping_integers),
         **{name: functools.partial(without_lists, operands=operands) for name, operands in _WITHOUT_LISTS.items()},
         **dict.fromkeys(_WITHOUT_LISTS_INSIDE.split(), functools.partial(without_lists, operands=None, inside=True)),
+        "reshape": lambda function: keeping_numpy(with_sharding(function)),
         "ravel_multi_index": in_dtype_of_indices,
         "take_along_axis": by_one_hot,
         "einsum": by_own_products,
