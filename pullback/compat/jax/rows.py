@@ -49,7 +49,7 @@ _CHECKIFY = (
 )
 
 ROWS: dict[str, Row] = {
-    "jax.lib": Row(),
+    "jax.lib": Row(own={"version": "__version__"}),
     "jax.dlpack": Row(own={"numpy": "from_dlpack"}),
     "jax.core": Row(
         own={

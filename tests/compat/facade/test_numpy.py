@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Hashable
 
 import numpy as np
 import pytest
@@ -44,6 +45,8 @@ def test_arrays_of_numpy_are_reshaped_as_such() -> None:
 
 def test_questions_about_what_is_no_array_of_numbers() -> None:
     assert jnp.shape(np.array(["a", "b"])) == (2,)
+    assert (jnp.shape(None), jnp.ndim(None), jnp.size(None)) == ((), 0, 1)
+    assert not isinstance(jnp.ones(2), Hashable)
     assert [jnp.iscomplexobj(kind) for kind in (jnp.float32, jnp.complex64)] == [False, True]
 
 

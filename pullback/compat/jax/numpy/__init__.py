@@ -32,6 +32,12 @@ def of_structs(function: Function) -> Function:
     return with_structs
 
 
+def of_none(function: Function) -> Function:
+    """shape, ndim or size, for which None is one thing without axes: libraries ask of arguments that were not given."""
+    of_any = of_structs(function)
+    return functools.wraps(function)(lambda a, *args, **options: of_any(0 if a is None else a, *args, **options))
+
+
 def keeping_numpy(function: Function) -> Function:
     """reshape, which leaves NumPy's arrays such, as JAX's does: so their values are known in a function that is traced."""
 
@@ -127,7 +133,7 @@ _SHARDED = (
     "arange array asarray bincount broadcast_to dot empty eye full linspace matmul ones percentile ravel repeat reshape"
     " tensordot zeros"
 )
-_OF_STRUCTS = "empty_like full_like ones_like zeros_like shape ndim size"
+_OF_STRUCTS = "empty_like full_like ones_like zeros_like"
 _SCANS = "cumsum cumprod nancumsum nancumprod cumulative_prod"
 _WITHOUT_LISTS: dict[str, int | None] = {
     "take": 2,
@@ -199,6 +205,7 @@ facade(
     adapted={
         **dict.fromkeys(_SHARDED.split(), with_sharding),
         **dict.fromkeys(_OF_STRUCTS.split(), lambda function: of_structs(with_sharding(function))),
+        **dict.fromkeys(("shape", "ndim", "size"), of_none),
         **dict.fromkeys(_SCANS.split(), keeping_integers),
         **{name: functools.partial(without_lists, operands=operands) for name, operands in _WITHOUT_LISTS.items()},
         **dict.fromkeys(_WITHOUT_LISTS_INSIDE.split(), functools.partial(without_lists, operands=None, inside=True)),
