@@ -184,7 +184,7 @@ _OF_DEVICES: dict[str, Any] = {
 }
 
 _ALL: tuple[tuple[type, dict[str, Any]], ...] = (
-    (ArrayMethods, {"aval": property(_aval)}),
+    (ArrayMethods, {"aval": property(_aval), "__hash__": None}),  # so that collections.abc.Hashable says that they have none
     (Array, _OF_ARRAYS),
     (Tracer, _OF_TRACERS),
     (Device, _OF_DEVICES),

@@ -49,7 +49,7 @@ _CHECKIFY = (
 )
 
 ROWS: dict[str, Row] = {
-    "jax.lib": Row(),
+    "jax.lib": Row(own={"version": "__version__"}),
     "jax.dlpack": Row(own={"numpy": "from_dlpack"}),
     "jax.core": Row(
         own={
@@ -100,6 +100,7 @@ ROWS: dict[str, Row] = {
     "jax._src.earray": Row(own={"stand_ins": "EArray"}),
     "jax._src.flatten_util": Row(own={"flatten_util": "ravel_pytree"}),
     "jax._src.interpreters": Row(),
+    "jax._src.interpreters.ad": Row(own={"pullback.core.errors": "CustomVJPException=GradientError"}),
     "jax._src.interpreters.pxla": Row(own={"stand_ins": "global_result_handlers"}),
     "jax._src.literals": Row(own={"stand_ins": "LiteralArray TypedNdArray"}),
     "jax._src.state": Row(),

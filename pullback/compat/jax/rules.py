@@ -228,7 +228,7 @@ def _transpose(primitive: Primitive) -> Rule:
 def _vectorize(primitive: Primitive) -> Rule:
     def vectorize(axis: Axis, args: Sequence[Any], axes: Sequence[int | None], /, **params: Any) -> Any:
         rule = _registered(fancy_primitive_batchers, primitive, "Batching rule")
-        out, dims = rule(AxisData(axis.name, axis.size), list(args), list(axes), **params)
+        out, dims = rule(AxisData(axis.name, axis.size), tuple(args), tuple(axes), **params)
         if not primitive.multiple_results:
             return _in_front(out, dims), None if dims is None else 0
         rows = dims if isinstance(dims, (tuple, list)) else [dims] * len(out)

@@ -58,6 +58,13 @@ def test_several_results_and_symbolic_zeros():
     )
     assert np.allclose(jax.grad(lambda x: p.bind(x, 3.0, scale=2)[0])(2.0), 6.0)
     assert seen == [[False, True]]
+    rule, given = batching.primitive_batchers[p], []
+    batching.primitive_batchers[p] = lambda args, dims, **params: (
+        given.append((type(args), dims)),
+        rule(args, dims, **params),
+    )[1]
+    jax.vmap(lambda x: p.bind(x, 2.0, scale=1))(X)
+    assert given == [(tuple, (0, None))]
     assert np.allclose(jax.jit(jax.grad(lambda x, y: p.bind(x, y, scale=2)[0], (0, 1)))(2.0, 3.0), [6.0, 4.0])
     for out in (jax.vmap(lambda x: p.bind(x, 2.0, scale=1))(X), jax.jit(jax.vmap(lambda x: p.bind(x, 2.0, scale=1)))(X)):
         assert isinstance(out, list) and np.allclose(out[0], 2 * X) and np.allclose(out[1], X + 2)
