@@ -97,8 +97,9 @@ class checkpoint(Holder):
 def _in_a_branch(write, program, values):
     """Compute a Program in a branch that is always taken, which XLA cannot know.
 
-    XLA for the CPU takes optimization barriers out before it looks for common subexpressions, so that they keep nothing apart
-    there; the memory of a branch is its own.
+    XLA for the CPU takes optimization barriers out before it looks for common subexpressions, and where it is told to keep them
+    (`engine/strategy.py`) it also keeps apart what could be one kernel: six elementwise functions of 4 MB, each under a
+    checkpoint, take 32 MB with barriers, 20 with branches, and a loop of 300 small steps 1.7 times as long.
     """
     types = write.result_types
     source = next((value for value in values if value.type.shape.count(0) == 0 and value.dtype.kind in "biuf"), None)

@@ -35,4 +35,4 @@ def addupdate(ref: pb.Ref, idx: Any, x: Any) -> None:
     set(ref, idx, get(ref, idx) + x)
 
 
-facade(globals(), own={"pullback": "Ref freeze"})
+facade(globals(), own={"pullback": "Ref freeze", "structs": "AbstractRef"})
