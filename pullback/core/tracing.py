@@ -48,6 +48,7 @@ class Trace:
 
     __slots__ = ("__weakref__", "function", "open", "recording", "serial")
     transformation = "trace"  # how error messages call it; a class attribute of each kind
+    evaluates = False  # whether it stands where a Program would be recorded, but computes
 
     def __init__(self, function: Callable[..., Any] | None = None) -> None:
         self.serial = next_serial()
@@ -248,7 +249,10 @@ def ensure_compile_time_eval() -> AbstractContextManager[None]:
         >>> f(2.0)
         12.0:f32[]:cpu(0)
     """
-    return staging.setting(staging.default)
+    around: Any = innermost_staging()
+    while around is not None and not around.evaluates:
+        around = around.recording
+    return staging.setting(around)
 
 
 # ---- evaluation -----------------------------------------------------------------------------------------------------

@@ -29,6 +29,7 @@ class Checker(Recorder):
 
     __slots__ = ("inf", "nan")
     transformation = "check"
+    evaluates = True
     attributed = made = property(lambda self: None, lambda self, value: None)
     scope = property(lambda self: (), lambda self, value: None)
 

@@ -185,6 +185,24 @@ def test_results_are_looked_at_where_nothing_is_traced() -> None:
         assert not _is_looked_at()
     assert not _is_looked_at()
 
+    def evaluated() -> list[bool]:
+        found: list[bool] = []
+
+        def function(x: Any) -> Any:
+            with jax.ensure_compile_time_eval():
+                found.append(_is_looked_at())
+            return x
+
+        jax.make_jaxpr(function)(1.0)
+        return found
+
+    with jax.debug_nans(True):
+        assert evaluated() == [True]
+    config.update("jax_debug_nans", True)
+    assert evaluated() == [True]
+    with jax.debug_nans(False):
+        assert evaluated() == [False]
+
 
 # ---- what they do -----------------------------------------------------------------------------------------------------
 
