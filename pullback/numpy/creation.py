@@ -555,7 +555,7 @@ def arange(
         LeafError: one of them is not a number.
         TracerIntegerConversionError: one of them is traced.
         OverflowError: an integer does not fit into the default dtype.
-        ValueError: a device other than that on which arrays are made.
+        ValueError: a complex number, or a step of 0; a device other than that on which arrays are made.
 
     Example:
         >>> pnp.arange(3)
@@ -574,6 +574,11 @@ def arange(
             raise _traced_size(value, "arange")
     wanted = requested(dtype) if dtype is not None else common_dtype(bounds, "arange")[0]
     numbers: list[Any] = [value if value.__class__ in PYTHON_SCALARS else value.view().item() for value in bounds]
+    if complex in map(type, numbers) or not numbers[2]:
+        raise ValueError(
+            f"arange counts from start to stop by real steps other than 0, but got start={numbers[0]}, stop={numbers[1]},"
+            f" step={numbers[2]}. Along a line of complex numbers: start + step * arange(n).{at_user_line()}"
+        )
     if is_inexact(wanted) or {*map(type, numbers)} - {int, bool}:
         made = np.arange(*numbers, dtype=np.float64).astype(wanted)
     else:

@@ -72,6 +72,15 @@ def test_unary_and_other_operators():
     check(round(pnp.asarray(np.int8(3))), np.int8(3))
 
 
+def test_powers_of_bools_are_of_integers_and_polynomials_keep_narrow_ones():
+    bools, narrow = pnp.array([True, False]), pnp.array([1, 2], "int8")
+    for out in (pnp.square(bools), pnp.power(bools, bools), bools**bools, bools**2, bools**True):
+        assert out.dtype == "int32" and not out.weak_type and out[0] == 1
+    assert pnp.polyval(narrow, narrow).dtype == pnp.polyval(pnp.zeros(70, "int8"), narrow).dtype == "int8"
+    assert pnp.select(pnp.array([[True, False], [True, True]]), pnp.array([[1, 2], [3, 4]])).tolist() == [1, 4]
+    assert pnp.logaddexp.reduce(pnp.zeros(0)) == -np.inf
+
+
 def test_powers():
     a = pnp.asarray(np.abs(X))
     for exponent in (2, 3, 0, 1, -1, 2.0, 0.5, 2.5):

@@ -199,7 +199,7 @@ facade(
     "fix __array_api_version__ __array_namespace_info__",
     own={
         "pullback.core.abstract": "ndarray=Array",
-        "dtypes": "finfo iinfo issubdtype result_type",
+        "dtypes": "finfo iinfo issubdtype promote_types result_type",
         "pullback.compat.jax.numpy.scalars": " ".join(SCALAR_TYPES),
     },
     adapted={
