@@ -59,6 +59,7 @@ ROWS: dict[str, Row] = {
             "pullback": "Tracer ensure_compile_time_eval",
         }
     ),
+    "jax.extend.backend": Row(own={"placement": "get_backend"}),
     "jax.extend.core": Row(
         own={
             "structs": "primal_dtype_to_tangent_dtype",
@@ -104,6 +105,7 @@ ROWS: dict[str, Row] = {
     "jax._src.state": Row(),
     "jax._src.state.types": Row(own={"stand_ins": "AbstractRef"}),
     "jax._src.traceback_util": Row(own={"stand_ins": "_exclude_paths api_boundary include_frame register_exclusion"}),
+    "jax._src.util": Row(own={"stand_ins": "safe_map safe_zip"}),  # which JAX's guide to interpreters imports
     "jax._src.tree_util": Row(own={"tree_util": "_registry flatten_one_level"}),
     "jax._src.distributed": Row(own={"stand_ins": "global_state"}),
     "jax.interpreters.pxla": Row(),

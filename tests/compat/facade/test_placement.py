@@ -198,6 +198,13 @@ def test_what_processes_do_together_one_does_alone() -> None:
     assert pullback.compat.jax._src.distributed.global_state.process_id == 0
 
 
+def test_the_client_of_a_platform_says_which_it_is() -> None:
+    get_backend = jax.extend.backend.get_backend
+    assert get_backend().platform == get_backend("cpu").platform == "cpu"
+    with pytest.raises(RuntimeError, match="Unknown backend 'tpu'"):
+        get_backend("tpu")
+
+
 def test_an_array_of_a_pickle_of_jax_is_read() -> None:
     restore = pullback.compat.jax._src.array._reconstruct_array
     for values, weak in ((np.arange(3, dtype=np.int32), False), (np.float32(2.5) * np.ones(()), True)):
