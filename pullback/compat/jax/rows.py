@@ -92,6 +92,8 @@ ROWS: dict[str, Row] = {
     "jax.interpreters.partial_eval": Row(own={"partial_values": "PartialVal dce_jaxpr trace_to_jaxpr_nounits"}),
     "jax._src": Row(),
     "jax._src.ad_util": Row(own={"primitives": "stop_gradient_p", "rules": "Zero"}),
+    "jax._src.api": Row(),
+    "jax._src.api_util": Row(own={"api_util": "infer_argnums_and_argnames"}),  # e3nn_jax looks for it there
     "jax._src.core": Row(own={"structs": "ShapedArray", "tracing": "trace_state_clean", "stand_ins": "physical_aval"}),
     "jax._src.dispatch": Row(own={"stand_ins": "wait_for_tokens"}),
     "jax._src.dtypes": Row(
@@ -144,7 +146,7 @@ ROWS: dict[str, Row] = {
         }
     ),
     "jax.experimental.shard_map": Row(own={"processes": "shard_map=shard_map_of_old"}),
-    "jax.experimental.sparse": Row(own={"stand_ins": "BCOO BCSR JAXSparse"}),
+    "jax.experimental.sparse": Row(own={"stand_ins": "BCOO BCSR JAXSparse sparsify"}),
     "jax.extend.source_info_util": Row(own={"stand_ins": "register_exclusion"}),
     "jax.test_util": Row(own={"differences": "check_grads check_jvp check_vjp"}),
     "jax._src.array": Row(own={"placement": "_reconstruct_array"}),  # pickles name it

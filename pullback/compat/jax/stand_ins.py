@@ -30,6 +30,7 @@ _REFUSED = {
     "get_tensorstore_spec": _PROCESSES,
     "backend_compile_and_load": "pullback.engine compiles, and jax._src.compiler is JAX's own",
     "JAXSparse": _SPARSE,
+    "sparsify": _SPARSE,
     "BCOO": _SPARSE,
     "BCSR": _SPARSE,
     "AvalQDD": _TYPES,

@@ -219,3 +219,13 @@ def test_memory_has_an_address_before_anything_is_compiled() -> None:
     install = "import pullback.compat.jax; pullback.compat.jax.install();"
     command = [sys.executable, "-c", f"{install} {program}"]
     assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "True\n[0 1 2]\n"
+
+
+def test_a_partition_alone_is_of_the_mesh_that_is_set() -> None:
+    mesh = jax.make_mesh((1,), ("x",))
+    with pytest.raises(ValueError, match=r"P\('x',\) of no mesh: call jax\.set_mesh"):
+        jax.device_put(jnp.ones(2), PartitionSpec("x"))
+    with jax.set_mesh(mesh):
+        found = jax.device_put({"a": jnp.ones(2), "b": 3.0}, {"a": PartitionSpec("x"), "b": PartitionSpec()})
+    assert found["a"].sharding == NamedSharding(mesh, PartitionSpec("x"))
+    assert found["b"].sharding == NamedSharding(mesh, PartitionSpec())
