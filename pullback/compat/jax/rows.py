@@ -60,6 +60,7 @@ ROWS: dict[str, Row] = {
             "pullback": "Tracer ensure_compile_time_eval",
         }
     ),
+    "jax.extend.backend": Row(own={"placement": "get_backend"}),
     "jax.extend.core": Row(
         own={
             "structs": "primal_dtype_to_tangent_dtype",
@@ -92,6 +93,8 @@ ROWS: dict[str, Row] = {
     "jax.interpreters.partial_eval": Row(own={"partial_values": "PartialVal dce_jaxpr trace_to_jaxpr_nounits"}),
     "jax._src": Row(),
     "jax._src.ad_util": Row(own={"primitives": "stop_gradient_p", "rules": "Zero"}),
+    "jax._src.api": Row(),
+    "jax._src.api_util": Row(own={"api_util": "infer_argnums_and_argnames"}),  # e3nn_jax looks for it there
     "jax._src.core": Row(own={"structs": "ShapedArray", "tracing": "trace_state_clean", "stand_ins": "physical_aval"}),
     "jax._src.dispatch": Row(own={"stand_ins": "wait_for_tokens"}),
     "jax._src.dtypes": Row(
@@ -106,6 +109,7 @@ ROWS: dict[str, Row] = {
     "jax._src.state": Row(),
     "jax._src.state.types": Row(own={"structs": "AbstractRef"}),
     "jax._src.traceback_util": Row(own={"stand_ins": "_exclude_paths api_boundary include_frame register_exclusion"}),
+    "jax._src.util": Row(own={"stand_ins": "safe_map safe_zip"}),  # which JAX's guide to interpreters imports
     "jax._src.tree_util": Row(own={"tree_util": "_registry flatten_one_level"}),
     "jax._src.distributed": Row(own={"stand_ins": "global_state"}),
     "jax.interpreters.pxla": Row(),
@@ -143,7 +147,7 @@ ROWS: dict[str, Row] = {
         }
     ),
     "jax.experimental.shard_map": Row(own={"processes": "shard_map=shard_map_of_old"}),
-    "jax.experimental.sparse": Row(own={"stand_ins": "BCOO BCSR JAXSparse"}),
+    "jax.experimental.sparse": Row(own={"stand_ins": "BCOO BCSR JAXSparse sparsify"}),
     "jax.extend.source_info_util": Row(own={"stand_ins": "register_exclusion"}),
     "jax.test_util": Row(own={"differences": "check_grads check_jvp check_vjp"}),
     "jax._src.array": Row(own={"placement": "_reconstruct_array"}),  # pickles name it

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import gc
+import inspect
 import weakref
 from collections import namedtuple
 from typing import Any
@@ -318,3 +319,11 @@ def test_callbacks_return_as_many_arrays_as_are_announced() -> None:
     assert jax.jit(lambda x: jax.pure_callback(lambda x: [[x]], [struct], x))(1.0) == [1.0]
     with pytest.raises(jax.errors.JaxRuntimeError, match="returned 2 arrays, but result_shape_dtypes has 1"):
         jax.jit(lambda x: jax.pure_callback(lambda x: (x, x), struct, x))(1.0)
+
+
+def test_arguments_of_a_signature_are_known_by_number_and_by_name() -> None:
+    infer = jax._src.api_util.infer_argnums_and_argnames
+    signature = inspect.signature(lambda a, b, *, c=1: None)
+    assert infer(signature, 0, None) == ((0,), ("a",))
+    assert infer(signature, None, ("c", "b")) == ((1,), ("b", "c"))
+    assert infer(signature, None, None) == ((), ())

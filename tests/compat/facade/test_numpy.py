@@ -7,6 +7,7 @@ from collections.abc import Hashable
 
 import numpy as np
 import pytest
+import scipy.integrate
 
 from pullback.compat import jax
 
@@ -73,3 +74,13 @@ def test_a_mean_of_complex_numbers_in_a_real_dtype_is_that_of_the_real_parts() -
     assert jnp.mean(jnp.array([1 + 2j, 3]), dtype="float32") == 2
     with pytest.raises(ValueError, match="takes a complex dtype"):
         jnp.var(jnp.array([1 + 2j, 3]), dtype="float32")
+
+
+def test_scipy_asks_arrays_for_their_namespace() -> None:
+    a = jnp.linspace(0.0, 1.0, 5)
+    assert a.__array_namespace__("2024.12") is jnp
+    with pytest.raises(ValueError, match=r"2019\.01"):
+        a.__array_namespace__("2019.01")
+    assert str(jnp.__array_namespace_info__().default_dtypes()["real floating"]) == "float32"
+    found = scipy.integrate.cumulative_trapezoid(a, dx=0.25, initial=0)
+    assert np.allclose(found, [0, 0.03125, 0.125, 0.28125, 0.5])

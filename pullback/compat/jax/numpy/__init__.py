@@ -196,8 +196,9 @@ def array_equiv(a1: Any, a2: Any) -> Any:
 facade(
     globals(),
     "pullback.numpy",
-    "fix __array_api_version__ __array_namespace_info__",
+    "fix",
     own={
+        "pullback.numpy": "__array_api_version__ __array_namespace_info__",
         "pullback.core.abstract": "ndarray=Array",
         "dtypes": "finfo iinfo issubdtype promote_types result_type",
         "pullback.compat.jax.numpy.scalars": " ".join(SCALAR_TYPES),
