@@ -87,8 +87,7 @@ def fori_loop(lower: Any, upper: Any, body_fun: Function, init_val: Any, *, unro
             f"fori_loop unrolls a loop only whose bounds are known when it is traced, but got {unroll=} with a traced"
             f" {'lower' if isinstance(lower, Tracer) else 'upper'}. Leave unroll out, or make the bounds static arguments."
         )
-    body = named_after(body_fun)(lambda i, value: Packed(body_fun(i, value.tree)))
-    return pb.lax.fori_loop(lower, upper, body, Packed(init_val), unroll=unroll).tree
+    return pb.lax.fori_loop(lower, upper, packed(body_fun), Packed(init_val), unroll=unroll).tree
 
 
 _NO_OPERAND = object()

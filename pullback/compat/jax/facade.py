@@ -7,6 +7,7 @@ from one of pullback's namespaces (`facade`). Modules of JAX's in which nothing 
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.machinery
 import importlib.util
@@ -17,6 +18,7 @@ from typing import Any
 
 from pullback.compat.jax.absent import reason
 from pullback.compat.jax.rows import ROWS
+from pullback.core.source import api_boundary
 
 PACKAGE = "pullback.compat.jax"
 DOCUMENTATION = "https://docs.jax.dev/en/latest"
@@ -78,6 +80,16 @@ def facade(
 
     module.update(__getattr__=__getattr__, __dir__=__dir__)
     module.setdefault("__path__", [])  # a row of the table may be in any module
+
+
+def adapter(call: Callable[..., Any]) -> Callable[..., Any]:
+    """For `adapted`: from a function to one that does `call(function, *args, **kwargs)` in its place, under its name. What
+    else `call` takes may be given with the function."""
+
+    def adapt(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
+        return functools.wraps(function)(api_boundary(functools.partial(call, function, **options)))
+
+    return adapt
 
 
 def _loaded(base: str) -> Any:

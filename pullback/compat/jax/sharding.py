@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import enum
-import functools
 import math
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -18,9 +17,8 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 import pullback as pb
-from pullback.compat.jax.facade import facade
+from pullback.compat.jax.facade import adapter, facade
 from pullback.core.devices import DEFAULT_DEVICE, Device
-from pullback.core.source import api_boundary
 from pullback.program.equality import Keyed
 
 
@@ -397,16 +395,11 @@ def device_of(place: Any) -> Device | None:
     raise ValueError(f"Where an array goes is said by a Device, a Sharding, a Format or None, but got {place!r}.")
 
 
-def with_sharding(function: Callable[..., Any]) -> Callable[..., Any]:
+@adapter
+def with_sharding(function: Callable[..., Any], *args: Any, out_sharding: Any = None, device: Any = None, **more: Any) -> Any:
     """A function that takes JAX's `out_sharding` as well: the result is on one device, whatever it says; and as `device` a
     sharding."""
-
-    @functools.wraps(function)
-    @api_boundary
-    def placed(*args: Any, out_sharding: Any = None, device: Any = None, **options: Any) -> Any:
-        return function(*args, **options) if device is None else function(*args, device=device_of(device), **options)
-
-    return placed
+    return function(*args, **more) if device is None else function(*args, device=device_of(device), **more)
 
 
 facade(globals())

@@ -133,12 +133,12 @@ def on_a_level(function: F) -> F:
 
 
 def packed(function: Callable[..., Any]) -> Callable[..., Packed]:
-    """A function of JAX's trees as one of Packed trees, which returns one."""
+    """A function of JAX's trees as one of Packed trees, which returns one; it takes other values as they are."""
 
     @named_after(function)
     @on_a_level
-    def of_packed(*args: Packed) -> Packed:
-        return Packed(function(*[arg.tree for arg in args]))
+    def of_packed(*args: Any, **kwargs: Any) -> Packed:
+        return Packed(function(*unpack(args), **dict(zip(kwargs, unpack(kwargs.values())))))
 
     return of_packed
 
@@ -148,6 +148,6 @@ def pack(trees: Sequence[Any]) -> list[Packed]:
     return [Packed(tree) for tree in trees]
 
 
-def unpack(trees: Sequence[Packed]) -> tuple[Any, ...]:
-    """The trees themselves."""
-    return tuple([tree.tree for tree in trees])
+def unpack(trees: Iterable[Any]) -> tuple[Any, ...]:
+    """The trees themselves; other values as they are."""
+    return tuple([tree.tree if tree.__class__ is Packed else tree for tree in trees])
