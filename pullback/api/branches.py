@@ -133,13 +133,16 @@ def _predicate(pred: Any) -> Any:
 
 @by_steps(stepwise.choose)
 def _choose(what: str, index: Any, branches: Sequence[Callable[..., R]], operands: Sequence[Any]) -> R:
-    leaves, structures, paths = [], [], []
+    leaves, structures = [], []
     for number, tree in enumerate(operands):
         own, structure = array_leaves(without_float0(tree), lambda n=number: f"operands[{n}]")  # type: ignore[misc]
         leaves += own
         structures.append(structure)
-        paths += structure_paths(structure, f"operands[{number}]")
     types = [type_of(leaf) for leaf in leaves]
+
+    def paths() -> list[str]:
+        return [path for i, structure in enumerate(structures) for path in structure_paths(structure, f"operands[{i}]")]
+
     traced = [trace(what, branch, structures, types, paths, refs=True) for branch in branches]
     out_types = _joined(what, branches, traced)
     captures, written, programs = shared_captures(traced)
