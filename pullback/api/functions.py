@@ -236,3 +236,8 @@ def returned_leaves(fun: Any, out: Any, trivial: bool = False) -> tuple[list[Any
 def leaf_paths(tree: Any, root: str) -> list[str]:
     """The path of each leaf of a tree, as Python spells it."""
     return flatten_with_paths(tree, root)[0]
+
+
+def paths_of(*trees: tuple[Any, str, int]) -> list[str]:
+    """The paths of the leaves of several trees: each is given with its name, and how many of its leaves are meant."""
+    return [path for tree, root, count in trees for path in leaf_paths(tree, root)[:count]]
