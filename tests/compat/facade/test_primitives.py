@@ -133,6 +133,28 @@ def test_zeros_are_containers_without_leaves():
     assert ad.Zero.from_primal_value(1).aval.dtype == jax.dtypes.float0
 
 
+@pytest.mark.parametrize(
+    "wrapped",
+    [
+        jax.jit,
+        jax.checkpoint,
+        lambda f: lambda x, w: jax.lax.cond(w > 0.0, f, f, x, w),
+        lambda f: lambda x, w: jax.lax.fori_loop(0, 2, lambda _, c: f(*c), (x, w)),
+    ],
+)
+def test_what_depends_on_nothing_unknown_is_known_from_operations_that_hold_programs(wrapped):
+    def function(x, w):
+        return wrapped(lambda x, w: (x * w, 2.0 * w))(x, w)
+
+    class Wrapped:
+        def call_wrapped(self, x):
+            return function(x, jnp.array(3.0))
+
+    unknown = partial_eval.PartialVal.unknown(core.ShapedArray((), jnp.float32))
+    _, (x, w), _ = partial_eval.trace_to_jaxpr_nounits(Wrapped(), [unknown])
+    assert not x.is_known() and w.is_known() and float(w.get_known()) == float(function(1.0, jnp.array(3.0))[1])
+
+
 def test_partial_values():
     class Wrapped:
         def call_wrapped(self, x, y):
