@@ -28,7 +28,8 @@ INTEGERS = (int, np.integer)  # what an argument's number or an axis may be; Num
 
 
 def wrapped(function: Function, transformation: str, call: Callable[P, R]) -> Callable[P, R]:
-    """`call` as the function that a transformation returns: named and documented after the user's, tracebacks trimmed."""
+    """`call` as the function that a transformation returns: named and documented after the user's, with its attributes,
+    tracebacks trimmed."""
 
     @named_after(function)
     def transformed(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -38,6 +39,7 @@ def wrapped(function: Function, transformation: str, call: Callable[P, R]) -> Ca
             trim(error)
             raise
 
+    transformed.__dict__ = {**getattr(function, "__dict__", {}), **vars(transformed)}
     name = name_of(function, type(function).__name__)
     transformed.__name__ = f"{transformation}_{name}" if not name.startswith("<") else f"{transformation}_function"
     return transformed

@@ -282,8 +282,8 @@ def iscomplexobj(x: ArrayLike) -> bool:
         >>> pnp.iscomplexobj(pnp.array([1 + 0j])), pnp.iscomplexobj(1.0)
         (True, False)
     """
-    found = x if isinstance(x, ArrayType) else operand(x, "iscomplexobj").type
-    return kind(found.dtype) == "c"
+    dtype = getattr(x, "dtype", None)  # types of scalars and of arrays have one, too
+    return kind(dtype if isinstance(dtype, np.dtype) else operand(x, "iscomplexobj").type.dtype) == "c"
 
 
 def isrealobj(x: ArrayLike) -> bool:

@@ -105,7 +105,7 @@ def shape(a: Any) -> Shape:
         >>> pnp.shape(pnp.zeros((2, 3))), pnp.shape([1, 2])
         ((2, 3), (2,))
     """
-    return _type_of(a).shape
+    return a.shape if isinstance(a, np.ndarray) else _type_of(a).shape  # NumPy's arrays may hold what is no number
 
 
 def _type_of(a: Any) -> ArrayType:

@@ -6,6 +6,7 @@ import pytest
 import pullback as pb
 import pullback.numpy as pnp
 from pullback import lax, nn
+from pullback.ops import convolve
 
 RNG = np.random.default_rng(0)
 X, K = RNG.normal(size=(2, 3, 6)), RNG.normal(size=(4, 3, 2))
@@ -153,6 +154,14 @@ def test_a_start_that_is_not_neutral_is_combined_once():
     np.testing.assert_array_equal(lax.reduce_window(x, 10.0, lax.add, (1, 2), None, "VALID"), [[11, 13], [17, 19]])
 
 
+def test_a_neutral_python_number_begins_a_reduction_of_any_dtype():
+    x = np.array([[1, 4], [2, 3]])
+    np.testing.assert_array_equal(lax.reduce_window(x, -np.inf, lax.max, (2, 1), None, [(1, 0), (0, 0)]), [[1, 4], [2, 4]])
+    np.testing.assert_array_equal(lax.reduce(x, np.inf, lax.min, (0,)), [1, 3])
+    with pytest.raises(pb.errors.DtypeError, match="to begin with"):
+        lax.reduce(x, np.inf, lax.max, (0,))
+
+
 def test_transforms_keep_single_precision_and_refuse_complex_numbers():
     x = np.ones(4, np.float32)
     assert pnp.fft.fft(x).dtype == np.complex64 and pnp.fft.irfft(x).dtype == np.float32
@@ -199,3 +208,18 @@ def test_a_convolution_of_bools_says_whether_any_product_holds():
         assert out.dtype == bool and out.tolist() == expected.tolist() == [[[False, True, False, True, False]]]
     alone = lax.conv_general_dilated(np.ones((3, 2), bool), np.eye(2, dtype=bool), (), ())
     assert alone.dtype == bool and alone.shape == (3, 2)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "complex64", "int32", "bfloat16"])
+def test_a_large_convolution_is_compiled_and_agrees_with_numpys_product(monkeypatch, dtype):
+    x, w = pb.numpy.arange(2 * 3 * 7 * 6).reshape(2, 3, 7, 6), pb.numpy.arange(4 * 3 * 2 * 3).reshape(4, 3, 2, 3)
+    x, w = ((a % 7 - 3).astype(dtype) for a in (x, w))  # whose sums are exact
+
+    def f(x, w):
+        return pb.lax.conv_general_dilated(x, w, (1, 2), ((1, 0), (0, 2)), rhs_dilation=(2, 1))
+
+    small = f(x, w)
+    monkeypatch.setattr(convolve, "WORTH_COMPILING", 0)
+    large = f(x, w)
+    assert large.type is small.type
+    assert np.array_equal(np.asarray(large), np.asarray(small))

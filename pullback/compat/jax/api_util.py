@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from pullback.api.functions import chosen_arguments
 from pullback.compat.jax.extend.linear_util import Store, WrappedFun, transformation_with_aux2
 from pullback.compat.jax.facade import facade
 from pullback.compat.jax.jaxprs import DebugInfo
@@ -53,6 +54,14 @@ def argnums_partial(
         return function(*full, **kwargs)
 
     return f.wrap(called), tuple([args[place] for place in places])
+
+
+def infer_argnums_and_argnames(sig: inspect.Signature, argnums: Any, argnames: Any) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    """Arguments of a signature, chosen by number, by name or both, by number and by name."""
+    function: Any = lambda *args, **kwargs: None  # noqa: E731
+    function.__signature__ = sig
+    numbers, names = chosen_arguments(function, argnums, argnames, "the")
+    return numbers, tuple(sorted(names))
 
 
 def flatten_axes(name: str, treedef: Any, axis_tree: Any, *, kws: bool = False, tupled_args: bool = False) -> list[Any]:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -143,6 +144,12 @@ def _no_sharding(x: Any) -> Any:
     raise AttributeError(f"A traced value of type {_short(x)} has no sharding yet: ask jax.typeof(x).")
 
 
+def _array_namespace(x: Any, api_version: str | None = None) -> Any:
+    _own_namespace(x, api_version)  # which knows the versions
+    return import_module("pullback.compat.jax.numpy")
+
+
+_own_namespace = ArrayMethods.__array_namespace__
 _OF_KNOWN = "committed addressable_shards global_shards is_fully_addressable is_fully_replicated traceback"
 _METHODS = "addressable_data delete devices is_deleted on_device_size_in_bytes unsafe_buffer_pointer __dlpack__"
 _OF_TRACERS: dict[str, Any] = {
@@ -184,7 +191,8 @@ _OF_DEVICES: dict[str, Any] = {
 }
 
 _ALL: tuple[tuple[type, dict[str, Any]], ...] = (
-    (ArrayMethods, {"aval": property(_aval)}),
+    # __hash__ is None, so that collections.abc.Hashable says that they have none.
+    (ArrayMethods, {"aval": property(_aval), "__array_namespace__": _array_namespace, "__hash__": None}),
     (Array, _OF_ARRAYS),
     (Tracer, _OF_TRACERS),
     (Device, _OF_DEVICES),

@@ -18,6 +18,7 @@ from pullback.core.modes import current_mode
 from pullback.core.source import describe, named_after
 from pullback.core.tracing import Tracer
 from pullback.numpy.methods import known_value
+from pullback.ops.convert import convert_element_type
 
 Function = Callable[..., Any]
 
@@ -100,7 +101,8 @@ def cond(pred: Any, *args: Any, operand: Any = _NO_OPERAND, linear: Any = None, 
     true_fun, false_fun, *operands = [*args, *[kwargs.pop(name) for name in ("true_fun", "false_fun") if name in kwargs]]
     operands = operands if operand is _NO_OPERAND else [operand]
     _callable("cond", "true_fun and false_fun", true_fun, false_fun)
-    return pb.lax.cond(pred, packed(true_fun), packed(false_fun), *pack(operands)).tree
+    first, weak = _noting(false_fun)
+    return weak(pb.lax.cond(pred, packed(true_fun), first, *pack(operands)))
 
 
 def switch(index: Any, branches: Sequence[Function], *operands: Any, operand: Any = _NO_OPERAND) -> Any:
@@ -108,7 +110,32 @@ def switch(index: Any, branches: Sequence[Function], *operands: Any, operand: An
     _callable("switch", "branches", *branches)
     if isinstance(index, (tuple, list)):
         raise TypeError(f"switch takes one integer as its index, but got {index!r}, of shape {np.shape(index)}.")
-    return pb.lax.switch(index, [packed(branch) for branch in branches], *pack(operands)).tree
+    if not branches:
+        raise ValueError("switch needs at least one branch.")
+    first, weak = _noting(branches[0])
+    return weak(pb.lax.switch(index, [first, *[packed(branch) for branch in branches[1:]]], *pack(operands)))
+
+
+def _noting(branch: Function) -> tuple[Function, Callable[[Packed], Any]]:
+    """A first branch, as a function of Packed trees; and what makes results weak where those of this branch are, as JAX does
+    whatever the other branches return."""
+    inner = packed(branch)
+    seen: list[Any] = []
+
+    @named_after(branch)
+    def noted(*args: Packed) -> Packed:
+        out = inner(*args)
+        seen[:] = out.leaves
+        return out
+
+    def as_first(x: Any, like: Any) -> Any:
+        type = type_of(like)
+        return convert_element_type(x, new_dtype=type.dtype, weak=True) if type.weak and type.dtype is x.dtype else x
+
+    def weak(out: Packed) -> Any:
+        return Packed.of(out.structure, [as_first(*row) for row in zip(out.leaves, seen)]).tree if seen else out.tree
+
+    return noted, weak
 
 
 def map(f: Function, xs: Any, *, batch_size: int | None = None) -> Any:

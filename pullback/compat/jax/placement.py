@@ -12,7 +12,7 @@ from weakref import ref
 import numpy as np
 
 import pullback as pb
-from pullback.compat.jax.sharding import NamedSharding, Sharding, device_of
+from pullback.compat.jax.sharding import NamedSharding, PartitionSpec, Sharding, device_of, get_mesh
 from pullback.compat.jax.tree_util import broadcast_prefix, keystr, tree_flatten_with_path
 from pullback.compat.jax.trees import flatten
 from pullback.compat.jax.version import __version__
@@ -48,6 +48,11 @@ local_device_count = device_count
 
 def default_backend() -> str:
     return str(pb.devices()[0].platform)
+
+
+def get_backend(platform: str | None = None) -> Any:
+    client: Any = devices(platform)[0].client  # type: ignore[attr-defined] # which arrays.py puts there
+    return client
 
 
 def process_index(backend: Any = None) -> int:
@@ -96,6 +101,11 @@ def device_put(x: Any, device: Any = None, *, src: Any = None, donate: Any = Fal
 
 def _put(array: Any, place: Any) -> Any:
     """An array where it is to be: itself, if it is there already."""
+    if isinstance(place, PartitionSpec):
+        mesh = get_mesh()
+        if mesh.empty:
+            raise ValueError(f"device_put was given {place} of no mesh: call jax.set_mesh first, or give a NamedSharding.")
+        place = NamedSharding(mesh, place)
     there = isinstance(array, Array) and not is_deleted(array) and array.device == (device_of(place) or array.device)
     if there and (not isinstance(place, Sharding) or array.sharding == place):
         return array
@@ -167,7 +177,7 @@ def _whole(shape: Sequence[int], value: Any, sharding: Any, dtype: Any) -> Any:
     return device_put(made, sharding)
 
 
-def make_array_from_callback(shape: Any, sharding: Any, data_callback: Callable[..., Any], *, dtype: Any = None) -> Any:
+def make_array_from_callback(shape: Any, sharding: Any, data_callback: Callable[..., Any], dtype: Any = None) -> Any:
     return _whole(shape, data_callback((slice(None),) * len(shape)), sharding, dtype)
 
 

@@ -100,7 +100,9 @@ class Lowered(_Stage, own.Lowered):
         """The text of what `as_text` gives, as an object that prints so."""
         return _Text(self.as_text(dialect))
 
-    def compile(self, compiler_options: CompilerOptions | None = None) -> Compiled:
+    def compile(self, compiler_options: CompilerOptions | None = None, *, device_assignment: None = None) -> Compiled:
+        if device_assignment is not None:
+            raise NotImplementedError("compile compiles for the one device that there is: device_assignment must be None.")
         made = super().compile(compiler_options)
         assert isinstance(made, Compiled)
         return made

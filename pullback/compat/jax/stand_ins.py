@@ -30,6 +30,7 @@ _REFUSED = {
     "get_tensorstore_spec": _PROCESSES,
     "backend_compile_and_load": "pullback.engine compiles, and jax._src.compiler is JAX's own",
     "JAXSparse": _SPARSE,
+    "sparsify": _SPARSE,
     "BCOO": _SPARSE,
     "BCSR": _SPARSE,
     "AvalQDD": _TYPES,
@@ -39,7 +40,7 @@ _REFUSED = {
     "set_current_trace": "programs define no traces by jax.core",
     "take_current_trace": "programs define no traces by jax.core",
 }
-_EMPTY = "LiteralArray TypedNdArray ExtendedDType EArray AbstractRef DeviceList"  # of which there are no instances
+_EMPTY = "LiteralArray TypedNdArray ExtendedDType EArray DeviceList"  # of which there are no instances
 globals().update({name: _refused(name, why) for name, why in _REFUSED.items()})
 globals().update({name: type(name, (), {"__module__": __name__}) for name in _EMPTY.split()})
 
@@ -49,6 +50,17 @@ def _nothing(*args: Any, **kwargs: Any) -> None:
 
 
 sync_global_devices = assert_equal = register_exclusion = wait_for_tokens = register_hitype = _nothing
+
+
+def safe_zip(*sequences: Any) -> list[Any]:
+    """zip, as a list, of sequences of one length."""
+    return list(zip(*sequences, strict=True))
+
+
+def safe_map(function: Any, *sequences: Any) -> list[Any]:
+    """map, as a list, over sequences of one length."""
+    return [function(*items) for items in safe_zip(*sequences)]
+
 
 ifrt_programs = None  # of a runtime of many machines
 global_state = SimpleNamespace(client=None, service=None, coordinator_address=None, process_id=0, num_processes=1)

@@ -14,16 +14,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextvars import ContextVar
 from typing import Any, TypeVar
 
-import numpy as np
-
 from pullback.compat.jax.tree_util import (
     default_registry,
     keystr,
-    register_pytree_node,
     structure_differences,
     tree_flatten_with_path,
 )
-from pullback.core.dtypes import float0
 from pullback.core.source import named_after
 from pullback.core.trees import Trees, Trivial, register_as_it_is, with_float0
 
@@ -69,9 +65,6 @@ class Packed:
 
 
 register_as_it_is(Packed, lambda packed: (packed.leaves, packed.structure), Packed.of)
-
-
-register_pytree_node(Trivial, lambda trivial: ((), trivial.shape), lambda shape, _: np.zeros(shape, float0))
 
 
 class JaxTrees(Trees):

@@ -315,3 +315,16 @@ def test_products_and_gathers_have_all_parameters_of_jax() -> None:
         closed = jax.make_jaxpr(f)(arg)
         bound = closed.eqns[0].primitive.bind(arg, arg, **closed.eqns[0].params)
         assert (bound == f(arg)).all()
+
+
+def test_an_interpreter_as_in_the_guide_inverts_a_function() -> None:
+    safe_map = jax._src.util.safe_map
+    with pytest.raises(ValueError, match="zip"):
+        safe_map(max, [1, 2], [3])
+    inverses = {primitives.exp_p: jnp.log, primitives.tanh_p: jnp.arctanh}
+    program = jax.make_jaxpr(lambda x: jnp.exp(jnp.tanh(x)))(1.0)
+    known = dict(zip(program.jaxpr.outvars, [jnp.exp(jnp.tanh(0.5))]))
+    for equation in program.jaxpr.eqns[::-1]:
+        values = safe_map(known.__getitem__, equation.outvars)
+        safe_map(known.__setitem__, equation.invars, [inverses[equation.primitive](*values)])
+    assert np.allclose(known[program.jaxpr.invars[0]], 0.5)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import gc
+import inspect
 import weakref
 from collections import namedtuple
 from typing import Any
@@ -244,12 +245,13 @@ def test_values_that_are_not_known_are_errors_of_their_classes(f: Any, error: ty
         jax.jit(lambda x: f(x))(1)
 
 
-def test_a_jitted_function_has_the_attributes_of_the_function() -> None:
+@pytest.mark.parametrize("transform", [jax.jit, jax.vmap, jax.grad])
+def test_a_transformed_function_has_the_attributes_of_the_function(transform: Any) -> None:
     def f(x: Any) -> Any:
         return x
 
     f.note = "mine"  # type: ignore[attr-defined]
-    assert jax.jit(f).note == "mine"
+    assert transform(f).note == "mine" and transform(f).__wrapped__ is f
 
 
 @pytest.mark.parametrize("kind", [jax.custom_jvp, jax.custom_vjp, jax.custom_batching.custom_vmap, jax.jit, jax.checkpoint])
@@ -317,3 +319,11 @@ def test_callbacks_return_as_many_arrays_as_are_announced() -> None:
     assert jax.jit(lambda x: jax.pure_callback(lambda x: [[x]], [struct], x))(1.0) == [1.0]
     with pytest.raises(jax.errors.JaxRuntimeError, match="returned 2 arrays, but result_shape_dtypes has 1"):
         jax.jit(lambda x: jax.pure_callback(lambda x: (x, x), struct, x))(1.0)
+
+
+def test_arguments_of_a_signature_are_known_by_number_and_by_name() -> None:
+    infer = jax._src.api_util.infer_argnums_and_argnames
+    signature = inspect.signature(lambda a, b, *, c=1: None)
+    assert infer(signature, 0, None) == ((0,), ("a",))
+    assert infer(signature, None, ("c", "b")) == ((1,), ("b", "c"))
+    assert infer(signature, None, None) == ((), ())

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import io
+from collections.abc import Hashable
+
 import numpy as np
 import pytest
+import scipy.integrate
 
 from pullback.compat import jax
 
@@ -23,6 +27,28 @@ x = np.arange(6.0, dtype="float32").reshape(2, 3)
 def test_lists_are_refused_where_jax_refuses_them(text) -> None:
     with pytest.raises(TypeError, match="array"):
         eval(text, {"a": jnp.asarray(x), "jnp": jnp})
+
+
+def test_files_keep_all_digits_of_what_is_not_of_jax() -> None:
+    for value in (1e-9, np.float64(1e-9), np.array([1e-9]), jnp.array(1e-9)):
+        jnp.save(file := io.BytesIO(), value)
+        jnp.savez(files := io.BytesIO(), x=value)
+        file.seek(0), files.seek(0)
+        assert np.load(file) == np.asarray(value) and np.load(files)["x"] == np.asarray(value)
+
+
+def test_arrays_of_numpy_are_reshaped_as_such() -> None:
+    found = []
+    jax.jit(lambda: found.append(jnp.reshape(x, (3, -1), order="F")))()
+    assert type(found[0]) is np.ndarray and np.array_equal(found[0], x.reshape((3, 2), order="F"))
+    assert isinstance(jnp.reshape(jnp.asarray(x), 6), jax.Array) and jnp.reshape(2.0, (1,)).shape == (1,)
+
+
+def test_questions_about_what_is_no_array_of_numbers() -> None:
+    assert jnp.shape(np.array(["a", "b"])) == (2,)
+    assert (jnp.shape(None), jnp.ndim(None), jnp.size(None)) == ((), 0, 1)
+    assert not isinstance(jnp.ones(2), Hashable)
+    assert [jnp.iscomplexobj(kind) for kind in (jnp.float32, jnp.complex64)] == [False, True]
 
 
 def test_lists_inside_tuples_are_indices() -> None:
@@ -48,3 +74,13 @@ def test_a_mean_of_complex_numbers_in_a_real_dtype_is_that_of_the_real_parts() -
     assert jnp.mean(jnp.array([1 + 2j, 3]), dtype="float32") == 2
     with pytest.raises(ValueError, match="takes a complex dtype"):
         jnp.var(jnp.array([1 + 2j, 3]), dtype="float32")
+
+
+def test_scipy_asks_arrays_for_their_namespace() -> None:
+    a = jnp.linspace(0.0, 1.0, 5)
+    assert a.__array_namespace__("2024.12") is jnp
+    with pytest.raises(ValueError, match=r"2019\.01"):
+        a.__array_namespace__("2019.01")
+    assert str(jnp.__array_namespace_info__().default_dtypes()["real floating"]) == "float32"
+    found = scipy.integrate.cumulative_trapezoid(a, dx=0.25, initial=0)
+    assert np.allclose(found, [0, 0.03125, 0.125, 0.28125, 0.5])

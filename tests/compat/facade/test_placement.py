@@ -198,6 +198,13 @@ def test_what_processes_do_together_one_does_alone() -> None:
     assert pullback.compat.jax._src.distributed.global_state.process_id == 0
 
 
+def test_the_client_of_a_platform_says_which_it_is() -> None:
+    get_backend = jax.extend.backend.get_backend
+    assert get_backend().platform == get_backend("cpu").platform == "cpu"
+    with pytest.raises(RuntimeError, match="Unknown backend 'tpu'"):
+        get_backend("tpu")
+
+
 def test_an_array_of_a_pickle_of_jax_is_read() -> None:
     restore = pullback.compat.jax._src.array._reconstruct_array
     for values, weak in ((np.arange(3, dtype=np.int32), False), (np.float32(2.5) * np.ones(()), True)):
@@ -212,3 +219,13 @@ def test_memory_has_an_address_before_anything_is_compiled() -> None:
     install = "import pullback.compat.jax; pullback.compat.jax.install();"
     command = [sys.executable, "-c", f"{install} {program}"]
     assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "True\n[0 1 2]\n"
+
+
+def test_a_partition_alone_is_of_the_mesh_that_is_set() -> None:
+    mesh = jax.make_mesh((1,), ("x",))
+    with pytest.raises(ValueError, match=r"P\('x',\) of no mesh: call jax\.set_mesh"):
+        jax.device_put(jnp.ones(2), PartitionSpec("x"))
+    with jax.set_mesh(mesh):
+        found = jax.device_put({"a": jnp.ones(2), "b": 3.0}, {"a": PartitionSpec("x"), "b": PartitionSpec()})
+    assert found["a"].sharding == NamedSharding(mesh, PartitionSpec("x"))
+    assert found["b"].sharding == NamedSharding(mesh, PartitionSpec())

@@ -32,6 +32,25 @@ def of_structs(function: Function) -> Function:
     return with_structs
 
 
+def of_none(function: Function) -> Function:
+    """shape, ndim or size, for which None is one thing without axes: libraries ask of arguments that were not given."""
+    of_any = of_structs(function)
+    return functools.wraps(function)(lambda a, *args, **options: of_any(0 if a is None else a, *args, **options))
+
+
+def keeping_numpy(function: Function) -> Function:
+    """reshape, which leaves NumPy's arrays such, as JAX's does: so their values are known in a function that is traced."""
+
+    @functools.wraps(function)
+    @api_boundary
+    def reshape(a: Any, shape: Any, order: Any = "C", **options: Any) -> Any:
+        if isinstance(a, np.ndarray) and options.get("out_sharding") is None:
+            return a.reshape(shape, order=order)
+        return function(a, shape, order, **options)
+
+    return reshape
+
+
 def keeping_integers(function: Function) -> Function:
     """A scan whose results have the dtype of its operand, where NumPy's are of wide integers."""
 
@@ -114,7 +133,7 @@ _SHARDED = (
     "arange array asarray bincount broadcast_to dot empty eye full linspace matmul ones percentile ravel repeat reshape"
     " tensordot zeros"
 )
-_OF_STRUCTS = "empty_like full_like ones_like zeros_like shape ndim size"
+_OF_STRUCTS = "empty_like full_like ones_like zeros_like"
 _SCANS = "cumsum cumprod nancumsum nancumprod cumulative_prod"
 _WITHOUT_LISTS: dict[str, int | None] = {
     "take": 2,
@@ -177,8 +196,9 @@ def array_equiv(a1: Any, a2: Any) -> Any:
 facade(
     globals(),
     "pullback.numpy",
-    "fix __array_api_version__ __array_namespace_info__",
+    "fix",
     own={
+        "pullback.numpy": "__array_api_version__ __array_namespace_info__",
         "pullback.core.abstract": "ndarray=Array",
         "dtypes": "finfo iinfo issubdtype promote_types result_type",
         "pullback.compat.jax.numpy.scalars": " ".join(SCALAR_TYPES),
@@ -186,9 +206,11 @@ facade(
     adapted={
         **dict.fromkeys(_SHARDED.split(), with_sharding),
         **dict.fromkeys(_OF_STRUCTS.split(), lambda function: of_structs(with_sharding(function))),
+        **dict.fromkeys(("shape", "ndim", "size"), of_none),
         **dict.fromkeys(_SCANS.split(), keeping_integers),
         **{name: functools.partial(without_lists, operands=operands) for name, operands in _WITHOUT_LISTS.items()},
         **dict.fromkeys(_WITHOUT_LISTS_INSIDE.split(), functools.partial(without_lists, operands=None, inside=True)),
+        "reshape": lambda function: keeping_numpy(with_sharding(function)),
         "ravel_multi_index": in_dtype_of_indices,
         "take_along_axis": by_one_hot,
         "einsum": by_own_products,
