@@ -220,8 +220,8 @@ def _jvp(primitive: Primitive) -> Rule:
         rule = primitive_jvps.get(primitive)
         if rule is None:
             raise _missing("Differentiation rule", primitive)
-        given = [_zero_or(t, type_of(x)) for x, t in zip(primals, tangents)]
-        outs, found = rule(list(primals), given, **primitive.translation.viewed(params, [], _unclosed)[0])
+        given = tuple([_zero_or(t, type_of(x)) for x, t in zip(primals, tangents)])
+        outs, found = rule(tuple(primals), given, **primitive.translation.viewed(params, [], _unclosed)[0])
         return _outs(primitive, outs, _value), _outs(primitive, found, _tangent)
 
     return jvp
