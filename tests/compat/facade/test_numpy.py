@@ -59,3 +59,8 @@ def test_scipy_asks_arrays_for_their_namespace() -> None:
     assert str(jnp.__array_namespace_info__().default_dtypes()["real floating"]) == "float32"
     found = scipy.integrate.cumulative_trapezoid(a, dx=0.25, initial=0)
     assert np.allclose(found, [0, 0.03125, 0.125, 0.28125, 0.5])
+
+
+def test_none_has_the_shape_of_a_number() -> None:
+    assert (jnp.shape(None), jnp.ndim(None), jnp.size(None)) == ((), 0, 1)
+    assert (jnp.shape(x), jnp.ndim(x), jnp.size(x, 1)) == ((2, 3), 2, 3)

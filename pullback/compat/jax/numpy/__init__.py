@@ -32,6 +32,18 @@ def of_structs(function: Function) -> Function:
     return with_structs
 
 
+def of_none(function: Function) -> Function:
+    """A function that asks about an operand, which may be None: TensorFlow Probability asks so, and None counts as a number."""
+    with_structs = of_structs(with_sharding(function))
+
+    @functools.wraps(function)
+    @api_boundary
+    def with_none(a: Any, *args: Any, **options: Any) -> Any:
+        return with_structs(0 if a is None else a, *args, **options)
+
+    return with_none
+
+
 def keeping_integers(function: Function) -> Function:
     """A scan whose results have the dtype of its operand, where NumPy's are of wide integers."""
 
@@ -114,7 +126,8 @@ _SHARDED = (
     "arange array asarray bincount broadcast_to dot empty eye full linspace matmul ones percentile ravel repeat reshape"
     " tensordot zeros"
 )
-_OF_STRUCTS = "empty_like full_like ones_like zeros_like shape ndim size"
+_OF_STRUCTS = "empty_like full_like ones_like zeros_like"
+_OF_NONE = "shape ndim size"
 _SCANS = "cumsum cumprod nancumsum nancumprod cumulative_prod"
 _WITHOUT_LISTS: dict[str, int | None] = {
     "take": 2,
@@ -187,6 +200,7 @@ facade(
     adapted={
         **dict.fromkeys(_SHARDED.split(), with_sharding),
         **dict.fromkeys(_OF_STRUCTS.split(), lambda function: of_structs(with_sharding(function))),
+        **dict.fromkeys(_OF_NONE.split(), of_none),
         **dict.fromkeys(_SCANS.split(), keeping_integers),
         **{name: functools.partial(without_lists, operands=operands) for name, operands in _WITHOUT_LISTS.items()},
         **dict.fromkeys(_WITHOUT_LISTS_INSIDE.split(), functools.partial(without_lists, operands=None, inside=True)),
