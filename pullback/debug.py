@@ -17,7 +17,7 @@ from pullback.control.callback import callback as callback_primitive
 from pullback.core.array import Array
 from pullback.core.errors import LeafError
 from pullback.core.lazy import lazy_module
-from pullback.core.source import api_boundary
+from pullback.core.source import api_boundary, is_ours
 from pullback.core.tracing import Tracer
 from pullback.core.trees import array_leaf, array_leaves, flatten, register_node, unflatten
 from pullback.program.equality import Keyed, param_key
@@ -218,6 +218,8 @@ def breakpoint(*, stdin: TextIO | None = None, stdout: TextIO | None = None) -> 
         True
     """
     frame = sys._getframe(1)
+    while is_ours(frame.f_code.co_filename) and frame.f_back is not None:
+        frame = frame.f_back
     values: dict[str, Any] = {}
     others: dict[str, Any] = {}
     for name, value in frame.f_locals.items():

@@ -41,6 +41,8 @@ DECIDED_BY_THE_TEXT = {
     "core/source.py:_roots",
     "core/trees.py:_waiting",
     "core/trees.py:_dataclasses",
+    "core/trees.py:_nodes",
+    "core/trees.py:_told",
     "engine/backend.py:_backends",
     "engine/backend.py:_platforms",
     "engine/jaxlib.py:_loaded",

@@ -65,7 +65,7 @@ def cond(pred: Any, true_fun: Callable[..., R], false_fun: Callable[..., R], *op
     check_callable(true_fun, "cond", "true_fun")
     check_callable(false_fun, "cond", "false_fun")
     operands = _operands("cond", operands, operand)
-    return _choose("cond", _predicate(pred), (false_fun, true_fun), operands)
+    return choose("cond", predicate(pred), (false_fun, true_fun), operands)
 
 
 @api_boundary
@@ -97,18 +97,22 @@ def switch(index: Any, branches: Sequence[Callable[..., R]], *operands: Any, ope
         raise ValueError("switch needs at least one branch.")
     for number, branch in enumerate(branches):
         check_callable(branch, "switch", f"branches[{number}]")
+    number = branch_number(index, len(branches))
+    return branches[0](*operands) if len(branches) == 1 else choose("switch", number, branches, operands)
+
+
+def branch_number(index: Any, count: int) -> Any:
+    """The index of a switch of some branches, an int32 that counts as the nearest in range."""
     index = array_leaf(index, lambda: "switch's index")
     type = type_of(index)
     if type.shape:
         raise ShapeError(f"switch takes a 0-d index, but got {type}. To choose for every element, vmap the switch.")
     if type.dtype.kind not in "iu":
         raise DtypeError(f"switch takes an integer as its index, but got {type}. Convert it, or use cond for a bool.")
-    if len(branches) == 1:
-        return branches[0](*operands)
     if type.dtype is not INT32:
-        last = min(len(branches) - 1, int(np.iinfo(type.dtype).max))
+        last = min(count - 1, int(np.iinfo(type.dtype).max))
         index = clamp(literal(0, index), index, literal(last, index))
-    return _choose("switch", convert_element_type(index, new_dtype=INT32), branches, operands)
+    return convert_element_type(index, new_dtype=INT32)
 
 
 def _operands(what: str, operands: tuple[Any, ...], operand: Any) -> tuple[Any, ...]:
@@ -117,7 +121,7 @@ def _operands(what: str, operands: tuple[Any, ...], operand: Any) -> tuple[Any, 
     return operands if operand is _NO_OPERAND else (operand,)
 
 
-def _predicate(pred: Any) -> Any:
+def predicate(pred: Any) -> Any:
     """A predicate as an index: 1 if it holds."""
     pred = array_leaf(pred, lambda: "cond's pred")
     type = type_of(pred)
@@ -132,23 +136,37 @@ def _predicate(pred: Any) -> Any:
 
 
 @by_steps(stepwise.choose)
-def _choose(what: str, index: Any, branches: Sequence[Callable[..., R]], operands: Sequence[Any]) -> R:
-    leaves, structures, paths = [], [], []
+def choose(
+    what: str,
+    index: Any,
+    branches: Sequence[Callable[..., R]],
+    operands: Sequence[Any],
+    *,
+    weak_as_first: bool = False,
+) -> R:
+    """The branch of this index, for `cond` or `switch`: an int32 in range or not. Results are weak where those of all branches
+    are, or where those of the first are."""
+    leaves, structures = [], []
     for number, tree in enumerate(operands):
         own, structure = array_leaves(without_float0(tree), lambda n=number: f"operands[{n}]")  # type: ignore[misc]
         leaves += own
         structures.append(structure)
-        paths += structure_paths(structure, f"operands[{number}]")
     types = [type_of(leaf) for leaf in leaves]
+
+    def paths() -> list[str]:
+        return [path for i, structure in enumerate(structures) for path in structure_paths(structure, f"operands[{i}]")]
+
     traced = [trace(what, branch, structures, types, paths, refs=True) for branch in branches]
-    out_types = _joined(what, branches, traced)
+    out_types = _joined(what, branches, traced, weak_as_first)
     captures, written, programs = shared_captures(traced)
     programs = [returning(program, [*[ref.type for ref in written], *out_types]) for program in programs]
     outs = bind_or_forward(cond_primitive, index, *captures, *leaves, branches=tuple(programs))
     return unflatten(traced[0].structure, write_back(written, outs))  # type: ignore[no-any-return]
 
 
-def _joined(what: str, functions: Sequence[Callable[..., Any]], traced: Sequence[Traced]) -> list[ArrayType]:
+def _joined(
+    what: str, functions: Sequence[Callable[..., Any]], traced: Sequence[Traced], weak_as_first: bool
+) -> list[ArrayType]:
     """The types of the results, the same for all branches. Raises an error that names the leaf where there are none."""
     first = traced[0]
     roles = ("false_fun", "true_fun") if what == "cond" else [f"branches[{number}]" for number in range(len(functions))]
@@ -183,5 +201,7 @@ def _joined(what: str, functions: Sequence[Callable[..., Any]], traced: Sequence
                         f"The branches of a {what} must return the same dtypes, but {names[0]} returns {said}."
                         " Convert one of them with .astype()."
                     )
+        if weak_as_first:
+            weak = row[0].weak and row[0].dtype is joined
         found.append(array_type(row[0].shape, joined, weak))
     return found

@@ -15,7 +15,7 @@ from pullback.core.source import api_boundary
 from pullback.core.tracing import Tracer
 from pullback.core.trees import array_leaves, flatten, unflatten, without_float0
 from pullback.engine.backend import Backend, backend, placement, platforms
-from pullback.engine.place import current_default_device, using_default
+from pullback.engine.place import current_default_device, default_place
 from pullback.engine.plugins import discover
 
 T = TypeVar("T")
@@ -210,5 +210,5 @@ def default_device(device: Device) -> Iterator[None]:
         cpu(0)
     """
     find_device(device)
-    with using_default(device):
+    with default_place.setting(device):
         yield

@@ -28,7 +28,8 @@ INTEGERS = (int, np.integer)  # what an argument's number or an axis may be; Num
 
 
 def wrapped(function: Function, transformation: str, call: Callable[P, R]) -> Callable[P, R]:
-    """`call` as the function that a transformation returns: named and documented after the user's, tracebacks trimmed."""
+    """`call` as the function that a transformation returns: named and documented after the user's, with its attributes,
+    tracebacks trimmed."""
 
     @named_after(function)
     def transformed(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -38,6 +39,7 @@ def wrapped(function: Function, transformation: str, call: Callable[P, R]) -> Ca
             trim(error)
             raise
 
+    transformed.__dict__ = {**getattr(function, "__dict__", {}), **vars(transformed)}
     name = name_of(function, type(function).__name__)
     transformed.__name__ = f"{transformation}_{name}" if not name.startswith("<") else f"{transformation}_function"
     return transformed
@@ -234,3 +236,8 @@ def returned_leaves(fun: Any, out: Any, trivial: bool = False) -> tuple[list[Any
 def leaf_paths(tree: Any, root: str) -> list[str]:
     """The path of each leaf of a tree, as Python spells it."""
     return flatten_with_paths(tree, root)[0]
+
+
+def paths_of(*trees: tuple[Any, str, int]) -> list[str]:
+    """The paths of the leaves of several trees: each is given with its name, and how many of its leaves are meant."""
+    return [path for tree, root, count in trees for path in leaf_paths(tree, root)[:count]]

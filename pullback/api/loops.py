@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from pullback.api import stepwise
-from pullback.api.functions import Function, R, check_callable, leaf_paths
+from pullback.api.functions import Function, R, check_callable, leaf_paths, paths_of
 from pullback.api.mapping import vmap
 from pullback.api.stepwise import by_steps
 from pullback.api.tangents import brief
@@ -120,7 +120,7 @@ def returning(program: Program, types: Sequence[ArrayType]) -> Program:
     def fitted(*args: Any) -> list[Any]:
         return [fit(out, type) for out, type in zip(replay(program, args), types)]
 
-    return stage_closed(fitted, program.input_types, program.name)
+    return program.memo(("returning", *types), lambda: stage_closed(fitted, program.input_types, program.name))  # type: ignore[no-any-return]
 
 
 @api_boundary
@@ -166,8 +166,8 @@ def scan(
     steps = _number_of_steps("scan", f, xs, array_leaves(xs, lambda: "xs", True)[0], length)
     xs = without_float0(unstacked_float0(xs))
     stacks, x_structure = array_leaves(xs, lambda: "xs")
-    x_types = [_element_type(type_of(stack)) for stack in stacks]
-    paths = leaf_paths(init, "carry") + leaf_paths(xs, "x")[: len(stacks)]
+    x_types = [(type := type_of(stack)).with_shape(type.shape[1:]) for stack in stacks]
+    paths = functools.partial(paths_of, (init, "carry", len(carry)), (xs, "x", len(stacks)))
     must = f"scan's body {describe(f)} must return a pair (carry, y)"
     traced, types = settled(
         [type_of(leaf) for leaf in carry],
@@ -193,11 +193,10 @@ def scan(
     return unflatten(carry_structure, outs[:carried]), stacked_float0(unflatten(out_structure[1], outs[carried:]), steps)
 
 
-def _element_type(type: ArrayType) -> ArrayType:
-    return array_type(type.shape[1:], type.dtype, type.weak)
-
-
 def _number_of_steps(what: str, f: Function, xs: Any, stacks: Sequence[Any], length: int | None = None) -> int:
+    found = {type_of(stack).shape[:1] for stack in stacks}
+    if length is None and len(found) == 1 and () not in found:
+        return found.pop()[0]
     sizes = {}
     for path, stack in zip(leaf_paths(xs, "xs"), stacks):
         if not type_of(stack).shape:
@@ -217,8 +216,7 @@ def _number_of_steps(what: str, f: Function, xs: Any, stacks: Sequence[Any], len
 
 def _count(name: str, number: Any) -> int:
     """A number of steps that a loop was given, as an int."""
-    if isinstance(number, Tracer):
-        number = operator.index(number)
+    number = operator.index(number) if isinstance(number, Tracer) else number
     if not isinstance(number, (int, np.integer)) or number < 0:
         raise ValueError(f"{name} must be a number of steps, an int of 0 or more, but got {number!r}.")
     return int(number)
@@ -303,12 +301,12 @@ def while_loop(
     return unflatten(structure, write_back(written, outs))  # type: ignore[no-any-return]
 
 
-def _body(what: str, fun: Function, init: Any, *first: ArrayType) -> tuple[Traced, list[Any], list[str]]:
+def _body(what: str, fun: Function, init: Any, *first: ArrayType) -> tuple[Traced, list[Any], Callable[[], list[str]]]:
     """A loop's body, `(*first, value) -> value`; the leaves of the value at the start, of the types that they have in the loop;
-    and the paths of its arguments."""
+    and what finds the paths of its arguments."""
     init = without_float0(init)
     carry, structure = array_leaves(init, lambda: "init_val")
-    paths = [*"i"[: len(first)], *leaf_paths(init, "value")[: len(carry)]]
+    paths = functools.partial(paths_of, *[(0, "i", 1) for _ in first], (init, "value", len(carry)))
     body, types = settled(
         [type_of(leaf) for leaf in carry],
         lambda types: trace(what, fun, (*[LEAF for _ in first], structure), [*first, *types], paths, refs=True),
@@ -399,7 +397,7 @@ def fori_loop(
     index = Array(array_type((), dtype, weak=True), np.asarray(first, dtype))
     body, carry, _ = _body("fori_loop", body_fun, init_val, index.type)
     state = [ref.type for ref in body.written]
-    count, types = len(body.captures), [*state, *[type_of(leaf) for leaf in carry]]
+    count, types, inner = len(body.captures), [*state, *[type_of(leaf) for leaf in carry]], body.program
 
     def step(*args: Any) -> list[Any]:
         i, outs = args[count], [fit(out, type) for out, type in zip(replay(body.program, args), types)]
@@ -410,7 +408,7 @@ def fori_loop(
         *body.captures,
         index,
         *carry,
-        body=stage_closed(step, body.program.input_types, body.program.name, body.program),
+        body=inner.memo(("counted", *types), lambda: stage_closed(step, inner.input_types, inner.name, inner)),
         num_consts=count - len(state),
         num_carry=len(state) + 1 + len(carry),
         length=steps,

@@ -34,8 +34,8 @@ class checkpoint_policies:
     """What a checkpointed function may keep for its backward pass: policies for `checkpoint(f, policy=...)`.
 
     A policy is a function `(primitive, *types, **params) -> bool` of an operation, the types of its operands, and its
-    parameters; True means that its results may be kept. Operations inside `jit` are seen one by one; a loop is one operation
-    (a `checkpoint` inside the loop's body decides there).
+    parameters; True means that its results may be kept. Operations inside `jit`, in the bodies of scans and in branches
+    are seen one by one: what is kept of a scan's steps is stacked.
 
     Example:
         >>> import pullback as pb

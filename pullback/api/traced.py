@@ -3,15 +3,18 @@ to see: xpr, eval_shape."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, MutableMapping, Sequence
 from time import perf_counter
+from types import FunctionType
 from typing import Any, NamedTuple
 
 from pullback.api.functions import Function, argument_name, check_callable, returned_by, trees_of
 from pullback.core.array import Array, find_converter
+from pullback.core.axes import axis_sizes
 from pullback.core.dtypes import entering, requested
 from pullback.core.errors import EscapedTracerError, RefError
 from pullback.core.leaks import leak_checked
+from pullback.core.modes import current_mode
 from pullback.core.refs import Ref
 from pullback.core.reports import report
 from pullback.core.source import api_boundary, describe, name_of
@@ -53,6 +56,25 @@ class Traced(NamedTuple):
         return write_back(self.written, outs)
 
 
+def keep_traces(fun: Function, kept: MutableMapping[Any, Traced]) -> None:
+    """Have `trace` keep what it makes of a function of ours, for each kind of arguments, and give it to the next function of
+    the same code with the same `kept`. It may close over one thing only: a user's function, always the same, which is taken to
+    be pure, as by jit."""
+    fun._kept_traces = kept  # type: ignore[attr-defined]
+
+
+def _kept(fun: Function, key: tuple[Any, ...]) -> tuple[MutableMapping[Any, Traced], Any]:
+    """What is kept of a function, and by which key."""
+    if fun.__class__ is not FunctionType or "_kept_traces" not in fun.__dict__:
+        return {}, None
+    key = (fun.__code__, *key, current_mode(), axis_sizes())
+    try:
+        hash(key)
+    except TypeError:  # a structure that holds what cannot be hashed
+        return {}, None
+    return fun._kept_traces, key  # type: ignore[attr-defined]
+
+
 def write_back(refs: Sequence[Ref], outs: Sequence[Any]) -> Sequence[Any]:
     """Write to Refs what comes first among results, and give the others."""
     for ref, value in zip(refs, outs):
@@ -66,7 +88,7 @@ def trace(
     fun: Function,
     structures: Sequence[TreeDef],
     types: Sequence[ArrayType],
-    paths: Sequence[str] = (),
+    paths: Sequence[str] | Callable[[], Sequence[str]] = (),
     *,
     call: Function | None = None,
     refs: bool = False,
@@ -78,11 +100,14 @@ def trace(
     Arguments:
         transformation: what error messages say is being done to the function.
         fun: the user's function, after which the Program is named.
-        paths: how error messages call each leaf.
+        paths: how error messages call each leaf, or what finds that out.
         call: what is traced in place of `fun`, where the trees are not its arguments as they are.
         refs: whether it may write to Refs.
         trees: what kind of trees they are.
     """
+    kept, key = _kept(fun, (transformation, tuple(structures), tuple(types))) if call is None else ({}, None)
+    if (known := kept.get(key)) is not None:
+        return known
     call = fun if call is None else call
     result: list[TreeDef] = []
 
@@ -92,17 +117,23 @@ def trace(
         result.append(structure)
         return outs
 
-    name = name_of(fun)
+    name, arguments = name_of(fun), paths() if callable(paths) else paths
     used: list[Ref] | None = [] if refs else None
     started = perf_counter()
-    program, captures = stage(flat, types, name=name, described=fun, arguments=paths, transformation=transformation, refs=used)
+    given: dict[str, Any] = {"described": fun, "arguments": arguments, "transformation": transformation, "refs": used}
+    program, captures = stage(flat, types, name=name, **given)
     report("Finished tracing %s for %s in %.6f sec", name, transformation, perf_counter() - started)
-    return Traced(program, captures, result[0], used or ())
+    traced = Traced(program, captures, result[0], used or ())
+    if not captures:  # what closes over tracers is good for this call only
+        kept[key] = traced
+    return traced
 
 
 def shared_captures(traced: Sequence[Traced]) -> tuple[list[Any], list[Ref], list[Program]]:
     """What several functions capture, each value once, those of the Refs last that one of them writes to; these Refs; and the
     Programs, all of which take the captures in front, and return first what is then in the Refs."""
+    if not any([one.captures for one in traced]):
+        return [], [], [one.program for one in traced]
     captures: dict[Any, Any] = {}
     for one in traced:
         captures |= dict(zip(_names(one), one.captures))

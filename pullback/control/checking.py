@@ -19,10 +19,9 @@ from pullback.control.custom_function import Unstaged
 from pullback.control.holder import bind_holder, held_by
 from pullback.core.array import Array, HostArray, as_array, host_of
 from pullback.core.axes import youngest_owner
-from pullback.core.context import setting
 from pullback.core.dtypes import INT32, is_inexact
 from pullback.core.source import Source, at_line, user_source
-from pullback.core.tracing import _innermost_staging, bind, bind_at, type_of
+from pullback.core.tracing import bind, bind_at, staging, type_of
 from pullback.ops.arithmetic import div, rem
 from pullback.ops.bitwise import or_
 from pullback.ops.compare import eq, gt, lt, ne, select
@@ -252,7 +251,7 @@ class Checking(Recorder):
     def outside(self) -> Iterator[None]:
         """In this block, operations go to what is around, and are attributed to what they are attributed to here."""
         around = self.around
-        with setting(_innermost_staging, around):
+        with staging.setting(around):
             if around is None:
                 yield
                 return
@@ -340,7 +339,7 @@ def checked_program(program: Program, kinds: frozenset[str], tell: Tell) -> Prog
 def checking(kinds: frozenset[str], tell: Tell) -> Iterator[None]:
     """In this block, operations are checked."""
     trace = Checking(kinds, tell)
-    with setting(_innermost_staging, trace):
+    with staging.setting(trace):
         try:
             yield
         finally:

@@ -429,14 +429,14 @@ def linearize_branches(programs: tuple[Program, ...], active: Flags) -> Halves:
         for part, row in zip(parts, reads):
             takes = [row.index(i) if i in row else types[i] for i in known]
             tangent.append(part.tangent.rearranged([*takes, *range(len(row), len(part.tangent.inputs))]))
-        forward = [_with_places(part.forward, count, row, places) for part, row in zip(parts, rows)]
+        forward = [with_places(part.forward, count, row, places) for part, row in zip(parts, rows)]
         return Halves(tuple(forward), tuple(tangent), known, nonzero)
 
     made: Halves = programs[0].memo(("halves", programs[1:], active), make)
     return made
 
 
-def _with_places(forward: Program, count: int, row: Sequence[int], places: Sequence[ArrayType]) -> Program:
+def with_places(forward: Program, count: int, row: Sequence[int], places: Sequence[ArrayType]) -> Program:
     """A Program's forward half with its residuals in the places that all share; zeros in those of others."""
 
     def filled(*args: Any) -> list[Any]:

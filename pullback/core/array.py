@@ -311,14 +311,14 @@ immutable_memory: set[type] = {FrozenMemory, bytes}
 
 
 def from_python(value: bool | int | float | complex, dtype: DType | None = None) -> Array:
-    """A 0-d array of a Python scalar, weak unless that is a bool; in the default dtype of its kind, or in `dtype`."""
+    """A 0-d array of a Python scalar, weak unless it is of bools; in the default dtype of its kind, or in `dtype`."""
     wanted = dtype or default_dtype(scalar_kind(value))
     try:
         if kind(wanted) == "s":
             limits = integer_limits(wanted)
             if not limits.min <= np.asarray(value, np.int64) <= limits.max:
                 raise OverflowError
-        return Array(array_type((), wanted, value.__class__ is not bool), np.asarray(value, wanted))
+        return Array(array_type((), wanted, value.__class__ is not bool or kind(wanted) != "b"), np.asarray(value, wanted))
     except OverflowError:
         by_default = wanted is default_dtype(scalar_kind(value))
         cure = ", or make 64-bit integers the default with pb.default_bits(64)" if by_default else ""

@@ -118,6 +118,7 @@ for _name, _dtype in NARROW.items():
     _short = _name.replace("int", "i" if _name[0] == "i" else "")
     SHORT_NAMES[_dtype], BY_SHORT_NAME[_short] = _short, _dtype
 _BY_NAME = {**DTYPES, **NARROW, **{dtype.name: dtype for dtype in KEYS.values()}}
+_BY_EQUALITY = {dtype: dtype for dtype in _BY_NAME.values()}  # a dtype's name takes NumPy 2 us and more
 
 BOOL, INT32, INT64 = DTYPES["bool"], DTYPES["int32"], DTYPES["int64"]
 FLOAT32, FLOAT64 = DTYPES["float32"], DTYPES["float64"]
@@ -213,7 +214,7 @@ def canonical(dtype: Any) -> DType:
         found = found.newbyteorder("=")
     if found not in SHORT_NAMES:
         raise DtypeError(f"{dtype!r} is not a dtype that an array can have; those are {', '.join(DTYPES)}.")
-    return _BY_NAME[found.name]  # the one object of its kind: dtypes are compared by identity
+    return _BY_EQUALITY[found]  # the one object of its kind: dtypes are compared by identity
 
 
 def carrier(dtype: DType) -> DType:

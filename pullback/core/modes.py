@@ -6,7 +6,6 @@ one; a block of a thread overrides some of its fields. Reading it costs what rea
 
 from __future__ import annotations
 
-import functools
 import os
 from contextlib import AbstractContextManager, ContextDecorator
 from contextvars import ContextVar, Token
@@ -14,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from pullback.core.context import Inherited
 from pullback.core.source import warn
 
 _CHOICES: dict[str, tuple[Any, ...]] = {
@@ -115,20 +115,19 @@ def _bits_from_environment() -> int:
 
 # ---- the mode of a process, and of a block in a thread ----------------------------------------------------------------
 
-_mode: ContextVar[Mode] = ContextVar("pullback_mode")
+_holding = Inherited(
+    "pullback_mode", _the_mode({name: choices[0] for name, choices in _CHOICES.items()} | {"bits": _bits_from_environment()})
+)
+_mode = _holding.variable
 _overrides: ContextVar[dict[str, Any] | None] = ContextVar("pullback_mode_overrides", default=None)
 
-current_mode: functools.partial[Mode] = functools.partial(
-    _mode.get, _the_mode({name: choices[0] for name, choices in _CHOICES.items()} | {"bits": _bits_from_environment()})
-)
-"""The mode that holds here. The process's is the default of the look-up, which `set_process_mode` replaces in place: every
-module may hold this very object."""
+current_mode = _holding.get
+"""The mode that holds here."""
 
 
 def process_mode() -> Mode:
     """The mode of the process, where nothing overrides it."""
-    mode: Mode = current_mode.args[0]
-    return mode
+    return _holding.default
 
 
 def set_process_mode(**fields: Any) -> Mode:
@@ -138,8 +137,7 @@ def set_process_mode(**fields: Any) -> Mode:
         The mode that it had before.
     """
     before = process_mode()
-    replaced: Any = current_mode  # mypy knows of no state; it is the one of pickles
-    replaced.__setstate__((_mode.get, (before.replace(**fields),), {}, None))
+    _holding.default = before.replace(**fields)
     _refresh()
     return before
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from pullback.core.absent import absent
 from pullback.core.bounded import Bounded
+from pullback.core.context import Inherited
 from pullback.core.lazy import lazy_module
 
 if TYPE_CHECKING:
@@ -336,9 +337,13 @@ def flag(name: str) -> bool:
 # ---- tracebacks -----------------------------------------------------------------------------------------------------
 
 
+tracebacks: Inherited[bool | None] = Inherited("pullback_full_tracebacks", None)  # None: what the environment says
+
+
 def full_tracebacks() -> bool:
-    """Whether the user asked, with `PULLBACK_FULL_TRACEBACKS=1`, to see our frames as well."""
-    return flag("PULLBACK_FULL_TRACEBACKS")
+    """Whether the user asked, with `PULLBACK_FULL_TRACEBACKS=1` or here, to see our frames as well."""
+    asked = tracebacks.get()
+    return flag("PULLBACK_FULL_TRACEBACKS") if asked is None else asked
 
 
 def trim(error: BaseException) -> BaseException:

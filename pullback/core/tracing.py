@@ -6,7 +6,8 @@ rule, and binds again, which reaches the next older one. Work that touches no tr
 only ever unwrapped by its own trace, so nested perturbations cannot be confused, and no rule ever touches a context.
 
 The one context is the innermost *staging trace*: while a Program is being recorded, everything that no younger trace handles
-is recorded, work on constants too.
+is recorded, work on constants too. Its default, the process's, is none, or a trace that looks at every result
+(`transforms/finite.py`).
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ import itertools
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from contextvars import Context, ContextVar
+from contextvars import Context
 from typing import Any
 
 import numpy as np
 
 from pullback.core.array import Array, PlacedArray, as_array, converters, host_of
-from pullback.core.context import setting
+from pullback.core.context import Inherited
 from pullback.core.dtypes import SHORT_NAMES, entering, float0, kind
 from pullback.core.errors import EscapedTracerError
 from pullback.core.methods import ArrayMethods
@@ -47,6 +48,7 @@ class Trace:
 
     __slots__ = ("__weakref__", "function", "open", "recording", "serial")
     transformation = "trace"  # how error messages call it; a class attribute of each kind
+    evaluates = False  # whether it stands where a Program would be recorded, but computes
 
     def __init__(self, function: Callable[..., Any] | None = None) -> None:
         self.serial = next_serial()
@@ -157,9 +159,8 @@ def is_float0(leaf: Any) -> bool:
 
 # ---- dispatch -------------------------------------------------------------------------------------------------------
 
-_innermost_staging: ContextVar[Trace | None] = ContextVar("pullback_innermost_staging", default=None)
-innermost_staging = _innermost_staging.get
-record_into = _innermost_staging.set  # whatever no younger trace handles
+staging: Inherited[Trace | None] = Inherited("pullback_innermost_staging", None)
+innermost_staging = staging.get
 
 
 def bind(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
@@ -199,7 +200,7 @@ def bind(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> A
         for arg in args:
             if isinstance(arg, Tracer) and arg.owner is youngest:
                 raise escaped(arg)
-        record_into(None)  # an interrupt (Ctrl-C) has left it behind
+        staging.variable.set(staging.default)  # an interrupt (Ctrl-C) has left it behind
         return bind(primitive, args, params)
     return youngest.process(primitive, args, params)
 
@@ -248,7 +249,10 @@ def ensure_compile_time_eval() -> AbstractContextManager[None]:
         >>> f(2.0)
         12.0:f32[]:cpu(0)
     """
-    return setting(_innermost_staging, None)
+    around: Any = innermost_staging()
+    while around is not None and not around.evaluates:
+        around = around.recording
+    return staging.setting(around)
 
 
 # ---- evaluation -----------------------------------------------------------------------------------------------------

@@ -158,7 +158,22 @@ def register_node(
             return (found[0], as_it_is_now(found[1]), *found[2:])
         return found
 
-    register_as_it_is(cls, flatten_now, lambda metadata, children: unflatten(as_it_is_now(metadata), children))
+    node = cls, flatten_now, lambda metadata, children: unflatten(as_it_is_now(metadata), children)
+    register_as_it_is(*node)
+    _nodes.append(node)
+    for tell in _told:
+        tell(*node)
+
+
+_nodes: list[tuple[type, Callable[[Any], Any], Callable[[Any, Sequence[Any]], Any]]] = []
+_told: list[Callable[..., None]] = []
+
+
+def tell_of_nodes(tell: Callable[[type, Callable[[Any], Any], Callable[[Any, Sequence[Any]], Any]], None]) -> None:
+    """Have another registry of containers told of each class that `register_node` is given, as it was of those before."""
+    _told.append(tell)
+    for node in _nodes:
+        tell(*node)
 
 
 def register_as_it_is(cls: type, flatten: Callable[[Any], Any], unflatten: Callable[[Any, Sequence[Any]], Any]) -> None:

@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
-from contextvars import ContextVar
 
 from pullback.core.array import Array, PlacedArray
-from pullback.core.context import setting
+from pullback.core.context import Inherited
 from pullback.core.devices import DEFAULT_DEVICE, Device
 from pullback.core.errors import DeviceError
 
-_default: ContextVar[Device] = ContextVar("pullback_default_device", default=DEFAULT_DEVICE)
-current_default_device = _default.get
-
-
-def using_default(device: Device) -> AbstractContextManager[None]:
-    """Compute on `device`, in this block, what is committed to no other."""
-    return setting(_default, device)
+default_place = Inherited("pullback_default_device", DEFAULT_DEVICE)  # where what is committed to no other is computed
+current_default_device = default_place.get
 
 
 def common_device(arrays: Sequence[Array], names: Callable[[], Sequence[str]] | None = None) -> tuple[Device, bool]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from pullback.core.array import Array, ArrayLike, from_python, scalar_kind
 from pullback.core.dtypes import DTYPES, RANK, DTypeLike, canonical, entering, in_words, is_inexact, kind
-from pullback.core.errors import DtypeError
+from pullback.core.errors import DtypeError, ShapeError
 from pullback.core.precision import AccuracyMode, Tolerance
 from pullback.numpy.factories import Binary, Function, Unary, named, sections
 from pullback.numpy.promotion import PYTHON_SCALARS, at_user_line, broadcast, in_dtype, literal_of, operand
@@ -648,7 +648,7 @@ def select_n(which: ArrayLike, *cases: ArrayLike) -> Array:
     Raises:
         LeafError: an operand is neither an array nor a number.
         DtypeError: the dtypes of the cases differ.
-        ShapeError: the shapes differ.
+        ShapeError: the shapes differ, or there are no cases, or more than two for bools.
 
     Example:
         >>> lax.select_n(pnp.array([0, 2, 1]), pnp.array([1, 2, 3]), pnp.array([10, 20, 30]), pnp.array([100, 200, 300]))
@@ -658,6 +658,10 @@ def select_n(which: ArrayLike, *cases: ArrayLike) -> Array:
     """
     which = operand(which, "select_n")
     values = lifted("select_n", cases)
+    if not cases or (which.type.dtype == bool and len(cases) > 2):
+        raise ShapeError(
+            f"select_n takes a case for each number that {which.type} has, but got {len(cases)} cases.{at_user_line()}"
+        )
     if which.type.dtype == bool:
         return compare.select(which, values[1], values[0]) if len(values) == 2 else values[0]
     out = values[0]

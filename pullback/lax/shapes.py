@@ -100,7 +100,7 @@ def stack(operands: Sequence[ArrayLike], axis: int = 0) -> Array:
         [[1 3]
          [2 4]]:i32[2,2]:cpu(0)
     """
-    if not operands:
+    if not len(operands):
         raise ShapeError(f"stack takes at least one array.{at_user_line()}")
     parts = lifted("stack", tuple(operands))
     if len({part.type.shape for part in parts}) > 1:

@@ -11,7 +11,7 @@ import numpy as np
 from pullback.api.functions import check_callable
 from pullback.api.mapping import vmap
 from pullback.api.traced import trace
-from pullback.core.array import host_of
+from pullback.core.array import as_array, host_of
 from pullback.core.dtypes import RANK, kind
 from pullback.core.errors import DtypeError, ShapeError, StructureError
 from pullback.core.primitive import Primitive
@@ -62,8 +62,13 @@ class _Reduction:
             "operands has",
             lambda where: f"{name} takes as many initial values as operands, in the same tree, but {where}.{at_user_line()}",
         )
-        self.starts = []
+        self.starts: list[Any] = []
+        self._row: Any = None
+        if self.structure is LEAF:
+            self._row = self._known()
         for x, start in zip(self.arrays, starts):
+            if start.type.weak and start.type.dtype is not x.type.dtype and self._is_neutral(start):
+                start = as_array(self._row[1][2](x.type.dtype))  # -inf begins a maximum of integers, too
             fits = start.type.dtype is x.type.dtype or (
                 start.type.weak and RANK[kind(start.type.dtype)] <= RANK[kind(x.type.dtype)]
             )
@@ -80,9 +85,17 @@ class _Reduction:
     def known(self) -> Any:
         """The row of the table for the computation, if it is one of those operations, and whether it begins with its neutral
         element; else None."""
-        if self.structure is not LEAF:
-            return None
-        (x,), (start,) = self.arrays, self.starts
+        return self._row and (self._row[0], *self._row[1][:2], self._is_neutral(self.starts[0]))
+
+    def _is_neutral(self, start: Any) -> bool:
+        """Whether a number is known, and changes nothing where the computation begins with it."""
+        if self._row is None or isinstance(start, Tracer) or kind(start.type.dtype) not in self._row[1][0].kinds:
+            return False
+        return np.array_equal(np.asarray(host_of(start)), self._row[1][2](start.type.dtype))
+
+    def _known(self) -> Any:
+        """The computation as a primitive of one array, and its row of the table; None if it is none of those."""
+        (x,) = self.arrays
         scalar = x.type.with_shape(()).strong()
         primitive = self.computation
         if not isinstance(primitive, Primitive):
@@ -96,8 +109,7 @@ class _Reduction:
         row = _KNOWN.get(primitive)
         if row is None or kind(x.type.dtype) not in row[0].kinds:
             return None
-        plain = not isinstance(start, Tracer) and np.array_equal(np.asarray(host_of(start)), row[2](x.type.dtype))
-        return primitive, *row[:2], plain
+        return primitive, row
 
     def combined(self, left: Sequence[Any], right: Sequence[Any]) -> list[Any]:
         """The computation on arrays of elements."""

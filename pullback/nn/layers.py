@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -14,8 +15,8 @@ from pullback import numpy as pnp
 from pullback.api.traced import eval_shape
 from pullback.core.source import make_public
 from pullback.core.types import ArrayType
-from pullback.lax import convolutions, windows
-from pullback.nn import initializers, normalizing
+from pullback.lax import convolutions
+from pullback.nn import initializers, normalizing, pooling
 from pullback.ops import arithmetic
 from pullback.random import bernoulli, split
 
@@ -202,7 +203,7 @@ def max_pool(window_shape: Sequence[int], strides: Any = None, padding: Any = "V
     Arguments:
         window_shape: the sizes of a window.
         strides: how far apart windows begin; by default 1.
-        padding: as for `lax.reduce_window`.
+        padding: "VALID", "SAME", "SAME_LOWER", or a pair of ints (before, after) for each axis of the input.
         spec: the axes of the input, N the batch and C the channels; by default these are the first and the last.
 
     Returns:
@@ -215,7 +216,7 @@ def max_pool(window_shape: Sequence[int], strides: Any = None, padding: Any = "V
         >>> nn.layers.max_pool((2,), (2,)).apply((), pnp.arange(4.0).reshape(1, 4, 1)).ravel()
         [1. 3.]:f32[2]:cpu(0)
     """
-    return _pooling(arithmetic.max, -math.inf, window_shape, strides, padding, spec)
+    return _pooling(pooling.max_pool, window_shape, strides, padding, spec)
 
 
 def sum_pool(window_shape: Sequence[int], strides: Any = None, padding: Any = "VALID", spec: str | None = None) -> Layer:
@@ -234,7 +235,7 @@ def sum_pool(window_shape: Sequence[int], strides: Any = None, padding: Any = "V
         >>> nn.layers.sum_pool((2,), (2,)).apply((), pnp.arange(4.0).reshape(1, 4, 1)).ravel()
         [1. 5.]:f32[2]:cpu(0)
     """
-    return _pooling(arithmetic.add, 0.0, window_shape, strides, padding, spec)
+    return _pooling(_sums, window_shape, strides, padding, spec)
 
 
 def avg_pool(window_shape: Sequence[int], strides: Any = None, padding: Any = "VALID", spec: str | None = None) -> Layer:
@@ -253,25 +254,27 @@ def avg_pool(window_shape: Sequence[int], strides: Any = None, padding: Any = "V
         >>> nn.layers.avg_pool((2,), (2,)).apply((), pnp.arange(4.0).reshape(1, 4, 1)).ravel()
         [0.5 2.5]:f32[2]:cpu(0)
     """
-    return _pooling(arithmetic.add, 0.0, window_shape, strides, padding, spec, mean=True)
+    mean = functools.partial(pooling.avg_pool, count_include_pad=False)
+    return _pooling(mean, window_shape, strides, padding, spec)
 
 
-def _pooling(
-    reduce: Any, start: float, window_shape: Any, strides: Any, padding: Any, spec: str | None, mean: bool = False
-) -> Layer:
-    window, steps = list(window_shape), list(strides or (1,) * len(window_shape))
-    order = spec or f"N{'HWDXYZ'[: len(window)]}C"
-    for place in sorted(map(order.index, "NC")):
-        window.insert(place, 1)
-        steps.insert(place, 1)
-
-    def total(x: Any) -> Any:
-        return windows.reduce_window(x, pnp.asarray(start, x.dtype), reduce, tuple(window), tuple(steps), padding)
+def _pooling(pool: Callable[..., Any], window_shape: Sequence[int], strides: Any, padding: Any, spec: str | None) -> Layer:
+    """A layer of one of the functions of `nn.pooling`, which take the batch first and the channels last."""
+    order = spec or f"N{'HWDXYZ'[: len(window_shape)]}C"
+    spatial = [k for k, name in enumerate(order) if name not in "NC"]
+    there = [order.index("N"), *spatial, order.index("C")]
+    around = padding if isinstance(padding, str) else [padding[k] for k in spatial]
 
     def apply(x: Any) -> Any:
-        return total(x) / total(pnp.ones_like(x)) if mean else total(x)
+        return pnp.transpose(
+            pool(pnp.transpose(x, there), window_shape, strides, around), [*map(there.index, range(len(there)))]
+        )
 
     return _plain(apply, lambda given: _shape_of(apply, given, pnp.asarray(1.0).dtype))
+
+
+def _sums(x: Any, *window: Any) -> Any:
+    return pooling.pool(x, pnp.zeros((), x.dtype), arithmetic.add, *window)
 
 
 # ---- what training has ------------------------------------------------------------------------------------------------

@@ -185,7 +185,7 @@ def floor_divide(x: ArrayLike, y: ArrayLike, /) -> Array:
 
 @by_numpy(np.remainder, NATIVE_FLOATS)
 def remainder(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """x - y * floor(x / y): what floor division leaves. It has the sign of y, as Python's `%` has.
+    """x - y * floor(x / y): what floor division leaves. It has the sign of y, as Python's `%` has; of integers, x % 0 is 0.
 
     Arguments:
         x, y: real arrays or numbers whose shapes broadcast.
@@ -211,7 +211,8 @@ mod = remainder
 
 
 def fmod(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """What the division of x by y, rounded toward zero, leaves; it has the sign of x, as C's fmod has.
+    """What the division of x by y, rounded toward zero, leaves; it has the sign of x, as C's fmod has. Of integers, fmod(x, 0)
+    is 0.
 
     Arguments:
         x, y: real arrays or numbers whose shapes broadcast.
@@ -230,7 +231,9 @@ def fmod(x: ArrayLike, y: ArrayLike, /) -> Array:
         >>> pnp.remainder(pnp.array([7, -7]), 3)
         [1 2]:i32[2]:cpu(0)
     """
-    return arithmetic.rem(*promote("fmod", x, y, numeric=True))
+    x, y = promote("fmod", x, y, numeric=True)
+    rest, dtype = arithmetic.rem(x, y), x.type.dtype
+    return rest if is_inexact(dtype) else compare.select(compare.ne(y, literal_of(0, dtype)), rest, literal_of(0, dtype))
 
 
 def divmod(x: ArrayLike, y: ArrayLike, /) -> tuple[Array, Array]:

@@ -17,7 +17,7 @@ _METHODS = ("reduce", "accumulate", "outer", "at", "reduceat")
 # The functions by the module that has them; the identity follows where there is one.
 _FUNCTIONS: dict[Any, str] = {
     arithmetic: "add=0 subtract multiply=1 true_divide floor_divide remainder fmod maximum minimum fmax fmin",
-    elementary: "power float_power arctan2 hypot=0 logaddexp logaddexp2",
+    elementary: "power float_power arctan2 hypot=0 logaddexp=-inf logaddexp2=-inf",
     logic: "bitwise_and=-1 bitwise_or=0 bitwise_xor=0 left_shift right_shift logical_and=1 logical_or=0 logical_xor=0 equal"
     " not_equal less less_equal greater greater_equal copysign heaviside nextafter",
 }
@@ -38,5 +38,6 @@ def install() -> None:
     """Give them to all functions that NumPy has as universal ones of two numbers, and to `negative`, as jax.numpy does."""
     for module, names in _FUNCTIONS.items():
         for name, _, identity in [name.partition("=") for name in names.split()]:
-            attach(getattr(module, name), identity=int(identity) if identity else None)
+            number = float(identity) if identity == "-inf" else int(identity) if identity else None
+            attach(getattr(module, name), identity=number)
     attach(arithmetic.negative, nin=1)

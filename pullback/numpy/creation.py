@@ -19,6 +19,7 @@ from pullback.core.dtypes import (
     float0,
     integer_limits,
     is_inexact,
+    is_key,
     kind,
     requested,
 )
@@ -290,7 +291,8 @@ def full(shape: ShapeLike, fill_value: ArrayLike, dtype: DTypeLike = None, *, de
     Arguments:
         shape: an int or a sequence of ints.
         fill_value: a number, or an array that broadcasts to the shape.
-        dtype: by default that of `fill_value`, weak if it is weak, as a Python number is.
+        dtype: by default that of `fill_value`, weak if it is weak, as a Python number is. Of a dtype of random keys are made
+            keys, each word of which is that whole number; likewise by `zeros`, `ones`, `empty`, and those with `_like`.
         device: None, or the device that arrays are made on; `pb.device_put` moves arrays to others.
 
     Returns:
@@ -309,6 +311,8 @@ def full(shape: ShapeLike, fill_value: ArrayLike, dtype: DTypeLike = None, *, de
     """
     refuse_device(device, "full")
     sizes = checked_shape(shape, "full")
+    if is_key(dtype) and fill_value.__class__ is int:
+        fill_value = _filled("full", fill_value, (), dtype, None)
     value = array(fill_value if dtype is None else within(fill_value, canonical(dtype)), dtype, copy=False)
     if value.type.shape and broadcast_shapes("full", value.type.shape, sizes) != sizes:
         raise ShapeError(f"full: a value of type {value.type} does not broadcast to the shape {sizes}.{at_user_line()}")
@@ -392,11 +396,11 @@ def _filled(name: str, value: int, shape: ShapeLike, dtype: DTypeLike, device: A
     if dtype.__class__ is _VOID and dtype == float0:  # as the tangents of integers have: it holds nothing, and is NumPy's
         nothing: Any = np.zeros(checked_shape(shape, name), float0)
         return nothing
-    wanted = default_dtype("f") if dtype is None else requested(dtype)
+    wanted = default_dtype("f") if dtype is None else canonical(dtype) if is_key(dtype) else requested(dtype)
     sizes = checked_shape(shape, name)
     if innermost_staging() is None:
         return Array(array_type(sizes, wanted, weak), np.full(sizes, value, wanted))
-    one = Array(array_type((), wanted, weak), np.asarray(value, wanted))
+    one = Array(array_type((), wanted, weak), np.full((), value, wanted))
     return broadcast_in_dim(one, shape=sizes, broadcast_dimensions=()) if sizes else one
 
 
@@ -555,7 +559,7 @@ def arange(
         LeafError: one of them is not a number.
         TracerIntegerConversionError: one of them is traced.
         OverflowError: an integer does not fit into the default dtype.
-        ValueError: a device other than that on which arrays are made.
+        ValueError: a complex number, or a step of 0; a device other than that on which arrays are made.
 
     Example:
         >>> pnp.arange(3)
@@ -574,6 +578,11 @@ def arange(
             raise _traced_size(value, "arange")
     wanted = requested(dtype) if dtype is not None else common_dtype(bounds, "arange")[0]
     numbers: list[Any] = [value if value.__class__ in PYTHON_SCALARS else value.view().item() for value in bounds]
+    if complex in map(type, numbers) or not numbers[2]:
+        raise ValueError(
+            f"arange counts from start to stop by real steps other than 0, but got start={numbers[0]}, stop={numbers[1]},"
+            f" step={numbers[2]}. Along a line of complex numbers: start + step * arange(n).{at_user_line()}"
+        )
     if is_inexact(wanted) or {*map(type, numbers)} - {int, bool}:
         made = np.arange(*numbers, dtype=np.float64).astype(wanted)
     else:

@@ -153,7 +153,7 @@ def issubdtype(arg1: Any, arg2: Any) -> bool:
         return arg2 in (np.floating, np.inexact, np.number, np.generic) or arg2 is found.type
     if kind(found) == "s":
         own = np.unsignedinteger if found.name[0] == "u" else np.signedinteger
-        wanted = arg2 if isinstance(arg2, type) and issubclass(arg2, np.generic) else canonical(arg2).type
+        wanted = arg2 if isinstance(arg2, type) and issubclass(arg2, np.generic) else np.dtype(arg2).type
         return wanted is found.type or bool(np.issubdtype(own, wanted))
     return bool(np.issubdtype(found, arg2))
 
@@ -282,8 +282,8 @@ def iscomplexobj(x: ArrayLike) -> bool:
         >>> pnp.iscomplexobj(pnp.array([1 + 0j])), pnp.iscomplexobj(1.0)
         (True, False)
     """
-    found = x if isinstance(x, ArrayType) else operand(x, "iscomplexobj").type
-    return kind(found.dtype) == "c"
+    dtype = getattr(x, "dtype", None)  # types of scalars and of arrays have one, too
+    return kind(dtype if isinstance(dtype, np.dtype) else operand(x, "iscomplexobj").type.dtype) == "c"
 
 
 def isrealobj(x: ArrayLike) -> bool:
@@ -306,7 +306,7 @@ def isrealobj(x: ArrayLike) -> bool:
 
 
 def isscalar(element: Any) -> bool:
-    """Whether a value is a number, or an array of no axes.
+    """Whether a value is a number, a string, or an array of no axes.
 
     Arguments:
         element: anything.
@@ -316,9 +316,9 @@ def isscalar(element: Any) -> bool:
 
     Example:
         >>> pnp.isscalar(3.0), pnp.isscalar(pnp.array(3.0)), pnp.isscalar(pnp.array([3.0])), pnp.isscalar("3")
-        (True, True, False, False)
+        (True, True, False, True)
     """
-    return element.__class__ in PYTHON_SCALARS or getattr(element, "ndim", None) == 0
+    return element.__class__ in PYTHON_SCALARS or isinstance(element, (str, bytes)) or getattr(element, "ndim", None) == 0
 
 
 class ArrayNamespaceInfo:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pullback.core.array import Array, ArrayLike
-from pullback.core.dtypes import BOOL, default_dtype, is_inexact, kind
+from pullback.core.dtypes import is_inexact, kind
 from pullback.numpy.eager import by_numpy
 from pullback.numpy.factories import FLOATING, Unary, about, binary, named, unary
 from pullback.numpy.promotion import (
@@ -26,7 +26,6 @@ from pullback.numpy.promotion import (
 )
 from pullback.ops import arithmetic, bitwise, compare, exponential, hyperbolic, powers, trigonometric
 from pullback.ops import complex as complexes
-from pullback.ops.convert import convert_element_type
 
 # ---- powers and roots -------------------------------------------------------------------------------------------------
 
@@ -50,13 +49,13 @@ cbrt = unary("cbrt", powers.cbrt, """The cube root of x, of negative numbers too
 
 @by_numpy(np.square, NATIVE_FLOATS)
 def square(x: ArrayLike, /) -> Array:
-    """x * x, in the dtype of x.
+    """x * x, in the dtype of x; of bools, as integers.
 
     Arguments:
         x: an array or a number, of any shape and dtype.
 
     Returns:
-        An array of the shape of x, in its dtype.
+        An array of the shape of x.
 
     Raises:
         LeafError: an operand is neither an array nor a number.
@@ -65,8 +64,7 @@ def square(x: ArrayLike, /) -> Array:
         >>> pnp.square(pnp.array([-3, 4]))
         [ 9 16]:i32[2]:cpu(0)
     """
-    x = operand(x, "square")
-    return bitwise.and_(x, x) if x.type.dtype is BOOL else powers.square(x)
+    return powers.square(*promote("square", x, numeric=True))
 
 
 def _power_on_host(x: Any, y: Any) -> Any:
@@ -99,12 +97,9 @@ def power(x: ArrayLike, y: ArrayLike, /) -> Array:
         >>> pnp.power(pnp.array([2, 1]), pnp.array([-1, -1]))
         [0 1]:i32[2]:cpu(0)
     """
-    if not isinstance(x, PYTHON_SCALARS) and y.__class__ in (int, float):
-        x = operand(x, "power", "argument 0")
-        dtype = x.type.dtype
-        if dtype is BOOL:
-            x = convert_element_type(x, new_dtype=default_dtype("i"))
-            dtype = x.type.dtype
+    if not isinstance(x, PYTHON_SCALARS) and y.__class__ in (bool, int, float):
+        (x,) = promote("power", operand(x, "power", "argument 0"), numeric=True)
+        dtype, y = x.type.dtype, int(y) if y.__class__ is bool else y
         if (y.__class__ is int and kind(dtype) in "iufc" and -128 <= y <= 128) or (
             is_inexact(dtype) and -8 <= y <= 8 and y == math.floor(y)
         ):
@@ -112,12 +107,8 @@ def power(x: ArrayLike, y: ArrayLike, /) -> Array:
     if y.__class__ not in PYTHON_SCALARS:
         y = operand(y, "power", "argument 1")
     weak = weak_pair(y)[1]  # a number to an array is as strong as the array is
-    x, y = promote("power", x, y)
-    dtype = x.type.dtype
-    if is_inexact(dtype):
-        out = powers.pow(x, y)
-    else:
-        out = bitwise.or_(x, bitwise.not_(y)) if dtype is BOOL else _integer_power(x, y)
+    x, y = promote("power", x, y, numeric=True)
+    out = powers.pow(x, y) if is_inexact(x.type.dtype) else _integer_power(x, y)
     return out if weak else strong(out)
 
 

@@ -177,7 +177,8 @@ def binary(
             x_type = x.type
             if y.__class__ is Array:
                 y_type = y.type
-                if x_type.dtype is y_type.dtype and x_type.dtype in fast:
+                dtype = x_type.dtype
+                if (x_type is y_type or dtype is y_type.dtype) and dtype in fast:
                     y_host = y._host
                     if x_host is not None and y_host is not None and innermost_staging() is None:
                         if x_type is y_type:

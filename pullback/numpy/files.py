@@ -13,6 +13,7 @@ from pullback.api.mapping import vmap
 from pullback.core.array import Array, ArrayLike
 from pullback.core.dtypes import BY_SHORT_NAME, DType, DTypeLike, requested
 from pullback.core.errors import DtypeError
+from pullback.core.tracing import Tracer
 from pullback.numpy.creation import arange, asarray, checked_shape
 from pullback.numpy.promotion import at_user_line, operand
 
@@ -272,8 +273,9 @@ _BFLOAT16: DType = BY_SHORT_NAME["bf16"]
 
 
 def _storable(name: str, value: Any, several: bool) -> Any:
-    """An array of a dtype of which a file can say what it is."""
-    host = np.asarray(operand(value, name))
+    """An array of a dtype of which a file can say what it is. NumPy's arrays and numbers keep all of their digits."""
+    checked = operand(value, name)
+    host = np.asarray(checked if isinstance(value, (Array, Tracer)) else value)
     if host.dtype.isbuiltin != 1 and (several or host.dtype != _BFLOAT16):
         raise DtypeError(
             f"{name} cannot write {host.dtype.name}: NumPy's files do not know it. Convert it, x.astype('float32'); or save its"

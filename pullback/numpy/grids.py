@@ -12,6 +12,7 @@ import numpy as np
 
 from pullback.core.array import Array, ArrayLike, host_of
 from pullback.core.dtypes import DTypeLike, default_dtype, kind, requested
+from pullback.core.dtypes import promote as join
 from pullback.core.errors import DtypeError, ShapeError
 from pullback.core.modes import current_mode
 from pullback.core.tracing import Tracer
@@ -20,7 +21,7 @@ from pullback.numpy.arithmetic import floor_divide, multiply, remainder
 from pullback.numpy.creation import arange, array, checked_shape, meshgrid, ones
 from pullback.numpy.indexing import from_end
 from pullback.numpy.logic import clip, where
-from pullback.numpy.promotion import at_user_line, in_dtype, operand, to_common_dtype
+from pullback.numpy.promotion import at_user_line, in_dtype, operand, weak_pair
 from pullback.numpy.shaping import concatenate, ravel, reshape
 from pullback.numpy.spaces import linspace
 from pullback.numpy.taking import check_known, counting, true_places, wrapped
@@ -100,7 +101,9 @@ class Grid(Named):
             raise TypeError(f"{self._name} takes slices, {self._name}[0:2, 0:3], not {key!r}.{at_user_line()}")
         if not key:
             return () if self._sparse else arange(0)
-        vectors = to_common_dtype(self._name, *map(_arranged, key))
+        vectors = [*map(_arranged, key)]
+        dtype, _ = functools.reduce(join, map(weak_pair, vectors))  # also where promotion is strict: no array was written
+        vectors = [in_dtype(vector, dtype) for vector in vectors]
         grids = meshgrid(*vectors, indexing="ij", sparse=self._sparse)
         return tuple(grids) if self._sparse else array(grids)
 

@@ -557,7 +557,7 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: ArrayLik
     """For each place, the choice whose condition is the first to hold there; else `default`.
 
     Arguments:
-        condlist: arrays of conditions (numbers count as true unless they are 0).
+        condlist: arrays of conditions (numbers count as true unless they are 0), in a sequence or an array.
         choicelist: an array or a number for each of them.
         default: an array or a number. Everything broadcasts.
 
@@ -574,7 +574,7 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: ArrayLik
         >>> pnp.select([x < 2, x < 4], [x, 10 * x], -1)
         [ 0  1 20 30 -1]:i32[5]:cpu(0)
     """
-    if len(condlist) != len(choicelist) or not condlist:
+    if len(condlist) != len(choicelist) or not len(condlist):
         raise ValueError(
             f"select takes conditions, and a choice for each; not {len(choicelist)} for {len(condlist)}.{at_user_line()}"
         )

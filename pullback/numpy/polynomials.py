@@ -25,7 +25,7 @@ from pullback.numpy.padding import pad
 from pullback.numpy.promotion import at_user_line, in_dtype, operand, strong, to_common_dtype, to_inexact
 from pullback.numpy.reductions import sum as total
 from pullback.numpy.reductions import summed_dtype
-from pullback.numpy.shaping import atleast_1d, broadcast_to, concatenate, ravel, reshape
+from pullback.numpy.shaping import atleast_1d, broadcast_to, concatenate, ravel, reshape, roll
 from pullback.ops.formulas import COMPLEX_DTYPE
 
 UNROLLED = 64  # coefficients up to which `polyval` multiplies and adds in place, without a loop
@@ -265,7 +265,7 @@ def polyval(p: ArrayLike, x: ArrayLike, *, unroll: int = 16) -> Array:
     p, x = map(strong, to_common_dtype("polyval", p, x))
     if not p.type.ndim:
         raise ShapeError(f"polyval takes a vector of coefficients, but got {p.type}.{at_user_line()}")
-    value = zeros_like(p[:1].sum(0) * x if p.type.size else x)
+    value = zeros_like(p[0] * x if p.type.size else x)
     if p.type.shape[0] <= UNROLLED:
         for coefficient in p:
             value = add(multiply(value, x), coefficient)
@@ -339,7 +339,7 @@ def roots(p: ArrayLike, *, strip_zeros: bool = True) -> Array:
     Arguments:
         p: a vector of coefficients, that of the highest power first.
         strip_zeros: whether to drop zeros in front, which must be known then, and to count those at the end as zeros of the
-            polynomial. Without, the first coefficient must not be 0.
+            polynomial. Without, the polynomial has a NaN at the end for each zero in front.
 
     Returns:
         A vector of complex numbers.
@@ -360,12 +360,32 @@ def roots(p: ArrayLike, *, strip_zeros: bool = True) -> Array:
         found = np.flatnonzero(host_of(given))
         last = given.type.size - 1 - int(found[-1]) if found.size else 0
         p = p[: p.type.size - last]
+    elif p.type.size > 1:
+        return _padded_roots(p)
     complex_dtype = COMPLEX_DTYPE.get(accumulation_dtype(p.type.dtype), p.type.dtype)
     degree = max(p.type.size - 1, 0)
     if not degree:
         return zeros_like(p, complex_dtype, (last,))
-    companion = pad(asarray(np.eye(degree - 1), p.type.dtype), ((1, 0), (0, 1))).at[0].set(-p[1:] / p[0])
-    return pad(in_dtype(eigvals(companion), complex_dtype), (0, last))
+    return pad(in_dtype(eigvals(_companion(p)), complex_dtype), (0, last))
+
+
+def _companion(p: Array) -> Array:
+    """The matrix whose eigenvalues are the zeros of a polynomial."""
+    return pad(asarray(np.eye(p.type.size - 2), p.type.dtype), ((1, 0), (0, 1))).at[0].set(-p[1:] / p[0])
+
+
+def _padded_roots(p: Array) -> Array:
+    """The zeros of a polynomial, with NaN for those that it lacks since its first coefficients are 0."""
+    degree = p.type.size - 1
+    ahead = (p != 0).argmax()
+    p = roll(p, -ahead)
+    # The zeros moved to the end would make as many zeros of the polynomial. They get a block of their own, with an eigenvalue
+    # that no zero of the polynomial reaches: Cauchy's bound on these is 1 + max |p[i] / p[0]|.
+    far = 2 * (1 + absolute(p[1:] / p[0]).max())
+    beyond = arange(degree) >= degree - ahead
+    found = eigvals(where(beyond[:, None], far * asarray(np.eye(degree), p.type.dtype), _companion(p)))
+    complex_dtype = COMPLEX_DTYPE.get(accumulation_dtype(p.type.dtype), p.type.dtype)
+    return in_dtype(where(beyond, np.nan, found[(absolute(found) > 0.75 * far).argsort()]), complex_dtype)
 
 
 def polyfit(

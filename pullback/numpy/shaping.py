@@ -105,7 +105,7 @@ def shape(a: Any) -> Shape:
         >>> pnp.shape(pnp.zeros((2, 3))), pnp.shape([1, 2])
         ((2, 3), (2,))
     """
-    return _type_of(a).shape
+    return a.shape if isinstance(a, np.ndarray) else _type_of(a).shape  # NumPy's arrays may hold what is no number
 
 
 def _type_of(a: Any) -> ArrayType:
@@ -802,7 +802,7 @@ def split(ary: ArrayLike, indices_or_sections: int | Sequence[int], axis: int = 
     """
     ary = operand(ary, "split")
     size = ary.type.shape[normal_axis(axis, ary.type.ndim, "split")]
-    if isinstance(indices_or_sections, (int, np.integer)) and size % (indices_or_sections or 1):
+    if not np.ndim(indices_or_sections) and size % (operator.index(indices_or_sections) or 1):  # type: ignore[arg-type]
         raise ShapeError(
             f"split cannot cut {ary.type} into {indices_or_sections} equal parts along axis {axis}.{at_user_line()}"
         )
@@ -833,13 +833,13 @@ def array_split(ary: ArrayLike, indices_or_sections: int | Sequence[int], axis: 
     ary = operand(ary, "array_split")
     along = normal_axis(axis, ary.type.ndim, "array_split")
     size = ary.type.shape[along]
-    if isinstance(indices_or_sections, (int, np.integer)):
-        count = indices_or_sections
+    if not np.ndim(indices_or_sections):
+        count = operator.index(indices_or_sections)  # type: ignore[arg-type]
         if count < 1:
             raise ShapeError(f"array_split cannot cut an array into {count} parts.{at_user_line()}")
         bounds = [i * (size // count) + min(i, size % count) for i in range(count + 1)]
     else:
-        given = [operator.index(i) for i in indices_or_sections]
+        given = [operator.index(i) for i in indices_or_sections]  # type: ignore[union-attr]
         bounds = [0, *[min(max(i + size if i < 0 else i, 0), size) for i in given], size]
     return [cut(ary, along, start, max(start, stop)) for start, stop in itertools.pairwise(bounds)]
 

@@ -51,8 +51,8 @@ def _left(x, y, rest):
 
 
 class Floored(OfTwo):
-    """Of floats NumPy's function on the host. Of integers, x / 0 is -1 and x is left, before it is rounded down, as XLA has it;
-    of unsigned ones, the largest number."""
+    """Of floats NumPy's function on the host. Of integers, x / 0 is -1 before it is rounded down, as XLA has it, of
+    unsigned ones the largest number, and what it leaves is 0, as NumPy has it."""
 
     kinds = "iuf"
 
@@ -93,9 +93,7 @@ class floor_divide(Floored):
 class remainder(Floored):
     """x - y * floor(x / y), which has the sign of y."""
 
-    evaluate, lower = _by_kind(
-        np.remainder, lambda x, y: _left(x, y, _remainder(x, y)), _rest, lambda x, y: _left(x, y, np.fmod(x, y))
-    )
+    evaluate, lower = _by_kind(np.remainder, np.remainder, _rest, lambda x, y: np.where(y == 0, y, _left(x, y, np.fmod(x, y))))
 
     def partials(out, x, y):
         return 1, lambda: neg(floor_divide(x, y))

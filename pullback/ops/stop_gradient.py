@@ -25,6 +25,9 @@ class stop_gradient(Rules):
     def jvp(primals, tangents):
         return stop_gradient(*primals), ZERO
 
+    def transpose(cotangent, x):
+        return (cotangent,)  # it is linear in its values: only its derivative is another one
+
     def vectorize(size, args, axes):
         return stop_gradient(*args), axes[0]
 

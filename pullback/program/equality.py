@@ -107,7 +107,7 @@ def param_key(value: Any) -> Any:
     Two values have equal keys if they are of the same type and equal by their own `__eq__`; in tuples, frozensets, slices,
     NamedTuples and dataclasses whose `__eq__` Python wrote, item by item. So 1, 1.0, True and np.int64(1) differ. Floats are
     told apart by their bits: 0.0 and -0.0 differ, and a NaN equals itself; Programs by all but names and sources. A key can be
-    hashed where the value itself can.
+    hashed where the value itself can: a dataclass with lists that hashes them as tuples, say, hashes as it says.
     """
     own = value.__class__
     if own in _EXACT:
@@ -130,14 +130,37 @@ def param_key(value: Any) -> Any:
     if own is slice:
         return own, tuple([param_key(item) for item in (value.start, value.stop, value.step)])
     if own.__hash__ is not None and _is_generated(equality) and dataclasses.is_dataclass(own):
-        return own, tuple([param_key(getattr(value, field.name)) for field in dataclasses.fields(own) if field.compare])
+        items = tuple([param_key(getattr(value, field.name)) for field in dataclasses.fields(own) if field.compare])
+        return (own, items) if _is_generated(own.__hash__) else _Hashed(value, (own, items))
+    if own is list:
+        return own, [param_key(item) for item in value]
+    if own is dict:
+        return own, {param_key(key): param_key(item) for key, item in value.items()}
     return own, value
 
 
-def _is_generated(equality: Any) -> bool:
-    """Whether an `__eq__` was written by `dataclass`, and so compares the fields, rather than by the user."""
-    code = getattr(equality, "__code__", None)
-    return code is not None and (code.co_filename, code.co_qualname) == ("<string>", "__create_fn__.<locals>.__eq__")
+def _is_generated(method: Any) -> bool:
+    """Whether an `__eq__` or `__hash__` was written by `dataclass`, and so is about the fields, rather than by the user."""
+    code = getattr(method, "__code__", None)
+    return code is not None and (code.co_filename, code.co_qualname) == (
+        "<string>",
+        f"__create_fn__.<locals>.{method.__name__}",
+    )
+
+
+class _Hashed:
+    """The key of a value that has its own hash, for items that have none."""
+
+    __slots__ = ("items", "value")
+
+    def __init__(self, value: Any, items: Any) -> None:
+        self.value, self.items = value, items
+
+    def __hash__(self) -> int:
+        return hash(self.value)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Hashed) and self.items == other.items
 
 
 class Keyed:

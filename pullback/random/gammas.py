@@ -10,7 +10,7 @@ import functools
 from typing import Any
 
 from pullback.api.compiled import jit
-from pullback.api.custom import custom_jvp
+from pullback.api.custom import custom_jvp, custom_vmap
 from pullback.api.loops import map as each_alone
 from pullback.api.loops import while_loop
 from pullback.api.mapping import vmap
@@ -67,13 +67,27 @@ def _one(key: Any, a: Array, logarithm: bool) -> Array:
     return log(d) + log(v) + where(large | (smaller == 0), zero, smaller * (1 / a))
 
 
+def _one_by_one(logarithm: bool) -> Any:
+    """Of keys of streams: each number by itself, in a batch too, as in JAX. Together, all would take the first key's bits."""
+
+    @custom_vmap
+    def alone(keys: Array, a: Array) -> Array:
+        pairs = keys.reshape(-1), a.reshape(-1)
+        return each_alone(lambda pair: _one(pair[0], pair[1], logarithm), pairs).reshape(a.shape)
+
+    @alone.def_vmap
+    def rule(size: int, batched: Any, *args: Array) -> Any:
+        return alone(*[x if own else broadcast(x, (size, *x.shape)) for own, x in zip(batched, args)]), True
+
+    return alone
+
+
 @functools.partial(jit, static_argnames="logarithm")
 def _many(key: Any, a: Array, *, logarithm: bool) -> Array:
     flat = a.reshape(-1)
     keys = divided(key, flat.shape)
-    if BY_DTYPE[keys.type.dtype].streams:  # each by itself, as in JAX: together, all would take the bits of the first key
-        alone: Array = each_alone(lambda pair: _one(pair[0], pair[1], logarithm), (keys, flat))
-        return alone.reshape(a.shape)
+    if BY_DTYPE[keys.type.dtype].streams:
+        return _one_by_one(logarithm)(keys, flat).reshape(a.shape)
     return vmap(lambda one, each: _one(one, each, logarithm))(keys, flat).reshape(a.shape)
 
 

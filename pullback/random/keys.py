@@ -6,13 +6,12 @@ import functools
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
 from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
 from pullback.core.array import Array, ArrayLike, host_of
-from pullback.core.context import setting
+from pullback.core.context import Inherited
 from pullback.core.dtypes import KEYS, default_dtype, is_key, kind
 from pullback.core.dtypes import prng_key as prng_key
 from pullback.core.errors import DtypeError, KeyReuseError, LeafError, ShapeError
@@ -35,7 +34,7 @@ _UNSAFE = KEYS["urbg"]
 
 # In a `checked_keys` block the keys that were used: known ones by their words, traced ones, which are held, by their identity;
 # each with what used it.
-_used: ContextVar[dict[Any, tuple[str, Any]] | None] = ContextVar("pullback_used_keys", default=None)
+used_keys: Inherited[dict[Any, tuple[str, Any]] | None] = Inherited("pullback_used_keys", None)
 
 
 @contextmanager
@@ -65,7 +64,7 @@ def checked_keys(enabled: bool = True) -> Iterator[None]:
             ...
         pullback.core.errors.KeyReuseError: uniform was given a key that normal has used up already...
     """
-    with setting(_used, {} if enabled else None):
+    with used_keys.setting({} if enabled else None):
         yield
 
 
@@ -79,7 +78,7 @@ def _marks(key: Any) -> list[Any]:
 
 
 def _use_up(key: Any, name: str) -> None:
-    used = _used.get()
+    used = used_keys.get()
     if used is not None:
         used.update(dict.fromkeys(_marks(key), (name, key)))
 
@@ -118,7 +117,7 @@ def single_key(key: Any, name: str) -> Array:
             f"{name} takes one key, but got {typed.type}. For many, pb.vmap(lambda key: pb.random.{name}(key, ...))(keys)."
             f"{at_user_line()}"
         )
-    used = _used.get() or {}
+    used = used_keys.get() or {}
     for mark in _marks(key) if used else ():
         if mark in used:
             raise KeyReuseError(
@@ -139,9 +138,9 @@ def sampler(function: F) -> F:
         if out_sharding is not None:
             raise NotImplementedError(f"{name} draws on one device: out_sharding must be None.{at_user_line()}")
         typed = single_key(key, name)
-        if _used.get() is None:
+        if used_keys.get() is None:
             return function(typed, *args, **params)
-        with setting(_used, None):
+        with used_keys.setting(None):
             out = function(typed, *args, **params)
         _use_up(key, name)
         return out
@@ -416,7 +415,7 @@ def clone(key: ArrayLike) -> Array:
         True:bool[]:cpu(0)
     """
     typed_keys(key, "clone")
-    used = _used.get() or {}
+    used = used_keys.get() or {}
     for mark in _marks(key) if used else ():
         used.pop(mark, None)
     return key if isinstance(key, Array) else as_operand(key, "clone")

@@ -7,22 +7,21 @@ if a result is no number, its Program is run again, one operation at a time, to 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
 
 from pullback.core.array import Array, host_of
-from pullback.core.context import setting
 from pullback.core.dtypes import is_inexact
 from pullback.core.source import at_user_line
-from pullback.core.tracing import _innermost_staging, ensure_compile_time_eval, evaluate, innermost_staging
+from pullback.core.tracing import Trace, evaluate, innermost_staging, staging
 from pullback.program.provenance import Recorder
 
 
 class Checker(Recorder):
-    """Evaluates operations, and looks at what they give.
+    """Evaluates operations, and looks at what they give. Threads may share one: it keeps nothing.
 
     Attributes:
         nan, inf: what it raises `FloatingPointError` for.
@@ -30,6 +29,9 @@ class Checker(Recorder):
 
     __slots__ = ("inf", "nan")
     transformation = "check"
+    evaluates = True
+    attributed = made = property(lambda self: None, lambda self, value: None)
+    scope = property(lambda self: (), lambda self, value: None)
 
     def __init__(self, nan: bool, inf: bool) -> None:
         super().__init__()
@@ -38,7 +40,7 @@ class Checker(Recorder):
         self.nan, self.inf = nan, inf
 
     def process(self, primitive: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
-        with ensure_compile_time_eval():
+        with staging.setting(None):
             out = evaluate(primitive, args, params)
         outs = out if primitive.multiple_results else (out,)
         found = next(filter(None, map(self.wrong, outs)), None)
@@ -67,15 +69,28 @@ class Checker(Recorder):
         return "inf" if self.inf and np.any(np.isinf(host)) else None
 
 
-@contextmanager
-def checking_results(nan: bool = True, inf: bool = False) -> Iterator[None]:
-    """In this block and thread an operation whose result holds NaN, or infinity, raises `FloatingPointError`.
+def checker(nan: bool, inf: bool) -> Checker | None:
+    """What raises `FloatingPointError` for a result that holds NaN, or infinity; None where neither is looked for."""
+    return Checker(nan, inf) if nan or inf else None
 
-    Where a function is traced nothing is looked at: its results are, when it runs.
-    """
-    around = innermost_staging()
-    if around is not None and not isinstance(around, Checker):
-        yield
-        return
-    with setting(_innermost_staging, Checker(nan, inf) if nan or inf else None):
-        yield
+
+class _Results:
+    """The trace that looks at results: that of the process, as its `default`, or of a block in a thread."""
+
+    @property
+    def default(self) -> Trace | None:
+        return staging.default
+
+    @default.setter
+    def default(self, trace: Checker | None) -> None:
+        before, staging.default = staging.default, trace
+        if innermost_staging() is before:  # an interrupt, or `ensure_compile_time_eval`, has left it in this thread
+            staging.variable.set(trace)
+
+    def setting(self, trace: Checker | None) -> AbstractContextManager[None]:
+        """The block. Where a function is traced nothing is looked at: its results are, when it runs."""
+        around = innermost_staging()
+        return staging.setting(trace) if around is None or isinstance(around, Checker) else nullcontext()
+
+
+results = _Results()

@@ -12,7 +12,7 @@ from pullback.core.leaks import note
 from pullback.core.primitive import Primitive
 from pullback.core.refs import Ref
 from pullback.core.source import Source, ends_calls, forget_callers, user_source
-from pullback.core.tracing import Tracer, escaped, innermost_staging, record_into
+from pullback.core.tracing import Tracer, escaped, staging
 from pullback.core.types import ArrayType
 from pullback.program.equation import Made
 from pullback.program.interpret import run as replay
@@ -153,10 +153,9 @@ def stage(
     inputs = [Variable(type) for type in types]
     names = arguments or [""] * len(inputs)
     tracers = [Staged(trace, variable, None, argument) for variable, argument in zip(inputs, names, strict=True)]
-    before = innermost_staging()
-    try:  # twice: where an interrupt skips `record_into`, `bind` finds that the trace has ended
+    before = staging.variable.set(trace)
+    try:  # twice: where an interrupt skips the reset, `bind` finds that the trace has ended
         try:
-            record_into(trace)
             outputs = [trace.atom(value) for value in function(*tracers)]
             written = {ref: place._value for ref, (start, place) in trace.places.items() if place._value is not start}
             outputs = [*[trace.atom(value) for value in written.values()], *outputs]
@@ -164,7 +163,7 @@ def stage(
             trace.open = False
             forget_callers()
     finally:
-        record_into(before)
+        staging.variable.reset(before)
     if written and refs is None:
         raise RefError(
             f"{trace.describe()} writes to a Ref of type {next(iter(written)).type} that was made outside of it. Here only"

@@ -58,6 +58,16 @@ class OwnEquality:
         return hash(self.value)
 
 
+@dataclasses.dataclass(frozen=True)
+class OwnHash:
+    """Of lists, which Python hashes not."""
+
+    values: object
+
+    def __hash__(self):
+        return len(self.values)
+
+
 class Metres(float):
     def __repr__(self):
         return f"Metres({float(self)!r})"
@@ -90,6 +100,7 @@ DIFFERENT = [
     (frozenset({1}), frozenset({1.0})), (frozenset({(0.0,)}), frozenset({(-0.0,)})), (Plain(1), Plain(1.0)),
     (Plain((1,)), Plain((True,))), (Initial(seed=1), Initial(seed=2)), (Identity(1), Identity(1)), ("a", b"a"),
     (slice(1), slice(1.0)), (Fraction(1), 1), (None, ()), (np.datetime64(1, "s"), np.datetime64(1, "ms")),
+    (OwnHash([1]), OwnHash([1.0])), (OwnHash({"a": [0.0]}), OwnHash({"a": [-0.0]})),
 ]  # fmt: skip
 
 SAME = [
@@ -97,6 +108,7 @@ SAME = [
     lambda: Initial(seed=3), lambda: Unnoticed(1, str(next(counter))), lambda: OwnEquality(2.0, [next(counter)]),
     lambda: frozenset({"a"}), lambda: Metres(1.5), lambda: Level.LOW, lambda: np.float64(2), lambda: slice(1, 2),
     lambda: Fraction(1, 3), lambda: 10**400, lambda: range(3), lambda: np.dtype("float32"), lambda: float,
+    lambda: OwnHash([1, {"a": 2.0}]),
 ]  # fmt: skip
 counter = itertools.count()
 

@@ -10,7 +10,7 @@ import pytest
 
 import pullback as pb
 import pullback.numpy as pnp
-from pullback.core.reports import explaining_misses, reporting
+from pullback.core.reports import DEBUG, WARNING, explaining, level
 
 
 def test_tracing_and_compiling_is_logged(caplog: pytest.LogCaptureFixture) -> None:
@@ -32,11 +32,11 @@ def test_tracing_and_compiling_is_logged(caplog: pytest.LogCaptureFixture) -> No
 
 def test_it_is_a_warning_where_somebody_asks(caplog: pytest.LogCaptureFixture) -> None:
     f = pb.jit(lambda x: x * 5.0)
-    with reporting():
+    with level.setting(WARNING):
         f(pnp.ones(2))
         assert len(caplog.records) == 3 and {record.levelname for record in caplog.records} == {"WARNING"}
         caplog.clear()
-        with reporting(False):
+        with level.setting(DEBUG):
             f(pnp.ones(3))
     f(pnp.ones(4))
     assert not caplog.records
@@ -44,7 +44,7 @@ def test_it_is_a_warning_where_somebody_asks(caplog: pytest.LogCaptureFixture) -
 
 def test_misses_are_explained(caplog: pytest.LogCaptureFixture) -> None:
     f = pb.jit(lambda x: x * 5.0)
-    with explaining_misses():
+    with explaining.setting(True):
         for size in (2, 2, 3):
             f(pnp.ones(size))
     f(pnp.ones(4))

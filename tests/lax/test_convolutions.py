@@ -154,6 +154,14 @@ def test_a_start_that_is_not_neutral_is_combined_once():
     np.testing.assert_array_equal(lax.reduce_window(x, 10.0, lax.add, (1, 2), None, "VALID"), [[11, 13], [17, 19]])
 
 
+def test_a_neutral_python_number_begins_a_reduction_of_any_dtype():
+    x = np.array([[1, 4], [2, 3]])
+    np.testing.assert_array_equal(lax.reduce_window(x, -np.inf, lax.max, (2, 1), None, [(1, 0), (0, 0)]), [[1, 4], [2, 4]])
+    np.testing.assert_array_equal(lax.reduce(x, np.inf, lax.min, (0,)), [1, 3])
+    with pytest.raises(pb.errors.DtypeError, match="to begin with"):
+        lax.reduce(x, np.inf, lax.max, (0,))
+
+
 def test_transforms_keep_single_precision_and_refuse_complex_numbers():
     x = np.ones(4, np.float32)
     assert pnp.fft.fft(x).dtype == np.complex64 and pnp.fft.irfft(x).dtype == np.float32

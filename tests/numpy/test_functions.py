@@ -332,7 +332,15 @@ def test_linspace_reaches_from_low_to_high(dtype, high, how):
 
 @pytest.mark.parametrize("cut", ["split", "array_split"])
 def test_splitting_as_numpy(cut):
-    for x, where, axis in ((A, 2, 1), (A, [1, 3], 1), (A, [1], 0), (CUBE, 3, 1), (A, [0, 2, 9], 1), (A, [-1], 1)):
+    for x, where, axis in (
+        (A, 2, 1),
+        (A, [1, 3], 1),
+        (A, [1], 0),
+        (CUBE, 3, 1),
+        (A, [0, 2, 9], 1),
+        (A, [-1], 1),
+        (A, np.array(2), 1),
+    ):
         got = getattr(pnp, cut)(pnp.asarray(x), where, axis)
         expected = getattr(np, cut)(x, where, axis)
         assert len(got) == len(expected)

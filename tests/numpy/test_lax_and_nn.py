@@ -25,6 +25,7 @@ M = np.arange(12, dtype=np.float32).reshape(3, 4)
         (lambda: lax.round(X), [-2, -1, 0, 1, 7]),
         (lambda: lax.reciprocal(M + 1), 1 / (M + 1)),
         (lambda: lax.select(M > 3, M, 0.0), np.where(M > 3, M, 0)),
+        (lambda: lax.stack(pnp.asarray(M)), M),
         (lambda: lax.select_n(M > 3, M, -M), np.where(M > 3, -M, M)),
         (lambda: lax.select_n(np.array([0, 1, 2]), X[:3], X[1:4], X[2:5]), [-2, 0, 7]),
         (lambda: lax.clamp(0.0, X, 1.0), np.clip(X, 0, 1)),

@@ -18,6 +18,8 @@ REFUSED: dict[str, tuple[Any, Any, str]] = {
     "split sum": (lambda: lax.split(A, [1, 1], axis=1), pb.errors.ShapeError, "whose sum"),
     "stack of two dtypes": (lambda: lax.stack([A, A.astype(int)]), pb.errors.DtypeError, "one dtype"),
     "stack of two shapes": (lambda: lax.stack([A, A[0]]), pb.errors.ShapeError, "one shape"),
+    "select_n of nothing": (lambda: lax.select_n(A > 0), pb.errors.ShapeError, "0 cases"),
+    "select_n by bools of three": (lambda: lax.select_n(A > 0, A, A, A), pb.errors.ShapeError, "3 cases"),
     "stack of nothing": (lambda: lax.stack([]), pb.errors.ShapeError, "at least one"),
     "tile": (lambda: lax.tile(A, [2]), pb.errors.ShapeError, "each axis"),
     "broadcast_like": (lambda: lax.broadcast_like(A[0], A), pb.errors.ShapeError, r"\(2, 3\)"),

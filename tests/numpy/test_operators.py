@@ -72,6 +72,25 @@ def test_unary_and_other_operators():
     check(round(pnp.asarray(np.int8(3))), np.int8(3))
 
 
+@pytest.mark.parametrize("function", [pnp.remainder, pnp.fmod, lambda x, y: x % y, lambda x, y: pnp.divmod(x, y)[1]])
+@pytest.mark.parametrize("how", [lambda f: f, pb.jit])
+def test_division_of_integers_by_zero_leaves_nothing(function, how):
+    for x in (np.array([5, -7, 0, 3], "int32"), np.array([5, 200, 0, 3], "uint8")):
+        for y in (np.array([0, 0, 0, 2], x.dtype), np.array(0, x.dtype)):
+            expected = np.array([0, 0, 0, 1 if y.ndim else 0])
+            np.testing.assert_array_equal(how(function)(pnp.asarray(x), pnp.asarray(y)), expected)
+    assert how(lambda x: function(x, 0))(pnp.array([4, -4])).tolist() == [0, 0]
+
+
+def test_powers_of_bools_are_of_integers_and_polynomials_keep_narrow_ones():
+    bools, narrow = pnp.array([True, False]), pnp.array([1, 2], "int8")
+    for out in (pnp.square(bools), pnp.power(bools, bools), bools**bools, bools**2, bools**True):
+        assert out.dtype == "int32" and not out.weak_type and out[0] == 1
+    assert pnp.polyval(narrow, narrow).dtype == pnp.polyval(pnp.zeros(70, "int8"), narrow).dtype == "int8"
+    assert pnp.select(pnp.array([[True, False], [True, True]]), pnp.array([[1, 2], [3, 4]])).tolist() == [1, 4]
+    assert pnp.logaddexp.reduce(pnp.zeros(0)) == -np.inf
+
+
 def test_powers():
     a = pnp.asarray(np.abs(X))
     for exponent in (2, 3, 0, 1, -1, 2.0, 0.5, 2.5):

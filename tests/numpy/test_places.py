@@ -121,6 +121,8 @@ REFUSED: dict[str, tuple[Any, type[Exception], str]] = {
     "packbits": (lambda: pnp.packbits(V), TypeError, "bools or integers"),
     "unpackbits": (lambda: pnp.unpackbits(np.arange(3)), TypeError, "uint8"),
     "bitorder": (lambda: pnp.packbits([1], bitorder="middle"), (ValueError, TypeError), "bitorder|list"),
+    "arange of complex numbers": (lambda: pnp.arange(1j), ValueError, "real steps"),
+    "arange without a step": (lambda: pnp.arange(0, 3, 0), ValueError, "other than 0"),
     "mgrid": (lambda: pnp.mgrid[3], TypeError, "slices"),
     "mgrid without an end": (lambda: pnp.mgrid[3:], ValueError, "end"),
     "r_": (lambda: pnp.r_["r", V], ValueError, "no matrices"),

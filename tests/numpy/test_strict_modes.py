@@ -95,6 +95,7 @@ TAKEN = """
     pb.jit(pnp.mean)(i) | pb.vmap(pnp.var)(pnp.ones((2, 3), 'int32')) | pb.jit(lambda x, i: x[i])(f, i)
     pb.grad(lambda x: pnp.var(x))(f) | pb.image.resize(f, (6,), 'linear') | pb.nn.one_hot(i, 3) | pnp.add.reduceat(h, i)
     pb.hessian(lambda x: pb.nn.gelu(x).sum())(f) | pb.lax.scan(lambda c, x: (c, pnp.mean(x)), f, pnp.ones((2, 3), 'int32'))
+    pnp.mgrid[0:1:3j, 0:2] | pnp.ogrid[0:1:3j, 0:2]
 """
 
 

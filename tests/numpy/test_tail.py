@@ -126,6 +126,11 @@ def test_zeros_of_polynomials() -> None:
         pb.jit(pnp.roots)(pnp.array([1.0, 2.0]))
     known = np.array([0.0, 1.0, -3.0, 0.0])  # known coefficients are known within a trace, too
     np.testing.assert_allclose(pb.jit(lambda: pnp.roots(known))(), np.roots(known))
+    for p in ([0.0, 0.0, 1.0, -3.0, 2.0, 0.0], [0.0, 3.0, 6.0], [1.0, -3.0, 2.0], [0.0, 0.0, 5.0], [0.0, 40.0, 0.0, -1.0]):
+        padded, expected = np.asarray(pb.jit(lambda p: pnp.roots(p, strip_zeros=False))(np.array(p))), np.roots(p)
+        assert np.isnan(padded[len(expected) :]).all() and len(padded) == len(p) - 1
+        found = np.sort_complex(padded[: len(expected)])
+        np.testing.assert_allclose(found, np.sort_complex(expected.astype(complex)), atol=1e-12)
     # the derivative of a simple zero z with respect to the coefficient of z^k is -z^k / p'(z)
     slope = pb.jacfwd(lambda p: pnp.roots(p, strip_zeros=False)[:1].real)(pnp.array([1.0, -3.0, 2.0]))
     np.testing.assert_allclose(np.abs(slope[0]), [4.0, 2.0, 1.0], rtol=1e-4)

@@ -145,7 +145,8 @@ BINARY = [
 OF_BOOL = BINARY[BINARY.index("equal") :]
 PAIRS = [
     (WEAK, WEAK, True), (0.5, 0.5, True), (WEAK, 2, True), (WEAK, WEAK_INT, True), (INTS, 0.5, True), (WEAK, STRONG, False),
-    (0.5, STRONG, False), (STRONG, 0.5, False), (HALF, 0.5, False), (STRONG, INTS, False), (STRONG, STRONG, False),
+    (0.5, STRONG, False), (STRONG, 0.5, False), (HALF, 0.5, False), (WEAK, True, True), (WEAK_INT, True, True),
+    (STRONG, True, False), (STRONG, INTS, False), (STRONG, STRONG, False),
 ]  # fmt: skip
 
 

@@ -167,6 +167,7 @@ def test_stop_gradient() -> None:
     check_batched(lambda y: [p(y)], [x], "stop_gradient")
     (tangent,) = pushed(lambda y: [mul(p(y), y)], [True])(x, x)
     np.testing.assert_array_equal(np.asarray(tangent.host), np.arange(3.0) ** 2)
+    assert pb.linear_transpose(lambda y: 2.0 * p(y), 1.0)(3.0) == (6.0,)  # of its values it is the identity
 
 
 def test_one_operand_too_many_is_refused_before_numpy_writes_to_it() -> None:

@@ -176,6 +176,20 @@ def test_distributions(name) -> None:
     assert len({row.tobytes() for row in words(keys)}) == 4
 
 
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("rbg", [[0.18382954597473145, 0.8646818995475769], [0.35971468687057495, 0.4690760374069214]]),
+        ("unsafe_rbg", [[0.1590835452079773, 1.3778836727142334], [0.23806361854076385, 2.896334409713745]]),
+    ],
+)
+def test_gamma_numbers_of_batches_of_streams(name, expected) -> None:
+    """Recorded from jax 0.10.2 on a CPU: each is drawn by itself, under vmap too."""
+    keys = random.split(random.key(5, impl=name), 2)
+    drawn = pb.vmap(lambda key: random.gamma(key, pnp.array([0.5, 2.0])))(keys)
+    np.testing.assert_allclose(drawn, expected, rtol=1e-5)
+
+
 def test_generators_are_chosen() -> None:
     with pytest.raises(ValueError, match="no generator of random numbers; those are 'threefry2x32', 'threefry4x32'"):
         random.key(0, impl="mersenne")

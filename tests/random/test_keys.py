@@ -1,6 +1,7 @@
 """Keys: an array of one dtype that all movements of arrays take, and nothing that computes; and the watch on their use."""
 
 import copy
+import functools
 import pickle
 
 import numpy as np
@@ -100,7 +101,7 @@ def test_the_dtype_of_keys() -> None:
     assert pnp.issubdtype(KEY.dtype, random.prng_key) and not pnp.issubdtype(pnp.uint32, random.prng_key)
     assert random.key_dtype() == KEY.dtype and random.key_impl(KEY) == "threefry2x32"
     with pytest.raises(errors.DtypeError, match="random keys"):
-        pnp.zeros(3, KEY.dtype)
+        pnp.arange(3, dtype=KEY.dtype)
     with pytest.raises(ValueError, match="threefry2x32"):
         random.key(0, impl="other")
 
@@ -235,6 +236,29 @@ def test_keys_are_equal_where_their_words_are() -> None:
     assert random.key(1) == random.key(1) and random.key(1) != random.key(2)
     with pytest.raises(errors.DtypeError, match="lt takes bool"):
         KEY < KEY  # noqa: B015
+
+
+@pytest.mark.parametrize("name", ["threefry2x32", "philox2x32", "rbg"])
+def test_arrays_of_keys_are_made_as_others_are(name) -> None:
+    """So that a tree of buffers can be made of the types of a state that holds keys."""
+    keys = random.split(random.key(3, impl=name), 2)
+    makers = {
+        0: (pnp.zeros, pnp.empty, pnp.zeros_like, pnp.empty_like),
+        1: (pnp.ones, pnp.ones_like),
+        100: (functools.partial(pnp.full, fill_value=100), functools.partial(pnp.full_like, fill_value=100)),
+    }
+    for number, functions in makers.items():
+        for i, make in enumerate(functions):
+            like = 2 * i >= len(functions)
+            for way in (lambda f: f, pb.jit):
+                made = way(lambda keys, make=make, like=like: make(keys) if like else make((2,), dtype=keys.dtype))(keys)
+                assert made.dtype is keys.dtype and made.shape == (2,)
+                np.testing.assert_array_equal(words(made), np.full_like(words(keys), number))
+    np.testing.assert_array_equal(words(pnp.full((3,), keys[0])), np.stack([words(keys[0])] * 3))
+    np.testing.assert_array_equal(words(pnp.full_like(keys, keys[1])), np.stack([words(keys[1])] * 2))
+    np.testing.assert_array_equal(words(pb.vmap(pnp.zeros_like)(keys)), np.zeros_like(words(keys)))
+    with pytest.raises(errors.DtypeError, match="random keys are no numbers"):
+        pnp.full((2,), 1.5, keys.dtype)
 
 
 def test_the_dtype_of_keys_may_be_named_for_keys() -> None:

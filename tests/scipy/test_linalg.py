@@ -84,6 +84,15 @@ def test_the_factors_of_a_tall_matrix_take_no_square_of_its_height(function):
     assert "777x2x" in text and "777x777" not in text
 
 
+def test_the_permutation_of_lu_is_real_as_scipys_is():
+    for x in (A + 1j * A.T, np.stack([A, A.T]) * (1 + 1j)):
+        for lu in (linalg.lu, pb.jit(linalg.lu)):
+            p, left, right = lu(x)
+            assert p.dtype == np.float64 and left.dtype == right.dtype == np.complex128
+            near(p, scipy.linalg.lu(x)[0])
+            near(p @ left @ right, x)
+
+
 @pytest.mark.parametrize("lower", [False, True])
 def test_eigh_of_two_matrices_reads_one_triangle_of_each(lower):
     a, b = [np.where(np.tri(4) if lower else np.tri(4).T, x, np.nan) for x in (A + A.T, POSITIVE)]

@@ -123,6 +123,20 @@ def test_integers_and_python_numbers():
     close(stats.norm.logcdf(-100), st.norm.logcdf(-100), "float32")
 
 
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_narrow_numbers_and_parameters_that_are_pythons(dtype):
+    """These meet as a weak number of 16 bits, half of which is one of 32."""
+    x = pnp.array([0.25, 0.5], dtype)
+    for name, method in CALLS:
+        f, shapes = getattr(getattr(stats, name), method), SHAPES[name][0]
+        found = f(x, *shapes)
+        assert found.dtype == dtype, (name, method)
+        np.testing.assert_allclose(
+            np.float32(found), f(np.float32(x), *shapes), rtol=0.05, atol=0.05, err_msg=f"{name} {method}"
+        )
+    assert all(getattr(stats, name).pmf(x, *DISCRETE[name][0]).dtype == dtype for name in DISCRETE)
+
+
 def test_tails_keep_their_digits():
     with pb.default_bits(64):
         for name, x in (

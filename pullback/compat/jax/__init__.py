@@ -47,6 +47,7 @@ facade(
             " transfer_guard_device_to_device transfer_guard_device_to_host transfer_guard_host_to_device"
         ),
         "custom_derivatives": "closure_convert custom_gradient custom_jvp custom_vjp",
-        "pullback": ("Array Device Ref clear_caches ensure_compile_time_eval float0 freeze named_scope new_ref"),
+        "pullback": ("Array Device Ref clear_caches ensure_compile_time_eval float0 freeze named_scope"),
+        "ref": "new_ref",
     },
 )

@@ -47,7 +47,6 @@ ABSENT: dict[str, dict[str, str]] = {
     "jax.profiler": {"*": "there is no profiler yet; jax.jit(f).lower(*args).cost_analysis() says what a function costs"},
     "jax.random": {"random_gamma_p": _INSIDE},
     "jax.ref": {
-        "AbstractRef": "jax.new_ref makes a mutable array",
         "empty_ref free_ref": _LATER,
     },
     "jax.sharding": {"*": _DEVICES},

@@ -11,7 +11,7 @@ import pullback as pb
 from pullback.compat.jax.facade import facade
 from pullback.compat.jax.structs import aval_of
 from pullback.compat.jax.tree_util import tree_map
-from pullback.compat.jax.trees import Packed, pack, standing_for, unpack
+from pullback.compat.jax.trees import Packed, pack, packed, standing_for
 from pullback.core.lazy import lazy_module
 from pullback.core.source import named_after
 from pullback.program.equality import Keyed
@@ -160,11 +160,7 @@ def checkpoint_name(x: Any, name: str) -> Any:
 def saved_residuals(f: Function, *args: Any, **kwargs: Any) -> list[tuple[Any, str]]:
     """Pairs of the type of what is kept, and where it comes from."""
 
-    @named_after(f)
-    def of_packed(*args: Packed, **kwargs: Packed) -> Packed:
-        return Packed(f(*unpack(args), **{name: arg.tree for name, arg in kwargs.items()}))
-
-    found = pb.saved_residuals(of_packed, *pack(args), **{name: Packed(arg) for name, arg in kwargs.items()})
+    found = pb.saved_residuals(packed(f), *pack(args), **{name: Packed(arg) for name, arg in kwargs.items()})
     return [(aval_of(one.type), _origin(one)) for one in found]
 
 

@@ -191,7 +191,8 @@ _OF_DEVICES: dict[str, Any] = {
 }
 
 _ALL: tuple[tuple[type, dict[str, Any]], ...] = (
-    (ArrayMethods, {"aval": property(_aval), "__array_namespace__": _array_namespace}),
+    # __hash__ is None, so that collections.abc.Hashable says that they have none.
+    (ArrayMethods, {"aval": property(_aval), "__array_namespace__": _array_namespace, "__hash__": None}),
     (Array, _OF_ARRAYS),
     (Tracer, _OF_TRACERS),
     (Device, _OF_DEVICES),

@@ -9,7 +9,6 @@ import numpy as np
 
 from pullback import checks
 from pullback.checks import CheckError, Error
-from pullback.compat.jax.tree_util import register_pytree_node
 from pullback.control.checking import KINDS
 
 JaxException = CheckError
@@ -30,7 +29,6 @@ float_checks = nan_checks | div_checks
 automatic_checks = float_checks | index_checks
 all_checks = automatic_checks | user_checks
 
-register_pytree_node(Error, lambda error: ((error.code,), None), lambda _, codes: Error(*codes))
 init_error = Error(np.int32(0))
 check_error = checks.check_error
 

@@ -1,7 +1,8 @@
 """jax.config, and the context managers that override one of its options for a block.
 
-What operators have to know becomes fields of pullback's mode (`core/modes.py`). Other options hold contexts of pullback's open;
-the rest is kept for programs that read it: it tunes JAX's own machinery, or names what is always so here.
+What operators have to know becomes fields of pullback's mode (`core/modes.py`). Other options are context variables of
+pullback's with a default of the process (`core/context.py`); the rest is kept for programs that read it: it tunes JAX's own
+machinery, or names what is always so here.
 """
 
 from __future__ import annotations
@@ -9,23 +10,22 @@ from __future__ import annotations
 import contextlib
 import enum
 import os
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar, Token
 from types import MappingProxyType
 from typing import Any, NoReturn
 
-import pullback as pb
+from pullback.core import reports, source
+from pullback.core.devices import DEFAULT_DEVICE
 from pullback.core.lazy import lazy_module
 from pullback.core.modes import Mode, overriding, set_process_mode
-from pullback.core.reports import explaining_misses, reporting
 from pullback.core.source import warn
 
-finite = lazy_module("pullback.transforms.finite")
-Context = contextlib.AbstractContextManager[Any]
+finite, keys = lazy_module("pullback.transforms.finite"), lazy_module("pullback.random.keys")
+devices, place = lazy_module("pullback.api.devices"), lazy_module("pullback.engine.place")
+Read = Callable[[str], Any]  # the value of an option
 _MISSING = object()
 _blocks: ContextVar[Mapping[str, Any]] = ContextVar("pullback_jax_options", default=MappingProxyType({}))  # overridden here
-_held: dict[Callable[[Any], Context], contextlib.ExitStack] = {}  # what is open for the process
 _before: list[Mode] = []  # the mode of the process, before the façade changed it
 STATES: dict[str, State] = {}
 
@@ -35,9 +35,11 @@ class State:
 
     Arguments:
         name: by which `jax.config` knows it.
-        choices: the values that it may have; None for any, but one whose default is a bool is a bool.
+        choices: the values that it may have; None for any, but one whose default is a bool is a bool. Or a function that
+            refuses others.
         fields: the field of pullback's mode that has its value; or a function that gives fields, of one that reads options.
-        context: what is open in pullback while it has a value. Options that share a context are looked up there.
+        variable: two functions: one gives the context variable of pullback's that has its value, the other that value, of a
+            function that reads options.
     """
 
     def __init__(
@@ -45,14 +47,14 @@ class State:
         name: str,
         default: Any,
         choices: Any = None,
-        fields: Callable[[Callable[[str], Any]], dict[str, Any]] | str | None = None,
-        context: Callable[[Any], Context] | None = None,
+        fields: Callable[[Read], dict[str, Any]] | str | None = None,
+        variable: tuple[Callable[[], Any], Callable[[Read], Any]] | None = None,
     ) -> None:
-        choices = bool if default.__class__ is bool else choices
-        self._name, self._choices, self.context = name, choices, context
+        choices = bool if default.__class__ is bool and choices is None else choices
+        self._name, self._choices, self.default, self.variable = name, choices, default, variable
         self.fields = _named(fields, name) if isinstance(fields, str) else fields
         given = os.environ.get(name.upper())
-        self._global = default if given is None else self.checked(_from_text(name.upper(), given, default, choices))
+        self._global = default if given is None else self.checked(_from_text(name.upper(), given, default))
         STATES[name] = self
 
     @property
@@ -66,8 +68,8 @@ class State:
 
     def checked(self, value: Any) -> Any:
         """A value that the option may have. Raises ValueError for another."""
-        if self._choices is bool:
-            return bool(value)
+        if callable(self._choices):
+            return self._choices(value)
         if isinstance(self._choices, tuple) and value is not None and str(value) not in self._choices:
             raise ValueError(
                 f"The option {self._name} is one of {', '.join(map(repr, self._choices))}, but got {value!r} of type"
@@ -91,14 +93,13 @@ class State:
             return
         if self.fields is not None:
             set_process_mode(**self.fields(lambda name: STATES[name]._global))
-        if self.context is not None:
-            _release(self.context)
-            opened = _held[self.context] = contextlib.ExitStack()
-            opened.enter_context(self.context(self._global))
+        if self.variable is not None:
+            of, meaning = self.variable
+            of().default = meaning(lambda name: STATES[name]._global)
 
     def __call__(self, new_val: Any = _MISSING) -> Block:
         if new_val is _MISSING:
-            if self._choices is not bool:
+            if self.default.__class__ is not bool:
                 raise TypeError(
                     f"The option {self._name} has no value to take by itself: give the one that it has in the block."
                 )
@@ -147,8 +148,9 @@ class Block(contextlib.ContextDecorator):
         try:
             if state.fields is not None:
                 opened.enter_context(overriding(**state.fields(lambda name: STATES[name].value)))
-            if state.context is not None:
-                opened.enter_context(state.context(self._value))
+            if state.variable is not None:
+                of, meaning = state.variable
+                opened.enter_context(of().setting(meaning(lambda name: STATES[name].value)))
         except BaseException:
             _blocks.reset(token)
             raise
@@ -166,9 +168,9 @@ class Block(contextlib.ContextDecorator):
 _TRUE, _FALSE = ("1", "true", "t", "yes", "y", "on"), ("0", "false", "f", "no", "n", "off", "")
 
 
-def _from_text(name: str, text: str, default: Any, choices: Any) -> Any:
+def _from_text(name: str, text: str, default: Any) -> Any:
     """The value that an environment variable gives an option."""
-    if choices is bool:
+    if default.__class__ is bool:
         if text.lower() not in (*_TRUE, *_FALSE):
             raise ValueError(f"The environment variable {name} must be a truth value such as 0 or 1, not {text!r}.")
         return text.lower() in _TRUE
@@ -178,59 +180,49 @@ def _from_text(name: str, text: str, default: Any, choices: Any) -> Any:
 # ---- what options mean here -------------------------------------------------------------------------------------------
 
 
-def _width(read: Callable[[str], Any]) -> dict[str, Any]:
+def _width(read: Read) -> dict[str, Any]:
     if read("jax_enable_x64"):
         return {"bits": 64, "narrows": False}
     return {"bits": 32, "narrows": {"warn": "warn", "error": "raise", "allow": "values"}[str(read("jax_explicit_x64_dtypes"))]}
 
 
-def _named(field: str, option: str) -> Callable[[Callable[[str], Any]], dict[str, Any]]:
+def _named(field: str, option: str) -> Callable[[Read], dict[str, Any]]:
     """A field of the mode that has an option's value."""
     return lambda read: {field: value if (value := read(option)).__class__ is bool else str(value)}
 
 
-def _on(device: Any) -> Context:
-    if isinstance(device, str):
-        device = pb.devices(device)[0]
-    return contextlib.nullcontext() if device is None else pb.default_device(device)
+def _device(read: Read) -> Any:
+    device = read("jax_default_device")
+    if device is None:
+        return DEFAULT_DEVICE
+    device = devices.devices(device)[0] if isinstance(device, str) else device
+    devices.find_device(device)
+    return device
 
 
-def _checks(_: Any) -> Context:
-    if not (config.jax_debug_nans or config.jax_debug_infs) and "pullback.transforms.finite" not in sys.modules:
-        return contextlib.nullcontext()
-    return finite.checking_results(nan=config.jax_debug_nans, inf=config.jax_debug_infs)
+_CHECKS = (lambda: finite.results, lambda read: finite.checker(nan=read("jax_debug_nans"), inf=read("jax_debug_infs")))
 
 
-def _off(name: str) -> Callable[[Any], Context]:
-    """The context of an option that cannot be on, since programs would miss what it means."""
+def _off(name: str) -> Callable[[Any], bool]:
+    """The value of an option that cannot be on, since programs would miss what it means."""
 
-    def context(on: Any) -> Context:
+    def checked(on: Any) -> bool:
         if on:
             raise NotImplementedError(f"{name}={on!r} is not provided by pullback, only False.")
-        return contextlib.nullcontext()
+        return False
 
-    return context
+    return checked
 
 
-def _partitionable(on: Any) -> Context:
+def _partitionable(on: Any) -> bool:
     if not on:
         warn("jax_threefry_partitionable=False: random bits are those of True, which is JAX's default.", category=UserWarning)
-    return contextlib.nullcontext()
+    return bool(on)
 
 
-@contextlib.contextmanager
-def _tracebacks(value: Any) -> Iterator[None]:
-    """Whether tracebacks show the library's own frames, too: of the whole process."""
-    name = "PULLBACK_FULL_TRACEBACKS"
-    before = os.environ.get(name)
-    try:
-        if value in ("off", "tracebackhide"):
-            os.environ[name] = "1"
-        yield
-    finally:
-        os.environ.pop(name, None)
-        if before is not None:
-            os.environ[name] = before
+def _tracebacks(read: Read) -> bool | None:
+    """Whether tracebacks show the library's own frames, too; None for what the environment says."""
+    return True if read("jax_traceback_filtering") in ("off", "tracebackhide") else None
 
 
 _PRECISIONS = (
@@ -252,16 +244,31 @@ _OPTIONS: dict[str, tuple[Any, ...]] = {
     "jax_disable_jit": (False, None, lambda read: {"compiles": not read("jax_disable_jit")}),
     "jax_check_static_indices": (False, None, lambda read: {"clamps": not read("jax_check_static_indices")}),
     "jax_check_tracer_leaks": (False, None, "checks_leaks"),
-    "jax_debug_nans": (False, None, None, _checks),
-    "jax_debug_infs": (False, None, None, _checks),
-    "jax_debug_key_reuse": (False, None, None, lambda on: pb.random.checked_keys(on)),
-    "jax_log_compiles": (False, None, None, reporting),
-    "jax_explain_cache_misses": (False, None, None, explaining_misses),
-    "jax_default_device": (None, None, None, _on),
-    "jax_traceback_filtering": ("auto", _FILTERS, None, _tracebacks),
+    "jax_debug_nans": (False, None, None, _CHECKS),
+    "jax_debug_infs": (False, None, None, _CHECKS),
+    "jax_debug_key_reuse": (
+        False,
+        None,
+        None,
+        (lambda: keys.used_keys, lambda read: {} if read("jax_debug_key_reuse") else None),
+    ),
+    "jax_log_compiles": (
+        False,
+        None,
+        None,
+        (lambda: reports.level, lambda read: reports.WARNING if read("jax_log_compiles") else reports.DEBUG),
+    ),
+    "jax_explain_cache_misses": (
+        False,
+        None,
+        None,
+        (lambda: reports.explaining, lambda read: read("jax_explain_cache_misses")),
+    ),
+    "jax_default_device": (None, None, None, (lambda: place.default_place, _device)),
+    "jax_traceback_filtering": ("auto", _FILTERS, None, (lambda: source.tracebacks, _tracebacks)),
     "jax_default_matmul_precision": (None, tuple(_PRECISIONS.split())),  # all are satisfied
     "jax_default_prng_impl": ("threefry2x32", _GENERATORS, "generator"),
-    "jax_threefry_partitionable": (True, None, None, _partitionable),
+    "jax_threefry_partitionable": (True, _partitionable),
     "jax_legacy_prng_key": ("allow", ("allow", "warn", "error")),
     "jax_array_garbage_collection_guard": (None, ("allow", "log", "fatal")),
     "jax_transfer_guard": (None, _GUARDS),  # nothing is transferred
@@ -272,7 +279,7 @@ _OPTIONS: dict[str, tuple[Any, ...]] = {
 for _name, _row in _OPTIONS.items():
     State(_name, *_row)
 for _name in ("jax_high_dynamic_range_gumbel", "jax_no_tracing", "jax_no_execution", "jax_thread_guard"):
-    State(_name, False, context=_off(_name))
+    State(_name, False, _off(_name))
 
 # Options about JAX's own machinery, that programs set or read: here they have no effect, since there is none of it.
 _KEPT: dict[str, Any] = {
@@ -384,19 +391,16 @@ def adopt() -> None:
     if not _before:
         _before.append(set_process_mode(clamps=True, truncates=True, lists=False, floats="own"))
         for state in STATES.values():
-            state.apply()
+            if state.variable is None or state.get_global() != state.default:  # what is so anyway loads no module
+                state.apply()
 
 
 def release() -> None:
-    """Give the process the mode back that it had before `adopt`."""
-    for context in [*_held]:
-        _release(context)
+    """Give the process the mode and the defaults back that it had before `adopt`."""
     if _before:
         mode = _before.pop()
         set_process_mode(**{name: getattr(mode, name) for name in mode.fields})
-
-
-def _release(context: Callable[[Any], Context]) -> None:
-    if (opened := _held.pop(context, None)) is not None:
-        with contextlib.suppress(ValueError):  # opened in another thread, which keeps it
-            opened.close()
+        for state in STATES.values():
+            if state.variable is not None and state.get_global() != state.default:
+                of, meaning = state.variable
+                of().default = meaning(lambda name: STATES[name].default)

@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 
 import pullback as pb
+from pullback.api.branches import branch_number, choose, predicate
 from pullback.compat.jax import errors
+from pullback.compat.jax.jitting import kept
 from pullback.compat.jax.structs import type_of, typeof
 from pullback.compat.jax.trees import Packed, flatten, pack, packed
 from pullback.core.array import from_numpy
@@ -58,7 +60,7 @@ def scan(
             raise TypeError(f"scan's f must return two things, the carry and the output of a step, but returned {_shown(out)}.")
         return Packed(out[0]), Packed(out[1])
 
-    carry, ys = pb.lax.scan(step, Packed(init), Packed(xs), length, reverse, unroll)
+    carry, ys = pb.lax.scan(kept(step, f), Packed(init), Packed(xs), length, reverse, unroll)
     return carry.tree, ys.tree
 
 
@@ -69,7 +71,7 @@ def _shown(value: Any) -> str:
 def while_loop(cond_fun: Function, body_fun: Function, init_val: Any) -> Any:
     _callable("while_loop", "body_fun and cond_fun", cond_fun, body_fun)
     condition = named_after(cond_fun)(lambda value: cond_fun(value.tree))
-    return pb.lax.while_loop(condition, packed(body_fun), Packed(init_val)).tree
+    return pb.lax.while_loop(kept(condition, cond_fun), kept(packed(body_fun), body_fun), Packed(init_val)).tree
 
 
 def fori_loop(lower: Any, upper: Any, body_fun: Function, init_val: Any, *, unroll: int | bool | None = None) -> Any:
@@ -86,8 +88,7 @@ def fori_loop(lower: Any, upper: Any, body_fun: Function, init_val: Any, *, unro
             f"fori_loop unrolls a loop only whose bounds are known when it is traced, but got {unroll=} with a traced"
             f" {'lower' if isinstance(lower, Tracer) else 'upper'}. Leave unroll out, or make the bounds static arguments."
         )
-    body = named_after(body_fun)(lambda i, value: Packed(body_fun(i, value.tree)))
-    return pb.lax.fori_loop(lower, upper, body, Packed(init_val), unroll=unroll).tree
+    return pb.lax.fori_loop(lower, upper, kept(packed(body_fun), body_fun), Packed(init_val), unroll=unroll).tree
 
 
 _NO_OPERAND = object()
@@ -100,7 +101,7 @@ def cond(pred: Any, *args: Any, operand: Any = _NO_OPERAND, linear: Any = None, 
     true_fun, false_fun, *operands = [*args, *[kwargs.pop(name) for name in ("true_fun", "false_fun") if name in kwargs]]
     operands = operands if operand is _NO_OPERAND else [operand]
     _callable("cond", "true_fun and false_fun", true_fun, false_fun)
-    return pb.lax.cond(pred, packed(true_fun), packed(false_fun), *pack(operands)).tree
+    return _choose("cond", predicate(pred), [false_fun, true_fun], operands)
 
 
 def switch(index: Any, branches: Sequence[Function], *operands: Any, operand: Any = _NO_OPERAND) -> Any:
@@ -108,7 +109,15 @@ def switch(index: Any, branches: Sequence[Function], *operands: Any, operand: An
     _callable("switch", "branches", *branches)
     if isinstance(index, (tuple, list)):
         raise TypeError(f"switch takes one integer as its index, but got {index!r}, of shape {np.shape(index)}.")
-    return pb.lax.switch(index, [packed(branch) for branch in branches], *pack(operands)).tree
+    if not branches:
+        raise ValueError("switch needs at least one branch.")
+    number = branch_number(index, len(branches))
+    return branches[0](*operands) if len(branches) == 1 else _choose("switch", number, branches, operands)
+
+
+def _choose(what: str, index: Any, branches: Sequence[Function], operands: Sequence[Any]) -> Any:
+    """What JAX's branches return: weak where the first one's results are, whatever the others return."""
+    return choose(what, index, [kept(packed(branch), branch) for branch in branches], pack(operands), weak_as_first=True).tree
 
 
 def map(f: Function, xs: Any, *, batch_size: int | None = None) -> Any:

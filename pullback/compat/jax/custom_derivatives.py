@@ -42,7 +42,7 @@ class Custom:
     def __init__(self, fun: Function, **nondiff: Any) -> None:
         functools.update_wrapper(self, fun)
         self.fun = fun
-        self._custom = self._make(named_after(fun)(lambda *args: Packed(fun(*self._trees(args)))), **nondiff)
+        self._custom = self._make(named_after(fun)(lambda *args: Packed(fun(*unpack(args)))), **nondiff)
 
     def __getattr__(self, name: str) -> Any:
         """Rules of another kind belong to the function inside: `custom_jvp(custom_vmap(f)).def_vmap`."""
@@ -59,10 +59,6 @@ class Custom:
     def _fixed(self, arg: Any) -> Any:
         """An argument without derivatives, as rules get it."""
         return arg
-
-    def _trees(self, args: Sequence[Any]) -> list[Any]:
-        """All arguments: those with derivatives are Packed."""
-        return [arg if i in self.nondiff_argnums else arg.tree for i, arg in enumerate(args)]
 
 
 def _name(function: Function) -> str:
@@ -223,7 +219,7 @@ class custom_vjp(_Differentiated):
 
         @standing_for(fwd)
         def forward(*args: Any) -> tuple[Packed, Packed]:
-            out, residuals = _pair(fwd(*self._trees(args)), message)
+            out, residuals = _pair(fwd(*unpack(args)), message)
             return Packed(out), Packed((residuals, _Arguments([arg for arg in args if isinstance(arg, Packed)])))
 
         @standing_for(bwd)

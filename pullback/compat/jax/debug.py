@@ -64,6 +64,22 @@ def log(fmt: str, *args: Any, **kwargs: Any) -> None:
     print(fmt, *args, **kwargs)
 
 
+def breakpoint(
+    *,
+    backend: str | None = None,
+    filter_frames: bool = True,
+    num_frames: int | None = None,
+    ordered: bool = False,
+    token: Any = None,
+    **kwargs: Any,
+) -> Any:
+    """As pb.debug.breakpoint, in the caller's frame, and in the order of the program. Returns the token."""
+    if backend not in (None, "cli"):
+        raise NotImplementedError(f"debug.breakpoint's backend is None or 'cli', Python's debugger, but got {backend!r}.")
+    pb.debug.breakpoint(**kwargs)
+    return token
+
+
 def inspect_array_sharding(value: Any, *, callback: Callable[[Any], None]) -> None:
     callback(getattr(value, "sharding", DEFAULT_SHARDING))
 
@@ -79,4 +95,4 @@ def visualize_array_sharding(arr: Any, **how: Any) -> None:
     inspect_array_sharding(arr, callback=lambda sharding: visualize_sharding(arr.shape, sharding))
 
 
-facade(globals(), own={"pullback.debug": "breakpoint"})
+facade(globals())

@@ -14,6 +14,7 @@ from pullback.core.dtypes import extended as extended
 from pullback.core.dtypes import float0 as float0
 from pullback.core.dtypes import prng_key as prng_key
 from pullback.core.errors import DtypeError
+from pullback.core.modes import default_bits
 from pullback.core.tracing import Tracer
 from pullback.core.types import ArrayType, array_type
 from pullback.numpy import dtypes as own
@@ -95,8 +96,17 @@ def result_type(*args: Any, return_weak_type_flag: bool = False) -> Any:
     return (dtype, weak) if return_weak_type_flag else dtype
 
 
+def promote_types(a: Any, b: Any) -> DType:
+    """The dtype in which two dtypes meet: of 64 bits if one of them is, whether or not arrays can be in the current mode."""
+    with default_bits(64):
+        found, given = own.promote_types(a, b), (canonical(a), canonical(b))
+    return found if any(entering(each) is not each for each in given) else entering(found)
+
+
 def dtype(x: Any) -> DType:
     """The dtype of a value, or that a dtype becomes in the current mode."""
+    if x is None:
+        raise ValueError("dtype takes a value or a dtype, but got None.")
     return lattice_result_type(x)[0]
 
 

@@ -7,6 +7,7 @@ from one of pullback's namespaces (`facade`). Modules of JAX's in which nothing 
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.machinery
 import importlib.util
@@ -17,6 +18,7 @@ from typing import Any
 
 from pullback.compat.jax.absent import reason
 from pullback.compat.jax.rows import ROWS
+from pullback.core.source import api_boundary
 
 PACKAGE = "pullback.compat.jax"
 DOCUMENTATION = "https://docs.jax.dev/en/latest"
@@ -54,6 +56,8 @@ def facade(
         _documented(module[name], name_of_module, name)
 
     def __getattr__(name: str) -> Any:
+        if name == "__all__":  # of a module that does not say it itself: asked for where all names are imported
+            return __dir__()
         if name in homes:
             home, attribute = homes[name]
             value = _documented(getattr(importlib.import_module(home), attribute), name_of_module, name)
@@ -76,7 +80,16 @@ def facade(
 
     module.update(__getattr__=__getattr__, __dir__=__dir__)
     module.setdefault("__path__", [])  # a row of the table may be in any module
-    module.setdefault("__all__", _LazyAll(__dir__))
+
+
+def adapter(call: Callable[..., Any]) -> Callable[..., Any]:
+    """For `adapted`: from a function to one that does `call(function, *args, **kwargs)` in its place, under its name. What
+    else `call` takes may be given with the function."""
+
+    def adapt(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
+        return functools.wraps(function)(api_boundary(functools.partial(call, function, **options)))
+
+    return adapt
 
 
 def _loaded(base: str) -> Any:
@@ -98,26 +111,6 @@ def _homes(own: Mapping[str, str]) -> dict[str, tuple[str, str]]:
             name, _, attribute = word.partition("=")
             found[name] = (home if home.partition(".")[0] == "pullback" else f"{PACKAGE}.{home}", attribute or name)
     return found
-
-
-class _LazyAll(list[str]):
-    """`__all__` of a module whose names are counted when somebody imports all of them."""
-
-    def __init__(self, count: Any) -> None:
-        super().__init__()
-        self._count = count
-
-    def __iter__(self) -> Any:
-        return iter(self._count())
-
-    def __len__(self) -> int:
-        return len(self._count())
-
-    def __getitem__(self, index: Any) -> Any:
-        return self._count()[index]
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._count()
 
 
 def absent(module: str, name: str) -> AttributeError:

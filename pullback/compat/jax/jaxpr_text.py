@@ -50,10 +50,7 @@ def jaxpr_text(
 ) -> str:
     """A Jaxpr, or one equation, as text."""
     text = _Text(source_info, print_shapes, custom_pp_eqn_rules, name_stack, print_effects)
-    if hasattr(printed, "eqns"):
-        doc = text.whole(printed)
-    else:
-        doc = text.equation(printed)
+    doc = text.whole(printed) if hasattr(printed, "eqns") else text.equation(printed)
     plain = {"use_color": False, "output_format": layout.OutputFormat.TEXT, "separable_lines": False}
     formatted: str = doc._format(width, **plain, annotation_prefix=" # ", source_map=None)
     return formatted
@@ -68,20 +65,25 @@ def _names() -> Iterator[str]:
         yield name
 
 
-def _inner(params: dict[str, Any]) -> list[Any]:
-    found = []
-    for value in params.values():
-        for one in value if isinstance(value, (tuple, list)) else (value,):
-            if hasattr(one, "eqns"):
-                found.append(getattr(one, "jaxpr", one))
-    return found
+def jaxprs_in_params(params: dict[str, Any]) -> list[Any]:
+    """The Jaxprs among parameters, and in tuples and lists of theirs."""
+    values = [one for value in params.values() for one in (value if isinstance(value, (tuple, list)) else (value,))]
+    return [getattr(one, "jaxpr", one) for one in values if hasattr(one, "eqns")]
+
+
+def _row(*parts: Any) -> Any:
+    """Texts and documents, one behind the other."""
+    return layout.concat([layout.text(part) if isinstance(part, str) else part for part in parts])
 
 
 def _joined(separator: Any, docs: Sequence[Any]) -> Any:
-    row = []
-    for i, doc in enumerate(docs):
-        row += [doc] if i == 0 else [separator, doc]
-    return layout.concat(row)
+    return layout.concat([part for i, doc in enumerate(docs) for part in ([separator, doc] if i else [doc])])
+
+
+def _bracketed(left: str, docs: Sequence[Any], right: str) -> Any:
+    """Documents in brackets: in one line, or each in its own."""
+    inner = layout.nest(2, _row(left, layout.brk(""), _joined(layout.brk(), docs)))
+    return layout.group(_row(inner, layout.brk(""), right))
 
 
 class _Text:
@@ -108,33 +110,27 @@ class _Text:
             counts[one] += 1 + (one is not jaxpr and len(one.eqns) > 10)
             for equation in one.eqns:
                 name = equation.params.get("name")
-                for inner in _inner(equation.params):
+                for inner in jaxprs_in_params(equation.params):
                     left.append(inner)
                     if isinstance(name, str):
                         called.setdefault(inner, name.strip("<>"))
-        docs, seen = [], Counter[str]()
         several = [one for one, count in counts.items() if count > 1]
+        seen = Counter[str]()
         for one in several:
             name = called.get(one, "jaxpr")
-            number = seen[name]
+            self.shared[one] = f"{name}{seen[name] or ''}"
             seen[name] += 1
-            self.shared[one] = f"{name}{number}" if number else name
-        for one in several:
-            docs.append(
-                layout.concat([layout.text(f"let {self.shared[one]} = "), self.skeleton(one), layout.text(" in"), layout.brk()])
-            )
-        return layout.concat([*docs, self.skeleton(jaxpr)])
+        before = [_row(f"let {self.shared[one]} = ", self.skeleton(one), " in", layout.brk()) for one in several]
+        return _row(*before, self.skeleton(jaxpr))
 
     def skeleton(self, jaxpr: Any) -> Any:
         constvars, invars = self.bound(jaxpr.constvars), self.bound(jaxpr.invars)
         equations = _joined(layout.brk("; "), [self.equation(one) for one in jaxpr.eqns])
-        close = layout.text(")" if len(jaxpr.outvars) != 1 else ",)")
-        outvars = [layout.text("("), self.read(jaxpr.outvars, ","), close]
-        if self.effects:
-            outvars.append(layout.text(f" : {{ {', '.join(map(str, jaxpr.effects))} }}"))
-        head = [layout.text("{ lambda "), constvars, layout.text("; "), invars, layout.text(". let")]
-        body = [layout.nest(2, layout.concat([layout.brk(), equations])), layout.brk(), layout.text("in "), *outvars]
-        return layout.concat([layout.group(layout.nest(2, layout.concat([*head, *body]))), layout.text(" }")])
+        effects = f" : {{ {', '.join(map(str, jaxpr.effects))} }}" if self.effects else ""
+        results = _row("(", self.read(jaxpr.outvars, ","), ")" if len(jaxpr.outvars) != 1 else ",)", effects)
+        body = _row(layout.nest(2, _row(layout.brk(), equations)), layout.brk(), "in ", results)
+        head = _row("{ lambda ", constvars, "; ", invars, ". let")
+        return _row(layout.group(layout.nest(2, _row(head, body))), " }")
 
     def jaxpr(self, jaxpr: Any) -> Any:
         return layout.text(self.shared[jaxpr]) if jaxpr in self.shared else self.skeleton(jaxpr)
@@ -202,32 +198,25 @@ class _Text:
 
     def param(self, key: str, value: Any) -> Any:
         if type(value) is tuple and value and all([hasattr(one, "eqns") for one in value]):
-            inner = _joined(layout.brk(), [self.jaxpr(getattr(one, "jaxpr", one)) for one in value])
-            row = [layout.nest(2, layout.concat([layout.text("("), layout.brk(""), inner])), layout.brk(""), layout.text(")")]
-            doc = layout.group(layout.concat(row))
+            doc = _bracketed("(", [self.jaxpr(getattr(one, "jaxpr", one)) for one in value], ")")
         elif hasattr(value, "eqns"):
             doc = self.jaxpr(getattr(value, "jaxpr", value))
         elif isinstance(value, frozenset):
-            doc = layout.text(f"frozenset({{{', '.join(repr(one) for one in sorted(value))}}})")
+            doc = f"frozenset({{{', '.join(repr(one) for one in sorted(value))}}})"
         else:
-            hidden = re.sub(r" at 0x([0-9a-fA-F]+)", lambda found: " at 0x" + "X" * len(found.group(1)), str(value))
-            doc = layout.text(hidden)
-        return layout.concat([layout.text(f"{key}="), doc])
+            doc = re.sub(r" at 0x([0-9a-fA-F]+)", lambda found: " at 0x" + "X" * len(found.group(1)), str(value))
+        return _row(f"{key}=", doc)
 
     def equation(self, equation: Any) -> Any:
         if equation.primitive.name == "jit" and (jaxpr := equation.params["jaxpr"].jaxpr) not in self.shared:
             self.alike(jaxpr.invars, equation.invars)
             self.alike(jaxpr.outvars, equation.outvars)
-        params = self.params(equation)
-        left = self.bound(equation.outvars)
+        left = self.bound(equation.outvars)  # the names of which come first
+        params = [self.param(key, value) for key, value in self.params(equation)]
         scope = f"[{equation.source_info.name_stack}]" if self.scopes else None
-        right = [layout.text(equation.primitive.name, scope, None, None)]
-        if params:
-            inner = _joined(layout.brk(), [self.param(key, value) for key, value in params])
-            row = [layout.nest(2, layout.concat([layout.text("["), layout.brk(""), inner])), layout.brk(""), layout.text("]")]
-            right.append(layout.group(layout.concat(row)))
-        right += [layout.text(" "), self.read(equation.invars)]
+        name = layout.text(equation.primitive.name, scope, None, None)
+        right = _row(name, _bracketed("[", params, "]") if params else "", " ", self.read(equation.invars))
         if not equation.outvars:
-            return layout.concat(right)
+            return right
         note = str(equation.source_info.source) if self.sources and equation.source_info.source is not None else None
-        return layout.concat([left, layout.text(" = ", note, None, None), *right])
+        return _row(left, layout.text(" = ", note, None, None), right)

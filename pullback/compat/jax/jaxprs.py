@@ -6,13 +6,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from pullback.compat.jax.errors import JaxprTypeError as JaxprTypeError
-from pullback.compat.jax.jaxpr_text import jaxpr_text
-from pullback.compat.jax.primitives import Primitive, facade_of, named
+from pullback.compat.jax.jaxpr_text import jaxpr_text, jaxprs_in_params
+from pullback.compat.jax.primitives import facade_of, named
 from pullback.compat.jax.structs import AbstractValue, aval_of
 from pullback.core.array import Array
 from pullback.core.source import CodeSource
@@ -120,47 +121,29 @@ class Literal:
 Atom = Var | Literal
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class JaxprEqn:
     """An operation: `outvars = primitive[params] invars`."""
 
-    __slots__ = ("ctx", "effects", "invars", "outvars", "params", "primitive", "source_info")
+    invars: list[Any]
+    outvars: list[Any]
+    primitive: Any
+    params: dict[str, Any]
+    effects: Any = field(default_factory=set)
+    source_info: Any = None
+    ctx: Any = None
 
-    def __init__(
-        self,
-        invars: list[Any],
-        outvars: list[Any],
-        primitive: Any,
-        params: dict[str, Any],
-        effects: Any = no_effects,
-        source_info: Any = NOWHERE,
-        ctx: Any = None,
-    ) -> None:
-        self.invars = invars
-        self.outvars = outvars
-        self.primitive = primitive
-        self.params = params
-        self.effects = effects
-        self.source_info = source_info
-        self.ctx = ctx
+    def __post_init__(self) -> None:
+        self.invars, self.outvars, self.source_info = list(self.invars), list(self.outvars), self.source_info or NOWHERE
 
     def replace(self, **changes: Any) -> JaxprEqn:
-        fields = {name: getattr(self, name) for name in self.__slots__}
-        return JaxprEqn(**{**fields, **{name: value for name, value in changes.items() if value is not None}})
+        return replace(self, **{name: value for name, value in changes.items() if value is not None})
 
     def __repr__(self) -> str:
         return jaxpr_text(self).rstrip()
 
 
-def new_jaxpr_eqn(
-    invars: Sequence[Any],
-    outvars: Sequence[Any],
-    primitive: Any,
-    params: dict[str, Any],
-    effects: Any = no_effects,
-    source_info: Any = None,
-    ctx: Any = None,
-) -> JaxprEqn:
-    return JaxprEqn(list(invars), list(outvars), primitive, params, effects, source_info or NOWHERE, ctx)
+new_jaxpr_eqn = JaxprEqn
 
 
 class _Printed:
@@ -325,21 +308,11 @@ def _viewed(program: Any, consts: int) -> tuple[list[Any], list[Any], list[Any],
     return inputs[:consts], inputs[consts:], [atom(x) for x in program.outputs], eqns
 
 
-def _custom_vjp_call() -> Primitive:
-    """The second name of the operation that holds a function with rules of its own."""
-    made = named("custom_vjp_call_p")
-    vars(made).update(vars(named("custom_jvp_call_p")), name="custom_vjp_call")
-    return made
-
-
-CUSTOM_VJP_CALL = _custom_vjp_call()
-
-
 def equation_of(equation: Any, atom: Callable[[Any], Any]) -> JaxprEqn:
     """An equation as JAX has it, `atom` giving what stands for each of its variables and literals."""
     primitive = facade_of(equation.primitive)
     if primitive.name == "custom_jvp_call" and equation.params["rules"].forward is not None:
-        primitive = CUSTOM_VJP_CALL
+        primitive = named("custom_vjp_call_p")
     params, operands = primitive.translation.viewed(equation.params, [atom(x) for x in equation.inputs], closed_jaxpr_of)
     source = equation.source
     scope = source.scope if isinstance(source, CodeSource) else ()
@@ -372,16 +345,6 @@ def eval_jaxpr(jaxpr: Jaxpr, consts: Sequence[Any], *args: Any, propagate_source
 
 def jaxpr_as_fun(closed_jaxpr: ClosedJaxpr) -> Callable[..., list[Any]]:
     return lambda *args: eval_jaxpr(closed_jaxpr.jaxpr, closed_jaxpr.consts, *args)
-
-
-def jaxprs_in_params(params: dict[str, Any]) -> list[Jaxpr]:
-    """The Jaxprs among parameters, and in tuples and lists of theirs."""
-    found: list[Jaxpr] = []
-    for value in params.values():
-        for one in value if isinstance(value, (tuple, list)) else (value,):
-            if isinstance(one, (Jaxpr, ClosedJaxpr)):
-                found.append(one if isinstance(one, Jaxpr) else one.jaxpr)
-    return found
 
 
 def subjaxprs(jaxpr: Jaxpr) -> list[Jaxpr]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from types import MethodType
+from types import FunctionType, MethodType
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -12,6 +12,7 @@ from pullback.api.compiled import MAX_SIGNATURES, Jitted
 from pullback.api.dispatch import Signature
 from pullback.api.functions import parameters_of
 from pullback.api.stages import flags_of
+from pullback.api.traced import Traced, keep_traces
 from pullback.compat.jax.sharding import check_whole
 from pullback.compat.jax.trees import JAX_TREES, flatten
 from pullback.core.bounded import Bounded
@@ -89,6 +90,18 @@ def _check_names(fun: Any, which: str, given: Any) -> None:
 
 # What was traced of a function, by the options with which it was jitted; as long as there is the function
 _shared: WeakKeyDictionary[Any, dict[Any, Bounded[Any, Signature]]] = WeakKeyDictionary()
+
+
+# What was traced of the functions of loops and branches; as long as there is the function
+_bodies: WeakKeyDictionary[FunctionType, Bounded[Any, Traced]] = WeakKeyDictionary()
+
+
+def kept(made: Callable[..., Any], fun: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that calls `fun`, and depends on nothing else, traced once for each kind of arguments, as JAX traces the
+    functions of its loops and branches."""
+    if isinstance(fun, FunctionType):  # others may be equal, or change, or live no longer than the call
+        keep_traces(made, _bodies.setdefault(fun, Bounded(MAX_SIGNATURES)))
+    return made
 
 
 def jit(

@@ -5,25 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import pullback as pb
+from pullback.compat.jax.facade import adapter
 from pullback.compat.jax.trees import Packed, packed
-from pullback.core.source import named_after
+from pullback.scipy.sparse import linalg
 from pullback.scipy.sparse.linalg.krylov import as_function
 
 
-def _of_trees(name: str) -> Callable[..., Any]:
-    solve = getattr(pb.scipy.sparse.linalg, name)
-
-    @named_after(solve)
-    def of_trees(A: Any, b: Any, x0: Any = None, *, M: Any = None, **options: Any) -> Any:
-        function, start = packed(as_function(A, name)), None if x0 is None else Packed(x0)
-        before = None if M is None else packed(as_function(M, name))
-        found, info = solve(function, Packed(b), start, M=before, **options)
-        return found.tree, info
-
-    return of_trees
+@adapter
+def _of_trees(solve: Callable[..., Any], A: Any, b: Any, x0: Any = None, *, M: Any = None, **options: Any) -> Any:
+    function, start = packed(as_function(A, solve.__name__)), None if x0 is None else Packed(x0)
+    before = None if M is None else packed(as_function(M, solve.__name__))
+    found, info = solve(function, Packed(b), start, M=before, **options)
+    return found.tree, info
 
 
-bicgstab = _of_trees("bicgstab")
-cg = _of_trees("cg")
-gmres = _of_trees("gmres")
+bicgstab, cg, gmres = map(_of_trees, (linalg.bicgstab, linalg.cg, linalg.gmres))

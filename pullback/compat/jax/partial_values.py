@@ -7,6 +7,7 @@ from typing import Any
 
 from pullback.compat.jax.jaxprs import Jaxpr
 from pullback.compat.jax.structs import aval_of, type_of
+from pullback.control.holder import bind_holder
 from pullback.core.primitive import Primitive
 from pullback.core.tracing import Trace, Tracer
 from pullback.core.tracing import type_of as type_of_value
@@ -55,9 +56,22 @@ class UnknownTrace(Trace):
         if primitive.result_type is None and primitive.expand is not None:
             return primitive.expanded(args, params)
         types = primitive.infer(tuple([type_of_value(arg) for arg in args]), params)
-        if primitive.multiple_results:
-            return tuple([Unknown(self, type) for type in types])
-        return Unknown(self, types)
+        if not primitive.multiple_results:
+            return Unknown(self, types)
+        known = self._known(primitive, args, params)
+        return tuple([known[i] if i in known else Unknown(self, type) for i, type in enumerate(types)])
+
+    def _known(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> dict[int, Any]:
+        """Those results of what holds Programs, by number, that depend on nothing unknown."""
+        if primitive.depends is None or primitive.prune is None:
+            return {}
+        unknown = [isinstance(arg, Unknown) and arg.owner is self for arg in args]
+        depends = primitive.depends(tuple(map(int, unknown)), **params)
+        smaller = None if all(depends) else primitive.prune(tuple([1 - flag for flag in depends]), **params)
+        if smaller is None or any([unknown[i] for i in smaller[1]]):
+            return {}
+        params, inputs, outputs = smaller
+        return dict(zip(outputs, bind_holder(primitive, *[args[i] for i in inputs], **params)))
 
 
 def trace_to_jaxpr_nounits(

@@ -177,7 +177,7 @@ def _whole(shape: Sequence[int], value: Any, sharding: Any, dtype: Any) -> Any:
     return device_put(made, sharding)
 
 
-def make_array_from_callback(shape: Any, sharding: Any, data_callback: Callable[..., Any], *, dtype: Any = None) -> Any:
+def make_array_from_callback(shape: Any, sharding: Any, data_callback: Callable[..., Any], dtype: Any = None) -> Any:
     return _whole(shape, data_callback((slice(None),) * len(shape)), sharding, dtype)
 
 

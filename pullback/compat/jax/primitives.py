@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import functools
 import importlib
+import pkgutil
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from pullback import control, ops
 from pullback.compat.jax.rows import PRIMITIVES
 from pullback.core import primitive as core_primitive
 from pullback.core.array import Array
@@ -267,39 +270,6 @@ def _operand(x: Any) -> Any:
 
 # ---- the table --------------------------------------------------------------------------------------------------------
 
-# Operations of pullback whose names and parameters are JAX's, by the module that has them.
-_SAME = {
-    "arithmetic": "add sub div max min rem neg",
-    "bitwise": "xor clz population_count shift_left shift_right_arithmetic shift_right_logical",
-    "compare": "clamp eq ge gt le lt ne",
-    "complex": "abs complex imag real sign",
-    "error_functions": "erf erf_inv erfc",
-    "gamma_functions": "digamma lgamma polygamma zeta",
-    "hyperbolic": "acosh asinh atanh cosh sinh",
-    "incomplete": "igamma igammac",
-    "powers": "integer_pow nextafter pow square",
-    "rounding": "ceil floor is_finite reduce_precision",
-    "trigonometric": "acos asin atan atan2",
-    "barrier": "optimization_barrier",
-    "reduce": "reduce_max reduce_min reduce_and reduce_or reduce_prod reduce_xor",
-    "shape": "squeeze transpose rev slice pad concatenate",
-    "convert": "bitcast_convert_type",
-    "dynamic": "dynamic_slice dynamic_update_slice",
-    "factorizations": "cholesky lu",
-    "spectra": "hessenberg schur tridiagonal",
-    "triangular": "lu_pivots_to_permutation triangular_solve tridiagonal_solve",
-    "fourier": "fft",
-    "scans": "cumlogsumexp cummax cummin cumprod cumsum",
-    "stop_gradient": "stop_gradient",
-    "reduce_window": "reduce_window_max reduce_window_min reduce_window_sum",
-    "random": "rng_bit_generator",
-}
-_ACCURATE = {
-    "exponential": "exp exp2 expm1 log log1p",
-    "hyperbolic": "logistic tanh",
-    "powers": "cbrt rsqrt sqrt",
-    "trigonometric": "sin cos tan",
-}
 _SHARDING = {"sharding": None}
 _UNSHARDED = {"out_sharding": None}
 _SCATTER = {"update_jaxpr": None, "update_consts": (), "indices_are_sorted": False}
@@ -315,102 +285,76 @@ _JIT = {
 }
 _GATHER: Params = {"indices_are_sorted": False, "unique_indices": False, "fill_value": None}
 _PRODUCT: Params = {"precision": None, "preferred_element_type": None}  # which pullback has where they are given
-_OTHERS: dict[str, dict[str, Translation]] = {
-    "ops.arithmetic": {"mul": Translation("mul", extra={"out_dtype": None})},
-    "ops.compare": {"select": _Select("select_n")},
-    "ops.bitwise": {"and_": Translation("and"), "or_": Translation("or"), "not_": Translation("not")},
-    "ops.complex": {"conj": Translation("conj")},
-    "ops.rounding": {"round": Translation("round")},
-    "ops.broadcast": {
-        "broadcast_in_dim": Translation("broadcast_in_dim", extra=_SHARDING),
-        "reduce_sum": Translation("reduce_sum", extra=_UNSHARDED),
-    },
-    "ops.reduce": {"argmax": _OneAxis("argmax", "axis", "axes"), "argmin": _OneAxis("argmin", "axis", "axes")},
-    "ops.convert": {
-        "convert_element_type": Translation("convert_element_type", {"weak": "weak_type"}, {"weak_type": False, **_SHARDING})
-    },
-    "ops.shape": {"reshape": Translation("reshape", extra={"dimensions": None, "sharding": None})},
-    "ops.create": {"iota": Translation("iota", extra=_SHARDING)},
-    "ops.contract": {"dot_general": Translation("dot_general", {name: name for name in _PRODUCT}, _UNSHARDED | _PRODUCT)},
-    "ops.convolve": {
-        "conv_general_dilated": Translation("conv_general_dilated", {name: name for name in _PRODUCT}, _UNSHARDED | _PRODUCT)
-    },
-    "ops.sort": {"sort": Translation("sort", extra={"num_keys": 1, "is_stable": True})},
-    "ops.index": {
-        "gather": Translation("gather", {"fill_value": "fill_value"}, _GATHER),
-        "scatter": Translation("scatter", extra=_SCATTER),
-        **{f"scatter_{name}": Translation(f"scatter-{name}", extra=_SCATTER) for name in ("add", "mul")},
-        **{f"scatter_{name}": Translation(f"scatter-{name}", extra=_SCATTER) for name in ("max", "min")},
-    },
-    "ops.factorizations": {"qr": Translation("qr", extra={"pivoting": False, "use_magma": None})},
-    "ops.spectra": {
-        "svd": Translation("svd", {"vectors": "compute_uv"}),
-        "eigh": Translation("eigh"),
-        "eig": Translation("eig"),
-    },
-    "ops.incomplete": {"betainc": Translation("regularized_incomplete_beta")},
-    "ops.random": {"fold_in": Translation("random_fold_in")},
-    "ops.collective": {
-        **{name: _OneAxis(name, "axis_name", "axes", {"axis_index_groups": None}) for name in ("psum", "pmax", "pmin")},
-        "ppermute": Translation("ppermute"),
-        "axis_index": Translation("axis_index"),
-        "all_to_all": Translation("all_to_all", extra={"axis_index_groups": None, "tiled": False}),
-        "all_gather": Translation("all_gather", {"axis": "all_gather_dimension"}, {"axis_index_groups": None, "tiled": False}),
-    },
-    "control.call": {"call": _Jit("jit", {"program": "jaxpr"}, _JIT)},
-    "control.checkpoint": {
-        "checkpoint": _Holding("checkpoint", {"program": "jaxpr", "again": "differentiated"}, {"differentiated": False}),
-        "name": Translation("name"),
-    },
-    "control.cond": {"cond": _Cond("cond", {}, {}, ("early_exit",))},
-    "control.scan": {"scan": _Holding("scan", {"body": "jaxpr"}, {"_split_transpose": False})},
-    "control.while_loop": {"while_loop": _While("while", {})},
-    "control.custom_function": {"custom_function": _Custom("custom_jvp_call")},
-    "control.linear_solve": {"linear_solve": _Holding("custom_linear_solve", {})},
-    "control.callback": {
-        "pure_callback": Translation(
-            "pure_callback", {"function": "callback", "types": "result_avals", "method": "vmap_method"}
-        ),
-        "io_callback": Translation("io_callback", {"function": "callback", "types": "result_avals"}),
-        "callback": Translation("debug_callback", {"function": "callback"}),
-    },
+_ACCURATE = "exp exp2 expm1 log log1p logistic tanh cbrt rsqrt sqrt sin cos tan"
+# Those of which the name or the parameters differ from JAX's, by their names in pullback
+TRANSLATIONS: dict[str, Translation] = {
+    **{name: Translation(name, extra={"accuracy": None}) for name in _ACCURATE.split()},
+    "mul": Translation("mul", extra={"out_dtype": None}),
+    "select": _Select("select_n"),
+    "and_": Translation("and"),
+    "or_": Translation("or"),
+    "not_": Translation("not"),
+    "broadcast_in_dim": Translation("broadcast_in_dim", extra=_SHARDING),
+    "reduce_sum": Translation("reduce_sum", extra=_UNSHARDED),
+    "argmax": _OneAxis("argmax", "axis", "axes"),
+    "argmin": _OneAxis("argmin", "axis", "axes"),
+    "convert_element_type": Translation("convert_element_type", {"weak": "weak_type"}, {"weak_type": False, **_SHARDING}),
+    "reshape": Translation("reshape", extra={"dimensions": None, "sharding": None}),
+    "iota": Translation("iota", extra=_SHARDING),
+    "dot_general": Translation("dot_general", {name: name for name in _PRODUCT}, _UNSHARDED | _PRODUCT),
+    "conv_general_dilated": Translation("conv_general_dilated", {name: name for name in _PRODUCT}, _UNSHARDED | _PRODUCT),
+    "sort": Translation("sort", extra={"num_keys": 1, "is_stable": True}),
+    "gather": Translation("gather", {"fill_value": "fill_value"}, _GATHER),
+    "scatter": Translation("scatter", extra=_SCATTER),
+    **{f"scatter_{name}": Translation(f"scatter-{name}", extra=_SCATTER) for name in ("add", "mul")},
+    **{f"scatter_{name}": Translation(f"scatter-{name}", extra=_SCATTER) for name in ("max", "min")},
+    "qr": Translation("qr", extra={"pivoting": False, "use_magma": None}),
+    "svd": Translation("svd", {"vectors": "compute_uv"}),
+    "betainc": Translation("regularized_incomplete_beta"),
+    "fold_in": Translation("random_fold_in"),
+    **{name: _OneAxis(name, "axis_name", "axes", {"axis_index_groups": None}) for name in ("psum", "pmax", "pmin")},
+    "all_to_all": Translation("all_to_all", extra={"axis_index_groups": None, "tiled": False}),
+    "all_gather": Translation("all_gather", {"axis": "all_gather_dimension"}, {"axis_index_groups": None, "tiled": False}),
+    "call": _Jit("jit", {"program": "jaxpr"}, _JIT),
+    "checkpoint": _Holding("checkpoint", {"program": "jaxpr", "again": "differentiated"}, {"differentiated": False}),
+    "cond": _Cond("cond", {}, {}, ("early_exit",)),
+    "scan": _Holding("scan", {"body": "jaxpr"}, {"_split_transpose": False}),
+    "while_loop": _While("while", {}),
+    "custom_function": _Custom("custom_jvp_call"),
+    "linear_solve": _Holding("custom_linear_solve", {}),
+    "pure_callback": Translation("pure_callback", {"function": "callback", "types": "result_avals", "method": "vmap_method"}),
+    "io_callback": Translation("io_callback", {"function": "callback", "types": "result_avals"}),
+    "callback": Translation("debug_callback", {"function": "callback"}),
 }
-
-
-@functools.cache
-def _table() -> dict[str, dict[str, Translation]]:
-    """By module, and by the name there: the translation."""
-    table: dict[str, dict[str, Translation]] = {}
-    for names, extra in ((_SAME, None), (_ACCURATE, {"accuracy": None})):
-        for module, words in names.items():
-            table.setdefault(f"ops.{module}", {}).update({word: Translation(word, extra=extra) for word in words.split()})
-    for module, found in _OTHERS.items():
-        table.setdefault(module, {}).update(found)
-    return table
-
-
+_IN_PULLBACK = {translation.name: name for name, translation in TRANSLATIONS.items()}
 # JAX's names of primitives that are not the name itself with `_p` behind.
 _SPELLED = {"while_p": "while", "remat_p": "checkpoint", "linear_solve_p": "custom_linear_solve"}
-_by_name: dict[str, Primitive] = {}
+
+
+def _defined(name: str) -> core_primitive.Primitive | None:
+    """The primitive of pullback of a name. What is loaded is searched first."""
+    packages = [(package.__path__, f"{package.__name__}.") for package in (ops, control)]
+    modules = [module.name for path, prefix in packages for module in pkgutil.iter_modules(path, prefix)]
+    for module in sorted(modules, key=lambda module: module not in sys.modules):
+        for one in vars(importlib.import_module(module)).values():
+            if isinstance(one, core_primitive.Primitive) and one.name == name:
+                return one
+    return None
 
 
 @functools.cache
-def _where() -> dict[str, tuple[str, str]]:
-    return {translation.name: (module, ours) for module, found in _table().items() for ours, translation in found.items()}
-
-
 def named(name: str) -> Primitive:
     """The primitive that JAX calls so: `sin_p`, `while_p`. Raises AttributeError for a name that is none."""
     spelled = _SPELLED.get(name, name.removesuffix("_p"))
-    for candidate in (spelled, spelled.replace("_", "-")):
-        if candidate in _by_name:
-            return _by_name[candidate]
-        if candidate in _where():
-            module, ours = _where()[candidate]
-            made = getattr(importlib.import_module(f"pullback.{module}"), ours)
-            return facade_of(made)
+    if spelled == "custom_vjp_call":  # the second name of the operation that holds a function with rules of its own
+        made = Primitive(spelled)
+        vars(made).update(vars(named("custom_jvp_call_p")), name=spelled)
+        return made
+    found = _defined(_IN_PULLBACK.get(spelled, spelled)) if name.endswith("_p") else None
+    if found is not None and facade_of(found).name.replace("-", "_") == spelled:
+        return facade_of(found)
     if name in PRIMITIVES.split():
-        return _by_name.setdefault(spelled, _Lacking(spelled))
+        return _Lacking(spelled)
     raise AttributeError(name)
 
 
@@ -420,15 +364,12 @@ def __getattr__(name: str) -> Primitive:
 
 def facade_of(made: core_primitive.Primitive) -> Primitive:
     """The object that stands for a primitive of pullback, always the same."""
-    found = getattr(made, "facade", None)
+    found: Primitive | None = getattr(made, "facade", None)
     if found is None:
-        module = getattr(made, "__module__", "")
-        translation = _table().get(module.removeprefix("pullback."), {}).get(made.name, Translation(made.name))
+        ours = made.__module__.startswith("pullback.")
+        translation = (TRANSLATIONS.get(made.name) if ours else None) or Translation(made.name)
         found = Primitive(translation.name)
         found.translation, found.multiple_results = translation, made.multiple_results
         vars(found)["made"] = made
         made.facade = found  # type: ignore[attr-defined]
-        if module.startswith("pullback."):
-            _by_name.setdefault(translation.name, found)
-    primitive: Primitive = found
-    return primitive
+    return found

@@ -11,17 +11,12 @@ from typing import Any
 from pullback.compat.jax.facade import facade
 
 
-class TraceAnnotation(contextlib.ContextDecorator):
+class TraceAnnotation(contextlib.ContextDecorator, contextlib.nullcontext[Any]):
     """Names a part of a program for a profile."""
 
     def __init__(self, name: str, **metadata: Any) -> None:
+        super().__init__(self)
         self.name = name
-
-    def __enter__(self) -> TraceAnnotation:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        return None
 
 
 class StepTraceAnnotation(TraceAnnotation):

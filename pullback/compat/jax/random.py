@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +10,7 @@ import numpy as np
 
 from pullback import random as own
 from pullback.compat.jax import configuration as options
-from pullback.compat.jax.facade import facade
+from pullback.compat.jax.facade import adapter, facade
 from pullback.core.dtypes import is_key
 from pullback.core.source import api_boundary
 from pullback.ops.generators import GENERATORS
@@ -46,18 +45,13 @@ class PRNGSpec:
         return hash(self._impl)
 
 
-def _of_key(function: Callable[..., Any]) -> Callable[..., Any]:
+@adapter
+def _of_key(function: Callable[..., Any], *args: Any, out_sharding: Any = None, **params: Any) -> Any:
     """A function of a key, first or by its name, that minds the options about raw ones."""
-
-    @functools.wraps(function)
-    @api_boundary
-    def with_key(*args: Any, out_sharding: Any = None, **params: Any) -> Any:
-        key = args[0] if args else params.get("key", params.get("keys"))
-        if not is_key(getattr(key, "dtype", None)):
-            _check_raw(key)
-        return function(*args, **params)
-
-    return with_key
+    key = args[0] if args else params.get("key", params.get("keys"))
+    if not is_key(getattr(key, "dtype", None)):
+        _check_raw(key)
+    return function(*args, **params)
 
 
 def _check_raw(key: Any) -> None:

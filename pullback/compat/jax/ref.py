@@ -8,6 +8,15 @@ import pullback as pb
 from pullback.compat.jax.facade import facade
 
 
+def new_ref(init_val: Any, *, memory_space: None = None, kind: None = None) -> pb.Ref:
+    if memory_space is not None or kind is not None:
+        raise NotImplementedError(
+            f"new_ref makes a Ref in the one memory that there is: memory_space and kind must be None, but are {memory_space!r}"
+            f" and {kind!r}."
+        )
+    return pb.new_ref(init_val)
+
+
 def get(ref: pb.Ref, idx: Any = None) -> pb.Array:
     return ref[... if idx is None else idx]
 
@@ -26,4 +35,4 @@ def addupdate(ref: pb.Ref, idx: Any, x: Any) -> None:
     set(ref, idx, get(ref, idx) + x)
 
 
-facade(globals(), own={"pullback": "Ref freeze new_ref"})
+facade(globals(), own={"pullback": "Ref freeze", "structs": "AbstractRef"})

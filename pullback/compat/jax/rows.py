@@ -49,6 +49,7 @@ _CHECKIFY = (
 )
 
 ROWS: dict[str, Row] = {
+    "jax.lib": Row(own={"version": "__version__"}),
     "jax.dlpack": Row(own={"numpy": "from_dlpack"}),
     "jax.core": Row(
         own={
@@ -102,17 +103,17 @@ ROWS: dict[str, Row] = {
     "jax._src.earray": Row(own={"stand_ins": "EArray"}),
     "jax._src.flatten_util": Row(own={"flatten_util": "ravel_pytree"}),
     "jax._src.interpreters": Row(),
+    "jax._src.interpreters.ad": Row(own={"pullback.core.errors": "CustomVJPException=GradientError"}),
     "jax._src.interpreters.pxla": Row(own={"stand_ins": "global_result_handlers"}),
     "jax._src.literals": Row(own={"stand_ins": "LiteralArray TypedNdArray"}),
     "jax._src.state": Row(),
-    "jax._src.state.types": Row(own={"stand_ins": "AbstractRef"}),
+    "jax._src.state.types": Row(own={"structs": "AbstractRef"}),
     "jax._src.traceback_util": Row(own={"stand_ins": "_exclude_paths api_boundary include_frame register_exclusion"}),
     "jax._src.util": Row(own={"stand_ins": "safe_map safe_zip"}),  # which JAX's guide to interpreters imports
     "jax._src.tree_util": Row(own={"tree_util": "_registry flatten_one_level"}),
     "jax._src.distributed": Row(own={"stand_ins": "global_state"}),
     "jax.interpreters.pxla": Row(),
     "jax.interpreters.xla": Row(own={"stand_ins": "apply_primitive canonicalize_dtype_handlers"}),
-    "jax.image": Row("pullback.image"),
     "jax.interpreters": Row(),
     "jax.experimental.array_serialization": Row(),
     "jax.experimental.array_serialization.serialization": Row(
@@ -127,11 +128,11 @@ ROWS: dict[str, Row] = {
     "jax.experimental.hijax": Row(
         own={
             "stand_ins": (
-                "AbstractRef AvalMutableQDD AvalQDD HiPrimitive HiType MutableHiType aval_method aval_property"
+                "AvalMutableQDD AvalQDD HiPrimitive HiType MutableHiType aval_method aval_property"
                 " control_flow_allowed_effects register_hitype"
             ),
             "rules": "Zero instantiate_zeros is_undefined_primal",
-            "structs": "AbstractValue ShapedArray",
+            "structs": "AbstractRef AbstractValue ShapedArray",
         }
     ),
     "jax.experimental.jet": Row(own={"taylor": "fact jet jet2 zero_series"}),
@@ -154,57 +155,21 @@ ROWS: dict[str, Row] = {
     "jax._src.xla_bridge": Row(own={"stand_ins": "_backends", "placement": "default_backend device_count devices"}),
     "jax._src.compiler": Row(own={"stand_ins": "backend_compile_and_load"}),
     "jax.experimental": Row(own={"configuration": "enable_x64 disable_x64", "control_flow": "io_callback"}),
-    "jax.nn.initializers": Row("pullback.nn.initializers"),
-    "jax.lax.linalg": Row("pullback.lax.linalg"),
-    "jax.ops": Row(None, "", {"pullback": "segment_max segment_min segment_prod segment_sum"}),
-    "jax.scipy": Row("pullback.scipy"),
-    "jax.scipy.cluster": Row("pullback.scipy.cluster"),
-    "jax.scipy.cluster.vq": Row("pullback.scipy.cluster.vq"),
-    "jax.scipy.fft": Row("pullback.scipy.fft"),
-    "jax.scipy.integrate": Row("pullback.scipy.integrate"),
-    "jax.scipy.interpolate": Row("pullback.scipy.interpolate"),
+    "jax.ops": Row(own={"pullback": "segment_max segment_min segment_prod segment_sum"}),
     "jax.scipy.linalg": Row("pullback.scipy.linalg", "LinAlgError logm lstsq norm pinv"),
-    "jax.scipy.ndimage": Row("pullback.scipy.ndimage"),
-    "jax.scipy.optimize": Row("pullback.scipy.optimize"),
-    "jax.scipy.signal": Row("pullback.scipy.signal"),
-    "jax.scipy.sparse": Row("pullback.scipy.sparse"),
     "jax.scipy.sparse.linalg": Row(own={"krylov": "bicgstab cg gmres"}),
-    "jax.scipy.spatial": Row("pullback.scipy.spatial"),
-    "jax.scipy.spatial.transform": Row("pullback.scipy.spatial.transform"),
     "jax.scipy.special": Row(
         "pullback.scipy.special",
         "betaincc betainccinv betaincinv erfcinv exprel gammainccinv gammaincinv log_expit sinc",
     ),
-    "jax.scipy.stats": Row("pullback.scipy.stats"),
 }
 
-_DISTRIBUTIONS = {  # and what pullback's have besides JAX's
-    "bernoulli": "isf logcdf logsf sf",
-    "beta": "isf ppf",
-    "betabinom": "",
-    "binom": "",
-    "cauchy": "entropy",
-    "chi2": "isf ppf",
-    "dirichlet": "",
-    "expon": "entropy isf",
-    "gamma": "isf ppf",
-    "gennorm": "logcdf logsf sf",
-    "geom": "",
-    "gumbel_l": "entropy isf",
-    "gumbel_r": "entropy isf",
-    "laplace": "entropy isf logcdf logsf ppf sf",
-    "logistic": "entropy logcdf logsf",
-    "multinomial": "",
-    "multivariate_normal": "",
-    "nbinom": "",
-    "norm": "entropy",
-    "pareto": "isf",
-    "poisson": "logcdf logsf sf",
-    "t": "cdf isf logcdf logsf ppf sf",
-    "truncnorm": "",
-    "uniform": "entropy isf logcdf logsf sf",
-    "vonmises": "",
-    "wrapcauchy": "",
-}
-for _name, _without in _DISTRIBUTIONS.items():
-    ROWS[f"jax.scipy.stats.{_name}"] = Row(f"pullback.scipy.stats:{_name}", f"name {_without}")
+# Those that are pullback's namespaces of the same names, as they are
+_SAME = """image lax.linalg nn.initializers numpy.fft scipy scipy.cluster scipy.cluster.vq scipy.fft scipy.integrate
+    scipy.interpolate scipy.ndimage scipy.optimize scipy.signal scipy.sparse scipy.spatial scipy.spatial.transform
+    scipy.stats"""
+ROWS.update({f"jax.{name}": Row(f"pullback.{name}") for name in _SAME.split()})
+
+_DISTRIBUTIONS = """bernoulli beta betabinom binom cauchy chi2 dirichlet expon gamma gennorm geom gumbel_l gumbel_r laplace
+    logistic multinomial multivariate_normal nbinom norm pareto poisson t truncnorm uniform vonmises wrapcauchy"""
+ROWS.update({f"jax.scipy.stats.{name}": Row(f"pullback.scipy.stats:{name}", "name") for name in _DISTRIBUTIONS.split()})

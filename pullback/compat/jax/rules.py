@@ -10,7 +10,6 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from pullback.compat.jax.facade import habit
 from pullback.compat.jax.primitives import Primitive
 from pullback.compat.jax.structs import ShapedArray, aval_of, tangent_type, type_of
 from pullback.compat.jax.tree_util import register_pytree_node_class
@@ -100,32 +99,6 @@ class AxisData(NamedTuple):
     explicit_mesh_axis: Any = None
 
 
-class _Rules(dict[Any, Rule]):
-    """Rules by primitive. For one of pullback's own, which has its rules, one is used where that has none: `field` says
-    which."""
-
-    def __init__(self, field: str, adapted: Callable[[Primitive], Rule]) -> None:
-        super().__init__()
-        self.field, self.adapted = field, adapted
-        self.lent: list[core_primitive.Primitive] = []
-
-    def __setitem__(self, primitive: Any, rule: Rule) -> None:
-        super().__setitem__(primitive, rule)
-        self.lend()
-
-    def lend(self) -> None:
-        """Give primitives of pullback's the rules that programs have written for them, while the façade is in use."""
-        for primitive in self:
-            own = vars(primitive).get("made")
-            if own is not None and getattr(own, self.field) is None and not own.partials:
-                own.define(self.field, self.adapted(primitive))
-                self.lent.append(own)
-
-    def take_back(self) -> None:
-        while self.lent:
-            self.lent.pop().define(self.field, None)
-
-
 class _Batchers(dict[Any, Rule]):
     """Batching rules of one form, kept among those of the general form."""
 
@@ -156,6 +129,8 @@ def _with_axis(primitive: Any, rule: Rule) -> Rule:
     return lambda axis, args, dims, **params: rule(axis.size, axis.name, None, args, dims, **params)
 
 
+primitive_jvps: dict[Any, Rule] = {}
+primitive_transposes: dict[Any, Rule] = {}
 fancy_primitive_batchers: dict[Any, Rule] = {}
 primitive_batchers = _Batchers(_if_batched)
 axis_primitive_batchers = _Batchers(_with_axis)
@@ -185,8 +160,17 @@ class LoweringContext:
 # ---- the primitive of pullback that obeys them ------------------------------------------------------------------------
 
 
-def _missing(kind: str, primitive: Primitive) -> NotImplementedError:
-    return NotImplementedError(f"{kind} for '{primitive}' not implemented")
+def _registered(rules: dict[Any, Rule], primitive: Primitive, kind: str) -> Rule:
+    """The rule that a program has given a primitive."""
+    if primitive not in rules:
+        raise NotImplementedError(f"{kind} for '{primitive}' not implemented")
+    return rules[primitive]
+
+
+def _named(primitive: Primitive, params: dict[str, Any]) -> dict[str, Any]:
+    """Parameters by JAX's names, in which Programs are as they are."""
+    found: dict[str, Any] = primitive.translation.viewed(params, [], lambda program: program)[0]
+    return found
 
 
 def _value(x: Any) -> Any:
@@ -217,11 +201,9 @@ def _zero_or(tangent: Any, type: Any) -> Any:
 
 def _jvp(primitive: Primitive) -> Rule:
     def jvp(primals: Sequence[Any], tangents: Sequence[Any], /, **params: Any) -> Any:
-        rule = primitive_jvps.get(primitive)
-        if rule is None:
-            raise _missing("Differentiation rule", primitive)
+        rule = _registered(primitive_jvps, primitive, "Differentiation rule")
         given = [_zero_or(t, type_of(x)) for x, t in zip(primals, tangents)]
-        outs, found = rule(list(primals), given, **primitive.translation.viewed(params, [], _unclosed)[0])
+        outs, found = rule(list(primals), given, **_named(primitive, params))
         return _outs(primitive, outs, _value), _outs(primitive, found, _tangent)
 
     return jvp
@@ -229,15 +211,13 @@ def _jvp(primitive: Primitive) -> Rule:
 
 def _transpose(primitive: Primitive) -> Rule:
     def transpose(cotangents: Any, /, *operands: Any, **params: Any) -> Any:
-        rule = primitive_transposes.get(primitive)
-        if rule is None:
-            raise _missing("Transpose rule (for reverse-mode differentiation)", primitive)
+        rule = _registered(primitive_transposes, primitive, "Transpose rule (for reverse-mode differentiation)")
         if primitive.multiple_results and any([ct is ZERO for ct in cotangents]):
             types = primitive.made.infer(tuple([type_of(x) for x in operands]), params)
             cotangents = [_zero_or(ct, type) for ct, type in zip(cotangents, types)]
         given = [UndefinedPrimal(aval_of(x)) if is_unknown(x) else x for x in operands]
         cotangents = list(cotangents) if primitive.multiple_results else cotangents
-        found = rule(cotangents, *given, **primitive.translation.viewed(params, [], _unclosed)[0])
+        found = rule(cotangents, *given, **_named(primitive, params))
         if found is Zero or isinstance(found, Zero):
             found = [Zero] * len(operands)
         return tuple([_tangent(ct) if is_unknown(x) else None for ct, x in zip(found, operands, strict=True)])
@@ -245,16 +225,10 @@ def _transpose(primitive: Primitive) -> Rule:
     return transpose
 
 
-def _unclosed(program: Any) -> Any:
-    return program
-
-
 def _vectorize(primitive: Primitive) -> Rule:
     def vectorize(axis: Axis, args: Sequence[Any], axes: Sequence[int | None], /, **params: Any) -> Any:
-        rule = fancy_primitive_batchers.get(primitive)
-        if rule is None:
-            raise _missing("Batching rule", primitive)
-        out, dims = rule(AxisData(axis.name, axis.size), list(args), list(axes), **params)
+        rule = _registered(fancy_primitive_batchers, primitive, "Batching rule")
+        out, dims = rule(AxisData(axis.name, axis.size), tuple(args), tuple(axes), **params)
         if not primitive.multiple_results:
             return _in_front(out, dims), None if dims is None else 0
         rows = dims if isinstance(dims, (tuple, list)) else [dims] * len(out)
@@ -322,10 +296,6 @@ def make(primitive: Primitive) -> core_primitive.Primitive:
 
 
 Primitive.make = staticmethod(make)
-primitive_jvps = _Rules("jvp", _jvp)
-primitive_transposes = _Rules("transpose", _transpose)
-for _registry in (primitive_jvps, primitive_transposes):
-    habit(_registry.lend, _registry.take_back)
 
 # ---- rules for many primitives ----------------------------------------------------------------------------------------
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import enum
-import functools
 import math
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -18,9 +17,8 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 import pullback as pb
-from pullback.compat.jax.facade import facade
+from pullback.compat.jax.facade import adapter, facade
 from pullback.core.devices import DEFAULT_DEVICE, Device
-from pullback.core.source import api_boundary
 from pullback.program.equality import Keyed
 
 
@@ -268,10 +266,24 @@ P = PartitionSpec
 class Sharding(Keyed):
     """Where the elements of an array are."""
 
-    memory_kind: str | None = None
+    _fields: dict[str, Any]
     device_set: set[Device]
     is_fully_addressable = True
     is_fully_replicated = True
+
+    def __init__(self, **fields: Any) -> None:
+        self._fields, self.key = fields, tuple(fields.values())
+        vars(self).update(fields)
+
+    def update(self, **changed: Any) -> Self:
+        return type(self)(**{**self._fields, **changed})
+
+    def with_memory_kind(self, kind: str) -> Self:
+        return self.update(memory_kind=kind)
+
+    def __repr__(self) -> str:
+        shown = {name: repr(value) if name == "device" else value for name, value in self._fields.items() if value is not None}
+        return f"{type(self).__name__}({', '.join([f'{name}={value}' for name, value in shown.items()])})"
 
     addressable_devices = property(lambda self: self.device_set)
     num_devices = property(lambda self: len(self.device_set))
@@ -302,16 +314,9 @@ class SingleDeviceSharding(Sharding):
     """On one device."""
 
     def __init__(self, device: Device, *, memory_kind: str | None = None) -> None:
-        self._device, self.memory_kind, self.key = device, memory_kind, device
+        super().__init__(device=device, memory_kind=memory_kind)
 
-    device_set = property(lambda self: {self._device})
-
-    def with_memory_kind(self, kind: str) -> SingleDeviceSharding:
-        return SingleDeviceSharding(self._device, memory_kind=kind)
-
-    def __repr__(self) -> str:
-        kind = "" if self.memory_kind is None else f", memory_kind={self.memory_kind}"
-        return f"SingleDeviceSharding(device={self._device!r}{kind})"
+    device_set = property(lambda self: {self.device})
 
 
 def make_single_device_sharding(device: Device, *, memory_kind: str | None = None) -> SingleDeviceSharding:
@@ -324,10 +329,12 @@ DEFAULT_SHARDING = SingleDeviceSharding(DEFAULT_DEVICE)
 class NamedSharding(Sharding):
     """On the devices of a mesh, as a specification says."""
 
+    spec: PartitionSpec
+
     def __init__(self, mesh: Any, spec: PartitionSpec, *, memory_kind: str | None = None) -> None:
         if not isinstance(spec, PartitionSpec):
             raise TypeError(f"NamedSharding takes a PartitionSpec as spec, but got {spec!r} of type {type(spec).__name__}.")
-        self.mesh, self.spec, self.memory_kind = self.key = mesh, spec, memory_kind
+        super().__init__(mesh=mesh, spec=spec, memory_kind=memory_kind)
         for name in self._split:
             if name not in mesh.axis_names:
                 raise ValueError(
@@ -350,16 +357,9 @@ class NamedSharding(Sharding):
     is_fully_replicated = property(lambda self: math.prod([self.mesh.shape[name] for name in self._split]) == 1)
 
     def update(self, **changed: Any) -> NamedSharding:
-        given = {"mesh": self.mesh, "spec": self.spec, "memory_kind": self.memory_kind} | changed
-        spec = given["spec"] if isinstance(given["spec"], PartitionSpec) else PartitionSpec(*given["spec"])
-        return NamedSharding(given["mesh"], spec, memory_kind=given["memory_kind"])
-
-    def with_memory_kind(self, kind: str) -> NamedSharding:
-        return self.update(memory_kind=kind)
-
-    def __repr__(self) -> str:
-        kind = "" if self.memory_kind is None else f", memory_kind={self.memory_kind}"
-        return f"NamedSharding(mesh={self.mesh}, spec={self.spec}{kind})"
+        if "spec" in changed and not isinstance(changed["spec"], PartitionSpec):
+            changed["spec"] = PartitionSpec(*changed["spec"])
+        return super().update(**changed)
 
 
 def reshard(xs: Any, out_shardings: Any) -> Any:
@@ -395,16 +395,11 @@ def device_of(place: Any) -> Device | None:
     raise ValueError(f"Where an array goes is said by a Device, a Sharding, a Format or None, but got {place!r}.")
 
 
-def with_sharding(function: Callable[..., Any]) -> Callable[..., Any]:
+@adapter
+def with_sharding(function: Callable[..., Any], *args: Any, out_sharding: Any = None, device: Any = None, **more: Any) -> Any:
     """A function that takes JAX's `out_sharding` as well: the result is on one device, whatever it says; and as `device` a
     sharding."""
-
-    @functools.wraps(function)
-    @api_boundary
-    def placed(*args: Any, out_sharding: Any = None, device: Any = None, **options: Any) -> Any:
-        return function(*args, **options) if device is None else function(*args, device=device_of(device), **options)
-
-    return placed
+    return function(*args, **more) if device is None else function(*args, device=device_of(device), **more)
 
 
 facade(globals())

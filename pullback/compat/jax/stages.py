@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any, Protocol
 
 from pullback.api import stages as own
@@ -13,22 +15,19 @@ from pullback.compat.jax.structs import ShapedArray, aval_of, struct_of
 from pullback.compat.jax.trees import JAX_TREES
 from pullback.core.errors import DtypeError, ShapeError, StructureError
 from pullback.core.types import ArrayType
-from pullback.program.equality import Keyed
 
 CompilerOptions = Mapping[str, Any]
 
 
-class ArgInfo(Keyed):
+@dataclass(frozen=True)
+class ArgInfo:
     """What a function was lowered for, of one array among its arguments."""
 
-    def __init__(self, aval: ShapedArray, donated: bool) -> None:
-        self._aval, self.donated = self.key = aval, donated
+    _aval: ShapedArray
+    donated: bool
 
     shape = property(lambda self: self._aval.shape)
     dtype = property(lambda self: self._aval.dtype)
-
-    def __repr__(self) -> str:
-        return f"ArgInfo(_aval={self._aval!r}, donated={self.donated})"
 
 
 class MismatchError(TypeError, ValueError):
@@ -100,7 +99,9 @@ class Lowered(_Stage, own.Lowered):
         """The text of what `as_text` gives, as an object that prints so."""
         return _Text(self.as_text(dialect))
 
-    def compile(self, compiler_options: CompilerOptions | None = None) -> Compiled:
+    def compile(self, compiler_options: CompilerOptions | None = None, *, device_assignment: None = None) -> Compiled:
+        if device_assignment is not None:
+            raise NotImplementedError("compile compiles for the one device that there is: device_assignment must be None.")
         made = super().compile(compiler_options)
         assert isinstance(made, Compiled)
         return made
@@ -118,14 +119,8 @@ class _Text:
     as_hlo_text = as_text = __str__
 
 
-class MemoryStats:
+class CompiledMemoryStats(SimpleNamespace):
     """XLA's numbers of bytes, as attributes."""
-
-    def __init__(self, numbers: dict[str, int]) -> None:
-        vars(self).update(numbers)
-
-    def __repr__(self) -> str:
-        return f"CompiledMemoryStats({', '.join([f'{name}={number}' for name, number in vars(self).items()])})"
 
 
 class Compiled(_Stage, own.Compiled):
@@ -140,7 +135,7 @@ class Compiled(_Stage, own.Compiled):
     call = __call__
 
     def memory_analysis(self) -> Any:
-        return MemoryStats(super().memory_analysis())
+        return CompiledMemoryStats(**super().memory_analysis())
 
     def runtime_executable(self) -> Any:
         """XLA's own object."""

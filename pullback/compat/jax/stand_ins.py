@@ -40,7 +40,7 @@ _REFUSED = {
     "set_current_trace": "programs define no traces by jax.core",
     "take_current_trace": "programs define no traces by jax.core",
 }
-_EMPTY = "LiteralArray TypedNdArray ExtendedDType EArray AbstractRef DeviceList"  # of which there are no instances
+_EMPTY = "LiteralArray TypedNdArray ExtendedDType EArray DeviceList"  # of which there are no instances
 globals().update({name: _refused(name, why) for name, why in _REFUSED.items()})
 globals().update({name: type(name, (), {"__module__": __name__}) for name in _EMPTY.split()})
 

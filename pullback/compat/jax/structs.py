@@ -236,10 +236,24 @@ def type_of(x: Any) -> ArrayType:
     return type_of_value(x)
 
 
+class AbstractRef(Keyed, AbstractValue):
+    """The type of a Ref."""
+
+    def __init__(self, inner_aval: ShapedArray) -> None:
+        self.inner_aval = self.key = inner_aval
+
+    shape = property(lambda self: self.inner_aval.shape)
+    dtype = property(lambda self: self.inner_aval.dtype)
+    ndim = property(lambda self: self.inner_aval.ndim)
+
+    def __repr__(self) -> str:
+        return f"Ref{{{self.inner_aval.str_short()}}}"
+
+
 def typeof(x: Any) -> Any:
-    """The ShapedArray of a value: `jax.typeof`."""
+    """The ShapedArray of a value, the AbstractRef of a Ref: `jax.typeof`."""
     if isinstance(x, (AbstractValue, str, bytes)) or x is None:
         raise TypeError(f"typeof takes an array or a number, but got {x!r} of type {type(x).__name__}.")
     if hasattr(x, "__jax_array__") and not isinstance(x, (Array, Tracer)):
         return typeof(x.__jax_array__())
-    return aval_of(type_of(x))
+    return AbstractRef(aval_of(type_of(x))) if isinstance(x, Ref) else aval_of(type_of(x))

@@ -11,7 +11,7 @@ import numpy as np
 import pullback as pb
 from pullback import numpy as pnp
 from pullback.compat.jax.flatten_util import ravel_pytree
-from pullback.compat.jax.trees import Packed, flatten, on_a_level
+from pullback.compat.jax.trees import Packed, flatten, on_a_level, packed
 from pullback.core.dtypes import is_inexact, kind
 from pullback.core.source import named_after
 from pullback.core.tracing import type_of
@@ -46,11 +46,6 @@ def jet(
             if not _is_leaf(value):
                 raise ValueError(f"{what.format(number)} is not an array")
 
-    @named_after(fun)
-    @on_a_level
-    def of_leaves(*args: Any) -> Packed:
-        return Packed(fun(*args))
-
     scales = [1 if factorial_scaled else math.factorial(k + 1) for k in range(orders.pop())]
     given = [
         [
@@ -59,7 +54,7 @@ def jet(
         ]
         for primal, terms in zip(primals, series)
     ]
-    out, found = pb.jet(of_leaves, list(primals), given)
+    out, found = pb.jet(packed(fun), list(primals), given)
     shown = [[term / scale if scale > 1 else term for term, scale in zip(terms, scales)] for terms in found.leaves]
     return out.tree, Packed.of(found.structure, shown).tree
 

@@ -134,16 +134,11 @@ def find_top_trace(values: Sequence[Any] = ()) -> TraceView:
     return TraceView(max(owners, key=lambda owner: owner.serial, default=innermost_staging()))  # type: ignore[arg-type]
 
 
-class OpaqueTraceState:
+class OpaqueTraceState(Keyed):
     """Which transformation is the innermost around a call; equal to others of the same."""
 
     def __init__(self) -> None:
         self.key = level.get(), innermost_staging()
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, OpaqueTraceState) and all([a is b for a, b in zip(self.key, other.key)])
-
-    __hash__ = None  # type: ignore[assignment]
 
 
 def get_opaque_trace_state(convention: str | None = None) -> OpaqueTraceState:

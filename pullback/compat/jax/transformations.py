@@ -51,8 +51,8 @@ def _packed(fun: Function, has_aux: bool) -> Function:
 
     @named_after(fun)
     @on_a_level
-    def pair(*args: Packed) -> tuple[Packed, Packed]:
-        out, aux = _pair(fun, fun(*unpack(args)))
+    def pair(*args: Any, **kwargs: Any) -> tuple[Packed, Packed]:
+        out, aux = _pair(fun, fun(*unpack(args), **kwargs))
         return Packed(out), aux
 
     return pair
@@ -134,27 +134,15 @@ def fwd_and_bwd(fun: Function, argnums: Any = 0, has_aux: bool = False, jitted: 
 # ---- Jacobians --------------------------------------------------------------------------------------------------------
 
 
-def _with_packed_result(fun: Function, has_aux: bool) -> Function:
-    @named_after(fun)
-    def made(*args: Any, **kwargs: Any) -> Any:
-        if not has_aux:
-            return Packed(fun(*args, **kwargs))
-        out, aux = _pair(fun, fun(*args, **kwargs))
-        return Packed(out), aux
-
-    return made
-
-
 def jacfwd(fun: Function, argnums: Any = 0, has_aux: bool = False, holomorphic: bool = False) -> Function:
-    of_packed = _with_packed_result(fun, has_aux)
-    return _of_arguments(pb.jacfwd, of_packed, argnums, has_aux=has_aux, holomorphic=holomorphic)
+    return _of_arguments(pb.jacfwd, _packed(fun, has_aux), argnums, has_aux=has_aux, holomorphic=holomorphic)
 
 
 def jacrev(
     fun: Function, argnums: Any = 0, has_aux: bool = False, holomorphic: bool = False, allow_int: bool = False
 ) -> Function:
     options = {"has_aux": has_aux, "holomorphic": holomorphic, "allow_int": allow_int}
-    return _of_arguments(pb.jacrev, _with_packed_result(fun, has_aux), argnums, **options)
+    return _of_arguments(pb.jacrev, _packed(fun, has_aux), argnums, **options)
 
 
 jacobian = jacrev

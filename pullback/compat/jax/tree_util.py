@@ -13,6 +13,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any
 
 from pullback.compat.jax.facade import facade
+from pullback.core.trees import tell_of_nodes
 from pullback.engine.jaxlib import pytrees
 
 __all__ = [
@@ -39,6 +40,9 @@ FlattenedIndexKey: Any = pytree.FlattenedIndexKey
 
 default_registry: Any = pytree.PyTreeRegistry()
 default_registry.__module__, default_registry.__name__ = __name__, "default_registry"  # by which structures pickle it
+
+
+tell_of_nodes(lambda cls, flatten, unflatten: default_registry.register_node(cls, lambda node: flatten(node)[:2], unflatten))
 
 
 class _Registry:

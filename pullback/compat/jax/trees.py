@@ -14,16 +14,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextvars import ContextVar
 from typing import Any, TypeVar
 
-import numpy as np
-
 from pullback.compat.jax.tree_util import (
     default_registry,
     keystr,
-    register_pytree_node,
     structure_differences,
     tree_flatten_with_path,
 )
-from pullback.core.dtypes import float0
 from pullback.core.source import named_after
 from pullback.core.trees import Trees, Trivial, register_as_it_is, with_float0
 
@@ -69,9 +65,6 @@ class Packed:
 
 
 register_as_it_is(Packed, lambda packed: (packed.leaves, packed.structure), Packed.of)
-
-
-register_pytree_node(Trivial, lambda trivial: ((), trivial.shape), lambda shape, _: np.zeros(shape, float0))
 
 
 class JaxTrees(Trees):
@@ -140,12 +133,12 @@ def on_a_level(function: F) -> F:
 
 
 def packed(function: Callable[..., Any]) -> Callable[..., Packed]:
-    """A function of JAX's trees as one of Packed trees, which returns one."""
+    """A function of JAX's trees as one of Packed trees, which returns one; it takes other values as they are."""
 
     @named_after(function)
     @on_a_level
-    def of_packed(*args: Packed) -> Packed:
-        return Packed(function(*[arg.tree for arg in args]))
+    def of_packed(*args: Any, **kwargs: Any) -> Packed:
+        return Packed(function(*unpack(args), **dict(zip(kwargs, unpack(kwargs.values())))))
 
     return of_packed
 
@@ -155,6 +148,6 @@ def pack(trees: Sequence[Any]) -> list[Packed]:
     return [Packed(tree) for tree in trees]
 
 
-def unpack(trees: Sequence[Packed]) -> tuple[Any, ...]:
-    """The trees themselves."""
-    return tuple([tree.tree for tree in trees])
+def unpack(trees: Iterable[Any]) -> tuple[Any, ...]:
+    """The trees themselves; other values as they are."""
+    return tuple([tree.tree if tree.__class__ is Packed else tree for tree in trees])

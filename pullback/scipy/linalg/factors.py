@@ -12,7 +12,7 @@ from pullback.core.errors import ShapeError
 from pullback.lax import linalg as lax_linalg
 from pullback.numpy import linalg as numpy_linalg
 from pullback.numpy.arithmetic import abs as absolute
-from pullback.numpy.complexes import conj
+from pullback.numpy.complexes import conj, real
 from pullback.numpy.creation import arange, diag, triu, zeros_like
 from pullback.numpy.elementary import sqrt
 from pullback.numpy.linalg.matrices import matrices, system
@@ -143,7 +143,7 @@ def lu(
         p_indices: whether P is given by the row of L for each row of `a`, in place of a matrix.
 
     Returns:
-        P (..., m, m), L (..., m, k) and U (..., k, n), with k = min(m, n); or P L and U.
+        P (..., m, m), which is real, L (..., m, k) and U (..., k, n), with k = min(m, n); or P L and U.
 
     Raises:
         LeafError: `a` is neither an array nor a number.
@@ -162,7 +162,7 @@ def lu(
     order = inverse_permutation(permutation)
     if permute_l:
         return permuted_rows(left, order), right
-    return order if p_indices else permuted_rows(identity_like(made, made.shape[-2]), order), left, right
+    return order if p_indices else permuted_rows(identity_like(real(made), made.shape[-2]), order), left, right
 
 
 def lu_factor(a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True) -> tuple[Array, Array]:

@@ -106,7 +106,7 @@ gamma = Distribution(
 chi2 = Distribution(
     "chi2", "The chi-squared distribution of df degrees of freedom: twice a gamma variable with a = df / 2.", "df",
     support=from_zero, valid=positive, logpdf=lambda y, df: gamma.logpdf(0.5 * y, 0.5 * df) - math.log(2),  # type: ignore[attr-defined]
-    pdf=lambda y, df: 0.5 * gamma_density(0.5 * df, 0.5 * y), cdf=lambda y, df: gammainc(0.5 * df, 0.5 * y),
+    pdf=lambda y, df: 0.5 * gamma.pdf(0.5 * y, 0.5 * df), cdf=lambda y, df: gammainc(0.5 * df, 0.5 * y),  # type: ignore[attr-defined]
     sf=lambda y, df: gammaincc(0.5 * df, 0.5 * y), ppf=lambda q, df: 2 * gammaincinv(0.5 * df, q),
     isf=lambda q, df: 2 * gammainccinv(0.5 * df, q),
 )  # fmt: skip

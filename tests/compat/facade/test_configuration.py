@@ -16,7 +16,9 @@ import pullback as pb
 import pullback.compat.jax as jax
 import pullback.compat.jax.numpy as jnp
 from pullback.compat.jax import configuration
+from pullback.core import reports, source
 from pullback.core.modes import current_mode
+from pullback.core.reports import explains_misses
 
 config = jax.config
 WIDE = np.ones(2)
@@ -120,6 +122,86 @@ def test_importing_the_facade_lets_the_mode_hold_and_uninstall_takes_it_back() -
         "jax.uninstall(); print(pnp.asarray(1.0).dtype, pnp.asarray(x).dtype, pnp.log(-1.0).tolist())"
     )
     assert _alone(program) == "float64 float32 1.0 float64 float32 float64 nan"
+
+
+def _in_a_thread(function: Any) -> Any:
+    found: list[Any] = []
+    thread = threading.Thread(target=lambda: found.append(function()))
+    thread.start()
+    thread.join()
+    return found[0]
+
+
+def _is_looked_at(function: Any = lambda: jnp.zeros(2) / 0.0) -> bool:
+    try:
+        return bool(function().shape) and False
+    except FloatingPointError:
+        return True
+
+
+def _is_watched() -> bool:
+    key = jax.random.key(3)
+    try:
+        return bool(jax.random.normal(key) + jax.random.normal(key)) and False
+    except jax.errors.KeyReuseError:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("name", "on", "holds"),
+    [
+        ("jax_debug_nans", True, _is_looked_at),
+        ("jax_debug_nans", True, lambda: _is_looked_at(lambda: jax.jit(lambda x: x / x)(jnp.zeros(2)))),
+        ("jax_debug_infs", True, lambda: _is_looked_at(lambda: jnp.ones(2) / 0.0)),
+        ("jax_debug_key_reuse", True, _is_watched),
+        ("jax_log_compiles", True, lambda: reports.level.get() == reports.WARNING),
+        ("jax_explain_cache_misses", True, explains_misses),
+        ("jax_traceback_filtering", "off", source.full_tracebacks),
+        ("jax_check_tracer_leaks", True, lambda: current_mode().checks_leaks),
+    ],
+)
+def test_options_of_the_process_hold_in_every_thread_and_those_of_a_block_in_its_own(name: str, on: Any, holds: Any) -> None:
+    def seen() -> tuple[bool, bool]:
+        return holds(), _in_a_thread(holds)
+
+    before = config.values[name]
+    assert seen() == (False, False)
+    with configuration.STATES[name](on):
+        assert seen() == (True, False)
+    _in_a_thread(lambda: config.update(name, on))
+    assert seen() == (True, True)
+    with configuration.STATES[name](before):
+        assert seen() == (False, True)
+    config.update(name, before)
+    assert seen() == (False, False)
+
+
+def test_results_are_looked_at_where_nothing_is_traced() -> None:
+    config.update("jax_debug_nans", True)
+    jax.jit(lambda x: x * 2.0)(1.0)  # leaves no trace of its own behind
+    with jax.ensure_compile_time_eval():
+        assert _is_looked_at()
+        config.update("jax_debug_nans", False)
+        assert not _is_looked_at()
+    assert not _is_looked_at()
+
+    def evaluated() -> list[bool]:
+        found: list[bool] = []
+
+        def function(x: Any) -> Any:
+            with jax.ensure_compile_time_eval():
+                found.append(_is_looked_at())
+            return x
+
+        jax.make_jaxpr(function)(1.0)
+        return found
+
+    with jax.debug_nans(True):
+        assert evaluated() == [True]
+    config.update("jax_debug_nans", True)
+    assert evaluated() == [True]
+    with jax.debug_nans(False):
+        assert evaluated() == [False]
 
 
 # ---- what they do -----------------------------------------------------------------------------------------------------
@@ -237,11 +319,19 @@ def test_random_bits_are_those_of_the_default() -> None:
 
 
 def test_full_tracebacks() -> None:
-    assert "PULLBACK_FULL_TRACEBACKS" not in os.environ
+    def frames() -> int:
+        with pytest.raises(TypeError) as caught:
+            jnp.dot(jnp.ones(2), jnp.ones(3))
+        return len(caught.traceback)
+
+    usual = frames()
+    with configuration.traceback_filtering("off"):
+        assert frames() > usual
+    assert frames() == usual
     config.update("jax_traceback_filtering", "off")
-    assert os.environ["PULLBACK_FULL_TRACEBACKS"] == "1"
+    assert frames() > usual
     config.update("jax_traceback_filtering", "auto")
-    assert "PULLBACK_FULL_TRACEBACKS" not in os.environ
+    assert frames() == usual
 
 
 def test_every_context_manager_of_jax_s_top_level_is_there() -> None:

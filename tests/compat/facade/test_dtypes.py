@@ -28,6 +28,7 @@ def test_scalar_types_are_dtypes_and_make_arrays(name):
 
 
 def test_scalar_types_take_arrays():
+    assert jnp.float32("-inf") == -np.inf and jnp.int8("3").dtype == jnp.int8
     assert np.array_equal(jnp.int32([1.5, 2.5]), [1, 2])
     assert pb.jit(lambda x: jnp.float16(x))(1).dtype == jnp.float16
 
@@ -67,6 +68,7 @@ def test_canonical_dtypes_follow_the_mode():
         (float, "float64", True),
         (jnp.int4, jnp.signedinteger, True),
         (jnp.uint4, jnp.signedinteger, False),
+        (jnp.int4, object, False),
         (np.floating, np.inexact, True),
         (dtypes.float0, np.floating, False),
         (np.dtype("O"), np.number, False),
@@ -97,6 +99,26 @@ def test_result_type_takes_structs_and_says_what_is_weak():
     assert dtypes.result_type(jnp.int8, 2, return_weak_type_flag=True) == (np.dtype("int8"), False)
     with narrowing():
         assert jnp.result_type(np.ones(3), jnp.float16) == np.float32 == jnp.result_type("float64")
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "expected"),
+    [
+        ("float64", "int32", "float64"),
+        ("complex64", "float64", "complex128"),
+        ("uint32", "int32", "int32"),
+        (int, float, "float64"),
+        (int, "int8", "int8"),
+    ],
+)
+def test_dtypes_meet_in_64_bits_where_arrays_have_32(a, b, expected):
+    with narrowing():
+        assert jnp.promote_types(a, b) == jnp.promote_types(b, a) == np.dtype(expected)
+
+
+def test_none_has_no_dtype():
+    with pytest.raises(ValueError, match="got None"):
+        dtypes.dtype(None)
 
 
 def test_functions_of_the_shape_take_structs():

@@ -245,12 +245,13 @@ def test_values_that_are_not_known_are_errors_of_their_classes(f: Any, error: ty
         jax.jit(lambda x: f(x))(1)
 
 
-def test_a_jitted_function_has_the_attributes_of_the_function() -> None:
+@pytest.mark.parametrize("transform", [jax.jit, jax.vmap, jax.grad])
+def test_a_transformed_function_has_the_attributes_of_the_function(transform: Any) -> None:
     def f(x: Any) -> Any:
         return x
 
     f.note = "mine"  # type: ignore[attr-defined]
-    assert jax.jit(f).note == "mine"
+    assert transform(f).note == "mine" and transform(f).__wrapped__ is f
 
 
 @pytest.mark.parametrize("kind", [jax.custom_jvp, jax.custom_vjp, jax.custom_batching.custom_vmap, jax.jit, jax.checkpoint])

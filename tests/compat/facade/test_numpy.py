@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+from collections.abc import Hashable
+
 import numpy as np
 import pytest
 import scipy.integrate
@@ -24,6 +27,28 @@ x = np.arange(6.0, dtype="float32").reshape(2, 3)
 def test_lists_are_refused_where_jax_refuses_them(text) -> None:
     with pytest.raises(TypeError, match="array"):
         eval(text, {"a": jnp.asarray(x), "jnp": jnp})
+
+
+def test_files_keep_all_digits_of_what_is_not_of_jax() -> None:
+    for value in (1e-9, np.float64(1e-9), np.array([1e-9]), jnp.array(1e-9)):
+        jnp.save(file := io.BytesIO(), value)
+        jnp.savez(files := io.BytesIO(), x=value)
+        file.seek(0), files.seek(0)
+        assert np.load(file) == np.asarray(value) and np.load(files)["x"] == np.asarray(value)
+
+
+def test_arrays_of_numpy_are_reshaped_as_such() -> None:
+    found = []
+    jax.jit(lambda: found.append(jnp.reshape(x, (3, -1), order="F")))()
+    assert type(found[0]) is np.ndarray and np.array_equal(found[0], x.reshape((3, 2), order="F"))
+    assert isinstance(jnp.reshape(jnp.asarray(x), 6), jax.Array) and jnp.reshape(2.0, (1,)).shape == (1,)
+
+
+def test_questions_about_what_is_no_array_of_numbers() -> None:
+    assert jnp.shape(np.array(["a", "b"])) == (2,)
+    assert (jnp.shape(None), jnp.ndim(None), jnp.size(None)) == ((), 0, 1)
+    assert not isinstance(jnp.ones(2), Hashable)
+    assert [jnp.iscomplexobj(kind) for kind in (jnp.float32, jnp.complex64)] == [False, True]
 
 
 def test_lists_inside_tuples_are_indices() -> None:
@@ -59,8 +84,3 @@ def test_scipy_asks_arrays_for_their_namespace() -> None:
     assert str(jnp.__array_namespace_info__().default_dtypes()["real floating"]) == "float32"
     found = scipy.integrate.cumulative_trapezoid(a, dx=0.25, initial=0)
     assert np.allclose(found, [0, 0.03125, 0.125, 0.28125, 0.5])
-
-
-def test_none_has_the_shape_of_a_number() -> None:
-    assert (jnp.shape(None), jnp.ndim(None), jnp.size(None)) == ((), 0, 1)
-    assert (jnp.shape(x), jnp.ndim(x), jnp.size(x, 1)) == ((2, 3), 2, 3)

@@ -10,7 +10,6 @@ from pullback.compat.jax.interpreters import ad, batching, mlir, partial_eval
 import pullback.compat.jax as jax
 import pullback.compat.jax.numpy as jnp
 from pullback.compat.jax import core
-from pullback.compat.jax.facade import begin_habits, end_habits
 
 X = np.array([1.0, 2.0, 3.0], np.float32)
 
@@ -59,6 +58,13 @@ def test_several_results_and_symbolic_zeros():
     )
     assert np.allclose(jax.grad(lambda x: p.bind(x, 3.0, scale=2)[0])(2.0), 6.0)
     assert seen == [[False, True]]
+    rule, given = batching.primitive_batchers[p], []
+    batching.primitive_batchers[p] = lambda args, dims, **params: (
+        given.append((type(args), dims)),
+        rule(args, dims, **params),
+    )[1]
+    jax.vmap(lambda x: p.bind(x, 2.0, scale=1))(X)
+    assert given == [(tuple, (0, None))]
     assert np.allclose(jax.jit(jax.grad(lambda x, y: p.bind(x, y, scale=2)[0], (0, 1)))(2.0, 3.0), [6.0, 4.0])
     for out in (jax.vmap(lambda x: p.bind(x, 2.0, scale=1))(X), jax.jit(jax.vmap(lambda x: p.bind(x, 2.0, scale=1)))(X)):
         assert isinstance(out, list) and np.allclose(out[0], 2 * X) and np.allclose(out[1], X + 2)
@@ -127,6 +133,28 @@ def test_zeros_are_containers_without_leaves():
     assert ad.Zero.from_primal_value(1).aval.dtype == jax.dtypes.float0
 
 
+@pytest.mark.parametrize(
+    "wrapped",
+    [
+        jax.jit,
+        jax.checkpoint,
+        lambda f: lambda x, w: jax.lax.cond(w > 0.0, f, f, x, w),
+        lambda f: lambda x, w: jax.lax.fori_loop(0, 2, lambda _, c: f(*c), (x, w)),
+    ],
+)
+def test_what_depends_on_nothing_unknown_is_known_from_operations_that_hold_programs(wrapped):
+    def function(x, w):
+        return wrapped(lambda x, w: (x * w, 2.0 * w))(x, w)
+
+    class Wrapped:
+        def call_wrapped(self, x):
+            return function(x, jnp.array(3.0))
+
+    unknown = partial_eval.PartialVal.unknown(core.ShapedArray((), jnp.float32))
+    _, (x, w), _ = partial_eval.trace_to_jaxpr_nounits(Wrapped(), [unknown])
+    assert not x.is_known() and w.is_known() and float(w.get_known()) == float(function(1.0, jnp.array(3.0))[1])
+
+
 def test_partial_values():
     class Wrapped:
         def call_wrapped(self, x, y):
@@ -148,25 +176,13 @@ def test_what_a_callback_raises_is_in_the_text_of_an_error_of_jax(transform):
         transform(lambda x: jax.pure_callback(fail, x, x))(X)
 
 
-def test_a_rule_for_a_primitive_of_pullback_is_lent_to_it():
-    stop_gradient_p = jax.lax.stop_gradient_p
-    own = stop_gradient_p.made
-    assert own.transpose is None
-    ad.primitive_transposes[stop_gradient_p] = lambda cotangent, x: (cotangent,)
+def test_primitives_of_pullback_keep_their_own_rules():
+    ad.primitive_transposes[jax.lax.stop_gradient_p] = ad.primitive_jvps[jax.lax.sin_p] = lambda *args, **params: 1 / 0
     try:
         assert np.allclose(jax.linear_transpose(lambda x: 2.0 * jax.lax.stop_gradient(x), 1.0)(3.0), 6.0)
-        assert np.allclose(jax.grad(lambda x: x * jax.lax.stop_gradient(x))(3.0), 3.0)
-        end_habits()
-        assert own.transpose is None
-        begin_habits()
-        assert own.transpose is not None
+        assert np.allclose(jax.grad(lambda x: jnp.sin(x) * jax.lax.stop_gradient(x))(3.0), 3 * np.cos(3))
     finally:
-        ad.primitive_transposes.take_back()
-        del ad.primitive_transposes[stop_gradient_p]
-    kept = jax.lax.sin_p.made.jvp, jax.lax.sin_p.made.partials
-    ad.primitive_jvps[jax.lax.sin_p] = lambda primals, tangents, **params: 1 / 0  # that has its own
-    assert (jax.lax.sin_p.made.jvp, jax.lax.sin_p.made.partials) == kept
-    del ad.primitive_jvps[jax.lax.sin_p]
+        del ad.primitive_transposes[jax.lax.stop_gradient_p], ad.primitive_jvps[jax.lax.sin_p]
 
 
 def test_a_product_s_equation_can_be_inverted_with_its_own_parameters() -> None:

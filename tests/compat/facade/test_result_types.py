@@ -79,6 +79,8 @@ jnp.real(c128) -> f32[2] f64[2] ; jnp.angle(c128) -> f32[2] f64[2] ; 1.0*b -> ~f
 b+b -> bool[2] bool[2] ; b*2.5 -> ~f32[2] ~f64[2] ; ~b -> bool[2] bool[2] ; -i -> i32[2] i32[2] ; +b -> bool[2] bool[2]
 b&True -> bool[2] bool[2] ; i<<1 -> i32[2] i32[2] ; i^3 -> i32[2] i32[2] ; x<1 -> bool[2] bool[2] ; x%2 -> f32[2] f32[2]
 i%2.0 -> ~f32[2] ~f64[2] ; divmod(i,2)[0] -> i32[2] i32[2]
+lax.cond(b[0],lambda:f64[0],lambda:1.) -> ~f32[] ~f64[] ; lax.cond(b[0],lambda:1.,lambda:f64[0]) -> f32[] f64[]
+lax.switch(1,[lambda:1,lambda:i64[0]]) -> ~i32[] ~i64[] ; lax.switch(1,[lambda:i64[0],lambda:1]) -> i32[] i64[]
 """
 TABLE = dict(entry.strip().split(" -> ") for line in GIVEN.strip().splitlines() for entry in line.split(" ; "))
 WIDE = {

@@ -10,6 +10,9 @@ from typing import Any
 
 import pytest
 
+import pullback as pb
+import pullback.compat.jax as jax
+from pullback.compat.jax import numpy as jnp
 from pullback.compat.jax import tree, tree_util
 from pullback.compat.jax.tree_util import DictKey, FlattenedIndexKey, GetAttrKey, SequenceKey
 
@@ -179,3 +182,16 @@ def test_registering_names_what_is_wrong() -> None:
     assert tree.map(lambda x: x + 1, Fields(1, 1)) == Fields(2, 1)
     for kind in (Fields, tuple, list, dict, type(None), collections.OrderedDict, collections.defaultdict):
         assert kind in tree_util._registry
+
+
+def test_containers_of_pullback_are_containers_here() -> None:
+    interpolate = jax.scipy.interpolate.RegularGridInterpolator([jnp.arange(3.0)], jnp.arange(3.0))
+    assert len(tree.leaves(interpolate)) > 1
+    assert jax.jit(lambda f, x: f(x))(interpolate, jnp.full((1, 1), 1.5)) == 1.5
+
+    class Later:
+        def __init__(self, part: Any) -> None:
+            self.part = part
+
+    pb.tree.register_node(Later, lambda one: ((one.part,), None), lambda _, parts: Later(*parts))
+    assert tree.leaves([Later({"x": 1}), 2]) == [1, 2]

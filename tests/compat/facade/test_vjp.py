@@ -40,6 +40,12 @@ def test_cotangents_are_added_to_refs() -> None:
     assert float(ref.get(total, 0)) == 8.0
 
 
+def test_the_type_of_a_ref_says_that_it_is_one() -> None:
+    found = jax.typeof(jax.new_ref(jnp.ones(3)))
+    assert isinstance(found, ref.AbstractRef) and found == ref.AbstractRef(jax.typeof(jnp.ones(3)))
+    assert (found.shape, str(found)) == ((3,), "Ref{float32[3]}")
+
+
 def test_a_linear_function_takes_tangents_of_the_dtypes_of_its_arguments() -> None:
     _, pushed = jax.linearize(lambda x: x, 1.0)
     with pytest.raises(ValueError, match="tangent"):

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pullback as pb
+from pullback.compat.jax.facade import adapter
 from pullback.compat.jax.trees import Packed, packed
-from pullback.core.source import named_after
 
 
 def is_leaf(packed: Packed) -> bool:
@@ -15,27 +15,10 @@ def is_leaf(packed: Packed) -> bool:
     return len(packed.leaves) == 1 and packed.leaves[0] is packed.tree
 
 
-def _of_trees(name: str) -> Callable[..., Any]:
-    """A function of pullback.lax whose first argument is a tree, for JAX's trees."""
-    function = getattr(pb.lax, name)
-
-    @named_after(function)
-    def of_tree(x: Any, *args: Any, **kwargs: Any) -> Any:
-        return function(Packed(x), *args, **kwargs).tree
-
-    return of_tree
-
-
-all_to_all = _of_trees("all_to_all")
-optimization_barrier = _of_trees("optimization_barrier")
-pbroadcast = _of_trees("pbroadcast")
-pmax = _of_trees("pmax")
-pmean = _of_trees("pmean")
-pmin = _of_trees("pmin")
-ppermute = _of_trees("ppermute")
-pshuffle = _of_trees("pshuffle")
-psum_scatter = _of_trees("psum_scatter")
-pswapaxes = _of_trees("pswapaxes")
+@adapter
+def of_tree(function: Callable[..., Any], x: Any, *args: Any, **kwargs: Any) -> Any:
+    """A function whose first argument is a tree, for JAX's trees."""
+    return function(Packed(x), *args, **kwargs).tree
 
 
 def psum(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
@@ -58,10 +41,6 @@ def pcast(x: Any, axis_name: Any, *, to: str) -> Any:
 def with_sharding_constraint(x: Any, shardings: Any) -> Any:
     """x: on one device, all shardings are the same."""
     return x
-
-
-def stop_gradient(x: Any) -> Any:
-    return pb.lax.stop_gradient(Packed(x)).tree
 
 
 def reduce(

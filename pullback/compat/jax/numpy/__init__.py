@@ -10,7 +10,7 @@ import numpy as np
 
 from pullback import numpy as own
 from pullback.compat.jax.dtypes import result_type, stand_in
-from pullback.compat.jax.facade import facade
+from pullback.compat.jax.facade import adapter, facade
 from pullback.compat.jax.numpy.scalars import SCALAR_TYPES
 from pullback.compat.jax.sharding import with_sharding
 from pullback.core.array import Array
@@ -21,105 +21,72 @@ from pullback.numpy.promotion import at_user_line, operand, to_common_dtype
 Function = Callable[..., Any]
 
 
-def of_structs(function: Function) -> Function:
+@adapter
+def of_structs(function: Function, a: Any, *args: Any, **options: Any) -> Any:
     """A function whose first argument may be a ShapeDtypeStruct."""
-
-    @functools.wraps(function)
-    @api_boundary
-    def with_structs(a: Any, *args: Any, **options: Any) -> Any:
-        return function(a if a.__class__ is Array else stand_in(a), *args, **options)
-
-    return with_structs
+    return function(a if a.__class__ is Array else stand_in(a), *args, **options)
 
 
-def of_none(function: Function) -> Function:
-    """A function that asks about an operand, which may be None: TensorFlow Probability asks so, and None counts as a number."""
-    with_structs = of_structs(with_sharding(function))
-
-    @functools.wraps(function)
-    @api_boundary
-    def with_none(a: Any, *args: Any, **options: Any) -> Any:
-        return with_structs(0 if a is None else a, *args, **options)
-
-    return with_none
+@adapter
+def of_none(function: Function, a: Any, *args: Any, **options: Any) -> Any:
+    """shape, ndim or size, for which None is one thing without axes: libraries ask of arguments that were not given."""
+    return function(0 if a is None else a, *args, **options)
 
 
-def keeping_integers(function: Function) -> Function:
+@adapter
+def keeping_numpy(function: Function, a: Any, shape: Any, order: Any = "C", **options: Any) -> Any:
+    """reshape, which leaves NumPy's arrays such, as JAX's does: so their values are known in a function that is traced."""
+    if isinstance(a, np.ndarray) and options.get("out_sharding") is None:
+        return a.reshape(shape, order=order)
+    return function(a, shape, order, **options)
+
+
+@adapter
+def keeping_integers(function: Function, a: Any, axis: Any = None, dtype: Any = None, **options: Any) -> Any:
     """A scan whose results have the dtype of its operand, where NumPy's are of wide integers."""
-
-    @functools.wraps(function)
-    @api_boundary
-    def scan(a: Any, axis: Any = None, dtype: Any = None, **options: Any) -> Any:
-        if dtype is None and kind(operand(a, function.__name__).type.dtype) in "iu":
-            dtype = result_type(a)
-        return function(a, axis=axis, dtype=dtype, **options)
-
-    return scan
+    if dtype is None and kind(operand(a, function.__name__).type.dtype) in "iu":
+        dtype = result_type(a)
+    return function(a, axis=axis, dtype=dtype, **options)
 
 
-def in_floats(function: Function, operands: int) -> Function:
+@adapter
+def in_floats(function: Function, *args: Any, operands: int, **options: Any) -> Any:
     """A function that computes in floats, whatever its operands are."""
-
-    @functools.wraps(function)
-    @api_boundary
-    def of_floats(*args: Any, **options: Any) -> Any:
-        return function(*to_common_dtype(function.__name__, *args[:operands], inexact=True), *args[operands:], **options)
-
-    return of_floats
+    return function(*to_common_dtype(function.__name__, *args[:operands], inexact=True), *args[operands:], **options)
 
 
-def without_lists(function: Function, operands: int | None, inside: bool = False) -> Function:
+@adapter
+def without_lists(function: Function, *args: Any, operands: int | None, inside: bool = False, **options: Any) -> Any:
     """A function whose first operands, or the items of the first one, may be no lists."""
-
-    @functools.wraps(function)
-    @api_boundary
-    def of_arrays(*args: Any, **options: Any) -> Any:
-        given = args[0] if inside and args and isinstance(args[0], (list, tuple)) else args[:operands]
-        if found := [each for each in given if each.__class__ is list or each.__class__ is tuple]:
-            name = function.__name__
-            raise TypeError(f"{name} takes arrays and numbers, not {found[0]!r}: make an array of it first.{at_user_line()}")
-        return function(*args, **options)
-
-    return of_arrays
+    given = args[0] if inside and args and isinstance(args[0], (list, tuple)) else args[:operands]
+    if found := [each for each in given if each.__class__ is list or each.__class__ is tuple]:
+        name = function.__name__
+        raise TypeError(f"{name} takes arrays and numbers, not {found[0]!r}: make an array of it first.{at_user_line()}")
+    return function(*args, **options)
 
 
-def in_dtype_of_indices(function: Function) -> Function:
+@adapter
+def in_dtype_of_indices(function: Function, multi_index: Any, *args: Any, dtype: Any = None, **options: Any) -> Any:
     """ravel_multi_index, whose results have the dtype of its operands."""
-
-    @functools.wraps(function)
-    @api_boundary
-    def ravel_multi_index(multi_index: Any, *args: Any, dtype: Any = None, **options: Any) -> Any:
-        return function(multi_index, *args, dtype=dtype or own.result_type(*multi_index), **options)
-
-    return without_lists(ravel_multi_index, None, inside=True)
+    return function(multi_index, *args, dtype=dtype or own.result_type(*multi_index), **options)
 
 
-def by_one_hot(function: Function) -> Function:
+@adapter
+def by_one_hot(
+    function: Function, arr: Any, indices: Any, axis: Any = -1, mode: Any = None, fill_value: Any = None, **options: Any
+) -> Any:
     """take_along_axis, which reads by indices in the mode "one_hot" too: what is out of bounds is 0."""
-
-    @functools.wraps(function)
-    @api_boundary
-    def take_along_axis(
-        arr: Any, indices: Any, axis: Any = -1, mode: Any = None, fill_value: Any = None, **options: Any
-    ) -> Any:
-        if mode == "one_hot":
-            mode, fill_value = "fill", 0
-        return function(arr, indices, axis, mode=mode, fill_value=fill_value, **options)
-
-    return take_along_axis
+    if mode == "one_hot":
+        mode, fill_value = "fill", 0
+    return function(arr, indices, axis, mode=mode, fill_value=fill_value, **options)
 
 
-def by_own_products(function: Function) -> Function:
+@adapter
+def by_own_products(function: Function, *args: Any, _dot_general: Any = None, **options: Any) -> Any:
     """einsum, which contracts by pullback's own products, whatever function of JAX's is named."""
-
-    @functools.wraps(function)
-    @api_boundary
-    def einsum(*args: Any, _dot_general: Any = None, **options: Any) -> Any:
-        if not (getattr(_dot_general, "__module__", None) or "pullback").startswith("pullback"):
-            raise NotImplementedError(f"einsum contracts by lax.dot_general here, not by another function: {_dot_general!r}.")
-        return function(*args, **options)
-
-    return with_sharding(einsum)
+    if not (getattr(_dot_general, "__module__", None) or "pullback").startswith("pullback"):
+        raise NotImplementedError(f"einsum contracts by lax.dot_general here, not by another function: {_dot_general!r}.")
+    return function(*args, **options)
 
 
 _SHARDED = (
@@ -127,7 +94,6 @@ _SHARDED = (
     " tensordot zeros"
 )
 _OF_STRUCTS = "empty_like full_like ones_like zeros_like"
-_OF_NONE = "shape ndim size"
 _SCANS = "cumsum cumprod nancumsum nancumprod cumulative_prod"
 _WITHOUT_LISTS: dict[str, int | None] = {
     "take": 2,
@@ -194,19 +160,20 @@ facade(
     own={
         "pullback.numpy": "__array_api_version__ __array_namespace_info__",
         "pullback.core.abstract": "ndarray=Array",
-        "dtypes": "finfo iinfo issubdtype result_type",
+        "dtypes": "finfo iinfo issubdtype promote_types result_type",
         "pullback.compat.jax.numpy.scalars": " ".join(SCALAR_TYPES),
     },
     adapted={
         **dict.fromkeys(_SHARDED.split(), with_sharding),
         **dict.fromkeys(_OF_STRUCTS.split(), lambda function: of_structs(with_sharding(function))),
-        **dict.fromkeys(_OF_NONE.split(), of_none),
+        **dict.fromkeys(("shape", "ndim", "size"), lambda function: of_none(of_structs(function))),
         **dict.fromkeys(_SCANS.split(), keeping_integers),
         **{name: functools.partial(without_lists, operands=operands) for name, operands in _WITHOUT_LISTS.items()},
         **dict.fromkeys(_WITHOUT_LISTS_INSIDE.split(), functools.partial(without_lists, operands=None, inside=True)),
-        "ravel_multi_index": in_dtype_of_indices,
+        "reshape": lambda function: keeping_numpy(with_sharding(function)),
+        "ravel_multi_index": lambda function: without_lists(in_dtype_of_indices(function), operands=None, inside=True),
         "take_along_axis": by_one_hot,
-        "einsum": by_own_products,
+        "einsum": lambda function: with_sharding(by_own_products(function)),
         **{name: functools.partial(in_floats, operands=operands) for name, operands in _IN_FLOATS.items()},
     },
 )

@@ -32,7 +32,7 @@ class ScalarType(type):
 
     @api_boundary
     def __call__(self, x: Any) -> Array:
-        return asarray(x, self.dtype)
+        return asarray(np.array(x, self.dtype) if isinstance(x, str) else x, self.dtype)
 
     def __instancecheck__(self, instance: Any) -> bool:
         return isinstance(instance, self.dtype.type)

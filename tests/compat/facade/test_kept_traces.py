@@ -1,0 +1,114 @@
+"""Functions of loops and branches are traced once for each kind of arguments, as under JAX; and when they are traced again."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import pullback.compat.jax as jax
+from pullback.compat.jax import lax
+from pullback.compat.jax import numpy as jnp
+from pullback.compat.jax.jitting import _bodies
+
+Function = Callable[..., Any]
+XS = jnp.arange(1.0, 4.0)
+
+# What calls a function of two values, with an array, so that its result depends on what the function does.
+LOOPS: dict[str, Callable[[Function, Any], Any]] = {
+    "scan": lambda f, xs: lax.scan(f, xs[0], xs)[0],
+    "fori_loop": lambda f, xs: lax.fori_loop(0, 3, f, (xs[0], xs))[0],
+    "while_loop": lambda f, xs: lax.while_loop(small, f, (xs[0], xs))[0],
+    "cond": lambda f, xs: lax.cond(True, f, other, xs[0], xs)[0],
+    "switch": lambda f, xs: lax.switch(1, [other, f], xs[0], xs)[0],
+}
+
+
+def small(state: Any) -> Any:
+    return state[0] < 20.0
+
+
+def other(a: Any, b: Any) -> Any:
+    return a, b
+
+
+def counted(scale: Any = 2.0) -> tuple[Function, list[Any]]:
+    """A function that any of the loops can call, and the types of its last argument whenever it was traced."""
+    seen: list[Any] = []
+
+    def body(*args: Any) -> Any:
+        seen.append(args)
+        if len(args) == 1 or isinstance(args[1], tuple):  # the state of a while_loop, or of a fori_loop
+            first, second = args[-1]
+        else:
+            first, second = args
+        return first * scale + second.sum() * 0.0, second
+
+    return body, seen
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_a_function_is_traced_once_for_each_kind_of_arguments(name: str) -> None:
+    call, (body, seen) = LOOPS[name], counted()
+    first = call(body, XS)
+    traced = len(seen)
+    assert traced and call(body, XS + 0.0) == first and len(seen) == traced
+    jax.jit(lambda xs: call(body, xs))(XS)
+    assert len(seen) == traced
+    call(body, XS.astype(jnp.float16))
+    assert len(seen) > traced
+    traced = len(seen)
+    with jax.enable_x64(True):
+        assert call(body, jnp.arange(1.0, 4.0)).dtype == jnp.float64
+    assert len(seen) > traced
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_what_closes_over_traced_values_is_traced_again(name: str) -> None:
+    call, scales = LOOPS[name], []
+
+    def body(*args: Any) -> Any:
+        inner, _ = counted(scales[-1])
+        return inner(*args)
+
+    def of_scale(scale: Any) -> Any:
+        scales.append(scale)
+        return call(body, XS)
+
+    for scale in (2.0, 3.0):
+        expected = call(counted(scale)[0], XS)
+        assert jax.jvp(of_scale, (scale,), (1.0,))[0] == jax.jit(of_scale)(scale) == expected
+    assert len(scales) == 3  # jit has kept the second
+
+
+def test_derivatives_and_batches_of_what_is_kept() -> None:
+    body, seen = counted()
+
+    def total(x: Any) -> Any:
+        return lax.scan(body, x, XS)[0]
+
+    for _ in range(2):
+        assert jax.grad(total)(XS[0]) == 8.0 and jax.vmap(total)(XS).tolist() == [8.0, 16.0, 24.0]
+    assert len(seen) == 1
+
+
+def test_functions_are_told_apart_by_what_they_are_for() -> None:
+    def flipped(x: Any) -> Any:
+        return ~x
+
+    for _ in range(2):  # one function as the condition, the body, and a branch
+        assert lax.while_loop(flipped, flipped, jnp.asarray(False)) and lax.cond(True, flipped, flipped, jnp.asarray(False))
+
+
+def test_what_is_kept_goes_with_the_function() -> None:
+    def body(first: Any, second: Any) -> Any:
+        return first * second, second
+
+    assert LOOPS["scan"](body, XS) == 6.0 and len(_bodies[body]) == 1
+    gone = weakref.ref(body)
+    del body
+    gc.collect()
+    assert gone() is None
