@@ -365,7 +365,7 @@ class Config:
     def update(self, name: str, val: Any) -> None:
         """Set an option of the process."""
         if name not in STATES:
-            raise AttributeError(f"Unrecognized config option: {name}")
+            raise AttributeError(f"jax.config has no option {name!r}: its options are the names in jax.config.values.")
         STATES[name].set_global(val)
 
     def _read(self, name: str) -> Any:

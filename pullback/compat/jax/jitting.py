@@ -19,7 +19,6 @@ from pullback.api.traced import Traced, keep_traces
 from pullback.compat.jax.sharding import check_whole
 from pullback.compat.jax.trees import JAX_TREES, flatten
 from pullback.core.bounded import Bounded
-from pullback.core.errors import StaticArgumentError
 from pullback.core.lazy import lazy_module
 from pullback.core.source import describe
 from pullback.core.trees import Trees
@@ -68,9 +67,6 @@ class PjitFunction(Jitted):
     def trace(self, /, *args: Any, **kwargs: Any) -> Any:
         self._stages = (stages.Traced, stages.Lowered, stages.Compiled)
         return super().trace(*args, **kwargs)
-
-    def _unhashable(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> StaticArgumentError:
-        return StaticArgumentError(f"Non-hashable static arguments are not supported. {super()._unhashable(args, kwargs)}")
 
     def _cache_size(self) -> int:
         return len(self._signatures)
