@@ -120,11 +120,11 @@ def uniform(
         [0.947667  0.9785799]:f32[2]:cpu(0)
     """
     wanted = checked_dtype("uniform", dtype)
-    sizes, (low, high) = parameters("uniform", checked_shape(shape, "uniform"), wanted, minval, maxval)
-    unit = drawn(key, "uniform", sizes, wanted)
+    sizes = checked_shape(shape, "uniform")
     if minval.__class__ in (int, float) and maxval.__class__ in (int, float) and (minval, maxval) == (0, 1):
-        return unit
-    return primitives.spread(unit, low, high)
+        return drawn(key, "uniform", sizes, wanted)
+    sizes, (low, high) = parameters("uniform", sizes, wanted, minval, maxval)
+    return primitives.spread(drawn(key, "uniform", sizes, wanted), low, high)
 
 
 @sampler
