@@ -44,8 +44,8 @@ def _mixed_in_place(x, y, distance):
 
 
 def _rounds(key, x, y, mixed=_mixed, one=1, low=lambda word: word):
-    """threefry2x32 of words to which the key is yet to be added; `one` is a number 1 for each block, and `low` keeps the bits of
-    words whose upper bits must be 0."""
+    """threefry2x32 of a counter of two words, x and y. `one` is a number 1 for each block, and `low` keeps the bits of words
+    whose upper bits must be 0."""
     schedule = (*key, key[0] ^ key[1] ^ _PARITY * one)
     x, y = x + key[0], low(y + key[1])
     for step in range(5):
@@ -80,8 +80,9 @@ def _of_one_integer(shape, count, *words):
     def held(word):
         if word.size == 1:
             return int(word.item()) * ones
-        word = np.broadcast_to(word, shape) if word.size < count else word
-        return int.from_bytes(word.astype(UINT64).tobytes(), "little")
+        lanes = np.empty(shape, UINT64)
+        lanes[...] = word
+        return int.from_bytes(lanes.tobytes(), "little")
 
     *key, x, y = map(held, words)
     x, y = _rounds(key, x, y, mixed, ones, mask.__and__)

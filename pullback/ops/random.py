@@ -213,7 +213,10 @@ def _words(write, keys):
 def _key_of(words, dtype):
     """Keys of these words."""
     if not isinstance(words[0], Written):
-        return np.ascontiguousarray(np.stack(np.broadcast_arrays(*words), -1)).view(dtype)[..., 0]
+        made = np.empty((*words[0].shape, len(words)), UINT32)
+        for place, word in enumerate(words):
+            made[..., place] = word
+        return made.view(dtype)[..., 0]
     write = words[0].write
     if len(words) == 1:
         return _as(words[0], dtype)
@@ -326,6 +329,31 @@ class spread(Elementwise):
     def samples(rng):
         yield (rng.random((2, 3)), rng.normal(size=(2, 3)), 3 + rng.random((2, 3))), {}
         yield (rng.random((2, 3)), np.array(-1.0), np.array(2.5)), {}
+
+
+@primitive
+class folded(Elementwise):
+    """A number of twice as many bits, of its two words, modulo a third one; modulo 0 its low word."""
+
+    cost = 8
+    kinds = "u"
+
+    def evaluate(high, low, span):
+        return _folded(high, low, span[()])
+
+    lower = lowered(lambda high, low, span: _folded(high, low, span))
+
+    def samples(rng):
+        high, low, span = rng.integers(0, 1 << 32, (3, 2, 3), np.uint32)
+        yield (high, low, span), {}
+        yield (high, low, np.array(1000, np.uint32)), {}
+        yield (high, low, np.where(span > 1 << 31, span, 0)), {}
+
+
+def _folded(high, low, span):
+    scale = np.fmod(1 << 4 * low.dtype.itemsize, span)  # 2^bits modulo the span is that of its square
+    rest = np.fmod(np.fmod(high, span) * np.fmod(scale * scale, span) + np.fmod(low, span), span)
+    return np.where(span == 0, low, rest)
 
 
 def _halves(x):
