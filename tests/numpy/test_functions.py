@@ -467,7 +467,11 @@ def test_choices(name):
             pnp.where(BOOLS, A)
     elif name == "isclose":
         np.testing.assert_array_equal(np.asarray(pnp.isclose(ODD, ODD + 1e-7)), np.isclose(ODD, ODD + 1e-7))
-        assert bool(pnp.all(pnp.isclose(ODD, ODD, equal_nan=True)))
+        x, y = pnp.asarray(ODD), pnp.asarray(ODD[::-1])
+        for args in ((x, x), (x, y), (x, x, 0.0, 0.0, True), (x, y, 1e-3, 1.0)):
+            for _ in range(2):  # the general path, and then the one that it allows
+                np.testing.assert_array_equal(pnp.isclose(*args), np.isclose(*map(np.asarray, args)))
+                assert bool(pnp.allclose(*args)) is bool(np.isclose(*map(np.asarray, args)).all())
     else:
         assert bool(pnp.allclose(A, A + 1e-9)) and not bool(pnp.allclose(A, B))
         np.testing.assert_array_equal(np.asarray(pnp.isin(INTS, np.array([1, 2]))), np.isin(INTS, [1, 2]))
