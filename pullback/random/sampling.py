@@ -121,9 +121,12 @@ def uniform(
     """
     wanted = checked_dtype("uniform", dtype)
     sizes = checked_shape(shape, "uniform")
-    if minval.__class__ in (int, float) and maxval.__class__ in (int, float) and (minval, maxval) == (0, 1):
-        return drawn(key, "uniform", sizes, wanted)
-    sizes, (low, high) = parameters("uniform", sizes, wanted, minval, maxval)
+    if minval.__class__ in (int, float) and maxval.__class__ in (int, float):
+        if (minval, maxval) == (0, 1):
+            return drawn(key, "uniform", sizes, wanted)
+        low, high = literal_of(minval, wanted), literal_of(maxval, wanted)
+    else:
+        sizes, (low, high) = parameters("uniform", sizes, wanted, minval, maxval)
     return primitives.spread(drawn(key, "uniform", sizes, wanted), low, high)
 
 

@@ -479,6 +479,15 @@ def test_choices(name):
         assert bool(pnp.array_equal(A, A)) and not bool(pnp.array_equal(A, B)) and not bool(pnp.array_equal(A, ROW))
 
 
+def test_linspace_of_numbers_is_that_of_arrays():
+    """The first call of a kind shows what NumPy may do by itself for those that follow."""
+    for start, stop in ((0.0, 1.0), (0.1, 0.7), (-3.4e38, 3.4e38), (np.inf, 1.0), (5.0, -2.5)):
+        for num, endpoint in ((0, True), (1, True), (1, False), (7, False), (50, True)):
+            found = pnp.linspace(start, stop, num, endpoint)
+            np.testing.assert_array_equal(found, pnp.linspace(pnp.asarray(start), pnp.asarray(stop), num, endpoint))
+            assert found.dtype == np.float32 and not found.type.weak
+
+
 def test_complex_numbers():
     z = (A + 1j * B).astype(np.complex64)
     for name in ("real", "imag", "conjugate", "absolute", "angle", "exp", "square"):
