@@ -93,7 +93,7 @@ def pytest_runtest_makereport(item: Any, call: Any) -> Iterator[Any]:
             if absent is not None:
                 outcome, detail = "internal" if absent.startswith("jax._src") else "absent", absent
             elif OTHER_WORDS.search(detail):
-                outcome = "words"
+                outcome = "text"
         write(test=name_of(item), outcome=outcome, detail=detail[:LONGEST_DETAIL], seconds=round(call.duration, 2))
     return report
 

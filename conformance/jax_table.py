@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "jax-tests.md"
-COLUMNS = ("passed", "failed", "words", "absent", "internal", "skipped")
+COLUMNS = ("passed", "failed", "text", "absent", "internal", "skipped")
 _ROW = re.compile(r"^\| `(\w+)` \| (.*) \|$", re.MULTILINE)
 
 _HEAD = """\
@@ -24,22 +24,23 @@ The tests of JAX 0.10.2 (tag `jax-v0.10.2`), in which nothing is changed, run wi
     python conformance/jax_tests.py jax                  # all of these files
     python conformance/jax_tests.py jax nn_test -k Gelu  # tests of one
 
-*Words*: the test expects an error, and gets one of that class, in other words than JAX's. *Absent*: it needs a public name of
-JAX's that is [not here](jax-names.md). *Internal*: it needs parts of JAX that no user sees (`jax._src`), or counts the misses
-of its caches. *Skipped* it has by itself: it wants a GPU, several devices, or more time. The *rate* is that of the tests that
-need public names only; other words count as failures in it, and are left out in *but words*. *Cases* is how many JAX's tests
-draw of each product of parameters (`JAX_NUM_GENERATED_CASES`).
+*Text*: the test expects an error, and gets one of that class, in other words than JAX's; or it reads JAX's text of a jaxpr or
+of StableHLO, as `conformance/jax_expected.txt` lists. *Absent*: it needs a public name of JAX's that is [not
+here](jax-names.md). *Internal*: it needs parts of JAX that no user sees (`jax._src`), or counts the misses of its caches.
+*Skipped* it has by itself: it wants a GPU, several devices, or more time. The *rate* is that of the tests that need public
+names only; other text counts as failures in it, and is left out in *but text*. *Cases* is how many JAX's tests draw of each
+product of parameters (`JAX_NUM_GENERATED_CASES`).
 
-| file | passed | failed | words | absent | internal | skipped | rate | but words | cases | date | pullback | jaxlib |
+| file | passed | failed | text | absent | internal | skipped | rate | but text | cases | date | pullback | jaxlib |
 |---|---|---|---|---|---|---|---|---|---|---|---|---|
 """
 
 
 def rates(counts: list[int]) -> list[str]:
-    """The passed tests among those that need public names only, and among those of them that do not expect JAX's words."""
-    passed, failed, words, absent = counts[:4]
+    """The passed tests among those that need public names only, and among those of them that do not look for JAX's text."""
+    passed, failed, text, absent = counts[:4]
     needed = passed + failed + absent
-    return [f"{100 * passed / of:.1f} %" if of else "" for of in (needed + words, needed)]
+    return [f"{100 * passed / of:.1f} %" if of else "" for of in (needed + text, needed)]
 
 
 def update(found: dict[str, list[int]]) -> None:

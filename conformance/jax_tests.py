@@ -7,10 +7,11 @@ copied; FILE, the name of a file in its folder tests (`api_test`), or a test (`a
 well). Without one, those are run that the documentation's table has. The tests need pytest and absl-py; JAX need not be
 installed, and is not imported.
 
-A test passes, fails, or is skipped by itself (it wants a GPU, several devices...). Or it expects an error and gets one of that
-class, in other words than JAX's. Or it needs a name that is absent: of JAX's public ones, or of its internals (`jax._src`). The
-rate is of the tests that need public names only: those that passed among these, other words counting as failures. Failures that
-`jax_expected.txt` lists by their reasons are expected; others make the exit status 1.
+A test passes, fails, or is skipped by itself (it wants a GPU, several devices...). Or it looks for JAX's text: it expects an
+error and gets one of that class, in other words than JAX's, or `jax_expected.txt` says that it reads a jaxpr or StableHLO. Or
+it needs a name that is absent: of JAX's public ones, or of its internals (`jax._src`). The rate is of the tests that need
+public names only: those that passed among these, other text counting as failures. Failures that `jax_expected.txt` lists by
+their reasons are expected; others make the exit status 1.
 
 The number of cases that JAX's tests draw of those that there are is in JAX_NUM_GENERATED_CASES (10, unless it is set).
 """
@@ -20,6 +21,7 @@ from __future__ import annotations
 import argparse
 import collections
 import fnmatch
+import functools
 import json
 import os
 import re
@@ -91,7 +93,7 @@ def run_shard(checkout: Path, target: str, shard: tuple[int, int], arguments: ar
             for line in lines:
                 # a test has more than one line if it failed, and then so did what comes after it: the first counts
                 if "test" in line and results.tests.get(line["test"], {}).get("outcome") in (None, "passed"):
-                    results.tests[line["test"]] = line
+                    results.tests[line["test"]] = line | {"outcome": outcome_of(line)}
             lost = [test for test in started if test not in results.tests]
             if stopping.is_set():
                 break
@@ -101,6 +103,12 @@ def run_shard(checkout: Path, target: str, shard: tuple[int, int], arguments: ar
                 break
             results.tests[lost[-1]] = {"outcome": "failed", "detail": f"the process ended: {last_words(output)}"}
     return results
+
+
+def outcome_of(line: dict[str, str]) -> str:
+    """The outcome of a test: a failure that is expected for JAX's text is one of text."""
+    reason = reason_of(line["test"], expected_failures()) or ""
+    return "text" if line["outcome"] == "failed" and reason.startswith("the text of ") else line["outcome"]
 
 
 def last_words(output: str) -> str:
@@ -137,6 +145,7 @@ def start(checkout: Path, target: str, task: dict[str, Any], arguments: argparse
         return output.read()
 
 
+@functools.cache
 def expected_failures() -> dict[str, str]:
     """The reason of each pattern of test names in jax_expected.txt: `# reason` lines, each with the patterns after it."""
     found, reason = {}, ""
@@ -220,7 +229,7 @@ def main(*given: str) -> int:
     for one in results.values():
         for broken in one.broken:
             print(f"\n{broken['broken']} does not import:\n{broken['text'][-2500:]}")
-    for outcome in ("failed", "words", "absent", "internal"):
+    for outcome in ("failed", "text", "absent", "internal"):
         if causes := kinds(results, outcome, arguments.causes):
             print(f"\n{outcome}:", *causes, sep="\n")
     if arguments.json:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pullback.core.array import Array, ArrayLike
+from pullback.core.dtypes import is_key
 from pullback.numpy.eager import by_numpy
 from pullback.numpy.logic import close_on_host, isclose, isnan
 from pullback.numpy.promotion import NATIVE_FLOATS, operand, strong
@@ -35,7 +36,7 @@ def array_equal(a1: ArrayLike, a2: ArrayLike, equal_nan: bool = False) -> Array:
     if a1.type.shape != a2.type.shape:
         return strong(operand(False, "array_equal"))
     same = a1 == a2
-    if equal_nan:
+    if equal_nan and not is_key(a1.type.dtype):
         same = same | (isnan(a1) & isnan(a2))
     return all_of(same)
 

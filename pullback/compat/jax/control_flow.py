@@ -128,7 +128,16 @@ def map(f: Function, xs: Any, *, batch_size: int | None = None) -> Any:
 
 def associative_scan(fn: Function, elems: Any, reverse: bool = False, axis: int = 0) -> Any:
     _callable("associative_scan", "fn", fn)
-    return pb.lax.associative_scan(packed(fn), Packed(elems), reverse, axis).tree
+    structure = flatten(elems, None)[1]
+
+    @named_after(fn)
+    def like_elems(a: Any, b: Any) -> Any:
+        """What fn returns, whose containers may be others than those of elems: a tuple for a named one."""
+        out = fn(a, b)
+        leaves = flatten(out, None)[0]
+        return structure.unflatten(leaves) if len(leaves) == structure.num_leaves else out
+
+    return pb.lax.associative_scan(packed(like_elems), Packed(elems), reverse, axis).tree
 
 
 # ---- solvers ----------------------------------------------------------------------------------------------------------

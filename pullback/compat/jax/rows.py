@@ -98,7 +98,7 @@ ROWS: dict[str, Row] = {
     "jax._src.core": Row(own={"structs": "ShapedArray", "tracing": "trace_state_clean", "stand_ins": "physical_aval"}),
     "jax._src.dispatch": Row(own={"stand_ins": "wait_for_tokens"}),
     "jax._src.dtypes": Row(
-        own={"stand_ins": "ExtendedDType", "dtypes": "TypePromotionError", "pullback.core.dtypes": "DType extended"}
+        own={"stand_ins": "ExtendedDType", "dtypes": "TypePromotionError finfo", "pullback.core.dtypes": "DType extended"}
     ),
     "jax._src.earray": Row(own={"stand_ins": "EArray"}),
     "jax._src.flatten_util": Row(own={"flatten_util": "ravel_pytree"}),
@@ -110,7 +110,7 @@ ROWS: dict[str, Row] = {
     "jax._src.state.types": Row(own={"structs": "AbstractRef"}),
     "jax._src.traceback_util": Row(own={"stand_ins": "_exclude_paths api_boundary include_frame register_exclusion"}),
     "jax._src.util": Row(own={"stand_ins": "safe_map safe_zip"}),  # which JAX's guide to interpreters imports
-    "jax._src.tree_util": Row(own={"tree_util": "_registry flatten_one_level"}),
+    "jax._src.tree_util": Row(own={"tree_util": "_registry flatten_one_level prefix_errors"}),
     "jax._src.distributed": Row(own={"stand_ins": "global_state"}),
     "jax.interpreters.pxla": Row(),
     "jax.interpreters.xla": Row(own={"stand_ins": "apply_primitive canonicalize_dtype_handlers"}),

@@ -202,8 +202,8 @@ def _zero_or(tangent: Any, type: Any) -> Any:
 def _jvp(primitive: Primitive) -> Rule:
     def jvp(primals: Sequence[Any], tangents: Sequence[Any], /, **params: Any) -> Any:
         rule = _registered(primitive_jvps, primitive, "Differentiation rule")
-        given = [_zero_or(t, type_of(x)) for x, t in zip(primals, tangents)]
-        outs, found = rule(list(primals), given, **_named(primitive, params))
+        given = tuple([_zero_or(t, type_of(x)) for x, t in zip(primals, tangents)])
+        outs, found = rule(tuple(primals), given, **_named(primitive, params))
         return _outs(primitive, outs, _value), _outs(primitive, found, _tangent)
 
     return jvp

@@ -140,3 +140,13 @@ def test_derivatives_leave_out_what_was_read_out_of_bounds() -> None:
             np.testing.assert_array_equal(derivative(x), wanted)
     np.testing.assert_array_equal(x[i], [0, 0, 3, 3, 0])
     np.testing.assert_array_equal(jax.jit(lambda x, i: x[i])(x, i), [0, 0, 3, 3, 0])
+
+
+def test_associative_scan_takes_leaves_in_other_containers() -> None:
+    elems = Pair(jnp.full(4, 2.0), jnp.arange(4.0))
+    found = lax.associative_scan(lambda x, y: [x.a * y.a, x.b + y.b], elems)
+    assert isinstance(found, Pair)
+    assert np.array_equal(found.a, [2, 4, 8, 16])
+    assert np.array_equal(found.b, [0, 1, 3, 6])
+    with pytest.raises(TypeError, match="associative_scan's"):
+        lax.associative_scan(lambda x, y: (x.a,), elems)

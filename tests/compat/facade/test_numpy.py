@@ -48,6 +48,7 @@ def test_questions_about_what_is_no_array_of_numbers() -> None:
     assert jnp.shape(np.array(["a", "b"])) == (2,)
     assert (jnp.shape(None), jnp.ndim(None), jnp.size(None)) == ((), 0, 1)
     assert not isinstance(jnp.ones(2), Hashable)
+    assert jnp.array_equal(jax.random.key(0), jax.random.key(0), equal_nan=True)
     assert [jnp.iscomplexobj(kind) for kind in (jnp.float32, jnp.complex64)] == [False, True]
 
 

@@ -47,6 +47,7 @@ def test_several_results_and_symbolic_zeros():
 
     def jvp(primals, tangents, *, scale):
         (x, y), (s, t) = primals, tangents
+        assert type(primals) is type(tangents) is tuple
         seen.append([type(tangent) is ad.Zero for tangent in tangents])
         product = ad.add_tangents(*[z if type(z) is ad.Zero else z * w * scale for z, w in ((s, y), (t, x))])
         return p.bind(x, y, scale=scale), [product, ad.add_tangents(s, t)]
