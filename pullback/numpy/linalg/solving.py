@@ -13,10 +13,11 @@ from pullback.core.array import Array, ArrayLike
 from pullback.core.errors import ShapeError
 from pullback.numpy.complexes import real
 from pullback.numpy.creation import zeros
+from pullback.numpy.eager import by_numpy
 from pullback.numpy.linalg.factors import svdvals
 from pullback.numpy.linalg.matrices import eagerly, matrices, system
 from pullback.numpy.products import matmul
-from pullback.numpy.promotion import at_user_line, broadcast, in_dtype, operand, real_dtype, strong
+from pullback.numpy.promotion import NATIVE_INEXACT, at_user_line, broadcast, in_dtype, operand, real_dtype, strong
 from pullback.numpy.reductions import sum as total
 from pullback.numpy.shaping import moveaxis, reshape
 from pullback.ops import systems
@@ -40,6 +41,7 @@ class SlogdetResult(NamedTuple):
     logabsdet: Array
 
 
+@by_numpy(np.linalg.solve, NATIVE_INEXACT)
 def solve(a: ArrayLike, b: ArrayLike) -> Array:
     """The x with a x = b.
 
@@ -72,6 +74,7 @@ def solve(a: ArrayLike, b: ArrayLike) -> Array:
     return systems.solve(a, b) if out is None else out
 
 
+@by_numpy(np.linalg.inv, NATIVE_INEXACT)
 def inv(a: ArrayLike) -> Array:
     """The inverses of square matrices.
 
