@@ -46,7 +46,7 @@ def relu(x: ArrayLike) -> Array:
         x: an array or a number, of any shape, real.
 
     Returns:
-        An array of the shape and dtype of x.
+        An array of the shape and dtype of x; integers for bools.
 
     Raises:
         LeafError: x is neither an array nor a number.
@@ -58,6 +58,8 @@ def relu(x: ArrayLike) -> Array:
         0.0:f32[]:cpu(0)
     """
     x = operand(x, "relu")
+    if kind(x.type.dtype) == "b":  # max of a bool and 0 is an integer
+        x = x + 0
     zero = literal_of(0, x.type.dtype)
     positive = compare.gt(x, zero)
     nan = compare.ne(x, x)
