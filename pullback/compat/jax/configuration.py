@@ -96,6 +96,12 @@ class State:
         if self.variable is not None:
             of, meaning = self.variable
             of().default = meaning(lambda name: STATES[name]._global)
+            self.renew()
+
+    def renew(self) -> None:
+        """Let a block that sets one of two options which are looked for together follow the other."""
+        if self.variable is _CHECKS and any([STATES[name].variable is _CHECKS for name in _blocks.get()]):
+            finite.results.replace(_CHECKS[1](lambda name: STATES[name].value))
 
     def __call__(self, new_val: Any = _MISSING) -> Block:
         if new_val is _MISSING:
@@ -160,6 +166,7 @@ class Block(contextlib.ContextDecorator):
         token, opened = self._entered.pop()
         _blocks.reset(token)
         opened.close()
+        STATES[self._name].renew()
 
     def _recreate_cm(self) -> Block:
         return Block(self._name, self._value)
