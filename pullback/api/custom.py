@@ -164,7 +164,8 @@ class CustomFunction:
         Arguments:
             rule: `rule(axis_size, in_batched, *args)` to a pair: the output, and a tree of bools like it, or one for all of
                 it, that says which arrays carry the batch. `in_batched` has the same for each argument, and the arguments
-                that do carry it along their first axis, as the output must.
+                that do carry it along their first axis, as the output must. The rule's derivative is that of the batch: where
+                an argument or its tangent alone is batched, the rule gets both as batches.
 
         Returns:
             `rule`, so that this serves as a decorator.

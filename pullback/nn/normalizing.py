@@ -79,11 +79,14 @@ def logsumexp(
     Source: Blanchard, Higham and Higham, "Accurately computing the log-sum-exp and softmax functions", IMA J. Numer. Anal. 41
         (2021).
     """
-    a = to_inexact(a, "logsumexp")
+    if b is None:
+        a = to_inexact(a, "logsumexp")
+    else:
+        a, b = to_common_dtype("logsumexp", a, b, inexact=True)
     axes = normal_axes(axis, a.type, "logsumexp")
     counts = where
     if b is not None:
-        a, b = to_common_shape("logsumexp", *to_common_dtype("logsumexp", a, b, inexact=True))
+        a, b = to_common_shape("logsumexp", a, b)
         counts = b != 0 if where is None else (b != 0) & where  # exp(a) may overflow where it counts for nothing
     given, a = a, wide(a)
     shifted, shift = _shifted(a, axes, counts)

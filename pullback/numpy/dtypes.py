@@ -318,7 +318,7 @@ def isscalar(element: Any) -> bool:
         >>> pnp.isscalar(3.0), pnp.isscalar(pnp.array(3.0)), pnp.isscalar(pnp.array([3.0])), pnp.isscalar("3")
         (True, True, False, True)
     """
-    return element.__class__ in PYTHON_SCALARS or isinstance(element, (str, bytes)) or getattr(element, "ndim", None) == 0
+    return element.__class__ in PYTHON_SCALARS or isinstance(element, (str, bytes)) or getattr(element, "shape", None) == ()
 
 
 class ArrayNamespaceInfo:

@@ -15,7 +15,7 @@ from pullback.core.types import ArrayType
 from pullback.core.zero import ZERO
 from pullback.transforms.jvp import Dual, JvpTrace, owner
 from pullback.transforms.transpose import JVP_RULE, LINEARIZE_RULE, Linear, Tape
-from pullback.transforms.zeros import is_zero
+from pullback.transforms.zeros import may_be_zero
 
 
 class LinearizeTrace(JvpTrace):
@@ -53,7 +53,7 @@ class LinearizeTrace(JvpTrace):
         found = super().tangent(primitive, rule, params, type, returned)
         if found is ZERO or (found.__class__ is Linear and found.owner is self.tape):
             return found
-        if is_zero(found):
+        if may_be_zero(found):
             return ZERO
         raise GradientError(
             f"The {rule} rule of {owner(primitive, params)} returned a tangent that does"

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from pullback.core.array import Array
+from pullback.core.dtypes import is_inexact
 from pullback.core.types import ArrayType
 from pullback.core.zero import zeros
 from pullback.ops.broadcast import broadcast_in_dim
@@ -33,25 +34,45 @@ def is_zero(value: Any) -> bool:
     return value.variable in trace.zeros
 
 
+def may_be_zero(value: Any) -> bool:
+    """Whether a value is zero as far as anyone can tell: what `is_zero` says, except that an operation of a user's that has a
+    transpose rule, and so is linear in operands that nothing names, counts as linear in one that is zero."""
+    if is_zero(value):
+        return True
+    while isinstance(value, Batched) or hasattr(value, "primal"):
+        value = value.value if isinstance(value, Batched) else value.primal
+    if not isinstance(value, Staged):
+        return False
+    trace, known = value.owner, set(value.owner.zeros)
+    _add_zeros(known, trace.equations, [], True)
+    return value.variable in known
+
+
 def _is_known(atom: Atom, known: set[Variable]) -> bool:
     """Whether an atom is a literal zero, or among the variables that are known to be zero."""
     return not np.any(atom.value.host) if isinstance(atom, Literal) else atom in known
 
 
-def _add_zeros(known: set[Variable], equations: Sequence[Equation], constants: Iterable[tuple[Variable, Array]]) -> None:
+def _add_zeros(
+    known: set[Variable],
+    equations: Sequence[Equation],
+    constants: Iterable[tuple[Variable, Array]],
+    perhaps: bool = False,
+) -> None:
     """Add the variables that are zero where those already among `known` are, since linear operations keep zeros, and products
-    have one factor of it."""
+    have one factor of it; if `perhaps`, also those that `may_be_zero`."""
     known.update([variable for variable, array in constants if not np.any(array.host)])
     for equation in equations:
         primitive, program = equation.primitive, equation.params.get("program")
         own = [_is_known(x, known) for x in equation.inputs]
         if primitive.wiring is not None:
-            found = _zero_results(primitive.wiring, equation.params, own)
+            found = _zero_results(primitive.wiring, equation.params, own, perhaps)
         elif isinstance(program, Program) and program.input_types == tuple([x.type for x in equation.inputs]):  # a call
-            found = _zero_outputs(program, tuple(own))
+            found = _zero_outputs(program, tuple(own), perhaps)
         elif own and (
             (primitive.bilinear and any(own))
             or (primitive.linear and all([zero for zero, flag in zip(own, primitive.linear_flags(len(own))) if flag]))
+            or (perhaps and _may_keep_zero(equation, own))
         ):
             found = [True] * len(equation.outputs)
         else:
@@ -59,15 +80,22 @@ def _add_zeros(known: set[Variable], equations: Sequence[Equation], constants: I
         known.update([out for out, flag in zip(equation.outputs, found) if flag])
 
 
+def _may_keep_zero(equation: Equation, zero: Sequence[bool]) -> bool:
+    """Whether an equation applies an operation that has a transpose rule, and says not in what it is linear, to a zero."""
+    primitive = equation.primitive
+    known = primitive.linear or primitive.bilinear or primitive.partials or not primitive.transpose
+    return not known and any([flag and is_inexact(x.type.dtype) for x, flag in zip(equation.inputs, zero)])
+
+
 @remembered
-def _zero_outputs(program: Program, zero: tuple[bool, ...]) -> list[bool]:
+def _zero_outputs(program: Program, zero: tuple[bool, ...], perhaps: bool) -> list[bool]:
     """Which outputs of a Program are zero where the flagged inputs are."""
     known = {x for x, flag in zip(program.inputs, zero) if flag}
-    _add_zeros(known, program.equations, program.constants)
+    _add_zeros(known, program.equations, program.constants, perhaps)
     return [_is_known(x, known) for x in program.outputs]
 
 
-def _zero_results(wiring: Any, params: dict[str, Any], zero: Sequence[bool]) -> list[bool]:
+def _zero_results(wiring: Any, params: dict[str, Any], zero: Sequence[bool], perhaps: bool) -> list[bool]:
     """Which results of an operation that holds Programs are zero where the flagged operands are: by all of the Programs, and in
     a loop's carry from its start on."""
     programs = params[wiring.programs]
@@ -78,7 +106,7 @@ def _zero_results(wiring: Any, params: dict[str, Any], zero: Sequence[bool]) -> 
     carry = own[first : first + count]
     while True:
         given = (*own[:first], *carry, *own[first + count :])
-        outs = [all(flags) for flags in zip(*[_zero_outputs(program, given) for program in programs])]
+        outs = [all(flags) for flags in zip(*[_zero_outputs(program, given, perhaps) for program in programs])]
         stays = [a and b for a, b in zip(carry, outs)]
         if stays == carry:
             return [*carry, *outs[count:]]

@@ -3,6 +3,7 @@ that was dropped anywhere is seen: under every stack of transformations, the mul
 
 import functools
 import gc
+import itertools
 import weakref
 from concurrent.futures import ThreadPoolExecutor
 
@@ -384,6 +385,28 @@ def test_a_batching_rule_gets_and_says_what_is_batched():
     assert seen == [(3, ({"a": False, "b": False}, True))]
     np.testing.assert_array_equal(np.asarray(out["s"]), np.arange(3.0)[:, None] + np.ones(2))
     assert out["b"].shape == (4,)
+
+
+@pytest.mark.parametrize("axes", [axes for axes in itertools.product((0, None), repeat=4) if 0 in axes])
+def test_an_argument_or_its_tangent_alone_may_be_batched(axes):
+    """A batching rule gets both of them as batches then; so what it returns fits the batches of the other arguments."""
+    f = pb.custom_vmap(lambda a, x: pnp.sin(a * x))
+    seen = []
+
+    @f.def_vmap
+    def rule(size, in_batched, a, x):
+        seen.append(in_batched)
+        assert [arg.shape for arg in (a, x)] == [(size,) if batched else () for batched in in_batched]
+        return pnp.sin(a * x), True
+
+    numbers = (pnp.array([0.5, 1.5, 2.5]), pnp.array([1.0, 2.0, 3.0]), pnp.array([0.3, 0.2, 0.1]), pnp.array([0.7, 0.9, 1.1]))
+    args = [x if axis == 0 else x[0] for x, axis in zip(numbers, axes)]
+    found = pb.vmap(lambda a, x, s, t: pb.jvp(f, (a, x), (s, t)), axes)(*args)
+    a, x, s, t = args
+    expected = pnp.sin(a * x), pnp.cos(a * x) * (s * x + a * t)
+    for one, other in zip(found, expected):
+        np.testing.assert_allclose(one, np.broadcast_to(other, (3,)), rtol=1e-6)
+    assert seen[-1] == tuple(0 in pair for pair in zip(axes[:2], axes[2:]))
 
 
 def test_batching_rules_next_to_derivative_rules():

@@ -226,6 +226,30 @@ def test_a_tangent_known_to_be_zero_is_none(zero: Any) -> None:
         np.testing.assert_array_equal(gradient, 0 * X)
 
 
+def test_a_tangent_that_an_operation_of_the_users_makes_of_zeros_is_none() -> None:
+    """An operation with a transpose rule is linear in operands that it need not name."""
+    solve = pb.Primitive(
+        "solve",
+        result_type=same,
+        evaluate=lambda x, a: x / a,
+        lower=lambda write, x, a: write.op("stablehlo.divide", [x, a]),
+        jvp=lambda primals, tangents: (solve(*primals), solve(tangents[0], primals[1])),
+        transpose=lambda cotangent, x, a: (solve(cotangent, a), None),
+    )
+
+    def f(right_hand_side: Any) -> Any:
+        made = pb.custom_jvp(lambda x: 2.0 * x)
+        made.defjvp(lambda p, t: (2.0 * p[0], -pb.jit(solve)(right_hand_side(p[0]), p[0])))
+        return made
+
+    for gradient in gradients(f(lambda x: 0.0 * x), X):
+        np.testing.assert_array_equal(gradient, 0 * X)
+    for other in (lambda x: 2.0 * x, lambda x: x[np.array([0, 0, 0])]):
+        for mode in (pb.grad, lambda total: pb.jit(pb.grad(total))):
+            with pytest.raises(GradientError, match="does not depend on the tangents"):
+                mode(lambda x, other=other: pnp.sum(f(other)(x)))(X)
+
+
 # ---- rules that call pullback --------------------
 
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from pullback.api.functions import chosen_arguments
 from pullback.compat.jax.extend.linear_util import Store, WrappedFun, transformation_with_aux2
 from pullback.compat.jax.facade import facade
 from pullback.compat.jax.jaxprs import DebugInfo
@@ -57,11 +56,18 @@ def argnums_partial(
 
 
 def infer_argnums_and_argnames(sig: inspect.Signature, argnums: Any, argnames: Any) -> tuple[tuple[int, ...], tuple[str, ...]]:
-    """Arguments of a signature, chosen by number, by name or both, by number and by name."""
-    function: Any = lambda *args, **kwargs: None  # noqa: E731
-    function.__signature__ = sig
-    numbers, names = chosen_arguments(function, argnums, argnames, "the")
-    return numbers, tuple(sorted(names))
+    """Arguments of a signature by number and by name; of the two, what is not given is completed from the other."""
+    numbers, names = _several(argnums), _several(argnames)
+    rows = [(i, row.name) for i, row in enumerate(sig.parameters.values()) if row.kind is row.POSITIONAL_OR_KEYWORD]
+    if argnums is None:
+        numbers = tuple([i for i, name in rows if name in names])
+    elif argnames is None:
+        names = tuple([name for i, name in rows if i in numbers])
+    return numbers, names
+
+
+def _several(given: Any) -> tuple[Any, ...]:
+    return () if given is None else tuple(given) if isinstance(given, Iterable) and not isinstance(given, str) else (given,)
 
 
 def flatten_axes(name: str, treedef: Any, axis_tree: Any, *, kws: bool = False, tupled_args: bool = False) -> list[Any]:

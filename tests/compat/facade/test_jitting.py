@@ -325,5 +325,7 @@ def test_arguments_of_a_signature_are_known_by_number_and_by_name() -> None:
     infer = jax._src.api_util.infer_argnums_and_argnames
     signature = inspect.signature(lambda a, b, *, c=1: None)
     assert infer(signature, 0, None) == ((0,), ("a",))
-    assert infer(signature, None, ("c", "b")) == ((1,), ("b", "c"))
+    assert infer(signature, None, ("c", "b")) == ((1,), ("c", "b"))
+    assert infer(signature, 0, "b") == ((0,), ("b",))  # what is given is taken as it is
+    assert infer(inspect.signature(lambda a, b, *rest: None), (1, 2), None) == ((1, 2), ("b",))
     assert infer(signature, None, None) == ((), ())

@@ -98,6 +98,9 @@ def test_functions_of_scipy_promote_inside_whatever_is_promoted_outside() -> Non
         assert jax.scipy.special.logsumexp(x, b=jnp.ones((1, 4))).shape == ()
         with pytest.raises(TypeError, match="promotion is strict"):
             jax.scipy.special.logsumexp(x, b=jnp.ones((1, 4), int))
+        assert (
+            jax.scipy.special.logsumexp(np.array([-1000, -2]), b=np.array([1, 0])) == -1000
+        )  # ints, which become floats together
         assert jax.scipy.fft.dct(x).shape == (3, 4)
         assert jax.scipy.fft.dct.__name__ == "dct"
         with pytest.raises(ValueError, match="rank promotion"):

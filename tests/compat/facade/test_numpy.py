@@ -50,6 +50,15 @@ def test_questions_about_what_is_no_array_of_numbers() -> None:
     assert not isinstance(jnp.ones(2), Hashable)
     assert jnp.array_equal(jax.random.key(0), jax.random.key(0), equal_nan=True)
     assert [jnp.iscomplexobj(kind) for kind in (jnp.float32, jnp.complex64)] == [False, True]
+    number = type("Number", (), {"__jax_array__": lambda self: jnp.float32(3), "shape": (), "dtype": np.dtype("float32")})()
+    assert jnp.isscalar(number) and not jnp.isscalar([1])
+
+
+def test_asarray_without_a_copy_takes_what_cannot_be_shared_too() -> None:
+    for given in (x, x.astype(np.float32), [1, 2], 3.0, jnp.asarray(x)):
+        found = jnp.asarray(given, copy=False)
+        assert isinstance(found, jax.Array) and np.array_equal(found, given)
+    assert jnp.asarray(x, "int32", copy=False).dtype == np.int32
 
 
 def test_lists_inside_tuples_are_indices() -> None:

@@ -34,6 +34,12 @@ def of_none(function: Function, a: Any, *args: Any, **options: Any) -> Any:
 
 
 @adapter
+def copied_if_needed(function: Function, a: Any, dtype: Any = None, order: Any = None, **options: Any) -> Any:
+    """asarray, to which copy=False says that an array may share memory, not that it must."""
+    return function(a, dtype, order, copy=options.pop("copy", None) or None, **options)
+
+
+@adapter
 def keeping_numpy(function: Function, a: Any, shape: Any, order: Any = "C", **options: Any) -> Any:
     """reshape, which leaves NumPy's arrays such, as JAX's does: so their values are known in a function that is traced."""
     if isinstance(a, np.ndarray) and options.get("out_sharding") is None:
@@ -90,8 +96,7 @@ def by_own_products(function: Function, *args: Any, _dot_general: Any = None, **
 
 
 _SHARDED = (
-    "arange array asarray bincount broadcast_to dot empty eye full linspace matmul ones percentile ravel repeat reshape"
-    " tensordot zeros"
+    "arange array bincount broadcast_to dot empty eye full linspace matmul ones percentile ravel repeat reshape tensordot zeros"
 )
 _OF_STRUCTS = "empty_like full_like ones_like zeros_like"
 _SCANS = "cumsum cumprod nancumsum nancumprod cumulative_prod"
@@ -170,6 +175,7 @@ facade(
         **dict.fromkeys(_SCANS.split(), keeping_integers),
         **{name: functools.partial(without_lists, operands=operands) for name, operands in _WITHOUT_LISTS.items()},
         **dict.fromkeys(_WITHOUT_LISTS_INSIDE.split(), functools.partial(without_lists, operands=None, inside=True)),
+        "asarray": lambda function: copied_if_needed(with_sharding(function)),
         "reshape": lambda function: keeping_numpy(with_sharding(function)),
         "ravel_multi_index": lambda function: without_lists(in_dtype_of_indices(function), operands=None, inside=True),
         "take_along_axis": by_one_hot,
