@@ -72,5 +72,7 @@ def compare(name: str) -> None:
 
 
 if __name__ == "__main__":
+    if unknown := [name for name in sys.argv[1:] if name not in PROMISES]:
+        sys.exit(f"There is no benchmark {unknown[0]!r}. usage: python benchmarks/ecosystem.py [{'] ['.join(PROMISES)}]")
     for chosen in sys.argv[1:] or PROMISES:
         compare(chosen)

@@ -52,6 +52,7 @@ DECIDED_BY_THE_TEXT = {
     "engine/xla.py:_kept",
     "engine/xla.py:processor",
     "numpy/methods.py:_namespace_module",
+    "ops/random.py:_fraction",
     "ops/scipy_functions.py:_found",
     "program/provenance.py:_interned",
     "transforms/batch.py:_behind_another",

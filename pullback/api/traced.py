@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, MutableMapping, Sequence
 from time import perf_counter
-from types import FunctionType
+from types import CodeType, FunctionType
 from typing import Any, NamedTuple
 
 from pullback.api.functions import Function, argument_name, check_callable, returned_by, trees_of
@@ -56,23 +56,24 @@ class Traced(NamedTuple):
         return write_back(self.written, outs)
 
 
-def keep_traces(fun: Function, kept: MutableMapping[Any, Traced]) -> None:
+def keep_traces(fun: Function, kept: MutableMapping[Any, Traced], code: CodeType) -> None:
     """Have `trace` keep what it makes of a function of ours, for each kind of arguments, and give it to the next function of
-    the same code with the same `kept`. It may close over one thing only: a user's function, always the same, which is taken to
-    be pure, as by jit."""
-    fun._kept_traces = kept  # type: ignore[attr-defined]
+    the same code with the same `kept`. It may close over one thing only: a user's function, always the same, of this code,
+    which is taken to be pure, as by jit."""
+    fun._kept_traces = kept, code  # type: ignore[attr-defined]
 
 
 def _kept(fun: Function, key: tuple[Any, ...]) -> tuple[MutableMapping[Any, Traced], Any]:
     """What is kept of a function, and by which key."""
     if fun.__class__ is not FunctionType or "_kept_traces" not in fun.__dict__:
         return {}, None
-    key = (fun.__code__, *key, current_mode(), axis_sizes())
+    kept, code = fun._kept_traces  # type: ignore[attr-defined]
+    key = (fun.__code__, code, *key, current_mode(), axis_sizes())
     try:
         hash(key)
     except TypeError:  # a structure that holds what cannot be hashed
         return {}, None
-    return fun._kept_traces, key  # type: ignore[attr-defined]
+    return kept, key
 
 
 def write_back(refs: Sequence[Ref], outs: Sequence[Any]) -> Sequence[Any]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 from pullback.control.holder import at_flags, split
@@ -162,9 +163,25 @@ def closed_rules(
     """The rules of a function that closes over traced values, which become operands of the rules too.
 
     Traced at once: later, the traced values that the user's rules close over will be gone. A rule that cannot be traced
-    (it branches on values, say) stays a Python function, which serves as long as they are there. `captured` are the values that
-    the function closes over; those that its rules close over are added.
+    (it branches on values, say) stays a Python function, which serves as long as they are there. So do those of a function that
+    its own rules call: one call within another is closed, for second derivatives; without a limit there would be no end.
+    `captured` are the values that the function closes over; those that its rules close over are added.
     """
+    outer = _closing.get()
+    token = _closing.set((*outer, inner.about.function))
+    try:
+        return _closed_rules(inner, captured, types, out_types, outer.count(inner.about.function) < 2)
+    finally:
+        _closing.reset(token)
+
+
+_closing: ContextVar[tuple[Any, ...]] = ContextVar("pullback_closing_rules", default=())  # functions, from the outermost
+
+
+def _closed_rules(
+    inner: CustomRules, captured: list[Tracer], types: Sequence[ArrayType], out_types: Sequence[ArrayType], traced: bool
+) -> CustomRules:
+    """The same; without tracing them if they are not to be `traced`."""
     count, out_count, name = len(types), len(out_types), inner.about.name
     inexact, outs_inexact = inexact_flags(types), inexact_flags(out_types)
     tangent_types = [type.strong() for type in chosen(types, inexact)]
@@ -184,8 +201,8 @@ def closed_rules(
         start = len(args) - len(cotangent_types)
         return inner.backward(kept[0], args[:start], at_flags(args[start:], outs_inexact))  # type: ignore[misc]
 
-    pushing = _closed(push, [*types, *tangent_types], captured, name) if inner.jvp is not None else None
-    first = _closed(go_forward, types, captured, name) if inner.forward is not None else None
+    pushing = _closed(push, [*types, *tangent_types], captured, name) if traced and inner.jvp is not None else None
+    first = _closed(go_forward, types, captured, name) if traced and inner.forward is not None else None
     residual_types = first.program.output_types[out_count:] if first is not None else ()
     second = _closed(go_back, [*residual_types, *cotangent_types], captured, name) if first is not None else None
     more = len(captured)

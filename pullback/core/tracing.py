@@ -286,9 +286,13 @@ def evaluate(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) 
     arrays = [arg if arg.__class__ is Array else as_array(arg) for arg in args]
     rule: Callable[..., Any] = primitive.evaluate
     types = tuple([array.type for array in arrays])
-    result_types = primitive.infer(types, params) if primitive.result_type is not None else None
+    result_types: Any = primitive.infer(types, params) if primitive.result_type is not None else None
     if primitive.on_arrays:
         return rule(*arrays, **params)
+    if primitive.plain and all([array.__class__ is Array and array._host is not None for array in arrays]):
+        out = _quiet_numpy.run(rule, *[array._host for array in arrays], **params)
+        fits = out.__class__ is np.ndarray and out.dtype is result_types.dtype and out.shape == result_types.shape
+        return Array(result_types, out if fits else _checked(primitive, out, result_types))
     if any([array.__class__ is PlacedArray for array in arrays]) and (primitive.lower or primitive.expand):
         return primitive.derive_evaluation(arrays, params)
     if primitive.quiet:

@@ -85,7 +85,7 @@ def _check_choice(given: Any, name: str, known: tuple[Any, ...]) -> None:
 
 
 def cholesky(x: ArrayLike, *, symmetrize_input: bool = True) -> Array:
-    """The lower triangular L with L L^H = x; NaN where x is not positive definite.
+    """The lower triangular L with L L^H = x; where x is not positive definite, NaN on and below the diagonal.
 
     Arguments:
         x: an array (..., n, n) of Hermitian matrices.

@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from pullback.core.array import Array, ArrayLike
 from pullback.core.dtypes import FLOAT32, kind
 from pullback.core.errors import ShapeError
@@ -46,7 +48,7 @@ def relu(x: ArrayLike) -> Array:
         x: an array or a number, of any shape, real.
 
     Returns:
-        An array of the shape and dtype of x.
+        An array of the shape and dtype of x; integers for bools.
 
     Raises:
         LeafError: x is neither an array nor a number.
@@ -58,6 +60,8 @@ def relu(x: ArrayLike) -> Array:
         0.0:f32[]:cpu(0)
     """
     x = operand(x, "relu")
+    if kind(x.type.dtype) == "b":  # max of a bool and 0 is an integer
+        x = x + 0
     zero = literal_of(0, x.type.dtype)
     positive = compare.gt(x, zero)
     nan = compare.ne(x, x)
@@ -206,7 +210,8 @@ def gelu(x: ArrayLike, approximate: bool = True) -> Array:
     if not approximate:
         return _weighted(x, error_functions.ndtr, 40.0)
     # (1 + tanh(u)) / 2 = sigmoid(2 u), which keeps its digits where it is small
-    return _weighted(x, lambda x: hyperbolic.logistic((x * x * 0.044715 + 1.0) * x * (2 * math.sqrt(2 / math.pi))), 40.0)
+    bound = 8.0 if x.type.dtype == np.float16 else 40.0  # the third power of its slope at 40 is no float16
+    return _weighted(x, lambda x: hyperbolic.logistic((x * x * 0.044715 + 1.0) * x * (2 * math.sqrt(2 / math.pi))), bound)
 
 
 def elu(x: ArrayLike, alpha: ArrayLike = 1.0) -> Array:

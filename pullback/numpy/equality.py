@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pullback.core.array import Array, ArrayLike
 from pullback.core.dtypes import is_key
-from pullback.numpy.logic import isclose, isnan
-from pullback.numpy.promotion import operand, strong
+from pullback.numpy.eager import by_numpy
+from pullback.numpy.logic import close_on_host, isclose, isnan
+from pullback.numpy.promotion import NATIVE_FLOATS, operand, strong
 from pullback.numpy.reductions import all as all_of
 
 
@@ -64,6 +65,7 @@ def array_equiv(a1: ArrayLike, a2: ArrayLike) -> Array:
     return all_of(a1 == a2)
 
 
+@by_numpy(lambda *args, **kwargs: close_on_host(*args, **kwargs).all(), NATIVE_FLOATS)
 def allclose(a: ArrayLike, b: ArrayLike, rtol: ArrayLike = 1e-5, atol: ArrayLike = 1e-8, equal_nan: bool = False) -> Array:
     """Whether all elements are close, as `isclose` has it; a 0-d bool.
 

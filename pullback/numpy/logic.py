@@ -522,6 +522,16 @@ def nan_to_num(
     return strong(where(isneginf(x), neginf, where(isposinf(x), posinf, x)))
 
 
+def close_on_host(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False) -> Any:
+    """`isclose` of NumPy's arrays."""
+    out = np.abs(a - b) <= atol + rtol * np.abs(b)
+    finite = np.isfinite(a) & np.isfinite(b)
+    if not finite.all():
+        out = np.where(finite, out, a == b)
+    return out | (np.isnan(a) & np.isnan(b)) if equal_nan else out
+
+
+@by_numpy(close_on_host, NATIVE_FLOATS)
 def isclose(a: ArrayLike, b: ArrayLike, rtol: ArrayLike = 1e-5, atol: ArrayLike = 1e-8, equal_nan: bool = False) -> Array:
     """Whether |a - b| <= atol + rtol * |b|, elementwise; infinities are close to themselves only.
 

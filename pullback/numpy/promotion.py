@@ -276,6 +276,9 @@ def check_ranks(name: str, shapes: Sequence[Shape]) -> None:
 
 def broadcast_shapes(name: str, *shapes: Shape) -> Shape:
     """The shape that arrays of these shapes broadcast to. Raises `ShapeError` when there is none."""
+    distinct = {shape for shape in shapes if shape}
+    if len(distinct) < 2:
+        return distinct.pop() if distinct else ()
     ndim = max(len(shape) for shape in shapes)
     padded = [(1,) * (ndim - len(shape)) + shape for shape in shapes]
     out = []

@@ -495,10 +495,10 @@ def _spread(name: str, finish: Function, doc: str) -> Spread:
         return strong(in_dtype(finish(divide(total, count)), wanted if real_ones else real_dtype(wanted)))
 
     def on_host(a: Any, axis: Any = None, *, ddof: int = 0, keepdims: bool = False) -> Any:
-        size = a.size if axis is None else math.prod(np.take(a.shape, axis, mode="wrap").flat)
+        size = a.size if axis is None else math.prod([a.shape[i] for i in ((axis,) if axis.__class__ is int else axis)])
         if ddof >= size or (axis is not None and a.size > MANY):
             raise ValueError  # NumPy divides by 0, or adds many numbers one after another
-        return getattr(np, name)(np.ascontiguousarray(a), axis, ddof=ddof, keepdims=keepdims)
+        return getattr(np.ascontiguousarray(a), name)(axis, ddof=ddof, keepdims=keepdims)
 
     return by_numpy(on_host, NATIVE_FLOATS)(named(function, name, doc, _SPREADS))
 

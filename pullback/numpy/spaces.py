@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from pullback.core.array import Array, ArrayLike, scalar_kind
-from pullback.core.dtypes import FLOAT32, FLOAT64, INT32, RANK, DTypeLike, is_inexact, kind, requested
+from pullback.core.dtypes import FLOAT32, FLOAT64, INT32, RANK, DTypeLike, default_dtype, is_inexact, kind, requested
 from pullback.numpy.arithmetic import add, multiply, sign, subtract, true_divide
 from pullback.numpy.axes import normal_axis
 from pullback.numpy.creation import checked_shape, refuse_device, refuse_dropped_part
+from pullback.numpy.eager import by_numpy
 from pullback.numpy.elementary import log10, power
 from pullback.numpy.logic import where
 from pullback.numpy.promotion import (
@@ -29,6 +32,25 @@ from pullback.ops import shape as shapes
 from pullback.ops.create import iota
 
 
+def _linspace_of_numbers(start: float, stop: float, num: int = 50, endpoint: bool = True) -> Any:
+    """`linspace` of Python's real numbers, in the same steps on NumPy."""
+    parts = num - 1 if endpoint else num
+    if not 0 < parts < 1 << 24:  # up to which the floating dtypes count
+        raise ValueError("for the general path")
+    dtype = default_dtype("f")
+    first, last = dtype.type(start), dtype.type(stop)
+    low = first * dtype.type(0.5)
+    step = (last * dtype.type(0.5) - low) / dtype.type(parts)
+    values = np.arange(num, dtype=dtype)
+    values *= step
+    values += low
+    values *= dtype.type(2)
+    if endpoint:
+        values[-1] = last
+    return values
+
+
+@by_numpy(_linspace_of_numbers, frozenset())
 def linspace(
     start: ArrayLike,
     stop: ArrayLike,

@@ -69,19 +69,23 @@ def spread_matrix(rng, *shape):
 # ---- Cholesky and LU -------------------------------------------------------------------------------------------------------
 
 
+_cholesky_or_nan = nan_on_failure(np.linalg.cholesky)
+
+
 @primitive
 class cholesky(OfMatrices):
-    """The lower triangular L with positive diagonal and L L^H = x, whose lower triangle is read; NaN if there is none."""
+    """Lower triangular L with positive diagonal and L L^H = x, whose lower triangle is read; NaN there if there is none."""
 
     def result_type(primitive, x):
         check_matrices(primitive, x, square=True)
         return x.strong()
 
-    evaluate = nan_on_failure(np.linalg.cholesky)
+    def evaluate(primitive, x):
+        return np.tril(_cholesky_or_nan(primitive, x))
 
     def lower(write, x):
         out, status = call_lapack(write, "potrf", [x], [x.type, status_type(x)], len(x.shape) - 2, {0: 0}, uplo="L")
-        return checked(write, status, triangle_written(write, out, below=True))[0]
+        return triangle_written(write, *checked(write, status, out), below=True)
 
     def jvp(primals, tangents):
         # L^-1 dx L^-H = L^-1 dL + (L^-1 dL)^H, of which the first term is lower triangular

@@ -7,6 +7,7 @@ bits become which numbers is JAX's.
 
 from __future__ import annotations
 
+import functools
 import math
 
 import ml_dtypes
@@ -48,10 +49,17 @@ def _bits(bits, dtype):
 
 def _unit(bits, dtype):
     """From 0 up to 1: bits for the fraction of a number between 1 and 2, less 1."""
+    own, used, spare, one = _fraction(dtype)
+    return _as(bits(used).astype(own) >> spare | one, dtype) - dtype.type(1)
+
+
+@functools.cache
+def _fraction(dtype):
+    """The unsigned dtype of a floating one's size, that of the bits of which its fraction is made, how many of those are left
+    over, and the bits of 1."""
     digits, own = ml_dtypes.finfo(dtype).nmant, np.dtype(f"u{dtype.itemsize}")
-    used = 8 * dtype.itemsize if digits >= 8 else 8
-    drawn = bits(np.dtype(f"u{used // 8}")).astype(own) >> (used - digits)
-    return _as(drawn | int(np.ones((), dtype).view(own)), dtype) - dtype.type(1)
+    used = own if digits >= 8 else np.dtype(np.uint8)
+    return own, used, 8 * used.itemsize - digits, int(np.ones((), dtype).view(own))
 
 
 def _above(low):
@@ -91,6 +99,7 @@ LAWS = {
 _ON_NUMPY = {"key", "bits", "uniform"}  # "key", which is no law of numbers: the keys of a key
 # So many numbers NumPy draws in less time than XLA takes to compile, and as exactly.
 _FEW = 1 << 15
+_ZERO = np.zeros(1, UINT32)  # the upper word of their numbers
 # So many numbers are drawn in a loop of one step, whose length XLA does not know: else it draws them again for each element of
 # what they are broadcast to. For fewer it does not pay, and more are spread over threads, which the step of a loop is not.
 _ONCE = range(1 << 8, (1 << 16) + 1)
@@ -122,13 +131,13 @@ class draw(Rules):
         if streams := generator.streams and law != "key":
             own, count = own[:1], type.size
         if law in _ON_NUMPY and type.size <= _FEW:
-            words = np.moveaxis(own.view(UINT32).reshape(-1, generator.size, 1), 1, 0)
+            words = own.view(UINT32).reshape(-1, generator.size).T[..., None]
             low = np.arange(count, dtype=UINT32)
             if law == "key":
-                out = _key_of(generator.child(words, np.zeros_like(low), low), dtype)
+                out = _key_of(generator.child(words, _ZERO, low), dtype)
             else:
                 bits = generator.drawn if streams else generator.bits
-                given = (words[:, 0], count) if streams else (words, np.zeros_like(low), low)
+                given = (words[:, 0], count) if streams else (words, _ZERO, low)
                 out = LAWS[law](lambda wanted: bits(*given, wanted), dtype)
             return Array(type, out.reshape(type.shape))
         rows = 1 if len(own) == 1 else 1 << (len(own) - 1).bit_length()
@@ -204,7 +213,10 @@ def _words(write, keys):
 def _key_of(words, dtype):
     """Keys of these words."""
     if not isinstance(words[0], Written):
-        return np.ascontiguousarray(np.stack(np.broadcast_arrays(*words), -1)).view(dtype)[..., 0]
+        made = np.empty((*words[0].shape, len(words)), UINT32)
+        for place, word in enumerate(words):
+            made[..., place] = word
+        return made.view(dtype)[..., 0]
     write = words[0].write
     if len(words) == 1:
         return _as(words[0], dtype)
@@ -317,6 +329,31 @@ class spread(Elementwise):
     def samples(rng):
         yield (rng.random((2, 3)), rng.normal(size=(2, 3)), 3 + rng.random((2, 3))), {}
         yield (rng.random((2, 3)), np.array(-1.0), np.array(2.5)), {}
+
+
+@primitive
+class folded(Elementwise):
+    """A number of twice as many bits, of its two words, modulo a third one; modulo 0 its low word."""
+
+    cost = 8
+    kinds = "u"
+
+    def evaluate(high, low, span):
+        return _folded(high, low, span[()])
+
+    lower = lowered(lambda high, low, span: _folded(high, low, span))
+
+    def samples(rng):
+        high, low, span = rng.integers(0, 1 << 32, (3, 2, 3), np.uint32)
+        yield (high, low, span), {}
+        yield (high, low, np.array(1000, np.uint32)), {}
+        yield (high, low, np.where(span > 1 << 31, span, 0)), {}
+
+
+def _folded(high, low, span):
+    scale = np.fmod(1 << 4 * low.dtype.itemsize, span)  # 2^bits modulo the span is that of its square
+    rest = np.fmod(np.fmod(high, span) * np.fmod(scale * scale, span) + np.fmod(low, span), span)
+    return np.where(span == 0, low, rest)
 
 
 def _halves(x):

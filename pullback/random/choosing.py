@@ -13,7 +13,7 @@ from pullback.core.errors import DtypeError, ShapeError
 from pullback.core.source import at_user_line
 from pullback.core.types import Shape, ShapeLike
 from pullback.lax.arrays import broadcasted_iota
-from pullback.lax.sorting import sort_key_val, top_k
+from pullback.lax.sorting import top_k
 from pullback.numpy.axes import normal_axis
 from pullback.numpy.creation import arange, checked_shape
 from pullback.numpy.elementary import log
@@ -23,6 +23,7 @@ from pullback.numpy.scans import cumsum
 from pullback.numpy.sorting import searchsorted
 from pullback.numpy.taking import take, take_along_axis
 from pullback.ops.generators import UINT32
+from pullback.ops.sort import order, take_along
 from pullback.random.keys import divided, sampler
 from pullback.random.sampling import drawn, gumbel, randint
 
@@ -30,11 +31,12 @@ from pullback.random.sampling import drawn, gumbel, randint
 def _shuffled(key: Any, shape: Shape, axis: int) -> Array:
     """The places along an axis in random order, each row in its own: sorted by random numbers, often enough that ties do not
     count."""
-    places = broadcasted_iota(INT32, shape, axis)
+    places = None
     for _ in range(math.ceil(3 * math.log(max(1, math.prod(shape))) / math.log(np.iinfo(UINT32).max))):
         key, other = divided(key)
-        _, places = sort_key_val(drawn(other, "bits", shape, UINT32), places, axis)
-    return places
+        found = order(drawn(other, "bits", shape, UINT32), dimension=axis, index_dtype=INT32)
+        places = found if places is None else take_along(places, found, axis)
+    return broadcasted_iota(INT32, shape, axis) if places is None else places
 
 
 def _population(name: str, a: ArrayLike, axis: int) -> tuple[Array, int]:

@@ -15,11 +15,11 @@ from pullback.core.dtypes import FLOAT32, INT32, DType, DTypeLike, accumulation_
 from pullback.core.errors import DtypeError, ShapeError
 from pullback.core.source import at_user_line
 from pullback.core.types import Shape, ShapeLike
-from pullback.lax.elementwise import clz, erf, nextafter, rem, shift_left, shift_right_logical
+from pullback.lax.elementwise import clz, erf, nextafter, shift_left, shift_right_logical
 from pullback.lax.elementwise import complex as joined
 from pullback.lax.sorting import top_k
 from pullback.numpy.axes import normal_axis
-from pullback.numpy.creation import checked_shape, full_like
+from pullback.numpy.creation import checked_shape
 from pullback.numpy.dtypes import finfo, iinfo
 from pullback.numpy.elementary import exp, expm1, log, log1p, sqrt
 from pullback.numpy.factories import named
@@ -31,7 +31,7 @@ from pullback.numpy.shaping import moveaxis
 from pullback.ops import random as primitives
 from pullback.ops.convert import bitcast_convert_type, convert_element_type
 from pullback.ops.error_functions import log_ndtr
-from pullback.ops.generators import UINT32
+from pullback.ops.generators import BY_DTYPE, UINT32
 from pullback.ops.literals import literal
 from pullback.ops.stop_gradient import stop_gradient
 from pullback.random.keys import divided, sampler
@@ -120,11 +120,14 @@ def uniform(
         [0.947667  0.9785799]:f32[2]:cpu(0)
     """
     wanted = checked_dtype("uniform", dtype)
-    sizes, (low, high) = parameters("uniform", checked_shape(shape, "uniform"), wanted, minval, maxval)
-    unit = drawn(key, "uniform", sizes, wanted)
-    if minval.__class__ in (int, float) and maxval.__class__ in (int, float) and (minval, maxval) == (0, 1):
-        return unit
-    return primitives.spread(unit, low, high)
+    sizes = checked_shape(shape, "uniform")
+    if minval.__class__ in (int, float) and maxval.__class__ in (int, float):
+        if (minval, maxval) == (0, 1):
+            return drawn(key, "uniform", sizes, wanted)
+        low, high = literal_of(minval, wanted), literal_of(maxval, wanted)
+    else:
+        sizes, (low, high) = parameters("uniform", sizes, wanted, minval, maxval)
+    return primitives.spread(drawn(key, "uniform", sizes, wanted), low, high)
 
 
 @sampler
@@ -354,22 +357,30 @@ def randint(key: ArrayLike, shape: ShapeLike, minval: ArrayLike, maxval: ArrayLi
     wanted = checked_dtype("randint", dtype, "iu")
     sizes = checked_shape(shape, "randint")
     own = INT32 if wanted.itemsize < 4 else wanted
-    low, high = [_whole(value) for value in (minval, maxval)]
-    least, most = [int(limit) for limit in (iinfo(wanted).min, iinfo(wanted).max)]
-    if wanted.itemsize < 4:
-        low, high = _within(low, own, least, most), _within(high, own, least, most + 1)
-    beyond = high > _within(np.asarray(iinfo(own).max, own), high.dtype)
-    low, high = _within(low, own), _within(high, own)
-    fitting("randint", broadcast_shapes("randint", low.type.shape, high.type.shape), sizes)
-    low, high, beyond = [broadcast(value, sizes) for value in (low, high, beyond)]
     unsigned = np.dtype(f"u{own.itemsize}")
-    coarse, fine = [drawn(one, "bits", sizes, unsigned) for one in divided(key)]
-    one = literal(1, coarse)
-    span = where(high <= low, one, convert_element_type(high - low, new_dtype=unsigned))
-    span = where(beyond & (high > low), span + one, span)  # 0 for all of the dtype: x modulo 0 is x
-    scale = rem(full_like(span, 1 << 4 * own.itemsize), span)  # 2^bits modulo the span
-    scale = rem(scale * scale, span)
-    offset = rem(rem(coarse, span) * scale + rem(fine, span), span)
+    least, most = [int(limit) for limit in (iinfo(wanted).min, iinfo(wanted).max)]
+    low: Any = minval
+    high: Any = maxval
+    if all([value.__class__ is int and -(1 << 31) <= value < 1 << 31 for value in (low, high)]):
+        low, high = min(max(low, least), most), min(max(high, least), most + (wanted is not own))
+        low, span = literal_of(low, own), literal_of(max(high - low, 1), unsigned)
+    else:
+        low, high = [_whole(value) for value in (minval, maxval)]
+        if wanted.itemsize < 4:
+            low, high = _within(low, own, least, most), _within(high, own, least, most + 1)
+        beyond = high > _within(np.asarray(iinfo(own).max, own), high.dtype)
+        low, high = _within(low, own), _within(high, own)
+        fitting("randint", broadcast_shapes("randint", low.type.shape, high.type.shape), sizes)
+        low, high, beyond = [broadcast(value, sizes) for value in (low, high, beyond)]
+        one = literal_of(1, unsigned)
+        span = where(high <= low, one, convert_element_type(high - low, new_dtype=unsigned))
+        span = where(beyond & (high > low), span + one, span)  # 0 for all of the dtype
+    keys = divided(key)
+    if BY_DTYPE[keys.type.dtype].streams:
+        coarse, fine = [drawn(one, "bits", sizes, unsigned) for one in keys]
+    else:
+        coarse, fine = drawn(keys, "bits", sizes, unsigned)
+    offset = primitives.folded(coarse, fine, span)
     return in_dtype(low + convert_element_type(offset, new_dtype=own), wanted)
 
 

@@ -909,6 +909,36 @@ def test_rules_that_close_over_more_than_the_function():
     np.testing.assert_allclose(np.asarray(pb.vmap(pb.grad(pb.jit(later)), (None, 0))(3.0, np.arange(3.0))), [0.0, 2.0, 6.0])
 
 
+def root_by_steps(calls):
+    """The square root by repeated steps, whose rules call the function again: an implicit derivative."""
+
+    @functools.partial(pb.custom_vjp, nondiff_argnums=(0,))
+    def fixed_point(step, a, x):
+        return pb.lax.fori_loop(0, 20, lambda i, x: step(a, x), x)
+
+    def forward(step, a, x):
+        calls.append(step)
+        x = fixed_point(step, a, x)
+        return x, (a, x)
+
+    def backward(step, kept, ct):
+        a, x = kept
+        by_x, by_a = pb.vjp(lambda x: step(a, x), x)[1], pb.vjp(lambda a: step(a, x), a)[1]
+        (found,) = by_a(fixed_point(lambda _, u: ct + by_x(u)[0], a, ct))  # a step that closes over traced values
+        return found, pnp.zeros_like(x)
+
+    fixed_point.defvjp(forward, backward)
+    return lambda a: fixed_point(lambda a, x: 0.5 * (x + a / x), a, 0.0 * a + 1.0)
+
+
+@pytest.mark.parametrize("transform", [pb.jit, lambda f: lambda x: pb.vmap(f)(x[None])[0], lambda f: pb.jit(pb.checkpoint(f))])
+def test_rules_that_call_their_own_function_with_what_they_close_over(transform):
+    calls = []
+    found = transform(pb.grad(root_by_steps(calls)))(np.array(4.0))
+    np.testing.assert_allclose(np.asarray(found), 0.25, rtol=1e-12)
+    assert len(calls) < 20  # traced a few times, not until Python's stack is full
+
+
 ONE_STEP = {
     "jit": lambda f, x: pb.jit(f)(x),
     "checkpoint": lambda f, x: pb.checkpoint(f)(x),

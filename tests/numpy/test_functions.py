@@ -467,12 +467,25 @@ def test_choices(name):
             pnp.where(BOOLS, A)
     elif name == "isclose":
         np.testing.assert_array_equal(np.asarray(pnp.isclose(ODD, ODD + 1e-7)), np.isclose(ODD, ODD + 1e-7))
-        assert bool(pnp.all(pnp.isclose(ODD, ODD, equal_nan=True)))
+        x, y = pnp.asarray(ODD), pnp.asarray(ODD[::-1])
+        for args in ((x, x), (x, y), (x, x, 0.0, 0.0, True), (x, y, 1e-3, 1.0)):
+            for _ in range(2):  # the general path, and then the one that it allows
+                np.testing.assert_array_equal(pnp.isclose(*args), np.isclose(*map(np.asarray, args)))
+                assert bool(pnp.allclose(*args)) is bool(np.isclose(*map(np.asarray, args)).all())
     else:
         assert bool(pnp.allclose(A, A + 1e-9)) and not bool(pnp.allclose(A, B))
         np.testing.assert_array_equal(np.asarray(pnp.isin(INTS, np.array([1, 2]))), np.isin(INTS, [1, 2]))
         same(pnp.select([A > 1, A > 0], [A, B], -1.0), np.select([A > 1, A > 0], [A, B], -1.0))
         assert bool(pnp.array_equal(A, A)) and not bool(pnp.array_equal(A, B)) and not bool(pnp.array_equal(A, ROW))
+
+
+def test_linspace_of_numbers_is_that_of_arrays():
+    """The first call of a kind shows what NumPy may do by itself for those that follow."""
+    for start, stop in ((0.0, 1.0), (0.1, 0.7), (-3.4e38, 3.4e38), (np.inf, 1.0), (5.0, -2.5)):
+        for num, endpoint in ((0, True), (1, True), (1, False), (7, False), (50, True)):
+            found = pnp.linspace(start, stop, num, endpoint)
+            np.testing.assert_array_equal(found, pnp.linspace(pnp.asarray(start), pnp.asarray(stop), num, endpoint))
+            assert found.dtype == np.float32 and not found.type.weak
 
 
 def test_complex_numbers():

@@ -236,3 +236,7 @@ def test_what_is_no_axis_is_an_error_of_either_class(error):
         lax.squeeze(M, (None,))
     with pytest.raises(error, match=r"fft takes an int as axis, but \[1, 1\]"):
         pnp.fft.fft(M, axis=[1, 1])
+
+
+def test_relu_of_bools_is_of_integers():
+    assert nn.relu(pnp.array([True, False])).dtype == pnp.array([1]).dtype and nn.relu(True).tolist() == 1

@@ -186,6 +186,11 @@ def test_parameters_broadcast() -> None:
     assert random.triangular(KEY, 0.0, pnp.ones((3, 1)), pnp.full((2,), 2.0)).shape == (3, 2)
     assert random.bernoulli(KEY, pnp.full((3,), 0.5), (2, 3)).shape == (2, 3)
     assert random.randint(KEY, (2, 3), pnp.array([0, 5, 9]), 10).shape == (2, 3)
+    for dtype in ("int8", "uint16", "int32", "uint32"):  # limits that are Python's numbers take a shorter path
+        for limits in ((0, 10), (-200, 300), (-(1 << 31), (1 << 31) - 1), (70_000, 100), (3, 3)):
+            known = random.randint(KEY, (5,), *limits, dtype)
+            assert known.tolist() == random.randint(KEY, (5,), *map(np.int32, limits), dtype).tolist()
+            assert known.tolist() == pb.jit(lambda k, a=limits, d=dtype: random.randint(k, (5,), *a, d))(KEY).tolist()
     assert random.categorical(KEY, pnp.zeros((3, 4)), axis=0, shape=(2, 4)).shape == (2, 4)
 
 

@@ -10,6 +10,7 @@ import pytest
 import pullback as pb
 import pullback.numpy as pnp
 from pullback import errors, random
+from pullback.ops.generators import FEW
 
 KEY = random.key(0)
 KEYS = random.split(KEY, 4)
@@ -217,10 +218,15 @@ def test_what_draws_are_broadcast_to_does_not_draw_them_again() -> None:
 
 
 def test_eager_numbers_are_the_compiled_ones() -> None:
-    """However many there are: Python draws a handful, NumPy few bits, XLA many of them, in programs of a few sizes."""
+    """However many there are: one integer of Python's holds few bits, NumPy draws more of them, and XLA many, in programs of a
+    few sizes."""
     for shape in ((), (3,), (8,), (9,), (65,), (1000, 3), (40_000,), (0, 3)):
         for sample in (random.bits, random.uniform, random.normal):
             np.testing.assert_array_equal(sample(KEY, shape), pb.jit(lambda k: sample(k, shape))(KEY))
+    for count in (FEW, FEW + 1):
+        np.testing.assert_array_equal(random.bits(KEY, (count,)), random.bits(KEY, (FEW + 1,))[:count])
+    last = random.split(random.wrap_key_data(np.full(2, (1 << 32) - 1, np.uint32)))  # with which all sums overflow
+    np.testing.assert_array_equal(words(last), [[1094285764, 1314454335], [1355514454, 2365093262]])
     for count in (1, 2, 9):
         several = [pb.vmap(random.split), pb.vmap(lambda k: random.fold_in(k, (1 << 32) - 1))]
         for function in several:

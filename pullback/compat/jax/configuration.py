@@ -96,6 +96,12 @@ class State:
         if self.variable is not None:
             of, meaning = self.variable
             of().default = meaning(lambda name: STATES[name]._global)
+            self.renew()
+
+    def renew(self) -> None:
+        """Let a block that sets one of two options which are looked for together follow the other."""
+        if self.variable is _CHECKS and any([STATES[name].variable is _CHECKS for name in _blocks.get()]):
+            finite.results.replace(_CHECKS[1](lambda name: STATES[name].value))
 
     def __call__(self, new_val: Any = _MISSING) -> Block:
         if new_val is _MISSING:
@@ -160,6 +166,7 @@ class Block(contextlib.ContextDecorator):
         token, opened = self._entered.pop()
         _blocks.reset(token)
         opened.close()
+        STATES[self._name].renew()
 
     def _recreate_cm(self) -> Block:
         return Block(self._name, self._value)
@@ -365,7 +372,7 @@ class Config:
     def update(self, name: str, val: Any) -> None:
         """Set an option of the process."""
         if name not in STATES:
-            raise AttributeError(f"Unrecognized config option: {name}")
+            raise AttributeError(f"jax.config has no option {name!r}: its options are the names in jax.config.values.")
         STATES[name].set_global(val)
 
     def _read(self, name: str) -> Any:

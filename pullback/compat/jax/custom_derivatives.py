@@ -157,8 +157,9 @@ class _Arguments(Keyed):
         values = [leaf.value if isinstance(leaf, pb.CustomVJPPrimal) else leaf for arg in args for leaf in arg.leaves]
         self.key = treedef_tuple(self.structures), tuple([_aval(value) for value in values])
 
-    def cotangents(self, given: Any) -> list[Packed]:
-        """What a rule returned, as Packed trees like the arguments. It may have None, or one value, in place of a tree."""
+    def cotangents(self, given: Any, whose: str) -> list[Packed]:
+        """What a rule returned, as Packed trees like the arguments. It may have None, or one value, in place of a tree.
+        `whose` it is, for errors."""
         structure, avals = self.key
         given = tuple(given) if isinstance(given, list) and len(given) == len(self.structures) else given
         try:
@@ -168,18 +169,20 @@ class _Arguments(Keyed):
             leaves = broadcast_prefix(given, places, is_leaf=lambda node: node is None)
         except ValueError:
             raise TypeError(
-                "The backward rule of a custom_vjp must return a tuple with a cotangent for each argument, a tree like that"
-                f" argument: it returned {tree_flatten(given)[1]} where the arguments are {structure}."
+                f"{whose} must return a tuple with a cotangent for each argument, a tree like that argument:"
+                f" it returned {tree_flatten(given)[1]}"
+                f" where the arguments are {structure}."
+                + (" A tuple of one is written (x,)." if len(self.structures) == 1 else "")
             ) from None
         paths = [path for path, _ in tree_leaves_with_path(places)]
-        rest = iter([_cotangent(*row) for row in zip(leaves, avals, paths)])
+        rest = iter([_cotangent(*row, whose) for row in zip(leaves, avals, paths)])
         return [Packed.of(each, [next(rest) for _ in range(each.num_leaves)]) for each in self.structures]
 
 
 _PLACE = object()
 
 
-def _cotangent(leaf: Any, aval: ShapedArray, path: Any) -> Any:
+def _cotangent(leaf: Any, aval: ShapedArray, path: Any, whose: str) -> Any:
     """A cotangent, in the dtype of its argument: rules may return another precision."""
     if leaf is None or not is_inexact(aval.dtype):
         return None
@@ -187,7 +190,7 @@ def _cotangent(leaf: Any, aval: ShapedArray, path: Any) -> Any:
     if found.shape != aval.shape:
         zero = isinstance(leaf, pb.SymbolicZero)
         raise ValueError(
-            "The backward rule of a custom_vjp must return cotangents of the types of the arguments, but that for"
+            f"{whose} must return cotangents of the types of the arguments, but that for"
             f" args{keystr(path)}, {'a SymbolicZero' if zero else 'an array'}, has type {found.str_short()} where the argument"
             f" has {aval.str_short()}." + (" None stands for zeros of any type." if zero else "")
         )
@@ -207,9 +210,9 @@ class custom_vjp(_Differentiated):
     def _fixed(self, arg: Any) -> Any:
         if any([isinstance(leaf, pb.Tracer) for leaf in tree_leaves(arg)]):
             raise pb.errors.EscapedTracerError(
-                "An argument that nondiff_argnums of a custom_vjp names holds a traced value. These arguments go to the rules"
-                " as they are, so they must be no arrays: functions, strings, numbers. Pass arrays in other positions, and"
-                " return None for their cotangents."
+                f"An argument that nondiff_argnums of custom_vjp {_name(self.fun)} names holds a traced value. These"
+                " arguments go to the rules as they are, so they must be no arrays: functions, strings, numbers. Pass arrays in"
+                " other positions, and return None for their cotangents."
             )
         return arg
 
@@ -226,8 +229,9 @@ class custom_vjp(_Differentiated):
         def backward(*args: Any) -> list[Packed]:
             *fixed, kept, cotangent = args
             residuals, arguments = kept.tree
-            return arguments.cotangents(bwd(*fixed, residuals, cotangent.tree))
+            return arguments.cotangents(bwd(*fixed, residuals, cotangent.tree), whose)
 
+        whose = f"{_name(bwd)}, the backward rule of custom_vjp {_name(self.fun)},"
         message = (
             f"{_name(fwd)}, the forward rule of custom_vjp {_name(self.fun)}, must return (output, residuals): what"
             f" {_name(self.fun)} returns, and what the backward rule needs. It returned {{}}."
@@ -244,7 +248,8 @@ def custom_gradient(fun: Function) -> Function:
         def backward(cotangent: Packed) -> list[Packed]:
             found = back(cotangent.tree)
             alone = treedef_is_leaf(tree_flatten(found)[1])
-            return _Arguments(args).cotangents((found,) if alone else found)
+            whose = f"What the custom_gradient function {_name(fun)} returns beside its output"
+            return _Arguments(args).cotangents((found,) if alone else found, whose)
 
         return Packed(out), backward
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import FunctionType, MethodType
 from typing import Any
 from weakref import WeakKeyDictionary
+
+import numpy as np
 
 from pullback.api.compiled import MAX_SIGNATURES, Jitted
 from pullback.api.dispatch import Signature
@@ -16,7 +19,6 @@ from pullback.api.traced import Traced, keep_traces
 from pullback.compat.jax.sharding import check_whole
 from pullback.compat.jax.trees import JAX_TREES, flatten
 from pullback.core.bounded import Bounded
-from pullback.core.errors import StaticArgumentError
 from pullback.core.lazy import lazy_module
 from pullback.core.source import describe
 from pullback.core.trees import Trees
@@ -66,9 +68,6 @@ class PjitFunction(Jitted):
         self._stages = (stages.Traced, stages.Lowered, stages.Compiled)
         return super().trace(*args, **kwargs)
 
-    def _unhashable(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> StaticArgumentError:
-        return StaticArgumentError(f"Non-hashable static arguments are not supported. {super()._unhashable(args, kwargs)}")
-
     def _cache_size(self) -> int:
         return len(self._signatures)
 
@@ -99,9 +98,21 @@ _bodies: WeakKeyDictionary[FunctionType, Bounded[Any, Traced]] = WeakKeyDictiona
 def kept(made: Callable[..., Any], fun: Callable[..., Any]) -> Callable[..., Any]:
     """A function that calls `fun`, and depends on nothing else, traced once for each kind of arguments, as JAX traces the
     functions of its loops and branches."""
-    if isinstance(fun, FunctionType):  # others may be equal, or change, or live no longer than the call
-        keep_traces(made, _bodies.setdefault(fun, Bounded(MAX_SIGNATURES)))
+    if isinstance(fun, FunctionType) and not any(isinstance(value, np.ndarray) for value in _closed_over(fun)):
+        # Others may be equal, or change, or live no longer than the call; NumPy's arrays are written to
+        keep_traces(made, _bodies.setdefault(fun, Bounded(MAX_SIGNATURES)), fun.__code__)
     return made
+
+
+def _closed_over(fun: FunctionType) -> Iterator[Any]:
+    """What a function finds in variables around it: its own and the module's."""
+    for cell in fun.__closure__ or ():
+        with contextlib.suppress(ValueError):  # nothing is in it yet
+            yield cell.cell_contents
+    for name in fun.__code__.co_names:
+        yield fun.__globals__.get(name)
+    yield from fun.__defaults__ or ()
+    yield from (fun.__kwdefaults__ or {}).values()
 
 
 def jit(

@@ -57,7 +57,7 @@ def _of_key(function: Callable[..., Any], *args: Any, out_sharding: Any = None, 
 def _check_raw(key: Any) -> None:
     state = options.legacy_prng_key.value
     if getattr(key, "dtype", None) is None:
-        raise TypeError(f"unexpected PRNG key type {type(key)}: keys are made by jax.random.key(seed).")
+        raise TypeError(f"A random function takes a key, but got {type(key)}: keys are made by jax.random.key(seed).")
     if key.dtype != np.uint32:
         raise TypeError(
             f"invalid PRNG key data of dtype {key.dtype}: raw keys are of uint32; make one by jax.random.key(seed)."

@@ -16,7 +16,7 @@ from pullback.api.functions import chosen_arguments, normalize_argnums, trees_of
 from pullback.api.traced import call_paths
 from pullback.compat.jax.jitting import jit
 from pullback.compat.jax.structs import tangent_type, type_of
-from pullback.compat.jax.tree_util import register_pytree_node, register_static, tree_leaves, tree_map
+from pullback.compat.jax.tree_util import register_pytree_node, register_static, tree_flatten, tree_leaves, tree_map, up_to
 from pullback.compat.jax.trees import JAX_TREES, Packed, flatten, on_a_level, pack, packed, standing_for, unpack
 from pullback.core.array import as_array
 from pullback.core.errors import PullbackError
@@ -408,17 +408,16 @@ def _check_axes(name: str, axes: Any) -> None:
 
 def _axes(name: str, axes: Any, tree: Any) -> list[Any]:
     """An axis, or None, for each leaf of a tree, of a prefix of it."""
-    found: list[Any] = []
+    is_leaf = lambda axis: axis is None  # noqa: E731
+    leaves, structure = tree_flatten(axes, is_leaf)
     try:
-        tree_map(
-            lambda axis, part: found.extend([axis] * len(tree_leaves(part))), axes, tree, is_leaf=lambda axis: axis is None
-        )
+        parts = up_to(structure, axes, tree, is_leaf, name)
     except ValueError as error:
         raise ValueError(
             f"vmap's {name}={axes} does not fit the trees that it is for: each axis in it stands for a leaf or a whole part."
             f" {error}"
         ) from None
-    return found
+    return [axis for axis, part in zip(leaves, parts) for _ in tree_leaves(part)]
 
 
 def pmap(

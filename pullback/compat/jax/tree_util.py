@@ -147,7 +147,7 @@ def treedef_is_leaf(treedef: Any) -> bool:
 def tree_map(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: IsLeaf = None) -> Any:
     """`f` of each leaf, and of what stands in its place in the `rest`, of which `tree` is a prefix."""
     leaves, treedef = default_registry.flatten(tree, is_leaf)
-    others = [_up_to(treedef, tree, other, is_leaf, "tree_map tree") for other in rest]
+    others = [up_to(treedef, tree, other, is_leaf, "tree_map tree") for other in rest]
     return treedef.unflatten(map(f, leaves, *others))
 
 
@@ -157,11 +157,11 @@ def tree_map_with_path(
     """tree_map of a function that is given the path of each leaf first."""
     pairs, treedef = tree_flatten_with_path(tree, is_leaf, is_leaf_takes_path)
     asked = functools.partial(is_leaf, ()) if is_leaf_takes_path and is_leaf is not None else is_leaf
-    others = [_up_to(treedef, tree, other, asked, "tree_map_with_path tree") for other in rest]
+    others = [up_to(treedef, tree, other, asked, "tree_map_with_path tree") for other in rest]
     return treedef.unflatten(map(f, *zip(*pairs), *others) if pairs else ())
 
 
-def _up_to(treedef: Any, tree: Any, other: Any, is_leaf: IsLeaf, name: str) -> list[Any]:
+def up_to(treedef: Any, tree: Any, other: Any, is_leaf: IsLeaf, name: str) -> list[Any]:
     """What `other` has in the places of the leaves of `tree`."""
     try:
         return treedef.flatten_up_to(other)
@@ -223,7 +223,7 @@ def tree_broadcast(prefix_tree: Any, full_tree: Any, is_leaf: IsLeaf = None) -> 
 def broadcast_prefix(prefix_tree: Any, full_tree: Any, is_leaf: IsLeaf = None) -> list[Any]:
     """The leaves of tree_broadcast."""
     leaves, treedef = tree_flatten(prefix_tree, is_leaf)
-    parts = _up_to(treedef, prefix_tree, full_tree, is_leaf, "broadcast_prefix prefix_tree")
+    parts = up_to(treedef, prefix_tree, full_tree, is_leaf, "broadcast_prefix prefix_tree")
     return _repeated(leaves, parts)
 
 

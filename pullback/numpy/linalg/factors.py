@@ -75,7 +75,7 @@ class EighResult(NamedTuple):
     eigenvectors: Array
 
 
-def _half(a: Any, name: str, symmetrize: bool) -> Any:
+def half(a: Any, name: str, symmetrize: bool) -> Any:
     """The square matrices a, or (a + a^H) / 2."""
     x = matrices(a, name)
     factorizations.check_square(x, name)
@@ -108,7 +108,7 @@ def cholesky(a: ArrayLike, *, upper: bool = False, symmetrize_input: bool = True
         [[2. 0.]
          [1. 2.]]:f32[2,2]:cpu(0)
     """
-    x = _half(a, "cholesky", symmetrize_input)
+    x = half(a, "cholesky", symmetrize_input)
     out = eagerly("cholesky", np.linalg.cholesky, x)
     out = factorizations.cholesky(x) if out is None else out
     return adjoint(out) if upper else out
@@ -161,7 +161,7 @@ def svd(
         full_matrices: whether U is (m, m) and Vh (n, n), or they are (m, k) and (k, n), with k = min(m, n). Where the first are
             larger, they have no derivative.
         compute_uv: whether to return the vectors too.
-        hermitian: without effect: whether `a` is said to be Hermitian.
+        hermitian: whether `a` is replaced by (a + a^H) / 2 first.
         subset_by_index: (start, end), to return the singular values of these indices only, with their vectors.
 
     Returns:
@@ -177,9 +177,8 @@ def svd(
         >>> pnp.linalg.svd(pnp.array([[0.0, 2.0], [3.0, 0.0]])).S
         [3. 2.]:f32[2]:cpu(0)
     """
-    x = matrices(a, "svd")
-    full, vectors, _ = map(bool, (full_matrices, compute_uv, hermitian))
-    return singular(x, full, vectors, subset_by_index)
+    x = half(a, "svd", True) if hermitian else matrices(a, "svd")
+    return singular(x, bool(full_matrices), bool(compute_uv), subset_by_index)
 
 
 def singular(x: Any, full: bool, vectors: bool, subset: Any) -> Any:
@@ -271,7 +270,7 @@ def eigvals(a: ArrayLike) -> Array:
 def _hermitian(name: str, a: ArrayLike, triangle: str | None, symmetrize: bool, vectors: bool) -> Any:
     if triangle not in (None, "L", "U", "l", "u"):
         raise ValueError(f"{name} takes UPLO='L', 'U' or None, not {triangle!r}.{at_user_line()}")
-    return spectra.eigh(_half(a, name, symmetrize), lower=triangle not in ("U", "u"), vectors=vectors)
+    return spectra.eigh(half(a, name, symmetrize), lower=triangle not in ("U", "u"), vectors=vectors)
 
 
 def eigh(a: ArrayLike, UPLO: str | None = None, symmetrize_input: bool = True) -> EighResult:

@@ -15,7 +15,7 @@ from pullback.numpy.arithmetic import abs as absolute
 from pullback.numpy.axes import Axis, normal_axes, normal_axis, several
 from pullback.numpy.complexes import imag, real
 from pullback.numpy.elementary import sqrt
-from pullback.numpy.linalg.factors import svdvals
+from pullback.numpy.linalg.factors import half, svdvals
 from pullback.numpy.linalg.matrices import matrices
 from pullback.numpy.linalg.solving import relative_cutoff
 from pullback.numpy.logic import isnan, where
@@ -209,7 +209,7 @@ def matrix_rank(M: ArrayLike, rtol: ArrayLike | None = None, *, hermitian: bool 
         M: an array (..., m, n); of fewer axes it is 1 if there is an element that is not 0.
         rtol: the part of the largest singular value up to which others count as 0: a number, or an array (...); by default
             max(m, n) eps.
-        hermitian: without effect: whether M is said to be Hermitian.
+        hermitian: whether M is replaced by (M + M^H) / 2 first.
         tol: the size up to which they count as 0, in place of `rtol`.
 
     Returns:
@@ -224,12 +224,12 @@ def matrix_rank(M: ArrayLike, rtol: ArrayLike | None = None, *, hermitian: bool 
         >>> pnp.linalg.matrix_rank(pnp.array([[1.0, 2.0], [2.0, 4.0]]))
         1:i32[]:cpu(0)
     """
-    bool(hermitian)
     a = matrices(M, "matrix_rank")
     if rtol is not None and tol is not None:
         raise ValueError(f"matrix_rank takes one of rtol and tol.{at_user_line()}")
     if a.type.ndim < 2:
         return any_of(a != 0).astype(int)
+    a = half(a, "matrix_rank", True) if hermitian else a
     values = svdvals(a)
     if tol is not None:
         limit = operand(tol, "matrix_rank")[..., None]

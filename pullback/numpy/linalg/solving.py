@@ -13,10 +13,11 @@ from pullback.core.array import Array, ArrayLike
 from pullback.core.errors import ShapeError
 from pullback.numpy.complexes import real
 from pullback.numpy.creation import zeros
-from pullback.numpy.linalg.factors import svdvals
+from pullback.numpy.eager import by_numpy
+from pullback.numpy.linalg.factors import half, svdvals
 from pullback.numpy.linalg.matrices import eagerly, matrices, system
 from pullback.numpy.products import matmul
-from pullback.numpy.promotion import at_user_line, broadcast, in_dtype, operand, real_dtype, strong
+from pullback.numpy.promotion import NATIVE_INEXACT, at_user_line, broadcast, in_dtype, operand, real_dtype, strong
 from pullback.numpy.reductions import sum as total
 from pullback.numpy.shaping import moveaxis, reshape
 from pullback.ops import systems
@@ -40,6 +41,7 @@ class SlogdetResult(NamedTuple):
     logabsdet: Array
 
 
+@by_numpy(np.linalg.solve, NATIVE_INEXACT)
 def solve(a: ArrayLike, b: ArrayLike) -> Array:
     """The x with a x = b.
 
@@ -72,6 +74,7 @@ def solve(a: ArrayLike, b: ArrayLike) -> Array:
     return systems.solve(a, b) if out is None else out
 
 
+@by_numpy(np.linalg.inv, NATIVE_INEXACT)
 def inv(a: ArrayLike) -> Array:
     """The inverses of square matrices.
 
@@ -116,7 +119,7 @@ def pinv(a: ArrayLike, rtol: ArrayLike | None = None, hermitian: bool = False, *
         a: an array (..., m, n).
         rtol, rcond: singular values up to this part of the largest count as 0: a number, or an array (...). By default
             10 max(m, n) eps.
-        hermitian: without effect: whether `a` is said to be Hermitian.
+        hermitian: whether `a` is replaced by (a + a^H) / 2 first.
 
     Returns:
         An array (..., n, m).
@@ -132,8 +135,7 @@ def pinv(a: ArrayLike, rtol: ArrayLike | None = None, hermitian: bool = False, *
         [[0.5 0. ]
          [0.  0. ]]:f32[2,2]:cpu(0)
     """
-    bool(hermitian)
-    x = matrices(a, "pinv")
+    x = half(a, "pinv", True) if hermitian else matrices(a, "pinv")
     return systems.pinv(x, relative_cutoff(x, rtol, rcond, 10, "pinv"))
 
 

@@ -62,7 +62,7 @@ def test_options_are_read_and_set_by_name() -> None:
     ("act", "error", "says"),
     [
         (lambda: config.jax_nonsense, AttributeError, "no attribute 'jax_nonsense'"),
-        (lambda: config.update("jax_nonsense", 1), AttributeError, "Unrecognized config option: jax_nonsense"),
+        (lambda: config.update("jax_nonsense", 1), AttributeError, "no option 'jax_nonsense'"),
         (lambda: setattr(config, "jax_enable_x64", True), AttributeError, "config.update"),
         (
             lambda: config.update("jax_numpy_rank_promotion", "never"),
@@ -345,3 +345,25 @@ def test_every_context_manager_of_jax_s_top_level_is_there() -> None:
         jax.legacy_prng_key("allow"),
     ):
         assert config.jax_default_matmul_precision == "highest"
+
+
+def test_nan_and_infinity_are_looked_for_independently() -> None:
+    def looked_for() -> tuple[bool, bool]:
+        return _is_looked_at(lambda: jnp.log(-jnp.ones(2))), _is_looked_at(lambda: jnp.ones(2) / 0.0)
+
+    try:
+        with jax.debug_nans(True):
+            config.update("jax_debug_infs", True)
+            assert looked_for() == (True, True)
+            with jax.debug_nans(False):
+                assert looked_for() == (False, True)
+                config.update("jax_debug_infs", False)
+                assert looked_for() == (False, False)
+            assert looked_for() == (True, False)
+            config.update("jax_debug_infs", True)
+            config.update("jax_debug_nans", False)
+            assert looked_for() == (True, True)
+        assert looked_for() == (False, True)
+    finally:
+        config.update("jax_debug_infs", False)
+    assert looked_for() == (False, False)

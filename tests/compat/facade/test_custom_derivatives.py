@@ -228,3 +228,34 @@ def test_errors_name_places_in_the_users_trees() -> None:
         jax.lax.scan(lambda c, x: ({"a": c["a"].astype(int)}, None), {"a": 1.0}, jnp.ones(3))
     with pytest.raises(TypeError, match=r"output\['a'\] is <class 'tuple'> of .*only one of them has \[1\]"):
         jax.lax.cond(True, lambda x: {"a": (x, x)}, lambda x: {"a": (x,)}, 1.0)
+
+
+def of_rule(backward: Any) -> Any:
+    f = jax.custom_vjp(lambda x, y: x * y)
+    f.defvjp(lambda x, y: (x * y, (x, y)), backward)
+    return f
+
+
+def back(kept: Any, ct: Any) -> Any:
+    return ct
+
+
+def short(kept: Any, ct: Any) -> Any:
+    return ct, ct
+
+
+def test_errors_of_backward_rules_name_the_rule_and_its_function() -> None:
+    with pytest.raises(TypeError, match=r"back, the backward rule of custom_vjp <lambda>, must return a tuple"):
+        jax.grad(of_rule(back))(1.0, 2.0)
+    with pytest.raises(
+        ValueError, match=r"short, the backward rule of custom_vjp <lambda>, must return cotangents of the types"
+    ):
+        jax.grad(lambda x: of_rule(short)(x, 2.0)[0])(jnp.ones(3))
+    f = jax.custom_gradient(lambda x: (jnp.sum(x), lambda ct: (ct, ct)))
+    with pytest.raises(TypeError, match=r"What the custom_gradient function <lambda> returns beside its output must return"):
+        jax.grad(f)(jnp.ones(3))
+
+
+def test_axes_that_do_not_fit_are_named_as_the_user_does() -> None:
+    with pytest.raises(ValueError, match=r"vmap's in_axes=.* does not fit .* in_axes\[0\] is .*'v'.* has in that place .*'w'"):
+        jax.vmap(lambda p, y: y, in_axes=({"v": 0}, 0))({"w": jnp.ones(3)}, jnp.ones(3))

@@ -98,7 +98,7 @@ def test_static_arguments() -> None:
         return x + n if how == "add" else x * n
 
     assert f(2.0, 3) == f(2.0, n=3) == 5.0 and f(2.0, 3, how="multiply") == 6.0
-    with pytest.raises(ValueError, match="Non-hashable static arguments"):
+    with pytest.raises(ValueError, match="must be hashable"):
         f(2.0, [3])
     both = jax.jit(lambda x, y: isinstance(y, int), static_argnums=1, static_argnames=())
     assert both(1, 2) and not both(1, y=2)

@@ -7,6 +7,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 import pullback.compat.jax as jax
@@ -112,3 +113,39 @@ def test_what_is_kept_goes_with_the_function() -> None:
     del body
     gc.collect()
     assert gone() is None
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_numpy_arrays_around_a_function_may_be_written_to(name: str) -> None:
+    scale = np.full((), 2.0, np.float32)
+    body, _ = counted(scale)
+    for value in (2.0, 3.0):
+        scale[...] = value
+        assert LOOPS[name](body, XS) == LOOPS[name](counted(value)[0], XS)
+
+
+_TABLE = np.zeros((), np.float32)
+
+
+def test_numpy_arrays_of_the_module_and_of_defaults_too() -> None:
+    def of_module(first: Any, second: Any) -> Any:
+        return first + _TABLE, second
+
+    def of_default(first: Any, second: Any, table: Any = _TABLE) -> Any:
+        return first + table, second
+
+    for value in (0.0, 1.0):
+        _TABLE[...] = value
+        assert LOOPS["scan"](of_module, XS) == LOOPS["scan"](of_default, XS) == 1.0 + 3 * value
+
+
+def test_a_function_whose_code_was_replaced_is_traced_again() -> None:
+    def body(first: Any, second: Any) -> Any:
+        return first + 1.0, second
+
+    def edited(first: Any, second: Any) -> Any:
+        return first + 2.0, second
+
+    assert LOOPS["scan"](body, XS) == 4.0
+    body.__code__ = edited.__code__  # as what reloads edited modules does
+    assert LOOPS["scan"](body, XS) == 7.0

@@ -94,3 +94,20 @@ def test_scipy_asks_arrays_for_their_namespace() -> None:
     assert str(jnp.__array_namespace_info__().default_dtypes()["real floating"]) == "float32"
     found = scipy.integrate.cumulative_trapezoid(a, dx=0.25, initial=0)
     assert np.allclose(found, [0, 0.03125, 0.125, 0.28125, 0.5])
+
+
+def test_eigh_of_scipy_takes_both_triangles() -> None:
+    a = np.array([[4.0, 1.0, 2.0], [3.0, 5.0, 7.0], [1.0, 0.0, 6.0]], np.float32) + np.float32([[0], [0], [2]]) * 1j
+    expected = np.linalg.eigvalsh((a + a.conj().T) / 2)
+    for found in (
+        jax.scipy.linalg.eigh(a)[0],
+        jax.scipy.linalg.eigh(a, lower=False)[0],
+        jax.scipy.linalg.eigh(a, eigvals_only=True),
+        jax.jit(jax.scipy.linalg.eigh)(a)[0],
+    ):
+        np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+def test_a_histogram_counts_in_the_floats_that_it_is_of() -> None:
+    assert jnp.histogram(np.ones(3, "float16"))[0].dtype == np.float16
+    assert jnp.histogram(np.ones(3, "int8"))[0].dtype == np.float32

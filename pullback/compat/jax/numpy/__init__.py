@@ -122,8 +122,8 @@ ComplexWarning = np.exceptions.ComplexWarning
 
 @api_boundary
 def histogram(a: Any, bins: Any = 10, range: Any = None, weights: Any = None, density: bool | None = None) -> Any:
-    """As pullback's; the counts are floats."""
-    (weights,) = to_common_dtype("histogram", own.ones_like(a, float) if weights is None else weights, inexact=True)
+    """As pullback's; the counts are floats, of the dtype of `a` if that is one."""
+    (weights,) = to_common_dtype("histogram", own.ones_like(a) if weights is None else weights, inexact=True)
     return own.histogram(a, bins, range, weights, density)
 
 
