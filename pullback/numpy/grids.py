@@ -115,7 +115,7 @@ class Joined(Named):
     """`r_` and `c_`: arrays, numbers and slices (as in `mgrid`) joined, along the first axis or as columns.
 
     A string in front, "axis,ndim,at" or the first parts of it, says along which axis, how many axes everything has at least,
-    and where among these the axes stand of what has fewer.
+    and where among these the axes stand of what has fewer. "r" or "c" makes a row or a column of a vector, of two axes.
 
     Example:
         >>> pnp.r_[0:3, 5, pnp.array([7, 9])]
@@ -135,13 +135,16 @@ class Joined(Named):
     def __getitem__(self, key: Any) -> Any:
         entries = key if isinstance(key, tuple) else (key,)
         axis, ndim, at = self._how
-        if entries and isinstance(entries[0], str):
+        form = entries[0] if entries and isinstance(entries[0], str) else ""
+        if form in ("r", "c"):
+            entries = entries[1:]
+        elif form:
             try:
-                axis, ndim, at = (*map(int, entries[0].split(",")), *self._how[entries[0].count(",") + 1 :])
+                axis, ndim, at = (*map(int, form.split(",")), *self._how[form.count(",") + 1 :])
             except ValueError:
                 raise ValueError(
-                    f"{self._name} takes a string 'axis', 'axis,ndim' or 'axis,ndim,at' of ints, not {entries[0]!r}; it makes"
-                    f" no matrices.{at_user_line()}"
+                    f"{self._name} takes a string 'axis', 'axis,ndim' or 'axis,ndim,at' of ints, 'r' or 'c', not"
+                    f" {form!r}.{at_user_line()}"
                 ) from None
             entries = entries[1:]
         parts = []
@@ -151,7 +154,8 @@ class Joined(Named):
             new = max(ndim - len(own), 0)
             front = min(at if at >= 0 else at + new + 1, new)
             parts.append(reshape(part, (1,) * front + own + (1,) * (new - front)))
-        return concatenate(parts, axis)
+        out = concatenate(parts, axis)
+        return reshape(out, (1, -1) if form == "r" else (-1, 1)) if form in ("r", "c") and out.type.ndim == 1 else out
 
 
 r_, c_ = Joined("r_", 0, 1, -1), Joined("c_", -1, 2, 0)

@@ -125,7 +125,7 @@ REFUSED: dict[str, tuple[Any, type[Exception], str]] = {
     "arange without a step": (lambda: pnp.arange(0, 3, 0), ValueError, "other than 0"),
     "mgrid": (lambda: pnp.mgrid[3], TypeError, "slices"),
     "mgrid without an end": (lambda: pnp.mgrid[3:], ValueError, "end"),
-    "r_": (lambda: pnp.r_["r", V], ValueError, "no matrices"),
+    "r_": (lambda: pnp.r_["rows", V], ValueError, "'r' or 'c', not 'rows'"),
     "apply_over_axes": (lambda: pnp.apply_over_axes(lambda x, axis: x.sum(), A, 0), ValueError, "may vanish"),
     "piecewise": (lambda: pnp.piecewise(V, [V > 0], [1, 2, 3]), ValueError, "1 condition"),
     "diag_indices_from": (lambda: pnp.diag_indices_from(A), ValueError, "one size"),
@@ -190,6 +190,9 @@ def test_grids_are_numpys() -> None:
     ]
     for make in joined:
         np.testing.assert_allclose(np.asarray(make(pnp, V)), make(np, V), rtol=1e-6)
+    # rows and columns are matrices in NumPy, which warns of them
+    assert pnp.r_["r", V, 5].tolist() == [[*V, 5]] and pnp.r_["c", V].tolist() == V[:, None].tolist()
+    assert pnp.r_["c", V[None], V[None]].tolist() == [[*V], [*V]] and pnp.c_["c", V, V].tolist() == [[i, i] for i in V]
     assert V[pnp.s_[1:3]].tolist() == [1, 2] and pnp.index_exp[1] == (1,)
 
 
