@@ -50,7 +50,7 @@ _CHECKIFY = (
 
 ROWS: dict[str, Row] = {
     "jax.lib": Row(own={"version": "__version__"}),
-    "jax.dlpack": Row(own={"numpy": "from_dlpack"}),
+    "jax.dlpack": Row(own={"placement": "from_dlpack is_supported_dtype"}),
     "jax.core": Row(
         own={
             "structs": "AbstractValue ShapedArray",
