@@ -23,7 +23,7 @@ from pullback.numpy.promotion import (
     to_inexact,
 )
 from pullback.numpy.shaping import split
-from pullback.ops import arithmetic, compare, error_functions, hyperbolic
+from pullback.ops import arithmetic, compare, error_functions, hyperbolic, weighting
 from pullback.ops import complex as complexes
 from pullback.ops.convert import convert_element_type
 
@@ -130,16 +130,11 @@ def log_sigmoid(x: ArrayLike) -> Array:
 
 
 def _weighted(x: Any, weight: Callable[[Any], Any], bound: float) -> Array:
-    """x times a weight that rises from 0 to 1, and is 0 or 1 to the last bit beyond x = -bound and bound, where x is held.
-
-    So no infinity meets a 0, neither in the value nor in a derivative of any order.
-    """
+    """x times a weight that rises from 0 to 1, and beyond x = -bound and bound is 0 or 1 to the last bit, all slopes 0."""
     if kind(x.type.dtype) == "c":
         return arithmetic.mul(x, weight(x))
-    given, x = x, wide(x)
-    low, high = literal_of(-bound, x.type.dtype), literal_of(bound, x.type.dtype)
-    held = compare.clamp(low, x, high)
-    return narrow(compare.select(compare.ge(x, high), x, arithmetic.mul(held, weight(held))), given)
+    wider = wide(x)
+    return narrow(weighting.weigh(wider, weight(weighting.hold(wider, bound=bound)), bound=bound), x)
 
 
 def silu(x: ArrayLike) -> Array:

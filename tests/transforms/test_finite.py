@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 import pullback as pb
 import pullback.numpy as pnp
 from pullback.core.tracing import innermost_staging
-from pullback.transforms.finite import checking_results
+from pullback.transforms.finite import checker, results
 
 ZERO = pnp.asarray(0.0)
 QUOTIENT = pb.jit(lambda x: pnp.sin(x) / x)
@@ -34,6 +35,10 @@ WRONG = {
     ),
     "a literal": (lambda: pb.jit(lambda x: (np.nan, x + 1.0))(1.0), r"encountered in jit\(<lambda>\).* it is a literal"),
 }
+
+
+def checking_results(nan: bool = True, inf: bool = False) -> AbstractContextManager[None]:
+    return results.setting(checker(nan, inf))
 
 
 @pytest.mark.parametrize("case", WRONG)
