@@ -613,7 +613,7 @@ class _OfAll:
         """
         return isinstance(self, arrays.Array) and arrays.is_deleted(self)
 
-    def to_device(self: Any, device: Any, /, *, stream: Any = None) -> Any:
+    def to_device(self: Any, device: Any, *, stream: Any = None) -> Any:
         """The array on a device; arrays start on the default one.
 
         Arguments:

@@ -19,7 +19,6 @@ ABSENT: dict[str, dict[str, str]] = {
     "jax.custom_derivatives": {"remat_opt_p": _INSIDE},
     "jax.debug": {"*": "effects happen in the order of the program by themselves"},
     "jax.distributed": {"*": _DEVICES},
-    "jax.dlpack": {"is_supported_dtype": "an array of a dtype that DLPack has not says so"},
     "jax.example_libraries.optimizers": {"*": "it is a helper of that module's"},
     "jax.example_libraries.stax": {"*": "it is in jax.nn or jax.numpy"},
     "jax.experimental": {"EArray cur_qdd primal_tangent_dtype": _INSIDE},

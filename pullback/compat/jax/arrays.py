@@ -11,13 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from pullback.compat.jax.sharding import DEFAULT_SHARDING, Format, SingleDeviceSharding
+from pullback.compat.jax.facade import adapter
+from pullback.compat.jax.sharding import DEFAULT_SHARDING, Format, SingleDeviceSharding, check_whole, device_of
 from pullback.core.array import Array, is_deleted
 from pullback.core.devices import DEFAULT_DEVICE, Device
 from pullback.core.dtypes import SHORT_NAMES, is_key
 from pullback.core.lazy import lazy_module
 from pullback.core.methods import ArrayMethods
+from pullback.core.refs import Ref
 from pullback.core.tracing import Tracer
+from pullback.numpy.updates import Place
 
 backends = lazy_module("pullback.engine.xla")
 errors = lazy_module("pullback.compat.jax.errors")
@@ -53,6 +56,14 @@ def _repr(x: Any) -> str:
     return f"Array({text},{' ' if last_line + len(dtype) + 2 <= width else ' ' * 6}{dtype})"
 
 
+def _ref_repr(ref: Ref) -> str:
+    own = _own_ref_repr(ref)
+    return f"Ref({own.removeprefix('Ref(Array(')[:-1]}" if own.startswith("Ref(Array(") else own
+
+
+_own_ref_repr = Ref.__repr__
+
+
 def _str(x: Any) -> str:
     return repr(x) if is_key(x.dtype) or is_deleted(x) else str(_values(x))
 
@@ -83,6 +94,18 @@ def _unsafe_buffer_pointer(x: Any) -> int:
 def _known_format(x: Any) -> Format:
     return Format(None, _sharding(x))
 
+
+@adapter
+def _anywhere(method: Callable[..., Any], *args: Any, out_sharding: Any = None, device: Any = None, **more: Any) -> Any:
+    """A method that takes JAX's `out_sharding`, and `device`, as well: there is one device for the result, but these say so."""
+    if device is not None or out_sharding is not None:
+        device_of(device)
+        check_whole(out_sharding)
+    return method(*args, **more)
+
+
+_PLACED = "astype dot flatten ravel repeat reshape"
+_UPDATES = "get set add subtract multiply divide power min max apply"
 
 _OF_ARRAYS: dict[str, Any] = {
     "__repr__": _repr,
@@ -193,6 +216,9 @@ _OF_DEVICES: dict[str, Any] = {
 _ALL: tuple[tuple[type, dict[str, Any]], ...] = (
     # __hash__ is None, so that collections.abc.Hashable says that they have none.
     (ArrayMethods, {"aval": property(_aval), "__array_namespace__": _array_namespace, "__hash__": None}),
+    (ArrayMethods, {name: _anywhere(getattr(ArrayMethods, name)) for name in _PLACED.split()}),
+    (Place, {name: _anywhere(getattr(Place, name)) for name in _UPDATES.split()}),
+    (Ref, {"__repr__": _ref_repr}),
     (Array, _OF_ARRAYS),
     (Tracer, _OF_TRACERS),
     (Device, _OF_DEVICES),

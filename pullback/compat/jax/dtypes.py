@@ -40,9 +40,9 @@ def canonicalize_dtype(dtype: Any, allow_extended_dtype: bool = False) -> DType:
     return entering(canonical(found)) if found in SHORT_NAMES else found
 
 
-def issubdtype(a: Any, b: Any) -> bool:
+def issubdtype(arg1: Any, arg2: Any) -> bool:
     """Whether a dtype belongs to another or to a class of them. As in NumPy, Python's types stand for 64 bits."""
-    a, b = _class_of(a), _class_of(b)
+    a, b = _class_of(arg1), _class_of(arg2)
     if isinstance(a, np.dtype) and a in SHORT_NAMES:
         return own.issubdtype(a, b)
     return bool(np.issubdtype(a, b))

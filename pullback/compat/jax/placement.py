@@ -99,6 +99,15 @@ def device_put(x: Any, device: Any = None, *, src: Any = None, donate: Any = Fal
     return structure.unflatten(put)
 
 
+def from_dlpack(external_array: Any, device: Any = None, copy: bool | None = None) -> Array:
+    return pb.numpy.from_dlpack(external_array, device=device_of(device), copy=copy)
+
+
+def is_supported_dtype(dtype: Any) -> bool:
+    """Whether arrays of a dtype go through DLPack: those that NumPy has by itself."""
+    return np.dtype(dtype).isbuiltin == 1 and np.dtype(dtype).kind in "biufc"
+
+
 def _put(array: Any, place: Any) -> Any:
     """An array where it is to be: itself, if it is there already."""
     if isinstance(place, PartitionSpec):

@@ -39,6 +39,11 @@ _PRIMITIVES = """abs acos acosh add_jaxvals add after_all all_gather all_to_all 
     tridiagonal_solve unstack while xor zeta"""
 PRIMITIVES = " ".join([f"{name}_p" for name in _PRIMITIVES.split()])
 
+_OF_MATRICES = (
+    "cholesky_p eig_p eigh_p hessenberg_p lu_p lu_pivots_to_permutation_p qr_p schur_p svd_p triangular_solve_p tridiagonal_p"
+    " tridiagonal_solve_p"
+)
+
 _JAXPRS = "Atom ClosedJaxpr DropVar Effect Effects Jaxpr JaxprEqn JaxprTypeError Literal Var gensym"
 _TRACING = "concrete_or_error find_top_trace get_opaque_trace_state valid_jaxtype"
 _MORE_JAXPRS = "DebugInfo check_jaxpr jaxprs_in_params new_jaxpr_eqn no_effects"
@@ -50,7 +55,7 @@ _CHECKIFY = (
 
 ROWS: dict[str, Row] = {
     "jax.lib": Row(own={"version": "__version__"}),
-    "jax.dlpack": Row(own={"numpy": "from_dlpack"}),
+    "jax.dlpack": Row(own={"placement": "from_dlpack is_supported_dtype"}),
     "jax.core": Row(
         own={
             "structs": "AbstractValue ShapedArray",
@@ -155,6 +160,7 @@ ROWS: dict[str, Row] = {
     "jax._src.xla_bridge": Row(own={"stand_ins": "_backends", "placement": "default_backend device_count devices"}),
     "jax._src.compiler": Row(own={"stand_ins": "backend_compile_and_load"}),
     "jax.experimental": Row(own={"configuration": "enable_x64 disable_x64", "control_flow": "io_callback"}),
+    "jax.lax.linalg": Row("pullback.lax.linalg", own={"primitives": _OF_MATRICES}),
     "jax.ops": Row(own={"pullback": "segment_max segment_min segment_prod segment_sum"}),
     "jax.scipy.sparse.linalg": Row(own={"krylov": "bicgstab cg gmres"}),
     "jax.scipy.special": Row(
@@ -164,7 +170,7 @@ ROWS: dict[str, Row] = {
 }
 
 # Those that are pullback's namespaces of the same names, as they are
-_SAME = """image lax.linalg nn.initializers numpy.fft scipy.cluster scipy.cluster.vq scipy.fft scipy.integrate
+_SAME = """image nn.initializers numpy.fft scipy.cluster scipy.cluster.vq scipy.fft scipy.integrate
     scipy.interpolate scipy.ndimage scipy.optimize scipy.signal scipy.sparse scipy.spatial scipy.spatial.transform
     scipy.stats"""
 ROWS.update({f"jax.{name}": Row(f"pullback.{name}") for name in _SAME.split()})

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import enum
+import inspect
 import math
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -395,8 +396,19 @@ def device_of(place: Any) -> Device | None:
     raise ValueError(f"Where an array goes is said by a Device, a Sharding, a Format or None, but got {place!r}.")
 
 
+def with_sharding(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, which takes JAX's `out_sharding` as well, and whose signature says so."""
+    made, signature = _with_sharding(function), inspect.signature(function)
+    own = {**signature.parameters, "out_sharding": _OUT_SHARDING}
+    made.__signature__ = signature.replace(parameters=sorted(own.values(), key=lambda one: one.kind))
+    return made
+
+
+_OUT_SHARDING = inspect.Parameter("out_sharding", inspect.Parameter.KEYWORD_ONLY, default=None)
+
+
 @adapter
-def with_sharding(function: Callable[..., Any], *args: Any, out_sharding: Any = None, device: Any = None, **more: Any) -> Any:
+def _with_sharding(function: Callable[..., Any], *args: Any, out_sharding: Any = None, device: Any = None, **more: Any) -> Any:
     """A function that takes JAX's `out_sharding` as well: the result is on one device, whatever it says; and as `device` a
     sharding."""
     return function(*args, **more) if device is None else function(*args, device=device_of(device), **more)

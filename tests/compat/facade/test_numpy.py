@@ -111,3 +111,12 @@ def test_eigh_of_scipy_takes_both_triangles() -> None:
 def test_a_histogram_counts_in_the_floats_that_it_is_of() -> None:
     assert jnp.histogram(np.ones(3, "float16"))[0].dtype == np.float16
     assert jnp.histogram(np.ones(3, "int8"))[0].dtype == np.float32
+
+
+@pytest.mark.parametrize(("name", "expected"), [("fmax", 6), ("fmin", 4), ("gcd", 2), ("lcm", 12)])
+def test_operands_by_name(name, expected) -> None:
+    assert getattr(jnp, name)(x1=4, x2=6).tolist() == expected == getattr(jnp, name)(4, 6).tolist()
+
+
+def test_issubdtype_by_name() -> None:
+    assert jnp.issubdtype(arg1=jnp.float32, arg2=jnp.floating)

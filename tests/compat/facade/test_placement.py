@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import pickle
 import subprocess
 import sys
@@ -229,3 +230,43 @@ def test_a_partition_alone_is_of_the_mesh_that_is_set() -> None:
         found = jax.device_put({"a": jnp.ones(2), "b": 3.0}, {"a": PartitionSpec("x"), "b": PartitionSpec()})
     assert found["a"].sharding == NamedSharding(mesh, PartitionSpec("x"))
     assert found["b"].sharding == NamedSharding(mesh, PartitionSpec())
+
+
+def test_refs_print_as_in_jax() -> None:
+    assert repr(jax.new_ref(jnp.zeros(2))) == "Ref([0., 0.], dtype=float32)"
+    assert repr(jax.new_ref(jax.random.key(0))).startswith("Ref((), dtype=key<fry>) overlaying")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x.reshape(3, 2, out_sharding=None)", "x.reshape((3, 2), order='F', out_sharding=None)", "x.ravel(out_sharding=None)",
+        "x.flatten(out_sharding=None)", "x.repeat(2, axis=0, out_sharding=None)", "x.dot(x.T, out_sharding=None)",
+        "x.astype(int, device=jax.devices()[0])", "x.to_device(device=jax.devices()[0])", "x.at[0].get(out_sharding=None)",
+        "x.at[0].set(1.0, out_sharding=None)", "x.at[0].apply(jnp.negative, out_sharding=None)",
+    ],
+)  # fmt: skip
+def test_methods_are_told_of_the_one_place_that_there_is(text: str) -> None:
+    def told(x: Any) -> Any:
+        return eval(text, {"x": x, "jax": jax, "jnp": jnp})
+
+    plain = text.replace(", out_sharding=None", "").replace("out_sharding=None", "").replace(", device=jax.devices()[0]", "")
+    x = jnp.arange(6.0).reshape(2, 3)
+    for found in (told(x), jax.jit(told)(x)):
+        np.testing.assert_array_equal(found, eval(plain, {"x": x, "jax": jax, "jnp": jnp}))
+
+
+def test_methods_refuse_other_places() -> None:
+    with pytest.raises(ValueError, match="Device, a Sharding"):
+        jnp.ones(3).astype(int, device=3)
+
+
+def test_signatures_show_out_sharding() -> None:
+    for function in (jnp.reshape, jnp.zeros_like, jnp.einsum, jax.lax.broadcast, jnp.linalg.tensordot):
+        assert inspect.signature(function).parameters["out_sharding"].default is None
+
+
+def test_dlpack() -> None:
+    np.testing.assert_array_equal(jax.dlpack.from_dlpack(external_array=np.arange(3)), [0, 1, 2])
+    assert jax.dlpack.is_supported_dtype("float32") and jax.dlpack.is_supported_dtype(bool)
+    assert not jax.dlpack.is_supported_dtype(jax.dtypes.float0) and not jax.dlpack.is_supported_dtype(jnp.int4)

@@ -191,3 +191,18 @@ def test_a_product_s_equation_can_be_inverted_with_its_own_parameters() -> None:
     primitives = jax.extend.core.primitives
     assert equation.primitive is primitives.mul_p and equation.params == {"out_dtype": None}
     assert primitives.div_p.bind(jnp.float32(6.0), jnp.float32(2.0), **equation.params) == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "args"),
+    [
+        ("cholesky", (np.eye(2),)), ("eig", (np.eye(2),)), ("eigh", (np.eye(2),)), ("hessenberg", (np.eye(2),)),
+        ("lu", (np.eye(2),)), ("lu_pivots_to_permutation", (np.array([1, 1], "int32"), 2)), ("qr", (np.eye(2),)),
+        ("schur", (np.eye(2),)), ("svd", (np.eye(2),)), ("triangular_solve", (np.eye(2), np.eye(2))),
+        ("tridiagonal", (np.eye(2),)), ("tridiagonal_solve", (*[np.ones(2)] * 3, np.eye(2))),
+    ],
+)  # fmt: skip
+def test_primitives_of_matrices_stand_in_their_module(name: str, args: tuple[object, ...]) -> None:
+    linalg = jax.lax.linalg
+    closed = jax.make_jaxpr(lambda x: getattr(linalg, name)(x, *args[1:]))(args[0])
+    assert getattr(linalg, f"{name}_p") in [eqn.primitive for eqn in closed.eqns]

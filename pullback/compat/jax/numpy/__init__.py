@@ -48,6 +48,12 @@ def keeping_numpy(function: Function, a: Any, shape: Any, order: Any = "C", **op
 
 
 @adapter
+def of_x1_and_x2(function: Function, x1: Any, x2: Any) -> Any:
+    """A function of two operands that JAX's takes by name, too."""
+    return function(x1, x2)
+
+
+@adapter
 def keeping_integers(function: Function, a: Any, axis: Any = None, dtype: Any = None, **options: Any) -> Any:
     """A scan whose results have the dtype of its operand, where NumPy's are of wide integers."""
     if dtype is None and kind(operand(a, function.__name__).type.dtype) in "iu":
@@ -173,6 +179,7 @@ facade(
         **dict.fromkeys(_OF_STRUCTS.split(), lambda function: of_structs(with_sharding(function))),
         **dict.fromkeys(("shape", "ndim", "size"), lambda function: of_none(of_structs(function))),
         **dict.fromkeys(_SCANS.split(), keeping_integers),
+        **dict.fromkeys(("fmax", "fmin", "gcd", "lcm"), of_x1_and_x2),
         **{name: functools.partial(without_lists, operands=operands) for name, operands in _WITHOUT_LISTS.items()},
         **dict.fromkeys(_WITHOUT_LISTS_INSIDE.split(), functools.partial(without_lists, operands=None, inside=True)),
         "asarray": lambda function: copied_if_needed(with_sharding(function)),
