@@ -81,8 +81,8 @@ class Rotation(NamedTuple):
 
         Example:
             >>> turn = pb.scipy.spatial.transform.Rotation.from_matrix([[0, -1, 0], [1, 0, 0], [0, 0, 1]])
-            >>> turn.as_euler("zyx", degrees=True)
-            [90.  0.  0.]:f32[3]:cpu(0)
+            >>> turn.as_quat()
+            [0.        0.        0.7071068 0.7071068]:f32[4]:cpu(0)
         """
         m = _vectors(matrix, "Rotation.from_matrix", 3, rows=True)
         # 4 q q^T, each of whose rows is a multiple of q: the one with the largest divisor is taken
