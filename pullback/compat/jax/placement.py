@@ -19,7 +19,6 @@ from pullback.compat.jax.version import __version__
 from pullback.core.array import Array, find_converter, is_deleted
 from pullback.core.devices import Device
 from pullback.core.dtypes import is_key
-from pullback.core.errors import LeafError
 from pullback.core.tracing import Tracer
 from pullback.core.trees import array_leaf
 from pullback.engine.jaxlib import jaxlib
@@ -74,10 +73,7 @@ host_id, host_count, host_ids = process_index, process_count, process_indices
 
 
 def _array(leaf: Any, where: Callable[[], str]) -> Any:
-    try:
-        return leaf if isinstance(leaf, np.ndarray) and leaf.dtype == pb.float0 else array_leaf(leaf, where)
-    except LeafError as error:
-        raise TypeError(f"{error} It is not a valid JAX type.") from None
+    return leaf if isinstance(leaf, np.ndarray) and leaf.dtype == pb.float0 else array_leaf(leaf, where)
 
 
 def device_put(x: Any, device: Any = None, *, src: Any = None, donate: Any = False, may_alias: Any = None) -> Any:

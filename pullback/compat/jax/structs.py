@@ -186,7 +186,7 @@ class ShapeDtypeStruct(Keyed):
         is_ref: bool = False,
     ) -> None:
         if dtype is None:
-            raise ValueError("ShapeDtypeStruct: dtype must be specified.")
+            raise ValueError(f"ShapeDtypeStruct stands for an array of a shape and a dtype, but got {shape=} with no dtype.")
         object.__setattr__(self, "key", (tuple(shape), dtype_of(dtype), sharding, weak_type, manual_axis_type, is_ref))
 
     shape, dtype, sharding, weak_type, manual_axis_type, is_ref = map(_field, range(6))
