@@ -35,7 +35,7 @@ from pullback.ops.create import iota
 def _linspace_of_numbers(start: float, stop: float, num: int = 50, endpoint: bool = True) -> Any:
     """`linspace` of Python's real numbers, in the same steps on NumPy."""
     parts = num - 1 if endpoint else num
-    if not 0 < parts < 1 << 24:  # up to which the floating dtypes count
+    if num < 2 or parts >= 1 << 24:  # up to which the floating dtypes count
         raise ValueError("for the general path")
     dtype = default_dtype("f")
     first, last = dtype.type(start), dtype.type(stop)
@@ -109,7 +109,7 @@ def linspace(
     counted = iota(dtype=real_dtype(start.type.dtype), shape=(count, *shape), dimension=0)
     low, high = [broadcast(end, (count, *shape)) if shape else end for end in (low, stop)]
     # whole steps give whole numbers, exactly, which a weighted mean of the ends does not
-    values = multiply(add(low, multiply(counted, step)), 2.0) if parts > 0 else broadcast(start, (count, *shape))
+    values = multiply(add(low, multiply(counted, step)), 2.0) if count > 1 else broadcast(start, (count, *shape))
     if endpoint and count > 1:
         last = compare.eq(counted, literal_of(count - 1, counted.type.dtype))
         values = compare.select(last, in_dtype(high, values.type.dtype), values)

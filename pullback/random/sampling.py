@@ -361,9 +361,10 @@ def randint(key: ArrayLike, shape: ShapeLike, minval: ArrayLike, maxval: ArrayLi
     least, most = [int(limit) for limit in (iinfo(wanted).min, iinfo(wanted).max)]
     low: Any = minval
     high: Any = maxval
-    if all([value.__class__ is int and -(1 << 31) <= value < 1 << 31 for value in (low, high)]):
-        low, high = min(max(low, least), most), min(max(high, least), most + (wanted is not own))
-        low, span = literal_of(low, own), literal_of(max(high - low, 1), unsigned)
+    if low.__class__ is high.__class__ is int:
+        low, high = min(max(low, least), most), min(max(high, least), most + 1)
+        span = literal_of(max(high - low, 1) % (1 << 8 * own.itemsize), unsigned)  # 0 for all of the dtype
+        low = literal_of(low, own)
     else:
         low, high = [_whole(value) for value in (minval, maxval)]
         if wanted.itemsize < 4:

@@ -488,6 +488,13 @@ def test_linspace_of_numbers_is_that_of_arrays():
             assert found.dtype == np.float32 and not found.type.weak
 
 
+def test_linspace_of_one_number_is_its_start():
+    for start, stop in ((0.0, np.inf), (-np.inf, np.inf), (5.0, np.nan)):
+        for endpoint in (True, False):
+            np.testing.assert_array_equal(pnp.linspace(start, stop, 1, endpoint), np.float32([start]))
+            np.testing.assert_array_equal(pnp.linspace(np.float32(start), np.float32(stop), 1, endpoint), np.float32([start]))
+
+
 def test_complex_numbers():
     z = (A + 1j * B).astype(np.complex64)
     for name in ("real", "imag", "conjugate", "absolute", "angle", "exp", "square"):

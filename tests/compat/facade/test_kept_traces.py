@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import weakref
 from collections.abc import Callable
@@ -137,6 +138,35 @@ def test_numpy_arrays_of_the_module_and_of_defaults_too() -> None:
     for value in (0.0, 1.0):
         _TABLE[...] = value
         assert LOOPS["scan"](of_module, XS) == LOOPS["scan"](of_default, XS) == 1.0 + 3 * value
+
+
+def _from_table(first: Any) -> Any:
+    return first + _TABLE
+
+
+def test_numpy_arrays_of_functions_that_it_calls_too() -> None:
+    own = np.zeros((), np.float32)
+
+    def helper(first: Any) -> Any:
+        return first + own if own.ndim == 0 else helper(first)
+
+    def of_helper(first: Any, second: Any) -> Any:
+        return helper(first), second
+
+    def of_module(first: Any, second: Any) -> Any:
+        return _from_table(first), second
+
+    def of_inner(first: Any, second: Any) -> Any:
+        return jax.checkpoint(lambda value: value + _TABLE)(first), second
+
+    @functools.wraps(of_helper)
+    def decorated(*args: Any) -> Any:
+        return of_helper(*args)
+
+    for value in (0.0, 1.0):
+        own[...] = _TABLE[...] = value
+        for body in (of_helper, of_module, of_inner, decorated):
+            assert LOOPS["scan"](body, XS) == 1.0 + 3 * value
 
 
 def test_a_function_whose_code_was_replaced_is_traced_again() -> None:

@@ -108,3 +108,12 @@ def test_draws_need_no_promotion_of_ranks() -> None:
     with jax.numpy_rank_promotion("raise"):
         assert random.categorical(random.key(0), jnp.zeros(3), shape=(4,)).shape == (4,)
         assert random.multivariate_normal(random.key(0), jnp.zeros(2), jnp.eye(2), shape=(5,)).shape == (5, 2)
+
+
+def test_limits_of_randint_beyond_the_widest_dtype_stand_for_all_numbers() -> None:
+    key = jax.random.key(0)
+    for dtype in ("uint8", "int16", "int32", "uint32"):
+        limits = np.iinfo(dtype)
+        expected = jax.random.randint(key, (9,), int(limits.min), int(limits.max) + 1, dtype)
+        found = jax.random.randint(key, (9,), -(1 << 40), 1 << 40, dtype)
+        assert len(set(found.tolist())) > 1 and found.tolist() == expected.tolist()
