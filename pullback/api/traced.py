@@ -9,7 +9,7 @@ from types import CodeType, FunctionType
 from typing import Any, NamedTuple
 
 from pullback.api.functions import Function, argument_name, check_callable, returned_by, trees_of
-from pullback.core.array import Array, find_converter
+from pullback.core.array import Array, copied, find_converter
 from pullback.core.axes import axis_sizes
 from pullback.core.dtypes import entering, requested
 from pullback.core.errors import EscapedTracerError, RefError
@@ -120,12 +120,12 @@ def trace(
 
     name, arguments = name_of(fun), paths() if callable(paths) else paths
     used: list[Ref] | None = [] if refs else None
-    started = perf_counter()
+    started, values = perf_counter(), copied.count
     given: dict[str, Any] = {"described": fun, "arguments": arguments, "transformation": transformation, "refs": used}
     program, captures = stage(flat, types, name=name, **given)
     report("Finished tracing %s for %s in %.6f sec", name, transformation, perf_counter() - started)
     traced = Traced(program, captures, result[0], used or ())
-    if not captures:  # what closes over tracers is good for this call only
+    if not captures and copied.count == values:  # what closes over tracers, or NumPy's arrays, is good for this call only
         kept[key] = traced
     return traced
 

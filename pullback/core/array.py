@@ -8,6 +8,7 @@ cannot be made writeable, neither itself nor through its base.
 from __future__ import annotations
 
 import math
+import threading
 from array import array
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol, Self
@@ -354,6 +355,15 @@ def aligned_empty(shape: Shape, dtype: DType) -> HostArray:
     return memory[start : start + count].view(dtype).reshape(shape)
 
 
+class _Copied(threading.local):
+    """How many NumPy arrays this thread has copied the values of: what was traced meanwhile may hold values that change."""
+
+    count = 0
+
+
+copied = _Copied()
+
+
 def from_numpy(value: HostArray | np.generic, copy: bool = True) -> Array:
     """An Array of a NumPy array's values; copied, since whoever made it can still write to it.
 
@@ -368,6 +378,8 @@ def from_numpy(value: HostArray | np.generic, copy: bool = True) -> Array:
         if dtype.kind in "fc":
             why = "is wider than arrays can be. Convert it with .astype('float64' or 'complex128')"
         raise LeafError(f"a NumPy array of dtype {dtype} (shape {value.shape}) {why}.")
+    if copy and isinstance(value, np.ndarray):
+        copied.count += 1
     if wanted is not dtype:
         value = np.asarray(value).astype(wanted)
     elif copy and isinstance(value, np.ndarray):

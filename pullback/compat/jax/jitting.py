@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import inspect
-from collections.abc import Callable, Iterator
-from types import CodeType, FunctionType, MethodType
+from collections.abc import Callable
+from types import FunctionType, MethodType
 from typing import Any
 from weakref import WeakKeyDictionary
-
-import numpy as np
 
 from pullback.api.compiled import MAX_SIGNATURES, Jitted
 from pullback.api.dispatch import Signature
@@ -98,34 +95,9 @@ _bodies: WeakKeyDictionary[FunctionType, Bounded[Any, Traced]] = WeakKeyDictiona
 def kept(made: Callable[..., Any], fun: Callable[..., Any]) -> Callable[..., Any]:
     """A function that calls `fun`, and depends on nothing else, traced once for each kind of arguments, as JAX traces the
     functions of its loops and branches."""
-    if isinstance(fun, FunctionType) and not any(isinstance(value, np.ndarray) for value in _closed_over(fun, set())):
-        # Others may be equal, or change, or live no longer than the call; NumPy's arrays are written to
+    if isinstance(fun, FunctionType):  # others may be equal, or change, or live no longer than the call
         keep_traces(made, _bodies.setdefault(fun, Bounded(MAX_SIGNATURES)), fun.__code__)
     return made
-
-
-def _closed_over(fun: FunctionType, seen: set[FunctionType]) -> Iterator[Any]:
-    """What a function finds in variables around it, its own and the module's, and what the functions among these find."""
-    seen.add(fun)
-    found = [*(fun.__defaults__ or ()), *(fun.__kwdefaults__ or {}).values()]
-    for cell in fun.__closure__ or ():
-        with contextlib.suppress(ValueError):  # nothing is in it yet
-            found.append(cell.cell_contents)
-    for value in map(fun.__globals__.get, _names(fun.__code__)):
-        if not isinstance(value, FunctionType) or value.__globals__ is fun.__globals__:  # libraries write to none of theirs
-            found.append(value)
-    for value in found:
-        yield value
-        if isinstance(value, FunctionType) and value not in seen:
-            yield from _closed_over(value, seen)
-
-
-def _names(code: CodeType) -> Iterator[str]:
-    """The names of the module that a function reads, and those that functions in it do."""
-    yield from code.co_names
-    for inner in code.co_consts:
-        if isinstance(inner, CodeType):
-            yield from _names(inner)
 
 
 def jit(

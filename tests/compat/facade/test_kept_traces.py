@@ -6,6 +6,7 @@ import functools
 import gc
 import weakref
 from collections.abc import Callable
+from types import SimpleNamespace as Namespace
 from typing import Any
 
 import numpy as np
@@ -144,7 +145,7 @@ def _from_table(first: Any) -> Any:
     return first + _TABLE
 
 
-def test_numpy_arrays_of_functions_that_it_calls_too() -> None:
+def test_numpy_arrays_that_it_finds_elsewhere_too() -> None:
     own = np.zeros((), np.float32)
 
     def helper(first: Any) -> Any:
@@ -163,9 +164,17 @@ def test_numpy_arrays_of_functions_that_it_calls_too() -> None:
     def decorated(*args: Any) -> Any:
         return of_helper(*args)
 
+    held = {"tables": [own], "owner": Namespace(table=own)}
+
+    def of_dict(first: Any, second: Any) -> Any:
+        return first + held["tables"][0], second  # type: ignore[index]
+
+    def of_attribute(first: Any, second: Any) -> Any:
+        return lax.fori_loop(0, 1, lambda i, value: value + held["owner"].table, first), second  # type: ignore[attr-defined]
+
     for value in (0.0, 1.0):
         own[...] = _TABLE[...] = value
-        for body in (of_helper, of_module, of_inner, decorated):
+        for body in (of_helper, of_module, of_inner, decorated, of_dict, of_attribute):
             assert LOOPS["scan"](body, XS) == 1.0 + 3 * value
 
 
