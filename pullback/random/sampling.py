@@ -348,7 +348,7 @@ def randint(key: ArrayLike, shape: ShapeLike, minval: ArrayLike, maxval: ArrayLi
 
     Raises:
         LeafError: no key. ShapeError: several keys, or shapes that do not fit.
-        DtypeError: another dtype.
+        DtypeError: another dtype. OverflowError: a limit of more than 32 bits beside an array, where 64 bits are off.
 
     Example:
         >>> pb.random.randint(pb.random.key(0), (4,), 0, 10)
@@ -387,9 +387,13 @@ def randint(key: ArrayLike, shape: ShapeLike, minval: ArrayLike, maxval: ArrayLi
 
 def _whole(value: Any) -> Array:
     """A limit as an array of integers: a Python number that 32 bits do not hold in 64 of them."""
-    if value.__class__ is int and not -(1 << 31) <= value < 1 << 31:
-        value = np.asarray(value)
-    found = as_operand(value, "randint", "a limit")
+    large = value.__class__ is int and not -(1 << 31) <= value < 1 << 31
+    found = as_operand(np.asarray(value) if large else value, "randint", "a limit")
+    if large and found.type.dtype.itemsize < 8:
+        raise OverflowError(
+            f"randint got {value} as one limit, which 32 bits do not hold, and an array as the other, but 64 bits are off."
+            " Turn them on, or give both limits as Python's integers."
+        )
     return found if kind(found.type.dtype) in "iu" else in_dtype(found, default_dtype("i"))
 
 

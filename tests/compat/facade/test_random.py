@@ -117,3 +117,12 @@ def test_limits_of_randint_beyond_the_widest_dtype_stand_for_all_numbers() -> No
         expected = jax.random.randint(key, (9,), int(limits.min), int(limits.max) + 1, dtype)
         found = jax.random.randint(key, (9,), -(1 << 40), 1 << 40, dtype)
         assert len(set(found.tolist())) > 1 and found.tolist() == expected.tolist()
+
+
+def test_a_limit_of_many_bits_beside_an_array_is_refused() -> None:
+    key = jax.random.key(0)
+    for limits in ((jnp.arange(3), 2**32), (-(2**40), jnp.arange(3))):
+        with pytest.raises(OverflowError, match="which 32 bits do not hold"):
+            jax.random.randint(key, (3,), *limits)
+        with jax.enable_x64(True):
+            assert jax.random.randint(key, (3,), *limits).dtype == jnp.int64
