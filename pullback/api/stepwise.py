@@ -97,7 +97,7 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_
     return value
 
 
-def choose(what: str, index: Any, branches: Sequence[Callable[..., Any]], operands: Sequence[Any]) -> Any:
+def choose(what: str, index: Any, branches: Sequence[Callable[..., Any]], operands: Sequence[Any], **_: Any) -> Any:
     """The branch that an index, out of bounds the nearest, names; UNKNOWN if the index is not known."""
     try:
         branch = branches[min(max(int(index), 0), len(branches) - 1)]

@@ -9,6 +9,7 @@ import scipy.stats as st
 
 import pullback as pb
 import pullback.numpy as pnp
+from pullback.core.modes import overriding
 from pullback.scipy import stats
 
 R = np.random.default_rng(5)
@@ -179,6 +180,8 @@ def test_joint_distributions():
         assert stats.dirichlet.pdf(p + 0.1, alpha) == 0
         close(stats.multinomial.logpmf(np.array([1, 2, 3]), 6, p), st.multinomial.logpmf([1, 2, 3], 6, p))
         assert stats.multinomial.pmf(np.array([1, 2, 3]), 7, p) == 0
+        with overriding(promotion="strict"):  # counts are numbers of p's dtype
+            assert stats.multinomial.pmf(np.array([1, 2, 3]), np.array(7), np.float32(p)) == 0
     with pytest.raises(NotImplementedError, match="Cholesky"):
         stats.multivariate_normal.logpdf(x, mean, cov, allow_singular=True)
 

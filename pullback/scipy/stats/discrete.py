@@ -6,11 +6,12 @@ import math
 from typing import Any
 
 from pullback.core.array import Array
+from pullback.core.dtypes import kind
 from pullback.lax.linalg import cholesky, triangular_solve
 from pullback.numpy.creation import arange, diagonal
 from pullback.numpy.elementary import exp, log, sqrt
 from pullback.numpy.logic import where
-from pullback.numpy.promotion import at_user_line, broadcast_shapes, to_common_dtype
+from pullback.numpy.promotion import at_user_line, broadcast_shapes, in_dtype, operand, to_common_dtype
 from pullback.numpy.reductions import all as all_of
 from pullback.numpy.reductions import sum as total
 from pullback.numpy.shaping import broadcast_to, concatenate
@@ -76,7 +77,10 @@ poisson = Distribution(
 
 
 def _multinomial(x: Any, n: Any, p: Any) -> Array:
-    x, n, p = to_common_dtype("multinomial", x, n, p, inexact=True)
+    (p,) = to_common_dtype("multinomial", p, inexact=True)
+    counts = [operand(count, "multinomial") for count in (x, n)]
+    counts = [in_dtype(count, p.type.dtype) if kind(count.type.dtype) in "biu" else count for count in counts]
+    x, n, p = to_common_dtype("multinomial", *counts, p)
     out = gammaln(n + 1) + total(xlogy(x, p) - gammaln(x + 1), axis=-1)
     return where(total(x, axis=-1) == n, out, -INF)
 

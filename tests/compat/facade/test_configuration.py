@@ -285,6 +285,8 @@ def test_loops_and_jit_in_python() -> None:
         assert f(1.0) == 8.0 and seen == [1.0, 2.0, 4.0]
         with jax.disable_jit(False), pytest.raises(jax.errors.ConcretizationTypeError):
             f(1.0)
+        branches = [lambda x: float(x), lambda x: -float(x)]  # which knows its value
+        assert jax.lax.cond(False, *branches, 2.0) == jax.lax.switch(1, branches, 2.0) == -2.0
     config.update("jax_disable_jit", True)
     assert jax.lax.scan(lambda c, x: (c + x, seen.append(float(c))), 0.0, jnp.ones(2))[0] == 2.0 and seen[3:] == [0.0, 1.0]
 
