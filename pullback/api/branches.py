@@ -97,8 +97,7 @@ def switch(index: Any, branches: Sequence[Callable[..., R]], *operands: Any, ope
         raise ValueError("switch needs at least one branch.")
     for number, branch in enumerate(branches):
         check_callable(branch, "switch", f"branches[{number}]")
-    number = branch_number(index, len(branches))
-    return branches[0](*operands) if len(branches) == 1 else choose("switch", number, branches, operands)
+    return choose("switch", branch_number(index, len(branches)), branches, operands)
 
 
 def branch_number(index: Any, count: int) -> Any:
@@ -146,6 +145,8 @@ def choose(
 ) -> R:
     """The branch of this index, for `cond` or `switch`: an int32 in range or not. Results are weak where those of all branches
     are, or where those of the first are."""
+    if len(branches) == 1:
+        return branches[0](*operands)
     leaves, structures = [], []
     for number, tree in enumerate(operands):
         own, structure = array_leaves(without_float0(tree), lambda n=number: f"operands[{n}]")  # type: ignore[misc]

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from pullback.control.holder import at_flags, split
 from pullback.core.axes import Axis
+from pullback.core.context import setting
 from pullback.core.dtypes import is_inexact
 from pullback.core.errors import AxisError, ClosedOverError, PullbackError
 from pullback.core.source import describe, name_of
@@ -168,11 +169,8 @@ def closed_rules(
     `captured` are the values that the function closes over; those that its rules close over are added.
     """
     outer = _closing.get()
-    token = _closing.set((*outer, inner.about.function))
-    try:
+    with setting(_closing, (*outer, inner.about.function)):
         return _closed_rules(inner, captured, types, out_types, outer.count(inner.about.function) < 2)
-    finally:
-        _closing.reset(token)
 
 
 _closing: ContextVar[tuple[Any, ...]] = ContextVar("pullback_closing_rules", default=())  # functions, from the outermost

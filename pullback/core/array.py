@@ -378,11 +378,11 @@ def from_numpy(value: HostArray | np.generic, copy: bool = True) -> Array:
         if dtype.kind in "fc":
             why = "is wider than arrays can be. Convert it with .astype('float64' or 'complex128')"
         raise LeafError(f"a NumPy array of dtype {dtype} (shape {value.shape}) {why}.")
-    if copy and isinstance(value, np.ndarray):
+    if can_change := copy and isinstance(value, np.ndarray):
         copied.count += 1
     if wanted is not dtype:
         value = np.asarray(value).astype(wanted)
-    elif copy and isinstance(value, np.ndarray):
+    elif can_change:
         if value.nbytes >= ALIGNED_BYTES:
             source, value = value, aligned_empty(value.shape, dtype)
             value[...] = source

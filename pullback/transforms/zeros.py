@@ -20,8 +20,7 @@ from pullback.transforms.stage import Staged
 
 def is_zero(value: Any) -> bool:
     """Whether a value is known to be zero: from its elements, or, while a Program is being staged, from what made it."""
-    while isinstance(value, Batched) or hasattr(value, "primal"):
-        value = value.value if isinstance(value, Batched) else value.primal
+    value = _staged(value)
     if isinstance(value, Array):
         return not np.any(value.host)
     if not isinstance(value, Staged):
@@ -39,13 +38,19 @@ def may_be_zero(value: Any) -> bool:
     transpose rule, and so is linear in operands that nothing names, counts as linear in one that is zero."""
     if is_zero(value):
         return True
-    while isinstance(value, Batched) or hasattr(value, "primal"):
-        value = value.value if isinstance(value, Batched) else value.primal
+    value = _staged(value)
     if not isinstance(value, Staged):
         return False
     trace, known = value.owner, set(value.owner.zeros)
     _add_zeros(known, trace.equations, [], True)
     return value.variable in known
+
+
+def _staged(value: Any) -> Any:
+    """What is below batches and derivatives: an Array, or what a Program records."""
+    while isinstance(value, Batched) or hasattr(value, "primal"):
+        value = value.value if isinstance(value, Batched) else value.primal
+    return value
 
 
 def _is_known(atom: Atom, known: set[Variable]) -> bool:

@@ -111,8 +111,7 @@ def switch(index: Any, branches: Sequence[Function], *operands: Any, operand: An
         raise TypeError(f"switch takes one integer as its index, but got {index!r}, of shape {np.shape(index)}.")
     if not branches:
         raise ValueError("switch needs at least one branch.")
-    number = branch_number(index, len(branches))
-    return branches[0](*operands) if len(branches) == 1 else _choose("switch", number, branches, operands)
+    return _choose("switch", branch_number(index, len(branches)), branches, operands)
 
 
 def _choose(what: str, index: Any, branches: Sequence[Function], operands: Sequence[Any]) -> Any:
