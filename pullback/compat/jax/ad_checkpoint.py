@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import pullback as pb
 from pullback.compat.jax.facade import facade
+from pullback.compat.jax.jitting import kept
 from pullback.compat.jax.structs import aval_of
 from pullback.compat.jax.tree_util import tree_map
 from pullback.compat.jax.trees import Packed, pack, packed, standing_for
@@ -56,6 +57,8 @@ def checkpoint(
 
         if fixed:  # its parameters are not those of the user's function
             of_packed = standing_for(fun)(of_packed)
+        if not any([isinstance(static.value, pb.Tracer) for _, static in fixed]):
+            kept(of_packed, fun, fixed)
         return pb.checkpoint(of_packed, policy=chosen, prevent_cse=prevent_cse is not False)
 
     own = policy is None or type(policy).__module__.startswith("pullback.")
