@@ -45,6 +45,16 @@ Names = str | Iterable[str] | None
 _instances: weakref.WeakValueDictionary[int, Jitted] = weakref.WeakValueDictionary()
 
 
+def _warn_of_signatures(fun: Function) -> None:
+    """Say, once, that signatures make room for others: each call that comes back to one traces and compiles again."""
+    warn(
+        f"{describe(fun)} has been compiled for more than {MAX_SIGNATURES} signatures; the oldest are forgotten, and compiled"
+        " again when they return. Pass what changes with every call as an array instead of as a static argument, and keep"
+        " shapes alike; PULLBACK_EXPLAIN_MISSES=1 prints what differs.",
+        once=True,
+    )
+
+
 class Jitted:
     """A compiled function: what `jit` returns. Call it as the function itself.
 
@@ -85,8 +95,7 @@ class Jitted:
         self._explain_misses = explain_misses
         self._inline = inline
         self._plain = not (self._static_numbers or self._static_names)
-        self._signatures: Bounded[Any, Signature] = Bounded(MAX_SIGNATURES, self._warn_of_signatures)
-        self._warned = False
+        self._signatures: Bounded[Any, Signature] = Bounded(MAX_SIGNATURES, functools.partial(_warn_of_signatures, fun))
         self._fast_paths: list[FastPath] = []
         _instances[id(self)] = self
 
@@ -280,16 +289,6 @@ class Jitted:
         nearest = min([differences(self._fun, seen, key, paths, self._trees) for seen in self._signatures], key=len)
         listed = "\n  ".join(dict.fromkeys(nearest))
         return f"{name}: traced again, since no earlier call is like this one. Compared with the nearest:\n  {listed}"
-
-    def _warn_of_signatures(self) -> None:
-        """Say, once, that signatures make room for others: each call that comes back to one traces and compiles again."""
-        if not self._warned:
-            self._warned = True
-            warn(
-                f"{describe(self._fun)} has been compiled for more than {MAX_SIGNATURES} signatures; the oldest are forgotten,"
-                " and compiled again when they return. Pass what changes with every call as an array instead of as a static"
-                " argument, and keep shapes alike; PULLBACK_EXPLAIN_MISSES=1 prints what differs."
-            )
 
     # ---- ahead of time ----
 

@@ -11,6 +11,7 @@ import re
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -373,7 +374,7 @@ class XlaExecutable(Executable):
         self.backend = there
         self.later = there.later
         self.raw = raw
-        self.program = program
+        self._program = weakref.ref(program)  # which remembers what was made of it: a cycle would outlive both
         self.options = options
         self.donated = donated
         self.output_types = program.output_types
@@ -449,7 +450,9 @@ class XlaExecutable(Executable):
     def optimized_text(self) -> str:
         # `raw` may have been compiled for an equal Program of another name, at other lines
         if self.shown is None:
-            lowered = lower_program(self.program, self.backend.platform, self.donated, located=True)
+            if (program := self._program()) is None:
+                raise ProgramError("The Program of this executable is gone, and with it what could be shown. Keep it.")
+            lowered = lower_program(program, self.backend.platform, self.donated, located=True)
             raw = self.backend.translate(lowered, self.options)
             self.shown = "\n".join(module.to_string() for module in raw.hlo_modules())
         return self.shown
