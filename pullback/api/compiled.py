@@ -23,8 +23,8 @@ from pullback.core.errors import DonatedBufferError, RefError, StaticArgumentErr
 from pullback.core.lazy import lazy_module
 from pullback.core.modes import current_mode
 from pullback.core.refs import Ref, call_with_refs, values_of
-from pullback.core.reports import explain, explains_misses
-from pullback.core.source import api_boundary, describe, flag, named_after, trim, warn
+from pullback.core.reports import explain, explains_misses, refuses_traces
+from pullback.core.source import api_boundary, at_user_line, describe, flag, named_after, trim, warn
 from pullback.core.tracing import Tracer, innermost_staging, is_float0
 from pullback.core.trees import OWN_TREES, Trees, array_leaf
 from pullback.engine import cache
@@ -204,6 +204,8 @@ class Jitted:
         except (TypeError, ValueError):  # what arrays say that are compared
             raise self._unhashable(args, kwargs) from None
         if found is None:
+            if refuses_traces():
+                raise RuntimeError(f"Nothing may be traced here (no_tracing). {self._explain(key, paths())}{at_user_line()}")
             if flag("PULLBACK_EXPLAIN_MISSES") if self._explain_misses is None else self._explain_misses:
                 print(self._explain(key, paths()))
             elif explains_misses():

@@ -29,6 +29,7 @@ from pullback.core.array import (
     later_buffer,
 )
 from pullback.core.bounded import Bounded
+from pullback.core.context import Inherited
 from pullback.core.devices import Device
 from pullback.core.dtypes import DType, carrier
 from pullback.core.errors import DeviceError, ProgramError
@@ -321,11 +322,17 @@ def generation_inputs(there: XlaBackend, lowered: Lowered, options: CompileOptio
 _places: dict[int, tuple[XlaBackend, int]] = {}
 
 
+# Into how many devices the CPU is divided; None: as the environment says. It is read when the CPU is first needed.
+cpu_devices: Inherited[int | None] = Inherited("pullback_cpu_devices", None)
+
+
 def _make_cpu_client(asynchronous: bool = False) -> Any:
-    count = os.environ.get("PULLBACK_CPU_DEVICES")
-    if count is not None and (not count.isdecimal() or int(count) < 1):
-        raise ValueError(f"The environment variable PULLBACK_CPU_DEVICES must be a positive integer, not {count!r}.")
-    return jaxlib().client_module.make_cpu_client(asynchronous=asynchronous, num_devices=None if count is None else int(count))
+    count, given = cpu_devices.default, os.environ.get("PULLBACK_CPU_DEVICES")
+    if count is None and given is not None:
+        if not given.isdecimal() or int(given) < 1:
+            raise ValueError(f"The environment variable PULLBACK_CPU_DEVICES must be a positive integer, not {given!r}.")
+        count = int(given)
+    return jaxlib().client_module.make_cpu_client(asynchronous=asynchronous, num_devices=count)
 
 
 def register_platform(name: str, make_client: Callable[[], Any]) -> None:
