@@ -14,7 +14,7 @@ from pullback.compat.jax.structs import aval_of
 from pullback.compat.jax.tree_util import tree_map
 from pullback.compat.jax.trees import Packed, pack, packed, standing_for
 from pullback.core.lazy import lazy_module
-from pullback.core.source import named_after
+from pullback.core.source import api_boundary, named_after
 from pullback.program.equality import Keyed
 
 Function = Callable[..., Any]
@@ -66,6 +66,7 @@ def checkpoint(
     made = functools.lru_cache(64)(make)
 
     @functools.wraps(fun)
+    @api_boundary
     def checkpointed(*args: Any, **kwargs: Any) -> Any:
         if not all([-len(args) <= number < len(args) for number in numbers]):
             raise ValueError(

@@ -29,7 +29,7 @@ from pullback.compat.jax.trees import JAX_TREES, Packed, flatten, on_a_level, pa
 from pullback.core.array import as_array
 from pullback.core.errors import PullbackError
 from pullback.core.lazy import lazy_module
-from pullback.core.source import describe, named_after
+from pullback.core.source import api_boundary, describe, named_after
 
 Function = Callable[..., Any]
 tracing = lazy_module("pullback.compat.jax.tracing")
@@ -342,7 +342,8 @@ def linearize(fun: Function, *primals: Any, has_aux: bool = False) -> tuple[Any,
 
 def linear_transpose(fun: Function, *primals: Any, reduce_axes: Any = ()) -> Function:
     function = pb.linear_transpose(packed(fun), *pack(primals))
-    return Partial(lambda cotangent: unpack(function(Packed(cotangent))))  # which compiled functions take and return
+    # which compiled functions take and return
+    return Partial(api_boundary(lambda cotangent: unpack(function(Packed(cotangent)))))
 
 
 # ---- batches ----------------------------------------------------------------------------------------------------------
