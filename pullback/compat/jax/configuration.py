@@ -253,9 +253,8 @@ def _partitionable(on: Any) -> bool:
     return bool(on)
 
 
-def _tracebacks(read: Read) -> bool | None:
-    """Whether tracebacks show the library's own frames, too; None for what the environment says."""
-    return True if read("jax_traceback_filtering") in ("off", "tracebackhide") else None
+# What tracebacks show of the library's own frames; None for what pullback's environment variable says
+_FILTERS = {"off": "all", "tracebackhide": "marked", "remove_frames": "caused", "quiet_remove_frames": "noted", "auto": None}
 
 
 _PRECISIONS = (
@@ -265,8 +264,6 @@ _PRECISIONS = (
 )
 _GUARDS = ("allow", "log", "disallow", "log_explicit", "disallow_explicit")
 _GENERATORS = ("threefry2x32", "threefry4x32", "rbg", "unsafe_rbg", "philox2x32", "philox4x32")
-
-_FILTERS = ("off", "tracebackhide", "remove_frames", "quiet_remove_frames", "auto")
 
 # The arguments of `State` by the option's name
 _OPTIONS: dict[str, tuple[Any, ...]] = {
@@ -305,7 +302,12 @@ _OPTIONS: dict[str, tuple[Any, ...]] = {
         (lambda: xla.cpu_devices, lambda read: count if (count := read("jax_num_cpu_devices")) > 0 else None),
     ),
     "jax_default_device": (None, None, None, (lambda: place.default_place, _device)),
-    "jax_traceback_filtering": ("auto", _FILTERS, None, (lambda: source.tracebacks, _tracebacks)),
+    "jax_traceback_filtering": (
+        "auto",
+        tuple(_FILTERS),
+        None,
+        (lambda: source.tracebacks, lambda read: _FILTERS[read("jax_traceback_filtering")]),
+    ),
     "jax_default_matmul_precision": (None, tuple(_PRECISIONS.split())),  # all are satisfied
     "jax_default_prng_impl": ("threefry2x32", _GENERATORS, "generator"),
     "jax_threefry_partitionable": (True, _partitionable),

@@ -159,7 +159,7 @@ def _is_watched() -> bool:
         ("jax_debug_key_reuse", True, _is_watched),
         ("jax_log_compiles", True, lambda: reports.level.get() == reports.WARNING),
         ("jax_explain_cache_misses", True, explains_misses),
-        ("jax_traceback_filtering", "off", source.full_tracebacks),
+        ("jax_traceback_filtering", "off", lambda: source.shown_frames() == "all"),
         ("jax_check_tracer_leaks", True, lambda: current_mode().checks_leaks),
     ],
 )
@@ -321,6 +321,15 @@ def test_random_bits_are_those_of_the_default() -> None:
     before = jax.random.key_data(jax.random.key(1)).tolist()
     config.update("jax_random_seed_offset", 1)
     assert jax.random.key_data(jax.random.key(0)).tolist() == before
+
+
+@pytest.mark.parametrize(
+    ("mode", "shown"),
+    [("remove_frames", "caused"), ("quiet_remove_frames", "noted"), ("tracebackhide", "marked"), ("auto", "users")],
+)
+def test_modes_of_tracebacks(mode: str, shown: str) -> None:
+    with configuration.traceback_filtering(mode):
+        assert source.shown_frames() == shown
 
 
 def test_full_tracebacks() -> None:
