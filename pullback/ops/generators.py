@@ -23,9 +23,11 @@ _ROTATIONS = (13, 15, 26, 6), (17, 29, 16, 24)
 _ROTATIONS_OF_FOUR = (10, 26), (11, 21), (13, 27), (23, 5), (6, 20), (17, 11), (25, 10), (18, 20)
 
 
+ZERO = np.zeros(1, UINT32)  # the upper word of numbers that are counted
 _SHIFTS = [np.array(distance, UINT32) for distance in range(32)]  # which NumPy takes in half the time of a number
 _LOW = 0xFFFFFFFF
 _ONES = sum(1 << 64 * block for block in range(FEW))
+_COUNTED = sum(block << 64 * block for block in range(FEW))
 
 
 def _mixed(x, y, distance):
@@ -61,14 +63,15 @@ def threefry2x32(key, counter):
         return _rounds(key, *counter)
     blocks = np.broadcast(*key, *counter)
     if 0 < blocks.size <= FEW:
-        return _of_one_integer(blocks.shape, blocks.size, *key, *counter)
+        words = [_packed(word, blocks) for word in (*key, *counter)]
+        return [_unpacked(word, blocks.size, UINT32)[::2].reshape(blocks.shape) for word in _of_integers(blocks.size, *words)]
     counter = [np.broadcast_to(word, blocks.shape) if word.size < blocks.size else word for word in counter]
     return _rounds(key, *counter, _mixed_in_place)
 
 
-def _of_one_integer(shape, count, *words):
-    """The same of NumPy's arrays: block n of a word is in the bits from 64 n of an integer. What overflows its 32 bits stays in
-    the upper half, or is taken away before it is turned into the lower one."""
+def _of_integers(count, *words):
+    """The same of integers of Python's that hold the words of all blocks, that of block n in the bits from 64 n. What overflows
+    its 32 bits stays in the upper half, or is taken away before it is turned into the lower one."""
     ones = _ONES & (1 << 64 * count) - 1
     mask = _LOW * ones
 
@@ -77,17 +80,30 @@ def _of_one_integer(shape, count, *words):
         turned = y << distance
         return x, ((turned | turned >> 32) ^ x) & mask
 
-    def held(word):
-        if word.size == 1:
-            return int(word.item()) * ones
-        lanes = np.empty(shape, UINT64)
-        lanes[...] = word
-        return int.from_bytes(lanes.tobytes(), "little")
-
-    *key, x, y = map(held, words)
+    *key, x, y = words
     x, y = _rounds(key, x, y, mixed, ones, mask.__and__)
-    made = [np.frombuffer(word.to_bytes(8 * count, "little"), UINT32)[::2] for word in (x & mask, y)]
-    return made[0].reshape(shape), made[1].reshape(shape)
+    return x & mask, y
+
+
+def _first(key, count):
+    """The same of a key, as two arrays of one word, and the counters from 0."""
+    (high,), (low,) = key.tolist()
+    blocks = (1 << 64 * count) - 1
+    return _of_integers(count, high * (_ONES & blocks), low * (_ONES & blocks), 0, _COUNTED & blocks)
+
+
+def _packed(word, blocks):
+    """An array of words, broadcast to the shape of the blocks, as such an integer."""
+    if word.size == 1:
+        return int(word.item()) * (_ONES & (1 << 64 * blocks.size) - 1)
+    lanes = np.empty(blocks.shape, UINT64)
+    lanes[...] = word
+    return int.from_bytes(lanes.tobytes(), "little")
+
+
+def _unpacked(word, count, dtype):
+    """Such an integer as an array of a dtype."""
+    return np.frombuffer(word.to_bytes(8 * count, "little"), dtype)
 
 
 def threefry4x32(key, counter):
@@ -181,6 +197,22 @@ class Generator(NamedTuple):
         if self.hash is threefry4x32:
             out = out[0] ^ out[2], out[1] ^ out[3]
         return joined(out[1], out[0])
+
+    def drawn(self, key, count, dtype):
+        """The first random bits of a key, a known one."""
+        if self.hash is not threefry2x32 or not 0 < count <= FEW:
+            return self.bits(key, ZERO, np.arange(count, dtype=UINT32), dtype)
+        x, y = _first(key, count)
+        if dtype.itemsize < 8:
+            return _unpacked(x ^ y, count, UINT32)[::2].astype(dtype)
+        return _unpacked(x << 32 | y, count, dtype)
+
+    def children(self, key, count):
+        """The words of the first keys of a key, a known one, those of one key side by side."""
+        if self.hash is not threefry2x32 or not 0 < count <= FEW:
+            return np.stack(self.child(key, ZERO, np.arange(count, dtype=UINT32)), -1)
+        x, y = _first(key, count)
+        return _unpacked(x | y << 32, count, UINT64).view(UINT32)
 
 
 class Stream(Generator):
