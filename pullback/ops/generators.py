@@ -30,18 +30,21 @@ _ONES = sum(1 << 64 * block for block in range(FEW))
 _COUNTED = sum(block << 64 * block for block in range(FEW))
 
 
-def _mixed(x, y, distance):
-    """A step of threefry: two words of two."""
-    x = x + y
-    return x, (y << distance | y >> (32 - distance)) ^ x
+def _mixed(x, y, distances):
+    """Steps of threefry: two words of two."""
+    for distance in distances:
+        x = x + y
+        y = (y << distance | y >> (32 - distance)) ^ x
+    return x, y
 
 
-def _mixed_in_place(x, y, distance):
-    x += y
-    turned = y >> _SHIFTS[32 - distance]
-    y <<= _SHIFTS[distance]
-    y |= turned
-    y ^= x
+def _mixed_in_place(x, y, distances):
+    for distance in distances:
+        x += y
+        turned = y >> _SHIFTS[32 - distance]
+        y <<= _SHIFTS[distance]
+        y |= turned
+        y ^= x
     return x, y
 
 
@@ -51,8 +54,7 @@ def _rounds(key, x, y, mixed=_mixed, one=1, low=lambda word: word):
     schedule = (*key, key[0] ^ key[1] ^ _PARITY * one)
     x, y = x + key[0], low(y + key[1])
     for step in range(5):
-        for distance in _ROTATIONS[step % 2]:
-            x, y = mixed(x, y, distance)
+        x, y = mixed(x, y, _ROTATIONS[step % 2])
         x, y = x + schedule[(step + 1) % 3], low(y + schedule[(step + 2) % 3] + (step + 1) * one)
     return x, y
 
@@ -75,21 +77,26 @@ def _of_integers(count, *words):
     ones = _ONES & (1 << 64 * count) - 1
     mask = _LOW * ones
 
-    def mixed(x, y, distance):
-        x += y
-        turned = y << distance
-        return x, ((turned | turned >> 32) ^ x) & mask
+    def mixed(x, y, distances):
+        for distance in distances:
+            x += y
+            turned = y << distance
+            y = ((turned | turned >> 32) ^ x) & mask
+        return x, y
 
     *key, x, y = words
     x, y = _rounds(key, x, y, mixed, ones, mask.__and__)
     return x & mask, y
 
 
-def _first(key, count):
-    """The same of a key, as two arrays of one word, and the counters from 0."""
-    (high,), (low,) = key.tolist()
+def _first(keys, count):
+    """The same of few keys, which are a row for each of their words, each key with the counters from 0."""
     blocks = (1 << 64 * count) - 1
-    return _of_integers(count, high * (_ONES & blocks), low * (_ONES & blocks), 0, _COUNTED & blocks)
+    ones, counted = _ONES & blocks, _COUNTED & blocks
+    words = [0, 0, 0, 0]
+    for high, low in reversed(list(zip(*keys.tolist()))):
+        words = [word << 64 * count | own for word, own in zip(words, (high * ones, low * ones, 0, counted))]
+    return _of_integers(count * keys.shape[1], *words)
 
 
 def _packed(word, blocks):
@@ -112,7 +119,7 @@ def threefry4x32(key, counter):
     words = [word + own for word, own in zip(counter, key)]
     for step in range(20):
         for pair, distance in zip(((0, 3), (2, 1)) if step % 2 else ((0, 1), (2, 3)), _ROTATIONS_OF_FOUR[step % 8]):
-            words[pair[0]], words[pair[1]] = _mixed(words[pair[0]], words[pair[1]], distance)
+            words[pair[0]], words[pair[1]] = _mixed(words[pair[0]], words[pair[1]], (distance,))
         if step % 4 == 3:
             turn = step // 4 + 1
             words = [word + schedule[(turn + i) % 5] for i, word in enumerate(words)]
@@ -198,21 +205,25 @@ class Generator(NamedTuple):
             out = out[0] ^ out[2], out[1] ^ out[3]
         return joined(out[1], out[0])
 
-    def drawn(self, key, count, dtype):
-        """The first random bits of a key, a known one."""
-        if self.hash is not threefry2x32 or not 0 < count <= FEW:
-            return self.bits(key, ZERO, np.arange(count, dtype=UINT32), dtype)
-        x, y = _first(key, count)
+    def drawn(self, keys, count, dtype):
+        """The first random bits of known keys, which are a row for each of their words."""
+        if not self._few(keys, count):
+            return self.bits(keys[..., None], ZERO, np.arange(count, dtype=UINT32), dtype)
+        x, y = _first(keys, count)
+        size = count * keys.shape[1]
         if dtype.itemsize < 8:
-            return _unpacked(x ^ y, count, UINT32)[::2].astype(dtype)
-        return _unpacked(x << 32 | y, count, dtype)
+            return _unpacked(x ^ y, size, UINT32)[::2].astype(dtype)
+        return _unpacked(x << 32 | y, size, dtype)
 
-    def children(self, key, count):
-        """The words of the first keys of a key, a known one, those of one key side by side."""
-        if self.hash is not threefry2x32 or not 0 < count <= FEW:
-            return np.stack(self.child(key, ZERO, np.arange(count, dtype=UINT32)), -1)
-        x, y = _first(key, count)
-        return _unpacked(x | y << 32, count, UINT64).view(UINT32)
+    def children(self, keys, count):
+        """The words of the first keys of known ones, those of each side by side."""
+        if not self._few(keys, count):
+            return np.stack(self.child(keys[..., None], ZERO, np.arange(count, dtype=UINT32)), -1)
+        x, y = _first(keys, count)
+        return _unpacked(x | y << 32, count * keys.shape[1], UINT32)
+
+    def _few(self, keys, count):
+        return self.hash is threefry2x32 and 0 < keys.shape[1] <= 4 and 0 < count * keys.shape[1] <= FEW
 
 
 class Stream(Generator):

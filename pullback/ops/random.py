@@ -25,7 +25,7 @@ from pullback.ops.create import full
 from pullback.ops.exponential import exp
 from pullback.ops.formulas import Written, lowered, operation
 from pullback.ops.gamma_functions import digamma
-from pullback.ops.generators import BY_DTYPE, UINT32, UINT64, ZERO, joined
+from pullback.ops.generators import BY_DTYPE, UINT32, UINT64, joined
 from pullback.ops.literals import literal
 from pullback.ops.pointwise import Elementwise, OfFraction, OfPositive, operand_shape
 from pullback.ops.powers import square
@@ -130,19 +130,11 @@ class draw(Rules):
         if generator.streams and law != "key":
             own, count = own[:1], type.size
         if law in _ON_NUMPY and type.size <= _FEW:
-            words = own.view(UINT32).reshape(-1, generator.size).T[..., None]
-            if len(own) == 1:
-                one = words[:, 0]
-                if law == "key":
-                    out = generator.children(one, count).view(dtype)
-                else:
-                    out = LAWS[law](lambda wanted: generator.drawn(one, count, wanted), dtype)
+            words = own.view(UINT32).reshape(-1, generator.size).T
+            if law == "key":
+                out = generator.children(words, count).view(dtype)
             else:
-                low = np.arange(count, dtype=UINT32)
-                if law == "key":
-                    out = _key_of(generator.child(words, ZERO, low), dtype)
-                else:
-                    out = LAWS[law](lambda wanted: generator.bits(words, ZERO, low, wanted), dtype)
+                out = LAWS[law](lambda wanted: generator.drawn(words, count, wanted), dtype)
             return Array(type, out.reshape(type.shape))
         params = {"law": law, "shape": (_rounded(count),), "dtype": dtype}
         if len(own) == 1:
