@@ -201,7 +201,7 @@ def trim_zeros(filt: ArrayLike, trim: str = "fb", axis: Axis = None) -> Array:
             f"The size of trim_zeros' result depends on the values, but they are traced, of type {x.type}, in"
             f" {x.owner.describe()}. To know them, {x.cure()}.{at_user_line()}"
         )
-    places = np.nonzero(np.asarray(host_of(x)))
+    places = np.nonzero(np.atleast_1d(host_of(x)))
     index = [slice(None)] * x.type.ndim
     for place in normal_axes(axis, x.type, "trim_zeros"):
         found = places[place]

@@ -243,6 +243,8 @@ def lexsort(keys: ArrayLike | Sequence[ArrayLike], axis: int = -1) -> Array:
     rows = [operand(key, "lexsort") for key in given]
     if not rows or any(key.type.shape != rows[0].type.shape for key in rows):
         raise ShapeError(f"lexsort takes keys of one shape, but got {[str(key.type) for key in rows]}.{at_user_line()}")
+    if not rows[0].type.shape:
+        return array(0, default_dtype("i"))  # as NumPy has it
     place = along(rows[0], axis, "lexsort")[1]
     return sorts.order(*rows[::-1], dimension=place, index_dtype=default_dtype("i"))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -120,7 +121,9 @@ def linspace(
     if along:
         order = (*range(1, along + 1), 0, *range(along + 1, values.type.ndim))
         values = shapes.transpose(values, permutation=order)
-    return (values, strong(in_dtype(multiply(step, 2.0), found))) if retstep else values
+    if not retstep:
+        return values
+    return values, strong(in_dtype(multiply(step, 2.0) if parts > 0 else literal_of(math.nan, found), found))
 
 
 def _at_once(value: Any, dtype: DTypeLike, name: str) -> Any:

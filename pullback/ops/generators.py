@@ -23,23 +23,28 @@ _ROTATIONS = (13, 15, 26, 6), (17, 29, 16, 24)
 _ROTATIONS_OF_FOUR = (10, 26), (11, 21), (13, 27), (23, 5), (6, 20), (17, 11), (25, 10), (18, 20)
 
 
+ZERO = np.zeros(1, UINT32)  # the upper word of numbers that are counted
 _SHIFTS = [np.array(distance, UINT32) for distance in range(32)]  # which NumPy takes in half the time of a number
 _LOW = 0xFFFFFFFF
 _ONES = sum(1 << 64 * block for block in range(FEW))
+_COUNTED = sum(block << 64 * block for block in range(FEW))
 
 
-def _mixed(x, y, distance):
-    """A step of threefry: two words of two."""
-    x = x + y
-    return x, (y << distance | y >> (32 - distance)) ^ x
+def _mixed(x, y, distances):
+    """Steps of threefry: two words of two."""
+    for distance in distances:
+        x = x + y
+        y = (y << distance | y >> (32 - distance)) ^ x
+    return x, y
 
 
-def _mixed_in_place(x, y, distance):
-    x += y
-    turned = y >> _SHIFTS[32 - distance]
-    y <<= _SHIFTS[distance]
-    y |= turned
-    y ^= x
+def _mixed_in_place(x, y, distances):
+    for distance in distances:
+        x += y
+        turned = y >> _SHIFTS[32 - distance]
+        y <<= _SHIFTS[distance]
+        y |= turned
+        y ^= x
     return x, y
 
 
@@ -49,8 +54,7 @@ def _rounds(key, x, y, mixed=_mixed, one=1, low=lambda word: word):
     schedule = (*key, key[0] ^ key[1] ^ _PARITY * one)
     x, y = x + key[0], low(y + key[1])
     for step in range(5):
-        for distance in _ROTATIONS[step % 2]:
-            x, y = mixed(x, y, distance)
+        x, y = mixed(x, y, _ROTATIONS[step % 2])
         x, y = x + schedule[(step + 1) % 3], low(y + schedule[(step + 2) % 3] + (step + 1) * one)
     return x, y
 
@@ -61,33 +65,52 @@ def threefry2x32(key, counter):
         return _rounds(key, *counter)
     blocks = np.broadcast(*key, *counter)
     if 0 < blocks.size <= FEW:
-        return _of_one_integer(blocks.shape, blocks.size, *key, *counter)
+        words = [_packed(word, blocks) for word in (*key, *counter)]
+        return [_unpacked(word, blocks.size, UINT32)[::2].reshape(blocks.shape) for word in _of_integers(blocks.size, *words)]
     counter = [np.broadcast_to(word, blocks.shape) if word.size < blocks.size else word for word in counter]
     return _rounds(key, *counter, _mixed_in_place)
 
 
-def _of_one_integer(shape, count, *words):
-    """The same of NumPy's arrays: block n of a word is in the bits from 64 n of an integer. What overflows its 32 bits stays in
-    the upper half, or is taken away before it is turned into the lower one."""
+def _of_integers(count, *words):
+    """The same of integers of Python's that hold the words of all blocks, that of block n in the bits from 64 n. What overflows
+    its 32 bits stays in the upper half, or is taken away before it is turned into the lower one."""
     ones = _ONES & (1 << 64 * count) - 1
     mask = _LOW * ones
 
-    def mixed(x, y, distance):
-        x += y
-        turned = y << distance
-        return x, ((turned | turned >> 32) ^ x) & mask
+    def mixed(x, y, distances):
+        for distance in distances:
+            x += y
+            turned = y << distance
+            y = ((turned | turned >> 32) ^ x) & mask
+        return x, y
 
-    def held(word):
-        if word.size == 1:
-            return int(word.item()) * ones
-        lanes = np.empty(shape, UINT64)
-        lanes[...] = word
-        return int.from_bytes(lanes.tobytes(), "little")
-
-    *key, x, y = map(held, words)
+    *key, x, y = words
     x, y = _rounds(key, x, y, mixed, ones, mask.__and__)
-    made = [np.frombuffer(word.to_bytes(8 * count, "little"), UINT32)[::2] for word in (x & mask, y)]
-    return made[0].reshape(shape), made[1].reshape(shape)
+    return x & mask, y
+
+
+def _first(keys, count):
+    """The same of few keys, which are a row for each of their words, each key with the counters from 0."""
+    blocks = (1 << 64 * count) - 1
+    ones, counted = _ONES & blocks, _COUNTED & blocks
+    words = [0, 0, 0, 0]
+    for high, low in reversed(list(zip(*keys.tolist()))):
+        words = [word << 64 * count | own for word, own in zip(words, (high * ones, low * ones, 0, counted))]
+    return _of_integers(count * keys.shape[1], *words)
+
+
+def _packed(word, blocks):
+    """An array of words, broadcast to the shape of the blocks, as such an integer."""
+    if word.size == 1:
+        return int(word.item()) * (_ONES & (1 << 64 * blocks.size) - 1)
+    lanes = np.empty(blocks.shape, UINT64)
+    lanes[...] = word
+    return int.from_bytes(lanes.tobytes(), "little")
+
+
+def _unpacked(word, count, dtype):
+    """Such an integer as an array of a dtype."""
+    return np.frombuffer(word.to_bytes(8 * count, "little"), dtype)
 
 
 def threefry4x32(key, counter):
@@ -96,7 +119,7 @@ def threefry4x32(key, counter):
     words = [word + own for word, own in zip(counter, key)]
     for step in range(20):
         for pair, distance in zip(((0, 3), (2, 1)) if step % 2 else ((0, 1), (2, 3)), _ROTATIONS_OF_FOUR[step % 8]):
-            words[pair[0]], words[pair[1]] = _mixed(words[pair[0]], words[pair[1]], distance)
+            words[pair[0]], words[pair[1]] = _mixed(words[pair[0]], words[pair[1]], (distance,))
         if step % 4 == 3:
             turn = step // 4 + 1
             words = [word + schedule[(turn + i) % 5] for i, word in enumerate(words)]
@@ -181,6 +204,26 @@ class Generator(NamedTuple):
         if self.hash is threefry4x32:
             out = out[0] ^ out[2], out[1] ^ out[3]
         return joined(out[1], out[0])
+
+    def drawn(self, keys, count, dtype):
+        """The first random bits of known keys, which are a row for each of their words."""
+        if not self._few(keys, count):
+            return self.bits(keys[..., None], ZERO, np.arange(count, dtype=UINT32), dtype)
+        x, y = _first(keys, count)
+        size = count * keys.shape[1]
+        if dtype.itemsize < 8:
+            return _unpacked(x ^ y, size, UINT32)[::2].astype(dtype)
+        return _unpacked(x << 32 | y, size, dtype)
+
+    def children(self, keys, count):
+        """The words of the first keys of known ones, those of each side by side."""
+        if not self._few(keys, count):
+            return np.stack(self.child(keys[..., None], ZERO, np.arange(count, dtype=UINT32)), -1)
+        x, y = _first(keys, count)
+        return _unpacked(x | y << 32, count * keys.shape[1], UINT32)
+
+    def _few(self, keys, count):
+        return self.hash is threefry2x32 and 0 < keys.shape[1] <= 4 and 0 < count * keys.shape[1] <= FEW
 
 
 class Stream(Generator):

@@ -99,7 +99,6 @@ LAWS = {
 _ON_NUMPY = {"key", "bits", "uniform"}  # "key", which is no law of numbers: the keys of a key
 # So many numbers NumPy draws in less time than XLA takes to compile, and as exactly.
 _FEW = 1 << 15
-_ZERO = np.zeros(1, UINT32)  # the upper word of their numbers
 # So many numbers are drawn in a loop of one step, whose length XLA does not know: else it draws them again for each element of
 # what they are broadcast to. For fewer it does not pay, and more are spread over threads, which the step of a loop is not.
 _ONCE = range(1 << 8, (1 << 16) + 1)
@@ -128,23 +127,23 @@ class draw(Rules):
             return Array(type, np.empty(type.shape, dtype))
         generator = BY_DTYPE[keys.dtype]
         own = np.ascontiguousarray(host_of(keys)).reshape(-1)
-        if streams := generator.streams and law != "key":
+        if generator.streams and law != "key":
             own, count = own[:1], type.size
         if law in _ON_NUMPY and type.size <= _FEW:
-            words = own.view(UINT32).reshape(-1, generator.size).T[..., None]
-            low = np.arange(count, dtype=UINT32)
+            words = own.view(UINT32).reshape(-1, generator.size).T
             if law == "key":
-                out = _key_of(generator.child(words, _ZERO, low), dtype)
+                out = generator.children(words, count).view(dtype)
             else:
-                bits = generator.drawn if streams else generator.bits
-                given = (words[:, 0], count) if streams else (words, _ZERO, low)
-                out = LAWS[law](lambda wanted: bits(*given, wanted), dtype)
+                out = LAWS[law](lambda wanted: generator.drawn(words, count, wanted), dtype)
             return Array(type, out.reshape(type.shape))
-        rows = 1 if len(own) == 1 else 1 << (len(own) - 1).bit_length()
-        given = array_type((rows,), keys.dtype)
         params = {"law": law, "shape": (_rounded(count),), "dtype": dtype}
-        out = engine().run_operation(draw, [Array(given, np.resize(own, rows))], params)
-        return Array(type, np.ascontiguousarray(host_of(out)[: len(own), :count]).reshape(type.shape))
+        if len(own) == 1:
+            single = keys if not keys.shape else Array(array_type((), keys.dtype), own.reshape(()))
+            return Array(type, host_of(engine().run_operation(draw, [single], params))[:count].reshape(type.shape))
+        rows = 1 << (len(own) - 1).bit_length()
+        given = Array(array_type((rows,), keys.dtype), np.resize(own, rows))
+        out = host_of(engine().run_operation(draw, [given], params))
+        return Array(type, np.ascontiguousarray(out[: len(own), :count]).reshape(type.shape))
 
     def lower(write, keys, *, law, shape, dtype):
         generator = BY_DTYPE[keys.dtype]

@@ -555,6 +555,16 @@ def test_square_matrix_helpers():
     same(pnp.floor_divide(A, B), np.floor_divide(A, B))
 
 
+def test_forms_of_numpy_that_few_use():
+    assert pnp.lexsort((3.0, 2.0)).shape == () and pnp.lexsort((3.0, 2.0)) == 0
+    for x in (0.0, 5.0):
+        same(pnp.trim_zeros(np.array(x)), np.trim_zeros(np.array(x)))
+    for count in (0, 1, 2):
+        same(pnp.linspace(SQUARE, 2 * SQUARE, count, retstep=True)[1], np.linspace(SQUARE, 2 * SQUARE, count, retstep=True)[1])
+    for full, reduced in zip(pnp.linalg.qr(A, mode="full"), pnp.linalg.qr(A)):
+        same(full, reduced)
+
+
 def test_linspace_of_integers_is_that_of_numpy():
     with pb.default_bits(64):
         for start, stop, count in itertools.product((0, 1, 5, -3, 2.5), (1, 9, -7, 10, 100), (0, 1, 2, 4, 7, 10, 101)):

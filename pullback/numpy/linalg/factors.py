@@ -120,7 +120,8 @@ def qr(a: ArrayLike, mode: str = "reduced") -> Any:
     Arguments:
         a: an array (..., m, n).
         mode: "reduced" for Q (..., m, k) and R (..., k, n), with k = min(m, n); "complete" for Q (..., m, m) and R (..., m, n),
-            which have no derivative where m > n; "r" for R of the first; "raw" for what LAPACK returns.
+            which have no derivative where m > n; "r" for R of the first; "raw" for what LAPACK returns; "full", NumPy's older
+            name for "reduced".
 
     Returns:
         A `QRResult`; for "r" an array; for "raw" the transposed reflections (..., n, m) and their numbers (..., k).
@@ -137,7 +138,7 @@ def qr(a: ArrayLike, mode: str = "reduced") -> Any:
         [[0. 1.]
          [2. 3.]]:f32[2,2]:cpu(0)
     """
-    if mode not in ("reduced", "complete", "r", "raw"):
+    if mode not in ("reduced", "full", "complete", "r", "raw"):
         raise ValueError(f"qr takes mode='reduced', 'complete', 'r' or 'raw', not {mode!r}.{at_user_line()}")
     x = matrices(a, "qr")
     if mode == "raw":
