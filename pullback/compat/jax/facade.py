@@ -71,6 +71,7 @@ def facade(
                 value = _submodule(name_of_module, name) or value
             elif name in adapted:
                 value = adapted[name](value)
+                value.__module__, value.__qualname__ = name_of_module, name  # where a pickle finds it
         elif (value := _submodule(name_of_module, name)) is None:
             raise absent(name_of_module, name)
         module[name] = value
