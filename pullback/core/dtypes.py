@@ -134,6 +134,14 @@ _KINDS.update(dict.fromkeys(KEYS.values(), "k"))
 _ACCUMULATION: dict[DType, DType] = {dtype: FLOAT32 for dtype, letter in _KINDS.items() if letter == "f" and dtype.itemsize < 4}
 
 
+def new_key_dtype(tag: str, words: int) -> DType:
+    """Make a dtype of random keys, of 1, 2 or 4 words, for a generator that a program defines; it is shown as `key<tag>`."""
+    made = np.dtype((type(f"prng_key_{tag}", (prng_key,), {}), [(tag, np.uint32, (words,))]))
+    KEYS[tag] = _BY_NAME[made.name] = _BY_EQUALITY[made] = BY_SHORT_NAME[f"key<{tag}>"] = made
+    SHORT_NAMES[made], _KINDS[made], _ABOVE[f"key<{tag}>"] = f"key<{tag}>", "k", ()
+    return made
+
+
 def kind(dtype: DType) -> str:
     """The kind of a dtype, one letter: `b` bool, `i` signed, `u` unsigned, `f` floating (bfloat16 too), `c` complex; `s` small
     integers for storage; `k` of random keys; `V` for `float0`, which no Array has."""

@@ -209,7 +209,7 @@ class EscapedTracerError(PullbackError, RuntimeError, TypeError):
     """
 
 
-class RefError(PullbackError, TypeError):
+class RefError(PullbackError, TypeError, ValueError):
     """A mutable array (`Ref`) where it cannot be read, written or passed.
 
     It was used as if it were an array; it was to keep a value of a transformation that ends before it does; or a function

@@ -169,6 +169,7 @@ class Generator(NamedTuple):
         hash: words of random bits, of the words of a key and of a counter.
         width: how many words a counter has.
         streams: whether it does not count.
+        defined: whether a program defines it: then it has functions of arrays in place of these formulas (`random/defined.py`).
     """
 
     name: str
@@ -176,11 +177,17 @@ class Generator(NamedTuple):
     hash: Any
     width: int
     streams: bool = False
+    defined: bool = False
 
     @property
     def size(self):
         """How many words a key has."""
         return self.dtype.itemsize // 4
+
+    @property
+    def shape(self):
+        """The shape of a key's words."""
+        return (self.size,)
 
     def seeded(self, high, low):
         """The words of the key of a seed of two words."""

@@ -126,6 +126,8 @@ class draw(Rules):
         if not type.size:
             return Array(type, np.empty(type.shape, dtype))
         generator = BY_DTYPE[keys.dtype]
+        if generator.defined:
+            return engine().run_operation(draw, [keys], {"law": law, "shape": shape, "dtype": dtype})
         own = np.ascontiguousarray(host_of(keys)).reshape(-1)
         if generator.streams and law != "key":
             own, count = own[:1], type.size
@@ -147,6 +149,8 @@ class draw(Rules):
 
     def lower(write, keys, *, law, shape, dtype):
         generator = BY_DTYPE[keys.dtype]
+        if generator.defined:
+            return LAWS[law](lambda wanted: _defined(write, keys, shape, wanted), dtype).value
         if generator.streams and law != "key":
             return _stream(write, keys, law, dtype)
         rows, count = math.prod(keys.shape), math.prod(shape)
@@ -186,7 +190,7 @@ class draw(Rules):
         for law in ("key", *LAWS):
             dtype = {"key": KEY, "bits": np.dtype(np.uint8)}.get(law, np.dtype(np.float32))
             yield (keys,), {"law": law, "shape": (2, 3), "dtype": dtype}
-        for generator in BY_DTYPE.values():
+        for generator in [one for one in BY_DTYPE.values() if not one.defined]:
             keys = rng.integers(0, 1 << 32, (3, generator.size), np.uint32).view(generator.dtype)[:, 0]
             yield (keys,), {"law": "key", "shape": (2, 3), "dtype": generator.dtype}
             if not generator.streams:  # a batch of these is no loop over its keys
@@ -244,6 +248,12 @@ def _stream(write, keys, law, dtype):
     return write.op("stablehlo.reshape", [LAWS[law](bits, dtype).value], write.result_type)
 
 
+def _defined(write, keys, shape, dtype):
+    """Random bits for all keys, by a generator that a program defines."""
+    program = BY_DTYPE[keys.dtype].drawn(array_type(keys.shape, keys.dtype), shape, dtype)
+    return Written(write, write.inline(program, keys)[0])
+
+
 def check_keys(name, keys):
     """Raise `DtypeError` unless a type is one of keys."""
     if kind(keys.dtype) != "k":
@@ -299,7 +309,7 @@ class seeded(Elementwise):
         return _key_of(BY_DTYPE[dtype].seeded(Written(write, high), Written(write, low)), dtype).value
 
     def samples(rng):
-        for generator in BY_DTYPE.values():
+        for generator in [one for one in BY_DTYPE.values() if not one.defined]:
             yield tuple(rng.integers(0, 1 << 32, (2, 3), np.uint32)), {"dtype": generator.dtype}
 
 

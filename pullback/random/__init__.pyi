@@ -5,6 +5,7 @@ from pullback.random.choosing import permutation as permutation
 from pullback.random.counts import binomial as binomial
 from pullback.random.counts import multinomial as multinomial
 from pullback.random.counts import poisson as poisson
+from pullback.random.defined import define_generator as define_generator
 from pullback.random.distributions import double_sided_maxwell as double_sided_maxwell
 from pullback.random.distributions import geometric as geometric
 from pullback.random.distributions import lognormal as lognormal

@@ -25,7 +25,7 @@ from pullback.numpy.promotion import operand as as_operand
 from pullback.ops import random as primitives
 from pullback.ops.bitwise import shift_right_logical, xor
 from pullback.ops.convert import bitcast_convert_type, convert_element_type
-from pullback.ops.generators import BY_DTYPE, GENERATORS, UINT32, Generator
+from pullback.ops.generators import BY_DTYPE, GENERATORS, UINT32
 from pullback.ops.literals import literal
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -154,7 +154,7 @@ def _like(key: Any, made: Array) -> Array:
     return made if kind(given.type.dtype) == "k" else words_of(made)
 
 
-def generator_of(impl: Any, dtype: Any = None) -> Generator:
+def generator_of(impl: Any, dtype: Any = None) -> Any:
     """The generator that is meant by its name, or by the dtype of its keys."""
     if impl is not None and dtype is not None:
         raise ValueError(f"impl={impl!r} and dtype={dtype} say the same thing: give one of them.{at_user_line()}")
@@ -198,6 +198,10 @@ def key(seed: ArrayLike, *, impl: str | None = None, dtype: Any = None) -> Array
     if isinstance(seed, int):
         if not -(1 << 63) <= seed < 1 << 63:
             raise OverflowError(f"key takes a seed of 64 bits, but got {seed}.{at_user_line()}")
+        if generator.defined:
+            width = default_dtype("i").itemsize
+            number = np.array(seed & ((1 << 8 * width) - 1), f"u{width}").view(default_dtype("i"))
+            return generator.key_of(as_operand(number, "key"))
         top = seed >> 32 if default_dtype("i").itemsize == 8 else 0
         words = [np.full(1, word & LARGEST, UINT32) for word in (top, seed)]
         return as_operand(np.stack(generator.seeded(*words), -1).view(generator.dtype)[0, 0], "key")
@@ -206,6 +210,8 @@ def key(seed: ArrayLike, *, impl: str | None = None, dtype: Any = None) -> Array
         raise DtypeError(f"key takes a whole number as seed, but got {x.type}.{at_user_line()}")
     if x.type.shape:
         raise ShapeError(f"key takes one seed, but got {x.type}. For many, pb.vmap(pb.random.key)(seeds).{at_user_line()}")
+    if generator.defined:
+        return generator.key_of(x)
     high = shift_right_logical(x, literal(32, x)) if x.type.dtype.itemsize == 8 else literal(0, x)
     return primitives.seeded(in_dtype(high, UINT32), in_dtype(x, UINT32), dtype=generator.dtype)
 
@@ -247,7 +253,9 @@ def key_data(keys: ArrayLike) -> Array:
         >>> pb.random.key_data(pb.random.key(42))
         [ 0 42]:u32[2]:cpu(0)
     """
-    return words_of(typed_keys(keys, "key_data"))
+    typed = typed_keys(keys, "key_data")
+    words, shape = words_of(typed), BY_DTYPE[typed.type.dtype].shape
+    return words if len(shape) == 1 else words.reshape((*typed.type.shape, *shape))
 
 
 def wrap_key_data(key_bits_array: ArrayLike, *, impl: str | None = None, dtype: Any = None) -> Array:
@@ -272,12 +280,13 @@ def wrap_key_data(key_bits_array: ArrayLike, *, impl: str | None = None, dtype: 
     """
     generator = generator_of(impl, dtype)
     words = as_operand(key_bits_array, "wrap_key_data")
-    if words.type.dtype is not UINT32 or words.type.shape[-1:] != (generator.size,):
+    split = max(len(words.type.shape) - len(generator.shape), 0)
+    if words.type.dtype is not UINT32 or words.type.shape[split:] != generator.shape:
         raise LeafError(
             f"wrap_key_data takes the words of keys of {generator.name}, an array of uint32 whose shape ends with"
-            f" {generator.size}, but got {words.type}.{at_user_line()}"
+            f" {', '.join(map(str, generator.shape))}, but got {words.type}.{at_user_line()}"
         )
-    return keys_of(words, generator.dtype)
+    return keys_of(words.reshape((*words.type.shape[:split], generator.size)), generator.dtype)
 
 
 def key_impl(keys: ArrayLike) -> str:
@@ -348,6 +357,9 @@ def split(key: ArrayLike, num: ShapeLike = 2) -> Array:
 def divided(key: Any, sizes: tuple[int, ...] = (2,)) -> Array:
     """New keys from a typed one."""
     dtype = key.type.dtype
+    generator: Any = BY_DTYPE[dtype]
+    if generator.defined:
+        return generator.children_of(key, sizes)
     if dtype is _UNSAFE:  # of every tenth four words; the division by threefry would be slow on a TPU
         words = primitives.draw(key, law="bits", shape=(10 * math.prod(sizes), 4), dtype=UINT32)
         return keys_of(words[::10].reshape((*sizes, 4)), dtype)
@@ -388,6 +400,9 @@ def fold_in(key: ArrayLike, data: ArrayLike) -> Array:
             f" pb.vmap(pb.random.fold_in)(keys, numbers).{at_user_line()}"
         )
     number = convert_element_type(number, new_dtype=UINT32)
+    generator: Any = BY_DTYPE[typed.type.dtype]
+    if generator.defined:
+        return _like(key, generator.child_of(typed, number))
     if (dtype := typed.type.dtype) is _UNSAFE:
         of_number = primitives.seeded(literal_of(0, UINT32), number, dtype=dtype)
         last = primitives.draw(of_number, law="bits", shape=(10, 4), dtype=UINT32)[-1]

@@ -23,16 +23,14 @@ _ELEMENTS = {
     "complex128": "complex<f64>",
     **dict.fromkeys(("int2", "int4"), "i8"),  # of which the bits above count for nothing: see `narrowed`
     **dict.fromkeys(("uint2", "uint4"), "ui8"),
-    # the dtypes of random keys: their first word is the lower half
-    "prng_key64": "ui64",
-    "prng_key_phx232": "ui32",
-    "prng_key_phx464": "ui64",
-    **dict.fromkeys(("prng_key_fry4128", "prng_key_rbg128", "prng_key_urbg128"), "complex<f64>"),
 }
+_KEYS = {4: "ui32", 8: "ui64", 16: "complex<f64>"}  # the dtypes of random keys, by size: their first word is the lower half
 
 
 def element_type(dtype: np.dtype[Any]) -> str:
     """A dtype as StableHLO writes it: `f32`; of the float8 kinds, which NumPy calls `float8_e4m3fn`, `f8E4M3FN`."""
+    if dtype.name.startswith("prng_key"):
+        return _KEYS[dtype.itemsize]
     return _ELEMENTS.get(dtype.name) or f"f8{dtype.name.removeprefix('float8_').upper()}"
 
 

@@ -266,3 +266,18 @@ def test_what_a_function_closes_over_goes_with_it(name):
     finally:
         if was:
             gc.enable()
+
+
+def test_a_numpy_array_that_is_used_often_is_in_a_program_once():
+    data, placed = np.arange(3, dtype=np.float32), pb.device_put(pnp.arange(3.0), pb.devices()[0])
+
+    def f(x):
+        y = x + data + pnp.sum(data) + pnp.array(data) + placed
+        data[0] = 7.0  # what comes after it sees it
+        return y * data, pnp.asarray([0.0, 1.0]) + pnp.asarray([-0.0, 1.0])
+
+    program = pb.xpr(f, pnp.ones(3))
+    held = sorted(tuple(np.asarray(array).tolist()) for _, array in program.constants)
+    assert held == [(-0.0, 1.0), (0.0, 1.0), (0.0, 1.0, 2.0), (0.0, 1.0, 2.0), (7.0, 1.0, 2.0)]
+    data[0] = 0.0
+    assert pb.jit(f)(pnp.ones(3))[0].tolist() == [28.0, 7.0, 20.0]

@@ -19,6 +19,7 @@ INITIALIZERS = """
 TABLE: dict[str, Entry] = {}
 ELSEWHERE = {
     "lax.rng_bit_generator": "tests/random/test_facts.py",
+    "random.define_generator": "tests/random/test_defined.py",
     **{f"random.{name}": "tests/random/test_keys.py" for name in KEYS.split()},
     **{f"random.{name}": "tests/random/test_distributions.py" for name in DRAWS.split()},
     **{f"nn.initializers.{name}": "tests/nn/test_initializers.py" for name in INITIALIZERS.split()},

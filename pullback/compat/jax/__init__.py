@@ -48,6 +48,6 @@ facade(
         ),
         "custom_derivatives": "closure_convert custom_gradient custom_jvp custom_vjp",
         "pullback": ("Array Device Ref clear_caches ensure_compile_time_eval float0 freeze named_scope"),
-        "ref": "new_ref",
+        "ref": "empty_ref free_ref new_ref",
     },
 )

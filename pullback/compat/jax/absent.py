@@ -12,7 +12,6 @@ ABSENT: dict[str, dict[str, str]] = {
         "smap memory": _DEVICES,
         "ds": "it is jax.lax.dynamic_slice",
         "ad": _INSIDE,
-        "empty_ref free_ref": _LATER,
     },
     "jax.api_util": {"*": _INSIDE},
     "jax.core": {"ParamDict max_dim min_dim": _INSIDE},
@@ -45,9 +44,6 @@ ABSENT: dict[str, dict[str, str]] = {
     "jax.nn": {"scaled_dot_general get_scaled_dot_general_config": "jax.nn.scaled_matmul multiplies what is quantized"},
     "jax.profiler": {"*": "there is no profiler yet; jax.jit(f).lower(*args).cost_analysis() says what a function costs"},
     "jax.random": {"random_gamma_p": _INSIDE},
-    "jax.ref": {
-        "empty_ref free_ref": _LATER,
-    },
     "jax.sharding": {"*": _DEVICES},
 }
 

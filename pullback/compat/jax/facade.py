@@ -71,6 +71,7 @@ def facade(
                 value = _submodule(name_of_module, name) or value
             elif name in adapted:
                 value = adapted[name](value)
+                value.__module__, value.__qualname__ = name_of_module, name  # where a pickle finds it
         elif (value := _submodule(name_of_module, name)) is None:
             raise absent(name_of_module, name)
         module[name] = value
@@ -119,19 +120,13 @@ def _homes(own: Mapping[str, str]) -> dict[str, tuple[str, str]]:
 
 def absent(module: str, name: str) -> AttributeError:
     """The error for a name that one of JAX's modules has in JAX, or has not there either."""
-    jax_module = name_in_jax(module)
-    return AttributeError(_not_provided(jax_module, name, _page(module, name)), name=name, obj=sys.modules.get(module))
-
-
-def _page(module: str, name: str) -> str:
-    """The page of JAX's documentation that is about a name."""
-    return DOCUMENTATION if name.startswith("_") else f"{DOCUMENTATION}/_autosummary/{name_in_jax(module)}.{name}.html"
+    return AttributeError(_not_provided(name_in_jax(module), name), name=name, obj=sys.modules.get(module))
 
 
 def _documented(value: Any, module: str, name: str) -> Any:
     """A value that, where it is a function of which nothing is said, says where JAX's documentation is."""
     if isinstance(value, FunctionType) and not value.__doc__:
-        value.__doc__ = f"As JAX's: {_page(module, name)}"
+        value.__doc__ = f"As JAX's: {DOCUMENTATION}/_autosummary/{name_in_jax(module)}.{name}.html"
     return value
 
 
@@ -139,12 +134,13 @@ def _absent_module(fullname: str) -> ModuleNotFoundError:
     """The error for a module that JAX has, or has not either."""
     name = name_in_jax(fullname)
     outer, _, last = name.rpartition(".")
-    return ModuleNotFoundError(_not_provided(outer, last, f"{DOCUMENTATION}/{name}.html"), name=name)
+    return ModuleNotFoundError(_not_provided(outer, last), name=name)
 
 
-def _not_provided(module: str, name: str, page: str) -> str:
-    why = reason(module, name)
-    return f"{module}.{name} is not provided by pullback{': ' if why else ''}{why} (JAX's documentation: {page})."
+def _not_provided(module: str, name: str) -> str:
+    why, full = reason(module, name), f"{module}.{name}"  # whether JAX has it nobody knows here: its documentation is searched
+    said = f"{full} is not provided by pullback{': ' if why else ''}{why}"
+    return f"{said} (JAX's documentation: {DOCUMENTATION}/search.html?q={full})."
 
 
 def _is_there(fullname: str) -> bool:

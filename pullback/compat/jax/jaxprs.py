@@ -14,7 +14,7 @@ import numpy as np
 from pullback.compat.jax.errors import JaxprTypeError as JaxprTypeError
 from pullback.compat.jax.jaxpr_text import jaxpr_text, jaxprs_in_params
 from pullback.compat.jax.primitives import facade_of, named
-from pullback.compat.jax.structs import AbstractValue, aval_of
+from pullback.compat.jax.structs import AbstractRef, AbstractValue, aval_of
 from pullback.core.array import Array
 from pullback.core.source import CodeSource
 from pullback.program import equation as program_equation
@@ -36,7 +36,17 @@ class CallbackEffect(Effect):
     __repr__ = __str__
 
 
-CALLBACK = CallbackEffect()
+class RefEffect(Effect):
+    """A Ref is read or written."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __repr__(self) -> str:
+        return self._name
+
+
+CALLBACK, READ, WRITE = CallbackEffect(), RefEffect("Read"), RefEffect("Write")
 Effects = set
 no_effects: set[Any] = set()
 
@@ -119,6 +129,23 @@ class Literal:
 
 
 Atom = Var | Literal
+
+
+class _OfRefs(NamedTuple):
+    """A primitive of Refs: it is done, and never traced."""
+
+    name: str
+    bind: Callable[..., Any]
+    multiple_results: bool = False
+
+    def get_bind_params(self, params: dict[str, Any]) -> dict[str, Any]:
+        return params
+
+    def __str__(self) -> str:
+        return self.name
+
+
+REF_GET, REF_SWAP = _OfRefs("get", lambda ref: ref[...]), _OfRefs("swap", lambda ref, value: ref.swap(value))
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -290,6 +317,24 @@ def _closed(program: Program, captures: Sequence[Any], debug_info: DebugInfo | N
     made._jaxpr = Jaxpr.of(program, len(captures), debug_info)
     made._consts = [*captures, *[array for _, array in program.constants]]
     return made
+
+
+def with_refs(closed: ClosedJaxpr, refs: dict[Var, Any], written: Sequence[Var]) -> ClosedJaxpr:
+    """A Jaxpr, of which some variables are the values of Refs, as one of these Refs: it begins by reading them.
+
+    Arguments:
+        refs: by each such variable, what is to be among the consts, or None where it is an argument.
+        written: those whose new values come first among the results: they are written, and no results.
+    """
+    inner = closed.jaxpr
+    names = {var: Var(AbstractRef(var.aval)) for var in refs}  # type: ignore[arg-type]
+    gets = [JaxprEqn([name], [var], REF_GET, {}, {READ}) for var, name in names.items()]
+    swaps = [JaxprEqn([names[var], x], [DropVar(var.aval)], REF_SWAP, {}, {WRITE}) for var, x in zip(written, inner.outvars)]
+    constvars, invars = [[names.get(x, x) for x in given] for given in (inner.constvars, inner.invars)]
+    effects = {*inner.effects, *([READ] if gets else []), *([WRITE] if swaps else [])}
+    outvars, consts = inner.outvars[len(written) :], zip(inner.constvars, closed.consts)
+    jaxpr = Jaxpr(constvars, invars, outvars, [*gets, *inner.eqns, *swaps], effects, inner.debug_info)
+    return ClosedJaxpr(jaxpr, [refs.get(var, value) for var, value in consts])
 
 
 def _viewed(program: Any, consts: int) -> tuple[list[Any], list[Any], list[Any], list[Any]]:

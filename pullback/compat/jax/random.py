@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +13,7 @@ import numpy as np
 from pullback import random as own
 from pullback.compat.jax import configuration as options
 from pullback.compat.jax.facade import adapter, facade
-from pullback.core.dtypes import is_key
+from pullback.core.dtypes import KEYS, is_key
 from pullback.core.source import api_boundary
 from pullback.ops.generators import GENERATORS
 
@@ -70,12 +72,24 @@ def _check_raw(key: Any) -> None:
         warnings.warn("Raw keys are deprecated where jax_enable_custom_prng is set.", FutureWarning, stacklevel=4)
 
 
+@functools.cache
+def _defined(impl: Any) -> str:
+    """The name of the generator that a program has defined by a PRNGImpl: its tag, with a number if that is taken."""
+    names = itertools.chain([impl.tag], (f"{impl.tag}{number}" for number in itertools.count(2)))
+    name = next(name for name in names if name not in KEYS and name not in GENERATORS)
+    return own.define_generator(
+        name, impl.key_shape, seed=impl.seed, split=impl.split, bits=impl.random_bits, fold_in=impl.fold_in
+    )
+
+
 def generator_of(impl: Any) -> str | None:
     """The name of the generator that a name, a dtype of keys, a PRNGSpec or a PRNGImpl means; None for the default one."""
     if impl is None:
         return None
     if isinstance(impl, PRNGSpec):
         impl = impl._impl
+    if hasattr(impl, "key_shape") and impl.name not in GENERATORS:
+        return _defined(impl)
     name = own.key_impl(np.zeros(1, impl)[0]) if is_key(impl) else getattr(impl, "name", impl)
     if name.__class__ is not str:
         raise TypeError(
@@ -128,4 +142,4 @@ def key_dtype(impl_spec: Any = None) -> Any:
     return own.key_dtype(generator_of(impl_spec))
 
 
-facade(globals(), "pullback.random", "checked_keys prng_key", adapted=dict.fromkeys(_OF_KEYS.split(), _of_key))
+facade(globals(), "pullback.random", "checked_keys define_generator prng_key", adapted=dict.fromkeys(_OF_KEYS.split(), _of_key))

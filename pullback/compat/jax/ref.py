@@ -17,6 +17,16 @@ def new_ref(init_val: Any, *, memory_space: None = None, kind: None = None) -> p
     return pb.new_ref(init_val)
 
 
+def empty_ref(ty: Any, memory_space: None = None) -> pb.Ref:
+    """A Ref of the shape and dtype that a struct has, with zeros."""
+    return new_ref(pb.numpy.zeros(ty.shape, ty.dtype), memory_space=memory_space)
+
+
+def free_ref(ref: pb.Ref) -> None:
+    """The end of a Ref."""
+    ref.freeze()
+
+
 def get(ref: pb.Ref, idx: Any = None) -> pb.Array:
     return ref[... if idx is None else idx]
 

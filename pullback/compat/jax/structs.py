@@ -246,8 +246,11 @@ class AbstractRef(Keyed, AbstractValue):
     dtype = property(lambda self: self.inner_aval.dtype)
     ndim = property(lambda self: self.inner_aval.ndim)
 
+    def str_short(self, short_dtypes: bool = False, mesh_axis_types: bool = False) -> str:
+        return f"Ref{{{self.inner_aval.str_short(short_dtypes)}}}"
+
     def __repr__(self) -> str:
-        return f"Ref{{{self.inner_aval.str_short()}}}"
+        return self.str_short()
 
 
 def typeof(x: Any) -> Any:

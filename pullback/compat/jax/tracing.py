@@ -8,13 +8,14 @@ from typing import Any
 
 import pullback as pb
 from pullback.api.functions import chosen_arguments
-from pullback.compat.jax.jaxprs import DebugInfo, closed_jaxpr_of
+from pullback.compat.jax.jaxprs import DebugInfo, closed_jaxpr_of, with_refs
 from pullback.compat.jax.structs import AbstractValue, ShapeDtypeStruct, aval_of, struct_of, type_of
 from pullback.compat.jax.trees import Packed, flatten, level
 from pullback.core.array import Array, as_array
 from pullback.core.axes import Axis, named_axis
-from pullback.core.refs import Ref
-from pullback.core.source import api_boundary, name_of, named_after
+from pullback.core.errors import RefError
+from pullback.core.refs import Ref, call_with_refs
+from pullback.core.source import api_boundary, describe, name_of, named_after
 from pullback.core.tracing import Trace, Tracer, ensure_compile_time_eval, innermost_staging
 from pullback.ops.broadcast import broadcast_in_dim
 from pullback.ops.convert import convert_element_type
@@ -73,14 +74,18 @@ def make_jaxpr(
         static = {number % len(args) for number in numbers} if args else set()
         dynamic = [None if i in static else arg for i, arg in enumerate(args)]
         leaves, structure = flatten((dynamic, kwargs), None)
+        which = [i for i, leaf in enumerate(leaves) if isinstance(leaf, Ref)]
         found: list[Any] = []
 
-        def flat(*values: Any) -> list[Any]:
+        def call(values: Sequence[Any]) -> Any:
             given, named = structure.unflatten(values)
-            out = fun(*[args[i] if i in static else arg for i, arg in enumerate(given)], **named)
+            return fun(*[args[i] if i in static else arg for i, arg in enumerate(given)], **named)
+
+        def flat(*values: Any) -> list[Any]:
+            out, changed = call_with_refs(call, values, which)
             outs, out_structure = flatten(out, None)
-            found[:] = [out_structure]
-            return [_leaf(x) for x in outs]
+            found[:] = out_structure, [*changed]
+            return [*changed.values(), *[_leaf(x) for x in outs]]
 
         with contextlib.ExitStack() as stack:
             for name, size in axis_env or ():
@@ -88,11 +93,19 @@ def make_jaxpr(
             refs: list[Ref] = []
             name = name_of(fun, "fun")
             program, captures = stage(flat, [type_of(x) for x in leaves], name=name, described=fun, refs=refs)
-        program = _folded(program)
+        program, (out_structure, changed) = _folded(program), found
+        written = len(program.outputs) - out_structure.num_leaves
         jaxpr = closed_jaxpr_of(program, captures, DebugInfo("make_jaxpr", name))
+        if refs or which:
+            if len({*refs, *[leaves[i] for i in which]}) < len(refs) + len(which):
+                raise RefError(f"{describe(fun)} was given a Ref twice, or one that it also closes over: pass it once.")
+            outer = jaxpr.constvars[len(captures) - len(refs) : len(captures)]
+            last = outer[len(outer) - (written - len(changed)) :]
+            of_args = {jaxpr.invars[i]: None for i in which}
+            jaxpr = with_refs(jaxpr, dict(zip(outer, refs)) | of_args, [*last, *[jaxpr.invars[i] for i in changed]])
         if not return_shape:
             return jaxpr
-        return jaxpr, found[0].unflatten([struct_of(type) for type in program.output_types])
+        return jaxpr, out_structure.unflatten([struct_of(type) for type in program.output_types[written:]])
 
     of_arguments.__module__ = "jax"
     for name in ("__name__", "__qualname__"):

@@ -337,3 +337,32 @@ def test_an_interpreter_as_in_the_guide_inverts_a_function() -> None:
         values = safe_map(known.__getitem__, equation.outvars)
         safe_map(known.__setitem__, equation.invars, [inverses[equation.primitive](*values)])
     assert np.allclose(known[program.jaxpr.invars[0]], 0.5)
+
+
+def test_refs_are_read_and_written_by_a_jaxpr():
+    count, total = jax.new_ref(1.0), jax.new_ref(jnp.zeros(2))
+
+    def f(x, out):
+        out[0] = x * count[...]
+        total[...] += out[0]
+        return out[0] + 1.0
+
+    out = jax.empty_ref(jax.ShapeDtypeStruct((2,), jnp.float32))
+    jaxpr, shape = jax.make_jaxpr(f, return_shape=True)(2.0, out)
+    assert (count[...], total[1], out[0]) == (1.0, 0.0, 0.0) and shape.shape == ()
+    assert {repr(aval) for aval in jaxpr.in_avals} == {"ShapedArray(float32[], weak_type=True)", "Ref{float32[2]}"}
+    assert sorted(map(str, jaxpr.effects)) == ["Read", "Write"] and len(jaxpr.jaxpr.outvars) == 1
+    assert {id(const) for const in jaxpr.consts} == {id(count), id(total)}
+    for n in (1, 2):
+        count[...] = float(n)
+        (found,) = core.eval_jaxpr(jaxpr.jaxpr, jaxpr.consts, 3.0, out)
+        assert (found, out[0]) == (3.0 * n + 1.0, 3.0 * n)
+    assert total[...].tolist() == [9.0, 9.0]
+    read = jax.make_jaxpr(lambda x: x * count[...])(2.0)
+    assert str(read) == "{ lambda a:Ref{f32[]}; b:f32[]. let c:f32[] = get a; d:f32[] = mul b c in (d,) }"
+    assert [str(effect) for effect in read.effects] == ["Read"]
+    jax.free_ref(out)
+    with pytest.raises(ValueError, match="was frozen"):
+        out[...]
+    with pytest.raises(ValueError, match="was given a Ref twice, or one that it also closes over"):
+        jax.make_jaxpr(lambda ref: ref[...] + count[...])(count)

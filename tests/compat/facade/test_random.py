@@ -94,8 +94,6 @@ def test_the_generator_by_itself() -> None:
     assert odd.tolist() == even.tolist()[:3]
     with pytest.raises(TypeError, match="requires uint32 arguments, got"):
         generators.threefry_2x32((0, 0), np.arange(2))
-    with pytest.raises(NotImplementedError, match="define_prng_impl is not provided"):
-        generators.define_prng_impl(name="mine")
 
 
 def test_keys_as_values() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from pullback.api.mapping import vmap
 from pullback.compat.jax.facade import facade
-from pullback.compat.jax.random import key, wrap_key_data
+from pullback.compat.jax.random import PRNGSpec, key, wrap_key_data
 from pullback.core.dtypes import SHORT_NAMES, is_key
 from pullback.core.errors import LeafError
 from pullback.numpy.promotion import operand
@@ -19,7 +19,7 @@ from pullback.random import bits, fold_in, key_data, split
 
 
 class PRNGImpl(NamedTuple):
-    """What a generator does. There is one; a program may read it, and name it where one is asked for."""
+    """What a generator does. A program may read it, name it where one is asked for, and make one of its own."""
 
     key_shape: tuple[int, ...]
     seed: Any
@@ -79,11 +79,9 @@ threefry_prng_impl = _implementations["threefry2x32"]
 rbg_prng_impl, unsafe_rbg_prng_impl = _implementations["rbg"], _implementations["unsafe_rbg"]
 
 
-def define_prng_impl(**kwargs: Any) -> Any:
-    """Refused: keys of other generators are not provided."""
-    raise NotImplementedError(
-        "jax.extend.random.define_prng_impl is not provided by pullback, whose generators are those that jax.random names."
-    )
+def define_prng_impl(**kwargs: Any) -> PRNGSpec:
+    """A generator of a program's own, of the fields of PRNGImpl."""
+    return PRNGSpec(PRNGImpl(**kwargs))
 
 
 def random_seed(seeds: Any, impl: Any) -> Any:
