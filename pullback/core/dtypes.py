@@ -213,7 +213,8 @@ def canonical(dtype: Any) -> DType:
     if found is not None and not found.isnative:
         found = found.newbyteorder("=")
     if found not in SHORT_NAMES:
-        raise DtypeError(f"{dtype!r} is not a dtype that an array can have; those are {', '.join(DTYPES)}.")
+        cure = " A shape is one argument: zeros((2, 3)), not zeros(2, 3)." if isinstance(dtype, int) else ""
+        raise DtypeError(f"{dtype!r} is not a dtype that an array can have; those are {', '.join(DTYPES)}.{cure}")
     return _BY_EQUALITY[found]  # the one object of its kind: dtypes are compared by identity
 
 

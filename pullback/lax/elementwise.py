@@ -25,6 +25,7 @@ from pullback.ops import (
     trigonometric,
 )
 from pullback.ops import complex as complexes
+from pullback.ops.literals import within
 
 
 def lifted(name: str, args: tuple[Any, ...]) -> tuple[Array, ...]:
@@ -33,7 +34,8 @@ def lifted(name: str, args: tuple[Any, ...]) -> tuple[Array, ...]:
     if dtype is None:
         return tuple([from_python(arg) for arg in args])
     for arg in args:
-        if arg.__class__ in PYTHON_SCALARS and RANK[scalar_kind(arg)] > RANK[kind(dtype)]:
+        # nothing is converted here: an integer that is too large is refused also where the mode would cut it
+        if arg.__class__ in PYTHON_SCALARS and (RANK[scalar_kind(arg)] > RANK[kind(dtype)] or within(arg, dtype) is not arg):
             raise DtypeError(f"{name} got {arg!r} beside an array of {dtype.name}, which cannot hold it.{at_user_line()}")
     return tuple([
         literal_of(arg, dtype) if arg.__class__ in PYTHON_SCALARS else operand(arg, name, f"argument {i}")

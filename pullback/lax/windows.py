@@ -29,6 +29,7 @@ from pullback.ops import reduce_window as pools
 from pullback.ops import shape as shapes
 from pullback.ops.broadcast import reduce_sum
 from pullback.ops.convolve import dilated
+from pullback.ops.literals import within
 from pullback.ops.reduce import highest, lowest
 
 Computation = Callable[[Any, Any], Any]
@@ -69,15 +70,18 @@ class _Reduction:
         for x, start in zip(self.arrays, starts):
             if start.type.weak and start.type.dtype is not x.type.dtype and self._is_neutral(start):
                 start = as_array(self._row[1][2](x.type.dtype))  # -inf begins a maximum of integers, too
+            known = start.type.weak and not start.type.shape and not isinstance(start, Tracer)
+            given = np.asarray(host_of(start)).item() if known else start  # a number stays known where functions are staged
             fits = start.type.dtype is x.type.dtype or (
-                start.type.weak and RANK[kind(start.type.dtype)] <= RANK[kind(x.type.dtype)]
+                start.type.weak
+                and RANK[kind(start.type.dtype)] <= RANK[kind(x.type.dtype)]
+                and within(given, x.type.dtype) is given
             )
             if start.type.shape or not fits:
                 raise DtypeError(
-                    f"{name} of {x.type} takes one number of its dtype to begin with, not {start.type}.{at_user_line()}"
+                    f"{name} of {x.type} takes one number of its dtype to begin with, not {given if known else start.type}."
+                    f"{at_user_line()}"
                 )
-            known = start.type.weak and not isinstance(start, Tracer)
-            given = np.asarray(host_of(start)).item() if known else start  # a number stays known where functions are staged
             self.starts.append(literal_of(given, x.type.dtype) if known else in_dtype(start, x.type.dtype))
         if len({x.type.shape for x in self.arrays}) > 1:
             raise ShapeError(f"{name} takes operands of one shape, not {[x.type for x in self.arrays]}.{at_user_line()}")

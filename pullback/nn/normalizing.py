@@ -112,9 +112,8 @@ def _shifted(a: Any, axes: tuple[int, ...], where: Any, finite: bool = True) -> 
         a = choose(where, a, -math.inf)
     if 0 in [a.type.shape[i] for i in axes]:
         return a, literal_of(0, a.type.dtype)
-    size = real(a)
-    peak = maximum_of(size, axes, keepdims=True)
-    shift = stop_gradient(choose(isfinite(peak), peak, 0.0) if finite else peak)
+    peak = maximum_of(real(stop_gradient(a)), axes, keepdims=True)
+    shift = choose(isfinite(peak), peak, 0.0) if finite else peak
     return a - shift, shift
 
 

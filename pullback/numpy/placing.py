@@ -28,6 +28,7 @@ from pullback.numpy.promotion import (
     number_or_operand,
     operand,
     storable,
+    strong,
     to_common_dtype,
 )
 from pullback.numpy.shaping import broadcast_arrays, concatenate, moveaxis, ravel, reshape, stack
@@ -254,7 +255,7 @@ def choose(a: ArrayLike | Sequence[Any], choices: Any, out: None = None, mode: s
         raise ValueError(f"choose takes at least one choice.{at_user_line()}")
     (which,) = coordinates("choose", [a], [len(parts)], mode)
     which, *values = broadcast_arrays(which, *to_common_dtype("choose", *parts))
-    return take_along_axis(stack(values), which[None], 0)[0]
+    return take_along_axis(strong(stack(values)), which[None], 0)[0]
 
 
 # ---- fewer elements, and more ---------------------------------------------------------------------------------------

@@ -477,7 +477,6 @@ def _spread(name: str, finish: Function, doc: str) -> Spread:
             raise ValueError(
                 f"{name} takes ddof or correction, two names of one thing; got {ddof} and {correction}.{at_user_line()}"
             )
-        real_ones = kind(operand(a, name).type.dtype) != "c"
         a, wanted = _averaged(name, a, dtype)  # a square may overflow the dtype that the result is to have
         axes = normal_axes(axis, a.type, name)
         center = mean
@@ -491,8 +490,8 @@ def _spread(name: str, finish: Function, doc: str) -> Spread:
             count = count if count > 0 else math.nan
         else:
             count = _where(count > 0, count, math.nan)
-        # as NumPy has it: of real numbers, a complex dtype that was asked for is that of the result too
-        return strong(in_dtype(finish(divide(total, count)), wanted if real_ones else real_dtype(wanted)))
+        # as NumPy has it, a complex dtype that was asked for is that of the result too
+        return strong(in_dtype(finish(divide(total, count)), real_dtype(wanted) if dtype is None else wanted))
 
     def on_host(a: Any, axis: Any = None, *, ddof: int = 0, keepdims: bool = False) -> Any:
         size = a.size if axis is None else math.prod([a.shape[i] for i in ((axis,) if axis.__class__ is int else axis)])

@@ -267,7 +267,7 @@ class cumlogsumexp(Scan):
 
 def complex_logsumexp(x, **along):
     """`cumlogsumexp` of complex numbers: sums of exponentials, each divided by that of the largest real part so far."""
-    peak, dtype = stop_gradient(cummax(real(x), **along)), type_of(x).dtype
+    peak, dtype = cummax(real(stop_gradient(x)), **along), type_of(x).dtype
     level = select(is_finite(peak), peak, literal(0, peak))
     kept = convert_element_type(exp(sub(_before(peak, -np.inf, **along), level)), new_dtype=dtype)
     level = convert_element_type(level, new_dtype=dtype)

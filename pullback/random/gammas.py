@@ -192,7 +192,7 @@ def dirichlet(key: ArrayLike, alpha: ArrayLike, shape: ShapeLike | None = None, 
         raise ShapeError(f"dirichlet takes concentrations along an axis, but alpha is {own}.{at_user_line()}")
     sizes = own.shape[:-1] if shape is None else checked_shape(shape, "dirichlet")
     x = _gammas("dirichlet", key, alpha, (*sizes, own.shape[-1]), dtype, logarithm=True)  # type: ignore[arg-type]
-    x = exp(x - stop_gradient(largest(x, axis=-1, keepdims=True, initial=-float("inf"))))
+    x = exp(x - largest(stop_gradient(x), axis=-1, keepdims=True, initial=-float("inf")))
     return x / total(x, axis=-1, keepdims=True)
 
 

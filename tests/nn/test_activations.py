@@ -89,3 +89,12 @@ def test_narrow_floats_are_standardized_in_float32():
     np.testing.assert_allclose(out, np.array([-1, 0, 1]) * 1.5**0.5, rtol=1e-3)
     with pytest.raises(ValueError, match="algorithm"):
         nn.standardize(x, algorithm="exact")
+
+
+@pytest.mark.parametrize("name", ["softmax", "log_softmax", "logsumexp", "logmeanexp"])
+def test_the_largest_element_is_not_differentiated(name):
+    """It cancels: nothing is computed for its derivative, nor kept from being fused."""
+    x = np.array([0.5, 2.0, -1.0], np.float32)
+    program = pb.xpr(lambda x, t: pb.jvp(getattr(nn, name), (x,), (t,)), x, x)
+    names = [equation.primitive.name for equation in program.equations]
+    assert "reduce_max" in names and "optimization_barrier" not in names

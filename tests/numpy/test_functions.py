@@ -567,6 +567,12 @@ def test_linspace_of_integers_is_that_of_numpy():
         pnp.linspace(0, 4 + 4j, 3, dtype=int)
 
 
+def test_a_shape_in_several_arguments_is_explained():
+    for make in (pnp.zeros, pnp.ones, pnp.empty):
+        with pytest.raises(pb.errors.DtypeError, match=r"3 is not a dtype.* A shape is one argument: zeros\(\(2, 3\)\)"):
+            make(2, 3)
+
+
 def test_roll_by_several_shifts():
     x = np.arange(24).reshape(2, 3, 4)
     for shift, axis in [((1, 2), None), ((1, 2), 0), ((1, 3), (1, 1)), (1, (0, 2)), ((2,), (0, 1)), (-5, None), (1, [0, 1])]:

@@ -318,6 +318,7 @@ WEAK_OF_WEAK = {
     lax.associative_scan: lambda: lax.associative_scan(lambda a, b: a + b, V),
 }
 NEVER_WEAK = {
+    pnp.choose: lambda: pnp.choose(np.array([1, 0]), [WEAK, 2.0]),
     pnp.cross: lambda: pnp.cross(V, V),
     pnp.trace: lambda: pnp.trace(M),
     pnp.allclose: lambda: pnp.allclose(V, V),

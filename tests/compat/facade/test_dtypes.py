@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import pullback as pb
-from pullback.compat.jax import dtypes
+from pullback.compat.jax import dtypes, lax
 from pullback.compat.jax import numpy as jnp
 from pullback.core.modes import default_bits, narrowing, overriding
 
@@ -190,3 +190,23 @@ def test_a_python_integer_keeps_its_low_bits_where_narrow_integers_meet_it():
             refused()
     with overriding(truncates=False), pytest.raises(OverflowError, match="300 does not fit into uint8"):
         narrow + 300
+
+
+def test_functions_that_convert_nothing_refuse_an_integer_that_is_too_large() -> None:
+    narrow = jnp.array([200, 5], jnp.uint8)
+    for refused in (
+        lambda: lax.max(narrow, -5),
+        lambda: lax.eq(300, narrow),
+        lambda: pb.jit(lambda x: lax.add(x, 300))(narrow),
+        lambda: lax.clamp(0, narrow, 256),
+        lambda: lax.pad(narrow, -1, [(1, 1, 0)]),
+    ):
+        with pytest.raises(TypeError, match="beside an array of uint8, which cannot hold it"):
+            refused()
+    for init in (-5, 300):
+        with pytest.raises(TypeError, match=f"one number of its dtype to begin with, not {init}"):
+            lax.reduce(narrow, init, lax.max, (0,))
+        with pytest.raises(TypeError, match=f"one number of its dtype to begin with, not {init}"):
+            lax.reduce_window(narrow, init, lax.max, (2,), (1,), "VALID")
+    assert lax.reduce(narrow, 255, lax.min, (0,)) == 5
+    assert lax.reduce(narrow, np.uint8(7), lax.max, (0,)) == 200
