@@ -14,7 +14,7 @@ from pullback.core.tracing import Trace, Tracer, ensure_compile_time_eval, type_
 from pullback.core.types import ArrayType, array_type
 from pullback.engine.failures import stand_in
 from pullback.engine.strategy import cpu_settings
-from pullback.program.cost import Cost, cost
+from pullback.program.cost import Cost, cost, largest
 from pullback.program.equation import Variable, remembered
 from pullback.program.interpret import interpret
 from pullback.program.program import Equation, Program
@@ -373,5 +373,5 @@ def lower_program(program: Program, platform: str, donated: Sequence[bool] = (),
     notes = ["{jax.buffer_donor = true}" if flag else "" for flag in donated or [False] * len(program.inputs)]
     main = made.write(program, "main", [""] * len(constants) + notes)
     text = module(f"pullback_{identifier(program.name)}", [main, *made.functions])
-    options, extra = cpu_settings(made.loops, made.barriers) if platform == "cpu" else ({}, {})
+    options, extra = cpu_settings(made.loops, made.barriers, largest(program)) if platform == "cpu" else ({}, {})
     return Lowered(text, constants, made.callbacks, options, extra)

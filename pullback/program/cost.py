@@ -24,6 +24,14 @@ def cost(program: Program) -> Cost:
     return Cost(sum([one.flops for one in costs]), sum([one.bytes for one in costs]))
 
 
+@remembered
+def largest(program: Program) -> int:
+    """The bytes of the largest array in a Program and in those in it; remembered."""
+    types = [variable.type for equation in program.equations for variable in equation.outputs]
+    own = [type.nbytes for type in (*program.input_types, *types)]
+    return max([*own, *[largest(inner) for inner in program.subprograms()]], default=0)
+
+
 def equation_cost(equation: Equation) -> Cost:
     """The cost of one equation. An inner loop counts its steps, if their number is known; of branches the most expensive one
     counts."""
