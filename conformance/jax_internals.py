@@ -307,6 +307,8 @@ def provided(module: str, name: str) -> Any:
         if name in values:
             return values[name]()
         return states().get(f"jax_{name}", getattr(importlib.import_module(f"{FACADE}.configuration"), name, NOTHING))
+    if (module, name) == ("jax._src.traceback_util", "UnfilteredStackTrace"):
+        return importlib.import_module("pullback.core.source").WholeTraceback
     if module == "jax._src.lib":
         return getattr(importlib.import_module("jaxlib._jax"), name, NOTHING)
     if module in ("jax._src.lax.utils", "jax._src.numpy.util"):

@@ -21,7 +21,7 @@ from pullback.control.checking import KINDS, CheckError, DivisionError, NaNError
 from pullback.core.array import Array
 from pullback.core.bounded import Bounded
 from pullback.core.errors import DtypeError
-from pullback.core.source import make_public, named_after
+from pullback.core.source import api_boundary, make_public, named_after
 from pullback.core.tracing import Tracer, type_of
 from pullback.core.trees import TreeDef, flatten, register_node, unflatten
 from pullback.core.types import ArrayType
@@ -181,6 +181,7 @@ def checkify(f: Callable[..., Any], errors: Collection[str] = ("user",)) -> Call
         raise ValueError(f"checkify's errors are of the kinds {', '.join(map(repr, KINDS))}, not {min(map(repr, unknown))}.")
 
     @named_after(f)
+    @api_boundary
     def checked(*args: Any, **kwargs: Any) -> tuple[Error, Any]:
         depth = len(_stack())
         io_callback(lambda: _stack().append(_Run(kinds)), None, ordered=True)

@@ -23,8 +23,8 @@ from pullback.core.errors import DonatedBufferError, RefError, StaticArgumentErr
 from pullback.core.lazy import lazy_module
 from pullback.core.modes import current_mode
 from pullback.core.refs import Ref, call_with_refs, values_of
-from pullback.core.reports import explain, explains_misses
-from pullback.core.source import api_boundary, describe, flag, named_after, trim, warn
+from pullback.core.reports import explain, explains_misses, refuses_traces
+from pullback.core.source import api_boundary, at_user_line, describe, flag, named_after, trim, warn
 from pullback.core.tracing import Tracer, innermost_staging, is_float0
 from pullback.core.trees import OWN_TREES, Trees, array_leaf
 from pullback.engine import cache
@@ -43,6 +43,16 @@ Numbers = int | Sequence[int] | None
 Names = str | Iterable[str] | None
 
 _instances: weakref.WeakValueDictionary[int, Jitted] = weakref.WeakValueDictionary()
+
+
+def _warn_of_signatures(fun: Function) -> None:
+    """Say, once, that signatures make room for others: each call that comes back to one traces and compiles again."""
+    warn(
+        f"{describe(fun)} has been compiled for more than {MAX_SIGNATURES} signatures; the oldest are forgotten, and compiled"
+        " again when they return. Pass what changes with every call as an array instead of as a static argument, and keep"
+        " shapes alike; PULLBACK_EXPLAIN_MISSES=1 prints what differs.",
+        once=True,
+    )
 
 
 class Jitted:
@@ -85,8 +95,7 @@ class Jitted:
         self._explain_misses = explain_misses
         self._inline = inline
         self._plain = not (self._static_numbers or self._static_names)
-        self._signatures: Bounded[Any, Signature] = Bounded(MAX_SIGNATURES, self._warn_of_signatures)
-        self._warned = False
+        self._signatures: Bounded[Any, Signature] = Bounded(MAX_SIGNATURES, functools.partial(_warn_of_signatures, fun))
         self._fast_paths: list[FastPath] = []
         _instances[id(self)] = self
 
@@ -195,6 +204,8 @@ class Jitted:
         except (TypeError, ValueError):  # what arrays say that are compared
             raise self._unhashable(args, kwargs) from None
         if found is None:
+            if refuses_traces():
+                raise RuntimeError(f"Nothing may be traced here (no_tracing). {self._explain(key, paths())}{at_user_line()}")
             if flag("PULLBACK_EXPLAIN_MISSES") if self._explain_misses is None else self._explain_misses:
                 print(self._explain(key, paths()))
             elif explains_misses():
@@ -280,16 +291,6 @@ class Jitted:
         nearest = min([differences(self._fun, seen, key, paths, self._trees) for seen in self._signatures], key=len)
         listed = "\n  ".join(dict.fromkeys(nearest))
         return f"{name}: traced again, since no earlier call is like this one. Compared with the nearest:\n  {listed}"
-
-    def _warn_of_signatures(self) -> None:
-        """Say, once, that signatures make room for others: each call that comes back to one traces and compiles again."""
-        if not self._warned:
-            self._warned = True
-            warn(
-                f"{describe(self._fun)} has been compiled for more than {MAX_SIGNATURES} signatures; the oldest are forgotten,"
-                " and compiled again when they return. Pass what changes with every call as an array instead of as a static"
-                " argument, and keep shapes alike; PULLBACK_EXPLAIN_MISSES=1 prints what differs."
-            )
 
     # ---- ahead of time ----
 

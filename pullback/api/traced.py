@@ -3,9 +3,9 @@ to see: xpr, eval_shape."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, MutableMapping, Sequence
+from collections.abc import Callable, Hashable, MutableMapping, Sequence
 from time import perf_counter
-from types import CodeType, FunctionType
+from types import FunctionType
 from typing import Any, NamedTuple
 
 from pullback.api.functions import Function, argument_name, check_callable, returned_by, trees_of
@@ -56,19 +56,19 @@ class Traced(NamedTuple):
         return write_back(self.written, outs)
 
 
-def keep_traces(fun: Function, kept: MutableMapping[Any, Traced], code: CodeType) -> None:
+def keep_traces(fun: Function, kept: MutableMapping[Any, Traced], key: Hashable) -> None:
     """Have `trace` keep what it makes of a function of ours, for each kind of arguments, and give it to the next function of
-    the same code with the same `kept`. It may close over one thing only: a user's function, always the same, of this code,
-    which is taken to be pure, as by jit."""
-    fun._kept_traces = kept, code  # type: ignore[attr-defined]
+    the same code with the same `kept` and `key`. It may close over a user's function, always the same, which is taken to be
+    pure, as by jit; that function's code, and whatever else it closes over, is in the key."""
+    fun._kept_traces = kept, key  # type: ignore[attr-defined]
 
 
 def _kept(fun: Function, key: tuple[Any, ...]) -> tuple[MutableMapping[Any, Traced], Any]:
     """What is kept of a function, and by which key."""
     if fun.__class__ is not FunctionType or "_kept_traces" not in fun.__dict__:
         return {}, None
-    kept, code = fun._kept_traces  # type: ignore[attr-defined]
-    key = (fun.__code__, code, *key, current_mode(), axis_sizes())
+    kept, own = fun._kept_traces  # type: ignore[attr-defined]
+    key = (fun.__code__, own, *key, current_mode(), axis_sizes())
     try:
         hash(key)
     except TypeError:  # a structure that holds what cannot be hashed
@@ -92,6 +92,7 @@ def trace(
     paths: Sequence[str] | Callable[[], Sequence[str]] = (),
     *,
     call: Function | None = None,
+    pure: bool = False,
     refs: bool = False,
     trees: Trees = OWN_TREES,
 ) -> Traced:
@@ -103,10 +104,11 @@ def trace(
         fun: the user's function, after which the Program is named.
         paths: how error messages call each leaf, or what finds that out.
         call: what is traced in place of `fun`, where the trees are not its arguments as they are.
+        pure: whether `call` depends on nothing but `fun`, so that what is kept of that serves.
         refs: whether it may write to Refs.
         trees: what kind of trees they are.
     """
-    kept, key = _kept(fun, (transformation, tuple(structures), tuple(types))) if call is None else ({}, None)
+    kept, key = _kept(fun, (transformation, tuple(structures), tuple(types))) if call is None or pure else ({}, None)
     if (known := kept.get(key)) is not None:
         return known
     call = fun if call is None else call
@@ -194,7 +196,8 @@ def traced_call(
         inner, inner_kwargs = packed
         return fun(*[args[i] if i in static else arg for i, arg in enumerate(inner)], **inner_kwargs)
 
-    return TracedCall(leaves, paths, types, trace(transformation, fun, (structure,), types, paths, call=call, refs=refs))
+    traced = trace(transformation, fun, (structure,), types, paths, call=call, pure=not static, refs=refs)
+    return TracedCall(leaves, paths, types, traced)
 
 
 def with_placeholders(tree: Any, trees: Trees = OWN_TREES) -> Any:

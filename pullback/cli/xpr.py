@@ -28,7 +28,7 @@ from typing import Any
 import pullback as pb
 from pullback.cli.terminal import UsageError, one_line, suggestion, use_color
 from pullback.core.dtypes import BY_SHORT_NAME
-from pullback.core.source import full_tracebacks, trim
+from pullback.core.source import shown_frames, trim
 from pullback.core.types import ArrayType
 
 Function = Callable[..., Any]
@@ -251,7 +251,7 @@ def in_file(error: BaseException, file: str) -> bool:
 def print_traceback(error: BaseException, file: str) -> None:
     """Print an exception on standard error, from the user's file on, without our frames (unless those are asked for)."""
     trim(error)
-    if not full_tracebacks():
+    if shown_frames() != "all":
         error.__traceback__ = _from_file(error.__traceback__, file)
     traceback.print_exception(error)
 

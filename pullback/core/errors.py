@@ -2,7 +2,7 @@
 
 Each class also derives from the built-in error that one would expect for such a mistake, so that existing handlers go on
 working. All examples run as tests. Tracebacks show the user's frames only; the environment variable
-PULLBACK_FULL_TRACEBACKS=1 brings pullback's own back.
+PULLBACK_TRACEBACKS=all brings pullback's own back.
 """
 
 from __future__ import annotations

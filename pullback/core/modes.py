@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from pullback.core.bounded import Bounded
 from pullback.core.context import Inherited
 from pullback.core.source import warn
 
@@ -28,6 +29,7 @@ _CHOICES: dict[str, tuple[Any, ...]] = {
     "compiles": (True, False),
     "checks_leaks": (False, True),
     "generator": ("threefry2x32", "threefry4x32", "philox2x32", "philox4x32", "rbg", "unsafe_rbg"),
+    "own": ((),),
 }
 
 
@@ -58,6 +60,7 @@ class Mode:
         compiles: whether jit compiles, and loops are one operation; else Python runs them step by step.
         checks_leaks: whether a function that lets a traced value outlive the call raises an error at its end.
         generator: the generator of keys that are made without naming one, and of raw ones.
+        own: what a program's own functions read from around them: any tuple of what can be hashed. They are traced for each.
         defaults: for each kind of dtype (`b i u f c`) the default one.
     """
 
@@ -73,6 +76,7 @@ class Mode:
     compiles: bool
     checks_leaks: bool
     generator: str
+    own: tuple[Any, ...]
     defaults: dict[str, np.dtype[Any]]
     fields = tuple(_CHOICES)
 
@@ -90,7 +94,9 @@ class Mode:
         for name, value in fields.items():
             if name not in _CHOICES:
                 raise TypeError(f"A mode has the fields {', '.join(_CHOICES)}, but got {name}.")
-            if not any([value.__class__ is choice.__class__ and value == choice for choice in _CHOICES[name]]):
+            if name == "own":
+                hash(value)
+            elif not any([value.__class__ is choice.__class__ and value == choice for choice in _CHOICES[name]]):
                 raise ValueError(f"A mode's {name} is {' or '.join(map(repr, _CHOICES[name]))}, not {value!r}.")
         return _the_mode({name: fields.get(name, getattr(self, name)) for name in _CHOICES})
 
@@ -99,7 +105,7 @@ class Mode:
         return ", ".join([f"{self.bits} bits", *[part for part in said if not part.startswith("bits=")]])
 
 
-_modes: dict[tuple[Any, ...], Mode] = {}  # as many as there are combinations
+_modes: Bounded[tuple[Any, ...], Mode] = Bounded(1024)
 
 
 def _the_mode(fields: dict[str, Any]) -> Mode:

@@ -14,6 +14,8 @@ DEBUG, WARNING = 10, 30  # logging's own numbers
 level = Inherited("pullback_report_level", DEBUG)  # at which what is traced and compiled is logged
 explaining = Inherited("pullback_explaining_misses", False)  # whether jit logs why it traces a function, as a warning
 explains_misses = explaining.get
+refusing = Inherited("pullback_refusing_traces", False)  # whether jit refuses to trace, where all is to have been traced before
+refuses_traces = refusing.get
 
 
 def report(message: str, *values: Any) -> None:

@@ -337,13 +337,26 @@ def flag(name: str) -> bool:
 # ---- tracebacks -----------------------------------------------------------------------------------------------------
 
 
-tracebacks: Inherited[bool | None] = Inherited("pullback_full_tracebacks", None)  # None: what the environment says
+# What a traceback shows of ours. users: nothing; noted: nothing, and a note says so; caused: nothing, and the error's cause is
+# the whole; marked: our frames are marked as hidden, which IPython and pytest leave out; all: everything.
+SHOWN = ("users", "noted", "caused", "marked", "all")
+tracebacks: Inherited[str | None] = Inherited("pullback_tracebacks", None)  # None: what the environment says
+_NOTE = "pullback's own frames are left out; PULLBACK_TRACEBACKS=all shows them."
 
 
-def full_tracebacks() -> bool:
-    """Whether the user asked, with `PULLBACK_FULL_TRACEBACKS=1` or here, to see our frames as well."""
-    asked = tracebacks.get()
-    return flag("PULLBACK_FULL_TRACEBACKS") if asked is None else asked
+def shown_frames() -> str:
+    """Which frames tracebacks are to show, by what was asked for here, or by `PULLBACK_TRACEBACKS`."""
+    asked = tracebacks.get() or os.environ.get("PULLBACK_TRACEBACKS") or "users"
+    if asked in SHOWN:
+        return asked
+    warn_of_variable("PULLBACK_TRACEBACKS", f"one of {', '.join(SHOWN)}", "all frames are shown")
+    return "all"
+
+
+class WholeTraceback(Exception):
+    """The cause of an error without our frames, where that is asked for: its traceback with them."""
+
+    shown: TracebackType | None = None  # of what is left of it in the error
 
 
 def trim(error: BaseException) -> BaseException:
@@ -351,17 +364,48 @@ def trim(error: BaseException) -> BaseException:
 
     An error inside pullback that was only the occasion of `error`, with no frame of the user's, is not shown at all.
     """
-    if full_tracebacks():
+    shown = shown_frames()
+    if shown == "all":
         return error
+    if shown == "caused" and isinstance(error, Exception):
+        return _with_the_whole(error)
+    if shown == "noted" and isinstance(error, Exception) and _NOTE not in getattr(error, "__notes__", ()):
+        error.add_note(_NOTE)
     seen: set[int] = set()
     link: BaseException | None = error
     while link is not None and id(link) not in seen:
         seen.add(id(link))
-        link.__traceback__ = _users_frames(link.__traceback__)
+        if shown == "marked":
+            _mark(link.__traceback__)
+        else:
+            link.__traceback__ = _users_frames(link.__traceback__)
         occasion = link.__context__
         if occasion is not None and link.__cause__ is None and _users_frames(occasion.__traceback__) is None:
             link.__suppress_context__ = True
         link = link.__cause__ or (None if link.__suppress_context__ else occasion)
+    return error
+
+
+def _mark(step: TracebackType | None) -> None:
+    while step is not None:
+        if is_ours(step.tb_frame.f_code.co_filename):
+            step.tb_frame.f_locals["__tracebackhide__"] = True
+        step = step.tb_next
+
+
+def _with_the_whole(error: Exception) -> Exception:
+    """The error without our frames, and the whole as its cause: the one that it has already, if it came from further inside."""
+    whole, steps, step = error.__cause__, [], error.__traceback__
+    if not isinstance(whole, WholeTraceback):
+        whole = WholeTraceback("The error that follows, with pullback's own frames:")
+        whole.__cause__, whole.__context__ = error.__cause__, error.__context__
+        whole.__suppress_context__ = error.__suppress_context__
+        error.__cause__ = whole
+    while step is not None and step is not whole.shown:
+        steps.append(step)
+        step = step.tb_next
+    whole.__traceback__ = _rebuilt(steps, whole.__traceback__)
+    error.__traceback__ = whole.shown = _users_frames(error.__traceback__)
     return error
 
 
@@ -371,10 +415,14 @@ def _users_frames(traceback: TracebackType | None) -> TracebackType | None:
         if not is_ours(traceback.tb_frame.f_code.co_filename):
             kept.append(traceback)
         traceback = traceback.tb_next
-    rebuilt: TracebackType | None = None
-    for step in reversed(kept):
-        rebuilt = TracebackType(rebuilt, step.tb_frame, step.tb_lasti, step.tb_lineno)
-    return rebuilt
+    return _rebuilt(kept, None)
+
+
+def _rebuilt(steps: list[TracebackType], rest: TracebackType | None) -> TracebackType | None:
+    """A traceback of these steps, and then the rest."""
+    for step in reversed(steps):
+        rest = TracebackType(rest, step.tb_frame, step.tb_lasti, step.tb_lineno)
+    return rest
 
 
 def api_boundary(function: F) -> F:

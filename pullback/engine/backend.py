@@ -145,6 +145,11 @@ def platforms() -> list[str]:
     return list(_platforms)
 
 
+def is_started(platform: str) -> bool:
+    """Whether a platform's devices have been asked for."""
+    return platform in _backends
+
+
 def backend(platform: str = "cpu") -> Backend:
     """A platform's back end, started now if it was not yet.
 

@@ -11,6 +11,7 @@ import re
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -28,6 +29,7 @@ from pullback.core.array import (
     later_buffer,
 )
 from pullback.core.bounded import Bounded
+from pullback.core.context import Inherited
 from pullback.core.devices import Device
 from pullback.core.dtypes import DType, carrier
 from pullback.core.errors import DeviceError, ProgramError
@@ -320,11 +322,17 @@ def generation_inputs(there: XlaBackend, lowered: Lowered, options: CompileOptio
 _places: dict[int, tuple[XlaBackend, int]] = {}
 
 
+# Into how many devices the CPU is divided; None: as the environment says. It is read when the CPU is first needed.
+cpu_devices: Inherited[int | None] = Inherited("pullback_cpu_devices", None)
+
+
 def _make_cpu_client(asynchronous: bool = False) -> Any:
-    count = os.environ.get("PULLBACK_CPU_DEVICES")
-    if count is not None and (not count.isdecimal() or int(count) < 1):
-        raise ValueError(f"The environment variable PULLBACK_CPU_DEVICES must be a positive integer, not {count!r}.")
-    return jaxlib().client_module.make_cpu_client(asynchronous=asynchronous, num_devices=None if count is None else int(count))
+    count, given = cpu_devices.default, os.environ.get("PULLBACK_CPU_DEVICES")
+    if count is None and given is not None:
+        if not given.isdecimal() or int(given) < 1:
+            raise ValueError(f"The environment variable PULLBACK_CPU_DEVICES must be a positive integer, not {given!r}.")
+        count = int(given)
+    return jaxlib().client_module.make_cpu_client(asynchronous=asynchronous, num_devices=count)
 
 
 def register_platform(name: str, make_client: Callable[[], Any]) -> None:
@@ -373,7 +381,7 @@ class XlaExecutable(Executable):
         self.backend = there
         self.later = there.later
         self.raw = raw
-        self.program = program
+        self._program = weakref.ref(program)  # which remembers what was made of it: a cycle would outlive both
         self.options = options
         self.donated = donated
         self.output_types = program.output_types
@@ -449,7 +457,9 @@ class XlaExecutable(Executable):
     def optimized_text(self) -> str:
         # `raw` may have been compiled for an equal Program of another name, at other lines
         if self.shown is None:
-            lowered = lower_program(self.program, self.backend.platform, self.donated, located=True)
+            if (program := self._program()) is None:
+                raise ProgramError("The Program of this executable is gone, and with it what could be shown. Keep it.")
+            lowered = lower_program(program, self.backend.platform, self.donated, located=True)
             raw = self.backend.translate(lowered, self.options)
             self.shown = "\n".join(module.to_string() for module in raw.hlo_modules())
         return self.shown

@@ -14,7 +14,7 @@ from pullback.api.mapping import vmap
 from pullback.core.array import ArrayLike
 from pullback.core.dtypes import DTypeLike, default_dtype, requested
 from pullback.core.errors import ShapeError
-from pullback.core.source import innermost
+from pullback.core.source import api_boundary, innermost
 from pullback.core.types import Shape
 from pullback.numpy import arithmetic, logic, reductions, scans
 from pullback.numpy.axes import Axis, normal_axes, normal_axis
@@ -390,6 +390,7 @@ def vectorize(
         raise ValueError(f"vectorize: excluded={excluded!r} contains negative numbers.{at_user_line()}")
 
     @functools.wraps(pyfunc)
+    @api_boundary
     def vectorized(*args: Any, **kwargs: Any) -> Any:
         nothing = {i for i, arg in enumerate(args) if arg is None and i not in left_out}
         if nothing and wanted is not None:

@@ -121,7 +121,7 @@ class LinearizedProgram(NamedTuple):
 @remembered
 def linearize_program(program: Program, active: Flags, forced: Flags = ()) -> LinearizedProgram:
     """The two halves of a Program's linearization. A residual that is an input of the Program is not stored again."""
-    box: dict[str, Any] = {}
+    box: list[Any] = []
 
     def forward(*args: Any) -> list[Any]:
         linearized = linearize_flat(lambda *xs: replay(program, xs), args, [bool(flag) for flag in active])
@@ -136,11 +136,12 @@ def linearize_program(program: Program, active: Flags, forced: Flags = ()) -> Li
                 outs.append(value)
             else:
                 where.append(("input", at))
-        box.update(linearized=linearized, known=known, where=where)
+        box[:] = linearized, known, tuple(where)
         return outs
 
     forward_program = stage_closed(forward, program.input_types, f"forward_{program.name}", program)
-    linearized, known = box["linearized"], box["known"]
+    linearized, known, where = box
+    box.clear()  # its traced values hold `forward`: a cycle would keep the Program's constants
     batched = batch_axes_of(forward_program)
     wanted = forced or (0,) * len(program.outputs)
     nonzero = tuple([int(tangent is not None or flag) for tangent, flag in zip(linearized.tangents, wanted, strict=True)])
@@ -157,7 +158,7 @@ def linearize_program(program: Program, active: Flags, forced: Flags = ()) -> Li
 
     types = [*[value.type for value in known], *[linearized.tape.types[index].strong() for index in linearized.inputs]]
     tangent_program = stage_closed(tangent, types, f"tangent_{program.name}", program)
-    return LinearizedProgram(forward_program, tangent_program, tuple(box["where"]), nonzero)
+    return LinearizedProgram(forward_program, tangent_program, where, nonzero)
 
 
 def _known_values(steps: Sequence[Scale | Apply]) -> list[Staged]:

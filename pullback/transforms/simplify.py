@@ -24,12 +24,12 @@ def simplify(program: Program) -> Program:
     def make() -> Program:
         shorter = _without_repetition(program)
         made = drop_dead_code(shorter)
-        made.memo("simplified", lambda: made)
+        made.memo("simplified", lambda: None)  # it is itself, which it need not hold: a cycle would keep its constants
         made.memo("merged", lambda: merged(shorter))
         return made
 
-    simplified: Program = program.memo("simplified", make)
-    return simplified
+    simplified: Program | None = program.memo("simplified", make)
+    return program if simplified is None else simplified
 
 
 def merged(program: Program) -> dict[int, int]:

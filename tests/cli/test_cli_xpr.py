@@ -248,7 +248,7 @@ def test_the_users_own_exception_shows_their_own_traceback(
     for words in wanted:
         assert words in done.stderr
     assert done.stderr.count('File "') == 1  # no frame of ours, nor of runpy
-    full = run(folder, "xpr", place, *types, PULLBACK_FULL_TRACEBACKS="1")
+    full = run(folder, "xpr", place, *types, PULLBACK_TRACEBACKS="all")
     assert full.returncode == 1 and len(full.stderr) >= len(done.stderr)
 
 

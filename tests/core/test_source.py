@@ -192,13 +192,72 @@ def test_an_error_of_ours_ends_at_the_users_line():
 
 
 def test_our_frames_come_back_on_request(monkeypatch):
-    monkeypatch.setenv("PULLBACK_FULL_TRACEBACKS", "1")
+    monkeypatch.setenv("PULLBACK_TRACEBACKS", "all")
     boundary = api_boundary(ours("def f(): raise ValueError('ours')"))
     with pytest.raises(ValueError) as caught:
         boundary()
     assert [filename for filename, _ in frames(caught.value)] == [__file__, source.__file__, OURS]
-    monkeypatch.setenv("PULLBACK_FULL_TRACEBACKS", "0")
+    monkeypatch.setenv("PULLBACK_TRACEBACKS", "none")
+    with pytest.warns(RuntimeWarning, match="PULLBACK_TRACEBACKS must be one of users, .*, not 'none': all frames are shown"):
+        trim(caught.value)
+    monkeypatch.setenv("PULLBACK_TRACEBACKS", "")
     assert [filename for filename, _ in frames(trim(caught.value))] == [__file__]
+
+
+def through_two(callback):
+    """A call of the user's through two functions of ours, with one of the user's between them."""
+    inner = api_boundary(ours("def f(callback): return callback(1)"))
+    return api_boundary(ours("def f(between): return between()"))(lambda: inner(callback))
+
+
+WITHIN = [(__file__, name) for name in ("through_two", "through_two.<locals>.<lambda>", "users_callback")]
+ALL = [WITHIN[0], (source.__file__, "boundary"), (OURS, "f"), WITHIN[1], (source.__file__, "boundary"), (OURS, "f"), WITHIN[2]]
+
+
+def frames_of_two(error):
+    return [(step.f_code.co_filename, step.f_code.co_qualname.split("api_boundary.<locals>.")[-1]) for step, _ in
+            traceback.walk_tb(error.__traceback__)][1:]  # fmt: skip
+
+
+@pytest.mark.parametrize("shown", source.SHOWN)
+def test_what_is_shown_of_our_frames(shown):
+    with source.tracebacks.setting(shown), pytest.raises(ValueError, match="the user's own") as caught:
+        through_two(users_callback)
+    error = caught.value
+    assert frames_of_two(error) == (ALL if shown in ("marked", "all") else WITHIN)
+    hidden = ["__tracebackhide__" in step.f_locals for step, _ in traceback.walk_tb(error.__traceback__)][1:]
+    assert hidden == ([file != __file__ for file, _ in ALL] if shown == "marked" else [False] * len(hidden))
+    assert getattr(error, "__notes__", []) == ([source._NOTE] if shown == "noted" else [])
+    if shown == "caused":
+        assert isinstance(error.__cause__, source.WholeTraceback) and frames_of_two(error.__cause__) == ALL[2:]
+    else:
+        assert error.__cause__ is None
+
+
+def test_the_whole_of_an_error_with_a_cause_keeps_that_cause():
+    def chained(x):
+        try:
+            users_callback(x)
+        except ValueError as error:
+            raise TypeError("outer") from error
+
+    with source.tracebacks.setting("caused"), pytest.raises(TypeError) as caught:
+        through_two(chained)
+    whole = caught.value.__cause__
+    assert isinstance(whole, source.WholeTraceback) and str(whole.__cause__) == "the user's own"
+    shown = "".join(traceback.format_exception(caught.value))
+    assert shown.index("the user's own") < shown.index("with pullback's own frames") < shown.index("TypeError: outer")
+
+
+@pytest.mark.parametrize("shown", ["noted", "caused"])
+def test_an_interruption_is_left_as_it_is(shown):
+    def interrupted(x):
+        raise KeyboardInterrupt
+
+    with source.tracebacks.setting(shown), pytest.raises(KeyboardInterrupt) as caught:
+        through_two(interrupted)
+    assert caught.value.__cause__ is None and not hasattr(caught.value, "__notes__")
+    assert [file for file, _ in frames(caught.value)] == [__file__] * 4
 
 
 def test_an_occasion_that_is_ours_alone_is_not_shown():
@@ -220,8 +279,8 @@ def test_a_cause_and_an_occasion_of_the_users_are_shown_without_our_frames():
         assert OURS not in shown and source.__file__ not in shown
 
 
-@pytest.mark.parametrize("name", ["PULLBACK_FULL_TRACEBACKS", "PULLBACK_EXPLAIN_MISSES"])
-def test_a_variable_that_is_neither_on_nor_off_is_named_once(name, monkeypatch):
+def test_a_variable_that_is_neither_on_nor_off_is_named_once(monkeypatch):
+    name = "PULLBACK_EXPLAIN_MISSES"
     for value, on in {"": False, "0": False, "1": True}.items():
         monkeypatch.setenv(name, value)
         assert source.flag(name) is on

@@ -1,5 +1,8 @@
 """Who shares memory with whom: never a result with what the user can write to, never a donated buffer with a live view."""
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 
@@ -218,3 +221,48 @@ def test_the_error_of_a_donated_argument_names_it(donating, path, seen):
     give(x)
     with pytest.raises(pb.errors.DonatedBufferError, match=f"Argument {path} of .* donated before"):
         donating(given(x))
+
+
+def steps(f):
+    return lambda x: pb.lax.scan(lambda carry, _: (f(carry), None), x, None, 3)[0]
+
+
+# Functions of one that closes over an array, called; what is remembered of them goes with them.
+REMEMBERING = {
+    "jit": lambda f: called(pb.jit(f)),
+    "jit of grad": lambda f: called(pb.jit(pb.grad(total(f)))),
+    "grad of jit": lambda f: called(pb.grad(total(pb.jit(f)))),
+    "vmap of jit": lambda f: called(pb.vmap(pb.jit(f))),
+    "jit of scan": lambda f: called(pb.jit(steps(f))),
+    "grad of scan": lambda f: called(pb.jit(pb.grad(total(steps(f))))),
+    "lowered": lambda f: pb.jit(f).lower(pnp.ones(3)).compile(),
+    "checkpoint": lambda f: called(pb.grad(total(pb.checkpoint(f)))),
+    "linearize": lambda f: called(pb.linearize(f, pnp.ones(3))[1]),
+}
+
+
+def called(f):
+    f(pnp.ones(3))
+    f(pnp.ones(3))  # the fast paths come with the second call
+    return f
+
+
+def total(f):
+    return lambda x: pnp.sum(f(x))
+
+
+@pytest.mark.parametrize("name", REMEMBERING)
+def test_what_a_function_closes_over_goes_with_it(name):
+    """At once: no collection of cycles is needed, which may come late where arrays are large and few."""
+    kept = pnp.asarray([1.0, 2.0, 3.0])
+    f = (lambda kept: lambda x: pnp.sin(x) * kept)(kept)
+    made, kept = REMEMBERING[name](f), weakref.ref(kept)
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        assert kept() is not None
+        del made, f
+        assert kept() is None
+    finally:
+        if was:
+            gc.enable()

@@ -11,11 +11,11 @@ ABSENT: dict[str, dict[str, str]] = {
     "jax": {
         "smap memory": _DEVICES,
         "ds": "it is jax.lax.dynamic_slice",
-        "ad make_user_context": _INSIDE,
+        "ad": _INSIDE,
         "empty_ref free_ref": _LATER,
     },
     "jax.api_util": {"*": _INSIDE},
-    "jax.core": {"ParamDict eval_context max_dim min_dim": _INSIDE},
+    "jax.core": {"ParamDict max_dim min_dim": _INSIDE},
     "jax.custom_derivatives": {"remat_opt_p": _INSIDE},
     "jax.debug": {"*": "effects happen in the order of the program by themselves"},
     "jax.distributed": {"*": _DEVICES},

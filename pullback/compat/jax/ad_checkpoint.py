@@ -9,11 +9,12 @@ from typing import Any, NamedTuple
 
 import pullback as pb
 from pullback.compat.jax.facade import facade
+from pullback.compat.jax.jitting import kept
 from pullback.compat.jax.structs import aval_of
 from pullback.compat.jax.tree_util import tree_map
 from pullback.compat.jax.trees import Packed, pack, packed, standing_for
 from pullback.core.lazy import lazy_module
-from pullback.core.source import named_after
+from pullback.core.source import api_boundary, named_after
 from pullback.program.equality import Keyed
 
 Function = Callable[..., Any]
@@ -56,6 +57,8 @@ def checkpoint(
 
         if fixed:  # its parameters are not those of the user's function
             of_packed = standing_for(fun)(of_packed)
+        if not any([isinstance(static.value, pb.Tracer) for _, static in fixed]):
+            kept(of_packed, fun, fixed)
         return pb.checkpoint(of_packed, policy=chosen, prevent_cse=prevent_cse is not False)
 
     own = policy is None or type(policy).__module__.startswith("pullback.")
@@ -63,6 +66,7 @@ def checkpoint(
     made = functools.lru_cache(64)(make)
 
     @functools.wraps(fun)
+    @api_boundary
     def checkpointed(*args: Any, **kwargs: Any) -> Any:
         if not all([-len(args) <= number < len(args) for number in numbers]):
             raise ValueError(

@@ -23,6 +23,7 @@ from pullback.core.source import warn
 
 finite, keys = lazy_module("pullback.transforms.finite"), lazy_module("pullback.random.keys")
 devices, place = lazy_module("pullback.api.devices"), lazy_module("pullback.engine.place")
+backends, xla = lazy_module("pullback.engine.backend"), lazy_module("pullback.engine.xla")
 Read = Callable[[str], Any]  # the value of an option
 _MISSING = object()
 _blocks: ContextVar[Mapping[str, Any]] = ContextVar("pullback_jax_options", default=MappingProxyType({}))  # overridden here
@@ -126,6 +127,18 @@ def enum_state(name: str, enum_values: Sequence[str], default: str, help: str = 
     return State(name, default, tuple(enum_values))
 
 
+_OWN = "user_context_"  # how the names of options begin that programs make to be a part of what their functions are traced for
+
+
+def make_user_context(default_value: Any = None) -> State:
+    """An option of a program's own: its compiled functions are traced for each value of it, which can be hashed."""
+    return State(f"{_OWN}{len(STATES)}", default_value, lambda value: value, _values_of_own)
+
+
+def _values_of_own(read: Read) -> dict[str, Any]:
+    return {"own": tuple([read(name) for name in STATES if name.startswith(_OWN)])}
+
+
 class ExplicitX64Mode(enum.StrEnum):
     """What is done where 64 bits are asked for by name, and values are 32 bits wide."""
 
@@ -210,15 +223,28 @@ def _device(read: Read) -> Any:
 _CHECKS = (lambda: finite.results, lambda read: finite.checker(nan=read("jax_debug_nans"), inf=read("jax_debug_infs")))
 
 
-def _off(name: str) -> Callable[[Any], bool]:
-    """The value of an option that cannot be on, since programs would miss what it means."""
+def _only(name: str, value: bool) -> Callable[[Any], bool]:
+    """The value of an option that can have no other, since programs would miss what that means."""
 
-    def checked(on: Any) -> bool:
-        if on:
-            raise NotImplementedError(f"{name}={on!r} is not provided by pullback, only False.")
-        return False
+    def checked(given: Any) -> bool:
+        if bool(given) is not value:
+            raise NotImplementedError(f"{name}={given!r} is not provided by pullback, only {value}.")
+        return value
 
     return checked
+
+
+def _cpus(count: Any) -> int:
+    """Into how many devices the CPU is divided; -1 where it is not said."""
+    if count.__class__ is not int or (count < 1 and count != -1):
+        raise ValueError(f"jax_num_cpu_devices is a positive integer, but got {count!r} of type {type(count).__name__}.")
+    if count != -1 and backends.is_started("cpu") and count != (there := len(backends.backend("cpu").devices)):
+        raise RuntimeError(
+            f"jax_num_cpu_devices={count} comes too late: the CPU has been used, and has {there} device{'s' * (there > 1)}."
+            " Set the option before the first array, jax.devices() and the like, or the environment variable"
+            " JAX_NUM_CPU_DEVICES."
+        )
+    return count
 
 
 def _partitionable(on: Any) -> bool:
@@ -227,9 +253,8 @@ def _partitionable(on: Any) -> bool:
     return bool(on)
 
 
-def _tracebacks(read: Read) -> bool | None:
-    """Whether tracebacks show the library's own frames, too; None for what the environment says."""
-    return True if read("jax_traceback_filtering") in ("off", "tracebackhide") else None
+# What tracebacks show of the library's own frames; None for what pullback's environment variable says
+_FILTERS = {"off": "all", "tracebackhide": "marked", "remove_frames": "caused", "quiet_remove_frames": "noted", "auto": None}
 
 
 _PRECISIONS = (
@@ -239,8 +264,6 @@ _PRECISIONS = (
 )
 _GUARDS = ("allow", "log", "disallow", "log_explicit", "disallow_explicit")
 _GENERATORS = ("threefry2x32", "threefry4x32", "rbg", "unsafe_rbg", "philox2x32", "philox4x32")
-
-_FILTERS = ("off", "tracebackhide", "remove_frames", "quiet_remove_frames", "auto")
 
 # The arguments of `State` by the option's name
 _OPTIONS: dict[str, tuple[Any, ...]] = {
@@ -271,8 +294,20 @@ _OPTIONS: dict[str, tuple[Any, ...]] = {
         None,
         (lambda: reports.explaining, lambda read: read("jax_explain_cache_misses")),
     ),
+    "jax_no_tracing": (False, None, None, (lambda: reports.refusing, lambda read: read("jax_no_tracing"))),
+    "jax_num_cpu_devices": (
+        -1,
+        _cpus,
+        None,
+        (lambda: xla.cpu_devices, lambda read: count if (count := read("jax_num_cpu_devices")) > 0 else None),
+    ),
     "jax_default_device": (None, None, None, (lambda: place.default_place, _device)),
-    "jax_traceback_filtering": ("auto", _FILTERS, None, (lambda: source.tracebacks, _tracebacks)),
+    "jax_traceback_filtering": (
+        "auto",
+        tuple(_FILTERS),
+        None,
+        (lambda: source.tracebacks, lambda read: _FILTERS[read("jax_traceback_filtering")]),
+    ),
     "jax_default_matmul_precision": (None, tuple(_PRECISIONS.split())),  # all are satisfied
     "jax_default_prng_impl": ("threefry2x32", _GENERATORS, "generator"),
     "jax_threefry_partitionable": (True, _partitionable),
@@ -285,15 +320,16 @@ _OPTIONS: dict[str, tuple[Any, ...]] = {
 }
 for _name, _row in _OPTIONS.items():
     State(_name, *_row)
-for _name in ("jax_high_dynamic_range_gumbel", "jax_no_tracing", "jax_no_execution", "jax_thread_guard"):
-    State(_name, False, _off(_name))
+for _name in ("jax_high_dynamic_range_gumbel", "jax_no_execution", "jax_thread_guard"):
+    State(_name, False, _only(_name, False))
+State("jax_allow_f16_reductions", True, _only("jax_allow_f16_reductions", True))
 
 # Options about JAX's own machinery, that programs set or read: here they have no effect, since there is none of it.
 _KEPT: dict[str, Any] = {
     "jax_enable_checks": False, "jax_enable_custom_prng": False, "jax_random_seed_offset": 0, "jax_softmax_custom_jvp": False,
-    "jax_use_direct_linearize": True, "jax_allow_f16_reductions": True, "jax_auto_pcast": True,
+    "jax_use_direct_linearize": True, "jax_auto_pcast": True,
     "jax2tf_associative_scan_reductions": False, "jax_remove_size_one_mesh_axis_from_type": False,
-    "jax_platforms": "", "jax_platform_name": "", "jax_backend_target": "", "jax_xla_backend": "", "jax_num_cpu_devices": -1,
+    "jax_platforms": "", "jax_platform_name": "", "jax_backend_target": "", "jax_xla_backend": "",
     "jax_compilation_cache_dir": None, "jax_enable_compilation_cache": True, "jax_compilation_cache_max_size": -1,
     "jax_persistent_cache_min_compile_time_secs": 1.0, "jax_persistent_cache_min_entry_size_bytes": 0,
     "jax_persistent_cache_enable_xla_caches": "", "jax_raise_persistent_cache_errors": False,
@@ -366,8 +402,8 @@ class Config:
 
     @property
     def values(self) -> dict[str, Any]:
-        """The process's values by name."""
-        return {name: state.get_global() for name, state in STATES.items()}
+        """The process's values by name, of JAX's options."""
+        return {name: state.get_global() for name, state in STATES.items() if not name.startswith(_OWN)}
 
     def update(self, name: str, val: Any) -> None:
         """Set an option of the process."""

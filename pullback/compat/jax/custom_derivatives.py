@@ -22,7 +22,9 @@ from pullback.compat.jax.tree_util import (
 )
 from pullback.compat.jax.trees import Packed, pack, packed, standing_for, unpack
 from pullback.core.dtypes import is_inexact
-from pullback.core.source import named_after
+from pullback.core.source import api_boundary, named_after
+from pullback.core.tracing import innermost_staging
+from pullback.core.trees import array_leaf
 from pullback.program.equality import Keyed
 
 Function = Callable[..., Any]
@@ -50,15 +52,30 @@ class Custom:
             return getattr(self.fun, name)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
 
+    @api_boundary
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if not self._custom.has_rules:
             raise AttributeError(str(self._custom._missing_rule()))
         fixed, args = self.nondiff_argnums, self._custom._positional(args, kwargs)
-        return self._custom(*[self._fixed(arg) if i in fixed else Packed(arg) for i, arg in enumerate(args)]).tree
+        given = [self._fixed(arg) if i in fixed else Packed(arg) for i, arg in enumerate(args)]
+        trees = [tree for tree in given if tree.__class__ is Packed]
+        if innermost_staging() is not None or any([isinstance(leaf, pb.Tracer) for tree in trees for leaf in tree.leaves]):
+            return self._custom(*given).tree
+        for tree in trees:  # nothing is traced: Python's numbers stay what they are, also among the results
+            tree.leaves = [_entered(leaf, f"an argument of {_name(self.fun)}") for leaf in tree.leaves]
+        out = Packed(self.fun(*unpack(given)))
+        if any([isinstance(leaf, pb.Tracer) for leaf in out.leaves]):
+            return self._custom._finished(out).tree  # it closes over what is differentiated, perhaps
+        return out.structure.unflatten([_entered(leaf, f"what {_name(self.fun)} returned") for leaf in out.leaves])
 
     def _fixed(self, arg: Any) -> Any:
         """An argument without derivatives, as rules get it."""
         return arg
+
+
+def _entered(leaf: Any, what: str) -> Any:
+    """A leaf as an array, or Python's number as it is."""
+    return leaf if leaf.__class__ in (float, int, bool, complex) else array_leaf(leaf, lambda: what, trivial=True)
 
 
 def _name(function: Function) -> str:

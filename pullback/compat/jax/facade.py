@@ -18,7 +18,7 @@ from typing import Any
 
 from pullback.compat.jax.absent import reason
 from pullback.compat.jax.rows import ROWS
-from pullback.core.source import api_boundary
+from pullback.core.source import api_boundary, make_boundaries
 
 PACKAGE = "pullback.compat.jax"
 DOCUMENTATION = "https://docs.jax.dev/en/latest"
@@ -52,6 +52,7 @@ def facade(
     ours = (name_of_module, name_in_jax(name_of_module))
     public = {name for name, value in module.items() if name[0] != "_" and getattr(value, "__module__", None) in ours}
     defined = {*module.get("__all__", public)}
+    make_boundaries(module, public)
     for name in public:
         _documented(module[name], name_of_module, name)
 
@@ -60,7 +61,10 @@ def facade(
             return __dir__()
         if name in homes:
             home, attribute = homes[name]
-            value = _documented(getattr(importlib.import_module(home), attribute), name_of_module, name)
+            there = importlib.import_module(home)
+            if home.startswith(PACKAGE):
+                make_boundaries(vars(there), [attribute])
+            value = _documented(getattr(there, attribute), name_of_module, name)
         elif not name.startswith("__") and name in inherited():
             value = getattr(_loaded(str(base)), name)
             if isinstance(value, ModuleType):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from types import FunctionType, MethodType
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -92,11 +92,11 @@ _shared: WeakKeyDictionary[Any, dict[Any, Bounded[Any, Signature]]] = WeakKeyDic
 _bodies: WeakKeyDictionary[FunctionType, Bounded[Any, Traced]] = WeakKeyDictionary()
 
 
-def kept(made: Callable[..., Any], fun: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that calls `fun`, and depends on nothing else, traced once for each kind of arguments, as JAX traces the
-    functions of its loops and branches."""
+def kept(made: Callable[..., Any], fun: Callable[..., Any], fixed: Hashable = ()) -> Callable[..., Any]:
+    """A function that calls `fun`, and depends on nothing else but what is `fixed`, traced once for each kind of arguments, as
+    JAX traces the functions of its loops, branches and checkpoints."""
     if isinstance(fun, FunctionType):  # others may be equal, or change, or live no longer than the call
-        keep_traces(made, _bodies.setdefault(fun, Bounded(MAX_SIGNATURES)), fun.__code__)
+        keep_traces(made, _bodies.setdefault(fun, Bounded(MAX_SIGNATURES)), (fun.__code__, fixed))
     return made
 
 

@@ -62,7 +62,7 @@ ROWS: dict[str, Row] = {
             "jaxprs": f"eval_jaxpr Atom DropVar Effect Effects JaxprTypeError gensym {_MORE_JAXPRS}",
             "tracing": f"Trace {_TRACING}",
             "stand_ins": "pytype_aval_mappings",
-            "pullback": "Tracer ensure_compile_time_eval",
+            "pullback": "Tracer ensure_compile_time_eval eval_context=ensure_compile_time_eval",
         }
     ),
     "jax.extend.backend": Row(own={"placement": "get_backend"}),

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from pullback.compat.jax.primitives import Primitive
-from pullback.compat.jax.structs import ShapedArray, aval_of, tangent_type, type_of
+from pullback.compat.jax.structs import AbstractValue, ShapedArray, aval_of, tangent_type, type_of
 from pullback.compat.jax.tree_util import register_pytree_node_class
 from pullback.core import primitive as core_primitive
 from pullback.core.array import Array, as_array
@@ -271,7 +271,12 @@ def make(primitive: Primitive) -> core_primitive.Primitive:
 
     def result_type(*types: Any, **params: Any) -> Any:
         found = primitive.abstract_eval(*[aval_of(type) for type in types], **params)[0]
-        return tuple([type_of(x) for x in found]) if primitive.multiple_results else type_of(found)
+        avals = found if primitive.multiple_results else [found]
+        if not isinstance(avals, (tuple, list)) or not all([isinstance(aval, AbstractValue) for aval in avals]):
+            wanted = "a list of avals, one for each result" if primitive.multiple_results else "an aval"
+            raise ValueError(f"The rule that {primitive}.def_abstract_eval was given must return {wanted}, not {found!r}.")
+        made = tuple([type_of(aval) for aval in avals])
+        return made if primitive.multiple_results else made[0]
 
     def evaluate(*arrays: Any, **params: Any) -> Any:
         return _outs(primitive, primitive.impl(*arrays, **params), _value)

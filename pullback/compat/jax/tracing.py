@@ -14,7 +14,7 @@ from pullback.compat.jax.trees import Packed, flatten, level
 from pullback.core.array import Array, as_array
 from pullback.core.axes import Axis, named_axis
 from pullback.core.refs import Ref
-from pullback.core.source import name_of, named_after
+from pullback.core.source import api_boundary, name_of, named_after
 from pullback.core.tracing import Trace, Tracer, ensure_compile_time_eval, innermost_staging
 from pullback.ops.broadcast import broadcast_in_dim
 from pullback.ops.convert import convert_element_type
@@ -68,6 +68,7 @@ def make_jaxpr(
     numbers, _ = chosen_arguments(fun, static_argnums, (), "make_jaxpr's static")
 
     @named_after(fun)
+    @api_boundary
     def of_arguments(*args: Any, **kwargs: Any) -> Any:
         static = {number % len(args) for number in numbers} if args else set()
         dynamic = [None if i in static else arg for i, arg in enumerate(args)]

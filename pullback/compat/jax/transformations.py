@@ -16,12 +16,20 @@ from pullback.api.functions import chosen_arguments, normalize_argnums, trees_of
 from pullback.api.traced import call_paths
 from pullback.compat.jax.jitting import jit
 from pullback.compat.jax.structs import tangent_type, type_of
-from pullback.compat.jax.tree_util import register_pytree_node, register_static, tree_flatten, tree_leaves, tree_map, up_to
+from pullback.compat.jax.tree_util import (
+    Partial,
+    register_pytree_node,
+    register_static,
+    tree_flatten,
+    tree_leaves,
+    tree_map,
+    up_to,
+)
 from pullback.compat.jax.trees import JAX_TREES, Packed, flatten, on_a_level, pack, packed, standing_for, unpack
 from pullback.core.array import as_array
 from pullback.core.errors import PullbackError
 from pullback.core.lazy import lazy_module
-from pullback.core.source import describe, named_after
+from pullback.core.source import api_boundary, describe, named_after
 
 Function = Callable[..., Any]
 tracing = lazy_module("pullback.compat.jax.tracing")
@@ -334,7 +342,8 @@ def linearize(fun: Function, *primals: Any, has_aux: bool = False) -> tuple[Any,
 
 def linear_transpose(fun: Function, *primals: Any, reduce_axes: Any = ()) -> Function:
     function = pb.linear_transpose(packed(fun), *pack(primals))
-    return lambda cotangent: unpack(function(Packed(cotangent)))
+    # which compiled functions take and return
+    return Partial(api_boundary(lambda cotangent: unpack(function(Packed(cotangent)))))
 
 
 # ---- batches ----------------------------------------------------------------------------------------------------------

@@ -75,6 +75,9 @@ def test_options_are_read_and_set_by_name() -> None:
         (lambda: bool(jax.enable_x64), TypeError, "read its value"),
         (lambda: config.update("jax_no_execution", True), NotImplementedError, "jax_no_execution=True is not provided"),
         (lambda: config.update("jax_high_dynamic_range_gumbel", True), NotImplementedError, "only False"),
+        (lambda: jax.allow_f16_reductions(False), NotImplementedError, "only True"),
+        (lambda: config.update("jax_num_cpu_devices", 0), ValueError, "is a positive integer, but got 0"),
+        (lambda: jax.devices() and config.update("jax_num_cpu_devices", 64), RuntimeError, "64 comes too late"),
     ],
 )
 def test_what_there_is_not_is_refused_and_changes_nothing(act: Any, error: type, says: str) -> None:
@@ -156,7 +159,7 @@ def _is_watched() -> bool:
         ("jax_debug_key_reuse", True, _is_watched),
         ("jax_log_compiles", True, lambda: reports.level.get() == reports.WARNING),
         ("jax_explain_cache_misses", True, explains_misses),
-        ("jax_traceback_filtering", "off", source.full_tracebacks),
+        ("jax_traceback_filtering", "off", lambda: source.shown_frames() == "all"),
         ("jax_check_tracer_leaks", True, lambda: current_mode().checks_leaks),
     ],
 )
@@ -320,6 +323,15 @@ def test_random_bits_are_those_of_the_default() -> None:
     assert jax.random.key_data(jax.random.key(0)).tolist() == before
 
 
+@pytest.mark.parametrize(
+    ("mode", "shown"),
+    [("remove_frames", "caused"), ("quiet_remove_frames", "noted"), ("tracebackhide", "marked"), ("auto", "users")],
+)
+def test_modes_of_tracebacks(mode: str, shown: str) -> None:
+    with configuration.traceback_filtering(mode):
+        assert source.shown_frames() == shown
+
+
 def test_full_tracebacks() -> None:
     def frames() -> int:
         with pytest.raises(TypeError) as caught:
@@ -369,3 +381,38 @@ def test_nan_and_infinity_are_looked_for_independently() -> None:
     finally:
         config.update("jax_debug_infs", False)
     assert looked_for() == (False, False)
+
+
+def test_the_cpu_is_divided_into_as_many_devices_as_an_option_says() -> None:
+    program = "import pullback.compat.jax as jax; {}print(jax.device_count(), jax.pmap(lambda x: x + 1)(jax.numpy.arange(2)))"
+    assert _alone(program.format("jax.config.update('jax_num_cpu_devices', 2); ")) == "2 [1 2]"
+    assert _alone(program.format(""), JAX_NUM_CPU_DEVICES="3") == "3 [1 2]"
+
+
+def test_nothing_is_traced_again_where_that_is_refused() -> None:
+    f = jax.jit(lambda x: x + 1)
+    f(1.0)
+    with jax.no_tracing():
+        assert f(2.0) == 3.0
+        with pytest.raises(RuntimeError, match=r"Nothing may be traced here .* no earlier call is like this one"):
+            f(jnp.ones(3))
+    assert f(jnp.ones(3)).shape == (3,)
+
+
+def test_functions_are_traced_for_each_value_of_an_option_of_the_programs_own() -> None:
+    scale, other = jax.make_user_context(1.0), jax.make_user_context()
+    seen: list[Any] = []
+    f = jax.jit(lambda x: seen.append(scale.value) or x * scale.value)
+    for _ in range(2):
+        assert f(2.0) == 2.0
+        with scale(3.0), other("a"):
+            assert f(2.0) == 6.0
+        with scale(4.0):
+            assert f(2.0) == 8.0
+    assert seen == [1.0, 3.0, 4.0]
+    scale.set_global(5.0)
+    assert f(2.0) == 10.0 and scale.get_global() == 5.0
+    scale.set_global(1.0)
+    with pytest.raises(TypeError, match="unhashable"), scale([1.0]):
+        pass
+    assert scale.value == 1.0

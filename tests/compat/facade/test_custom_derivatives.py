@@ -259,3 +259,27 @@ def test_errors_of_backward_rules_name_the_rule_and_its_function() -> None:
 def test_axes_that_do_not_fit_are_named_as_the_user_does() -> None:
     with pytest.raises(ValueError, match=r"vmap's in_axes=.* does not fit .* in_axes\[0\] is .*'v'.* has in that place .*'w'"):
         jax.vmap(lambda p, y: y, in_axes=({"v": 0}, 0))({"w": jnp.ones(3)}, jnp.ones(3))
+
+
+def ruled(make: Any, function: Any) -> Any:
+    """A function with rules of which none may be used."""
+    made, unused = make(function), lambda *args: pytest.fail("no rule is used")
+    if make is jax.custom_vjp:
+        made.defvjp(unused, unused)
+    else:
+        (made.defjvp if make is jax.custom_jvp else made.def_vmap)(unused)
+    return made
+
+
+@pytest.mark.parametrize("make", [jax.custom_jvp, jax.custom_vjp, custom_batching.custom_vmap])
+def test_pythons_numbers_stay_what_they_are_where_nothing_is_traced(make: Any) -> None:
+    seen: list[Any] = []
+    f = ruled(make, lambda x, y: seen.append(x) or {"x": x, "y": y})
+    out = f(2.0, np.ones(3))
+    assert type(seen.pop()) is float and type(out["x"]) is float
+    assert isinstance(out["y"], jax.Array) and out["y"].dtype == jnp.float32
+    assert isinstance(jax.jit(f)(2.0, 3)["x"], jax.Array)
+    with pytest.raises(pb.errors.LeafError, match="what <lambda> returned is 'a'"):
+        ruled(make, lambda x: "a")(1.0)
+    with pytest.raises(pb.errors.LeafError, match="an argument of <lambda> is 'a'"):
+        ruled(make, lambda x: 1.0)("a")

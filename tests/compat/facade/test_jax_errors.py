@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import traceback
 from typing import Any
 
 import numpy as np
 import pytest
+from pullback.compat.jax.experimental import checkify, jet
 
 import pullback.compat.jax as jax
 import pullback.compat.jax.numpy as jnp
 from pullback.compat.jax import errors
 from pullback.compat.jax.facade import PACKAGE
+from pullback.core.source import is_ours
 
 kept: list[Any] = []
 
@@ -61,3 +64,54 @@ def test_all_names_of_jax_errors_are_there_and_are_classes() -> None:
     with pytest.raises(AttributeError, match=r"jax\.errors\.XlaError is not provided by pullback"):
         errors.XlaError  # noqa: B018
     assert errors.__name__ == f"{PACKAGE}.errors"
+
+
+def wrong(*args: Any) -> Any:
+    raise ValueError("the user's own")
+
+
+CALLS = {
+    "scan": lambda: jax.lax.scan(wrong, 1.0, None, 3),
+    "while_loop": lambda: jax.lax.while_loop(lambda x: True, wrong, 1.0),
+    "fori_loop": lambda: jax.lax.fori_loop(0, 3, wrong, 1.0),
+    "cond": lambda: jax.lax.cond(True, wrong, wrong, 1.0),
+    "switch": lambda: jax.lax.switch(0, [wrong, wrong], 1.0),
+    "map": lambda: jax.lax.map(wrong, jnp.ones(3)),
+    "associative_scan": lambda: jax.lax.associative_scan(wrong, jnp.ones(3)),
+    "custom_root": lambda: jax.lax.custom_root(wrong, 1.0, lambda f, x: x, lambda g, y: y),
+    "jvp": lambda: jax.jvp(wrong, (1.0,), (1.0,)),
+    "vjp": lambda: jax.vjp(wrong, 1.0),
+    "linearize": lambda: jax.linearize(wrong, 1.0),
+    "vmap": lambda: jax.vmap(wrong)(jnp.ones(3)),
+    "grad": lambda: jax.grad(wrong)(1.0),
+    "jacfwd": lambda: jax.jacfwd(wrong)(1.0),
+    "hessian": lambda: jax.hessian(wrong)(1.0),
+    "jit": lambda: jax.jit(wrong)(1.0),
+    "checkpoint": lambda: jax.checkpoint(wrong)(1.0),
+    "eval_shape": lambda: jax.eval_shape(wrong, 1.0),
+    "make_jaxpr": lambda: jax.make_jaxpr(wrong)(1.0),
+    "linear_transpose": lambda: jax.linear_transpose(wrong, 1.0)(1.0),
+    "pmap": lambda: jax.pmap(wrong)(jnp.ones(1)),
+    "fwd_and_bwd": lambda: jax.fwd_and_bwd(wrong, 0)[0](1.0),
+    "jet": lambda: jet.jet(wrong, (1.0,), ([1.0],)),
+    "tree_map": lambda: jax.tree.map(wrong, {"a": 1}),
+    "checkify": lambda: checkify.checkify(wrong)(1.0),
+    "vectorize": lambda: jnp.vectorize(wrong)(jnp.ones(3)),
+    "custom_vjp": lambda: ruled(jax.custom_vjp, lambda x: x, wrong, wrong)(1.0),
+    "backward": lambda: ruled(jax.custom_vjp, lambda x: x, lambda x: (x, None), wrong)(1.0),
+    "jaxpr": lambda: jax.core.eval_jaxpr(jax.make_jaxpr(jax.jit(jnp.sin))(1.0).jaxpr, [], wrong),
+}
+
+
+def ruled(make: Any, function: Any, *rules: Any) -> Any:
+    made = make(function)
+    made.defvjp(*rules)
+    return jax.grad(made)
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_tracebacks_show_the_frames_of_the_users_alone(name: str) -> None:
+    with pytest.raises((ValueError, TypeError)) as caught:
+        CALLS[name]()
+    files = [frame.f_code.co_filename for frame, _ in traceback.walk_tb(caught.value.__traceback__)]
+    assert [file for file in files if is_ours(file)] == []

@@ -17,6 +17,15 @@ from pullback.compat.jax.structs import type_of
 VECTOR = jax.ShapeDtypeStruct((3,), jnp.float32)
 
 
+def test_what_is_known_is_computed_at_once_in_an_eval_context():
+    @jax.jit
+    def f(x):
+        with core.eval_context():
+            return x * int(jnp.add(1, 1))
+
+    assert f(3.0) == 6.0
+
+
 def doubled(x):
     return x * 2
 

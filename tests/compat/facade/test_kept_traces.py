@@ -27,6 +27,7 @@ LOOPS: dict[str, Callable[[Function, Any], Any]] = {
     "while_loop": lambda f, xs: lax.while_loop(small, f, (xs[0], xs))[0],
     "cond": lambda f, xs: lax.cond(True, f, other, xs[0], xs)[0],
     "switch": lambda f, xs: lax.switch(1, [other, f], xs[0], xs)[0],
+    "checkpoint": lambda f, xs: jax.checkpoint(f)(xs[0], xs)[0],
 }
 
 
@@ -188,3 +189,16 @@ def test_a_function_whose_code_was_replaced_is_traced_again() -> None:
     assert LOOPS["scan"](body, XS) == 4.0
     body.__code__ = edited.__code__  # as what reloads edited modules does
     assert LOOPS["scan"](body, XS) == 7.0
+
+
+def test_a_checkpoint_is_traced_once_for_each_kind_of_static_arguments() -> None:
+    seen: list[Any] = []
+
+    def scaled(n: int, x: Any, up: bool = True) -> Any:
+        seen.append(n)
+        return x * n if up else x / n
+
+    f = jax.checkpoint(scaled, static_argnums=0, static_argnames="up")
+    assert [float(f(n, 4.0, up=up)) for n in (2, 4, 2) for up in (True, False, True)] == [8, 2, 8, 16, 1, 16, 8, 2, 8]
+    assert seen == [2, 2, 4, 4]
+    assert float(jax.checkpoint(scaled, static_argnums=0)(2, 4.0)) == 8.0

@@ -104,6 +104,20 @@ def test_rules_that_are_missing():
     assert np.array_equal(p.bind(X), X)
 
 
+@pytest.mark.parametrize(
+    ("several", "abstract", "wanted"),
+    [
+        (False, lambda x: [x], "return an aval, not"),
+        (True, lambda x: x, "return a list of avals"),
+        (True, lambda x: [x, None], "return a list"),
+    ],
+)
+def test_what_an_abstract_rule_returns_is_checked(several, abstract, wanted):
+    p = made("wrong", lambda x: x, abstract, several)
+    with pytest.raises(ValueError, match=f"The rule that wrong.def_abstract_eval was given must {wanted}"):
+        jax.jit(p.bind)(1.0)
+
+
 def test_what_a_transpose_rule_is_given():
     given = []
     p = made("scaled", lambda x, y: x * y, lambda x, y: core.ShapedArray(x.shape, x.dtype))

@@ -40,6 +40,11 @@ def test_cotangents_are_added_to_refs() -> None:
     assert float(ref.get(total, 0)) == 8.0
 
 
+def test_a_transposed_function_is_returned_and_taken_by_compiled_functions() -> None:
+    made = jax.jit(lambda x: jax.linear_transpose(lambda y: 2.0 * y, x))(1.0)
+    assert jax.jit(lambda f, x: f(x))(made, 3.0) == (6.0,)
+
+
 def test_the_type_of_a_ref_says_that_it_is_one() -> None:
     found = jax.typeof(jax.new_ref(jnp.ones(3)))
     assert isinstance(found, ref.AbstractRef) and found == ref.AbstractRef(jax.typeof(jnp.ones(3)))
