@@ -163,6 +163,19 @@ def test_the_entropy_of_poisson_and_others(mu):
             close(getattr(stats, name).entropy(scale=mu), getattr(st, name).entropy(scale=mu))
 
 
+def test_entropies_have_the_shape_of_all_parameters():
+    """As SciPy's, though they do not depend on where a distribution is."""
+    loc, scale = np.ones((3, 1)), np.array([1.0, 2.0])
+    for name in ("norm", "uniform", "expon"):
+        close(getattr(stats, name).entropy(loc, scale), getattr(st, name).entropy(loc, scale))
+        assert getattr(stats, name).entropy(loc).shape == (3, 1)
+    assert stats.poisson.entropy(2.0, loc).shape == (3, 1)
+
+
+def test_the_modes_of_no_rows_are_none():
+    assert stats.mode(pnp.zeros((0, 2)), axis=1).mode.shape == (0,)
+
+
 def test_joint_distributions():
     cov = np.array([[2.0, 0.3], [0.3, 1.0]])
     x, mean = R.normal(size=(4, 2)), np.array([0.1, -0.2])

@@ -15,7 +15,7 @@ from pullback.core.array import Array
 from pullback.numpy.arithmetic import floor
 from pullback.numpy.elementary import exp, expm1, log, log1p
 from pullback.numpy.logic import where
-from pullback.numpy.promotion import refuse_complex, to_common_dtype, to_common_shape
+from pullback.numpy.promotion import broadcast, refuse_complex, to_common_dtype, to_common_shape
 
 Formula = Callable[..., Any]
 Support = Callable[..., tuple[Any, Any]]
@@ -128,7 +128,8 @@ class Distribution:
             *values, loc, scale = operands
             out = self._evaluate(method, formula, variable, values, loc, scale)
             fine = scale > 0 if self._valid is None else (scale > 0) & self._valid(*values[len(variable) :])
-            return where(fine, out, math.nan)
+            out = where(fine, out, math.nan)
+            return broadcast(out, next((one.type.shape for one in operands if one.type.shape), ()))  # an entropy lacks loc's
 
         function.__name__, function.__qualname__, function.__doc__ = method, title, f"{WHAT[method]} {self.__doc__}"
         function.__signature__ = signature  # type: ignore[attr-defined]

@@ -122,7 +122,7 @@ def mode(a: ArrayLike, axis: int | None = 0, nan_policy: str = "propagate", keep
     _check_policy("mode", nan_policy)
     rank = a.ndim
     axis, a = (0, a.reshape(-1)) if axis is None else (normal_axis(axis, rank, "mode"), a)
-    if not a.size:
+    if not a.shape[axis]:
         raise ShapeError(f"mode takes at least one element, but got {a.type}.{at_user_line()}")
 
     def commonest(x: Any) -> tuple[Any, Any]:
