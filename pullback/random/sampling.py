@@ -14,6 +14,7 @@ from pullback.core.array import Array, ArrayLike
 from pullback.core.dtypes import FLOAT32, INT32, DType, DTypeLike, accumulation_dtype, default_dtype, in_words, kind, requested
 from pullback.core.errors import DtypeError, ShapeError
 from pullback.core.source import at_user_line
+from pullback.core.tracing import Tracer
 from pullback.core.types import Shape, ShapeLike
 from pullback.lax.elementwise import clz, erf, nextafter, shift_left, shift_right_logical
 from pullback.lax.elementwise import complex as joined
@@ -300,22 +301,28 @@ def truncated_normal(
     """
     wanted = checked_dtype("truncated_normal", dtype)
     sizes, limits = parameters("truncated_normal", shape, wanted, lower, upper)
-    made: Array = _truncated_normal(key, *limits, sizes=sizes)
+    known = not isinstance(lower, Tracer) and not isinstance(upper, Tracer)
+    tails = not known or bool(np.any(np.asarray(upper, wanted) <= -3) or np.any(np.asarray(lower, wanted) >= 3))
+    made: Array = _truncated_normal(key, *limits, sizes=sizes, tails=tails)
     return made
 
 
-@functools.partial(jit, static_argnames="sizes")
-def _truncated_normal(key: Any, lower: Array, upper: Array, *, sizes: Shape) -> Array:
+@functools.partial(jit, static_argnames=("sizes", "tails"))
+def _truncated_normal(key: Any, lower: Array, upper: Array, *, sizes: Shape, tails: bool) -> Array:
+    """`tails` is whether limits may lie in one: what that takes is most of what there is to compile."""
     root, one = literal(math.sqrt(2), lower), literal(1, lower)
     unit = drawn(key, "uniform", sizes, lower.dtype)
     between = clip(primitives.spread(unit, erf(lower / root), erf(upper / root)), nextafter(-one, one), nextafter(one, -one))
     inside = [
         nextafter(stop_gradient(limit), literal(infinity, limit)) for limit, infinity in ((lower, math.inf), (upper, -math.inf))
     ]
+    central = root * primitives.quantile(between)
+    if not tails:
+        return clip(central, *inside)
     left, right = upper <= -3, lower >= 3
     near, far = where(left, -upper, where(right, lower, 3.0)), where(left, -lower, where(right, upper, 4.0))
     tail = in_dtype(_in_the_tail(unit, near, far), lower.dtype)
-    return clip(where(left, -tail, where(right, tail, root * primitives.quantile(between))), *inside)
+    return clip(where(left, -tail, where(right, tail, central)), *inside)
 
 
 def _in_the_tail(unit: Array, near: Array, far: Array) -> Array:

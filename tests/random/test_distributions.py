@@ -1,6 +1,7 @@
 """Each distribution against SciPy's, by a test with fixed keys; derivatives with the bits held fast; batches; limits."""
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -336,6 +337,16 @@ def test_no_infinity_comes_of_bits_that_are_zero() -> None:
     assert np.isfinite(np.asarray(random.rayleigh(KEY, 1.0, (N,), "bfloat16"), np.float32)).all()
     assert np.isfinite(np.asarray(random.t(KEY, 0.1, (N,)))).mean() > 0.999
     assert float(random.truncated_normal(KEY, -math.inf, 2.0, (N,), "bfloat16").min()) > -4
+
+
+@pytest.mark.parametrize("limits", [(-2.0, 2.0), (np.float32(-1), np.array([2.5, 2.75], "float32"))])
+def test_limits_known_to_lie_in_no_tail_take_no_tail(limits: tuple[Any, Any]) -> None:
+    def drawn(key: Any) -> Any:
+        return random.truncated_normal(key, *limits, (3, 2), "float32")
+
+    assert "f64" not in pb.jit(drawn).lower(KEY).as_text()
+    of_any = pb.jit(lambda key, lower, upper: random.truncated_normal(key, lower, upper, (3, 2), "float32"))
+    np.testing.assert_array_max_ulp(drawn(KEY), of_any(KEY, *[np.asarray(limit, "float32") for limit in limits]), 2)
 
 
 def test_derivatives_in_the_tail() -> None:
