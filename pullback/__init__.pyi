@@ -26,6 +26,8 @@ from pullback.api.custom import custom_gradient as custom_gradient
 from pullback.api.custom import custom_jvp as custom_jvp
 from pullback.api.custom import custom_vjp as custom_vjp
 from pullback.api.custom import custom_vmap as custom_vmap
+from pullback.api.custom import linear_call as linear_call
+from pullback.api.custom import sequential_vmap as sequential_vmap
 from pullback.api.derivatives import grad as grad
 from pullback.api.derivatives import jvp as jvp
 from pullback.api.derivatives import linear_transpose as linear_transpose

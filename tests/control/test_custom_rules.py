@@ -1431,3 +1431,52 @@ def test_rules_of_what_serves_nothing_are_not_asked():
     f.defvjp(lambda x: ((x, 2.0 * x), None), lambda _, cotangent: (asked.append(1), (None,))[1])
     assert float(pb.grad(lambda x: f(x)[1] * 0 + 3.0 * x)(1.0)) == 3.0 and len(asked) == 1
     assert float(pb.grad(lambda x: (f(x), 3.0 * x)[1])(1.0)) == 3.0 and len(asked) == 1
+
+
+# ---- linear_call, sequential_vmap -------------------------------------------------------------------------------------
+
+
+def times(s, x):
+    return {"out": s * x["in"]}
+
+
+def times_back(s, ct):
+    return {"in": 100.0 * s * ct["out"]}  # so that one sees who was asked
+
+
+def times_of(s, x):
+    return pb.linear_call(times, times_back, s, {"in": x})["out"]
+
+
+def test_linear_call_has_its_own_transpose():
+    assert float(times_of(2.0, 3.0)) == 6.0
+    assert float(pb.grad(times_of, 1)(2.0, 3.0)) == 200.0
+    assert float(pb.jvp(lambda x: times_of(2.0, x), (3.0,), (1.0,))[1]) == 2.0
+    assert float(pb.jit(pb.grad(times_of, 1))(2.0, 3.0)) == 200.0
+    np.testing.assert_array_equal(pb.vmap(pb.grad(times_of, 1))(pnp.array([2.0, 3.0]), pnp.ones(2)), [200.0, 300.0])
+    back = pb.vjp(lambda x: times_of(2.0, x), 3.0)[1]
+    assert float(pb.vjp(lambda ct: back(ct)[0], 1.0)[1](1.0)[0]) == 2.0  # the transpose of the transpose is the function
+
+
+@pytest.mark.parametrize("differentiate", [lambda f: pb.grad(f)(2.0), lambda f: pb.jvp(f, (2.0,), (1.0,))])
+def test_linear_call_refuses_derivatives_with_respect_to_what_it_is_not_linear_in(differentiate):
+    with pytest.raises(GradientError, match=r"linear_call of times .* has no derivative with respect to its residual_args"):
+        differentiate(lambda s: times_of(s, 3.0))
+    with pytest.raises(GradientError, match="linear_call of times"):
+        differentiate(lambda s: times_of(s, s))
+
+
+def test_sequential_vmap_takes_the_elements_one_by_one():
+    shapes = []
+
+    @pb.sequential_vmap
+    def f(p, x):
+        shapes.append(p["w"].shape)
+        return {"y": p["w"] * x}
+
+    w, x = pnp.array([1.0, 2.0, 3.0]), 2.0
+    np.testing.assert_array_equal(pb.vmap(f, (0, None))({"w": w}, x)["y"], [2.0, 4.0, 6.0])
+    np.testing.assert_array_equal(pb.vmap(pb.grad(lambda p, x: f(p, x)["y"]), (0, None))({"w": w}, x)["w"], [2.0, 2.0, 2.0])
+    nested = pb.vmap(pb.vmap(f, (0, None)), (None, 0))({"w": w}, w)["y"]
+    np.testing.assert_array_equal(nested, np.outer(w, w))
+    assert set(shapes) == {()}
