@@ -24,12 +24,12 @@ from pullback.api.functions import (
 from pullback.api.loops import map as loop_over
 from pullback.api.tangents import tangent_result
 from pullback.api.traced import trace, with_placeholders
-from pullback.api.user_rules import RuleFunctions, SymbolicZero, UserRules
+from pullback.api.user_rules import RuleFunctions, UserRules
 from pullback.control.custom_function import Unstaged, bind_custom
 from pullback.control.custom_rules import About, CustomRules, closed_rules
 from pullback.core.array import Array
 from pullback.core.dtypes import is_inexact
-from pullback.core.errors import ConcretizationError, GradientError, MissingRule, StructureError
+from pullback.core.errors import ConcretizationError, MissingRule, StructureError
 from pullback.core.lazy import lazy_module
 from pullback.core.source import api_boundary, describe, name_of, named_after, trim
 from pullback.core.tracing import Tracer, innermost_staging, type_of
@@ -541,76 +541,6 @@ def sequential_vmap(fun: Callable[P, R]) -> Callable[P, R]:
 
     made.def_vmap(rule)
     return made  # type: ignore[no-any-return]
-
-
-# ---- linear functions with a transpose of their own --------------------------------------------------------------------
-
-
-@api_boundary
-def linear_call(
-    fun: Callable[[Any, Any], R], fun_transpose: Callable[[Any, R], Any], residual_args: Any, linear_args: Any
-) -> R:
-    """`fun(residual_args, linear_args)`, a function that is linear in its second argument, with a transpose of its own for
-    reverse mode. That of the transpose is `fun` again.
-
-    Arguments:
-        fun: the linear function.
-        fun_transpose: `fun_transpose(residual_args, cotangent)` to the cotangent of `linear_args`, a tree like these.
-        residual_args: what else both need, any tree; there is no derivative with respect to it.
-        linear_args: the tree that `fun` is linear in.
-
-    Returns:
-        What `fun` returns.
-
-    Raises:
-        GradientError: it is differentiated with respect to `residual_args`.
-
-    Example:
-        >>> import pullback as pb
-        >>> divide = lambda n, x: x / n
-        >>> pb.grad(lambda x: pb.linear_call(divide, divide, 4.0, x))(3.0)
-        0.25:f32[]:cpu(0)
-    """
-    check_callable(fun, "linear_call", "fun")
-    check_callable(fun_transpose, "linear_call", "fun_transpose")
-    trees = kind_of(fun)
-
-    def map_leaves(function: Function, tree: Any) -> Any:
-        leaves, structure = trees.flatten(tree)
-        return unflatten(structure, [function(leaf) for leaf in leaves])
-
-    def refuse(perturbed: bool) -> None:
-        if perturbed:
-            raise GradientError(
-                f"linear_call of {describe(fun)} has no derivative with respect to its residual_args: it is linear in its"
-                " linear_args only. Pass what is differentiated there, or stop it (pb.lax.stop_gradient)."
-            )
-
-    @standing_for(fun)
-    def value(residuals: Any, x: Any) -> Any:
-        return fun(residuals, x)
-
-    call = custom_vjp(value)
-
-    def push(primals: Any, tangents: Any) -> Any:
-        refuse(not all([isinstance(leaf, SymbolicZero) for leaf in trees.flatten(tangents[0])[0]]))
-        return call(*primals), call(primals[0], map_leaves(_real, tangents[1]))
-
-    def forward(*args: Any) -> Any:
-        refuse(any([leaf.perturbed for leaf in trees.flatten(args[0])[0]]))
-        residuals, x = [map_leaves(lambda leaf: leaf.value, arg) for arg in args]
-        return call(residuals, x), residuals
-
-    def backward(residuals: Any, cotangent: Any) -> Any:
-        return None, linear_call(fun_transpose, fun, residuals, map_leaves(_real, cotangent))
-
-    call.defjvp(push, symbolic_zeros=True)
-    call.defvjp(forward, backward, symbolic_zeros=True)
-    return call(residual_args, linear_args)  # type: ignore[no-any-return]
-
-
-def _real(tangent: Any) -> Any:
-    return tangent.instantiate() if isinstance(tangent, SymbolicZero) else tangent
 
 
 # ---- custom_gradient --------------------------------------------------------------------------------------------------

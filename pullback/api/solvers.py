@@ -1,14 +1,16 @@
-"""Solvers whose derivatives come from the equation that they solve, not from their steps: custom_root, custom_linear_solve."""
+"""Functions whose derivatives are not those of their steps: custom_root and custom_linear_solve, which are differentiated
+through the equation that they solve, and linear_call, which is told its transpose."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pullback.api.functions import check_callable
-from pullback.api.loops import fit, pair_structure, settled
+from pullback.api.functions import R, check_callable, paths_of
+from pullback.api.loops import fit, pair_structure, returning, settled
 from pullback.api.traced import Traced, shared_captures, trace
 from pullback.control.holder import bind_holder
+from pullback.control.linear_solve import linear_call as linear_primitive
 from pullback.control.linear_solve import linear_solve as linear_solve_primitive
 from pullback.control.linear_solve import root as root_primitive
 from pullback.core.errors import NotLinear, PullbackError
@@ -225,3 +227,48 @@ def custom_linear_solve(
     params = dict(zip(("operator", "transposed", "solve", "transpose_solve"), [*programs, None]))
     outs = bind_holder(linear_solve_primitive, *captures, *right, num_consts=len(captures), **params)
     return _results(outs, structure, len(right), aux, has_aux)
+
+
+@api_boundary
+def linear_call(
+    fun: Callable[[Any, Any], R], fun_transpose: Callable[[Any, R], Any], residual_args: Any, linear_args: Any
+) -> R:
+    """`fun(residual_args, linear_args)`, a function that is linear in its second argument, and is told its transpose.
+
+    Reverse mode takes `fun_transpose` at its word; the transpose of that is `fun` again.
+
+    Arguments:
+        fun: the linear function.
+        fun_transpose: `fun_transpose(residual_args, cotangent)` to the cotangent of `linear_args`, a tree like these.
+        residual_args: what else both need, any tree; there is no derivative with respect to it.
+        linear_args: the tree that `fun` is linear in.
+
+    Returns:
+        What `fun` returns.
+
+    Raises:
+        StructureError, ShapeError, DtypeError: what `fun_transpose` returns is not like `linear_args`.
+        GradientError: a derivative was asked for with respect to `residual_args`, or to what the functions close over.
+
+    Example:
+        >>> import pullback as pb
+        >>> divide = lambda n, x: x / n
+        >>> pb.grad(lambda x: pb.linear_call(divide, divide, 4.0, x))(3.0)
+        0.25:f32[]:cpu(0)
+    """
+    check_callable(fun, "linear_call", "fun")
+    check_callable(fun_transpose, "linear_call", "fun_transpose")
+    trees = kind_of(fun)
+    residuals, kept = trees.array_leaves(residual_args, lambda: "residual_args")
+    xs, structure = trees.array_leaves(linear_args, lambda: "linear_args")
+    residual_types, types = [type_of(leaf) for leaf in residuals], [type_of(leaf).strong() for leaf in xs]
+    paths = paths_of((kept, "residual_args"), (structure, "linear_args"))
+    forward = trace("linear_call", fun, (kept, structure), [*residual_types, *types], paths)
+    out_types = [type.strong() for type in forward.out_types]
+    back = trace("linear_call", fun_transpose, (kept, forward.structure), [*residual_types, *out_types])
+    _check(f"What {describe(fun_transpose)} returns", back.structure, back.out_types, structure, types, "linear_args")
+    captures, _, programs = shared_captures((forward, back))
+    function, transposed = [returning(program, own) for program, own in zip(programs, (out_types, types))]
+    consts, given = [*captures, *residuals], [fit(leaf, type) for leaf, type in zip(xs, types)]
+    params = {"solve": function, "transposed": transposed, "num_consts": len(consts)}
+    return unflatten(forward.structure, bind_holder(linear_primitive, *consts, *given, **params))  # type: ignore[no-any-return]
